@@ -1,0 +1,84 @@
+// Package record knows the payloads of the write-ahead log: what the bytes of one
+// record say, once the log has taken it out of its frames and decompressed it. It
+// opens no file and knows no order of records.
+//
+// Encoders append to the caller's buffer and decoders are cursors over the caller's
+// bytes: neither allocates per entry, neither keeps the bytes. One goroutine per
+// encoder or decoder; there is no shared state. Damage is an *encbuf.CorruptError
+// whose offset counts from the start of the record. The format is in
+// docs/format/wal-records.md.
+package record
+
+import "strconv"
+
+// Type is the first byte of a record. Records of types without a decoder here, known
+// by name or not, are kept and reported, never an error.
+type Type uint8
+
+// The record types of the log. Types from 0x80 on are private to this library and
+// belong to package wal.
+const (
+	TypeNone             Type = 0 // an empty record, or a type nobody writes
+	TypeSeries           Type = 1
+	TypeSamples          Type = 2
+	TypeTombstones       Type = 3
+	TypeExemplars        Type = 4
+	TypeMmapMarkers      Type = 5
+	TypeMetadata         Type = 6
+	TypeHistograms       Type = 7
+	TypeFloatHistograms  Type = 8
+	TypeCustomHistograms Type = 9
+	TypeCustomFloats     Type = 10
+	TypeSamplesV2        Type = 11
+	TypeHistogramsV2     Type = 12
+	TypeFloatsV2         Type = 13
+	TypeMinValidTime     Type = 14 // first record of a checkpoint, at most one
+)
+
+var typeNames = [...]string{
+	TypeSeries:           "series",
+	TypeSamples:          "samples",
+	TypeTombstones:       "tombstones",
+	TypeExemplars:        "exemplars",
+	TypeMmapMarkers:      "m-map markers",
+	TypeMetadata:         "metadata",
+	TypeHistograms:       "histograms",
+	TypeFloatHistograms:  "float histograms",
+	TypeCustomHistograms: "custom-bucket histograms",
+	TypeCustomFloats:     "custom-bucket float histograms",
+	TypeSamplesV2:        "samples v2",
+	TypeHistogramsV2:     "histograms v2",
+	TypeFloatsV2:         "float histograms v2",
+	TypeMinValidTime:     "min valid time",
+}
+
+// TypeOf returns the type of a record: TypeNone if it is empty, whatever its first
+// byte is otherwise.
+func TypeOf(rec []byte) Type {
+	if len(rec) == 0 {
+		return TypeNone
+	}
+	return Type(rec[0])
+}
+
+// Known tells whether the type has a name, so that its records mean something to
+// some version of the log's readers.
+func (t Type) Known() bool { return t != TypeNone && int(t) < len(typeNames) }
+
+// Decodable tells whether this package reads records of the type.
+func (t Type) Decodable() bool {
+	switch t {
+	case TypeSeries, TypeSamples, TypeSamplesV2, TypeTombstones:
+		return true
+	default:
+		return false
+	}
+}
+
+// String returns the name that reports use.
+func (t Type) String() string {
+	if t.Known() {
+		return typeNames[t]
+	}
+	return "unknown type " + strconv.Itoa(int(t))
+}

@@ -1,0 +1,74 @@
+package record
+
+import (
+	"math"
+	"slices"
+
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+)
+
+// A samples record (V1); an empty one is the type byte alone:
+//
+//	+------+---------------+-------------+----------------------------------+
+//	| 0x02 | base_ref be64 | base_t be64 | entries until the end            |
+//	+------+---------------+-------------+----------------------------------+
+//	entry: ref - base_ref varint | t - base_t varint | value f64
+//
+// The base is the first sample, which is repeated as the first entry: 00 00 value.
+//
+// A samples record (V2) has no base. Its first entry is whole, the others follow
+// from the entry before them (ref) and from the first (t, start):
+//
+//	first: ref varint | t varint | start varint | value f64
+//	other: ref - previous ref varint | t - first t varint | start | value f64
+//	start: 0 none | 1 the previous entry's | other, then start - first start varint
+
+// Sizes of a V1 entry in bytes: two varints and the value.
+const (
+	minSampleBytes = 1 + 1 + 8
+	maxSampleBytes = 2*encbuf.MaxVarintLen64 + 8
+)
+
+// Sample is one float sample: T is in milliseconds, V keeps its bits.
+type Sample struct {
+	Ref uint64
+	T   int64
+	V   float64
+}
+
+// SampleEncoder builds one samples record (V1) entry by entry. The zero value is
+// ready for Begin.
+type SampleEncoder struct {
+	ref     uint64
+	t       int64
+	started bool
+}
+
+// Begin starts a samples record at the end of dst.
+func (e *SampleEncoder) Begin(dst []byte) []byte {
+	*e = SampleEncoder{}
+	return append(dst, byte(TypeSamples))
+}
+
+// Append appends a sample to the record that dst ends with.
+func (e *SampleEncoder) Append(dst []byte, ref uint64, t int64, v float64) []byte {
+	if !e.started {
+		*e = SampleEncoder{ref: ref, t: t, started: true}
+		dst = encbuf.AppendBE64(dst, ref)
+		dst = encbuf.AppendBE64(dst, uint64(t))
+	}
+	dst = slices.Grow(dst, maxSampleBytes)
+	dst = encbuf.AppendVarint(dst, int64(ref-e.ref))
+	dst = encbuf.AppendVarint(dst, t-e.t)
+	return encbuf.AppendBE64(dst, math.Float64bits(v))
+}
+
+// AppendSamples appends one samples record (V1) with all of samples, in their order.
+func AppendSamples(dst []byte, samples []Sample) []byte {
+	var e SampleEncoder
+	dst = e.Begin(dst)
+	for _, s := range samples {
+		dst = e.Append(dst, s.Ref, s.T, s.V)
+	}
+	return dst
+}
