@@ -1,0 +1,102 @@
+// Package chunkenc holds the encodings of one chunk: a run of samples of one
+// series as bytes. It knows bits, times and values; it does not know which series
+// a chunk belongs to, nor files, checksums or lengths around the bytes.
+//
+// There are two ways in and two ways out. XORState encodes into a buffer of the
+// caller, so that a million open chunks cost no pointers; XOREncoder owns its
+// buffer. XORDecoder decodes whole runs into slices; an Iterator is a cursor over
+// such runs. All of them are for one goroutine at a time; a Chunk is immutable
+// and may be read by any number of them.
+//
+// The bytes of chunks are trusted to have been checked (files carry a CRC around
+// them), but not to be well formed: bad bytes give an error that is
+// encbuf.ErrCorrupt, never a panic, and no memory beyond the batch.
+//
+// The format is described in docs/format/chunks.md.
+package chunkenc
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+)
+
+// Encoding is the number that files store beside a chunk's bytes.
+type Encoding uint8
+
+// The encodings that this version reads and writes. The numbers are part of the
+// file formats; those of further encodings arrive with their code.
+const (
+	EncNone Encoding = 0 // never on disk
+	EncXOR  Encoding = 1 // float samples
+)
+
+// String returns the encoding's name, or its number when it has none.
+func (e Encoding) String() string {
+	switch e {
+	case EncNone:
+		return "none"
+	case EncXOR:
+		return "XOR"
+	default:
+		return "encoding " + strconv.Itoa(int(e))
+	}
+}
+
+// MaxSamples is the most samples that one chunk holds: its header counts them in
+// 16 bits.
+const MaxSamples = 1<<16 - 1
+
+// headerSize is the sample count in front of the bit stream, in bytes.
+const headerSize = 2
+
+// Chunk is a read-only view of an encoded chunk. It aliases the bytes that it was
+// made from and is valid as long as they are; it may be copied freely and read
+// concurrently. The zero Chunk has no samples.
+type Chunk struct {
+	enc  Encoding
+	data []byte
+}
+
+// FromData returns the chunk that data is, without copying it and without
+// decoding samples. It returns ErrUnknownEncoding, with the number, for an encoding that
+// this version does not read, and damage (encbuf.ErrCorrupt) for bytes too short
+// to be a chunk.
+func FromData(enc Encoding, data []byte) (Chunk, error) {
+	if enc != EncXOR {
+		return Chunk{}, errors.WithMessagef(ErrUnknownEncoding, "encoding %d", uint8(enc))
+	}
+	if len(data) < headerSize {
+		return Chunk{}, encbuf.Corrupt(len(data), "chunk is shorter than its sample count")
+	}
+	return Chunk{enc: enc, data: data}, nil
+}
+
+// Encoding returns the chunk's encoding, EncNone for the zero Chunk.
+func (c Chunk) Encoding() Encoding { return c.enc }
+
+// Bytes returns the chunk's bytes, header included. They must not be changed.
+func (c Chunk) Bytes() []byte { return c.data }
+
+// NumSamples returns how many samples the chunk's header promises.
+func (c Chunk) NumSamples() int {
+	if len(c.data) < headerSize {
+		return 0
+	}
+	return int(binary.BigEndian.Uint16(c.data))
+}
+
+// Iterator returns an iterator before the chunk's first sample. A reuse that an
+// earlier call on any chunk returned is reset and returned again, anything else is
+// ignored. The iterator aliases the chunk's bytes.
+func (c Chunk) Iterator(reuse Iterator) Iterator {
+	it, ok := reuse.(*XORIterator)
+	if !ok || it == nil {
+		it = &XORIterator{}
+	}
+	it.Reset(c.data)
+	return it
+}

@@ -1,0 +1,87 @@
+package chunkenc
+
+// ValueType is the kind of the sample that an iterator stands on.
+type ValueType uint8
+
+// Kinds of samples. Histograms get their numbers with their encodings; a caller
+// must expect kinds that it does not know.
+const (
+	ValNone  ValueType = 0 // no sample: the end, or an error
+	ValFloat ValueType = 1
+)
+
+// String returns the kind's name.
+func (v ValueType) String() string {
+	switch v {
+	case ValNone:
+		return "none"
+	case ValFloat:
+		return "float"
+	default:
+		return "unknown"
+	}
+}
+
+// Iterator walks samples in the order of their times. It is used by one goroutine
+// at a time. Times are milliseconds.
+//
+// A new iterator stands before the first sample. At and AtT are defined only after
+// a call that returned something else than ValNone, and until the next call that
+// moves. After ValNone the iterator stays at its end and Err says whether that is
+// the end of the data (nil) or damage.
+type Iterator interface {
+	// Next moves to the next sample and returns its kind.
+	Next() ValueType
+	// Seek moves to the first sample whose time is t or later, never backwards:
+	// an iterator that already stands on such a sample stays.
+	Seek(t int64) ValueType
+	// At returns the float sample that the iterator stands on.
+	At() (t int64, v float64)
+	// AtT returns its time, whatever its kind.
+	AtT() int64
+	// Err returns what ended the iteration, nil for the end of the data.
+	Err() error
+	// NextBatch replaces b's content by the float samples that follow the current
+	// one, at least one and at most as many as b has capacity for, and returns
+	// ValFloat; the iterator then stands on the last of them. If the next sample is of
+	// another kind it returns that kind and consumes nothing. At the end it
+	// returns ValNone and b is empty.
+	NextBatch(b *Batch) ValueType
+}
+
+// BatchSize is the capacity of a Batch that has none: two chunks of the usual 120
+// samples, 4 KiB, so that a batch stays in the first-level cache.
+const BatchSize = 256
+
+// Batch is a run of float samples, times and values side by side: T[i] belongs to
+// V[i], and both have the same length. The zero Batch is ready for use: whoever
+// fills it first gives it capacity BatchSize. It may be given more.
+type Batch struct {
+	T []int64 // milliseconds
+	V []float64
+}
+
+// NewBatch returns an empty batch for size samples, for BatchSize if size is not
+// positive.
+func NewBatch(size int) *Batch {
+	if size <= 0 {
+		size = BatchSize
+	}
+	return &Batch{T: make([]int64, 0, size), V: make([]float64, 0, size)}
+}
+
+// Len returns the number of samples in b.
+func (b *Batch) Len() int { return len(b.T) }
+
+// open sets b's length to its capacity, which it makes when there is none.
+func (b *Batch) open() {
+	n := min(cap(b.T), cap(b.V))
+	if n == 0 {
+		*b = *NewBatch(BatchSize)
+		n = BatchSize
+	}
+	b.T, b.V = b.T[:n], b.V[:n]
+}
+
+// cut sets b's length to n, which is at most what it is.
+func (b *Batch) cut(n int) { b.T, b.V = b.T[:n], b.V[:n] }

@@ -1,0 +1,208 @@
+package chunkenc
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+)
+
+// XORDecoder decodes one XOR chunk in runs of any length. It is a value, takes no
+// memory of its own and can be reset to other chunks. The zero value is an empty
+// chunk.
+//
+// Bits are taken from the top of a 64-bit accumulator that is refilled by whole
+// words. Below the bits that the chunk has, it holds zeros; a sample that used more
+// bits than there were is found by a count below zero.
+type XORDecoder struct {
+	data []byte
+	pos  int    // first byte of data that is not in acc
+	acc  uint64 // the next nbits bits, at the top; zeros or the bits after them below
+	// nbits is how many bits of acc count. Invariant: 0 <= nbits <= 64 between samples.
+	nbits int
+
+	t     int64
+	delta uint64
+	v     uint64
+
+	left     int   // samples not decoded yet
+	num      int   // samples in the chunk
+	sig      uint8 // significant bits of the window; 64 before the first one
+	trailing uint8
+}
+
+// Reset begins a chunk, which data must hold from its first byte on and as long
+// as it is decoded. Bytes behind the last sample are not looked at.
+func (d *XORDecoder) Reset(data []byte) error {
+	*d = XORDecoder{sig: 64}
+	if len(data) < headerSize {
+		return encbuf.Corrupt(len(data), "XOR chunk is shorter than its sample count")
+	}
+	num := int(binary.BigEndian.Uint16(data))
+	if num == 0 {
+		return nil
+	}
+	t, n := binary.Varint(data[headerSize:])
+	if n <= 0 {
+		return encbuf.Corrupt(headerSize, "XOR chunk: bad time of the first sample")
+	}
+	pos := headerSize + n
+	if len(data) < pos+8 {
+		return encbuf.Corrupt(pos, "XOR chunk ends in the first value")
+	}
+	d.t, d.v = t, binary.BigEndian.Uint64(data[pos:])
+	pos += 8
+	if num > 1 {
+		delta, n := binary.Uvarint(data[pos:])
+		if n <= 0 {
+			return encbuf.Corrupt(pos, "XOR chunk: bad time of the second sample")
+		}
+		// The second sample has no time code. With its distance known, the code that
+		// says "the same distance again" is true of it: one zero bit in front.
+		d.delta, d.nbits = delta, 1
+		pos += n
+	}
+	d.data, d.pos, d.num, d.left = data, pos, num, num
+	return nil
+}
+
+// Left returns how many samples are still to be decoded.
+func (d *XORDecoder) Left() int { return d.left }
+
+// Decode decodes the next samples into ts and vs, as many as the shorter one has
+// room for, and returns their number; 0 without an error means that the chunk is at its
+// end or that there was no room. With an error the first n samples are good, and the
+// decoder gives nothing more.
+func (d *XORDecoder) Decode(ts []int64, vs []float64) (n int, err error) {
+	n = min(len(ts), len(vs), d.left)
+	if n == 0 {
+		return 0, nil
+	}
+	ts, vs = ts[:n], vs[:n]
+	first := 0
+	if d.left == d.num {
+		ts[0], vs[0] = d.t, math.Float64frombits(d.v)
+		first = 1
+	}
+	done := first + d.run(ts[first:], vs[first:])
+	d.left -= done
+	if done < n {
+		d.left = 0
+		return done, encbuf.Corrupt(len(d.data), "XOR chunk ends inside a sample or has an impossible value window")
+	}
+	return n, nil
+}
+
+// run decodes samples that have a time code until ts is full, and returns how many
+// were good. It is one piece over 40 lines because its state lives in registers;
+// what is rare is in functions below (BenchmarkXORDecode).
+func (d *XORDecoder) run(ts []int64, vs []float64) int {
+	data, pos, acc, nbits := d.data, d.pos, d.acc, d.nbits
+	t, delta, v := d.t, d.delta, d.v
+	sig, trailing := int(d.sig), uint(d.trailing)
+	vs = vs[:len(ts)]
+	i := 0
+	for ; i < len(ts); i++ {
+		acc, nbits, pos = refill(data, acc, nbits, pos)
+
+		switch {
+		case acc>>63 == 0:
+			acc, nbits = acc<<1, nbits-1
+		case acc>>62 == 0b10:
+			// 14 bits for -8191 .. 8192.
+			delta += (acc<<2>>50+8191)&(1<<14-1) - 8191
+			acc, nbits = acc<<16, nbits-16
+		default:
+			var dod uint64
+			dod, acc, nbits, pos = readDod(data, acc, nbits, pos)
+			delta += dod
+		}
+
+		if acc>>63 == 0 {
+			acc, nbits = acc<<1, nbits-1
+		} else {
+			if acc>>62 == 0b10 {
+				acc, nbits = acc<<2, nbits-2
+			} else {
+				lead := int(acc << 2 >> 59)
+				sig = int((acc<<7>>58-1)&63) + 1 // 0 is written for 64
+				if lead+sig > 64 {
+					break
+				}
+				trailing = uint(64 - lead - sig)
+				acc, nbits = acc<<13, nbits-13
+			}
+			var x uint64
+			if sig > nbits {
+				x, acc, nbits, pos = readLong(data, acc, nbits, pos, sig)
+			} else {
+				x = acc >> (uint(64-sig) & 63)
+				acc, nbits = acc<<(uint(sig)&63), nbits-sig
+			}
+			v ^= x << (trailing & 63)
+		}
+		if nbits < 0 {
+			break
+		}
+		t += int64(delta)
+		ts[i], vs[i] = t, math.Float64frombits(v)
+	}
+	d.pos, d.acc, d.nbits = pos, acc, nbits
+	d.t, d.delta, d.v = t, delta, v
+	d.sig, d.trailing = uint8(sig), uint8(trailing)
+	return i
+}
+
+// refill gives acc at least 56 bits, unless data ends before; 0 <= nbits < 64.
+func refill(data []byte, acc uint64, nbits, pos int) (uint64, int, int) {
+	if pos+8 <= len(data) {
+		acc |= binary.BigEndian.Uint64(data[pos:]) >> (uint(nbits) & 63)
+		return acc, nbits | 56, pos + (63-nbits)>>3
+	}
+	return refillTail(data, acc, nbits, pos)
+}
+
+// refillTail takes the last bytes of data one by one. At the end of data it changes
+// nothing, and nbits may be below zero.
+func refillTail(data []byte, acc uint64, nbits, pos int) (uint64, int, int) {
+	for nbits < 56 && pos < len(data) {
+		acc |= uint64(data[pos]) << (uint(56-nbits) & 63)
+		pos++
+		nbits += 8
+	}
+	return acc, nbits, pos
+}
+
+// readDod takes a change of the distance that needs more than 14 bits; its code begins
+// with 11. If data ends before, the count that it returns is negative.
+func readDod(data []byte, acc uint64, nbits, pos int) (dod, _ uint64, _, _ int) {
+	switch {
+	case acc>>61 == 0b110:
+		return (acc<<3>>47+65535)&(1<<17-1) - 65535, acc << 20, nbits - 20, pos
+	case acc>>60 == 0b1110:
+		return (acc<<4>>44+524287)&(1<<20-1) - 524287, acc << 24, nbits - 24, pos
+	default:
+		dod, acc, nbits, pos = readLong(data, acc<<4, nbits-4, pos, 64)
+		acc, nbits, pos = refill(data, acc, nbits, pos)
+		return dod, acc, nbits, pos
+	}
+}
+
+// readLong takes sig bits (at most 64) where acc may have fewer. If data ends before,
+// the count that it returns is negative.
+func readLong(data []byte, acc uint64, nbits, pos, sig int) (x, _ uint64, _, _ int) {
+	for need := sig; ; {
+		if nbits <= 0 {
+			// What acc still holds is not counted; it comes again.
+			if acc, nbits, pos = refill(data, 0, max(nbits, 0), pos); nbits == 0 {
+				return 0, 0, -1, pos
+			}
+		}
+		k := min(need, nbits)
+		x = x<<uint(k) | acc>>uint(64-k)
+		acc, nbits, need = acc<<uint(k), nbits-k, need-k
+		if need == 0 {
+			return x, acc, nbits, pos
+		}
+	}
+}
