@@ -6,6 +6,9 @@ import (
 	"github.com/pkg/errors"
 )
 
+// MaxRegexpBytes bounds the text of a regular expression.
+const MaxRegexpBytes = 4 << 10
+
 type pattern struct {
 	prefix string
 	re     *regexp.Regexp
