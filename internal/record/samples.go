@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -57,10 +58,15 @@ func (e *SampleEncoder) Append(dst []byte, ref uint64, t int64, v float64) []byt
 		dst = encbuf.AppendBE64(dst, ref)
 		dst = encbuf.AppendBE64(dst, uint64(t))
 	}
-	dst = slices.Grow(dst, maxSampleBytes)
-	dst = encbuf.AppendVarint(dst, int64(ref-e.ref))
-	dst = encbuf.AppendVarint(dst, t-e.t)
-	return encbuf.AppendBE64(dst, math.Float64bits(v))
+	n := len(dst)
+	if cap(dst)-n < maxSampleBytes {
+		dst = slices.Grow(dst, maxSampleBytes)
+	}
+	b := (*[maxSampleBytes]byte)(dst[n : n+maxSampleBytes])
+	i := binary.PutVarint(b[:], int64(ref-e.ref))
+	i += binary.PutVarint(b[i:], t-e.t)
+	binary.BigEndian.PutUint64(b[i:], math.Float64bits(v))
+	return dst[:n+i+8]
 }
 
 // AppendSamples appends one samples record (V1) with all of samples, in their order.

@@ -1,0 +1,185 @@
+package record_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/record"
+)
+
+func TestSeriesDecoder_EveryCutOfARecordIsDamageOrAPrefix(t *testing.T) {
+	all := []series{
+		{1, [][2]string{{"__name__", "up"}, {"job", "api"}}},
+		{2, [][2]string{}},
+		{300, [][2]string{{"a", ""}}},
+	}
+	rec := encodeSeries(all)
+	clean := 0
+	for cut := 1; cut < len(rec); cut++ {
+		got, err := decodeSeries(rec[:cut])
+		require.Equal(t, all[:len(got)], got)
+		if err == nil {
+			clean++
+			require.Equal(t, encodeSeries(got), rec[:cut])
+			continue
+		}
+		requirePlace(t, rec[:cut], err)
+	}
+	require.Equal(t, 3, clean, "cuts between entries are not damage")
+}
+
+func TestSeriesDecoder_SkipsLabelsThatNobodyRead(t *testing.T) {
+	rec := encodeSeries([]series{
+		{1, [][2]string{{"a", "1"}, {"b", "2"}}},
+		{2, [][2]string{{"c", "3"}, {"d", "4"}}},
+		{3, [][2]string{{"e", "5"}}},
+	})
+	var d record.SeriesDecoder
+	d.Reset(rec)
+	require.True(t, d.Next())
+	require.True(t, d.Next())
+	require.EqualValues(t, 2, d.Ref())
+	require.Equal(t, 2, d.NumLabels())
+	name, value, ok := d.Label()
+	require.True(t, ok)
+	require.Equal(t, "c=3", string(name)+"="+string(value))
+	require.True(t, d.Next())
+	require.EqualValues(t, 3, d.Ref())
+	require.False(t, d.Next())
+	require.False(t, d.Next())
+	require.NoError(t, d.Err())
+}
+
+func TestSeriesDecoder_RefusesALabelCountBeyondTheRecord(t *testing.T) {
+	rec := record.AppendSeriesRef(record.BeginSeries(nil), 7, 1<<40)
+	var d record.SeriesDecoder
+	d.Reset(append(rec, 1, 'a', 1, 'b'))
+	require.False(t, d.Next())
+	require.ErrorIs(t, d.Err(), encbuf.ErrCorrupt)
+	requirePlace(t, rec, d.Err())
+}
+
+func TestSampleDecoder_KeepsWhatStandsBeforeTheDamage(t *testing.T) {
+	var want []record.Sample
+	for i := range 100 {
+		want = append(want, record.Sample{Ref: uint64(i * 1000), T: int64(i) * -15_000, V: float64(i)})
+	}
+	rec := record.AppendSamples(nil, want)
+	for cut := 1; cut < len(rec); cut++ {
+		got, _, err := decodeSamples(rec[:cut], 7)
+		require.Equal(t, want[:len(got)], append([]record.Sample{}, got...))
+		if err != nil {
+			requirePlace(t, rec[:cut], err)
+		}
+	}
+	_, _, err := decodeSamples(append(rec, 0, 0, 0), 7)
+	require.ErrorIs(t, err, encbuf.ErrCorrupt, "leftover bytes are damage")
+}
+
+func TestSampleDecoder_AnOverlongVarintIsDamageAtItsEntry(t *testing.T) {
+	rec := record.AppendSamples(nil, []record.Sample{{Ref: 1, T: 1, V: 1}})
+	off := len(rec)
+	for range 40 {
+		rec = append(rec, 0xff)
+	}
+	var d record.SampleDecoder
+	d.Reset(rec)
+	var buf [4]record.Sample
+	n, err := d.Decode(buf[:])
+	require.Equal(t, 1, n)
+	var ce *encbuf.CorruptError
+	require.ErrorAs(t, err, &ce)
+	require.EqualValues(t, off, ce.Offset)
+	n, again := d.Decode(buf[:])
+	require.Zero(t, n)
+	require.Equal(t, err, again, "the error stays")
+}
+
+func TestSampleDecoder_CountsStartTimestamps(t *testing.T) {
+	for _, v := range loadVectors(t, record.TypeSamplesV2) {
+		var d record.SampleDecoder
+		d.Reset(v.bytes(t))
+		var buf [16]record.Sample
+		_, err := d.Decode(buf[:])
+		require.NoError(t, err)
+		want := map[string]int{"samples-v2-st": 5, "samples-v2-first-without-st": 2}[v.Name]
+		require.Equal(t, want, d.Starts(), v.Name)
+	}
+}
+
+func TestTombstone_AllOfTimeIsTheWholeSeries(t *testing.T) {
+	require.True(t, record.Tombstone{Mint: math.MinInt64, Maxt: math.MaxInt64}.WholeSeries())
+	require.False(t, record.Tombstone{Mint: math.MinInt64, Maxt: 0}.WholeSeries())
+	require.False(t, record.Tombstone{Mint: 0, Maxt: math.MaxInt64}.WholeSeries())
+}
+
+func TestTombstoneDecoder_ACutEntryIsDamage(t *testing.T) {
+	rec := record.AppendTombstones(nil, []record.Tombstone{{Ref: 9, Mint: -5000, Maxt: 5000}})
+	for cut := 2; cut < len(rec); cut++ {
+		got, err := decodeTombstones(rec[:cut])
+		require.Empty(t, got)
+		requirePlace(t, rec[:cut], err)
+	}
+}
+
+func TestCodecs_AllocateNothing(t *testing.T) {
+	samples := make([]record.Sample, 500)
+	for i := range samples {
+		samples[i] = record.Sample{Ref: uint64(i), T: 1000, V: 1}
+	}
+	dst := make([]byte, 0, 1<<16)
+	rec := record.AppendSamples(nil, samples)
+	require.Zero(t, testing.AllocsPerRun(20, func() {
+		dst = record.AppendSamples(dst[:0], samples)
+		var d record.SampleDecoder
+		d.Reset(rec)
+		if n, err := d.Decode(samples); n != len(samples) || err != nil {
+			t.Fatal(n, err)
+		}
+		dst = record.BeginSeries(dst[:0])
+		dst = record.AppendSeriesRef(dst, 1, 1)
+		dst = record.AppendLabel(dst, "job", "api")
+		var s record.SeriesDecoder
+		s.Reset(dst)
+		for s.Next() {
+			s.Label()
+		}
+	}))
+}
+
+// BenchmarkSampleDecoder reads records as commits of 1000 write them. One operation
+// is one sample.
+func BenchmarkSampleDecoder(b *testing.B) {
+	for name, stride := range map[string]int{"dense": 1, "sparse": 37, "wide": 5000} {
+		b.Run(name, func(b *testing.B) {
+			samples := make([]record.Sample, 1000)
+			for i := range samples {
+				samples[i] = record.Sample{Ref: uint64(i * stride), T: 1_700_000_000_000, V: float64(i)}
+			}
+			rec := record.AppendSamples(nil, samples)
+			var d record.SampleDecoder
+			b.SetBytes(int64(len(rec)) / 1000)
+			for n := 0; n < b.N; n += len(samples) {
+				d.Reset(rec)
+				if got, err := d.Decode(samples); got != len(samples) || err != nil {
+					b.Fatal(got, err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkSampleEncoder writes commits of 1000. One operation is one sample.
+func BenchmarkSampleEncoder(b *testing.B) {
+	samples := make([]record.Sample, 1000)
+	for i := range samples {
+		samples[i] = record.Sample{Ref: uint64(i * 37), T: 1_700_000_000_000, V: float64(i)}
+	}
+	var dst []byte
+	for n := 0; n < b.N; n += len(samples) {
+		dst = record.AppendSamples(dst[:0], samples)
+	}
+}
