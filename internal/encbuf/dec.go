@@ -30,6 +30,10 @@ func (d *Dec) Len() int { return len(d.buf) - d.off }
 // Offset returns how many bytes were read.
 func (d *Dec) Offset() int { return d.off }
 
+// Since returns the bytes from offset off, an earlier Offset, to the present one; they
+// alias the input.
+func (d *Dec) Since(off int) []byte { return d.buf[off:d.off:d.off] }
+
 // Fail makes the cursor fail at its present place; an earlier failure stays.
 func (d *Dec) Fail(reason string) { d.FailAt(d.off, reason) }
 

@@ -44,6 +44,7 @@ func TestAppendVarint_EqualsTheStandardForm(t *testing.T) {
 func TestDec_KeepsTheFirstErrorAndItsOffset(t *testing.T) {
 	d := NewDec([]byte{7, 0x80, 1, 2, 3, 4, 5, 6, 7, 8, 9})
 	require.EqualValues(t, 7, d.Byte())
+	require.Equal(t, []byte{7}, d.Since(0))
 	d.Bytes(99)
 	require.Zero(t, d.BE64(), "a failed cursor reads nothing more")
 	require.Zero(t, d.Uvarint())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/labels"
 )
 
 func TestSeriesDecoder_EveryCutOfARecordIsDamageOrAPrefix(t *testing.T) {
@@ -51,6 +52,33 @@ func TestSeriesDecoder_SkipsLabelsThatNobodyRead(t *testing.T) {
 	require.False(t, d.Next())
 	require.False(t, d.Next())
 	require.NoError(t, d.Err())
+}
+
+func TestSeriesDecoder_MakesLabelsOfASeries(t *testing.T) {
+	up := labels.FromStrings("__name__", "up", "job", "api")
+	rec := record.AppendSeries(record.BeginSeries(nil), 1, up)
+	rec = record.AppendSeries(rec, 2, labels.Labels{})
+	rec = record.AppendSeriesRef(rec, 3, 2)
+	rec = record.AppendLabel(record.AppendLabel(rec, "z", "1"), "a", "2")
+
+	var d record.SeriesDecoder
+	d.Reset(rec)
+	want := []labels.Labels{up, {}, labels.FromStrings("a", "2", "z", "1")}
+	for _, w := range want {
+		require.True(t, d.Next())
+		d.Label()
+		got, err := d.Labels()
+		require.NoError(t, err)
+		require.Equal(t, w, got)
+	}
+	require.False(t, d.Next())
+	require.NoError(t, d.Err())
+
+	d.Reset(rec[:len(rec)-1])
+	for d.Next() && d.Ref() < 3 {
+	}
+	_, err := d.Labels()
+	require.ErrorIs(t, err, encbuf.ErrCorrupt)
 }
 
 func TestSeriesDecoder_RefusesALabelCountBeyondTheRecord(t *testing.T) {

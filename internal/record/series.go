@@ -2,6 +2,7 @@ package record
 
 import (
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/labels"
 )
 
 // A series record:
@@ -30,6 +31,12 @@ func AppendLabel(dst []byte, name, value string) []byte {
 	return encbuf.AppendString(dst, value)
 }
 
+// AppendSeries appends the whole entry of one series.
+func AppendSeries(dst []byte, ref uint64, ls labels.Labels) []byte {
+	dst = AppendSeriesRef(dst, ref, ls.Len())
+	return ls.AppendEncoded(dst)
+}
+
 // SeriesDecoder is a cursor over a series record. Names and values are substrings of
 // the record; nothing is built. The zero value is ready for Reset.
 //
@@ -47,6 +54,7 @@ type SeriesDecoder struct {
 	ref       uint64
 	numLabels int
 	left      int // labels of this entry not read yet
+	labelsOff int // where they begin
 }
 
 // Reset points the decoder at a record, which must stay unchanged while it is read.
@@ -68,6 +76,7 @@ func (s *SeriesDecoder) Next() bool {
 	s.ref = s.d.BE64()
 	s.numLabels = s.d.Count(minLabelBytes)
 	s.left = s.numLabels
+	s.labelsOff = s.d.Offset()
 	return s.d.Err() == nil
 }
 
@@ -92,6 +101,19 @@ func (s *SeriesDecoder) Label() (name, value []byte, ok bool) {
 		return nil, nil, false
 	}
 	return name, value, true
+}
+
+// Labels returns the labels of the present series as a set of their own, in the
+// canonical form: sorted, without empty values. It costs one allocation. Labels that
+// Label has returned are part of it; behind it, Label has nothing left.
+func (s *SeriesDecoder) Labels() (labels.Labels, error) {
+	for s.left > 0 {
+		s.Label()
+	}
+	if s.d.Err() != nil {
+		return labels.Labels{}, s.d.Err()
+	}
+	return labels.FromEncoded(s.d.Since(s.labelsOff))
 }
 
 // Err returns nil or the *encbuf.CorruptError that ended the record. Series that were
