@@ -1,0 +1,34 @@
+package fileutil
+
+import (
+	"os"
+
+	"github.com/pkg/errors"
+	"golang.org/x/sys/unix"
+)
+
+// DiskSpace: see the function of this name.
+func (osFS) DiskSpace(dir string) (free, total int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, errors.WithStack(&os.PathError{Op: "statfs", Path: dir, Err: err})
+	}
+	size := int64(st.Bsize)
+	return int64(st.Bavail) * size, int64(st.Blocks) * size, nil
+}
+
+// DropCache: see the function of this name.
+func (f *osFile) DropCache() error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return errors.WithStack(err)
+	}
+	var adviseErr error
+	err = conn.Control(func(fd uintptr) {
+		adviseErr = unix.Fadvise(int(fd), 0, 0, unix.FADV_DONTNEED)
+	})
+	if err == nil {
+		err = adviseErr
+	}
+	return errors.Wrap(err, "drop page cache")
+}

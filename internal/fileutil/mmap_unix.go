@@ -1,0 +1,68 @@
+//go:build unix
+
+package fileutil
+
+import (
+	"io/fs"
+	"math"
+	"os"
+
+	"github.com/pkg/errors"
+	"golang.org/x/sys/unix"
+)
+
+// mmapping is a shared read-only mapping. The pages beyond the end of the file
+// come to life when the file grows over them; until then touching them faults.
+type mmapping struct {
+	data   []byte
+	length int64
+}
+
+func mapFile(f *os.File, length int64) (Mapping, error) {
+	if length < 0 || length > math.MaxInt {
+		return nil, errors.Wrapf(ErrOutOfRange, "map %d bytes of %s", length, f.Name())
+	}
+	if length == 0 { // mmap(2) refuses it; there is nothing to read anyway
+		return &mmapping{}, nil
+	}
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return nil, errors.WithStack(err)
+	}
+	m := &mmapping{length: length}
+	var mapErr error
+	err = conn.Control(func(fd uintptr) {
+		m.data, mapErr = unix.Mmap(int(fd), 0, int(length), unix.PROT_READ, unix.MAP_SHARED)
+	})
+	if err != nil {
+		return nil, errors.WithStack(err)
+	}
+	if mapErr != nil {
+		return nil, errors.WithStack(&os.PathError{Op: "mmap", Path: f.Name(), Err: mapErr})
+	}
+	return m, nil
+}
+
+func (m *mmapping) At(off int64, n int) ([]byte, error) {
+	if off < 0 || n < 0 || off > int64(len(m.data))-int64(n) {
+		return nil, m.rangeError()
+	}
+	return m.data[off : off+int64(n) : off+int64(n)], nil
+}
+
+func (m *mmapping) rangeError() error {
+	if m.data == nil && m.length > 0 {
+		return fs.ErrClosed
+	}
+	return ErrOutOfRange
+}
+
+// Close must not run beside At. A second Close does nothing.
+func (m *mmapping) Close() error {
+	data := m.data
+	m.data = nil
+	if data == nil {
+		return nil
+	}
+	return errors.Wrap(unix.Munmap(data), "unmap file")
+}
