@@ -3,9 +3,17 @@ package chunkenc
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 )
+
+// idleBits is how many zeros in a row make it worth leaving the general loop
+// for runIdle.
+const idleBits = 16
+
+// impossibleWindow stands in sig when a window had more than 64 bits.
+const impossibleWindow = 0
 
 // XORDecoder decodes one XOR chunk in runs of any length. It is a value, takes no
 // memory of its own and can be reset to other chunks. The zero value is an empty
@@ -18,7 +26,8 @@ type XORDecoder struct {
 	data []byte
 	pos  int    // first byte of data that is not in acc
 	acc  uint64 // the next nbits bits, at the top; zeros or the bits after them below
-	// nbits is how many bits of acc count. Invariant: 0 <= nbits <= 64 between samples.
+	// nbits is how many bits of acc count. Invariant: nbits < 64. Below zero the chunk
+	// was damaged, see damage.
 	nbits int
 
 	t     int64
@@ -79,18 +88,29 @@ func (d *XORDecoder) Decode(ts []int64, vs []float64) (n int, err error) {
 		return 0, nil
 	}
 	ts, vs = ts[:n], vs[:n]
-	first := 0
+	done := 0
 	if d.left == d.num {
 		ts[0], vs[0] = d.t, math.Float64frombits(d.v)
-		first = 1
+		done = 1
 	}
-	done := first + d.run(ts[first:], vs[first:])
+	for done < n && d.nbits >= 0 {
+		done += d.run(ts[done:], vs[done:])
+		done += d.runIdle(ts[done:], vs[done:])
+	}
 	d.left -= done
-	if done < n {
+	if d.nbits < 0 {
 		d.left = 0
-		return done, encbuf.Corrupt(len(d.data), "XOR chunk ends inside a sample or has an impossible value window")
+		return done, d.damage()
 	}
 	return n, nil
+}
+
+// damage says why nbits fell below zero.
+func (d *XORDecoder) damage() error {
+	if d.sig == impossibleWindow {
+		return encbuf.Corrupt(d.pos, "XOR chunk: value window of more than 64 bits before this place")
+	}
+	return encbuf.Corrupt(len(d.data), "XOR chunk ends inside a sample")
 }
 
 // run decodes samples that have a time code until ts is full, and returns how many
@@ -103,7 +123,13 @@ func (d *XORDecoder) run(ts []int64, vs []float64) int {
 	vs = vs[:len(ts)]
 	i := 0
 	for ; i < len(ts); i++ {
-		acc, nbits, pos = refill(data, acc, nbits, pos)
+		if pos+8 <= len(data) { // refill, written out
+			acc |= binary.BigEndian.Uint64(data[pos:]) >> (uint(nbits) & 63)
+			pos += (63 - nbits) >> 3
+			nbits |= 56
+		} else {
+			acc, nbits, pos = refillTail(data, acc, nbits, pos)
+		}
 
 		switch {
 		case acc>>63 == 0:
@@ -127,12 +153,18 @@ func (d *XORDecoder) run(ts []int64, vs []float64) int {
 				lead := int(acc << 2 >> 59)
 				sig = int((acc<<7>>58-1)&63) + 1 // 0 is written for 64
 				if lead+sig > 64 {
+					sig, nbits = impossibleWindow, -1
 					break
 				}
 				trailing = uint(64 - lead - sig)
 				acc, nbits = acc<<13, nbits-13
 			}
 			var x uint64
+			if sig > nbits && pos+8 <= len(data) {
+				acc |= binary.BigEndian.Uint64(data[pos:]) >> (uint(nbits) & 63)
+				pos += (63 - nbits) >> 3
+				nbits |= 56
+			}
 			if sig > nbits {
 				x, acc, nbits, pos = readLong(data, acc, nbits, pos, sig)
 			} else {
@@ -146,6 +178,10 @@ func (d *XORDecoder) run(ts []int64, vs []float64) int {
 		}
 		t += int64(delta)
 		ts[i], vs[i] = t, math.Float64frombits(v)
+		if acc>>(64-idleBits) == 0 {
+			i++
+			break
+		}
 	}
 	d.pos, d.acc, d.nbits = pos, acc, nbits
 	d.t, d.delta, d.v = t, delta, v
@@ -160,6 +196,20 @@ func refill(data []byte, acc uint64, nbits, pos int) (uint64, int, int) {
 		return acc, nbits | 56, pos + (63-nbits)>>3
 	}
 	return refillTail(data, acc, nbits, pos)
+}
+
+// runIdle decodes the samples that acc begins with as far as they are two zero bits
+// each: same distance, same value.
+func (d *XORDecoder) runIdle(ts []int64, vs []float64) int {
+	n := min(min(bits.LeadingZeros64(d.acc), max(d.nbits, 0))>>1, len(ts))
+	t, v := d.t, math.Float64frombits(d.v)
+	vs = vs[:n]
+	for i := range vs {
+		t += int64(d.delta)
+		ts[i], vs[i] = t, v
+	}
+	d.t, d.acc, d.nbits = t, d.acc<<(2*n), d.nbits-2*n
+	return n
 }
 
 // refillTail takes the last bytes of data one by one. At the end of data it changes

@@ -98,12 +98,8 @@ func (it *XORIterator) Err() error { return it.err }
 
 // NextBatch implements Iterator.
 func (it *XORIterator) NextBatch(b *Batch) ValueType {
-	if rest := it.run.T[min(it.pos+1, len(it.run.T)):]; len(rest) > 0 {
-		b.open()
-		n := copy(b.T, rest)
-		n = copy(b.V[:n], it.run.V[it.pos+1:])
-		b.cut(n)
-		it.pos += n
+	if it.pos+1 < len(it.run.T) {
+		it.pos += b.fillFrom(&it.run, it.pos+1)
 		return ValFloat
 	}
 	it.decode(b)

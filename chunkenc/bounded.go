@@ -1,0 +1,188 @@
+package chunkenc
+
+import "sort"
+
+// Interval is a closed interval of times in milliseconds: both ends belong to it.
+type Interval struct {
+	Mint, Maxt int64
+}
+
+// BoundedIterator shows the part of another iterator that lies in a closed interval
+// of times and in none of a list of deleted intervals. It relies on the other
+// one's times being in order. The zero value has no samples. It allocates its run buffer
+// once; NextBatch works in the caller's batch.
+type BoundedIterator struct {
+	it         Iterator
+	mint, maxt int64
+	deleted    []Interval // those that may still matter
+	done       bool       // it has nothing more for us
+
+	run     Batch // samples to show
+	pos     int   // the current one in run; -1 before its first
+	t       int64 // the last sample of the last NextBatch, while batched
+	v       float64
+	batched bool // the iterator stands on (t, v), behind all of run
+}
+
+var _ Iterator = (*BoundedIterator)(nil)
+
+// Reset makes b show the samples of it with mint <= t <= maxt that lie in no interval of
+// deleted, which must be sorted and disjoint and is only read. it must be new: before its
+// first sample. It belongs to b from then on, and so does deleted as long as b is used.
+func (b *BoundedIterator) Reset(it Iterator, mint, maxt int64, deleted []Interval) {
+	b.it, b.mint, b.maxt, b.deleted = it, mint, maxt, deleted
+	b.done = mint > maxt
+	b.run.cut(0)
+	b.pos, b.batched = -1, false
+}
+
+// Next implements Iterator.
+func (b *BoundedIterator) Next() ValueType {
+	if b.pos+1 < len(b.run.T) {
+		b.pos++
+		return ValFloat
+	}
+	return b.begin(b.fill(&b.run))
+}
+
+// begin moves to the first sample of a new run.
+func (b *BoundedIterator) begin(vt ValueType) ValueType {
+	b.pos, b.batched = -1, false
+	if vt != ValNone {
+		b.pos = 0
+	}
+	return vt
+}
+
+// Seek implements Iterator.
+func (b *BoundedIterator) Seek(t int64) ValueType {
+	if b.batched && b.t >= t {
+		return ValFloat
+	}
+	if ts := b.run.T; len(ts) > 0 && ts[len(ts)-1] >= t {
+		b.pos = max(b.pos, 0)
+		b.pos += firstAtOrAfter(ts[b.pos:], t)
+		return ValFloat
+	}
+	if t > b.maxt {
+		b.done = true
+	}
+	if b.done || b.it == nil {
+		b.run.cut(0)
+		return b.begin(ValNone)
+	}
+	return b.begin(b.fillFrom(&b.run, max(t, b.mint)))
+}
+
+// fillFrom replaces dst by the next run at or after t, which is inside the bounds.
+func (b *BoundedIterator) fillFrom(dst *Batch, t int64) ValueType {
+	if b.it.Seek(t) == ValNone {
+		b.done = true
+		dst.cut(0)
+		return ValNone
+	}
+	dst.open()
+	dst.T[0], dst.V[0] = b.it.At()
+	dst.cut(1)
+	if b.trim(dst) {
+		return ValFloat
+	}
+	return b.fill(dst)
+}
+
+// fill replaces dst by the next run that is not empty.
+func (b *BoundedIterator) fill(dst *Batch) ValueType {
+	for !b.done && b.it != nil {
+		if b.it.NextBatch(dst) == ValNone {
+			b.done = true
+		} else if b.trim(dst) {
+			return ValFloat
+		}
+	}
+	dst.cut(0)
+	return ValNone
+}
+
+// trim takes out of dst, which is not empty, what must not be seen, and says whether
+// something is left.
+func (b *BoundedIterator) trim(dst *Batch) bool {
+	if last := dst.T[len(dst.T)-1]; last > b.maxt {
+		b.done = true
+		dst.cut(sort.Search(len(dst.T), func(i int) bool { return dst.T[i] > b.maxt }))
+	}
+	if len(dst.T) > 0 && dst.T[0] < b.mint {
+		dst.remove(0, firstAtOrAfter(dst.T, b.mint))
+	}
+	b.trimDeleted(dst)
+	return len(dst.T) > 0
+}
+
+// trimDeleted takes the deleted samples out of dst and forgets the intervals that end
+// before what is left to come.
+func (b *BoundedIterator) trimDeleted(dst *Batch) {
+	from := 0
+	for len(b.deleted) > 0 && from < len(dst.T) {
+		del := b.deleted[0]
+		if del.Mint > dst.T[len(dst.T)-1] {
+			return
+		}
+		from += firstAtOrAfter(dst.T[from:], del.Mint)
+		to := from
+		for to < len(dst.T) && dst.T[to] <= del.Maxt {
+			to++
+		}
+		if to == len(dst.T) {
+			dst.cut(from) // the interval may go on in the next run
+			return
+		}
+		if to > from {
+			dst.remove(from, to)
+		}
+		b.deleted = b.deleted[1:]
+	}
+}
+
+// At implements Iterator.
+func (b *BoundedIterator) At() (int64, float64) {
+	if b.batched {
+		return b.t, b.v
+	}
+	return b.run.T[b.pos], b.run.V[b.pos]
+}
+
+// AtT implements Iterator.
+func (b *BoundedIterator) AtT() int64 {
+	if b.batched {
+		return b.t
+	}
+	return b.run.T[b.pos]
+}
+
+// Err implements Iterator.
+func (b *BoundedIterator) Err() error {
+	if b.it == nil {
+		return nil
+	}
+	return b.it.Err()
+}
+
+// NextBatch implements Iterator.
+func (b *BoundedIterator) NextBatch(dst *Batch) ValueType {
+	if b.pos+1 < len(b.run.T) {
+		b.pos += dst.fillFrom(&b.run, b.pos+1)
+		return ValFloat
+	}
+	vt := b.fill(dst)
+	b.run.cut(0)
+	b.pos = -1
+	if b.batched = vt != ValNone; b.batched {
+		last := len(dst.T) - 1
+		b.t, b.v = dst.T[last], dst.V[last]
+	}
+	return vt
+}
+
+// firstAtOrAfter returns the index of the first of the sorted times that is t or later.
+func firstAtOrAfter(ts []int64, t int64) int {
+	return sort.Search(len(ts), func(i int) bool { return ts[i] >= t })
+}

@@ -1,0 +1,131 @@
+package chunkenc
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// benchSeries are the shapes that the benchmarks measure, one chunk each.
+var benchSeries = []struct {
+	name string
+	make func(n int) []sample
+}{
+	{"const", func(n int) []sample { return series(n, 0, func(int, *rand.Rand) float64 { return 1 }) }},
+	{"counter", func(n int) []sample {
+		c := 1e6
+		return series(n, 0, func(_ int, r *rand.Rand) float64 { c += float64(r.IntN(500)); return c })
+	}},
+	{"counter-jitter", func(n int) []sample {
+		c := 1e6
+		return series(n, 20, func(_ int, r *rand.Rand) float64 { c += float64(r.IntN(500)); return c })
+	}},
+	{"gauge", func(n int) []sample {
+		g := 1000.0
+		return series(n, 0, func(_ int, r *rand.Rand) float64 { g += r.NormFloat64(); return math.Round(g*100) / 100 })
+	}},
+	{"gauge-int", func(n int) []sample {
+		return series(n, 0, func(_ int, r *rand.Rand) float64 { return float64(r.IntN(1000)) })
+	}},
+	{"random", func(n int) []sample {
+		return series(n, 5, func(_ int, r *rand.Rand) float64 { return r.Float64() })
+	}},
+}
+
+func series(n, jitter int, value func(i int, r *rand.Rand) float64) []sample {
+	r := rand.New(rand.NewPCG(1, 2))
+	out := make([]sample, n)
+	t := int64(1_700_000_000_000)
+	for i := range out {
+		at := t
+		if jitter > 0 {
+			at += int64(r.IntN(2*jitter+1) - jitter)
+		}
+		out[i] = sample{at, math.Float64bits(value(i, r))}
+		t += 15_000
+	}
+	return out
+}
+
+// perSample reports time per sample; b.N counts chunks of n.
+func perSample(b *testing.B, n int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/sample")
+}
+
+// benchChunks is how many different chunks a benchmark walks over, so that the branch
+// predictor does not learn one of them by heart.
+const benchChunks = 64
+
+func benchData(mk func(int) []sample, n int) (samples [][]sample, chunks [][]byte) {
+	all := mk(benchChunks * n)
+	for i := range benchChunks {
+		part := all[i*n : (i+1)*n]
+		var e XOREncoder
+		for _, x := range part {
+			_ = e.Append(x.t, math.Float64frombits(x.v))
+		}
+		samples, chunks = append(samples, part), append(chunks, e.AppendTo(nil))
+	}
+	return samples, chunks
+}
+
+func BenchmarkXORAppend(b *testing.B) {
+	for _, s := range benchSeries {
+		b.Run(s.name, func(b *testing.B) {
+			const n = 120
+			samples, _ := benchData(s.make, n)
+			buf := make([]byte, 0, 4096)
+			var x XORState
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				x.Reset()
+				buf = buf[:0]
+				for _, p := range samples[i%benchChunks] {
+					buf = x.Append(buf, p.t, math.Float64frombits(p.v))
+				}
+			}
+			perSample(b, n)
+		})
+	}
+}
+
+func BenchmarkXORDecode(b *testing.B) {
+	for _, s := range benchSeries {
+		b.Run(s.name, func(b *testing.B) {
+			const n = 120
+			_, chunks := benchData(s.make, n)
+			batch := NewBatch(BatchSize)
+			batch.open()
+			var d XORDecoder
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				_ = d.Reset(chunks[i%benchChunks])
+				if got, err := d.Decode(batch.T, batch.V); got != n || err != nil {
+					b.Fatal(got, err)
+				}
+			}
+			perSample(b, n)
+		})
+	}
+}
+
+func BenchmarkXORIterator(b *testing.B) {
+	for _, s := range benchSeries {
+		b.Run(s.name, func(b *testing.B) {
+			const n = 120
+			_, chunks := benchData(s.make, n)
+			var it Iterator
+			var sum float64
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				c, _ := FromData(EncXOR, chunks[i%benchChunks])
+				it = c.Iterator(it)
+				for it.Next() != ValNone {
+					_, v := it.At()
+					sum += v
+				}
+			}
+			perSample(b, n)
+		})
+	}
+}
