@@ -186,7 +186,7 @@ func (f *memFile) Mmap(length int64) (fileutil.Mapping, error) {
 	if length < 0 {
 		return nil, pathError("mmap", f.name, fileutil.ErrOutOfRange)
 	}
-	mp := &memMapping{fs: f.fs, node: f.node, length: length}
+	mp := &memMapping{fs: f.fs, name: f.name, node: f.node, length: length}
 	f.node.opens++
 	f.fs.mu.handles[mp] = f.name + " (mapping)"
 	return mp, nil
@@ -196,12 +196,16 @@ func (f *memFile) Mmap(length int64) (fileutil.Mapping, error) {
 // moment: they do not change when the file is cut, and a fault is an error of At.
 type memMapping struct {
 	fs     *MemFS
+	name   string
 	node   *node
 	length int64
 	closed bool // guarded by fs.mu
 }
 
 func (mp *memMapping) At(off int64, n int) ([]byte, error) {
+	if err := mp.fs.begin(Op{Kind: OpMapRead, Name: mp.name, Bytes: int64(n)}); err != nil {
+		return nil, err
+	}
 	mp.fs.mu.Lock()
 	defer mp.fs.mu.Unlock()
 	end := off + int64(n)

@@ -5,7 +5,8 @@ import "fmt"
 // OpKind is a kind of file operation.
 type OpKind uint8
 
-// The operations of a file system, of an open file, and of a locked directory.
+// The operations of a file system, of a locked directory, of an open file and of a
+// mapping.
 const (
 	OpCreate OpKind = iota + 1
 	OpOpen
@@ -26,6 +27,7 @@ const (
 	OpTruncate
 	OpSync
 	OpMmap
+	OpMapRead
 	OpClose
 )
 
@@ -34,7 +36,7 @@ var opNames = [...]string{
 	OpStat: "stat", OpRename: "rename", OpLink: "link", OpRemove: "remove",
 	OpMkdirAll: "mkdirall", OpSyncDir: "syncdir", OpLockDir: "lockdir", OpUnlockDir: "unlockdir",
 	OpWrite: "write", OpReadAt: "readat", OpSize: "size", OpTruncate: "truncate",
-	OpSync: "sync", OpMmap: "mmap", OpClose: "close",
+	OpSync: "sync", OpMmap: "mmap", OpMapRead: "mapread", OpClose: "close",
 }
 
 func (k OpKind) String() string {
@@ -75,7 +77,7 @@ func (op Op) String() string {
 		s += " -> " + op.NewName
 	}
 	switch op.Kind {
-	case OpWrite, OpReadAt, OpTruncate, OpMmap:
+	case OpWrite, OpReadAt, OpTruncate, OpMmap, OpMapRead:
 		s += fmt.Sprintf(" (%d)", op.Bytes)
 	}
 	return s

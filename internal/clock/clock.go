@@ -13,8 +13,8 @@ type Clock interface {
 	NewTicker(d time.Duration) Ticker
 }
 
-// Ticker delivers ticks. Its channel is never closed; no tick is sent after Stop
-// has returned. A receiver that is late may miss ticks.
+// Ticker delivers ticks. Its channel is never closed; one tick that was under way
+// may still arrive after Stop. A receiver that is late may miss ticks.
 type Ticker interface {
 	C() <-chan time.Time
 	Stop()
