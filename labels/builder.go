@@ -21,8 +21,8 @@ func (b *Builder) Reset(base Labels) {
 	b.labels = base.AppendTo(b.labels[:0])
 }
 
-// Set gives a label its value, new or in place of another. An empty value deletes
-// the label.
+// Set gives a label its value, new or in place of another (of all others, if base
+// had duplicates). An empty value deletes the label.
 func (b *Builder) Set(name, value string) {
 	if value == "" {
 		b.Del(name)
@@ -33,11 +33,14 @@ func (b *Builder) Set(name, value string) {
 		return
 	}
 	i, found := b.search(name)
-	if found {
-		b.labels[i].Value = value
+	if !found {
+		b.labels = slices.Insert(b.labels, i, Label{name, value})
 		return
 	}
-	b.labels = slices.Insert(b.labels, i, Label{name, value})
+	b.labels[i].Value = value
+	for i++; i < len(b.labels) && b.labels[i].Name == name; {
+		b.labels = slices.Delete(b.labels, i, i+1)
+	}
 }
 
 // Del takes labels out; names that are not there are ignored.

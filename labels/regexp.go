@@ -38,14 +38,15 @@ const (
 const mapAt = 12
 
 // pattern is an anchored regular expression. What can be answered by comparing
-// strings is: the expression is only run where its shape is not exact, and then only
-// on values that fit the shape.
+// strings is: the expression is only run on values that fit an inexact alternative
+// of its shape.
 type pattern struct {
-	values []string            // sorted: the finite values among the alternatives
-	table  map[string]struct{} // the same, if there are many
-	globs  []glob              // the other alternatives
-	prefix string
-	re     *regexp.Regexp // nil if values and globs say all
+	prefix  string
+	values  []string            // sorted: the single values among the alternatives
+	table   map[string]struct{} // the same, if there are many
+	exact   shape               // other alternatives whose values match
+	inexact shape               // those whose values re has to look at
+	re      *regexp.Regexp      // nil if there are none
 }
 
 // compilePattern refuses what is too large before it does any work on it. The
@@ -67,14 +68,14 @@ func compilePattern(expr string) (*pattern, error) {
 	}
 	s := analyse(tree.Simplify())
 	p := &pattern{prefix: s.prefix()}
-	p.values, p.globs = s.split()
+	p.values, p.exact, p.inexact = s.split()
 	if len(p.values) >= mapAt {
 		p.table = make(map[string]struct{}, len(p.values))
 		for _, v := range p.values {
 			p.table[v] = struct{}{}
 		}
 	}
-	if s.exact {
+	if p.inexact == nil {
 		return p, nil
 	}
 	if p.re, err = regexp.Compile(anchored(expr)); err != nil {
@@ -186,24 +187,17 @@ func countInstructions(re *syntax.Regexp) int {
 
 // match says whether the whole of v matches.
 func (p *pattern) match(v string) bool {
-	return p.fits(v) && (p.re == nil || p.re.MatchString(v))
+	return strings.HasPrefix(v, p.prefix) &&
+		(p.hasValue(v) || p.exact.fits(v) || p.re != nil && p.inexact.fits(v) && p.re.MatchString(v))
 }
 
-// fits says whether v has the shape of a match.
-func (p *pattern) fits(v string) bool {
+func (p *pattern) hasValue(v string) bool {
 	if p.table != nil {
-		if _, ok := p.table[v]; ok {
-			return true
-		}
-	} else {
-		for _, value := range p.values {
-			if value == v {
-				return true
-			}
-		}
+		_, ok := p.table[v]
+		return ok
 	}
-	for _, g := range p.globs {
-		if g.match(v) {
+	for _, value := range p.values {
+		if value == v {
 			return true
 		}
 	}
@@ -212,7 +206,7 @@ func (p *pattern) fits(v string) bool {
 
 // set returns all values that match, nil if they are not finitely many or none.
 func (p *pattern) set() []string {
-	if p.re != nil || len(p.globs) > 0 {
+	if p.re != nil || len(p.exact) > 0 {
 		return nil
 	}
 	return p.values

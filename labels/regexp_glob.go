@@ -12,7 +12,10 @@ import (
 //
 // Invariant: a piece without text is the last one and has a gap; all pieces but the
 // first have a gap.
-type glob []piece
+type glob struct {
+	pieces []piece
+	exact  bool // what fits matches the expression; otherwise it may
+}
 
 // piece is a text behind a gap.
 type piece struct {
@@ -23,8 +26,9 @@ type piece struct {
 
 const noGap = -1
 
-func (g glob) match(s string) bool {
-	for i, p := range g {
+func (g *glob) match(s string) bool {
+	for i := range g.pieces {
+		p := &g.pieces[i]
 		if p.gap == noGap {
 			rest, ok := p.cutPrefix(s)
 			if !ok {
@@ -37,7 +41,7 @@ func (g glob) match(s string) bool {
 		if !ok {
 			return false
 		}
-		if i == len(g)-1 {
+		if i == len(g.pieces)-1 {
 			return p.isSuffix(rest)
 		}
 		if s, ok = p.cutFirst(rest); !ok {
@@ -48,22 +52,20 @@ func (g glob) match(s string) bool {
 }
 
 // isFinite says whether the glob has no gap.
-func (g glob) isFinite() bool { return len(g) == 0 || len(g) == 1 && g[0].gap == noGap }
+func (g *glob) isFinite() bool {
+	return len(g.pieces) == 0 || len(g.pieces) == 1 && g.pieces[0].gap == noGap
+}
 
 // prefix is what each value begins with.
-func (g glob) prefix() string {
-	if len(g) == 0 || g[0].gap != noGap {
+func (g *glob) prefix() string {
+	if len(g.pieces) == 0 || g.pieces[0].gap != noGap {
 		return ""
 	}
-	if !g[0].fold {
-		return g[0].text
+	text := g.pieces[0].text
+	if !g.pieces[0].fold {
+		return text
 	}
-	for i, c := range g[0].text {
-		if hasCase(c) {
-			return g[0].text[:i]
-		}
-	}
-	return g[0].text
+	return text[:strings.IndexFunc(text, hasCase)]
 }
 
 // skip drops n characters. As in package regexp, a byte that is not UTF-8 is one.
@@ -137,6 +139,9 @@ func isSuffixFold(s, text string) bool {
 func equalFold(a, b rune) bool {
 	if a == b {
 		return true
+	}
+	if a < utf8.RuneSelf && b < utf8.RuneSelf {
+		return a|0x20 == b|0x20 && 'a' <= a|0x20 && a|0x20 <= 'z'
 	}
 	for c := unicode.SimpleFold(b); c != b; c = unicode.SimpleFold(c) {
 		if c == a {

@@ -24,15 +24,16 @@ const (
 
 	// pieceBytes is about what a piece takes in memory, its glob included.
 	pieceBytes = 64
+
+	// maxInexact bounds the alternatives that are tried before the expression is run;
+	// more of them cost more than they save.
+	maxInexact = 8
 )
 
 // shape is what an expression looks like without its finer points: alternatives of
-// which each matching value fits at least one. If it is exact the converse holds
-// too, and the expression need not be run.
-type shape struct {
-	globs []glob
-	exact bool
-}
+// which each matching value fits at least one. What fits an exact one matches, so
+// the expression need not be run for it.
+type shape []glob
 
 // analyser derives the shape of a simplified syntax tree.
 type analyser struct {
@@ -49,7 +50,7 @@ func analyse(re *syntax.Regexp) shape {
 func (a *analyser) shape(re *syntax.Regexp, atStart, atEnd bool) shape {
 	switch re.Op {
 	case syntax.OpNoMatch:
-		return shape{exact: true}
+		return nil
 	case syntax.OpEmptyMatch:
 		return one(true)
 	case syntax.OpBeginText, syntax.OpBeginLine:
@@ -83,7 +84,7 @@ func (a *analyser) shape(re *syntax.Regexp, atStart, atEnd bool) shape {
 
 // one is the shape of a single alternative of these pieces.
 func one(exact bool, pieces ...piece) shape {
-	return shape{globs: []glob{pieces}, exact: exact}
+	return shape{{pieces: pieces, exact: exact}}
 }
 
 // anything is the shape of at least n characters.
@@ -110,27 +111,31 @@ func isPlain(c rune) bool { return c != utf8.RuneError && utf8.ValidRune(c) }
 
 // class writes a small character class out. Ranges are pairs of closed bounds.
 func (a *analyser) class(ranges []rune) shape {
-	s := shape{exact: true}
+	var s shape
 	for i := 0; i+1 < len(ranges); i += 2 {
 		lo, hi := ranges[i], ranges[i+1]
-		if int(hi-lo)+1 > maxProduct-len(s.globs) {
+		if int(hi-lo)+1 > maxProduct-len(s) {
 			return anything(1, false)
 		}
 		for c := lo; c <= hi; c++ {
 			if !isPlain(c) {
 				return anything(1, false)
 			}
-			s.globs = append(s.globs, glob{{gap: noGap, text: string(c)}})
+			s = append(s, one(true, piece{gap: noGap, text: string(c)})...)
 		}
 	}
-	a.budget -= pieceBytes * len(s.globs)
+	a.budget -= pieceBytes * len(s)
 	return s
 }
 
-// plus knows one repetition of the part; what follows is anything.
+// plus knows one repetition of the part, if there is one way to write it; what
+// follows is anything.
 func (a *analyser) plus(sub *syntax.Regexp) shape {
 	if sub.Op == syntax.OpAnyChar {
 		return anything(1, true)
+	}
+	if sub.Op == syntax.OpCharClass {
+		return anything(1, false)
 	}
 	return a.product(a.shape(sub, false, false), anything(0, false))
 }
@@ -164,7 +169,7 @@ func isAnchor(op syntax.Op) bool {
 }
 
 func (a *analyser) alternate(subs []*syntax.Regexp, atStart, atEnd bool) shape {
-	s := shape{exact: true}
+	var s shape
 	for _, sub := range subs {
 		if a.budget < 0 {
 			return anything(0, false)
@@ -175,9 +180,9 @@ func (a *analyser) alternate(subs []*syntax.Regexp, atStart, atEnd bool) shape {
 }
 
 func (a *analyser) union(x, y shape) shape {
-	a.budget -= pieceBytes * len(y.globs)
-	s := shape{globs: append(x.globs, y.globs...), exact: x.exact && y.exact}
-	if len(s.globs) > maxAlternatives {
+	a.budget -= pieceBytes * len(y)
+	s := append(x, y...)
+	if len(s) > maxAlternatives {
 		return s.collapse()
 	}
 	return s
@@ -185,58 +190,56 @@ func (a *analyser) union(x, y shape) shape {
 
 // product is x followed by y.
 func (a *analyser) product(x, y shape) shape {
-	n, m := len(x.globs), len(y.globs)
-	if n == 0 || m == 0 {
-		return shape{exact: true} // matches nothing
-	}
-	if n > 1 && m > 1 && n*m > maxProduct {
+	if len(x) > 1 && len(y) > 1 && len(x)*len(y) > maxProduct {
 		y = y.collapse()
-		m = 1
 	}
-	s := shape{globs: make([]glob, 0, n*m), exact: x.exact && y.exact}
-	for _, gx := range x.globs {
-		for j, gy := range y.globs {
+	s := make(shape, 0, len(x)*len(y))
+	for _, gx := range x {
+		for j, gy := range y {
 			if a.budget < 0 {
 				return anything(0, false)
 			}
 			left := gx
-			if j < m-1 { // the last one may build on the original
-				a.budget -= pieceBytes * len(gx)
-				left = slices.Clone(gx)
+			if j < len(y)-1 { // the last one may build on the original
+				a.budget -= pieceBytes * len(gx.pieces)
+				left.pieces = slices.Clone(gx.pieces)
 			}
-			joined, exact := a.join(left, gy)
-			s.globs = append(s.globs, joined)
-			s.exact = s.exact && exact
+			s = append(s, a.join(left, gy))
 		}
 	}
 	return s
 }
 
-// join appends y to x, in place where there is room. It is exact unless it has to
+// join is x followed by y, in place where there is room. It is inexact if it has to
 // fold a text that was not to be folded.
-func (a *analyser) join(x, y glob) (joined glob, exact bool) {
-	a.budget -= pieceBytes * (1 + len(y))
-	if len(x) == 0 {
-		return slices.Clone(y), true
+func (a *analyser) join(x, y glob) glob {
+	a.budget -= pieceBytes * (1 + len(y.pieces))
+	exact := x.exact && y.exact
+	if len(x.pieces) == 0 {
+		return glob{slices.Clone(y.pieces), exact}
 	}
-	if len(y) == 0 {
-		return x, true
+	if len(y.pieces) == 0 {
+		return glob{x.pieces, exact}
 	}
-	exact = true
-	last, first := &x[len(x)-1], y[0]
+	last, first := &x.pieces[len(x.pieces)-1], y.pieces[0]
 	switch {
 	case last.text == "":
 		last.gap += max(first.gap, 0)
 		last.text, last.fold = first.text, first.fold
 	case first.gap != noGap:
-		x = append(x, first)
+		return glob{append(x.pieces, y.pieces...), exact}
 	default:
-		exact = last.fold == first.fold || !first.fold && !anyCase(first.text) || !last.fold && !anyCase(last.text)
+		exact = exact && canMerge(*last, first)
 		last.text += first.text
 		last.fold = last.fold || first.fold
 		a.budget -= len(last.text)
 	}
-	return append(x, y[1:]...), exact
+	return glob{append(x.pieces, y.pieces[1:]...), exact}
+}
+
+// canMerge says whether two texts can be folded or not folded together.
+func canMerge(p, q piece) bool {
+	return p.fold == q.fold || !p.fold && !anyCase(p.text) || !q.fold && !anyCase(q.text)
 }
 
 func anyCase(text string) bool { return strings.IndexFunc(text, hasCase) >= 0 }
@@ -252,11 +255,11 @@ func (s shape) collapse() shape {
 
 // prefix is what each value begins with.
 func (s shape) prefix() string {
-	if len(s.globs) == 0 {
+	if len(s) == 0 {
 		return ""
 	}
-	prefix := s.globs[0].prefix()
-	for _, g := range s.globs[1:] {
+	prefix := s[0].prefix()
+	for _, g := range s[1:] {
 		next, n := g.prefix(), 0
 		for n < len(prefix) && n < len(next) && prefix[n] == next[n] {
 			n++
@@ -266,27 +269,41 @@ func (s shape) prefix() string {
 	return prefix
 }
 
-// split separates the finite alternatives, sorted and without duplicates, from the
-// rest. A short text in any case is finite.
-func (s shape) split() (values []string, rest []glob) {
-	for _, g := range s.globs {
-		switch {
-		case !g.isFinite():
-			rest = append(rest, g)
-		case len(g) == 0:
-			values = append(values, "")
-		case !g[0].fold:
-			values = append(values, g[0].text)
-		default:
-			if countVariants(g[0].text) > min(maxProduct, maxAlternatives-len(values)) {
-				rest = append(rest, g)
-				continue
-			}
-			values = append(values, foldVariants(g[0].text)...)
+// fits says whether v fits one of the alternatives.
+func (s shape) fits(v string) bool {
+	for i := range s {
+		if s[i].match(v) {
+			return true
 		}
 	}
+	return false
+}
+
+// split sorts the alternatives by how they are answered: values that match, without
+// duplicates (a short text in any case is some of them), other exact ones, and a few
+// that have to be looked at by the expression.
+func (s shape) split() (values []string, exact, inexact shape) {
+	for _, g := range s {
+		switch {
+		case !g.exact:
+			inexact = append(inexact, g)
+		case !g.isFinite():
+			exact = append(exact, g)
+		case len(g.pieces) == 0:
+			values = append(values, "")
+		case !g.pieces[0].fold:
+			values = append(values, g.pieces[0].text)
+		case countVariants(g.pieces[0].text) > min(maxProduct, maxAlternatives-len(values)):
+			exact = append(exact, g)
+		default:
+			values = append(values, foldVariants(g.pieces[0].text)...)
+		}
+	}
+	if len(inexact) > maxInexact {
+		inexact = inexact.collapse()
+	}
 	slices.Sort(values)
-	return slices.Compact(values), rest
+	return slices.Compact(values), exact, inexact
 }
 
 // countVariants counts the ways to write a text in upper and lower case, up to
