@@ -1,0 +1,117 @@
+package wal
+
+// maxKeptBuffer is how many bytes of one record buffer a Commit keeps for its next
+// use. A huge commit now and then shall not pin its memory for ever.
+const maxKeptBuffer = 1 << 20
+
+// Commit collects the records of one commit. It is reusable: Reset, then any number
+// of Begin and End pairs, Log.Enqueue before, between or after them, then Log.Write.
+// The zero Commit is ready for use. It belongs to one goroutine at a time and to one
+// Log between Enqueue and the end of Write.
+type Commit struct {
+	seq    uint64
+	bodies [][]byte // as encoded by the owner; the first n are of this commit
+	n      int
+
+	// What Write makes of the bodies, outside the log's lock.
+	stored []storedRecord
+	sum    uint32 // commitSum over the bodies
+	err    error  // before the commit is done: why it cannot be written
+
+	// Guarded by Log.mu until done; a wake-up hands them to the owner.
+	state commitState
+	next  *Commit       // behind this one in the queue
+	wake  chan struct{} // capacity 1: the commit is done, or its owner leads
+
+	rotate  bool // no commit, but a request to begin a new segment
+	segment int  // that began with this commit or request
+}
+
+// storedRecord is a record as it goes into the log.
+type storedRecord struct {
+	data []byte // aliases the body or buf
+	kind Compression
+	buf  []byte // kept for the next compression
+}
+
+// commitState is where a commit is in its life.
+type commitState uint8
+
+const (
+	stateIdle   commitState = iota // not in a queue
+	stateQueued                    // has its sequence number, bodies may be missing
+	stateReady                     // can be written
+	stateDone                      // written or failed; err says which
+)
+
+// Reset makes the commit empty. It must not be in a queue, and settled if it failed.
+func (c *Commit) Reset() {
+	c.mustNotBeQueued("reset")
+	if c.state == stateDone && c.err != nil {
+		panic("BUG: reset of a failed commit that is not settled")
+	}
+	for i := range c.bodies[:c.n] {
+		if cap(c.bodies[i]) > maxKeptBuffer {
+			c.bodies[i] = nil
+		}
+	}
+	for i := range c.stored {
+		c.stored[i].data = nil
+		if cap(c.stored[i].buf) > maxKeptBuffer {
+			c.stored[i].buf = nil
+		}
+	}
+	c.n, c.seq, c.sum, c.err, c.state, c.rotate = 0, 0, 0, nil, stateIdle, false
+}
+
+// Begin returns an empty buffer to append the next record's body to. End takes it.
+func (c *Commit) Begin() []byte {
+	if c.n == len(c.bodies) {
+		c.bodies = append(c.bodies, nil)
+	}
+	return c.bodies[c.n][:0]
+}
+
+// End says that rec, grown from what Begin returned, is a complete record. The
+// commit owns it until Reset.
+func (c *Commit) End(rec []byte) {
+	c.bodies[c.n] = rec
+	c.n++
+}
+
+// Seq returns the sequence number that Enqueue gave the commit.
+func (c *Commit) Seq() uint64 { return c.seq }
+
+// Records returns how many records the commit has.
+func (c *Commit) Records() int { return c.n }
+
+// encode compresses the bodies and sums them up.
+func (c *Commit) encode(comp *compressor) {
+	for len(c.stored) < c.n {
+		c.stored = append(c.stored, storedRecord{})
+	}
+	for i, body := range c.bodies[:c.n] {
+		if len(body) > MaxRecordSize {
+			c.err = ErrRecordTooLarge
+			return
+		}
+		s := &c.stored[i]
+		c.sum = commitSum(c.sum, body)
+		s.data, s.kind, s.buf = comp.compress(s.buf, body)
+	}
+}
+
+// end returns where the commit ends in a segment when its records begin at off and
+// its frame has frameSize bytes.
+func (c *Commit) end(off int64, frameSize int) int64 {
+	for i := range c.stored[:c.n] {
+		off = recordEnd(off, len(c.stored[i].data))
+	}
+	return recordEnd(off, frameSize)
+}
+
+func (c *Commit) mustNotBeQueued(what string) {
+	if c.state == stateQueued || c.state == stateReady {
+		panic("BUG: " + what + " of a commit that is in the log's queue")
+	}
+}

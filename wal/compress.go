@@ -1,0 +1,239 @@
+package wal
+
+import (
+	"github.com/golang/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pkg/errors"
+)
+
+// Compression says how record bodies are stored. Readers take each record as it
+// says itself, so the setting may change between runs.
+type Compression uint8
+
+// The compressions of the format.
+const (
+	CompressionNone Compression = iota
+	CompressionSnappy
+	CompressionZstd
+)
+
+// String returns none, snappy or zstd.
+func (c Compression) String() string {
+	switch c {
+	case CompressionNone:
+		return "none"
+	case CompressionSnappy:
+		return "snappy"
+	case CompressionZstd:
+		return "zstd"
+	default:
+		return "unknown"
+	}
+}
+
+// ParseCompression is the inverse of String.
+func ParseCompression(s string) (Compression, error) {
+	for c := CompressionNone; c <= CompressionZstd; c++ {
+		if c.String() == s {
+			return c, nil
+		}
+	}
+	return 0, errors.Errorf("unknown compression %q: none, snappy or zstd", s)
+}
+
+// Bits of a fragment's type byte. If both are set, snappy wins.
+const (
+	snappyBit = 1 << 3
+	zstdBit   = 1 << 4
+)
+
+func (c Compression) bits() byte {
+	switch c {
+	case CompressionSnappy:
+		return snappyBit
+	case CompressionZstd:
+		return zstdBit
+	default:
+		return 0
+	}
+}
+
+func compressionOf(typeByte byte) Compression {
+	switch {
+	case typeByte&snappyBit != 0:
+		return CompressionSnappy
+	case typeByte&zstdBit != 0:
+		return CompressionZstd
+	default:
+		return CompressionNone
+	}
+}
+
+const (
+	// minCompressSize in bytes: a shorter record is stored as it is. Snappy looks for
+	// matches only in what is more than 15 bytes before the end, and a record of one
+	// or two samples gains nothing in any compression.
+	minCompressSize = 48
+	// maxSnappyRatio bounds what a snappy block can expand to: a copy of three bytes
+	// makes 64. A block that claims more is refused before memory is taken for it.
+	maxSnappyRatio = 22
+	// minDecoded in bytes is added to that bound, so that tiny blocks pass.
+	minDecoded = 64
+	// maxZstdRatio is how dense zstd records may be; denser ones are not written, and
+	// read only as far as zstdSlack bytes beyond the ratio, per batch of records, so
+	// that memory stays in proportion to the file. Real records stay below 20.
+	maxZstdRatio = 64
+	zstdSlack    = 16 << 20
+)
+
+// MaxRecordSize is the largest record in bytes, uncompressed: what a 32-bit length
+// can hold with room for compression, on any platform.
+const MaxRecordSize = 1 << 30
+
+// compressor compresses the records of one Log; it is safe for concurrent use.
+type compressor struct {
+	kind Compression
+	zstd *zstd.Encoder
+}
+
+// newCompressor returns a compressor for up to workers callers at a time.
+func newCompressor(kind Compression, workers int) (*compressor, error) {
+	c := &compressor{kind: kind}
+	if kind != CompressionZstd {
+		return c, nil
+	}
+	// The record's own CRC makes zstd's superfluous.
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers),
+		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
+	c.zstd = enc
+	return c, errors.Wrap(err, "make zstd encoder")
+}
+
+// compress returns data compressed into buf, or data itself if that is not smaller,
+// and buf, perhaps grown, for the next call. The result aliases one of them.
+func (c *compressor) compress(buf, data []byte) (out []byte, kind Compression, grown []byte) {
+	if c.kind == CompressionNone || len(data) < minCompressSize {
+		return data, CompressionNone, buf
+	}
+	if c.kind == CompressionSnappy {
+		if need := snappy.MaxEncodedLen(len(data)); cap(buf) < need {
+			buf = make([]byte, need+need/4)
+		}
+		out = snappy.Encode(buf[:cap(buf)], data)
+	} else {
+		out = c.zstd.EncodeAll(data, buf[:0])
+		buf = out
+	}
+	if len(out) >= len(data) || int64(len(data)) > maxZstdRatio*int64(len(out)) {
+		return data, CompressionNone, buf
+	}
+	return out, c.kind, buf
+}
+
+func (c *compressor) close() error {
+	if c.zstd == nil {
+		return nil
+	}
+	return errors.Wrap(c.zstd.Close(), "close zstd encoder")
+}
+
+// decompressor decompresses records. It belongs to one goroutine; close it.
+type decompressor struct {
+	zstd  *zstd.Decoder // made for the first zstd record
+	slack int           // bytes that zstd records may still exceed maxZstdRatio by
+}
+
+// begin starts a batch of records: its share of zstdSlack is untouched.
+func (d *decompressor) begin() { d.slack = zstdSlack }
+
+var (
+	errTooDense = errors.New("record claims to expand more than its compression can")
+	errNotZstd  = errors.New("record is no zstd frame")
+)
+
+// appendDecoded appends the uncompressed form of data to dst. Memory is taken only
+// for what data can plausibly expand to.
+func (d *decompressor) appendDecoded(dst []byte, c Compression, data []byte) ([]byte, error) {
+	switch c {
+	case CompressionSnappy:
+		return appendSnappy(dst, data)
+	case CompressionZstd:
+		return d.appendZstd(dst, data)
+	default:
+		return append(dst, data...), nil
+	}
+}
+
+func appendSnappy(dst, data []byte) ([]byte, error) {
+	n, err := snappy.DecodedLen(data)
+	if err != nil {
+		return dst, err
+	}
+	if int64(n) > maxSnappyRatio*int64(len(data))+minDecoded {
+		return dst, errTooDense
+	}
+	dst = grow(dst, n)
+	out, err := snappy.Decode(dst[len(dst):len(dst)+n], data)
+	return dst[:len(dst)+len(out)], err
+}
+
+// appendZstd decodes into a buffer of the size that the frame names. Frames that
+// name none, and several frames in a row, get the general bound.
+func (d *decompressor) appendZstd(dst, data []byte) ([]byte, error) {
+	if err := d.openZstd(); err != nil {
+		return dst, err
+	}
+	var h zstd.Header
+	if err := h.Decode(data); err != nil || h.Skippable {
+		return dst, errNotZstd
+	}
+	fair := int(min(maxZstdRatio*int64(len(data)), MaxRecordSize))
+	size := fair
+	if h.HasFCS {
+		if h.FrameContentSize > uint64(fair+d.slack) {
+			return dst, errTooDense
+		}
+		size = int(h.FrameContentSize)
+	}
+	out, err := d.decodeZstd(dst, size, data)
+	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		out, err = d.decodeZstd(dst, fair+d.slack, data)
+	}
+	if err != nil {
+		return dst, err
+	}
+	d.slack -= max(0, len(out)-len(dst)-fair)
+	return out, nil
+}
+
+func (d *decompressor) openZstd() error {
+	if d.zstd != nil {
+		return nil
+	}
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true),
+		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxRecordSize))
+	d.zstd = dec
+	return errors.Wrap(err, "make zstd decoder")
+}
+
+// decodeZstd appends at most n bytes to dst.
+func (d *decompressor) decodeZstd(dst []byte, n int, data []byte) ([]byte, error) {
+	dst = grow(dst, n)
+	return d.zstd.DecodeAll(data, dst[:len(dst):len(dst)+n])
+}
+
+func (d *decompressor) close() {
+	if d.zstd != nil {
+		d.zstd.Close()
+	}
+}
+
+// grow returns b with room for n more bytes.
+func grow(b []byte, n int) []byte {
+	if cap(b)-len(b) >= n {
+		return b
+	}
+	bigger := make([]byte, len(b), max(len(b)+n, 2*cap(b)))
+	copy(bigger, b)
+	return bigger
+}

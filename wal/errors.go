@@ -1,0 +1,107 @@
+package wal
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+// What a commit or a sync comes to.
+var (
+	// ErrNotCommitted: the commit is not in the log and will not appear later. The
+	// error names the cause.
+	ErrNotCommitted = errors.New("not committed")
+	// ErrIndeterminate: the commit was written, but its sync failed; only the next
+	// replay tells whether it is in the log.
+	ErrIndeterminate = errors.New("commit is indeterminate until the log is read again")
+	// ErrRetry: an earlier write failed and not all of its commits have been settled.
+	// Release what others may need to settle, call Log.WaitSettled, enqueue again.
+	ErrRetry = errors.New("an earlier failed commit is not settled yet")
+	// ErrDiskFull: there is no room. Writing goes on by itself when there is.
+	ErrDiskFull = errors.New("no space left for the log")
+	// ErrRecordTooLarge: a record exceeds MaxRecordSize.
+	ErrRecordTooLarge = errors.New("log record is too large")
+)
+
+// Why a log refuses to be written.
+var (
+	// ErrReadOnly: writes are refused.
+	ErrReadOnly = errors.New("read-only")
+	// ErrPoisoned: a sync or close of a log file failed, so nobody knows what is on
+	// stable storage. It stays until the log is opened again, and it is an ErrReadOnly.
+	ErrPoisoned error = poisonError{}
+	// ErrClosed: the log is closed.
+	ErrClosed = errors.New("closed")
+)
+
+// What replay refuses to read.
+var (
+	// ErrVersion: a private record of a higher version. The error names its file.
+	ErrVersion = errors.New("written by a newer version")
+	// ErrSegments: the set of segment files has a hole or a stranger in it. The error
+	// names the file and what to do.
+	ErrSegments = errors.New("log segments do not fit together")
+)
+
+type poisonError struct{}
+
+func (poisonError) Error() string { return "read-only after a failed sync" }
+func (poisonError) Unwrap() error { return ErrReadOnly }
+
+// failure joins what happened to an operation with why: errors.Is finds both.
+type failure struct {
+	means []error // sentinels, the first one gives the text
+	cause error
+}
+
+func (f *failure) Error() string {
+	parts := make([]string, 0, len(f.means)+1)
+	for _, m := range f.means {
+		parts = append(parts, m.Error())
+	}
+	return strings.Join(append(parts, f.cause.Error()), ": ")
+}
+
+func (f *failure) Unwrap() []error { return append(f.means[:len(f.means):len(f.means)], f.cause) }
+
+// notCommitted says that a commit failed because of cause.
+func notCommitted(cause error) error {
+	if fileutil.IsDiskFull(cause) && !errors.Is(cause, ErrDiskFull) {
+		return &failure{means: []error{ErrNotCommitted, ErrDiskFull}, cause: cause}
+	}
+	return &failure{means: []error{ErrNotCommitted}, cause: cause}
+}
+
+// diskFull marks an error of a full disk with ErrDiskFull; others pass as they are.
+func diskFull(err error) error {
+	if err != nil && fileutil.IsDiskFull(err) && !errors.Is(err, ErrDiskFull) {
+		return &failure{means: []error{ErrDiskFull}, cause: err}
+	}
+	return err
+}
+
+// poisoned says that cause, a failed sync or close, made the log read-only.
+func poisoned(cause error) error {
+	return &failure{means: []error{ErrPoisoned}, cause: cause}
+}
+
+// indeterminate says that a commit was written but not synced.
+func indeterminate(cause error) error {
+	return &failure{means: []error{ErrIndeterminate}, cause: cause}
+}
+
+// joinErrors returns nil, the only error, or all of them as one.
+func joinErrors(errs ...error) error {
+	var only error
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if only != nil {
+			return errors.Join(errs...)
+		}
+		only = err
+	}
+	return only
+}
