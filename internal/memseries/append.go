@@ -1,0 +1,144 @@
+package memseries
+
+import (
+	"math"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+)
+
+// maxChunkBytes is the length behind which a float chunk takes no more samples. The
+// format's writers cut there so that a chunk stays under 1 KiB.
+const maxChunkBytes = 1005
+
+// wordBytes is how much shorter than its chunk a buffer can be: the encoder keeps
+// back less than a word.
+const wordBytes = 8
+
+// Cutting is when chunks are cut (docs/format/chunks.md).
+type Cutting struct {
+	Range   int64 // milliseconds; no chunk crosses a multiple of it
+	Samples int   // aimed at in a chunk; twice as many are the limit
+}
+
+// Full is a chunk that was cut and is not in a head-chunk file yet.
+type Full struct {
+	Series     *Series
+	MinT, MaxT int64
+	Num        uint16
+	Seq        uint64 // newest commit with a sample in it; 0 when the log has none
+	Data       []byte // from a slab
+}
+
+// appender is what an append needs beside the series: where buffers come from and
+// where full chunks go. A shard and a recovery worker each have one.
+type appender struct {
+	cutting Cutting
+	slab    Slab
+	onFull  func(Full)
+	seq     uint64 // commit being applied
+
+	mappedBytes int64 // memory of the lists of full chunks
+}
+
+// append adds one sample that is newer than all others of the series.
+//
+// The common case is two comparisons and the encoder; what happens once in a chunk
+// is out of line.
+func (a *appender) append(s *Series, t int64, v float64) {
+	if n := s.enc.Len(); t >= s.cutAt || n == a.cutting.Samples/4 || n >= 2*a.cutting.Samples {
+		a.beforeAppend(s, t)
+	}
+	if n := len(s.buf); cap(s.buf)-n < chunkenc.MaxSampleBytes || n > maxChunkBytes-wordBytes {
+		a.makeRoom(s, t)
+	}
+	s.buf = s.enc.Append(s.buf, t, v)
+}
+
+// beforeAppend handles a chunk that may be over: by size first, as the order of the
+// rules says, then by its end, which is estimated once a quarter is filled.
+func (a *appender) beforeAppend(s *Series, t int64) {
+	n := s.enc.Len()
+	if n == 0 || s.enc.SizeBytes(s.buf) > maxChunkBytes {
+		a.cut(s, t)
+		return
+	}
+	if n == a.cutting.Samples/4 {
+		s.cutAt = endTime(s.enc.FirstT(), s.enc.LastT(), s.cutAt, 4)
+	}
+	if t >= s.cutAt || n >= 2*a.cutting.Samples {
+		a.cut(s, t)
+	}
+}
+
+// makeRoom grows the buffer, or cuts a chunk that has its full size.
+func (a *appender) makeRoom(s *Series, t int64) {
+	if s.enc.SizeBytes(s.buf) > maxChunkBytes {
+		a.cut(s, t)
+		return
+	}
+	if cap(s.buf)-len(s.buf) >= chunkenc.MaxSampleBytes {
+		return
+	}
+	grown := a.slab.Get(len(s.buf) + chunkenc.MaxSampleBytes)
+	grown = append(grown, s.buf...)
+	a.slab.Put(s.buf)
+	s.buf = grown
+}
+
+// cut closes the open chunk, if there is one, and opens the next for a sample at t.
+func (a *appender) cut(s *Series, t int64) {
+	if s.enc.Len() > 0 {
+		a.closeChunk(s)
+	}
+	s.kind = KindFloat
+	s.cutAt = rangeEnd(t, a.cutting.Range)
+	s.enc.Reset()
+	if s.buf == nil {
+		s.buf = a.slab.Get(slabClasses[0])
+	}
+	s.buf = s.buf[:0]
+}
+
+// closeChunk hands the open chunk over as a full one.
+func (a *appender) closeChunk(s *Series) {
+	m := Mapped{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: uint16(s.enc.Len())}
+	s.mapped = a.appendMapped(s.mapped, m)
+	data := s.enc.Finish(s.buf)
+	s.buf = nil
+	a.onFull(Full{Series: s, MinT: m.MinT, MaxT: m.MaxT, Num: m.Num, Seq: a.seq, Data: data})
+}
+
+// appendMapped grows in small steps: a series has few full chunks, and a million
+// series would pay for the slack of doubling.
+func (a *appender) appendMapped(ms []Mapped, m Mapped) []Mapped {
+	if len(ms) == cap(ms) {
+		more := max(2, len(ms)/4)
+		grown := make([]Mapped, len(ms), len(ms)+more)
+		copy(grown, ms)
+		a.mappedBytes += int64(more) * mappedBytes
+		ms = grown
+	}
+	return append(ms, m)
+}
+
+// rangeEnd returns the end of the range of width r that t lies in. Division
+// truncates toward zero, as the format's writers do, so the range around 0 is twice
+// as wide. Near the end of time it stays at the end.
+func rangeEnd(t, r int64) int64 {
+	start := t / r * r
+	if start > math.MaxInt64-r {
+		return math.MaxInt64
+	}
+	return start + r
+}
+
+// endTime estimates where the open chunk should end so that the rest of its range is
+// filled by chunks of equal size: start and cur are its first and newest time, limit
+// the end of its range, ratio how much of it is filled (4: a quarter).
+func endTime(start, cur, limit int64, ratio float64) int64 {
+	n := float64(limit-start) / (float64(cur-start+1) * ratio)
+	if n <= 1 {
+		return limit
+	}
+	return int64(float64(start) + float64(limit-start)/math.Floor(n))
+}

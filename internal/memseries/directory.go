@@ -1,0 +1,292 @@
+package memseries
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+const (
+	pageBits = 8
+	pageLen  = 1 << pageBits // series in a page: 48 KiB, and one shard
+
+	// A page further away than this many pages, and twice as far as there are pages,
+	// would cost more in the page table than its series are worth.
+	farPages = 4096
+
+	seriesBytes = int64(unsafe.Sizeof(Series{})) // for SizeBytes only
+)
+
+// page holds series by the low bits of their ref.
+type page struct {
+	series [pageLen]Series
+	used   int // slots that were live once; under the creation lock
+	dead   int // slots that are dead; under the creation lock
+}
+
+// Directory is every series of the head: by ref through pages, without a lock; by
+// label set through a hash table.
+type Directory struct {
+	postings *index.MemPostings
+	shards   [NumShards]Shard
+	tables   [tableCount]table
+	arena    pairArena
+
+	pages atomic.Pointer[[]atomic.Pointer[page]]
+	far   sync.Map // ref to *Series: refs far away from the rest
+
+	live     atomic.Int64 // series that can be found
+	numPages atomic.Int64
+	numFar   atomic.Int64
+
+	fullBytes atomic.Int64 // full chunks that no file has yet
+	nextRef  atomic.Uint64
+
+	create struct {
+		sync.Mutex
+		pairs []index.Pair // scratch
+		dead  []uint64     // removed since the postings were cleaned
+		gone  []index.Pair // their label pairs
+	}
+}
+
+// NewDirectory returns an empty one whose first series gets ref 1.
+func NewDirectory(cutting Cutting) *Directory {
+	d := &Directory{postings: index.NewMemPostings()}
+	for i := range d.shards {
+		d.shards[i].init(cutting, &d.fullBytes)
+	}
+	d.pages.Store(new([]atomic.Pointer[page]))
+	d.nextRef.Store(1)
+	return d
+}
+
+// Postings returns the index of the label pairs of all series in the directory.
+func (d *Directory) Postings() *index.MemPostings { return d.postings }
+
+// Len returns the number of series.
+func (d *Directory) Len() int { return int(d.live.Load()) }
+
+// NextRef returns the smallest ref never handed out.
+func (d *Directory) NextRef() uint64 { return d.nextRef.Load() }
+
+// RaiseNextRef makes sure that refs below next are never handed out.
+func (d *Directory) RaiseNextRef(next uint64) {
+	d.create.Lock()
+	defer d.create.Unlock()
+	d.nextRef.Store(max(d.nextRef.Load(), next))
+}
+
+// ByRef returns a series, nil if there is none with that ref.
+func (d *Directory) ByRef(ref uint64) *Series {
+	pages := *d.pages.Load()
+	if p := ref >> pageBits; p < uint64(len(pages)) {
+		if pg := pages[p].Load(); pg != nil {
+			if s := &pg.series[ref&(pageLen-1)]; s.slot.Load() == slotLive {
+				return s
+			}
+		}
+	}
+	if d.numFar.Load() == 0 {
+		return nil
+	}
+	return d.farByRef(ref)
+}
+
+func (d *Directory) farByRef(ref uint64) *Series {
+	if s, ok := d.far.Load(ref); ok && s.(*Series).slot.Load() == slotLive {
+		return s.(*Series)
+	}
+	return nil
+}
+
+// ByLabels returns the series with these labels, nil if there is none.
+func (d *Directory) ByLabels(ls labels.Labels, hash uint64) *Series {
+	var found *Series
+	d.tables[hash%tableCount].find(hash, func(ref uint64) bool {
+		s := d.ByRef(ref)
+		if s == nil || s.hash != hash || !d.hasLabels(s, ls) {
+			return false
+		}
+		found = s
+		return true
+	})
+	return found
+}
+
+func (d *Directory) hasLabels(s *Series, ls labels.Labels) bool {
+	if ls.Len() != int(s.npairs) {
+		return false
+	}
+	pairs := d.Pairs(s)
+	i := 0
+	for l := range ls.All() {
+		name, value := d.postings.Label(pairs[i])
+		if l.Value != value || l.Name != name {
+			return false
+		}
+		i++
+	}
+	return true
+}
+
+// FindPinned returns the series with these labels and pins it, nil if there is none.
+func (d *Directory) FindPinned(ls labels.Labels) *Series { return d.pinned(ls, ls.Hash()) }
+
+// GetOrCreate returns the series with these labels and pins it; a new one gets the
+// next ref. The labels are valid. Errors: ErrRefs.
+func (d *Directory) GetOrCreate(ls labels.Labels) (s *Series, created bool, err error) {
+	hash := ls.Hash()
+	if s := d.pinned(ls, hash); s != nil {
+		return s, false, nil
+	}
+	d.create.Lock()
+	defer d.create.Unlock()
+	if s := d.pinned(ls, hash); s != nil {
+		return s, false, nil
+	}
+	ref := d.nextRef.Load()
+	if ref > chunks.MaxSeriesRef {
+		return nil, false, ErrRefs
+	}
+	d.nextRef.Store(ref + 1)
+	s = d.createLocked(ref, ls, hash)
+	s.Pin()
+	d.postings.Add(ref, d.Pairs(s))
+	return s, true, nil
+}
+
+// pinned finds a series and pins it, unless it is removed at that moment.
+func (d *Directory) pinned(ls labels.Labels, hash uint64) *Series {
+	s := d.ByLabels(ls, hash)
+	if s == nil {
+		return nil
+	}
+	s.Pin()
+	if s.Dead() {
+		s.Unpin()
+		return nil
+	}
+	return s
+}
+
+// Restore makes a series with a given ref, as recovery reads it from the log. The
+// postings learn of it by IndexAll. The ref is not in use; the labels are new.
+func (d *Directory) Restore(ref uint64, ls labels.Labels) (*Series, error) {
+	if ref == 0 || ref > chunks.MaxSeriesRef {
+		return nil, ErrRefs
+	}
+	d.create.Lock()
+	defer d.create.Unlock()
+	d.nextRef.Store(max(d.nextRef.Load(), ref+1))
+	return d.createLocked(ref, ls, ls.Hash()), nil
+}
+
+func (d *Directory) createLocked(ref uint64, ls labels.Labels, hash uint64) *Series {
+	pairs := d.create.pairs[:0]
+	for l := range ls.All() {
+		pairs = append(pairs, d.postings.Intern(l.Name, l.Value))
+	}
+	d.create.pairs = pairs
+
+	s := d.slotLocked(ref)
+	s.ref, s.hash = ref, hash
+	s.pairs, s.npairs = d.arena.put(pairs), uint16(len(pairs))
+	s.kind = KindFloat
+	s.cutAt, s.prevMaxt = NoTime, NoTime
+	s.pendT.Store(NoTime)
+	s.slot.Store(slotLive)
+	d.tables[hash%tableCount].insert(hash, ref, d.hashOf)
+	d.live.Add(1)
+	return s
+}
+
+// slotLocked returns the empty slot of a ref, in a page or on its own.
+func (d *Directory) slotLocked(ref uint64) *Series {
+	pages := *d.pages.Load()
+	p := ref >> pageBits
+	if p >= uint64(len(pages)) {
+		if p > farPages+2*uint64(d.numPages.Load()) {
+			s := new(Series)
+			d.far.Store(ref, s)
+			d.numFar.Add(1)
+			return s
+		}
+		pages = d.growPagesLocked(p)
+	}
+	pg := pages[p].Load()
+	if pg == nil {
+		pg = new(page)
+		pages[p].Store(pg)
+		d.numPages.Add(1)
+	}
+	pg.used++
+	return &pg.series[ref&(pageLen-1)]
+}
+
+// growPagesLocked makes the page table long enough for page p. Readers of the old
+// table find the same pages there.
+func (d *Directory) growPagesLocked(p uint64) []atomic.Pointer[page] {
+	old := *d.pages.Load()
+	grown := make([]atomic.Pointer[page], max(16, 2*len(old), int(p)+1))
+	for i := range old {
+		grown[i].Store(old[i].Load())
+	}
+	d.pages.Store(&grown)
+	return grown
+}
+
+// hashOf gives the hash of a series for the tables, dead or alive.
+func (d *Directory) hashOf(ref uint64) uint64 {
+	pages := *d.pages.Load()
+	if p := ref >> pageBits; p < uint64(len(pages)) {
+		if pg := pages[p].Load(); pg != nil && pg.series[ref&(pageLen-1)].ref == ref {
+			return pg.series[ref&(pageLen-1)].hash
+		}
+	}
+	if s, ok := d.far.Load(ref); ok {
+		return s.(*Series).hash
+	}
+	panic("BUG: ref in the table of label sets without a series")
+}
+
+// All yields every series, first those of pages, then those far away, each in
+// ascending order of ref.
+func (d *Directory) All() iter.Seq[*Series] {
+	return func(yield func(*Series) bool) {
+		pages := *d.pages.Load()
+		for i := range pages {
+			pg := pages[i].Load()
+			if pg == nil {
+				continue
+			}
+			for j := range pg.series {
+				if s := &pg.series[j]; s.slot.Load() == slotLive && !yield(s) {
+					return
+				}
+			}
+		}
+		for _, s := range d.farSorted() {
+			if s.slot.Load() == slotLive && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+func (d *Directory) farSorted() []*Series {
+	var far []*Series
+	d.far.Range(func(_, v any) bool {
+		far = append(far, v.(*Series))
+		return true
+	})
+	slices.SortFunc(far, func(a, b *Series) int { return cmp.Compare(a.ref, b.ref) })
+	return far
+}

@@ -1,0 +1,51 @@
+package memseries
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/seed347100a3/tsdb/chunks"
+)
+
+// FullBytes returns how many bytes of full chunks wait for a head-chunk file.
+func (d *Directory) FullBytes() int64 { return d.fullBytes.Load() }
+
+// CollectFull appends all full chunks that no file has yet, the chunks of a series in
+// time order. They stay readable here, and their bytes valid, until Written.
+// One goroutine at a time may be between CollectFull and Written.
+func (d *Directory) CollectFull(dst []Full) []Full {
+	for i := range d.shards {
+		sh := &d.shards[i]
+		sh.mu.Lock()
+		for _, f := range sh.mu.full {
+			dst = append(dst, f)
+		}
+		sh.mu.Unlock()
+	}
+	slices.SortFunc(dst, func(a, b Full) int {
+		return cmp.Or(cmp.Compare(a.Series.ref, b.Series.ref), cmp.Compare(a.MinT, b.MinT))
+	})
+	return dst
+}
+
+// Written says where collected chunks are now; their buffers go back.
+func (d *Directory) Written(fulls []Full, refs []chunks.Ref) {
+	for i, f := range fulls {
+		sh := d.ShardOf(f.Series)
+		sh.mu.Lock()
+		setMappedRef(f.Series, f.MinT, refs[i])
+		delete(sh.mu.full, fullKey{f.Series.ref, f.MinT})
+		sh.mu.slab.Put(f.Data)
+		sh.mu.Unlock()
+		d.fullBytes.Add(-int64(len(f.Data)))
+	}
+}
+
+// setMappedRef fills in the place of the full chunk that begins at mint, if the
+// series still has it.
+func setMappedRef(s *Series, mint int64, ref chunks.Ref) {
+	i, ok := slices.BinarySearchFunc(s.mapped, mint, func(m Mapped, t int64) int { return cmp.Compare(m.MinT, t) })
+	if ok {
+		s.mapped[i].Ref = ref
+	}
+}

@@ -1,0 +1,148 @@
+package memseries
+
+import (
+	"math"
+
+	"github.com/seed347100a3/tsdb/chunks"
+)
+
+// Restorer appends what the log says to the series of one recovery worker. Nothing
+// is locked: a series belongs to exactly one worker, and nobody reads before
+// recovery is over. While it runs, two fields of a series mean something else:
+// prevMaxt is the newest time seen in the log, lastSeq the index of the full chunk
+// that the log has reached.
+type Restorer struct {
+	d *Directory
+	appender
+	full []Full
+
+	Samples uint64 // appended to open chunks
+	Covered uint64 // found in a full chunk from a head-chunk file
+	Late    uint64 // not newer than the newest: duplicates, and what was refused when it was appended
+	Unknown uint64 // without a series
+	Holes   uint64 // series whose chunk files did not cover the log; they were rebuilt
+}
+
+// NewRestorer returns a worker's share of recovery.
+func (d *Directory) NewRestorer() *Restorer {
+	r := &Restorer{d: d}
+	r.cutting = d.shards[0].mu.cutting
+	r.onFull = func(f Full) { r.full = append(r.full, f) }
+	return r
+}
+
+// Append replays one sample of commit seq. Its ref is this worker's.
+func (r *Restorer) Append(ref uint64, t int64, v float64, seq uint64) {
+	s := r.d.ByRef(ref)
+	if s == nil {
+		r.Unknown++
+		return
+	}
+	if t <= s.prevMaxt {
+		r.Late++
+		return
+	}
+	s.prevMaxt = t
+	if int(s.lastSeq) < len(s.mapped) && r.covered(s, t) {
+		r.Covered++
+		return
+	}
+	r.seq = seq
+	r.append(s, t, v)
+	r.Samples++
+}
+
+// covered reports whether a full chunk has the sample. The log and the chunk files
+// tell the same story from the start; where a chunk is missing in between, it and
+// all later ones are not used, and the log rebuilds them.
+func (r *Restorer) covered(s *Series, t int64) bool {
+	i := int(s.lastSeq)
+	for i < len(s.mapped) && t > s.mapped[i].MaxT {
+		i++
+	}
+	s.lastSeq = uint64(i)
+	if i == len(s.mapped) {
+		return false
+	}
+	if t < s.mapped[i].MinT {
+		r.Holes++
+		s.mapped = s.mapped[:i]
+		return false
+	}
+	return true
+}
+
+// TakeFull returns the full chunks cut since the last call.
+func (r *Restorer) TakeFull() []Full {
+	full := r.full
+	r.full = nil
+	return full
+}
+
+// GiveFull takes full chunks back that could not be written.
+func (r *Restorer) GiveFull(fulls []Full) { r.full = append(r.full, fulls...) }
+
+// FullBytes returns how many bytes those cut since the last TakeFull have.
+func (r *Restorer) FullBytes() (n int) {
+	for _, f := range r.full {
+		n += len(f.Data)
+	}
+	return n
+}
+
+// Written says where full chunks of this worker are now.
+func (r *Restorer) Written(fulls []Full, refs []chunks.Ref) {
+	for i, f := range fulls {
+		setMappedRef(f.Series, f.MinT, refs[i])
+		r.slab.Put(f.Data)
+	}
+}
+
+// Close gives what is left to the directory: free buffers, and full chunks that are
+// not written yet. All workers are done.
+func (r *Restorer) Close() {
+	for _, f := range r.full {
+		r.d.ShardOf(f.Series).mu.onFull(f)
+	}
+	r.d.shards[0].mu.slab.absorb(&r.slab)
+	r.d.shards[0].mu.mappedBytes += r.mappedBytes
+	r.full = nil
+}
+
+// Attach gives a restored series the full chunks that its files have, oldest first
+// and without overlap.
+func (d *Directory) Attach(s *Series, ms []Mapped) {
+	s.mapped = ms
+	d.ShardOf(s).mu.mappedBytes += int64(cap(ms)) * mappedBytes
+}
+
+// AttachMore adds full chunks that were written under another ref of the series, as
+// far as they are newer than all it has. Its worker is at rest.
+func (d *Directory) AttachMore(s *Series, ms []Mapped) {
+	for _, m := range ms {
+		if m.MinT > s.Maxt() && s.enc.Len() == 0 {
+			s.mapped = append(s.mapped, m)
+			d.ShardOf(s).mu.mappedBytes += mappedBytes
+		}
+	}
+}
+
+// FinishRestore makes the restored series ordinary ones, all as of commit seq, and
+// indexes their labels. lastValue reads the last value of a full chunk.
+func (d *Directory) FinishRestore(seq uint64, lastValue func(Mapped) (float64, error)) error {
+	for s := range d.All() {
+		s.lastSeq, s.prevMaxt = seq, NoTime
+		s.logged = true
+		v := s.enc.LastV()
+		if n := len(s.mapped); s.enc.Len() == 0 && n > 0 {
+			var err error
+			if v, err = lastValue(s.mapped[n-1]); err != nil {
+				return err
+			}
+		}
+		s.pendT.Store(s.Maxt())
+		s.pendV = math.Float64bits(v)
+		d.postings.Add(s.ref, d.Pairs(s))
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package memseries
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// restored replays n samples, one a second, into one series whose full chunks begin
+// as given.
+func restored(t *testing.T, n int, attached []Mapped) (*Directory, *Series, *Restorer) {
+	d := NewDirectory(defaultCutting)
+	s, err := d.Restore(7, labels.FromStrings("a", "b"))
+	require.NoError(t, err)
+	d.Attach(s, attached)
+	r := d.NewRestorer()
+	for i := range n {
+		r.Append(7, int64(i)*1000, float64(i), 1)
+	}
+	r.Close()
+	require.NoError(t, d.FinishRestore(1, func(Mapped) (float64, error) { return 42, nil }))
+	return d, s, r
+}
+
+func TestRestorer_SamplesOfAttachedChunksAreNotAppended(t *testing.T) {
+	_, s, r := restored(t, 300, []Mapped{{Ref: 1, MinT: 0, MaxT: 119_000, Num: 120}, {Ref: 2, MinT: 120_000, MaxT: 239_000, Num: 120}})
+	require.EqualValues(t, 240, r.Covered)
+	require.EqualValues(t, 60, r.Samples)
+	require.EqualValues(t, 299_000, s.Maxt())
+	require.EqualValues(t, 0, s.Mint())
+}
+
+func TestRestorer_AHoleInTheChunksIsRebuiltFromTheLog(t *testing.T) {
+	d, s, r := restored(t, 300, []Mapped{{Ref: 1, MinT: 0, MaxT: 119_000, Num: 120}, {Ref: 2, MinT: 200_000, MaxT: 239_000, Num: 40}})
+	require.EqualValues(t, 1, r.Holes)
+	require.EqualValues(t, 120, r.Covered)
+	require.EqualValues(t, 180, r.Samples)
+	var v View
+	require.True(t, d.View(s, 1, 120_000, math.MaxInt64, &v))
+	n := 0
+	for _, c := range v.Chunks {
+		require.Zero(t, c.Ref)
+		n += c.Num
+	}
+	require.Equal(t, 180, n)
+}
+
+func TestRestorer_LateAndUnknownSamplesAreCounted(t *testing.T) {
+	d := NewDirectory(defaultCutting)
+	_, err := d.Restore(7, labels.FromStrings("a", "b"))
+	require.NoError(t, err)
+	r := d.NewRestorer()
+	r.Append(7, 10, 1, 1)
+	r.Append(7, 10, 1, 1)
+	r.Append(7, 5, 1, 1)
+	r.Append(8, 5, 1, 1)
+	require.EqualValues(t, 1, r.Samples)
+	require.EqualValues(t, 2, r.Late)
+	require.EqualValues(t, 1, r.Unknown)
+}
+
+func TestFinishRestore_KnowsTheLastValueOfAFullChunk(t *testing.T) {
+	_, s, _ := restored(t, 120, []Mapped{{Ref: 1, MinT: 0, MaxT: 119_000, Num: 120}})
+	require.EqualValues(t, 119_000, s.PendingT())
+	require.Equal(t, math.Float64bits(42), s.PendingV())
+}

@@ -1,0 +1,137 @@
+package memseries
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/index"
+)
+
+// NoTime is the newest time of a series without samples. No sample has it: Append
+// answers ErrOutOfBounds for it.
+const NoTime = math.MinInt64
+
+// Kind tags the samples of a series' open chunk.
+type Kind uint8
+
+// KindFloat is a float64 sample. Histogram kinds follow it.
+const KindFloat Kind = 1
+
+// state of a directory slot.
+const (
+	slotEmpty uint32 = iota
+	slotLive
+	slotDead
+)
+
+// Series is one label set with its samples: the open head chunk and its encoder
+// inline, full chunks by reference. It lives in a slab page and is never copied.
+//
+// Invariant: appliedMaxt <= pendT. They differ while a commit is on its way.
+type Series struct {
+	// Immutable once the slot is live.
+	ref    uint64
+	hash   uint64
+	pairs  uint32 // where the label pairs begin in the directory's arena
+	npairs uint16
+
+	kind   Kind
+	logged bool          // guarded: a series record stands in the log, or in the queue before it
+	slot   atomic.Uint32 // slotEmpty, slotLive, slotDead
+	pins   atomic.Int32  // appenders that staged samples before the first commit
+
+	// pendT is the newest time that is applied or reserved by a queued commit. It is
+	// written with the shard locked and read by Append without.
+	pendT atomic.Int64
+	pendV uint64 // bits of the value at pendT
+
+	lastSeq  uint64 // newest commit applied to this series
+	prevMaxt int64  // newest time before lastSeq was applied
+
+	cutAt int64 // a sample at or after it goes to a new chunk
+	enc   chunkenc.XORState
+	buf   []byte // bytes of the open chunk, from a slab
+
+	mapped []Mapped // full chunks, oldest first, without a hole
+}
+
+// Mapped is a full chunk of a series. Ref is 0 until the chunk is in a head-chunk
+// file; until then the shard keeps its bytes.
+type Mapped struct {
+	Ref        chunks.Ref
+	MinT, MaxT int64 // closed
+	Num        uint16
+}
+
+// Ref returns the series' number.
+func (s *Series) Ref() uint64 { return s.ref }
+
+// Hash returns the hash of its labels.
+func (s *Series) Hash() uint64 { return s.hash }
+
+// PendingT returns the newest time reserved or applied, NoTime if there is none. It
+// may be called without the shard's lock and may then be outdated at once.
+func (s *Series) PendingT() int64 { return s.pendT.Load() }
+
+// PendingV returns the bits of the value at PendingT.
+func (s *Series) PendingV() uint64 { return s.pendV }
+
+// Reserve raises the newest time for a queued commit.
+func (s *Series) Reserve(t int64, v uint64) {
+	s.pendT.Store(t)
+	s.pendV = v
+}
+
+// Unreserve falls back to what is applied, after a commit that was not written.
+func (s *Series) Unreserve() {
+	s.pendT.Store(s.Maxt())
+	s.pendV = math.Float64bits(s.enc.LastV())
+}
+
+// Maxt returns the time of the newest applied sample, NoTime if there is none.
+func (s *Series) Maxt() int64 {
+	if s.enc.Len() > 0 {
+		return s.enc.LastT()
+	}
+	if n := len(s.mapped); n > 0 {
+		return s.mapped[n-1].MaxT
+	}
+	return NoTime
+}
+
+// Mint returns the time of the oldest applied sample, NoTime if there is none.
+func (s *Series) Mint() int64 {
+	switch {
+	case len(s.mapped) > 0:
+		return s.mapped[0].MinT
+	case s.enc.Len() > 0:
+		return s.enc.FirstT()
+	default:
+		return NoTime
+	}
+}
+
+// Logged reports whether the log has, or will have before this commit, the series record.
+func (s *Series) Logged() bool { return s.logged }
+
+// SetLogged says so.
+func (s *Series) SetLogged(logged bool) { s.logged = logged }
+
+// Dead reports whether the series was removed from the directory.
+func (s *Series) Dead() bool { return s.slot.Load() == slotDead }
+
+// Pin keeps a series that has no committed sample from being removed.
+func (s *Series) Pin() { s.pins.Add(1) }
+
+// Unpin ends that and returns how many pins are left.
+func (s *Series) Unpin() int32 { return s.pins.Add(-1) }
+
+// Kind returns the kind of the open chunk's samples.
+func (s *Series) Kind() Kind { return s.kind }
+
+// Pairs returns the label pairs, sorted by label name. They must not be changed.
+func (d *Directory) Pairs(s *Series) []index.Pair {
+	return d.arena.at(s.pairs, int(s.npairs))
+}

@@ -1,0 +1,35 @@
+package memseries
+
+import "unsafe"
+
+const (
+	mappedBytes = int64(unsafe.Sizeof(Mapped{}))
+	fullBytes   = int64(unsafe.Sizeof(Full{})+unsafe.Sizeof(fullKey{})) * 2 // a map entry at half load
+	markBytes   = 96                                                       // a map entry and a list of few marks
+	farBytes    = 128                                                      // a sync.Map entry beside its series
+)
+
+// SizeBytes returns the memory that the directory holds: series, labels, symbols,
+// postings, chunk buffers, all as allocated, free space in them included.
+func (d *Directory) SizeBytes() int64 {
+	n := d.numPages.Load()*int64(unsafe.Sizeof(page{})) + d.numFar.Load()*(seriesBytes+farBytes)
+	n += int64(len(*d.pages.Load())) * 8
+	n += int64(unsafe.Sizeof(*d))
+	n += d.postings.SizeBytes()
+	for i := range d.tables {
+		n += d.tables[i].sizeBytes()
+	}
+	d.create.Lock()
+	n += d.arena.sizeBytes()
+	d.create.Unlock()
+	for i := range d.shards {
+		n += d.shards[i].sizeBytes()
+	}
+	return n
+}
+
+func (sh *Shard) sizeBytes() int64 {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.mu.slab.sizeBytes() + sh.mu.mappedBytes + int64(len(sh.mu.full))*fullBytes + int64(len(sh.mu.marks))*markBytes
+}

@@ -1,0 +1,68 @@
+package memseries
+
+import "github.com/seed347100a3/tsdb/chunks"
+
+// View is what a reader sees of one series: a copy, so nothing is locked while it is
+// decoded. It is reused from series to series.
+type View struct {
+	Chunks []ViewChunk
+	Maxt   int64  // newest visible time; later samples of the chunks are not visible
+	data   []byte // chunks that are in memory
+}
+
+// ViewChunk is one chunk that overlaps what was asked for.
+type ViewChunk struct {
+	MinT, MaxT int64      // closed; of the whole chunk, visible or not
+	Ref        chunks.Ref // where to read it; 0: Data has it
+	Num        int        // samples in the chunk, visible or not
+	from, to   int
+}
+
+// Data returns the bytes of a chunk without a Ref, valid until the view is reused.
+func (v *View) Data(c ViewChunk) []byte { return v.data[c.from:c.to] }
+
+// Visible reports whether s has a sample with mint <= t <= maxt in a snapshot, as far
+// as its bounds tell: the sample itself may still be in a gap or deleted.
+func (d *Directory) Visible(s *Series, snapshot uint64, mint, maxt int64) bool {
+	sh := d.ShardOf(s)
+	sh.mu.Lock()
+	newest := sh.visibleLocked(s, snapshot)
+	oldest := s.Mint()
+	sh.mu.Unlock()
+	return newest != NoTime && newest >= mint && oldest <= maxt
+}
+
+// View fills v with the chunks of s that overlap [mint, maxt] in a snapshot. It
+// reports whether there are any.
+func (d *Directory) View(s *Series, snapshot uint64, mint, maxt int64, v *View) bool {
+	v.Chunks, v.data = v.Chunks[:0], v.data[:0]
+	sh := d.ShardOf(s)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	v.Maxt = sh.visibleLocked(s, snapshot)
+	if v.Maxt == NoTime || v.Maxt < mint {
+		return false
+	}
+	last := min(maxt, v.Maxt)
+	for _, m := range s.mapped {
+		if m.MaxT >= mint && m.MinT <= last {
+			sh.viewFullLocked(s, m, v)
+		}
+	}
+	if n := s.enc.Len(); n > 0 && s.enc.FirstT() <= last && s.enc.LastT() >= mint {
+		from := len(v.data)
+		v.data = s.enc.Snapshot(v.data, s.buf)
+		v.Chunks = append(v.Chunks, ViewChunk{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: n, from: from, to: len(v.data)})
+	}
+	return len(v.Chunks) > 0
+}
+
+func (sh *Shard) viewFullLocked(s *Series, m Mapped, v *View) {
+	c := ViewChunk{MinT: m.MinT, MaxT: m.MaxT, Num: int(m.Num), Ref: m.Ref}
+	if m.Ref == 0 {
+		c.from = len(v.data)
+		v.data = append(v.data, sh.mu.full[fullKey{s.ref, m.MinT}].Data...)
+		c.to = len(v.data)
+	}
+	v.Chunks = append(v.Chunks, c)
+}
