@@ -1,0 +1,238 @@
+package tsdb
+
+import (
+	"context"
+	stderrors "errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+// Lock order, from the outside in (docs/design/concurrency.md): shards of the series
+// directory in ascending order; then leaves: log, isolation, head chunks, postings,
+// tombstones. Holding a leaf, nothing else is taken. Series creation comes before the
+// shards. Only the log is held across a sync.
+
+// Names in a data directory.
+const (
+	walDirName        = "wal"
+	wblDirName        = "wbl"
+	headChunksDirName = "chunks_head"
+	quarantineDirName = "quarantine"
+	tempPrefix        = "tmp-" // of ours; removed at open
+	snapshotPrefix    = "chunk_snapshot."
+)
+
+// DB is an open data directory. It is safe for concurrent use.
+type DB struct {
+	dir    string
+	opts   *Options
+	lock   fileutil.DirLock
+	head   *Head
+	report OpenReport
+	opened time.Time
+
+	closing atomic.Bool
+	stop    chan struct{} // closed by Close: loops end
+	loops   sync.WaitGroup
+	close   sync.Once
+	closeOf error // what Close returned
+}
+
+// Open opens a data directory, creating it if there is none, and recovers what its
+// log has. Nil options are the defaults. OpenReport says what recovery did.
+//
+// Errors: ErrLocked (another process has it open; the error names it),
+// ErrUnsupported (it holds blocks, or another version's files; the error names them),
+// ErrCorrupt (damage that would not leave a log to go on with), and those of the file
+// system. Damage that can be contained is not an error: what is left is there, the
+// damaged files are copied into quarantine/, and OpenReport lists them.
+//
+// When the disk is too full to finish recovery the database opens all the same, with
+// everything readable; Health says so, and writing begins by itself when there is
+// room.
+func Open(dir string, opts *Options) (*DB, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{dir: dir, opts: o, opened: o.Clock.Now(), stop: make(chan struct{})}
+	if err := fileutil.MkdirSync(o.FS, dir); err != nil {
+		return nil, errors.WithMessagef(err, "create data directory %s", dir)
+	}
+	if db.lock, err = o.FS.LockDir(dir, owner()); err != nil {
+		return nil, errors.WithMessagef(err, "open %s", dir)
+	}
+	if err := db.open(); err != nil {
+		return nil, stderrors.Join(err, db.lock.Release())
+	}
+	db.start()
+	o.Logger.Info("database opened", "dir", dir, "options", o.String(), "series", db.head.dir.Len(),
+		"samples", db.report.Samples+db.report.SamplesInChunks, "duration", db.report.Duration)
+	return db, nil
+}
+
+// owner is what a second opener is told.
+func owner() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("pid %d of %s on %s", os.Getpid(), filepath.Base(os.Args[0]), host)
+}
+
+// open reads what is there.
+func (db *DB) open() error {
+	if err := db.checkSupported(); err != nil {
+		return err
+	}
+	if err := db.removeTemporary(); err != nil {
+		return err
+	}
+	db.head = newHead(db.opts)
+	if err := db.head.recover(context.Background(), db.dir, db.lock, &db.report); err != nil {
+		return stderrors.Join(err, db.head.closeFiles())
+	}
+	return nil
+}
+
+// checkSupported refuses what this version would not understand, before anything is
+// written.
+func (db *DB) checkSupported() error {
+	entries, err := db.opts.FS.ReadDir(db.dir)
+	if err != nil {
+		return errors.Wrapf(err, "list %s", db.dir)
+	}
+	for _, e := range entries {
+		if _, err := ulid.ParseStrict(e.Name()); err == nil && e.IsDir() {
+			return errors.WithMessagef(ErrUnsupported, "open %s: block %s: this version keeps all data in the head; use a directory without blocks", db.dir, e.Name())
+		}
+	}
+	wbl, err := db.opts.FS.ReadDir(filepath.Join(db.dir, wblDirName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Wrap(err, "list "+wblDirName)
+	}
+	for _, e := range wbl {
+		size, err := sizeOf(e)
+		if err != nil {
+			return err
+		}
+		if size > 0 {
+			return errors.WithMessagef(ErrUnsupported, "open %s: %s/%s holds out-of-order samples", db.dir, wblDirName, e.Name())
+		}
+	}
+	return nil
+}
+
+func sizeOf(e fs.DirEntry) (int64, error) {
+	info, err := e.Info()
+	if err != nil {
+		return 0, errors.Wrapf(err, "stat %s", e.Name())
+	}
+	return info.Size(), nil
+}
+
+// removeTemporary removes what an open or a repair that was interrupted left, and
+// snapshots of the reference engine: they would not match the log after our first
+// commit.
+func (db *DB) removeTemporary() error {
+	entries, err := db.opts.FS.ReadDir(db.dir)
+	if err != nil {
+		return errors.Wrapf(err, "list %s", db.dir)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), tempPrefix) && !strings.HasPrefix(e.Name(), snapshotPrefix) {
+			continue
+		}
+		if err := fileutil.RemoveAll(db.opts.FS, filepath.Join(db.dir, e.Name())); err != nil {
+			return errors.WithMessagef(err, "remove leftover %s", e.Name())
+		}
+	}
+	return nil
+}
+
+// Appender returns a new Appender. On a closed database its Commit gives ErrClosed.
+func (db *DB) Appender() *Appender { return db.head.appender() }
+
+// Querier returns a snapshot of the closed range [mint, maxt] of all that is
+// committed. Close it. ErrClosed: the database is closed.
+func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
+	if db.closing.Load() {
+		return nil, ErrClosed
+	}
+	h := db.head
+	if !h.chunks.Acquire() {
+		return nil, ErrClosed
+	}
+	sn := h.iso.acquire(db.opts.Clock.Now())
+	h.stats.queriers.Add(1)
+	return &Querier{
+		mint: mint, maxt: maxt,
+		sources: []source{&headReader{h: h, snapshot: sn.seq, mint: mint, maxt: maxt}},
+		release: func() {
+			if h.iso.release(sn) {
+				h.dir.SweepMarks(h.iso.floor.Load())
+			}
+			h.chunks.Release()
+		},
+	}, nil
+}
+
+// Sync returns when everything that was committed before is on stable storage.
+// ErrPoisoned: a sync failed. ErrReadOnly, ErrClosed.
+func (db *DB) Sync() error {
+	log, err := db.head.writable()
+	if err != nil {
+		return err
+	}
+	return log.Sync()
+}
+
+// Health returns nil, or why commits are refused at the moment: ErrClosed,
+// ErrPoisoned, ErrDiskFull. Reads go on in any case but the first.
+func (db *DB) Health() error {
+	if db.closing.Load() {
+		return ErrClosed
+	}
+	log, err := db.head.writable()
+	if err != nil {
+		return err
+	}
+	return log.Err()
+}
+
+// OpenReport returns what Open found and did.
+func (db *DB) OpenReport() OpenReport { return db.report }
+
+// Dir returns the data directory.
+func (db *DB) Dir() string { return db.dir }
+
+// Close ends the database: new work is refused, full chunks are written, the log is
+// synced and the lock released. It does not wait for queriers: they keep working on
+// their snapshot. A second Close returns what the first one did. ErrPoisoned: a sync
+// failed, now or before; what was committed since may be lost in a power failure.
+func (db *DB) Close() error {
+	db.close.Do(func() {
+		db.closing.Store(true)
+		close(db.stop)
+		db.loops.Wait()
+		db.closeOf = stderrors.Join(db.head.close(), db.lock.Release())
+		level := slog.LevelInfo
+		if db.closeOf != nil {
+			level = slog.LevelError
+		}
+		db.opts.Logger.Log(context.Background(), level, "database closed", "dir", db.dir, "error", db.closeOf)
+	})
+	return db.closeOf
+}

@@ -1,0 +1,63 @@
+package tsdb
+
+import (
+	"errors"
+
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// Appending a sample. These are returned as they are, so a caller may compare them
+// cheaply; errors.Is works too.
+var (
+	// ErrOutOfOrder: the series has a newer sample.
+	ErrOutOfOrder = errors.New("out of order sample: the series has a newer one")
+	// ErrDuplicateSample: the series has another value at this time. An exact repeat
+	// is accepted.
+	ErrDuplicateSample = errors.New("duplicate sample: the series has another value at this time")
+	// ErrOutOfBounds: the time is outside what the database accepts at all: too far
+	// in the future (Options.Limits.MaxFuture), before what it still takes, or the
+	// smallest int64, which no sample can have.
+	ErrOutOfBounds = errors.New("sample time out of bounds")
+	// ErrNotFound: no series has this ref, and no labels were given to find it by.
+	ErrNotFound = errors.New("no such series: append again with labels")
+	// ErrInvalidLabels: the label set is empty or not well formed. The error says how.
+	ErrInvalidLabels = labels.ErrInvalid
+	// ErrLimit: something is larger than a limit allows. The error says what.
+	ErrLimit = errors.New("limit exceeded")
+)
+
+// Committing.
+var (
+	// ErrNotCommitted: the samples are not in the database and will not appear later.
+	ErrNotCommitted = wal.ErrNotCommitted
+	// ErrIndeterminate: a sync failed, so nobody knows whether the samples would
+	// survive a power failure. The database refuses writes from then on; opening it
+	// again settles the question.
+	ErrIndeterminate = wal.ErrIndeterminate
+	// ErrDiskFull: no space is left. Writing goes on by itself when there is some.
+	ErrDiskFull = wal.ErrDiskFull
+	// ErrReadOnly: writes are refused; DB.Health says why.
+	ErrReadOnly = wal.ErrReadOnly
+	// ErrPoisoned: writes are refused because a sync or close failed. It is an
+	// ErrReadOnly.
+	ErrPoisoned = wal.ErrPoisoned
+)
+
+// Opening and using.
+var (
+	// ErrLocked: another process has the directory open.
+	ErrLocked = fileutil.ErrLocked
+	// ErrClosed: the DB, Querier or Appender was closed or committed before.
+	ErrClosed = wal.ErrClosed
+	// ErrUnsupported: the directory holds something that this version does not read.
+	// The error names it.
+	ErrUnsupported = errors.New("not supported by this version")
+	// ErrCorrupt: damaged data; errors.As with *CorruptError tells file and offset.
+	ErrCorrupt = encbuf.ErrCorrupt
+)
+
+// CorruptError says where damage was found. errors.Is(err, ErrCorrupt) holds for it.
+type CorruptError = encbuf.CorruptError

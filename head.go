@@ -1,0 +1,77 @@
+package tsdb
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// Head is the mutable block: the newest samples, in memory and in the log.
+//
+// A sample's way: Appender.Append finds its series and stages it (head_append.go);
+// Commit reserves, logs, applies and publishes it (head_commit.go); full chunks go to
+// head-chunk files behind it (head_chunks.go); queriers read it (head_read.go); after
+// a restart the log brings it back (head_replay.go).
+type Head struct {
+	opts   *Options
+	dir    *memseries.Directory
+	log    atomic.Pointer[wal.Log] // nil while recovery waits for room on the disk
+	chunks *chunks.HeadFiles
+	iso    *isolation
+
+	recovery *recovery // what Open must still write; done when log is set
+
+	// minValid is the time from which on the head takes samples. Nothing raises it
+	// until blocks take over old data.
+	minValid atomic.Int64
+
+	// bounds of all applied samples; empty while minT > maxT.
+	minT, maxT atomic.Int64
+
+	tombs struct {
+		sync.RWMutex
+		set tombstones.Set // deleted intervals by series ref, as the log had them
+	}
+
+	batches sync.Pool // of *batch
+	stats   headStats
+	wake    chan struct{} // tells the chunk writer that there is enough to write
+}
+
+func newHead(opts *Options) *Head {
+	h := &Head{
+		opts: opts,
+		dir: memseries.NewDirectory(memseries.Cutting{
+			Range:   opts.Blocks.Range.Milliseconds(),
+			Samples: opts.Head.SamplesPerChunk,
+		}),
+		wake: make(chan struct{}, 1),
+	}
+	h.minValid.Store(memseries.NoTime + 1)
+	h.minT.Store(math.MaxInt64)
+	h.maxT.Store(math.MinInt64)
+	h.batches.New = func() any { return &batch{h: h} }
+	return h
+}
+
+// widen makes the head's bounds cover [mint, maxt].
+func (h *Head) widen(mint, maxt int64) {
+	for old := h.minT.Load(); mint < old && !h.minT.CompareAndSwap(old, mint); {
+		old = h.minT.Load()
+	}
+	for old := h.maxT.Load(); maxt > old && !h.maxT.CompareAndSwap(old, maxt); {
+		old = h.maxT.Load()
+	}
+}
+
+// deleted returns the deleted intervals of a series. The result is not changed later.
+func (h *Head) deleted(ref uint64) tombstones.Intervals {
+	h.tombs.RLock()
+	defer h.tombs.RUnlock()
+	return h.tombs.set.Get(ref)
+}

@@ -1,0 +1,297 @@
+package tsdb
+
+import (
+	"math"
+	"runtime"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// SeriesRef is the number of a series in this database: what Append returns and takes
+// to find the series without its labels. 0 is no series. A ref stays valid for as
+// long as the series exists, and it is never given to another one.
+type SeriesRef = chunks.SeriesRef
+
+// Appender collects samples and commits them together. It is used by one goroutine;
+// a DB has any number of them. It holds no lock between calls, so an abandoned one
+// blocks nobody. It ends with Commit or Rollback.
+type Appender struct {
+	h *Head
+	b *batch // nil after the end
+
+	minT, maxT int64 // what is accepted, as of the last look at the clock
+	cleanup    runtime.Cleanup
+	tracked    bool // cleanup is set
+}
+
+// Reject says why one sample is not in the database although others of its batch are.
+type Reject struct {
+	// Index of the sample: in the slices given to AppendBatch, or, in a CommitResult,
+	// among the samples that Append and AppendBatch accepted, counted from 0.
+	Index int
+	Err   error
+}
+
+// staged is a sample on its way. Its kind is a tag: all kinds share the commit loop.
+type staged struct {
+	s    *memseries.Series
+	t    int64
+	v    float64
+	kind memseries.Kind
+}
+
+// batch is what an Appender has staged. It outlives the Appender in a pool.
+type batch struct {
+	h       *Head
+	samples []staged
+	shards  memseries.Shards
+	pinned  []*memseries.Series // series that may have no sample yet
+	fresh   []*memseries.Series // series whose record this commit logs
+	commit  wal.Commit
+	turns   memseries.Turns
+}
+
+func (h *Head) appender() *Appender {
+	a := &Appender{h: h, b: h.batches.Get().(*batch)}
+	a.minT = h.minValid.Load()
+	a.maxT = math.MinInt64 // the first sample looks at the clock
+	return a
+}
+
+// Append stages one sample and returns the ref of its series, to be used the next
+// time. With a ref of 0, or one that is not known any more, the series is found or
+// created by its labels, which are copied.
+//
+// The error is the sample's own: it is not staged, and the others of this Appender
+// are not touched. ErrOutOfOrder, ErrDuplicateSample, ErrOutOfBounds, ErrNotFound (a
+// ref that is not known, and no labels), ErrInvalidLabels, ErrLimit, ErrClosed.
+// Samples are checked again by Commit: other commits may have come in between. So is
+// the order of samples of one series in this Appender, unless they were appended one
+// right after the other; then it is checked here.
+func (a *Appender) Append(ref SeriesRef, ls labels.Labels, t int64, v float64) (SeriesRef, error) {
+	if a.b == nil {
+		return 0, ErrClosed
+	}
+	s := a.h.dir.ByRef(uint64(ref))
+	if s == nil || s.PendingT() == memseries.NoTime {
+		var err error
+		if s, err = a.find(s, ls); err != nil {
+			return 0, err
+		}
+	}
+	if err := a.stage(s, t, v); err != nil {
+		return SeriesRef(s.Ref()), err
+	}
+	return SeriesRef(s.Ref()), nil
+}
+
+// AppendBatch stages one sample for each of refs, all at time t: one scrape. What
+// cannot be staged is appended to rejected, with its index; a ref that is not known
+// gives ErrNotFound (append that sample again with its labels).
+//
+// The error is about the whole batch, of which nothing is staged: slices of unequal
+// length, or ErrClosed.
+func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected []Reject) ([]Reject, error) {
+	if a.b == nil {
+		return rejected, ErrClosed
+	}
+	if len(refs) != len(vs) {
+		return rejected, errors.Errorf("append batch of %d refs and %d values: want as many values as refs", len(refs), len(vs))
+	}
+	for i, ref := range refs {
+		s := a.h.dir.ByRef(uint64(ref))
+		var err error
+		if s == nil || s.PendingT() == memseries.NoTime {
+			s, err = a.find(s, labels.Labels{})
+		}
+		if err == nil {
+			err = a.stage(s, t, vs[i])
+		}
+		if err != nil {
+			rejected = append(rejected, Reject{Index: i, Err: err})
+		}
+	}
+	return rejected, nil
+}
+
+// stage checks a sample against its series and the bounds, and keeps it.
+func (a *Appender) stage(s *memseries.Series, t int64, v float64) error {
+	if newest := s.PendingT(); t <= newest {
+		return a.late(s, t, v, newest)
+	}
+	if t > a.maxT || t < a.minT {
+		if err := a.outside(t); err != nil {
+			return err
+		}
+	}
+	b := a.b
+	if n := len(b.samples); n > 0 && b.samples[n-1].s == s && t <= b.samples[n-1].t {
+		return lateBy(t, b.samples[n-1].t, v, b.samples[n-1].v)
+	}
+	b.samples = append(b.samples, staged{s: s, t: t, v: v, kind: memseries.KindFloat})
+	b.shards |= memseries.Bit(s)
+	return nil
+}
+
+// late answers for a sample that is not newer than its series. One at exactly the
+// newest time may be a repeat; Commit decides, as the newest may still be on its way.
+func (a *Appender) late(s *memseries.Series, t int64, v float64, newest int64) error {
+	if t < a.minT {
+		return ErrOutOfBounds
+	}
+	if t < newest {
+		return ErrOutOfOrder
+	}
+	bit := memseries.Bit(s)
+	a.h.dir.Lock(bit)
+	same := s.PendingT() == t && s.PendingV() == math.Float64bits(v)
+	a.h.dir.Unlock(bit)
+	if !same {
+		return ErrDuplicateSample
+	}
+	a.b.samples = append(a.b.samples, staged{s: s, t: t, v: v, kind: memseries.KindFloat})
+	a.b.shards |= bit
+	return nil
+}
+
+// lateBy compares by bits: a stale marker is a NaN, and NaN never equals itself.
+func lateBy(t, newest int64, v, newestV float64) error {
+	switch {
+	case t < newest:
+		return ErrOutOfOrder
+	case math.Float64bits(v) != math.Float64bits(newestV):
+		return ErrDuplicateSample
+	default:
+		return nil
+	}
+}
+
+// outside looks at the clock when a sample is newer than the last look allowed.
+func (a *Appender) outside(t int64) error {
+	a.minT = a.h.minValid.Load()
+	a.maxT = math.MaxInt64
+	if future := a.h.opts.Limits.MaxFuture; future >= 0 {
+		a.maxT = a.h.opts.Clock.Now().Add(future).UnixMilli()
+	}
+	if t < a.minT || t > a.maxT {
+		return ErrOutOfBounds
+	}
+	return nil
+}
+
+// find returns a series that has no committed sample yet, or none that its ref leads
+// to, and pins it for as long as this batch lives.
+func (a *Appender) find(s *memseries.Series, ls labels.Labels) (*memseries.Series, error) {
+	if s != nil {
+		s.Pin()
+		if s.Dead() {
+			s.Unpin()
+			s = nil
+		}
+	}
+	if s == nil {
+		var err error
+		if s, err = a.h.seriesOf(ls); err != nil {
+			return nil, err
+		}
+	}
+	a.b.pinned = append(a.b.pinned, s)
+	if !a.tracked {
+		a.tracked = true
+		a.cleanup = runtime.AddCleanup(a, (*batch).abandon, a.b)
+	}
+	return s, nil
+}
+
+// seriesOf finds or creates the series of a label set and pins it.
+func (h *Head) seriesOf(ls labels.Labels) (*memseries.Series, error) {
+	if ls.Len() == 0 {
+		return nil, ErrNotFound
+	}
+	if s := h.dir.FindPinned(ls); s != nil {
+		return s, nil
+	}
+	if err := h.checkLabels(ls); err != nil {
+		return nil, err
+	}
+	s, created, err := h.dir.GetOrCreate(ls)
+	if err != nil {
+		return nil, errors.WithMessagef(ErrLimit, "create series %s: %v", ls, err)
+	}
+	if created {
+		h.stats.seriesCreated.Add(1)
+	}
+	return s, nil
+}
+
+// checkLabels checks a label set that is about to become a series.
+func (h *Head) checkLabels(ls labels.Labels) error {
+	if err := ls.Validate(); err != nil {
+		return err
+	}
+	lim := h.opts.Limits
+	if over(ls.Len(), lim.LabelsPerSeries) || ls.Len() > maxLabelsPerSeries {
+		return errors.WithMessagef(ErrLimit, "series has %d labels, Limits.LabelsPerSeries is %d", ls.Len(), lim.LabelsPerSeries)
+	}
+	sum := 0
+	for l := range ls.All() {
+		sum += len(l.Name) + len(l.Value)
+		if over(len(l.Name), lim.LabelNameBytes) {
+			return errors.WithMessagef(ErrLimit, "label name %.40q... has %d bytes, Limits.LabelNameBytes is %d", l.Name, len(l.Name), lim.LabelNameBytes)
+		}
+		if over(len(l.Value), lim.LabelValueBytes) {
+			return errors.WithMessagef(ErrLimit, "value of label %q has %d bytes, Limits.LabelValueBytes is %d", l.Name, len(l.Value), lim.LabelValueBytes)
+		}
+	}
+	if over(sum, lim.LabelSetBytes) {
+		return errors.WithMessagef(ErrLimit, "labels have %d bytes, Limits.LabelSetBytes is %d", sum, lim.LabelSetBytes)
+	}
+	return nil
+}
+
+// over compares with a limit that may be off.
+func over(n, limit int) bool { return limit >= 0 && n > limit }
+
+// Rollback drops what was staged. After Commit, or a second time, it does nothing.
+func (a *Appender) Rollback() error {
+	if a.b == nil {
+		return nil
+	}
+	a.end().release()
+	return nil
+}
+
+// end takes the batch from the Appender: nothing can be staged any more.
+func (a *Appender) end() *batch {
+	b := a.b
+	a.b = nil
+	if a.tracked {
+		a.cleanup.Stop()
+	}
+	return b
+}
+
+// abandon is Rollback for an Appender that the garbage collector found.
+func (b *batch) abandon() { b.release() }
+
+// release unpins what the batch pinned, removes series that nobody has a sample for,
+// and gives the batch back.
+func (b *batch) release() {
+	for _, s := range b.pinned {
+		if s.Unpin() == 0 && s.PendingT() == memseries.NoTime && b.h.dir.RemoveUnused(s) {
+			b.h.stats.seriesRemoved.Add(1)
+		}
+	}
+	clear(b.pinned)
+	clear(b.fresh)
+	clear(b.samples) // a pooled batch keeps no page of series alive
+	b.pinned, b.fresh, b.samples = b.pinned[:0], b.fresh[:0], b.samples[:0]
+	b.shards = 0
+	b.commit.Reset()
+	b.h.batches.Put(b)
+}

@@ -1,0 +1,78 @@
+package tsdb
+
+import (
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+)
+
+// chunkBatchBytes is how much of full chunks is written at once.
+const chunkBatchBytes = 4 << 20
+
+// wakeChunkWriter is called behind each commit and costs a load.
+func (h *Head) wakeChunkWriter() {
+	if h.dir.FullBytes() < chunkWriteBytes {
+		return
+	}
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// writeChunks writes all full chunks into head-chunk files. Head chunks must not
+// outrun the log: it is synced up to the newest commit in them before. One goroutine
+// at a time.
+func (h *Head) writeChunks() error {
+	log, err := h.writable()
+	if err != nil || log.Err() != nil {
+		return nil // nothing may be written at the moment, and Health says so
+	}
+	fulls := h.dir.CollectFull(nil)
+	if len(fulls) == 0 {
+		return nil
+	}
+	if err := log.SyncTo(newestSeq(fulls)); err != nil {
+		return err
+	}
+	return h.storeFull(fulls, h.dir.Written)
+}
+
+// storeFull writes chunks, the log of which is on stable storage, in batches, and
+// says where they are.
+func (h *Head) storeFull(fulls []memseries.Full, written func([]memseries.Full, []chunks.Ref)) error {
+	for len(fulls) > 0 {
+		n := batchLen(fulls)
+		batch := make([]chunks.Full, n)
+		for i, f := range fulls[:n] {
+			batch[i] = chunks.Full{Series: SeriesRef(f.Series.Ref()), MinT: f.MinT, MaxT: f.MaxT, Encoding: chunkenc.EncXOR, Data: f.Data}
+		}
+		refs, err := h.chunks.Write(batch)
+		written(fulls[:len(refs)], refs)
+		h.stats.chunksWritten.Add(uint64(len(refs)))
+		if err != nil {
+			return err
+		}
+		fulls = fulls[n:]
+	}
+	return nil
+}
+
+// batchLen returns how many chunks to write at once, at least one.
+func batchLen(fulls []memseries.Full) int {
+	sum := 0
+	for i, f := range fulls {
+		if sum += len(f.Data); sum > chunkBatchBytes {
+			return max(1, i)
+		}
+	}
+	return len(fulls)
+}
+
+func newestSeq(fulls []memseries.Full) uint64 {
+	seq := uint64(0)
+	for _, f := range fulls {
+		seq = max(seq, f.Seq)
+	}
+	return seq
+}

@@ -1,0 +1,199 @@
+package tsdb
+
+import (
+	"context"
+	"math"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// CommitResult is what a successful Commit did.
+type CommitResult struct {
+	Samples  int      // samples that are in the database now; exact repeats are not counted
+	Rejected []Reject // samples that other commits, or this one, made late
+}
+
+// Commit logs all staged samples and makes them visible, all or none. It ends the
+// Appender. Durability on return: Options.WAL.Sync.
+//
+// A sample that became late since it was appended is left out and listed in the
+// result. ErrNotCommitted: nothing was committed and nothing will appear later; the
+// cause (ErrDiskFull, a context error, ErrReadOnly) is found by errors.Is as well.
+// ErrIndeterminate: a sync failed. ErrClosed: the Appender or the DB is. A context
+// that ends once the log is being written is ignored.
+func (a *Appender) Commit(ctx context.Context) (CommitResult, error) {
+	if a.b == nil {
+		return CommitResult{}, ErrClosed
+	}
+	b := a.end()
+	defer b.release()
+	if err := ctx.Err(); err != nil {
+		return CommitResult{}, notCommitted(err)
+	}
+	log, err := a.h.writable()
+	if err != nil {
+		return CommitResult{}, notCommitted(err)
+	}
+	if len(b.samples) == 0 {
+		return CommitResult{}, log.Err()
+	}
+	return b.run(ctx, log)
+}
+
+// run takes a batch through the commit protocol (docs/design/commit.md): reserve in
+// the order of the log, write, apply in the same order, publish.
+func (b *batch) run(ctx context.Context, log *wal.Log) (CommitResult, error) {
+	h := b.h
+	var res CommitResult
+	if err := b.reserve(ctx, log, &res); err != nil {
+		return CommitResult{}, err
+	}
+	b.encode()
+	if err := log.Write(&b.commit); err != nil {
+		b.undo(log)
+		return CommitResult{}, err
+	}
+	b.apply()
+	h.iso.publish(b.commit.Seq())
+	h.stats.commits.Add(1)
+	h.stats.samplesAppended.Add(uint64(len(b.samples)))
+	h.stats.samplesRejected.Add(uint64(len(res.Rejected)))
+	h.wakeChunkWriter()
+	res.Samples = len(b.samples)
+	return res, nil
+}
+
+// reserve takes the next place in the log and raises the newest time of each series
+// to what this commit will bring, so that later commits are judged by it. What is
+// late is taken out.
+func (b *batch) reserve(ctx context.Context, log *wal.Log, res *CommitResult) error {
+	h := b.h
+	for {
+		h.dir.Lock(b.shards)
+		err := log.Enqueue(&b.commit)
+		if err == nil {
+			break
+		}
+		h.dir.Unlock(b.shards)
+		if !errors.Is(err, wal.ErrRetry) {
+			return notCommitted(err)
+		}
+		if err := log.WaitSettled(ctx); err != nil {
+			return notCommitted(err)
+		}
+	}
+	h.dir.TakeTurnsLocked(b.shards, &b.turns)
+	kept := b.samples[:0]
+	for i := range b.samples {
+		st := b.samples[i]
+		switch ok, err := b.admitLocked(st); {
+		case ok:
+			kept = append(kept, st)
+		case err != nil:
+			res.Rejected = append(res.Rejected, Reject{Index: i, Err: err})
+		}
+	}
+	clear(b.samples[len(kept):])
+	b.samples = kept
+	h.dir.Unlock(b.shards)
+	return nil
+}
+
+// admitLocked decides about one sample and reserves its time. An exact repeat is
+// neither admitted nor an error: it is there, or comes with an older commit, without
+// which this one does not succeed either.
+func (b *batch) admitLocked(st staged) (bool, error) {
+	s := st.s
+	v := math.Float64bits(st.v)
+	newest := s.PendingT()
+	if st.t <= newest {
+		return false, lateBy(st.t, newest, st.v, math.Float64frombits(s.PendingV()))
+	}
+	if s.Dead() {
+		return false, ErrNotFound
+	}
+	if st.t < b.h.minValid.Load() {
+		return false, ErrOutOfBounds
+	}
+	s.Reserve(st.t, v)
+	if !s.Logged() {
+		s.SetLogged(true)
+		b.fresh = append(b.fresh, s)
+	}
+	return true, nil
+}
+
+// encode writes the records of the commit: new series first, then samples in the
+// order in which they were staged, which is time order for each series.
+func (b *batch) encode() {
+	c := &b.commit
+	if len(b.fresh) > 0 {
+		rec := record.BeginSeries(c.Begin())
+		for _, s := range b.fresh {
+			rec = b.h.appendSeries(rec, s)
+		}
+		c.End(rec)
+	}
+	if len(b.samples) > 0 {
+		var enc record.SampleEncoder
+		rec := enc.Begin(c.Begin())
+		for i := range b.samples {
+			st := &b.samples[i]
+			rec = enc.Append(rec, st.s.Ref(), st.t, st.v)
+		}
+		c.End(rec)
+	}
+}
+
+func (h *Head) appendSeries(rec []byte, s *memseries.Series) []byte {
+	pairs := h.dir.Pairs(s)
+	rec = record.AppendSeriesRef(rec, s.Ref(), len(pairs))
+	for _, p := range pairs {
+		name, value := h.dir.Postings().Label(p)
+		rec = record.AppendLabel(rec, name, value)
+	}
+	return rec
+}
+
+// apply adds the samples to their series, behind all commits that reserved before.
+func (b *batch) apply() {
+	h := b.h
+	seq, floor := b.commit.Seq(), h.iso.floor.Load()
+	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
+	h.dir.LockInTurn(b.shards, &b.turns)
+	for i := range b.samples {
+		st := &b.samples[i]
+		h.dir.ApplyLocked(st.s, st.t, st.v, seq, floor, h.iso)
+		mint, maxt = min(mint, st.t), max(maxt, st.t)
+	}
+	h.dir.EndTurn(b.shards)
+	h.widen(mint, maxt)
+}
+
+// undo takes the reservation back, in turn, and lets new commits in. Every commit
+// behind this one fails as well, so each series falls back to what is applied.
+func (b *batch) undo(log *wal.Log) {
+	h := b.h
+	h.dir.LockInTurn(b.shards, &b.turns)
+	for i := range b.samples {
+		b.samples[i].s.Unreserve()
+	}
+	for _, s := range b.fresh {
+		s.SetLogged(false)
+	}
+	h.dir.EndTurn(b.shards)
+	log.Settle(&b.commit)
+	h.stats.commitsFailed.Add(1)
+}
+
+// notCommitted says that nothing was written, and why.
+func notCommitted(cause error) error {
+	if errors.Is(cause, ErrNotCommitted) || errors.Is(cause, ErrClosed) {
+		return cause
+	}
+	return wal.NotCommitted(cause)
+}

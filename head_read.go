@@ -1,0 +1,201 @@
+package tsdb
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// headReader reads the head as of one snapshot.
+type headReader struct {
+	h          *Head
+	snapshot   uint64
+	mint, maxt int64
+}
+
+// pollEvery is how many series or values are handled between two looks at the
+// context.
+const pollEvery = 1024
+
+// selectSeries returns the visible series that match, sorted by labels.
+func (r *headReader) selectSeries(ctx context.Context, ms []*labels.Matcher) ([]sourceSeries, error) {
+	refs, err := r.h.dir.Postings().Select(ctx, ms...)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]*memseries.Series, 0, len(refs))
+	for i, ref := range refs {
+		if i%pollEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		s := r.h.dir.ByRef(ref)
+		if s != nil && r.h.dir.Visible(s, r.snapshot, r.mint, r.maxt) {
+			found = append(found, s)
+		}
+	}
+	slices.SortFunc(found, r.h.compareLabels)
+	series := make([]sourceSeries, len(found))
+	for i, s := range found {
+		series[i] = headSeries{r: r, s: s}
+	}
+	return series, nil
+}
+
+// compareLabels orders series by labels. Equal pairs have equal ids and are not
+// looked up.
+func (h *Head) compareLabels(a, b *memseries.Series) int {
+	pa, pb := h.dir.Pairs(a), h.dir.Pairs(b)
+	for i := range min(len(pa), len(pb)) {
+		if pa[i] == pb[i] {
+			continue
+		}
+		an, av := h.dir.Postings().Label(pa[i])
+		bn, bv := h.dir.Postings().Label(pb[i])
+		if c := strings.Compare(an, bn); c != 0 {
+			return c
+		}
+		return strings.Compare(av, bv)
+	}
+	return len(pa) - len(pb)
+}
+
+// anyVisible reports whether one of these series is visible.
+func (r *headReader) anyVisible(postings index.Postings) bool {
+	for postings.Next() {
+		if s := r.h.dir.ByRef(postings.At()); s != nil && r.h.dir.Visible(s, r.snapshot, r.mint, r.maxt) {
+			return true
+		}
+	}
+	return false
+}
+
+// labelNames returns the names that visible matching series have, sorted.
+func (r *headReader) labelNames(ctx context.Context, ms []*labels.Matcher) ([]string, error) {
+	if len(ms) > 0 {
+		return r.labelsOfSelected(ctx, ms, func(name, _ string) (string, bool) { return name, true })
+	}
+	var names []string
+	for i, name := range r.h.dir.Postings().LabelNames() {
+		if i%pollEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		visible := false
+		r.h.dir.Postings().Values(name, func(_ string, p index.Postings) bool {
+			visible = r.anyVisible(p)
+			return !visible
+		})
+		if visible {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// labelValues returns the values of name that visible matching series have, sorted.
+func (r *headReader) labelValues(ctx context.Context, name string, ms []*labels.Matcher) ([]string, error) {
+	if len(ms) > 0 {
+		return r.labelsOfSelected(ctx, ms, func(n, value string) (string, bool) { return value, n == name })
+	}
+	var values []string
+	var err error
+	i := 0
+	r.h.dir.Postings().Values(name, func(value string, p index.Postings) bool {
+		if i%pollEvery == 0 {
+			err = ctx.Err()
+		}
+		i++
+		if err == nil && r.anyVisible(p) {
+			values = append(values, value)
+		}
+		return err == nil
+	})
+	return values, err
+}
+
+// labelsOfSelected collects something of each label of each selected series.
+func (r *headReader) labelsOfSelected(ctx context.Context, ms []*labels.Matcher, pick func(name, value string) (string, bool)) ([]string, error) {
+	series, err := r.selectSeries(ctx, ms)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[index.Pair]struct{}{}
+	picked := map[string]struct{}{}
+	for _, s := range series {
+		for _, p := range r.h.dir.Pairs(s.(headSeries).s) {
+			if _, ok := seen[p]; ok {
+				continue
+			}
+			seen[p] = struct{}{}
+			if v, ok := pick(r.h.dir.Postings().Label(p)); ok {
+				picked[v] = struct{}{}
+			}
+		}
+	}
+	list := make([]string, 0, len(picked))
+	for v := range picked {
+		list = append(list, v)
+	}
+	slices.Sort(list)
+	return list, ctx.Err()
+}
+
+// headSeries is one series of the head in a snapshot.
+type headSeries struct {
+	r *headReader
+	s *memseries.Series
+}
+
+func (hs headSeries) appendLabels(dst []labels.Label) []labels.Label {
+	for _, p := range hs.r.h.dir.Pairs(hs.s) {
+		name, value := hs.r.h.dir.Postings().Label(p)
+		dst = append(dst, labels.Label{Name: name, Value: value})
+	}
+	return dst
+}
+
+// open takes what the series has now for this snapshot. The bounds end where the
+// snapshot does.
+func (hs headSeries) open(reuse chunkSource) (chunkSource, bounds) {
+	src, ok := reuse.(*headChunks)
+	if !ok {
+		src = &headChunks{}
+	}
+	r := hs.r
+	src.h, src.at = r.h, 0
+	b := bounds{mint: r.mint, maxt: r.maxt, deleted: r.h.deleted(hs.s.Ref())}
+	if r.h.dir.View(hs.s, r.snapshot, r.mint, r.maxt, &src.view) {
+		b.maxt = min(b.maxt, src.view.Maxt)
+	}
+	return src, b
+}
+
+// headChunks gives the chunks of a head series: full ones from their file, the open
+// one and those that no file has yet from the copy in the view.
+type headChunks struct {
+	h    *Head
+	view memseries.View
+	at   int
+	buf  []byte
+}
+
+func (hc *headChunks) next() (sourceChunk, bool, error) {
+	if hc.at == len(hc.view.Chunks) {
+		return sourceChunk{}, false, nil
+	}
+	c := hc.view.Chunks[hc.at]
+	hc.at++
+	out := sourceChunk{enc: chunkenc.EncXOR, minT: c.MinT, maxT: c.MaxT}
+	if c.Ref == 0 {
+		out.data = hc.view.Data(c)
+		return out, true, nil
+	}
+	var err error
+	out.enc, hc.buf, err = hc.h.chunks.Read(c.Ref, hc.buf[:0])
+	out.data = hc.buf
+	return out, err == nil, err
+}

@@ -1,0 +1,195 @@
+package tsdb
+
+import (
+	"context"
+	stderrors "errors"
+	"path/filepath"
+	"sync"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// recovery is what Open has still to write before the first commit: repaired files
+// and the new log segment. It outlives Open only when the disk is full.
+type recovery struct {
+	mu      sync.Mutex
+	h       *Head
+	dir     string
+	lock    fileutil.DirLock
+	log     *wal.ReplayReport
+	why     error // why it is not finished
+	chunked bool  // the head-chunk files are repaired
+}
+
+// recover brings the head to where the log in dir ends, and makes the directory ready
+// for the first commit (docs/design/recovery.md).
+func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, report *OpenReport) error {
+	start := h.opts.Clock.Now()
+	loaded, err := h.loadChunks(dir, report)
+	if err != nil {
+		return err
+	}
+	r := h.newReplay(report, loaded)
+	logReport, err := r.run(ctx, filepath.Join(dir, walDirName))
+	if err != nil {
+		return errors.WithMessage(err, "replay log")
+	}
+	if err := h.dir.FinishRestore(logReport.LastSeq, h.lastValue); err != nil {
+		return errors.WithMessage(err, "read newest chunks")
+	}
+	h.dir.RaiseNextRef(logReport.NextRef)
+	h.iso = newIsolation(logReport.LastSeq)
+	for s := range h.dir.All() {
+		if maxt := s.Maxt(); maxt != memseries.NoTime {
+			h.widen(s.Mint(), maxt)
+		}
+	}
+	report.Series = h.dir.Len()
+	report.addLog(logReport)
+	h.recovery = &recovery{h: h, dir: dir, lock: lock, log: logReport}
+	err = h.finishRecovery()
+	report.Quarantined = h.recovery.quarantined()
+	report.Duration = h.opts.Clock.Now().Sub(start)
+	if err != nil && fileutil.IsDiskFull(err) {
+		h.opts.Logger.Warn("disk is full: reading only until there is room", "error", err)
+		return nil
+	}
+	return err
+}
+
+// loadChunks reads which full chunks the head-chunk files have.
+func (h *Head) loadChunks(dir string, report *OpenReport) (map[uint64][]memseries.Mapped, error) {
+	var err error
+	h.chunks, err = chunks.OpenHead(h.opts.FS, filepath.Join(dir, headChunksDirName), chunks.HeadOptions{})
+	if err != nil {
+		return nil, errors.WithMessage(err, "open head chunks")
+	}
+	loaded := map[uint64][]memseries.Mapped{}
+	rep, err := h.chunks.Load(func(c chunks.HeadChunk) error {
+		ref := uint64(c.Series)
+		ms := loaded[ref]
+		// Out-of-order chunks and kinds that this version does not read stay in their
+		// files. A chunk that is not newer than the one before it does not belong here.
+		if c.OutOfOrder || c.Encoding != chunkenc.EncXOR || len(ms) > 0 && c.MinT <= ms[len(ms)-1].MaxT {
+			return nil
+		}
+		loaded[ref] = append(ms, memseries.Mapped{Ref: c.Ref, MinT: c.MinT, MaxT: c.MaxT, Num: uint16(c.NumSamples)})
+		return nil
+	})
+	if err != nil {
+		return nil, errors.WithMessage(err, "load head chunks")
+	}
+	report.addChunks(rep)
+	return loaded, nil
+}
+
+// lastValue reads the value at the end of a full chunk.
+func (h *Head) lastValue(m memseries.Mapped) (float64, error) {
+	enc, data, err := h.chunks.Read(m.Ref, nil)
+	if err != nil {
+		return 0, err
+	}
+	c, err := chunkenc.FromData(enc, data)
+	if err != nil {
+		return 0, err
+	}
+	v := 0.0
+	it := c.Iterator(nil)
+	for it.Next() != chunkenc.ValNone {
+		_, v = it.At()
+	}
+	return v, it.Err()
+}
+
+// finishRecovery repairs what replay found, so that the reference engine opens the
+// directory with nothing to repair, and starts the log behind it. It may be called
+// again after a full disk.
+func (h *Head) finishRecovery() error {
+	rc := h.recovery
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	rc.why = rc.run()
+	return rc.why
+}
+
+func (rc *recovery) run() error {
+	fsys, quarantine := rc.h.opts.FS, filepath.Join(rc.dir, quarantineDirName)
+	// Nobody may have taken the directory from us while we were reading.
+	if err := rc.lock.Check(); err != nil {
+		return err
+	}
+	if !rc.chunked {
+		if err := rc.h.chunks.Repair(quarantine); err != nil {
+			return errors.WithMessage(err, "repair head chunks")
+		}
+		rc.chunked = true
+	}
+	at, err := wal.Repair(context.Background(), fsys, filepath.Join(rc.dir, walDirName), quarantine, rc.dir, rc.log)
+	if err != nil {
+		return errors.WithMessage(err, "repair log")
+	}
+	o := rc.h.opts.WAL
+	log, err := wal.Open(wal.Options{
+		FS: fsys, Dir: filepath.Join(rc.dir, walDirName),
+		SegmentSize: o.SegmentSize, Compression: o.Compression.wal(), Sync: o.Sync,
+		NextRef: rc.h.dir.NextRef, Logger: rc.h.opts.Logger,
+	}, at)
+	if err != nil {
+		return errors.WithMessage(err, "open log")
+	}
+	rc.h.log.Store(log)
+	return nil
+}
+
+// quarantined lists the copies that repair made.
+func (rc *recovery) quarantined() []string {
+	entries, err := rc.h.opts.FS.ReadDir(filepath.Join(rc.dir, quarantineDirName))
+	if err != nil {
+		return nil // there is no such directory
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, filepath.Join(quarantineDirName, e.Name()))
+	}
+	return names
+}
+
+// writable returns the log, or why there is none.
+func (h *Head) writable() (*wal.Log, error) {
+	if log := h.log.Load(); log != nil {
+		return log, nil
+	}
+	h.recovery.mu.Lock()
+	defer h.recovery.mu.Unlock()
+	if log := h.log.Load(); log != nil {
+		return log, nil
+	}
+	return nil, wal.NotWritable(h.recovery.why)
+}
+
+// close ends the log first, so that nothing new comes, then writes what is full and
+// closes the files. Queriers keep the files open that they read.
+func (h *Head) close() error {
+	log := h.log.Load()
+	if log == nil {
+		return h.closeFiles()
+	}
+	err := log.Close()
+	if err == nil {
+		err = h.storeFull(h.dir.CollectFull(nil), h.dir.Written)
+	}
+	return stderrors.Join(err, h.closeFiles())
+}
+
+func (h *Head) closeFiles() error {
+	if h.chunks == nil {
+		return nil
+	}
+	return h.chunks.Close()
+}

@@ -1,0 +1,122 @@
+package tsdb
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// isolation decides which commits a reader sees. Commits are published in sequence
+// order, each as a whole; a reader's snapshot is the newest one published when it
+// was opened. The series keep what open snapshots need (memseries, marks).
+type isolation struct {
+	published atomic.Uint64 // newest commit that readers see
+	floor     atomic.Uint64 // no snapshot below it is open or will be opened
+
+	mu struct {
+		sync.Mutex
+		done    map[uint64]struct{} // applied, waiting for older ones
+		inOrder sync.Cond
+		waiting int
+		open    []*snapshot // ascending by seq
+	}
+}
+
+// snapshot is what one Querier sees: all commits up to seq.
+type snapshot struct {
+	seq    uint64
+	opened time.Time
+}
+
+func newIsolation(published uint64) *isolation {
+	iso := &isolation{}
+	iso.mu.done = map[uint64]struct{}{}
+	iso.mu.inOrder.L = &iso.mu.Mutex
+	iso.published.Store(published)
+	iso.floor.Store(published)
+	return iso
+}
+
+// publish makes an applied commit visible, after all commits before it, and returns
+// when it is.
+func (iso *isolation) publish(seq uint64) {
+	iso.mu.Lock()
+	defer iso.mu.Unlock()
+	if seq != iso.published.Load()+1 {
+		iso.mu.done[seq] = struct{}{}
+		for iso.published.Load() < seq {
+			iso.mu.waiting++
+			iso.mu.inOrder.Wait()
+			iso.mu.waiting--
+		}
+		return
+	}
+	for {
+		next := seq + 1
+		if _, ok := iso.mu.done[next]; !ok {
+			break
+		}
+		delete(iso.mu.done, next)
+		seq = next
+	}
+	iso.published.Store(seq)
+	iso.setFloorLocked()
+	if iso.mu.waiting > 0 {
+		iso.mu.inOrder.Broadcast()
+	}
+}
+
+// setFloorLocked: the oldest open snapshot, or what the next one will be.
+func (iso *isolation) setFloorLocked() {
+	floor := iso.published.Load()
+	if len(iso.mu.open) > 0 {
+		floor = min(floor, iso.mu.open[0].seq)
+	}
+	iso.floor.Store(floor)
+}
+
+// acquire opens a snapshot of all that is published.
+func (iso *isolation) acquire(now time.Time) *snapshot {
+	iso.mu.Lock()
+	defer iso.mu.Unlock()
+	sn := &snapshot{seq: iso.published.Load(), opened: now}
+	iso.mu.open = append(iso.mu.open, sn) // published never falls, so this keeps the order
+	iso.setFloorLocked()
+	return sn
+}
+
+// release closes a snapshot and reports whether the floor rose, so that marks below
+// it can be swept.
+func (iso *isolation) release(sn *snapshot) bool {
+	iso.mu.Lock()
+	defer iso.mu.Unlock()
+	if i := slices.Index(iso.mu.open, sn); i >= 0 {
+		iso.mu.open = slices.Delete(iso.mu.open, i, i+1)
+	}
+	before := iso.floor.Load()
+	iso.setFloorLocked()
+	return iso.floor.Load() > before
+}
+
+// Within implements memseries.Snapshots.
+func (iso *isolation) Within(lo, hi uint64) bool {
+	if iso.published.Load() < hi {
+		return true
+	}
+	iso.mu.Lock()
+	defer iso.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(iso.mu.open, lo, func(sn *snapshot, lo uint64) int { return cmp.Compare(sn.seq, lo) })
+	return i < len(iso.mu.open) && iso.mu.open[i].seq < hi
+}
+
+// openSnapshots returns how many snapshots are open and since when the oldest is.
+func (iso *isolation) openSnapshots() (n int, oldest time.Time) {
+	iso.mu.Lock()
+	defer iso.mu.Unlock()
+	if len(iso.mu.open) > 0 {
+		oldest = iso.mu.open[0].opened
+	}
+	return len(iso.mu.open), oldest
+}

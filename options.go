@@ -1,0 +1,200 @@
+package tsdb
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// FS is the file system that a database lives in. Package tsdbtest has one in memory
+// that can lose power.
+type FS = fileutil.FS
+
+// Clock tells the time and ticks. Package tsdbtest has one that a test moves.
+type Clock = clock.Clock
+
+// SyncPolicy is when committed data goes to stable storage.
+type SyncPolicy = wal.SyncPolicy
+
+// SyncCommit syncs before Commit returns; concurrent commits share one sync.
+func SyncCommit() SyncPolicy { return wal.SyncCommit() }
+
+// SyncInterval syncs every d while there is something to sync.
+func SyncInterval(d time.Duration) SyncPolicy { return wal.SyncInterval(d) }
+
+// SyncRotate syncs a log segment when it is full, as the Prometheus TSDB does.
+func SyncRotate() SyncPolicy { return wal.SyncRotate() }
+
+// SyncNever leaves it to the operating system until Close; for tests and bulk loads.
+func SyncNever() SyncPolicy { return wal.SyncNever() }
+
+// Compression is how log records are compressed.
+type Compression uint8
+
+// The compressions.
+const (
+	CompressionSnappy Compression = iota // the default
+	CompressionZstd                      // a third smaller, four times the CPU
+	CompressionNone
+)
+
+// String returns "snappy", "zstd" or "none".
+func (c Compression) String() string { return c.wal().String() }
+
+func (c Compression) wal() wal.Compression {
+	switch c {
+	case CompressionZstd:
+		return wal.CompressionZstd
+	case CompressionNone:
+		return wal.CompressionNone
+	default:
+		return wal.CompressionSnappy
+	}
+}
+
+// Options configure Open. The zero value of each field means its default, so a
+// partly filled Options is fine. They are copied.
+type Options struct {
+	Head   HeadOptions
+	WAL    WALOptions
+	Blocks BlockOptions
+	Limits Limits
+
+	// Logger gets the events of docs/design/events.md. Default: none are logged.
+	Logger *slog.Logger
+	// FS is the file system. Default: that of the operating system.
+	FS FS
+	// Clock tells the time. Default: the system's.
+	Clock Clock
+	// Progress is called from one goroutine while Open recovers, a few times a second
+	// at most and once at the end. Default: none.
+	Progress func(RecoveryProgress)
+}
+
+// HeadOptions are about the newest data, which is held in memory.
+type HeadOptions struct {
+	// SamplesPerChunk is how many samples a chunk should get; twice as many are the
+	// limit. 16 to 32,767; default 120.
+	SamplesPerChunk int
+	// ReplayWorkers is how many goroutines rebuild series while Open replays the log,
+	// and how many decode it. 1 to 256; default: one per CPU.
+	ReplayWorkers int
+}
+
+// WALOptions are about the write-ahead log.
+type WALOptions struct {
+	// SegmentSize in bytes, a multiple of 32 KiB, at most 1 GiB. Default 128 MiB.
+	SegmentSize int64
+	// Compression of records. Default snappy.
+	Compression Compression
+	// Sync policy. Default SyncInterval(time.Second).
+	Sync SyncPolicy
+}
+
+// BlockOptions are about blocks.
+type BlockOptions struct {
+	// Range is the time that one block of the lowest level covers; no chunk crosses a
+	// multiple of it. One minute to ten years, whole milliseconds. Default 2 h.
+	Range time.Duration
+}
+
+// Limits keep bad input from hurting. A negative value turns a limit off.
+type Limits struct {
+	// MaxFuture is how far ahead of the clock a sample may be. Default 1 h.
+	MaxFuture time.Duration
+	// LabelsPerSeries counts labels, the name included. Default 64, at most 4,096.
+	LabelsPerSeries int
+	// LabelNameBytes, LabelValueBytes: of one label. Defaults 256 and 4,096.
+	LabelNameBytes, LabelValueBytes int
+	// LabelSetBytes: names and values of a series together. Default 16 KiB.
+	LabelSetBytes int
+}
+
+// Bounds of options, and the defaults that are not obvious.
+const (
+	minSamplesPerChunk     = 16
+	maxSamplesPerChunk     = 1<<15 - 1 // a chunk may get twice as many and counts them in 16 bits
+	defaultSamplesPerChunk = 120       // what the format's other writers aim at
+	maxReplayWorkers       = 256
+	walPage                = 32 << 10
+	maxSegmentSize         = 1 << 30
+	minBlockRange          = time.Minute
+	maxBlockRange          = 10 * 365 * 24 * time.Hour
+	maxLabelsPerSeries     = 1 << 12
+)
+
+// DefaultOptions returns the defaults, filled in.
+func DefaultOptions() *Options {
+	o, err := (&Options{}).withDefaults()
+	if err != nil {
+		panic("BUG: default options are not valid: " + err.Error())
+	}
+	return o
+}
+
+// withDefaults returns a copy with every zero replaced and every field checked.
+func (o *Options) withDefaults() (*Options, error) {
+	c := Options{}
+	if o != nil {
+		c = *o
+	}
+	setDefault(&c.Head.SamplesPerChunk, defaultSamplesPerChunk)
+	setDefault(&c.Head.ReplayWorkers, runtime.GOMAXPROCS(0))
+	setDefault(&c.WAL.SegmentSize, wal.DefaultSegmentSize)
+	setDefault(&c.WAL.Sync, wal.SyncInterval(time.Second))
+	setDefault(&c.Blocks.Range, 2*time.Hour)
+	setDefault(&c.Limits.MaxFuture, time.Hour)
+	setDefault(&c.Limits.LabelsPerSeries, 64)
+	setDefault(&c.Limits.LabelNameBytes, 256)
+	setDefault(&c.Limits.LabelValueBytes, 4<<10)
+	setDefault(&c.Limits.LabelSetBytes, 16<<10)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1}))
+	}
+	if c.FS == nil {
+		c.FS = fileutil.OS
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System
+	}
+	return &c, c.validate()
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.Head.SamplesPerChunk < minSamplesPerChunk || o.Head.SamplesPerChunk > maxSamplesPerChunk:
+		return errors.Errorf("option Head.SamplesPerChunk is %d, want %d to %d", o.Head.SamplesPerChunk, minSamplesPerChunk, maxSamplesPerChunk)
+	case o.Head.ReplayWorkers < 1 || o.Head.ReplayWorkers > maxReplayWorkers:
+		return errors.Errorf("option Head.ReplayWorkers is %d, want 1 to %d", o.Head.ReplayWorkers, maxReplayWorkers)
+	case o.WAL.SegmentSize < walPage || o.WAL.SegmentSize > maxSegmentSize || o.WAL.SegmentSize%walPage != 0:
+		return errors.Errorf("option WAL.SegmentSize is %d bytes, want a multiple of %d up to %d", o.WAL.SegmentSize, walPage, maxSegmentSize)
+	case o.WAL.Compression > CompressionNone:
+		return errors.Errorf("option WAL.Compression is %d, want one of the constants", o.WAL.Compression)
+	case o.Blocks.Range < minBlockRange || o.Blocks.Range > maxBlockRange || o.Blocks.Range%time.Millisecond != 0:
+		return errors.Errorf("option Blocks.Range is %v, want %v to %v in whole milliseconds", o.Blocks.Range, minBlockRange, maxBlockRange)
+	case o.Limits.LabelsPerSeries > maxLabelsPerSeries:
+		return errors.Errorf("option Limits.LabelsPerSeries is %d, want at most %d", o.Limits.LabelsPerSeries, maxLabelsPerSeries)
+	}
+	return nil
+}
+
+// String shows the options in the form in which Open logs them.
+func (o *Options) String() string {
+	return fmt.Sprintf("block range %v, %d samples a chunk, %d replay workers, log segments of %d bytes, compression %v, sync %v, at most %v in the future",
+		o.Blocks.Range, o.Head.SamplesPerChunk, o.Head.ReplayWorkers, o.WAL.SegmentSize, o.WAL.Compression, o.WAL.Sync, o.Limits.MaxFuture)
+}

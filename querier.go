@@ -1,0 +1,133 @@
+package tsdb
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// Querier reads one consistent snapshot of a closed time range: every commit that
+// was published when it was opened, none of a later one. It may be used by any number
+// of goroutines, and it must be closed: what it pins is kept until then.
+type Querier struct {
+	mint, maxt int64
+	sources    []source
+	closed     atomic.Bool
+	release    func()
+}
+
+// source is one place that has series: the head, a block.
+type source interface {
+	selectSeries(ctx context.Context, ms []*labels.Matcher) ([]sourceSeries, error) // sorted by labels
+	labelNames(ctx context.Context, ms []*labels.Matcher) ([]string, error)         // sorted
+	labelValues(ctx context.Context, name string, ms []*labels.Matcher) ([]string, error)
+}
+
+// sourceSeries is what one place has of one series.
+type sourceSeries interface {
+	appendLabels(dst []labels.Label) []labels.Label
+	// open returns the chunks and what may be seen of them. A reuse that an earlier
+	// call returned may be taken; it is not used any more.
+	open(reuse chunkSource) (chunkSource, bounds)
+}
+
+// SelectHints ask for less than everything that matches. Nil asks for everything.
+type SelectHints struct {
+	// Limit is the most series to return, the first ones in the order of labels; 0 is
+	// no limit. When there are more, Warnings says so.
+	Limit int
+}
+
+// LabelHints ask for less than every name or value. Nil asks for everything.
+type LabelHints struct {
+	Limit int // the most strings to return, the first ones in order; 0 is no limit
+}
+
+// Warnings are what a reader should know about a result that is not an error: it was
+// cut at a limit. Ask with errors.Is.
+type Warnings []error
+
+// ErrTruncated: a result was cut at the limit of its hints.
+var ErrTruncated = errors.New("result cut at the limit")
+
+// Select returns the series that all matchers match and that have samples in the
+// range, sorted by labels. No matcher selects all. A label that a series does not
+// have counts as empty. Errors are those of the set; the context is polled while
+// matching.
+func (q *Querier) Select(ctx context.Context, hints *SelectHints, ms ...*labels.Matcher) *SeriesSet {
+	merged, warnings, err := q.selectMerged(ctx, hints, ms)
+	return &SeriesSet{q: q, series: merged, warnings: warnings, err: err}
+}
+
+// SelectChunks is Select for readers that want encoded chunks: they come as they are
+// stored, and are encoded again only where the range, a delete or a later commit
+// cuts into them.
+func (q *Querier) SelectChunks(ctx context.Context, hints *SelectHints, ms ...*labels.Matcher) *ChunkSeriesSet {
+	merged, warnings, err := q.selectMerged(ctx, hints, ms)
+	return &ChunkSeriesSet{q: q, series: merged, warnings: warnings, err: err}
+}
+
+func (q *Querier) selectMerged(ctx context.Context, hints *SelectHints, ms []*labels.Matcher) ([]mergedSeries, Warnings, error) {
+	if q.closed.Load() {
+		return nil, nil, ErrClosed
+	}
+	lists := make([][]sourceSeries, 0, len(q.sources))
+	for _, src := range q.sources {
+		list, err := src.selectSeries(ctx, ms)
+		if err != nil {
+			return nil, nil, errors.WithMessage(err, "select series")
+		}
+		lists = append(lists, list)
+	}
+	limit := 0
+	if hints != nil {
+		limit = hints.Limit
+	}
+	merged, more := mergeSeries(lists, limit)
+	if more {
+		return merged, Warnings{ErrTruncated}, nil
+	}
+	return merged, nil, nil
+}
+
+// LabelNames returns the names of labels that matching series in the range have,
+// sorted.
+func (q *Querier) LabelNames(ctx context.Context, hints *LabelHints, ms ...*labels.Matcher) ([]string, Warnings, error) {
+	return q.strings(hints, func(src source) ([]string, error) { return src.labelNames(ctx, ms) })
+}
+
+// LabelValues returns the values that matching series in the range have for a label,
+// sorted.
+func (q *Querier) LabelValues(ctx context.Context, name string, hints *LabelHints, ms ...*labels.Matcher) ([]string, Warnings, error) {
+	return q.strings(hints, func(src source) ([]string, error) { return src.labelValues(ctx, name, ms) })
+}
+
+func (q *Querier) strings(hints *LabelHints, of func(source) ([]string, error)) ([]string, Warnings, error) {
+	if q.closed.Load() {
+		return nil, nil, ErrClosed
+	}
+	var all []string
+	for _, src := range q.sources {
+		list, err := of(src)
+		if err != nil {
+			return nil, nil, errors.WithMessage(err, "list labels")
+		}
+		all = mergeStrings(all, list)
+	}
+	if hints != nil && hints.Limit > 0 && len(all) > hints.Limit {
+		return all[:hints.Limit], Warnings{ErrTruncated}, nil
+	}
+	return all, nil, nil
+}
+
+// Close lets go of the snapshot. Series and iterators give ErrClosed from then on. A
+// second Close does nothing.
+func (q *Querier) Close() error {
+	if !q.closed.Swap(true) {
+		q.release()
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package tsdb
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// headStats are counted where they happen.
+type headStats struct {
+	commits, commitsFailed           atomic.Uint64
+	samplesAppended, samplesRejected atomic.Uint64
+	seriesCreated, seriesRemoved     atomic.Uint64
+	chunksWritten, chunkWriteErrors  atomic.Uint64
+	queriers                         atomic.Uint64
+}
+
+// Stats are cheap counters and gauges, taken one after the other: they are not one
+// instant. Counters begin at 0 when the database is opened.
+type Stats struct {
+	Series        int   // series in the head
+	MinT, MaxT    int64 // closed bounds of the head's samples in milliseconds; MinT > MaxT: there are none
+	HeadSizeBytes int64 // memory of the head: series, labels, postings, chunks; within 10%
+	FullBytes     int64 // full chunks that wait for a head-chunk file
+
+	Commits         uint64 // that succeeded
+	CommitsFailed   uint64 // of which nothing is in the database
+	SamplesAppended uint64 // by commits that succeeded
+	SamplesRejected uint64 // found late by Commit; what Append refuses is not counted
+	SeriesCreated   uint64
+	SeriesRemoved   uint64 // created and never committed
+
+	HeadChunksWritten    uint64 // full chunks put into files
+	HeadChunkWriteErrors uint64 // attempts that failed; they are repeated
+	HeadChunkFiles       int
+	HeadChunkBytes       int64 // of the head-chunk files
+
+	Queriers           uint64        // opened so far
+	QueriersOpen       int           // open now
+	OldestQuerierSince time.Duration // how long the oldest one is open; 0: none is
+
+	Log LogStats
+}
+
+// LogStats are about the write-ahead log since it was opened; see wal.Stats.
+type LogStats = wal.Stats
+
+// Stats returns the present numbers.
+func (db *DB) Stats() Stats {
+	h := db.head
+	s := Stats{
+		Series: h.dir.Len(), MinT: h.minT.Load(), MaxT: h.maxT.Load(),
+		HeadSizeBytes: h.dir.SizeBytes(), FullBytes: h.dir.FullBytes(),
+		Commits: h.stats.commits.Load(), CommitsFailed: h.stats.commitsFailed.Load(),
+		SamplesAppended: h.stats.samplesAppended.Load(), SamplesRejected: h.stats.samplesRejected.Load(),
+		SeriesCreated: h.stats.seriesCreated.Load(), SeriesRemoved: h.stats.seriesRemoved.Load(),
+		HeadChunksWritten: h.stats.chunksWritten.Load(), HeadChunkWriteErrors: h.stats.chunkWriteErrors.Load(),
+		Queriers: h.stats.queriers.Load(),
+	}
+	s.HeadChunkFiles, s.HeadChunkBytes = h.chunks.Files(), h.chunks.SizeBytes()
+	n, oldest := h.iso.openSnapshots()
+	s.QueriersOpen = n
+	if n > 0 {
+		s.OldestQuerierSince = db.opts.Clock.Now().Sub(oldest)
+	}
+	if log := h.log.Load(); log != nil {
+		s.Log = log.Stats()
+	}
+	return s
+}
