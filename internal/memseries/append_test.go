@@ -83,9 +83,9 @@ func valueOf(t *testing.T, rule string, i int) float64 {
 	switch {
 	case rule == "v = index":
 		return float64(i)
-	case rule == "constant 1":
+	case rule == "v = constant 1":
 		return 1
-	case strings.HasPrefix(rule, "bits of index * 0x9E3779B97F4A7C15"):
+	case strings.HasPrefix(rule, "v = bits of index * 0x9E3779B97F4A7C15"):
 		return math.Float64frombits(uint64(i)*0x9E3779B97F4A7C15&(1<<52-1) | 0x3ff<<52)
 	}
 	require.Fail(t, "unknown value rule", rule)

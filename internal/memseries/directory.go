@@ -153,7 +153,7 @@ func (d *Directory) GetOrCreate(ls labels.Labels) (s *Series, created bool, err 
 		return s, false, nil
 	}
 	ref := d.nextRef.Load()
-	if ref > chunks.MaxSeriesRef {
+	if ref > uint64(chunks.MaxSeriesRef) {
 		return nil, false, ErrRefs
 	}
 	d.nextRef.Store(ref + 1)
@@ -180,7 +180,7 @@ func (d *Directory) pinned(ls labels.Labels, hash uint64) *Series {
 // Restore makes a series with a given ref, as recovery reads it from the log. The
 // postings learn of it by IndexAll. The ref is not in use; the labels are new.
 func (d *Directory) Restore(ref uint64, ls labels.Labels) (*Series, error) {
-	if ref == 0 || ref > chunks.MaxSeriesRef {
+	if ref == 0 || ref > uint64(chunks.MaxSeriesRef) {
 		return nil, ErrRefs
 	}
 	d.create.Lock()
@@ -257,9 +257,31 @@ func (d *Directory) hashOf(ref uint64) uint64 {
 	panic("BUG: ref in the table of label sets without a series")
 }
 
-// All yields every series, first those of pages, then those far away, each in
-// ascending order of ref.
+// All yields every series in ascending order of ref.
 func (d *Directory) All() iter.Seq[*Series] {
+	return func(yield func(*Series) bool) {
+		far := d.farSorted()
+		for s := range d.paged() {
+			for len(far) > 0 && far[0].ref < s.ref {
+				if !yield(far[0]) {
+					return
+				}
+				far = far[1:]
+			}
+			if !yield(s) {
+				return
+			}
+		}
+		for _, s := range far {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// paged yields the series that live in pages.
+func (d *Directory) paged() iter.Seq[*Series] {
 	return func(yield func(*Series) bool) {
 		pages := *d.pages.Load()
 		for i := range pages {
@@ -273,18 +295,15 @@ func (d *Directory) All() iter.Seq[*Series] {
 				}
 			}
 		}
-		for _, s := range d.farSorted() {
-			if s.slot.Load() == slotLive && !yield(s) {
-				return
-			}
-		}
 	}
 }
 
 func (d *Directory) farSorted() []*Series {
 	var far []*Series
 	d.far.Range(func(_, v any) bool {
-		far = append(far, v.(*Series))
+		if s := v.(*Series); s.slot.Load() == slotLive {
+			far = append(far, s)
+		}
 		return true
 	})
 	slices.SortFunc(far, func(a, b *Series) int { return cmp.Compare(a.ref, b.ref) })

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/index"
 )
 
 // Restorer appends what the log says to the series of one recovery worker. Nothing
@@ -142,7 +143,13 @@ func (d *Directory) FinishRestore(seq uint64, lastValue func(Mapped) (float64, e
 		}
 		s.pendT.Store(s.Maxt())
 		s.pendV = math.Float64bits(v)
-		d.postings.Add(s.ref, d.Pairs(s))
 	}
+	d.postings.AddAll(func(yield func(uint64, []index.Pair) bool) {
+		for s := range d.All() {
+			if !yield(s.ref, d.Pairs(s)) {
+				return
+			}
+		}
+	})
 	return nil
 }
