@@ -87,9 +87,9 @@ type ChunkIterator struct {
 	src    chunkSource
 	bounds bounds
 	meta   ChunkMeta
-	merged *chunkenc.Batch    // not nil: several sources, samples are merged and encoded again
-	it     chunkenc.Iterator  // over the merged samples
-	clip   seriesIterator     // over one chunk that is cut into
+	merged *chunkenc.Batch   // not nil: several sources, samples are merged and encoded again
+	it     chunkenc.Iterator // over the merged samples
+	clip   seriesIterator    // over one chunk that is cut into
 	enc    chunkenc.XOREncoder
 	buf    []byte
 	err    error

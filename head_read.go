@@ -79,21 +79,21 @@ func (r *headReader) labelNames(ctx context.Context, ms []*labels.Matcher) ([]st
 	if len(ms) > 0 {
 		return r.labelsOfSelected(ctx, ms, func(name, _ string) (string, bool) { return name, true })
 	}
-	var names []string
-	for i, name := range r.h.dir.Postings().LabelNames() {
+	names := r.h.dir.Postings().LabelNames(r.keepVisible(ctx))
+	return names, ctx.Err()
+}
+
+// keepVisible tells which label pairs have a visible series. When the context ends it
+// says yes to all that is left, which is quick, and the caller drops the result.
+func (r *headReader) keepVisible(ctx context.Context) func(index.Pair, index.Postings) bool {
+	i := 0
+	return func(_ index.Pair, refs index.Postings) bool {
+		i++
 		if i%pollEvery == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return true
 		}
-		visible := false
-		r.h.dir.Postings().Values(name, func(_ string, p index.Postings) bool {
-			visible = r.anyVisible(p)
-			return !visible
-		})
-		if visible {
-			names = append(names, name)
-		}
+		return r.anyVisible(refs)
 	}
-	return names, nil
 }
 
 // labelValues returns the values of name that visible matching series have, sorted.
@@ -101,20 +101,8 @@ func (r *headReader) labelValues(ctx context.Context, name string, ms []*labels.
 	if len(ms) > 0 {
 		return r.labelsOfSelected(ctx, ms, func(n, value string) (string, bool) { return value, n == name })
 	}
-	var values []string
-	var err error
-	i := 0
-	r.h.dir.Postings().Values(name, func(value string, p index.Postings) bool {
-		if i%pollEvery == 0 {
-			err = ctx.Err()
-		}
-		i++
-		if err == nil && r.anyVisible(p) {
-			values = append(values, value)
-		}
-		return err == nil
-	})
-	return values, err
+	values := r.h.dir.Postings().LabelValues(name, r.keepVisible(ctx))
+	return values, ctx.Err()
 }
 
 // labelsOfSelected collects something of each label of each selected series.

@@ -2,6 +2,7 @@ package tsdb
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,8 @@ import (
 // owns the series with ref mod N and appends to them without a lock.
 
 const (
-	workerQueue  = 8   // batches that wait for a worker: enough to ride out an uneven split
-	decodeRun    = 512 // samples decoded at a time: 12 KiB, first-level cache
+	workerQueue  = 8         // batches that wait for a worker: enough to ride out an uneven split
+	decodeRun    = 512       // samples decoded at a time: 12 KiB, first-level cache
 	fullHandover = 256 << 10 // bytes of full chunks that a worker collects before it hands them over
 )
 
@@ -31,10 +32,10 @@ type replay struct {
 	h       *Head
 	report  *OpenReport
 	workers []*replayWorker
-	parts   sync.Pool // of *partSet
+	parts   sync.Pool                     // of *partSet
 	loaded  map[uint64][]memseries.Mapped // full chunks by the ref they were written under
 	dups    map[uint64]uint64             // refs of the log whose labels another ref had before
-	unread  [256]atomic.Int64             // records without a decoder, by type
+	unread  [256]int                      // records without a decoder, by type
 	writer  chunkReplayWriter
 }
 
@@ -42,8 +43,9 @@ type replay struct {
 // record stands, because one that removes a series separates the samples before it
 // from a series of the same labels after it.
 type decoded struct {
-	runs []run
-	err  *recordError
+	runs   []run
+	unread []record.Type // of records without a decoder
+	err    *recordError
 }
 
 type run struct {
@@ -51,6 +53,9 @@ type run struct {
 	parts  *partSet
 	stones int // index of the tombstone record that ends the run; -1: none
 }
+
+// logFile names the segment of a record.
+func logFile(rec wal.Record) string { return fmt.Sprintf("%s/%08d", walDirName, rec.Segment) }
 
 // recordError is a record that passed its checksum and still made no sense.
 type recordError struct {
@@ -68,8 +73,8 @@ type partSet struct {
 type work struct {
 	set     *partSet
 	samples []record.Sample
-	seq     uint64        // newest commit of the samples
-	synced  uint64        // commits known to be on stable storage
+	seq     uint64          // newest commit of the samples
+	synced  uint64          // commits known to be on stable storage
 	barrier *sync.WaitGroup // not nil: tell that everything before is done
 }
 
@@ -94,7 +99,7 @@ func (r *replay) decode(b *wal.Batch) {
 		d = &decoded{}
 		b.Scratch = d
 	}
-	d.runs, d.err = d.runs[:0], nil
+	d.runs, d.unread, d.err = d.runs[:0], d.unread[:0], nil
 	cur := run{stones: -1}
 	for i, rec := range b.Records {
 		switch typ := record.TypeOf(rec.Data); typ {
@@ -112,7 +117,7 @@ func (r *replay) decode(b *wal.Batch) {
 			d.runs = append(d.runs, cur)
 			cur = run{stones: -1}
 		default:
-			r.unread[typ].Add(1)
+			d.unread = append(d.unread, typ)
 		}
 	}
 	d.runs = append(d.runs, cur)
@@ -142,6 +147,9 @@ func (r *replay) apply(b *wal.Batch) error {
 	if d.err != nil {
 		r.damage(d.err)
 	}
+	for _, typ := range d.unread {
+		r.unread[typ]++
+	}
 	for _, run := range d.runs {
 		for _, i := range run.series {
 			if err := r.applySeries(b.Records[i]); err != nil {
@@ -162,7 +170,7 @@ func (r *replay) apply(b *wal.Batch) error {
 
 func (r *replay) damage(e *recordError) {
 	r.report.Damages = append(r.report.Damages, Damage{
-		File: wal.SegmentName(e.rec.Segment), Offset: e.rec.Offset, Reason: e.err.Error(),
+		File: logFile(e.rec), Offset: e.rec.Offset, Reason: e.err.Error(),
 	})
 }
 
@@ -173,7 +181,7 @@ func (r *replay) dispatch(ps *partSet, b *wal.Batch) {
 	}
 	ps.pending.Store(int32(len(ps.parts)))
 	for i, w := range r.workers {
-		w.queue <- work{set: ps, samples: ps.parts[i], seq: b.LastSeq, synced: b.Synced}
+		w.queue <- work{set: ps, samples: ps.parts[i], seq: b.Records[len(b.Records)-1].Seq, synced: b.Synced}
 	}
 }
 
@@ -230,7 +238,7 @@ func (r *replay) restore(ref uint64, ls labels.Labels, rec wal.Record) error {
 	}
 	s, err := dir.Restore(ref, ls)
 	if err != nil {
-		return errors.WithMessagef(err, "series record in %s at offset %d: ref %d", wal.SegmentName(rec.Segment), rec.Offset, ref)
+		return errors.WithMessagef(err, "series record in %s at offset %d: ref %d", logFile(rec), rec.Offset, ref)
 	}
 	if ms := r.loaded[ref]; ms != nil {
 		dir.Attach(s, ms)
@@ -341,12 +349,12 @@ func (r *replay) collect() {
 		rep.WorkerBusy += w.busy
 		w.restorer.Close()
 	}
-	for typ := range r.unread {
-		if n := r.unread[typ].Load(); n > 0 {
+	for typ, n := range r.unread {
+		if n > 0 {
 			if rep.UnreadRecords == nil {
 				rep.UnreadRecords = map[string]int{}
 			}
-			rep.UnreadRecords[record.Type(typ).String()] += int(n)
+			rep.UnreadRecords[record.Type(typ).String()] += n
 		}
 	}
 }

@@ -1,6 +1,11 @@
 package tsdb
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/wal"
+)
 
 // OpenReport is what Open found in the directory and what it did about it.
 type OpenReport struct {
@@ -48,15 +53,42 @@ type Damage struct {
 	File   string
 	Offset int64 // bytes
 	Reason string
+	Tail   bool // an unfinished write at the end of the log, as a crash leaves it; nothing that was promised is lost
 }
 
-// Clean reports whether nothing was lost: no damage, nothing dropped but an
-// unfinished tail.
+// Clean reports whether nothing that was promised is lost: no damage but an
+// unfinished tail, and a series for each sample.
 func (r *OpenReport) Clean() bool {
-	return len(r.Damages) == 0 && (r.DroppedCommits == 0 || r.TornTail) && r.SamplesUnknown == 0
+	for _, d := range r.Damages {
+		if !d.Tail {
+			return false
+		}
+	}
+	return r.SamplesUnknown == 0
 }
 
 // RecoveryProgress tells how far Open is.
 type RecoveryProgress struct {
 	Done, Total int64 // bytes of log
+}
+
+// addLog takes over what replay says of the log.
+func (r *OpenReport) addLog(l *wal.ReplayReport) {
+	r.Segments, r.ForeignSegments = l.Segments, l.Foreign
+	r.Bytes, r.Records, r.Commits = l.Bytes, l.Records, l.Commits
+	r.LastSeq, r.SyncedSeq = l.LastSeq, l.Watermark
+	r.TornTail = l.TornTail
+	r.DroppedCommits, r.DroppedRecords, r.DroppedBytes = l.DroppedCommits, l.DroppedRecords, l.DroppedBytes
+	r.ReaderBusy, r.DecoderBusy = l.ReaderBusy, l.DecoderBusy
+	for _, d := range l.Damages {
+		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason, Tail: d.Tail})
+	}
+}
+
+// addChunks takes over what the load of the head-chunk files says.
+func (r *OpenReport) addChunks(l chunks.LoadReport) {
+	r.HeadChunkFiles, r.HeadChunks = l.Files, l.Chunks
+	for _, d := range l.Damages {
+		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason})
+	}
 }

@@ -1,0 +1,138 @@
+package tsdb_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// testNow is where the clocks of tests stand: far enough from 0 for negative times.
+var testNow = time.UnixMilli(1_700_000_000_000)
+
+// fixture is a database in memory with a clock that a test moves.
+type fixture struct {
+	t     *testing.T
+	fs    *tsdbtest.MemFS
+	clock *tsdbtest.Clock
+	opts  *tsdb.Options
+	db    *tsdb.DB
+}
+
+const fixtureDir = "data"
+
+func newFixture(t *testing.T, change func(*tsdb.Options)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(testNow)}
+	f.opts = &tsdb.Options{FS: f.fs, Clock: f.clock}
+	if change != nil {
+		change(f.opts)
+	}
+	f.open()
+	t.Cleanup(func() {
+		if f.db != nil {
+			require.NoError(t, f.db.Close())
+		}
+	})
+	return f
+}
+
+func (f *fixture) open() {
+	f.t.Helper()
+	db, err := tsdb.Open(fixtureDir, f.opts)
+	require.NoError(f.t, err)
+	f.db = db
+}
+
+func (f *fixture) reopen() {
+	f.t.Helper()
+	require.NoError(f.t, f.db.Close())
+	f.open()
+}
+
+// sample is one row of a test's data.
+type sample struct {
+	series string // a selector with equalities only: {a="b"}
+	t      int64
+	v      float64
+}
+
+// commit appends rows and requires that all of them are committed.
+func (f *fixture) commit(rows ...sample) {
+	f.t.Helper()
+	app := f.db.Appender()
+	for _, r := range rows {
+		_, err := app.Append(0, series(f.t, r.series), r.t, r.v)
+		require.NoError(f.t, err, "%v", r)
+	}
+	res, err := app.Commit(context.Background())
+	require.NoError(f.t, err)
+	require.Empty(f.t, res.Rejected)
+}
+
+// series makes labels of a selector.
+func series(t testing.TB, selector string) labels.Labels {
+	t.Helper()
+	ms, err := labels.ParseSelector(selector)
+	require.NoError(t, err)
+	var b labels.Builder
+	for _, m := range ms {
+		b.Set(m.Name(), m.Value())
+	}
+	return b.Labels()
+}
+
+// point is a sample as it was read; values are compared by bits.
+type point struct {
+	T int64
+	V uint64
+}
+
+func points(tv ...float64) []point {
+	var ps []point
+	for i := 0; i < len(tv); i += 2 {
+		ps = append(ps, point{int64(tv[i]), math.Float64bits(tv[i+1])})
+	}
+	return ps
+}
+
+// dump reads everything that matches, by labels.
+func dump(t testing.TB, db *tsdb.DB, mint, maxt int64, ms ...*labels.Matcher) map[string][]point {
+	t.Helper()
+	q, err := db.Querier(mint, maxt)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, q.Close()) }()
+	return dumpQuerier(t, q, ms...)
+}
+
+func dumpQuerier(t testing.TB, q *tsdb.Querier, ms ...*labels.Matcher) map[string][]point {
+	t.Helper()
+	all := map[string][]point{}
+	set := q.Select(context.Background(), nil, ms...)
+	var it chunkenc.Iterator
+	for set.Next() {
+		var ps []point
+		for it = set.At().Iterator(it); it.Next() != chunkenc.ValNone; {
+			ts, v := it.At()
+			ps = append(ps, point{ts, math.Float64bits(v)})
+		}
+		require.NoError(t, it.Err())
+		if len(ps) > 0 {
+			all[set.At().Labels().String()] = ps
+		}
+	}
+	require.NoError(t, set.Err())
+	return all
+}
+
+func (f *fixture) all() map[string][]point {
+	f.t.Helper()
+	return dump(f.t, f.db, math.MinInt64, math.MaxInt64)
+}

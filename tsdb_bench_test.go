@@ -1,0 +1,304 @@
+package tsdb_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// The benchmarks that README and docs/bench.md quote. Values are of the kinds that
+// real series have, a quarter each: counters, decimal gauges, constants, noise.
+// Sync is by segment, as the reference engine does it, unless the name says more.
+
+// benchOptions do no sync but at rotation.
+func benchOptions() *tsdb.Options {
+	o := tsdb.DefaultOptions()
+	o.WAL.Sync = tsdb.SyncRotate()
+	o.Limits.MaxFuture = -1
+	return o
+}
+
+func openBench(b *testing.B, dir string, opts *tsdb.Options) *tsdb.DB {
+	b.Helper()
+	db, err := tsdb.Open(dir, opts)
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, db.Close()) })
+	return db
+}
+
+// benchLabels gives series i ten labels of about 200 bytes.
+func benchLabels(i int) labels.Labels {
+	return labels.FromStrings(
+		"__name__", fmt.Sprintf("http_server_requests_duration_seconds_%d", i%100),
+		"cluster", "eu-central-1-production", "namespace", fmt.Sprintf("team-%d", i%17),
+		"job", "kubernetes-service-endpoints", "instance", fmt.Sprintf("10.%d.%d.17:9100", i/250%250, i%250),
+		"pod", fmt.Sprintf("service-%d-7c9f8b6d5-%05d", i%50, i/50), "container", "app",
+		"method", []string{"GET", "POST", "PUT"}[i%3], "status", []string{"200", "404", "500"}[i/3%3],
+		"shard", fmt.Sprint(i),
+	)
+}
+
+// benchValue is the k-th value of series i.
+func benchValue(i, k int) float64 {
+	switch i % 4 {
+	case 0:
+		return float64(k * (10 + i%7))
+	case 1:
+		return math.Round(200*math.Sin(float64(k)/20)+float64(i%50)) / 10
+	case 2:
+		return 1
+	default:
+		x := uint64(i+1)*0x9E3779B97F4A7C15 + uint64(k)*0xBF58476D1CE4E5B9
+		return float64(x>>11) / (1 << 53)
+	}
+}
+
+// hot is a database with series that were all appended to.
+type hot struct {
+	db   *tsdb.DB
+	refs []tsdb.SeriesRef
+	vs   []float64
+	k    int // samples of each series so far
+}
+
+const benchStep = 15_000 // milliseconds between two samples of a series
+
+func newHot(b *testing.B, db *tsdb.DB, series int) *hot {
+	h := &hot{db: db, refs: make([]tsdb.SeriesRef, series), vs: make([]float64, series)}
+	app := db.Appender()
+	for i := range h.refs {
+		ref, err := app.Append(0, benchLabels(i), 0, benchValue(i, 0))
+		require.NoError(b, err)
+		h.refs[i] = ref
+	}
+	_, err := app.Commit(context.Background())
+	require.NoError(b, err)
+	h.k = 1
+	return h
+}
+
+// scrape appends one sample to every series, perCommit of them a commit.
+func (h *hot) scrape(b *testing.B, perCommit int) {
+	t := int64(h.k) * benchStep
+	for i := range h.vs {
+		h.vs[i] = benchValue(i, h.k)
+	}
+	for from := 0; from < len(h.refs); from += perCommit {
+		to := min(from+perCommit, len(h.refs))
+		app := h.db.Appender()
+		rejected, err := app.AppendBatch(t, h.refs[from:to], h.vs[from:to], nil)
+		if err != nil || len(rejected) > 0 {
+			b.Fatal(err, rejected)
+		}
+		if _, err := app.Commit(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	h.k++
+}
+
+func reportPerSample(b *testing.B, samples int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(samples), "ns/sample")
+	b.ReportMetric(float64(samples)/b.Elapsed().Seconds(), "samples/s")
+}
+
+func BenchmarkAppendCommit(b *testing.B) {
+	for _, perCommit := range []int{1, 10, 1000} {
+		b.Run(fmt.Sprintf("series=10k/commit=%d", perCommit), func(b *testing.B) {
+			h := newHot(b, openBench(b, b.TempDir(), benchOptions()), 10_000)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				h.scrape(b, perCommit)
+			}
+			reportPerSample(b, b.N*len(h.refs))
+		})
+	}
+}
+
+func BenchmarkAppendNewSeries(b *testing.B) {
+	const series = 200_000
+	sets := make([]labels.Labels, series)
+	for i := range sets {
+		sets[i] = benchLabels(i)
+	}
+	b.ReportAllocs()
+	for range b.N {
+		b.StopTimer()
+		db, err := tsdb.Open(b.TempDir(), benchOptions())
+		require.NoError(b, err)
+		b.StartTimer()
+		for from := 0; from < series; from += 1000 {
+			app := db.Appender()
+			for i := from; i < from+1000; i++ {
+				if _, err := app.Append(0, sets[i], 1, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if _, err := app.Commit(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StopTimer()
+		require.NoError(b, db.Close())
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*series), "ns/series")
+}
+
+func BenchmarkSyncCommit(b *testing.B) {
+	for _, writers := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
+			opts := benchOptions()
+			opts.WAL.Sync = tsdb.SyncCommit()
+			db := openBench(b, b.TempDir(), opts)
+			h := newHot(b, db, 10*writers)
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for w := range writers {
+				wg.Go(func() {
+					refs, vs := h.refs[10*w:10*w+10], h.vs[10*w:10*w+10]
+					for k := range b.N {
+						app := db.Appender()
+						_, err := app.AppendBatch(int64(k+1)*benchStep, refs, vs, nil)
+						if err == nil {
+							_, err = app.Commit(context.Background())
+						}
+						if err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N*writers)/b.Elapsed().Seconds(), "commits/s")
+		})
+	}
+}
+
+func BenchmarkReplay(b *testing.B) {
+	const series, samples = 10_000, 500
+	dir := b.TempDir()
+	db, err := tsdb.Open(dir, benchOptions())
+	require.NoError(b, err)
+	h := newHot(b, db, series)
+	for h.k < samples {
+		h.scrape(b, 1000)
+	}
+	require.NoError(b, db.Close())
+	b.Run(fmt.Sprintf("series=10k/samples=%d", samples), func(b *testing.B) {
+		for range b.N {
+			db, err := tsdb.Open(dir, benchOptions())
+			require.NoError(b, err)
+			rep := db.OpenReport()
+			require.EqualValues(b, series*samples, rep.Samples+rep.SamplesInChunks)
+			b.StopTimer()
+			require.NoError(b, db.Close())
+			b.StartTimer()
+		}
+		reportPerSample(b, b.N*series*samples)
+	})
+}
+
+func BenchmarkMemoryPerSeries(b *testing.B) {
+	const series = 100_000
+	for range b.N {
+		dir := b.TempDir()
+		db, err := tsdb.Open(dir, benchOptions())
+		require.NoError(b, err)
+		h := newHot(b, db, series)
+		for h.k < 15 {
+			h.scrape(b, 1000)
+		}
+		require.NoError(b, db.Close())
+		h = nil
+		before := heapBytes()
+		db, err = tsdb.Open(dir, benchOptions())
+		require.NoError(b, err)
+		after := heapBytes()
+		b.ReportMetric(float64(after-before)/series, "bytes/series")
+		b.ReportMetric(float64(db.Stats().HeadSizeBytes)/series, "said-bytes/series")
+		require.NoError(b, db.Close())
+	}
+}
+
+func heapBytes() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func BenchmarkSelectHead(b *testing.B) {
+	const series, samples = 100_000, 30
+	db := openBench(b, b.TempDir(), benchOptions())
+	h := newHot(b, db, series)
+	for h.k < samples {
+		h.scrape(b, 1000)
+	}
+	regex, err := labels.Regexp("__name__", "http_server_requests_duration_seconds_1.*")
+	require.NoError(b, err)
+	for _, c := range []struct {
+		name     string
+		matchers []*labels.Matcher
+		series   int
+	}{
+		{"one", []*labels.Matcher{labels.Equal("shard", "54321")}, 1},
+		{"regex", []*labels.Matcher{regex, labels.Equal("method", "GET")}, 3667},
+		{"everything", nil, series},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			batch := chunkenc.NewBatch(0)
+			for range b.N {
+				n, sum := 0, 0.0
+				q, err := db.Querier(math.MinInt64, math.MaxInt64)
+				require.NoError(b, err)
+				set := q.Select(context.Background(), nil, c.matchers...)
+				var it chunkenc.Iterator
+				for set.Next() {
+					n++
+					for it = set.At().Iterator(it); it.NextBatch(batch) != chunkenc.ValNone; {
+						for _, v := range batch.V {
+							sum += v
+						}
+					}
+				}
+				require.NoError(b, set.Err())
+				require.Equal(b, c.series, n)
+				require.NoError(b, q.Close())
+			}
+			reportPerSample(b, b.N*c.series*samples)
+		})
+	}
+}
+
+// BenchmarkCommitWhileReading measures a commit beside queriers that stay open, so
+// that each commit must keep what they see.
+func BenchmarkCommitWhileReading(b *testing.B) {
+	h := newHot(b, openBench(b, b.TempDir(), benchOptions()), 10_000)
+	for range 10 {
+		q, err := h.db.Querier(0, math.MaxInt64)
+		require.NoError(b, err)
+		defer q.Close()
+		h.scrape(b, 1000)
+	}
+	b.ResetTimer()
+	start := time.Now()
+	for range b.N {
+		h.scrape(b, 1000)
+	}
+	b.ReportMetric(float64(time.Since(start).Nanoseconds())/float64(b.N*len(h.refs)), "ns/sample")
+}
