@@ -197,22 +197,32 @@ func (ls Labels) Hash() uint64 { return xxhash.Sum64String(ls.data) }
 // Compare orders sets label by label, the name before the value; of two sets of
 // which one begins the other, the shorter is first. It returns -1, 0 or +1.
 func Compare(a, b Labels) int {
-	if a.data == b.data {
-		return 0
-	}
-	pa, pb := 0, 0
-	for pa < len(a.data) && pb < len(b.data) {
-		var sa, sb string
-		sa, pa = cut(a.data, pa)
-		sb, pb = cut(b.data, pb)
-		if sa != sb {
-			return strings.Compare(sa, sb)
+	pos := 0
+	for pos < len(a.data) {
+		_, _, next := a.Decode(pos)
+		if next > len(b.data) || a.data[pos:next] != b.data[pos:next] {
+			return compareFrom(a, b, pos)
 		}
+		pos = next
 	}
-	if pa < len(a.data) {
+	if pos < len(b.data) {
+		return -1
+	}
+	return 0
+}
+
+// compareFrom compares sets at the label at pos, the first one that may differ. Its
+// bytes cannot be compared at once: they begin with a length.
+func compareFrom(a, b Labels, pos int) int {
+	if pos >= len(b.data) {
 		return 1
 	}
-	return -1
+	nameA, valueA, _ := a.Decode(pos)
+	nameB, valueB, _ := b.Decode(pos)
+	if nameA != nameB {
+		return strings.Compare(nameA, nameB)
+	}
+	return strings.Compare(valueA, valueB)
 }
 
 // cut returns the string whose length stands at pos, and the position after it.
@@ -227,10 +237,6 @@ func cut(data string, pos int) (string, int) {
 
 // longLength reads a length of more than one byte. The encoder wrote it, so it is
 // whole and fits.
-//
-//go:noinline
-//
-//go:noinline
 func longLength(data string, pos int) (length, next int) {
 	shift := 0
 	for {
