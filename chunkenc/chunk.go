@@ -46,6 +46,9 @@ func (e Encoding) String() string {
 	}
 }
 
+// Known reports whether this version can read chunks of the encoding.
+func (e Encoding) Known() bool { return e == EncXOR }
+
 // MaxSamples is the most samples that one chunk holds: its header counts them in
 // 16 bits.
 const MaxSamples = 1<<16 - 1
@@ -66,7 +69,7 @@ type Chunk struct {
 // this version does not read, and damage (encbuf.ErrCorrupt) for bytes too short
 // to be a chunk.
 func FromData(enc Encoding, data []byte) (Chunk, error) {
-	if enc != EncXOR {
+	if !enc.Known() {
 		return Chunk{}, errors.WithMessagef(ErrUnknownEncoding, "encoding %d", uint8(enc))
 	}
 	if len(data) < headerSize {
