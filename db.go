@@ -172,7 +172,8 @@ func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
 		return nil, ErrClosed
 	}
 	h := db.head
-	if !h.chunks.Acquire() {
+	pin, err := h.chunks.Acquire()
+	if err != nil {
 		return nil, ErrClosed
 	}
 	sn := h.iso.acquire(db.opts.Clock.Now())
@@ -180,11 +181,11 @@ func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
 	return &Querier{
 		mint: mint, maxt: maxt,
 		sources: []source{&headReader{h: h, snapshot: sn.seq, mint: mint, maxt: maxt}},
-		release: func() {
+		release: func() error {
 			if h.iso.release(sn) {
 				h.dir.SweepMarks(h.iso.floor.Load())
 			}
-			h.chunks.Release()
+			return pin.Release()
 		},
 	}, nil
 }

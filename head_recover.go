@@ -25,6 +25,7 @@ type recovery struct {
 	log     *wal.ReplayReport
 	why     error // why it is not finished
 	chunked bool  // the head-chunk files are repaired
+	copies  []string // what was put into quarantine
 }
 
 // recover brings the head to where the log in dir ends, and makes the directory ready
@@ -125,7 +126,9 @@ func (rc *recovery) run() error {
 		return err
 	}
 	if !rc.chunked {
-		if err := rc.h.chunks.Repair(quarantine); err != nil {
+		copies, err := rc.h.chunks.Repair(quarantine)
+		rc.copies = append(rc.copies, copies...)
+		if err != nil {
 			return errors.WithMessage(err, "repair head chunks")
 		}
 		rc.chunked = true

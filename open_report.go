@@ -88,7 +88,7 @@ func (r *OpenReport) addLog(l *wal.ReplayReport) {
 // addChunks takes over what the load of the head-chunk files says.
 func (r *OpenReport) addChunks(l chunks.LoadReport) {
 	r.HeadChunkFiles, r.HeadChunks = l.Files, l.Chunks
-	for _, d := range l.Damages {
+	if d := l.Damage; d != nil {
 		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason})
 	}
 }

@@ -16,7 +16,7 @@ type Querier struct {
 	mint, maxt int64
 	sources    []source
 	closed     atomic.Bool
-	release    func()
+	release    func() error
 }
 
 // source is one place that has series: the head, a block.
@@ -126,8 +126,8 @@ func (q *Querier) strings(hints *LabelHints, of func(source) ([]string, error)) 
 // Close lets go of the snapshot. Series and iterators give ErrClosed from then on. A
 // second Close does nothing.
 func (q *Querier) Close() error {
-	if !q.closed.Swap(true) {
-		q.release()
+	if q.closed.Swap(true) {
+		return nil
 	}
-	return nil
+	return q.release()
 }

@@ -58,7 +58,8 @@ func (db *DB) Stats() Stats {
 		HeadChunksWritten: h.stats.chunksWritten.Load(), HeadChunkWriteErrors: h.stats.chunkWriteErrors.Load(),
 		Queriers: h.stats.queriers.Load(),
 	}
-	s.HeadChunkFiles, s.HeadChunkBytes = h.chunks.Files(), h.chunks.SizeBytes()
+	files := h.chunks.Stats()
+	s.HeadChunkFiles, s.HeadChunkBytes = files.Files, files.Bytes
 	n, oldest := h.iso.openSnapshots()
 	s.QueriersOpen = n
 	if n > 0 {
