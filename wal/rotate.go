@@ -86,6 +86,7 @@ func (l *Log) createSegment(n int, nextSeq uint64) error {
 	l.file, g.spare = g.spare, nil
 	l.segment.Store(int64(n))
 	l.syncMu.Unlock()
+	l.logger.Debug("began log segment", "segment", n, "next_seq", nextSeq)
 	l.stats.segments.Add(1)
 	l.stats.bytes.Add(uint64(len(buf)))
 	return nil

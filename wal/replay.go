@@ -1,0 +1,215 @@
+package wal
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+const (
+	// batchBytes is how many stored bytes a batch has, unless a single commit is larger:
+	// enough that handing it over costs nothing, little enough to stay in a core's cache.
+	batchBytes = 256 << 10
+	// maxUnits bounds the other dimension, for logs of tiny commits.
+	maxUnits = 8 << 10
+	// batchesPerDecoder: one being decoded, one waiting. Two more are with the reader
+	// and with Apply.
+	batchesPerDecoder = 2
+)
+
+// ReplayOptions configure Replay.
+type ReplayOptions struct {
+	FS       fileutil.FS
+	Dir      string // where the segments are: .../wal
+	Decoders int    // goroutines that decompress and Decode; 0 means GOMAXPROCS
+	// Decode prepares a batch for Apply, for example by decoding b.Records into
+	// b.Scratch. It runs on several goroutines at once, each with a batch of its own.
+	// When the reading rules drop a part of a batch it is called again, with fewer
+	// records, and starts over. nil: nothing to do.
+	Decode func(b *Batch)
+	// Apply takes the batches in log order, from one goroutine, without empty ones. An
+	// error ends the replay and is returned.
+	Apply func(b *Batch) error
+	// Progress is told how many bytes of how many are done, after each batch.
+	Progress func(done, total int64)
+	Logger   *slog.Logger // nil: none
+}
+
+// Replay reads the checkpoint and the log after it and hands all records that count to
+// Apply, in order. It changes nothing on disk. The reading rules (docs/format/wal.md)
+// decide what counts: of what this library wrote, whole commits; after damage that
+// no sync had covered, nothing more; of what others wrote, each whole record.
+//
+// Damage is no error: the report has it. Errors: ErrSegments, ErrVersion, of the file
+// system, of Apply, of ctx. Memory is bounded by the number of decoders and the size
+// of the largest commit.
+func Replay(ctx context.Context, opts ReplayOptions) (*ReplayReport, error) {
+	start := time.Now()
+	if opts.Decoders <= 0 {
+		opts.Decoders = runtime.GOMAXPROCS(0)
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	list, err := List(opts.FS, opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	r := newReport(list)
+	p := newPipeline(ctx, opts, r)
+	err = p.run()
+	r.Elapsed = time.Since(start)
+	if err != nil {
+		return nil, err
+	}
+	opts.Logger.Debug("replayed log", "segments", r.Segments, "records", r.Records, "last_seq", r.LastSeq, "elapsed", r.Elapsed)
+	return r, nil
+}
+
+func newReport(list *Listing) *ReplayReport {
+	r := &ReplayReport{Checkpoint: list.Checkpoint, listing: list, cpNumber: len(list.CheckpointSegments)}
+	for _, files := range [][]SegmentFile{list.CheckpointSegments, list.Segments} {
+		for _, f := range files {
+			r.segments = append(r.segments, segmentState{file: f, cut: -1})
+		}
+	}
+	r.Segments = len(r.segments)
+	return r
+}
+
+// pipeline is one replay: a source that reads batches, decoders, and the rules, which
+// run on the goroutine that called Replay. A batch goes to the decoders and, in
+// order, to the rules, which wait until it is decoded; then it is free again.
+type pipeline struct {
+	opts   ReplayOptions
+	report *ReplayReport
+	ctx    context.Context
+	stop   context.CancelFunc
+
+	free  chan *Batch
+	work  chan *Batch
+	order chan *Batch
+	total int64
+}
+
+func newPipeline(ctx context.Context, opts ReplayOptions, r *ReplayReport) *pipeline {
+	n := batchesPerDecoder*opts.Decoders + 2
+	p := &pipeline{opts: opts, report: r,
+		free: make(chan *Batch, n), work: make(chan *Batch, n), order: make(chan *Batch, n),
+		total: r.listing.Bytes()}
+	p.ctx, p.stop = context.WithCancel(ctx)
+	for range n {
+		p.free <- &Batch{ready: make(chan struct{}, 1)}
+	}
+	return p
+}
+
+// run returns when all goroutines have ended.
+func (p *pipeline) run() error {
+	defer p.stop()
+	src := &source{pipeline: p}
+	var readErr error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(p.work)
+		defer close(p.order)
+		readErr = src.run()
+	})
+	busy := make([]time.Duration, p.opts.Decoders)
+	for i := range busy {
+		wg.Go(func() { busy[i] = p.decoder() })
+	}
+	rules := &rules{pipeline: p, report: p.report}
+	err := p.apply(rules)
+	wg.Wait()
+	p.report.ReaderBusy = src.busy
+	for _, d := range busy {
+		p.report.DecoderBusy += d
+	}
+	switch {
+	case err != nil:
+		return err
+	case readErr != nil && !p.report.ended:
+		return readErr
+	}
+	return rules.finish()
+}
+
+// decoder decodes batches until there are no more.
+func (p *pipeline) decoder() (busy time.Duration) {
+	var d decompressor
+	defer d.close()
+	for b := range p.work {
+		start := time.Now()
+		b.decode(&d)
+		if p.opts.Decode != nil && len(b.Records) > 0 {
+			p.opts.Decode(b)
+		}
+		busy += time.Since(start)
+		b.ready <- struct{}{}
+	}
+	return busy
+}
+
+// apply takes the batches in order. After an error, or the end of the log, it stops
+// the source and lets the rest pass by.
+func (p *pipeline) apply(rules *rules) (err error) {
+	done := false
+	for b := range p.order {
+		<-b.ready
+		if !done {
+			start := time.Now()
+			err = p.applyBatch(rules, b)
+			p.report.ApplyBusy += time.Since(start)
+			if done = err != nil || p.report.ended; done {
+				p.stop()
+			}
+		}
+		p.free <- b
+	}
+	return err
+}
+
+func (p *pipeline) applyBatch(rules *rules, b *Batch) error {
+	changed, err := rules.judge(b)
+	if err != nil {
+		return err
+	}
+	if changed {
+		b.collect()
+		if p.opts.Decode != nil && len(b.Records) > 0 {
+			p.opts.Decode(b)
+		}
+	}
+	p.report.Records += len(b.Records)
+	if len(b.Records) > 0 && p.opts.Apply != nil {
+		b.Synced = p.report.Watermark
+		if err := p.opts.Apply(b); err != nil {
+			return err
+		}
+	}
+	if p.opts.Progress != nil {
+		p.opts.Progress(b.bytes, p.total)
+	}
+	return nil
+}
+
+// openSegment opens the i-th segment of the report.
+func (p *pipeline) openSegment(i int) (fileutil.File, int64, error) {
+	seg := &p.report.segments[i]
+	f, err := p.opts.FS.Open(seg.file.Path)
+	if err != nil {
+		return nil, 0, errors.WithMessage(err, "open log segment")
+	}
+	size, err := f.Size()
+	if err != nil {
+		return nil, 0, errors.WithMessage(joinErrors(err, f.Close()), "open log segment")
+	}
+	return f, size, nil
+}

@@ -1,0 +1,126 @@
+package wal
+
+import (
+	"io"
+	"path/filepath"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+// rewrite replaces a segment by one with the records that count, as they were stored.
+// mend, if there is one, makes the header: it gets the present one, if that is whole.
+func (m *mender) rewrite(seg *segmentState, mend func(h header, found bool) header) error {
+	return m.replace(seg, func(w *segmentWriter, f fileutil.File, size int64) error {
+		first := true
+		return keptRecords(f, size, seg, func(it item, rec []byte) error {
+			if first && mend != nil {
+				h, found := headerOf(it, rec)
+				if err := w.append(CompressionNone, appendHeader(nil, mend(h, found))); err != nil || found {
+					first = false
+					return err
+				}
+			}
+			first = false
+			return w.append(it.comp, rec)
+		})
+	})
+}
+
+func headerOf(it item, rec []byte) (header, bool) {
+	if !isPrivate(it, rec) || rec[0] != typeHeader {
+		return header{}, false
+	}
+	h, _, ok := parseHeader(rec)
+	return h, ok
+}
+
+// replace writes a new file with fill, syncs it and gives it the segment's name.
+func (m *mender) replace(seg *segmentState, fill func(w *segmentWriter, f fileutil.File, size int64) error) (err error) {
+	old, err := m.fs.Open(seg.file.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = joinErrors(err, old.Close()) }()
+	size, err := old.Size()
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(m.tmpDir, tmpPrefix+filepath.Base(seg.file.Path))
+	if err := m.remove(tmp); err != nil {
+		return err
+	}
+	f, err := m.fs.Create(tmp)
+	if err != nil {
+		return err
+	}
+	w := &segmentWriter{f: f}
+	if err = fill(w, old, size); err == nil {
+		err = w.flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = joinErrors(err, f.Close()); err == nil {
+		err = m.fs.Rename(tmp, seg.file.Path)
+	}
+	if err != nil {
+		return joinErrors(err, m.remove(tmp))
+	}
+	seg.done, seg.dirty, seg.drops = true, false, nil
+	return m.fs.SyncDir(filepath.Dir(seg.file.Path))
+}
+
+// keptRecords visits the stored records of a segment that count, private ones
+// included.
+func keptRecords(src io.ReaderAt, size int64, seg *segmentState, visit func(it item, rec []byte) error) error {
+	var s scanner
+	s.reset(src, size)
+	drops := seg.drops
+	var rec []byte
+	for {
+		var it item
+		rec, it = s.next(rec[:0])
+		if s.err != nil {
+			return s.err
+		}
+		if it.kind == itemEnd || seg.cut >= 0 && it.off >= seg.cut {
+			return nil
+		}
+		for len(drops) > 0 && drops[0].end <= it.off {
+			drops = drops[1:]
+		}
+		if it.kind == itemDamage || len(drops) > 0 && drops[0].off <= it.off {
+			continue
+		}
+		if err := visit(it, rec); err != nil {
+			return err
+		}
+	}
+}
+
+// segmentWriter writes records into one file, about a read buffer at a time.
+type segmentWriter struct {
+	f   fileutil.File
+	off int64 // in the file, of what is not flushed yet
+	buf []byte
+}
+
+func (w *segmentWriter) append(c Compression, rec []byte) error {
+	w.buf = appendRecord(w.buf, w.off+int64(len(w.buf)), c, rec)
+	if len(w.buf) < readBufferSize {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *segmentWriter) flush() error {
+	n, err := w.f.Write(w.buf)
+	if err == nil && n < len(w.buf) {
+		err = errors.WithStack(io.ErrShortWrite)
+	}
+	w.off += int64(len(w.buf))
+	w.buf = w.buf[:0]
+	return err
+}
