@@ -26,7 +26,7 @@ var (
 	// ErrInvalidLabels: the label set is empty or not well formed. The error says how.
 	ErrInvalidLabels = labels.ErrInvalid
 	// ErrLimit: something is larger than a limit allows. The error says what.
-	ErrLimit = errors.New("limit exceeded")
+	ErrLimit = labels.ErrLimit
 )
 
 // Committing.

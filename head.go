@@ -73,5 +73,5 @@ func (h *Head) widen(mint, maxt int64) {
 func (h *Head) deleted(ref uint64) tombstones.Intervals {
 	h.tombs.RLock()
 	defer h.tombs.RUnlock()
-	return h.tombs.set.Get(ref)
+	return h.tombs.set.Of(ref)
 }

@@ -23,8 +23,8 @@ type recovery struct {
 	dir     string
 	lock    fileutil.DirLock
 	log     *wal.ReplayReport
-	why     error // why it is not finished
-	chunked bool  // the head-chunk files are repaired
+	why     error    // why it is not finished
+	chunked bool     // the head-chunk files are repaired
 	copies  []string // what was put into quarantine
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -277,7 +278,7 @@ func (r *replay) applyTombstones(rec wal.Record) error {
 			r.barrier()
 			r.h.dir.Drop(s)
 		default:
-			r.h.tombs.set.Add(stone.Ref, stone.Mint, stone.Maxt)
+			r.h.tombs.set.Add(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt})
 			r.report.Tombstones++
 		}
 	}
