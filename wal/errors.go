@@ -65,12 +65,22 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() []error { return append(f.means[:len(f.means):len(f.means)], f.cause) }
 
-// notCommitted says that a commit failed because of cause.
-func notCommitted(cause error) error {
+// NotCommitted returns an ErrNotCommitted with its cause; the error of a full disk
+// makes it an ErrDiskFull, too.
+func NotCommitted(cause error) error {
 	if fileutil.IsDiskFull(cause) && !errors.Is(cause, ErrDiskFull) {
 		return &failure{means: []error{ErrNotCommitted, ErrDiskFull}, cause: cause}
 	}
 	return &failure{means: []error{ErrNotCommitted}, cause: cause}
+}
+
+// NotWritable returns an ErrReadOnly that says why there is no log to write to; the
+// error of a full disk makes it an ErrDiskFull, too.
+func NotWritable(why error) error {
+	if why == nil {
+		return ErrReadOnly
+	}
+	return &failure{means: []error{ErrReadOnly}, cause: diskFull(why)}
 }
 
 // diskFull marks an error of a full disk with ErrDiskFull; others pass as they are.

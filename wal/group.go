@@ -258,7 +258,7 @@ func (l *Log) finishGroup(own *Commit, out outcome) {
 	if out.err == nil {
 		l.mu.refused = nil
 	} else {
-		l.failLocked(g.group[out.stood:], own, notCommitted(out.err))
+		l.failLocked(g.group[out.stood:], own, NotCommitted(out.err))
 	}
 	clear(g.group)
 	l.passLeadLocked()
