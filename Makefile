@@ -1,0 +1,55 @@
+# The groups of .ci/run under shorter names, and what takes too long for it.
+# `make test` is what to run while working; `.ci/run` is what must pass.
+
+BENCH     ?= .
+BENCHTIME ?= 1s
+COUNT     ?= 6
+FUZZTIME  ?= 1m
+BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+
+.PHONY: test race lint fuzz bench bench-base bench-diff bench-compare cross demo ci
+
+test:
+	go test ./...
+
+race:
+	.ci/run race
+
+# vet, staticcheck, gofmt, tidy, dropped errors of Sync, Close and the like
+lint:
+	.ci/run lint
+
+# every fuzz target of the root module in turn, FUZZTIME each
+fuzz:
+	@for pkg in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do \
+		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+			echo "$$pkg $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+		done; \
+	done
+
+# the benchmarks that the README quotes
+bench:
+	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem .
+
+# a change's effect: `make bench-base` before it, `make bench-diff` after it
+bench-base:
+	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(COUNT) -benchmem . | tee bench-base.out
+
+bench-diff:
+	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(COUNT) -benchmem . | tee bench-new.out
+	go run $(BENCHSTAT) bench-base.out bench-new.out
+
+# this engine beside others, in one run
+bench-compare:
+	cd prom/bench && go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h ./...
+
+cross:
+	.ci/run cross
+
+# records this machine's metrics for a moment and shows them
+demo:
+	go run ./cmd/tsdbutil demo
+
+ci:
+	.ci/run
