@@ -4,7 +4,6 @@ import (
 	"hash/fnv"
 	"iter"
 	"math/rand/v2"
-	"slices"
 )
 
 // CrashStates yields file systems as they may be after a power cut at the moment
@@ -20,6 +19,7 @@ import (
 // depend only on what was done before, so a failing one comes again.
 func (m *MemFS) CrashStates(max int) iter.Seq[*MemFS] {
 	return func(yield func(*MemFS) bool) {
+		max := min(max, 1<<30) // leaves room for one more than max
 		frozen := m.KillClone()
 		s := sampler{fs: frozen, left: max, seed: uint64(frozen.mu.ops), seen: map[uint64]bool{}, yield: yield}
 		all, plain := frozen.countStates(max)
@@ -37,36 +37,48 @@ func (m *MemFS) CrashStates(max int) iter.Seq[*MemFS] {
 }
 
 // countStates returns upper bounds for the number of states, all and those with
-// Lost and Kept only. They stop growing above limit.
+// Lost and Kept only. Above limit they only say that.
 func (m *MemFS) countStates(limit int) (all, plain int) {
 	all, plain = 1, 1
-	grow := func(n *int, factor int) {
-		if *n <= limit {
-			*n *= factor
-		}
-	}
 	for range m.mu.pending {
-		grow(&all, 2)
-		grow(&plain, 2)
+		all, plain = times(all, 2, limit), times(plain, 2, limit)
 	}
 	for n := range m.reachable() {
-		if n.dir {
+		if n.dir || plain > limit {
 			continue
 		}
-		sizes := n.file.sizeChoices()
-		grow(&all, len(sizes))
-		grow(&plain, min(2, len(sizes)))
-		n.file.eachPending(slices.Max(sizes), func(s span) {
-			if plain > limit {
-				return // both are too many, spare the comparing
-			}
-			if choices := n.file.sectorChoices(s); len(choices) > 0 {
-				grow(&all, len(choices))
-				grow(&plain, 2)
-			}
-		})
+		a, p := n.file.countStates(limit)
+		all, plain = times(all, a, limit), times(plain, p, limit)
 	}
 	return all, plain
+}
+
+// countStates adds up, over the sizes, the combinations of the sectors below.
+func (c *content) countStates(limit int) (all, plain int) {
+	for i, size := range c.sizeChoices() {
+		a, p := 1, 1
+		c.eachPending(size, func(s span) {
+			if p > limit {
+				return // both are too many; spare the comparing
+			}
+			if choices := c.sectorChoices(s); len(choices) > 0 {
+				a, p = times(a, len(choices), limit), times(p, len(plainOutcomes(choices)), limit)
+			}
+		})
+		all = min(all+a, limit+1)
+		if i <= int(Kept) {
+			plain = min(plain+p, limit+1)
+		}
+	}
+	return all, plain
+}
+
+// times multiplies; above limit it returns limit+1.
+func times(n, factor, limit int) int {
+	if n > limit/factor {
+		return limit + 1
+	}
+	return n * factor
 }
 
 // reachable returns the nodes that the program sees or that a power cut may show.
@@ -180,7 +192,7 @@ func (s *sampler) extremes() {
 
 // sample tries random states until there were enough, or too many repeat.
 func (s *sampler) sample() {
-	for budget := 2*s.left + 16; s.left > 0 && budget > 0; budget-- {
+	for budget := 16*s.left + 16; s.left > 0 && budget > 0; budget-- {
 		s.seed++
 		s.try(CrashOptions{Seed: s.seed, Ordered: s.seed%2 == 0, Choose: randomFate(s.seed)})
 	}
@@ -192,7 +204,7 @@ func randomFate(seed uint64) func(Pending) Outcome {
 	rng := rand.New(rand.NewPCG(seed, 0x7464622d63726173))
 	odds := [...]float64{0, 0.1, 0.5, 0.9, 1}
 	keepName, keepData := odds[rng.IntN(len(odds))], odds[rng.IntN(len(odds))]
-	torn := [...]float64{0, 0.1, 0.5}[rng.IntN(3)]
+	torn := [...]float64{0, 0.2, 0.6}[rng.IntN(3)]
 	return func(p Pending) Outcome {
 		keep := keepData
 		if p.Kind == PendingName {

@@ -19,16 +19,7 @@ func (osFS) DiskSpace(dir string) (free, total int64, err error) {
 
 // DropCache: see the function of this name.
 func (f *osFile) DropCache() error {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return errors.WithStack(err)
-	}
-	var adviseErr error
-	err = conn.Control(func(fd uintptr) {
-		adviseErr = unix.Fadvise(int(fd), 0, 0, unix.FADV_DONTNEED)
+	return control(f.File, "fadvise", func(fd uintptr) error {
+		return unix.Fadvise(int(fd), 0, 0, unix.FADV_DONTNEED)
 	})
-	if err == nil {
-		err = adviseErr
-	}
-	return errors.Wrap(err, "drop page cache")
 }

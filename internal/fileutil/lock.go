@@ -1,8 +1,11 @@
 package fileutil
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/pkg/errors"
 )
@@ -31,4 +34,13 @@ func lockedError(dir, owner string) error {
 
 func lockPaths(dir string) (lock, owner string) {
 	return filepath.Join(dir, LockName), filepath.Join(dir, OwnerName)
+}
+
+// OwnerText describes this process for LockDir: its number, its program, and now.
+func OwnerText(now time.Time) string {
+	program := "unknown program"
+	if len(os.Args) > 0 { // a host without arguments is possible
+		program = filepath.Base(os.Args[0])
+	}
+	return fmt.Sprintf("pid %d, %s, %s", os.Getpid(), program, now.UTC().Format(time.RFC3339))
 }

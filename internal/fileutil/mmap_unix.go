@@ -25,20 +25,13 @@ func mapFile(f *os.File, length int64) (Mapping, error) {
 	if length == 0 { // mmap(2) refuses it; there is nothing to read anyway
 		return &mmapping{}, nil
 	}
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return nil, errors.WithStack(err)
-	}
 	m := &mmapping{length: length}
-	var mapErr error
-	err = conn.Control(func(fd uintptr) {
-		m.data, mapErr = unix.Mmap(int(fd), 0, int(length), unix.PROT_READ, unix.MAP_SHARED)
+	err := control(f, "mmap", func(fd uintptr) (err error) {
+		m.data, err = unix.Mmap(int(fd), 0, int(length), unix.PROT_READ, unix.MAP_SHARED)
+		return err
 	})
 	if err != nil {
-		return nil, errors.WithStack(err)
-	}
-	if mapErr != nil {
-		return nil, errors.WithStack(&os.PathError{Op: "mmap", Path: f.Name(), Err: mapErr})
+		return nil, err
 	}
 	return m, nil
 }

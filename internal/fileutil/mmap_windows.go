@@ -25,21 +25,13 @@ func mapFile(f *os.File, length int64) (Mapping, error) {
 	if length < 0 {
 		return nil, errors.Wrapf(ErrOutOfRange, "map %d bytes of %s", length, f.Name())
 	}
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return nil, errors.WithStack(err)
-	}
 	self := windows.CurrentProcess()
 	var dup windows.Handle
-	var dupErr error
-	err = conn.Control(func(h uintptr) {
-		dupErr = windows.DuplicateHandle(self, windows.Handle(h), self, &dup, 0, false, windows.DUPLICATE_SAME_ACCESS)
+	err := control(f, "duplicate handle", func(h uintptr) error {
+		return windows.DuplicateHandle(self, windows.Handle(h), self, &dup, 0, false, windows.DUPLICATE_SAME_ACCESS)
 	})
 	if err != nil {
-		return nil, errors.WithStack(err)
-	}
-	if dupErr != nil {
-		return nil, errors.WithStack(&os.PathError{Op: "duplicate handle", Path: f.Name(), Err: dupErr})
+		return nil, err
 	}
 	return &readMapping{f: os.NewFile(uintptr(dup), f.Name()), length: length}, nil
 }

@@ -121,7 +121,7 @@ func (f *osFile) Truncate(size int64) error {
 }
 
 func (f *osFile) Sync() error {
-	return errors.WithStack(syncFile(f.File))
+	return syncFile(f.File)
 }
 
 func (f *osFile) Close() error {
