@@ -37,7 +37,8 @@ type LoadReport struct {
 	// behind it, in later files too, are not used: a hole in a series would make
 	// the chunks behind it worse than useless.
 	Damage *encbuf.CorruptError
-	// GoodBytes is the length of the undamaged part of the damaged file.
+	// GoodBytes is the length of the good part of the damaged file, 0 if not even its
+	// header is good.
 	GoodBytes int64
 	// DroppedFiles are the files behind the damage, and DroppedBytes the size of
 	// all that is not used.
@@ -64,62 +65,43 @@ func (h *HeadFiles) Load(fn func(HeadChunk) error) (LoadReport, error) {
 		return rep, errors.New("load head chunk files: they were loaded before")
 	}
 	h.w.loadCalled = true
-	l := loader{fn: fn, rep: &rep, batch: make([]HeadChunk, 0, loadBatch)}
 	h.mu.RLock()
 	live := h.mu.live
 	h.mu.RUnlock()
-	for i, f := range live {
-		if i > 0 && f.number != live[i-1].number+1 {
-			rep.Damage = encbuf.Corrupt(0, fmt.Sprintf("head chunk file follows number %d: those between are missing", live[i-1].number)).At(f.path, 0)
-			return rep, h.dropLocked(&rep, live[i:], nil)
-		}
-		if i == len(live)-1 {
-			unwritten, err := isUnwritten(f)
-			if err != nil {
-				return rep, err
-			}
-			if unwritten {
-				rep.Unwritten = f.path
-				return rep, h.dropLocked(&rep, live[i:], nil)
-			}
-		}
-		if err := l.load(f); err != nil {
-			return rep, err
-		}
-		if rep.Damage != nil {
-			if rep.GoodBytes < headHeaderSize {
-				rep.GoodBytes = 0
-				return rep, h.dropLocked(&rep, live[i:], nil)
-			}
-			return rep, h.dropLocked(&rep, live[i+1:], f)
-		}
+	l := loader{fn: fn, rep: &rep, batch: make([]HeadChunk, 0, loadBatch)}
+	good, err := l.loadAll(live)
+	if err != nil {
+		return rep, err
 	}
-	if len(live) > 0 {
-		h.w.next = live[len(live)-1].number + 1
+	if good > 0 {
+		h.w.next = live[good-1].number + 1
+	} else if len(live) > 0 {
+		h.w.next = live[0].number
 	}
 	h.w.loaded = true
-	return rep, nil
+	return rep, h.dropLocked(&rep, live[:good], live[good:])
 }
 
-// dropLocked takes files out of use and leaves them, and the damaged one, to Repair.
-func (h *HeadFiles) dropLocked(rep *LoadReport, files []*headFile, damaged *headFile) error {
-	h.w.repair = &repairPlan{damaged: damaged}
-	if damaged != nil {
-		h.w.next = damaged.number + 1
-		h.w.repair.good = rep.GoodBytes
-		rep.DroppedBytes = damaged.mapLen - rep.GoodBytes
-	} else {
-		h.w.next = files[0].number
+// dropLocked takes files out of use and leaves them to Repair, together with the last of
+// the kept ones if that is the damaged one.
+func (h *HeadFiles) dropLocked(rep *LoadReport, kept, dropped []*headFile) error {
+	if !rep.NeedsRepair() {
+		return nil
 	}
-	for _, f := range files {
-		h.w.repair.dropped = append(h.w.repair.dropped, droppedFile{path: f.path, size: f.mapLen})
+	p := &repairPlan{}
+	if rep.GoodBytes > 0 {
+		p.damaged, p.good = kept[len(kept)-1], rep.GoodBytes
+		rep.DroppedBytes = p.damaged.mapLen - p.good
+	}
+	for _, f := range dropped {
+		p.dropped = append(p.dropped, droppedFile{path: f.path, size: f.mapLen})
 		rep.DroppedBytes += f.mapLen
 		if f.path != rep.Unwritten {
 			rep.DroppedFiles = append(rep.DroppedFiles, f.path)
 		}
 	}
-	h.w.loaded = true
-	return h.retire(files)
+	h.w.repair = p
+	return h.retire(dropped)
 }
 
 // isUnwritten says whether a last file is one that was created and not written: shorter
@@ -176,9 +158,41 @@ type loader struct {
 	off   int // of the next record
 }
 
-// load passes on the chunks of f up to damage, which it puts into the report.
+// loadAll reads files up to the first damage and returns how many of them are kept,
+// the one whose good part is kept included.
+func (l *loader) loadAll(files []*headFile) (good int, err error) {
+	for i, f := range files {
+		if i > 0 && f.number != files[i-1].number+1 {
+			reason := fmt.Sprintf("head chunk file follows number %d, those between are missing", files[i-1].number)
+			l.rep.Damage = encbuf.Corrupt(0, reason).At(f.path, 0)
+			return i, nil
+		}
+		if i == len(files)-1 {
+			unwritten, err := isUnwritten(f)
+			if err != nil {
+				return i, err
+			}
+			if unwritten {
+				l.rep.Unwritten = f.path
+				return i, nil
+			}
+		}
+		if err := l.load(f); err != nil {
+			return i, err
+		}
+		if l.rep.Damage != nil && l.rep.GoodBytes == 0 {
+			return i, nil
+		}
+		if l.rep.Damage != nil {
+			return i + 1, nil
+		}
+	}
+	return len(files), nil
+}
+
+// load passes on the chunks of f up to damage, which it puts into the report. A file
+// without a good header has no good bytes.
 func (l *loader) load(f *headFile) error {
-	l.rep.GoodBytes = 0
 	if f.mapLen < headHeaderSize {
 		l.rep.Damage = encbuf.Corrupt(int(f.mapLen), "file ends inside its header").At(f.path, 0)
 		return nil
