@@ -18,7 +18,7 @@ func (v view) count() int {
 	}
 	n, b := 0, v.b
 	for ; len(b) >= 8; b = b[8:] {
-		n += 8 - bits.OnesCount64(binary.LittleEndian.Uint64(b)&0x8080808080808080)
+		n += 8 - bits.OnesCount64(binary.LittleEndian.Uint64(b)&longBits)
 	}
 	for _, c := range b {
 		if c < 0x80 {
@@ -45,21 +45,38 @@ func (v view) appendTo(dst []uint64) []uint64 {
 		}
 		return dst
 	}
-	b, ref := v.b, uint64(0)
-	for i := 0; i < len(b); {
-		d := uint64(b[i])
-		i++
-		if d >= 0x80 {
-			var n int
-			if d, n = binary.Uvarint(b[i-1:]); n <= 0 {
-				return dst
+	ref := uint64(0)
+	c := v.cursor()
+	for {
+		if w, ok := c.word(); ok {
+			var eight [wordRefs]uint64
+			for i := range eight {
+				ref += w & 0x7f
+				eight[i] = ref
+				w >>= 8
 			}
-			i += n - 1
+			dst = append(dst, eight[:]...)
+			c.ref = ref
+			continue
 		}
-		ref += d
+		if !c.next() {
+			return dst
+		}
+		ref = c.ref
 		dst = append(dst, ref)
 	}
-	return dst
+}
+
+// wordRefs is how many differences of one byte are taken in one step.
+const wordRefs = 8
+
+// longBits are the bits that differences of more than one byte set.
+const longBits = 0x8080808080808080
+
+// sumBytes adds the bytes of a word.
+func sumBytes(w uint64) uint64 {
+	const even = 0x00ff00ff00ff00ff
+	return ((w&even + w>>8&even) * 0x0001000100010001) >> 48
 }
 
 // cursor reads a view in order. The zero value is at the end.
@@ -72,6 +89,20 @@ type cursor struct {
 }
 
 func (v view) cursor() cursor { return cursor{b: v.b, skips: v.skips, one: v.one} }
+
+// word takes the next eight differences if each is one byte; the caller adds them to
+// ref.
+func (c *cursor) word() (w uint64, ok bool) {
+	if c.off+wordRefs > len(c.b) {
+		return 0, false
+	}
+	w = binary.LittleEndian.Uint64(c.b[c.off:])
+	if w&longBits != 0 {
+		return 0, false
+	}
+	c.off += wordRefs
+	return w, true
+}
 
 // next moves to the next ref; false at the end.
 func (c *cursor) next() bool {
@@ -112,13 +143,44 @@ func (c *cursor) seek(ref uint64) bool {
 	if c.ref >= ref && c.ref != 0 {
 		return true
 	}
+	if !c.next() || c.ref >= ref { // the next one is asked for often
+		return c.ref >= ref && c.ref != 0
+	}
 	c.jump(ref)
+	c.skipWords(ref)
 	for c.next() {
 		if c.ref >= ref {
 			return true
 		}
 	}
 	return false
+}
+
+// dense is a word of eight refs that follow each other without a gap, as series have
+// that were created together.
+const dense = 0x0101010101010101
+
+// skipWords passes over eight refs at a time while all of them are below ref. In a run
+// without gaps it stops right before ref.
+func (c *cursor) skipWords(ref uint64) {
+	b, off, at := c.b, c.off, c.ref
+	for off+wordRefs <= len(b) {
+		w := binary.LittleEndian.Uint64(b[off:])
+		if w&longBits != 0 {
+			break
+		}
+		sum := sumBytes(w)
+		if at+sum >= ref {
+			if w == dense {
+				off += int(ref - 1 - at)
+				at = ref - 1
+			}
+			break
+		}
+		at += sum
+		off += wordRefs
+	}
+	c.off, c.ref = off, at
 }
 
 // jump takes the last entry point before ref, if it lies ahead. Points near the

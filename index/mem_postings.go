@@ -134,8 +134,7 @@ func (m *MemPostings) Label(p Pair) (name, value string) {
 
 // Value returns the value of a pair, without a lock.
 func (m *MemPostings) Value(p Pair) string {
-	_, value := m.values.at(uint32(p))
-	return value
+	return m.values.text.at(uint32(m.values.word(uint32(p))))
 }
 
 // Add indexes a series by its pairs. ref is at most MaxRef and not 0. Refs that ascend

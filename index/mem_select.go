@@ -3,7 +3,9 @@ package index
 import (
 	"context"
 	"math/bits"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/seed347100a3/tsdb/labels"
@@ -21,6 +23,10 @@ const (
 	// each byte of its lists; one far sparser is sorted.
 	bitmapWords   = 1 << 12
 	bitmapPerByte = 1
+
+	// seekRatio is how many bytes of a list a seek must pass over to be cheaper than
+	// decoding all of it.
+	seekRatio = 8
 )
 
 // Select returns the refs of the series that all matchers choose, ascending; without
@@ -127,11 +133,7 @@ func (s *selection) addMatching(m *labels.Matcher) error {
 		s.addValues(group, set)
 		return nil
 	}
-	vals := s.m.sortedValues(group)
-	if positive {
-		vals = s.m.withPrefix(vals, m.Prefix())
-	}
-	return s.addWhere(vals, func(value string) bool { return m.Matches(value) })
+	return s.addBySearch(group, m, positive, true)
 }
 
 // addRefused adds the pairs that the matcher, which chooses series without the label,
@@ -146,11 +148,39 @@ func (s *selection) addRefused(m *labels.Matcher) error {
 		s.addValues(group, set)
 		return nil
 	}
+	return s.addBySearch(group, m, negative, false)
+}
+
+// addBySearch adds the pairs whose value the matcher chooses or, if that is not
+// wanted, refuses. With narrow they all match the right side of the matcher, and so
+// begin with its prefix.
+func (s *selection) addBySearch(group uint32, m *labels.Matcher, narrow, chosen bool) error {
 	vals := s.m.sortedValues(group)
-	if negative {
+	if narrow {
 		vals = s.m.withPrefix(vals, m.Prefix())
 	}
-	return s.addWhere(vals, func(value string) bool { return !m.Matches(value) })
+	if everyValue(m) {
+		if narrow {
+			s.pairs = append(s.pairs, vals...)
+		}
+		return nil
+	}
+	for _, p := range vals {
+		if err := s.poll(); err != nil {
+			return err
+		}
+		if m.Matches(s.m.Value(p)) == chosen {
+			s.pairs = append(s.pairs, p)
+		}
+	}
+	return nil
+}
+
+// everyValue tells whether the right side of a matcher stands for all values that
+// begin with its prefix, so that they need not be looked at.
+func everyValue(m *labels.Matcher) bool {
+	literal, ok := strings.CutSuffix(m.Value(), ".*")
+	return ok && m.Type() >= labels.MatchRegexp && literal == regexp.QuoteMeta(m.Prefix())
 }
 
 func (s *selection) addValues(group uint32, values []string) {
@@ -159,18 +189,6 @@ func (s *selection) addValues(group uint32, values []string) {
 			s.pairs = append(s.pairs, Pair(p))
 		}
 	}
-}
-
-func (s *selection) addWhere(vals []Pair, chosen func(value string) bool) error {
-	for _, p := range vals {
-		if err := s.poll(); err != nil {
-			return err
-		}
-		if chosen(s.m.Value(p)) {
-			s.pairs = append(s.pairs, p)
-		}
-	}
-	return nil
 }
 
 // choose returns the refs that every choice has, as a slice of its own.
@@ -231,15 +249,16 @@ func (s *selection) exclude(refs []uint64, ms []*labels.Matcher) ([]uint64, erro
 	return refs, nil
 }
 
-// filter keeps the refs that are in any of the lists, or those that are in none.
+// filter keeps the refs that are in any of the lists, or those that are in none. size
+// is that of the lists.
 func (s *selection) filter(refs []uint64, pairs []Pair, size int, in bool) ([]uint64, error) {
-	if len(pairs) == 1 {
+	if len(pairs) == 1 && len(refs) < size/seekRatio {
 		return s.filterOne(refs, pairs, in)
 	}
 	lo, hi := refs[0], refs[len(refs)-1]
 	if s.fits(lo, hi, size) {
 		_, err := s.union(pairs, lo, hi)
-		return slices.DeleteFunc(refs, func(ref uint64) bool { return s.has(ref-lo) != in }), err
+		return s.filterBits(refs, lo, in), err
 	}
 	var sorted []uint64
 	err := s.read(pairs, func(v view) { sorted = v.appendTo(sorted) })
@@ -247,6 +266,22 @@ func (s *selection) filter(refs []uint64, pairs []Pair, size int, in bool) ([]ui
 	return slices.DeleteFunc(refs, func(ref uint64) bool {
 		return (other.Seek(ref) && other.At() == ref) != in
 	}), err
+}
+
+// filterBits keeps the refs whose bit is set, or those whose bit is not.
+func (s *selection) filterBits(refs []uint64, lo uint64, in bool) []uint64 {
+	want := uint64(0)
+	if in {
+		want = 1
+	}
+	n := 0
+	for _, ref := range refs {
+		refs[n] = ref
+		if s.bits[(ref-lo)/64]>>((ref-lo)%64)&1 == want {
+			n++
+		}
+	}
+	return refs[:n]
 }
 
 func (s *selection) filterOne(refs []uint64, p []Pair, in bool) ([]uint64, error) {
@@ -296,14 +331,13 @@ func (s *selection) union(pairs []Pair, lo, hi uint64) (n int, err error) {
 	words := int((hi-lo)/64) + 1
 	s.bits = slices.Grow(s.bits[:0], words)[:words]
 	clear(s.bits)
-	err = s.read(pairs, func(v view) { v.mark(s.bits, lo, hi) })
+	b := bitmap{words: s.bits, lo: lo, hi: hi}
+	err = s.read(pairs, b.mark)
 	for _, w := range s.bits {
 		n += bits.OnesCount64(w)
 	}
 	return n, err
 }
-
-func (s *selection) has(i uint64) bool { return s.bits[i/64]&(1<<(i%64)) != 0 }
 
 // refs returns the n refs of the bitmap.
 func (s *selection) refs(n int, lo uint64) []uint64 {
@@ -314,19 +348,4 @@ func (s *selection) refs(n int, lo uint64) []uint64 {
 		}
 	}
 	return out
-}
-
-// mark sets the bits of the refs in lo..hi.
-func (v view) mark(bitmap []uint64, lo, hi uint64) {
-	c := v.cursor()
-	if lo > 0 {
-		c.jump(lo)
-	}
-	for c.next() {
-		if c.ref-lo <= hi-lo {
-			bitmap[(c.ref-lo)/64] |= 1 << ((c.ref - lo) % 64)
-		} else if c.ref > hi {
-			return
-		}
-	}
 }
