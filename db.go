@@ -193,6 +193,9 @@ func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
 // Sync returns when everything that was committed before is on stable storage.
 // ErrPoisoned: a sync failed. ErrReadOnly, ErrClosed.
 func (db *DB) Sync() error {
+	if db.closing.Load() {
+		return ErrClosed
+	}
 	log, err := db.head.writable()
 	if err != nil {
 		return err
