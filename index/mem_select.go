@@ -26,7 +26,7 @@ const (
 
 	// seekRatio is how many bytes of a list a seek must pass over to be cheaper than
 	// decoding all of it.
-	seekRatio = 8
+	seekRatio = 24
 )
 
 // Select returns the refs of the series that all matchers choose, ascending; without

@@ -1,0 +1,89 @@
+package index_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+func removeAll(m *index.MemPostings, pairs ...index.Pair) {
+	m.Remove(func(uint64) bool { return true }, pairs...)
+}
+
+func TestRemove_APinnedPairKeepsItsText(t *testing.T) {
+	m := index.NewMemPostings()
+	p := m.Intern("pod", "old")
+	m.Add(1, []index.Pair{p})
+	release := m.Pin()
+	removeAll(m, p)
+	_, ok := m.Lookup("pod", "old")
+	require.False(t, ok)
+	require.Empty(t, m.LabelNames(nil))
+
+	for i := range 10 {
+		q := m.Intern("pod", fmt.Sprint("new", i))
+		require.NotEqual(t, p, q)
+		m.Add(2, []index.Pair{q})
+		removeAll(m, q)
+	}
+	name, value := m.Label(p)
+	require.Equal(t, "pod=old", name+"="+value)
+
+	release()
+	removeAll(m)
+	name, value = m.Label(p)
+	require.Empty(t, name+value)
+}
+
+func TestRemove_ReadersKeepWhatTheySelected(t *testing.T) {
+	m := index.NewMemPostings()
+	p := m.Intern("job", "api")
+	for ref := range uint64(5000) {
+		m.Add(ref+1, []index.Pair{p})
+	}
+	refs := m.Refs(p)
+	m.Remove(func(ref uint64) bool { return ref%2 == 0 }, p, p)
+	require.Len(t, refs, 5000)
+	require.Equal(t, 2500, m.Count(p))
+	m.Add(6000, []index.Pair{p})
+	require.Len(t, sel(t, m, labels.Equal("job", "api")), 2501)
+	require.Len(t, sel(t, m), 2501)
+}
+
+func TestRemove_LeavesPairsThatNeverHadASeries(t *testing.T) {
+	m := index.NewMemPostings()
+	p, q := m.Intern("job", "api"), m.Intern("job", "db")
+	m.Add(1, []index.Pair{p})
+	removeAll(m, p, q)
+	got, ok := m.Lookup("job", "db")
+	require.True(t, ok)
+	require.Equal(t, q, got)
+}
+
+func TestRemove_ChurnDoesNotGrowTheIndex(t *testing.T) {
+	m := index.NewMemPostings()
+	const batch = 3000
+	var old []index.Pair
+	ref, early := uint64(0), int64(0)
+	for round := range 40 {
+		var young []index.Pair
+		for range batch {
+			ref++
+			pairs := intern(m, labels.FromStrings("job", "api", "pod", fmt.Sprintf("pod-%09d", ref), "id", fmt.Sprint(ref/20)))
+			m.Add(ref, pairs)
+			young = append(young, pairs...)
+		}
+		limit := ref - batch
+		m.Remove(func(r uint64) bool { return r <= limit }, old...)
+		old = young
+		if round == 4 {
+			early = m.SizeBytes()
+		}
+	}
+	require.LessOrEqual(t, m.SizeBytes(), early+early/10)
+	require.Len(t, sel(t, m), batch)
+}
