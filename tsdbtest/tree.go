@@ -3,6 +3,7 @@ package tsdbtest
 import (
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -124,4 +125,45 @@ func (n *node) holds(other *node) bool {
 		}
 	}
 	return false
+}
+
+// copier copies a tree with its pending changes; a node becomes one node.
+type copier map[*node]*node
+
+func (cp copier) node(n *node) *node {
+	if n == nil {
+		return nil
+	}
+	if same, ok := cp[n]; ok {
+		return same
+	}
+	same := &node{id: n.id, dir: n.dir, links: n.links, modified: n.modified}
+	cp[n] = same
+	if n.dir {
+		same.entries, same.durable = cp.names(n.entries), cp.names(n.durable)
+	} else {
+		same.file = n.file.clone()
+	}
+	return same
+}
+
+func (cp copier) names(names map[string]*node) map[string]*node {
+	same := make(map[string]*node, len(names))
+	for name, n := range names {
+		same[name] = cp.node(n)
+	}
+	return same
+}
+
+func (cp copier) entry(e entry) entry {
+	return entry{cp.node(e.dir), e.name, cp.node(e.node)}
+}
+
+func sortedNames(names map[string]*node) []string {
+	sorted := make([]string, 0, len(names))
+	for name := range names {
+		sorted = append(sorted, name)
+	}
+	slices.Sort(sorted)
+	return sorted
 }
