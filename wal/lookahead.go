@@ -107,8 +107,9 @@ func (p *pipeline) scanSegment(i int, off int64, visit func(it item, rec []byte)
 }
 
 // owner returns who wrote segment i of the log. A whole record at its start that is no
-// header shows somebody else: we always begin with one. After damage at its start the
-// whole segment is searched for a header or frame.
+// header shows somebody else: we always begin with one. After damage at its start, or
+// what may be a header with its compression bit flipped, the whole segment is searched
+// for a header or frame.
 func (p *pipeline) owner(i int) (owner, error) {
 	seg := &p.report.segments[i]
 	if seg.known {
@@ -124,7 +125,7 @@ func (p *pipeline) owner(i int) (owner, error) {
 			return false
 		}
 		own = ownerForeign
-		return it.off > 0
+		return it.off > 0 || len(rec) > 0 && rec[0] == typeHeader
 	})
 	seg.owner, seg.known = own, err == nil
 	return own, err

@@ -120,10 +120,9 @@ func (s *scanner) damage(open int64, reason string) item {
 	return it
 }
 
-// resume returns where to go on after the bad fragment at s.off: behind it, if its
-// length, or its length with one bit flipped, leads to a good one; at the next page
-// otherwise. Looking for something good byte by byte would find what a label value
-// pretends to be.
+// resume returns where to go on after the bad fragment at s.off: behind it if its
+// length can be trusted, at the next page otherwise. Looking for something good byte
+// by byte would find what a label value pretends to be.
 func (s *scanner) resume() int64 {
 	page := s.page()
 	left := pageLeft(s.off)
@@ -131,22 +130,27 @@ func (s *scanner) resume() int64 {
 	if len(page) < fragmentHeaderSize {
 		return pageEnd
 	}
-	nominal := int(binary.BigEndian.Uint16(page[1:]))
-	for _, flip := range [...]int{0, 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7,
-		1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15} {
-		next := fragmentHeaderSize + (nominal ^ flip)
-		if next >= len(page) {
-			continue
-		}
-		if f := s.parse(page[next:], left-next); f.state == fragmentGood && f.size > 0 {
-			return s.off + int64(next)
-		}
+	h := parseFragmentHeader(page)
+	if n, ok := unflippedLength(h, page); ok {
+		return s.off + int64(n)
 	}
-	next := fragmentHeaderSize + nominal
-	if next < len(page) && s.parse(page[next:], left-next).state == fragmentPad {
+	next := fragmentHeaderSize + h.size
+	if next < len(page) && s.parse(page[next:], left-next).state != fragmentBad {
 		return s.off + int64(next)
 	}
 	return pageEnd
+}
+
+// unflippedLength returns the size of a fragment, header included, one bit of whose
+// length is wrong: with it right, the checksum matches.
+func unflippedLength(h fragmentHeader, page []byte) (int, bool) {
+	for bit := 1; bit < 1<<16; bit <<= 1 {
+		end := fragmentHeaderSize + (h.size ^ bit)
+		if end <= len(page) && encbuf.Checksum(page[fragmentHeaderSize:end]) == h.crc {
+			return end, true
+		}
+	}
+	return 0, false
 }
 
 // peek looks at the fragment at s.off without moving on.
