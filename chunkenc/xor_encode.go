@@ -25,8 +25,10 @@ const windowUnset = 0xff
 // So between two calls the buffer is not yet a chunk: Snapshot copies it as one,
 // Finish turns it into one.
 //
-// The same buffer goes through all calls of one chunk: Append takes it and
-// returns it longer. A state and its buffer are used under one lock.
+// Usually the same buffer goes through all calls of one chunk: Append takes it and
+// returns it longer. But Append looks at nothing that is in the buffer, so a caller
+// may also take what each call adds and put it together for Finish. A state and its
+// buffer are used under one lock.
 type XORState struct {
 	firstT int64  // time of sample 0; undefined while num is 0
 	lastT  int64  // time of the newest sample
@@ -59,6 +61,9 @@ func (s *XORState) LastV() float64 { return math.Float64frombits(s.lastV) }
 func (s *XORState) SizeBytes(buf []byte) int {
 	return max(len(buf), headerSize) + int(s.nbits+7)/8
 }
+
+// PendingBytes returns how many bytes Finish adds to what Append has given out.
+func (s *XORState) PendingBytes() int { return int(s.nbits+7) / 8 }
 
 // Append adds one sample and returns the longer buffer. Any times and any value
 // bits can be encoded; order is the caller's business. The caller makes sure that

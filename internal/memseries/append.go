@@ -6,13 +6,16 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 )
 
-// maxChunkBytes is the length behind which a float chunk takes no more samples. The
-// format's writers cut there so that a chunk stays under 1 KiB.
-const maxChunkBytes = 1005
-
-// wordBytes is how much shorter than its chunk a buffer can be: the encoder keeps
-// back less than a word.
-const wordBytes = 8
+const (
+	// maxChunkBytes is the length behind which a float chunk takes no more samples.
+	// The format's writers cut there so that a chunk stays under 1 KiB.
+	maxChunkBytes = 1005
+	// wordBytes is how much shorter than its chunk the written part can be: the
+	// encoder keeps back less than a word.
+	wordBytes = 8
+	// chunkCap holds any finished chunk.
+	chunkCap = maxChunkBytes + 2*chunkenc.MaxSampleBytes
+)
 
 // Cutting is when chunks are cut (docs/format/chunks.md).
 type Cutting struct {
@@ -26,39 +29,47 @@ type Full struct {
 	MinT, MaxT int64
 	Num        uint16
 	Seq        uint64 // newest commit with a sample in it; 0 when the log has none
-	Data       []byte // from a slab
+	Data       []byte // a finished chunk
 }
 
-// appender is what an append needs beside the series: where buffers come from and
-// where full chunks go. A shard and a recovery worker each have one.
+// appender is what an append needs beside the series: where bytes go and where full
+// chunks do. A shard and a recovery worker each have one.
 type appender struct {
 	cutting Cutting
-	slab    Slab
+	pieces  pieces
 	onFull  func(Full)
 	seq     uint64 // commit being applied
+	scratch [chunkenc.MaxSampleBytes]byte
+	spare   [][]byte // buffers of full chunks that were written
 
 	mappedBytes int64 // memory of the lists of full chunks
+	spareBytes  int64
 }
+
+// maxSpare is how many buffers of full chunks an appender keeps: what is cut between
+// two writes of full chunks in a busy shard.
+const maxSpare = 64
 
 // append adds one sample that is newer than all others of the series.
 //
-// The common case is two comparisons and the encoder; what happens once in a chunk
-// is out of line.
+// The common case is a few comparisons and the encoder; what happens once in a chunk
+// is out of line. Most samples leave no whole word behind, and then nothing is
+// copied.
 func (a *appender) append(s *Series, t int64, v float64) {
-	if n := s.enc.Len(); t >= s.cutAt || n == a.cutting.Samples/4 || n >= 2*a.cutting.Samples {
+	n := s.enc.Len()
+	if t >= s.cutAt || n == a.cutting.Samples/4 || n >= 2*a.cutting.Samples || s.bytes.size > maxChunkBytes-wordBytes {
 		a.beforeAppend(s, t)
 	}
-	if n := len(s.buf); cap(s.buf)-n < chunkenc.MaxSampleBytes || n > maxChunkBytes-wordBytes {
-		a.makeRoom(s, t)
+	if out := s.enc.Append(a.scratch[:0], t, v); len(out) > 0 {
+		s.bytes.add(&a.pieces, out)
 	}
-	s.buf = s.enc.Append(s.buf, t, v)
 }
 
 // beforeAppend handles a chunk that may be over: by size first, as the order of the
 // rules says, then by its end, which is estimated once a quarter is filled.
 func (a *appender) beforeAppend(s *Series, t int64) {
 	n := s.enc.Len()
-	if n == 0 || s.enc.SizeBytes(s.buf) > maxChunkBytes {
+	if n == 0 || int(s.bytes.size)+s.enc.PendingBytes() > maxChunkBytes {
 		a.cut(s, t)
 		return
 	}
@@ -70,21 +81,6 @@ func (a *appender) beforeAppend(s *Series, t int64) {
 	}
 }
 
-// makeRoom grows the buffer, or cuts a chunk that has its full size.
-func (a *appender) makeRoom(s *Series, t int64) {
-	if s.enc.SizeBytes(s.buf) > maxChunkBytes {
-		a.cut(s, t)
-		return
-	}
-	if cap(s.buf)-len(s.buf) >= chunkenc.MaxSampleBytes {
-		return
-	}
-	grown := a.slab.Get(len(s.buf) + chunkenc.MaxSampleBytes)
-	grown = append(grown, s.buf...)
-	a.slab.Put(s.buf)
-	s.buf = grown
-}
-
 // cut closes the open chunk, if there is one, and opens the next for a sample at t.
 func (a *appender) cut(s *Series, t int64) {
 	if s.enc.Len() > 0 {
@@ -93,19 +89,35 @@ func (a *appender) cut(s *Series, t int64) {
 	s.kind = KindFloat
 	s.cutAt = rangeEnd(t, a.cutting.Range)
 	s.enc.Reset()
-	if s.buf == nil {
-		s.buf = a.slab.Get(slabClasses[0])
-	}
-	s.buf = s.buf[:0]
 }
 
 // closeChunk hands the open chunk over as a full one.
 func (a *appender) closeChunk(s *Series) {
 	m := Mapped{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: uint16(s.enc.Len())}
 	s.mapped = a.appendMapped(s.mapped, m)
-	data := s.enc.Finish(s.buf)
-	s.buf = nil
+	data := s.enc.Finish(s.bytes.appendTo(a.buffer(int(s.bytes.size)), a.pieces.arena))
+	s.bytes.drop(&a.pieces)
 	a.onFull(Full{Series: s, MinT: m.MinT, MaxT: m.MaxT, Num: m.Num, Seq: a.seq, Data: data})
+}
+
+// buffer returns an empty one for a chunk of n bytes and its end.
+func (a *appender) buffer(n int) []byte {
+	if l := len(a.spare); l > 0 {
+		if b := a.spare[l-1]; cap(b) >= n+chunkenc.MaxSampleBytes {
+			a.spare = a.spare[:l-1]
+			a.spareBytes -= int64(cap(b))
+			return b
+		}
+	}
+	return make([]byte, 0, n+chunkenc.MaxSampleBytes)
+}
+
+// reuse takes back the buffer of a full chunk.
+func (a *appender) reuse(b []byte) {
+	if len(a.spare) < maxSpare {
+		a.spare = append(a.spare, b[:0])
+		a.spareBytes += int64(cap(b))
+	}
 }
 
 // appendMapped grows in small steps: a series has few full chunks, and a million

@@ -39,6 +39,8 @@ type Directory struct {
 	tables   [tableCount]table
 	arena    pairArena
 
+	chunkBytes *pieceArena
+
 	pages atomic.Pointer[[]atomic.Pointer[page]]
 	far   sync.Map // ref to *Series: refs far away from the rest
 
@@ -47,7 +49,7 @@ type Directory struct {
 	numFar   atomic.Int64
 
 	fullBytes atomic.Int64 // full chunks that no file has yet
-	nextRef  atomic.Uint64
+	nextRef   atomic.Uint64
 
 	create struct {
 		sync.Mutex
@@ -59,9 +61,9 @@ type Directory struct {
 
 // NewDirectory returns an empty one whose first series gets ref 1.
 func NewDirectory(cutting Cutting) *Directory {
-	d := &Directory{postings: index.NewMemPostings()}
+	d := &Directory{postings: index.NewMemPostings(), chunkBytes: newPieceArena()}
 	for i := range d.shards {
-		d.shards[i].init(cutting, &d.fullBytes)
+		d.shards[i].init(cutting, d.chunkBytes, &d.fullBytes)
 	}
 	d.pages.Store(new([]atomic.Pointer[page]))
 	d.nextRef.Store(1)

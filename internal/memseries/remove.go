@@ -35,8 +35,8 @@ func (d *Directory) Drop(s *Series) {
 	s.slot.Store(slotDead)
 	sh := d.ShardOf(s)
 	sh.mu.mappedBytes -= int64(cap(s.mapped)) * mappedBytes
-	sh.mu.slab.Put(s.buf)
-	s.buf, s.mapped = nil, nil
+	s.bytes.drop(&sh.mu.pieces)
+	s.mapped = nil
 	d.forgetLocked(s)
 }
 

@@ -27,7 +27,7 @@ type Restorer struct {
 // NewRestorer returns a worker's share of recovery.
 func (d *Directory) NewRestorer() *Restorer {
 	r := &Restorer{d: d}
-	r.cutting = d.shards[0].mu.cutting
+	r.cutting, r.pieces.arena = d.shards[0].mu.cutting, d.chunkBytes
 	r.onFull = func(f Full) { r.full = append(r.full, f) }
 	return r
 }
@@ -95,7 +95,7 @@ func (r *Restorer) FullBytes() (n int) {
 func (r *Restorer) Written(fulls []Full, refs []chunks.Ref) {
 	for i, f := range fulls {
 		setMappedRef(f.Series, f.MinT, refs[i])
-		r.slab.Put(f.Data)
+		r.reuse(f.Data)
 	}
 }
 
@@ -105,7 +105,7 @@ func (r *Restorer) Close() {
 	for _, f := range r.full {
 		r.d.ShardOf(f.Series).mu.onFull(f)
 	}
-	r.d.shards[0].mu.slab.absorb(&r.slab)
+	r.d.shards[0].mu.pieces.absorb(&r.pieces)
 	r.d.shards[0].mu.mappedBytes += r.mappedBytes
 	r.full = nil
 }

@@ -52,7 +52,7 @@ type Series struct {
 
 	cutAt int64 // a sample at or after it goes to a new chunk
 	enc   chunkenc.XORState
-	buf   []byte // bytes of the open chunk, from a slab
+	bytes chunkBytes // what the encoder has given out
 
 	mapped []Mapped // full chunks, oldest first, without a hole
 }

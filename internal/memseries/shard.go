@@ -36,9 +36,10 @@ type fullKey struct {
 	mint int64
 }
 
-func (sh *Shard) init(cutting Cutting, fullBytes *atomic.Int64) {
+func (sh *Shard) init(cutting Cutting, arena *pieceArena, fullBytes *atomic.Int64) {
 	sh.mu.turned.L = &sh.mu.Mutex
 	sh.mu.cutting = cutting
+	sh.mu.pieces.arena = arena
 	sh.mu.full = map[fullKey]Full{}
 	sh.mu.marks = map[uint64][]mark{}
 	sh.mu.onFull = func(f Full) {

@@ -5,8 +5,8 @@ import "unsafe"
 const (
 	mappedBytes = int64(unsafe.Sizeof(Mapped{}))
 	fullBytes   = int64(unsafe.Sizeof(Full{})+unsafe.Sizeof(fullKey{})) * 2 // a map entry at half load
-	markBytes   = 96                                                       // a map entry and a list of few marks
-	farBytes    = 128                                                      // a sync.Map entry beside its series
+	markBytes   = 96                                                        // a map entry and a list of few marks
+	farBytes    = 128                                                       // a sync.Map entry beside its series
 )
 
 // SizeBytes returns the memory that the directory holds: series, labels, symbols,
@@ -15,7 +15,7 @@ func (d *Directory) SizeBytes() int64 {
 	n := d.numPages.Load()*int64(unsafe.Sizeof(page{})) + d.numFar.Load()*(seriesBytes+farBytes)
 	n += int64(len(*d.pages.Load())) * 8
 	n += int64(unsafe.Sizeof(*d))
-	n += d.postings.SizeBytes()
+	n += d.postings.SizeBytes() + d.chunkBytes.sizeBytes() + d.FullBytes()
 	for i := range d.tables {
 		n += d.tables[i].sizeBytes()
 	}
@@ -31,5 +31,5 @@ func (d *Directory) SizeBytes() int64 {
 func (sh *Shard) sizeBytes() int64 {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.mu.slab.sizeBytes() + sh.mu.mappedBytes + int64(len(sh.mu.full))*fullBytes + int64(len(sh.mu.marks))*markBytes
+	return sh.mu.spareBytes + sh.mu.mappedBytes + int64(len(sh.mu.full))*fullBytes + int64(len(sh.mu.marks))*markBytes
 }

@@ -3,11 +3,11 @@ package memseries
 import "sync"
 
 const (
-	tableCount    = 64  // one lock and one array each, chosen by the low bits of the hash
-	tableFirstLen = 16  // entries of an empty table
-	tableLoadNum  = 3   // an array is doubled when more than
-	tableLoadDen  = 4   // three quarters of it are used
-	tagShift      = 40  // an entry is 24 bits of hash over 40 bits of ref
+	tableCount    = 64 // one lock and one array each, chosen by the low bits of the hash
+	tableFirstLen = 16 // entries of an empty table
+	tableLoadNum  = 3  // an array is doubled when more than
+	tableLoadDen  = 4  // three quarters of it are used
+	tagShift      = 40 // an entry is 24 bits of hash over 40 bits of ref
 	refMask       = 1<<tagShift - 1
 )
 

@@ -1,6 +1,10 @@
 package memseries
 
-import "github.com/seed347100a3/tsdb/chunks"
+import (
+	"slices"
+
+	"github.com/seed347100a3/tsdb/chunks"
+)
 
 // View is what a reader sees of one series: a copy, so nothing is locked while it is
 // decoded. It is reused from series to series.
@@ -51,7 +55,8 @@ func (d *Directory) View(s *Series, snapshot uint64, mint, maxt int64, v *View) 
 	}
 	if n := s.enc.Len(); n > 0 && s.enc.FirstT() <= last && s.enc.LastT() >= mint {
 		from := len(v.data)
-		v.data = s.enc.Snapshot(v.data, s.buf)
+		v.data = s.bytes.appendTo(slices.Grow(v.data, chunkCap), d.chunkBytes)
+		v.data = append(v.data[:from], s.enc.Finish(v.data[from:])...)
 		v.Chunks = append(v.Chunks, ViewChunk{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: n, from: from, to: len(v.data)})
 	}
 	return len(v.Chunks) > 0

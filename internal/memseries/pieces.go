@@ -1,0 +1,166 @@
+package memseries
+
+import (
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Bytes of open chunks live in pieces of one cache line, linked by number. A chunk
+// grows by a piece at a time, so it is never copied and wastes half a piece on
+// average, whatever its size; buffers that double would waste a quarter, and leave
+// the smaller ones behind when all series grow in step, as scraped series do.
+const (
+	pieceBytes    = 64
+	piecePayload  = pieceBytes - 8 // whole words; the number of the next piece takes half a word
+	pieceBlockLen = 1 << 10        // pieces in a block: 64 KiB
+	pieceFirstRun = 8              // pieces that an owner takes the first time; then twice as many
+)
+
+// piece is a part of a chunk. Owned by a series, or linked into a free list.
+type piece struct {
+	data [piecePayload]byte
+	next uint32 // number of the next piece; 0: none
+	_    uint32
+}
+
+type pieceBlock [pieceBlockLen]piece
+
+// pieceArena is where all pieces come from. Numbers start at 1 and are resolved
+// without a lock: blocks are only added.
+type pieceArena struct {
+	blocks atomic.Pointer[[]*pieceBlock]
+	mu     struct {
+		sync.Mutex
+		next uint32 // first piece that no owner has taken
+	}
+}
+
+func newPieceArena() *pieceArena {
+	a := &pieceArena{}
+	a.blocks.Store(new([]*pieceBlock))
+	a.mu.next = 1
+	return a
+}
+
+func (a *pieceArena) at(n uint32) *piece {
+	return &(*a.blocks.Load())[n/pieceBlockLen][n%pieceBlockLen]
+}
+
+// take gives out up to n pieces with consecutive numbers from first on.
+func (a *pieceArena) take(n uint32) (first, got uint32) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first = a.mu.next
+	blocks := *a.blocks.Load()
+	if int(first/pieceBlockLen) == len(blocks) {
+		grown := append(blocks, new(pieceBlock)) // holders of the old list see a prefix
+		a.blocks.Store(&grown)
+	}
+	got = min(n, pieceBlockLen-first%pieceBlockLen)
+	a.mu.next += got
+	return first, got
+}
+
+func (a *pieceArena) sizeBytes() int64 {
+	blocks := *a.blocks.Load()
+	return int64(len(blocks))*int64(unsafe.Sizeof(pieceBlock{})) + int64(cap(blocks))*8
+}
+
+// pieces is one owner's share of the arena: a shard (under its lock) or a recovery
+// worker. Pieces may be freed by another owner than the one that took them.
+type pieces struct {
+	arena     *pieceArena
+	free      uint32 // list of free pieces, linked by next
+	fresh     uint32 // pieces taken and never used begin here
+	freshLeft uint32
+	run       uint32 // how many to take the next time
+}
+
+// get returns an unlinked piece.
+func (p *pieces) get() (uint32, *piece) {
+	if n := p.free; n != 0 {
+		pc := p.arena.at(n)
+		p.free, pc.next = pc.next, 0
+		return n, pc
+	}
+	if p.freshLeft == 0 {
+		p.run = min(max(pieceFirstRun, 2*p.run), pieceBlockLen)
+		p.fresh, p.freshLeft = p.arena.take(p.run)
+	}
+	n := p.fresh
+	p.fresh++
+	p.freshLeft--
+	return n, p.arena.at(n)
+}
+
+// put frees all pieces of a chunk: those from first to last, linked.
+func (p *pieces) put(first, last uint32) {
+	p.arena.at(last).next = p.free
+	p.free = first
+}
+
+// absorb takes over what another owner has free.
+func (p *pieces) absorb(o *pieces) {
+	for ; o.freshLeft > 0; o.freshLeft-- {
+		p.put(o.fresh, o.fresh)
+		o.fresh++
+	}
+	if o.free == 0 {
+		return
+	}
+	last := o.free
+	for n := p.arena.at(last).next; n != 0; n = p.arena.at(last).next {
+		last = n
+	}
+	p.put(o.free, last)
+	o.free = 0
+}
+
+// chunkBytes is where the bytes of an open chunk are. The zero value has none.
+type chunkBytes struct {
+	first, last uint32 // pieces
+	size        uint16 // bytes in all of them
+}
+
+// add appends a sample's bytes, at most a few words.
+func (c *chunkBytes) add(p *pieces, b []byte) {
+	if c.size == 0 {
+		c.first, _ = p.get()
+		c.last = c.first
+	}
+	tail := int(c.size) % piecePayload
+	if tail == 0 && c.size > 0 {
+		tail = piecePayload
+	}
+	c.size += uint16(len(b))
+	pc := p.arena.at(c.last)
+	n := copy(pc.data[tail:], b)
+	for n < len(b) {
+		number, next := p.get()
+		pc.next, c.last = number, number
+		pc = next
+		n += copy(pc.data[:], b[n:])
+	}
+}
+
+// appendTo appends all bytes to dst.
+func (c *chunkBytes) appendTo(dst []byte, a *pieceArena) []byte {
+	left := int(c.size)
+	for n := c.first; left > 0; {
+		pc := a.at(n)
+		m := min(left, piecePayload)
+		dst = append(dst, pc.data[:m]...)
+		left -= m
+		n = pc.next
+	}
+	return dst
+}
+
+// drop gives the pieces back.
+func (c *chunkBytes) drop(p *pieces) {
+	if c.size > 0 {
+		p.put(c.first, c.last)
+	}
+	*c = chunkBytes{}
+}
