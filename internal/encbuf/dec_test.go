@@ -94,8 +94,8 @@ func TestDec_AcceptsLongerFormsOfSmallNumbers(t *testing.T) {
 }
 
 func TestChecksum_IsCastagnoli(t *testing.T) {
-	require.EqualValues(t, 0xe3069283, Checksum([]byte("123456789")))
-	require.EqualValues(t, 0xe3069283, UpdateChecksum(Checksum([]byte("1234")), []byte("56789")))
+	require.Equal(t, uint32(0xe3069283), Checksum([]byte("123456789")))
+	require.Equal(t, uint32(0xe3069283), UpdateChecksum(Checksum([]byte("1234")), []byte("56789")))
 }
 
 func TestDec_AllocatesNothing(t *testing.T) {
