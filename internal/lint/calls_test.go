@@ -1,0 +1,97 @@
+package lint
+
+import (
+	"go/ast"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestFiles_AreTouchedThroughTheSeamOnly(t *testing.T) {
+	check(t, filesThroughSeam)
+}
+
+// notFiles is what is taken from package os although it is no file: who is asking for
+// the lock of a directory.
+var notFiles = map[string][]string{
+	"db.go": {"Hostname", "Getpid", "Args"},
+}
+
+// filesThroughSeam: only internal/fileutil talks to the operating system. What went past
+// it would be invisible to the tests that cut the power or fill the disk. Error numbers
+// of package syscall are values, not calls.
+func filesThroughSeam(s *source) []string {
+	if !s.library() || s.dir == "internal/fileutil" {
+		return nil
+	}
+	var wrong []string
+	banned := func(pkg string, allowed func(name string) bool) {
+		s.selections(pkg, func(sel *ast.SelectorExpr) {
+			if !allowed(sel.Sel.Name) {
+				wrong = append(wrong, s.at(sel, "%s.%s: go through fileutil.FS", pkg, sel.Sel.Name))
+			}
+		})
+	}
+	banned("os", func(name string) bool { return slices.Contains(notFiles[s.path], name) })
+	banned("syscall", func(name string) bool { return name == "Errno" || strings.ToUpper(name) == name && name[0] == 'E' })
+	banned("path/filepath", func(name string) bool {
+		return !slices.Contains([]string{"Walk", "WalkDir", "Glob", "EvalSymlinks", "Abs"}, name)
+	})
+	for _, p := range []string{"io/ioutil", "os/exec", "os/signal", "os/user", "plugin", "net", "net/http", "flag", "log", "expvar"} {
+		if _, ok := s.imports()[p]; ok {
+			wrong = append(wrong, s.path+": imports "+p+", which an embedded library has no use for")
+		}
+	}
+	return wrong
+}
+
+func TestLibrary_NeitherPrintsNorExits(t *testing.T) {
+	check(t, quiet)
+}
+
+// quiet: what an application prints, and when it ends, is its own affair. (Package os,
+// with Exit and Stdout, is banned by filesThroughSeam.)
+func quiet(s *source) (wrong []string) {
+	if !s.library() {
+		return nil
+	}
+	s.selections("fmt", func(sel *ast.SelectorExpr) {
+		if strings.HasPrefix(sel.Sel.Name, "Print") || strings.HasPrefix(sel.Sel.Name, "Scan") {
+			wrong = append(wrong, s.at(sel, "fmt.%s: log through Options.Logger, or return it", sel.Sel.Name))
+		}
+	})
+	s.selections("log/slog", func(sel *ast.SelectorExpr) {
+		if slices.Contains([]string{"Default", "SetDefault", "Debug", "Info", "Warn", "Error", "Log"}, sel.Sel.Name) {
+			wrong = append(wrong, s.at(sel, "slog.%s: use Options.Logger", sel.Sel.Name))
+		}
+	})
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && isIdent(call.Fun, "print", "println") {
+			wrong = append(wrong, s.at(call, "a forgotten print"))
+		}
+		return true
+	})
+	return wrong
+}
+
+func TestUnsafeAndC_AreNotUsed(t *testing.T) {
+	check(t, memorySafe)
+}
+
+// unsafeFiles may use all of package unsafe, each for its reason. The size of a type is
+// a number, and free for all.
+var unsafeFiles = map[string]string{}
+
+func memorySafe(s *source) (wrong []string) {
+	if _, ok := s.imports()["C"]; ok {
+		wrong = append(wrong, s.path+": cgo")
+	}
+	if unsafeFiles[s.path] == "" {
+		s.selections("unsafe", func(sel *ast.SelectorExpr) {
+			if sel.Sel.Name != "Sizeof" {
+				wrong = append(wrong, s.at(sel, "unsafe.%s: unsafeFiles gives no reason for it", sel.Sel.Name))
+			}
+		})
+	}
+	return wrong
+}
