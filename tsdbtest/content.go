@@ -127,8 +127,8 @@ func (c *content) clone() content {
 	}
 }
 
-// durableContent is a file that holds data and has nothing to lose.
+// durableContent is a file that holds data and has nothing to lose. Nobody else may
+// append to data in place.
 func durableContent(data []byte) content {
-	data = slices.Clip(data)
 	return content{data: data, durable: data, dirtyFrom: int64(len(data))}
 }

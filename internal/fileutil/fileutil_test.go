@@ -18,8 +18,6 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
-func fileutilIs(err, target error) bool { return errors.Is(err, target) }
-
 func TestGuardFaults_PassesResultsOn(t *testing.T) {
 	require.NoError(t, fileutil.GuardFaults(func() error { return nil }))
 	mine := errors.New("mine")

@@ -4,6 +4,7 @@ package fileutil_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -109,6 +111,9 @@ func TestLockDir_KilledHolderLeavesAFileThatWeTake(t *testing.T) {
 // The reference takes flock(2) on the same file, and nothing else.
 func TestLockDir_ExcludesAForeignFlock(t *testing.T) {
 	dir := t.TempDir()
+	before, err := fileutil.OS.LockDir(dir, "us, long ago")
+	require.NoError(t, err)
+	require.NoError(t, before.Release())
 	foreign, err := os.OpenFile(filepath.Join(dir, fileutil.LockName), os.O_RDWR|os.O_CREATE, 0o644)
 	require.NoError(t, err)
 	require.NoError(t, unix.Flock(int(foreign.Fd()), unix.LOCK_EX|unix.LOCK_NB))
@@ -146,16 +151,43 @@ func TestLockDir_UnlinkedFileLocksNothing(t *testing.T) {
 	require.NoError(t, gone.Close())
 }
 
-// Lockers and a foreign program that unlocks before it unlinks fight for one
-// directory; there must never be two of us at once, nor a loser without a reason.
-func TestLockDir_UnlinkRaceHasOneWinner(t *testing.T) {
+// Whoever gets the lock has the file that the path names, and is alone, although
+// every release removes the file under the feet of those who opened it before.
+func TestLockDir_UnlinkRaceOfOurOwnHasOneWinner(t *testing.T) {
+	dir := t.TempDir()
+	raceForLock(t, dir, func(l fileutil.DirLock) error { return l.Check() }, nil)
+}
+
+// The same beside the reference, which unlocks before it unlinks, and so may remove
+// a file that is locked by then. Only the private lock helps against a second one
+// of us; Check tells.
+func TestLockDir_UnlinkRaceWithTheReferenceHasOneWinner(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, fileutil.LockName)
-	var inside, wins sync.Map
+	raceForLock(t, dir, func(fileutil.DirLock) error { return nil }, func() error {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+		if err != nil {
+			return err
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+			_ = os.Remove(name)
+		}
+		return f.Close()
+	})
+	_, err := os.Stat(filepath.Join(dir, fileutil.OwnerName))
+	require.NoError(t, err)
+}
+
+// raceForLock lets four goroutines take the lock 200 times each, and a stranger
+// do as often what it does.
+func raceForLock(t *testing.T, dir string, check func(fileutil.DirLock) error, stranger func() error) {
+	const rounds = 200
+	var inside, wins atomic.Int64
 	var wg sync.WaitGroup
-	for i := range 4 {
+	for range 4 {
 		wg.Go(func() {
-			for n := range 200 {
+			for range rounds {
 				l, err := fileutil.OS.LockDir(dir, "us")
 				if err != nil {
 					if !isLocked(err) {
@@ -163,42 +195,32 @@ func TestLockDir_UnlinkRaceHasOneWinner(t *testing.T) {
 					}
 					continue
 				}
-				if _, loaded := inside.LoadOrStore("here", i); loaded {
-					t.Error("two holders at once")
+				wins.Add(1)
+				if n := inside.Add(1); n != 1 {
+					t.Errorf("%d holders at once", n)
 				}
-				wins.Store([2]int{i, n}, true)
-				inside.Delete("here")
+				if err := check(l); err != nil {
+					t.Error(err)
+				}
+				inside.Add(-1)
 				if err := l.Release(); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
-	wg.Go(func() {
-		for range 200 {
-			f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
-			if err != nil {
+	for range rounds {
+		if stranger != nil {
+			if err := stranger(); err != nil {
 				t.Error(err)
-				return
 			}
-			if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-				_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
-				_ = os.Remove(name)
-			}
-			_ = f.Close()
 		}
-	})
+	}
 	wg.Wait()
-	won := 0
-	wins.Range(func(any, any) bool { won++; return true })
-	require.Positive(t, won)
-	_, err := os.Stat(filepath.Join(dir, fileutil.OwnerName))
-	require.NoError(t, err)
+	require.Positive(t, wins.Load())
 }
 
-func isLocked(err error) bool {
-	return fileutilIs(err, fileutil.ErrLocked)
-}
+func isLocked(err error) bool { return errors.Is(err, fileutil.ErrLocked) }
 
 func TestLockDir_ReadOnlyDirectoryIsAPlainError(t *testing.T) {
 	if os.Geteuid() == 0 {

@@ -101,9 +101,11 @@ func (l *unixLock) Release() error {
 	if l.owner != nil {
 		errs = append(errs, l.owner.Truncate(0), l.owner.Close())
 	}
-	if err := l.Check(); err == nil {
-		errs = append(errs, os.Remove(l.path))
-	} else if !errors.Is(err, ErrLockLost) {
+	err := l.Check()
+	if err == nil {
+		err = errors.WithStack(os.Remove(l.path))
+	}
+	if !errors.Is(err, ErrLockLost) && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, err)
 	}
 	return joinErrors(append(errs, l.file.Close())...)
