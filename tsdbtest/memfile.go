@@ -1,10 +1,11 @@
 package tsdbtest
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"syscall"
+
+	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
