@@ -171,7 +171,8 @@ func (s *XORState) Snapshot(dst, buf []byte) []byte {
 }
 
 // Finish turns buf into the finished chunk, in place if it has the room that
-// MaxSampleBytes promises. Nothing may be appended after that; Reset is next.
+// MaxSampleBytes promises. It does not change the state, so it may also be used on a
+// copy of the buffer; to buf itself nothing may be appended after that.
 func (s *XORState) Finish(buf []byte) []byte {
 	if s.num == 0 {
 		return append(buf[:0], 0, 0)

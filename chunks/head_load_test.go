@@ -340,6 +340,29 @@ func TestLoad_FileThatCannotBeMapped_IsAnError(t *testing.T) {
 	}
 }
 
+func TestLoad_FileCutMeanwhile_IsDamageAndNotASignal(t *testing.T) {
+	h, _, _ := openLoaded(t, fileutil.OS, headDir(t), HeadOptions{})
+	all := fullChunks(0, 400)
+	refs := write(t, h, all)
+	require.NoError(t, h.Close())
+	path := filepath.Join(h.dir, "000001")
+	for _, size := range []int64{0, 4096, 8192} {
+		h, err := OpenHead(fileutil.OS, h.dir, HeadOptions{})
+		require.NoError(t, err)
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.Truncate(path, size))
+		var got []HeadChunk
+		rep, err := h.Load(func(c HeadChunk) error { got = append(got, c); return nil })
+		require.NoError(t, err)
+		require.ErrorContains(t, rep.Damage, path)
+		requireLoaded(t, got, refs[:len(got)], all[:len(got)])
+		require.Equal(t, size > 0, len(got) > 0)
+		require.NoError(t, h.Close())
+		require.NoError(t, os.WriteFile(path, b, 0o666))
+	}
+}
+
 // A damaged directory must end up repaired whichever operation of the repair fails, by
 // calling Repair again and, after a crash at that operation, by opening again.
 func TestRepair_FailingAtEveryOperation_CanBeDoneAgain(t *testing.T) {

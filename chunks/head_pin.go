@@ -50,8 +50,8 @@ func (p *Pin) Release() error {
 // dst[:0], which grows if it has to, and its checksum is verified. Damage, also a file
 // that was cut behind our back, is encbuf.ErrCorrupt with file and offset; a place where no
 // chunk can be is ErrUnknownRef. The caller holds a pin, or knows that the file
-// is neither truncated nor closed; otherwise the answer may be ErrUnknownRef. It
-// allocates nothing if dst is large enough.
+// is neither truncated nor closed; otherwise the answer may be ErrUnknownRef or
+// ErrClosed. It allocates nothing if dst is large enough.
 func (h *HeadFiles) Read(ref Ref, dst []byte) (enc chunkenc.Encoding, data []byte, err error) {
 	h.mu.RLock()
 	f := h.mu.byNum[ref.File()]
