@@ -98,3 +98,6 @@ func (c *fakeChunks) next() (sourceChunk, bool, error) {
 	c.s.T, c.s.V = c.s.T[n:], c.s.V[n:]
 	return out, true, nil
 }
+
+// WriteHeadChunks does what the loop does in time: it puts full chunks into files.
+func WriteHeadChunks(db *DB) error { return db.head.writeChunks() }

@@ -114,22 +114,33 @@ func dump(t testing.TB, db *tsdb.DB, mint, maxt int64, ms ...*labels.Matcher) ma
 
 func dumpQuerier(t testing.TB, q *tsdb.Querier, ms ...*labels.Matcher) map[string][]point {
 	t.Helper()
+	all, err := readAll(q, ms...)
+	require.NoError(t, err)
+	return all
+}
+
+// readAll reads everything that matches, by labels; series without a sample are left
+// out.
+func readAll(q *tsdb.Querier, ms ...*labels.Matcher) (map[string][]point, error) {
 	all := map[string][]point{}
-	set := q.Select(context.Background(), nil, ms...)
 	var it chunkenc.Iterator
-	for set.Next() {
+	for s, err := range q.Select(context.Background(), nil, ms...).All() {
+		if err != nil {
+			return nil, err
+		}
 		var ps []point
-		for it = set.At().Iterator(it); it.Next() != chunkenc.ValNone; {
+		for it = s.Iterator(it); it.Next() != chunkenc.ValNone; {
 			ts, v := it.At()
 			ps = append(ps, point{ts, math.Float64bits(v)})
 		}
-		require.NoError(t, it.Err())
+		if it.Err() != nil {
+			return nil, it.Err()
+		}
 		if len(ps) > 0 {
-			all[set.At().Labels().String()] = ps
+			all[s.Labels().String()] = ps
 		}
 	}
-	require.NoError(t, set.Err())
-	return all
+	return all, nil
 }
 
 func (f *fixture) all() map[string][]point {

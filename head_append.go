@@ -12,9 +12,10 @@ import (
 	"github.com/seed347100a3/tsdb/wal"
 )
 
-// SeriesRef is the number of a series in this database: what Append returns and takes
-// to find the series without its labels. 0 is no series. A ref stays valid for as
-// long as the series exists, and it is never given to another one.
+// SeriesRef is the number of a series while the database is open: what Append returns
+// and takes to find the series without its labels. 0 is no series. A ref stays valid
+// for as long as the series exists, and it is never given to another one. It is not
+// to be kept beyond Close.
 type SeriesRef = chunks.SeriesRef
 
 // Appender collects samples and commits them together. It is used by one goroutine;

@@ -53,7 +53,7 @@ type Damage struct {
 	File   string
 	Offset int64 // bytes
 	Reason string
-	Tail   bool // an unfinished write at the end of the log, as a crash leaves it; nothing that was promised is lost
+	Tail   bool // an unfinished write at the end, as a crash leaves it; nothing that was promised is lost
 }
 
 // Clean reports whether nothing that was promised is lost: no damage but an
@@ -89,6 +89,9 @@ func (r *OpenReport) addLog(l *wal.ReplayReport) {
 func (r *OpenReport) addChunks(l chunks.LoadReport) {
 	r.HeadChunkFiles, r.HeadChunks = l.Files, l.Chunks
 	if d := l.Damage; d != nil {
-		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason})
+		// Full chunks are written without a sync: the end of the newest file may be torn,
+		// and the log has the samples.
+		torn := len(l.DroppedFiles) == 0 || len(l.DroppedFiles) == 1 && l.DroppedFiles[0] == d.File
+		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason, Tail: torn})
 	}
 }
