@@ -53,14 +53,19 @@ type Damage struct {
 	File   string
 	Offset int64 // bytes
 	Reason string
-	Tail   bool // an unfinished write at the end, as a crash leaves it; nothing that was promised is lost
+	// Tail: an unfinished write at the end of the log, as a crash leaves it. Nothing
+	// that was promised is lost.
+	Tail bool
+	// Rebuilt: a head-chunk file. What it and the files behind it held was taken from
+	// the log again, so nothing is lost. A power failure leaves such files.
+	Rebuilt bool
 }
 
 // Clean reports whether nothing that was promised is lost: no damage but an
-// unfinished tail, and a series for each sample.
+// unfinished tail or what the log made good, and a series for each sample.
 func (r *OpenReport) Clean() bool {
 	for _, d := range r.Damages {
-		if !d.Tail {
+		if !d.Tail && !d.Rebuilt {
 			return false
 		}
 	}
@@ -89,9 +94,6 @@ func (r *OpenReport) addLog(l *wal.ReplayReport) {
 func (r *OpenReport) addChunks(l chunks.LoadReport) {
 	r.HeadChunkFiles, r.HeadChunks = l.Files, l.Chunks
 	if d := l.Damage; d != nil {
-		// Full chunks are written without a sync: the end of the newest file may be torn,
-		// and the log has the samples.
-		torn := len(l.DroppedFiles) == 0 || len(l.DroppedFiles) == 1 && l.DroppedFiles[0] == d.File
-		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason, Tail: torn})
+		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason, Rebuilt: true})
 	}
 }
