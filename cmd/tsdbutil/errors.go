@@ -1,0 +1,32 @@
+package main
+
+import "errors"
+
+// Exit codes. The scripts of a user depend on them.
+const (
+	exitOK          = 0
+	exitProblem     = 1   // a problem was found, or hit
+	exitUsage       = 2   // the command line does not make sense
+	exitInterrupted = 130 // 128 + SIGINT, as shells count
+	exitTerminated  = 143 // 128 + SIGTERM
+)
+
+var (
+	// errUsage: the command line does not make sense. The error says why.
+	errUsage = errors.New("usage")
+	// errNoDatabase: the directory is not there, or holds no database. Commands that
+	// read do not create one.
+	errNoDatabase = errors.New("no database")
+	// errProblem: the command did its work and has shown what is wrong; there is
+	// nothing to add.
+	errProblem = errors.New("problem found")
+	// errInterrupted, errTerminated: the cause of a context that a signal ended.
+	errInterrupted = errors.New("interrupted")
+	errTerminated  = errors.New("terminated")
+)
+
+// usageError is an errUsage that shows only its own text.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+func (e *usageError) Unwrap() error { return errUsage }

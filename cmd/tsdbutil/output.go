@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/pkg/errors"
+)
+
+// printTable writes rows under a header. Columns named in right stand flush right,
+// counted from 1; widest, if not 0, is the column that is cut when lines are too long.
+func (c *console) printTable(header table.Row, rows []table.Row, widest int, right ...int) error {
+	w := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.Options{SeparateHeader: true}
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Format.HeaderAlign = text.AlignDefault
+	style.Size.WidthMax = c.width
+	if c.colour {
+		style.Color.Header = text.Colors{text.Bold}
+		style.Color.Separator = text.Colors{text.Faint}
+	}
+	w.SetStyle(style)
+	w.SuppressTrailingSpaces()
+	w.AppendHeader(header)
+	w.AppendRows(rows)
+	configs := make([]table.ColumnConfig, 0, len(right)+1)
+	for _, n := range right {
+		configs = append(configs, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	if widest > 0 {
+		configs = append(configs, table.ColumnConfig{
+			Number: widest, WidthMax: c.roomFor(widest, header, rows), WidthMaxEnforcer: shorten,
+		})
+	}
+	w.SetColumnConfigs(configs)
+	_, err := io.WriteString(c.out, w.Render()+"\n")
+	return errors.Wrap(err, "write table")
+}
+
+// minColumn is what the cut column keeps in any case.
+const minColumn = 16
+
+// roomFor returns how wide one column may be so that a line fits the console.
+func (c *console) roomFor(column int, header table.Row, rows []table.Row) int {
+	used := 0
+	for i := range header {
+		if i+1 == column {
+			continue
+		}
+		width := text.StringWidthWithoutEscSequences(cell(header[i]))
+		for _, row := range rows {
+			if i < len(row) {
+				width = max(width, text.StringWidthWithoutEscSequences(cell(row[i])))
+			}
+		}
+		used += width + 2
+	}
+	return max(c.width-used-2, minColumn)
+}
+
+func cell(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// shorten cuts a text in the middle, where names differ least.
+func shorten(s string, width int) string {
+	runes := []rune(s)
+	if len(runes) <= width || width < 3 {
+		return s
+	}
+	head := (width - 1) * 2 / 3
+	return string(runes[:head]) + "…" + string(runes[len(runes)-(width-1-head):])
+}
+
+// printJSON writes one document, indented.
+func (c *console) printJSON(v any) error {
+	enc := json.NewEncoder(c.out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return errors.Wrap(enc.Encode(v), "write output")
+}
+
+// jsonFloat is a value in JSON: a number, or the strings "NaN", "+Inf" and "-Inf",
+// for which JSON has no number.
+type jsonFloat float64
+
+// MarshalJSON implements json.Marshaler.
+func (f jsonFloat) MarshalJSON() ([]byte, error) { return appendJSONFloat(nil, float64(f)), nil }
+
+func appendJSONFloat(dst []byte, v float64) []byte {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return append(append(append(dst, '"'), rawFloat(v)...), '"')
+	}
+	return appendFloat(dst, v)
+}
+
+// printFacts writes pairs of a name and a value, two pairs a line.
+func (c *console) printFacts(rows []table.Row) error {
+	w := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	w.SetStyle(style)
+	w.SuppressTrailingSpaces()
+	configs := make([]table.ColumnConfig, 0, 2)
+	if c.colour {
+		configs = append(configs,
+			table.ColumnConfig{Number: 1, Colors: text.Colors{text.Faint}},
+			table.ColumnConfig{Number: 3, Colors: text.Colors{text.Faint}})
+	}
+	w.SetColumnConfigs(configs)
+	for _, row := range rows {
+		w.AppendRow(row)
+	}
+	_, err := io.WriteString(c.out, indent(w.Render(), "  ")+"\n")
+	return errors.Wrap(err, "write table")
+}
+
+func indent(text, by string) string { return by + strings.ReplaceAll(text, "\n", "\n"+by) }
+
+func appendFloat(dst []byte, v float64) []byte { return strconv.AppendFloat(dst, v, 'g', -1, 64) }
+
+// bytes writes a size: for people on a terminal, exact elsewhere.
+func (c *console) bytes(n int64) string {
+	if c.terminal {
+		return humanize.IBytes(uint64(max(n, 0)))
+	}
+	return count(n) + " B"
+}
+
+// value writes a value: for people on a terminal, exact elsewhere.
+func (c *console) value(u unit, v float64) string {
+	if c.terminal {
+		return u.format(v)
+	}
+	return rawFloat(v)
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/seed347100a3/tsdb"
+)
+
+// recoveryJSON is an OpenReport in JSON. Durations are seconds.
+type recoveryJSON struct {
+	Seconds         float64        `json:"seconds"`
+	Clean           bool           `json:"clean"`
+	Segments        int            `json:"segments"`
+	ForeignSegments int            `json:"foreign_segments"`
+	Bytes           int64          `json:"bytes"`
+	Records         int            `json:"records"`
+	Commits         int            `json:"commits"`
+	LastSeq         uint64         `json:"last_seq"`
+	SyncedSeq       uint64         `json:"synced_seq"`
+	Series          int            `json:"series"`
+	Samples         uint64         `json:"samples"`
+	SamplesInChunks uint64         `json:"samples_in_chunks"`
+	SamplesLate     uint64         `json:"samples_late"`
+	SamplesUnknown  uint64         `json:"samples_unknown"`
+	Tombstones      uint64         `json:"tombstones"`
+	HeadChunkFiles  int            `json:"head_chunk_files"`
+	HeadChunks      int            `json:"head_chunks"`
+	SeriesRebuilt   int            `json:"series_rebuilt"`
+	UnreadRecords   map[string]int `json:"unread_records"`
+	TornTail        bool           `json:"torn_tail"`
+	DroppedCommits  int            `json:"dropped_commits"`
+	DroppedRecords  int            `json:"dropped_records"`
+	DroppedBytes    int64          `json:"dropped_bytes"`
+	Damages         []damageJSON   `json:"damages"`
+	Quarantined     []string       `json:"quarantined"`
+	ReaderSeconds   float64        `json:"reader_busy_seconds"`
+	DecoderSeconds  float64        `json:"decoder_busy_seconds"`
+	WorkerSeconds   float64        `json:"worker_busy_seconds"`
+}
+
+type damageJSON struct {
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`
+	Reason string `json:"reason"`
+	Tail   bool   `json:"tail"`
+}
+
+func newRecoveryJSON(r *tsdb.OpenReport) recoveryJSON {
+	j := recoveryJSON{
+		Seconds: r.Duration.Seconds(), Clean: r.Clean(),
+		Segments: r.Segments, ForeignSegments: r.ForeignSegments, Bytes: r.Bytes,
+		Records: r.Records, Commits: r.Commits, LastSeq: r.LastSeq, SyncedSeq: r.SyncedSeq,
+		Series: r.Series, Samples: r.Samples, SamplesInChunks: r.SamplesInChunks,
+		SamplesLate: r.SamplesLate, SamplesUnknown: r.SamplesUnknown, Tombstones: r.Tombstones,
+		HeadChunkFiles: r.HeadChunkFiles, HeadChunks: r.HeadChunks, SeriesRebuilt: r.SeriesRebuilt,
+		UnreadRecords: r.UnreadRecords, TornTail: r.TornTail,
+		DroppedCommits: r.DroppedCommits, DroppedRecords: r.DroppedRecords, DroppedBytes: r.DroppedBytes,
+		Damages: []damageJSON{}, Quarantined: append([]string{}, r.Quarantined...),
+		ReaderSeconds: r.ReaderBusy.Seconds(), DecoderSeconds: r.DecoderBusy.Seconds(), WorkerSeconds: r.WorkerBusy.Seconds(),
+	}
+	for _, d := range r.Damages {
+		j.Damages = append(j.Damages, damageJSON(d))
+	}
+	return j
+}
+
+// samplesOf counts the samples that a recovery found, wherever they were.
+func samplesOf(r *tsdb.OpenReport) uint64 { return r.Samples + r.SamplesInChunks }
+
+// summary says in a line what is not there any more.
+func summary(r *tsdb.OpenReport) string {
+	var parts []string
+	if r.DroppedCommits+r.DroppedRecords > 0 {
+		parts = append(parts, fmt.Sprintf("dropped %s commits and %s records, %s bytes", count(r.DroppedCommits), count(r.DroppedRecords), count(r.DroppedBytes)))
+	}
+	if r.SamplesUnknown > 0 {
+		parts = append(parts, count(r.SamplesUnknown)+" samples without a series")
+	}
+	if len(r.Damages) > 0 {
+		d := r.Damages[0]
+		parts = append(parts, fmt.Sprintf("%s at offset %d: %s", d.File, d.Offset, d.Reason))
+	}
+	if more := len(r.Damages) - 1; more > 0 {
+		parts = append(parts, count(more)+" more places")
+	}
+	if len(r.Quarantined) > 0 {
+		parts = append(parts, "originals in "+strings.Join(r.Quarantined, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// printRecovery shows a report as two columns of facts.
+func (c *console) printRecovery(r *tsdb.OpenReport) error {
+	none := func(n int, text string) string {
+		if n == 0 {
+			return "none"
+		}
+		return text
+	}
+	torn := "no"
+	if r.TornTail {
+		torn = "yes, " + c.bytes(r.DroppedBytes) + " dropped"
+	}
+	facts := []table.Row{
+		{"log read", fmt.Sprintf("%s in %s segments", c.bytes(r.Bytes), count(r.Segments)), "commits", count(r.Commits)},
+		{"series", count(r.Series), "samples from the log", count(r.Samples)},
+		{"head chunks", count(r.HeadChunks), "samples in chunks", count(r.SamplesInChunks)},
+		{"torn commit at the end", torn, "damaged places", none(len(r.Damages), count(len(r.Damages)))},
+		{"quarantined", none(len(r.Quarantined), strings.Join(r.Quarantined, ", ")), "took", formatDuration(r.Duration)},
+	}
+	if len(r.UnreadRecords) > 0 {
+		facts = append(facts, table.Row{"not read by this version", unread(r.UnreadRecords)})
+	}
+	return c.printFacts(facts)
+}
+
+// unread lists record types and their numbers.
+func unread(records map[string]int) string {
+	parts := make([]string, 0, len(records))
+	for name, n := range records {
+		parts = append(parts, fmt.Sprintf("%s %s", count(n), name))
+	}
+	sort.Strings(parts)
+	return strings.Join(parts, ", ")
+}
