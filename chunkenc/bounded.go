@@ -12,16 +12,11 @@ type Interval struct {
 // one's times being in order. The zero value has no samples. It allocates its run buffer
 // once; NextBatch works in the caller's batch.
 type BoundedIterator struct {
+	cursor
 	it         Iterator
 	mint, maxt int64
 	deleted    []Interval // those that may still matter
 	done       bool       // it has nothing more for us
-
-	run     Batch // samples to show
-	pos     int   // the current one in run; -1 before its first
-	t       int64 // the last sample of the last NextBatch, while batched
-	v       float64
-	batched bool // the iterator stands on (t, v), behind all of run
 }
 
 var _ Iterator = (*BoundedIterator)(nil)
@@ -30,77 +25,59 @@ var _ Iterator = (*BoundedIterator)(nil)
 // deleted, which must be sorted and disjoint and is only read. it must be new: before its
 // first sample. It belongs to b from then on, and so does deleted as long as b is used.
 func (b *BoundedIterator) Reset(it Iterator, mint, maxt int64, deleted []Interval) {
+	b.clear()
 	b.it, b.mint, b.maxt, b.deleted = it, mint, maxt, deleted
 	b.done = mint > maxt
-	b.run.cut(0)
-	b.pos, b.batched = -1, false
 }
 
 // Next implements Iterator.
 func (b *BoundedIterator) Next() ValueType {
-	if b.pos+1 < len(b.run.T) {
+	if b.pos+1 < len(b.ts) {
 		b.pos++
 		return ValFloat
 	}
-	return b.begin(b.fill(&b.run))
-}
-
-// begin moves to the first sample of a new run.
-func (b *BoundedIterator) begin(vt ValueType) ValueType {
-	b.pos, b.batched = -1, false
-	if vt != ValNone {
-		b.pos = 0
-	}
-	return vt
+	b.fill(&b.buf)
+	return b.begin()
 }
 
 // Seek implements Iterator.
 func (b *BoundedIterator) Seek(t int64) ValueType {
-	if b.batched && b.t >= t {
-		return ValFloat
-	}
-	if ts := b.run.T; len(ts) > 0 && ts[len(ts)-1] >= t {
-		b.pos = max(b.pos, 0)
-		b.pos += firstAtOrAfter(ts[b.pos:], t)
+	if n := len(b.ts); n > 0 && b.ts[n-1] >= t {
+		b.pos += firstAtOrAfter(b.ts[b.pos:], t)
 		return ValFloat
 	}
 	if t > b.maxt {
 		b.done = true
 	}
-	if b.done || b.it == nil {
-		b.run.cut(0)
-		return b.begin(ValNone)
-	}
-	return b.begin(b.fillFrom(&b.run, max(t, b.mint)))
+	b.fillFrom(&b.buf, max(t, b.mint))
+	return b.begin()
 }
 
 // fillFrom replaces dst by the next run at or after t, which is inside the bounds.
-func (b *BoundedIterator) fillFrom(dst *Batch, t int64) ValueType {
-	if b.it.Seek(t) == ValNone {
+func (b *BoundedIterator) fillFrom(dst *Batch, t int64) {
+	if b.done || b.it == nil || b.it.Seek(t) == ValNone {
 		b.done = true
 		dst.cut(0)
-		return ValNone
+		return
 	}
 	dst.open()
 	dst.T[0], dst.V[0] = b.it.At()
 	dst.cut(1)
-	if b.trim(dst) {
-		return ValFloat
+	if !b.trim(dst) {
+		b.fill(dst)
 	}
-	return b.fill(dst)
 }
 
-// fill replaces dst by the next run that is not empty.
-func (b *BoundedIterator) fill(dst *Batch) ValueType {
+// fill replaces dst by the next run that is not empty, if there is one.
+func (b *BoundedIterator) fill(dst *Batch) {
 	for !b.done && b.it != nil {
 		if b.it.NextBatch(dst) == ValNone {
 			b.done = true
 		} else if b.trim(dst) {
-			return ValFloat
+			return
 		}
 	}
 	dst.cut(0)
-	return ValNone
 }
 
 // trim takes out of dst, which is not empty, what must not be seen, and says whether
@@ -142,22 +119,6 @@ func (b *BoundedIterator) trimDeleted(dst *Batch) {
 	}
 }
 
-// At implements Iterator.
-func (b *BoundedIterator) At() (int64, float64) {
-	if b.batched {
-		return b.t, b.v
-	}
-	return b.run.T[b.pos], b.run.V[b.pos]
-}
-
-// AtT implements Iterator.
-func (b *BoundedIterator) AtT() int64 {
-	if b.batched {
-		return b.t
-	}
-	return b.run.T[b.pos]
-}
-
 // Err implements Iterator.
 func (b *BoundedIterator) Err() error {
 	if b.it == nil {
@@ -168,18 +129,11 @@ func (b *BoundedIterator) Err() error {
 
 // NextBatch implements Iterator.
 func (b *BoundedIterator) NextBatch(dst *Batch) ValueType {
-	if b.pos+1 < len(b.run.T) {
-		b.pos += dst.fillFrom(&b.run, b.pos+1)
+	if b.take(dst) {
 		return ValFloat
 	}
-	vt := b.fill(dst)
-	b.run.cut(0)
-	b.pos = -1
-	if b.batched = vt != ValNone; b.batched {
-		last := len(dst.T) - 1
-		b.t, b.v = dst.T[last], dst.V[last]
-	}
-	return vt
+	b.fill(dst)
+	return b.stand(dst)
 }
 
 // firstAtOrAfter returns the index of the first of the sorted times that is t or later.

@@ -86,16 +86,6 @@ func (b *Batch) open() {
 // cut sets b's length to n, which is at most what it is.
 func (b *Batch) cut(n int) { b.T, b.V = b.T[:n], b.V[:n] }
 
-// fillFrom replaces b's content by samples of src from index i on, as many as fit, and
-// returns their number.
-func (b *Batch) fillFrom(src *Batch, i int) int {
-	b.open()
-	n := copy(b.T, src.T[i:])
-	n = copy(b.V[:n], src.V[i:])
-	b.cut(n)
-	return n
-}
-
 // remove takes the samples [i, j) out.
 func (b *Batch) remove(i, j int) {
 	n := i + copy(b.T[i:], b.T[j:])

@@ -4,14 +4,9 @@ package chunkenc
 // an iterator over nothing. It allocates its run buffer once, on the first Next or Seek;
 // NextBatch decodes straight into the caller's batch.
 type XORIterator struct {
+	cursor
 	dec XORDecoder
-	run Batch // decoded samples
-	pos int   // the current one in run; -1 before its first
-	t   int64 // the last sample of the last NextBatch, while batched
-	v   float64
-	// batched says that the iterator stands on (t, v), behind all of run.
-	batched bool
-	err     error
+	err error
 }
 
 var _ Iterator = (*XORIterator)(nil)
@@ -19,33 +14,22 @@ var _ Iterator = (*XORIterator)(nil)
 // Reset puts the iterator before the first sample of a chunk, which must stay
 // unchanged while the iterator is used. Damage is reported by Err.
 func (it *XORIterator) Reset(data []byte) {
-	it.run.cut(0)
-	it.pos, it.batched = -1, false
+	it.clear()
 	it.err = it.dec.Reset(data)
 }
 
 // Next implements Iterator.
 func (it *XORIterator) Next() ValueType {
-	if it.pos+1 < len(it.run.T) {
+	if it.pos+1 < len(it.ts) {
 		it.pos++
 		return ValFloat
 	}
-	return it.nextRun()
-}
-
-// nextRun decodes the next run and moves to its first sample.
-func (it *XORIterator) nextRun() ValueType {
-	it.pos, it.batched = -1, false
-	it.decode(&it.run)
-	if len(it.run.T) == 0 {
-		return ValNone
-	}
-	it.pos = 0
-	return ValFloat
+	it.decode(&it.buf)
+	return it.begin()
 }
 
 // decode replaces b's content by the next samples. Samples before damage are
-// delivered; the error shows when they are used up.
+// delivered; the error ends the iteration when they are used up.
 func (it *XORIterator) decode(b *Batch) {
 	if it.err != nil || it.dec.Left() == 0 {
 		b.cut(0)
@@ -57,40 +41,20 @@ func (it *XORIterator) decode(b *Batch) {
 	b.cut(n)
 }
 
-// Seek implements Iterator.
+// Seek implements Iterator. Times may be in any order.
 func (it *XORIterator) Seek(t int64) ValueType {
-	if it.batched && it.t >= t {
-		return ValFloat
-	}
-	i := max(it.pos, 0)
-	for {
-		for ts := it.run.T; i < len(ts); i++ {
-			if ts[i] >= t {
+	for i := max(it.pos, 0); ; i = 0 {
+		for ; i < len(it.ts); i++ {
+			if it.ts[i] >= t {
 				it.pos = i
 				return ValFloat
 			}
 		}
-		if it.nextRun() == ValNone {
+		it.decode(&it.buf)
+		if it.begin() == ValNone {
 			return ValNone
 		}
-		i = 0
 	}
-}
-
-// At implements Iterator.
-func (it *XORIterator) At() (int64, float64) {
-	if it.batched {
-		return it.t, it.v
-	}
-	return it.run.T[it.pos], it.run.V[it.pos]
-}
-
-// AtT implements Iterator.
-func (it *XORIterator) AtT() int64 {
-	if it.batched {
-		return it.t
-	}
-	return it.run.T[it.pos]
 }
 
 // Err implements Iterator.
@@ -98,17 +62,9 @@ func (it *XORIterator) Err() error { return it.err }
 
 // NextBatch implements Iterator.
 func (it *XORIterator) NextBatch(b *Batch) ValueType {
-	if it.pos+1 < len(it.run.T) {
-		it.pos += b.fillFrom(&it.run, it.pos+1)
+	if it.take(b) {
 		return ValFloat
 	}
 	it.decode(b)
-	n := len(b.T)
-	it.run.cut(0)
-	it.pos = -1
-	if it.batched = n > 0; !it.batched {
-		return ValNone
-	}
-	it.t, it.v = b.T[n-1], b.V[n-1]
-	return ValFloat
+	return it.stand(b)
 }
