@@ -132,7 +132,9 @@ func (a *Appender) stage(s *memseries.Series, t int64, v float64) error {
 	}
 	b := a.b
 	if n := len(b.samples); n > 0 && b.samples[n-1].s == s && t <= b.samples[n-1].t {
-		return lateBy(t, b.samples[n-1].t, v, b.samples[n-1].v)
+		if err := lateBy(t, b.samples[n-1].t, v, b.samples[n-1].v); err != nil {
+			return err
+		}
 	}
 	b.samples = append(b.samples, staged{s: s, t: t, v: v, kind: memseries.KindFloat})
 	b.shards |= memseries.Bit(s)

@@ -122,15 +122,15 @@ func (m *model) append(t *rapid.T, a int, s modelSample) {
 	}
 	got, err := m.apps[a].Append(ref, modelLabels(s.series), s.t, s.v)
 	want := m.judge(s)
-	if n := len(m.staged[a]); want == nil && n > 0 && m.staged[a][n-1].series == s.series {
+	newest, any := m.newest(s.series)
+	isNew := !any || s.t > newest.T // else it repeats what is committed, whatever was staged before
+	if n := len(m.staged[a]); isNew && n > 0 && m.staged[a][n-1].series == s.series {
 		want = judgeAgainst(s, point{m.staged[a][n-1].t, math.Float64bits(m.staged[a][n-1].v)})
 	}
 	require.Equal(t, want, err)
 	if err == nil {
 		m.refs[s.series] = got
-		if n := len(m.staged[a]); n == 0 || m.staged[a][n-1] != s { // a repeat of the sample before is dropped at once
-			m.staged[a] = append(m.staged[a], s)
-		}
+		m.staged[a] = append(m.staged[a], s)
 	}
 }
 
