@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"math"
 	"os"
-	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
@@ -15,40 +17,21 @@ import (
 
 // The program of the README.
 func Example() {
-	dir, err := os.MkdirTemp("", "tsdb")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-
-	db, err := tsdb.Open(dir, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	db := must(tsdb.Open(must(os.MkdirTemp("", "tsdb")), nil))
 	defer db.Close()
 
 	app := db.Appender()
-	for i := range 3 {
-		room := labels.FromStrings("__name__", "temperature_celsius", "room", "kitchen")
-		if _, err := app.Append(0, room, int64(i)*1000, 20+float64(i)/2); err != nil {
-			log.Fatal(err)
-		}
+	room := labels.FromStrings("__name__", "temperature_celsius", "room", "kitchen")
+	for i := range int64(3) {
+		must(app.Append(0, room, i*1000, 20+float64(i)/2))
 	}
-	if _, err := app.Commit(context.Background()); err != nil {
-		log.Fatal(err)
-	}
+	must(app.Commit(context.Background()))
 
-	q, err := db.Querier(math.MinInt64, math.MaxInt64)
-	if err != nil {
-		log.Fatal(err)
-	}
+	q := must(db.Querier(0, 10_000))
 	defer q.Close()
-	for s, err := range q.Select(context.Background(), nil, labels.Equal("room", "kitchen")).All() {
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(s.Labels())
-		for it := s.Iterator(nil); it.Next() != chunkenc.ValNone; {
+	for series, err := range q.Select(context.Background(), nil, labels.Equal("room", "kitchen")).All() {
+		fmt.Println(must(series, err).Labels())
+		for it := series.Iterator(nil); it.Next() != chunkenc.ValNone; {
 			fmt.Println(it.At())
 		}
 	}
@@ -59,36 +42,35 @@ func Example() {
 	// 2000 21
 }
 
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
 // A scrape is one time for many series. After the first one their refs are known, and
 // AppendBatch takes refs and values as they are.
 func ExampleAppender_AppendBatch() {
-	dir, err := os.MkdirTemp("", "tsdb")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	db, err := tsdb.Open(filepath.Join(dir, "data"), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	db := must(tsdb.Open(must(os.MkdirTemp("", "tsdb")), nil))
 	defer db.Close()
 
 	app := db.Appender()
 	refs := make([]tsdb.SeriesRef, 3)
 	for i := range refs {
-		refs[i], err = app.Append(0, labels.FromStrings("cpu", fmt.Sprint(i)), 1000, 0)
-		if err != nil {
-			log.Fatal(err)
-		}
+		refs[i] = must(app.Append(0, labels.FromStrings("cpu", fmt.Sprint(i)), 1000, 0))
 	}
-	rejected, err := app.AppendBatch(2000, refs, []float64{0.5, 0.25, 1}, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	res, err := app.Commit(context.Background())
-	if err != nil {
-		log.Fatal(err)
-	}
+	rejected := must(app.AppendBatch(2000, refs, []float64{0.5, 0.25, 1}, nil))
+	res := must(app.Commit(context.Background()))
 	fmt.Println(res.Samples, "samples,", len(rejected)+len(res.Rejected), "rejected")
 	// Output: 6 samples, 0 rejected
+}
+
+// The readme's program is this package's example, line by line.
+func TestReadme_ProgramIsTheExample(t *testing.T) {
+	readme, source := must(os.ReadFile("README.md")), must(os.ReadFile("example_test.go"))
+	_, program, _ := strings.Cut(string(readme), "func main() {\n")
+	body, _, found := strings.Cut(program, "\n}\n")
+	require.True(t, found)
+	require.Contains(t, string(source), body)
 }
