@@ -78,6 +78,10 @@ func Open(dir string, opts *Options) (*DB, error) {
 		return nil, stderrors.Join(err, db.lock.Release())
 	}
 	db.start()
+	if r := &db.report; !r.Clean() {
+		o.Logger.Warn("recovery lost data to damaged files", "damages", len(r.Damages), "dropped_commits", r.DroppedCommits,
+			"unknown_samples", r.SamplesUnknown, "quarantined", len(r.Quarantined))
+	}
 	o.Logger.Info("database opened", "dir", dir, "options", o.String(), "series", db.head.dir.Len(),
 		"samples", db.report.Samples+db.report.SamplesInChunks, "duration", db.report.Duration)
 	return db, nil

@@ -275,6 +275,7 @@ func (a *Appender) end() *batch {
 	a.b = nil
 	if a.tracked {
 		a.cleanup.Stop()
+		runtime.KeepAlive(a) // until here, or the cleanup might run as well
 	}
 	return b
 }

@@ -180,7 +180,7 @@ func (b *batch) undo(log *wal.Log) {
 	h := b.h
 	h.dir.LockInTurn(b.shards, &b.turns)
 	for i := range b.samples {
-		b.samples[i].s.Unreserve()
+		h.dir.UnreserveLocked(b.samples[i].s)
 	}
 	for _, s := range b.fresh {
 		s.SetLogged(false)

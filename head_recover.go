@@ -4,6 +4,7 @@ import (
 	"context"
 	stderrors "errors"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/pkg/errors"
@@ -23,9 +24,8 @@ type recovery struct {
 	dir     string
 	lock    fileutil.DirLock
 	log     *wal.ReplayReport
-	why     error    // why it is not finished
-	chunked bool     // the head-chunk files are repaired
-	copies  []string // what was put into quarantine
+	why     error // why it is not finished
+	chunked bool  // the head-chunk files are repaired
 }
 
 // recover brings the head to where the log in dir ends, and makes the directory ready
@@ -53,9 +53,11 @@ func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, r
 	}
 	report.Series = h.dir.Len()
 	report.addLog(logReport)
-	h.recovery = &recovery{h: h, dir: dir, lock: lock, log: logReport}
+	rc := &recovery{h: h, dir: dir, lock: lock, log: logReport}
+	h.recovery = rc
+	before := rc.quarantined()
 	err = h.finishRecovery()
-	report.Quarantined = h.recovery.quarantined()
+	report.Quarantined = slices.DeleteFunc(rc.quarantined(), func(name string) bool { return slices.Contains(before, name) })
 	report.Duration = h.opts.Clock.Now().Sub(start)
 	if err != nil && fileutil.IsDiskFull(err) {
 		h.opts.Logger.Warn("disk is full: reading only until there is room", "error", err)
@@ -126,9 +128,7 @@ func (rc *recovery) run() error {
 		return err
 	}
 	if !rc.chunked {
-		copies, err := rc.h.chunks.Repair(quarantine)
-		rc.copies = append(rc.copies, copies...)
-		if err != nil {
+		if _, err := rc.h.chunks.Repair(quarantine); err != nil {
 			return errors.WithMessage(err, "repair head chunks")
 		}
 		rc.chunked = true
@@ -150,7 +150,7 @@ func (rc *recovery) run() error {
 	return nil
 }
 
-// quarantined lists the copies that repair made.
+// quarantined lists what is in quarantine.
 func (rc *recovery) quarantined() []string {
 	entries, err := rc.h.opts.FS.ReadDir(filepath.Join(rc.dir, quarantineDirName))
 	if err != nil {

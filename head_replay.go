@@ -323,17 +323,26 @@ func (r *replay) run(ctx context.Context, walDir string) (*wal.ReplayReport, err
 	return rep, err
 }
 
-// progress thins the log's progress out for the callback.
+// Progress is reported this often at most.
+const (
+	progressEvery    = 200 * time.Millisecond // to the callback
+	progressLogEvery = 5 * time.Second
+)
+
+// progress thins the log's progress out for the callback and the logger.
 func (r *replay) progress() func(done, total int64) {
 	report := r.h.opts.Progress
-	if report == nil {
-		return nil
-	}
-	last := time.Time{}
+	start := time.Now()
+	last, lastLog := time.Time{}, start
 	return func(done, total int64) {
-		if now := time.Now(); done == total || now.Sub(last) >= 200*time.Millisecond {
+		now := time.Now()
+		if report != nil && (done == total || now.Sub(last) >= progressEvery) {
 			last = now
 			report(RecoveryProgress{Done: done, Total: total})
+		}
+		if now.Sub(lastLog) >= progressLogEvery {
+			lastLog = now
+			r.h.opts.Logger.Info("replaying log", "done_bytes", done, "total_bytes", total, "elapsed", now.Sub(start))
 		}
 	}
 }

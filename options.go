@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"runtime"
 	"time"
@@ -157,7 +156,7 @@ func (o *Options) withDefaults() (*Options, error) {
 	setDefault(&c.Limits.LabelValueBytes, 4<<10)
 	setDefault(&c.Limits.LabelSetBytes, 16<<10)
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1}))
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.FS == nil {
 		c.FS = fileutil.OS

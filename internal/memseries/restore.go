@@ -128,6 +128,13 @@ func (d *Directory) AttachMore(s *Series, ms []Mapped) {
 	}
 }
 
+func (sh *Shard) keepLastV(ref uint64, v float64) {
+	if sh.mu.lastV == nil {
+		sh.mu.lastV = map[uint64]uint64{}
+	}
+	sh.mu.lastV[ref] = math.Float64bits(v)
+}
+
 // FinishRestore makes the restored series ordinary ones, all as of commit seq, and
 // indexes their labels. lastValue reads the last value of a full chunk.
 func (d *Directory) FinishRestore(seq uint64, lastValue func(Mapped) (float64, error)) error {
@@ -140,6 +147,7 @@ func (d *Directory) FinishRestore(seq uint64, lastValue func(Mapped) (float64, e
 			if v, err = lastValue(s.mapped[n-1]); err != nil {
 				return err
 			}
+			d.ShardOf(s).keepLastV(s.ref, v)
 		}
 		s.pendT.Store(s.Maxt())
 		s.pendV = math.Float64bits(v)

@@ -84,10 +84,13 @@ func (s *Series) Reserve(t int64, v uint64) {
 	s.pendV = v
 }
 
-// Unreserve falls back to what is applied, after a commit that was not written.
-func (s *Series) Unreserve() {
+// UnreserveLocked falls back to what is applied, after a commit that was not written.
+func (d *Directory) UnreserveLocked(s *Series) {
 	s.pendT.Store(s.Maxt())
 	s.pendV = math.Float64bits(s.enc.LastV())
+	if s.enc.Len() == 0 {
+		s.pendV = d.ShardOf(s).mu.lastV[s.ref]
+	}
 }
 
 // Maxt returns the time of the newest applied sample, NoTime if there is none.
