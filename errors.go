@@ -55,6 +55,8 @@ var (
 	// ErrUnsupported: the directory holds something that this version does not read.
 	// The error names it.
 	ErrUnsupported = errors.New("not supported by this version")
+	// ErrTruncated, a warning: a result was cut at the limit of its hints.
+	ErrTruncated = errors.New("result cut at the limit")
 	// ErrCorrupt: damaged data; errors.As with *CorruptError tells file and offset.
 	ErrCorrupt = encbuf.ErrCorrupt
 )

@@ -333,16 +333,16 @@ const (
 func (r *replay) progress() func(done, total int64) {
 	report := r.h.opts.Progress
 	start := time.Now()
-	last, lastLog := time.Time{}, start
+	shown, logged := -progressEvery, time.Duration(0)
 	return func(done, total int64) {
-		now := time.Now()
-		if report != nil && (done == total || now.Sub(last) >= progressEvery) {
-			last = now
+		elapsed := time.Since(start)
+		if report != nil && (done == total || elapsed-shown >= progressEvery) {
+			shown = elapsed
 			report(RecoveryProgress{Done: done, Total: total})
 		}
-		if now.Sub(lastLog) >= progressLogEvery {
-			lastLog = now
-			r.h.opts.Logger.Info("replaying log", "done_bytes", done, "total_bytes", total, "elapsed", now.Sub(start))
+		if elapsed-logged >= progressLogEvery {
+			logged = elapsed
+			r.h.opts.Logger.Info("replaying log", "done_bytes", done, "total_bytes", total, "elapsed", elapsed)
 		}
 	}
 }

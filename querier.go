@@ -50,9 +50,6 @@ type LabelHints struct {
 // cut at a limit. Ask with errors.Is.
 type Warnings []error
 
-// ErrTruncated: a result was cut at the limit of its hints.
-var ErrTruncated = errors.New("result cut at the limit")
-
 // Select returns the series that all matchers match and that have samples in the
 // range, sorted by labels. No matcher selects all. A label that a series does not
 // have counts as empty. Errors are those of the set; the context is polled while
