@@ -332,10 +332,10 @@ const (
 // progress thins the log's progress out for the callback and the logger.
 func (r *replay) progress() func(done, total int64) {
 	report := r.h.opts.Progress
-	start := time.Now()
+	begun := time.Now()
 	shown, logged := -progressEvery, time.Duration(0)
 	return func(done, total int64) {
-		elapsed := time.Since(start)
+		elapsed := time.Since(begun)
 		if report != nil && (done == total || elapsed-shown >= progressEvery) {
 			shown = elapsed
 			report(RecoveryProgress{Done: done, Total: total})
