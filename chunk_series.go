@@ -157,7 +157,7 @@ func (ci *ChunkIterator) nextMerged() bool {
 
 // nextClipped encodes what the bounds leave of a chunk; false if that is nothing.
 func (ci *ChunkIterator) nextClipped(c sourceChunk) bool {
-	ci.clip.reset(&oneChunk{c: c}, ci.bounds, ci.q.closed.Load)
+	ci.clip.reset(&oneChunk{c: c}, ci.bounds, &ci.q.closed)
 	ci.enc.Reset()
 	var first, last int64
 	for ci.clip.Next() != chunkenc.ValNone {

@@ -1,6 +1,8 @@
 package tsdb
 
 import (
+	"sync/atomic"
+
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
@@ -58,7 +60,7 @@ func (b *bounds) clip(ts []int64, vs []float64) int {
 // passes of up to a batch, and clipped only if it is not wholly inside the bounds.
 type seriesIterator struct {
 	src    chunkSource
-	closed func() bool
+	closed *atomic.Bool // of the Querier
 	bounds bounds
 
 	chunk sourceChunk
@@ -71,7 +73,7 @@ type seriesIterator struct {
 	done  bool
 }
 
-func (it *seriesIterator) reset(src chunkSource, b bounds, closed func() bool) {
+func (it *seriesIterator) reset(src chunkSource, b bounds, closed *atomic.Bool) {
 	ts, vs := it.batch.T, it.batch.V
 	*it = seriesIterator{src: src, bounds: b, closed: closed, batch: chunkenc.Batch{T: ts, V: vs}}
 	it.at = -1
@@ -188,7 +190,7 @@ func (it *seriesIterator) decode(ts []int64, vs []float64) int {
 
 // nextChunk loads the next chunk that is not wholly before the bounds.
 func (it *seriesIterator) nextChunk() {
-	if it.closed() {
+	if it.closed.Load() {
 		it.fail(ErrClosed)
 		return
 	}

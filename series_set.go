@@ -109,10 +109,10 @@ func (s *Series) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
 // iterate points an iterator at what one source has.
 func (q *Querier) iterate(s sourceSeries, it *seriesIterator) {
 	if q.closed.Load() {
-		it.reset(nil, bounds{}, q.closed.Load)
+		it.reset(nil, bounds{}, &q.closed)
 		it.fail(ErrClosed)
 		return
 	}
 	src, b := s.open(it.src)
-	it.reset(src, b, q.closed.Load)
+	it.reset(src, b, &q.closed)
 }
