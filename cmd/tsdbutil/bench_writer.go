@@ -33,7 +33,7 @@ func (b *benchWriteCommand) write(ctx context.Context, db *tsdb.DB, sets []label
 	writers := b.split(db, sets, bar)
 	r := &benchWriteResult{
 		Series: len(sets), Samples: int64(len(sets)) * int64(b.samples),
-		CommitSize: b.commitSize, Writers: b.writers, Sync: b.sync, Values: b.values,
+		CommitSize: b.commitSize, Writers: b.writers, Sync: b.sync, Compression: b.compress, Values: b.values,
 	}
 	// The newest sample is now, so that no limit on the future is met.
 	step := b.interval.Milliseconds()

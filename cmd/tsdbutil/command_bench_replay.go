@@ -50,7 +50,7 @@ type replayRun struct {
 
 func (b *benchReplayCommand) run(ctx context.Context, c *console) error {
 	if b.repeat < 1 || b.workers < 0 {
-		return &usageError{text: "--repeat wants 1 or more, --workers 0 or more"}
+		return usageError("--repeat wants 1 or more, --workers 0 or more")
 	}
 	runs := make([]replayRun, 0, b.repeat)
 	clean := true

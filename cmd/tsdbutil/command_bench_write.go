@@ -88,9 +88,9 @@ func (b *benchWriteCommand) run(ctx context.Context, c *console) (err error) {
 func (b *benchWriteCommand) validate() error {
 	switch {
 	case b.series < 0 || b.samples < 1 || b.commitSize < 1 || b.writers < 1:
-		return &usageError{text: "--series, --samples, --commit-size and --writers want 1 or more"}
+		return usageError("--series, --samples, --commit-size and --writers want 1 or more")
 	case b.interval < time.Millisecond:
-		return &usageError{text: "--interval: want a millisecond or more"}
+		return usageError("--interval: want a millisecond or more")
 	default:
 		return nil
 	}
@@ -158,12 +158,13 @@ func (b *benchWriteCommand) measure(ctx context.Context, c *console, dir string,
 
 // benchWriteResult is what "bench write" found.
 type benchWriteResult struct {
-	Series     int    `json:"series"`
-	Samples    int64  `json:"samples"`
-	CommitSize int    `json:"commit_size"`
-	Writers    int    `json:"writers"`
-	Sync       string `json:"sync"`
-	Values     string `json:"values"`
+	Series      int    `json:"series"`
+	Samples     int64  `json:"samples"`
+	CommitSize  int    `json:"commit_size"`
+	Writers     int    `json:"writers"`
+	Sync        string `json:"sync"`
+	Compression string `json:"compression"`
+	Values      string `json:"values"`
 
 	Create benchPhase `json:"create"` // series with their first sample
 	Append benchPhase `json:"append"` // all further samples, by ref
@@ -212,8 +213,8 @@ func (r *benchWriteResult) log(s tsdb.LogStats) {
 }
 
 func (r *benchWriteResult) print(c *console) error {
-	c.printf("%s series, %s samples in commits of %s, %s writers, sync %s, %s values\n\n",
-		count(r.Series), count(r.Samples), count(r.CommitSize), count(r.Writers), r.Sync, r.Values)
+	c.printf("%s samples of %s series; %s writers, commits of %s samples\nsync %s, %s compression, %s values\n\n",
+		count(r.Samples), count(r.Series), count(r.Writers), count(r.CommitSize), r.Sync, r.Compression, r.Values)
 	rate := func(v float64) string {
 		if v == 0 {
 			return "-"
@@ -234,12 +235,19 @@ func (r *benchWriteResult) print(c *console) error {
 	if err := c.printTable(header, rows, 0, 2, 3, 4, 5, 6, 7); err != nil {
 		return err
 	}
+	c.printf("\n")
 	l := r.Latency
-	c.printf("\ncommits      %s: p50 %s, p90 %s, p99 %s, p99.9 %s, max %s\n", count(r.Commits),
-		formatSeconds(l.P50), formatSeconds(l.P90), formatSeconds(l.P99), formatSeconds(l.P999), formatSeconds(l.Max))
-	c.printf("log          %s, %.2f B/sample, %s syncs, at most %s commits a write\n",
+	header = table.Row{"commits", "p50", "p90", "p99", "p99.9", "max"}
+	rows = []table.Row{{
+		count(r.Commits), formatSeconds(l.P50), formatSeconds(l.P90), formatSeconds(l.P99), formatSeconds(l.P999), formatSeconds(l.Max),
+	}}
+	if err := c.printTable(header, rows, 0, 1, 2, 3, 4, 5, 6); err != nil {
+		return err
+	}
+	c.printf("\n")
+	c.printf("log   %s, %.2f B/sample, %s syncs, at most %s commits a write\n",
 		c.bytes(int64(r.LogBytes)), float64(r.LogBytes)/float64(r.Samples), count(r.Syncs), count(r.MaxGroup))
-	c.printf("disk         %s after close (%s), %.2f B/sample\n", c.bytes(r.DiskBytes), formatSeconds(r.CloseSeconds), r.BytesPerSample)
-	c.printf("heap         %s at the end\n", c.bytes(int64(r.HeapBytes)))
+	c.printf("disk  %s after close (%s), %.2f B/sample\n", c.bytes(r.DiskBytes), formatSeconds(r.CloseSeconds), r.BytesPerSample)
+	c.printf("heap  %s at the end\n", c.bytes(int64(r.HeapBytes)))
 	return nil
 }

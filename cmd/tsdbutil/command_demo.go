@@ -61,7 +61,7 @@ func metricList() string {
 
 func (d *demoCommand) run(ctx context.Context, c *console) error {
 	if d.duration <= 0 || d.interval < time.Millisecond {
-		return &usageError{text: "--duration and --interval want more than that"}
+		return usageError("--duration and --interval want more than that")
 	}
 	if err := checkDemoDir(d.dir); err != nil {
 		return err

@@ -40,7 +40,7 @@ func (p *program) addDump() {
 
 func (d *dumpCommand) run(ctx context.Context, c *console) (err error) {
 	if d.minTime > d.maxTime {
-		return &usageError{text: "--min-time is after --max-time"}
+		return usageError("--min-time is after --max-time")
 	}
 	selectors := make([][]*labels.Matcher, 0, len(d.matches))
 	for _, text := range d.matches {

@@ -47,9 +47,9 @@ func (q *queryCommand) run(ctx context.Context, c *console) (err error) {
 	}
 	switch {
 	case q.step < 0 || q.step > 0 && q.step < time.Millisecond:
-		return &usageError{text: "--step: want a millisecond or more"}
+		return usageError("--step: want a millisecond or more")
 	case q.limit < 0:
-		return &usageError{text: "--limit: want 0 or more series"}
+		return usageError("--limit: want 0 or more series")
 	}
 	db, err := c.openExisting(q.dir, nil)
 	if err != nil {
@@ -119,7 +119,7 @@ func parseRange(start, end string, now time.Time) (mint, maxt int64, err error) 
 		return 0, 0, err
 	}
 	if mint > maxt {
-		return 0, 0, &usageError{text: "--start is after --end"}
+		return 0, 0, usageError("--start is after --end")
 	}
 	return mint, maxt, nil
 }

@@ -42,7 +42,7 @@ const ulidLength = 26
 func checkDatabase(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.WithMessagef(errNoDatabase, "%s does not exist", dir)
+		return &plainError{text: "no database: " + dir + " does not exist", kind: errNoDatabase}
 	}
 	if err != nil {
 		return errors.Wrap(err, "open database")
@@ -52,7 +52,7 @@ func checkDatabase(dir string) error {
 			return nil
 		}
 	}
-	return errors.WithMessagef(errNoDatabase, "%s has neither a log nor blocks", dir)
+	return &plainError{text: "no database: " + dir + " has neither a log nor blocks", kind: errNoDatabase}
 }
 
 // checkEmpty returns nil if a directory is empty or is not there yet.

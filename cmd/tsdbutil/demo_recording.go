@@ -65,8 +65,6 @@ func (d *demoCommand) record(ctx context.Context, c *console) (*recording, error
 		return nil, stderrors.Join(recorderError(complaint.String(), ended), err)
 	case err != nil:
 		return nil, err
-	case len(r.acks) == 0:
-		return nil, errors.Errorf("the recorder did not finish a scrape in %v; try a longer --duration", d.duration)
 	default:
 		return r, nil
 	}
@@ -83,7 +81,8 @@ func recorderError(complaint string, ended error) error {
 }
 
 // follow reads the recorder's lines until its time is over, kills it, and reads what
-// is still in the pipe: the recorder had said that before it died.
+// is still in the pipe: the recorder had said that before it died. Time begins with
+// the first scrape, as recovery of a large directory may take its own.
 func (d *demoCommand) follow(ctx context.Context, c *console, r *recording, child *os.Process, lines io.Reader) error {
 	acks := make(chan scrapeAck)
 	read := make(chan error, 1)
@@ -91,9 +90,8 @@ func (d *demoCommand) follow(ctx context.Context, c *console, r *recording, chil
 		read <- readAcks(lines, &r.Found, acks)
 		close(acks)
 	}()
-	begin := time.Now()
-	over := time.NewTimer(d.duration)
-	defer over.Stop()
+	var begin time.Time
+	var over <-chan time.Time
 	redraw := time.NewTicker(progressEvery)
 	defer redraw.Stop()
 	bar := newRecordingBar(c, d.duration)
@@ -105,16 +103,21 @@ func (d *demoCommand) follow(ctx context.Context, c *console, r *recording, chil
 			if !ok {
 				return <-read
 			}
+			if over == nil {
+				begin, over = time.Now(), time.After(d.duration)
+			}
 			r.acks = append(r.acks, ack)
 			r.Scrapes, r.Samples, r.Series = len(r.acks), r.Samples+ack.Samples, ack.Series
-		case <-over.C:
+		case <-over:
 			r.Seconds = time.Since(begin).Seconds()
 			r.Killed = child.Kill() == nil
 		case <-done:
 			done = nil
 			_ = child.Kill() // it may be dead already
 		case <-redraw.C:
-			bar.draw(time.Since(begin), r)
+			if over != nil {
+				bar.draw(time.Since(begin), r)
+			}
 		}
 	}
 }

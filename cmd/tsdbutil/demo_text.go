@@ -19,18 +19,22 @@ type demoText struct {
 
 func newDemoText(c *console, d *demoCommand) *demoText { return &demoText{c: c, d: d, dir: d.dir} }
 
-// demoPlotHeight leaves room for the table above it on a terminal of 24 lines.
-const demoPlotHeight = 8
+// demoPlotHeight makes ten steps of a rounded axis.
+const demoPlotHeight = 10
 
 func (s *demoText) heading(name, format string, args ...any) {
-	s.c.printf("\n%s  %s\n", s.c.paint(sgrBold, name), s.c.paint(sgrDim, fmt.Sprintf(format, args...)))
+	about := ""
+	if format != "" {
+		about = "  " + s.c.paint(sgrDim, fmt.Sprintf(format, args...))
+	}
+	s.c.printf("\n%s%s\n", s.c.paint(sgrBold, name), about)
 }
 
 func (s *demoText) title() {
 	if s == nil {
 		return
 	}
-	s.c.printf("%s records this machine into %s for %s, then kills the recorder.\n",
+	s.c.printf("%s: record this machine into %s for %s, then kill the recorder\n",
 		s.c.paint(sgrBold, "tsdb demo"), s.dir, formatDuration(s.d.duration))
 }
 
@@ -62,7 +66,7 @@ func (s *demoText) checked(k demoCheck) {
 	if k.Missing+k.Different > 0 {
 		mark, colour = "✗", sgrRed
 	}
-	s.c.printf("  %s\n", s.c.paint(colour, fmt.Sprintf("%s %s scrapes acknowledged, %s recovered, each of their %s samples bit by bit",
+	s.c.printf("  %s\n", s.c.paint(colour, fmt.Sprintf("%s %s scrapes acknowledged, %s recovered: %s samples, bit by bit",
 		mark, count(k.Acknowledged), count(k.Recovered), count(k.Samples))))
 	if k.Missing+k.Different > 0 {
 		s.c.printf("  %s\n", s.c.paint(sgrRed, fmt.Sprintf("%d are missing, %d are not what was written", k.Missing, k.Different)))
@@ -126,7 +130,7 @@ func busyChart(m demoMetric) chart {
 	zone, _ := time.Now().Zone()
 	t := m.line.t
 	return chart{
-		title: "CPU busy, percent of all CPUs, time in " + zone, unit: unitPercent, fromZero: true,
+		title: "CPU busy, percent of all CPUs, time in " + zone, unit: unitPercent, round: true,
 		mint: t[0], maxt: t[len(t)-1], height: demoPlotHeight, lines: []line{m.line},
 	}
 }

@@ -25,8 +25,13 @@ var (
 	errTerminated  = errors.New("terminated")
 )
 
-// usageError is an errUsage that shows only its own text.
-type usageError struct{ text string }
+// plainError is an error of a kind that shows only its own text.
+type plainError struct {
+	text string
+	kind error
+}
 
-func (e *usageError) Error() string { return e.text }
-func (e *usageError) Unwrap() error { return errUsage }
+func (e *plainError) Error() string { return e.text }
+func (e *plainError) Unwrap() error { return e.kind }
+
+func usageError(text string) error { return &plainError{text: text, kind: errUsage} }

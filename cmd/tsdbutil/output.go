@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -14,15 +15,16 @@ import (
 )
 
 // printTable writes rows under a header. Columns named in right stand flush right,
-// counted from 1; widest, if not 0, is the column that is cut when lines are too long.
+// counted from 1; widest, if not 0, is the column that is cut when lines are too long
+// for a terminal.
 func (c *console) printTable(header table.Row, rows []table.Row, widest int, right ...int) error {
 	w := table.NewWriter()
 	style := table.StyleLight
 	style.Options = table.Options{SeparateHeader: true}
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	style.Format.HeaderAlign = text.AlignDefault
-	style.Size.WidthMax = c.width
 	if c.colour {
+		text.EnableColors()
 		style.Color.Header = text.Colors{text.Bold}
 		style.Color.Separator = text.Colors{text.Faint}
 	}
@@ -34,7 +36,7 @@ func (c *console) printTable(header table.Row, rows []table.Row, widest int, rig
 	for _, n := range right {
 		configs = append(configs, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
-	if widest > 0 {
+	if widest > 0 && c.terminal {
 		configs = append(configs, table.ColumnConfig{
 			Number: widest, WidthMax: c.roomFor(widest, header, rows), WidthMaxEnforcer: shorten,
 		})
@@ -134,6 +136,21 @@ func (c *console) bytes(n int64) string {
 		return humanize.IBytes(uint64(max(n, 0)))
 	}
 	return count(n) + " B"
+}
+
+// time writes a time: short and local for people on a terminal, exact elsewhere.
+func (c *console) time(t int64, now time.Time) string {
+	at := time.UnixMilli(t)
+	switch {
+	case !c.terminal:
+		return at.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	case c.width >= wideTable:
+		return formatTime(t)
+	case now.Sub(at).Abs() < 12*time.Hour:
+		return at.Format("15:04:05")
+	default:
+		return at.Format("2006-01-02")
+	}
 }
 
 // value writes a value: for people on a terminal, exact elsewhere.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,14 +22,14 @@ type chart struct {
 	title      string
 	unit       unit
 	mint, maxt int64
-	fromZero   bool // the vertical axis begins at 0
+	round      bool // the vertical axis goes from 0 to a round number
 	height     int  // rows of the plot itself
 	lines      []line
 }
 
 // Layout of a plot.
 const (
-	plotMargin   = 14 // columns left of a plot: label, axis
+	plotMargin   = 18 // columns beside a plot: label, axis, half of the last time
 	plotTicks    = 5  // labels on the time axis
 	plotMaxLines = 8  // curves beyond that cannot be told apart
 )
@@ -52,25 +53,21 @@ func (c *console) plot(ch chart) string {
 		return strings.Join(plots, "\n")
 	}
 	width := c.width - plotMargin
+	if ch.unit == unitTime {
+		width -= plotMargin // its labels are long
+	}
 	data := make([][]float64, 0, len(ch.lines))
 	for _, l := range ch.lines {
 		data = append(data, resample(l, ch.mint, ch.maxt, width))
 	}
-	lowest, highest, ok := bounds(data)
+	axis, ok := newAxis(data, ch.round)
 	if !ok {
 		return ch.title + ": nothing to plot\n"
 	}
-	if ch.fromZero {
-		lowest = min(lowest, 0)
-	}
-	if lowest == highest { // a flat line lies in the middle
-		around := max(math.Abs(lowest)/2, 1)
-		lowest, highest = lowest-around, highest+around
-	}
+	axis.shrink(data)
 	options := []asciigraph.Option{
-		asciigraph.Height(ch.height),
-		asciigraph.LowerBound(lowest), asciigraph.UpperBound(highest),
-		asciigraph.YAxisValueFormatter(ch.unit.format),
+		asciigraph.Height(ch.height), asciigraph.LowerBound(0), asciigraph.UpperBound(1),
+		asciigraph.YAxisValueFormatter(func(f float64) string { return ch.unit.format(axis.value(f)) }),
 		asciigraph.XAxisRange(float64(ch.mint), float64(ch.maxt)),
 		asciigraph.XAxisTickCount(plotTicks),
 		asciigraph.XAxisValueFormatter(timeLabel(ch.maxt - ch.mint)),
@@ -79,6 +76,59 @@ func (c *console) plot(ch chart) string {
 		options = append(options, asciigraph.SeriesColors(plotColours...))
 	}
 	return c.plotTitle(ch) + asciigraph.PlotMany(data, options...) + "\n"
+}
+
+// axis is the vertical one. The library gets numbers from 0 to 1, as it computes with
+// products of values, which have to stay in range.
+type axis struct{ lowest, highest float64 }
+
+// newAxis covers all numbers; false if there is none. A flat line lies in the middle.
+func newAxis(data [][]float64, round bool) (axis, bool) {
+	lowest, highest, ok := bounds(data)
+	if round {
+		lowest, highest = min(lowest, 0), roundUp(highest)
+	}
+	if lowest == highest {
+		around := max(math.Abs(lowest)/2, 1)
+		lowest, highest = finite(lowest-around), finite(highest+around)
+	}
+	return axis{lowest: lowest, highest: highest}, ok
+}
+
+// shrink replaces values by their place on the axis.
+func (a axis) shrink(data [][]float64) {
+	scale := 1.0
+	if math.IsInf(a.highest-a.lowest, 0) {
+		scale = 0.25
+	}
+	for _, values := range data {
+		for i, v := range values {
+			values[i] = (v*scale - a.lowest*scale) / (a.highest*scale - a.lowest*scale)
+		}
+	}
+}
+
+// value is what stands at a place.
+func (a axis) value(place float64) float64 { return between(a.lowest, a.highest, place) }
+
+// between goes from a at 0 to b at 1.
+func between(a, b, f float64) float64 { return a*(1-f) + b*f }
+
+// finite brings a number back into range.
+func finite(v float64) float64 { return min(max(v, -math.MaxFloat64), math.MaxFloat64) }
+
+// roundUp returns the next 1, 2 or 5 with zeros.
+func roundUp(v float64) float64 {
+	if v <= 0 {
+		return 1
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, n := range []float64{1, 2, 5} {
+		if v <= n*unit {
+			return n * unit
+		}
+	}
+	return 10 * unit
 }
 
 // plotTitle is the title, and a legend if there are several lines.
@@ -135,10 +185,10 @@ func resample(l line, mint, maxt int64, columns int) []float64 {
 			out[i] = math.NaN()
 			continue
 		}
-		out[i] /= float64(n[i])
+		out[i] = finite(out[i]) / float64(n[i])
 		if last >= 0 && i-last <= widest {
 			for k := last + 1; k < i; k++ {
-				out[k] = out[last] + (out[i]-out[last])*float64(k-last)/float64(i-last)
+				out[k] = between(out[last], out[i], float64(k-last)/float64(i-last))
 			}
 		}
 		last = i
@@ -151,7 +201,12 @@ func gapColumns(l line, span float64, columns int) int {
 	if len(l.t) < 2 {
 		return 1
 	}
-	usual := float64(l.t[len(l.t)-1]-l.t[0]) / float64(len(l.t)-1)
+	gaps := make([]int64, 0, len(l.t)-1)
+	for i := 1; i < len(l.t); i++ {
+		gaps = append(gaps, l.t[i]-l.t[i-1])
+	}
+	slices.Sort(gaps)
+	usual := float64(gaps[len(gaps)/2])
 	return int(min(gapFactor*usual/span*float64(columns), float64(columns))) + 1
 }
 

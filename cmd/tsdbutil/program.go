@@ -33,7 +33,8 @@ func newProgram(c *console) *program {
 	p.app.UsageWriter(c.out)
 	p.app.ErrorWriter(c.err)
 	p.app.UsageTemplate(usageTemplate)
-	p.app.HelpFlag.Short('h')
+	p.app.UsageFuncs(usageFuncs)
+	p.app.HelpFlag.Short('h').Help("Show what a command does and its flags; --help-man is a manual page.")
 	p.app.Version(version())
 	p.profiles.flags(p.app)
 	p.addDemo()
@@ -90,8 +91,11 @@ func execute(ctx context.Context, args []string, c *console) int {
 		return exitUsage
 	}
 	name, err := p.app.Parse(joinNegative(args))
+	if errors.Is(err, syscall.EPIPE) {
+		return exitOK
+	}
 	if err != nil {
-		return report(ctx, c, &usageError{text: err.Error()})
+		return report(ctx, c, usageError(err.Error()+"; \"tsdbutil help\" tells more"))
 	}
 	stop, err := p.profiles.start()
 	if err != nil {
@@ -137,7 +141,6 @@ func report(ctx context.Context, c *console, err error) int {
 		return exitProblem
 	case errors.Is(err, errUsage):
 		c.message("error: %v", err)
-		c.message("\"tsdbutil help\" and \"tsdbutil help COMMAND\" tell more")
 		return exitUsage
 	default:
 		c.message("error: %v", err)

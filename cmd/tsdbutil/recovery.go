@@ -43,10 +43,11 @@ type recoveryJSON struct {
 }
 
 type damageJSON struct {
-	File   string `json:"file"`
-	Offset int64  `json:"offset"`
-	Reason string `json:"reason"`
-	Tail   bool   `json:"tail"`
+	File    string `json:"file"`
+	Offset  int64  `json:"offset"`
+	Reason  string `json:"reason"`
+	Tail    bool   `json:"tail"`
+	Rebuilt bool   `json:"rebuilt"`
 }
 
 func newRecoveryJSON(r *tsdb.OpenReport) recoveryJSON {
@@ -63,7 +64,7 @@ func newRecoveryJSON(r *tsdb.OpenReport) recoveryJSON {
 		ReaderSeconds: r.ReaderBusy.Seconds(), DecoderSeconds: r.DecoderBusy.Seconds(), WorkerSeconds: r.WorkerBusy.Seconds(),
 	}
 	for _, d := range r.Damages {
-		j.Damages = append(j.Damages, damageJSON(d))
+		j.Damages = append(j.Damages, damageJSON{File: d.File, Offset: d.Offset, Reason: d.Reason, Tail: d.Tail, Rebuilt: d.Rebuilt})
 	}
 	return j
 }
@@ -110,7 +111,7 @@ func (c *console) printRecovery(r *tsdb.OpenReport) error {
 		{"series", count(r.Series), "samples from the log", count(r.Samples)},
 		{"head chunks", count(r.HeadChunks), "samples in chunks", count(r.SamplesInChunks)},
 		{"torn commit at the end", torn, "damaged places", none(len(r.Damages), count(len(r.Damages)))},
-		{"quarantined", none(len(r.Quarantined), strings.Join(r.Quarantined, ", ")), "took", formatDuration(r.Duration)},
+		{"quarantined", none(len(r.Quarantined), strings.Join(r.Quarantined, ", ")), "dropped commits", count(r.DroppedCommits)},
 	}
 	if len(r.UnreadRecords) > 0 {
 		facts = append(facts, table.Row{"not read by this version", unread(r.UnreadRecords)})

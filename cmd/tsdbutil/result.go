@@ -7,7 +7,6 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb"
@@ -39,46 +38,6 @@ func newResultWriter(c *console, q *queryCommand, names []string, mint, maxt int
 	default:
 		return &tableResult{c: c}
 	}
-}
-
-// tableResult has one line a series.
-type tableResult struct {
-	c    *console
-	name string
-	unit unit
-	d    digest
-	rows []table.Row
-}
-
-func (r *tableResult) begin(ls labels.Labels) error {
-	r.name, r.unit, r.d = seriesName(ls), unitOf(ls.Get(labels.MetricName)), newDigest()
-	return nil
-}
-
-func (r *tableResult) samples(t []int64, v []float64) error {
-	r.d.add(t, v)
-	return nil
-}
-
-func (r *tableResult) end() error {
-	if r.d.n == 0 {
-		return nil
-	}
-	v := func(x float64) string { return r.c.value(r.unit, x) }
-	r.rows = append(r.rows, table.Row{r.name, count(r.d.n), v(r.d.min()), v(r.d.mean()), v(r.d.max()), v(r.d.lastV), formatTime(r.d.last)})
-	return nil
-}
-
-func (r *tableResult) close(tsdb.Warnings) error {
-	if len(r.rows) == 0 {
-		return nil
-	}
-	header := table.Row{"series", "samples", "min", "mean", "max", "last", "last time"}
-	widest := 0
-	if r.c.terminal {
-		widest = 1
-	}
-	return r.c.printTable(header, r.rows, widest, 2, 3, 4, 5, 6)
 }
 
 // jsonSamples writes {"labels":{...},"samples":[[t,v],...]} piece by piece.

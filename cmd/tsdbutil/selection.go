@@ -21,9 +21,9 @@ func parseSelector(text string) ([]*labels.Matcher, error) {
 	}
 	var syntax *labels.SelectorError
 	if errors.As(err, &syntax) && len(text) < maxWidth {
-		return nil, &usageError{text: fmt.Sprintf("%v\n  %s\n  %s^", err, text, strings.Repeat(" ", max(syntax.Column-1, 0)))}
+		return nil, usageError(fmt.Sprintf("%v\n  %s\n  %s^", err, text, strings.Repeat(" ", max(syntax.Column-1, 0))))
 	}
-	return nil, &usageError{text: err.Error()}
+	return nil, usageError(err.Error())
 }
 
 // samples reads the samples of one series after the other, in batches, with one

@@ -28,11 +28,11 @@ func parseTime(flag, text string, now time.Time, missing int64) (int64, error) {
 	if s, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(s) <= latestSeconds {
 		return int64(math.Round(s * 1000)), nil
 	}
-	if before, ok := strings.CutPrefix(text, "-"); ok {
+	if before, ok := strings.CutPrefix(text, "-"); ok && !strings.HasPrefix(before, "-") {
 		if d, err := str2duration.ParseDuration(before); err == nil {
 			return now.Add(-d).UnixMilli(), nil
 		}
 	}
-	return 0, &usageError{text: flag + ": cannot read the time " + strconv.Quote(text) +
-		": want RFC 3339 (2006-01-02T15:04:05Z), seconds since 1970, now, or a time before now (-5m, -1d12h)"}
+	return 0, usageError(flag + ": cannot read the time " + strconv.Quote(text) +
+		": want RFC 3339 (2006-01-02T15:04:05Z), seconds since 1970, now, or a time before now (-5m, -1d12h)")
 }

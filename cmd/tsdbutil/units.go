@@ -54,6 +54,9 @@ func (u unit) format(v float64) string {
 	case unitSeconds:
 		return formatSeconds(v)
 	case unitPercent:
+		if math.Abs(v) >= 1000 {
+			return formatNumber(v) + " %"
+		}
 		return strconv.FormatFloat(v, 'f', 1, 64) + " %"
 	case unitTime:
 		return formatTime(int64(v * 1000))
@@ -94,6 +97,8 @@ func formatNumber(v float64) string {
 		return strconv.FormatFloat(v, 'g', 4, 64)
 	case abs >= plainBelow:
 		return strings.TrimSuffix(humanize.SIWithDigits(v, 2, ""), " ")
+	case abs >= 1000:
+		return humanize.Comma(int64(math.Round(v)))
 	default:
 		return strconv.FormatFloat(v, 'g', 4, 64)
 	}

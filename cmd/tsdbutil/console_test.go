@@ -1,0 +1,78 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWantsColour_FollowsTheEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		terminal bool
+		goos     string
+		env      map[string]string
+		want     bool
+	}{
+		{true, "linux", nil, true},
+		{false, "linux", nil, false},
+		{true, "linux", map[string]string{"NO_COLOR": "1"}, false},
+		{true, "linux", map[string]string{"NO_COLOR": "1", "CLICOLOR_FORCE": "1"}, false},
+		{false, "linux", map[string]string{"CLICOLOR_FORCE": "1"}, true},
+		{false, "linux", map[string]string{"CLICOLOR_FORCE": "0"}, false},
+		{true, "linux", map[string]string{"TERM": "dumb"}, false},
+		{true, "windows", nil, false},
+		{true, "windows", map[string]string{"WT_SESSION": "x"}, true},
+	} {
+		require.Equal(t, c.want, wantsColour(c.terminal, c.goos, func(k string) string { return c.env[k] }), "%+v", c)
+	}
+}
+
+func TestProgress_IsDrawnOnATerminalAndCleared(t *testing.T) {
+	c := newTestConsole()
+	require.Nil(t, c.startProgress("Reading", 10, false), "no bar off a terminal")
+
+	p := &progress{text: "Reading", stop: make(chan struct{})}
+	p.set(5, 10)
+	p.drawn.Add(1)
+	drawn := make(chan struct{})
+	c.err = writerFunc(func(b []byte) (int, error) {
+		if c.stderr.Len() == 0 {
+			close(drawn)
+		}
+		return c.stderr.Write(b)
+	})
+	go p.draw(&c.console, 0)
+	<-drawn
+	p.finish()
+	p.finish()
+	require.Contains(t, c.stderr.String(), "Reading")
+	require.Contains(t, c.stderr.String(), "50%")
+	require.NotContains(t, c.stderr.String(), "\n")
+}
+
+func TestProgress_QuickWorkShowsNone(t *testing.T) {
+	c := newTestConsole()
+	c.errTerminal = true
+	p := c.startProgress("Reading", 10, false)
+	p.add(10)
+	p.finish()
+	require.Empty(t, c.stderr.String())
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+func TestTable_CutsTheNamesToFitATerminal(t *testing.T) {
+	dir := database(t, `
+		{__name__="up", instance="a-very-long-name-of-a-machine-in-a-far-away-place.example.com:9100", job="x"} 1 1000
+		{__name__="up", instance="another-very-long-name-of-a-machine-in-a-far-away-place.example.com:9100", job="x"} 1 1000`)
+	c := newTestConsole()
+	c.terminal = true
+	require.Equal(t, exitOK, execute(t.Context(), []string{"query", dir, "up"}, &c.console))
+	require.Contains(t, c.stdout.String(), `up{job="x"}`, "what all have in common stands above")
+	require.Contains(t, c.stdout.String(), "…")
+	for line := range lines(c.stdout.String()) {
+		require.LessOrEqual(t, len([]rune(line)), defaultWidth, line)
+	}
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// The scripts run this program as a user does: as a process, with its exit code. The
+// recorder of the demo is such a process too.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"tsdbutil": func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) },
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/scripts",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("TZ", "UTC")
+			env.Setenv("COLUMNS", "80")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"fixture": fixture, "exitcode": exitCode,
+		},
+	})
+}
+
+// fixture DIR FILE makes a database of lines like {__name__="up"} 1 1000: what dump
+// writes.
+func fixture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: fixture DIR FILE")
+	}
+	ts.Check(makeDatabase(ts.MkAbs(args[0]), ts.ReadFile(args[1])))
+}
+
+// exitCode N COMMAND... fails unless the command ends with this code.
+func exitCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exitcode N COMMAND...")
+	}
+	got := "0"
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		got = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if got != args[0] {
+		ts.Fatalf("%s ended with code %s, want %s", args[1], got, args[0])
+	}
+}
+
+func makeDatabase(dir, text string) error {
+	db, err := tsdb.Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	a := db.Appender()
+	for line := range strings.Lines(text) {
+		if err := appendLine(a, strings.TrimSpace(line)); err != nil {
+			return err
+		}
+	}
+	if _, err := a.Commit(context.Background()); err != nil {
+		return err
+	}
+	return db.Close()
+}
+
+func appendLine(a *tsdb.Appender, line string) error {
+	if line == "" {
+		return nil
+	}
+	at := strings.LastIndex(line, "}") + 1
+	ms, err := labels.ParseSelector(line[:at])
+	if err != nil {
+		return err
+	}
+	var b labels.Builder
+	for _, m := range ms {
+		b.Set(m.Name(), m.Value())
+	}
+	fields := strings.Fields(line[at:])
+	v, err := strconv.ParseFloat(fields[0], 64)
+	if err != nil {
+		return err
+	}
+	t, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	_, err = a.Append(0, b.Labels(), t, v)
+	return err
+}
+
+// testConsole keeps what a command writes.
+type testConsole struct {
+	console
+	stdout, stderr bytes.Buffer
+}
+
+func newTestConsole() *testConsole {
+	c := &testConsole{}
+	c.console = console{out: &c.stdout, err: &c.stderr, width: defaultWidth}
+	return c
+}
+
+// database makes a database for one test and returns its directory.
+func database(t *testing.T, text string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "db")
+	require.NoError(t, makeDatabase(dir, text))
+	return dir
+}
+
+func TestExecute_LockedDatabaseNamesTheHolder(t *testing.T) {
+	dir := database(t, `{__name__="up"} 1 1000`)
+	db, err := tsdb.Open(dir, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	for _, args := range [][]string{{"query", dir, "up"}, {"dump", dir}, {"bench", "replay", dir}} {
+		c := newTestConsole()
+		require.Equal(t, exitProblem, execute(context.Background(), args, &c.console), args)
+		require.Contains(t, c.stderr.String(), "pid "+strconv.Itoa(os.Getpid()), args)
+		require.Empty(t, c.stdout.String(), args)
+	}
+}
+
+func TestExecute_BenchmarkRemovesItsDirectoryHoweverItEnds(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	t.Setenv("TMP", temp) // as Windows has it
+	for cause, code := range map[error]int{nil: exitOK, errInterrupted: exitInterrupted, errTerminated: exitTerminated} {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		if cause != nil {
+			cancel(cause)
+		}
+		c := newTestConsole()
+		require.Equal(t, code, execute(ctx, []string{"bench", "write", "--series", "10", "--samples", "10"}, &c.console))
+		left, err := os.ReadDir(temp)
+		require.NoError(t, err)
+		require.Empty(t, left)
+		require.Equal(t, cause == nil, c.stdout.Len() > 0)
+		cancel(nil)
+	}
+}
+
+func TestExecute_InterruptedQueryAndDumpSayNothing(t *testing.T) {
+	dir := database(t, `{__name__="up"} 1 1000`)
+	for _, args := range [][]string{{"query", dir, "up"}, {"dump", dir}} {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(errInterrupted)
+		c := newTestConsole()
+		require.Equal(t, exitInterrupted, execute(ctx, args, &c.console), args)
+		require.Empty(t, c.stderr.String(), args)
+	}
+}
+
+func TestJoinNegative_GivesAFlagItsNegativeValue(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"query d up --start -5m", "query d up --start=-5m"},
+		{"query d up --start=-5m --end -1", "query d up --start=-5m --end=-1"},
+		{"dump d --min-time -9223372036854775808", "dump d --min-time=-9223372036854775808"},
+		{"query d -o json -5m", "query d -o json -5m"},
+		{"query -- --start -5m", "query -- --start -5m"},
+		{"-5m", "-5m"},
+	} {
+		require.Equal(t, strings.Fields(c.want), joinNegative(strings.Fields(c.in)), c.in)
+	}
+}
