@@ -26,7 +26,8 @@ type SyncPolicy = wal.SyncPolicy
 // SyncCommit syncs before Commit returns; concurrent commits share one sync.
 func SyncCommit() SyncPolicy { return wal.SyncCommit() }
 
-// SyncInterval syncs every d while there is something to sync.
+// SyncInterval syncs every d, which must be more than 0, while there is something to
+// sync.
 func SyncInterval(d time.Duration) SyncPolicy { return wal.SyncInterval(d) }
 
 // SyncRotate syncs a log segment when it is full, as the Prometheus TSDB does.
@@ -183,7 +184,9 @@ func (o *Options) validate() error {
 	case o.WAL.SegmentSize < walPage || o.WAL.SegmentSize > maxSegmentSize || o.WAL.SegmentSize%walPage != 0:
 		return errors.Errorf("option WAL.SegmentSize is %d bytes, want a multiple of %d up to %d", o.WAL.SegmentSize, walPage, maxSegmentSize)
 	case o.WAL.Compression > CompressionNone:
-		return errors.Errorf("option WAL.Compression is %d, want one of the constants", o.WAL.Compression)
+		return errors.Errorf("option WAL.Compression is %d, want CompressionSnappy, CompressionZstd or CompressionNone", uint8(o.WAL.Compression))
+	case o.WAL.Sync.Mode() == wal.ModeInterval && o.WAL.Sync.Interval() <= 0:
+		return errors.Errorf("option WAL.Sync is %v, want an interval of more than 0", o.WAL.Sync)
 	case o.Blocks.Range < minBlockRange || o.Blocks.Range > maxBlockRange || o.Blocks.Range%time.Millisecond != 0:
 		return errors.Errorf("option Blocks.Range is %v, want %v to %v in whole milliseconds", o.Blocks.Range, minBlockRange, maxBlockRange)
 	case o.Limits.LabelsPerSeries > maxLabelsPerSeries:
