@@ -1,0 +1,47 @@
+// Package compat has only tests: it holds this library and the reference
+// implementation of the file format, the TSDB of Prometheus v0.315.0, against each
+// other. It is a module of its own so that the reference never becomes a dependency
+// of the library.
+//
+// What is proven, by file:
+//
+//   - forward_test.go: what we wrote, after a clean close, after a kill and after a
+//     cut log that we recovered, opens in the reference, read-write and read-only,
+//     with equal samples, no corruption counted and no line of damage logged.
+//   - backward_test.go: what the reference wrote, after a close and after a kill,
+//     torn or not, opens here with the samples that the reference itself finds.
+//   - roundtrip_test.go: both append in turns to one directory.
+//   - lock_test.go: neither opens what the other one holds.
+//   - refuse_test.go: what this version does not read is refused by name and left
+//     as it is.
+//   - differential_test.go: the same operations in both give the same answers.
+//
+// Every test is repeatable: it takes its randomness from the seed that it prints, and
+// COMPAT_SEED=n in the environment moves all seeds. A kill hits wherever the child
+// process happens to be; what must hold afterwards does not depend on where.
+//
+// # Intended differences
+//
+// These are not differences in the files, so nothing here trips over them:
+//
+//   - A failed commit is gone for good. The reference may show its samples after a
+//     restart, because they may have reached the log.
+//   - A commit is seen and recovered whole or not at all. The reference replays what
+//     there is of a torn one record by record.
+//   - Append refuses a series without labels, labels with an empty name or a name
+//     twice, and text that is not UTF-8; the reference takes some of them. Empty
+//     values are dropped by both.
+//   - Limits on labels and on times in the future are on by default.
+//   - A sample that became late between Append and Commit is reported in the
+//     CommitResult and is not logged. The reference logs it and leaves it out
+//     silently, then and at every replay.
+//   - No time is too old for a series that has no newer sample. The reference also
+//     refuses what is older than half a block range before the newest sample of the
+//     whole database.
+//   - Select without matchers selects everything. The reference wants one matcher.
+//   - Label names and values come from series that have samples. The reference also
+//     lists series that were created by an Appender that was rolled back.
+//   - Damage in the middle of the log costs the commits that it hits. The reference
+//     cuts the log there and deletes what follows.
+//   - Damaged files are copied to quarantine/ before they are changed.
+package compat
