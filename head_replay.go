@@ -50,9 +50,10 @@ type decoded struct {
 }
 
 type run struct {
-	series []int // indexes of series records, which come before the samples
-	parts  *partSet
-	stones int // index of the tombstone record that ends the run; -1: none
+	series  []int // indexes of series records, which come before the samples
+	samples []int // and of the sample records that parts was split from
+	parts   *partSet
+	stones  int // index of the tombstone record that ends the run; -1: none
 }
 
 // logFile names the segment of a record.
@@ -110,7 +111,8 @@ func (r *replay) decode(b *wal.Batch) {
 			if cur.parts == nil {
 				cur.parts = r.parts.Get().(*partSet)
 			}
-			if err := cur.parts.split(rec.Data); err != nil && d.err == nil {
+			cur.samples = append(cur.samples, i)
+			if err := cur.parts.split(rec.Data, nil); err != nil && d.err == nil {
 				d.err = &recordError{rec, err}
 			}
 		case record.TypeTombstones:
@@ -124,8 +126,9 @@ func (r *replay) decode(b *wal.Batch) {
 	d.runs = append(d.runs, cur)
 }
 
-// split appends the samples of one record to the parts of their workers.
-func (ps *partSet) split(rec []byte) error {
+// split appends the samples of one record to the parts of their workers. dups are
+// refs that stand for others.
+func (ps *partSet) split(rec []byte, dups map[uint64]uint64) error {
 	var dec record.SampleDecoder
 	var buf [decodeRun]record.Sample
 	dec.Reset(rec)
@@ -133,6 +136,11 @@ func (ps *partSet) split(rec []byte) error {
 	for {
 		got, err := dec.Decode(buf[:])
 		for _, s := range buf[:got] {
+			if len(dups) > 0 {
+				if ref, ok := dups[s.Ref]; ok {
+					s.Ref = ref
+				}
+			}
 			w := s.Ref % n
 			ps.parts[w] = append(ps.parts[w], s)
 		}
@@ -158,7 +166,7 @@ func (r *replay) apply(b *wal.Batch) error {
 			}
 		}
 		if run.parts != nil {
-			r.dispatch(run.parts, b)
+			r.dispatch(run, b)
 		}
 		if run.stones >= 0 {
 			if err := r.applyTombstones(b.Records[run.stones]); err != nil {
@@ -176,31 +184,26 @@ func (r *replay) damage(e *recordError) {
 }
 
 // dispatch passes samples on to the workers that own their series.
-func (r *replay) dispatch(ps *partSet, b *wal.Batch) {
+func (r *replay) dispatch(run run, b *wal.Batch) {
 	if len(r.dups) > 0 {
-		ps = r.remap(ps)
+		r.remap(run, b)
 	}
+	ps := run.parts
 	ps.pending.Store(int32(len(ps.parts)))
 	for i, w := range r.workers {
 		w.queue <- work{set: ps, samples: ps.parts[i], seq: b.Records[len(b.Records)-1].Seq, synced: b.Synced}
 	}
 }
 
-// remap gives the samples of duplicate refs to the series that had the labels first.
-func (r *replay) remap(old *partSet) *partSet {
-	ps := r.parts.Get().(*partSet)
-	n := uint64(len(ps.parts))
-	for i, part := range old.parts {
-		for _, s := range part {
-			if ref, ok := r.dups[s.Ref]; ok {
-				s.Ref = ref
-			}
-			ps.parts[s.Ref%n] = append(ps.parts[s.Ref%n], s)
-		}
-		old.parts[i] = part[:0]
+// remap splits the samples of a run once more, those of duplicate refs to the series
+// that had the labels first. It goes by the records: among samples of several refs for
+// one series their order counts.
+func (r *replay) remap(run run, b *wal.Batch) {
+	run.parts.clear()
+	for _, i := range run.samples {
+		// The decoder has reported what is wrong with the record.
+		_ = run.parts.split(b.Records[i].Data, r.dups)
 	}
-	r.parts.Put(old)
-	return ps
 }
 
 // applySeries makes the series of a record.

@@ -39,7 +39,8 @@ func (w *replayWorker) run(r *replay) {
 		w.handOver(r, item.synced)
 		w.busy += time.Since(start)
 		if item.set.pending.Add(-1) == 0 {
-			item.set.giveBack(r)
+			item.set.clear()
+			r.parts.Put(item.set)
 		}
 	}
 	if w.sent {
@@ -48,12 +49,11 @@ func (w *replayWorker) run(r *replay) {
 	w.restorer.GiveFull(w.held)
 }
 
-// giveBack empties a set for the next decoder.
-func (ps *partSet) giveBack(r *replay) {
+// clear empties a set for the next decoder.
+func (ps *partSet) clear() {
 	for i := range ps.parts {
 		ps.parts[i] = ps.parts[i][:0]
 	}
-	r.parts.Put(ps)
 }
 
 // handOver gives full chunks to the writer, so that recovery needs no more memory
