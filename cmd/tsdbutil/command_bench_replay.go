@@ -123,6 +123,6 @@ func (b *benchReplayCommand) print(c *console, runs []replayRun) error {
 	if last.PeakBytes > 0 {
 		c.printf("; peak resident memory %s", c.bytes(int64(last.PeakBytes)))
 	}
-	c.printf("\nreader, decoders and workers: how long each stage was busy, over all its goroutines\n")
+	c.printf("\nreader, decoders, workers: how long each stage was busy, in all its goroutines\n")
 	return nil
 }

@@ -213,8 +213,8 @@ func (r *benchWriteResult) log(s tsdb.LogStats) {
 }
 
 func (r *benchWriteResult) print(c *console) error {
-	c.printf("%s samples of %s series; %s writers, commits of %s samples\nsync %s, %s compression, %s values\n\n",
-		count(r.Samples), count(r.Series), count(r.Writers), count(r.CommitSize), r.Sync, r.Compression, r.Values)
+	c.printf("%s samples of %s series; %s, commits of %s samples\nsync %s, %s compression, %s values\n\n",
+		count(r.Samples), count(r.Series), things(r.Writers, "writer"), count(r.CommitSize), r.Sync, r.Compression, r.Values)
 	rate := func(v float64) string {
 		if v == 0 {
 			return "-"

@@ -179,8 +179,8 @@ func nextCommands(dir string) []string {
 	self, dir := self(), shellQuote(dir)
 	return []string{
 		self + " query " + dir + ` 'host_cpu_seconds_total{cpu="0"}'`,
-		self + " query " + dir + ` 'host_network_bytes_total' --start=-5m -o csv`,
-		self + " query " + dir + ` 'go_memory_classes_heap_objects_bytes' -o plot`,
+		self + " query " + dir + ` host_network_bytes_total --start=-5m -o csv`,
+		self + " query " + dir + ` go_gc_heap_live_bytes -o plot`,
 		self + " dump " + dir + ` --match='{__name__=~"host_load.*"}'`,
 		self + " bench replay " + dir,
 		self + " demo " + dir,

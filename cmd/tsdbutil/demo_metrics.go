@@ -141,6 +141,9 @@ func increaseByDirection(lines []namedLine) []demoAnswer {
 	return answers
 }
 
+// maxShares is how many modes are shown: what fits a line.
+const maxShares = 5
+
 // shareByMode shows what took at least a thousandth of the time, most first.
 func shareByMode(lines []namedLine) []demoAnswer {
 	names, sums := sumBy(lines, "mode")
@@ -155,7 +158,7 @@ func shareByMode(lines []namedLine) []demoAnswer {
 		}
 	}
 	slices.SortStableFunc(answers, func(a, b demoAnswer) int { return -compareFloat(a.Value, b.Value) })
-	return answers
+	return answers[:min(len(answers), maxShares)]
 }
 
 func compareFloat(a, b jsonFloat) int {

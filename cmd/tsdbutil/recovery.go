@@ -76,17 +76,17 @@ func samplesOf(r *tsdb.OpenReport) uint64 { return r.Samples + r.SamplesInChunks
 func summary(r *tsdb.OpenReport) string {
 	var parts []string
 	if r.DroppedCommits+r.DroppedRecords > 0 {
-		parts = append(parts, fmt.Sprintf("dropped %s commits and %s records, %s bytes", count(r.DroppedCommits), count(r.DroppedRecords), count(r.DroppedBytes)))
+		parts = append(parts, fmt.Sprintf("dropped %s and %s, %s", things(r.DroppedCommits, "commit"), things(r.DroppedRecords, "record"), things(r.DroppedBytes, "byte")))
 	}
 	if r.SamplesUnknown > 0 {
-		parts = append(parts, count(r.SamplesUnknown)+" samples without a series")
+		parts = append(parts, things(r.SamplesUnknown, "sample")+" without a series")
 	}
 	if len(r.Damages) > 0 {
 		d := r.Damages[0]
 		parts = append(parts, fmt.Sprintf("%s at offset %d: %s", d.File, d.Offset, d.Reason))
 	}
 	if more := len(r.Damages) - 1; more > 0 {
-		parts = append(parts, count(more)+" more places")
+		parts = append(parts, things(more, "more place"))
 	}
 	if len(r.Quarantined) > 0 {
 		parts = append(parts, "originals in "+strings.Join(r.Quarantined, ", "))
@@ -107,10 +107,10 @@ func (c *console) printRecovery(r *tsdb.OpenReport) error {
 		torn = "yes, " + c.bytes(r.DroppedBytes) + " dropped"
 	}
 	facts := []table.Row{
-		{"log read", fmt.Sprintf("%s in %s segments", c.bytes(r.Bytes), count(r.Segments)), "commits", count(r.Commits)},
-		{"series", count(r.Series), "samples from the log", count(r.Samples)},
+		{"log read", c.bytes(r.Bytes) + " in " + things(r.Segments, "segment"), "commits", count(r.Commits)},
+		{"series", count(r.Series), "samples in the log", count(r.Samples)},
 		{"head chunks", count(r.HeadChunks), "samples in chunks", count(r.SamplesInChunks)},
-		{"torn commit at the end", torn, "damaged places", none(len(r.Damages), count(len(r.Damages)))},
+		{"torn end", torn, "damaged places", none(len(r.Damages), count(len(r.Damages)))},
 		{"quarantined", none(len(r.Quarantined), strings.Join(r.Quarantined, ", ")), "dropped commits", count(r.DroppedCommits)},
 	}
 	if len(r.UnreadRecords) > 0 {

@@ -142,10 +142,10 @@ func formatTime(t int64) string {
 // count writes a whole number with its thousands apart.
 func count[T ~int | ~int64 | ~uint64](n T) string { return humanize.Comma(int64(n)) }
 
-// percentage writes how much part is of whole.
-func percentage(part, whole float64) string {
-	if whole == 0 {
-		return "-"
+// things counts something: 1 segment, 2 segments.
+func things[T ~int | ~int64 | ~uint64](n T, thing string) string {
+	if n == 1 {
+		return "1 " + thing
 	}
-	return strconv.FormatFloat(100*part/whole, 'f', 1, 64) + " %"
+	return count(n) + " " + thing + "s"
 }
