@@ -29,8 +29,8 @@ func (c *console) openExisting(dir string, opts *tsdb.Options) (*tsdb.DB, error)
 		return nil, err
 	}
 	bar.finish()
-	if r := db.OpenReport(); !r.Clean() {
-		c.message("warning: recovery found damage in %s: %s", dir, summary(&r))
+	if r := db.OpenReport(); !r.Clean() || r.DroppedCommits > 0 {
+		c.message("warning: recovery of %s: %s", dir, summary(&r))
 	}
 	return db, nil
 }

@@ -37,7 +37,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exitcode": exitCode,
+			"exitcode": exitCode, "damage": damage,
 		},
 	})
 }
@@ -68,6 +68,18 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("%s ended with code %s, want %s", args[1], got, args[0])
 	}
+}
+
+// damage FILE changes a byte in the middle.
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: damage FILE")
+	}
+	name := ts.MkAbs(args[0])
+	data, err := os.ReadFile(name)
+	ts.Check(err)
+	data[len(data)/2] ^= 0xff
+	ts.Check(os.WriteFile(name, data, 0o600))
 }
 
 func makeDatabase(dir, text string) error {
