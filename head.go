@@ -38,6 +38,10 @@ type Head struct {
 		set tombstones.Set // deleted intervals by series ref, as the log had them
 	}
 
+	// Of whoever writes full chunks; one goroutine at a time does.
+	fulls []memseries.Full
+	batch []chunks.Full
+
 	batches sync.Pool // of *batch
 	stats   headStats
 	wake    chan struct{} // tells the chunk writer that there is enough to write

@@ -6,8 +6,9 @@ import (
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
-// chunkBatchBytes is how much of full chunks is written at once.
-const chunkBatchBytes = 4 << 20
+// chunkBatchBytes is how much of full chunks is written at once: with its headers it
+// fits the buffer that the chunk files keep.
+const chunkBatchBytes = 768 << 10
 
 // wakeChunkWriter is called behind each commit and costs a load.
 func (h *Head) wakeChunkWriter() {
@@ -28,7 +29,11 @@ func (h *Head) writeChunks() error {
 	if err != nil || log.Err() != nil {
 		return nil // nothing may be written at the moment, and Health says so
 	}
-	fulls := h.dir.CollectFull(nil)
+	fulls := h.dir.CollectFull(h.fulls[:0])
+	defer func() {
+		clear(fulls) // keeps no chunk alive
+		h.fulls = fulls[:0]
+	}()
 	if len(fulls) == 0 {
 		return nil
 	}
@@ -43,11 +48,13 @@ func (h *Head) writeChunks() error {
 func (h *Head) storeFull(fulls []memseries.Full, written func([]memseries.Full, []chunks.Ref)) error {
 	for len(fulls) > 0 {
 		n := batchLen(fulls)
-		batch := make([]chunks.Full, n)
-		for i, f := range fulls[:n] {
-			batch[i] = chunks.Full{Series: SeriesRef(f.Series.Ref()), MinT: f.MinT, MaxT: f.MaxT, Encoding: chunkenc.EncXOR, Data: f.Data}
+		batch := h.batch[:0]
+		for _, f := range fulls[:n] {
+			batch = append(batch, chunks.Full{Series: SeriesRef(f.Series.Ref()), MinT: f.MinT, MaxT: f.MaxT, Encoding: chunkenc.EncXOR, Data: f.Data})
 		}
 		refs, err := h.chunks.Write(batch)
+		clear(batch)
+		h.batch = batch[:0]
 		written(fulls[:len(refs)], refs)
 		h.stats.chunksWritten.Add(uint64(len(refs)))
 		if err != nil {

@@ -40,15 +40,10 @@ type appender struct {
 	onFull  func(Full)
 	seq     uint64 // commit being applied
 	scratch [chunkenc.MaxSampleBytes]byte
-	spare   [][]byte // buffers of full chunks that were written
+	buffers fullBuffers
 
 	mappedBytes int64 // memory of the lists of full chunks
-	spareBytes  int64
 }
-
-// maxSpare is how many buffers of full chunks an appender keeps: what is cut between
-// two writes of full chunks in a busy shard.
-const maxSpare = 64
 
 // append adds one sample that is newer than all others of the series.
 //
@@ -95,29 +90,9 @@ func (a *appender) cut(s *Series, t int64) {
 func (a *appender) closeChunk(s *Series) {
 	m := Mapped{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: uint16(s.enc.Len())}
 	s.mapped = a.appendMapped(s.mapped, m)
-	data := s.enc.Finish(s.bytes.appendTo(a.buffer(int(s.bytes.size)), a.pieces.arena))
+	data := s.enc.Finish(s.bytes.appendTo(a.buffers.get(int(s.bytes.size)+chunkenc.MaxSampleBytes), a.pieces.arena))
 	s.bytes.drop(&a.pieces)
 	a.onFull(Full{Series: s, MinT: m.MinT, MaxT: m.MaxT, Num: m.Num, Seq: a.seq, Data: data})
-}
-
-// buffer returns an empty one for a chunk of n bytes and its end.
-func (a *appender) buffer(n int) []byte {
-	if l := len(a.spare); l > 0 {
-		if b := a.spare[l-1]; cap(b) >= n+chunkenc.MaxSampleBytes {
-			a.spare = a.spare[:l-1]
-			a.spareBytes -= int64(cap(b))
-			return b
-		}
-	}
-	return make([]byte, 0, n+chunkenc.MaxSampleBytes)
-}
-
-// reuse takes back the buffer of a full chunk.
-func (a *appender) reuse(b []byte) {
-	if len(a.spare) < maxSpare {
-		a.spare = append(a.spare, b[:0])
-		a.spareBytes += int64(cap(b))
-	}
 }
 
 // appendMapped grows in small steps: a series has few full chunks, and a million

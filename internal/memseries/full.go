@@ -35,7 +35,7 @@ func (d *Directory) Written(fulls []Full, refs []chunks.Ref) {
 		sh.mu.Lock()
 		setMappedRef(f.Series, f.MinT, refs[i])
 		delete(sh.mu.full, fullKey{f.Series.ref, f.MinT})
-		sh.mu.reuse(f.Data)
+		sh.mu.buffers.put(f.Data)
 		sh.mu.Unlock()
 		d.fullBytes.Add(-int64(len(f.Data)))
 	}

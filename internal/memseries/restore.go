@@ -95,7 +95,7 @@ func (r *Restorer) FullBytes() (n int) {
 func (r *Restorer) Written(fulls []Full, refs []chunks.Ref) {
 	for i, f := range fulls {
 		setMappedRef(f.Series, f.MinT, refs[i])
-		r.reuse(f.Data)
+		r.buffers.put(f.Data)
 	}
 }
 

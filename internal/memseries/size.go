@@ -31,5 +31,5 @@ func (d *Directory) SizeBytes() int64 {
 func (sh *Shard) sizeBytes() int64 {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.mu.spareBytes + sh.mu.mappedBytes + int64(len(sh.mu.full))*fullBytes + int64(len(sh.mu.marks))*markBytes
+	return sh.mu.buffers.bytes + sh.mu.mappedBytes + int64(len(sh.mu.full))*fullBytes + int64(len(sh.mu.marks))*markBytes
 }
