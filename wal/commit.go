@@ -64,7 +64,8 @@ func (c *Commit) Reset() {
 	c.n, c.seq, c.sum, c.err, c.state, c.rotate = 0, 0, 0, nil, stateIdle, false
 }
 
-// Begin returns an empty buffer to append the next record's body to. End takes it.
+// Begin returns an empty buffer to append the next record's body to. End takes it. The
+// first byte of a record must not be 0x80 to 0x83: those are the log's own.
 func (c *Commit) Begin() []byte {
 	if c.n == len(c.bodies) {
 		c.bodies = append(c.bodies, nil)
@@ -93,6 +94,10 @@ func (c *Commit) encode(comp *compressor) {
 	for i, body := range c.bodies[:c.n] {
 		if len(body) > MaxRecordSize {
 			c.err = ErrRecordTooLarge
+			return
+		}
+		if len(body) > 0 && body[0] >= typeHeader && body[0] <= typeCheckpointTrailer {
+			c.err = ErrReservedRecord
 			return
 		}
 		s := &c.stored[i]

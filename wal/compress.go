@@ -216,10 +216,15 @@ func (d *decompressor) openZstd() error {
 	return errors.Wrap(err, "make zstd decoder")
 }
 
-// decodeZstd appends at most n bytes to dst.
+// decodeZstd appends at most n bytes to dst. The decoder gets a slice that begins
+// behind dst: it takes what stands before its output into account in odd ways.
 func (d *decompressor) decodeZstd(dst []byte, n int, data []byte) ([]byte, error) {
 	dst = grow(dst, n)
-	return d.zstd.DecodeAll(data, dst[:len(dst):len(dst)+n])
+	out, err := d.zstd.DecodeAll(data, dst[len(dst):len(dst):len(dst)+n])
+	if err != nil {
+		return dst, err
+	}
+	return dst[:len(dst)+len(out)], nil
 }
 
 func (d *decompressor) close() {

@@ -32,7 +32,7 @@ func smallBody(seq uint64) [][]byte {
 	return [][]byte{
 		fmt.Appendf(nil, "\x01series %d", seq),
 		bytes.Repeat(fmt.Appendf(nil, "\x02%d", seq), 40),
-		lcg(uint32(seq), int(20+seq)),
+		noise(uint32(seq), int(20+seq)),
 	}
 }
 
@@ -112,7 +112,7 @@ func zeroExtended(seg []byte, end int64, cut int) bool {
 func TestReplay_LongCommitsCutAnywhereAreThereWholeOrNotAtAll(t *testing.T) {
 	fsys := tsdbtest.NewMemFS()
 	l := openLog(t, fsys, Options{Sync: SyncNever()}, Position{})
-	body := [][]byte{lcg(1, 3*PageSize), lcg(2, 40), lcg(3, PageSize-100)}
+	body := [][]byte{noise(1, 3*PageSize), noise(2, 40), noise(3, PageSize-100)}
 	write(t, l, []byte("\x02before"))
 	write(t, l, body...)
 	seg, err := fsys.ReadFile(segmentPath(0))

@@ -22,6 +22,8 @@ var (
 	ErrDiskFull = errors.New("no space left for the log")
 	// ErrRecordTooLarge: a record exceeds MaxRecordSize.
 	ErrRecordTooLarge = errors.New("log record is too large")
+	// ErrReservedRecord: a record begins with a byte that marks the log's own records.
+	ErrReservedRecord = errors.New("log record begins with a reserved byte")
 )
 
 // Why a log refuses to be written.

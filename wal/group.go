@@ -245,7 +245,7 @@ func (l *Log) retryCut() error {
 func (l *Log) finishGroup(own *Commit, out outcome) {
 	g := &l.lead
 	g.lastSize = len(g.group)
-	l.stats.group(out.stood)
+	l.stats.group(g.group[:out.stood])
 	var stands error
 	if out.unsynced != nil {
 		stands, out.err = indeterminate(out.unsynced), out.unsynced

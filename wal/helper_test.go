@@ -72,7 +72,7 @@ func testBody(n int) [][]byte {
 	case 3:
 		recs = append(recs, bytes.Repeat(fmt.Appendf(nil, "\x01page %d", n), 5000+n))
 	case 5:
-		recs = append(recs, lcg(uint32(n), 300))
+		recs = append(recs, noise(uint32(n), 300))
 	}
 	return recs
 }
@@ -86,6 +86,9 @@ func lcg(seed uint32, n int) []byte {
 	}
 	return b
 }
+
+// noise returns a record of n bytes that does not compress.
+func noise(seed uint32, n int) []byte { return append([]byte{2}, lcg(seed, n-1)...) }
 
 // replayed is what a replay gave.
 type replayed struct {
@@ -266,3 +269,6 @@ func checksumHex(b []byte) string { return fmt.Sprintf("%08x", encbuf.Checksum(b
 
 // stateOf describes a file system for messages.
 func stateOf(fsys *tsdbtest.MemFS) string { return strings.Join(fsys.Files(), "\n") }
+
+// appendChecksum closes a record that ends with a checksum over all before it.
+func appendChecksum(rec []byte) []byte { return encbuf.AppendBE32(rec, encbuf.Checksum(rec)) }

@@ -1,6 +1,8 @@
 package wal
 
 import (
+	"hash/crc32"
+
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 )
 
@@ -17,6 +19,10 @@ const (
 const privateVersion = 1
 
 const crcSize = 4
+
+// maxSeq bounds sequence numbers, so that arithmetic on those of a hostile file cannot
+// overflow: a million commits a second reach it in 146,000 years.
+const maxSeq = 1 << 62
 
 // header is the content of 0x80 and 0x82 records.
 type header struct {
@@ -55,7 +61,7 @@ func parseHeader(rec []byte) (h header, newer, ok bool) {
 	h = header{segment: d.Uvarint(), nextSeq: d.Uvarint(), nextRef: d.Uvarint(), synced: d.Uvarint()}
 	end := d.Offset()
 	crc := d.BE32()
-	ok = d.Err() == nil && d.Len() == 0 && crc == encbuf.Checksum(rec[:end])
+	ok = d.Err() == nil && d.Len() == 0 && crc == encbuf.Checksum(rec[:end]) && h.nextSeq <= maxSeq && h.synced <= maxSeq
 	return h, false, ok
 }
 
@@ -89,15 +95,26 @@ func parseFrame(rec []byte) (f frame, ok bool) {
 	d := encbuf.NewDec(rec)
 	d.Byte()
 	f = frame{seq: d.Uvarint(), records: d.Uvarint(), lag: d.Uvarint(), crc: d.BE32()}
-	return f, d.Err() == nil && d.Len() == 0 && f.seq != 0 && f.lag <= f.seq
+	return f, d.Err() == nil && d.Len() == 0 && f.seq != 0 && f.seq <= maxSeq && f.lag <= f.seq
 }
 
 // commitSum adds a record to the checksum of a commit: its length as a uvarint and
 // its body, both uncompressed, so that moving or recompressing it changes nothing.
 func commitSum(sum uint32, rec []byte) uint32 {
-	var length [encbuf.MaxVarintLen64]byte
-	sum = encbuf.UpdateChecksum(sum, encbuf.AppendUvarint(length[:0], uint64(len(rec))))
-	return encbuf.UpdateChecksum(sum, rec)
+	n := uint64(len(rec))
+	for ; n >= 0x80; n >>= 7 {
+		sum = sumByte(sum, byte(n)|0x80)
+	}
+	return encbuf.UpdateChecksum(sumByte(sum, byte(n)), rec)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sumByte adds one byte to a CRC-32C. A slice of a local array would escape into
+// crc32.Update, one allocation for each record.
+func sumByte(sum uint32, b byte) uint32 {
+	sum = ^sum
+	return ^(castagnoli[byte(sum)^b] ^ sum>>8)
 }
 
 // trailer is the content of a 0x83 record.

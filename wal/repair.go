@@ -35,8 +35,10 @@ const (
 // New files are made in tmpDir, synced and renamed, so a crash at any point leaves a
 // directory that Replay reads the same. All directories are on one file system.
 //
-// It returns where to Open the log. After an error (ErrDiskFull if it is that) call it
-// again with the same report, or replay again; nothing is lost meanwhile.
+// It returns where to Open the log. After an error call it again with the same report,
+// or replay again; nothing is lost meanwhile. A full disk is ErrDiskFull. ErrPoisoned
+// says that a sync failed: what it should have covered is in doubt until the process
+// has let go of the directory, so do not try again before.
 func Repair(ctx context.Context, fsys fileutil.FS, dir, quarantineDir, tmpDir string, r *ReplayReport) (Position, error) {
 	m := &mender{ctx: ctx, fs: fsys, dir: dir, quarantineDir: quarantineDir, tmpDir: tmpDir, report: r}
 	if err := m.run(); err != nil {
@@ -82,6 +84,9 @@ func (m *mender) next() int {
 // of the reference.
 func (m *mender) prepare() error {
 	if err := fileutil.MkdirSync(m.fs, m.dir); err != nil {
+		return err
+	}
+	if err := m.syncDir(filepath.Dir(m.dir)); err != nil { // whoever made it may not have
 		return err
 	}
 	if err := m.remove(filepath.Join(m.dir, stateFile)); err != nil {
@@ -159,17 +164,27 @@ func (m *mender) moveRest() error {
 		if seg.done {
 			continue
 		}
+		if err := m.moveAway(seg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *mender) moveAway(seg *segmentState) error {
+	if !seg.gone {
 		if err := m.quarantine(seg.file.Path); err != nil {
 			return err
 		}
 		if err := m.remove(seg.file.Path); err != nil {
 			return err
 		}
-		if err := m.fs.SyncDir(m.dir); err != nil {
-			return err
-		}
-		seg.done = true
+		seg.gone = true
 	}
+	if err := m.syncDir(m.dir); err != nil {
+		return err
+	}
+	seg.done = true
 	return nil
 }
 
@@ -200,7 +215,7 @@ func (m *mender) syncAll() error {
 			return err
 		}
 	}
-	return m.fs.SyncDir(m.dir)
+	return m.syncDir(m.dir)
 }
 
 func (m *mender) syncFile(path string) error {
@@ -208,7 +223,17 @@ func (m *mender) syncFile(path string) error {
 	if err != nil {
 		return err
 	}
-	return joinErrors(f.Sync(), f.Close())
+	if err := joinErrors(f.Sync(), f.Close()); err != nil {
+		return poisoned(err)
+	}
+	return nil
+}
+
+func (m *mender) syncDir(dir string) error {
+	if err := m.fs.SyncDir(dir); err != nil {
+		return poisoned(err)
+	}
+	return nil
 }
 
 // quarantine keeps the content of a file under a free name in the quarantine: a link
@@ -230,13 +255,13 @@ func (m *mender) quarantine(path string) error {
 			err = fileutil.CopyFile(m.fs, path, name)
 		}
 		if err == nil {
-			return m.fs.SyncDir(m.quarantineDir)
+			return m.syncDir(m.quarantineDir)
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		if same, err := sameContent(m.fs, path, name); same || err != nil {
-			return joinErrors(err, m.fs.SyncDir(m.quarantineDir))
+			return joinErrors(err, m.syncDir(m.quarantineDir))
 		}
 	}
 	return errors.Errorf("no free name for %s in %s: clear it out", base, m.quarantineDir)

@@ -70,6 +70,7 @@ type segmentState struct {
 	cut    int64  // end of what counts, -1: all of it
 	maxSeq uint64 // highest commit that counts
 	done   bool   // by Repair: as it shall be, and synced
+	gone   bool   // by Repair: moved to quarantine
 }
 
 // drop is a range of whole records that do not count.

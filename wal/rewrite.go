@@ -60,7 +60,9 @@ func (m *mender) replace(seg *segmentState, fill func(w *segmentWriter, f fileut
 		err = w.flush()
 	}
 	if err == nil {
-		err = f.Sync()
+		if err = f.Sync(); err != nil {
+			err = poisoned(err)
+		}
 	}
 	if err = joinErrors(err, f.Close()); err == nil {
 		err = m.fs.Rename(tmp, seg.file.Path)
@@ -69,7 +71,7 @@ func (m *mender) replace(seg *segmentState, fill func(w *segmentWriter, f fileut
 		return joinErrors(err, m.remove(tmp))
 	}
 	seg.done, seg.dirty, seg.drops = true, false, nil
-	return m.fs.SyncDir(filepath.Dir(seg.file.Path))
+	return m.syncDir(filepath.Dir(seg.file.Path))
 }
 
 // keptRecords visits the stored records of a segment that count, private ones

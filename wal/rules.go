@@ -1,5 +1,7 @@
 package wal
 
+import "math"
+
 // rules applies the reading rules to units in log order. It runs on the goroutine
 // that called Replay.
 //
@@ -131,19 +133,27 @@ func (j *rules) lost(u *unit, first, last uint64, records int, reason string) (o
 	if err != nil {
 		return false, err
 	}
-	j.suspectAt(u, reason)
 	if !within {
+		j.suspectAt(u, reason)
 		return true, j.end()
 	}
+	j.book(u, first, last, records, reason)
+	return false, nil
+}
+
+// book blames the loss of commits first to last on the damage in question, or on u
+// if nothing was found.
+func (j *rules) book(u *unit, first, last uint64, records int, reason string) {
+	j.suspectAt(u, reason)
 	d := j.current()
 	if d.FirstSeq == 0 {
 		d.FirstSeq = first
 	}
 	d.LastSeq = last
-	d.Commits += int(last - first + 1)
+	n := int(min(last-first+1, math.MaxInt32)) // the numbers of a hostile file may be any
+	d.Commits += n
 	d.Records += records
-	j.report.DroppedCommits += int(last - first + 1)
-	return false, nil
+	j.report.DroppedCommits += n
 }
 
 // contained says that commit seq was on stable storage, or that somebody else read
@@ -292,37 +302,24 @@ func (j *rules) tail(rest remainder) {
 }
 
 // finish ends a replay that came to the end of all segments, or ended the log before.
+// What follows the last unit that counts was torn, unless it had been on stable
+// storage.
 func (j *rules) finish() error {
 	r := j.report
 	if h := r.cpHeader; h != nil && j.expect == 0 {
 		j.expect = h.nextSeq
 	}
-	if !r.ended {
-		j.finishTail()
+	switch lost := j.expect > 0 && r.Watermark >= j.expect; {
+	case lost:
+		j.book(&unit{seg: max(len(r.segments)-1, 0), off: j.endOff, end: j.endOff},
+			j.expect, r.Watermark, 0, "commits are missing at the end of the log")
+		j.expect = r.Watermark + 1
+	case !r.ended && (j.suspect < len(r.Damages) || j.records > 0):
+		j.tail(remainder{records: j.records})
 	}
 	r.LastSeq = max(j.expect, 1) - 1
 	j.settle()
 	return nil
-}
-
-// finishTail looks at what follows the last unit that counts: a commit that was on
-// stable storage is lost, anything else was torn.
-func (j *rules) finishTail() {
-	r := j.report
-	torn := j.suspect < len(r.Damages) || j.records > 0
-	if j.expect > 0 && r.Watermark >= j.expect {
-		u := &unit{seg: len(r.segments) - 1, off: j.endOff, end: j.endOff}
-		if u.seg < 0 {
-			u.seg = 0
-		}
-		if over, err := j.lost(u, j.expect, r.Watermark, 0, "commits are missing at the end of the log"); !over && err == nil {
-			j.expect = r.Watermark + 1
-		}
-		return
-	}
-	if torn {
-		j.tail(remainder{records: j.records})
-	}
 }
 
 func (j *rules) watermark(synced uint64) {

@@ -61,6 +61,7 @@ func (s *source) readSegment(i int) error {
 		err = errors.WithMessage(closeErr, "close log segment")
 	}
 	s.done += size
+	s.scan.reset(nil, 0)
 	return err
 }
 

@@ -44,9 +44,15 @@ type counters struct {
 	syncTime, maxSync, lastSync             atomic.Int64 // nanoseconds
 }
 
-func (c *counters) group(commits int) {
-	c.commits.Add(uint64(commits))
-	c.maxGroup.Store(max(c.maxGroup.Load(), int64(commits)))
+func (c *counters) group(group []*Commit) {
+	n := len(group)
+	for _, commit := range group {
+		if commit.rotate {
+			n--
+		}
+	}
+	c.commits.Add(uint64(n))
+	c.maxGroup.Store(max(c.maxGroup.Load(), int64(n)))
 }
 
 func (c *counters) sync(d time.Duration) {
