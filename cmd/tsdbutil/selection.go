@@ -113,7 +113,7 @@ func floorDiv(t, step int64) int64 {
 // otherwise left out.
 type digest struct {
 	n            int
-	first, last  int64 // times, milliseconds
+	last         int64 // time, milliseconds
 	lastV        float64
 	lowest, high float64
 	sum          float64
@@ -123,9 +123,6 @@ type digest struct {
 func newDigest() digest { return digest{lowest: math.Inf(1), high: math.Inf(-1)} }
 
 func (d *digest) add(t []int64, v []float64) {
-	if d.n == 0 {
-		d.first = t[0]
-	}
 	d.n += len(t)
 	d.last, d.lastV = t[len(t)-1], v[len(v)-1]
 	for _, x := range v {
