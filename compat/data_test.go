@@ -73,6 +73,18 @@ func (d data) add(set []series, rows []row) {
 	}
 }
 
+// from leaves out what is older than mint.
+func (d data) from(mint int64) data {
+	newer := data{}
+	for key, ps := range d {
+		i := slices.IndexFunc(ps, func(p point) bool { return p.T >= mint })
+		if i >= 0 {
+			newer[key] = ps[i:]
+		}
+	}
+	return newer
+}
+
 // series is one label set in the types of both sides.
 type series struct {
 	key    string

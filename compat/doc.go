@@ -43,5 +43,15 @@
 //     lists series that were created by an Appender that was rolled back.
 //   - Damage in the middle of the log costs the commits that it hits. The reference
 //     cuts the log there and deletes what follows.
+//   - When one appender of the reference creates a series and another commits to it
+//     first, the reference logs samples before their series and loses them at its next
+//     start. They are kept here.
 //   - Damaged files are copied to quarantine/ before they are changed.
+//
+// # Known gap
+//
+// When the reference has truncated its head and the blocks are gone, which it never
+// does by itself, its log may have samples before the first head chunk of a series. It
+// hides them; they are shown here, and the reference counts a corrupt head chunk when
+// the directory goes back, though it loses nothing.
 package compat
