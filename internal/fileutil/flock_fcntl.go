@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// unlockFile has nothing to do: closing any descriptor of the file gives the lock up.
+func unlockFile(*os.File) error { return nil }
+
 // lockFile takes a record lock where flock(2) does not exist. It holds against
 // other processes only; a second Open in this one is not refused.
 func lockFile(f *os.File) error {
@@ -23,3 +26,6 @@ func lockFile(f *os.File) error {
 	}
 	return nil
 }
+
+// unlockFile has nothing to do: a record lock is not inherited, and ends with Close.
+func unlockFile(*os.File) error { return nil }

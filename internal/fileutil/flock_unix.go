@@ -9,6 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// unlockFile gives the lock up at once. Closing the file alone would leave it to a
+// process that was forked meanwhile, until that has called exec.
+func unlockFile(f *os.File) error {
+	return control(f, "flock", func(fd uintptr) error { return unix.Flock(int(fd), unix.LOCK_UN) })
+}
+
 // lockFile takes flock(2), as the reference does: a lock of fcntl would not keep
 // it out. The lock belongs to the open file, so it holds against our own process too.
 func lockFile(f *os.File) error {
@@ -19,4 +25,12 @@ func lockFile(f *os.File) error {
 		return ErrLocked
 	}
 	return err
+}
+
+// unlockFile gives the lock up although a process that is being started may have
+// inherited the open file for a moment, and with it the lock.
+func unlockFile(f *os.File) error {
+	return control(f, "flock", func(fd uintptr) error {
+		return unix.Flock(int(fd), unix.LOCK_UN)
+	})
 }

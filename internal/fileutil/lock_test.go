@@ -109,6 +109,35 @@ func TestLockDir_KilledHolderLeavesAFileThatWeTake(t *testing.T) {
 }
 
 // The reference takes flock(2) on the same file, and nothing else.
+// A process that is being started has our open files until it is on its feet. It must
+// not keep us out of a directory that we have given up meanwhile.
+func TestLockDir_AnInheritedFileDoesNotKeepTheLock(t *testing.T) {
+	dir := t.TempDir()
+	l, err := fileutil.OS.LockDir(dir, "first")
+	require.NoError(t, err)
+	dups := 0
+	for _, name := range []string{fileutil.LockName, fileutil.OwnerName} {
+		var file unix.Stat_t
+		require.NoError(t, unix.Stat(filepath.Join(dir, name), &file))
+		for fd := range 1000 {
+			var st unix.Stat_t
+			if unix.Fstat(fd, &st) != nil || st.Ino != file.Ino || st.Dev != file.Dev {
+				continue
+			}
+			dup, err := unix.Dup(fd)
+			require.NoError(t, err)
+			defer unix.Close(dup)
+			dups++
+			break
+		}
+	}
+	require.Equal(t, 2, dups)
+	require.NoError(t, l.Release())
+	again, err := fileutil.OS.LockDir(dir, "second")
+	require.NoError(t, err)
+	require.NoError(t, again.Release())
+}
+
 func TestLockDir_ExcludesAForeignFlock(t *testing.T) {
 	dir := t.TempDir()
 	before, err := fileutil.OS.LockDir(dir, "us, long ago")

@@ -99,7 +99,7 @@ func (l *unixLock) Check() error {
 func (l *unixLock) Release() error {
 	var errs []error
 	if l.owner != nil {
-		errs = append(errs, l.owner.Truncate(0), l.owner.Close())
+		errs = append(errs, l.owner.Truncate(0), unlockFile(l.owner), l.owner.Close())
 	}
 	err := l.Check()
 	if err == nil {
@@ -108,7 +108,7 @@ func (l *unixLock) Release() error {
 	if !errors.Is(err, ErrLockLost) && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, err)
 	}
-	return joinErrors(append(errs, l.file.Close())...)
+	return joinErrors(append(errs, unlockFile(l.file), l.file.Close())...)
 }
 
 // checkSame compares the inode of f with the one that path names.
