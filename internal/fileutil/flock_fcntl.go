@@ -26,6 +26,3 @@ func lockFile(f *os.File) error {
 	}
 	return nil
 }
-
-// unlockFile has nothing to do: a record lock is not inherited, and ends with Close.
-func unlockFile(*os.File) error { return nil }

@@ -26,11 +26,3 @@ func lockFile(f *os.File) error {
 	}
 	return err
 }
-
-// unlockFile gives the lock up although a process that is being started may have
-// inherited the open file for a moment, and with it the lock.
-func unlockFile(f *os.File) error {
-	return control(f, "flock", func(fd uintptr) error {
-		return unix.Flock(int(fd), unix.LOCK_UN)
-	})
-}
