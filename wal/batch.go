@@ -55,7 +55,7 @@ type unitKind uint8
 const (
 	unitCommit  unitKind = iota // records and the frame that closes them
 	unitRecords                 // records that count by themselves
-	unitOrphans                 // records without the frame they need
+	unitOrphans                 // whole records that do not count, see reason
 	unitHeader                  // of a segment
 	unitCheckpointHeader
 	unitCheckpointTrailer
@@ -74,7 +74,7 @@ type unit struct {
 	from, to int // the frame's bytes in Batch.raw, without the checksum
 	header   header
 	trailer  trailer
-	reason   string // of damage; of a commit: why it is bad, empty if it is good
+	reason   string // of damage and orphans; of a commit: why it is bad, empty if it is good
 }
 
 func (b *Batch) reset(index int) {

@@ -68,11 +68,15 @@ func settle(t testing.TB, fsys *tsdbtest.MemFS, got *replayed) *replayed {
 	require.Equal(t, got.commits, again.commits)
 	require.Equal(t, got.single, again.single)
 	require.False(t, again.TornTail)
-	require.Equal(t, got.LastSeq, again.LastSeq)
+	if got.DroppedCommits == 0 {
+		require.Equal(t, got.LastSeq, again.LastSeq)
+	} else { // nothing may be left that shows the numbers of the lost ones
+		require.LessOrEqual(t, again.LastSeq, got.LastSeq)
+	}
 	for i := range again.segments {
 		require.False(t, again.segments[i].dirty, "segment %d", i)
 	}
-	require.Equal(t, at, repair(t, fsys, again))
+	require.Equal(t, at.Segment, repair(t, fsys, again).Segment)
 
 	l := openLog(t, fsys, Options{Sync: SyncNever()}, at)
 	require.Equal(t, at.NextSeq, write(t, l, []byte("\x02new")))

@@ -429,7 +429,7 @@ func TestLog_EmptyCommitsTakeANumber(t *testing.T) {
 	require.NoError(t, l.Close())
 	got := replay(t, disk, 1)
 	require.Equal(t, []uint64{2}, got.order)
-	require.Equal(t, 3, got.Commits)
+	require.Equal(t, 1, got.Commits, "a bare frame is none")
 	require.EqualValues(t, 3, got.LastSeq)
 }
 

@@ -22,19 +22,19 @@ type remainder struct {
 func (p *pipeline) lookAhead(from int) (*lookahead, error) {
 	look := &lookahead{foreign: -1}
 	for i := from; i < len(p.report.segments); i++ {
-		own := ownerNobody
+		var w ownership
 		err := p.scanSegment(i, 0, func(it item, rec []byte) bool {
 			if synced, ok := watermarkIn(it, rec); ok {
-				look.synced, own = max(look.synced, synced), ownerUs
-			} else if it.kind == itemRecord && own == ownerNobody {
-				own = ownerForeign
+				look.synced = max(look.synced, synced)
 			}
+			w.see(it, rec)
 			return true
 		})
+		w.close()
 		if err != nil {
 			return nil, err
 		}
-		if own == ownerForeign {
+		if w.owner == ownerForeign {
 			look.foreign = i
 		}
 	}
@@ -115,21 +115,41 @@ func (p *pipeline) owner(i int) (owner, error) {
 	if seg.known {
 		return seg.owner, nil
 	}
-	own := ownerNobody
+	var w ownership
 	err := p.scanSegment(i, 0, func(it item, rec []byte) bool {
-		if it.kind != itemRecord {
-			return true
-		}
-		if isOurs(it, rec) {
-			own = ownerUs
-			return false
-		}
-		own = ownerForeign
-		return it.off > 0 || len(rec) > 0 && rec[0] == typeHeader
+		w.see(it, rec)
+		sure := w.owner == ownerUs || w.owner == ownerForeign && it.off == 0 && (len(rec) == 0 || rec[0] != typeHeader)
+		return !sure
 	})
-	seg.owner, seg.known = own, err == nil
-	return own, err
+	w.close()
+	seg.owner, seg.known = w.owner, err == nil
+	return w.owner, err
 }
+
+// ownership finds out who wrote a segment by its records.
+type ownership struct {
+	owner owner
+	d     decompressor
+	text  []byte
+}
+
+// see looks at a find. A header or frame decides; any other record that can be read
+// shows somebody else, until one of those comes.
+func (w *ownership) see(it item, rec []byte) {
+	switch {
+	case it.kind != itemRecord || w.owner == ownerUs:
+	case isOurs(it, rec):
+		w.owner = ownerUs
+	case w.owner == ownerNobody && !isPrivate(it, rec):
+		var err error
+		w.d.begin()
+		if w.text, err = w.d.appendDecoded(w.text[:0], it.comp, rec); err == nil {
+			w.owner = ownerForeign
+		}
+	}
+}
+
+func (w *ownership) close() { w.d.close() }
 
 // isOurs says that a record is a valid segment header or frame.
 func isOurs(it item, rec []byte) bool {

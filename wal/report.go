@@ -28,7 +28,7 @@ type ReplayReport struct {
 	Checkpoint int // number of the checkpoint that was read, -1 for none
 	Segments   int // files read, those of the checkpoint included
 	Records    int // that count: handed to Apply
-	Commits    int // that count
+	Commits    int // that count and have records; a bare frame has none
 	Bytes      int64
 
 	LastSeq   uint64 // the log goes on with LastSeq+1
@@ -66,7 +66,7 @@ type segmentState struct {
 	owner  owner  // once the source has come to it
 	known  bool   // owner is set
 	dirty  bool   // has bytes that do not count: write it again without them
-	drops  []drop // whole records among them, in order
+	drops  []drop // whole records among them
 	cut    int64  // end of what counts, -1: all of it
 	maxSeq uint64 // highest commit that counts
 	done   bool   // by Repair: as it shall be, and synced

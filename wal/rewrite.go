@@ -1,8 +1,10 @@
 package wal
 
 import (
+	"cmp"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/pkg/errors"
 
@@ -79,6 +81,7 @@ func (m *mender) replace(seg *segmentState, fill func(w *segmentWriter, f fileut
 func keptRecords(src io.ReaderAt, size int64, seg *segmentState, visit func(it item, rec []byte) error) error {
 	var s scanner
 	s.reset(src, size)
+	slices.SortFunc(seg.drops, func(a, b drop) int { return cmp.Compare(a.off, b.off) })
 	drops := seg.drops
 	var rec []byte
 	for {

@@ -88,7 +88,9 @@ func (j *rules) commit(u *unit) error {
 		return err
 	}
 	j.expect = seq + 1
-	j.report.Commits++
+	if u.n > 0 {
+		j.report.Commits++
+	}
 	seg := j.seg(u)
 	seg.maxSeq = max(seg.maxSeq, seq)
 	j.accept(u)
@@ -195,9 +197,10 @@ func (j *rules) failedRecord(b *Batch, u *unit, f failedRecord) {
 	j.settle()
 }
 
-// orphans drops records whose commit has no frame.
+// orphans drops whole records: those of a commit that has no frame, or a malformed one
+// of our own.
 func (j *rules) orphans(u *unit) {
-	j.suspectAt(u, "records without a commit frame")
+	j.suspectAt(u, u.reason)
 	j.current().Records += u.n
 	j.drop(u)
 }

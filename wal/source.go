@@ -142,7 +142,7 @@ func (s *source) orphans(n int) {
 		return
 	}
 	b := s.b
-	s.add(unit{kind: unitOrphans, first: s.pending, n: n,
+	s.add(unit{kind: unitOrphans, first: s.pending, n: n, reason: "records without a commit frame",
 		off: b.all[s.pending].Offset, end: b.spans[s.pending+n-1].end})
 	s.pending += n
 }
@@ -162,7 +162,7 @@ func (s *source) private(it item, from int, checkpoint bool) error {
 		case newer:
 			return versionError(s.report.segments[s.seg].file.Path, rec[1])
 		case !ok:
-			u.kind, u.reason = unitDamage, "header does not match its checksum"
+			u.kind, u.reason = unitOrphans, "header does not match its checksum"
 		case checkpoint:
 			u.kind = unitCheckpointHeader
 		}
@@ -171,7 +171,7 @@ func (s *source) private(it item, from int, checkpoint bool) error {
 		t, ok := parseTrailer(rec)
 		u := unit{kind: unitCheckpointTrailer, off: it.off, end: it.end, trailer: t}
 		if !ok {
-			u.kind, u.reason = unitDamage, "malformed checkpoint trailer"
+			u.kind, u.reason = unitOrphans, "malformed checkpoint trailer"
 		}
 		s.add(u)
 	}
@@ -191,7 +191,7 @@ func (s *source) frame(it item, from int) {
 	f, ok := parseFrame(b.raw[from:])
 	if !ok {
 		b.raw = b.raw[:from]
-		s.add(unit{kind: unitDamage, off: it.off, end: it.end, reason: "malformed commit frame"})
+		s.add(unit{kind: unitOrphans, off: it.off, end: it.end, reason: "malformed commit frame"})
 		return
 	}
 	u := unit{kind: unitCommit, frame: f, from: from, to: len(b.raw) - crcSize, off: it.off, end: it.end}
