@@ -183,11 +183,26 @@ func (h *Head) close() error {
 	if log == nil {
 		return h.closeFiles()
 	}
+	h.markSynced(log)
 	err := log.Close()
 	if err == nil {
 		err = h.storeFull(h.dir.CollectFull(nil), h.dir.Written)
 	}
 	return stderrors.Join(err, h.closeFiles())
+}
+
+// markSynced ends the log with a bare frame that says that all before it is on stable
+// storage. Without it a bit that flips in there later would look like a write that was
+// never finished, and everything behind it would not count. What goes wrong here goes
+// wrong again when the log is closed, or costs the mark only.
+func (h *Head) markSynced(log *wal.Log) {
+	if log.LastSeq() == h.recovery.log.LastSeq || log.Err() != nil || log.Sync() != nil {
+		return
+	}
+	var mark wal.Commit
+	if log.Enqueue(&mark) == nil && log.Write(&mark) != nil {
+		log.Settle(&mark)
+	}
 }
 
 func (h *Head) closeFiles() error {
