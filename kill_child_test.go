@@ -1,0 +1,179 @@
+//go:build unix
+
+// A kill that cannot be caught, and locks that end with their process, are what Unix
+// has; elsewhere the lock of the dead may outlive it for a while.
+
+package tsdb_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// What a child that is going to be killed writes, and what of it must be there later.
+// Commit n of a writer has all its samples at time n, with the number of the round as
+// their value, so whether it is there, whole, and from which process, can be read off.
+const (
+	killWriters  = 4
+	killSeries   = 5   // of a writer, in each of its commits
+	killFreshAt  = 61  // each so many commits bring a new series
+	killBigAt    = 50  // each so many commits are large ones
+	killBig      = 200 // series in those
+	killEnv      = "TSDB_TEST_KILL"
+	killPipe     = 3 // file number of the pipe to the parent
+	killTickFast = 50
+)
+
+// killConfig is what the parent tells the child.
+type killConfig struct {
+	Dir         string
+	Round       int
+	Sync        int // index in killSyncs
+	Compression tsdb.Compression
+	CloseAfter  time.Duration // 0: never
+}
+
+var killSyncs = []tsdb.SyncPolicy{tsdb.SyncCommit(), tsdb.SyncInterval(time.Second), tsdb.SyncRotate(), tsdb.SyncNever()}
+
+func (c killConfig) options() *tsdb.Options {
+	o := &tsdb.Options{Clock: fastClock{}}
+	o.Head.SamplesPerChunk = 16
+	o.WAL.SegmentSize = 256 << 10
+	o.WAL.Compression = c.Compression
+	o.WAL.Sync = killSyncs[c.Sync]
+	return o
+}
+
+// fastClock ticks faster than the time goes, so that a short life has syncs and chunk
+// files in it.
+type fastClock struct{}
+
+func (fastClock) Now() time.Time { return time.Now() }
+
+func (fastClock) NewTicker(d time.Duration) clock.Ticker {
+	return clock.System.NewTicker(d / killTickFast)
+}
+
+func init() { children["kill"] = killChild }
+
+// killChild opens, tells what it found, and has writers commit until the process is
+// killed. Each line of its journal is one write to a pipe: whole or not there at all.
+func killChild() error {
+	var cfg killConfig
+	if err := json.Unmarshal([]byte(os.Getenv(killEnv)), &cfg); err != nil {
+		return err
+	}
+	pipe := os.NewFile(killPipe, "journal")
+	say := func(format string, args ...any) {
+		if _, err := pipe.Write(fmt.Appendf(nil, format+"\n", args...)); err != nil {
+			os.Exit(1) // the parent is gone
+		}
+	}
+	say("opening")
+	db, err := tsdb.Open(cfg.Dir, cfg.options())
+	if err != nil {
+		say("fail open: %q", err.Error())
+		return err
+	}
+	if r := db.OpenReport(); !r.Clean() {
+		say("fail open report: %q", fmt.Sprintf("%+v", r))
+	}
+	last, err := killLast(db)
+	if err != nil {
+		say("fail read: %q", err.Error())
+		return err
+	}
+	say("opened %d %d %d %d", last[0], last[1], last[2], last[3])
+	var wg sync.WaitGroup
+	for w := range killWriters {
+		wg.Go(func() {
+			if err := killWrite(db, cfg.Round, w, last[w]+1, say); err != nil && !errors.Is(err, tsdb.ErrClosed) {
+				say("fail commit: %q", err.Error())
+			}
+		})
+	}
+	if cfg.CloseAfter > 0 {
+		<-time.NewTimer(cfg.CloseAfter).C
+		say("closing")
+		if err := db.Close(); err != nil {
+			say("fail close: %q", err.Error())
+			return err
+		}
+		say("closed")
+	}
+	wg.Wait()
+	return nil
+}
+
+// killWrite commits one after the other and tells of each that was acknowledged.
+func killWrite(db *tsdb.DB, round, writer, n int, say func(string, ...any)) error {
+	refs := map[string]tsdb.SeriesRef{}
+	for ; ; n++ {
+		app := db.Appender()
+		add := func(name, i string) error {
+			key := name + i
+			ls := labels.Labels{}
+			if refs[key] == 0 {
+				ls = labels.FromStrings("__name__", name, "w", strconv.Itoa(writer), "i", i)
+			}
+			ref, err := app.Append(refs[key], ls, int64(n), float64(round))
+			refs[key] = ref
+			return err
+		}
+		var err error
+		for i := 0; i < killSeries && err == nil; i++ {
+			err = add("k", strconv.Itoa(i))
+		}
+		if n%killFreshAt == 0 && err == nil {
+			err = add("fresh", strconv.Itoa(n))
+		}
+		for i := 0; i < killBig && n%killBigAt == 0 && err == nil; i++ {
+			err = add("big", strconv.Itoa(i))
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := app.Commit(ctx); err != nil {
+			return err
+		}
+		say("ack %d %d", writer, n)
+	}
+}
+
+// killLast returns the newest commit of each writer.
+func killLast(db *tsdb.DB) (last [killWriters]int, err error) {
+	q, err := db.Querier(math.MinInt64, math.MaxInt64)
+	if err != nil {
+		return last, err
+	}
+	b := chunkenc.NewBatch(1024)
+	for s, err := range q.Select(ctx, nil, labels.Equal("__name__", "k"), labels.Equal("i", "0")).All() {
+		if err != nil {
+			return last, err
+		}
+		w, err := strconv.Atoi(s.Labels().Get("w"))
+		if err != nil {
+			return last, err
+		}
+		it := s.Iterator(nil)
+		for it.NextBatch(b) != chunkenc.ValNone {
+			last[w] = int(b.T[len(b.T)-1])
+		}
+		if it.Err() != nil {
+			return last, it.Err()
+		}
+	}
+	return last, q.Close()
+}

@@ -1,0 +1,281 @@
+//go:build unix
+
+// Without SIGKILL there is no such test; see kill_child_test.go.
+
+package tsdb_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
+)
+
+// Processes are killed while they open, write and close. What they acknowledged is
+// there, whole, and at most the commit that each writer had under way besides.
+
+const (
+	killMaxDelay = 200 * time.Millisecond
+	killMaxOpen  = 2 * time.Second
+)
+
+// killed is a directory in which processes get killed, and what must be in it.
+type killed struct {
+	*testing.T
+	dir    string
+	rng    *rand.Rand
+	round  int
+	acked  [killWriters]int   // newest commit that was acknowledged, or found
+	rounds [killWriters][]int // of each commit from 1 on: who wrote it
+	open   time.Duration      // what recovery took the last time
+	phases map[string]int     // kills by what the process was doing
+	kills  int
+}
+
+func newKilled(t *testing.T, dir string, seed uint64) *killed {
+	return &killed{T: t, dir: dir, rng: rand.New(rand.NewPCG(seed, 1)), open: 10 * time.Millisecond, phases: map[string]int{}}
+}
+
+func (k *killed) upTo(d time.Duration) time.Duration {
+	return time.Duration(k.rng.Int64N(int64(d) + 1))
+}
+
+// kill runs one process to its end.
+//
+// It is killed some time after it was started, or after it began to recover or to close.
+func (k *killed) kill() {
+	k.round++
+	cfg := killConfig{Dir: k.dir, Round: k.round, Sync: k.rng.IntN(len(killSyncs)), Compression: tsdb.Compression(k.rng.IntN(3))}
+	delay, since := k.upTo(killMaxDelay), "start"
+	switch k.rng.IntN(4) {
+	case 0:
+		delay, since = k.upTo(k.open*5/4), "opening"
+	case 1:
+		cfg.CloseAfter = 1 + k.upTo(30*time.Millisecond)
+		delay, since = k.upTo(3*time.Millisecond), "closing"
+	}
+	child := startKillChild(k.T, cfg)
+	phase, timer := "start", time.NewTimer(0)
+	<-timer.C
+	if since == "start" {
+		timer.Reset(delay)
+	}
+	for lines := child.lines; lines != nil; {
+		select {
+		case <-timer.C:
+			require.NoError(k, child.cmd.Process.Kill())
+			timer.Reset(10 * time.Second) // the end of the journal comes first
+		case line, ok := <-lines:
+			if !ok {
+				lines = nil
+				break
+			}
+			if p := k.take(line); p != "" {
+				phase = p
+			}
+			if phase == since && strings.HasPrefix(line, since) {
+				timer.Reset(delay)
+			}
+		}
+	}
+	timer.Stop()
+	if err := child.cmd.Wait(); err != nil {
+		require.Equal(k, "signal: killed", err.Error(), "round %d", k.round)
+		k.phases[phase]++
+		k.kills++
+	} // else Close was faster
+}
+
+// take notes a line of the journal and returns the phase that begins with it, if any.
+func (k *killed) take(line string) (phase string) {
+	words := strings.Fields(line)
+	switch words[0] {
+	case "ack":
+		w, n := atoi(k, words[1]), atoi(k, words[2])
+		require.Equal(k, k.acked[w]+1, n, "writer %d", w)
+		k.acked[w] = n
+		return ""
+	case "opened":
+		for w := range killWriters {
+			k.found(w, atoi(k, words[1+w]))
+			k.rounds[w] = append(k.rounds[w][:k.acked[w]], k.round) // of the next commit, and on
+		}
+		return "writing"
+	case "opening", "closing", "closed":
+		return words[0]
+	default:
+		require.Fail(k, line)
+		return ""
+	}
+}
+
+// found takes the newest commit of a writer that somebody read.
+func (k *killed) found(w, n int) {
+	require.GreaterOrEqual(k, n, k.acked[w], "writer %d: acknowledged commits are gone in round %d", w, k.round)
+	require.LessOrEqual(k, n, k.acked[w]+1, "writer %d: commits that were not even begun in round %d", w, k.round)
+	for len(k.rounds[w]) < n {
+		k.rounds[w] = append(k.rounds[w], k.rounds[w][len(k.rounds[w])-1])
+	}
+	k.acked[w] = n
+}
+
+func atoi(t require.TestingT, s string) int {
+	n, err := strconv.Atoi(s)
+	require.NoError(t, err)
+	return n
+}
+
+// check opens the directory and looks at every sample.
+func (k *killed) check() {
+	cfg := killConfig{Sync: k.rng.IntN(len(killSyncs))}
+	start := time.Now()
+	db, err := tsdb.Open(k.dir, cfg.options())
+	k.open = time.Since(start)
+	require.NoError(k, err)
+	defer func() { require.NoError(k, db.Close()) }()
+	require.LessOrEqual(k, k.open, killMaxOpen, "round %d", k.round)
+	r := db.OpenReport()
+	require.True(k, r.Clean(), "round %d: %+v", k.round, r)
+	last, err := killLast(db)
+	require.NoError(k, err)
+	for w := range killWriters {
+		k.found(w, last[w])
+	}
+	k.checkSamples(db)
+}
+
+// checkSamples: each series has exactly the samples of the commits that are there.
+func (k *killed) checkSamples(db *tsdb.DB) {
+	q, err := db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(k, err)
+	defer func() { require.NoError(k, q.Close()) }()
+	var seen, want struct{ k, fresh, big int }
+	batch := chunkenc.NewBatch(1024)
+	var it chunkenc.Iterator
+	for s, err := range q.Select(ctx, nil).All() {
+		require.NoError(k, err)
+		ls := s.Labels()
+		w, i := atoi(k, ls.Get("w")), atoi(k, ls.Get("i"))
+		first, step, end := 1, 1, k.acked[w]
+		switch ls.Get("__name__") {
+		case "k":
+			seen.k++
+		case "fresh":
+			seen.fresh++
+			require.Zero(k, i%killFreshAt)
+			first, end = i, min(end, i)
+		case "big":
+			seen.big++
+			first, step = killBigAt, killBigAt
+		}
+		n := first
+		for it = s.Iterator(it); it.NextBatch(batch) != chunkenc.ValNone; {
+			for j, t := range batch.T {
+				if int(t) != n || n > end || int(batch.V[j]) != k.rounds[w][n-1] {
+					require.Fail(k, "not as it was committed", "round %d: %v has %v at %d, want commit %d of at most %d", k.round, ls, batch.V[j], t, n, end)
+				}
+				n += step
+			}
+		}
+		require.NoError(k, it.Err())
+		require.Greater(k, n, end, "round %d: %v lacks samples", k.round, ls)
+	}
+	for _, n := range k.acked {
+		want.k += killSeries * min(n, 1)
+		want.fresh += n / killFreshAt
+		want.big += killBig * min(n/killBigAt, 1)
+	}
+	require.Equal(k, want, seen, "series")
+}
+
+// killChildProcess is a child and its journal.
+type killChildProcess struct {
+	cmd   *exec.Cmd
+	lines <-chan string
+}
+
+func startKillChild(t *testing.T, cfg killConfig) killChildProcess {
+	t.Helper()
+	text, err := json.Marshal(cfg)
+	require.NoError(t, err)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=kill", killEnv+"="+string(text))
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // ended long ago, unless the test failed
+	require.NoError(t, w.Close())
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		defer r.Close()
+		in := bufio.NewReader(r)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				if err != io.EOF || line != "" {
+					lines <- fmt.Sprintf("journal: %v %q", err, line)
+				}
+				return
+			}
+			lines <- strings.TrimSuffix(line, "\n")
+		}
+	}()
+	return killChildProcess{cmd, lines}
+}
+
+// killCount is how many kills there are; a few are enough to see that it works.
+func killCount(full int) int {
+	if testing.Short() {
+		return 4
+	}
+	return full
+}
+
+func TestKill_NothingAcknowledgedIsLostAndNothingIsThereInPart(t *testing.T) {
+	t.Run("one directory", func(t *testing.T) {
+		t.Parallel()
+		k := newKilled(t, t.TempDir(), 1)
+		for k.kills < killCount(75) {
+			k.kill()
+			if k.rng.IntN(3) > 0 { // otherwise the next process meets what the last one left
+				k.check()
+			}
+		}
+		k.check()
+		k.Logf("kills by phase: %v; commits %v; last open took %v", k.phases, k.acked, k.open)
+	})
+	t.Run("fresh directories", func(t *testing.T) {
+		t.Parallel()
+		phases := map[string]int{}
+		dir := t.TempDir()
+		kills := 0
+		for i := 0; kills < killCount(40); i++ {
+			k := newKilled(t, filepath.Join(dir, strconv.Itoa(i)), uint64(100+i))
+			k.kill()
+			k.kill()
+			k.check()
+			kills += k.kills
+			for phase, n := range k.phases {
+				phases[phase] += n
+			}
+		}
+		t.Logf("kills by phase: %v", phases)
+	})
+}
