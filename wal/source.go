@@ -20,8 +20,7 @@ type source struct {
 
 	seg     int // index of the segment being read
 	pending int // first record in b.all that waits for its frame; len(b.all) if none does
-	framed  bool
-	first   bool // no record of the segment seen yet
+	framed  bool // records of the segment count with their frame only
 }
 
 // run reads everything, or stops when the context does.
@@ -52,7 +51,7 @@ func (s *source) readSegment(i int) error {
 		return err
 	}
 	s.scan.reset(f, size)
-	s.seg, s.framed, s.first = i, own == ownerUs, true
+	s.seg, s.framed = i, own == ownerUs
 	err = s.readItems(checkpoint)
 	if err == nil {
 		err = s.endSegment(size)
@@ -89,7 +88,6 @@ func (s *source) readItems(checkpoint bool) error {
 		default:
 			s.record(it, from)
 		}
-		s.first = false
 		if len(b.raw) >= batchBytes || len(b.units) >= maxUnits {
 			if s.pending == len(b.all) {
 				if err := s.send(); err != nil {
@@ -152,7 +150,7 @@ func (s *source) private(it item, from int, checkpoint bool) error {
 	b := s.b
 	rec := b.raw[from:]
 	switch kind := rec[0]; {
-	case kind == typeFrame && !checkpoint:
+	case kind == typeFrame && s.framed:
 		s.frame(it, from)
 		return nil
 	case kind == typeHeader && !checkpoint, kind == typeCheckpointHeader && checkpoint:
@@ -209,7 +207,6 @@ func (s *source) frame(it item, from int) {
 		b.all[r].Seq = f.seq
 	}
 	s.pending = len(b.all)
-	s.framed = true
 	s.add(u)
 }
 
