@@ -67,6 +67,7 @@ func settle(t testing.TB, fsys *tsdbtest.MemFS, got *replayed) *replayed {
 	require.Equal(t, got.order, again.order)
 	require.Equal(t, got.commits, again.commits)
 	require.Equal(t, got.single, again.single)
+	require.Empty(t, again.Damages, "what is lost is not found missing again")
 	require.False(t, again.TornTail)
 	if got.DroppedCommits == 0 {
 		require.Equal(t, got.LastSeq, again.LastSeq)

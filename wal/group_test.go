@@ -325,6 +325,147 @@ func TestLog_ShortWritesAtEveryByteKeepWholeCommitsOnly(t *testing.T) {
 	require.Greater(t, total, 1000)
 }
 
+func TestLog_FailureTakesAllThatIsQueuedWithIt(t *testing.T) {
+	disk := tsdbtest.NewMemFS()
+	l := openLog(t, disk, Options{Sync: SyncRotate()}, Position{})
+	var commits [4]Commit
+	for i := range commits {
+		require.NoError(t, l.Enqueue(fill(&commits[i], noise(uint32(i), 50))))
+	}
+	// The first one leads. The second is not ready, so the third waits behind it.
+	third := make(chan error, 1)
+	go func() { third <- l.Write(&commits[2]) }()
+	for l.queued.Load() < 1 {
+		runtime.Gosched()
+	}
+	disk.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind == tsdbtest.OpWrite {
+			return syscall.EIO
+		}
+		return nil
+	})
+	require.ErrorIs(t, l.Write(&commits[0]), syscall.EIO)
+	require.ErrorIs(t, <-third, ErrNotCommitted)
+	disk.SetHook(nil)
+	require.Zero(t, l.queued.Load())
+	for i := range commits {
+		require.ErrorIs(t, l.Enqueue(new(Commit)), ErrRetry)
+		if i == 1 || i == 3 { // their owners come only now
+			require.ErrorIs(t, l.Write(&commits[i]), ErrNotCommitted)
+		}
+		canceled, cancel := context.WithCancel(context.Background())
+		cancel()
+		require.ErrorIs(t, l.WaitSettled(canceled), context.Canceled)
+		l.Settle(&commits[i])
+	}
+	require.NoError(t, l.WaitSettled(context.Background()))
+	require.EqualValues(t, 1, write(t, l, []byte("\x02after")))
+	require.NoError(t, l.Close())
+	require.Equal(t, upTo(1), replay(t, disk, 1).order)
+}
+
+func TestLog_FailedSyncPoisonsForGood(t *testing.T) {
+	for _, policy := range []SyncPolicy{SyncCommit(), SyncInterval(time.Second)} {
+		disk := tsdbtest.NewMemFS()
+		l := openLog(t, disk, Options{Sync: policy}, Position{})
+		write(t, l, []byte("\x02one"))
+		require.NoError(t, l.Sync())
+		syncs := 0
+		disk.SetHook(func(op tsdbtest.Op) error {
+			if op.Kind == tsdbtest.OpSync {
+				syncs++
+				return syscall.EIO
+			}
+			return nil
+		})
+		_, err := commit(l, []byte("\x02two"))
+		if policy.Mode() == ModeCommit {
+			require.ErrorIs(t, err, ErrIndeterminate)
+			require.ErrorIs(t, err, syscall.EIO)
+		} else {
+			require.NoError(t, err)
+			require.ErrorIs(t, l.Sync(), ErrPoisoned)
+		}
+		disk.SetHook(nil)
+		for range 2 {
+			require.ErrorIs(t, l.Sync(), ErrPoisoned)
+			require.ErrorIs(t, l.Err(), ErrReadOnly)
+			require.NoError(t, l.SyncTo(1), "that one is safe")
+			require.ErrorIs(t, l.SyncTo(2), ErrPoisoned)
+			_, err = commit(l, []byte("\x02three"))
+			require.ErrorIs(t, err, ErrPoisoned)
+			_, err = l.Rotate()
+			require.ErrorIs(t, err, ErrPoisoned)
+		}
+		require.ErrorIs(t, l.Close(), ErrPoisoned)
+		require.Equal(t, 1, syncs, "a failed sync is not tried again")
+		require.Empty(t, disk.OpenHandles())
+	}
+}
+
+func TestLog_SyncThatFailsBetweenEnqueueAndWriteFailsTheCommit(t *testing.T) {
+	disk := tsdbtest.NewMemFS()
+	l := openLog(t, disk, Options{Sync: SyncInterval(time.Second)}, Position{})
+	write(t, l, []byte("\x02one"))
+	c := fill(new(Commit), []byte("\x02two"))
+	require.NoError(t, l.Enqueue(c))
+	require.NoError(t, disk.FailSync(segmentPath(0)))
+	disk.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind == tsdbtest.OpSync {
+			return syscall.EIO
+		}
+		return nil
+	})
+	require.ErrorIs(t, l.Sync(), ErrPoisoned)
+	err := l.Write(c)
+	require.ErrorIs(t, err, ErrNotCommitted)
+	require.ErrorIs(t, err, ErrPoisoned)
+	l.Settle(c)
+	require.EqualValues(t, 1, l.LastSeq())
+}
+
+func TestLog_GroupsBeyondAMegabyteAreSplit(t *testing.T) {
+	disk := tsdbtest.NewMemFS()
+	l := openLog(t, disk, Options{Sync: SyncRotate()}, Position{})
+	first := fill(new(Commit), noise(9, 6<<20))
+	require.NoError(t, l.Enqueue(first))
+	var wg sync.WaitGroup
+	rest := make([]Commit, 6)
+	for i := range rest {
+		require.NoError(t, l.Enqueue(fill(&rest[i], noise(uint32(i), 400<<10))))
+		wg.Go(func() { require.NoError(t, l.Write(&rest[i])) })
+	}
+	require.NoError(t, l.Write(first))
+	wg.Wait()
+	require.GreaterOrEqual(t, l.Stats().Writes, uint64(3))
+	require.LessOrEqual(t, cap(l.lead.buf), 4*maxGroupBytes)
+	require.NoError(t, l.Close())
+	for _, c := range append([]*Commit{first}, &rest[0]) {
+		c.Reset()
+		require.LessOrEqual(t, cap(c.Begin()), maxKeptBuffer)
+	}
+	require.Equal(t, upTo(7), replay(t, disk, 2).order)
+}
+
+func TestCommit_MisuseIsABug(t *testing.T) {
+	disk := tsdbtest.NewMemFS()
+	l := openLog(t, disk, Options{}, Position{})
+	require.Panics(t, func() { _ = l.Write(new(Commit)) })
+	c := fill(new(Commit), []byte("\x02x"))
+	require.Equal(t, 1, c.Records())
+	require.NoError(t, l.Enqueue(c))
+	require.Panics(t, c.Reset)
+	require.Panics(t, func() { _ = l.Enqueue(c) })
+	require.NoError(t, l.Write(c))
+	disk.SetHook(func(tsdbtest.Op) error { return syscall.ENOSPC })
+	c.Reset()
+	require.NoError(t, l.Enqueue(c))
+	require.Error(t, l.Write(c))
+	require.Panics(t, c.Reset, "not settled")
+	l.Settle(c)
+	c.Reset()
+}
+
 func TestLog_WritesAreRefusedUntilTheCutSucceeds(t *testing.T) {
 	disk := tsdbtest.NewMemFS()
 	fsys := faultfs.New(disk)

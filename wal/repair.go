@@ -137,8 +137,8 @@ func (m *mender) mendSegments() error {
 }
 
 // mendedHeader gives a segment of ours that lost commits a header which knows the
-// watermark: the gap in its numbers counts as damage and not as the end of the log
-// also when the frames behind it are gone one day.
+// watermark: if more is lost there one day, it counts as damage and not as the end of
+// the log.
 func (m *mender) mendedHeader(seg *segmentState) func(header, bool) header {
 	if seg.owner != ownerUs {
 		return nil
@@ -149,6 +149,9 @@ func (m *mender) mendedHeader(seg *segmentState) func(header, bool) header {
 		}
 		h.synced = max(h.synced, m.report.Watermark)
 		h.nextRef = max(h.nextRef, m.report.NextRef)
+		if len(seg.gaps) > 0 { // a bare frame may come first now
+			h.nextSeq = min(h.nextSeq, seg.gaps[0].first)
+		}
 		return h
 	}
 }

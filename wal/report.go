@@ -67,6 +67,7 @@ type segmentState struct {
 	known  bool   // owner is set
 	dirty  bool   // has bytes that do not count: write it again without them
 	drops  []drop // whole records among them
+	gaps   []gap  // that commits left which are lost for good, in order
 	cut    int64  // end of what counts, -1: all of it
 	maxSeq uint64 // highest commit that counts
 	done   bool   // by Repair: as it shall be, and synced
@@ -75,6 +76,13 @@ type segmentState struct {
 
 // drop is a range of whole records that do not count.
 type drop struct{ off, end int64 }
+
+// gap is a closed range of lost commits. Repair puts bare frames before what stands at
+// off, so that they are not found missing again.
+type gap struct {
+	off         int64
+	first, last uint64
+}
 
 // owner says who wrote a segment.
 type owner uint8

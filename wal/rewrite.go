@@ -3,6 +3,7 @@ package wal
 import (
 	"cmp"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -11,12 +12,19 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
-// rewrite replaces a segment by one with the records that count, as they were stored.
-// mend, if there is one, makes the header: it gets the present one, if that is whole.
+// rewrite replaces a segment by one with the records that count, as they were stored,
+// and bare frames for commits that are lost. mend, if there is one, makes the header:
+// it gets the present one, if that is whole.
 func (m *mender) rewrite(seg *segmentState, mend func(h header, found bool) header) error {
 	return m.replace(seg, func(w *segmentWriter, f fileutil.File, size int64) error {
-		first := true
-		return keptRecords(f, size, seg, func(it item, rec []byte) error {
+		first, gaps := true, seg.gaps
+		before := func(off int64) (err error) {
+			for ; err == nil && len(gaps) > 0 && gaps[0].off <= off; gaps = gaps[1:] {
+				err = w.fill(gaps[0], m.report.Watermark)
+			}
+			return err
+		}
+		err := keptRecords(f, size, seg, func(it item, rec []byte) error {
 			if first && mend != nil {
 				h, found := headerOf(it, rec)
 				if err := w.append(CompressionNone, appendHeader(nil, mend(h, found))); err != nil || found {
@@ -25,8 +33,18 @@ func (m *mender) rewrite(seg *segmentState, mend func(h header, found bool) head
 				}
 			}
 			first = false
+			if err := before(it.off); err != nil {
+				return err
+			}
 			return w.append(it.comp, rec)
 		})
+		if err == nil && first && len(gaps) > 0 && mend != nil { // nothing else is left
+			err = w.append(CompressionNone, appendHeader(nil, mend(header{}, false)))
+		}
+		if err != nil {
+			return err
+		}
+		return before(math.MaxInt64)
 	})
 }
 
@@ -72,7 +90,7 @@ func (m *mender) replace(seg *segmentState, fill func(w *segmentWriter, f fileut
 	if err != nil {
 		return joinErrors(err, m.remove(tmp))
 	}
-	seg.done, seg.dirty, seg.drops = true, false, nil
+	seg.done, seg.dirty, seg.drops, seg.gaps = true, false, nil, nil
 	return m.syncDir(filepath.Dir(seg.file.Path))
 }
 
@@ -118,6 +136,17 @@ func (w *segmentWriter) append(c Compression, rec []byte) error {
 		return nil
 	}
 	return w.flush()
+}
+
+// fill appends bare frames: commits without records.
+func (w *segmentWriter) fill(g gap, synced uint64) error {
+	for seq := g.first; seq <= g.last; seq++ {
+		rec := appendFrame(nil, frame{seq: seq, lag: seq - min(seq, synced)}, 0)
+		if err := w.append(CompressionNone, rec); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *segmentWriter) flush() error {

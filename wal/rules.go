@@ -140,6 +140,11 @@ func (j *rules) lost(u *unit, first, last uint64, records int, reason string) (o
 		return true, j.end()
 	}
 	j.book(u, first, last, records, reason)
+	at := u.off
+	if u.kind == unitHeader { // which then begins with what is lost
+		at = u.end
+	}
+	j.fill(u.seg, at, first, last)
 	return false, nil
 }
 
@@ -156,6 +161,21 @@ func (j *rules) book(u *unit, first, last uint64, records int, reason string) {
 	d.Commits += n
 	d.Records += records
 	j.report.DroppedCommits += n
+}
+
+// maxFill bounds how many bare frames take the place of one loss: 20 MB. The gap of a
+// larger one stays, and is reported each time.
+const maxFill = 1 << 20
+
+// fill notes that commits first to last are gone for good, and where they were. Only
+// what has frames can take more of them.
+func (j *rules) fill(seg int, off int64, first, last uint64) {
+	s := &j.report.segments[seg]
+	if seg < j.report.cpNumber || s.owner != ownerUs || last-first >= maxFill {
+		return
+	}
+	s.dirty = true
+	s.gaps = append(s.gaps, gap{off: off, first: first, last: last})
 }
 
 // contained says that commit seq was on stable storage, or that somebody else read
@@ -314,8 +334,13 @@ func (j *rules) finish() error {
 	}
 	switch lost := j.expect > 0 && r.Watermark >= j.expect; {
 	case lost:
-		j.book(&unit{seg: max(len(r.segments)-1, 0), off: j.endOff, end: j.endOff},
+		last := max(len(r.segments)-1, 0)
+		if r.ended {
+			last = r.endSeg
+		}
+		j.book(&unit{seg: last, off: j.endOff, end: j.endOff},
 			j.expect, r.Watermark, 0, "commits are missing at the end of the log")
+		j.fill(last, math.MaxInt64, j.expect, r.Watermark)
 		j.expect = r.Watermark + 1
 	case !r.ended && (j.suspect < len(r.Damages) || j.records > 0):
 		j.tail(remainder{records: j.records})

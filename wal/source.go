@@ -18,8 +18,8 @@ type source struct {
 	busy    time.Duration
 	since   time.Time
 
-	seg     int // index of the segment being read
-	pending int // first record in b.all that waits for its frame; len(b.all) if none does
+	seg     int  // index of the segment being read
+	pending int  // first record in b.all that waits for its frame; len(b.all) if none does
 	framed  bool // records of the segment count with their frame only
 }
 
