@@ -21,6 +21,7 @@ type rules struct {
 	bytes   int64 // dropped
 	endOff  int64 // end of the last unit that counts, in segment report.endSeg
 
+	filled           uint64 // bare frames that Repair will write
 	cpSum, cpRecords uint64 // over the records of the checkpoint
 	dropped          bool   // a unit of the batch was dropped by a rule
 }
@@ -88,11 +89,10 @@ func (j *rules) commit(u *unit) error {
 		return err
 	}
 	j.expect = seq + 1
-	if u.n > 0 {
+	if u.n > 0 { // a bare frame takes a number and nothing else
 		j.report.Commits++
+		j.seg(u).maxSeq = seq
 	}
-	seg := j.seg(u)
-	seg.maxSeq = max(seg.maxSeq, seq)
 	j.accept(u)
 	return nil
 }
@@ -163,17 +163,18 @@ func (j *rules) book(u *unit, first, last uint64, records int, reason string) {
 	j.report.DroppedCommits += n
 }
 
-// maxFill bounds how many bare frames take the place of one loss: 20 MB. The gap of a
-// larger one stays, and is reported each time.
+// maxFill bounds how many bare frames take the place of what is lost: 20 MB. Gaps
+// beyond that stay, and are reported each time.
 const maxFill = 1 << 20
 
 // fill notes that commits first to last are gone for good, and where they were. Only
 // what has frames can take more of them.
 func (j *rules) fill(seg int, off int64, first, last uint64) {
 	s := &j.report.segments[seg]
-	if seg < j.report.cpNumber || s.owner != ownerUs || last-first >= maxFill {
+	if seg < j.report.cpNumber || s.owner != ownerUs || last-first >= maxFill-j.filled {
 		return
 	}
+	j.filled += last - first + 1
 	s.dirty = true
 	s.gaps = append(s.gaps, gap{off: off, first: first, last: last})
 }
