@@ -310,6 +310,12 @@ func (j *rules) end() error {
 	j.tail(rest)
 	seg := &j.report.segments[j.report.endSeg]
 	seg.dirty, seg.cut = seg.dirty || j.endOff < seg.file.Size, j.endOff
+	for i := j.report.endSeg + 1; i < len(j.report.segments); i++ { // they go, their gaps stay
+		for _, g := range j.report.segments[i].gaps {
+			j.filled -= g.last - g.first + 1
+			j.fill(j.report.endSeg, math.MaxInt64, g.first, g.last)
+		}
+	}
 	return nil
 }
 
