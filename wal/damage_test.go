@@ -180,6 +180,54 @@ func TestReplay_NoFlippedBitIsSilentOrCostsMoreThanItsCommit(t *testing.T) {
 	}
 }
 
+func TestReplay_FlippedBitsAroundPageEndsCostAtMostTheirCommit(t *testing.T) {
+	const commits = 40
+	fsys := tsdbtest.NewMemFS()
+	l := openLog(t, fsys, Options{Sync: SyncNever()}, Position{})
+	for i := 1; i <= commits; i++ { // several kinds of page ends: padding, empty first, records across one and two
+		n := 700 + i
+		if i%20 == 0 {
+			n = 2*PageSize + 10*i
+		}
+		write(t, l, noise(uint32(i), n))
+	}
+	seg, err := fsys.ReadFile(segmentPath(0))
+	require.NoError(t, err)
+	spans := commitSpans(t, seg)
+	next := ours(1, commits+1, commits).buf
+	pages := 0
+	for page := int64(PageSize); page < int64(len(seg)); page += PageSize {
+		pages++
+		for at := page - 10; at < page+12 && at < int64(len(seg)); at++ {
+			for bit := range 8 {
+				damaged := bytes.Clone(seg)
+				damaged[at] ^= 1 << bit
+				disk := diskWith(t, damaged, next)
+				got := replay(t, disk, 1)
+				if len(got.Damages) == 0 {
+					require.Len(t, got.order, commits)
+					require.GreaterOrEqual(t, bit, 3, "bit %d of byte %d shows nowhere", bit, at) // spare, or compression of a fragment that is not the last
+					continue
+				}
+				require.False(t, got.TornTail)
+				hit := uint64(0)
+				for seq, s := range spans {
+					if at >= s.off && at < s.end {
+						hit = seq
+					}
+				}
+				if len(got.order) != commits { // padding costs nothing
+					require.Equal(t, upTo(commits, hit), got.order, "bit %d of byte %d: %v", bit, at, got.Damages)
+				}
+				if at%11 == 0 && bit == 0 {
+					settle(t, disk, got)
+				}
+			}
+		}
+	}
+	require.Greater(t, pages, 5)
+}
+
 // isSpareBit says that a bit is one of those in a fragment's type byte that mean
 // nothing: reserved, or zstd beside snappy, which wins.
 func isSpareBit(t testing.TB, seg []byte, bit int) bool {

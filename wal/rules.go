@@ -232,10 +232,20 @@ func (j *rules) damaged(u *unit) {
 	j.addDamage(u, u.reason)
 	j.seg(u).dirty = true
 	j.bytes += u.end - u.off
-	if j.seg(u).owner != ownerUs {
+	if j.frameless(u.seg) {
 		j.current().Records++
 		j.records++
 	}
+}
+
+// frameless says that records of segment i count by themselves. Nobody knows whose one
+// without any record is; a segment of ours that a crash tore at its header is the rule, so
+// it must stand behind one of somebody else.
+func (j *rules) frameless(i int) bool {
+	for i >= j.report.cpNumber && j.report.segments[i].owner == ownerNobody {
+		i--
+	}
+	return i >= 0 && (i < j.report.cpNumber || j.report.segments[i].owner == ownerForeign)
 }
 
 func (j *rules) header(u *unit) error {
