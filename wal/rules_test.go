@@ -420,3 +420,31 @@ func TestReplay_ManyDamagesAreCountedNotListed(t *testing.T) {
 	require.Equal(t, 50, got.OmittedDamages)
 	require.Equal(t, n, got.DroppedRecords)
 }
+
+// A crash while a segment is begun leaves a part of its header. That is no record: nobody
+// misses it. Among segments of somebody else the same bytes are at least one.
+func TestReplay_ATornHeaderIsNoDroppedRecord(t *testing.T) {
+	torn := ours(1, 3, 2).buf[:10]
+	for _, tc := range []struct {
+		name     string
+		segments [][]byte
+		want     int
+	}{
+		{"alone", [][]byte{torn}, 0},
+		{"behind ours", [][]byte{ours(0, 1, 0).commits(1, 2, 0).buf, torn}, 0},
+		{"behind theirs", [][]byte{foreignSegment(CompressionNone, recs("\x01f1")...), {}, torn}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			disk := tsdbtest.NewMemFS()
+			for i, data := range tc.segments {
+				putFile(t, disk, segmentPath(i), data)
+			}
+			got := replay(t, disk, 1)
+			require.True(t, got.TornTail)
+			require.Len(t, got.Damages, 1)
+			require.Equal(t, tc.want, got.DroppedRecords)
+			require.Equal(t, tc.want, got.Damages[0].Records)
+			require.EqualValues(t, len(torn), got.DroppedBytes)
+		})
+	}
+}
