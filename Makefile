@@ -42,7 +42,7 @@ bench-diff:
 
 # this engine beside others, in one run
 bench-compare:
-	cd prom/bench && go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 1h ./...
+	cd prom/bench && go run ./cmd/compare --output markdown
 
 cross:
 	.ci/run cross
