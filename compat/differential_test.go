@@ -20,14 +20,14 @@ import (
 
 // duel runs the same operations in both engines.
 type duel struct {
-	t        *testing.T
-	rng      *rand.Rand
-	set      []series
-	dirs     [2]string
-	ours     *ours
-	theirs   *theirs
-	now      int64 // about the newest time appended
-	rollback bool  // some appender was rolled back
+	t      *testing.T
+	rng    *rand.Rand
+	set    []series
+	dirs   [2]string
+	ours   *ours
+	theirs *theirs
+	now    int64 // about the newest time appended
+	ghosts bool  // appenders are rolled back, which leaves series in the reference
 }
 
 const duelSteps = 120
@@ -44,6 +44,7 @@ func TestDifferential_SameOperations_SameAnswers(t *testing.T) {
 				d.set = append(d.set, makeSeries(i%2, k))
 			}
 			d.open()
+			d.ghosts = i%2 == 1
 			for range scaled(duelSteps) {
 				switch n := d.rng.IntN(40); {
 				case n == 0:
@@ -78,7 +79,9 @@ func (d *duel) restart() {
 	d.open()
 	want := d.theirs.dump()
 	requireEqual(d.t, want, d.ours.dump(), "opened again")
-	d.theirs.requireUndamaged()
+	if !d.ghosts {
+		d.theirs.requireUndamaged()
+	}
 }
 
 // append stages the same samples in an appender of each and commits them, or not.
@@ -101,8 +104,12 @@ func (d *duel) append() {
 			v += float64(d.rng.IntN(2)) // which may contradict
 		}
 	}
-	if d.rng.IntN(8) == 0 {
-		d.rollback = true
+	if d.ghosts && d.rng.IntN(8) == 0 {
+		// What was created for this appender stays in the reference, without samples,
+		// until it starts again. Then it gets another ref, and whoever maps the two to
+		// each other writes head chunks of one series under both. The reference calls
+		// its own files corrupt then, though it loses nothing: requireUndamaged is of no
+		// use any more.
 		require.NoError(d.t, us.Rollback())
 		require.NoError(d.t, them.Rollback())
 		return
@@ -257,7 +264,7 @@ func (d *duel) labels(ms []matcher) {
 	defer func() { require.NoError(d.t, them.Close()) }()
 	compare := func(theirs, ours []string, msg string) {
 		require.True(d.t, slices.IsSorted(ours), msg)
-		if d.rollback {
+		if d.ghosts {
 			require.Subset(d.t, theirs, ours, msg)
 		} else if len(theirs)+len(ours) > 0 {
 			require.Equal(d.t, theirs, ours, msg)
