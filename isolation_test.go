@@ -41,22 +41,6 @@ func watchdog(t *testing.T, limit time.Duration) {
 	t.Cleanup(func() { timer.Stop() })
 }
 
-// driveClock lets time pass until the test calls what it returns, so that the loops of
-// the database do their work all the time.
-func driveClock(clock *tsdbtest.Clock) (stop func()) {
-	var done atomic.Bool
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for !done.Load() {
-			clock.Advance(time.Second)
-		}
-	})
-	return func() {
-		done.Store(true)
-		wg.Wait()
-	}
-}
-
 func isoLabels(writer, i int) labels.Labels {
 	return labels.FromStrings("__name__", "iso", "writer", strconv.Itoa(writer), "i", strconv.Itoa(i), "odd", strconv.Itoa(i%2))
 }
@@ -211,11 +195,10 @@ func TestIsolation_CommitsAreSeenWholeAndSnapshotsStand(t *testing.T) {
 		o.Head.SamplesPerChunk = 16 // so that chunks fill up under the readers
 		o.Limits.MaxFuture = -1
 	})
-	commits := 3000
+	commits := 1000
 	if testing.Short() {
 		commits = 300
 	}
-	stopClock := driveClock(f.clock)
 	var done atomic.Bool
 	var readers, writers sync.WaitGroup
 	errs := make(chan error, 2*isoWriters)
@@ -232,6 +215,9 @@ func TestIsolation_CommitsAreSeenWholeAndSnapshotsStand(t *testing.T) {
 					errs <- fmt.Errorf("writer %d: %w", w, err)
 					return
 				}
+				if n%16 == 0 {
+					f.clock.Advance(time.Second) // for the loops that sync and write chunks
+				}
 			}
 			errs <- nil
 		})
@@ -239,7 +225,6 @@ func TestIsolation_CommitsAreSeenWholeAndSnapshotsStand(t *testing.T) {
 	writers.Wait()
 	done.Store(true)
 	readers.Wait()
-	stopClock()
 	close(errs)
 	for err := range errs {
 		require.NoError(t, err)
@@ -266,7 +251,7 @@ func TestIsolation_CommitsAreSeenWholeAndSnapshotsStand(t *testing.T) {
 func TestIsolation_LabelsAreThoseOfWholeCommits(t *testing.T) {
 	watchdog(t, 30*time.Second)
 	f := newFixture(t, nil)
-	commits := 1500
+	commits := 700
 	if testing.Short() {
 		commits = 250
 	}
