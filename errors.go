@@ -57,9 +57,29 @@ var (
 	ErrUnsupported = errors.New("not supported by this version")
 	// ErrTruncated, a warning: a result was cut at the limit of its hints.
 	ErrTruncated = errors.New("result cut at the limit")
-	// ErrCorrupt: damaged data; errors.As with *CorruptError tells file and offset.
+	// ErrCorrupt: damaged data; errors.As with *CorruptError tells file and offset,
+	// unless it is a file that is missing.
 	ErrCorrupt = encbuf.ErrCorrupt
 )
+
+// refusal is why a directory is not opened, together with the sentinel that callers
+// know.
+type refusal struct{ sentinel, why error }
+
+func (r *refusal) Error() string   { return r.why.Error() }
+func (r *refusal) Unwrap() []error { return []error{r.sentinel, r.why} }
+
+// refuse gives an error of replay the sentinel of this package, if there is one for it.
+func refuse(err error) error {
+	switch {
+	case errors.Is(err, wal.ErrVersion):
+		return &refusal{ErrUnsupported, err}
+	case errors.Is(err, wal.ErrSegments):
+		return &refusal{ErrCorrupt, err}
+	default:
+		return err
+	}
+}
 
 // CorruptError says where damage was found. errors.Is(err, ErrCorrupt) holds for it.
 type CorruptError = encbuf.CorruptError

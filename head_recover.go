@@ -39,7 +39,7 @@ func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, r
 	r := h.newReplay(report, loaded)
 	logReport, err := r.run(ctx, filepath.Join(dir, walDirName))
 	if err != nil {
-		return errors.WithMessage(err, "replay log")
+		return refuse(errors.WithMessage(err, "replay log"))
 	}
 	if err := h.dir.FinishRestore(logReport.LastSeq, h.lastValue); err != nil {
 		return errors.WithMessage(err, "read newest chunks")
