@@ -67,6 +67,8 @@ type seriesIterator struct {
 	inner bool // the chunk is wholly inside the bounds
 	dec   chunkenc.XORDecoder
 	batch chunkenc.Batch // T and V keep their capacity; [0:n] is the run
+	oneT  [1]int64
+	oneV  [1]float64
 	n     int
 	at    int // position in the run; n when it is used up
 	err   error
@@ -74,9 +76,11 @@ type seriesIterator struct {
 }
 
 func (it *seriesIterator) reset(src chunkSource, b bounds, closed *atomic.Bool) {
-	ts, vs := it.batch.T, it.batch.V
-	*it = seriesIterator{src: src, bounds: b, closed: closed, batch: chunkenc.Batch{T: ts, V: vs}}
-	it.at = -1
+	own := it.batch
+	if cap(own.T) < chunkenc.BatchSize {
+		own = chunkenc.Batch{}
+	}
+	*it = seriesIterator{src: src, bounds: b, closed: closed, batch: own, at: -1}
 }
 
 // Next implements chunkenc.Iterator.
@@ -138,11 +142,18 @@ func (it *seriesIterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
 	if n == 0 {
 		return chunkenc.ValNone
 	}
-	// The iterator stands on the last sample of b.
-	grow(&it.batch)
-	it.batch.T, it.batch.V = append(it.batch.T[:0], b.T[n-1]), append(it.batch.V[:0], b.V[n-1])
-	it.n, it.at = 1, 0
+	it.standOn(b.T[n-1], b.V[n-1])
 	return chunkenc.ValFloat
+}
+
+// standOn puts the iterator on the last sample of a caller's batch. One that is only
+// read in batches never needs a large batch of its own.
+func (it *seriesIterator) standOn(t int64, v float64) {
+	if cap(it.batch.T) == 0 {
+		it.batch = chunkenc.Batch{T: it.oneT[:], V: it.oneV[:]}
+	}
+	it.batch.T, it.batch.V = append(it.batch.T[:0], t), append(it.batch.V[:0], v)
+	it.n, it.at = 1, 0
 }
 
 // grow gives a batch without capacity the usual one.
@@ -154,7 +165,9 @@ func grow(b *chunkenc.Batch) {
 
 // refill decodes the next run into the iterator's own batch.
 func (it *seriesIterator) refill() bool {
-	grow(&it.batch)
+	if cap(it.batch.T) < chunkenc.BatchSize {
+		it.batch = *chunkenc.NewBatch(chunkenc.BatchSize)
+	}
 	last := it.at
 	n := it.decode(it.batch.T[:cap(it.batch.T)], it.batch.V[:cap(it.batch.V)])
 	if n == 0 {

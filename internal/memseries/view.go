@@ -3,6 +3,7 @@ package memseries
 import (
 	"slices"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 )
 
@@ -55,7 +56,7 @@ func (d *Directory) View(s *Series, snapshot uint64, mint, maxt int64, v *View) 
 	}
 	if n := s.enc.Len(); n > 0 && s.enc.FirstT() <= last && s.enc.LastT() >= mint {
 		from := len(v.data)
-		v.data = s.bytes.appendTo(slices.Grow(v.data, chunkCap), d.chunkBytes)
+		v.data = s.bytes.appendTo(slices.Grow(v.data, int(s.bytes.size)+chunkenc.MaxSampleBytes), d.chunkBytes)
 		v.data = append(v.data[:from], s.enc.Finish(v.data[from:])...)
 		v.Chunks = append(v.Chunks, ViewChunk{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: n, from: from, to: len(v.data)})
 	}
