@@ -18,7 +18,6 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
-	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -26,14 +25,13 @@ import (
 // Commit n of a writer has all its samples at time n, with the number of the round as
 // their value, so whether it is there, whole, and from which process, can be read off.
 const (
-	killWriters  = 4
-	killSeries   = 5   // of a writer, in each of its commits
-	killFreshAt  = 61  // each so many commits bring a new series
-	killBigAt    = 50  // each so many commits are large ones
-	killBig      = 200 // series in those
-	killEnv      = "TSDB_TEST_KILL"
-	killPipe     = 3 // file number of the pipe to the parent
-	killTickFast = 50
+	killWriters = 4
+	killSeries  = 5   // of a writer, in each of its commits
+	killFreshAt = 61  // each so many commits bring a new series
+	killBigAt   = 50  // each so many commits are large ones
+	killBig     = 200 // series in those
+	killEnv     = "TSDB_TEST_KILL"
+	killPipe    = 3 // file number of the pipe to the parent
 )
 
 // killConfig is what the parent tells the child.
@@ -48,22 +46,12 @@ type killConfig struct {
 var killSyncs = []tsdb.SyncPolicy{tsdb.SyncCommit(), tsdb.SyncInterval(time.Second), tsdb.SyncRotate(), tsdb.SyncNever()}
 
 func (c killConfig) options() *tsdb.Options {
-	o := &tsdb.Options{Clock: fastClock{}}
+	o := &tsdb.Options{Clock: hurriedClock{}}
 	o.Head.SamplesPerChunk = 16
 	o.WAL.SegmentSize = 256 << 10
 	o.WAL.Compression = c.Compression
 	o.WAL.Sync = killSyncs[c.Sync]
 	return o
-}
-
-// fastClock ticks faster than the time goes, so that a short life has syncs and chunk
-// files in it.
-type fastClock struct{}
-
-func (fastClock) Now() time.Time { return time.Now() }
-
-func (fastClock) NewTicker(d time.Duration) clock.Ticker {
-	return clock.System.NewTicker(d / killTickFast)
 }
 
 func init() { children["kill"] = killChild }
