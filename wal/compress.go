@@ -146,11 +146,6 @@ type decompressor struct {
 // begin starts a batch of records: its share of zstdSlack is untouched.
 func (d *decompressor) begin() { d.slack = zstdSlack }
 
-var (
-	errTooDense = errors.New("record claims to expand more than its compression can")
-	errNotZstd  = errors.New("record is no zstd frame")
-)
-
 // appendDecoded appends the uncompressed form of data to dst. Memory is taken only
 // for what data can plausibly expand to.
 func (d *decompressor) appendDecoded(dst []byte, c Compression, data []byte) ([]byte, error) {

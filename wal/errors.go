@@ -37,6 +37,12 @@ var (
 	ErrClosed = errors.New("closed")
 )
 
+// Why a record cannot be decompressed.
+var (
+	errTooDense = errors.New("record claims to expand more than its compression can")
+	errNotZstd  = errors.New("record is no zstd frame")
+)
+
 // What replay refuses to read.
 var (
 	// ErrVersion: a private record of a higher version. The error names its file.
