@@ -69,7 +69,7 @@ type unit struct {
 	dropped  bool // by a rule
 	seg      int  // index of the segment in the report
 	off, end int64
-	first, n int // records in Batch.all
+	first, n int // records in Batch.all; of orphans n leaves empty ones out
 	frame    frame
 	from, to int // the frame's bytes in Batch.raw, without the checksum
 	header   header

@@ -64,9 +64,10 @@ func (p *pipeline) countFrom(i int, off int64) (rest remainder, err error) {
 		rest.bytes += max(p.report.segments[i].file.Size-off, 0)
 		err := p.scanSegment(i, off, func(it item, rec []byte) bool {
 			switch {
-			case it.kind == itemRecord && !isPrivate(it, rec):
+			case it.kind != itemRecord || len(rec) == 0: // see source.orphans about empty ones
+			case !isPrivate(it, rec):
 				rest.records++
-			case it.kind == itemRecord && rec[0] == typeFrame:
+			case rec[0] == typeFrame:
 				rest.commits++
 			}
 			return true
@@ -107,9 +108,8 @@ func (p *pipeline) scanSegment(i int, off int64, visit func(it item, rec []byte)
 }
 
 // owner returns who wrote segment i of the log. A whole record at its start that is no
-// header shows somebody else: we always begin with one. After damage at its start, or
-// what may be a header with its compression bit flipped, the whole segment is searched
-// for a header or frame.
+// header shows somebody else: we always begin with one. After anything else at its
+// start the whole segment is searched for a header or frame.
 func (p *pipeline) owner(i int) (owner, error) {
 	seg := &p.report.segments[i]
 	if seg.known {
@@ -118,7 +118,7 @@ func (p *pipeline) owner(i int) (owner, error) {
 	var w ownership
 	err := p.scanSegment(i, 0, func(it item, rec []byte) bool {
 		w.see(it, rec)
-		sure := w.owner == ownerUs || w.owner == ownerForeign && it.off == 0 && (len(rec) == 0 || rec[0] != typeHeader)
+		sure := w.owner == ownerUs || w.owner == ownerForeign && it.off == 0
 		return !sure
 	})
 	w.close()

@@ -367,6 +367,21 @@ func TestReplay_CheckpointComesFirst(t *testing.T) {
 	}
 }
 
+func TestReplay_LogThatEndsRightBehindTheCheckpointKeepsIt(t *testing.T) {
+	fsys := tsdbtest.NewMemFS()
+	putFile(t, fsys, testDir+"/checkpoint.00000002/00000000", foreignSegment(CompressionSnappy, recs("\x01c1")...))
+	putFile(t, fsys, segmentPath(3), new(segmentBuilder).commit(1, 0, true).commits(2, 3, 0).buf)
+	putFile(t, fsys, segmentPath(4), ours(4, 4, 0).commits(4, 5, 0).buf)
+	got := replay(t, fsys, 1)
+	require.Equal(t, []string{"\x01c1"}, got.single)
+	require.Empty(t, got.order)
+	require.True(t, got.TornTail)
+	require.Equal(t, 5, got.DroppedCommits)
+	at := repair(t, fsys, got)
+	require.Equal(t, 4, at.Segment, "segment 3 stays: one must follow the checkpoint")
+	require.Empty(t, replay(t, fsys, 1).Damages)
+}
+
 func TestReplay_NoFlippedBitOfOurCheckpointIsSilent(t *testing.T) {
 	cp := checkpointFile(2, nil, "\x01c1", "\x02c2", "\x02c3")
 	for bit := range 8 * len(cp) {
@@ -446,5 +461,23 @@ func TestReplay_ATornHeaderIsNoDroppedRecord(t *testing.T) {
 			require.Equal(t, tc.want, got.Damages[0].Records)
 			require.EqualValues(t, len(torn), got.DroppedBytes)
 		})
+	}
+}
+
+// The first bytes of a frame, and zeros behind them, are a whole and empty record: the
+// checksum of nothing is zero. No record was dropped but those of the commit.
+func TestReplay_ATornFrameIsNoDroppedRecord(t *testing.T) {
+	for _, behind := range []int{0, 1} {
+		torn := ours(0, 1, 0).commit(1, 0).buf
+		items := readItems(t, torn)
+		clear(torn[items[len(items)-1].off+2:])
+		segments := [][]byte{torn}
+		if behind > 0 { // the log ends before a commit that comes too early
+			segments = append(segments, ours(1, 2, 0).commit(2, 0).buf)
+		}
+		disk := diskWith(t, segments...)
+		got := replay(t, disk, 1)
+		require.True(t, got.TornTail)
+		require.Equal(t, (1+behind)*len(smallBody(1)), got.DroppedRecords)
 	}
 }

@@ -140,7 +140,13 @@ func (s *source) orphans(n int) {
 		return
 	}
 	b := s.b
-	s.add(unit{kind: unitOrphans, first: s.pending, n: n, reason: "records without a commit frame",
+	some := n
+	for _, sp := range b.spans[s.pending : s.pending+n] {
+		if sp.from == sp.to { // what zeros behind the first bytes of a fragment look like
+			some--
+		}
+	}
+	s.add(unit{kind: unitOrphans, first: s.pending, n: some, reason: "records without a commit frame",
 		off: b.all[s.pending].Offset, end: b.spans[s.pending+n-1].end})
 	s.pending += n
 }
