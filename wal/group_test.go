@@ -598,6 +598,18 @@ func TestLog_CloseWaitsForEnqueuedCommits(t *testing.T) {
 	require.Equal(t, upTo(1), replay(t, disk, 1).order)
 }
 
+func TestOpen_GoesOnAtThePosition(t *testing.T) {
+	for synced, want := range map[uint64]uint64{2: 2, 9: 4} {
+		fsys := tsdbtest.NewMemFS()
+		l := openLog(t, fsys, Options{Sync: SyncNever()}, Position{Segment: 7, NextSeq: 5, Synced: synced})
+		require.Equal(t, want, l.Synced())
+		require.EqualValues(t, 4, l.LastSeq())
+		require.Equal(t, 7, l.Segment())
+		require.EqualValues(t, 5, write(t, l, []byte("\x02x")))
+		require.NoError(t, l.Close())
+	}
+}
+
 func TestOpen_RefusesBadOptionsAndExistingSegments(t *testing.T) {
 	fsys := tsdbtest.NewMemFS()
 	for _, opts := range []Options{

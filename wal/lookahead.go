@@ -107,9 +107,9 @@ func (p *pipeline) scanSegment(i int, off int64, visit func(it item, rec []byte)
 	}
 }
 
-// owner returns who wrote segment i of the log. A whole record at its start that is no
-// header shows somebody else: we always begin with one. After anything else at its
-// start the whole segment is searched for a header or frame.
+// owner returns who wrote segment i of the log. Ours begin with a header; without one
+// the whole segment is searched for a header or frame, so that what others wrote is
+// read twice.
 func (p *pipeline) owner(i int) (owner, error) {
 	seg := &p.report.segments[i]
 	if seg.known {
@@ -118,8 +118,7 @@ func (p *pipeline) owner(i int) (owner, error) {
 	var w ownership
 	err := p.scanSegment(i, 0, func(it item, rec []byte) bool {
 		w.see(it, rec)
-		sure := w.owner == ownerUs || w.owner == ownerForeign && it.off == 0
-		return !sure
+		return w.owner != ownerUs
 	})
 	w.close()
 	seg.owner, seg.known = w.owner, err == nil

@@ -261,9 +261,7 @@ func (j *rules) header(u *unit) error {
 	if j.expect == 0 {
 		j.expect = h.nextSeq
 	}
-	if j.expect == h.nextSeq { // whatever is torn before it, nothing is missing
-		j.accept(u)
-	}
+	j.accept(u) // whatever is torn before it, nothing more is missing
 	return nil
 }
 
