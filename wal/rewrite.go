@@ -57,8 +57,24 @@ func headerOf(it item, rec []byte) (header, bool) {
 }
 
 // replace writes a new file with fill, syncs it and gives it the segment's name.
-func (m *mender) replace(seg *segmentState, fill func(w *segmentWriter, f fileutil.File, size int64) error) (err error) {
-	old, err := m.fs.Open(seg.file.Path)
+func (m *mender) replace(seg *segmentState, fill func(w *segmentWriter, old fileutil.File, size int64) error) error {
+	tmp := filepath.Join(m.tmpDir, tmpPrefix+filepath.Base(seg.file.Path))
+	if err := m.remove(tmp); err != nil {
+		return err
+	}
+	err := m.writeTmp(tmp, seg.file.Path, fill)
+	if err == nil { // both files are closed by now: some systems want that
+		err = m.fs.Rename(tmp, seg.file.Path)
+	}
+	if err != nil {
+		return joinErrors(err, m.remove(tmp))
+	}
+	seg.done, seg.dirty, seg.drops, seg.gaps = true, false, nil, nil
+	return m.syncDir(filepath.Dir(seg.file.Path))
+}
+
+func (m *mender) writeTmp(tmp, path string, fill func(w *segmentWriter, old fileutil.File, size int64) error) (err error) {
+	old, err := m.fs.Open(path)
 	if err != nil {
 		return err
 	}
@@ -67,31 +83,22 @@ func (m *mender) replace(seg *segmentState, fill func(w *segmentWriter, f fileut
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(m.tmpDir, tmpPrefix+filepath.Base(seg.file.Path))
-	if err := m.remove(tmp); err != nil {
-		return err
-	}
 	f, err := m.fs.Create(tmp)
 	if err != nil {
 		return err
 	}
+	defer func() { err = joinErrors(err, f.Close()) }()
 	w := &segmentWriter{f: f}
-	if err = fill(w, old, size); err == nil {
-		err = w.flush()
+	if err := fill(w, old, size); err != nil {
+		return err
 	}
-	if err == nil {
-		if err = f.Sync(); err != nil {
-			err = poisoned(err)
-		}
+	if err := w.flush(); err != nil {
+		return err
 	}
-	if err = joinErrors(err, f.Close()); err == nil {
-		err = m.fs.Rename(tmp, seg.file.Path)
+	if err := f.Sync(); err != nil {
+		return poisoned(err)
 	}
-	if err != nil {
-		return joinErrors(err, m.remove(tmp))
-	}
-	seg.done, seg.dirty, seg.drops, seg.gaps = true, false, nil, nil
-	return m.syncDir(filepath.Dir(seg.file.Path))
+	return nil
 }
 
 // keptRecords visits the stored records of a segment that count, private ones
