@@ -15,7 +15,7 @@ import (
 
 const (
 	pageBits = 8
-	pageLen  = 1 << pageBits // series in a page: 48 KiB, and one shard
+	pageLen  = 1 << pageBits // series in a page: 40 KiB, and one shard
 
 	// A page further away than this many pages, and twice as far as there are pages,
 	// would cost more in the page table than its series are worth.
@@ -24,12 +24,14 @@ const (
 	seriesBytes = int64(unsafe.Sizeof(Series{})) // for SizeBytes only
 )
 
-// page holds series by the low bits of their ref.
+// page holds series by the low bits of their ref, and nothing else: with a few bytes
+// more it would take 48 KiB of the heap.
 type page struct {
 	series [pageLen]Series
-	used   int // slots that were live once; under the creation lock
-	dead   int // slots that are dead; under the creation lock
 }
+
+// pageCount is how many slots of a page were live once, and are dead and forgotten.
+type pageCount struct{ used, dead uint16 }
 
 // Directory is every series of the head: by ref through pages, without a lock; by
 // label set through a hash table.
@@ -53,9 +55,10 @@ type Directory struct {
 
 	create struct {
 		sync.Mutex
-		pairs []index.Pair // scratch
-		dead  []uint64     // removed since the postings were cleaned
-		gone  []index.Pair // their label pairs
+		pairs  []index.Pair // scratch
+		dead   []uint64     // removed since the postings were cleaned
+		gone   []index.Pair // their label pairs
+		counts []pageCount  // by number of the page
 	}
 }
 
@@ -229,7 +232,7 @@ func (d *Directory) slotLocked(ref uint64) *Series {
 		pages[p].Store(pg)
 		d.numPages.Add(1)
 	}
-	pg.used++
+	d.create.counts[p].used++
 	return &pg.series[ref&(pageLen-1)]
 }
 
@@ -242,6 +245,7 @@ func (d *Directory) growPagesLocked(p uint64) []atomic.Pointer[page] {
 		grown[i].Store(old[i].Load())
 	}
 	d.pages.Store(&grown)
+	d.create.counts = append(d.create.counts, make([]pageCount, len(grown)-len(d.create.counts))...)
 	return grown
 }
 

@@ -74,13 +74,14 @@ func (d *Directory) freeSlotLocked(ref uint64) {
 		d.numFar.Add(-1)
 		return
 	}
-	pages := *d.pages.Load()
-	pg := pages[ref>>pageBits].Load()
-	s := &pg.series[ref&(pageLen-1)]
+	pages, p := *d.pages.Load(), ref>>pageBits
+	s := &pages[p].Load().series[ref&(pageLen-1)]
 	d.arena.drop(s.pairs, int(s.npairs))
-	pg.dead++
-	if pg.dead == pg.used && ref>>pageBits != d.nextRef.Load()>>pageBits {
-		pages[ref>>pageBits].Store(nil)
+	count := &d.create.counts[p]
+	count.dead++
+	if count.dead == count.used && p != d.nextRef.Load()>>pageBits {
+		pages[p].Store(nil)
 		d.numPages.Add(-1)
+		*count = pageCount{}
 	}
 }
