@@ -12,8 +12,7 @@ import (
 type replayWorker struct {
 	restorer *memseries.Restorer
 	queue    chan work
-	held     []memseries.Full // full chunks that the log may not have on stable storage yet
-	heldSize int
+	held     []memseries.Full   // full chunks that the log may not have on stable storage yet
 	written  chan writtenChunks // what the chunk writer has done of this worker's
 	sent     bool               // the writer has chunks of this worker
 	busy     time.Duration

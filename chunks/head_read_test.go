@@ -125,7 +125,7 @@ func TestPin_KeepsTruncatedFilesReadable(t *testing.T) {
 	require.Panics(t, func() { _ = first.Release() })
 
 	// Released in the other order, the older ones go first.
-	refs = append(refs, write(t, h, fullChunks(30, 10))...)
+	write(t, h, fullChunks(30, 10))
 	third, err := h.Acquire()
 	require.NoError(t, err)
 	require.NoError(t, h.TruncateBefore(7))

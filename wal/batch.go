@@ -1,10 +1,6 @@
 package wal
 
-import (
-	"time"
-
-	"github.com/seed347100a3/tsdb/internal/encbuf"
-)
+import "github.com/seed347100a3/tsdb/internal/encbuf"
 
 // Record is one record of the log.
 type Record struct {
@@ -33,7 +29,6 @@ type Batch struct {
 	text   []byte // decompressed ones
 	bytes  int64  // of the log up to the end of this batch
 	ready  chan struct{}
-	busy   time.Duration // spent on decoding it
 }
 
 // span is a stored record in Batch.raw.

@@ -267,8 +267,5 @@ var _ io.ReaderAt = (*bytes.Reader)(nil)
 // checksumHex is how vectors name contents.
 func checksumHex(b []byte) string { return fmt.Sprintf("%08x", encbuf.Checksum(b)) }
 
-// stateOf describes a file system for messages.
-func stateOf(fsys *tsdbtest.MemFS) string { return strings.Join(fsys.Files(), "\n") }
-
 // appendChecksum closes a record that ends with a checksum over all before it.
 func appendChecksum(rec []byte) []byte { return encbuf.AppendBE32(rec, encbuf.Checksum(rec)) }
