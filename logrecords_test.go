@@ -3,7 +3,6 @@ package tsdb_test
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"testing"
 
@@ -53,18 +52,6 @@ func (l *logRecords) of(message string) []event {
 		found = append(found, e)
 	}
 	return found
-}
-
-// messages returns all messages that came up, once each, sorted.
-func (l *logRecords) messages() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var all []string
-	for _, r := range l.list {
-		all = append(all, r.Message)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // one returns the only event with a message.
