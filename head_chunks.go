@@ -29,18 +29,23 @@ func (h *Head) writeChunks() error {
 	if err != nil || log.Err() != nil {
 		return nil // nothing may be written at the moment, and Health says so
 	}
-	fulls := h.dir.CollectFull(h.fulls[:0])
-	defer func() {
+	return h.storeAll(log.SyncTo)
+}
+
+// storeAll writes all full chunks, about a batch at a time so that what is on its way
+// takes no memory to speak of. synced makes sure that the log is on stable storage up to
+// a commit.
+func (h *Head) storeAll(synced func(seq uint64) error) (err error) {
+	fulls := h.fulls
+	for shard := 0; shard < memseries.NumShards && err == nil; {
+		fulls, shard = h.dir.CollectFull(fulls[:0], shard, chunkBatchBytes)
+		if err = synced(newestSeq(fulls)); err == nil {
+			err = h.storeFull(fulls, h.dir.Written)
+		}
 		clear(fulls) // keeps no chunk alive
-		h.fulls = fulls[:0]
-	}()
-	if len(fulls) == 0 {
-		return nil
 	}
-	if err := log.SyncTo(newestSeq(fulls)); err != nil {
-		return err
-	}
-	return h.storeFull(fulls, h.dir.Written)
+	h.fulls = fulls[:0]
+	return err
 }
 
 // storeFull writes chunks, the log of which is on stable storage, in batches, and

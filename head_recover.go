@@ -186,7 +186,7 @@ func (h *Head) close() error {
 	h.markSynced(log)
 	err := log.Close()
 	if err == nil {
-		err = h.storeFull(h.dir.CollectFull(nil), h.dir.Written)
+		err = h.storeAll(func(uint64) error { return nil }) // the log is closed, and synced
 	}
 	return stderrors.Join(err, h.closeFiles())
 }

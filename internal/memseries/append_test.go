@@ -105,7 +105,8 @@ func TestView_ReadsBackEverySample(t *testing.T) {
 
 	// The same when the full chunks have been given away.
 	stored := map[chunks.Ref][]byte{}
-	fulls := d.CollectFull(nil)
+	fulls, next := d.CollectFull(nil, 0, math.MaxInt)
+	require.Equal(t, NumShards, next)
 	require.NotEmpty(t, fulls)
 	refs := make([]chunks.Ref, len(fulls))
 	for i, f := range fulls {

@@ -10,22 +10,25 @@ import (
 // FullBytes returns how many bytes of full chunks wait for a head-chunk file.
 func (d *Directory) FullBytes() int64 { return d.fullBytes.Load() }
 
-// CollectFull appends all full chunks that no file has yet, the chunks of a series in
-// time order. They stay readable here, and their bytes valid, until Written.
+// CollectFull appends full chunks that no file has yet, those of a series in time
+// order. It begins with a shard, takes whole shards until it has as many bytes as
+// wanted, and returns the shard to go on with: NumShards behind the last one. The chunks
+// stay readable here, and their bytes valid, until Written.
 // One goroutine at a time may be between CollectFull and Written.
-func (d *Directory) CollectFull(dst []Full) []Full {
-	for i := range d.shards {
-		sh := &d.shards[i]
+func (d *Directory) CollectFull(dst []Full, shard, bytes int) ([]Full, int) {
+	for ; shard < NumShards && bytes > 0; shard++ {
+		sh := &d.shards[shard]
 		sh.mu.Lock()
 		for _, f := range sh.mu.full {
 			dst = append(dst, f)
+			bytes -= len(f.Data)
 		}
 		sh.mu.Unlock()
 	}
 	slices.SortFunc(dst, func(a, b Full) int {
 		return cmp.Or(cmp.Compare(a.Series.ref, b.Series.ref), cmp.Compare(a.MinT, b.MinT))
 	})
-	return dst
+	return dst, shard
 }
 
 // Written says where collected chunks are now; their buffers go back.
@@ -35,6 +38,7 @@ func (d *Directory) Written(fulls []Full, refs []chunks.Ref) {
 		sh.mu.Lock()
 		setMappedRef(f.Series, f.MinT, refs[i])
 		delete(sh.mu.full, fullKey{f.Series.ref, f.MinT})
+		sh.mu.fullHeap -= int64(cap(f.Data))
 		sh.mu.buffers.put(f.Data)
 		sh.mu.Unlock()
 		d.fullBytes.Add(-int64(len(f.Data)))

@@ -1,5 +1,7 @@
 package memseries
 
+import "unsafe"
+
 // fullBufferSizes are the capacities of buffers for full chunks, in bytes.
 var fullBufferSizes = [...]int{128, 256, 384, 512, 768, chunkCap}
 
@@ -40,4 +42,12 @@ func (f *fullBuffers) put(b []byte) {
 			f.bytes += int64(cap(b))
 		}
 	}
+}
+
+func (f *fullBuffers) sizeBytes() int64 {
+	n := f.bytes
+	for _, spare := range f.spare {
+		n += int64(cap(spare)) * int64(unsafe.Sizeof([]byte(nil)))
+	}
+	return n
 }
