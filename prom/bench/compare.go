@@ -1,56 +1,163 @@
 package bench
 
 import (
+	"context"
 	"os"
+	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/pkg/errors"
 )
 
-// Result is what one row came to: a figure of each engine for each run.
-type Result struct {
-	Row    string    `json:"row"`
-	Unit   string    `json:"unit"`
-	Ours   []float64 `json:"tsdb"`
-	Theirs []float64 `json:"prometheus"`
-	Goal   float64   `json:"goal,omitempty"`
+// Config is what to compare, and with how much data.
+type Config struct {
+	Series  int // that are appended to and replayed
+	Samples int // of each of them
+	Many    int // series of the rows about memory and select
+	Few     int // samples of each of those in the row about memory
+	Chunks  int // and in the rows about select
+	Runs    int // of each measurement; the table has medians
+
+	Time time.Duration // for each select row, in each run
+	Only []string      // of Groups; none: all
+	Dir  string        // for the data, removed at the end; empty: the system's temporary directory
+
+	// Progress is told what is about to be done. Nil: nobody is.
+	Progress func(what string)
 }
 
-// Ratio is how many times the reference needs what we need: the median of the ratios
-// of runs that stood next to each other.
-func (r Result) Ratio() float64 {
-	ratios := make([]float64, len(r.Ours))
-	for i := range ratios {
-		ratios[i] = r.Theirs[i] / r.Ours[i]
+// DefaultConfig takes two to three minutes on two processors.
+func DefaultConfig() Config {
+	return Config{Series: 10_000, Samples: 1000, Many: 100_000, Few: 15, Chunks: 120, Runs: 3, Time: 300 * time.Millisecond}
+}
+
+// Groups are the names for Config.Only, in the order in which they run.
+var Groups = []string{"append", "appendbatch", "create", "replay", "reopen", "memory", "select", "decode"}
+
+// comparison is one run of Compare.
+type comparison struct {
+	Config
+	dir  string
+	all  map[string]map[string][]float64 // by row, by engine, a value for each run
+	fork func(context.Context, task) (measures, error)
+}
+
+// Compare measures both engines in turns and returns the rows. It starts this program
+// again for each measurement, so the program must have called RunChild.
+func Compare(ctx context.Context, c Config) (Report, error) {
+	return compare(ctx, c, func(ctx context.Context, t task) (measures, error) { return t.runInChild(ctx) })
+}
+
+func compare(ctx context.Context, c Config, fork func(context.Context, task) (measures, error)) (rep Report, err error) {
+	for _, group := range c.Only {
+		if !slices.Contains(Groups, group) {
+			return rep, errors.Errorf("no group %q, there are %v", group, Groups)
+		}
 	}
-	return Median(ratios)
-}
-
-// Spread is the largest distance of a run of ours from the median, as a part of it.
-func (r Result) Spread() float64 {
-	m := Median(r.Ours)
-	spread := 0.0
-	for _, v := range r.Ours {
-		spread = max(spread, abs(v-m)/m)
+	if min(c.Series, c.Samples, c.Many, c.Few, c.Chunks, c.Runs) < 1 {
+		return rep, errors.New("every number must be at least 1")
 	}
-	return spread
-}
-
-func abs(x float64) float64 { return max(x, -x) }
-
-// Median returns the median, the upper one of an even number.
-func Median(vs []float64) float64 {
-	sorted := slices.Sorted(slices.Values(vs))
-	return sorted[len(sorted)/2]
-}
-
-// Measure runs one row on one engine in a temporary directory below base.
-func Measure(row Row, e Engine, base string, s Sizes) (float64, error) {
-	dir, err := os.MkdirTemp(base, "bench")
+	dir, err := os.MkdirTemp(c.Dir, "tsdb-bench-")
 	if err != nil {
-		return 0, errors.Wrap(err, "make directory")
+		return rep, errors.Wrap(err, "make directory for data")
 	}
-	defer os.RemoveAll(dir)
-	v, err := row.Run(e, dir, s)
-	return v, errors.WithMessagef(err, "%s: %s", e.Name, row.Name)
+	defer func() {
+		if removeErr := os.RemoveAll(dir); err == nil {
+			err = errors.Wrap(removeErr, "remove data")
+		}
+	}()
+	cmp := &comparison{Config: c, dir: dir, all: map[string]map[string][]float64{}, fork: fork}
+	for _, group := range Groups {
+		if len(c.Only) > 0 && !slices.Contains(c.Only, group) {
+			continue
+		}
+		if err := cmp.group(ctx, group); err != nil {
+			return rep, err
+		}
+	}
+	return cmp.report()
+}
+
+// group measures one kind of work, the engines in turns, the other one first in every
+// second run.
+func (c *comparison) group(ctx context.Context, kind string) error {
+	t := c.task(kind)
+	filled := map[string]string{}
+	if needsData(kind) {
+		for _, engine := range []string{Ours, Reference} {
+			filled[engine] = filepath.Join(c.dir, "filled-"+engine)
+			f := t
+			f.Kind, f.Engine, f.Dir = "fill", engine, filled[engine]
+			c.tell("fill for " + kind + ", " + engine)
+			if _, err := c.fork(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	for run := range c.Runs {
+		order := []string{Ours, Reference}
+		if run%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, engine := range order {
+			t.Engine = engine
+			if err := c.measure(ctx, t, filled[engine]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, dir := range filled {
+		if err := os.RemoveAll(dir); err != nil {
+			return errors.Wrap(err, "remove data")
+		}
+	}
+	return nil
+}
+
+// task is one kind of work with the sizes that are configured for it.
+func (c *comparison) task(kind string) task {
+	t := task{Kind: kind, Series: c.Series, Samples: c.Samples, Time: c.Time}
+	switch kind {
+	case "create":
+		t.Series, t.Samples = c.Many, 1
+	case "memory":
+		t.Series, t.Samples = c.Many, c.Few
+	case "select":
+		t.Series, t.Samples = c.Many, c.Chunks
+	}
+	return t
+}
+
+// needsData is true for work that begins with a directory that another task filled.
+func needsData(kind string) bool {
+	return slices.Contains([]string{"replay", "reopen", "memory", "select"}, kind)
+}
+
+// measure does a task once, in a fresh directory or in a copy of a filled one.
+func (c *comparison) measure(ctx context.Context, t task, from string) error {
+	t.Dir = filepath.Join(c.dir, "work")
+	if from != "" {
+		if err := os.CopyFS(t.Dir, os.DirFS(from)); err != nil {
+			return errors.Wrap(err, "copy data")
+		}
+	}
+	c.tell(t.Kind + ", " + t.Engine)
+	m, err := c.fork(ctx, t)
+	if err != nil {
+		return err
+	}
+	for row, value := range m {
+		if c.all[row] == nil {
+			c.all[row] = map[string][]float64{}
+		}
+		c.all[row][t.Engine] = append(c.all[row][t.Engine], value)
+	}
+	return errors.Wrap(os.RemoveAll(t.Dir), "remove data")
+}
+
+func (c *comparison) tell(what string) {
+	if c.Progress != nil {
+		c.Progress(what)
+	}
 }

@@ -4,7 +4,5 @@ package bench
 
 import "time"
 
-var started = time.Now()
-
-// cpuTime is wall time where the system does not tell: the benchmarks are for Linux.
-func cpuTime() time.Duration { return time.Since(started) }
+// cpuTime is not known here; rows by processor time have no value.
+func cpuTime() time.Duration { return 0 }

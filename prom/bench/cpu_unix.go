@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// cpuTime returns what this process has used so far, on all CPUs.
+// cpuTime returns the processor time of all threads of this process.
 func cpuTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		return 0
+		panic("BUG: getrusage of this process: " + err.Error())
 	}
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }

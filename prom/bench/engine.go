@@ -1,51 +1,68 @@
 package bench
 
-import "math"
+import "github.com/pkg/errors"
 
-// Engine is one of the libraries that are compared.
-type Engine struct {
-	Name string
-	// Open opens a directory, replaying what its log has.
-	Open func(dir string) (Store, error)
-	// Decode reads every sample of XOR chunks one after the other and returns their
-	// number, through the fastest way that the engine has.
-	Decode func(chunks [][]byte) (int, error)
+// The engines, by their names in results.
+const (
+	Ours      = "ours"
+	Reference = "reference"
+)
+
+// engine is an open database of one side.
+type engine interface {
+	// create makes series with a first sample each, by labels, perCommit of them in a
+	// commit, and keeps their refs.
+	create(sets [][]string, t int64, vs []float64, perCommit int) error
+	// scrape appends a sample to each series by ref.
+	scrape(t int64, vs []float64, perCommit int) error
+	// scrapeBatch is scrape with the call for many samples, where there is one.
+	scrapeBatch(t int64, vs []float64, perCommit int) error
+	// read selects series and reads as much of them as how says.
+	read(how readMode, ms []matcher) (result, error)
+	// recovered says what opening found.
+	recovered() recovered
+	close() error
 }
 
-// Store is an open database.
-type Store interface {
-	// Create makes all series, with their first sample, in one commit.
-	Create(w *Workload) error
-	// Scrape appends sample k to all series, in commits of w.PerCommit.
-	Scrape(w *Workload, k int) error
-	// Read reads all samples of the series of a selection and returns how many there
-	// were.
-	Read(s Selection) (series, samples int, err error)
-	Close() error
+// decoders read every sample of XOR chunks one after the other, through the fastest
+// way that the engine has, and return their number.
+var decoders = map[string]func(chunks [][]byte) (int, error){Ours: decodeOurs, Reference: decodeReference}
+
+// recovered is what opening found; -1 is what the engine does not tell.
+type recovered struct {
+	series, logged, mapped int64 // series; samples taken from the log and from chunk files
 }
 
-// Selection is a question.
-type Selection int
-
-// The questions: one series by a unique label; a thirtieth of them by a regular
-// expression and an equality; all.
-const (
-	SelectOne Selection = iota
-	SelectRegexp
-	SelectAll
-)
-
-// The parts of the questions.
-const (
-	oneName, oneValue       = "shard", "4321"
-	regexpName, regexpValue = "__name__", "http_server_requests_duration_seconds_1.*"
-	equalName, equalValue   = "method", "GET"
-)
-
-// Engines returns ours and the reference, in this order.
-func Engines() []Engine { return []Engine{ours, reference} }
+// readMode is how much of a selected series is read.
+type readMode int
 
 const (
-	minTime = math.MinInt64
-	maxTime = math.MaxInt64
+	readLabels  readMode = iota // the labels of each series
+	readSamples                 // and every sample, with the iterator
+	readBatches                 // every sample, in batches where the engine has them
 )
+
+// matcher is for both sides. The operator is that of a selector.
+type matcher struct {
+	op, name, value string
+}
+
+// result is what a read found.
+type result struct {
+	series, samples int
+	// sum is that of the bits of all values, in any order. It keeps the compiler from
+	// dropping the work, and shows that both engines read the same.
+	sum uint64
+}
+
+// open opens a database in a directory, which is made if there is none.
+func open(name, dir string) (engine, error) {
+	switch name {
+	case Ours:
+		return openOurs(dir)
+	case Reference:
+		return openReference(dir)
+	default:
+		return nil, errors.Errorf("no engine %q", name)
+	}
+}

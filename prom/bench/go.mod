@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/pkg/errors v0.9.1
+	github.com/prometheus/client_golang v1.24.1
 	github.com/prometheus/prometheus v0.315.0
 	github.com/seed347100a3/tsdb v0.0.0
 	github.com/stretchr/testify v1.12.1
@@ -55,7 +56,6 @@ require (
 	github.com/mwitkow/go-conntrack v0.0.0-20190716064945-2f068394615f // indirect
 	github.com/oklog/ulid/v2 v2.1.2 // indirect
 	github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c // indirect
-	github.com/prometheus/client_golang v1.24.1 // indirect
 	github.com/prometheus/client_golang/exp v0.0.0-20260907100614-57bb367da472 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.71.0 // indirect

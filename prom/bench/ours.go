@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"math"
 
 	"github.com/pkg/errors"
 
@@ -10,97 +11,153 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-var ours = Engine{Name: "tsdb", Open: openOurs, Decode: decodeOurs}
-
-type oursStore struct {
-	db   *tsdb.DB
-	refs []tsdb.SeriesRef
+// ours is a database of this library.
+type ours struct {
+	db       *tsdb.DB
+	refs     []tsdb.SeriesRef
+	rejected []tsdb.Reject
+	batch    *chunkenc.Batch
 }
 
-func openOurs(dir string) (Store, error) {
-	opts := tsdb.DefaultOptions()
-	opts.WAL.Sync = tsdb.SyncRotate()
-	opts.Limits.MaxFuture = -1
-	db, err := tsdb.Open(dir, opts)
+func openOurs(dir string) (engine, error) {
+	o := tsdb.DefaultOptions()
+	o.WAL.Sync = tsdb.SyncRotate() // as the reference does
+	o.Limits.MaxFuture = -1
+	db, err := tsdb.Open(dir, o)
 	if err != nil {
 		return nil, err
 	}
-	if r := db.OpenReport(); !r.Clean() {
-		return nil, errors.Errorf("recovery was not clean: %+v", r)
-	}
-	return &oursStore{db: db}, nil
+	return &ours{db: db, batch: chunkenc.NewBatch(0)}, nil
 }
 
-func (s *oursStore) Create(w *Workload) error {
-	app := s.db.Appender()
-	s.refs = make([]tsdb.SeriesRef, w.Series)
-	for i, v := range w.Row(0) {
-		ref, err := app.Append(0, labels.FromStrings(Labels(i)...), 0, v)
-		if err != nil {
-			return err
-		}
-		s.refs[i] = ref
+// commit counts what was staged: a benchmark that loses samples measures nothing.
+func (o *ours) commit(app *tsdb.Appender, staged int) error {
+	res, err := app.Commit(context.Background())
+	if err == nil && res.Samples != staged {
+		err = errors.Errorf("%d of %d samples were committed", res.Samples, staged)
 	}
-	_, err := app.Commit(context.Background())
 	return err
 }
 
-func (s *oursStore) Scrape(w *Workload, k int) error {
-	vs := w.Row(k)
-	for from := 0; from < w.Series; from += w.PerCommit {
-		to := min(from+w.PerCommit, w.Series)
-		app := s.db.Appender()
-		rejected, err := app.AppendBatch(int64(k)*Step, s.refs[from:to], vs[from:to], nil)
-		if err != nil || len(rejected) > 0 {
-			return errors.Errorf("append batch: %v, %d rejected", err, len(rejected))
+func (o *ours) create(sets [][]string, t int64, vs []float64, perCommit int) error {
+	o.refs = make([]tsdb.SeriesRef, len(sets))
+	for from := 0; from < len(sets); from += perCommit {
+		to := min(from+perCommit, len(sets))
+		app := o.db.Appender()
+		for i := from; i < to; i++ {
+			ref, err := app.Append(0, labels.FromStrings(sets[i]...), t, vs[i])
+			if err != nil {
+				return err
+			}
+			o.refs[i] = ref
 		}
-		if _, err := app.Commit(context.Background()); err != nil {
+		if err := o.commit(app, to-from); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *oursStore) Read(sel Selection) (series, samples int, err error) {
-	ms, err := oursMatchers(sel)
-	if err != nil {
-		return 0, 0, err
+func (o *ours) scrape(t int64, vs []float64, perCommit int) error {
+	for from := 0; from < len(vs); from += perCommit {
+		to := min(from+perCommit, len(vs))
+		app := o.db.Appender()
+		for i := from; i < to; i++ {
+			if _, err := app.Append(o.refs[i], labels.Labels{}, t, vs[i]); err != nil {
+				return err
+			}
+		}
+		if err := o.commit(app, to-from); err != nil {
+			return err
+		}
 	}
-	q, err := s.db.Querier(minTime, maxTime)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer q.Close()
-	var it chunkenc.Iterator
-	batch := chunkenc.NewBatch(0)
-	for one, err := range q.Select(context.Background(), nil, ms...).All() {
+	return nil
+}
+
+func (o *ours) scrapeBatch(t int64, vs []float64, perCommit int) error {
+	for from := 0; from < len(vs); from += perCommit {
+		to := min(from+perCommit, len(vs))
+		app := o.db.Appender()
+		var err error
+		o.rejected, err = app.AppendBatch(t, o.refs[from:to], vs[from:to], o.rejected[:0])
 		if err != nil {
-			return 0, 0, err
+			return err
 		}
-		series++
-		for it = one.Iterator(it); it.NextBatch(batch) != chunkenc.ValNone; {
-			samples += batch.Len()
+		if len(o.rejected) > 0 {
+			return o.rejected[0].Err
 		}
-		if it.Err() != nil {
-			return 0, 0, it.Err()
+		if err := o.commit(app, to-from); err != nil {
+			return err
 		}
 	}
-	return series, samples, nil
+	return nil
 }
 
-func oursMatchers(sel Selection) ([]*labels.Matcher, error) {
-	switch sel {
-	case SelectOne:
-		return []*labels.Matcher{labels.Equal(oneName, oneValue)}, nil
-	case SelectRegexp:
-		re, err := labels.Regexp(regexpName, regexpValue)
-		return []*labels.Matcher{re, labels.Equal(equalName, equalValue)}, err
-	default:
-		return nil, nil
+func (o *ours) read(how readMode, ms []matcher) (res result, err error) {
+	compiled, err := o.compile(ms)
+	if err != nil {
+		return res, err
 	}
+	q, err := o.db.Querier(math.MinInt64, math.MaxInt64)
+	if err != nil {
+		return res, err
+	}
+	defer func() {
+		if closeErr := q.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	var it chunkenc.Iterator
+	set := q.Select(context.Background(), nil, compiled...)
+	for set.Next() {
+		res.series++
+		switch how {
+		case readLabels:
+			res.sum += uint64(set.At().Labels().Len())
+		case readSamples:
+			it = set.At().Iterator(it)
+			for it.Next() != chunkenc.ValNone {
+				_, v := it.At()
+				res.samples++
+				res.sum += math.Float64bits(v)
+			}
+		case readBatches:
+			it = set.At().Iterator(it)
+			for it.NextBatch(o.batch) != chunkenc.ValNone {
+				res.samples += o.batch.Len()
+				for _, v := range o.batch.V {
+					res.sum += math.Float64bits(v)
+				}
+			}
+		}
+		if it != nil && it.Err() != nil {
+			return res, it.Err()
+		}
+	}
+	return res, set.Err()
 }
 
-func (s *oursStore) Close() error { return s.db.Close() }
+func (o *ours) compile(ms []matcher) (compiled []*labels.Matcher, err error) {
+	types := map[string]labels.MatchType{"=": labels.MatchEqual, "!=": labels.MatchNotEqual, "=~": labels.MatchRegexp, "!~": labels.MatchNotRegexp}
+	for _, m := range ms {
+		c, err := labels.NewMatcher(types[m.op], m.name, m.value)
+		if err != nil {
+			return nil, err
+		}
+		compiled = append(compiled, c)
+	}
+	return compiled, nil
+}
+
+func (o *ours) recovered() recovered {
+	r := o.db.OpenReport()
+	if !r.Clean() {
+		return recovered{-1, -1, -1} // of no use
+	}
+	return recovered{int64(r.Series), int64(r.Samples), int64(r.SamplesInChunks)}
+}
+
+func (o *ours) close() error { return o.db.Close() }
 
 func decodeOurs(chunks [][]byte) (n int, err error) {
 	var dec chunkenc.XORDecoder

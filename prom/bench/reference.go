@@ -3,55 +3,59 @@ package bench
 import (
 	"context"
 	"log/slog"
-	"time"
+	"math"
 
 	"github.com/pkg/errors"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/compression"
 )
 
-var reference = Engine{Name: "prometheus", Open: openReference, Decode: decodeReference}
-
-type referenceStore struct {
+// reference is a database of the reference implementation.
+type reference struct {
 	db   *tsdb.DB
 	refs []storage.SeriesRef
 }
 
-// openReference opens the reference with its defaults, but for blocks so large that
-// everything stays in the head, as it does with us.
-func openReference(dir string) (Store, error) {
-	opts := tsdb.DefaultOptions()
-	opts.MinBlockDuration = (1000 * time.Hour).Milliseconds()
-	opts.MaxBlockDuration = opts.MinBlockDuration
-	opts.RetentionDuration = 0
-	db, err := tsdb.Open(dir, slog.New(slog.DiscardHandler), nil, opts, nil)
+// openReference takes the default options: 16,384 stripes, no out-of-order window, no
+// exemplars. A Prometheus server sets snappy, as is done here.
+func openReference(dir string) (engine, error) {
+	o := tsdb.DefaultOptions()
+	o.WALCompression = compression.Snappy
+	db, err := tsdb.Open(dir, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), o, nil)
 	if err != nil {
 		return nil, errors.Wrap(err, "open reference")
 	}
-	return &referenceStore{db: db}, nil
+	db.DisableCompactions()
+	return &reference{db: db}, nil
 }
 
-func (s *referenceStore) Create(w *Workload) error {
-	app := s.db.Appender(context.Background())
-	s.refs = make([]storage.SeriesRef, w.Series)
-	for i, v := range w.Row(0) {
-		ref, err := app.Append(0, labels.FromStrings(Labels(i)...), 0, v)
-		if err != nil {
-			return errors.Wrap(err, "append")
+func (r *reference) create(sets [][]string, t int64, vs []float64, perCommit int) error {
+	r.refs = make([]storage.SeriesRef, len(sets))
+	for from := 0; from < len(sets); from += perCommit {
+		app := r.db.Appender(context.Background())
+		for i := from; i < min(from+perCommit, len(sets)); i++ {
+			ref, err := app.Append(0, labels.FromStrings(sets[i]...), t, vs[i])
+			if err != nil {
+				return errors.Wrap(err, "append")
+			}
+			r.refs[i] = ref
 		}
-		s.refs[i] = ref
+		if err := app.Commit(); err != nil {
+			return errors.Wrap(err, "commit")
+		}
 	}
-	return errors.Wrap(app.Commit(), "commit")
+	return nil
 }
 
-func (s *referenceStore) Scrape(w *Workload, k int) error {
-	vs := w.Row(k)
-	for from := 0; from < w.Series; from += w.PerCommit {
-		app := s.db.Appender(context.Background())
-		for i := from; i < min(from+w.PerCommit, w.Series); i++ {
-			if _, err := app.Append(s.refs[i], labels.EmptyLabels(), int64(k)*Step, vs[i]); err != nil {
+func (r *reference) scrape(t int64, vs []float64, perCommit int) error {
+	for from := 0; from < len(vs); from += perCommit {
+		app := r.db.Appender(context.Background())
+		for i := from; i < min(from+perCommit, len(vs)); i++ {
+			if _, err := app.Append(r.refs[i], labels.EmptyLabels(), t, vs[i]); err != nil {
 				return errors.Wrap(err, "append")
 			}
 		}
@@ -62,42 +66,66 @@ func (s *referenceStore) Scrape(w *Workload, k int) error {
 	return nil
 }
 
-func (s *referenceStore) Read(sel Selection) (series, samples int, err error) {
-	q, err := s.db.Querier(minTime, maxTime)
+// scrapeBatch is the same: the reference has no call for many samples.
+func (r *reference) scrapeBatch(t int64, vs []float64, perCommit int) error {
+	return r.scrape(t, vs, perCommit)
+}
+
+func (r *reference) read(how readMode, ms []matcher) (res result, err error) {
+	compiled, err := r.compile(ms)
 	if err != nil {
-		return 0, 0, errors.Wrap(err, "querier")
+		return res, err
 	}
-	defer q.Close()
-	set := q.Select(context.Background(), true, nil, referenceMatchers(sel)...)
+	q, err := r.db.Querier(math.MinInt64, math.MaxInt64)
+	if err != nil {
+		return res, errors.Wrap(err, "querier")
+	}
+	defer func() {
+		if closeErr := q.Close(); err == nil {
+			err = closeErr
+		}
+	}()
 	var it chunkenc.Iterator
+	set := q.Select(context.Background(), false, nil, compiled...)
 	for set.Next() {
-		series++
-		for it = set.At().Iterator(it); it.Next() != chunkenc.ValNone; {
-			it.At()
-			samples++
+		res.series++
+		if how == readLabels {
+			res.sum += uint64(set.At().Labels().Len())
+			continue
+		}
+		it = set.At().Iterator(it)
+		for it.Next() != chunkenc.ValNone {
+			_, v := it.At()
+			res.samples++
+			res.sum += math.Float64bits(v)
 		}
 		if it.Err() != nil {
-			return 0, 0, errors.Wrap(it.Err(), "iterate")
+			return res, errors.Wrap(it.Err(), "iterate")
 		}
 	}
-	return series, samples, errors.Wrap(set.Err(), "select")
+	return res, errors.Wrap(set.Err(), "select")
 }
 
-func referenceMatchers(sel Selection) []*labels.Matcher {
-	switch sel {
-	case SelectOne:
-		return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, oneName, oneValue)}
-	case SelectRegexp:
-		return []*labels.Matcher{
-			labels.MustNewMatcher(labels.MatchRegexp, regexpName, regexpValue),
-			labels.MustNewMatcher(labels.MatchEqual, equalName, equalValue),
-		}
-	default:
-		return []*labels.Matcher{labels.MustNewMatcher(labels.MatchNotEqual, "__name__", "")}
+func (r *reference) compile(ms []matcher) (compiled []*labels.Matcher, err error) {
+	types := map[string]labels.MatchType{"=": labels.MatchEqual, "!=": labels.MatchNotEqual, "=~": labels.MatchRegexp, "!~": labels.MatchNotRegexp}
+	if len(ms) == 0 { // it wants one
+		return []*labels.Matcher{labels.MustNewMatcher(labels.MatchNotEqual, "__name__", "")}, nil
 	}
+	for _, m := range ms {
+		c, err := labels.NewMatcher(types[m.op], m.name, m.value)
+		if err != nil {
+			return nil, errors.Wrap(err, "matcher")
+		}
+		compiled = append(compiled, c)
+	}
+	return compiled, nil
 }
 
-func (s *referenceStore) Close() error { return errors.Wrap(s.db.Close(), "close reference") }
+func (r *reference) recovered() recovered {
+	return recovered{int64(r.db.Head().NumSeries()), -1, -1}
+}
+
+func (r *reference) close() error { return errors.Wrap(r.db.Close(), "close reference") }
 
 func decodeReference(chunks [][]byte) (n int, err error) {
 	var it chunkenc.Iterator

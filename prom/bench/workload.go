@@ -1,67 +1,88 @@
 package bench
 
 import (
-	"fmt"
 	"math"
+	"math/bits"
+	"strconv"
 )
 
-// Workload is what every engine is given.
-type Workload struct {
-	Series    int
-	Samples   int // of each series
-	PerCommit int // samples in a commit
-
-	values [][]float64 // by sample number, then series; repeated when it ends
+// metricNames: the first four are what the regular expression of the select rows
+// finds.
+var metricNames = []string{
+	"http_server_duration_seconds", "http_server_size_bytes", "http_server_errors_total", "http_server_queue_length",
+	"http_client_duration_seconds", "http_client_size_bytes", "http_client_errors_total", "http_client_queue_length",
+	"process_cpu_seconds_total", "process_resident_bytes", "process_open_fds", "process_start_seconds",
+	"go_gc_duration_seconds", "go_goroutines", "go_memstats_alloc_bytes", "go_threads",
+	"cache_hits_total", "cache_misses_total", "cache_evictions_total", "cache_entries",
 }
 
-// Step is the time between two samples of a series, in milliseconds.
-const Step = 15_000
+var methods = []string{"GET", "POST", "PUT", "DELETE"}
 
-// valueRows is how many samples have values of their own: more than two chunks.
-const valueRows = 300
-
-// NewWorkload prepares values, so that making them is not measured. A quarter each of
-// the series are counters, decimal gauges, constants and noise of full precision.
-func NewWorkload(series, samples, perCommit int) *Workload {
-	w := &Workload{Series: series, Samples: samples, PerCommit: perCommit}
-	w.values = make([][]float64, min(samples, valueRows))
-	for k := range w.values {
-		w.values[k] = make([]float64, series)
-		for i := range w.values[k] {
-			w.values[k][i] = value(i, k)
-		}
-	}
-	return w
-}
-
-func value(i, k int) float64 {
-	switch i % 4 {
-	case 0:
-		return float64(k * (10 + i%7))
-	case 1:
-		return math.Round(200*math.Sin(float64(k)/20)+float64(i%50)) / 10
-	case 2:
-		return 1
-	default:
-		x := uint64(i+1)*0x9E3779B97F4A7C15 + uint64(k)*0xBF58476D1CE4E5B9
-		return float64(x>>11) / (1 << 53)
-	}
-}
-
-// Row returns the values of all series at sample k.
-func (w *Workload) Row(k int) []float64 { return w.values[k%len(w.values)] }
-
-// Total is the number of all samples.
-func (w *Workload) Total() int { return w.Series * w.Samples }
-
-// Labels returns ten names and values of about 200 bytes for series i.
-func Labels(i int) []string {
+// pairs are the labels of series i, name and value in turns, sorted by name: ten
+// labels, 180 to 220 bytes.
+func pairs(i int) []string {
+	metric, method, host := i%len(metricNames), i/len(metricNames)%len(methods), i/len(metricNames)/len(methods)
 	return []string{
-		"__name__", fmt.Sprintf("http_server_requests_duration_seconds_%d", i%100),
-		"cluster", "eu-central-1-production", "namespace", fmt.Sprintf("team-%d", i%17),
-		"job", "kubernetes-service-endpoints", "instance", fmt.Sprintf("10.%d.%d.17:9100", i/250%250, i%250),
-		"pod", fmt.Sprintf("service-%d-7c9f8b6d5-%05d", i%50, i/50), "container", "app",
-		"method", []string{"GET", "POST", "PUT"}[i%3], "status", []string{"200", "404", "500"}[i/3%3],
-		"shard", fmt.Sprint(i),
+		"__name__", metricNames[metric],
+		"cluster", "eu-central-1-production",
+		"container", "application-server",
+		"instance", "10." + strconv.Itoa(host>>16&255) + "." + strconv.Itoa(host>>8&255) + "." + strconv.Itoa(host&255) + ":9100",
+		"job", "kubernetes-endpoints",
+		"method", methods[method],
+		"namespace", "team-" + strconv.Itoa(host%17),
+		"pod", "service-" + strconv.Itoa(host%50) + "-7c9f8b6d5-" + strconv.Itoa(10_000+host),
+		"shard", strconv.Itoa(i),
+		"status", strconv.Itoa(200 + 100*(host%4)),
 	}
 }
+
+// shardName is where in pairs the label is that every series has a value of its own for.
+const shardName = 16
+
+// values makes the values of all series, a scrape at a time: a quarter each of
+// counters, gauges with two decimals, constants and noise. The same seed gives the
+// same values.
+type values struct {
+	last  []float64
+	state uint64 // of the random numbers; never 0
+}
+
+func newValues(series int, seed uint64) *values {
+	v := &values{last: make([]float64, series), state: seed*0x9e3779b97f4a7c15 | 1}
+	for i := range v.last {
+		v.last[i] = float64(v.random() % 10_000)
+	}
+	return v
+}
+
+// random is xorshift64*.
+func (v *values) random() uint64 {
+	v.state ^= v.state >> 12
+	v.state ^= v.state << 25
+	v.state ^= v.state >> 27
+	return v.state * 0x2545f4914f6cdd1d
+}
+
+// scrape moves all series on and writes their values to dst.
+func (v *values) scrape(dst []float64) {
+	for i, x := range v.last {
+		switch i % 4 {
+		case 0: // a counter that rises by 0 to 127
+			x += float64(v.random() >> 57)
+		case 1: // a walk in steps of 1/100
+			x = (math.Round(x*100) + float64(bits.OnesCount64(v.random())) - 32) / 100
+		case 2: // a constant
+		default: // 52 random bits
+			x = 1 + float64(v.random()>>12)/(1<<52)
+		}
+		v.last[i] = x
+		dst[i] = x
+	}
+}
+
+// Samples are a second apart, so that up to 10,000 of a series stay within the three
+// hours after which the reference would compact its head.
+const stepMillis = 1000
+
+// startMillis is the time of the first sample: the start of a block.
+const startMillis = 1_699_999_200_000

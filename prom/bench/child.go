@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+
+	"github.com/pkg/errors"
+)
+
+// childEnv holds the task of a process that was started for one.
+const childEnv = "TSDB_BENCH_TASK"
+
+// RunChild does the task of this process and ends it, if it was started for one;
+// otherwise it returns. A program that calls Compare calls this first.
+func RunChild() {
+	order := os.Getenv(childEnv)
+	if order == "" {
+		return
+	}
+	var t task
+	err := json.Unmarshal([]byte(order), &t)
+	var m measures
+	if err == nil {
+		m, err = t.run()
+	}
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(m)
+	}
+	if err != nil {
+		_, _ = os.Stderr.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// runInChild does a task in a process of its own: this program, started again.
+func (t task) runInChild(ctx context.Context) (measures, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, errors.Wrap(err, "find this program")
+	}
+	order, err := json.Marshal(t)
+	if err != nil {
+		return nil, errors.Wrap(err, "encode task")
+	}
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Env = append(os.Environ(), childEnv+"="+string(order))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, errors.Wrapf(err, "%s with %s", t.Kind, t.Engine)
+	}
+	var m measures
+	return m, errors.Wrap(json.Unmarshal(out, &m), "decode result")
+}

@@ -1,0 +1,247 @@
+package bench
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pkg/errors"
+)
+
+// task is one piece of work for one engine. It travels to a child process as JSON.
+type task struct {
+	Kind    string
+	Engine  string
+	Dir     string
+	Series  int
+	Samples int // of each series
+	Time    time.Duration
+}
+
+// values of rows, by the name of the row.
+type measures map[string]float64
+
+// kinds of work, each of which gives the values of some rows.
+var kinds = map[string]func(task) (measures, error){
+	"fill":        fill,
+	"append":      func(t task) (measures, error) { return appendHot(t, "append", engine.scrape) },
+	"appendbatch": func(t task) (measures, error) { return appendHot(t, "appendbatch", engine.scrapeBatch) },
+	"create":      create,
+	"replay":      func(t task) (measures, error) { return reopen(t, "replay", true) },
+	"reopen":      func(t task) (measures, error) { return reopen(t, "reopen", false) },
+	"memory":      memory,
+	"select":      selects,
+	"decode":      decode,
+}
+
+func (t task) run() (measures, error) {
+	work, ok := kinds[t.Kind]
+	if !ok {
+		return nil, errors.Errorf("no task %q", t.Kind)
+	}
+	m, err := work(t)
+	return m, errors.WithMessagef(err, "%s with %s", t.Kind, t.Engine)
+}
+
+// closing closes a database at the end of a task.
+func closing(e engine, err *error) {
+	if closeErr := e.close(); *err == nil {
+		*err = closeErr
+	}
+}
+
+const (
+	perCommit = 1000
+	seed      = 1
+	// warmScrapes come before the clock starts: as many as fill the first chunks, so
+	// that the rate is that of a process that has been running.
+	warmScrapes = 130
+)
+
+// sets returns the labels of all series.
+func (t task) sets() [][]string {
+	sets := make([][]string, t.Series)
+	for i := range sets {
+		sets[i] = pairs(i)
+	}
+	return sets
+}
+
+// feed brings a database to some samples for each series. It is not measured, and
+// may be cheaper than what is.
+func (t task) feed(e engine, v *values, samples int) error {
+	vs := make([]float64, t.Series)
+	v.scrape(vs)
+	if err := e.create(t.sets(), startMillis, vs, perCommit); err != nil {
+		return err
+	}
+	for k := 1; k < samples; k++ {
+		v.scrape(vs)
+		if err := e.scrapeBatch(startMillis+int64(k)*stepMillis, vs, perCommit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill writes a directory and closes it.
+func fill(t task) (m measures, err error) {
+	e, err := open(t.Engine, t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(e, &err)
+	if err := t.feed(e, newValues(t.Series, seed), t.Samples); err != nil {
+		return nil, err
+	}
+	return nil, nil
+}
+
+// appendHot measures appends by ref to series that exist and have chunks.
+func appendHot(t task, row string, scrape func(engine, int64, []float64, int) error) (m measures, err error) {
+	e, err := open(t.Engine, t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(e, &err)
+	v := newValues(t.Series, seed)
+	if err := t.feed(e, v, warmScrapes); err != nil {
+		return nil, err
+	}
+	table, err := offHeap(t.Series * t.Samples)
+	if err != nil {
+		return nil, err
+	}
+	for k := range t.Samples {
+		v.scrape(table[k*t.Series : (k+1)*t.Series])
+	}
+	logBefore, err := sizeOf(filepath.Join(t.Dir, "wal"))
+	if err != nil {
+		return nil, err
+	}
+	before := now()
+	for k := range t.Samples {
+		at := startMillis + int64(warmScrapes+k)*stepMillis
+		if err := scrape(e, at, table[k*t.Series:(k+1)*t.Series], perCommit); err != nil {
+			return nil, err
+		}
+	}
+	cost := now().since(before)
+	logAfter, err := sizeOf(filepath.Join(t.Dir, "wal"))
+	if err != nil {
+		return nil, err
+	}
+	samples := float64(len(table))
+	return measures{
+		row + "/cpu":     samples / cost.cpu.Seconds(),
+		row + "/wall":    samples / cost.wall.Seconds(),
+		row + "/garbage": float64(cost.allocBytes) / samples,
+		row + "/allocs":  float64(cost.allocs) / samples,
+		row + "/log":     float64(logAfter-logBefore) / samples,
+	}, nil
+}
+
+// create measures series that are new: labels, then a few samples each.
+func create(t task) (m measures, err error) {
+	e, err := open(t.Engine, t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(e, &err)
+	sets, v, vs := t.sets(), newValues(t.Series, seed), make([]float64, t.Series)
+	v.scrape(vs)
+	before := now()
+	if err := e.create(sets, startMillis, vs, perCommit); err != nil {
+		return nil, err
+	}
+	cost := now().since(before)
+	return measures{
+		"create/cpu":  float64(t.Series) / cost.cpu.Seconds(),
+		"create/wall": float64(t.Series) / cost.wall.Seconds(),
+	}, nil
+}
+
+// reopen measures recovery of a directory that another task filled: of the whole log
+// if the chunk files are gone, else of what the files do not have.
+func reopen(t task, row string, whole bool) (m measures, err error) {
+	if whole {
+		if err := os.RemoveAll(filepath.Join(t.Dir, "chunks_head")); err != nil {
+			return nil, errors.Wrap(err, "remove head chunks")
+		}
+	}
+	before := now()
+	e, err := open(t.Engine, t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	cost, peak := now().since(before), peakResident()
+	defer closing(e, &err)
+	if err := t.complete(e, whole); err != nil {
+		return nil, err
+	}
+	return measures{
+		row + "/wall": cost.wall.Seconds(),
+		row + "/cpu":  cost.cpu.Seconds(),
+		row + "/peak": peak,
+	}, nil
+}
+
+// complete checks that recovery did the work: every series and every sample is there,
+// and came from the log if all of it had to be read. Where the engine does not count,
+// every hundredth series is read.
+func (t task) complete(e engine, whole bool) error {
+	got, want := e.recovered(), int64(t.Series)*int64(t.Samples)
+	if got.series != int64(t.Series) {
+		return errors.Errorf("%d of %d series were recovered", got.series, t.Series)
+	}
+	if got.logged >= 0 {
+		if whole && got.logged != want || got.logged+got.mapped != want {
+			return errors.Errorf("%d samples were recovered from the log and %d from chunk files, want %d in all", got.logged, got.mapped, want)
+		}
+		return nil
+	}
+	for i := 0; i < t.Series; i += max(1, t.Series/100) {
+		res, err := e.read(readSamples, []matcher{{"=", "shard", pairs(i)[shardName+1]}})
+		if err != nil {
+			return err
+		}
+		if res.series != 1 || res.samples != t.Samples {
+			return errors.Errorf("%d series with %d samples were recovered of series %d, want 1 with %d", res.series, res.samples, i, t.Samples)
+		}
+	}
+	return nil
+}
+
+// memory measures what a recovered head holds on the heap.
+func memory(t task) (m measures, err error) {
+	before := heapBytes()
+	e, err := open(t.Engine, t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(e, &err)
+	after, peak := heapBytes(), peakResident()
+	if err := t.complete(e, false); err != nil {
+		return nil, err
+	}
+	return measures{
+		"memory/heap": (after - before) / float64(t.Series),
+		"memory/peak": peak,
+	}, nil
+}
+
+// sizeOf adds up the files below a directory.
+func sizeOf(dir string) (size int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	return size, errors.Wrap(err, "size of directory")
+}
