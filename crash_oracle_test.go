@@ -1,0 +1,254 @@
+package tsdb_test
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// row is a sample of a commit.
+type row struct {
+	ls labels.Labels
+	t  int64
+	v  float64
+}
+
+// history is what was committed, in the order of the log. All samples of a series ascend
+// in time.
+type history struct {
+	commits [][]row
+	closes  int // each may have left a mark with a sequence number of its own
+
+	mu     sync.Mutex
+	states map[int]*content
+}
+
+// content is what the database holds after the first so many commits.
+type content struct {
+	series  map[labels.Labels][]point
+	samples int
+	records int // of the log: one with samples for each commit, one for its new series
+}
+
+func (h *history) add(rows []row) { h.commits = append(h.commits, rows) }
+
+func (h *history) len() int { return len(h.commits) }
+
+// prefix returns the history that ends after k commits; it does not share what grows.
+func (h *history) prefix(k int) *history {
+	return &history{commits: slices.Clip(h.commits[:k]), closes: h.closes}
+}
+
+// after returns what the first k commits amount to.
+func (h *history) after(k int) *content {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.states[k]; c != nil {
+		return c
+	}
+	c := &content{series: map[labels.Labels][]point{}}
+	for _, rows := range h.commits[:k] {
+		before := len(c.series)
+		for _, r := range rows {
+			c.series[r.ls] = append(c.series[r.ls], point{r.t, math.Float64bits(r.v)})
+			c.samples++
+		}
+		c.records++
+		if len(c.series) > before {
+			c.records++
+		}
+	}
+	if h.states == nil {
+		h.states = map[int]*content{}
+	}
+	h.states[k] = c
+	return c
+}
+
+// promise is what may and what must be there after a crash: a prefix of the history of
+// at least lo and at most hi commits. No more than begun can have left a trace.
+type promise struct{ lo, hi, begun int }
+
+func exactly(k int) promise { return promise{k, k, k} }
+
+// verifyOpen checks a database that was just opened on what a crash left: its content is
+// a prefix of the history, within the promise, and the report says exactly what is there.
+// It returns how many commits there are.
+func verifyOpen(db *tsdb.DB, h *history, p promise) (k int, err error) {
+	rep := db.OpenReport()
+	k = rep.Commits
+	if k < p.lo || k > p.hi {
+		return k, errors.Errorf("%d commits are there, want %d to %d: %+v", k, p.lo, p.hi, rep)
+	}
+	want := h.after(k)
+	if err := verifyContent(db, want); err != nil {
+		return k, errors.WithMessagef(err, "after %d commits: %+v", k, rep)
+	}
+	if text := wrongCounts(rep, h, k, p.begun); text != "" {
+		return k, errors.Errorf("report: %s: %+v", text, rep)
+	}
+	return k, nil
+}
+
+// verifyContent compares all that can be read with what should be there.
+func verifyContent(db *tsdb.DB, want *content) error {
+	got, err := readContent(db)
+	if err != nil {
+		return err
+	}
+	for ls, ps := range want.series {
+		if !slices.Equal(got[ls], ps) {
+			return errors.Errorf("series %.60s has %d samples %.120s, want %d: %.120s", ls, len(got[ls]), fmt.Sprint(got[ls]), len(ps), fmt.Sprint(ps))
+		}
+	}
+	for ls := range got {
+		if want.series[ls] == nil {
+			return errors.Errorf("series %.60s should not be there", ls)
+		}
+	}
+	return nil
+}
+
+func readContent(db *tsdb.DB) (_ map[labels.Labels][]point, err error) {
+	q, err := db.Querier(math.MinInt64, math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closeErr := q.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	all := map[labels.Labels][]point{}
+	var it chunkenc.Iterator
+	for s, err := range q.Select(ctx, nil).All() {
+		if err != nil {
+			return nil, err
+		}
+		var ps []point
+		for it = s.Iterator(it); it.Next() != chunkenc.ValNone; {
+			t, v := it.At()
+			ps = append(ps, point{t, math.Float64bits(v)})
+		}
+		if err := it.Err(); err != nil {
+			return nil, err
+		}
+		all[s.Labels()] = ps
+	}
+	return all, nil
+}
+
+// wrongCounts compares a report with what k commits are. Nothing that was dropped was
+// in the log but what was begun.
+func wrongCounts(rep tsdb.OpenReport, h *history, k, begun int) string {
+	c, most := h.after(k), h.after(begun)
+	switch {
+	case rep.LastSeq < uint64(k) || rep.LastSeq > uint64(k+h.closes):
+		return fmt.Sprintf("sequence, want %d to %d", k, k+h.closes)
+	case rep.Records != c.records:
+		return fmt.Sprintf("records, want %d", c.records)
+	case rep.Series != len(c.series):
+		return fmt.Sprintf("series, want %d", len(c.series))
+	case rep.Samples+rep.SamplesInChunks != uint64(c.samples):
+		return fmt.Sprintf("samples, want %d", c.samples)
+	case rep.SamplesLate+rep.SamplesUnknown > 0 || rep.UnreadRecords != nil || rep.ForeignSegments > 0:
+		return "something that nobody wrote"
+	case rep.SeriesRebuilt > 0:
+		return "series rebuilt: chunk files have a hole"
+	case rep.SyncedSeq > rep.LastSeq:
+		return "more is synced than is there"
+	case !rep.Clean():
+		return "not clean: a crash takes nothing that was promised"
+	case rep.DroppedCommits > begun-k || rep.DroppedRecords > most.records-c.records:
+		return fmt.Sprintf("dropped, want at most %d commits and %d records", begun-k, most.records-c.records)
+	case !rep.TornTail && (rep.DroppedCommits > 0 || rep.DroppedRecords > 0 || rep.DroppedBytes > 0):
+		return "dropped without a torn tail"
+	}
+	return wrongDamages(rep)
+}
+
+func wrongDamages(rep tsdb.OpenReport) string {
+	tails := 0
+	for _, d := range rep.Damages {
+		switch {
+		case d.Tail == d.Rebuilt:
+			return fmt.Sprintf("damage %+v", d)
+		case d.Tail:
+			tails++
+		}
+	}
+	if rep.TornTail != (tails > 0) {
+		return "torn tail without its place, or the other way round"
+	}
+	for _, q := range rep.Quarantined {
+		if strings.HasPrefix(q, "quarantine/wal-") && tails == 0 {
+			return "log in quarantine without damage"
+		}
+	}
+	return ""
+}
+
+// verifyFiles compares a report with the files that Open read, and what it says of the
+// quarantine with what is there.
+func verifyFiles(disk *tsdbtest.MemFS, before []fileSize, rep tsdb.OpenReport) error {
+	segments, bytes := 0, int64(0)
+	for _, f := range before {
+		if strings.HasPrefix(f.name, "data/wal/0") {
+			segments++
+			bytes += f.size
+		}
+	}
+	if rep.Segments != segments || !rep.TornTail && rep.Bytes != bytes || rep.Bytes > bytes {
+		return errors.Errorf("report has %d segments with %d bytes, want %d with %d", rep.Segments, rep.Bytes, segments, bytes)
+	}
+	after := disk.Files()
+	for _, q := range rep.Quarantined {
+		if !slices.Contains(after, path.Join("data", q)) {
+			return errors.Errorf("%s is not in the quarantine: %v", q, after)
+		}
+	}
+	for _, name := range after {
+		if strings.HasPrefix(name, "data/tmp-") {
+			return errors.Errorf("%s was left behind", name)
+		}
+	}
+	return nil
+}
+
+type fileSize struct {
+	name string
+	size int64
+}
+
+func fileSizes(disk *tsdbtest.MemFS) ([]fileSize, error) {
+	var list []fileSize
+	for _, name := range disk.Files() {
+		if strings.HasSuffix(name, "/") {
+			continue
+		}
+		data, err := disk.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, fileSize{name, int64(len(data))})
+	}
+	return list, nil
+}
+
+// undamaged says that a report has nothing to tell but what is there.
+func undamaged(rep tsdb.OpenReport) error {
+	if rep.TornTail || len(rep.Damages) > 0 || len(rep.Quarantined) > 0 || rep.DroppedRecords+rep.DroppedCommits > 0 || rep.DroppedBytes > 0 {
+		return errors.Errorf("there is damage where none can be: %+v", rep)
+	}
+	return nil
+}

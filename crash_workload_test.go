@@ -1,0 +1,281 @@
+package tsdb_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// crashSetup is what the same operations are tried under.
+type crashSetup struct {
+	sync        string
+	compression tsdb.Compression
+	samples     int // a chunk; 0: 16, the least
+}
+
+func (s crashSetup) String() string { return s.sync + "," + s.compression.String() }
+
+// crashTick is the interval of the sync policy of that name: so short that a few of them
+// pass without a tick of anything else.
+const crashTick = time.Millisecond
+
+var syncPolicies = map[string]tsdb.SyncPolicy{
+	"commit": tsdb.SyncCommit(), "interval": tsdb.SyncInterval(crashTick),
+	"rotate": tsdb.SyncRotate(), "never": tsdb.SyncNever(),
+}
+
+// syncNames are the names in an order.
+var syncNames = []string{"commit", "interval", "rotate", "never"}
+
+func (s crashSetup) options(fs tsdb.FS, clock tsdb.Clock) *tsdb.Options {
+	o := &tsdb.Options{FS: fs, Clock: clock}
+	o.Limits.MaxFuture = -1
+	o.Head.SamplesPerChunk, o.Head.ReplayWorkers = max(s.samples, 16), 2
+	o.WAL.SegmentSize = crashSegment
+	o.WAL.Compression, o.WAL.Sync = s.compression, syncPolicies[s.sync]
+	return o
+}
+
+const (
+	crashSegment = 32 << 10
+	bigValue     = 4 << 10 // bytes of label values that fill a commit
+)
+
+// crasher works on a database and knows what a power cut may take from it at each moment.
+// It belongs to one goroutine.
+type crasher struct {
+	setup   crashSetup
+	rng     *rand.Rand
+	disk    *tsdbtest.MemFS
+	clock   *tsdbtest.Clock
+	db      *tsdb.DB // nil: closed
+	history *history
+	durable int   // so many commits are on stable storage
+	serial  int   // makes labels that no other commit has
+	now     int64 // time of the newest sample
+
+	together *crowd // goroutines that commit at this moment; nil: there are none
+
+	// visit is called before each operation that changes the disk.
+	visit func(tsdbtest.Op)
+}
+
+func newCrasher(setup crashSetup, seed uint64) *crasher {
+	c := &crasher{setup: setup, rng: crashRand(seed), history: &history{}, now: -20_000}
+	c.use(tsdbtest.NewMemFS())
+	return c
+}
+
+// use goes on on another disk.
+func (c *crasher) use(disk *tsdbtest.MemFS) {
+	if c.disk != nil {
+		c.disk.SetHook(nil)
+	}
+	c.disk = disk
+	disk.SetHook(func(op tsdbtest.Op) error {
+		if c.visit != nil && op.Kind.Mutates() {
+			c.visit(op)
+		}
+		return nil
+	})
+}
+
+// promise is what a crash at this moment must keep: what is durable, and at most all that
+// was begun.
+func (c *crasher) promise() promise { return promise{c.durable, c.history.len(), c.history.len()} }
+
+// crashOps are what a workload is made of.
+var crashOps = map[string]func(*crasher) error{
+	"commit": (*crasher).commit,
+	"big":    (*crasher).big,
+	"rotate": (*crasher).rotate,
+	"flush":  (*crasher).flush,
+	"close":  (*crasher).close,
+	"reopen": (*crasher).reopen,
+	"kill":   (*crasher).kill,
+	"sync":   (*crasher).sync,
+	"tick":   (*crasher).tick,
+	"crowd":  (*crasher).crowd,
+}
+
+// do runs one operation. All but close and kill begin with an open database.
+func (c *crasher) do(op string) error {
+	if c.db == nil && op != "close" && op != "kill" {
+		if err := c.open(); err != nil {
+			return err
+		}
+	}
+	return errors.WithMessage(crashOps[op](c), op)
+}
+
+func (c *crasher) open() (err error) {
+	before, err := fileSizes(c.disk)
+	if err != nil {
+		return err
+	}
+	c.clock = tsdbtest.NewClock(testNow)
+	if c.db, err = tsdb.Open(fixtureDir, c.setup.options(c.disk, c.clock)); err != nil {
+		return errors.WithMessage(err, "open")
+	}
+	if _, err := verifyOpen(c.db, c.history, exactly(c.history.len())); err != nil {
+		return errors.WithMessage(err, "open without a crash")
+	}
+	c.durable = c.history.len()
+	return verifyFiles(c.disk, before, c.db.OpenReport())
+}
+
+func (c *crasher) close() error {
+	if c.db == nil {
+		return nil
+	}
+	db := c.db
+	c.db = nil
+	c.history.closes++
+	if err := db.Close(); err != nil {
+		return err
+	}
+	c.durable = c.history.len()
+	if open := c.disk.OpenHandles(); len(open) > 0 {
+		return errors.Errorf("files are open after Close: %v", open)
+	}
+	return nil
+}
+
+func (c *crasher) reopen() error {
+	if err := c.close(); err != nil {
+		return err
+	}
+	return c.open()
+}
+
+// kill ends the process without a word. The kernel has all that was written.
+func (c *crasher) kill() error {
+	if c.db == nil {
+		return nil
+	}
+	db := c.db
+	c.db = nil
+	c.use(c.disk.KillClone())
+	return db.Close() // on a disk that nobody looks at any more
+}
+
+func (c *crasher) sync() error {
+	if err := c.db.Sync(); err != nil {
+		return err
+	}
+	c.durable = c.history.len()
+	return nil
+}
+
+// tick lets the interval of the sync policy pass. The second tick is received when the
+// work of the first one is done, and finds nothing to do.
+func (c *crasher) tick() error {
+	c.clock.Advance(2 * crashTick)
+	if c.setup.sync == "interval" {
+		c.durable = c.history.len()
+	}
+	return c.db.Health()
+}
+
+// commit is a few samples: of two series that have been there, and of a new one.
+func (c *crasher) commit() error {
+	c.serial++
+	rows := []row{c.row("steady"), c.row("steady"), c.row("other"), c.row(fmt.Sprintf("new-%d", c.serial))}
+	return c.commitRows(rows)
+}
+
+// big is a commit larger than a segment: most of it is labels that do not compress.
+func (c *crasher) big() error { return c.commitBytes(crashSegment + crashSegment/4) }
+
+// rotate commits until a new segment begins.
+func (c *crasher) rotate() error {
+	for before := c.db.Stats().Log.Segment; c.db.Stats().Log.Segment == before; {
+		if err := c.commitBytes(crashSegment / 3); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *crasher) commitBytes(n int) error {
+	c.serial++
+	rows := []row{c.row("steady")}
+	for i := range (n + bigValue - 1) / bigValue {
+		var b strings.Builder
+		for range bigValue {
+			b.WriteByte(byte('!' + c.rng.IntN(90)))
+		}
+		rows = append(rows, c.row(fmt.Sprintf("big-%d-%d", c.serial, i), "padding", b.String()))
+	}
+	return c.commitRows(rows)
+}
+
+// flush fills chunks of a series and has them put into a head-chunk file.
+func (c *crasher) flush() error {
+	c.serial++
+	var rows []row
+	for range 2*max(c.setup.samples, 16) + 8 { // a chunk has at most twice as many as it should
+		rows = append(rows, c.row("steady"))
+	}
+	if err := c.commitRows(rows); err != nil {
+		return err
+	}
+	before := c.db.Stats().HeadChunksWritten
+	if err := tsdb.WriteHeadChunks(c.db); err != nil {
+		return err
+	}
+	if c.db.Stats().HeadChunksWritten == before {
+		return errors.New("no chunk was full")
+	}
+	c.durable = c.history.len() // head chunks do not outrun the log
+	return nil
+}
+
+// row makes a sample of a series that is newer than all others.
+func (c *crasher) row(name string, more ...string) row {
+	ls := labels.FromStrings(append([]string{"__name__", name}, more...)...)
+	c.now += 1 + c.rng.Int64N(1500)
+	return row{ls: ls, t: c.now, v: c.rng.NormFloat64()}
+}
+
+// commitRows commits and notes what a crash may take from now on.
+func (c *crasher) commitRows(rows []row) error {
+	segment := c.db.Stats().Log.Segment
+	c.history.add(rows)
+	if err := c.logRows(rows); err != nil {
+		return err
+	}
+	switch {
+	case c.setup.sync == "commit":
+		c.durable = c.history.len()
+	case c.setup.sync != "never" && c.db.Stats().Log.Segment > segment:
+		c.durable = c.history.len() - 1 // a segment is synced before the next one begins
+	}
+	return nil
+}
+
+func (c *crasher) logRows(rows []row) error {
+	app := c.db.Appender()
+	for _, r := range rows {
+		if _, err := app.Append(0, r.ls, r.t, r.v); err != nil {
+			return err
+		}
+	}
+	res, err := app.Commit(ctx)
+	if err != nil {
+		return err
+	}
+	if res.Samples != len(rows) || len(res.Rejected) > 0 {
+		return errors.Errorf("committed %d of %d samples, rejected %v", res.Samples, len(rows), res.Rejected)
+	}
+	return nil
+}
+
+func crashRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }

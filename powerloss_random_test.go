@@ -1,0 +1,140 @@
+package tsdb_test
+
+import (
+	stderrors "errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/pkg/errors"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// Long random workloads, power cuts at random moments, life going on with one of the
+// states that they leave. Also cuts during the recovery from a cut, three deep.
+
+// powerlossSeed makes the random test run one seed only, as a failure printed it.
+var powerlossSeed = flag.Uint64("powerloss.seed", 0, "seed of the random power-loss test to try alone")
+
+const (
+	randomOps   = 60 // of a run
+	crashEvery  = 25 // changes of the disk, on average, between two power cuts
+	siblings    = 8  // states of each power cut that are tried beside the one that lives on
+	nestedDepth = 3  // power cuts during recovery from one another
+)
+
+// randomOpOdds: each operation as often as it stands there.
+var randomOpOdds = []string{
+	"commit", "commit", "commit", "commit", "commit", "commit", "big", "rotate", "rotate", "flush", "flush",
+	"sync", "tick", "crowd", "crowd", "reopen", "close", "kill",
+}
+
+// randomRun is one world that lives through power cuts.
+type randomRun struct {
+	*crasher
+	seed  uint64
+	rng   *rand.Rand
+	tally *tally
+}
+
+func (r *randomRun) randomSetup() crashSetup {
+	return crashSetup{
+		sync:        syncNames[r.rng.IntN(len(syncNames))],
+		compression: []tsdb.Compression{tsdb.CompressionNone, tsdb.CompressionSnappy, tsdb.CompressionZstd}[r.rng.IntN(3)],
+		samples:     16 + r.rng.IntN(8),
+	}
+}
+
+func (r *randomRun) run() error {
+	r.setup = r.randomSetup()
+	for done := 0; done < randomOps; {
+		point, n, err := r.untilCrash()
+		if done += n; err != nil {
+			return err
+		}
+		if err := r.crash(point); err != nil {
+			return errors.WithMessagef(err, "crash before %s, %+v", point.op, point.promise)
+		}
+	}
+	return r.close()
+}
+
+// untilCrash works until the power fails, and returns that moment.
+func (r *randomRun) untilCrash() (point crashPoint, ops int, err error) {
+	left := 1 + r.rng.IntN(2*crashEvery)
+	r.visit = func(op tsdbtest.Op) {
+		if left--; left == 0 {
+			point = r.moment(op.String())
+		}
+	}
+	defer func() { r.visit = nil }()
+	for ; left > 0 && ops < 2*randomOps; ops++ {
+		op := randomOpOdds[r.rng.IntN(len(randomOpOdds))]
+		if err := r.do(op); err != nil {
+			return point, ops, errors.WithMessagef(err, "operation %d", ops)
+		}
+		if op == "close" || op == "kill" {
+			r.setup = r.randomSetup()
+		}
+	}
+	if point.disk == nil {
+		point = r.moment("the end")
+	}
+	point.settle(r.setup)
+	return point, ops, nil
+}
+
+// crash tries some of the states that a power cut at a moment leaves, and goes on with
+// another one.
+func (r *randomRun) crash(point crashPoint) error {
+	r.tally.points.Add(1)
+	x := &examiner{setup: r.setup, history: r.history, tally: r.tally, rng: r.rng}
+	for range siblings {
+		r.tally.states.Add(1)
+		r.tally.disks.Add(1)
+		disk := point.disk.CrashClone(randomCrash(r.rng))
+		if _, _, err := x.try(disk, point.promise, r.rng.IntN(nestedDepth+1)); err != nil {
+			return errors.WithMessage(err, disk.FateString())
+		}
+	}
+	if old := r.db; old != nil {
+		r.db = nil
+		r.disk.SetHook(nil)
+		if err := old.Close(); err != nil {
+			return err
+		}
+	}
+	next := point.disk.CrashClone(randomCrash(r.rng))
+	r.use(next)
+	_, err := r.openCrashed(r.history, point.promise)
+	return errors.WithMessage(err, next.FateString())
+}
+
+func TestPowerLoss_RandomWorldsLiveThroughManyPowerCuts(t *testing.T) {
+	y := &tally{}
+	first, runs := uint64(1), 24
+	switch {
+	case *powerlossSeed > 0:
+		first, runs = *powerlossSeed, 1
+	case *powerlossCase != "":
+		t.Skip("a workload was asked for")
+	case testing.Short():
+		runs = 4
+	}
+	inParallel(runs, func(i int) {
+		seed := first + uint64(i)
+		r := &randomRun{crasher: newCrasher(crashSetup{}, seed), seed: seed, rng: crashRand(seed + 1<<32), tally: y}
+		if err := r.run(); err != nil {
+			if r.db != nil {
+				err = stderrors.Join(err, r.db.Close())
+			}
+			y.fail("go test -run TestPowerLoss_Random -powerloss.seed=%d\n%v", seed, err)
+		}
+	})
+	y.report(t)
+	require.Positive(t, y.points.Load(), fmt.Sprint(first))
+}

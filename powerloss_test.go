@@ -1,0 +1,351 @@
+package tsdb_test
+
+import (
+	stderrors "errors"
+	"flag"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pkg/errors"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// Power is cut after every file operation of every short workload, the disk is left in
+// every state it may be in, and each is opened: also with another power cut during that.
+
+// powerlossCase makes the tests try one workload only, as a failure printed it.
+var powerlossCase = flag.String("powerloss", "", "workload of the power-loss tests to try alone, and crash point and state if given")
+
+// maxFailures is how many failures are printed before a test gives up.
+const maxFailures = 5
+
+// statesPerPoint is how many states of the disk are tried for each moment, if there are
+// as many.
+func statesPerPoint() int {
+	if testing.Short() {
+		return 8
+	}
+	return 64
+}
+
+// crashPoint is a moment of a workload.
+type crashPoint struct {
+	disk    *tsdbtest.MemFS // as it was, not synced data included
+	promise promise
+	op      string // the operation that did not happen any more
+
+	crowd *crowd // commits under way; see settle
+	acked []int
+}
+
+// tally counts over all workloads, and collects what goes wrong.
+type tally struct {
+	points, states, disks, nested atomic.Int64
+
+	mu     sync.Mutex
+	failed []string
+}
+
+func (y *tally) fail(format string, args ...any) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.failed = append(y.failed, fmt.Sprintf(format, args...))
+}
+
+func (y *tally) failures() int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return len(y.failed)
+}
+
+func (y *tally) report(t *testing.T) {
+	t.Helper()
+	t.Logf("%d crash points, %d states of the disk, %d of them different and opened, %d more after a crash during recovery",
+		y.points.Load(), y.states.Load(), y.disks.Load(), y.nested.Load())
+	for _, text := range y.failed[:min(len(y.failed), maxFailures)] {
+		t.Error(text)
+	}
+	require.Zero(t, len(y.failed), "failures")
+}
+
+// workload is a list of operations under a setup. The power fails during the last of
+// them, behind the first so many.
+type workload struct {
+	setup crashSetup
+	ops   []string
+	first int
+}
+
+func (w workload) String() string { return w.setup.String() + "," + strings.Join(w.ops, "+") }
+
+// points runs the workload and returns the moments before each change of the disk, and
+// the one after the last.
+func (w workload) points() (*crasher, []crashPoint, error) {
+	c := newCrasher(w.setup, 1)
+	var points []crashPoint
+	for i, op := range w.ops {
+		if i == w.first {
+			c.visit = func(op tsdbtest.Op) { points = append(points, c.moment(op.String())) }
+		}
+		if err := c.do(op); err != nil {
+			return nil, nil, err
+		}
+	}
+	points = append(points, c.moment("the end"))
+	c.visit = nil
+	if c.db != nil {
+		return c, points, c.db.Close()
+	}
+	return c, points, nil
+}
+
+// examination is what one state of a disk gave: equal ones are opened once.
+type examination struct {
+	commits, dropped int
+	err              error
+}
+
+// against compares with the promise of a crash point that can leave this state.
+func (e examination) against(p promise) error {
+	if e.err != nil {
+		return e.err
+	}
+	if e.commits < p.lo || e.commits > p.hi || e.dropped > p.begun-e.commits {
+		return errors.Errorf("%d commits are there and %d dropped, want %d to %d of %d", e.commits, e.dropped, p.lo, p.hi, p.begun)
+	}
+	return nil
+}
+
+var diskSeed = maphash.MakeSeed()
+
+func diskSum(disk *tsdbtest.MemFS) (uint64, error) {
+	var h maphash.Hash
+	h.SetSeed(diskSeed)
+	for _, name := range disk.Files() {
+		h.WriteString(name)
+		if strings.HasSuffix(name, "/") || strings.HasPrefix(name, "data/lock") {
+			continue
+		}
+		data, err := disk.ReadFile(name)
+		if err != nil {
+			return 0, err
+		}
+		h.WriteByte(0)
+		h.WriteString(strconv.Itoa(len(data)))
+		h.Write(data)
+	}
+	return h.Sum64(), nil
+}
+
+// run tries all states of all crash points.
+func (w workload) run(y *tally, onlyPoint, onlyState int) {
+	c, points, err := w.points()
+	if err != nil {
+		y.fail("%v: without a crash: %v", w, err)
+		return
+	}
+	x := &examiner{setup: w.setup, history: c.history, tally: y}
+	seen := map[uint64]examination{}
+	for i, point := range points {
+		if onlyPoint >= 0 && i != onlyPoint {
+			continue
+		}
+		y.points.Add(1)
+		n := -1
+		for disk := range point.disk.CrashStates(statesPerPoint()) {
+			if n++; onlyState >= 0 && n != onlyState {
+				continue
+			}
+			y.states.Add(1)
+			if y.failures() >= maxFailures {
+				return
+			}
+			got, err := x.once(disk, seen, n == i%statesPerPoint())
+			if err == nil {
+				err = got.against(point.promise)
+			}
+			if err != nil {
+				y.fail("go test -run TestPowerLoss -powerloss=%v,%d,%d # before %s\n%s%v", w, i, n, point.op, disk.FateString(), err)
+			}
+		}
+	}
+}
+
+// once tries a disk, unless an equal one was seen.
+func (x *examiner) once(disk *tsdbtest.MemFS, seen map[uint64]examination, deep bool) (examination, error) {
+	sum, err := diskSum(disk)
+	if got, known := seen[sum]; known || err != nil {
+		return got, err
+	}
+	x.tally.disks.Add(1)
+	depth := 0
+	if deep {
+		depth = 1
+	}
+	var got examination
+	got.commits, got.dropped, got.err = x.try(disk, promise{0, x.history.len(), x.history.len()}, depth)
+	seen[sum] = got
+	return got, nil
+}
+
+// examiner opens disks that a crash left.
+type examiner struct {
+	setup   crashSetup
+	history *history
+	tally   *tally
+	// rng chooses the moments of further crashes; nil: all moments, two states each.
+	rng *rand.Rand
+}
+
+// try opens a disk, commits, closes and opens once more. With depth it also crashes while
+// it recovers, and tries what that leaves, as deep.
+func (x *examiner) try(disk *tsdbtest.MemFS, p promise, depth int) (commits, dropped int, err error) {
+	var during []*tsdbtest.MemFS
+	if depth > 0 {
+		disk.SetHook(func(op tsdbtest.Op) error {
+			if op.Kind.Mutates() {
+				during = append(during, disk.KillClone())
+			}
+			return nil
+		})
+	}
+	c := &crasher{setup: x.setup, disk: disk, now: 1 << 40, serial: 1 << 20}
+	k, err := c.openCrashed(x.history, p)
+	disk.SetHook(nil)
+	if err != nil {
+		return k, 0, err
+	}
+	dropped = c.db.OpenReport().DroppedCommits
+	err = x.tryNested(during, promise{k, k, p.begun}, depth-1)
+	return k, dropped, stderrors.Join(err, c.goOn())
+}
+
+// tryNested tries disks that a second crash left: now nothing may change any more, as
+// all that the first crash left is durable.
+func (x *examiner) tryNested(during []*tsdbtest.MemFS, p promise, depth int) error {
+	states := 2
+	if x.rng != nil && len(during) > 0 {
+		i := x.rng.IntN(len(during))
+		during, states = during[i:i+1], 1
+	}
+	for i, moment := range during {
+		for seed := range uint64(states) {
+			opts := tsdbtest.CrashOptions{Seed: uint64(i)<<1 | seed, Ordered: seed == 0}
+			if x.rng != nil {
+				opts = randomCrash(x.rng)
+			}
+			x.tally.nested.Add(1)
+			disk := moment.CrashClone(opts)
+			if _, _, err := x.try(disk, p, depth); err != nil {
+				return errors.WithMessagef(err, "second crash before change %d of recovery\n%s", i, disk.FateString())
+			}
+		}
+	}
+	return nil
+}
+
+func randomCrash(rng *rand.Rand) tsdbtest.CrashOptions {
+	opts := tsdbtest.CrashOptions{Seed: rng.Uint64(), Ordered: rng.IntN(2) == 0}
+	switch rng.IntN(8) {
+	case 0:
+		opts.Choose = tsdbtest.LoseAll
+	case 1:
+		opts.Choose = tsdbtest.KeepAll
+	}
+	return opts
+}
+
+// openCrashed opens what a crash left and checks what is there.
+func (c *crasher) openCrashed(h *history, p promise) (k int, err error) {
+	before, err := fileSizes(c.disk)
+	if err != nil {
+		return 0, err
+	}
+	c.clock = tsdbtest.NewClock(testNow)
+	if c.db, err = tsdb.Open(fixtureDir, c.setup.options(c.disk, c.clock)); err != nil {
+		return 0, errors.WithMessage(err, "open")
+	}
+	k, err = verifyOpen(c.db, h, p)
+	if err == nil {
+		err = verifyFiles(c.disk, before, c.db.OpenReport())
+	}
+	if err != nil {
+		_ = c.db.Close()
+		return k, err
+	}
+	c.history, c.durable = h.prefix(k), k
+	return k, c.db.Health()
+}
+
+// goOn commits once more, and opens again: nothing is lost, and nothing needs repair.
+func (c *crasher) goOn() error {
+	c.rng = crashRand(7)
+	for _, op := range []string{"commit", "reopen"} {
+		if err := c.do(op); err != nil {
+			return errors.WithMessage(err, "going on")
+		}
+	}
+	if err := undamaged(c.db.OpenReport()); err != nil {
+		return err
+	}
+	return c.close()
+}
+
+// shortWorkloads are all sequences of the operations up to length 2, on an empty disk,
+// and each operation behind some life, under all policies.
+func shortWorkloads() []workload {
+	ops := []string{"commit", "big", "rotate", "flush", "close", "reopen", "kill"}
+	var list []workload
+	for _, sync := range syncNames {
+		setup := crashSetup{sync: sync}
+		add := func(first int, ops ...string) {
+			setup.compression = []tsdb.Compression{tsdb.CompressionNone, tsdb.CompressionSnappy}[len(list)%2]
+			list = append(list, workload{setup, ops, first})
+		}
+		for _, a := range ops {
+			add(0, a)
+			add(3, "flush", "rotate", "kill", a)
+			for _, b := range ops {
+				add(0, a, b)
+			}
+		}
+	}
+	return list
+}
+
+func TestPowerLoss_EveryStateAfterEveryOperationOpensWithAPrefix(t *testing.T) {
+	list := shortWorkloads()
+	y := &tally{}
+	if *powerlossCase != "" {
+		fields := strings.Split(*powerlossCase, ",")
+		i := slices.IndexFunc(list, func(w workload) bool { return w.String() == strings.Join(fields[:3], ",") })
+		require.GreaterOrEqual(t, i, 0, "no such workload")
+		only := [2]int{-1, -1}
+		for k, f := range fields[3:] {
+			n, err := strconv.Atoi(f)
+			require.NoError(t, err)
+			only[k] = n
+		}
+		list[i].run(y, only[0], only[1])
+		y.report(t)
+		return
+	}
+	if testing.Short() {
+		list = slices.DeleteFunc(list, func(w workload) bool { return len(w.ops) == 2 })
+	}
+	inParallel(len(list), func(i int) { list[i].run(y, -1, -1) })
+	y.report(t)
+	if !testing.Short() {
+		require.GreaterOrEqual(t, y.states.Load(), int64(20_000))
+	}
+}
