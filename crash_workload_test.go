@@ -184,47 +184,24 @@ func (c *crasher) tick() error {
 	return c.db.Health()
 }
 
-// commit is a few samples: of two series that have been there, and of a new one.
-func (c *crasher) commit() error {
-	c.serial++
-	rows := []row{c.row("steady"), c.row("steady"), c.row("other"), c.row(fmt.Sprintf("new-%d", c.serial))}
-	return c.commitRows(rows)
-}
+func (c *crasher) commit() error { return c.commitRows(c.fewRows()) }
 
-// big is a commit larger than a segment: most of it is labels that do not compress.
-func (c *crasher) big() error { return c.commitBytes(crashSegment + crashSegment/4) }
+// big is a commit larger than a segment.
+func (c *crasher) big() error { return c.commitRows(c.bigRows(crashSegment + crashSegment/4)) }
 
 // rotate commits until a new segment begins.
 func (c *crasher) rotate() error {
 	for before := c.db.Stats().Log.Segment; c.db.Stats().Log.Segment == before; {
-		if err := c.commitBytes(crashSegment / 3); err != nil {
+		if err := c.commitRows(c.bigRows(crashSegment / 3)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *crasher) commitBytes(n int) error {
-	c.serial++
-	rows := []row{c.row("steady")}
-	for i := range (n + bigValue - 1) / bigValue {
-		var b strings.Builder
-		for range bigValue {
-			b.WriteByte(byte('!' + c.rng.IntN(90)))
-		}
-		rows = append(rows, c.row(fmt.Sprintf("big-%d-%d", c.serial, i), "padding", b.String()))
-	}
-	return c.commitRows(rows)
-}
-
 // flush fills chunks of a series and has them put into a head-chunk file.
 func (c *crasher) flush() error {
-	c.serial++
-	var rows []row
-	for range 2*max(c.setup.samples, 16) + 8 { // a chunk has at most twice as many as it should
-		rows = append(rows, c.row("steady"))
-	}
-	if err := c.commitRows(rows); err != nil {
+	if err := c.commitRows(c.chunkRows()); err != nil {
 		return err
 	}
 	before := c.db.Stats().HeadChunksWritten
@@ -236,6 +213,35 @@ func (c *crasher) flush() error {
 	}
 	c.durable = c.history.len() // head chunks do not outrun the log
 	return nil
+}
+
+// fewRows are samples of two series that have been there, and of a new one.
+func (c *crasher) fewRows() []row {
+	c.serial++
+	return []row{c.row("steady"), c.row("steady"), c.row("other"), c.row(fmt.Sprintf("new-%d", c.serial))}
+}
+
+// bigRows take n bytes of the log, most of it labels that do not compress.
+func (c *crasher) bigRows(n int) []row {
+	c.serial++
+	rows := []row{c.row("steady")}
+	for i := range (n + bigValue - 1) / bigValue {
+		var b strings.Builder
+		for range bigValue {
+			b.WriteByte(byte('!' + c.rng.IntN(90)))
+		}
+		rows = append(rows, c.row(fmt.Sprintf("big-%d-%d", c.serial, i), "padding", b.String()))
+	}
+	return rows
+}
+
+// chunkRows fill a chunk of a series, which has at most twice as many samples as it should.
+func (c *crasher) chunkRows() []row {
+	var rows []row
+	for range 2*max(c.setup.samples, 16) + 8 {
+		rows = append(rows, c.row("steady"))
+	}
+	return rows
 }
 
 // row makes a sample of a series that is newer than all others.
