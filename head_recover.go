@@ -73,9 +73,10 @@ func (h *Head) loadChunks(dir string, report *OpenReport) (map[uint64][]memserie
 	if err != nil {
 		return nil, errors.WithMessage(err, "open head chunks")
 	}
-	loaded := map[uint64][]memseries.Mapped{}
+	loaded, maxRef := map[uint64][]memseries.Mapped{}, uint64(0)
 	rep, err := h.chunks.Load(func(c chunks.HeadChunk) error {
 		ref := uint64(c.Series)
+		maxRef = max(maxRef, ref)
 		ms := loaded[ref]
 		// Out-of-order chunks and kinds that this version does not read stay in their
 		// files. A chunk that is not newer than the one before it does not belong here.
@@ -89,6 +90,8 @@ func (h *Head) loadChunks(dir string, report *OpenReport) (map[uint64][]memserie
 		return nil, errors.WithMessage(err, "load head chunks")
 	}
 	report.addChunks(rep)
+	// Series that the log lost must not lend their chunks to new ones.
+	h.dir.RaiseNextRef(maxRef + 1)
 	return loaded, nil
 }
 

@@ -82,8 +82,12 @@ func (d *Directory) Len() int { return int(d.live.Load()) }
 // NextRef returns the smallest ref never handed out.
 func (d *Directory) NextRef() uint64 { return d.nextRef.Load() }
 
-// RaiseNextRef makes sure that refs below next are never handed out.
+// RaiseNextRef makes sure that refs below next are never handed out. What nothing could
+// ever be handed out above, as only damage or malice names it, changes nothing.
 func (d *Directory) RaiseNextRef(next uint64) {
+	if next > uint64(chunks.MaxSeriesRef)+1 {
+		return
+	}
 	d.create.Lock()
 	defer d.create.Unlock()
 	d.nextRef.Store(max(d.nextRef.Load(), next))

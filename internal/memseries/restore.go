@@ -21,6 +21,7 @@ type Restorer struct {
 	Covered uint64 // found in a full chunk from a head-chunk file
 	Late    uint64 // not newer than the newest: duplicates, and what was refused when it was appended
 	Unknown uint64 // without a series
+	MaxRef  uint64 // highest ref of those
 	Holes   uint64 // series whose chunk files did not cover the log; they were rebuilt
 }
 
@@ -37,6 +38,7 @@ func (r *Restorer) Append(ref uint64, t int64, v float64, seq uint64) {
 	s := r.d.ByRef(ref)
 	if s == nil {
 		r.Unknown++
+		r.MaxRef = max(r.MaxRef, ref)
 		return
 	}
 	if t <= s.prevMaxt {
@@ -107,6 +109,7 @@ func (r *Restorer) Close() {
 	}
 	r.d.shards[0].mu.pieces.absorb(&r.pieces)
 	r.d.shards[0].mu.mappedBytes += r.mappedBytes
+	r.d.RaiseNextRef(r.MaxRef + 1)
 	r.full = nil
 }
 
