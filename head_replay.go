@@ -3,6 +3,7 @@ package tsdb
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -308,12 +309,16 @@ func (r *replay) run(ctx context.Context, walDir string) (*wal.ReplayReport, err
 	for _, w := range r.workers {
 		wg.Go(func() { w.run(r) })
 	}
+	p := progress{report: r.h.opts.Progress, logger: r.h.opts.Logger, begun: time.Now(), shown: -progressEvery}
 	rep, err := wal.Replay(ctx, wal.ReplayOptions{
 		FS: r.h.opts.FS, Dir: walDir,
 		Decoders: r.h.opts.Head.ReplayWorkers,
 		Decode:   r.decode, Apply: r.apply,
-		Progress: r.progress(), Logger: r.h.opts.Logger,
+		Progress: p.tell, Logger: r.h.opts.Logger,
 	})
+	if err == nil {
+		p.end()
+	}
 	for _, w := range r.workers {
 		close(w.queue)
 	}
@@ -333,20 +338,31 @@ const (
 )
 
 // progress thins the log's progress out for the callback and the logger.
-func (r *replay) progress() func(done, total int64) {
-	report := r.h.opts.Progress
-	begun := time.Now()
-	shown, logged := -progressEvery, time.Duration(0)
-	return func(done, total int64) {
-		elapsed := time.Since(begun)
-		if report != nil && (done == total || elapsed-shown >= progressEvery) {
-			shown = elapsed
-			report(RecoveryProgress{Done: done, Total: total})
-		}
-		if elapsed-logged >= progressLogEvery {
-			logged = elapsed
-			r.h.opts.Logger.Info("replaying log", "done_bytes", done, "total_bytes", total, "elapsed", elapsed)
-		}
+type progress struct {
+	report        func(RecoveryProgress) // may be nil
+	logger        *slog.Logger
+	begun         time.Time
+	shown, logged time.Duration // when report and logger were called last
+	last          RecoveryProgress
+}
+
+func (p *progress) tell(done, total int64) {
+	elapsed := time.Since(p.begun)
+	p.last = RecoveryProgress{Done: done, Total: total}
+	if p.report != nil && done < total && elapsed-p.shown >= progressEvery {
+		p.shown = elapsed
+		p.report(p.last)
+	}
+	if elapsed-p.logged >= progressLogEvery {
+		p.logged = elapsed
+		p.logger.Info("replaying log", "done_bytes", done, "total_bytes", total, "elapsed", elapsed)
+	}
+}
+
+// end tells that all is done: also when there is no log, or it ended early.
+func (p *progress) end() {
+	if p.report != nil {
+		p.report(RecoveryProgress{Done: p.last.Total, Total: p.last.Total})
 	}
 }
 
