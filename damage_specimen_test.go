@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -26,6 +27,9 @@ type specimen struct {
 	commits []rows            // in the order of the log
 	spans   []span            // of each of them
 	synced  int               // so many of them are on stable storage
+
+	chunks   int    // in the head-chunk files
+	inChunks uint64 // samples in them
 }
 
 // span is where a commit is.
@@ -86,6 +90,7 @@ func newSpecimen(t *testing.T) *specimen {
 	require.Equal(t, []string{"chunks_head/000001", "chunks_head/000002", "wal/00000000", "wal/00000001", "wal/00000002", lastSegment},
 		slices.Sorted(maps.Keys(sp.files)))
 	sp.locate(t)
+	sp.countChunks(t, fs)
 	return sp
 }
 
@@ -140,6 +145,20 @@ func (sp *specimen) locate(t *testing.T) {
 		require.NoError(t, r.Err())
 	}
 	require.Len(t, sp.spans, len(sp.commits))
+}
+
+// countChunks counts what the head-chunk files have.
+func (sp *specimen) countChunks(t *testing.T, fs *tsdbtest.MemFS) {
+	t.Helper()
+	h, err := chunks.OpenHead(fs, "data/chunks_head", chunks.HeadOptions{})
+	require.NoError(t, err)
+	_, err = h.Load(func(c chunks.HeadChunk) error {
+		sp.chunks++
+		sp.inChunks += uint64(c.NumSamples)
+		return nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
 }
 
 // content is what the commits but those in lost amount to. A commit that is lost takes

@@ -279,6 +279,22 @@ func TestOpen_AStrangeFileAmongTheChunkFilesIsSetAside(t *testing.T) {
 	}
 }
 
+func TestOpen_ChunksOfASeriesThatTheLogLostAreNotLentToANewOne(t *testing.T) {
+	f := writtenFixture(t)
+	f.remove("wal")
+	f.open()
+	require.Empty(t, f.all())
+	want := map[string][]point{}
+	for k := range 10 {
+		name := fmt.Sprintf(`{new="%d"}`, k)
+		f.commit(sample{name, 100, 1})
+		want[name] = points(100, 1)
+	}
+	require.Equal(t, want, f.all())
+	f.reopen()
+	require.Equal(t, want, f.all())
+}
+
 func TestOpen_WhatIsNoDirectoryIsAnError(t *testing.T) {
 	fs := tsdbtest.NewMemFS()
 	opts := &tsdb.Options{FS: fs, Clock: tsdbtest.NewClock(testNow)}
