@@ -17,18 +17,16 @@ func (j *rules) checkpointHeader(u *unit) {
 
 // sumCheckpoint adds records to what the trailer is compared with.
 func (j *rules) sumCheckpoint(b *Batch, u *unit) {
-	sum := uint32(j.cpSum)
 	for r := u.first; r < u.first+u.n; r++ {
-		sum = commitSum(sum, b.all[r].Data)
+		j.checkpoint.crc = commitSum(j.checkpoint.crc, b.all[r].Data)
 	}
-	j.cpSum = uint64(sum)
-	j.cpRecords += uint64(u.n)
+	j.checkpoint.records += uint64(u.n)
 }
 
 // checkpointTrailer compares the records with what the trailer says of them.
 func (j *rules) checkpointTrailer(u *unit) {
 	j.report.cpTrailer = true
-	if u.trailer != (trailer{records: j.cpRecords, crc: uint32(j.cpSum)}) {
+	if u.trailer != j.checkpoint {
 		j.breakCheckpoint(u, "checkpoint does not match its trailer")
 	}
 	j.accept(u)

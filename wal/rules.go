@@ -21,9 +21,9 @@ type rules struct {
 	bytes   int64 // dropped
 	endOff  int64 // end of the last unit that counts, in segment report.endSeg
 
-	filled           uint64 // bare frames that Repair will write
-	cpSum, cpRecords uint64 // over the records of the checkpoint
-	dropped          bool   // a unit of the batch was dropped by a rule
+	filled     uint64  // bare frames that Repair will write
+	checkpoint trailer // of the checkpoint's records so far, as its trailer should be
+	dropped    bool    // a unit of the batch was dropped by a rule
 }
 
 // judge takes the units of a batch. changed says that some records which could be
