@@ -309,7 +309,8 @@ func (r *replay) run(ctx context.Context, walDir string) (*wal.ReplayReport, err
 	for _, w := range r.workers {
 		wg.Go(func() { w.run(r) })
 	}
-	p := progress{report: r.h.opts.Progress, logger: r.h.opts.Logger, begun: time.Now(), shown: -progressEvery}
+	p := progress{report: r.h.opts.Progress, logger: r.h.opts.Logger, shown: -progressEvery}
+	p.begun = time.Now()
 	rep, err := wal.Replay(ctx, wal.ReplayOptions{
 		FS: r.h.opts.FS, Dir: walDir,
 		Decoders: r.h.opts.Head.ReplayWorkers,
