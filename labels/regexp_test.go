@@ -288,7 +288,7 @@ func TestRegexp_HostileExpressionsEndSoonAndSmall(t *testing.T) {
 			allocated := after.TotalAlloc - before.TotalAlloc
 			t.Logf("%v, %d KiB, %v", took, allocated>>10, err != nil)
 			require.Less(t, allocated, uint64(16<<20))
-			require.Less(t, took, slack*50*time.Millisecond)
+			require.Less(t, took, 5*time.Second, "it must end; how soon is for benchmarks")
 		})
 	}
 }

@@ -331,8 +331,33 @@ func (m *MemFS) SyncDir(name string) error {
 	if err != nil {
 		return pathError("syncdir", name, err)
 	}
+	m.dropOverwrittenLocked(dir)
 	m.mu.pending = slices.DeleteFunc(m.mu.pending, func(op *nameOp) bool { return !op.syncDir(dir) })
 	return nil
+}
+
+// dropOverwrittenLocked forgets what failed syncs left undecided about names that were
+// changed again since: what is about to be durable decides them.
+func (m *MemFS) dropOverwrittenLocked(dir *node) {
+	decided := map[string]bool{}
+	for _, op := range m.mu.pending {
+		for _, e := range []entry{op.add, op.del} {
+			if e.dir == dir && !op.stuck {
+				decided[e.name] = true
+			}
+		}
+	}
+	m.mu.pending = slices.DeleteFunc(m.mu.pending, func(op *nameOp) bool {
+		if !op.stuck {
+			return false
+		}
+		for _, e := range []*entry{&op.add, &op.del} {
+			if e.dir == dir && decided[e.name] {
+				*e = entry{}
+			}
+		}
+		return op.add.dir == nil && op.del.dir == nil
+	})
 }
 
 // FailSync does to a file or a directory what the kernel does when an fsync fails:
