@@ -90,6 +90,23 @@ func TestLinks_LeadSomewhere(t *testing.T) {
 	}
 }
 
+func TestIndexOfDocuments_HasEveryPage(t *testing.T) {
+	index := readPage(t, "docs/README.md")
+	root := rootDir(t)
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		pages, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		require.NoError(t, err)
+		require.NotEmpty(t, pages)
+		for _, page := range pages {
+			rel, err := filepath.Rel(filepath.Join(root, "docs"), page)
+			require.NoError(t, err)
+			if rel != "README.md" {
+				require.Contains(t, index, "]("+filepath.ToSlash(rel)+")")
+			}
+		}
+	}
+}
+
 // Files and directories that the design pages name exist: a page that speaks of what
 // is gone misleads.
 func TestDesignPages_NameFilesThatExist(t *testing.T) {
