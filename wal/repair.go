@@ -42,7 +42,7 @@ const (
 func Repair(ctx context.Context, fsys fileutil.FS, dir, quarantineDir, tmpDir string, r *ReplayReport) (Position, error) {
 	m := &mender{ctx: ctx, fs: fsys, dir: dir, quarantineDir: quarantineDir, tmpDir: tmpDir, report: r}
 	if err := m.run(); err != nil {
-		return Position{}, diskFull(errors.WithMessage(err, "repair log"))
+		return Position{}, diskFull(err)
 	}
 	return Position{Segment: m.next(), NextSeq: r.LastSeq + 1, Synced: r.LastSeq}, nil
 }
