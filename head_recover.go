@@ -120,6 +120,9 @@ func (h *Head) finishRecovery() error {
 	rc := h.recovery
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
+	if errors.Is(rc.why, ErrPoisoned) {
+		return rc.why // a sync that failed is never tried again
+	}
 	rc.why = rc.run()
 	return rc.why
 }
@@ -186,26 +189,11 @@ func (h *Head) close() error {
 	if log == nil {
 		return h.closeFiles()
 	}
-	h.markSynced(log)
 	err := log.Close()
 	if err == nil {
 		err = h.storeAll(func(uint64) error { return nil }) // the log is closed, and synced
 	}
 	return stderrors.Join(err, h.closeFiles())
-}
-
-// markSynced ends the log with a bare frame that says that all before it is on stable
-// storage. Without it a bit that flips in there later would look like a write that was
-// never finished, and everything behind it would not count. What goes wrong here goes
-// wrong again when the log is closed, or costs the mark only.
-func (h *Head) markSynced(log *wal.Log) {
-	if log.LastSeq() == h.recovery.log.LastSeq || log.Err() != nil || log.Sync() != nil {
-		return
-	}
-	var mark wal.Commit
-	if log.Enqueue(&mark) == nil && log.Write(&mark) != nil {
-		log.Settle(&mark)
-	}
 }
 
 func (h *Head) closeFiles() error {
