@@ -133,7 +133,9 @@ func RemoveAll(fsys FS, name string) error {
 }
 
 // MkdirSync makes dir and its missing parents, all of them durable: each directory
-// that got a new name is synced.
+// that got a new name is synced. When a sync fails the new directories are taken away
+// again: a later attempt would find them, and never know that a power failure may
+// still take them.
 func MkdirSync(fsys FS, dir string) error {
 	missing, err := missingDirs(fsys, dir)
 	if err != nil {
@@ -144,6 +146,9 @@ func MkdirSync(fsys FS, dir string) error {
 	}
 	for _, d := range missing {
 		if err := fsys.SyncDir(filepath.Dir(d)); err != nil {
+			for _, made := range missing {
+				err = joinErrors(err, removeIfExists(fsys, made))
+			}
 			return err
 		}
 	}
