@@ -131,9 +131,9 @@ func (sp *specimen) locate(t *testing.T) {
 		from := 0
 		for r.Next() {
 			switch r.Record()[0] {
-			case 0x80: // a header
+			case 0x80: // a header, also at the end of what was closed
 				from = int(r.End())
-			case 0x81: // a frame; a bare one, as Close writes it, is no commit
+			case 0x81: // a frame; a bare one is no commit
 				if from == int(r.Offset()) {
 					from = int(r.End())
 					continue

@@ -51,10 +51,10 @@ func (sp *specimen) wholeReport() tsdb.OpenReport {
 		}
 	}
 	r.Series = len(series)
-	// Two sessions ended with Close: a bare frame each. Of the last session nothing is
-	// known to be on stable storage but what came before it.
-	r.LastSeq = uint64(len(sp.commits) + 2)
-	r.SyncedSeq = uint64(sp.synced + 2)
+	// Of the last session nothing is known to be on stable storage but what came before
+	// it.
+	r.LastSeq = uint64(len(sp.commits))
+	r.SyncedSeq = uint64(sp.synced)
 	r.HeadChunks, r.SamplesInChunks = sp.chunks, sp.inChunks
 	r.Samples -= sp.inChunks
 	return r

@@ -79,6 +79,7 @@ type Log struct {
 	older   []fileutil.File // finished segments that are not synced yet (SyncNever)
 	segment atomic.Int64    // number of the current segment; written with syncMu held
 
+	began   uint64        // what written was at Open
 	written atomic.Uint64 // highest sequence number written; by the leader
 	synced  atomic.Uint64 // watermark: all up to it is on stable storage; with syncMu held
 
@@ -100,7 +101,8 @@ func Open(opts Options, at Position) (*Log, error) {
 	l := &Log{opts: opts, comp: comp, logger: opts.Logger}
 	l.mu.idle.L = &l.mu.Mutex
 	l.mu.nextSeq = max(at.NextSeq, 1)
-	l.written.Store(l.mu.nextSeq - 1)
+	l.began = l.mu.nextSeq - 1
+	l.written.Store(l.began)
 	l.synced.Store(min(at.Synced, l.mu.nextSeq-1))
 	if err := fileutil.MkdirSync(opts.FS, opts.Dir); err != nil {
 		return nil, diskFull(err)
@@ -235,7 +237,8 @@ func (l *Log) Err() error {
 }
 
 // Close refuses new commits, waits for those that are enqueued, syncs and closes the
-// files. A sync or close that fails is ErrPoisoned. A second Close is ErrClosed.
+// files. The log then says of itself that all of it is on stable storage. A sync or close
+// that fails is ErrPoisoned. A second Close is ErrClosed.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.mu.closed {
@@ -253,11 +256,15 @@ func (l *Log) Close() error {
 	if poison == nil {
 		poison = l.sync(l.written.Load())
 	}
+	var mark error
+	if poison == nil && cut == nil && l.written.Load() > l.began {
+		mark = l.markEnd()
+	}
 	closed := l.closeFiles()
 	if poison == nil && closed != nil {
 		poison = l.poison(closed)
 	}
-	return joinErrors(poison, cut)
+	return joinErrors(poison, cut, mark)
 }
 
 // closeFiles closes all files and returns the first error.

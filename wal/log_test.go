@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -37,4 +38,50 @@ func TestLog_ReplayGivesBackWhatWasCommitted(t *testing.T) {
 			require.Empty(t, fsys.OpenHandles())
 		})
 	}
+}
+
+func TestClose_EndsTheLogWithItsWatermark(t *testing.T) {
+	disk := tsdbtest.NewMemFS()
+	l := openLog(t, disk, Options{Sync: SyncNever()}, Position{})
+	writeCommits(t, l, 1, 3)
+	require.NoError(t, l.Close())
+	got := replay(t, disk, 1)
+	require.EqualValues(t, 3, got.Watermark)
+	require.EqualValues(t, 3, got.LastSeq, "the mark takes no number")
+
+	l = openLog(t, disk, Options{}, repair(t, disk, got))
+	require.NoError(t, l.Close())
+	size, err := disk.ReadFile(segmentPath(1))
+	require.NoError(t, err)
+	require.Len(t, readItems(t, size), 1, "nothing was committed, so the header has said it all")
+}
+
+// The bytes of the mark are not on the disk although they can be read. Nothing may count
+// on them.
+func TestClose_AMarkThatIsLostIsNotMissed(t *testing.T) {
+	disk := tsdbtest.NewMemFS()
+	faulty := faultfs.New(disk)
+	l := openLog(t, faulty, Options{}, Position{})
+	writeCommits(t, l, 1, 3)
+	faulty.Inject(faultfs.Fault{Kinds: []tsdbtest.OpKind{tsdbtest.OpSync}})
+	require.ErrorIs(t, l.Close(), ErrPoisoned)
+
+	l = openLog(t, disk, Options{}, repair(t, disk, replay(t, disk, 1)))
+	writeCommits(t, l, 4, 5)
+	lost := disk.CrashClone(tsdbtest.CrashOptions{Choose: tsdbtest.LoseAll})
+	got := replay(t, lost, 1)
+	requireCommits(t, got, upTo(5)...)
+	require.Empty(t, got.Damages)
+	require.NoError(t, l.Close())
+}
+
+func TestClose_AFullDiskCostsTheMarkOnly(t *testing.T) {
+	disk := tsdbtest.NewMemFS()
+	l := openLog(t, disk, Options{}, Position{})
+	writeCommits(t, l, 1, 3)
+	disk.SetCapacity(disk.Used() + 5)
+	require.NoError(t, l.Close())
+	got := replay(t, disk, 1)
+	requireCommits(t, got, upTo(3)...)
+	require.False(t, got.TornTail)
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 
 	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // Rotate begins a new segment and returns its number: all that was enqueued before
@@ -89,6 +91,32 @@ func (l *Log) createSegment(n int, nextSeq uint64) error {
 	l.logger.Debug("began log segment", "segment", n, "next_seq", nextSeq)
 	l.stats.segments.Add(1)
 	l.stats.bytes.Add(uint64(len(buf)))
+	return nil
+}
+
+// markEnd ends the log with another header, the watermark of which is the last commit:
+// damage in there is then never taken for an unfinished write. All before it is synced,
+// and it takes no sequence number, so nothing is lost with it. Therefore a full disk is no
+// error here. Close calls it, when nobody leads any more.
+func (l *Log) markEnd() error {
+	g := &l.lead
+	seq, n := l.written.Load(), l.Segment()
+	h := header{segment: uint64(n), nextSeq: seq + 1, nextRef: l.opts.NextRef(), synced: seq}
+	buf := appendRecord(nil, g.off, CompressionNone, appendHeader(nil, h))
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	wrote, err := l.file.Write(buf)
+	if err == nil && wrote < len(buf) {
+		err = io.ErrShortWrite
+	}
+	if err == nil {
+		return l.syncFile(l.file)
+	}
+	g.cut = true
+	err = errors.WithMessagef(err, "write end of log segment %s", segmentName(n))
+	if cut := l.retryCut(); cut != nil || !fileutil.IsDiskFull(err) {
+		return joinErrors(err, cut)
+	}
 	return nil
 }
 

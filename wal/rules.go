@@ -141,7 +141,7 @@ func (j *rules) lost(u *unit, first, last uint64, records int, reason string) (o
 	}
 	j.book(u, first, last, records, reason)
 	at := u.off
-	if u.kind == unitHeader { // which then begins with what is lost
+	if u.kind == unitHeader && u.off == 0 { // the segment then begins with what is lost
 		at = u.end
 	}
 	j.fill(u.seg, at, first, last)
