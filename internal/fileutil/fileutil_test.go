@@ -3,6 +3,7 @@ package fileutil_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -224,6 +225,40 @@ func TestMkdirSync_MakesEveryLevelDurable(t *testing.T) {
 	left := m.CrashClone(tsdbtest.CrashOptions{Choose: tsdbtest.LoseAll})
 	require.Equal(t, []string{"a/b/c/", "a/file"}, left.Files())
 	require.NoError(t, fileutil.MkdirSync(fileutil.OS, filepath.Join(t.TempDir(), "x", "y")))
+}
+
+// Whenever the first attempt ends, the second one makes good what it left.
+func TestMkdirSync_FinishesWhatWasCutShort(t *testing.T) {
+	done := false
+	for n := int64(1); !done; n++ {
+		m := tsdbtest.NewMemFS()
+		var left *tsdbtest.MemFS
+		m.SetHook(func(op tsdbtest.Op) error {
+			if op.N == n {
+				left = m.KillClone()
+			}
+			return nil
+		})
+		require.NoError(t, fileutil.MkdirSync(m, "a/b/c"))
+		if done = left == nil; done {
+			left = m
+		}
+		require.NoError(t, fileutil.MkdirSync(left, "a/b/c"))
+		require.Equal(t, []string{"a/b/c/"}, left.CrashClone(tsdbtest.CrashOptions{Choose: tsdbtest.LoseAll}).Files())
+	}
+}
+
+func TestMkdirSync_NeedsNoRightToReadTheParent(t *testing.T) {
+	m := tsdbtest.NewMemFS()
+	require.NoError(t, m.WriteFile("a/file", nil))
+	m.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind == tsdbtest.OpSyncDir {
+			return &fs.PathError{Op: "open", Path: op.Name, Err: syscall.EACCES}
+		}
+		return nil
+	})
+	require.NoError(t, fileutil.MkdirSync(m, "a"))
+	require.ErrorIs(t, fileutil.MkdirSync(m, "a/b"), fs.ErrPermission, "but a new name is durable, or it is an error")
 }
 
 func TestOwnerText_NamesTheProcess(t *testing.T) {

@@ -132,23 +132,27 @@ func RemoveAll(fsys FS, name string) error {
 	return joinErrors(append(errs, removeIfExists(fsys, name))...)
 }
 
-// MkdirSync makes dir and its missing parents, all of them durable: each directory
-// that got a new name is synced. When a sync fails the new directories are taken away
-// again: a later attempt would find them, and never know that a power failure may
-// still take them.
+// MkdirSync makes dir and its missing parents, all of them durable on return, one after
+// the other: each gets its name synced before there is one below it. Thus only the
+// innermost directory that exists may be left from a call that was cut short, and its
+// name is synced, too, unless nobody may read the directory that it is in.
 func MkdirSync(fsys FS, dir string) error {
 	missing, err := missingDirs(fsys, dir)
 	if err != nil {
 		return err
 	}
-	if err := fsys.MkdirAll(dir); err != nil {
+	there := filepath.Clean(dir)
+	if n := len(missing); n > 0 {
+		there = filepath.Dir(missing[n-1])
+	}
+	if err := fsys.SyncDir(filepath.Dir(there)); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	for _, d := range missing {
-		if err := fsys.SyncDir(filepath.Dir(d)); err != nil {
-			for _, made := range missing {
-				err = joinErrors(err, removeIfExists(fsys, made))
-			}
+	for i := len(missing) - 1; i >= 0; i-- {
+		if err := fsys.MkdirAll(missing[i]); err != nil {
+			return err
+		}
+		if err := fsys.SyncDir(filepath.Dir(missing[i])); err != nil {
 			return err
 		}
 	}
