@@ -148,6 +148,9 @@ func MkdirSync(fsys FS, dir string) error {
 	if err := fsys.SyncDir(filepath.Dir(there)); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
+	if len(missing) == 0 {
+		return fsys.MkdirAll(dir) // says so if it is no directory
+	}
 	for i := len(missing) - 1; i >= 0; i-- {
 		if err := fsys.MkdirAll(missing[i]); err != nil {
 			return err
