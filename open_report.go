@@ -59,13 +59,16 @@ type Damage struct {
 	// Rebuilt: a head-chunk file. What it and the files behind it held was taken from
 	// the log again, so nothing is lost. A power failure leaves such files.
 	Rebuilt bool
+	// Harmless: a place of the log where no commit was. Nothing is lost.
+	Harmless bool
 }
 
 // Clean reports whether nothing that was promised is lost: no damage but an
-// unfinished tail or what the log made good, and a series for each sample.
+// unfinished tail, what the log made good, or what had nothing to lose, and a series for
+// each sample.
 func (r *OpenReport) Clean() bool {
 	for _, d := range r.Damages {
-		if !d.Tail && !d.Rebuilt {
+		if !d.Tail && !d.Rebuilt && !d.Harmless {
 			return false
 		}
 	}
@@ -86,7 +89,7 @@ func (r *OpenReport) addLog(l *wal.ReplayReport) {
 	r.DroppedCommits, r.DroppedRecords, r.DroppedBytes = l.DroppedCommits, l.DroppedRecords, l.DroppedBytes
 	r.ReaderBusy, r.DecoderBusy = l.ReaderBusy, l.DecoderBusy
 	for _, d := range l.Damages {
-		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason, Tail: d.Tail})
+		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason, Tail: d.Tail, Harmless: d.Harmless})
 	}
 }
 

@@ -72,6 +72,13 @@ func TestClose_AMarkThatIsLostIsNotMissed(t *testing.T) {
 	got := replay(t, lost, 1)
 	requireCommits(t, got, upTo(5)...)
 	require.Empty(t, got.Damages)
+
+	garbage := disk.CrashClone(tsdbtest.CrashOptions{Choose: func(tsdbtest.Pending) tsdbtest.Outcome { return tsdbtest.Garbage }})
+	got = replay(t, garbage, 1)
+	requireCommits(t, got, upTo(5)...)
+	require.Len(t, got.Damages, 1)
+	require.True(t, got.Damages[0].Harmless)
+	require.Zero(t, got.DroppedCommits)
 	require.NoError(t, l.Close())
 }
 

@@ -21,6 +21,10 @@ type Damage struct {
 	// Tail: nothing that counts follows. What was lost had not been brought to stable
 	// storage: a crash in the middle of a write leaves such a tail.
 	Tail bool
+	// Harmless: no commit was there, as the number of the next one shows.
+	Harmless bool
+
+	framed bool // in a segment of ours, and the number of the next commit was known
 }
 
 // ReplayReport says what Replay found. Repair needs it.

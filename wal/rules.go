@@ -88,6 +88,7 @@ func (j *rules) commit(u *unit) error {
 		}
 		return err
 	}
+	j.nothingMissing()
 	j.expect = seq + 1
 	if u.n > 0 { // a bare frame takes a number and nothing else
 		j.report.Commits++
@@ -113,6 +114,15 @@ func (j *rules) repeated(u *unit) error {
 	j.report.DroppedCommits++
 	j.current().Commits++
 	return nil
+}
+
+// nothingMissing says that what was found since the last unit that counts was no commit,
+// unless one was missed: the number that is expected next is there.
+func (j *rules) nothingMissing() {
+	for i := j.suspect; i < len(j.report.Damages); i++ {
+		d := &j.report.Damages[i]
+		d.Harmless = d.framed && d.Commits == 0 && d.Records == 0
+	}
 }
 
 // missing judges the commits between the last one and seq, which u names. over: the
@@ -261,6 +271,7 @@ func (j *rules) header(u *unit) error {
 	if j.expect == 0 {
 		j.expect = h.nextSeq
 	}
+	j.nothingMissing()
 	j.accept(u) // whatever is torn before it, nothing more is missing
 	return nil
 }
@@ -401,5 +412,5 @@ func (j *rules) addDamage(u *unit, reason string) {
 		return
 	}
 	r.Damages = append(r.Damages, Damage{File: seg.file.Path, Segment: seg.file.Number, Checkpoint: u.seg < r.cpNumber,
-		Offset: u.off, End: u.end, Reason: reason})
+		Offset: u.off, End: u.end, Reason: reason, framed: j.expect > 0 && u.seg >= r.cpNumber && seg.owner == ownerUs})
 }

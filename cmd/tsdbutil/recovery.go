@@ -43,11 +43,12 @@ type recoveryJSON struct {
 }
 
 type damageJSON struct {
-	File    string `json:"file"`
-	Offset  int64  `json:"offset"`
-	Reason  string `json:"reason"`
-	Tail    bool   `json:"tail"`
-	Rebuilt bool   `json:"rebuilt"`
+	File     string `json:"file"`
+	Offset   int64  `json:"offset"`
+	Reason   string `json:"reason"`
+	Tail     bool   `json:"tail"`
+	Rebuilt  bool   `json:"rebuilt"`
+	Harmless bool   `json:"harmless"`
 }
 
 func newRecoveryJSON(r *tsdb.OpenReport) recoveryJSON {
@@ -64,7 +65,7 @@ func newRecoveryJSON(r *tsdb.OpenReport) recoveryJSON {
 		ReaderSeconds: r.ReaderBusy.Seconds(), DecoderSeconds: r.DecoderBusy.Seconds(), WorkerSeconds: r.WorkerBusy.Seconds(),
 	}
 	for _, d := range r.Damages {
-		j.Damages = append(j.Damages, damageJSON{File: d.File, Offset: d.Offset, Reason: d.Reason, Tail: d.Tail, Rebuilt: d.Rebuilt})
+		j.Damages = append(j.Damages, damageJSON{File: d.File, Offset: d.Offset, Reason: d.Reason, Tail: d.Tail, Rebuilt: d.Rebuilt, Harmless: d.Harmless})
 	}
 	return j
 }
