@@ -25,6 +25,7 @@ import (
 
 const (
 	workerQueue  = 8         // batches that wait for a worker: enough to ride out an uneven split
+	maxRoom      = 64 << 10  // samples that a set of parts is prepared for: a usual batch
 	decodeRun    = 512       // samples decoded at a time: 12 KiB, first-level cache
 	fullHandover = 256 << 10 // bytes of full chunks that a worker collects before it hands them over
 )
@@ -34,7 +35,7 @@ type replay struct {
 	h       *Head
 	report  *OpenReport
 	workers []*replayWorker
-	parts   sync.Pool                     // of *partSet
+	parts   chan *partSet                 // empty ones; kept across garbage collections, which empty a pool
 	loaded  map[uint64][]memseries.Mapped // full chunks by the ref they were written under
 	dups    map[uint64]uint64             // refs of the log whose labels another ref had before
 	unread  [256]int                      // records without a decoder, by type
@@ -84,7 +85,7 @@ type work struct {
 func (h *Head) newReplay(report *OpenReport, loaded map[uint64][]memseries.Mapped) *replay {
 	r := &replay{h: h, report: report, loaded: loaded, dups: map[uint64]uint64{}}
 	n := h.opts.Head.ReplayWorkers
-	r.parts.New = func() any { return &partSet{parts: make([][]record.Sample, n)} }
+	r.parts = make(chan *partSet, 4*n)
 	for range n {
 		r.workers = append(r.workers, &replayWorker{
 			restorer: h.dir.NewRestorer(),
@@ -93,6 +94,25 @@ func (h *Head) newReplay(report *OpenReport, loaded map[uint64][]memseries.Mappe
 		})
 	}
 	return r
+}
+
+// emptyParts returns a set of parts, a used one if there is one.
+func (r *replay) emptyParts() *partSet {
+	select {
+	case ps := <-r.parts:
+		return ps
+	default:
+		return &partSet{parts: make([][]record.Sample, len(r.workers))}
+	}
+}
+
+// giveBack empties a set for the next decoder. What is too many is dropped.
+func (r *replay) giveBack(ps *partSet) {
+	ps.clear()
+	select {
+	case r.parts <- ps:
+	default:
+	}
 }
 
 // decode splits one batch; it runs on the log's decoder goroutines.
@@ -110,7 +130,7 @@ func (r *replay) decode(b *wal.Batch) {
 			cur.series = append(cur.series, i)
 		case record.TypeSamples, record.TypeSamplesV2:
 			if cur.parts == nil {
-				cur.parts = r.parts.Get().(*partSet)
+				cur.parts = r.emptyParts()
 			}
 			cur.samples = append(cur.samples, i)
 			if err := cur.parts.split(rec.Data, nil); err != nil && d.err == nil {
@@ -133,20 +153,44 @@ func (ps *partSet) split(rec []byte, dups map[uint64]uint64) error {
 	var dec record.SampleDecoder
 	var buf [decodeRun]record.Sample
 	dec.Reset(rec)
+	ps.makeRoom(dec.MaxSamples())
 	n := uint64(len(ps.parts))
+	mask := n - 1
+	powerOfTwo := n&mask == 0 // nearly always; a division a sample shows (BenchmarkReplay)
 	for {
 		got, err := dec.Decode(buf[:])
-		for _, s := range buf[:got] {
-			if len(dups) > 0 {
-				if ref, ok := dups[s.Ref]; ok {
-					s.Ref = ref
-				}
+		if len(dups) > 0 {
+			renumber(buf[:got], dups)
+		}
+		for i := range buf[:got] {
+			w := buf[i].Ref & mask
+			if !powerOfTwo {
+				w = buf[i].Ref % n
 			}
-			w := s.Ref % n
-			ps.parts[w] = append(ps.parts[w], s)
+			ps.parts[w] = append(ps.parts[w], buf[i])
 		}
 		if err != nil || got < len(buf) {
 			return err
+		}
+	}
+}
+
+// renumber gives samples the refs that theirs stand for.
+func renumber(samples []record.Sample, dups map[uint64]uint64) {
+	for i := range samples {
+		if ref, ok := dups[samples[i].Ref]; ok {
+			samples[i].Ref = ref
+		}
+	}
+}
+
+// makeRoom prepares for n more samples that are spread evenly, so that a new set does
+// not grow step by step.
+func (ps *partSet) makeRoom(n int) {
+	share := min(n, maxRoom)/len(ps.parts) + 1
+	for i, part := range ps.parts {
+		if cap(part) == 0 {
+			ps.parts[i] = make([]record.Sample, 0, share+share/8)
 		}
 	}
 }

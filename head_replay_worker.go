@@ -38,8 +38,7 @@ func (w *replayWorker) run(r *replay) {
 		w.handOver(r, item.synced)
 		w.busy += time.Since(start)
 		if item.set.pending.Add(-1) == 0 {
-			item.set.clear()
-			r.parts.Put(item.set)
+			r.giveBack(item.set)
 		}
 	}
 	if w.sent {

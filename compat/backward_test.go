@@ -277,3 +277,38 @@ func TestBackward_Snapshot_IsNotUsedAndRemoved(t *testing.T) {
 	requireEqual(t, want, r.dump(), "reference, with snapshots")
 	r.requireUndamaged()
 }
+
+// A rolled back appender leaves a series in the log of the reference, which gets a
+// second ref after a restart; head chunks come under both. They are all used, however
+// often the directory is opened: chunks that were written again would overlap.
+func TestBackward_SecondRefOfASeries_AllChunksAreUsed(t *testing.T) {
+	g := newGenerator(plan{Seed: seed(t, 740), Series: 5})
+	small := func(o *reference.Options) { o.SamplesPerChunk = 16 }
+	dir, want := t.TempDir(), data{}
+	r := openTheirs(t, dir, small)
+	require.NoError(t, r.stage(g.set, first(g.set)).Rollback())
+	r.close()
+	r = openTheirs(t, dir, small)
+	commit := func(e engine) {
+		for range 30 {
+			rows := g.commit()
+			e.commit(g.set, rows)
+			want.add(g.set, rows)
+		}
+	}
+	commit(r)
+	r.db.ForceHeadMMap()
+	r.close()
+	for range 3 {
+		db := openOurs(t, dir, func(o *tsdb.Options) { o.Head.SamplesPerChunk = 16 })
+		db.requireClean()
+		require.Zero(t, db.db.OpenReport().SeriesRebuilt)
+		require.NotZero(t, db.db.OpenReport().HeadChunks)
+		requireEqual(t, want, db.dump(), "ours")
+		commit(db)
+		db.writeChunks()
+		db.close()
+	}
+	r = openTheirs(t, dir)
+	requireEqual(t, want, r.dump(), "reference")
+}

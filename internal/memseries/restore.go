@@ -1,7 +1,9 @@
 package memseries
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/index"
@@ -120,15 +122,25 @@ func (d *Directory) Attach(s *Series, ms []Mapped) {
 	d.ShardOf(s).mu.mappedBytes += int64(cap(ms)) * mappedBytes
 }
 
-// AttachMore adds full chunks that were written under another ref of the series, as
-// far as they are newer than all it has. Its worker is at rest.
+// AttachMore adds full chunks that were written under another ref of the series, in
+// the order of time. Those that overlap what the series has are left out, and all of
+// them if the log has already put samples into its open chunk. Its worker is at rest.
 func (d *Directory) AttachMore(s *Series, ms []Mapped) {
-	for _, m := range ms {
-		if m.MinT > s.Maxt() && s.enc.Len() == 0 {
-			s.mapped = append(s.mapped, m)
-			d.ShardOf(s).mu.mappedBytes += mappedBytes
+	if s.enc.Len() > 0 {
+		return
+	}
+	before := cap(s.mapped)
+	all := slices.Concat(s.mapped, ms)
+	slices.SortStableFunc(all, func(a, b Mapped) int { return cmp.Compare(a.MinT, b.MinT) })
+	kept := all[:0]
+	for _, m := range all {
+		if n := len(kept); n == 0 || m.MinT > kept[n-1].MaxT {
+			kept = append(kept, m)
 		}
 	}
+	s.mapped = kept
+	s.lastSeq = 0 // the worker finds its place again
+	d.ShardOf(s).mu.mappedBytes += int64(cap(kept)-before) * mappedBytes
 }
 
 func (sh *Shard) keepLastV(ref uint64, v float64) {
