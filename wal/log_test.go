@@ -1,6 +1,8 @@
 package wal
 
 import (
+	"io/fs"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,4 +93,29 @@ func TestClose_AFullDiskCostsTheMarkOnly(t *testing.T) {
 	got := replay(t, disk, 1)
 	requireCommits(t, got, upTo(3)...)
 	require.False(t, got.TornTail)
+}
+
+// A full disk may not even let go of a file. The next Open takes it over, unless it has
+// more than Open leaves.
+func TestOpen_TakesOverWhatItCouldNotRemove(t *testing.T) {
+	disk := tsdbtest.NewMemFS()
+	faulty := faultfs.New(disk)
+	faulty.Inject(faultfs.Fault{Kinds: []tsdbtest.OpKind{tsdbtest.OpWrite, tsdbtest.OpRemove}, Sticky: true, Err: syscall.ENOSPC, Half: true})
+	opts := Options{FS: faulty, Dir: testDir}
+	for range 2 {
+		_, err := Open(opts, Position{Segment: 3, NextSeq: 7})
+		require.ErrorIs(t, err, ErrDiskFull)
+		require.Empty(t, disk.OpenHandles())
+	}
+	faulty.Lift()
+	l, err := Open(opts, Position{Segment: 3, NextSeq: 7})
+	require.NoError(t, err)
+	writeCommits(t, l, 7, 9)
+	require.NoError(t, l.Close())
+	_, err = Open(opts, Position{Segment: 3, NextSeq: 7})
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.Empty(t, disk.OpenHandles())
+	data, err := disk.ReadFile(segmentPath(3))
+	require.NoError(t, err)
+	require.Len(t, commitSpans(t, data), 3, "nothing was touched")
 }

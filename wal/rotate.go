@@ -1,7 +1,9 @@
 package wal
 
 import (
+	"bytes"
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/pkg/errors"
@@ -63,11 +65,11 @@ func (l *Log) rotate(c *Commit) error {
 // try, so that no number ever gets two files or two headers.
 func (l *Log) createSegment(n int, nextSeq uint64) error {
 	g := &l.lead
-	if err := l.createSpare(n); err != nil {
-		return err
-	}
 	h := header{segment: uint64(n), nextSeq: nextSeq, nextRef: l.opts.NextRef(), synced: l.synced.Load()}
 	buf := appendRecord(nil, 0, CompressionNone, appendHeader(nil, h))
+	if err := l.createSpare(n, buf); err != nil {
+		return err
+	}
 	if wrote, err := g.spare.Write(buf); err != nil || wrote < len(buf) {
 		if err == nil {
 			err = io.ErrShortWrite
@@ -120,18 +122,47 @@ func (l *Log) markEnd() error {
 	return nil
 }
 
-// createSpare makes the file of segment n, or empties the one that an earlier try
-// left.
-func (l *Log) createSpare(n int) error {
+// createSpare makes the file of segment n, or empties the one that an earlier try left.
+// It will begin with header.
+func (l *Log) createSpare(n int, header []byte) error {
 	if l.lead.spare != nil {
 		return errors.WithMessagef(l.lead.spare.Truncate(0), "empty log segment %s", segmentName(n))
 	}
-	f, err := l.opts.FS.Create(filepath.Join(l.opts.Dir, segmentName(n)))
+	path := filepath.Join(l.opts.Dir, segmentName(n))
+	f, err := l.opts.FS.Create(path)
+	if errors.Is(err, fs.ErrExist) && l.file == nil {
+		f, err = l.takeLeftover(path, header, err)
+	}
 	if err != nil {
 		return errors.WithMessagef(err, "create log segment %s", segmentName(n))
 	}
 	l.lead.spare = f
 	return nil
+}
+
+// takeLeftover opens and empties the file of a first segment that an earlier Open could
+// neither finish nor remove: it holds a part of this header. Any other is not touched, and
+// the error is exists.
+func (l *Log) takeLeftover(path string, header []byte, exists error) (fileutil.File, error) {
+	f, err := l.opts.FS.OpenWrite(path)
+	if err != nil {
+		return nil, err
+	}
+	size, err := f.Size()
+	left := make([]byte, max(0, min(size, int64(len(header)))))
+	if err == nil && len(left) > 0 {
+		_, err = f.ReadAt(left, 0)
+	}
+	if err == nil && (size >= int64(len(header)) || !bytes.HasPrefix(header, left)) {
+		err = exists
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		return nil, joinErrors(err, f.Close())
+	}
+	return f, nil
 }
 
 // abandonSpare removes a segment that Open could not finish.
