@@ -137,7 +137,6 @@ func (c *crasher) close() error {
 	}
 	db := c.db
 	c.db = nil
-	c.history.closes++
 	if err := db.Close(); err != nil {
 		return err
 	}

@@ -1,0 +1,292 @@
+package tsdb_test
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/faultfs"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// faultRun does what a program does on a disk that fails: it goes on after every error,
+// and remembers what it was told.
+type faultRun struct {
+	*crasher // its disk is below fs; its history is what was acknowledged
+	fs       *faultfs.FS
+	fault    faultfs.Fault
+
+	maybe    [][]row // commits that were indeterminate, since the last open
+	failed   int     // commits that were not committed
+	told     []error // what public calls and Health returned
+	poisoned bool    // Health said so, since the last open
+	poisons  int     // how often
+	marks    int64   // number of the last operation, if it wrote the mark that Close leaves
+}
+
+func newFaultRun(setup crashSetup, disk *tsdbtest.MemFS, fault faultfs.Fault) *faultRun {
+	r := &faultRun{crasher: newCrasher(setup, 1), fs: faultfs.New(journaled{disk}), fault: fault}
+	r.disk = disk
+	return r
+}
+
+// journaled is a file system with a journal: a sync of a directory that failed leaves its
+// names pending, and a later one that succeeds makes them durable. Content of files is
+// another matter, see FailSync of tsdbtest.
+type journaled struct{ *tsdbtest.MemFS }
+
+// FailSync does nothing to names.
+func (journaled) FailSync(string) error { return nil }
+
+// step does one operation, and checks all that must hold whatever failed.
+func (r *faultRun) step(op string) error {
+	if r.db == nil && op != "close" {
+		if err := r.tryOpen(); err != nil || r.db == nil {
+			return err
+		}
+	}
+	var err error
+	switch op {
+	case "open":
+	case "commit":
+		err = r.tryCommit(r.fewRows())
+	case "big":
+		err = r.tryCommit(r.bigRows(crashSegment + crashSegment/4))
+	case "rotate":
+		for n := 0; n < 4 && err == nil; n++ {
+			err = r.tryCommit(r.bigRows(crashSegment / 3))
+		}
+	case "flush":
+		if err = r.tryCommit(r.chunkRows()); err == nil {
+			err = r.tryFlush()
+		}
+	case "sync":
+		err = r.trySync()
+	case "tick":
+		r.clock.Advance(2 * crashTick)
+	case "close":
+		return r.tryClose()
+	default:
+		err = errors.New("no such operation")
+	}
+	if err != nil {
+		return err
+	}
+	return r.checkHealth()
+}
+
+func (r *faultRun) tell(err error) {
+	if err != nil {
+		r.told = append(r.told, err)
+	}
+}
+
+// tryOpen opens. What it finds settles what was indeterminate.
+func (r *faultRun) tryOpen() error {
+	r.clock = tsdbtest.NewClock(testNow)
+	db, err := tsdb.Open(fixtureDir, r.setup.options(r.fs, r.clock))
+	if err != nil {
+		r.tell(err)
+		return r.noneOpen("a failed Open")
+	}
+	r.db, r.poisoned = db, false
+	r.tell(db.Health())
+	got, err := readContent(db)
+	if err != nil {
+		return r.readError(err)
+	}
+	all := &history{commits: append(slices.Clone(r.history.commits), r.maybe...)}
+	for k := r.history.len(); k <= all.len(); k++ {
+		if sameContent(got, all.after(k)) == nil {
+			r.history, r.maybe, r.durable = all.prefix(k), nil, k
+			return nil
+		}
+	}
+	return errors.WithMessage(sameContent(got, all.after(all.len())), "after opening again")
+}
+
+func (r *faultRun) noneOpen(what string) error {
+	if open := r.disk.OpenHandles(); len(open) > 0 {
+		return errors.Errorf("files are open after %s: %v", what, open)
+	}
+	return nil
+}
+
+// readError judges an error of reading: only faults of reading may cause one.
+func (r *faultRun) readError(err error) error {
+	r.tell(err)
+	for _, op := range r.fs.Hits() {
+		switch op.Kind {
+		case tsdbtest.OpMmap, tsdbtest.OpMapRead, tsdbtest.OpOpen, tsdbtest.OpReadAt, tsdbtest.OpSize, tsdbtest.OpStat, tsdbtest.OpClose:
+			return nil
+		}
+	}
+	return errors.WithMessage(err, "reading")
+}
+
+func (r *faultRun) tryCommit(rows []row) error {
+	segment := r.db.Stats().Log.Segment
+	err := r.logRows(rows)
+	r.tell(err)
+	switch {
+	case err == nil:
+		r.history.add(rows)
+	case errors.Is(err, tsdb.ErrIndeterminate):
+		if !errors.Is(err, tsdb.ErrPoisoned) || !r.syncFailed() {
+			return errors.WithMessage(err, "indeterminate without a failed sync")
+		}
+		r.maybe = append(r.maybe, rows)
+	case errors.Is(err, tsdb.ErrNotCommitted):
+		r.failed++
+	default:
+		return errors.WithMessage(err, "commit says neither what is true nor that nobody knows")
+	}
+	if err == nil && r.setup.sync == "commit" {
+		r.durable = r.history.len()
+	} else if err == nil && r.setup.sync != "never" && r.db.Stats().Log.Segment > segment {
+		r.durable = r.history.len() - 1
+	}
+	if err != nil && errors.Is(err, tsdb.ErrDiskFull) != r.diskFull() && !errors.Is(err, tsdb.ErrPoisoned) {
+		return errors.WithMessage(err, "a full disk is not told from another fault")
+	}
+	return r.checkContent()
+}
+
+// syncFailed says that a sync or a close was hit.
+func (r *faultRun) syncFailed() bool {
+	return slices.ContainsFunc(r.fs.Hits(), func(op tsdbtest.Op) bool {
+		return op.Kind == tsdbtest.OpSync || op.Kind == tsdbtest.OpSyncDir || op.Kind == tsdbtest.OpClose
+	})
+}
+
+func (r *faultRun) diskFull() bool { return strings.Contains(r.fault.Name, "ENOSPC") }
+
+func (r *faultRun) tryFlush() error {
+	before := r.db.Stats()
+	err := tsdb.WriteHeadChunks(r.db)
+	r.tell(err)
+	if after := r.db.Stats(); after.HeadChunksWritten > before.HeadChunksWritten {
+		r.durable = r.history.len()
+	}
+	return nil
+}
+
+func (r *faultRun) trySync() error {
+	err := r.db.Sync()
+	r.tell(err)
+	if err == nil {
+		r.durable = r.history.len()
+	}
+	return nil
+}
+
+func (r *faultRun) tryClose() error {
+	if r.db == nil {
+		return nil
+	}
+	db := r.db
+	r.db = nil
+	poisoned := r.poisoned
+	hits := len(r.fs.Hits())
+	err := db.Close()
+	r.tell(err)
+	for _, op := range r.fs.Hits()[hits:] {
+		r.marks = max(r.marks, markWrite(op))
+	}
+	switch {
+	case poisoned && !errors.Is(err, tsdb.ErrPoisoned):
+		return errors.Errorf("Close of a poisoned database: %v", err)
+	case err == nil:
+		r.durable = r.history.len()
+	}
+	return r.noneOpen("Close")
+}
+
+// markWrite returns the number of an operation of Close that writes the last frame. It is
+// a help against damage later, and nothing is lost without it.
+func markWrite(op tsdbtest.Op) int64 {
+	if op.Kind == tsdbtest.OpWrite && strings.HasPrefix(op.Name, "data/wal/") {
+		return op.N
+	}
+	return 0
+}
+
+// checkContent compares what can be read with what was acknowledged.
+func (r *faultRun) checkContent() error {
+	got, err := readContent(r.db)
+	if err != nil {
+		return r.readError(err)
+	}
+	return sameContent(got, r.history.after(r.history.len()))
+}
+
+// checkHealth: who is poisoned stays so, and says so whatever is asked.
+func (r *faultRun) checkHealth() error {
+	err := r.db.Health()
+	r.tell(err)
+	if r.poisoned && !errors.Is(err, tsdb.ErrPoisoned) {
+		return errors.Errorf("was poisoned, and Health is %v", err)
+	}
+	if !errors.Is(err, tsdb.ErrPoisoned) {
+		return nil
+	}
+	if !r.poisoned {
+		r.poisons++
+	}
+	r.poisoned = true
+	if !r.syncFailed() {
+		return errors.WithMessage(err, "poisoned without a failed sync")
+	}
+	if err := r.db.Sync(); !errors.Is(err, tsdb.ErrPoisoned) {
+		return errors.Errorf("Sync of a poisoned database: %v", err)
+	}
+	if err := r.logRows(r.fewRows()); !errors.Is(err, tsdb.ErrPoisoned) || !errors.Is(err, tsdb.ErrNotCommitted) || errors.Is(err, tsdb.ErrIndeterminate) {
+		return errors.Errorf("Commit of a poisoned database: %v", err)
+	}
+	return r.checkContent()
+}
+
+// recoverInterval is how often an unfinished recovery is tried again.
+const recoverInterval = time.Second
+
+// well says that the disk is well again, and checks that the database is, too, unless
+// it must not be.
+func (r *faultRun) well() error {
+	r.fs.Lift()
+	if r.db == nil {
+		if err := r.tryOpen(); err != nil {
+			return err
+		}
+		if r.db == nil {
+			return errors.WithMessage(r.told[len(r.told)-1], "open on a disk that is well")
+		}
+	}
+	if r.poisoned {
+		return nil
+	}
+	if errors.Is(r.db.Health(), tsdb.ErrReadOnly) {
+		r.clock.Advance(recoverInterval) // a second tick is received when the work of the first is done
+		r.clock.Advance(recoverInterval)
+	}
+	if err := r.checkHealth(); err != nil || r.poisoned {
+		return err
+	}
+	rows := r.fewRows()
+	if err := r.logRows(rows); err != nil {
+		return errors.WithMessage(err, "commit on a disk that is well")
+	}
+	r.history.add(rows)
+	if err := r.db.Health(); err != nil {
+		return errors.WithMessage(err, "health on a disk that is well")
+	}
+	if r.setup.sync == "commit" {
+		r.durable = r.history.len()
+	}
+	if err := tsdb.WriteHeadChunks(r.db); err != nil {
+		return errors.WithMessage(err, "chunk files on a disk that is well")
+	}
+	return r.checkContent()
+}
