@@ -1,6 +1,8 @@
 package tsdb
 
 import (
+	"github.com/pkg/errors"
+
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -22,14 +24,19 @@ func (h *Head) wakeChunkWriter() {
 }
 
 // writeChunks writes all full chunks into head-chunk files. Head chunks must not
-// outrun the log: it is synced up to the newest commit in them before. One goroutine
+// outrun the log: it is synced up to the newest commit in them before. After a failed
+// sync of such a file nothing is written any more, as after one of the log. One goroutine
 // at a time.
 func (h *Head) writeChunks() error {
 	log, err := h.writable()
 	if err != nil || log.Err() != nil {
 		return nil // nothing may be written at the moment, and Health says so
 	}
-	return h.storeAll(log.SyncTo)
+	err = h.storeAll(log.SyncTo)
+	if errors.Is(err, chunks.ErrPoisoned) {
+		return log.Poison(err)
+	}
+	return err
 }
 
 // storeAll writes all full chunks, about a batch at a time so that what is on its way

@@ -135,7 +135,7 @@ func (rc *recovery) run() error {
 	}
 	if !rc.chunked {
 		if _, err := rc.h.chunks.Repair(quarantine); err != nil {
-			return errors.WithMessage(err, "repair head chunks")
+			return errors.WithMessage(poisoned(err), "repair head chunks")
 		}
 		rc.chunked = true
 	}
@@ -191,7 +191,7 @@ func (h *Head) close() error {
 	}
 	err := log.Close()
 	if err == nil {
-		err = h.storeAll(func(uint64) error { return nil }) // the log is closed, and synced
+		err = poisoned(h.storeAll(func(uint64) error { return nil })) // the log is closed, and synced
 	}
 	return stderrors.Join(err, h.closeFiles())
 }
@@ -200,5 +200,13 @@ func (h *Head) closeFiles() error {
 	if h.chunks == nil {
 		return nil
 	}
-	return h.chunks.Close()
+	return poisoned(h.chunks.Close())
+}
+
+// poisoned makes what the chunk files say after a failed sync an ErrPoisoned.
+func poisoned(err error) error {
+	if errors.Is(err, chunks.ErrPoisoned) {
+		return wal.Poisoned(err)
+	}
+	return err
 }

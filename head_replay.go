@@ -10,6 +10,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
@@ -369,10 +370,13 @@ func (r *replay) run(ctx context.Context, walDir string) (*wal.ReplayReport, err
 	}
 	wg.Wait()
 	r.writer.stop()
-	if r.writer.err != nil {
-		r.h.opts.Logger.Warn("write head chunks during replay", "error", r.writer.err)
-	}
 	r.collect()
+	switch failed := r.writer.err; {
+	case err == nil && errors.Is(failed, chunks.ErrPoisoned):
+		return nil, errors.WithMessage(poisoned(failed), "write head chunks")
+	case failed != nil:
+		r.h.opts.Logger.Warn("write head chunks during replay", "error", failed)
+	}
 	return rep, err
 }
 

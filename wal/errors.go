@@ -99,8 +99,11 @@ func diskFull(err error) error {
 	return err
 }
 
-// poisoned says that cause, a failed sync or close, made the log read-only.
-func poisoned(cause error) error {
+// Poisoned returns an ErrPoisoned with its cause, a failed sync or close.
+func Poisoned(cause error) error {
+	if errors.Is(cause, ErrPoisoned) {
+		return cause
+	}
 	return &failure{means: []error{ErrPoisoned}, cause: cause}
 }
 

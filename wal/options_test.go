@@ -45,9 +45,9 @@ func TestErrors_SayWhatHappenedAndWhy(t *testing.T) {
 	require.ErrorIs(t, NotWritable(full), ErrReadOnly)
 	require.ErrorIs(t, NotWritable(full), ErrDiskFull)
 	require.Equal(t, ErrReadOnly, NotWritable(nil))
-	require.ErrorIs(t, poisoned(errors.New("x")), ErrReadOnly)
-	require.ErrorIs(t, poisoned(errors.New("x")), ErrPoisoned)
-	require.ErrorIs(t, indeterminate(poisoned(syscall.EIO)), ErrIndeterminate)
+	require.ErrorIs(t, Poisoned(errors.New("x")), ErrReadOnly)
+	require.ErrorIs(t, Poisoned(errors.New("x")), ErrPoisoned)
+	require.ErrorIs(t, indeterminate(Poisoned(syscall.EIO)), ErrIndeterminate)
 }
 
 func TestCompressor_DenseRecordsStayInsideTheReadersBounds(t *testing.T) {

@@ -227,14 +227,14 @@ func (m *mender) syncFile(path string) error {
 		return err
 	}
 	if err := joinErrors(f.Sync(), f.Close()); err != nil {
-		return poisoned(err)
+		return Poisoned(err)
 	}
 	return nil
 }
 
 func (m *mender) syncDir(dir string) error {
 	if err := m.fs.SyncDir(dir); err != nil {
-		return poisoned(err)
+		return Poisoned(err)
 	}
 	return nil
 }

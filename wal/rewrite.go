@@ -96,7 +96,7 @@ func (m *mender) writeTmp(tmp, path string, fill func(w *segmentWriter, old file
 		return err
 	}
 	if err := f.Sync(); err != nil {
-		return poisoned(err)
+		return Poisoned(err)
 	}
 	return nil
 }

@@ -66,13 +66,17 @@ func (l *Log) syncFile(f fileutil.File) error {
 	return nil
 }
 
+// Poison makes the log read-only because a sync or close of something that belongs to it
+// failed, such as a file made from it, and returns the ErrPoisoned that it now gives.
+func (l *Log) Poison(cause error) error { return l.poison(cause) }
+
 // poison makes the log read-only because of cause, unless it is already, and returns
 // the error that says so. A nil cause only asks.
 func (l *Log) poison(cause error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.poisoned == nil && cause != nil {
-		l.mu.poisoned = poisoned(cause)
+		l.mu.poisoned = Poisoned(cause)
 	}
 	return l.mu.poisoned
 }
