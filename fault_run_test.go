@@ -43,6 +43,22 @@ func (journaled) FailSync(string) error { return nil }
 
 // step does one operation, and checks all that must hold whatever failed.
 func (r *faultRun) step(op string) error {
+	hits := len(r.fs.Hits())
+	if err := r.try(op); err != nil || r.db == nil {
+		return err
+	}
+	if err := r.checkHealth(); err != nil {
+		return err
+	}
+	for _, hit := range r.fs.Hits()[hits:] {
+		if (hit.Kind == tsdbtest.OpSync || hit.Kind == tsdbtest.OpSyncDir) && !r.poisoned {
+			return errors.Errorf("%v failed, and the database goes on", hit)
+		}
+	}
+	return nil
+}
+
+func (r *faultRun) try(op string) error {
 	if r.db == nil && op != "close" {
 		if err := r.tryOpen(); err != nil || r.db == nil {
 			return err
@@ -63,6 +79,10 @@ func (r *faultRun) step(op string) error {
 		if err = r.tryCommit(r.chunkRows()); err == nil {
 			err = r.tryFlush()
 		}
+	case "loop": // the same, by the loop that does it in time
+		if err = r.tryCommit(r.chunkRows()); err == nil {
+			err = r.tryLoop()
+		}
 	case "sync":
 		err = r.trySync()
 	case "tick":
@@ -72,10 +92,7 @@ func (r *faultRun) step(op string) error {
 	default:
 		err = errors.New("no such operation")
 	}
-	if err != nil {
-		return err
-	}
-	return r.checkHealth()
+	return err
 }
 
 func (r *faultRun) tell(err error) {
@@ -174,6 +191,22 @@ func (r *faultRun) tryFlush() error {
 	return nil
 }
 
+// tryLoop lets the time pass after which full chunks are written, and written again after
+// a failure. The third tick is received when the work of the second is done, and finds
+// nothing to do.
+func (r *faultRun) tryLoop() error {
+	before := r.db.Stats()
+	r.clock.Advance(3 * loopInterval)
+	after := r.db.Stats()
+	if after.HeadChunksWritten > before.HeadChunksWritten {
+		r.durable = r.history.len()
+	}
+	if after.HeadChunkWriteErrors > before.HeadChunkWriteErrors {
+		r.tell(errors.New("Stats.HeadChunkWriteErrors"))
+	}
+	return nil
+}
+
 func (r *faultRun) trySync() error {
 	err := r.db.Sync()
 	r.tell(err)
@@ -249,8 +282,9 @@ func (r *faultRun) checkHealth() error {
 	return r.checkContent()
 }
 
-// recoverInterval is how often an unfinished recovery is tried again.
-const recoverInterval = time.Second
+// loopInterval is how often full chunks are written, and an unfinished recovery is tried
+// again.
+const loopInterval = time.Second
 
 // well says that the disk is well again, and checks that the database is, too, unless
 // it must not be.
@@ -268,8 +302,7 @@ func (r *faultRun) well() error {
 		return nil
 	}
 	if errors.Is(r.db.Health(), tsdb.ErrReadOnly) {
-		r.clock.Advance(recoverInterval) // a second tick is received when the work of the first is done
-		r.clock.Advance(recoverInterval)
+		r.clock.Advance(2 * loopInterval)
 	}
 	if err := r.checkHealth(); err != nil || r.poisoned {
 		return err
