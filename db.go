@@ -22,7 +22,8 @@ import (
 // Lock order, from the outside in (docs/design/concurrency.md): shards of the series
 // directory in ascending order; then leaves: log, isolation, head chunks, postings,
 // tombstones. Holding a leaf, nothing else is taken. Series creation comes before the
-// shards. Only the log is held across a sync.
+// shards, and so does the lock of who writes full chunks. Only that one and the log are
+// held across a sync.
 
 // Names in a data directory.
 const (

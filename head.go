@@ -38,7 +38,9 @@ type Head struct {
 		set tombstones.Set // deleted intervals by series ref, as the log had them
 	}
 
-	// Of whoever writes full chunks; one goroutine at a time does.
+	// storing is held by whoever writes full chunks; what follows is his. It comes before
+	// the shards.
+	storing sync.Mutex
 	fulls []memseries.Full
 	batch []chunks.Full
 

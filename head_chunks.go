@@ -25,8 +25,7 @@ func (h *Head) wakeChunkWriter() {
 
 // writeChunks writes all full chunks into head-chunk files. Head chunks must not
 // outrun the log: it is synced up to the newest commit in them before. After a failed
-// sync of such a file nothing is written any more, as after one of the log. One goroutine
-// at a time.
+// sync of such a file nothing is written any more, as after one of the log.
 func (h *Head) writeChunks() error {
 	log, err := h.writable()
 	if err != nil || log.Err() != nil {
@@ -43,6 +42,8 @@ func (h *Head) writeChunks() error {
 // takes no memory to speak of. synced makes sure that the log is on stable storage up to
 // a commit.
 func (h *Head) storeAll(synced func(seq uint64) error) (err error) {
+	h.storing.Lock()
+	defer h.storing.Unlock()
 	fulls := h.fulls
 	for shard := 0; shard < memseries.NumShards && err == nil; {
 		fulls, shard = h.dir.CollectFull(fulls[:0], shard, chunkBatchBytes)

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pkg/errors"
@@ -65,14 +66,17 @@ func (r *randomRun) run() error {
 
 // untilCrash works until the power fails, and returns that moment.
 func (r *randomRun) untilCrash() (point crashPoint, ops int, err error) {
-	left := 1 + r.rng.IntN(2*crashEvery)
+	var left atomic.Int64 // the database's own goroutines change the disk, too
+	left.Store(1 + r.rng.Int64N(2*crashEvery))
+	var power atomic.Pointer[crashPoint]
 	r.visit = func(op tsdbtest.Op) {
-		if left--; left == 0 {
-			point = r.moment(op.String())
+		if left.Add(-1) == 0 {
+			p := r.moment(op.String())
+			power.Store(&p)
 		}
 	}
 	defer func() { r.visit = nil }()
-	for ; left > 0 && ops < 2*randomOps; ops++ {
+	for ; left.Load() > 0 && ops < 2*randomOps; ops++ {
 		op := randomOpOdds[r.rng.IntN(len(randomOpOdds))]
 		if err := r.do(op); err != nil {
 			return point, ops, errors.WithMessagef(err, "operation %d", ops)
@@ -80,6 +84,9 @@ func (r *randomRun) untilCrash() (point crashPoint, ops int, err error) {
 		if op == "close" || op == "kill" {
 			r.setup = r.randomSetup()
 		}
+	}
+	if p := power.Load(); p != nil {
+		point = *p
 	}
 	if point.disk == nil {
 		point = r.moment("the end")

@@ -111,8 +111,8 @@ func TestStats_FollowFullChunksIntoTheirFiles(t *testing.T) {
 	for range 3 { // a second tick comes when the first one is done with
 		f.clock.Advance(time.Second)
 	}
-	f.fs.SetHook(nil)
 	s := f.db.Stats()
+	f.fs.SetHook(nil)
 	require.Equal(t, full.FullBytes, s.FullBytes, "they wait for another attempt")
 	require.GreaterOrEqual(t, s.HeadChunkWriteErrors, uint64(2))
 
