@@ -187,7 +187,11 @@ func (h *Head) writable() (*wal.Log, error) {
 func (h *Head) close() error {
 	log := h.log.Load()
 	if log == nil {
-		return h.closeFiles()
+		_, why := h.writable()
+		if !errors.Is(why, ErrPoisoned) {
+			why = nil // a full disk is no trouble any more
+		}
+		return stderrors.Join(why, h.closeFiles())
 	}
 	err := log.Close()
 	if err == nil {
