@@ -20,8 +20,8 @@ type faultRun struct {
 	fault    faultfs.Fault
 
 	maybe    [][]row // commits that were indeterminate, since the last open
-	failed   int     // commits that were not committed
 	told     []error // what public calls and Health returned
+	opened   int     // commits that were there at the last open; durable when recovery is done
 	poisoned bool    // Health said so, since the last open
 	poisons  int     // how often
 	marks    int64   // number of the last operation, if it wrote the mark that Close leaves
@@ -51,7 +51,9 @@ func (r *faultRun) step(op string) error {
 		return err
 	}
 	for _, hit := range r.fs.Hits()[hits:] {
-		if (hit.Kind == tsdbtest.OpSync || hit.Kind == tsdbtest.OpSyncDir) && !r.poisoned {
+		// New directories and temporary files are made, and synced, again when there is room.
+		again := r.diskFull() && (hit.Kind == tsdbtest.OpSyncDir || strings.HasPrefix(hit.Name, "data/tmp-"))
+		if (hit.Kind == tsdbtest.OpSync || hit.Kind == tsdbtest.OpSyncDir) && !again && !r.poisoned {
 			return errors.Errorf("%v failed, and the database goes on", hit)
 		}
 	}
@@ -110,16 +112,16 @@ func (r *faultRun) tryOpen() error {
 		return r.noneOpen("a failed Open")
 	}
 	r.db, r.poisoned = db, false
-	r.tell(db.Health())
 	got, err := readContent(db)
 	if err != nil {
 		return r.readError(err)
 	}
-	all := &history{commits: append(slices.Clone(r.history.commits), r.maybe...)}
+	all := &history{commits: append(slices.Clone(r.history.commits), r.maybe...), base: r.history.base, failed: r.history.failed}
 	for k := r.history.len(); k <= all.len(); k++ {
 		if sameContent(got, all.after(k)) == nil {
-			r.history, r.maybe, r.durable = all.prefix(k), nil, k
-			return nil
+			r.history, r.maybe, r.opened = all.prefix(k), nil, k
+			r.durable = min(r.durable, k)
+			return r.checkHealth()
 		}
 	}
 	return errors.WithMessage(sameContent(got, all.after(all.len())), "after opening again")
@@ -157,7 +159,7 @@ func (r *faultRun) tryCommit(rows []row) error {
 		}
 		r.maybe = append(r.maybe, rows)
 	case errors.Is(err, tsdb.ErrNotCommitted):
-		r.failed++
+		r.history.failed++
 	default:
 		return errors.WithMessage(err, "commit says neither what is true nor that nobody knows")
 	}
@@ -260,6 +262,9 @@ func (r *faultRun) checkContent() error {
 func (r *faultRun) checkHealth() error {
 	err := r.db.Health()
 	r.tell(err)
+	if !errors.Is(err, tsdb.ErrReadOnly) {
+		r.durable = max(r.durable, r.opened)
+	}
 	if r.poisoned && !errors.Is(err, tsdb.ErrPoisoned) {
 		return errors.Errorf("was poisoned, and Health is %v", err)
 	}

@@ -1,12 +1,15 @@
 package tsdb_test
 
 import (
+	"bytes"
+	stderrors "errors"
 	"flag"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/pkg/errors"
@@ -28,18 +31,21 @@ var faultCase = flag.String("fault", "", "case of the fault tests to try alone, 
 // faultWorkload begins on a disk that an earlier life left.
 type faultWorkload struct {
 	name   string
-	before []string // the earlier life; it ends with close or kill
+	before []string // the earlier life; it ends with close or kill, or by ending
+	ending string   // crash: a power failure; damage: one bit flips in two files
 	ops    []string
 }
 
 var faultWorkloads = []faultWorkload{
-	{"commits", nil, []string{"commit", "commit", "sync", "commit", "tick", "commit", "close"}},
-	{"big", nil, []string{"commit", "big", "commit", "close"}},
-	{"rotate", nil, []string{"commit", "rotate", "commit", "close"}},
-	{"flush", nil, []string{"flush", "commit", "flush", "tick", "close"}},
-	{"loop", nil, []string{"commit", "loop", "loop", "commit", "close"}},
-	{"reopen", []string{"flush", "rotate", "commit", "close"}, []string{"commit", "close", "flush", "close"}},
-	{"killed", []string{"flush", "rotate", "commit", "kill"}, []string{"commit", "flush", "close", "open"}},
+	{name: "commits", ops: []string{"commit", "commit", "sync", "commit", "tick", "commit", "close"}},
+	{name: "big", ops: []string{"commit", "big", "commit", "close"}},
+	{name: "rotate", ops: []string{"commit", "rotate", "commit", "close"}},
+	{name: "flush", ops: []string{"flush", "commit", "flush", "tick", "close"}},
+	{name: "loop", ops: []string{"commit", "loop", "loop", "commit", "close"}},
+	{name: "reopen", before: []string{"flush", "rotate", "commit", "close"}, ops: []string{"commit", "close", "flush", "close"}},
+	{name: "killed", before: []string{"flush", "rotate", "commit", "kill"}, ops: []string{"commit", "flush", "close", "open"}},
+	{name: "torn", before: []string{"flush", "commit", "rotate", "rotate", "commit", "flush"}, ending: "crash", ops: []string{"commit", "close", "open"}},
+	{name: "damaged", before: []string{"commit", "flush", "rotate", "flush", "close"}, ending: "damage", ops: []string{"commit", "close", "open"}},
 }
 
 // faultCount counts what the sweep did.
@@ -59,20 +65,124 @@ func (f faultTry) String() string {
 	return fmt.Sprintf("%s,%v,%s,%d", f.name, f.setup, f.fault.Name, f.fault.Nth)
 }
 
-// base returns the disk that the earlier life left, and what it wrote.
-func (w faultWorkload) base(setup crashSetup) (*crasher, error) {
+// faultBase is where the runs of a workload begin.
+type faultBase struct {
+	*crasher
+	// precious is what Open puts into the quarantine when nothing fails. It must not get
+	// lost when something does.
+	precious [][]byte
+}
+
+// base makes the disk that the earlier life left.
+func (w faultWorkload) base(setup crashSetup) (*faultBase, error) {
 	c := newCrasher(setup, 1)
 	for _, op := range w.before {
 		if err := c.do(op); err != nil {
 			return nil, err
 		}
 	}
-	c.disk.SetHook(nil)
-	return c, nil
+	c.use(c.disk.KillClone())
+	if c.db != nil {
+		defer c.db.Close()
+		c.db = nil
+	}
+	b := &faultBase{crasher: c}
+	switch w.ending {
+	case "crash":
+		return b, b.tear()
+	case "damage":
+		return b, b.flip()
+	}
+	return b, nil
+}
+
+// tear looks for a power failure that leaves much to repair.
+func (b *faultBase) tear() error {
+	whole, most := b.disk, [][]byte(nil)
+	h, p := b.history, b.promise()
+	for seed := range uint64(40) {
+		disk := whole.CrashClone(tsdbtest.CrashOptions{Seed: seed})
+		k, err := b.tryOut(disk.KillClone(), h, p)
+		if err != nil {
+			return err
+		}
+		if len(b.precious) > len(most) {
+			most = b.precious
+			b.use(disk)
+			b.history, b.durable = h.prefix(k), k
+		}
+	}
+	if b.precious = most; most == nil {
+		return errors.New("no crash leaves anything to repair")
+	}
+	return nil
+}
+
+// flip damages what was on stable storage, in the first segment and in a chunk file.
+func (b *faultBase) flip() error {
+	for _, name := range []string{"data/wal/00000000", "data/chunks_head/000001"} {
+		data, err := b.disk.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		data[len(data)/2] ^= 0x10
+		if err := b.disk.WriteFile(name, data); err != nil {
+			return err
+		}
+	}
+	disk := b.disk.KillClone()
+	db, err := tsdb.Open(fixtureDir, b.setup.options(disk, tsdbtest.NewClock(testNow)))
+	if err != nil {
+		return err
+	}
+	got, err := readContent(db)
+	if err := stderrors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	b.history, b.durable = &history{base: &content{series: got}}, 0
+	_, err = b.tryOut(b.disk.KillClone(), b.history, exactly(0))
+	return err
+}
+
+// tryOut opens a disk without faults, and notes what of it is precious.
+func (b *faultBase) tryOut(disk *tsdbtest.MemFS, h *history, p promise) (int, error) {
+	c := &crasher{setup: b.setup, disk: disk}
+	k, err := c.openCrashed(h, p)
+	if err != nil {
+		return k, err
+	}
+	b.precious = nil
+	for _, name := range c.db.OpenReport().Quarantined {
+		data, err := disk.ReadFile("data/" + name)
+		if err != nil {
+			return k, err
+		}
+		if len(data) > 0 {
+			b.precious = append(b.precious, data)
+		}
+	}
+	return k, c.db.Close()
+}
+
+// kept looks for what is precious among all files of a disk.
+func (b *faultBase) kept(disk *tsdbtest.MemFS) error {
+	for i, want := range b.precious {
+		found := false
+		for _, name := range disk.Files() {
+			if !strings.HasSuffix(name, "/") && !found {
+				data, err := disk.ReadFile(name)
+				found = err == nil && bytes.Equal(data, want)
+			}
+		}
+		if !found {
+			return errors.Errorf("file %d that should be in the quarantine is nowhere", i)
+		}
+	}
+	return nil
 }
 
 // run returns the run, and whether the fault hit anything.
-func (f faultTry) run(base *crasher, y *faultCount) (hit bool, err error) {
+func (f faultTry) run(base *faultBase, y *faultCount) (hit bool, err error) {
 	r := newFaultRun(f.setup, base.disk.KillClone(), f.fault)
 	r.history = base.history.prefix(base.history.len())
 	r.now, r.serial = base.now, base.serial
@@ -80,9 +190,10 @@ func (f faultTry) run(base *crasher, y *faultCount) (hit bool, err error) {
 	if f.fault.Name != "" {
 		r.fs.Inject(f.fault)
 	}
-	err = f.finish(r, y)
+	err = f.finish(r, base, y)
 	if r.db != nil {
 		r.disk.SetHook(nil)
+		r.fs.Lift()
 		_ = r.db.Close() // whatever is wrong has been said
 	}
 	hits := len(r.fs.Hits())
@@ -92,9 +203,9 @@ func (f faultTry) run(base *crasher, y *faultCount) (hit bool, err error) {
 	return hits > 0, err
 }
 
-func (f faultTry) finish(r *faultRun, y *faultCount) error {
+func (f faultTry) finish(r *faultRun, base *faultBase, y *faultCount) error {
 	for i, op := range f.ops {
-		if err := r.step(op); err != nil {
+		if err := stderrors.Join(r.step(op), base.kept(r.disk)); err != nil {
 			return errors.WithMessagef(err, "step %d, %s", i, op)
 		}
 	}
@@ -116,9 +227,10 @@ func (f faultTry) finish(r *faultRun, y *faultCount) error {
 // writes says that an operation changes what is on the disk, or makes it durable.
 func writes(op tsdbtest.Op) bool { return op.Kind.Mutates() || op.Kind == tsdbtest.OpClose }
 
-// nothingSwallowed: somebody was told of each fault of writing, or it healed.
+// nothingSwallowed: somebody was told of each fault of writing, or it healed: where a link
+// cannot be made a copy can, and Close does without its mark.
 func (r *faultRun) nothingSwallowed() error {
-	i := slices.IndexFunc(r.fs.Hits(), func(op tsdbtest.Op) bool { return writes(op) && op.N != r.marks })
+	i := slices.IndexFunc(r.fs.Hits(), func(op tsdbtest.Op) bool { return writes(op) && op.N != r.marks && op.Kind != tsdbtest.OpLink })
 	if i < 0 || len(r.told) > 0 {
 		return nil
 	}
@@ -127,7 +239,7 @@ func (r *faultRun) nothingSwallowed() error {
 
 // crash opens what the death of the process, or of the machine, leaves at the end.
 func (f faultTry) crash(r *faultRun, y *faultCount) error {
-	all := &history{commits: append(slices.Clone(r.history.commits), r.maybe...), lied: r.syncFailed()}
+	all := &history{commits: append(slices.Clone(r.history.commits), r.maybe...), base: r.history.base, lied: r.syncFailed(), failed: r.history.failed}
 	acked := r.history.len()
 	x := &examiner{setup: f.setup, history: all, tally: &y.tally}
 	killed := r.disk.KillClone()
@@ -171,6 +283,14 @@ func (w faultWorkload) sweep(setup crashSetup, fault faultfs.Fault, y *faultCoun
 	}
 }
 
+// faults are the standard ones, and a full disk that shows only when it is synced.
+func faults() []faultfs.Fault {
+	full := faultfs.Fault{Name: "sync-ENOSPC", Kinds: []tsdbtest.OpKind{tsdbtest.OpSync, tsdbtest.OpSyncDir}, Err: syscall.ENOSPC}
+	always := full
+	always.Name, always.Sticky = full.Name+"-sticky", true
+	return append(faultfs.Standard(), full, always)
+}
+
 var faultSetups = []crashSetup{
 	{sync: "commit", compression: tsdb.CompressionNone},
 	{sync: "interval", compression: tsdb.CompressionSnappy},
@@ -190,7 +310,7 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 	var sweeps []func()
 	for _, w := range faultWorkloads {
 		for _, setup := range faultSetups {
-			for _, fault := range faultfs.Standard() {
+			for _, fault := range faults() {
 				sweeps = append(sweeps, func() { w.sweep(setup, fault, y, every) })
 			}
 		}
@@ -212,7 +332,7 @@ func tryFaultCase(t *testing.T, y *faultCount) {
 	require.NoError(t, err)
 	for _, w := range faultWorkloads {
 		for _, setup := range faultSetups {
-			for _, fault := range faultfs.Standard() {
+			for _, fault := range faults() {
 				fault.Nth = nth
 				f := faultTry{w, setup, fault}
 				if f.String() != *faultCase {
