@@ -102,7 +102,8 @@ func (db *DB) open() error {
 	if err := db.checkSupported(); err != nil {
 		return err
 	}
-	if err := db.removeTemporary(); err != nil {
+	// What an open or a repair that was interrupted left.
+	if err := removeLeftovers(db.opts.FS, db.dir, tempPrefix); err != nil {
 		return err
 	}
 	db.head = newHead(db.opts)
@@ -148,19 +149,17 @@ func sizeOf(e fs.DirEntry) (int64, error) {
 	return info.Size(), nil
 }
 
-// removeTemporary removes what an open or a repair that was interrupted left, and
-// snapshots of the reference engine: they would not match the log after our first
-// commit.
-func (db *DB) removeTemporary() error {
-	entries, err := db.opts.FS.ReadDir(db.dir)
+// removeLeftovers removes what is in dir under names with a prefix.
+func removeLeftovers(fsys FS, dir, prefix string) error {
+	entries, err := fsys.ReadDir(dir)
 	if err != nil {
-		return errors.Wrapf(err, "list %s", db.dir)
+		return errors.Wrapf(err, "list %s", dir)
 	}
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), tempPrefix) && !strings.HasPrefix(e.Name(), snapshotPrefix) {
+		if !strings.HasPrefix(e.Name(), prefix) {
 			continue
 		}
-		if err := fileutil.RemoveAll(db.opts.FS, filepath.Join(db.dir, e.Name())); err != nil {
+		if err := fileutil.RemoveAll(fsys, filepath.Join(dir, e.Name())); err != nil {
 			return errors.WithMessagef(err, "remove leftover %s", e.Name())
 		}
 	}

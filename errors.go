@@ -23,7 +23,7 @@ var (
 	ErrOutOfBounds = errors.New("sample time out of bounds")
 	// ErrNotFound: no series has this ref, and no labels were given to find it by.
 	ErrNotFound = errors.New("no such series: append again with labels")
-	// ErrInvalidLabels: the label set is empty or not well formed. The error says how.
+	// ErrInvalidLabels: the label set is not well formed. The error says how.
 	ErrInvalidLabels = labels.ErrInvalid
 	// ErrLimit: something is larger than a limit allows. The error says what.
 	ErrLimit = labels.ErrLimit

@@ -41,11 +41,12 @@ type Head struct {
 	// storing is held by whoever writes full chunks; what follows is his. It comes before
 	// the shards.
 	storing sync.Mutex
-	fulls []memseries.Full
-	batch []chunks.Full
+	fulls   []memseries.Full
+	batch   []chunks.Full
 
 	batches sync.Pool // of *batch
 	stats   headStats
+	closed  atomic.Bool   // nothing is committed any more
 	wake    chan struct{} // tells the chunk writer that there is enough to write
 }
 

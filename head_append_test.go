@@ -185,6 +185,8 @@ func TestAppender_AfterItsEndOrThatOfTheDatabase(t *testing.T) {
 	require.NoError(t, f.db.Close(), "a second Close returns what the first one did")
 	_, err = open.Commit(ctx)
 	require.ErrorIs(t, err, tsdb.ErrClosed)
+	_, err = f.db.Appender().Commit(ctx)
+	require.ErrorIs(t, err, tsdb.ErrClosed)
 	_, err = f.db.Querier(0, 1)
 	require.ErrorIs(t, err, tsdb.ErrClosed)
 	require.ErrorIs(t, f.db.Sync(), tsdb.ErrClosed)

@@ -34,6 +34,9 @@ func (a *Appender) Commit(ctx context.Context) (CommitResult, error) {
 	if err := ctx.Err(); err != nil {
 		return CommitResult{}, notCommitted(err)
 	}
+	if a.h.closed.Load() {
+		return CommitResult{}, ErrClosed
+	}
 	log, err := a.h.writable()
 	if err != nil {
 		return CommitResult{}, notCommitted(err)

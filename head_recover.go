@@ -59,7 +59,7 @@ func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, r
 	err = h.finishRecovery()
 	report.Quarantined = slices.DeleteFunc(rc.quarantined(), func(name string) bool { return slices.Contains(before, name) })
 	report.Duration = h.opts.Clock.Now().Sub(start)
-	if err != nil && fileutil.IsDiskFull(err) {
+	if err != nil && fileutil.IsDiskFull(err) && !errors.Is(err, ErrPoisoned) {
 		h.opts.Logger.Warn("disk is full: reading only until there is room", "error", err)
 		return nil
 	}
@@ -133,6 +133,11 @@ func (rc *recovery) run() error {
 	if err := rc.lock.Check(); err != nil {
 		return err
 	}
+	// Snapshots of the reference engine would not match the log after our first commit.
+	// They go only now, when it is sure that the log can be read without them.
+	if err := removeLeftovers(fsys, rc.dir, snapshotPrefix); err != nil {
+		return err
+	}
 	if !rc.chunked {
 		if _, err := rc.h.chunks.Repair(quarantine); err != nil {
 			return errors.WithMessage(poisoned(err), "repair head chunks")
@@ -185,6 +190,7 @@ func (h *Head) writable() (*wal.Log, error) {
 // close ends the log first, so that nothing new comes, then writes what is full and
 // closes the files. Queriers keep the files open that they read.
 func (h *Head) close() error {
+	h.closed.Store(true)
 	log := h.log.Load()
 	if log == nil {
 		_, why := h.writable()

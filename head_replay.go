@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -286,7 +287,15 @@ func (r *replay) restore(ref uint64, ls labels.Labels, rec wal.Record) error {
 		r.attachMore(s, ref)
 		return nil
 	}
+	if first, ok := r.dups[ref]; ok {
+		r.damage(&recordError{rec, errors.Errorf("series ref %d stands for ref %d and has other labels; the first ones stay", ref, first)})
+		return nil
+	}
 	s, err := dir.Restore(ref, ls)
+	if errors.Is(err, memseries.ErrRefUsed) {
+		r.damage(&recordError{rec, errors.Errorf("series ref %d was that of a series that is gone", ref)})
+		return nil
+	}
 	if err != nil {
 		return errors.WithMessagef(err, "series record in %s at offset %d: ref %d", logFile(rec), rec.Offset, ref)
 	}
@@ -326,6 +335,7 @@ func (r *replay) applyTombstones(rec wal.Record) error {
 		case stone.WholeSeries():
 			r.barrier()
 			r.h.dir.Drop(s)
+			maps.DeleteFunc(r.dups, func(_, ref uint64) bool { return ref == stone.Ref })
 		default:
 			r.h.tombs.set.Add(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt})
 			r.report.Tombstones++

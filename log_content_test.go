@@ -148,3 +148,27 @@ func TestReplay_RefsOfTheWholeRangeAreRead(t *testing.T) {
 	f.reopen()
 	require.Len(t, f.all(), len(refs)+1)
 }
+
+func TestReplay_ARefOfARemovedSeriesIsNotUsedAgain(t *testing.T) {
+	gone := record.AppendTombstones(nil, []record.Tombstone{{Ref: 5, Mint: math.MinInt64, Maxt: math.MaxInt64}})
+	f := withLog(t,
+		[][]byte{seriesRecord(5, "a", "b"), samplesRecord(5, 10, 1), seriesRecord(9, "a", "b")},
+		[][]byte{gone},
+		[][]byte{seriesRecord(5, "a", "c"), samplesRecord(5, 20, 2)},
+		[][]byte{seriesRecord(9, "a", "b"), samplesRecord(9, 30, 3)},
+	)
+	require.Equal(t, map[string][]point{`{a="b"}`: points(30, 3)}, f.all())
+	rep := f.db.OpenReport()
+	require.Len(t, rep.Damages, 1)
+	require.Contains(t, rep.Damages[0].Reason, "series ref 5 was that of a series that is gone")
+	require.EqualValues(t, 1, rep.SamplesUnknown)
+}
+
+func TestReplay_ASecondRefKeepsItsMeaning(t *testing.T) {
+	f := withLog(t,
+		[][]byte{seriesRecord(5, "a", "b"), seriesRecord(9, "a", "b"), samplesRecord(9, 10, 1)},
+		[][]byte{seriesRecord(9, "other", "labels"), samplesRecord(9, 20, 2)},
+	)
+	require.Equal(t, map[string][]point{`{a="b"}`: points(10, 1, 20, 2)}, f.all())
+	require.Len(t, f.db.OpenReport().Damages, 1)
+}

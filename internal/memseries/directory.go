@@ -187,15 +187,31 @@ func (d *Directory) pinned(ls labels.Labels, hash uint64) *Series {
 }
 
 // Restore makes a series with a given ref, as recovery reads it from the log. The
-// postings learn of it by IndexAll. The ref is not in use; the labels are new.
+// postings learn of it by FinishRestore. The ref is not in use; the labels are new.
+// Errors: ErrRefs, ErrRefUsed.
 func (d *Directory) Restore(ref uint64, ls labels.Labels) (*Series, error) {
 	if ref == 0 || ref > uint64(chunks.MaxSeriesRef) {
 		return nil, ErrRefs
 	}
 	d.create.Lock()
 	defer d.create.Unlock()
+	if d.removed(ref) {
+		return nil, ErrRefUsed
+	}
 	d.nextRef.Store(max(d.nextRef.Load(), ref+1))
 	return d.createLocked(ref, ls, ls.Hash()), nil
+}
+
+// removed reports whether a series with this ref was there and still holds its slot.
+func (d *Directory) removed(ref uint64) bool {
+	pages := *d.pages.Load()
+	if p := ref >> pageBits; p < uint64(len(pages)) {
+		if pg := pages[p].Load(); pg != nil && pg.series[ref&(pageLen-1)].Dead() {
+			return true
+		}
+	}
+	s, ok := d.far.Load(ref)
+	return ok && s.(*Series).Dead()
 }
 
 func (d *Directory) createLocked(ref uint64, ls labels.Labels, hash uint64) *Series {

@@ -6,7 +6,8 @@ import "math/bits"
 // newest. Samples of a series are in time order, so the past of a series is one
 // number: its newest time then. The series record holds the newest change (lastSeq)
 // and the time before it (prevMaxt). What is older goes into marks, but only while
-// somebody can still ask: without open queriers nothing is ever marked.
+// somebody can still ask: without open queriers only commits that overtake each other
+// leave some, and the next one takes them away.
 
 // mark says: before commit to was applied, the newest time was maxt.
 //
@@ -23,8 +24,11 @@ type Snapshots interface {
 }
 
 // markLocked keeps what prevMaxt says before it is overwritten.
-func (sh *Shard) markLocked(s *Series, snapshots Snapshots) {
+func (sh *Shard) markLocked(s *Series, floor uint64, snapshots Snapshots) {
 	ms := sh.mu.marks[s.ref]
+	for len(ms) > 0 && ms[0].to <= floor {
+		ms = ms[1:] // nobody can ask for it any more
+	}
 	lo := uint64(0)
 	if len(ms) > 0 {
 		lo = ms[len(ms)-1].to

@@ -140,7 +140,7 @@ func (d *Directory) ApplyLocked(s *Series, t int64, v float64, seq, floor uint64
 	sh := d.ShardOf(s)
 	if s.lastSeq != seq {
 		if s.lastSeq > floor {
-			sh.markLocked(s, snapshots)
+			sh.markLocked(s, floor, snapshots)
 		}
 		s.prevMaxt = s.Maxt()
 		s.lastSeq = seq
