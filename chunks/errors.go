@@ -4,8 +4,9 @@ import "errors"
 
 // Misuse.
 var (
-	// ErrClosed: the files were closed, and nobody who could still read them is left.
-	ErrClosed = errors.New("head chunk files are closed")
+	// ErrClosed: the files were closed, and nobody who could still read them is left;
+	// or the writer of segments was.
+	ErrClosed = errors.New("chunk files are closed")
 	// ErrNotLoaded: there are files that Load has not read yet, so that it is not
 	// known whether new ones may follow them.
 	ErrNotLoaded = errors.New("head chunk files are not loaded")

@@ -1,12 +1,13 @@
 // Package chunks knows how chunks are stored in files and how they are referred
-// to: series refs, chunk refs, and the head-chunk files that hold full chunks of
-// the head until a block has them. It does not look into chunks (that is
-// chunkenc) and does not know labels or which chunks are still wanted.
+// to: series refs, chunk refs, the head-chunk files that hold full chunks of the head
+// until a block has them, and the segment files of blocks. It does not look into
+// chunks (that is chunkenc) and does not know labels or which chunks are still wanted.
 //
 // The files are stable, the Go API is not: it may change in any release.
 //
-// HeadFiles has one writer at a time and any number of concurrent readers; each
-// method says more. The format is described in docs/format/chunks.md.
+// HeadFiles has one writer at a time and any number of concurrent readers; a
+// SegmentWriter belongs to one goroutine, Segments to any number. Each method says
+// more. The formats are described in docs/format/chunks.md.
 package chunks
 
 // SeriesRef is the number of a series in this process and its log. 0 is no series.
