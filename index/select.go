@@ -1,0 +1,310 @@
+package index
+
+import (
+	"cmp"
+	"context"
+	"math/bits"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+const (
+	// pollEvery is how many values are matched, or lists read, between two looks at
+	// the context.
+	pollEvery = 1024
+
+	// A union is a bitmap when that takes at most this many words, or this many for
+	// each unit of cost of its lists; one far sparser is sorted.
+	bitmapWords   = 1 << 12
+	bitmapPerCost = 1
+
+	// seekRatio is what the part of a list costs that a seek must pass over to be cheaper
+	// than decoding all of it.
+	seekRatio = 24
+)
+
+// source is what matchers choose from: the head's index or that of a block. Its lists
+// have numbers, which stay good for the time of one selection.
+type source interface {
+	// valuesOf appends to dst the pairs of a name with these values, as far as they exist.
+	valuesOf(dst []Pair, name string, values []string) ([]Pair, error)
+	// searchValues appends to dst the pairs of a name whose values begin with prefix and
+	// which keep accepts, in order of their values; a nil keep accepts each.
+	searchValues(dst []Pair, name, prefix string, keep func(value string) (bool, error)) ([]Pair, error)
+	// cost returns what reading the lists costs, about in bytes and at least as many as
+	// they have refs.
+	cost(pairs []Pair) (int, error)
+	// read gives the lists to use, one after the other; a view is valid during the call.
+	// allSeries is the list of all series.
+	read(ctx context.Context, pairs []Pair, use func(view)) error
+	// bounds returns the smallest and the largest ref of all.
+	bounds() (lo, hi uint64)
+}
+
+// allSeries asks source.read for the list of all series.
+var allSeries = []Pair{0}
+
+// selectRefs returns the refs of the series that all matchers choose, ascending. The
+// result belongs to the caller.
+func selectRefs(ctx context.Context, src source, ms []*labels.Matcher) ([]uint64, error) {
+	s := selectors.Get().(*selection)
+	defer s.release()
+	s.src, s.ctx = src, ctx
+
+	choosing, excluding, err := s.resolveChoosing(ms)
+	if err != nil {
+		return nil, err
+	}
+	refs, err := s.choose(choosing)
+	if err != nil || len(refs) == 0 {
+		return nil, err
+	}
+	return s.exclude(refs, excluding)
+}
+
+// selection is the scratch memory of one Select.
+type selection struct {
+	src   source
+	ctx   context.Context
+	polls int
+	pairs []Pair
+	bits  []uint64
+}
+
+var selectors = sync.Pool{New: func() any { return new(selection) }}
+
+// keepScratch bounds, in elements, what a selection keeps for the next one.
+const keepScratch = 1 << 16
+
+func (s *selection) release() {
+	s.src, s.ctx = nil, nil
+	s.pairs, s.bits = s.pairs[:0], s.bits[:0]
+	if cap(s.pairs) <= keepScratch && cap(s.bits) <= keepScratch {
+		selectors.Put(s)
+	}
+}
+
+func (s *selection) poll() error {
+	if s.polls++; s.polls%pollEvery == 0 {
+		return s.ctx.Err()
+	}
+	return nil
+}
+
+// choice is what one matcher chooses: the series of all of its pairs.
+type choice struct {
+	pairs []Pair
+	cost  int // of reading their lists
+}
+
+// resolveChoosing finds the pairs of the matchers that need a value, cheapest first,
+// and tells the other matchers, which also choose series without the label.
+func (s *selection) resolveChoosing(ms []*labels.Matcher) (choosing []choice, excluding []*labels.Matcher, err error) {
+	if err := s.ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	for _, m := range ms {
+		if m.MatchesEmpty() {
+			excluding = append(excluding, m)
+			continue
+		}
+		begin := len(s.pairs)
+		if err := s.addMatching(m); err != nil {
+			return nil, nil, err
+		}
+		pairs := s.pairs[begin:len(s.pairs):len(s.pairs)]
+		cost, err := s.src.cost(pairs)
+		if err != nil {
+			return nil, nil, err
+		}
+		choosing = append(choosing, choice{pairs, cost})
+	}
+	slices.SortStableFunc(choosing, func(a, b choice) int { return cmp.Compare(a.cost, b.cost) })
+	return choosing, excluding, nil
+}
+
+// addMatching adds the pairs that the matcher chooses to s.pairs.
+func (s *selection) addMatching(m *labels.Matcher) error {
+	positive := m.Type() == labels.MatchEqual || m.Type() == labels.MatchRegexp
+	if set := m.SetMatches(); positive && set != nil {
+		return s.addValues(m.Name(), set)
+	}
+	return s.addBySearch(m, positive, true)
+}
+
+// addRefused adds the pairs that the matcher, which chooses series without the label,
+// does not choose.
+func (s *selection) addRefused(m *labels.Matcher) error {
+	negative := m.Type() == labels.MatchNotEqual || m.Type() == labels.MatchNotRegexp
+	if set := m.SetMatches(); negative && set != nil {
+		return s.addValues(m.Name(), set)
+	}
+	return s.addBySearch(m, negative, false)
+}
+
+// addBySearch adds the pairs whose value the matcher chooses or, if that is not
+// wanted, refuses. With narrow they all match the right side of the matcher, and so
+// begin with its prefix.
+func (s *selection) addBySearch(m *labels.Matcher, narrow, chosen bool) (err error) {
+	if everyValue(m) && !narrow {
+		return nil
+	}
+	keep := func(value string) (bool, error) { return m.Matches(value) == chosen, s.poll() }
+	prefix := ""
+	if narrow {
+		prefix = m.Prefix()
+	}
+	if everyValue(m) {
+		keep = nil
+	}
+	s.pairs, err = s.src.searchValues(s.pairs, m.Name(), prefix, keep)
+	return err
+}
+
+// everyValue tells whether the right side of a matcher stands for all values that
+// begin with its prefix, so that they need not be looked at.
+func everyValue(m *labels.Matcher) bool {
+	literal, ok := strings.CutSuffix(m.Value(), ".*")
+	return ok && m.Type() >= labels.MatchRegexp && literal == regexp.QuoteMeta(m.Prefix())
+}
+
+func (s *selection) addValues(name string, values []string) (err error) {
+	s.pairs, err = s.src.valuesOf(s.pairs, name, values)
+	return err
+}
+
+// choose returns the refs that every choice has, as a slice of its own.
+func (s *selection) choose(choosing []choice) ([]uint64, error) {
+	if len(choosing) == 0 {
+		return s.refsOf(allSeries)
+	}
+	refs, err := s.first(choosing[0])
+	for _, c := range choosing[1:] {
+		if err != nil || len(refs) == 0 {
+			return nil, err
+		}
+		refs, err = s.filter(refs, c, true)
+	}
+	return refs, err
+}
+
+// first returns all refs of a choice.
+func (s *selection) first(c choice) ([]uint64, error) {
+	if len(c.pairs) == 1 {
+		return s.refsOf(c.pairs)
+	}
+	lo, hi := s.src.bounds()
+	if s.fits(lo, hi, c.cost) {
+		n, err := s.union(c.pairs, lo, hi)
+		return s.refs(n, lo), err
+	}
+	refs := make([]uint64, 0, c.cost)
+	err := s.src.read(s.ctx, c.pairs, func(v view) { refs = v.appendTo(refs) })
+	return sortRefs(refs), err
+}
+
+// refsOf returns the refs of one list.
+func (s *selection) refsOf(one []Pair) (refs []uint64, err error) {
+	err = s.src.read(s.ctx, one, func(v view) { refs = v.appendTo(make([]uint64, 0, v.count())) })
+	return refs, err
+}
+
+// exclude takes away what the matchers refuse. Their pairs are looked up after refs
+// were read, so that the labels of each ref are known by then.
+func (s *selection) exclude(refs []uint64, ms []*labels.Matcher) ([]uint64, error) {
+	for _, m := range ms {
+		s.pairs = s.pairs[:0]
+		if err := s.addRefused(m); err != nil {
+			return nil, err
+		}
+		if len(refs) == 0 {
+			return nil, nil
+		}
+		cost, err := s.src.cost(s.pairs)
+		if err != nil {
+			return nil, err
+		}
+		if refs, err = s.filter(refs, choice{s.pairs, cost}, false); err != nil {
+			return nil, err
+		}
+	}
+	return refs, nil
+}
+
+// filter keeps the refs that are in any list of the choice, or those that are in none.
+func (s *selection) filter(refs []uint64, c choice, in bool) ([]uint64, error) {
+	if len(c.pairs) == 1 && len(refs) < c.cost/seekRatio {
+		return s.filterOne(refs, c.pairs, in)
+	}
+	lo, hi := refs[0], refs[len(refs)-1]
+	if s.fits(lo, hi, c.cost) {
+		_, err := s.union(c.pairs, lo, hi)
+		return s.filterBits(refs, lo, in), err
+	}
+	var sorted []uint64
+	err := s.src.read(s.ctx, c.pairs, func(v view) { sorted = v.appendTo(sorted) })
+	var other Postings = NewPostings(sortRefs(sorted))
+	return slices.DeleteFunc(refs, func(ref uint64) bool {
+		return (other.Seek(ref) && other.At() == ref) != in
+	}), err
+}
+
+// filterBits keeps the refs whose bit is set, or those whose bit is not.
+func (s *selection) filterBits(refs []uint64, lo uint64, in bool) []uint64 {
+	want := uint64(0)
+	if in {
+		want = 1
+	}
+	n := 0
+	for _, ref := range refs {
+		refs[n] = ref
+		if s.bits[(ref-lo)/64]>>((ref-lo)%64)&1 == want {
+			n++
+		}
+	}
+	return refs[:n]
+}
+
+func (s *selection) filterOne(refs []uint64, p []Pair, in bool) ([]uint64, error) {
+	err := s.src.read(s.ctx, p, func(v view) {
+		if in {
+			refs = v.intersect(refs)
+		} else {
+			refs = v.subtract(refs)
+		}
+	})
+	return refs, err
+}
+
+// fits tells whether refs of lo..hi, read at that cost, go into a bitmap.
+func (s *selection) fits(lo, hi uint64, cost int) bool {
+	return (hi-lo)/64 < uint64(max(bitmapWords, cost*bitmapPerCost))
+}
+
+// union makes a bitmap of the refs of the lists that lie in lo..hi, and counts them.
+func (s *selection) union(pairs []Pair, lo, hi uint64) (n int, err error) {
+	words := int((hi-lo)/64) + 1
+	s.bits = slices.Grow(s.bits[:0], words)[:words]
+	clear(s.bits)
+	b := bitmap{words: s.bits, lo: lo, hi: hi}
+	err = s.src.read(s.ctx, pairs, b.mark)
+	for _, w := range s.bits {
+		n += bits.OnesCount64(w)
+	}
+	return n, err
+}
+
+// refs returns the n refs of the bitmap.
+func (s *selection) refs(n int, lo uint64) []uint64 {
+	out := make([]uint64, 0, n)
+	for i, w := range s.bits {
+		for base := lo + uint64(i)*64; w != 0; w &= w - 1 {
+			out = append(out, base+uint64(bits.TrailingZeros64(w)))
+		}
+	}
+	return out
+}
