@@ -30,6 +30,8 @@ var layers = map[string]layer{
 	"internal/invariants": {level: 0},
 	"internal/clock":      {level: 0},
 
+	"internal/pace": {level: 1, foreign: []string{pkgErrors}},
+
 	"chunkenc": {level: 1, foreign: []string{pkgErrors}, public: true},
 	"wal":      {level: 1, foreign: []string{pkgErrors, "github.com/golang/snappy", "github.com/klauspost/compress/zstd"}},
 
