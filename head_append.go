@@ -51,7 +51,7 @@ type batch struct {
 	h       *Head
 	samples []staged
 	shards  memseries.Shards
-	pinned  []*memseries.Series // series that may have no sample yet
+	pinned  []*memseries.Series // series that may have no sample in the head
 	fresh   []*memseries.Series // series whose record this commit logs
 	commit  wal.Commit
 	turns   memseries.Turns
@@ -79,7 +79,7 @@ func (a *Appender) Append(ref SeriesRef, ls labels.Labels, t int64, v float64) (
 		return 0, ErrClosed
 	}
 	s := a.h.dir.ByRef(uint64(ref))
-	if s == nil || s.PendingT() == memseries.NoTime {
+	if s == nil || s.PendingT() < a.h.minValid.Load() {
 		var err error
 		if s, err = a.find(s, ls); err != nil {
 			return 0, err
@@ -104,10 +104,11 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 	if len(refs) != len(vs) {
 		return rejected, errors.Errorf("append batch of %d refs and %d values: want as many values as refs", len(refs), len(vs))
 	}
+	minValid := a.h.minValid.Load()
 	for i, ref := range refs {
 		s := a.h.dir.ByRef(uint64(ref))
 		var err error
-		if s == nil || s.PendingT() == memseries.NoTime {
+		if s == nil || s.PendingT() < minValid {
 			s, err = a.find(s, labels.Labels{})
 		}
 		if err == nil {
@@ -187,8 +188,8 @@ func (a *Appender) outside(t int64) error {
 	return nil
 }
 
-// find returns a series that has no committed sample yet, or none that its ref leads
-// to, and pins it for as long as this batch lives.
+// find returns a series that has no sample which counts, or none that its ref leads to,
+// and pins it for as long as this batch lives: only such series are removed.
 func (a *Appender) find(s *memseries.Series, ls labels.Labels) (*memseries.Series, error) {
 	if s != nil {
 		s.Pin()

@@ -30,12 +30,15 @@ type Full struct {
 	Num        uint16
 	Seq        uint64 // newest commit with a sample in it; 0 when the log has none
 	Data       []byte // a finished chunk
+
+	taken bool // CollectFull gave it out: its bytes may be on their way to a file
 }
 
 // appender is what an append needs beside the series: where bytes go and where full
 // chunks do. A shard and a recovery worker each have one.
 type appender struct {
 	cutting Cutting
+	limit   int64 // a chunk that begins before it ends there (CutAt); NoTime: none
 	pieces  pieces
 	onFull  func(Full)
 	seq     uint64 // commit being applied
@@ -60,6 +63,13 @@ func (a *appender) append(s *Series, t int64, v float64) {
 	}
 }
 
+// encode adds a sample to the open chunk, whatever the rules say of its end.
+func (a *appender) encode(s *Series, t int64, v float64) {
+	if out := s.enc.Append(a.scratch[:0], t, v); len(out) > 0 {
+		s.bytes.add(&a.pieces, out)
+	}
+}
+
 // beforeAppend handles a chunk that may be over: by size first, as the order of the
 // rules says, then by its end, which is estimated once a quarter is filled.
 func (a *appender) beforeAppend(s *Series, t int64) {
@@ -69,7 +79,7 @@ func (a *appender) beforeAppend(s *Series, t int64) {
 		return
 	}
 	if n == a.cutting.Samples/4 {
-		s.cutAt = endTime(s.enc.FirstT(), s.enc.LastT(), s.cutAt, 4)
+		s.cutAt = min(s.cutAt, endTime(s.enc.FirstT(), s.enc.LastT(), s.cutAt, 4))
 	}
 	if t >= s.cutAt || n >= 2*a.cutting.Samples {
 		a.cut(s, t)
@@ -81,8 +91,16 @@ func (a *appender) cut(s *Series, t int64) {
 	if s.enc.Len() > 0 {
 		a.closeChunk(s)
 	}
+	a.open(s, t)
+}
+
+// open begins a chunk for a sample at t. The bytes of the one before it are gone.
+func (a *appender) open(s *Series, t int64) {
 	s.kind = KindFloat
 	s.cutAt = rangeEnd(t, a.cutting.Range)
+	if t < a.limit {
+		s.cutAt = min(s.cutAt, a.limit)
+	}
 	s.enc.Reset()
 }
 

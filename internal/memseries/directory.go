@@ -40,6 +40,7 @@ type Directory struct {
 	shards   [NumShards]Shard
 	tables   [tableCount]table
 	arena    pairArena
+	pins     readerPins
 
 	chunkBytes *pieceArena
 

@@ -19,7 +19,9 @@ func (d *Directory) CollectFull(dst []Full, shard, bytes int) ([]Full, int) {
 	for ; shard < NumShards && bytes > 0; shard++ {
 		sh := &d.shards[shard]
 		sh.mu.Lock()
-		for _, f := range sh.mu.full {
+		for key, f := range sh.mu.full {
+			f.taken = true
+			sh.mu.full[key] = f
 			dst = append(dst, f)
 			bytes -= len(f.Data)
 		}
@@ -31,18 +33,33 @@ func (d *Directory) CollectFull(dst []Full, shard, bytes int) ([]Full, int) {
 	return dst, shard
 }
 
-// Written says where collected chunks are now; their buffers go back.
+// Written says where collected chunks are now; their buffers go back. Those that were
+// dropped meanwhile are nowhere any more.
 func (d *Directory) Written(fulls []Full, refs []chunks.Ref) {
 	for i, f := range fulls {
 		sh := d.ShardOf(f.Series)
 		sh.mu.Lock()
-		setMappedRef(f.Series, f.MinT, refs[i])
-		delete(sh.mu.full, fullKey{f.Series.ref, f.MinT})
-		sh.mu.fullHeap -= int64(cap(f.Data))
+		if key := (fullKey{f.Series.ref, f.MinT}); sh.hasFullLocked(key) {
+			setMappedRef(f.Series, f.MinT, refs[i])
+			d.forgetFullLocked(sh, key)
+		}
 		sh.mu.buffers.put(f.Data)
 		sh.mu.Unlock()
-		d.fullBytes.Add(-int64(len(f.Data)))
 	}
+}
+
+func (sh *Shard) hasFullLocked(key fullKey) bool {
+	_, ok := sh.mu.full[key]
+	return ok
+}
+
+// forgetFullLocked takes a chunk out of those that no file has. Its buffer is left to
+// the caller.
+func (d *Directory) forgetFullLocked(sh *Shard, key fullKey) {
+	f := sh.mu.full[key]
+	delete(sh.mu.full, key)
+	sh.mu.fullHeap -= int64(cap(f.Data))
+	d.fullBytes.Add(-int64(len(f.Data)))
 }
 
 // setMappedRef fills in the place of the full chunk that begins at mint, if the

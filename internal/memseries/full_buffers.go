@@ -31,6 +31,15 @@ func (f *fullBuffers) get(n int) []byte {
 	return make([]byte, 0, fullBufferSizes[class])
 }
 
+// getAny is get for any size. Samples that are encoded anew, without those before them,
+// may take more room than they did.
+func (f *fullBuffers) getAny(n int) []byte {
+	if n > chunkCap {
+		return make([]byte, 0, n)
+	}
+	return f.get(n)
+}
+
 // put takes a buffer back.
 func (f *fullBuffers) put(b []byte) {
 	if f.bytes+int64(cap(b)) > maxSpareBytes {

@@ -1,5 +1,7 @@
 package memseries
 
+import "slices"
+
 // gcDead is how many dead refs the postings may carry before they are rewritten:
 // enough that the work is shared by many removals.
 const gcDead = 1024
@@ -9,22 +11,75 @@ const gcDead = 1024
 func (d *Directory) RemoveUnused(s *Series) bool {
 	d.create.Lock()
 	defer d.create.Unlock()
+	if !d.removeLocked(s, func() bool { return !s.logged && s.pendT.Load() == NoTime }) {
+		return false
+	}
+	if len(d.create.dead) >= gcDead {
+		d.cleanPostingsLocked()
+	}
+	return true
+}
+
+// idleRun is how many idle series are removed before others may create series.
+const idleRun = 64
+
+// RemoveIdle removes series that have no sample and no pin, and whose newest reserved
+// time is before below, and returns their refs in ascending order. They may be in the log;
+// their refs are never used again. remove is asked before about each, without any lock, and
+// may keep it; nil removes all.
+//
+// A sample before below is not taken any more, and Barrier has been passed since: the
+// reserved time of such a series can be on its way to nowhere. Who staged a newer one
+// without a pin finds the series dead.
+func (d *Directory) RemoveIdle(below int64, remove func(ref uint64) bool) (removed []uint64) {
+	var idle []*Series
+	d.eachLocked(func(_ *Shard, s *Series) {
+		if s.pins.Load() == 0 && s.Maxt() == NoTime && s.pendT.Load() < below {
+			idle = append(idle, s)
+		}
+	})
+	if remove != nil {
+		idle = slices.DeleteFunc(idle, func(s *Series) bool { return !remove(s.ref) })
+	}
+	for run := range slices.Chunk(idle, idleRun) {
+		d.create.Lock()
+		for _, s := range run {
+			if d.removeLocked(s, func() bool { return s.pendT.Load() < below }) {
+				removed = append(removed, s.ref)
+			}
+		}
+		d.create.Unlock()
+	}
+	if len(removed) > 0 {
+		d.cleanPostings()
+	}
+	slices.Sort(removed)
+	return removed
+}
+
+// removeLocked takes a series without samples and pins out of everything but the
+// postings, if unused says so with the shard locked.
+func (d *Directory) removeLocked(s *Series, unused func() bool) bool {
 	sh := d.ShardOf(s)
 	sh.mu.Lock()
-	unused := s.slot.Load() == slotLive && s.pins.Load() == 0 && !s.logged && s.Maxt() == NoTime && s.pendT.Load() == NoTime
-	if unused {
+	ok := s.slot.Load() == slotLive && s.pins.Load() == 0 && s.Maxt() == NoTime && unused()
+	if ok {
 		s.slot.Store(slotDead)
 	}
 	// A pin taken since is seen here, or its taker sees the slot dead.
-	if unused && s.pins.Load() != 0 {
+	if ok && s.pins.Load() != 0 {
 		s.slot.Store(slotLive)
-		unused = false
+		ok = false
+	}
+	if ok {
+		delete(sh.mu.marks, s.ref)
+		delete(sh.mu.lastV, s.ref)
 	}
 	sh.mu.Unlock()
-	if unused {
+	if ok {
 		d.forgetLocked(s)
 	}
-	return unused
+	return ok
 }
 
 // Drop removes a series with all its samples. Only recovery calls it, when the log
@@ -38,31 +93,57 @@ func (d *Directory) Drop(s *Series) {
 	s.bytes.drop(&sh.mu.pieces)
 	s.mapped = nil
 	d.forgetLocked(s)
-}
-
-// forgetLocked takes a dead series out of the table and, at times, of the postings.
-func (d *Directory) forgetLocked(s *Series) {
-	d.tables[s.hash%tableCount].remove(s.hash, s.ref, d.hashOf)
-	d.live.Add(-1)
-	d.create.dead = append(d.create.dead, s.ref)
-	d.create.gone = append(d.create.gone, d.Pairs(s)...)
 	if len(d.create.dead) >= gcDead {
 		d.cleanPostingsLocked()
 	}
 }
 
+// forgetLocked takes a dead series out of the table of label sets.
+func (d *Directory) forgetLocked(s *Series) {
+	d.tables[s.hash%tableCount].remove(s.hash, s.ref, d.hashOf)
+	d.live.Add(-1)
+	d.create.dead = append(d.create.dead, s.ref)
+	d.create.gone = append(d.create.gone, d.Pairs(s)...)
+}
+
 // cleanPostingsLocked takes the dead refs out of the postings; only then may their
 // pages and label places go.
 func (d *Directory) cleanPostingsLocked() {
-	dead := make(map[uint64]struct{}, len(d.create.dead))
-	for _, ref := range d.create.dead {
-		dead[ref] = struct{}{}
+	d.postings.Remove(d.removed, d.create.gone...)
+	d.freeSlotsLocked(d.create.dead)
+	d.create.dead, d.create.gone = d.create.dead[:0], d.create.gone[:0]
+}
+
+// cleanRun is how many label pairs are taken out of the postings before others may
+// create series: milliseconds.
+const cleanRun = 1 << 15
+
+// cleanPostings is cleanPostingsLocked for any number of dead refs, with pauses.
+func (d *Directory) cleanPostings() {
+	d.create.Lock()
+	dead, gone := d.create.dead, d.create.gone
+	d.create.dead, d.create.gone = nil, nil
+	d.create.Unlock()
+
+	slices.Sort(gone)
+	for run := range slices.Chunk(slices.Compact(gone), cleanRun) {
+		d.create.Lock()
+		d.postings.Remove(d.removed, run...)
+		d.create.Unlock()
 	}
-	d.postings.Remove(func(ref uint64) bool { _, ok := dead[ref]; return ok }, d.create.gone...)
-	for _, ref := range d.create.dead {
+	d.create.Lock()
+	defer d.create.Unlock()
+	d.freeSlotsLocked(dead)
+}
+
+// freeSlotsLocked gives the slots of dead series back, and label places that no reader
+// can know any more.
+func (d *Directory) freeSlotsLocked(dead []uint64) {
+	for _, ref := range dead {
 		d.freeSlotLocked(ref)
 	}
-	d.create.dead, d.create.gone = d.create.dead[:0], d.create.gone[:0]
+	epoch, oldest := d.pins.endEpoch()
+	d.arena.release(epoch, oldest)
 }
 
 // freeSlotLocked gives a dead series' labels back, and its page when it was the last

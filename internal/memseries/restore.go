@@ -19,24 +19,34 @@ type Restorer struct {
 	appender
 	full []Full
 
+	// MinValid is the time from which on samples are wanted. It is set before the first
+	// Append; a new Restorer wants all.
+	MinValid int64
+
 	Samples uint64 // appended to open chunks
 	Covered uint64 // found in a full chunk from a head-chunk file
+	Old     uint64 // before MinValid, of whatever series
 	Late    uint64 // not newer than the newest: duplicates, and what was refused when it was appended
 	Unknown uint64 // without a series
-	MaxRef  uint64 // highest ref of those
+	MaxRef  uint64 // highest ref of those, and of samples before MinValid
 	Holes   uint64 // series whose chunk files did not cover the log; they were rebuilt
 }
 
 // NewRestorer returns a worker's share of recovery.
 func (d *Directory) NewRestorer() *Restorer {
-	r := &Restorer{d: d}
-	r.cutting, r.pieces.arena = d.shards[0].mu.cutting, d.chunkBytes
+	r := &Restorer{d: d, MinValid: NoTime}
+	r.cutting, r.limit, r.pieces.arena = d.shards[0].mu.cutting, NoTime, d.chunkBytes
 	r.onFull = func(f Full) { r.full = append(r.full, f) }
 	return r
 }
 
 // Append replays one sample of commit seq. Its ref is this worker's.
 func (r *Restorer) Append(ref uint64, t int64, v float64, seq uint64) {
+	if t < r.MinValid {
+		r.Old++
+		r.MaxRef = max(r.MaxRef, ref) // its series may be gone, and its ref must not come back
+		return
+	}
 	s := r.d.ByRef(ref)
 	if s == nil {
 		r.Unknown++

@@ -41,7 +41,7 @@ type fullKey struct {
 
 func (sh *Shard) init(cutting Cutting, arena *pieceArena, fullBytes *atomic.Int64) {
 	sh.mu.turned.L = &sh.mu.Mutex
-	sh.mu.cutting = cutting
+	sh.mu.cutting, sh.mu.limit = cutting, NoTime
 	sh.mu.pieces.arena = arena
 	sh.mu.full = map[fullKey]Full{}
 	sh.mu.marks = map[uint64][]mark{}

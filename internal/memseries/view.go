@@ -34,7 +34,7 @@ func (d *Directory) Visible(s *Series, snapshot uint64, mint, maxt int64) bool {
 	newest := sh.visibleLocked(s, snapshot)
 	oldest := s.Mint()
 	sh.mu.Unlock()
-	return newest != NoTime && newest >= mint && oldest <= maxt
+	return newest != NoTime && oldest != NoTime && newest >= max(mint, oldest) && oldest <= maxt
 }
 
 // View fills v with the chunks of s that overlap [mint, maxt] in a snapshot. It
