@@ -27,6 +27,9 @@ const (
 	segmentVersion    = 1
 	segmentHeaderSize = 8
 
+	// SegmentHeaderBytes is what a segment file has before its first chunk.
+	SegmentHeaderBytes = segmentHeaderSize
+
 	// DefaultSegmentBytes is what a segment file grows to; the reference has the
 	// same limit.
 	DefaultSegmentBytes = 512 << 20
@@ -134,3 +137,6 @@ func checkSegmentHeader(b []byte) *encbuf.CorruptError {
 	}
 	return nil
 }
+
+// SegmentName returns the name of a segment file, counted from 0 as in BlockRef.
+func SegmentName(segment int) string { return fileName(uint32(segment + 1)) }

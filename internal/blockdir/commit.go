@@ -1,0 +1,171 @@
+package blockdir
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+)
+
+// Commit finishes the block and gives it its place. m has its bounds and origin; the
+// ULID, the stats and the version are filled in, a level of 0 is 1 and no sources are the
+// block itself. It returns the meta file as written.
+//
+// When Commit returns nil, the block is on stable storage under its name, and everything
+// in it was read back and checked. On an error there is no block and nothing of it is
+// left behind, as far as the file system lets it; Abort tries again. The exception is a
+// crash after an error of the last step, the sync of the data directory, which
+// may bring the block back, whole. Errors: ErrEmpty without series,
+// ErrInvalid for samples outside of the bounds, encbuf.ErrCorrupt when what was read back is
+// not what was written, the context's.
+func (w *Writer) Commit(ctx context.Context, m Meta) (Meta, error) {
+	if w.err != nil {
+		return Meta{}, joinErrors(w.err, w.Abort())
+	}
+	m, err := w.complete(m)
+	if err == nil {
+		err = w.finish(ctx, m)
+	}
+	if err != nil {
+		w.err = err
+		return Meta{}, joinErrors(err, w.Abort())
+	}
+	if err := w.publish(); err != nil {
+		w.err = err
+		return Meta{}, err
+	}
+	w.err = ErrClosed
+	return m, nil
+}
+
+// complete fills m in and checks that it fits what was written.
+func (w *Writer) complete(m Meta) (Meta, error) {
+	switch {
+	case len(w.metas) > 0:
+		return m, errors.WithMessage(ErrInvalid, "there are chunks behind the last series")
+	case w.stats.NumSeries == 0:
+		return m, ErrEmpty
+	case w.mint < m.MinTime || w.maxt >= m.MaxTime:
+		return m, errors.WithMessagef(ErrInvalid, "samples from %d to %d in a block from %d to before %d", w.mint, w.maxt, m.MinTime, m.MaxTime)
+	}
+	m.ULID = w.id
+	m.Stats = w.stats
+	m.Version = metaVersion
+	if m.Compaction.Level == 0 {
+		m.Compaction.Level = 1
+	}
+	if len(m.Compaction.Sources) == 0 {
+		m.Compaction.Sources = []ulid.ULID{w.id}
+	}
+	return m, nil
+}
+
+// finish writes the rest of the files and checks all of them.
+func (w *Writer) finish(ctx context.Context, m Meta) error {
+	if err := w.chunks.Close(); err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return errors.WithStack(err)
+	}
+	if err := w.index.Finish(); err != nil {
+		return err
+	}
+	w.index = nil
+	path := filepath.Join(w.tmp, tombstones.FileName)
+	if err := fileutil.WriteFileAtomic(w.fs, path+tmpSuffix, path, tombstones.Encode(&tombstones.Set{})); err != nil {
+		return err
+	}
+	if err := WriteMeta(w.fs, w.tmp, m); err != nil {
+		return err
+	}
+	if err := w.fs.SyncDir(w.tmp); err != nil {
+		return err
+	}
+	return w.readBack(ctx, m)
+}
+
+// readBack reads every byte that was written, and lets go of the page cache again.
+func (w *Writer) readBack(ctx context.Context, m Meta) error {
+	d, err := Open(w.fs, w.tmp)
+	if err != nil {
+		return err
+	}
+	err = checkWritten(ctx, d, m, w.chunkBytes)
+	if err = joinErrors(err, d.Close()); err != nil {
+		return err
+	}
+	dropCaches(w.fs, w.tmp, w.chunks.Segments())
+	return nil
+}
+
+// checkWritten verifies all checksums and sort rules of d, and that it has what was
+// counted while it was written.
+func checkWritten(ctx context.Context, d *Dir, m Meta, chunkBytes int64) error {
+	var series, n uint64
+	var size int64
+	var buf []byte
+	err := d.Index().Verify(ctx, func(_ uint64, _ []index.SymbolPair, cs []index.ChunkMeta) error {
+		series++
+		for _, c := range cs {
+			_, data, err := d.Chunks().Read(c.Ref, buf)
+			if err != nil {
+				return err
+			}
+			buf = data
+			n++
+			size += chunks.SegmentRecordSize(len(data))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if series != m.Stats.NumSeries || n != m.Stats.NumChunks || size != chunkBytes {
+		reason := fmt.Sprintf("%d series, %d chunks of %d bytes were read back, but %d, %d and %d were written",
+			series, n, size, m.Stats.NumSeries, m.Stats.NumChunks, chunkBytes)
+		return encbuf.Corrupt(0, reason).At(d.Path(), 0)
+	}
+	return nil
+}
+
+// dropCaches gives the page cache of the large files back. It is advice: errors of files
+// that were just read mean no more than that it is not taken.
+func dropCaches(fsys fileutil.FS, dir string, segments int) {
+	names := []string{indexName}
+	for i := range segments {
+		names = append(names, filepath.Join(chunksName, chunks.SegmentName(i)))
+	}
+	for _, name := range names {
+		f, err := fsys.Open(filepath.Join(dir, name))
+		if err != nil {
+			return
+		}
+		_ = fileutil.DropCache(f)
+		_ = f.Close() // nothing was written through it
+	}
+}
+
+// publish gives the block its name.
+func (w *Writer) publish() error {
+	path := Path(w.dataDir, w.id)
+	if err := mustNotExist(w.fs, path); err != nil {
+		return joinErrors(err, w.Abort())
+	}
+	if err := w.fs.Rename(w.tmp, path); err != nil {
+		return joinErrors(err, w.Abort())
+	}
+	w.removed = true
+	if err := w.fs.SyncDir(w.dataDir); err != nil {
+		return joinErrors(err, Remove(w.fs, w.dataDir, w.id))
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package blockdir
+
+import "errors"
+
+// Writing a block.
+var (
+	// ErrEmpty: no series has a chunk; there is no block.
+	ErrEmpty = errors.New("block would be empty")
+	// ErrExists: there is a block of that name already.
+	ErrExists = errors.New("block exists")
+	// ErrClosed: the writer was committed or aborted, or the block was closed.
+	ErrClosed = errors.New("block is closed")
+	// ErrInvalid: what was given cannot be stored: chunks outside of the block's times
+	// or without samples, a change of what never changes.
+	ErrInvalid = errors.New("not valid for a block")
+)
+
+// Opening a block.
+var (
+	// ErrUnsupportedVersion: the meta file has a version that this library does not
+	// know.
+	ErrUnsupportedVersion = errors.New("unsupported version of a block")
+	// ErrNeedsRepair: the block has the wrong version numbers of Prometheus 2.1, and
+	// this call may not write.
+	ErrNeedsRepair = errors.New("version numbers of the block need repair")
+)
+
+// joinErrors returns nil, the only error, or all of them as one.
+func joinErrors(errs ...error) error {
+	var only error
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if only != nil {
+			return errors.Join(errs...)
+		}
+		only = err
+	}
+	return only
+}

@@ -1,0 +1,74 @@
+package blockdir
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// metaVersion is the version of meta files. 2 was written by Prometheus 2.1 by mistake.
+const (
+	metaVersion    = 1
+	metaVersionBug = 2
+)
+
+// Hints about where the samples of a block come from. A block with one of them says nothing
+// about how far the head was written to blocks.
+const (
+	HintFromOutOfOrder     = "from-out-of-order"
+	HintFromStaleSeries    = "from-stale-series"
+	HintFromSelectedSeries = "from-selected-series"
+)
+
+// Meta is what a block says of itself. Its slices and maps are never changed in place.
+type Meta struct {
+	ULID ulid.ULID // its name, also the directory's
+	// MinTime and MaxTime are half-open bounds in milliseconds: samples satisfy
+	// MinTime <= t < MaxTime. Invariant: MinTime <= MaxTime.
+	MinTime, MaxTime int64
+	Stats            Stats
+	Compaction       Compaction
+	Version          int // 1
+
+	// Extra has the fields that this version does not know, as they were read; they are
+	// written back.
+	Extra Extra
+}
+
+// Stats are counts of what is in a block. Blocks of old writers lack some: they are 0.
+type Stats struct {
+	NumSamples          uint64 `json:"numSamples,omitempty"`
+	NumFloatSamples     uint64 `json:"numFloatSamples,omitempty"`
+	NumHistogramSamples uint64 `json:"numHistogramSamples,omitempty"`
+	NumSeries           uint64 `json:"numSeries,omitempty"`
+	NumChunks           uint64 `json:"numChunks,omitempty"`
+	NumTombstones       uint64 `json:"numTombstones,omitempty"` // intervals in the tombstones file
+}
+
+// Compaction is the origin of a block.
+type Compaction struct {
+	Level   int         // 1: straight from the head
+	Sources []ulid.ULID // level-1 blocks that went in, itself for one of level 1; sorted
+	// Deletable: merging the block gave nothing, so it can go.
+	Deletable bool
+	// Parents are the blocks that went in directly. Once this block is loaded they go.
+	Parents []Parent
+	// Failed: merging it failed, and the planner stays away from its range.
+	Failed bool
+	Hints  []string // sorted
+}
+
+// Parent is a block that went into another one.
+type Parent struct {
+	ULID             ulid.ULID
+	MinTime, MaxTime int64 // half-open
+}
+
+// Extra has unknown fields of the meta file by the object that they are in.
+type Extra struct {
+	Meta, Stats, Compaction map[string]json.RawMessage
+}
+
+// HasHint tells whether the block carries a hint.
+func (m *Meta) HasHint(hint string) bool { return slices.Contains(m.Compaction.Hints, hint) }

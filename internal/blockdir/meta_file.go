@@ -1,0 +1,85 @@
+package blockdir
+
+import (
+	"bytes"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+// maxMetaBytes bounds what is read as a meta file. One with 100,000 sources has 4 MB.
+const maxMetaBytes = 64 << 20
+
+// ReadMeta reads the meta file of a block. A missing, empty or damaged one is
+// encbuf.ErrCorrupt, and so is one whose immutable fields are not those that the
+// sidecar knows; another version is ErrUnsupportedVersion. Version 2, of Prometheus 2.1, is
+// returned as it is.
+func ReadMeta(fsys fileutil.FS, blockDir string) (Meta, error) {
+	m, _, err := readMeta(fsys, blockDir)
+	return m, err
+}
+
+// readMeta also tells whether the sidecar has to be written anew.
+func readMeta(fsys fileutil.FS, blockDir string) (m Meta, staleSidecar bool, err error) {
+	path := filepath.Join(blockDir, metaName)
+	b, err := fileutil.ReadFile(fsys, path, maxMetaBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Meta{}, false, encbuf.Corrupt(0, "meta file of the block is missing").At(path, 0)
+	}
+	if err != nil {
+		return Meta{}, false, err
+	}
+	if m, err = DecodeMeta(b); err != nil {
+		return Meta{}, false, placed(err, path)
+	}
+	stale, err := checkSidecar(fsys, blockDir, &m)
+	if err != nil {
+		return Meta{}, false, err
+	}
+	return m, stale, nil
+}
+
+// placed puts the file into damage of a bare decoder; other errors get its name.
+func placed(err error, path string) error {
+	var damage *encbuf.CorruptError
+	if errors.As(err, &damage) {
+		return damage.At(path, 0)
+	}
+	return errors.WithMessage(err, path)
+}
+
+// WriteMeta replaces the meta file of a block and, if it has to, its sidecar: after a
+// crash the old or the new one is there, whole. On an error either may be.
+func WriteMeta(fsys fileutil.FS, blockDir string, m Meta) error {
+	b, err := EncodeMeta(m)
+	if err != nil {
+		return err
+	}
+	sidecar := encodeSidecar(&m)
+	old, err := readSidecar(fsys, blockDir)
+	if err != nil {
+		return err
+	}
+	fresh := bytes.Equal(old, sidecar)
+	if len(old) > 0 && !fresh {
+		// A sidecar that knows of other content must not meet the new file.
+		if err := fileutil.RemoveAll(fsys, filepath.Join(blockDir, sidecarName)); err != nil {
+			return err
+		}
+		if err := fsys.SyncDir(blockDir); err != nil {
+			return err
+		}
+	}
+	path := filepath.Join(blockDir, metaName)
+	if err := fileutil.WriteFileAtomic(fsys, path+tmpSuffix, path, b); err != nil {
+		return err
+	}
+	if fresh {
+		return nil
+	}
+	return RenewSidecar(fsys, blockDir, m)
+}

@@ -1,0 +1,90 @@
+// Package blockdir knows one block as a directory on disk: which files it has, how it
+// comes into being whole or not at all, how samples in it are deleted, and how it goes.
+// It knows the meta file and puts together what packages index, chunks and tombstones
+// know of theirs. It does not know which blocks there should be, who reads one, or when
+// it may go: that is the root's.
+//
+// A Writer belongs to one goroutine. A Dir is safe for concurrent use, except that Close
+// must not run beside anything else; who closes it counts its readers. Functions on
+// directories must not run beside others on the same block.
+//
+// The formats are described in docs/format/blocks.md.
+package blockdir
+
+import (
+	"io/fs"
+	"path/filepath"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+// Files of a block directory; the tombstones file has its name from its package.
+const (
+	metaName    = "meta.json"
+	sidecarName = "meta.json.crc"
+	indexName   = "index"
+	chunksName  = "chunks"
+
+	tmpSuffix = ".tmp" // of a file that is about to replace another one
+)
+
+// Prefixes of directories at the top of the data directory that are not blocks yet, or no
+// more. Other programs ignore such names; opening the database removes what begins
+// with "tmp-".
+const (
+	creationPrefix = "tmp-block-"
+	deletionPrefix = "tmp-deleted-"
+)
+
+// Path returns the directory of a block.
+func Path(dataDir string, id ulid.ULID) string { return filepath.Join(dataDir, id.String()) }
+
+// ParseName returns the block whose directory has this name. Only the one spelling that
+// blocks are written with counts: of a directory with another one the reference would
+// never get rid.
+func ParseName(name string) (id ulid.ULID, ok bool) {
+	id, err := ulid.ParseStrict(name)
+	return id, err == nil && id.String() == name
+}
+
+// List returns the blocks in a data directory by name, ascending, whatever is in them. A
+// symbolic link is none.
+func List(fsys fileutil.FS, dataDir string) ([]ulid.ULID, error) {
+	entries, err := fsys.ReadDir(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	var ids []ulid.ULID
+	for _, e := range entries {
+		if id, ok := ParseName(e.Name()); ok && e.IsDir() {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// Remove removes a block from a data directory. It goes at once and for good: after a
+// crash it is there whole or not at all, and when Remove returns nil it does not come
+// back. What does not exist is fine. On an error the block may be there or not, and some
+// of its files may be left under a temporary name, which the next Remove or opening the
+// database removes. Nobody may have the block open where open files cannot be
+// renamed (Windows).
+func Remove(fsys fileutil.FS, dataDir string, id ulid.ULID) error {
+	gone := filepath.Join(dataDir, deletionPrefix+id.String())
+	if err := fileutil.RemoveAll(fsys, gone); err != nil {
+		return err
+	}
+	if err := fsys.Rename(Path(dataDir, id), gone); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return fsys.SyncDir(dataDir) // an earlier call may have got no further
+		}
+		return err
+	}
+	if err := fsys.SyncDir(dataDir); err != nil {
+		return err
+	}
+	return fileutil.RemoveAll(fsys, gone)
+}

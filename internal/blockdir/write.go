@@ -1,0 +1,195 @@
+package blockdir
+
+import (
+	"io/fs"
+	"math"
+	"path/filepath"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+// WriterOptions are the options of Create; the zero value has the defaults.
+type WriterOptions struct {
+	// Written, if set, is called behind each write of a chunk or index file with its
+	// size in bytes. It may block, to pace the writing; an error ends the writing.
+	Written func(n int) error
+	// SegmentBytes is the size of a chunk segment. Default: chunks.DefaultSegmentBytes.
+	SegmentBytes int64
+	// PostingsBytes is the memory that lists of series may take while the index is
+	// finished. Default: that of index.WriterOptions.
+	PostingsBytes int
+}
+
+// Chunk is a chunk on its way into a block.
+type Chunk struct {
+	MinT, MaxT int64 // times of its first and last sample, milliseconds
+	Num        int   // samples, at least one
+	Encoding   chunkenc.Encoding
+	Data       []byte // only read, and only during the call
+}
+
+// Writer builds a block in a directory that no reader takes for one. Its life: AddSymbol
+// for each, then for each series AddChunk in order of time and AddSeries, then Commit, or
+// Abort at any time. The first error is final: every later call but Abort returns it.
+type Writer struct {
+	fs      fileutil.FS
+	dataDir string
+	tmp     string // the directory being built
+	id      ulid.ULID
+
+	index  *index.Writer
+	chunks *chunks.SegmentWriter
+
+	metas      []index.ChunkMeta // chunks of the series to come
+	stats      Stats
+	mint, maxt int64 // closed bounds of all chunks
+	chunkBytes int64 // of all records
+	err        error
+	removed    bool
+}
+
+// Create starts a block. The directory <dataDir>/tmp-block-<id> is made; one that an
+// earlier attempt left behind is removed. A block of this name is ErrExists. On an
+// error nothing is left behind, as far as the file system lets it.
+func Create(fsys fileutil.FS, dataDir string, id ulid.ULID, opts WriterOptions) (*Writer, error) {
+	w := &Writer{
+		fs:      fsys,
+		dataDir: dataDir,
+		tmp:     filepath.Join(dataDir, creationPrefix+id.String()),
+		id:      id,
+		mint:    math.MaxInt64,
+		maxt:    math.MinInt64,
+	}
+	if err := mustNotExist(fsys, Path(dataDir, id)); err != nil {
+		return nil, err
+	}
+	if err := w.open(opts); err != nil {
+		return nil, joinErrors(err, w.Abort())
+	}
+	return w, nil
+}
+
+func mustNotExist(fsys fileutil.FS, path string) error {
+	_, err := fsys.Stat(path)
+	switch {
+	case err == nil:
+		return errors.WithMessage(ErrExists, path)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return err
+}
+
+func (w *Writer) open(opts WriterOptions) (err error) {
+	if err := fileutil.RemoveAll(w.fs, w.tmp); err != nil {
+		return err
+	}
+	if err := w.fs.MkdirAll(w.tmp); err != nil {
+		return err
+	}
+	w.chunks, err = chunks.NewSegmentWriter(w.fs, filepath.Join(w.tmp, chunksName), chunks.SegmentOptions{
+		SegmentBytes: opts.SegmentBytes,
+		Written:      opts.Written,
+	})
+	if err != nil {
+		return err
+	}
+	w.index, err = index.NewWriter(w.fs, filepath.Join(w.tmp, indexName), index.WriterOptions{
+		Written:       opts.Written,
+		PostingsBytes: opts.PostingsBytes,
+	})
+	return err
+}
+
+// ULID returns the name of the block.
+func (w *Writer) ULID() ulid.ULID { return w.id }
+
+// AddSymbol adds a string to the symbol table: in strictly ascending order, numbered from
+// 0, all of them before the first series.
+func (w *Writer) AddSymbol(s string) error {
+	if w.err == nil {
+		w.err = w.index.AddSymbol(s)
+	}
+	return w.err
+}
+
+// AddChunk adds the next chunk of the series to come. It goes to its file at once.
+// A chunk without samples, or with its times in the wrong order, is ErrInvalid.
+func (w *Writer) AddChunk(c Chunk) error {
+	if w.err != nil {
+		return w.err
+	}
+	if c.Num <= 0 || c.MinT > c.MaxT {
+		w.err = errors.WithMessagef(ErrInvalid, "chunk of %d samples, times %d to %d", c.Num, c.MinT, c.MaxT)
+		return w.err
+	}
+	ref, err := w.chunks.Write(c.Encoding, c.Data)
+	if err != nil {
+		w.err = err
+		return err
+	}
+	w.metas = append(w.metas, index.ChunkMeta{MinT: c.MinT, MaxT: c.MaxT, Ref: ref})
+	w.chunkBytes += chunks.SegmentRecordSize(len(c.Data))
+	w.mint, w.maxt = min(w.mint, c.MinT), max(w.maxt, c.MaxT)
+	w.stats.NumChunks++
+	w.stats.addSamples(c.Encoding, uint64(c.Num))
+	return nil
+}
+
+// addSamples counts samples of one chunk. The numbers of the encodings are the format's;
+// this version need not be able to read them.
+func (s *Stats) addSamples(enc chunkenc.Encoding, n uint64) {
+	const encXOR2 = 4
+	s.NumSamples += n
+	if enc == chunkenc.EncXOR || enc == encXOR2 {
+		s.NumFloatSamples += n
+	} else {
+		s.NumHistogramSamples += n
+	}
+}
+
+// AddSeries ends a series: it has the chunks that were added since the last one. Without
+// any it is left out. ls are its labels as numbers of symbols; series come in strictly
+// ascending order of their label sets.
+func (w *Writer) AddSeries(ls []index.SymbolPair) error {
+	if w.err != nil || len(w.metas) == 0 {
+		return w.err
+	}
+	if _, w.err = w.index.AddSeries(ls, w.metas); w.err != nil {
+		return w.err
+	}
+	w.metas = w.metas[:0]
+	w.stats.NumSeries++
+	return nil
+}
+
+// Size returns the bytes of the chunk and index files so far.
+func (w *Writer) Size() int64 { return w.chunks.Size() + w.index.Size() }
+
+// Abort ends the writing and removes what was written. It may be called at any time and
+// again, also after Commit, when it does nothing but what an earlier call could not do.
+func (w *Writer) Abort() error {
+	if w.removed {
+		return nil
+	}
+	if w.err == nil {
+		w.err = ErrClosed
+	}
+	var errs []error
+	if w.chunks != nil {
+		errs = append(errs, w.chunks.Abort())
+	}
+	if w.index != nil {
+		errs = append(errs, w.index.Abort())
+		w.index = nil
+	}
+	err := fileutil.RemoveAll(w.fs, w.tmp)
+	w.removed = err == nil
+	return joinErrors(append(errs, err)...)
+}
