@@ -163,7 +163,7 @@ func samplesOf(t *testing.T, d *Directory, s *Series, snapshot uint64) map[int64
 	return got
 }
 
-func decodeInto(t *testing.T, dst map[int64]float64, data []byte, maxt int64) {
+func decodeInto(t require.TestingT, dst map[int64]float64, data []byte, maxt int64) {
 	c, err := chunkenc.FromData(chunkenc.EncXOR, data)
 	require.NoError(t, err)
 	it := c.Iterator(nil)

@@ -1,6 +1,7 @@
 package memseries
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -27,19 +28,20 @@ type piece struct {
 type pieceBlock [pieceBlockLen]piece
 
 // pieceArena is where all pieces come from. Numbers start at 1 and are resolved
-// without a lock: blocks are only added.
+// without a lock: a list of blocks is never changed, and a block only leaves the newest
+// list when nobody has a piece of it (pieces_trim.go).
 type pieceArena struct {
 	blocks atomic.Pointer[[]*pieceBlock]
 	mu     struct {
 		sync.Mutex
-		next uint32 // first piece that no owner has taken
+		next, left uint32 // pieces that no owner has taken: the first, and how many there are
+		gone       []int  // places in the list without a block
 	}
 }
 
 func newPieceArena() *pieceArena {
 	a := &pieceArena{}
 	a.blocks.Store(new([]*pieceBlock))
-	a.mu.next = 1
 	return a
 }
 
@@ -51,20 +53,39 @@ func (a *pieceArena) at(n uint32) *piece {
 func (a *pieceArena) take(n uint32) (first, got uint32) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	first = a.mu.next
-	blocks := *a.blocks.Load()
-	if int(first/pieceBlockLen) == len(blocks) {
-		grown := append(blocks, new(pieceBlock)) // holders of the old list see a prefix
-		a.blocks.Store(&grown)
+	if a.mu.left == 0 {
+		a.addBlockLocked()
 	}
-	got = min(n, pieceBlockLen-first%pieceBlockLen)
+	first, got = a.mu.next, min(n, a.mu.left)
 	a.mu.next += got
+	a.mu.left -= got
 	return first, got
 }
 
-func (a *pieceArena) sizeBytes() int64 {
+// addBlockLocked makes a block, in the place of one that is gone if there is one.
+func (a *pieceArena) addBlockLocked() {
 	blocks := *a.blocks.Load()
-	return int64(len(blocks))*int64(unsafe.Sizeof(pieceBlock{})) + int64(cap(blocks))*8
+	at := len(blocks)
+	if n := len(a.mu.gone); n > 0 {
+		at = a.mu.gone[n-1]
+		a.mu.gone = a.mu.gone[:n-1]
+		blocks = slices.Clone(blocks)
+		blocks[at] = new(pieceBlock)
+	} else {
+		blocks = append(blocks, new(pieceBlock)) // holders of the old list see a prefix
+	}
+	a.blocks.Store(&blocks)
+	a.mu.next, a.mu.left = uint32(at)*pieceBlockLen, pieceBlockLen
+	if at == 0 {
+		a.mu.next, a.mu.left = 1, pieceBlockLen-1 // there is no piece 0
+	}
+}
+
+func (a *pieceArena) sizeBytes() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	blocks := *a.blocks.Load()
+	return int64(len(blocks)-len(a.mu.gone))*int64(unsafe.Sizeof(pieceBlock{})) + int64(cap(blocks))*8
 }
 
 // pieces is one owner's share of the arena: a shard (under its lock) or a recovery

@@ -158,5 +158,3 @@ func (sh *Shard) shrink() {
 	sh.mu.full, sh.mu.fullPeak = full, len(full)
 	sh.mu.buffers = fullBuffers{}
 }
-
-func (d *Directory) trimPieces() {}
