@@ -1,0 +1,257 @@
+package backfill
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// blockOf is an Output that checks the order it is called in and keeps everything.
+type blockOf struct {
+	t       *testing.T
+	symbols []string
+	last    []Pair
+	chunks  []Chunk
+	series  map[string][]sample
+	sizes   map[string][]int // samples of each chunk
+}
+
+func newBlock(t *testing.T) *blockOf {
+	return &blockOf{t: t, series: make(map[string][]sample), sizes: make(map[string][]int)}
+}
+
+func (b *blockOf) AddSymbol(s string) error {
+	require.Empty(b.t, b.series, "symbols come first")
+	if n := len(b.symbols); n > 0 {
+		require.Less(b.t, b.symbols[n-1], s)
+	}
+	b.symbols = append(b.symbols, s)
+	return nil
+}
+
+func (b *blockOf) AddChunk(c Chunk) error {
+	c.Data = slices.Clone(c.Data)
+	b.chunks = append(b.chunks, c)
+	return nil
+}
+
+func (b *blockOf) AddSeries(ls []Pair) error {
+	compare := func(x, y Pair) int {
+		if c := int(x.Name) - int(y.Name); c != 0 {
+			return c
+		}
+		return int(x.Value) - int(y.Value)
+	}
+	require.Negative(b.t, slices.CompareFunc(b.last, ls, compare), "series ascend")
+	b.last = slices.Clone(ls)
+	var text []string
+	for _, l := range ls {
+		text = append(text, b.symbols[l.Name], b.symbols[l.Value])
+	}
+	name := labels.FromStrings(text...).String()
+	for _, c := range b.chunks {
+		xs := decode(b.t, c.Data)
+		require.Len(b.t, xs, c.Num)
+		require.Equal(b.t, c.MinT, xs[0].t)
+		require.Equal(b.t, c.MaxT, xs[len(xs)-1].t)
+		b.series[name] = append(b.series[name], xs...)
+		b.sizes[name] = append(b.sizes[name], c.Num)
+	}
+	b.chunks = nil
+	return nil
+}
+
+func decode(t *testing.T, data []byte) []sample {
+	c, err := chunkenc.FromData(chunkenc.EncXOR, data)
+	require.NoError(t, err)
+	it := c.Iterator(nil)
+	var xs []sample
+	for it.Next() != chunkenc.ValNone {
+		at, v := it.At()
+		xs = append(xs, sample{at, v})
+	}
+	require.NoError(t, it.Err())
+	return xs
+}
+
+// blocks reads a store by blocks of a width that divides its windows.
+func blocks(t *testing.T, s *Store, width int64) map[int64]*blockOf {
+	m, err := s.Merge()
+	require.NoError(t, err)
+	all := make(map[int64]*blockOf)
+	for _, w := range m.Windows() {
+		for start := w * s.opts.Range; start < (w+1)*s.opts.Range; start += width {
+			b := newBlock(t)
+			require.NoError(t, m.Block(context.Background(), w, start, start+width-1, b))
+			all[start] = b
+		}
+	}
+	require.NoError(t, m.Close())
+	return all
+}
+
+func name(i int) labels.Labels {
+	return labels.FromStrings("__name__", "m", "series", fmt.Sprint(i), "parity", fmt.Sprint(i%2))
+}
+
+// Whatever the order of series, the memory and the width of blocks: each block has the
+// samples of its time, all of them, in order.
+func TestMerge_AnyInput_EqualsTheModel(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			spills := 0
+			s := NewStore(fileutil.OS, t.TempDir(), Options{
+				Range:       9000,
+				MemoryBytes: int64(r.IntN(1<<20) + 1),
+				Spilled:     func(bytes int64) { spills++; require.Positive(t, bytes) },
+			})
+			model := make(map[string][]sample)
+			refs := make([]uint64, r.IntN(300)+1)
+			times := make([]int64, len(refs))
+			for i := range times {
+				times[i] = r.Int64N(40000) - 20000
+			}
+			at, stay := 0, r.IntN(200)+1
+			for n := range 60000 {
+				if n%stay == 0 {
+					at = r.IntN(len(refs))
+				}
+				times[at] += r.Int64N(60) + 1
+				v := float64(r.IntN(100)) / 8
+				var err error
+				refs[at], err = s.Append(refs[at], name(at), times[at], v)
+				require.NoError(t, err)
+				key := name(at).String()
+				model[key] = append(model[key], sample{times[at], v})
+			}
+			require.EqualValues(t, 60000, s.Samples())
+			got := make(map[string][]sample)
+			all := blocks(t, s, 3000)
+			starts := make([]int64, 0, len(all))
+			for start := range all {
+				starts = append(starts, start)
+			}
+			slices.Sort(starts)
+			for _, start := range starts {
+				for key, xs := range all[start].series {
+					require.GreaterOrEqual(t, xs[0].t, start)
+					require.Less(t, xs[len(xs)-1].t, start+3000)
+					got[key] = append(got[key], xs...)
+				}
+			}
+			require.Equal(t, model, got)
+			require.NoError(t, s.Drop())
+			left, err := fileutil.OS.ReadDir(s.dir)
+			require.NoError(t, err)
+			require.Empty(t, left)
+			t.Logf("%d runs", spills)
+		})
+	}
+}
+
+// The ends of runs do not become short chunks of a block.
+func TestMerge_ShortChunksOfRunsAreJoined(t *testing.T) {
+	s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 1 << 40, MemoryBytes: 1})
+	for i := range int64(500) {
+		_, err := s.Append(0, name(1), i, float64(i))
+		require.NoError(t, err)
+		if i%7 == 6 {
+			require.NoError(t, s.Spill())
+		}
+	}
+	require.Len(t, s.runs, 71)
+	b := blocks(t, s, 1<<40)[0]
+	require.Equal(t, map[string][]int{name(1).String(): {119, 119, 119, 119, 24}}, b.sizes)
+}
+
+func TestStore_LateSamplesAreRefused(t *testing.T) {
+	s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 1000, MemoryBytes: 1 << 20})
+	ref, err := s.Append(0, name(1), 10, 1)
+	require.NoError(t, err)
+	_, err = s.Append(ref, labels.Labels{}, 9, 1)
+	require.ErrorIs(t, err, ErrOutOfOrder)
+	_, err = s.Append(ref, labels.Labels{}, 10, 2)
+	require.ErrorIs(t, err, ErrDuplicate)
+	_, err = s.Append(ref, labels.Labels{}, 10, 1)
+	require.NoError(t, err, "an exact repeat is dropped")
+	_, err = s.Append(77, labels.Labels{}, 10, 1)
+	require.ErrorIs(t, err, ErrNotFound)
+	require.NoError(t, s.Spill())
+	_, err = s.Append(ref, labels.Labels{}, 9, 1)
+	require.ErrorIs(t, err, ErrOutOfOrder, "a spill forgets no times")
+	require.EqualValues(t, 1, s.Samples())
+}
+
+// forgetful makes a store that has forgotten its only series, which had a sample 1 at
+// time 100.
+func forgetful(t *testing.T) *Store {
+	s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 1000, MemoryBytes: 1})
+	ref, err := s.Append(0, name(1), 100, 1)
+	require.NoError(t, err)
+	require.NoError(t, s.Spill())
+	require.False(t, s.Known(ref))
+	require.False(t, s.Has(name(1)))
+	return s
+}
+
+func TestMerge_LateSamplesOfForgottenSeriesAreNoticed(t *testing.T) {
+	for _, c := range []struct {
+		t    int64
+		v    float64
+		want error
+	}{{99, 1, ErrOutOfOrder}, {100, 2, ErrDuplicate}, {100, 1, nil}, {101, 2, nil}} {
+		s := forgetful(t)
+		_, err := s.Append(0, name(1), c.t, c.v)
+		require.NoError(t, err)
+		m, err := s.Merge()
+		require.NoError(t, err)
+		err = m.Block(context.Background(), 0, math.MinInt64, math.MaxInt64, newBlock(t))
+		require.ErrorIs(t, err, c.want)
+		if c.want != nil {
+			require.ErrorContains(t, err, fmt.Sprintf(`__name__="m" parity="1" series="1" at time %d`, c.t))
+		}
+		require.NoError(t, m.Close())
+	}
+}
+
+func TestStore_TimesAtTheEnds(t *testing.T) {
+	s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 1000, MemoryBytes: 1 << 20})
+	times := []int64{math.MinInt64 + 1, -1001, -1000, -1, 0, 999, 1000, math.MaxInt64 - 1}
+	for _, at := range times {
+		_, err := s.Append(0, name(1), at, 1)
+		require.NoError(t, err)
+	}
+	m, err := s.Merge()
+	require.NoError(t, err)
+	var got []int64
+	for _, w := range m.Windows() {
+		b := newBlock(t)
+		require.NoError(t, m.Block(context.Background(), w, math.MinInt64, math.MaxInt64, b))
+		for _, x := range b.series[name(1).String()] {
+			require.Equal(t, w, floorDiv(x.t, 1000))
+			got = append(got, x.t)
+		}
+	}
+	require.Equal(t, times, got)
+}
+
+func TestMerge_StopsWhenItIsCancelled(t *testing.T) {
+	s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 1000, MemoryBytes: 1 << 20})
+	_, err := s.Append(0, name(1), 1, 1)
+	require.NoError(t, err)
+	m, err := s.Merge()
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, m.Block(ctx, 0, 0, 999, newBlock(t)), context.Canceled)
+}

@@ -1,0 +1,341 @@
+package backfill
+
+import (
+	"bufio"
+	stderrors "errors"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// A chunk gets as many samples as the format's other writers aim at, and no more than
+// fit their size.
+const (
+	samplesPerChunk = 120
+	maxChunkBytes   = 1005
+)
+
+// fileBuffer is how much of a scratch file is written at a time, in bytes.
+const fileBuffer = 256 << 10
+
+// spilled is one run on disk: three files, and in memory what is where in them. What
+// lies in a section is sorted by labels, and the chunks of a series by time.
+type spilled struct {
+	symbols, series, chunks string // names of the files
+	numSymbols              int
+	symbolBytes             int64
+	sections                []section // by window
+	sizeBytes               int64
+}
+
+// section is what a run has of one window.
+type section struct {
+	window         int64 // number of the window: floor of time by width
+	series, chunks extent
+	crc            uint32 // of the series; each chunk has its own
+}
+
+// extent is a part of a file.
+type extent struct{ off, end int64 }
+
+// chunkHead is what a run says of a chunk in front of its bytes.
+type chunkHead struct {
+	minT, maxT int64
+	num        int
+	size       int // bytes
+	crc        uint32
+}
+
+// runWriter writes one run.
+type runWriter struct {
+	s    *Store
+	run  *spilled
+	open []*scratch
+
+	order []uint32 // series by labels
+	names [][]byte // of each in order: its labels in numbers of symbols
+	queue heap[pending]
+	enc   chunkenc.XOREncoder
+	heads []chunkHead
+	buf   []byte
+}
+
+// pending is the samples of a series that are not written yet: the next of them is in
+// this window.
+type pending struct {
+	window int64
+	order  uint32 // place in runWriter.order
+	cursor cursor
+}
+
+// writeRun writes all samples in memory. On an error nothing is left of it.
+func (s *Store) writeRun(number int) (*spilled, error) {
+	base := filepath.Join(s.dir, fmt.Sprintf("run-%06d-", number))
+	w := &runWriter{s: s, run: &spilled{symbols: base + "symbols", series: base + "series", chunks: base + "chunks"}}
+	err := w.write()
+	for _, f := range w.open {
+		w.run.sizeBytes += f.off
+		err = joinErrors(err, f.close())
+	}
+	if err != nil {
+		return nil, stderrors.Join(err, removeRuns(s.fsys, []*spilled{w.run}))
+	}
+	return w.run, nil
+}
+
+func (w *runWriter) write() error {
+	w.sort()
+	if err := w.writeSymbols(); err != nil {
+		return err
+	}
+	series, err := w.create(w.run.series)
+	if err != nil {
+		return err
+	}
+	chunks, err := w.create(w.run.chunks)
+	if err != nil {
+		return err
+	}
+	w.enqueue()
+	for len(w.queue.items) > 0 {
+		if err := w.writeSection(series, chunks); err != nil {
+			return err
+		}
+	}
+	return joinErrors(series.flush(), chunks.flush())
+}
+
+// sort puts series that have samples in the order of their labels.
+func (w *runWriter) sort() {
+	all := w.s.series
+	for i := range all {
+		if all[i].run.num > 0 {
+			w.order = append(w.order, uint32(i))
+		}
+	}
+	slices.SortFunc(w.order, func(a, b uint32) int { return labels.Compare(all[a].ls, all[b].ls) })
+}
+
+// writeSymbols writes the different strings of all labels, sorted, and makes names.
+func (w *runWriter) writeSymbols() error {
+	numbers := make(map[string]uint32)
+	for _, i := range w.order {
+		for l := range w.s.series[i].ls.All() {
+			numbers[l.Name], numbers[l.Value] = 0, 0
+		}
+	}
+	sorted := slices.AppendSeq(make([]string, 0, len(numbers)), maps.Keys(numbers))
+	slices.Sort(sorted)
+	f, err := w.create(w.run.symbols)
+	if err != nil {
+		return err
+	}
+	for i, s := range sorted {
+		numbers[s] = uint32(i)
+		w.buf = encbuf.AppendString(w.buf[:0], s)
+		if err := f.write(w.buf); err != nil {
+			return err
+		}
+	}
+	w.run.numSymbols, w.run.symbolBytes = len(sorted), f.off
+	w.nameAll(numbers)
+	return f.flush()
+}
+
+func (w *runWriter) nameAll(numbers map[string]uint32) {
+	var all []byte
+	ends := make([]int, 0, len(w.order))
+	for _, i := range w.order {
+		for l := range w.s.series[i].ls.All() {
+			all = encbuf.AppendUvarint(all, uint64(numbers[l.Name]))
+			all = encbuf.AppendUvarint(all, uint64(numbers[l.Value]))
+		}
+		ends = append(ends, len(all))
+	}
+	w.names = make([][]byte, len(ends))
+	start := 0
+	for i, end := range ends {
+		w.names[i], start = all[start:end], end
+	}
+}
+
+// enqueue puts each series where its first window is.
+func (w *runWriter) enqueue() {
+	w.queue = heap[pending]{
+		items: make([]pending, 0, len(w.order)),
+		less: func(a, b pending) bool {
+			return a.window < b.window || a.window == b.window && a.order < b.order
+		},
+	}
+	for n, i := range w.order {
+		c := w.s.series[i].run.cursor()
+		w.queue.push(pending{window: w.windowOf(c.peek(&w.s.arena).t), order: uint32(n), cursor: c})
+	}
+}
+
+func (w *runWriter) windowOf(t int64) int64 { return floorDiv(t, w.s.opts.Range) }
+
+// floorDiv rounds down, for negative numbers too.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// lastOf returns the last time of a window.
+func lastOf(window, width int64) int64 {
+	if window == floorDiv(math.MaxInt64, width) {
+		return math.MaxInt64
+	}
+	return window*width + (width - 1)
+}
+
+// writeSection writes one window: each series that has samples in it, in order.
+func (w *runWriter) writeSection(series, chunks *scratch) error {
+	sec := section{window: w.queue.items[0].window, series: extent{off: series.off}, chunks: extent{off: chunks.off}}
+	for len(w.queue.items) > 0 && w.queue.items[0].window == sec.window {
+		top := &w.queue.items[0]
+		if err := w.writeChunks(top, chunks); err != nil {
+			return err
+		}
+		w.appendEntry(w.names[top.order])
+		sec.crc = encbuf.UpdateChecksum(sec.crc, w.buf)
+		if err := series.write(w.buf); err != nil {
+			return err
+		}
+		if top.cursor.left == 0 {
+			w.queue.pop()
+		} else {
+			w.queue.fix()
+		}
+	}
+	sec.series.end, sec.chunks.end = series.off, chunks.off
+	w.run.sections = append(w.run.sections, sec)
+	return nil
+}
+
+// writeChunks encodes what a series has in its window and goes on to the next window.
+func (w *runWriter) writeChunks(p *pending, chunks *scratch) error {
+	w.heads = w.heads[:0]
+	end := lastOf(p.window, w.s.opts.Range)
+	first, last := int64(0), int64(0)
+	for p.cursor.left > 0 {
+		x := p.cursor.peek(&w.s.arena)
+		if x.t > end {
+			p.window = w.windowOf(x.t)
+			break
+		}
+		if n := w.enc.Len(); n == samplesPerChunk || n > 0 && w.enc.SizeBytes() > maxChunkBytes {
+			if err := w.writeChunk(first, last, chunks); err != nil {
+				return err
+			}
+		}
+		if w.enc.Len() == 0 {
+			first = x.t
+		}
+		if err := w.enc.Append(x.t, x.v); err != nil {
+			return err
+		}
+		last = x.t
+		p.cursor.skip()
+	}
+	return w.writeChunk(first, last, chunks)
+}
+
+func (w *runWriter) writeChunk(first, last int64, chunks *scratch) error {
+	w.buf = w.enc.AppendTo(w.buf[:0])
+	w.heads = append(w.heads, chunkHead{first, last, w.enc.Len(), len(w.buf), encbuf.Checksum(w.buf)})
+	w.enc.Reset()
+	return chunks.write(w.buf)
+}
+
+// appendEntry puts a series and the heads of its chunks into the buffer:
+//
+//	+----------------+-------+----------------+------------------------------------------+
+//	| uvarint length | names | uvarint chunks | of each: varint minT less the maxT       |
+//	+----------------+-------+----------------+ before it (0 at first), uvarint duration,|
+//	                                          | uvarint samples, uvarint bytes, be32 crc |
+//	                                          +------------------------------------------+
+func (w *runWriter) appendEntry(names []byte) {
+	w.buf = encbuf.AppendString(w.buf[:0], names)
+	w.buf = encbuf.AppendUvarint(w.buf, uint64(len(w.heads)))
+	prev := int64(0)
+	for _, h := range w.heads {
+		w.buf = encbuf.AppendVarint(w.buf, h.minT-prev)
+		w.buf = encbuf.AppendUvarint(w.buf, uint64(h.maxT-h.minT))
+		w.buf = encbuf.AppendUvarint(w.buf, uint64(h.num))
+		w.buf = encbuf.AppendUvarint(w.buf, uint64(h.size))
+		w.buf = encbuf.AppendBE32(w.buf, h.crc)
+		prev = h.maxT
+	}
+}
+
+// create makes a scratch file that ends with the run.
+func (w *runWriter) create(name string) (*scratch, error) {
+	f, err := createScratch(w.s.fsys, name)
+	if err == nil {
+		w.open = append(w.open, f)
+	}
+	return f, err
+}
+
+// scratch is a file that is being written. Nobody reads it after a crash, so it is not
+// synced.
+type scratch struct {
+	f   fileutil.File
+	w   *bufio.Writer
+	off int64
+}
+
+func createScratch(fsys fileutil.FS, name string) (*scratch, error) {
+	f, err := fsys.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &scratch{f: f, w: bufio.NewWriterSize(f, fileBuffer)}, nil
+}
+
+func (s *scratch) write(b []byte) error {
+	n, err := s.w.Write(b)
+	s.off += int64(n)
+	return err
+}
+
+func (s *scratch) flush() error { return s.w.Flush() }
+
+func (s *scratch) close() error { return s.f.Close() }
+
+// removeRuns removes the files of runs.
+func removeRuns(fsys fileutil.FS, runs []*spilled) error {
+	var errs []error
+	for _, r := range runs {
+		for _, name := range []string{r.symbols, r.series, r.chunks} {
+			errs = append(errs, fileutil.RemoveAll(fsys, name))
+		}
+	}
+	return joinErrors(errs...)
+}
+
+// joinErrors returns nil, the only error, or all of them as one.
+func joinErrors(errs ...error) error {
+	var only error
+	for _, err := range errs {
+		switch {
+		case err == nil:
+		case only != nil:
+			return stderrors.Join(errs...)
+		default:
+			only = err
+		}
+	}
+	return only
+}

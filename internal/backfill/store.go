@@ -1,0 +1,226 @@
+// Package backfill sorts samples of any age for blocks, in bounded memory: series come
+// in any order, the samples of each in the order of time, and what does not fit is
+// spilled to disk in sorted runs of encoded chunks. A Merge reads the runs together: for
+// each range of time the symbols, then the series in the order of labels with their
+// chunks. It does not know what a block directory looks like.
+//
+// A Store and its Merge are for one goroutine. Runs are scratch files of one process:
+// docs/design/backfill.md describes them.
+package backfill
+
+import (
+	"math"
+
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// What a series costs in memory beside the bytes of its labels: its record, its place in
+// the map with the slack of both, and its share of what a spill needs to sort it.
+const (
+	seriesBytes = 240
+	// seriesShare of the memory may be series when a spill begins; with more, the
+	// spill forgets them, so that there is room for samples again.
+	seriesShareNum, seriesShareDen = 1, 2
+	// minSlabs is how many slabs there may be in any case.
+	minSlabs = 4
+)
+
+// Options of a Store.
+type Options struct {
+	Range       int64 // milliseconds; runs are sorted by aligned windows of this width first
+	MemoryBytes int64 // of series and samples together
+	// Spilled is told of each run that went to disk, and its bytes. Nil: nobody is.
+	Spilled func(bytes int64)
+}
+
+// Store takes samples.
+type Store struct {
+	fsys fileutil.FS
+	dir  string
+	opts Options
+
+	generation uint64 // of refs; goes up when the series are forgotten
+	series     []series
+	byLabels   map[labels.Labels]uint32
+	labelBytes int64
+	arena      arena
+
+	runs       []*spilled
+	files      int // runs so far, for names
+	num        int64
+	minT, maxT int64
+}
+
+// series is one series since it was last forgotten.
+type series struct {
+	ls    labels.Labels
+	lastT int64 // math.MinInt64: no sample yet
+	lastV float64
+	run   run
+}
+
+// NewStore returns an empty store that spills into dir, which is there and its own.
+func NewStore(fsys fileutil.FS, dir string, opts Options) *Store {
+	s := &Store{fsys: fsys, dir: dir, opts: opts, minT: math.MaxInt64, maxT: math.MinInt64}
+	s.forget()
+	return s
+}
+
+// forget drops all series; refs are not valid any more.
+func (s *Store) forget() {
+	s.generation++
+	s.series = nil
+	s.byLabels = make(map[labels.Labels]uint32)
+	s.labelBytes = 0
+}
+
+// Append adds a sample to the series of a ref, or, if the ref is 0 or not known any
+// more, to that of the labels, which are valid. It returns the ref for the next time. t
+// is not the least or the greatest number there is. An exact repeat of the newest sample
+// is dropped.
+//
+// ErrOutOfOrder, ErrDuplicate and ErrNotFound are of the sample alone. Any other error
+// is of the disk, and the store is of no use any more.
+func (s *Store) Append(ref uint64, ls labels.Labels, t int64, v float64) (uint64, error) {
+	i := uint32(ref) - 1
+	if ref>>32 != s.generation || uint64(i) >= uint64(len(s.series)) {
+		var err error
+		if i, err = s.find(ls); err != nil {
+			return 0, err
+		}
+	}
+	sr := &s.series[i]
+	if t <= sr.lastT {
+		return s.ref(i), lateBy(t, sr.lastT, v, sr.lastV)
+	}
+	if size, full := sr.run.full(); full {
+		if s.wantsSpill(size) {
+			return s.appendSpilled(sr.ls, t, v)
+		}
+		sr.run.grow(&s.arena, size)
+	}
+	sr.run.add(&s.arena, t, v)
+	sr.lastT, sr.lastV = t, v
+	s.num++
+	s.minT, s.maxT = min(s.minT, t), max(s.maxT, t)
+	return s.ref(i), nil
+}
+
+func (s *Store) ref(i uint32) uint64 { return s.generation<<32 | uint64(i+1) }
+
+// lateBy answers for a sample that is not newer than the newest one.
+func lateBy(t, lastT int64, v, lastV float64) error {
+	switch {
+	case t < lastT:
+		return ErrOutOfOrder
+	case math.Float64bits(v) != math.Float64bits(lastV):
+		return ErrDuplicate
+	default:
+		return nil
+	}
+}
+
+// Known says whether a ref still stands for a series.
+func (s *Store) Known(ref uint64) bool {
+	return ref>>32 == s.generation && uint32(ref) != 0 && uint64(uint32(ref)) <= uint64(len(s.series))
+}
+
+// Has says whether the store has a series now, so that its labels need no check.
+func (s *Store) Has(ls labels.Labels) bool {
+	_, ok := s.byLabels[ls]
+	return ok
+}
+
+// find looks a series up by its labels, or makes it.
+func (s *Store) find(ls labels.Labels) (uint32, error) {
+	if ls.IsEmpty() {
+		return 0, ErrNotFound
+	}
+	if i, ok := s.byLabels[ls]; ok {
+		return i, nil
+	}
+	if over := s.sizeBytes() + seriesBytes - s.opts.MemoryBytes; over > 0 {
+		if err := s.makeRoom(over); err != nil {
+			return 0, err
+		}
+	}
+	i := uint32(len(s.series))
+	s.series = append(s.series, series{ls: ls, lastT: math.MinInt64})
+	s.byLabels[ls] = i
+	s.labelBytes += int64(ls.SizeBytes())
+	return i, nil
+}
+
+// makeRoom lets go of slabs that are empty, and empties them if that is not enough.
+func (s *Store) makeRoom(over int64) error {
+	slabs := over/slabBytes + 1
+	if s.arena.release(slabs); s.sizeBytes() < s.opts.MemoryBytes || s.arena.next == 0 {
+		return nil
+	}
+	err := s.Spill()
+	s.arena.release(slabs)
+	return err
+}
+
+// wantsSpill says whether a block of n samples would take more memory than there may be.
+func (s *Store) wantsSpill(n int) bool {
+	return !s.arena.fits(n) && len(s.arena.slabs) >= minSlabs && s.sizeBytes()+slabBytes > s.opts.MemoryBytes
+}
+
+// appendSpilled makes room and appends again. The series may have been forgotten.
+func (s *Store) appendSpilled(ls labels.Labels, t int64, v float64) (uint64, error) {
+	if err := s.Spill(); err != nil {
+		return 0, err
+	}
+	return s.Append(0, ls, t, v)
+}
+
+// sizeBytes is what series and samples take.
+func (s *Store) sizeBytes() int64 { return s.arena.sizeBytes() + s.seriesSize() }
+
+func (s *Store) seriesSize() int64 { return s.labelBytes + int64(len(s.series))*seriesBytes }
+
+// Samples returns how many samples there are, in memory and in runs.
+func (s *Store) Samples() int64 { return s.num }
+
+// Bounds returns the times of the oldest and the newest sample; ok is false if there is
+// none.
+func (s *Store) Bounds() (mint, maxt int64, ok bool) { return s.minT, s.maxT, s.num > 0 }
+
+// Spill writes what is in memory as a run. Without samples there is nothing to do.
+func (s *Store) Spill() error {
+	if s.arena.next == 0 {
+		return nil
+	}
+	s.files++
+	r, err := s.writeRun(s.files)
+	if err != nil {
+		return err
+	}
+	s.runs = append(s.runs, r)
+	s.arena.reset()
+	for i := range s.series {
+		s.series[i].run = run{}
+	}
+	if s.seriesSize()*seriesShareDen > s.opts.MemoryBytes*seriesShareNum {
+		s.forget()
+	}
+	if s.opts.Spilled != nil {
+		s.opts.Spilled(r.sizeBytes)
+	}
+	return nil
+}
+
+// Drop forgets all samples and removes the runs. The order of samples is still checked
+// against those that were dropped.
+func (s *Store) Drop() error {
+	s.arena.reset()
+	for i := range s.series {
+		s.series[i].run = run{}
+	}
+	runs := s.runs
+	s.runs, s.num = nil, 0
+	s.minT, s.maxT = math.MaxInt64, math.MinInt64
+	return removeRuns(s.fsys, runs)
+}
