@@ -12,6 +12,10 @@ type bitmap struct {
 // of one label value mostly lie close together, and going through memory for each
 // costs five times as much (BenchmarkMemPostings_Select/prefix).
 func (b *bitmap) mark(v view) {
+	if v.ids != nil {
+		v.ids.mark(b)
+		return
+	}
 	c := v.cursor()
 	if b.lo > 0 && len(v.skips) > 0 && v.skips[0].ref < b.lo {
 		c.jump(b.lo)

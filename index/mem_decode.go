@@ -10,6 +10,9 @@ func uvarintBytes(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
 // count returns how many refs a view holds.
 func (v view) count() int {
+	if v.ids != nil {
+		return v.ids.len()
+	}
 	if len(v.b) == 0 {
 		if v.one != 0 {
 			return 1
@@ -39,6 +42,9 @@ func (v view) first() uint64 {
 
 // appendTo appends the refs to dst.
 func (v view) appendTo(dst []uint64) []uint64 {
+	if v.ids != nil {
+		return v.ids.appendTo(dst)
+	}
 	if len(v.b) == 0 {
 		if v.one != 0 {
 			dst = append(dst, v.one)
@@ -203,6 +209,9 @@ func (c *cursor) jump(ref uint64) {
 
 // intersect keeps the refs that the view has too, in place.
 func (v view) intersect(refs []uint64) []uint64 {
+	if v.ids != nil {
+		return v.ids.keep(refs, true)
+	}
 	kept := refs[:0]
 	c := v.cursor()
 	for _, ref := range refs {
@@ -218,6 +227,9 @@ func (v view) intersect(refs []uint64) []uint64 {
 
 // subtract keeps the refs that the view does not have, in place.
 func (v view) subtract(refs []uint64) []uint64 {
+	if v.ids != nil {
+		return v.ids.keep(refs, false)
+	}
 	kept := refs[:0]
 	c := v.cursor()
 	for i, ref := range refs {

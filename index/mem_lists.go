@@ -132,9 +132,10 @@ func (ls *lists) give(class uint8, at uint32) {
 	ls.slots[class].free = at
 }
 
-// view is what a list holds at one moment.
+// view is what a list holds at one moment: one of the head, or one of a block.
 type view struct {
-	b     []byte
+	b     []byte // of the head: differences as uvarints
+	ids   idList // of a block, if not nil; nothing else is set then
 	skips []skip
 	one   uint64 // the only ref if b is empty; 0 if there is none
 }

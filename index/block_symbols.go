@@ -1,0 +1,150 @@
+package index
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+)
+
+// symbolStride is how far apart the symbols are whose places are kept in memory: to
+// find one, half as many lengths are read on average. Half a byte a symbol is a fortieth
+// of what the strings take (BenchmarkReader_Labels).
+const symbolStride = 8
+
+// symbolTable are the strings of a block, in the file. It keeps no reference to them
+// but the mapped bytes.
+type symbolTable struct {
+	text   []byte   // each with its length before it
+	base   int      // offset of text in the file
+	count  int      // of symbols
+	stride int      // between places; 1 for version 1, whose series name places
+	places []uint32 // in text, of every stride-th symbol
+}
+
+// openSymbols reads the content of the symbol table section, which starts at base.
+func openSymbols(content []byte, base, version int) (symbolTable, error) {
+	d := encbuf.NewDec(content)
+	count := d.BE32()
+	if uint64(count) > uint64(d.Len()) {
+		d.Fail("number of symbols exceeds the symbol table")
+	}
+	if d.Err() != nil {
+		return symbolTable{}, d.Err()
+	}
+	t := symbolTable{text: content[countBytes:], base: base + countBytes, count: int(count), stride: symbolStride}
+	if version == 1 {
+		t.stride = 1
+	}
+	t.places = make([]uint32, 0, (t.count+t.stride-1)/t.stride)
+	off := 0
+	for n := range t.count {
+		if n%t.stride == 0 {
+			t.places = append(t.places, uint32(off))
+		}
+		if off = skipString(t.text, off); off < 0 {
+			return symbolTable{}, encbuf.Corrupt(countBytes, "symbols are longer than their table")
+		}
+	}
+	if off != len(t.text) {
+		return symbolTable{}, encbuf.Corrupt(countBytes+off, "symbol table is longer than its symbols")
+	}
+	return t, nil
+}
+
+// skipString returns the offset behind the string at off, -1 if it is not whole. It
+// takes an offset of -1, too.
+func skipString(b []byte, off int) int {
+	if uint(off) >= uint(len(b)) {
+		return -1
+	}
+	if n := int(b[off]); n < 0x80 {
+		if off += 1 + n; off <= len(b) {
+			return off
+		}
+		return -1
+	}
+	length, n := binary.Uvarint(b[off:])
+	if n <= 0 || length > uint64(len(b)-off-n) {
+		return -1
+	}
+	return off + n + int(length)
+}
+
+// cutString returns the string at off and the offset behind it, -1 if it is not whole.
+func cutString(b []byte, off int) (s []byte, next int) {
+	if next = skipString(b, off); next < 0 {
+		return nil, -1
+	}
+	if b[off] < 0x80 {
+		return b[off+1 : next], next
+	}
+	_, n := binary.Uvarint(b[off:])
+	if n <= 0 || off+n > next { // the bytes change while they are read
+		return nil, -1
+	}
+	return b[off+n : next], next
+}
+
+// encoded returns a symbol with its length before it; false if there is none.
+func (t *symbolTable) encoded(n uint32) ([]byte, bool) {
+	if uint64(n) >= uint64(t.count) {
+		return nil, false
+	}
+	off := int(t.places[n/uint32(t.stride)])
+	for range n % uint32(t.stride) {
+		off = skipString(t.text, off)
+	}
+	end := skipString(t.text, off)
+	if end < 0 {
+		return nil, false
+	}
+	return t.text[off:end], true
+}
+
+// at returns the string of a symbol; false if there is none.
+func (t *symbolTable) at(n uint32) ([]byte, bool) {
+	b, ok := t.encoded(n)
+	if !ok {
+		return nil, false
+	}
+	s, next := cutString(b, 0)
+	return s, next >= 0
+}
+
+// number returns the number of the symbol at a place of the file: version 1.
+func (t *symbolTable) number(place uint64) (uint32, bool) {
+	if place < uint64(t.base) || place-uint64(t.base) > math.MaxUint32 {
+		return 0, false
+	}
+	n, ok := slices.BinarySearch(t.places, uint32(place-uint64(t.base)))
+	return uint32(n), ok
+}
+
+// find returns the number of a string; symbols ascend.
+func (t *symbolTable) find(s string) (uint32, bool) {
+	lo, hi := 0, len(t.places) // the last place whose symbol is not above s
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if have, _ := cutString(t.text, int(t.places[mid])); string(have) <= s {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == 0 {
+		return 0, false
+	}
+	off := int(t.places[lo-1])
+	for n := (lo - 1) * t.stride; n < min(lo*t.stride, t.count); n++ {
+		var have []byte
+		if have, off = cutString(t.text, off); off < 0 {
+			return 0, false
+		}
+		if string(have) == s {
+			return uint32(n), true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,242 @@
+package index
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+)
+
+// tableStride is how far apart the entries are whose places are kept in memory.
+const tableStride = 32
+
+// minEntryBytes is the shortest entry: number of strings, two empty ones, an offset.
+const minEntryBytes = 4
+
+// offsetTable tells where the postings list of each label pair is. Its entries stay in
+// the file. They have numbers, in order of name and value; 0 is the list of all series.
+type offsetTable struct {
+	b      []byte
+	base   int      // offset of b in the file
+	count  int      // of entries
+	stride int      // between places; 1 for version 1, which is in no order
+	places []uint32 // in b, of every stride-th entry
+	names  []nameRange
+}
+
+// nameRange are the entries of one name.
+type nameRange struct {
+	name       string
+	first, end int // numbers
+}
+
+// tableEntry is an entry of the table; the strings alias the file.
+type tableEntry struct {
+	name, value []byte
+	list        uint64 // offset in the file
+}
+
+// openTable reads the content of the postings offset table, which starts at base.
+func openTable(content []byte, base, version int) (offsetTable, error) {
+	d := encbuf.NewDec(content)
+	count := d.BE32()
+	if uint64(count) > uint64(d.Len()/minEntryBytes) {
+		d.Fail("number of entries exceeds the postings offset table")
+	}
+	if d.Err() != nil {
+		return offsetTable{}, d.Err()
+	}
+	t := offsetTable{b: content[countBytes:], base: base + countBytes, count: int(count), stride: tableStride}
+	if version == 1 {
+		t.stride = 1
+	}
+	end, ok := t.findPlaces()
+	switch {
+	case !ok:
+		return offsetTable{}, encbuf.Corrupt(countBytes+end, "entry of the postings offset table is malformed")
+	case end != len(t.b):
+		return offsetTable{}, encbuf.Corrupt(countBytes+end, "postings offset table is longer than its entries")
+	}
+	if version == 1 {
+		t.sortPlaces()
+	}
+	return t, t.findNames()
+}
+
+// findPlaces fills places in the order of the file. It returns where it ends.
+func (t *offsetTable) findPlaces() (end int, ok bool) {
+	t.places = make([]uint32, 0, (t.count+t.stride-1)/t.stride)
+	off := 0
+	for n := range t.count {
+		if n%t.stride == 0 {
+			t.places = append(t.places, uint32(off))
+		}
+		next := t.skip(off)
+		if next < 0 {
+			return off, false
+		}
+		off = next
+	}
+	return off, true
+}
+
+func (t *offsetTable) sortPlaces() {
+	sort.Slice(t.places, func(i, j int) bool {
+		a, _ := t.entry(int(t.places[i]))
+		b, _ := t.entry(int(t.places[j]))
+		if c := bytes.Compare(a.name, b.name); c != 0 {
+			return c < 0
+		}
+		return bytes.Compare(a.value, b.value) < 0
+	})
+}
+
+// findNames fills names and makes sure that entries ascend and begin with the list of
+// all series.
+func (t *offsetTable) findNames() error {
+	var prev tableEntry
+	c := t.cursor(0)
+	for n := range t.count {
+		at := c.off
+		e, ok := c.next()
+		if !ok {
+			return encbuf.Corrupt(countBytes+at, "entry of the postings offset table is malformed")
+		}
+		sameName := n > 0 && bytes.Equal(e.name, prev.name)
+		switch {
+		case n == 0 && len(e.name)+len(e.value) > 0:
+			return encbuf.Corrupt(countBytes+at, "postings offset table does not begin with the list of all series")
+		case n > 0 && (sameName && bytes.Compare(prev.value, e.value) >= 0 || !sameName && bytes.Compare(prev.name, e.name) > 0):
+			return encbuf.Corrupt(countBytes+at, "entries of the postings offset table do not ascend")
+		case !sameName:
+			t.names = append(t.names, nameRange{name: string(e.name), first: n})
+		}
+		t.names[len(t.names)-1].end = n + 1
+		prev = e
+	}
+	if t.count == 0 {
+		return encbuf.Corrupt(0, "postings offset table is empty")
+	}
+	return nil
+}
+
+// skip returns the offset behind the entry at off, -1 if it is malformed.
+func (t *offsetTable) skip(off int) int {
+	if off < 0 || off >= len(t.b) || t.b[off] != tableStrings {
+		return -1
+	}
+	off = skipString(t.b, skipString(t.b, off+1))
+	if off < 0 {
+		return -1
+	}
+	if off < len(t.b) && t.b[off] < 0x80 {
+		return off + 1
+	}
+	_, n := binary.Uvarint(t.b[off:])
+	if n <= 0 {
+		return -1
+	}
+	return off + n
+}
+
+// entry returns the entry at off and the offset behind it, -1 if it is malformed.
+func (t *offsetTable) entry(off int) (e tableEntry, next int) {
+	if off < 0 || off >= len(t.b) || t.b[off] != tableStrings {
+		return e, -1
+	}
+	if e.name, off = cutString(t.b, off+1); off < 0 {
+		return e, -1
+	}
+	if e.value, off = cutString(t.b, off); off < 0 {
+		return e, -1
+	}
+	list, n := binary.Uvarint(t.b[off:])
+	if n <= 0 {
+		return e, -1
+	}
+	e.list = list
+	return e, off + n
+}
+
+// tableCursor reads entries in order of their numbers.
+type tableCursor struct {
+	t   *offsetTable
+	num int // of the next entry
+	off int // of the next entry; -1 if one was malformed
+}
+
+// cursor returns a cursor whose next entry is the one of that number.
+func (t *offsetTable) cursor(num int) tableCursor {
+	if num >= t.count {
+		return tableCursor{t, num, -1}
+	}
+	c := tableCursor{t, num, int(t.places[num/t.stride])}
+	for range num % t.stride {
+		c.off = t.skip(c.off)
+	}
+	return c
+}
+
+// next returns the next entry; false at the end and if it is malformed.
+func (c *tableCursor) next() (tableEntry, bool) {
+	if c.num >= c.t.count {
+		return tableEntry{}, false
+	}
+	if c.num%c.t.stride == 0 {
+		c.off = int(c.t.places[c.num/c.t.stride])
+	}
+	e, next := c.t.entry(c.off)
+	c.off = next
+	c.num++
+	return e, next >= 0
+}
+
+// seek moves to the entry of a number that is not behind the cursor.
+func (c *tableCursor) seek(num int) {
+	if num-c.num >= c.t.stride {
+		*c = c.t.cursor(num)
+	}
+	for c.num < num {
+		c.off = c.t.skip(c.off)
+		c.num++
+	}
+	if num < c.t.count && num%c.t.stride == 0 {
+		c.off = int(c.t.places[num/c.t.stride])
+	}
+}
+
+// name returns the entries of a name.
+func (t *offsetTable) name(name string) (nameRange, bool) {
+	i, ok := slices.BinarySearchFunc(t.names, name, func(r nameRange, name string) int {
+		return strings.Compare(r.name, name)
+	})
+	if !ok {
+		return nameRange{}, false
+	}
+	return t.names[i], true
+}
+
+// lowerBound returns a cursor to the first entry of a name whose value is not below
+// the given one; to the end of the name if there is none.
+func (t *offsetTable) lowerBound(r nameRange, value string) (tableCursor, bool) {
+	lo, hi := (r.first+t.stride-1)/t.stride, (r.end-1)/t.stride // places inside of the name
+	below := sort.Search(hi-lo+1, func(i int) bool {
+		e, _ := t.entry(int(t.places[lo+i]))
+		return string(e.value) >= value
+	})
+	c := t.cursor(max(r.first, (lo+below-1)*t.stride))
+	for c.num < r.end {
+		at := c
+		e, ok := c.next()
+		if !ok {
+			return c, false
+		}
+		if string(e.value) >= value {
+			return at, true
+		}
+	}
+	return c, true
+}

@@ -1,0 +1,208 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+)
+
+// Verify reads the whole index and makes sure of everything that can be: each checksum,
+// the order of symbols, labels, chunks and series, padding, and that the lists have
+// exactly the series that they should have. fn, which may be nil, is called for each
+// series, in order; what it is given is valid during the call, and its error ends the
+// work. The context is looked at every thousand series or lists.
+//
+// It takes about 24 bytes of memory for each symbol and each list.
+func (r *Reader) Verify(ctx context.Context, fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) error) error {
+	if fn == nil {
+		fn = func(uint64, []SymbolPair, []ChunkMeta) error { return nil }
+	}
+	return r.guard(func() error {
+		v := verifier{r: r, ctx: ctx, pairs: newPairIndex(r.symbols.count)}
+		for _, step := range []func() error{
+			v.sections, v.lists, func() error { return v.series(fn) }, v.allSeen,
+		} {
+			if err := step(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+type verifier struct {
+	r     *Reader
+	ctx   context.Context
+	polls int
+
+	pairs *pairIndex // numbers are those of the lists
+	next  []int      // by list: offset in the file of the next id that no series had yet
+	end   []int      // by list: offset behind its ids
+}
+
+func (v *verifier) poll() error {
+	if v.polls++; v.polls%pollEvery == 0 {
+		return v.ctx.Err()
+	}
+	return nil
+}
+
+// sections repeats the checks of OpenReader and looks at each symbol.
+func (v *verifier) sections() error {
+	fresh := Reader{name: v.r.name, b: v.r.b}
+	if err := fresh.openSections(); err != nil {
+		return err
+	}
+	return v.r.Symbols(func(uint32, []byte) error { return v.poll() })
+}
+
+// lists checks each list and makes it known by its pair.
+func (v *verifier) lists() error {
+	r := v.r
+	c := r.table.cursor(0)
+	behind := int(r.toc.postings) // the list before
+	for num := range r.table.count {
+		e, ok := c.next()
+		if !ok {
+			return r.tableCorrupt()
+		}
+		ids, err := r.list(num, e)
+		if err != nil {
+			return err
+		}
+		off := int(e.list)
+		first := off + sectionHeadBytes + countBytes
+		if err := r.checkList(off, r.b[off+sectionHeadBytes:first+len(ids)], ids); err != nil {
+			return err
+		}
+		if err := v.checkGap(behind, off); err != nil {
+			return err
+		}
+		behind = first + len(ids) + crcBytes
+		v.next = append(v.next, first)
+		v.end = append(v.end, first+len(ids))
+		if err := v.know(num, e); err != nil {
+			return err
+		}
+	}
+	if r.version > 1 && r.toc.labelIndicesTable == r.toc.postingsTable && behind != int(r.toc.postingsTable) {
+		return r.corrupt(behind, "postings offset table does not follow the last list")
+	}
+	return nil
+}
+
+// checkGap makes sure that a list follows the one before, with nothing but padding in
+// between, as some readers rely on. In version 1 lists are in any order.
+func (v *verifier) checkGap(behind, off int) error {
+	if v.r.version == 1 {
+		return nil
+	}
+	if off != alignUp(behind, listAlign) {
+		return v.r.corrupt(off, "postings list does not follow the one before")
+	}
+	for i := behind; i < off; i++ {
+		if v.r.b[i] != 0 {
+			return v.r.corrupt(i, "padding before a postings list is not zero")
+		}
+	}
+	return nil
+}
+
+// know enters the pair of a list.
+func (v *verifier) know(num int, e tableEntry) error {
+	if num == 0 {
+		return nil
+	}
+	name, ok := v.r.symbols.find(string(e.name))
+	value, ok2 := v.r.symbols.find(string(e.value))
+	if !ok || !ok2 {
+		return v.r.corrupt(int(e.list), "postings list of a label that is no symbol")
+	}
+	v.pairs.set(SymbolPair{name, value}, uint32(num))
+	return v.poll()
+}
+
+// series walks over the series section, with nothing but padding between entries.
+func (v *verifier) series(fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) error) error {
+	r := v.r
+	first, _ := r.symbols.at(0)
+	order := seriesOrder{emptyFirst: r.symbols.count > 0 && len(first) == 0}
+	var ls []SymbolPair
+	var cs []ChunkMeta
+	off, end := int(r.toc.series), int(r.toc.seriesEnd())
+	for {
+		for off < end && r.b[off] == 0 {
+			off++
+		}
+		if off == end {
+			return nil
+		}
+		id, err := r.idAt(off)
+		if err != nil {
+			return err
+		}
+		body, next, err := r.entryAt(off)
+		if err != nil {
+			return err
+		}
+		if ls, cs, err = r.decodeSeries(off, body, ls[:0], cs[:0]); err != nil {
+			return err
+		}
+		if reason := order.breaks(ls, cs); reason != "" {
+			return r.corrupt(off, reason)
+		}
+		if err := v.see(off, id, ls); err != nil {
+			return err
+		}
+		if err := fn(id, ls, cs); err != nil {
+			return err
+		}
+		order.accept(ls, cs)
+		off = next
+		if err := v.poll(); err != nil {
+			return err
+		}
+	}
+}
+
+// idAt returns the id of an entry.
+func (r *Reader) idAt(off int) (uint64, error) {
+	if r.version == 1 {
+		return uint64(off), nil
+	}
+	if off%seriesAlign != 0 {
+		return 0, r.corrupt(off, "series entry is not aligned, or padding is not zero")
+	}
+	return uint64(off / seriesAlign), nil
+}
+
+// see takes a series off the lists that it must be the next one of.
+func (v *verifier) see(off int, id uint64, ls []SymbolPair) error {
+	if !v.take(0, id) {
+		return v.r.corrupt(off, "series is not in the list of all series")
+	}
+	for _, l := range ls {
+		if num, ok := v.pairs.find(l); !ok || !v.take(int(num), id) {
+			return v.r.corrupt(off, "series is not in the postings list of its label")
+		}
+	}
+	return nil
+}
+
+func (v *verifier) take(num int, id uint64) bool {
+	at := v.next[num]
+	if at >= v.end[num] || uint64(binary.BigEndian.Uint32(v.r.b[at:])) != id {
+		return false
+	}
+	v.next[num] += idBytes
+	return true
+}
+
+// allSeen makes sure that lists have no more series than were found.
+func (v *verifier) allSeen() error {
+	for num, at := range v.next {
+		if at != v.end[num] {
+			return v.r.corrupt(at, "postings list has a series that there is not")
+		}
+	}
+	return v.ctx.Err()
+}
