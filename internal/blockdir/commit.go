@@ -79,7 +79,7 @@ func (w *Writer) finish(ctx context.Context, m Meta) error {
 	if err := w.index.Finish(); err != nil {
 		return err
 	}
-	w.index = nil
+	w.indexBytes, w.index = w.index.Size(), nil
 	path := filepath.Join(w.tmp, tombstones.FileName)
 	if err := fileutil.WriteFileAtomic(w.fs, path+tmpSuffix, path, tombstones.Encode(&tombstones.Set{})); err != nil {
 		return err

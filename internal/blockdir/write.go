@@ -50,6 +50,7 @@ type Writer struct {
 	stats      Stats
 	mint, maxt int64 // closed bounds of all chunks
 	chunkBytes int64 // of all records
+	indexBytes int64 // once the index is finished
 	err        error
 	removed    bool
 }
@@ -170,7 +171,12 @@ func (w *Writer) AddSeries(ls []index.SymbolPair) error {
 }
 
 // Size returns the bytes of the chunk and index files so far.
-func (w *Writer) Size() int64 { return w.chunks.Size() + w.index.Size() }
+func (w *Writer) Size() int64 {
+	if w.index == nil {
+		return w.chunks.Size() + w.indexBytes
+	}
+	return w.chunks.Size() + w.index.Size()
+}
 
 // Abort ends the writing and removes what was written. It may be called at any time and
 // again, also after Commit, when it does nothing but what an earlier call could not do.
