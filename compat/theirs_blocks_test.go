@@ -1,0 +1,55 @@
+package compat
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	reference "github.com/prometheus/prometheus/tsdb"
+)
+
+// theirBlockOptions are the reference's with blocks of two, six and eighteen hours.
+func theirBlockOptions(o *reference.Options) {
+	o.MinBlockDuration = (2 * time.Hour).Milliseconds()
+	o.MaxBlockDuration = 9 * o.MinBlockDuration
+	o.RetentionDuration = 0 // for ever
+	o.SamplesPerChunk = 30
+	o.WALSegmentSize = 128 << 10
+}
+
+// openTheirBlocks is the opener of the reference.
+func openTheirBlocks(t testing.TB, dir string) blockEngine {
+	t.Helper()
+	return openTheirs(t, dir, theirBlockOptions)
+}
+
+func (r *theirs) delete(mint, maxt int64, ms ...matcher) {
+	r.t.Helper()
+	require.NoError(r.t, r.db.Delete(context.Background(), mint, maxt, theirMatchers(r.t, ms)...))
+}
+
+// flush makes a block of each two hours of the head.
+func (r *theirs) flush() {
+	r.t.Helper()
+	const blockRange = 2 * hour
+	h := r.db.Head()
+	for h.MinTime() <= h.MaxTime() && h.MinTime() != math.MaxInt64 && h.NumSeries() > 0 {
+		maxt := (h.MinTime()/blockRange + 1) * blockRange
+		require.NoError(r.t, r.db.CompactHead(reference.NewRangeHead(h, h.MinTime(), min(maxt-1, h.MaxTime()))))
+	}
+}
+
+func (r *theirs) compact() {
+	r.t.Helper()
+	r.db.EnableCompactions()
+	require.NoError(r.t, r.db.Compact(context.Background()))
+	r.db.DisableCompactions()
+}
+
+func (r *theirs) cleanTombstones() {
+	r.t.Helper()
+	require.NoError(r.t, r.db.CleanTombstones())
+}

@@ -1,0 +1,250 @@
+package compat
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	theirlabels "github.com/prometheus/prometheus/model/labels"
+)
+
+// blockEngine is a database of either side that makes and changes blocks, but only
+// when it is told to.
+type blockEngine interface {
+	engine
+	delete(mint, maxt int64, ms ...matcher) // a closed range
+	flush()                                 // the whole head becomes blocks
+	compact()                               // whatever is due
+	cleanTombstones()
+}
+
+// opener opens a directory with one of the engines.
+type opener func(t testing.TB, dir string) blockEngine
+
+// world is a directory that an engine works on, with what must be in it.
+type world struct {
+	t    testing.TB
+	open opener
+	dir  string
+	e    blockEngine
+	g    *generator
+	want data
+}
+
+// worldStart is a multiple of every block range that the tests use.
+const worldStart = int64(1_699_920_000_000)
+
+const (
+	minute = int64(time.Minute / time.Millisecond)
+	hour   = 60 * minute
+)
+
+func newWorld(t testing.TB, open opener, p plan) *world {
+	t.Helper()
+	if p.Start == 0 {
+		p.Start = worldStart
+	}
+	w := &world{t: t, open: open, dir: t.TempDir(), g: newGenerator(p), want: data{}}
+	w.e = open(t, w.dir)
+	return w
+}
+
+// append commits so many times, spread over a span of milliseconds.
+func (w *world) append(commits int, span int64) {
+	w.t.Helper()
+	for range commits {
+		rows := w.g.commit()
+		w.e.commit(w.g.set, rows)
+		w.want.add(w.g.set, rows)
+		w.g.now += span / int64(commits)
+	}
+}
+
+// delete deletes a closed range in both the database and what must be there.
+func (w *world) delete(mint, maxt int64, ms ...matcher) {
+	w.t.Helper()
+	w.e.delete(mint, maxt, ms...)
+	w.want.delete(w.t, w.g.set, mint, maxt, ms)
+}
+
+// check compares what is there.
+func (w *world) check(msg string) {
+	w.t.Helper()
+	requireEqual(w.t, w.want, w.e.dump(), msg)
+}
+
+// reopen closes the database and opens it again.
+func (w *world) reopen() {
+	w.t.Helper()
+	w.e.close()
+	w.e = w.open(w.t, w.dir)
+	w.check("opened again")
+}
+
+// crash goes on with what a crash at this moment leaves.
+func (w *world) crash() {
+	w.t.Helper()
+	left := copyDir(w.t, w.dir)
+	w.e.close()
+	w.dir = left
+	w.e = w.open(w.t, w.dir)
+	w.check("opened after a crash")
+}
+
+// delete takes the samples of a closed range out of the series that match.
+func (d data) delete(t testing.TB, set []series, mint, maxt int64, ms []matcher) {
+	matchers := theirMatchers(t, ms)
+	for _, s := range set {
+		if !slices.ContainsFunc(matchers, func(m *theirlabels.Matcher) bool { return !m.Matches(s.theirs.Get(m.Name)) }) {
+			d[s.key] = slices.DeleteFunc(slices.Clone(d[s.key]), func(p point) bool { return mint <= p.T && p.T <= maxt })
+		}
+	}
+}
+
+// scene is something that happens to a directory.
+type scene struct {
+	name string
+	play func(w *world)
+}
+
+// scenes are what both engines go through.
+func scenes() []scene {
+	return []scene{
+		{"flushed", func(w *world) {
+			w.append(40, 7*hour)
+			w.e.flush()
+			w.append(10, hour)
+		}},
+		{"flushed, nothing in the head", func(w *world) {
+			w.append(20, 3*hour)
+			w.e.flush()
+		}},
+		{"flushed again and again", func(w *world) {
+			for range 4 {
+				w.append(8, 50*minute)
+				w.e.flush()
+			}
+			w.append(3, minute)
+		}},
+		{"compacted", func(w *world) {
+			for range 4 {
+				w.append(15, 5*hour)
+				w.e.compact()
+			}
+			w.append(3, minute)
+		}},
+		{"compacted, opened again in between", func(w *world) {
+			for range 4 {
+				w.append(15, 5*hour)
+				w.e.compact()
+				w.reopen()
+			}
+			w.e.flush()
+			w.e.compact()
+		}},
+		{"deleted in blocks and in the head", func(w *world) {
+			w.append(40, 5*hour)
+			w.e.flush()
+			w.append(10, 90*minute)
+			w.delete(worldStart+hour, worldStart+3*hour, matcher{"=", "mod", "3"})
+			w.delete(worldStart, worldStart+6*hour, matcher{"=~", "n", "1.|2"})
+			w.delete(worldStart+5*hour, worldStart+20*hour, matcher{"!=", "__name__", "metric_1"}, matcher{"=", "mod", "1"})
+			w.append(5, hour)
+		}},
+		{"deleted, then flushed and compacted", func(w *world) {
+			w.append(40, 9*hour)
+			w.delete(worldStart+hour, worldStart+8*hour, matcher{"=~", "mod", "[0-4]"})
+			w.e.flush()
+			w.delete(worldStart+2*hour, worldStart+3*hour, matcher{"=~", "mod", "[3-8]"})
+			w.append(30, 12*hour)
+			w.e.compact()
+			w.append(5, hour)
+		}},
+		{"deleted and cleaned", func(w *world) {
+			w.append(40, 9*hour)
+			w.e.flush()
+			w.delete(worldStart+hour, worldStart+8*hour, matcher{"=~", "mod", "[0-4]"})
+			w.append(5, hour)
+			w.e.cleanTombstones()
+		}},
+		{"a whole block deleted", func(w *world) {
+			w.append(40, 9*hour)
+			w.e.flush()
+			w.delete(worldStart+2*hour, worldStart+4*hour-1, everything)
+			w.append(5, hour)
+			w.e.cleanTombstones()
+			w.e.compact()
+		}},
+		{"series deleted and created again", func(w *world) {
+			gone := []matcher{{"=~", "n", "[0-9]|3."}}
+			w.append(20, 3*hour)
+			w.delete(worldStart, worldStart+4*hour, gone...)
+			w.append(20, 3*hour)
+			w.e.flush()
+			w.reopen()
+			w.append(5, hour)
+			w.delete(worldStart, worldStart+30*hour, gone...)
+			w.reopen()
+			w.append(5, hour)
+		}},
+		{"everything deleted", func(w *world) {
+			w.append(20, 5*hour)
+			w.e.flush()
+			w.append(5, hour)
+			w.delete(worldStart, worldStart+30*hour, everything)
+			w.reopen()
+			w.append(1, minute)
+		}},
+		{"series that come and go", func(w *world) {
+			for k := range 5 {
+				for i := range w.g.set {
+					w.g.set[i] = makeSeries(k, i)
+				}
+				w.append(10, 3*hour)
+				w.e.compact()
+			}
+			w.append(3, minute)
+		}},
+		{"crashes between all that", func(w *world) {
+			for k := range 4 {
+				w.append(15, 4*hour)
+				w.crash()
+				w.delete(worldStart+int64(k)*3*hour, worldStart+int64(k)*5*hour, matcher{"=~", "mod", "[2-5]"})
+				w.crash()
+				if k%2 == 0 {
+					w.e.flush()
+				} else {
+					w.e.compact()
+				}
+				w.crash()
+			}
+		}},
+	}
+}
+
+// eachScene plays every scene with an engine, closes the directory, or leaves it as a
+// crash would, and hands it to a test.
+func eachScene(t *testing.T, open opener, base uint64, test func(t testing.TB, dir string, want data)) {
+	for i, s := range scenes() {
+		for _, crash := range []bool{false, true} {
+			name := s.name + ", closed"
+			if crash {
+				name = s.name + ", left by a crash"
+			}
+			t.Run(name, func(t *testing.T) {
+				w := newWorld(t, open, plan{Seed: seed(t, base+uint64(i)), Series: 60})
+				s.play(w)
+				w.check("in the end")
+				dir := w.dir
+				if crash {
+					dir = copyDir(t, dir)
+				}
+				w.e.close()
+				require.NotEmpty(t, w.want)
+				test(t, dir, w.want)
+			})
+		}
+	}
+}
