@@ -220,7 +220,7 @@ func (h *Head) seriesOf(ls labels.Labels) (*memseries.Series, error) {
 	if s := h.dir.FindPinned(ls); s != nil {
 		return s, nil
 	}
-	if err := h.checkLabels(ls); err != nil {
+	if err := checkLabels(ls, &h.opts.Limits); err != nil {
 		return nil, err
 	}
 	s, created, err := h.dir.GetOrCreate(ls)
@@ -234,11 +234,10 @@ func (h *Head) seriesOf(ls labels.Labels) (*memseries.Series, error) {
 }
 
 // checkLabels checks a label set that is about to become a series.
-func (h *Head) checkLabels(ls labels.Labels) error {
+func checkLabels(ls labels.Labels, lim *Limits) error {
 	if err := ls.Validate(); err != nil {
 		return err
 	}
-	lim := h.opts.Limits
 	if over(ls.Len(), lim.LabelsPerSeries) || ls.Len() > maxLabelsPerSeries {
 		return errors.WithMessagef(ErrLimit, "series has %d labels, Limits.LabelsPerSeries is %d", ls.Len(), lim.LabelsPerSeries)
 	}

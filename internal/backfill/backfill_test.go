@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -19,7 +20,7 @@ import (
 type blockOf struct {
 	t       *testing.T
 	symbols []string
-	last    []Pair
+	last    []index.SymbolPair
 	chunks  []Chunk
 	series  map[string][]sample
 	sizes   map[string][]int // samples of each chunk
@@ -44,8 +45,8 @@ func (b *blockOf) AddChunk(c Chunk) error {
 	return nil
 }
 
-func (b *blockOf) AddSeries(ls []Pair) error {
-	compare := func(x, y Pair) int {
+func (b *blockOf) AddSeries(ls []index.SymbolPair) error {
+	compare := func(x, y index.SymbolPair) int {
 		if c := int(x.Name) - int(y.Name); c != 0 {
 			return c
 		}
@@ -199,8 +200,8 @@ func forgetful(t *testing.T) *Store {
 	ref, err := s.Append(0, name(1), 100, 1)
 	require.NoError(t, err)
 	require.NoError(t, s.Spill())
-	require.False(t, s.Known(ref))
-	require.False(t, s.Has(name(1)))
+	_, err = s.Append(ref, labels.Labels{}, 101, 1)
+	require.ErrorIs(t, err, ErrNotFound)
 	return s
 }
 
@@ -238,7 +239,7 @@ func TestStore_TimesAtTheEnds(t *testing.T) {
 		b := newBlock(t)
 		require.NoError(t, m.Block(context.Background(), w, math.MinInt64, math.MaxInt64, b))
 		for _, x := range b.series[name(1).String()] {
-			require.Equal(t, w, floorDiv(x.t, 1000))
+			require.Equal(t, w, WindowOf(x.t, 1000))
 			got = append(got, x.t)
 		}
 	}

@@ -9,14 +9,12 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // pollEvery is after how many series a merge looks at its context.
 const pollEvery = 256
-
-// Pair is a label: the numbers of name and value among the symbols of a block.
-type Pair struct{ Name, Value uint32 }
 
 // Chunk is a finished XOR chunk with samples from MinT to MaxT, both included.
 type Chunk struct {
@@ -33,7 +31,7 @@ const Encoding = chunkenc.EncXOR
 type Output interface {
 	AddSymbol(s string) error
 	AddChunk(c Chunk) error
-	AddSeries(ls []Pair) error
+	AddSeries(ls []index.SymbolPair) error // valid during the call
 }
 
 // Merge reads all samples of a store. The store takes none until it is closed.
@@ -42,7 +40,7 @@ type Merge struct {
 	symbols string // file with all of them
 	numbers []uint32
 	global  [][]uint32 // of each run: number of its symbols among all
-	ls      []Pair
+	ls      []index.SymbolPair
 	join    joiner
 }
 
@@ -229,7 +227,7 @@ func (m *Merge) rename(names []uint32) {
 	m.join.names = append(m.join.names[:0], names...)
 	m.ls = m.ls[:0]
 	for i := 0; i < len(names); i += 2 {
-		m.ls = append(m.ls, Pair{m.numbers[names[i]], m.numbers[names[i+1]]})
+		m.ls = append(m.ls, index.SymbolPair{Name: m.numbers[names[i]], Value: m.numbers[names[i+1]]})
 	}
 }
 

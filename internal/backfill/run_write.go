@@ -5,7 +5,6 @@ import (
 	stderrors "errors"
 	"fmt"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -176,27 +175,8 @@ func (w *runWriter) enqueue() {
 	}
 	for n, i := range w.order {
 		c := w.s.series[i].run.cursor()
-		w.queue.push(pending{window: w.windowOf(c.peek(&w.s.arena).t), order: uint32(n), cursor: c})
+		w.queue.push(pending{window: WindowOf(c.peek(&w.s.arena).t, w.s.opts.Range), order: uint32(n), cursor: c})
 	}
-}
-
-func (w *runWriter) windowOf(t int64) int64 { return floorDiv(t, w.s.opts.Range) }
-
-// floorDiv rounds down, for negative numbers too.
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
-
-// lastOf returns the last time of a window.
-func lastOf(window, width int64) int64 {
-	if window == floorDiv(math.MaxInt64, width) {
-		return math.MaxInt64
-	}
-	return window*width + (width - 1)
 }
 
 // writeSection writes one window: each series that has samples in it, in order.
@@ -226,12 +206,12 @@ func (w *runWriter) writeSection(series, chunks *scratch) error {
 // writeChunks encodes what a series has in its window and goes on to the next window.
 func (w *runWriter) writeChunks(p *pending, chunks *scratch) error {
 	w.heads = w.heads[:0]
-	end := lastOf(p.window, w.s.opts.Range)
+	end := LastOf(p.window, w.s.opts.Range)
 	first, last := int64(0), int64(0)
 	for p.cursor.left > 0 {
 		x := p.cursor.peek(&w.s.arena)
 		if x.t > end {
-			p.window = w.windowOf(x.t)
+			p.window = WindowOf(x.t, w.s.opts.Range)
 			break
 		}
 		if n := w.enc.Len(); n == samplesPerChunk || n > 0 && w.enc.SizeBytes() > maxChunkBytes {

@@ -30,6 +30,9 @@ const (
 type Options struct {
 	Range       int64 // milliseconds; runs are sorted by aligned windows of this width first
 	MemoryBytes int64 // of series and samples together
+	// Check is asked about the labels of each series that is new; its error is that of
+	// the sample. Nil: all are fine.
+	Check func(labels.Labels) error
 	// Spilled is told of each run that went to disk, and its bytes. Nil: nobody is.
 	Spilled func(bytes int64)
 }
@@ -76,12 +79,12 @@ func (s *Store) forget() {
 }
 
 // Append adds a sample to the series of a ref, or, if the ref is 0 or not known any
-// more, to that of the labels, which are valid. It returns the ref for the next time. t
+// more, to that of the labels. It returns the ref for the next time. t
 // is not the least or the greatest number there is. An exact repeat of the newest sample
 // is dropped.
 //
-// ErrOutOfOrder, ErrDuplicate and ErrNotFound are of the sample alone. Any other error
-// is of the disk, and the store is of no use any more.
+// ErrOutOfOrder, ErrDuplicate, ErrNotFound and what Check returns are of the sample alone.
+// Any other error is of the disk, and the store is of no use any more.
 func (s *Store) Append(ref uint64, ls labels.Labels, t int64, v float64) (uint64, error) {
 	i := uint32(ref) - 1
 	if ref>>32 != s.generation || uint64(i) >= uint64(len(s.series)) {
@@ -121,17 +124,6 @@ func lateBy(t, lastT int64, v, lastV float64) error {
 	}
 }
 
-// Known says whether a ref still stands for a series.
-func (s *Store) Known(ref uint64) bool {
-	return ref>>32 == s.generation && uint32(ref) != 0 && uint64(uint32(ref)) <= uint64(len(s.series))
-}
-
-// Has says whether the store has a series now, so that its labels need no check.
-func (s *Store) Has(ls labels.Labels) bool {
-	_, ok := s.byLabels[ls]
-	return ok
-}
-
 // find looks a series up by its labels, or makes it.
 func (s *Store) find(ls labels.Labels) (uint32, error) {
 	if ls.IsEmpty() {
@@ -139,6 +131,11 @@ func (s *Store) find(ls labels.Labels) (uint32, error) {
 	}
 	if i, ok := s.byLabels[ls]; ok {
 		return i, nil
+	}
+	if s.opts.Check != nil {
+		if err := s.opts.Check(ls); err != nil {
+			return 0, err
+		}
 	}
 	if over := s.sizeBytes() + seriesBytes - s.opts.MemoryBytes; over > 0 {
 		if err := s.makeRoom(over); err != nil {

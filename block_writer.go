@@ -1,0 +1,245 @@
+package tsdb
+
+import (
+	stderrors "errors"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/backfill"
+	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// backfillPrefix begins the name of a writer's directory, which it keeps locked: an Open
+// that finds it locked leaves it alone.
+const backfillPrefix = tempPrefix + "backfill-"
+
+// progressSamples is after how many samples Progress is told.
+const progressSamples = 1 << 16
+
+// Bounds of the memory of a BlockWriter, in bytes.
+const (
+	defaultBackfillMemory = 256 << 20
+	minBackfillMemory     = 1 << 20
+	maxBackfillMemory     = 32 << 30
+)
+
+// BlockWriterOptions configure NewBlockWriter. The zero value of each field means its
+// default.
+type BlockWriterOptions struct {
+	// Range is the block range of the database that the blocks are for
+	// (BlockOptions.Range). Default 2 h.
+	Range time.Duration
+	// MaxRange is the longest time that one block may cover. Blocks cover windows of
+	// Range, 3 Range, 9 Range and so on: the widest that is neither longer than MaxRange
+	// nor than the time from the oldest to the newest sample. Default 31 days, which
+	// makes windows of 486 h.
+	MaxRange time.Duration
+	// MemoryBytes is how much memory samples and series take before they go to disk.
+	// 1 MiB to 32 GiB; default 256 MiB. Samples that come in turns from many
+	// series want 300 bytes for each series, labels not counted.
+	MemoryBytes int64
+	// OutOfOrder marks every block as one that says nothing about the head, for blocks
+	// that somebody moves into the directory of a database with newer samples. In its
+	// own directory the writer knows when the mark is needed.
+	OutOfOrder bool
+	// Limits of labels, as for a database. MaxFuture is not looked at.
+	Limits Limits
+	// FS is the file system. Default: that of the operating system.
+	FS FS
+	// Clock tells the time for names of blocks. Default: the system's.
+	Clock Clock
+	// Progress is called by Append and Flush now and then. Default: none.
+	Progress func(BlockWriterProgress)
+}
+
+// BlockWriterProgress is how far a BlockWriter is.
+type BlockWriterProgress struct {
+	Samples      int64 // taken by Append since the last Flush
+	Written      int64 // of these, in blocks of the Flush that runs
+	SpilledBytes int64 // on disk for want of memory, since the last Flush
+	BlockBytes   int64 // of the blocks of the Flush that runs
+}
+
+// BlockWriter makes blocks of samples of any age: history that is imported, or a
+// database that is converted. Series come in any order, the samples of each in the order
+// of time. Memory is bounded by an option; what is more goes to disk until Flush sorts it
+// into blocks. It is for one goroutine.
+//
+// The directory may be that of an open database, in this process or another: the
+// database finds the blocks when it looks for new ones the next time. docs/design/backfill.md
+// says how blocks and a head go together.
+type BlockWriter struct {
+	dir, tmp string
+	opts     BlockWriterOptions
+	ranges   []int64 // widths of windows in milliseconds, ascending
+	lock     fileutil.DirLock
+	store    *backfill.Store
+	progress BlockWriterProgress
+	err      error // of the disk, or ErrClosed: nothing goes any more
+}
+
+// NewBlockWriter returns a writer of blocks into a data directory, which is created if
+// there is none. Nil options are the defaults. Close it.
+func NewBlockWriter(dir string, opts *BlockWriterOptions) (*BlockWriter, error) {
+	w := &BlockWriter{dir: dir}
+	if opts != nil {
+		w.opts = *opts
+	}
+	if err := w.opts.withDefaults(); err != nil {
+		return nil, err
+	}
+	w.ranges = blockRanges(w.opts.Range, w.opts.MaxRange)
+	if err := w.open(); err != nil {
+		return nil, w.fail(err)
+	}
+	w.store = backfill.NewStore(w.opts.FS, w.tmp, backfill.Options{
+		Range:       w.ranges[len(w.ranges)-1],
+		MemoryBytes: w.opts.MemoryBytes,
+		Check:       func(ls labels.Labels) error { return checkLabels(ls, &w.opts.Limits) },
+		Spilled: func(bytes int64) {
+			w.progress.SpilledBytes += bytes
+			w.report()
+		},
+	})
+	return w, nil
+}
+
+// withDefaults fills in what is 0 and checks the rest.
+func (o *BlockWriterOptions) withDefaults() error {
+	setDefault(&o.Range, 2*time.Hour)
+	setDefault(&o.MaxRange, max(31*24*time.Hour, o.Range))
+	setDefault(&o.MemoryBytes, defaultBackfillMemory)
+	if o.FS == nil {
+		o.FS = fileutil.OS
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
+	switch {
+	case o.MaxRange < o.Range:
+		return errors.Errorf("option MaxRange is %v, want %v, which is Range, or more", o.MaxRange, o.Range)
+	case o.MaxRange > maxBlockRange:
+		return errors.Errorf("option MaxRange is %v, want at most %v", o.MaxRange, maxBlockRange)
+	case o.MemoryBytes < minBackfillMemory || o.MemoryBytes > maxBackfillMemory:
+		return errors.Errorf("option MemoryBytes is %d, want %d to %d", o.MemoryBytes, minBackfillMemory, maxBackfillMemory)
+	}
+	filled, err := (&Options{Blocks: BlockOptions{Range: o.Range}, Limits: o.Limits}).withDefaults()
+	if err == nil {
+		o.Limits = filled.Limits
+	}
+	return err
+}
+
+// open makes the writer's own directory and locks it.
+func (w *BlockWriter) open() error {
+	fsys := w.opts.FS
+	if err := fileutil.MkdirSync(fsys, w.dir); err != nil {
+		return errors.WithMessagef(err, "create data directory %s", w.dir)
+	}
+	w.tmp = filepath.Join(w.dir, backfillPrefix+newULID(w.opts.Clock.Now()).String())
+	if err := fsys.MkdirAll(w.tmp); err != nil {
+		return errors.WithMessage(err, "create directory of a block writer")
+	}
+	lock, err := fsys.LockDir(w.tmp, owner())
+	if err != nil {
+		return stderrors.Join(errors.WithMessage(err, "create directory of a block writer"), fileutil.RemoveAll(fsys, w.tmp))
+	}
+	w.lock = lock
+	return nil
+}
+
+// Append adds one sample. An exact repeat of the newest sample of the series is dropped.
+//
+// ErrOutOfOrder, ErrDuplicateSample, ErrOutOfBounds (the least and the greatest int64
+// are no times), ErrInvalidLabels and ErrLimit are of this sample, and the others
+// are not touched. ErrClosed; ErrDiskFull and other errors of the file system end the writer.
+func (w *BlockWriter) Append(ls labels.Labels, t int64, v float64) error {
+	_, err := w.AppendRef(0, ls, t, v)
+	return err
+}
+
+// AppendRef is Append for who keeps refs, as Appender.Append takes them: the ref that an
+// earlier call has returned finds the series without its labels. With a ref of 0, or one
+// that is not known any more, labels are needed: without any it is ErrNotFound. Refs are
+// forgotten when there are more series than half of the memory has room for.
+func (w *BlockWriter) AppendRef(ref SeriesRef, ls labels.Labels, t int64, v float64) (SeriesRef, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	if t == math.MinInt64 || t == math.MaxInt64 {
+		return ref, ErrOutOfBounds
+	}
+	r, err := w.store.Append(uint64(ref), ls, t, v)
+	if err != nil {
+		return SeriesRef(r), w.rejected(err)
+	}
+	if w.progress.Samples++; w.progress.Samples%progressSamples == 0 {
+		w.report()
+	}
+	return SeriesRef(r), nil
+}
+
+// rejected returns the error of a sample under the name that it has here. Any other
+// error is final.
+func (w *BlockWriter) rejected(err error) error {
+	switch {
+	case errors.Is(err, backfill.ErrOutOfOrder):
+		return ErrOutOfOrder
+	case errors.Is(err, backfill.ErrDuplicate):
+		return ErrDuplicateSample
+	case errors.Is(err, backfill.ErrNotFound):
+		return ErrNotFound
+	case errors.Is(err, ErrInvalidLabels), errors.Is(err, ErrLimit):
+		return err
+	default:
+		return w.fail(err)
+	}
+}
+
+// fail makes an error the last word.
+func (w *BlockWriter) fail(err error) error {
+	if fileutil.IsDiskFull(err) {
+		err = &refusal{ErrDiskFull, err}
+	}
+	w.err = err
+	return err
+}
+
+func (w *BlockWriter) report() {
+	if w.opts.Progress != nil {
+		w.opts.Progress(w.progress)
+	}
+}
+
+// Close ends the writer. What was not flushed is gone, and nothing is left of it on
+// disk. A second Close does nothing.
+func (w *BlockWriter) Close() error {
+	if w.lock == nil {
+		return nil
+	}
+	w.err = ErrClosed
+	err := stderrors.Join(w.lock.Release(), fileutil.RemoveAll(w.opts.FS, w.tmp))
+	w.lock, w.store = nil, nil
+	return err
+}
+
+// leftoverInUse says whether a directory with a temporary name belongs to a BlockWriter
+// that is at work, in this process or another.
+func leftoverInUse(fsys FS, path string) (bool, error) {
+	if name := filepath.Base(path); len(name) <= len(backfillPrefix) || name[:len(backfillPrefix)] != backfillPrefix {
+		return false, nil
+	}
+	lock, err := fsys.LockDir(path, owner())
+	if errors.Is(err, ErrLocked) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, lock.Release()
+}
