@@ -28,8 +28,8 @@ type Options struct {
 	Compression Compression
 	Sync        SyncPolicy // the zero policy is SyncCommit
 	// NextRef returns the smallest series ref never handed out so far, for the header
-	// of a new segment. It is called without the log's lock, by a goroutine inside Open,
-	// Write or Rotate, and must not call the log. nil stands for 1.
+	// of a new segment or checkpoint. It is called without the log's lock, by a goroutine
+	// inside Open, Write, Rotate or Checkpoint, and must not call the log. nil stands for 1.
 	NextRef func() uint64
 	Logger  *slog.Logger // nil: none
 }
@@ -48,7 +48,7 @@ type Position struct {
 // (and, under SyncCommit, one sync), then passes the lead to the owner of the next.
 // There is no writer goroutine, and so nothing to start or stop.
 //
-// Lock order: syncMu, then mu. mu is never held during I/O, so Enqueue is quick
+// Lock order: checkpointing, syncMu, then mu. mu is never held during I/O, so Enqueue is quick
 // whatever the disk does.
 type Log struct {
 	opts   Options // with defaults
@@ -72,6 +72,8 @@ type Log struct {
 
 	// Of the leader; the lead is handed over under mu.
 	lead leader
+
+	checkpointing sync.Mutex // held by whoever makes a checkpoint; the outermost
 
 	// syncMu serialises syncs and keeps the files open that they work on.
 	syncMu  sync.Mutex

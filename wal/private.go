@@ -37,9 +37,13 @@ type header struct {
 //	| 0x80 | version 1 | segment | next seq | next ref | synced | CRC-32C (be32) |
 //
 // The middle four are uvarints; the checksum covers all before it.
-func appendHeader(dst []byte, h header) []byte {
+func appendHeader(dst []byte, h header) []byte { return appendHeaderOf(dst, typeHeader, h) }
+
+// appendHeaderOf appends a header of a segment, or of a checkpoint: they differ in their
+// type only.
+func appendHeaderOf(dst []byte, typ byte, h header) []byte {
 	start := len(dst)
-	dst = append(dst, typeHeader, privateVersion)
+	dst = append(dst, typ, privateVersion)
 	dst = encbuf.AppendUvarint(dst, h.segment)
 	dst = encbuf.AppendUvarint(dst, h.nextSeq)
 	dst = encbuf.AppendUvarint(dst, h.nextRef)

@@ -96,13 +96,16 @@ type pipeline struct {
 	work  chan *Batch
 	order chan *Batch
 	total int64
+
+	covered int    // segments to read; those behind are only asked who wrote them
+	behind  uint64 // not 0: what is read ends before this commit, and all of it was synced
 }
 
 func newPipeline(ctx context.Context, opts ReplayOptions, r *ReplayReport) *pipeline {
 	n := batchesPerDecoder*opts.Decoders + 2
 	p := &pipeline{opts: opts, report: r,
 		free: make(chan *Batch, n), work: make(chan *Batch, n), order: make(chan *Batch, n),
-		total: r.listing.Bytes()}
+		total: r.listing.Bytes(), covered: len(r.segments)}
 	p.ctx, p.stop = context.WithCancel(ctx)
 	for range n {
 		p.free <- &Batch{ready: make(chan struct{}, 1)}

@@ -137,8 +137,11 @@ type segmentWriter struct {
 	buf []byte
 }
 
+// end returns where the next record begins, but for padding.
+func (w *segmentWriter) end() int64 { return w.off + int64(len(w.buf)) }
+
 func (w *segmentWriter) append(c Compression, rec []byte) error {
-	w.buf = appendRecord(w.buf, w.off+int64(len(w.buf)), c, rec)
+	w.buf = appendRecord(w.buf, w.end(), c, rec)
 	if len(w.buf) < readBufferSize {
 		return nil
 	}

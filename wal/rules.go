@@ -193,7 +193,7 @@ func (j *rules) fill(seg int, off int64, first, last uint64) {
 // past it and went on: its loss is damage and stays alone. The rest of the log is
 // searched for evidence when the first damage asks.
 func (j *rules) contained(u *unit, seq uint64) (bool, error) {
-	if seq <= j.report.Watermark {
+	if seq <= j.report.Watermark || j.behind > 0 {
 		return true, nil
 	}
 	if j.look == nil {
@@ -358,6 +358,10 @@ func (j *rules) finish() error {
 	if h := r.cpHeader; h != nil && j.expect == 0 {
 		j.expect = h.nextSeq
 	}
+	if j.behind > 0 {
+		j.finishCovered()
+		return nil
+	}
 	switch lost := j.expect > 0 && r.Watermark >= j.expect; {
 	case lost:
 		last := max(len(r.segments)-1, 0)
@@ -374,6 +378,19 @@ func (j *rules) finish() error {
 	r.LastSeq = max(j.expect, 1) - 1
 	j.settle()
 	return nil
+}
+
+// finishCovered ends the reading of a part of the log that has no torn end.
+func (j *rules) finishCovered() {
+	r := j.report
+	if j.expect > 0 && j.behind > j.expect {
+		last := max(j.covered-1, 0)
+		j.book(&unit{seg: last, off: j.endOff, end: j.endOff}, j.expect, j.behind-1, 0, "commits are missing at the end")
+		r.segments[last].dirty = true
+		j.expect = j.behind
+	}
+	r.LastSeq = max(j.expect, 1) - 1
+	j.settle()
 }
 
 func (j *rules) watermark(synced uint64) {

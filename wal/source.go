@@ -26,7 +26,7 @@ type source struct {
 // run reads everything, or stops when the context does.
 func (s *source) run() error {
 	s.since = time.Now()
-	for i := range s.report.segments {
+	for i := range s.report.segments[:s.covered] {
 		if err := s.readSegment(i); err != nil {
 			return err
 		}
