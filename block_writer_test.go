@@ -22,6 +22,8 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
+const hourMillis = int64(time.Hour / time.Millisecond)
+
 // backfilled is what a block has on disk, series by their text.
 type backfilled map[string][]samplePair
 
@@ -108,7 +110,7 @@ func TestBlockWriter_AnyInput_IsInTheBlocksOfItsTime(t *testing.T) {
 		model := make(backfilled)
 		refs, times := make([]tsdb.SeriesRef, 50), make([]int64, 50)
 		for i := range times {
-			times[i] = -100*hour + r.Int64N(5*hour)
+			times[i] = -100*hourMillis + r.Int64N(5*hourMillis)
 		}
 		const samples = 150_000
 		for range samples {
@@ -168,7 +170,7 @@ func TestBlockWriter_RangesFitTheData(t *testing.T) {
 		w, err := tsdb.NewBlockWriter("db", &c.opts)
 		require.NoError(t, err)
 		n := int64(0)
-		for at := int64(-7); at < c.span*hour-7; at += 30 * 60_000 {
+		for at := int64(-7); at < c.span*hourMillis-7; at += 30 * 60_000 {
 			require.NoError(t, w.Append(metric(1), at, 1))
 			n++
 		}
@@ -177,11 +179,11 @@ func TestBlockWriter_RangesFitTheData(t *testing.T) {
 		require.NoError(t, w.Close())
 		require.LessOrEqual(t, len(metas), c.atMost)
 		for i, m := range metas {
-			require.LessOrEqual(t, m.MaxTime-m.MinTime, c.longest*hour)
+			require.LessOrEqual(t, m.MaxTime-m.MinTime, c.longest*hourMillis)
 			if i > 0 {
 				require.LessOrEqual(t, metas[i-1].MaxTime, m.MinTime)
-				start := (m.MinTime/hour + 1) / c.alignsTo * c.alignsTo * hour
-				require.Less(t, m.MinTime-start, hour, "block %d begins where a window does", i)
+				start := (m.MinTime/hourMillis + 1) / c.alignsTo * c.alignsTo * hourMillis
+				require.Less(t, m.MinTime-start, hourMillis, "block %d begins where a window does", i)
 			}
 			n -= int64(m.Stats.NumSamples)
 		}
@@ -284,13 +286,13 @@ func TestBlockWriter_BesideAHead_MarksWhatReachesIntoIt(t *testing.T) {
 	end := first[0].MaxTime
 
 	require.NoError(t, fsys.MkdirAll(filepath.Join("db", "wal")))
-	second := writeSome(t, fsys, "db", -3*hour, 60)
+	second := writeSome(t, fsys, "db", -3*hourMillis, 60)
 	require.Empty(t, second[0].Compaction.Hints, "a directory of the log is not a head")
 
 	f, err := fsys.Create(filepath.Join("db", "wal", "00000000"))
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	third := writeSome(t, fsys, "db", -hour, 200)
+	third := writeSome(t, fsys, "db", -hourMillis, 200)
 	require.Len(t, third, 4, "windows of two hours, one of them cut where the head begins")
 	require.Equal(t, end, third[1].MaxTime)
 	_, onDisk := readBackfilled(t, fsys, "db")
