@@ -187,7 +187,7 @@ func TestSegmentWriter_ErrorOfWritten_EndsTheWriting(t *testing.T) {
 }
 
 func TestSegmentWriter_EveryFailureIsReported(t *testing.T) {
-	sizes := []int{100, 200, 9 << 20, 300}
+	sizes := []int{100, 200, 900, 300}
 	for _, fault := range faultfs.Standard() {
 		for fault.Nth = 1; ; fault.Nth++ {
 			m := tsdbtest.NewMemFS()
@@ -201,6 +201,17 @@ func TestSegmentWriter_EveryFailureIsReported(t *testing.T) {
 			require.Error(t, err, "%s\n%s", fault.Name, f.TraceString())
 			require.Empty(t, m.OpenHandles())
 		}
+	}
+}
+
+func TestSegmentWriter_FailedSyncInTheMiddleOfAFile_IsReported(t *testing.T) {
+	for nth := range int64(2) {
+		f := faultfs.New(tsdbtest.NewMemFS())
+		f.Inject(faultfs.Fault{Kinds: []tsdbtest.OpKind{tsdbtest.OpSync}, Nth: nth + 1})
+		_, err := writeSegments(f, SegmentOptions{}, 9<<20, 1)
+		require.Error(t, err)
+		require.Len(t, f.Hits(), 1)
+		require.EqualValues(t, nth+1, f.Ops(tsdbtest.OpSync), "none is tried again")
 	}
 }
 
