@@ -91,3 +91,19 @@ func FuzzDecodeTombstones(f *testing.F) {
 		require.Equal(t, got, again)
 	})
 }
+
+func FuzzDecodeMetadata(f *testing.F) {
+	seed(f, record.TypeMetadata)
+	f.Fuzz(func(t *testing.T, rec []byte) {
+		var d record.MetadataDecoder
+		again := record.BeginMetadata(nil)
+		for d.Reset(rec); d.Next(); {
+			again = append(again, d.Entry()...)
+		}
+		if d.Err() != nil {
+			requirePlace(t, rec, d.Err())
+			return
+		}
+		require.Equal(t, rec, again)
+	})
+}

@@ -211,3 +211,31 @@ func BenchmarkSampleEncoder(b *testing.B) {
 		dst = record.AppendSamples(dst[:0], samples)
 	}
 }
+
+func TestMetadataDecoder_EntriesMoveAsTheyAre(t *testing.T) {
+	var all []byte
+	for _, v := range loadVectors(t, record.TypeMetadata) {
+		var d record.MetadataDecoder
+		rec := v.bytes(t)
+		again := record.BeginMetadata(nil)
+		for d.Reset(rec); d.Next(); {
+			require.NotZero(t, d.Ref())
+			again = append(again, d.Entry()...)
+		}
+		require.NoError(t, d.Err())
+		require.Equal(t, rec, again)
+		all = rec
+	}
+	for cut := len(all) - 1; cut > 1; cut-- {
+		var d record.MetadataDecoder
+		n := 0
+		for d.Reset(all[:cut]); d.Next(); {
+			n += len(d.Entry())
+		}
+		if d.Err() == nil {
+			require.Equal(t, cut, n+1, "a cut between entries")
+			continue
+		}
+		requirePlace(t, all[:cut], d.Err())
+	}
+}

@@ -54,7 +54,8 @@ type SeriesDecoder struct {
 	ref       uint64
 	numLabels int
 	left      int // labels of this entry not read yet
-	labelsOff int // where they begin
+	entryOff  int // where this entry begins
+	labelsOff int // and its labels
 }
 
 // Reset points the decoder at a record, which must stay unchanged while it is read.
@@ -73,6 +74,7 @@ func (s *SeriesDecoder) Next() bool {
 	if s.d.Len() == 0 {
 		return false
 	}
+	s.entryOff = s.d.Offset()
 	s.ref = s.d.BE64()
 	s.numLabels = s.d.Count(minLabelBytes)
 	s.left = s.numLabels
@@ -114,6 +116,15 @@ func (s *SeriesDecoder) Labels() (labels.Labels, error) {
 		return labels.Labels{}, s.d.Err()
 	}
 	return labels.FromEncoded(s.d.Since(s.labelsOff))
+}
+
+// Entry returns the bytes of the present entry, to be appended to another series record as
+// they are. They alias the record. Behind it, Label has nothing left.
+func (s *SeriesDecoder) Entry() ([]byte, error) {
+	for s.left > 0 {
+		s.Label()
+	}
+	return s.d.Since(s.entryOff), s.d.Err()
 }
 
 // Err returns nil or the *encbuf.CorruptError that ended the record. Series that were

@@ -1,0 +1,156 @@
+package tsdb
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// checkpointFilter decides what of the log's records a checkpoint keeps:
+//
+//   - series that are wanted
+//   - samples from mint on, of whatever series
+//   - deleted intervals of wanted series that reach mint
+//   - the newest metadata of each wanted series, in one record at the end
+//   - records that it cannot take apart, as they are: of kinds that this version does not
+//     read, and damaged ones
+//
+// A record of which everything is kept stays as it is, byte for byte. It is for one
+// goroutine.
+type checkpointFilter struct {
+	mint    int64
+	wanted  func(ref uint64) bool
+	newest  map[uint64][]byte // metadata entries by ref
+	samples []record.Sample   // scratch
+	stones  []record.Tombstone
+}
+
+func newCheckpointFilter(mint int64, wanted func(ref uint64) bool) *checkpointFilter {
+	return &checkpointFilter{mint: mint, wanted: wanted, newest: map[uint64][]byte{}}
+}
+
+// keep is wal.CheckpointOptions.Keep.
+func (f *checkpointFilter) keep(rec wal.Record, dst []byte) ([]byte, bool) {
+	var kept []byte
+	var whole bool
+	switch record.TypeOf(rec.Data) {
+	case record.TypeSeries:
+		kept, whole = f.series(rec.Data, dst)
+	case record.TypeSamples, record.TypeSamplesV2:
+		kept, whole = f.samplesFrom(rec.Data, dst)
+	case record.TypeTombstones:
+		kept, whole = f.tombstones(rec.Data, dst)
+	case record.TypeMetadata:
+		whole = !f.metadata(rec.Data)
+	case record.TypeMinValidTime:
+		// Samples before the time that it names are left out here, and it means something
+		// as the first record of a checkpoint only, where ours has its header.
+	default:
+		whole = true
+	}
+	if whole {
+		return rec.Data, true
+	}
+	return kept, len(kept) > 0
+}
+
+// series keeps the entries of wanted series. whole: the record stays as it is.
+func (f *checkpointFilter) series(rec, dst []byte) (kept []byte, whole bool) {
+	var dec record.SeriesDecoder
+	dec.Reset(rec)
+	kept = record.BeginSeries(dst)
+	empty := len(kept)
+	dropped := false
+	for dec.Next() {
+		if !f.wanted(dec.Ref()) {
+			dropped = true
+			continue
+		}
+		entry, err := dec.Entry()
+		if err != nil {
+			break // Err says it
+		}
+		kept = append(kept, entry...)
+	}
+	switch {
+	case dec.Err() != nil || !dropped:
+		return nil, true
+	case len(kept) == empty:
+		return nil, false
+	}
+	return kept, false
+}
+
+// samplesFrom keeps samples from mint on. Start timestamps have no place in what would be
+// written anew, so a record with some is kept as a whole if any of it is.
+func (f *checkpointFilter) samplesFrom(rec, dst []byte) (kept []byte, whole bool) {
+	var dec record.SampleDecoder
+	dec.Reset(rec)
+	n := dec.MaxSamples()
+	f.samples = slices.Grow(f.samples[:0], n)[:n]
+	n, err := dec.Decode(f.samples)
+	if err != nil {
+		return nil, true
+	}
+	all := f.samples[:n]
+	fresh := slices.DeleteFunc(all, func(s record.Sample) bool { return s.T < f.mint })
+	switch {
+	case len(fresh) == 0:
+		return nil, false
+	case len(fresh) == len(all) || dec.Starts() > 0:
+		return nil, true
+	}
+	return record.AppendSamples(dst, fresh), false
+}
+
+func (f *checkpointFilter) tombstones(rec, dst []byte) (kept []byte, whole bool) {
+	var dec record.TombstoneDecoder
+	dec.Reset(rec)
+	f.stones = f.stones[:0]
+	dropped := false
+	for dec.Next() {
+		stone := dec.At()
+		if stone.Maxt < f.mint || !f.wanted(stone.Ref) {
+			dropped = true
+			continue
+		}
+		f.stones = append(f.stones, stone)
+	}
+	switch {
+	case dec.Err() != nil || !dropped:
+		return nil, true
+	case len(f.stones) == 0:
+		return nil, false
+	}
+	return record.AppendTombstones(dst, f.stones), false
+}
+
+// metadata remembers the entries of a record, and reports whether it can be read.
+func (f *checkpointFilter) metadata(rec []byte) bool {
+	var dec record.MetadataDecoder
+	for dec.Reset(rec); dec.Next(); {
+	}
+	if dec.Err() != nil {
+		return false
+	}
+	for dec.Reset(rec); dec.Next(); {
+		if f.wanted(dec.Ref()) {
+			f.newest[dec.Ref()] = append(f.newest[dec.Ref()][:0], dec.Entry()...)
+		}
+	}
+	return true
+}
+
+// tail is wal.CheckpointOptions.Tail: the metadata.
+func (f *checkpointFilter) tail(emit func(rec []byte) error) error {
+	if len(f.newest) == 0 {
+		return nil
+	}
+	rec := record.BeginMetadata(nil)
+	for _, ref := range slices.Sorted(maps.Keys(f.newest)) {
+		rec = append(rec, f.newest[ref]...)
+	}
+	return emit(rec)
+}
