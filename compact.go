@@ -1,0 +1,225 @@
+package tsdb
+
+import (
+	"context"
+	"crypto/rand"
+	stderrors "errors"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/pace"
+)
+
+const (
+	// minMergeBackoff and maxMergeBackoff bound how long blocks rest whose merge failed;
+	// each failure doubles it. The first retry costs little; a merge that fails for
+	// good costs one attempt an hour.
+	minMergeBackoff = time.Minute
+	maxMergeBackoff = time.Hour
+	// mergeReserveBytes must be free beside the room for the result, so that a merge
+	// never takes the last of the disk from the log.
+	mergeReserveBytes = 64 << 20
+)
+
+// compactor merges blocks: one merge a call, what and when is its caller's decision. It is
+// safe for concurrent use as long as no block is in two merges at a time.
+type compactor struct {
+	fs              FS
+	dir             string // the data directory
+	clock           clock.Clock
+	limiter         *pace.Limiter // nil: none
+	samplesPerChunk int           // of chunks that are written anew
+
+	mu struct {
+		sync.Mutex
+		failed map[ulid.ULID]mergeFailure // by block that was in a failed merge
+	}
+}
+
+// mergeFailure is how often in a row merges of a block failed, and until when it rests.
+type mergeFailure struct {
+	times int
+	until time.Time
+}
+
+// mergeResult is what became of a merge.
+type mergeResult struct {
+	Meta   BlockMeta // of the new block
+	Bytes  int64     // that it has on disk
+	Counts mergeCounts
+}
+
+func newCompactor(fsys FS, dir string, c clock.Clock, bytesPerSecond int64, samplesPerChunk int) *compactor {
+	return &compactor{fs: fsys, dir: dir, clock: c, limiter: pace.New(c, bytesPerSecond), samplesPerChunk: samplesPerChunk}
+}
+
+// resting tells whether a block was in a merge that failed a while ago. Plans leave it
+// alone until then.
+func (c *compactor) resting(id ulid.ULID) bool {
+	now := c.clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, ok := c.mu.failed[id]
+	left := f.until.Sub(now)
+	// More than the longest rest is left when the clock was set back.
+	return ok && left > 0 && left <= maxMergeBackoff
+}
+
+// forget lets all blocks be merged at once, as when somebody asks for it.
+func (c *compactor) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.failed = nil
+}
+
+// merge writes the samples of inputs, which the caller keeps open and gives in the order of
+// the plan, as one new block. The inputs stay; they may go once the new block is loaded.
+// What is deleted of them while merge runs is not deleted of the result: the caller keeps
+// deletes away, or applies them again.
+//
+// When merge returns nil, the block is on stable storage, checked. On an error there is no
+// block, and nothing is left behind that opening the database would not remove. Errors:
+// blockdir.ErrEmpty, when no sample was left, the inputs being marked as deletable then;
+// ErrDiskFull, with numbers, before anything is written or when the disk fills up
+// meanwhile; ErrCorrupt, with the file of an input that is damaged; the context's. Behind
+// an error other than the context's and a refusal for lack of room, the inputs rest
+// (see resting).
+func (c *compactor) merge(ctx context.Context, inputs []*blockdir.Dir) (mergeResult, error) {
+	if err := c.checkSpace(inputs); err != nil {
+		return mergeResult{}, err
+	}
+	result, err := c.write(ctx, inputs)
+	if errors.Is(err, blockdir.ErrEmpty) {
+		if markErr := markDeletable(inputs); markErr != nil {
+			err = markErr
+		}
+	}
+	c.note(ctx, inputs, err)
+	return result, err
+}
+
+// checkSpace refuses a merge for whose result there is no room. It is about as large as the
+// inputs together, or smaller.
+func (c *compactor) checkSpace(inputs []*blockdir.Dir) error {
+	free, _, err := fileutil.DiskSpace(c.fs, c.dir)
+	if errors.Is(err, fileutil.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return errors.WithMessage(err, "ask for disk space")
+	}
+	need := int64(mergeReserveBytes)
+	for _, d := range inputs {
+		need += d.SizeBytes()
+	}
+	if free < need {
+		return errors.WithMessagef(ErrDiskFull, "merge %d blocks: %d bytes are free, %d are needed", len(inputs), free, need)
+	}
+	return nil
+}
+
+// write does the work of merge.
+func (c *compactor) write(ctx context.Context, dirs []*blockdir.Dir) (mergeResult, error) {
+	metas := make([]BlockMeta, len(dirs))
+	inputs := make([]mergeInput, len(dirs))
+	for i, d := range dirs {
+		metas[i] = d.Meta()
+		inputs[i] = mergeInput{dir: d, deleted: d.Tombstones()}
+	}
+	meta := mergedMeta(newULID(c.clock.Now()), metas)
+	w, err := blockdir.Create(pace.FS(ctx, c.fs, c.limiter), c.dir, meta.ULID, blockdir.WriterOptions{})
+	if err != nil {
+		return mergeResult{}, diskFull(err)
+	}
+	// A block's times are half-open, its samples' closed: the last instant is the one
+	// before the end.
+	counts, err := mergeBlocks(ctx, w, inputs, meta.MinTime, meta.MaxTime-1, c.samplesPerChunk)
+	if err != nil {
+		return mergeResult{}, diskFull(joinAbort(err, w.Abort()))
+	}
+	size := w.Size()
+	meta, err = w.Commit(ctx, meta)
+	if err != nil {
+		return mergeResult{}, diskFull(joinAbort(err, w.Abort()))
+	}
+	return mergeResult{Meta: meta, Bytes: size, Counts: counts}, nil
+}
+
+// joinAbort adds what went wrong while the rest was removed.
+func joinAbort(err, abort error) error {
+	if abort == nil {
+		return err
+	}
+	return stderrors.Join(err, abort)
+}
+
+// diskFull gives an error of a full disk the sentinel that callers know.
+func diskFull(err error) error {
+	if fileutil.IsDiskFull(err) && !errors.Is(err, ErrDiskFull) {
+		return &refusal{ErrDiskFull, err}
+	}
+	return err
+}
+
+// markDeletable notes in all blocks that nothing is left of them.
+func markDeletable(dirs []*blockdir.Dir) error {
+	for _, d := range dirs {
+		if err := d.SetMeta(func(m *blockdir.Meta) { m.Compaction.Deletable = true }); err != nil {
+			return errors.WithMessagef(err, "mark block %s as deletable", d.Meta().ULID)
+		}
+	}
+	return nil
+}
+
+// note lets blocks rest whose merge failed.
+func (c *compactor) note(ctx context.Context, dirs []*blockdir.Dir, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	now := c.clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range dirs {
+		id := d.Meta().ULID
+		if err == nil || errors.Is(err, blockdir.ErrEmpty) {
+			delete(c.mu.failed, id)
+			continue
+		}
+		if c.mu.failed == nil {
+			c.mu.failed = make(map[ulid.ULID]mergeFailure)
+		}
+		f := c.mu.failed[id]
+		f.times++
+		f.until = now.Add(mergeBackoff(f.times))
+		c.mu.failed[id] = f
+	}
+}
+
+// mergeBackoff is how long blocks rest whose merge has failed so many times.
+func mergeBackoff(times int) time.Duration {
+	d := minMergeBackoff
+	for ; times > 1 && d < maxMergeBackoff; times-- {
+		d *= 2
+	}
+	return min(d, maxMergeBackoff)
+}
+
+// newULID names a block that is made now.
+func newULID(now time.Time) (id ulid.ULID) {
+	ms := min(max(now.UnixMilli(), 0), int64(ulid.MaxTime()))
+	if err := id.SetTime(uint64(ms)); err != nil {
+		panic("BUG: time of a block name: " + err.Error())
+	}
+	var entropy [10]byte
+	_, _ = rand.Read(entropy[:]) // never fails, by its documentation
+	if err := id.SetEntropy(entropy[:]); err != nil {
+		panic("BUG: entropy of a block name: " + err.Error())
+	}
+	return id
+}

@@ -1,0 +1,93 @@
+//go:build unix
+
+package tsdb_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+// BenchmarkCompact_Merge merges three blocks of two hours of the same series, scraped every
+// 15 s, in chunks of 120 samples; overlapping: the same with three blocks of the same two hours
+// that share no sample. B/op over ns/sample tells whether a merge leaves garbage.
+func BenchmarkCompact_Merge(b *testing.B) {
+	for _, series := range []int{5_000, 50_000} {
+		b.Run(fmt.Sprintf("series=%d", series), func(b *testing.B) {
+			if testing.Short() && series > 5_000 {
+				b.Skip("takes a while to prepare")
+			}
+			benchMerge(b, series, 2*hour, 0)
+		})
+	}
+	b.Run("series=5000,overlapping", func(b *testing.B) { benchMerge(b, 5_000, 0, 5_000) })
+}
+
+// benchMerge merges blocks that start apart milliseconds after each other, and whose samples
+// are shifted against each other.
+func benchMerge(b *testing.B, series int, apart, shift int64) {
+	const perChunk, chunksPerSeries, step = 120, 4, 15_000
+	dir := b.TempDir()
+	var inputs []*blockdir.Dir
+	for n := range 3 {
+		meta := bounded(n+1, int64(n)*apart, int64(n)*apart+2*hour)
+		var all []blockSeries
+		rng := rand.New(rand.NewPCG(uint64(n), 1))
+		for i := range series {
+			s := blockSeries{labels: benchLabels(i)}
+			at := meta.MinTime + int64(n)*shift/3
+			for c := range chunksPerSeries {
+				var enc chunkenc.XOREncoder
+				first := at
+				for k := range perChunk {
+					require.NoError(b, enc.Append(at, benchValue(i, c*perChunk+k)+rng.Float64()*float64(i%4/3)))
+					at += step
+				}
+				s.chunks = append(s.chunks, blockdir.Chunk{
+					MinT: first, MaxT: at - step, Num: perChunk, Encoding: chunkenc.EncXOR, Data: enc.AppendTo(nil),
+				})
+			}
+			all = append(all, s)
+		}
+		inputs = append(inputs, makeBlock(b, fileutil.OS, dir, meta, all...))
+	}
+	samples := len(inputs) * series * chunksPerSeries * perChunk
+	c := tsdb.NewCompactor(fileutil.OS, dir, clock.System, 0, 120)
+	b.ReportAllocs()
+	var cpu time.Duration
+	for b.Loop() {
+		before := cpuTime(b)
+		r, err := c.Merge(context.Background(), inputs)
+		cpu += cpuTime(b) - before
+		require.NoError(b, err)
+		b.StopTimer()
+		require.Equal(b, uint64(samples), r.Meta.Stats.NumSamples)
+		require.NoError(b, blockdir.Remove(fileutil.OS, dir, r.Meta.ULID))
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms/op")
+	reportPerSample(b, b.N*samples)
+	for _, d := range slices.Backward(inputs) {
+		require.NoError(b, d.Close())
+	}
+}
+
+// cpuTime is the processor time of this process: a merge waits for the disk most of its
+// time, so the clock says little.
+func cpuTime(b *testing.B) time.Duration {
+	var r syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}

@@ -1,0 +1,312 @@
+package tsdb
+
+import (
+	"cmp"
+	"encoding/binary"
+	"path/filepath"
+	"slices"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+)
+
+// piece is a chunk of a series that is being merged.
+type piece struct {
+	index.ChunkMeta // closed bounds
+	dir             *blockdir.Dir
+	input           int                  // smaller ones win where two have a sample at one time
+	deleted         tombstones.Intervals // of the series in this input
+}
+
+// damage places what is wrong with a piece. What was encoded here has no place.
+func (p *piece) damage(err error) error {
+	if p.dir == nil {
+		return err
+	}
+	file := filepath.Join(p.dir.Path(), "chunks", chunks.SegmentName(int(p.Ref.Segment())))
+	var c *encbuf.CorruptError
+	if errors.As(err, &c) {
+		return c.At(file, int64(p.Ref.Offset()))
+	}
+	return errors.WithMessagef(err, "chunk in %s at offset %d", file, p.Ref.Offset())
+}
+
+// chunkMerger writes the chunks of one series after the other. A chunk that overlaps no
+// other one, has nothing deleted, and is not small is copied as it is: to decode and
+// encode it again would cost a hundred times as much.
+//
+// Small neighbours are joined while together they are no more than one new chunk would
+// be. A chunk costs more than its samples: its own first time and value in full, frame
+// and checksum, an entry in the index, and a read of its own by every query. Series that
+// are scraped rarely would otherwise have one small chunk for each block that was ever
+// merged, and deletes and early flushes leave small ones too.
+type chunkMerger struct {
+	w               *blockdir.Writer
+	mint, maxt      int64 // closed; samples outside are dropped
+	samplesPerChunk int
+	counts          mergeCounts
+
+	buf, other []byte // chunks that were read, or encoded
+	lanes      mergeLanes
+	enc        chunkEncoder // of overlapping chunks
+	small      smallChunk
+}
+
+// chunkEncoder is a chunk that is being encoded, with its bounds.
+type chunkEncoder struct {
+	chunkenc.XOREncoder
+	mint, maxt int64
+}
+
+// add appends a sample, of which there is room for.
+func (e *chunkEncoder) add(t int64, v float64) {
+	if e.Len() == 0 {
+		e.mint = t
+	}
+	e.maxt = t
+	if err := e.Append(t, v); err != nil {
+		panic("BUG: merged chunk has no end: " + err.Error())
+	}
+}
+
+// take returns the chunk, in buf, and begins a new one.
+func (e *chunkEncoder) take(buf []byte) blockdir.Chunk {
+	c := blockdir.Chunk{MinT: e.mint, MaxT: e.maxt, Num: e.Len(), Encoding: chunkenc.EncXOR, Data: e.AppendTo(buf[:0])}
+	e.Reset()
+	return c
+}
+
+// smallChunk is the last chunk, held back because its successor may be small, too.
+type smallChunk struct {
+	blockdir.Chunk        // Num 0: there is none
+	from           piece  // where it was read; none if it was encoded here
+	data           []byte // its buffer
+	open           bool   // its samples are in enc, Data is out of date
+	enc            chunkEncoder
+}
+
+// write writes the chunks of one series.
+func (m *chunkMerger) write(ps []piece) error {
+	byStart := func(a, b piece) int { return cmp.Compare(a.MinT, b.MinT) }
+	if !slices.IsSortedFunc(ps, byStart) {
+		slices.SortStableFunc(ps, byStart)
+	}
+	for len(ps) > 0 {
+		n, end := 1, ps[0].MaxT
+		for n < len(ps) && ps[n].MinT <= end {
+			end = max(end, ps[n].MaxT)
+			n++
+		}
+		var err error
+		if n == 1 {
+			err = m.one(&ps[0])
+		} else {
+			err = m.overlapping(ps[:n])
+		}
+		if err != nil {
+			return err
+		}
+		ps = ps[n:]
+	}
+	return m.flush()
+}
+
+// whole tells whether all of a piece is kept; gone, whether nothing is.
+func (m *chunkMerger) whole(p *piece) bool {
+	return m.mint <= p.MinT && p.MaxT <= m.maxt && !p.deleted.Overlaps(p.MinT, p.MaxT)
+}
+
+func (m *chunkMerger) gone(p *piece) bool {
+	return p.MaxT < m.mint || m.maxt < p.MinT || p.deleted.CoversRange(p.MinT, p.MaxT)
+}
+
+// one writes a chunk that overlaps no other one.
+func (m *chunkMerger) one(p *piece) error {
+	switch {
+	case m.gone(p):
+		m.counts.Dropped++
+		return nil
+	case !m.whole(p):
+		return m.mix([]piece{*p}, chunkenc.MaxSamples) // one chunk remains one
+	}
+	c, err := m.read(p)
+	if err != nil {
+		return err
+	}
+	return m.pass(p, c)
+}
+
+// read reads a chunk into m.buf.
+func (m *chunkMerger) read(p *piece) (c blockdir.Chunk, err error) {
+	c.MinT, c.MaxT = p.MinT, p.MaxT
+	c.Encoding, m.buf, err = p.dir.Chunks().Read(p.Ref, m.buf)
+	if err != nil {
+		return c, err
+	}
+	c.Data = m.buf
+	// Chunks of every encoding begin with their number of samples.
+	if len(c.Data) >= 2 {
+		c.Num = int(binary.BigEndian.Uint16(c.Data))
+	}
+	if c.Num == 0 {
+		return c, p.damage(encbuf.Corrupt(0, "chunk has no samples"))
+	}
+	return c, nil
+}
+
+// overlapping writes chunks that overlap.
+func (m *chunkMerger) overlapping(ps []piece) error {
+	same, c, err := m.identical(ps)
+	if err != nil {
+		return err
+	}
+	if same {
+		m.counts.Dropped += uint64(len(ps) - 1)
+		return m.pass(&ps[0], c)
+	}
+	return m.mix(ps, m.samplesPerChunk)
+}
+
+// identical tells whether the pieces are all the same chunk, and reads it into m.buf. That
+// is so when a merge was interrupted before its inputs went, or two servers have seen the
+// same.
+func (m *chunkMerger) identical(ps []piece) (bool, blockdir.Chunk, error) {
+	for i := range ps {
+		if ps[i].MinT != ps[0].MinT || ps[i].MaxT != ps[0].MaxT || !m.whole(&ps[i]) {
+			return false, blockdir.Chunk{}, nil
+		}
+	}
+	first, err := m.read(&ps[0])
+	for i := 1; i < len(ps) && err == nil; i++ {
+		m.buf, m.other = m.other, m.buf
+		var c blockdir.Chunk
+		c, err = m.read(&ps[i])
+		m.buf, m.other = m.other, m.buf
+		if err == nil && (c.Encoding != first.Encoding || !slices.Equal(c.Data, first.Data)) {
+			return false, first, nil
+		}
+	}
+	return err == nil, first, err
+}
+
+// mix decodes pieces, sorted by start, and writes their samples by time in chunks of
+// perChunk samples.
+func (m *chunkMerger) mix(ps []piece, perChunk int) error {
+	if err := m.lanes.begin(m, ps); err != nil {
+		return err
+	}
+	for last, begun := int64(0), false; ; {
+		l := m.lanes.least()
+		if l == nil {
+			return m.passEncoded()
+		}
+		// Of samples at one time the first one counts: the lanes are in the order of inputs.
+		if t := l.t[0]; !begun || t != last {
+			if m.enc.Len() == perChunk {
+				if err := m.passEncoded(); err != nil {
+					return err
+				}
+			}
+			m.enc.add(t, l.v[0])
+			last, begun = t, true
+		}
+		if err := m.lanes.advance(m, l); err != nil {
+			return err
+		}
+	}
+}
+
+// passEncoded writes what mix has encoded, if anything.
+func (m *chunkMerger) passEncoded() error {
+	if m.enc.Len() == 0 {
+		return nil
+	}
+	c := m.enc.take(m.buf)
+	m.buf = c.Data
+	return m.pass(&piece{}, c)
+}
+
+// pass writes a chunk that is in m.buf, or joins it with the one before, or holds it back
+// because it is small.
+func (m *chunkMerger) pass(p *piece, c blockdir.Chunk) error {
+	s := &m.small
+	if c.Encoding == chunkenc.EncXOR && s.Num > 0 && s.Num+c.Num <= m.samplesPerChunk {
+		return m.join(p, c)
+	}
+	if err := m.flush(); err != nil {
+		return err
+	}
+	if c.Encoding == chunkenc.EncXOR && c.Num < m.samplesPerChunk {
+		s.Chunk, s.from = c, *p
+		s.data, m.buf = m.buf, s.data
+		return nil
+	}
+	if p.dir != nil {
+		m.counts.Passed++
+	}
+	return m.w.AddChunk(c)
+}
+
+// join puts the samples of c behind those of the small chunk.
+func (m *chunkMerger) join(p *piece, c blockdir.Chunk) error {
+	s := &m.small
+	if !s.open {
+		s.enc.Reset()
+		if err := appendSamples(&s.enc, &s.from, s.Chunk); err != nil {
+			return err
+		}
+		m.counts.Joined++
+		s.open = true
+	}
+	if err := appendSamples(&s.enc, p, c); err != nil {
+		return err
+	}
+	m.counts.Joined++
+	s.Num += c.Num
+	return nil
+}
+
+// flush writes the small chunk, if there is one.
+func (m *chunkMerger) flush() error {
+	s := &m.small
+	if s.Num == 0 {
+		return nil
+	}
+	if s.open {
+		s.Chunk = s.enc.take(s.data)
+		s.data = s.Data
+	} else if s.from.dir != nil {
+		m.counts.Passed++
+	}
+	err := m.w.AddChunk(s.Chunk)
+	s.Chunk, s.from, s.open = blockdir.Chunk{}, piece{}, false
+	return err
+}
+
+// appendSamples decodes all of a chunk, which p may place, into e.
+func appendSamples(e *chunkEncoder, p *piece, c blockdir.Chunk) error {
+	r := runReader{mint: c.MinT, maxt: c.MaxT}
+	if err := r.dec.Reset(c.Data); err != nil {
+		return p.damage(err)
+	}
+	var ts [chunkenc.BatchSize]int64
+	var vs [chunkenc.BatchSize]float64
+	for {
+		n, err := r.next(ts[:], vs[:])
+		if err != nil {
+			return p.damage(err)
+		}
+		if n == 0 {
+			return nil
+		}
+		for i, t := range ts[:n] {
+			e.add(t, vs[i])
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package tsdb
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+)
+
+// runReader decodes a chunk in runs, and checks that its samples ascend within the bounds
+// that the index has for it.
+type runReader struct {
+	dec        chunkenc.XORDecoder
+	mint, maxt int64 // closed: what the next samples may be
+	begun      bool
+}
+
+// next decodes the next run; 0 is the end.
+func (r *runReader) next(ts []int64, vs []float64) (int, error) {
+	n, err := r.dec.Decode(ts, vs)
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range ts[:n] {
+		if t < r.mint || t > r.maxt || t == r.mint && r.begun {
+			return 0, encbuf.Corrupt(0, fmt.Sprintf("chunk has a sample at %d, want %d to %d in ascending order", t, r.mint, r.maxt))
+		}
+		r.mint, r.begun = t, true
+	}
+	return n, nil
+}
+
+// maxLanes bounds how many chunks of one series overlap at one time; each that does takes
+// memory. Overlaps come from inputs that overlap, and those are never so many.
+const maxLanes = 1024
+
+// mergeLanes are chunks that overlap, put into lanes in which none does: the chunks of one
+// input, usually.
+type mergeLanes struct {
+	active []*lane // in the order of inputs, each with a sample
+	pool   []*lane
+}
+
+// lane is chunks of one input, one behind the other.
+type lane struct {
+	input int
+	ps    []piece // that are not begun
+	end   int64   // of the last one, closed
+
+	t []int64 // decoded samples to keep; at most a run of the chunk that is begun
+	v []float64
+
+	run runReader
+	cur piece // whose samples run has
+	buf []byte
+	ts  [chunkenc.BatchSize]int64
+	vs  [chunkenc.BatchSize]float64
+}
+
+// begin starts with pieces sorted by start.
+func (ls *mergeLanes) begin(m *chunkMerger, ps []piece) error {
+	ls.active = ls.active[:0]
+	for _, p := range ps {
+		l := ls.laneFor(&p)
+		if l == nil {
+			return indexDamage(p.dir, fmt.Sprintf("more than %d chunks of a series overlap", maxLanes))
+		}
+		l.ps, l.end = append(l.ps, p), p.MaxT
+	}
+	slices.SortStableFunc(ls.active, func(a, b *lane) int { return cmp.Compare(a.input, b.input) })
+	for i := 0; i < len(ls.active); {
+		more, err := ls.active[i].fill(m)
+		if err != nil {
+			return err
+		}
+		if more {
+			i++
+		} else {
+			ls.active = slices.Delete(ls.active, i, i+1)
+		}
+	}
+	return nil
+}
+
+// laneFor returns a lane of p's input that has ended before p, or a new one; nil if there
+// are too many.
+func (ls *mergeLanes) laneFor(p *piece) *lane {
+	for _, l := range ls.active {
+		if l.input == p.input && l.end < p.MinT {
+			return l
+		}
+	}
+	n := len(ls.active)
+	if n == maxLanes {
+		return nil
+	}
+	if n == len(ls.pool) {
+		ls.pool = append(ls.pool, &lane{})
+	}
+	l := ls.pool[n]
+	l.input, l.ps, l.t, l.v, l.run = p.input, l.ps[:0], nil, nil, runReader{}
+	ls.active = append(ls.active, l)
+	return l
+}
+
+// least returns the lane with the earliest sample, the first one of equal ones; nil at the
+// end.
+func (ls *mergeLanes) least() *lane {
+	if len(ls.active) == 0 {
+		return nil
+	}
+	least := ls.active[0]
+	for _, l := range ls.active[1:] {
+		if l.t[0] < least.t[0] {
+			least = l
+		}
+	}
+	return least
+}
+
+// advance drops the first sample of l.
+func (ls *mergeLanes) advance(m *chunkMerger, l *lane) error {
+	l.t, l.v = l.t[1:], l.v[1:]
+	if len(l.t) > 0 {
+		return nil
+	}
+	more, err := l.fill(m)
+	if err == nil && !more {
+		i := slices.Index(ls.active, l)
+		ls.active = slices.Delete(ls.active, i, i+1)
+	}
+	return err
+}
+
+// fill decodes the next samples to keep; false: there are none.
+func (l *lane) fill(m *chunkMerger) (bool, error) {
+	for {
+		n, err := l.run.next(l.ts[:], l.vs[:])
+		if err != nil {
+			return false, l.cur.damage(err)
+		}
+		if n > 0 {
+			if l.keep(m, n); len(l.t) > 0 {
+				return true, nil
+			}
+			continue
+		}
+		if len(l.ps) == 0 {
+			return false, nil
+		}
+		l.cur, l.ps = l.ps[0], l.ps[1:]
+		if err := l.open(m); err != nil {
+			return false, err
+		}
+	}
+}
+
+// open begins with the samples of l.cur.
+func (l *lane) open(m *chunkMerger) error {
+	l.run = runReader{mint: l.cur.MinT, maxt: l.cur.MaxT}
+	if m.gone(&l.cur) {
+		m.counts.Dropped++
+		return nil
+	}
+	enc, data, err := l.cur.dir.Chunks().Read(l.cur.Ref, l.buf)
+	if err != nil {
+		return err
+	}
+	l.buf = data
+	if enc != chunkenc.EncXOR {
+		return l.cur.damage(errors.WithMessagef(chunkenc.ErrUnknownEncoding, "encoding %d", uint8(enc)))
+	}
+	if err := l.run.dec.Reset(data); err != nil {
+		return l.cur.damage(err)
+	}
+	m.counts.Reencoded++
+	return nil
+}
+
+// keep takes what is deleted or out of bounds out of the n samples in ts and vs.
+func (l *lane) keep(m *chunkMerger, n int) {
+	ts, vs := l.ts[:n], l.vs[:n]
+	l.t, l.v = ts, vs
+	if ts[0] >= m.mint && ts[n-1] <= m.maxt && !l.cur.deleted.Overlaps(ts[0], ts[n-1]) {
+		return
+	}
+	deleted := l.cur.deleted.From(ts[0])
+	kept := 0
+	for i, t := range ts {
+		for len(deleted) > 0 && deleted[0].Maxt < t {
+			deleted = deleted[1:]
+		}
+		if t < m.mint || t > m.maxt || len(deleted) > 0 && deleted[0].Contains(t) {
+			continue
+		}
+		ts[kept], vs[kept] = t, vs[i]
+		kept++
+	}
+	l.t, l.v = ts[:kept], vs[:kept]
+}

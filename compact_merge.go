@@ -1,0 +1,176 @@
+package tsdb
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+)
+
+// mergeInput is a block that goes into a merge, with what is deleted of it.
+type mergeInput struct {
+	dir     *blockdir.Dir
+	deleted *tombstones.Set // a snapshot: what is deleted later is not applied
+}
+
+// mergeCounts tell what became of the chunks of the inputs.
+type mergeCounts struct {
+	Passed    uint64 // chunks written as they were read
+	Joined    uint64 // small chunks written together with a neighbour
+	Reencoded uint64 // chunks read for their samples: overlapping, or deleted or out of bounds in part
+	Dropped   uint64 // chunks without a sample to keep, or equal to another one
+}
+
+// pollSeries is how many series are merged between two looks at the context.
+const pollSeries = 256
+
+// mergeBlocks writes the series of all inputs into w, those with equal labels as one, with
+// the samples in mint..maxt that are not deleted. Where inputs have different values at
+// one time, the first input wins. samplesPerChunk is how many samples a new chunk gets.
+//
+// It holds four bytes for each symbol of each input and what one series has of chunks; no
+// label becomes a string, and a chunk that may stay as it is is not decoded.
+// Errors are those of the inputs, encbuf.ErrCorrupt with the file, those of w, and the
+// context's.
+func mergeBlocks(ctx context.Context, w *blockdir.Writer, inputs []mergeInput, mint, maxt int64, samplesPerChunk int) (mergeCounts, error) {
+	dirs := make([]*blockdir.Dir, len(inputs))
+	for i, in := range inputs {
+		dirs[i] = in.dir
+	}
+	numbers, err := mergeSymbols(w, dirs)
+	if err != nil {
+		return mergeCounts{}, err
+	}
+	heap := newMergeHeap((*mergeCursor).before)
+	for i, in := range inputs {
+		c := &mergeCursor{mergeInput: in, input: i, ids: in.dir.Index().AllSeries(), numbers: numbers[i]}
+		more, err := c.advance()
+		if err != nil {
+			return mergeCounts{}, err
+		}
+		if more {
+			heap.push(c)
+		}
+	}
+	m := &merger{w: w, chunks: chunkMerger{w: w, mint: mint, maxt: maxt, samplesPerChunk: samplesPerChunk}}
+	return m.run(ctx, heap)
+}
+
+// merger puts series with equal labels together.
+type merger struct {
+	w      *blockdir.Writer
+	labels []index.SymbolPair // of the series that pieces belong to
+	pieces []piece
+	chunks chunkMerger
+}
+
+func (m *merger) run(ctx context.Context, heap *mergeHeap[*mergeCursor]) (mergeCounts, error) {
+	counts := &m.chunks.counts
+	for n := 0; len(heap.items) > 0; {
+		c := heap.items[0]
+		if n == 0 || !slices.Equal(c.labels, m.labels) {
+			if err := m.writeSeries(); err != nil {
+				return *counts, err
+			}
+			if n%pollSeries == 0 && ctx.Err() != nil {
+				return *counts, context.Cause(ctx)
+			}
+			m.labels = append(m.labels[:0], c.labels...)
+			n++
+		}
+		m.pieces = c.appendPieces(m.pieces)
+		more, err := c.advance()
+		if err != nil {
+			return *counts, err
+		}
+		heap.advanced(more)
+	}
+	return *counts, m.writeSeries()
+}
+
+// writeSeries writes what is gathered, if there is anything.
+func (m *merger) writeSeries() error {
+	if len(m.pieces) == 0 {
+		return nil
+	}
+	if err := m.chunks.write(m.pieces); err != nil {
+		return err
+	}
+	m.pieces = m.pieces[:0]
+	return m.w.AddSeries(m.labels)
+}
+
+// mergeCursor goes through the series of one input in the order of their labels.
+type mergeCursor struct {
+	mergeInput
+	input   int // smaller ones win
+	ids     index.Postings
+	numbers symbolNumbers
+
+	begun        bool
+	id           uint64
+	labels, prev []index.SymbolPair // as numbers of the new block
+	chunks       []index.ChunkMeta
+}
+
+// before orders cursors by labels, those of equal labels by input.
+func (c *mergeCursor) before(o *mergeCursor) bool {
+	by := compareSymbolPairs(c.labels, o.labels)
+	return by < 0 || by == 0 && c.input < o.input
+}
+
+// compareSymbolPairs orders label sets, given as numbers of sorted symbols, as
+// labels.Compare does.
+func compareSymbolPairs(a, b []index.SymbolPair) int {
+	n := min(len(a), len(b))
+	for i, p := range a[:n] {
+		if q := b[i]; p != q {
+			return cmp.Or(cmp.Compare(p.Name, q.Name), cmp.Compare(p.Value, q.Value))
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// advance moves to the next series; false: there is none.
+func (c *mergeCursor) advance() (_ bool, err error) {
+	if !c.ids.Next() {
+		return false, c.ids.Err()
+	}
+	first := !c.begun
+	c.begun = true
+	c.id = c.ids.At()
+	c.prev, c.labels = c.labels, c.prev
+	c.labels, c.chunks, err = c.dir.Index().Series(c.id, c.labels[:0], c.chunks[:0])
+	if err != nil {
+		return false, err
+	}
+	for i, p := range c.labels {
+		name, ok1 := c.numbers.of(p.Name)
+		value, ok2 := c.numbers.of(p.Value)
+		if !ok1 || !ok2 {
+			return false, indexDamage(c.dir, "series has a symbol that there is not")
+		}
+		c.labels[i] = index.SymbolPair{Name: name, Value: value}
+	}
+	if !first && compareSymbolPairs(c.prev, c.labels) >= 0 {
+		return false, indexDamage(c.dir, "series do not ascend by labels")
+	}
+	for _, meta := range c.chunks {
+		if meta.MinT > meta.MaxT {
+			return false, indexDamage(c.dir, "chunk ends before it begins")
+		}
+	}
+	return true, nil
+}
+
+// appendPieces appends the chunks of the present series.
+func (c *mergeCursor) appendPieces(dst []piece) []piece {
+	deleted := c.deleted.Of(c.id)
+	for _, meta := range c.chunks {
+		dst = append(dst, piece{ChunkMeta: meta, dir: c.dir, input: c.input, deleted: deleted})
+	}
+	return dst
+}

@@ -1,0 +1,219 @@
+package tsdb_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+)
+
+type metaVectors struct {
+	Merges []struct {
+		Name   string
+		Inputs []string
+		Result string
+	}
+	Plans []struct {
+		Name   string
+		Blocks []struct {
+			Block         int
+			Mint, Maxt    int64
+			Failed        bool
+			Hints         []string
+			NumSeries     uint64 `json:"num_series"`
+			NumTombstones uint64 `json:"num_tombstones"`
+		}
+		Ranges []int64
+		Plan   []int
+	}
+}
+
+func loadMetaVectors(t testing.TB) (v metaVectors) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/meta.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &v))
+	return v
+}
+
+// numberedULID is a name that sorts by its number.
+func numberedULID(n int) (id ulid.ULID) {
+	id[14], id[15] = byte(n>>8), byte(n)
+	return id
+}
+
+// planned returns the numbers of the blocks of a plan.
+func planned(plan []tsdb.BlockMeta) []int {
+	numbers := []int{}
+	for _, m := range plan {
+		numbers = append(numbers, int(m.ULID[14])<<8|int(m.ULID[15]))
+	}
+	return numbers
+}
+
+func TestPlan_EqualsTheVectors(t *testing.T) {
+	vectors := loadMetaVectors(t)
+	require.Len(t, vectors.Plans, 23)
+	for _, v := range vectors.Plans {
+		t.Run(v.Name, func(t *testing.T) {
+			var metas []tsdb.BlockMeta
+			for _, b := range v.Blocks {
+				metas = append(metas, tsdb.BlockMeta{
+					ULID: numberedULID(b.Block), MinTime: b.Mint, MaxTime: b.Maxt,
+					Stats:      blockdir.Stats{NumSeries: b.NumSeries, NumTombstones: b.NumTombstones},
+					Compaction: blockdir.Compaction{Failed: b.Failed, Hints: b.Hints},
+				})
+			}
+			want := append([]int{}, v.Plan...)
+			require.Equal(t, want, planned(tsdb.PlanMerge(metas, v.Ranges, nil)))
+			slices.Reverse(metas)
+			require.Equal(t, want, planned(tsdb.PlanMerge(metas, v.Ranges, nil)), "the order of the blocks given says nothing")
+		})
+	}
+}
+
+func TestMergedMeta_EqualsTheVectors(t *testing.T) {
+	vectors := loadMetaVectors(t)
+	require.Len(t, vectors.Merges, 5)
+	for _, v := range vectors.Merges {
+		t.Run(v.Name, func(t *testing.T) {
+			var inputs []tsdb.BlockMeta
+			for _, text := range v.Inputs {
+				m, err := blockdir.DecodeMeta([]byte(text))
+				require.NoError(t, err)
+				inputs = append(inputs, m)
+			}
+			want, err := blockdir.DecodeMeta([]byte(v.Result))
+			require.NoError(t, err)
+			got, err := blockdir.EncodeMeta(tsdb.MergedMeta(want.ULID, inputs))
+			require.NoError(t, err)
+			require.Equal(t, v.Result, string(got))
+		})
+	}
+}
+
+// spans makes blocks of pairs of hours, numbered from 1.
+func spans(hours ...[2]int64) (metas []tsdb.BlockMeta) {
+	for i, h := range hours {
+		metas = append(metas, tsdb.BlockMeta{
+			ULID: numberedULID(i + 1), MinTime: h[0] * hour, MaxTime: h[1] * hour,
+			Stats: blockdir.Stats{NumSeries: 100},
+		})
+	}
+	return metas
+}
+
+var levels = []int64{2 * hour, 6 * hour, 18 * hour}
+
+func TestBlockRanges_TripleUpToTheLongest(t *testing.T) {
+	require.Equal(t, levels, tsdb.BlockRanges(2*time.Hour, 36*time.Hour))
+	require.Equal(t, levels, tsdb.BlockRanges(2*time.Hour, 18*time.Hour))
+	require.Equal(t, levels[:2], tsdb.BlockRanges(2*time.Hour, 18*time.Hour-time.Millisecond))
+	require.Equal(t, levels[:1], tsdb.BlockRanges(2*time.Hour, 0))
+	longest := tsdb.BlockRanges(time.Minute, math.MaxInt64)
+	require.True(t, slices.IsSorted(longest))
+	require.Positive(t, longest[0])
+}
+
+// Bug 36: a merge that fails must not be tried again and again, nor stop the others.
+func TestPlan_Bug36_ABusyBlockStopsItsOwnPlansOnly(t *testing.T) {
+	busy := func(numbers ...int) func(ulid.ULID) bool {
+		return func(id ulid.ULID) bool {
+			return slices.ContainsFunc(numbers, func(n int) bool { return numberedULID(n) == id })
+		}
+	}
+	six := spans([2]int64{0, 2}, [2]int64{2, 4}, [2]int64{4, 6}, [2]int64{6, 8}, [2]int64{8, 10}, [2]int64{10, 12}, [2]int64{12, 14})
+	require.Equal(t, []int{1, 2, 3}, planned(tsdb.PlanMerge(six, levels, busy())))
+	require.Equal(t, []int{4, 5, 6}, planned(tsdb.PlanMerge(six, levels, busy(2))))
+	require.Empty(t, planned(tsdb.PlanMerge(six, levels, busy(2, 4))))
+
+	overlaps := append(spans([2]int64{0, 2}, [2]int64{1, 3}, [2]int64{6, 9}, [2]int64{8, 10}), six[6])
+	require.Equal(t, []int{1, 2}, planned(tsdb.PlanMerge(overlaps, levels, busy())))
+	require.Equal(t, []int{3, 4}, planned(tsdb.PlanMerge(overlaps, levels, busy(1))))
+
+	deleted := spans([2]int64{0, 18}, [2]int64{18, 36}, [2]int64{36, 38})
+	deleted[0].Stats.NumTombstones, deleted[1].Stats.NumTombstones = 50, 50
+	require.Equal(t, []int{2}, planned(tsdb.PlanMerge(deleted, levels, busy())))
+	require.Equal(t, []int{1}, planned(tsdb.PlanMerge(deleted, levels, busy(2))))
+}
+
+// Bug 35: what an interrupted merge left, the result beside its inputs, is an overlap that
+// goes away by merging even where nobody looks at parents.
+func TestPlan_Bug35_ResultBesideItsInputs_IsMerged(t *testing.T) {
+	metas := spans([2]int64{0, 2}, [2]int64{2, 4}, [2]int64{4, 6}, [2]int64{0, 6}, [2]int64{6, 8})
+	require.Equal(t, []int{1, 4, 2, 3}, planned(tsdb.PlanMerge(metas, levels, nil)))
+}
+
+func TestPlan_BlocksOfEarlyFlushes_AreMergedLikeOthers(t *testing.T) {
+	metas := spans([2]int64{0, 1}, [2]int64{1, 2}, [2]int64{2, 5}, [2]int64{5, 6}, [2]int64{6, 7})
+	require.Equal(t, []int{1, 2, 3, 4}, planned(tsdb.PlanMerge(metas, levels, nil)))
+}
+
+func TestPlan_BlockOverALimitOfItsWindow_StaysAsItIs(t *testing.T) {
+	metas := spans([2]int64{-7, -1}, [2]int64{-1, 2}, [2]int64{2, 4}, [2]int64{4, 6}, [2]int64{6, 8}, [2]int64{8, 10})
+	require.Equal(t, []int{3, 4}, planned(tsdb.PlanMerge(metas, levels, nil)))
+}
+
+func TestPlan_AtTheEndsOfTime(t *testing.T) {
+	metas := []tsdb.BlockMeta{
+		{ULID: numberedULID(1), MinTime: math.MinInt64, MaxTime: math.MinInt64 + 5},
+		{ULID: numberedULID(2), MinTime: math.MinInt64 + 5, MaxTime: math.MinInt64 + 9},
+		{ULID: numberedULID(3), MinTime: math.MaxInt64 - 9, MaxTime: math.MaxInt64 - 5},
+		{ULID: numberedULID(4), MinTime: math.MaxInt64 - 5, MaxTime: math.MaxInt64},
+	}
+	require.Equal(t, []int{1, 2}, planned(tsdb.PlanMerge(metas, levels, nil)))
+	whole := []tsdb.BlockMeta{{ULID: numberedULID(1), MinTime: math.MinInt64, MaxTime: math.MaxInt64, Stats: blockdir.Stats{NumTombstones: 1}}, metas[3]}
+	whole[1].MinTime = math.MaxInt64
+	require.Equal(t, []int{1}, planned(tsdb.PlanMerge(whole, levels, nil)))
+}
+
+// However blocks lie: merging as planned comes to an end, where nothing overlaps but
+// blocks of different classes, and no plan mixes those.
+func TestPlan_FollowedToItsEnd_LeavesNoOverlap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var metas []tsdb.BlockMeta
+		next := 1
+		for last := rapid.IntRange(0, 20).Draw(t, "blocks"); next <= last; next++ {
+			m := tsdb.BlockMeta{ULID: numberedULID(next), MinTime: rapid.Int64Range(-60*hour, 60*hour).Draw(t, "mint")}
+			m.MaxTime = m.MinTime + rapid.Int64Range(0, 20*hour).Draw(t, "length")
+			m.Stats.NumTombstones = rapid.Uint64Range(0, 20).Draw(t, "tombstones")
+			m.Stats.NumSeries = 100
+			if rapid.IntRange(0, 4).Draw(t, "stale") == 0 {
+				m.Compaction.Hints = []string{blockdir.HintFromStaleSeries}
+			}
+			metas = append(metas, m)
+		}
+		for steps := 0; ; steps++ {
+			plan := tsdb.PlanMerge(metas, levels, nil)
+			if len(plan) == 0 {
+				break
+			}
+			require.LessOrEqual(t, steps, 40)
+			out := tsdb.MergedMeta(numberedULID(next), plan)
+			out.Stats.NumSeries = 100
+			next++
+			for _, m := range plan {
+				require.Equal(t, plan[0].Compaction.Hints, m.Compaction.Hints)
+			}
+			metas = slices.DeleteFunc(metas, func(m tsdb.BlockMeta) bool { return slices.Contains(planned(plan), planned([]tsdb.BlockMeta{m})[0]) })
+			metas = append(metas, out)
+		}
+		for _, a := range metas {
+			for _, b := range metas {
+				same := slices.Equal(a.Compaction.Hints, b.Compaction.Hints)
+				if a.ULID != b.ULID && same {
+					require.False(t, a.MinTime < b.MaxTime && b.MinTime < a.MaxTime && a.MinTime < a.MaxTime && b.MinTime < b.MaxTime)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package tsdb
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// retentionLimits say how much is kept. The zero value keeps everything.
+type retentionLimits struct {
+	Duration time.Duration // of data behind the newest sample; 0 or less: no limit
+	Bytes    int64         // of blocks and head; 0 or less: no limit
+	// Percent of the whole device; it replaces Bytes where the size of the device is
+	// known. 0 or less: no limit.
+	Percent float64
+}
+
+// retentionState is what the limits are applied to.
+type retentionState struct {
+	Blocks    []sizedBlock // all that are loaded, in any order
+	HeadBytes int64        // of the log and the head-chunk files
+	DiskBytes int64        // of the whole device; 0: not known
+	// NewestT is the time of the newest sample of the head, math.MinInt64 if it has
+	// none; NowT is what the clock shows. Both in milliseconds.
+	NewestT, NowT int64
+}
+
+// sizedBlock is a block and its size on disk.
+type sizedBlock struct {
+	Meta  BlockMeta
+	Bytes int64
+}
+
+// obsoleteReason is why a block goes.
+type obsoleteReason uint8
+
+// Reasons, the strongest first: a block gets the first one that holds.
+const (
+	reasonReplaced  obsoleteReason = iota + 1 // it went into another block
+	reasonDeletable                           // merging it gave nothing
+	reasonDuration
+	reasonBytes
+)
+
+// String returns the reason as the log shows it.
+func (r obsoleteReason) String() string {
+	switch r {
+	case reasonReplaced:
+		return "replaced"
+	case reasonDeletable:
+		return "empty"
+	case reasonDuration:
+		return "duration"
+	case reasonBytes:
+		return "bytes"
+	default:
+		return "none"
+	}
+}
+
+// obsoleteBlocks says which blocks may go and why. Nothing is cut inside a block: one
+// stays as long as any of it may be inside the limits.
+func obsoleteBlocks(s retentionState, limits retentionLimits) map[ulid.ULID]obsoleteReason {
+	gone := replacedBlocks(s.Blocks)
+	note := func(m BlockMeta, why obsoleteReason) {
+		if gone[m.ULID] == 0 {
+			gone[m.ULID] = why
+		}
+	}
+	// What goes anyway must not count against the rest.
+	var kept []sizedBlock
+	for _, b := range s.Blocks {
+		if b.Meta.Compaction.Deletable {
+			note(b.Meta, reasonDeletable)
+		}
+		if gone[b.Meta.ULID] == 0 {
+			kept = append(kept, b)
+		}
+	}
+	slices.SortFunc(kept, newestFirst)
+	for _, b := range beyondDuration(kept, s, limits.Duration) {
+		note(b.Meta, reasonDuration)
+	}
+	for _, b := range beyondBytes(kept, s, limits) {
+		note(b.Meta, reasonBytes)
+	}
+	return gone
+}
+
+// newestFirst orders blocks by their end, the newest first.
+func newestFirst(a, b sizedBlock) int {
+	return cmp.Or(cmp.Compare(b.Meta.MaxTime, a.Meta.MaxTime), compareULID(b.Meta.ULID, a.Meta.ULID))
+}
+
+// beyondDuration returns the blocks all of whose samples are older than d, counted back
+// from the newest sample or the clock, whichever is less: a clock that is ahead deletes
+// nothing, and neither does a sample that is. The newest block stays in any case.
+func beyondDuration(blocks []sizedBlock, s retentionState, d time.Duration) []sizedBlock {
+	if d <= 0 || len(blocks) == 0 {
+		return nil
+	}
+	newest := s.NewestT
+	if end := blocks[0].Meta.MaxTime; end > math.MinInt64 {
+		newest = max(newest, end-1)
+	}
+	horizon := min(newest, s.NowT)
+	// Blocks count in milliseconds. Less than one is rounded up: a limit that is too
+	// short by its unit must not become none.
+	length := max(d.Milliseconds(), 1)
+	if horizon < math.MinInt64+length {
+		return nil
+	}
+	keep := horizon - length + 1 // the first instant that is younger than the limit
+	for i := 1; i < len(blocks); i++ {
+		if blocks[i].Meta.MaxTime <= keep {
+			return blocks[i:]
+		}
+	}
+	return nil
+}
+
+// beyondBytes returns the block that brings the sum of the sizes over the limit, counted
+// from the head to the oldest block, and all older ones.
+func beyondBytes(blocks []sizedBlock, s retentionState, limits retentionLimits) []sizedBlock {
+	limit := limits.Bytes
+	if limits.Percent > 0 && s.DiskBytes > 0 {
+		limit = max(int64(float64(s.DiskBytes)*min(limits.Percent, 100)/100), 1)
+	}
+	if limit <= 0 {
+		return nil
+	}
+	left := limit - s.HeadBytes
+	for i, b := range blocks {
+		if left -= b.Bytes; left < 0 {
+			return blocks[i:]
+		}
+	}
+	return nil
+}
+
+// replacedBlocks returns the blocks that went into others that are loaded: what a merge
+// that was interrupted before its end leaves. Whoever lists a block as its parent must cover
+// its times, and a chain of parents must begin at a block that nobody lists: so blocks that
+// claim each other all stay.
+func replacedBlocks(blocks []sizedBlock) map[ulid.ULID]obsoleteReason {
+	byID := make(map[ulid.ULID]BlockMeta, len(blocks))
+	for _, b := range blocks {
+		byID[b.Meta.ULID] = b.Meta
+	}
+	parents := func(m BlockMeta) (ids []ulid.ULID) {
+		for _, p := range m.Compaction.Parents {
+			old, loaded := byID[p.ULID]
+			if loaded && old.ULID != m.ULID && m.MinTime <= old.MinTime && old.MaxTime <= m.MaxTime {
+				ids = append(ids, old.ULID)
+			}
+		}
+		return ids
+	}
+	listed := make(map[ulid.ULID]bool)
+	for _, b := range blocks {
+		for _, id := range parents(b.Meta) {
+			listed[id] = true
+		}
+	}
+	gone := make(map[ulid.ULID]obsoleteReason)
+	var todo []ulid.ULID
+	for _, b := range blocks {
+		if !listed[b.Meta.ULID] {
+			todo = append(todo, parents(b.Meta)...)
+		}
+	}
+	for len(todo) > 0 {
+		id := todo[0]
+		todo = todo[1:]
+		if gone[id] == 0 {
+			gone[id] = reasonReplaced
+			todo = append(todo, parents(byID[id])...)
+		}
+	}
+	return gone
+}
