@@ -229,6 +229,30 @@ func TestCheckpoint_KeepsWhatIsGoodOfDamagedFilesAndACopy(t *testing.T) {
 	require.EqualValues(t, 40, got.LastSeq)
 }
 
+func TestCheckpoint_ThatLostAllItsFilesIsDamage(t *testing.T) {
+	fsys := tsdbtest.NewMemFS()
+	l := checkpointLog(t, fsys, 12, CompressionNone, SyncCommit())
+	_, err := l.Checkpoint(context.Background(), checkpointTo(1))
+	require.NoError(t, err)
+	list, err := List(fsys, testDir)
+	require.NoError(t, err)
+	for _, seg := range list.CheckpointSegments {
+		require.NoError(t, fsys.Remove(seg.Path))
+	}
+	for range 2 {
+		got := replay(t, fsys, 1)
+		requireCommits(t, got, 9, 10, 11, 12)
+		require.Len(t, got.Damages, 1)
+		require.Equal(t, list.CheckpointDir, got.Damages[0].File)
+		require.False(t, got.Damages[0].Tail)
+		repair(t, fsys, got)
+	}
+	rep, err := l.Checkpoint(context.Background(), checkpointTo(2))
+	require.NoError(t, err)
+	require.Len(t, rep.Damages, 1)
+	require.Empty(t, replay(t, fsys, 1).Damages)
+}
+
 func TestCheckpoint_MissesCommitsAtTheEndOfWhatItCovers(t *testing.T) {
 	fsys := tsdbtest.NewMemFS()
 	l := checkpointLog(t, fsys, 5, CompressionNone, SyncNever())

@@ -156,7 +156,7 @@ func (c *checkpointer) prepare() (err error) {
 }
 
 // seqBehind returns the number of the first commit behind what is covered. The first
-// header there knows: at the latest that of the segment being written.
+// header or frame there knows: at the latest the header of the segment being written.
 func (c *checkpointer) seqBehind() (seq uint64, err error) {
 	p := newPipeline(c.ctx, ReplayOptions{FS: c.fs(), Decoders: 1}, newReport(c.list))
 	defer p.stop()
@@ -166,17 +166,29 @@ func (c *checkpointer) seqBehind() (seq uint64, err error) {
 		}
 		err := p.scanSegment(i, 0, func(it item, rec []byte) bool {
 			if it.kind == itemRecord {
-				if h, found := headerOf(it, rec); found {
-					seq = h.nextSeq
-				}
+				seq = seqIn(it, rec)
 			}
-			return false
+			return seq == 0
 		})
 		if err != nil || seq > 0 {
 			return seq, err
 		}
 	}
-	return 0, segmentsError("no segment behind %s begins with a header", segmentName(c.opts.UpTo))
+	return 0, segmentsError("nothing behind segment %s has a sequence number", segmentName(c.opts.UpTo))
+}
+
+// seqIn returns the number of the first commit that a header or frame knows, 0 if it is
+// neither or knows none.
+func seqIn(it item, rec []byte) uint64 {
+	if h, found := headerOf(it, rec); found {
+		return h.nextSeq
+	}
+	if isPrivate(it, rec) && rec[0] == typeFrame {
+		if f, ok := parseFrame(rec); ok {
+			return f.seq
+		}
+	}
+	return 0
 }
 
 // build writes the checkpoint's files and returns what was read for it.

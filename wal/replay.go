@@ -80,6 +80,9 @@ func newReport(list *Listing) *ReplayReport {
 		}
 	}
 	r.Segments = len(r.segments)
+	if list.Checkpoint >= 0 && r.cpNumber == 0 {
+		r.Damages = append(r.Damages, Damage{File: list.CheckpointDir, Checkpoint: true, Reason: "checkpoint has no files"})
+	}
 	return r
 }
 
@@ -128,7 +131,7 @@ func (p *pipeline) run() error {
 	for i := range busy {
 		wg.Go(func() { busy[i] = p.decoder() })
 	}
-	rules := &rules{pipeline: p, report: p.report}
+	rules := &rules{pipeline: p, report: p.report, suspect: len(p.report.Damages)}
 	err := p.apply(rules)
 	wg.Wait()
 	p.report.ReaderBusy = src.busy

@@ -103,10 +103,7 @@ func (l *Listing) listCheckpoint(fsys fileutil.FS) error {
 	if l.CheckpointSegments, err = segmentFiles(l.CheckpointDir, entries); err != nil {
 		return err
 	}
-	if len(l.CheckpointSegments) == 0 {
-		return nil
-	}
-	return contiguous(l.CheckpointSegments, l.CheckpointSegments[0].Number, l.CheckpointDir)
+	return contiguous(l.CheckpointSegments, 0, l.CheckpointDir)
 }
 
 // checkpointNumber parses checkpoint.N, a directory.
