@@ -2,6 +2,7 @@ package tsdb
 
 import (
 	"iter"
+	"math"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
@@ -10,8 +11,7 @@ import (
 // ChunkSeriesSet is the result of SelectChunks, a cursor for one goroutine.
 type ChunkSeriesSet struct {
 	q        *Querier
-	series   []mergedSeries
-	at       int
+	series   *seriesMerger // nil after an error
 	cur      *ChunkSeries
 	warnings Warnings
 	err      error
@@ -19,15 +19,11 @@ type ChunkSeriesSet struct {
 
 // Next moves to the next series.
 func (cs *ChunkSeriesSet) Next() bool {
-	if cs.err == nil && cs.q.closed.Load() {
-		cs.err = ErrClosed
+	merged, ok := cs.q.nextSeries(cs.series, &cs.warnings, &cs.err)
+	if ok {
+		cs.cur = &ChunkSeries{Series{q: cs.q, merged: merged}}
 	}
-	if cs.err != nil || cs.at == len(cs.series) {
-		return false
-	}
-	cs.cur = &ChunkSeries{Series{q: cs.q, merged: cs.series[cs.at]}}
-	cs.at++
-	return true
+	return ok
 }
 
 // At returns the series that the set stands on. It stays valid when the set moves on.
@@ -36,7 +32,7 @@ func (cs *ChunkSeriesSet) At() *ChunkSeries { return cs.cur }
 // Err returns what ended the set, nil for its end.
 func (cs *ChunkSeriesSet) Err() error { return cs.err }
 
-// Warnings returns what is to be known about the result.
+// Warnings returns what is to be known about the result; ask at its end.
 func (cs *ChunkSeriesSet) Warnings() Warnings { return cs.warnings }
 
 // All ranges over the series that are left; an error comes last, with a nil series.
@@ -83,21 +79,15 @@ type ChunkMeta struct {
 
 // ChunkIterator is a cursor over the chunks of one series, for one goroutine.
 type ChunkIterator struct {
-	q      *Querier
-	src    chunkSource
-	bounds bounds
-	meta   ChunkMeta
-	merged *chunkenc.Batch   // not nil: several sources, samples are merged and encoded again
-	it     chunkenc.Iterator // over the merged samples
-	clip   seriesIterator    // over one chunk that is cut into
-	enc    chunkenc.XOREncoder
-	buf    []byte
-	err    error
+	q    *Querier
+	src  chunkSource
+	meta ChunkMeta
+	clip seriesIterator // over one chunk that is cut into
+	one  oneChunk
+	enc  chunkenc.XOREncoder
+	buf  []byte
+	err  error
 }
-
-// mergedChunkSamples is how many samples a chunk gets that is made of several
-// sources: what the format's writers aim at.
-const mergedChunkSamples = 120
 
 func (ci *ChunkIterator) reset(s *Series) {
 	*ci = ChunkIterator{q: s.q, src: ci.src, clip: ci.clip, buf: ci.buf}
@@ -105,12 +95,7 @@ func (ci *ChunkIterator) reset(s *Series) {
 		ci.err = ErrClosed
 		return
 	}
-	if len(s.merged.more) > 0 {
-		ci.merged = chunkenc.NewBatch(mergedChunkSamples)
-		ci.it = s.Iterator(nil)
-		return
-	}
-	ci.src, ci.bounds = s.merged.first.open(ci.src)
+	ci.src = s.merged.open(ci.src)
 }
 
 // Next moves to the next chunk. The bytes of the one before are gone then.
@@ -120,15 +105,12 @@ func (ci *ChunkIterator) Next() bool {
 			ci.err = ErrClosed
 			return false
 		}
-		if ci.merged != nil {
-			return ci.nextMerged()
-		}
-		c, ok, err := ci.src.next()
+		c, ok, err := ci.src.next(math.MinInt64)
 		if !ok {
 			ci.err = err
 			return false
 		}
-		if ci.bounds.whole(c) {
+		if c.whole() {
 			ci.meta = ChunkMeta{MinT: c.minT, MaxT: c.maxT}
 			ci.meta.Chunk, ci.err = chunkenc.FromData(c.enc, c.data)
 			return ci.err == nil
@@ -140,24 +122,10 @@ func (ci *ChunkIterator) Next() bool {
 	return false
 }
 
-// nextMerged encodes the next samples of all sources.
-func (ci *ChunkIterator) nextMerged() bool {
-	if ci.it.NextBatch(ci.merged) == chunkenc.ValNone {
-		ci.err = ci.it.Err()
-		return false
-	}
-	ci.enc.Reset()
-	for i, t := range ci.merged.T {
-		if ci.err = ci.enc.Append(t, ci.merged.V[i]); ci.err != nil {
-			return false
-		}
-	}
-	return ci.encoded(ci.merged.T[0], ci.merged.T[len(ci.merged.T)-1])
-}
-
 // nextClipped encodes what the bounds leave of a chunk; false if that is nothing.
 func (ci *ChunkIterator) nextClipped(c sourceChunk) bool {
-	ci.clip.reset(&oneChunk{c: c}, ci.bounds, &ci.q.closed)
+	ci.one = oneChunk{c: c}
+	ci.clip.reset(&ci.one, &ci.q.closed)
 	ci.enc.Reset()
 	var first, last int64
 	for ci.clip.Next() != chunkenc.ValNone {
@@ -173,10 +141,6 @@ func (ci *ChunkIterator) nextClipped(c sourceChunk) bool {
 	if ci.err = ci.clip.Err(); ci.err != nil || ci.enc.Len() == 0 {
 		return false
 	}
-	return ci.encoded(first, last)
-}
-
-func (ci *ChunkIterator) encoded(first, last int64) bool {
 	ci.buf = ci.enc.AppendTo(ci.buf[:0])
 	ci.meta = ChunkMeta{MinT: first, MaxT: last}
 	ci.meta.Chunk, ci.err = chunkenc.FromData(chunkenc.EncXOR, ci.buf)
@@ -195,7 +159,7 @@ type oneChunk struct {
 	used bool
 }
 
-func (o *oneChunk) next() (sourceChunk, bool, error) {
+func (o *oneChunk) next(int64) (sourceChunk, bool, error) {
 	used := o.used
 	o.used = true
 	return o.c, !used, nil

@@ -1,7 +1,9 @@
 package tsdb_test
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -233,25 +235,35 @@ func wrongDamages(rep tsdb.OpenReport, lied bool) string {
 }
 
 // verifyFiles compares a report with the files that Open read, and what it says of the
-// quarantine with what is there.
-func verifyFiles(disk *tsdbtest.MemFS, before []fileSize, rep tsdb.OpenReport) error {
-	segments, bytes := 0, int64(0)
-	for _, f := range before {
-		if strings.HasPrefix(f.name, "data/wal/0") {
+// quarantine with what is there: each damaged file as it was.
+func verifyFiles(disk *tsdbtest.MemFS, before map[string][]byte, rep tsdb.OpenReport) error {
+	segments, size := 0, int64(0)
+	for name, data := range before {
+		if strings.HasPrefix(name, "data/wal/0") {
 			segments++
-			bytes += f.size
+			size += int64(len(data))
 		}
 	}
-	if rep.Segments != segments || !rep.TornTail && rep.Bytes != bytes || rep.Bytes > bytes {
-		return errors.Errorf("report has %d segments with %d bytes, want %d with %d", rep.Segments, rep.Bytes, segments, bytes)
+	if rep.Segments != segments || !rep.TornTail && rep.Bytes != size || rep.Bytes > size {
+		return errors.Errorf("report has %d segments with %d bytes, want %d with %d", rep.Segments, rep.Bytes, segments, size)
 	}
-	after := disk.Files()
 	for _, q := range rep.Quarantined {
-		if !slices.Contains(after, path.Join("data", q)) {
-			return errors.Errorf("%s is not in the quarantine: %v", q, after)
+		if _, err := disk.Stat(path.Join("data", q)); err != nil {
+			return errors.WithMessagef(err, "%s is not in the quarantine", q)
 		}
 	}
-	for _, name := range after {
+	copies, err := everyFile(disk)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(copies, func(name string, _ []byte) bool { return !strings.HasPrefix(name, "data/quarantine/") })
+	for _, d := range rep.Damages {
+		was := before[d.File]
+		if len(was) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(copies)), func(c []byte) bool { return bytes.Equal(c, was) }) {
+			return errors.Errorf("%s was damaged, and there is no copy of it in quarantine/: %+v", d.File, d)
+		}
+	}
+	for _, name := range disk.Files() {
 		if strings.HasPrefix(name, "data/tmp-") {
 			return errors.Errorf("%s was left behind", name)
 		}
@@ -259,13 +271,9 @@ func verifyFiles(disk *tsdbtest.MemFS, before []fileSize, rep tsdb.OpenReport) e
 	return nil
 }
 
-type fileSize struct {
-	name string
-	size int64
-}
-
-func fileSizes(disk *tsdbtest.MemFS) ([]fileSize, error) {
-	var list []fileSize
+// everyFile returns the content of all files.
+func everyFile(disk *tsdbtest.MemFS) (map[string][]byte, error) {
+	files := map[string][]byte{}
 	for _, name := range disk.Files() {
 		if strings.HasSuffix(name, "/") {
 			continue
@@ -274,9 +282,9 @@ func fileSizes(disk *tsdbtest.MemFS) ([]fileSize, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, fileSize{name, int64(len(data))})
+		files[name] = data
 	}
-	return list, nil
+	return files, nil
 }
 
 // undamaged says that a report has nothing to tell but what is there.

@@ -116,7 +116,7 @@ func (c *crasher) do(op string) error {
 }
 
 func (c *crasher) open() (err error) {
-	before, err := fileSizes(c.disk)
+	before, err := everyFile(c.disk)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
@@ -41,8 +40,11 @@ type DB struct {
 	opts   *Options
 	lock   fileutil.DirLock
 	head   *Head
+	blocks *blockSet
 	report OpenReport
 	opened time.Time
+
+	flushing sync.Mutex // held by who makes blocks of the head and truncates it
 
 	closing atomic.Bool
 	stop    chan struct{} // closed by Close: loops end
@@ -55,7 +57,7 @@ type DB struct {
 // log has. Nil options are the defaults. OpenReport says what recovery did.
 //
 // Errors: ErrLocked (another process has it open; the error names it),
-// ErrUnsupported (it holds blocks, or another version's files; the error names them),
+// ErrUnsupported (it holds files of another version; the error names them),
 // ErrCorrupt (damage that would not leave a log to go on with), and those of the file
 // system. Damage that can be contained is not an error: what is left is there, the
 // damaged files are copied into quarantine/, and OpenReport lists them.
@@ -106,8 +108,14 @@ func (db *DB) open() error {
 	if err := removeLeftovers(db.opts.FS, db.dir, tempPrefix); err != nil {
 		return err
 	}
+	db.blocks = newBlockSet(db.opts, db.dir)
+	if err := db.blocks.load(&db.report); err != nil {
+		return err
+	}
 	db.head = newHead(db.opts)
+	db.head.minValid.Store(db.blocks.current().start)
 	if err := db.head.recover(context.Background(), db.dir, db.lock, &db.report); err != nil {
+		db.blocks.close()
 		return stderrors.Join(err, db.head.closeFiles())
 	}
 	return nil
@@ -116,15 +124,6 @@ func (db *DB) open() error {
 // checkSupported refuses what this version would not understand, before anything is
 // written.
 func (db *DB) checkSupported() error {
-	entries, err := db.opts.FS.ReadDir(db.dir)
-	if err != nil {
-		return errors.Wrapf(err, "list %s", db.dir)
-	}
-	for _, e := range entries {
-		if _, err := ulid.ParseStrict(e.Name()); err == nil && e.IsDir() {
-			return errors.WithMessagef(ErrUnsupported, "open %s: block %s: this version keeps all data in the head; use a directory without blocks", db.dir, e.Name())
-		}
-	}
 	wbl, err := db.opts.FS.ReadDir(filepath.Join(db.dir, wblDirName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Wrap(err, "list "+wblDirName)
@@ -175,24 +174,44 @@ func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
 	if db.closing.Load() {
 		return nil, ErrClosed
 	}
-	h := db.head
+	h, bs := db.head, db.blocks
+	// All that a Querier sees is taken at one moment: a flush or a delete comes before or
+	// after it as a whole.
+	bs.view.RLock()
+	defer bs.view.RUnlock()
+	v := bs.view.cur
 	pin, err := h.chunks.Acquire()
 	if err != nil {
 		return nil, ErrClosed
 	}
-	sn := h.iso.acquire(db.opts.Clock.Now())
+	q := &Querier{mint: mint, maxt: maxt, warnings: v.warnings(mint, maxt)}
+	var pinned []*block
+	for _, b := range v.blocks {
+		if b.overlaps(mint, maxt) {
+			b.pin()
+			pinned = append(pinned, b.block)
+			q.sources = append(q.sources, &blockReader{b: b, mint: mint, maxt: maxt, failure: &q.failure})
+		}
+	}
+	sn := h.iso.acquire(db.opts.Clock.Now(), v.start)
+	if maxt >= v.start {
+		q.sources = append(q.sources, &headReader{h: h, snapshot: sn.seq, mint: max(mint, v.start), maxt: maxt, deleted: h.tombs.Load()})
+	}
 	h.stats.queriers.Add(1)
-	return &Querier{
-		mint: mint, maxt: maxt,
-		sources: []source{&headReader{h: h, snapshot: sn.seq, mint: mint, maxt: maxt}},
-		release: func() error {
-			if h.iso.release(sn) {
-				h.dir.SweepMarks(h.iso.floor.Load())
-			}
-			return pin.Release()
-		},
-	}, nil
+	q.release = func() error {
+		if h.iso.release(sn) {
+			h.dir.SweepMarks(h.iso.floor.Load())
+		}
+		for _, b := range pinned {
+			b.release()
+		}
+		return pin.Release()
+	}
+	return q, nil
 }
+
+// Blocks returns what the blocks say of themselves, in the order of their times.
+func (db *DB) Blocks() []BlockMeta { return db.blocks.metas() }
 
 // Sync returns when everything that was committed before is on stable storage.
 // ErrPoisoned: a sync failed. ErrReadOnly, ErrClosed.
@@ -235,6 +254,7 @@ func (db *DB) Close() error {
 		db.closing.Store(true)
 		close(db.stop)
 		db.loops.Wait()
+		db.blocks.close()
 		db.closeOf = stderrors.Join(db.head.close(), db.lock.Release())
 		level := slog.LevelInfo
 		if db.closeOf != nil {

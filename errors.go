@@ -57,6 +57,9 @@ var (
 	ErrUnsupported = errors.New("not supported by this version")
 	// ErrTruncated, a warning: a result was cut at the limit of its hints.
 	ErrTruncated = errors.New("result cut at the limit")
+	// ErrMissing, a warning: a damaged block was set aside, so samples may be missing
+	// from a result. The text names it.
+	ErrMissing = errors.New("data is missing: a damaged block is in quarantine")
 	// ErrCorrupt: damaged data; errors.As with *CorruptError tells file and offset,
 	// unless it is a file that is missing.
 	ErrCorrupt = encbuf.ErrCorrupt

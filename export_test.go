@@ -33,8 +33,8 @@ type fakeReader struct {
 	bounds bounds
 }
 
-func (r fakeReader) selectSeries(_ context.Context, ms []*labels.Matcher) ([]sourceSeries, error) {
-	var out []sourceSeries
+func (r fakeReader) selectSeries(_ context.Context, ms []*labels.Matcher) (seriesCursor, error) {
+	var out seriesList
 	for _, s := range r.FakeSource {
 		ok := true
 		for _, m := range ms {
@@ -44,7 +44,19 @@ func (r fakeReader) selectSeries(_ context.Context, ms []*labels.Matcher) ([]sou
 			out = append(out, fakeOpen{s, r.bounds})
 		}
 	}
-	return out, nil
+	return &out, nil
+}
+
+// seriesList is a cursor over series that are at hand.
+type seriesList []sourceSeries
+
+func (l *seriesList) next(context.Context) (sourceSeries, error) {
+	if len(*l) == 0 {
+		return nil, nil
+	}
+	s := (*l)[0]
+	*l = (*l)[1:]
+	return s, nil
 }
 
 func (r fakeReader) labelNames(context.Context, []*labels.Matcher) ([]string, error) {
@@ -74,15 +86,19 @@ type fakeOpen struct {
 
 func (s fakeOpen) appendLabels(dst []labels.Label) []labels.Label { return s.s.Labels.AppendTo(dst) }
 
-func (s fakeOpen) open(chunkSource) (chunkSource, bounds) { return &fakeChunks{s: s.s}, s.b }
+func (s fakeOpen) open(chunkSource) chunkSource { return &fakeChunks{s: s.s, in: s.b} }
 
 type fakeChunks struct {
 	s   FakeSeries
+	in  bounds
 	enc chunkenc.XOREncoder
 	buf []byte
 }
 
-func (c *fakeChunks) next() (sourceChunk, bool, error) {
+func (c *fakeChunks) next(mint int64) (sourceChunk, bool, error) {
+	for len(c.s.T) > 0 && c.s.T[min(2, len(c.s.T))-1] < mint {
+		c.s.T, c.s.V = c.s.T[min(2, len(c.s.T)):], c.s.V[min(2, len(c.s.V)):]
+	}
 	n := min(2, len(c.s.T))
 	if n == 0 {
 		return sourceChunk{}, false, nil
@@ -94,7 +110,7 @@ func (c *fakeChunks) next() (sourceChunk, bool, error) {
 		}
 	}
 	c.buf = c.enc.AppendTo(c.buf[:0])
-	out := sourceChunk{enc: chunkenc.EncXOR, data: c.buf, minT: c.s.T[0], maxT: c.s.T[n-1]}
+	out := sourceChunk{enc: chunkenc.EncXOR, data: c.buf, minT: c.s.T[0], maxT: c.s.T[n-1], in: &c.in}
 	c.s.T, c.s.V = c.s.T[n:], c.s.V[n:]
 	return out, true, nil
 }

@@ -147,3 +147,9 @@ func (f *fixture) all() map[string][]point {
 	f.t.Helper()
 	return dump(f.t, f.db, math.MinInt64, math.MaxInt64)
 }
+
+// Milliseconds.
+const (
+	minute = int64(time.Minute / time.Millisecond)
+	hour   = int64(time.Hour / time.Millisecond)
+)

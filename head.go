@@ -26,17 +26,18 @@ type Head struct {
 
 	recovery *recovery // what Open must still write; done when log is set
 
-	// minValid is the time from which on the head takes samples. Nothing raises it
-	// until blocks take over old data.
+	// minValid is the time from which on the head takes samples: blocks have, or soon will
+	// have, what is before. It never falls.
 	minValid atomic.Int64
+	trunc    truncation
+	idle     atomic.Bool // nothing was committed for long: no series is in use
 
 	// bounds of all applied samples; empty while minT > maxT.
 	minT, maxT atomic.Int64
 
-	tombs struct {
-		sync.RWMutex
-		set tombstones.Set // deleted intervals by series ref, as the log had them
-	}
+	// tombs has the deleted intervals by series ref, as the log has them. A set that
+	// readers can find is not changed; recovery, which fills it, is alone.
+	tombs atomic.Pointer[tombstones.Set]
 
 	// storing is held by whoever writes full chunks; what follows is his. It comes before
 	// the shards.
@@ -60,6 +61,7 @@ func newHead(opts *Options) *Head {
 		wake: make(chan struct{}, 1),
 	}
 	h.minValid.Store(memseries.NoTime + 1)
+	h.tombs.Store(&tombstones.Set{})
 	h.minT.Store(math.MaxInt64)
 	h.maxT.Store(math.MinInt64)
 	h.batches.New = func() any { return &batch{h: h} }
@@ -74,11 +76,4 @@ func (h *Head) widen(mint, maxt int64) {
 	for old := h.maxT.Load(); maxt > old && !h.maxT.CompareAndSwap(old, maxt); {
 		old = h.maxT.Load()
 	}
-}
-
-// deleted returns the deleted intervals of a series. The result is not changed later.
-func (h *Head) deleted(ref uint64) tombstones.Intervals {
-	h.tombs.RLock()
-	defer h.tombs.RUnlock()
-	return h.tombs.set.Of(ref)
 }

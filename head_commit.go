@@ -75,19 +75,8 @@ func (b *batch) run(ctx context.Context, log *wal.Log) (CommitResult, error) {
 // late is taken out.
 func (b *batch) reserve(ctx context.Context, log *wal.Log, res *CommitResult) error {
 	h := b.h
-	for {
-		h.dir.Lock(b.shards)
-		err := log.Enqueue(&b.commit)
-		if err == nil {
-			break
-		}
-		h.dir.Unlock(b.shards)
-		if !errors.Is(err, wal.ErrRetry) {
-			return notCommitted(err)
-		}
-		if err := log.WaitSettled(ctx); err != nil {
-			return notCommitted(err)
-		}
+	if err := h.enqueue(ctx, log, &b.commit, b.shards); err != nil {
+		return err
 	}
 	h.dir.TakeTurnsLocked(b.shards, &b.turns)
 	kept := b.samples[:0]
@@ -104,6 +93,25 @@ func (b *batch) reserve(ctx context.Context, log *wal.Log, res *CommitResult) er
 	b.samples = kept
 	h.dir.Unlock(b.shards)
 	return nil
+}
+
+// enqueue gives a commit its place in the log and returns with its shards locked, or
+// with an error and nothing locked.
+func (h *Head) enqueue(ctx context.Context, log *wal.Log, c *wal.Commit, shards memseries.Shards) error {
+	for {
+		h.dir.Lock(shards)
+		err := log.Enqueue(c)
+		if err == nil {
+			return nil
+		}
+		h.dir.Unlock(shards)
+		if !errors.Is(err, wal.ErrRetry) {
+			return notCommitted(err)
+		}
+		if err := log.WaitSettled(ctx); err != nil {
+			return notCommitted(err)
+		}
+	}
 }
 
 // admitLocked decides about one sample and reserves its time. An exact repeat is

@@ -8,6 +8,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -16,6 +17,7 @@ type headReader struct {
 	h          *Head
 	snapshot   uint64
 	mint, maxt int64
+	deleted    *tombstones.Set // as of the snapshot; not changed any more
 }
 
 // pollEvery is how many series or values are handled between two looks at the
@@ -23,7 +25,32 @@ type headReader struct {
 const pollEvery = 1024
 
 // selectSeries returns the visible series that match, sorted by labels.
-func (r *headReader) selectSeries(ctx context.Context, ms []*labels.Matcher) ([]sourceSeries, error) {
+func (r *headReader) selectSeries(ctx context.Context, ms []*labels.Matcher) (seriesCursor, error) {
+	found, err := r.selected(ctx, ms)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, r.h.compareLabels)
+	return &headCursor{r: r, found: found}, nil
+}
+
+// headCursor goes through sorted series.
+type headCursor struct {
+	r     *headReader
+	found []*memseries.Series
+}
+
+func (c *headCursor) next(context.Context) (sourceSeries, error) {
+	if len(c.found) == 0 {
+		return nil, nil
+	}
+	s := c.found[0]
+	c.found = c.found[1:]
+	return headSeries{r: c.r, s: s}, nil
+}
+
+// selected returns the visible series that match, in no order.
+func (r *headReader) selected(ctx context.Context, ms []*labels.Matcher) ([]*memseries.Series, error) {
 	refs, err := r.h.dir.Postings().Select(ctx, ms...)
 	if err != nil {
 		return nil, err
@@ -38,12 +65,7 @@ func (r *headReader) selectSeries(ctx context.Context, ms []*labels.Matcher) ([]
 			found = append(found, s)
 		}
 	}
-	slices.SortFunc(found, r.h.compareLabels)
-	series := make([]sourceSeries, len(found))
-	for i, s := range found {
-		series[i] = headSeries{r: r, s: s}
-	}
-	return series, nil
+	return found, nil
 }
 
 // compareLabels orders series by labels. Equal pairs have equal ids and are not
@@ -107,14 +129,14 @@ func (r *headReader) labelValues(ctx context.Context, name string, ms []*labels.
 
 // labelsOfSelected collects something of each label of each selected series.
 func (r *headReader) labelsOfSelected(ctx context.Context, ms []*labels.Matcher, pick func(name, value string) (string, bool)) ([]string, error) {
-	series, err := r.selectSeries(ctx, ms)
+	series, err := r.selected(ctx, ms)
 	if err != nil {
 		return nil, err
 	}
 	seen := map[index.Pair]struct{}{}
 	picked := map[string]struct{}{}
 	for _, s := range series {
-		for _, p := range r.h.dir.Pairs(s.(headSeries).s) {
+		for _, p := range r.h.dir.Pairs(s) {
 			if _, ok := seen[p]; ok {
 				continue
 			}
@@ -148,18 +170,18 @@ func (hs headSeries) appendLabels(dst []labels.Label) []labels.Label {
 
 // open takes what the series has now for this snapshot. The bounds end where the
 // snapshot does.
-func (hs headSeries) open(reuse chunkSource) (chunkSource, bounds) {
+func (hs headSeries) open(reuse chunkSource) chunkSource {
 	src, ok := reuse.(*headChunks)
 	if !ok {
 		src = &headChunks{}
 	}
 	r := hs.r
 	src.h, src.at = r.h, 0
-	b := bounds{mint: r.mint, maxt: r.maxt, deleted: r.h.deleted(hs.s.Ref())}
+	src.in = bounds{mint: r.mint, maxt: r.maxt, deleted: r.deleted.Of(hs.s.Ref())}
 	if r.h.dir.View(hs.s, r.snapshot, r.mint, r.maxt, &src.view) {
-		b.maxt = min(b.maxt, src.view.Maxt)
+		src.in.maxt = min(src.in.maxt, src.view.Maxt)
 	}
-	return src, b
+	return src
 }
 
 // headChunks gives the chunks of a head series: full ones from their file, the open
@@ -167,17 +189,21 @@ func (hs headSeries) open(reuse chunkSource) (chunkSource, bounds) {
 type headChunks struct {
 	h    *Head
 	view memseries.View
+	in   bounds
 	at   int
 	buf  []byte
 }
 
-func (hc *headChunks) next() (sourceChunk, bool, error) {
+func (hc *headChunks) next(mint int64) (sourceChunk, bool, error) {
+	for hc.at < len(hc.view.Chunks) && hc.view.Chunks[hc.at].MaxT < mint {
+		hc.at++
+	}
 	if hc.at == len(hc.view.Chunks) {
 		return sourceChunk{}, false, nil
 	}
 	c := hc.view.Chunks[hc.at]
 	hc.at++
-	out := sourceChunk{enc: chunkenc.EncXOR, minT: c.MinT, maxT: c.MaxT}
+	out := sourceChunk{enc: chunkenc.EncXOR, minT: c.MinT, maxT: c.MaxT, in: &hc.in}
 	if c.Ref == 0 {
 		out.data = hc.view.Data(c)
 		return out, true, nil

@@ -48,7 +48,7 @@ func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, r
 	h.iso = newIsolation(logReport.LastSeq)
 	for s := range h.dir.All() {
 		if maxt := s.Maxt(); maxt != memseries.NoTime {
-			h.widen(s.Mint(), maxt)
+			h.widen(max(s.Mint(), h.minValid.Load()), maxt)
 		}
 	}
 	report.Series = h.dir.Len()
@@ -57,7 +57,11 @@ func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, r
 	h.recovery = rc
 	before := rc.quarantined()
 	err = h.finishRecovery()
-	report.Quarantined = slices.DeleteFunc(rc.quarantined(), func(name string) bool { return slices.Contains(before, name) })
+	for _, name := range rc.quarantined() {
+		if !slices.Contains(before, name) {
+			report.Quarantined = append(report.Quarantined, name)
+		}
+	}
 	report.Duration = h.opts.Clock.Now().Sub(start)
 	if err != nil && fileutil.IsDiskFull(err) && !errors.Is(err, ErrPoisoned) {
 		h.opts.Logger.Warn("disk is full: reading only until there is room", "error", err)
@@ -82,6 +86,9 @@ func (h *Head) loadChunks(dir string, report *OpenReport) (map[uint64][]memserie
 		// files. A chunk that is not newer than the one before it does not belong here.
 		if c.OutOfOrder || c.Encoding != chunkenc.EncXOR || len(ms) > 0 && c.MinT <= ms[len(ms)-1].MaxT {
 			return nil
+		}
+		if c.MaxT < h.minValid.Load() {
+			return nil // a block has it
 		}
 		loaded[ref] = append(ms, memseries.Mapped{Ref: c.Ref, MinT: c.MinT, MaxT: c.MaxT, Num: uint16(c.NumSamples)})
 		return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,8 +90,10 @@ func (h *Head) newReplay(report *OpenReport, loaded map[uint64][]memseries.Mappe
 	n := h.opts.Head.ReplayWorkers
 	r.parts = make(chan *partSet, 4*n)
 	for range n {
+		restorer := h.dir.NewRestorer()
+		restorer.MinValid = h.minValid.Load()
 		r.workers = append(r.workers, &replayWorker{
-			restorer: h.dir.NewRestorer(),
+			restorer: restorer,
 			queue:    make(chan work, workerQueue),
 			written:  make(chan writtenChunks, 1),
 		})
@@ -331,13 +334,13 @@ func (r *replay) applyTombstones(rec wal.Record) error {
 		r.h.dir.RaiseNextRef(stone.Ref + 1)
 		s := r.h.dir.ByRef(stone.Ref)
 		switch {
-		case s == nil || stone.Mint > stone.Maxt:
+		case s == nil || stone.Mint > stone.Maxt || stone.Maxt < r.h.minValid.Load():
 		case stone.WholeSeries():
 			r.barrier()
 			r.h.dir.Drop(s)
 			maps.DeleteFunc(r.dups, func(_, ref uint64) bool { return ref == stone.Ref })
 		default:
-			r.h.tombs.set.Add(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt})
+			r.h.tombs.Load().Add(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt})
 			r.report.Tombstones++
 		}
 	}
@@ -433,9 +436,14 @@ func (r *replay) collect() {
 		rep.SamplesInChunks += w.restorer.Covered
 		rep.SamplesLate += w.restorer.Late
 		rep.SamplesUnknown += w.restorer.Unknown
+		rep.SamplesInBlocks += w.restorer.Old
 		rep.SeriesRebuilt += int(w.restorer.Holes)
 		rep.WorkerBusy += w.busy
 		w.restorer.Close()
+	}
+	// Samples of duplicate refs may stay in the log for as long as it likes.
+	for ref := range r.dups {
+		r.h.trunc.remember(math.MaxInt, ref)
 	}
 	for typ, n := range r.unread {
 		if n > 0 {

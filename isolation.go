@@ -27,6 +27,7 @@ type isolation struct {
 // snapshot is what one Querier sees: all commits up to seq.
 type snapshot struct {
 	seq    uint64
+	start  int64 // where the head began then: it reads nothing of the head before
 	opened time.Time
 }
 
@@ -68,6 +69,28 @@ func (iso *isolation) publish(seq uint64) {
 	}
 }
 
+// waitPublished returns when commit seq, which is applied, is visible.
+func (iso *isolation) waitPublished(seq uint64) {
+	iso.mu.Lock()
+	defer iso.mu.Unlock()
+	for iso.published.Load() < seq {
+		iso.mu.waiting++
+		iso.mu.inOrder.Wait()
+		iso.mu.waiting--
+	}
+}
+
+// oldestStart returns where the head begins for the oldest open snapshot; now, if none is
+// open.
+func (iso *isolation) oldestStart(now int64) int64 {
+	iso.mu.Lock()
+	defer iso.mu.Unlock()
+	for _, sn := range iso.mu.open {
+		now = min(now, sn.start)
+	}
+	return now
+}
+
 // setFloorLocked: the oldest open snapshot, or what the next one will be.
 func (iso *isolation) setFloorLocked() {
 	floor := iso.published.Load()
@@ -77,11 +100,11 @@ func (iso *isolation) setFloorLocked() {
 	iso.floor.Store(floor)
 }
 
-// acquire opens a snapshot of all that is published.
-func (iso *isolation) acquire(now time.Time) *snapshot {
+// acquire opens a snapshot of all that is published, with a head that begins at start.
+func (iso *isolation) acquire(now time.Time, start int64) *snapshot {
 	iso.mu.Lock()
 	defer iso.mu.Unlock()
-	sn := &snapshot{seq: iso.published.Load(), opened: now}
+	sn := &snapshot{seq: iso.published.Load(), start: start, opened: now}
 	iso.mu.open = append(iso.mu.open, sn) // published never falls, so this keeps the order
 	iso.setFloorLocked()
 	return sn

@@ -1,6 +1,7 @@
 package tsdb
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -13,70 +14,120 @@ type mergedSeries struct {
 	more  []sourceSeries // what further sources have, in their order
 }
 
-// mergeSeries merges lists that are sorted by labels into one. With a limit above 0
-// it returns at most that many series, and whether there were more.
-func mergeSeries(lists [][]sourceSeries, limit int) (merged []mergedSeries, more bool) {
-	lists = slices.DeleteFunc(lists, func(l []sourceSeries) bool { return len(l) == 0 })
-	if len(lists) == 1 {
-		return mergeOne(lists[0], limit)
+// open returns the chunks of all sources as one. What an earlier call returned may be
+// taken again.
+func (m *mergedSeries) open(reuse chunkSource) chunkSource {
+	if len(m.more) == 0 {
+		return m.first.open(reuse)
 	}
-	heads := make([]mergeHead, len(lists))
-	for i := range lists {
-		heads[i].take(lists[i])
+	merged, ok := reuse.(*mergedChunks)
+	if !ok {
+		merged = &mergedChunks{}
 	}
-	for len(heads) > 0 {
-		if limit > 0 && len(merged) == limit {
-			return merged, true
-		}
-		// Few sources overlap in time at any moment: a scan beats a heap.
-		least := 0
-		for i := 1; i < len(heads); i++ {
-			if compareLabelSlices(heads[i].labels, heads[least].labels) < 0 {
-				least = i
-			}
-		}
-		key := slices.Clone(heads[least].labels)
-		m := mergedSeries{}
-		for i := range heads {
-			if compareLabelSlices(heads[i].labels, key) != 0 {
-				continue
-			}
-			if m.first == nil {
-				m.first = heads[i].rest[0]
-			} else {
-				m.more = append(m.more, heads[i].rest[0])
-			}
-			heads[i].take(heads[i].rest[1:])
-		}
-		merged = append(merged, m)
-		heads = slices.DeleteFunc(heads, func(h mergeHead) bool { return len(h.rest) == 0 })
-	}
-	return merged, false
+	merged.reset(m)
+	return merged
 }
 
-func mergeOne(list []sourceSeries, limit int) (merged []mergedSeries, more bool) {
-	if limit > 0 && len(list) > limit {
-		list, more = list[:limit], true
-	}
-	merged = make([]mergedSeries, len(list))
-	for i, s := range list {
-		merged[i].first = s
-	}
-	return merged, more
+// seriesMerger merges cursors that are sorted by labels into one. Nothing is read
+// ahead but one series a cursor.
+type seriesMerger struct {
+	ctx   context.Context
+	heads []mergeHead // those that stand on a series
+	limit int         // series that may still be given out; below 0: any number
+	more  bool        // the limit was met, and there are more
 }
 
-// mergeHead is the front of one list, its labels looked up.
+// mergeHead is the front of one cursor. Its labels are looked up only when there is
+// another to compare with.
 type mergeHead struct {
-	rest   []sourceSeries
+	cursor seriesCursor
+	series sourceSeries
 	labels []labels.Label
 }
 
-func (h *mergeHead) take(rest []sourceSeries) {
-	h.rest = rest
-	h.labels = h.labels[:0]
-	if len(rest) > 0 {
-		h.labels = rest[0].appendLabels(h.labels)
+// newSeriesMerger takes the first series of each cursor.
+func newSeriesMerger(ctx context.Context, cursors []seriesCursor, limit int) (*seriesMerger, error) {
+	m := &seriesMerger{ctx: ctx, limit: -1}
+	if limit > 0 {
+		m.limit = limit
 	}
+	for _, c := range cursors {
+		h := mergeHead{cursor: c}
+		var err error
+		if h.series, err = c.next(ctx); err != nil {
+			return nil, err
+		}
+		if h.series != nil {
+			m.heads = append(m.heads, h)
+		}
+	}
+	if len(m.heads) > 1 {
+		for i := range m.heads {
+			m.heads[i].lookUp()
+		}
+	}
+	return m, nil
+}
+
+func (h *mergeHead) lookUp() { h.labels = h.series.appendLabels(h.labels[:0]) }
+
+// next returns the next series; ok is false at the end, at the limit and on an error.
+func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
+	if len(m.heads) == 0 {
+		return mergedSeries{}, false, nil
+	}
+	if m.limit == 0 {
+		m.more = true
+		return mergedSeries{}, false, nil
+	}
+	m.limit--
+	if len(m.heads) == 1 {
+		merged.first = m.heads[0].series
+		return merged, true, m.advance(0)
+	}
+	least := m.least()
+	merged.first = m.heads[least].series
+	for i := least + 1; i < len(m.heads); i++ {
+		if compareLabelSlices(m.heads[i].labels, m.heads[least].labels) == 0 {
+			merged.more = append(merged.more, m.heads[i].series)
+			m.heads[i].series = nil
+		}
+	}
+	m.heads[least].series = nil
+	for i := len(m.heads) - 1; i >= 0; i-- {
+		if m.heads[i].series == nil {
+			if err := m.advance(i); err != nil {
+				return mergedSeries{}, false, err
+			}
+		}
+	}
+	return merged, true, nil
+}
+
+// least is the first of the heads with the smallest labels. Few sources overlap in
+// time at any moment: a scan beats a heap.
+func (m *seriesMerger) least() int {
+	least := 0
+	for i := 1; i < len(m.heads); i++ {
+		if compareLabelSlices(m.heads[i].labels, m.heads[least].labels) < 0 {
+			least = i
+		}
+	}
+	return least
+}
+
+// advance moves one cursor on; at its end it goes.
+func (m *seriesMerger) advance(i int) (err error) {
+	h := &m.heads[i]
+	if h.series, err = h.cursor.next(m.ctx); err != nil {
+		return err
+	}
+	if h.series == nil {
+		m.heads = slices.Delete(m.heads, i, i+1)
+	} else if len(m.heads) > 1 {
+		h.lookUp()
+	}
+	return nil
 }
 
 // compareLabelSlices orders label sets as labels.Compare does.

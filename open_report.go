@@ -26,7 +26,12 @@ type OpenReport struct {
 	SamplesInChunks uint64 // found in head-chunk files and not appended again
 	SamplesLate     uint64 // in the log, and refused when they were appended
 	SamplesUnknown  uint64 // without a series record
+	SamplesInBlocks uint64 // in the log, and older than the end of the blocks, which have them
 	Tombstones      uint64 // deleted intervals
+
+	// Blocks.
+	Blocks         int // that are open
+	BlocksSetAside int // damaged ones, moved into quarantine/
 
 	// Head-chunk files.
 	HeadChunkFiles int

@@ -120,9 +120,6 @@ func TestOpen_WhatItCannotReadIsNamedAndNothingChanged(t *testing.T) {
 		is   error
 		says []string
 	}{
-		{"block", "01ARZ3NDEKTSV4RRFFQ69G5FAV/meta.json", []byte("{}"), tsdb.ErrUnsupported, []string{"block 01ARZ3NDEKTSV4RRFFQ69G5FAV"}},
-		{"block without meta", "01ARZ3NDEKTSV4RRFFQ69G5FAV/chunks/000001", []byte("x"), tsdb.ErrUnsupported, []string{"block 01ARZ3NDEKTSV4RRFFQ69G5FAV"}},
-		{"block in lower case", "01arz3ndektsv4rrffq69g5fav/meta.json", []byte("{}"), tsdb.ErrUnsupported, []string{"block 01arz3ndektsv4rrffq69g5fav"}},
 		{"out-of-order log", "wbl/00000000", []byte("x"), tsdb.ErrUnsupported, []string{"wbl/00000000", "out-of-order samples"}},
 		{"newer version", "wal/00000001", newer, tsdb.ErrUnsupported, []string{"wal/00000001", "version 2", "up to 1"}},
 		{"hole in the log", "wal/00000005", []byte("x"), tsdb.ErrCorrupt, []string{"segment 00000001 is missing", "00000005"}},

@@ -87,6 +87,9 @@ type HeadOptions struct {
 	// ReplayWorkers is how many goroutines rebuild series while Open replays the log,
 	// and how many decode it. 1 to 256; default: one per CPU.
 	ReplayWorkers int
+	// MaxLateness is how far behind the newest sample of all series a late one of some
+	// series is still taken when the head is flushed early. Default 1 min.
+	MaxLateness time.Duration
 }
 
 // WALOptions are about the write-ahead log.
@@ -104,6 +107,27 @@ type BlockOptions struct {
 	// Range is the time that one block of the lowest level covers; no chunk crosses a
 	// multiple of it. One minute to ten years, whole milliseconds. Default 2 h.
 	Range time.Duration
+	// MaxRange bounds the time that a merged block covers: blocks are merged into ranges of
+	// 3, 9, 27, ... times Range up to it. Default 31 days, or a tenth of Retention if that is
+	// set and shorter. One that is below three times Range merges no more than what
+	// overlaps.
+	MaxRange time.Duration
+	// Retention, RetentionBytes, RetentionPercent: the oldest blocks go when they are wholly
+	// older than Retention before the newest sample (or the clock, if that is behind it), or
+	// when blocks, log and head-chunk files together have more than RetentionBytes, or
+	// RetentionPercent of the disk. What is negative or 0 deletes nothing, which is the
+	// default of each.
+	Retention        time.Duration
+	RetentionBytes   int64
+	RetentionPercent float64
+	// Workers is how many merges run at a time. 1 to 64; default 1.
+	Workers int
+	// BytesPerSecond bounds what merges write, all together, over any second to within 10%.
+	// 64 KiB or more; default and 0: no bound.
+	BytesPerSecond int64
+	// Manual: nothing is flushed, merged or removed unless Flush, Compact or
+	// CleanTombstones is called. For tests, bulk loads and benchmarks.
+	Manual bool
 }
 
 // Limits keep bad input from hurting. A negative value turns a limit off.
@@ -128,6 +152,9 @@ const (
 	maxSegmentSize         = 1 << 30
 	minBlockRange          = time.Minute
 	maxBlockRange          = 10 * 365 * 24 * time.Hour
+	defaultMaxRange        = 31 * 24 * time.Hour
+	maxMergeWorkers        = 64
+	minBytesPerSecond      = 64 << 10 // less would be slower than ingestion of anything
 	maxLabelsPerSeries     = 1 << 12
 )
 
@@ -148,9 +175,16 @@ func (o *Options) withDefaults() (*Options, error) {
 	}
 	setDefault(&c.Head.SamplesPerChunk, defaultSamplesPerChunk)
 	setDefault(&c.Head.ReplayWorkers, runtime.GOMAXPROCS(0))
+	setDefault(&c.Head.MaxLateness, time.Minute)
 	setDefault(&c.WAL.SegmentSize, wal.DefaultSegmentSize)
 	setDefault(&c.WAL.Sync, wal.SyncInterval(time.Second))
 	setDefault(&c.Blocks.Range, 2*time.Hour)
+	longest := defaultMaxRange
+	if c.Blocks.Retention > 0 {
+		longest = min(longest, max(c.Blocks.Range, c.Blocks.Retention/10))
+	}
+	setDefault(&c.Blocks.MaxRange, longest)
+	setDefault(&c.Blocks.Workers, 1)
 	setDefault(&c.Limits.MaxFuture, time.Hour)
 	setDefault(&c.Limits.LabelsPerSeries, 64)
 	setDefault(&c.Limits.LabelNameBytes, 256)
@@ -189,6 +223,16 @@ func (o *Options) validate() error {
 		return errors.Errorf("option WAL.Sync is %v, want an interval of more than 0", o.WAL.Sync)
 	case o.Blocks.Range < minBlockRange || o.Blocks.Range > maxBlockRange || o.Blocks.Range%time.Millisecond != 0:
 		return errors.Errorf("option Blocks.Range is %v, want %v to %v in whole milliseconds", o.Blocks.Range, minBlockRange, maxBlockRange)
+	case o.Head.MaxLateness < 0:
+		return errors.Errorf("option Head.MaxLateness is %v, want 0 or more", o.Head.MaxLateness)
+	case o.Blocks.MaxRange < o.Blocks.Range && o.Blocks.MaxRange != defaultMaxRange:
+		return errors.Errorf("option Blocks.MaxRange is %v, want Blocks.Range, %v, or more", o.Blocks.MaxRange, o.Blocks.Range)
+	case o.Blocks.RetentionPercent > 100:
+		return errors.Errorf("option Blocks.RetentionPercent is %v, want at most 100", o.Blocks.RetentionPercent)
+	case o.Blocks.Workers < 1 || o.Blocks.Workers > maxMergeWorkers:
+		return errors.Errorf("option Blocks.Workers is %d, want 1 to %d", o.Blocks.Workers, maxMergeWorkers)
+	case o.Blocks.BytesPerSecond < 0 || o.Blocks.BytesPerSecond > 0 && o.Blocks.BytesPerSecond < minBytesPerSecond:
+		return errors.Errorf("option Blocks.BytesPerSecond is %d, want 0 for no bound, or %d or more", o.Blocks.BytesPerSecond, minBytesPerSecond)
 	case o.Limits.LabelsPerSeries > maxLabelsPerSeries:
 		return errors.Errorf("option Limits.LabelsPerSeries is %d, want at most %d", o.Limits.LabelsPerSeries, maxLabelsPerSeries)
 	}
@@ -197,6 +241,6 @@ func (o *Options) validate() error {
 
 // String shows the options in the form in which Open logs them.
 func (o *Options) String() string {
-	return fmt.Sprintf("block range %v, %d samples a chunk, %d replay workers, log segments of %d bytes, compression %v, sync %v, at most %v in the future",
-		o.Blocks.Range, o.Head.SamplesPerChunk, o.Head.ReplayWorkers, o.WAL.SegmentSize, o.WAL.Compression, o.WAL.Sync, o.Limits.MaxFuture)
+	return fmt.Sprintf("block range %v, merged up to %v, retention %v, %d bytes, %v%%, %d samples a chunk, %d replay workers, log segments of %d bytes, compression %v, sync %v, at most %v in the future",
+		o.Blocks.Range, o.Blocks.MaxRange, o.Blocks.Retention, o.Blocks.RetentionBytes, o.Blocks.RetentionPercent, o.Head.SamplesPerChunk, o.Head.ReplayWorkers, o.WAL.SegmentSize, o.WAL.Compression, o.WAL.Sync, o.Limits.MaxFuture)
 }

@@ -267,7 +267,7 @@ func randomCrash(rng *rand.Rand) tsdbtest.CrashOptions {
 
 // openCrashed opens what a crash left and checks what is there.
 func (c *crasher) openCrashed(h *history, p promise) (k int, err error) {
-	before, err := fileSizes(c.disk)
+	before, err := everyFile(c.disk)
 	if err != nil {
 		return 0, err
 	}

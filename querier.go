@@ -2,6 +2,7 @@ package tsdb
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/pkg/errors"
@@ -15,23 +16,30 @@ import (
 type Querier struct {
 	mint, maxt int64
 	sources    []source
+	warnings   Warnings // data in the range that is missing
 	closed     atomic.Bool
+	failure    atomic.Pointer[error] // labels that could not be read
 	release    func() error
 }
 
 // source is one place that has series: the head, a block.
 type source interface {
-	selectSeries(ctx context.Context, ms []*labels.Matcher) ([]sourceSeries, error) // sorted by labels
-	labelNames(ctx context.Context, ms []*labels.Matcher) ([]string, error)         // sorted
+	selectSeries(ctx context.Context, ms []*labels.Matcher) (seriesCursor, error)
+	labelNames(ctx context.Context, ms []*labels.Matcher) ([]string, error) // sorted
 	labelValues(ctx context.Context, name string, ms []*labels.Matcher) ([]string, error)
+}
+
+// seriesCursor goes once through selected series, in the order of their labels.
+type seriesCursor interface {
+	next(ctx context.Context) (sourceSeries, error) // nil at the end
 }
 
 // sourceSeries is what one place has of one series.
 type sourceSeries interface {
 	appendLabels(dst []labels.Label) []labels.Label
-	// open returns the chunks and what may be seen of them. A reuse that an earlier
-	// call returned may be taken; it is not used any more.
-	open(reuse chunkSource) (chunkSource, bounds)
+	// open returns the chunks. A reuse that an earlier call returned may be taken; it
+	// is not used any more.
+	open(reuse chunkSource) chunkSource
 }
 
 // SelectHints ask for less than everything that matches. Nil asks for everything.
@@ -67,27 +75,24 @@ func (q *Querier) SelectChunks(ctx context.Context, hints *SelectHints, ms ...*l
 	return &ChunkSeriesSet{q: q, series: merged, warnings: warnings, err: err}
 }
 
-func (q *Querier) selectMerged(ctx context.Context, hints *SelectHints, ms []*labels.Matcher) ([]mergedSeries, Warnings, error) {
+func (q *Querier) selectMerged(ctx context.Context, hints *SelectHints, ms []*labels.Matcher) (*seriesMerger, Warnings, error) {
 	if q.closed.Load() {
 		return nil, nil, ErrClosed
 	}
-	lists := make([][]sourceSeries, 0, len(q.sources))
+	cursors := make([]seriesCursor, 0, len(q.sources))
 	for _, src := range q.sources {
-		list, err := src.selectSeries(ctx, ms)
+		c, err := src.selectSeries(ctx, ms)
 		if err != nil {
 			return nil, nil, errors.WithMessage(err, "select series")
 		}
-		lists = append(lists, list)
+		cursors = append(cursors, c)
 	}
 	limit := 0
 	if hints != nil {
 		limit = hints.Limit
 	}
-	merged, more := mergeSeries(lists, limit)
-	if more {
-		return merged, Warnings{ErrTruncated}, nil
-	}
-	return merged, nil, nil
+	merged, err := newSeriesMerger(ctx, cursors, limit)
+	return merged, slices.Clone(q.warnings), err
 }
 
 // LabelNames returns the names of labels that matching series in the range have,
@@ -107,6 +112,7 @@ func (q *Querier) strings(hints *LabelHints, of func(source) ([]string, error)) 
 		return nil, nil, ErrClosed
 	}
 	var all []string
+	warnings := slices.Clone(q.warnings)
 	for _, src := range q.sources {
 		list, err := of(src)
 		if err != nil {
@@ -115,9 +121,9 @@ func (q *Querier) strings(hints *LabelHints, of func(source) ([]string, error)) 
 		all = mergeStrings(all, list)
 	}
 	if hints != nil && hints.Limit > 0 && len(all) > hints.Limit {
-		return all[:hints.Limit], Warnings{ErrTruncated}, nil
+		return all[:hints.Limit], append(warnings, ErrTruncated), nil
 	}
-	return all, nil, nil
+	return all, warnings, nil
 }
 
 // Close lets go of the snapshot. Series and iterators give ErrClosed from then on. A

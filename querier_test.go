@@ -66,8 +66,16 @@ func TestSelect_CutsAtTheLimitAndSaysSo(t *testing.T) {
 	defer q.Close()
 	require.Equal(t, []string{"0", "1"}, selectLabels(t, q, &tsdb.SelectHints{Limit: 2}, `up`))
 	set := q.Select(ctx, &tsdb.SelectHints{Limit: 2})
+	require.Empty(t, set.Warnings(), "nothing was cut yet")
+	for set.Next() {
+		require.NotNil(t, set.At())
+	}
 	require.ErrorIs(t, set.Warnings()[0], tsdb.ErrTruncated)
-	require.Empty(t, q.Select(ctx, &tsdb.SelectHints{Limit: 6}).Warnings())
+	set = q.Select(ctx, &tsdb.SelectHints{Limit: 6})
+	for set.Next() {
+		require.NotNil(t, set.At())
+	}
+	require.Empty(t, set.Warnings())
 	values, warnings, err := q.LabelValues(ctx, "i", &tsdb.LabelHints{Limit: 3})
 	require.NoError(t, err)
 	require.Equal(t, []string{"0", "1", "2"}, values)

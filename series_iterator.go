@@ -1,6 +1,7 @@
 package tsdb
 
 import (
+	"math"
 	"sync/atomic"
 
 	"github.com/pkg/errors"
@@ -12,35 +13,33 @@ import (
 // chunkSource gives the chunks of one series in one place (the head, a block), oldest
 // first and without overlap.
 type chunkSource interface {
-	// next returns the next chunk that overlaps the range asked for. Its bytes are
-	// checked, and valid until the next call. ok is false at the end and on error.
-	next() (c sourceChunk, ok bool, err error)
+	// next returns the next chunk that overlaps the range asked for and does not end
+	// before mint, which never falls. Its bytes are checked, and valid until the next
+	// call. ok is false at the end and on error.
+	next(mint int64) (c sourceChunk, ok bool, err error)
 }
 
 // sourceChunk is one chunk as it is stored.
 type sourceChunk struct {
 	enc        chunkenc.Encoding
 	data       []byte
-	minT, maxT int64 // closed, of all its samples
+	minT, maxT int64   // closed, of all its samples
+	in         *bounds // what may be seen of it
+}
+
+// first and last are bounds of the samples that may be seen.
+func (c *sourceChunk) first() int64 { return max(c.minT, c.in.mint) }
+func (c *sourceChunk) last() int64  { return min(c.maxT, c.in.maxt) }
+
+// whole reports whether every sample may be seen.
+func (c *sourceChunk) whole() bool {
+	return c.minT >= c.in.mint && c.maxT <= c.in.maxt && !c.in.deleted.Overlaps(c.minT, c.maxT)
 }
 
 // bounds is what a reader may see of a series.
 type bounds struct {
 	mint, maxt int64
 	deleted    tombstones.Intervals
-}
-
-// whole reports whether every sample of a chunk is inside.
-func (b *bounds) whole(c sourceChunk) bool {
-	if c.minT < b.mint || c.maxT > b.maxt {
-		return false
-	}
-	for _, iv := range b.deleted {
-		if iv.Mint <= c.maxT && iv.Maxt >= c.minT {
-			return false
-		}
-	}
-	return true
 }
 
 // clip moves the samples that are inside to the front and returns their number. ts
@@ -61,7 +60,8 @@ func (b *bounds) clip(ts []int64, vs []float64) int {
 type seriesIterator struct {
 	src    chunkSource
 	closed *atomic.Bool // of the Querier
-	bounds bounds
+	mint   int64        // where Seek went
+	bounds bounds       // of the chunk, from mint on
 
 	chunk sourceChunk
 	inner bool // the chunk is wholly inside the bounds
@@ -75,12 +75,12 @@ type seriesIterator struct {
 	done  bool
 }
 
-func (it *seriesIterator) reset(src chunkSource, b bounds, closed *atomic.Bool) {
+func (it *seriesIterator) reset(src chunkSource, closed *atomic.Bool) {
 	own := it.batch
 	if cap(own.T) < chunkenc.BatchSize {
 		own = chunkenc.Batch{}
 	}
-	*it = seriesIterator{src: src, bounds: b, closed: closed, batch: own, at: -1}
+	*it = seriesIterator{src: src, mint: math.MinInt64, closed: closed, batch: own, at: -1}
 }
 
 // Next implements chunkenc.Iterator.
@@ -101,6 +101,7 @@ func (it *seriesIterator) Seek(t int64) chunkenc.ValueType {
 	if it.at >= 0 && it.at < it.n && it.batch.T[it.at] >= t {
 		return chunkenc.ValFloat
 	}
+	it.mint = max(it.mint, t)
 	it.bounds.mint = max(it.bounds.mint, t)
 	it.inner = it.inner && it.chunk.minT >= t
 	for {
@@ -207,19 +208,18 @@ func (it *seriesIterator) nextChunk() {
 		it.fail(ErrClosed)
 		return
 	}
-	c, ok, err := it.src.next()
+	c, ok, err := it.src.next(it.mint)
 	if !ok {
 		it.fail(err)
-		return
-	}
-	if c.maxT < it.bounds.mint {
 		return
 	}
 	if c.enc != chunkenc.EncXOR {
 		it.fail(errors.WithMessagef(chunkenc.ErrUnknownEncoding, "read chunk of encoding %d", c.enc))
 		return
 	}
-	it.chunk, it.inner = c, it.bounds.whole(c)
+	it.chunk, it.inner = c, c.whole() && c.minT >= it.mint
+	it.bounds = *c.in
+	it.bounds.mint = max(it.bounds.mint, it.mint)
 	if err := it.dec.Reset(c.data); err != nil {
 		it.fail(err)
 	}

@@ -16,8 +16,7 @@ import (
 //	if set.Err() != nil ...
 type SeriesSet struct {
 	q        *Querier
-	series   []mergedSeries
-	at       int
+	series   *seriesMerger // nil after an error
 	cur      *Series
 	warnings Warnings
 	err      error
@@ -25,27 +24,39 @@ type SeriesSet struct {
 
 // Next moves to the next series.
 func (ss *SeriesSet) Next() bool {
-	if ss.err == nil && ss.q.closed.Load() {
-		ss.err = ErrClosed
+	merged, ok := ss.q.nextSeries(ss.series, &ss.warnings, &ss.err)
+	if ok {
+		ss.cur = &Series{q: ss.q, merged: merged}
 	}
-	if ss.err != nil || ss.at == len(ss.series) {
-		return false
+	return ok
+}
+
+// nextSeries is Next of both kinds of sets.
+func (q *Querier) nextSeries(series *seriesMerger, warnings *Warnings, err *error) (merged mergedSeries, ok bool) {
+	if *err == nil && q.closed.Load() {
+		*err = ErrClosed
 	}
-	ss.cur = &Series{q: ss.q, merged: ss.series[ss.at]}
-	ss.at++
-	return true
+	if *err != nil {
+		return mergedSeries{}, false
+	}
+	merged, ok, *err = series.next()
+	if failure := q.failure.Load(); failure != nil && *err == nil {
+		*err = *failure
+	}
+	if series.more {
+		series.more = false
+		*warnings = append(*warnings, ErrTruncated)
+	}
+	return merged, ok && *err == nil
 }
 
 // At returns the series that the set stands on. It stays valid when the set moves on.
 func (ss *SeriesSet) At() *Series { return ss.cur }
 
-// Len returns the number of series in the set, wherever it stands.
-func (ss *SeriesSet) Len() int { return len(ss.series) }
-
 // Err returns what ended the set, nil for its end.
 func (ss *SeriesSet) Err() error { return ss.err }
 
-// Warnings returns what is to be known about the result.
+// Warnings returns what is to be known about the result; ask at its end.
 func (ss *SeriesSet) Warnings() Warnings { return ss.warnings }
 
 // All ranges over the series that are left; an error comes last, with a nil series.
@@ -85,34 +96,15 @@ func (s *Series) AppendLabels(dst []labels.Label) []labels.Label {
 // returned is used again, with its memory; anything else is ignored. The iterator is
 // for one goroutine.
 func (s *Series) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
-	if len(s.merged.more) == 0 {
-		it, ok := reuse.(*seriesIterator)
-		if !ok {
-			it = &seriesIterator{}
-		}
-		s.q.iterate(s.merged.first, it)
+	it, ok := reuse.(*seriesIterator)
+	if !ok {
+		it = &seriesIterator{}
+	}
+	if s.q.closed.Load() {
+		it.reset(nil, &s.q.closed)
+		it.fail(ErrClosed)
 		return it
 	}
-	parts := make([]chunkenc.Iterator, 1+len(s.merged.more))
-	for i := range parts {
-		it := &seriesIterator{}
-		src := s.merged.first
-		if i > 0 {
-			src = s.merged.more[i-1]
-		}
-		s.q.iterate(src, it)
-		parts[i] = it
-	}
-	return newMergeIterator(parts)
-}
-
-// iterate points an iterator at what one source has.
-func (q *Querier) iterate(s sourceSeries, it *seriesIterator) {
-	if q.closed.Load() {
-		it.reset(nil, bounds{}, &q.closed)
-		it.fail(ErrClosed)
-		return
-	}
-	src, b := s.open(it.src)
-	it.reset(src, b, &q.closed)
+	it.reset(s.merged.open(it.src), &s.q.closed)
+	return it
 }

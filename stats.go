@@ -13,7 +13,8 @@ type headStats struct {
 	samplesAppended, samplesRejected atomic.Uint64
 	seriesCreated, seriesRemoved     atomic.Uint64
 	chunksWritten, chunkWriteErrors  atomic.Uint64
-	queriers                         atomic.Uint64
+	queriers, deletes, flushes       atomic.Uint64
+	checkpoints, checkpointErrors    atomic.Uint64
 }
 
 // Stats are cheap counters and gauges, taken one after the other: they are not one

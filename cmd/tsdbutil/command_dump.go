@@ -75,7 +75,7 @@ func (d *dumpCommand) run(ctx context.Context, c *console) (err error) {
 }
 
 func (d *dumpCommand) write(ctx context.Context, c *console, u *union, w *bufio.Writer) error {
-	bar := c.startProgress("Dumping", u.total, false)
+	bar := c.startProgress("Dumping", 0, false)
 	defer bar.finish()
 	reader := newSamples(0)
 	one := d.writer(w)
@@ -140,15 +140,13 @@ type union struct {
 	sets  []*tsdb.SeriesSet
 	heads []*tsdb.Series // where each set stands; nil at its end
 	names []labels.Labels
-	total int64 // series of all sets, a bound
 	at    *tsdb.Series
 	err   error
 }
 
 func newUnion(sets []*tsdb.SeriesSet) *union {
 	u := &union{sets: sets, heads: make([]*tsdb.Series, len(sets)), names: make([]labels.Labels, len(sets))}
-	for i, set := range sets {
-		u.total += int64(set.Len())
+	for i := range sets {
 		u.advance(i)
 	}
 	return u

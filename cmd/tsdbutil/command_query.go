@@ -67,37 +67,36 @@ func (q *queryCommand) run(ctx context.Context, c *console) (err error) {
 	}
 	set := querier.Select(ctx, &tsdb.SelectHints{Limit: q.limit}, ms...)
 	w := newResultWriter(c, q, names, mint, maxt)
-	if err := q.write(ctx, c, set, w); err != nil {
-		return err
-	}
-	if set.Len() == 0 {
+	found, err := q.write(ctx, c, set, w)
+	if err == nil && found == 0 {
 		c.tellEmpty(db)
 	}
-	return nil
+	return err
 }
 
-// write passes a result on, sample by sample.
-func (q *queryCommand) write(ctx context.Context, c *console, set *tsdb.SeriesSet, w resultWriter) error {
-	bar := c.startProgress("Reading", int64(set.Len()), false)
+// write passes a result on, sample by sample, and returns how many series it has.
+func (q *queryCommand) write(ctx context.Context, c *console, set *tsdb.SeriesSet, w resultWriter) (found int, err error) {
+	bar := c.startProgress("Reading", 0, false)
 	defer bar.finish()
 	reader := newSamples(q.step.Milliseconds())
 	for s, err := range set.All() {
 		if err != nil {
-			return err
+			return found, err
 		}
 		if err := w.begin(s.Labels()); err != nil {
-			return err
+			return found, err
 		}
 		if err := reader.each(ctx, s, w.samples); err != nil {
-			return err
+			return found, err
 		}
 		if err := w.end(); err != nil {
-			return err
+			return found, err
 		}
 		bar.add(1)
+		found++
 	}
 	if err := set.Err(); err != nil {
-		return err
+		return found, err
 	}
 	bar.finish()
 	for _, warning := range set.Warnings() {
@@ -107,7 +106,7 @@ func (q *queryCommand) write(ctx context.Context, c *console, set *tsdb.SeriesSe
 			c.message("warning: %v", warning)
 		}
 	}
-	return w.close(set.Warnings())
+	return found, w.close(set.Warnings())
 }
 
 // parseRange reads the bounds of a query; what is not given is open.

@@ -34,6 +34,9 @@ func (s *Set) put(ref uint64, ivs Intervals) {
 	s.bySeries[ref] = ivs
 }
 
+// Clone returns a copy that may be changed on its own.
+func (s *Set) Clone() *Set { return &Set{bySeries: maps.Clone(s.bySeries), n: s.n} }
+
 // Of returns the deleted intervals of a series; nil if there are none.
 func (s *Set) Of(ref uint64) Intervals { return s.bySeries[ref] }
 

@@ -1,0 +1,46 @@
+package tsdb
+
+import (
+	"sync/atomic"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+)
+
+// block is one immutable directory, open for reading. Whoever reads it holds a pin; the
+// list of blocks holds one, too. The last release closes the files, and removes them
+// when the block was retired.
+type block struct {
+	dir     *blockdir.Dir
+	pins    atomic.Int64
+	retired atomic.Bool // other blocks have its samples, or nobody wants them
+	last    func(*block)
+}
+
+// newBlock returns a block with one pin. last is called by the last release.
+func newBlock(dir *blockdir.Dir, last func(*block)) *block {
+	b := &block{dir: dir, last: last}
+	b.pins.Store(1)
+	return b
+}
+
+// pin is called by who knows of another pin that outlasts the call.
+func (b *block) pin() { b.pins.Add(1) }
+
+func (b *block) release() {
+	if b.pins.Add(-1) == 0 {
+		b.last(b)
+	}
+}
+
+// viewBlock is a block as it is at one moment: what is deleted of it may grow later.
+type viewBlock struct {
+	*block
+	meta    BlockMeta
+	deleted *tombstones.Set // not changed any more
+}
+
+// overlaps reports whether the block can have samples in the closed range.
+func (b *viewBlock) overlaps(mint, maxt int64) bool {
+	return b.meta.MinTime <= maxt && b.meta.MaxTime > mint
+}

@@ -1,0 +1,264 @@
+package tsdb
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// blockReader reads one block in a snapshot.
+type blockReader struct {
+	b          viewBlock
+	mint, maxt int64
+	failure    *atomic.Pointer[error] // of the Querier
+	symbols    symbolCache
+}
+
+// symbolCache keeps strings of a block's symbol table, so that the label values that
+// many series share are not copied for each. It is a direct-mapped table of fixed size:
+// a query of any number of series needs the same memory.
+type symbolCache [1024]atomic.Pointer[cachedSymbol]
+
+type cachedSymbol struct {
+	n uint32
+	s string
+}
+
+// symbol returns a string of the symbol table. It belongs to the caller for ever.
+func (r *blockReader) symbol(n uint32) (string, error) {
+	slot := &r.symbols[n%uint32(len(r.symbols))]
+	if c := slot.Load(); c != nil && c.n == n {
+		return c.s, nil
+	}
+	s, err := r.b.dir.Index().Symbol(n)
+	if err != nil {
+		return "", err
+	}
+	slot.Store(&cachedSymbol{n, s})
+	return s, nil
+}
+
+// selectSeries returns the series that match and have chunks in the range. Their ids
+// ascend as their labels do, so nothing is sorted, and an entry is read when the cursor
+// comes to it.
+func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher) (seriesCursor, error) {
+	ids, err := r.b.dir.Index().Select(ctx, ms...)
+	if err != nil {
+		return nil, err
+	}
+	return &blockCursor{r: r, ids: ids}, nil
+}
+
+// blockCursor reads the entries of selected series.
+type blockCursor struct {
+	r     *blockReader
+	ids   []uint64
+	done  int
+	pairs []index.SymbolPair // what is left of a slab that series get their entries from
+	metas []index.ChunkMeta
+}
+
+// Entries of series are put into slabs of this many label pairs, or chunks: a few
+// allocations for a hundred series, and a series that somebody holds keeps little else
+// alive.
+const (
+	pairSlab = 1024
+	metaSlab = 1024
+)
+
+func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
+	for c.done < len(c.ids) {
+		if c.done%pollEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		id := c.ids[c.done]
+		c.done++
+		s := &blockSeries{r: c.r, id: id}
+		if cap(c.pairs) < pairSlab/8 {
+			c.pairs = make([]index.SymbolPair, 0, pairSlab)
+		}
+		if cap(c.metas) < metaSlab/8 {
+			c.metas = make([]index.ChunkMeta, 0, metaSlab)
+		}
+		var err error
+		s.pairs, s.metas, err = c.r.b.dir.Index().Series(id, c.pairs[:0], c.metas[:0])
+		if err != nil {
+			return nil, err
+		}
+		if s.metas = c.r.inRange(s.metas); !c.r.visible(id, s.metas) {
+			continue
+		}
+		// What the next series gets begins behind what this one has.
+		c.pairs = s.pairs[len(s.pairs):]
+		c.metas = s.metas[len(s.metas):]
+		s.pairs, s.metas = s.pairs[:len(s.pairs):len(s.pairs)], s.metas[:len(s.metas):len(s.metas)]
+		return s, nil
+	}
+	return nil, nil
+}
+
+// inRange cuts a list of chunks, which are in order, to those that overlap the range.
+func (r *blockReader) inRange(metas []index.ChunkMeta) []index.ChunkMeta {
+	for len(metas) > 0 && metas[0].MaxT < r.mint {
+		metas = metas[1:]
+	}
+	n := len(metas)
+	for n > 0 && metas[n-1].MinT > r.maxt {
+		n--
+	}
+	return metas[:n]
+}
+
+// visible reports whether a series may have a sample in these chunks that is not
+// deleted.
+func (r *blockReader) visible(id uint64, metas []index.ChunkMeta) bool {
+	if len(metas) == 0 {
+		return false
+	}
+	deleted := r.b.deleted.Of(id)
+	if len(deleted) == 0 {
+		return true
+	}
+	for _, m := range metas {
+		if !deleted.CoversRange(max(m.MinT, r.mint), min(m.MaxT, r.maxt)) {
+			return true
+		}
+	}
+	return false
+}
+
+// all reports whether the range covers the block and nothing of it is deleted, so that
+// every series of the index is visible.
+func (r *blockReader) all() bool {
+	return r.mint <= r.b.meta.MinTime && r.maxt >= r.b.meta.MaxTime-1 && r.b.deleted.Len() == 0
+}
+
+// labelNames returns the names that visible matching series have, sorted.
+func (r *blockReader) labelNames(ctx context.Context, ms []*labels.Matcher) ([]string, error) {
+	if len(ms) == 0 && r.all() {
+		return r.b.dir.Index().LabelNames(ctx)
+	}
+	return r.labelsOfSelected(ctx, ms, func(p index.SymbolPair) uint32 { return p.Name }, "")
+}
+
+// labelValues returns the values of name that visible matching series have, sorted.
+func (r *blockReader) labelValues(ctx context.Context, name string, ms []*labels.Matcher) ([]string, error) {
+	if len(ms) == 0 && r.all() {
+		return r.b.dir.Index().LabelValues(ctx, name)
+	}
+	return r.labelsOfSelected(ctx, ms, func(p index.SymbolPair) uint32 { return p.Value }, name)
+}
+
+// labelsOfSelected collects one side of each label of selected series; with a name, of
+// the labels with that name.
+func (r *blockReader) labelsOfSelected(ctx context.Context, ms []*labels.Matcher, side func(index.SymbolPair) uint32, name string) ([]string, error) {
+	cursor, err := r.selectSeries(ctx, ms)
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[uint32]bool{} // symbols of names, and whether it is the one
+	picked := map[uint32]struct{}{}
+	for {
+		s, err := cursor.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			break
+		}
+		for _, p := range s.(*blockSeries).pairs {
+			ok, known := wanted[p.Name]
+			if !known {
+				text, err := r.symbol(p.Name)
+				if err != nil {
+					return nil, err
+				}
+				ok = name == "" || text == name
+				wanted[p.Name] = ok
+			}
+			if ok {
+				picked[side(p)] = struct{}{}
+			}
+		}
+	}
+	return r.strings(picked)
+}
+
+// strings returns symbols in their order, which is that of their numbers.
+func (r *blockReader) strings(picked map[uint32]struct{}) ([]string, error) {
+	list := make([]string, 0, len(picked))
+	for _, n := range slices.Sorted(maps.Keys(picked)) {
+		s, err := r.symbol(n)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// blockSeries is one series of a block in a snapshot.
+type blockSeries struct {
+	r     *blockReader
+	id    uint64
+	pairs []index.SymbolPair
+	metas []index.ChunkMeta // those in the range
+}
+
+// appendLabels appends the labels. When a symbol cannot be read, which only happens to
+// a file that was cut under us, the series set ends with the error.
+func (s *blockSeries) appendLabels(dst []labels.Label) []labels.Label {
+	for _, p := range s.pairs {
+		name, err := s.r.symbol(p.Name)
+		if err != nil {
+			s.r.failure.CompareAndSwap(nil, &err)
+			return dst
+		}
+		value, err := s.r.symbol(p.Value)
+		if err != nil {
+			s.r.failure.CompareAndSwap(nil, &err)
+			return dst
+		}
+		dst = append(dst, labels.Label{Name: name, Value: value})
+	}
+	return dst
+}
+
+func (s *blockSeries) open(reuse chunkSource) chunkSource {
+	src, ok := reuse.(*blockChunks)
+	if !ok {
+		src = &blockChunks{}
+	}
+	src.chunks, src.metas = s.r.b.dir.Chunks(), s.metas
+	src.in = bounds{mint: s.r.mint, maxt: s.r.maxt, deleted: s.r.b.deleted.Of(s.id)}
+	return src
+}
+
+// blockChunks gives the chunks of a block's series.
+type blockChunks struct {
+	chunks *chunks.Segments
+	metas  []index.ChunkMeta
+	in     bounds
+	buf    []byte
+}
+
+func (bc *blockChunks) next(mint int64) (sourceChunk, bool, error) {
+	for len(bc.metas) > 0 && (bc.metas[0].MaxT < mint || bc.in.deleted.CoversRange(bc.metas[0].MinT, bc.metas[0].MaxT)) {
+		bc.metas = bc.metas[1:]
+	}
+	if len(bc.metas) == 0 {
+		return sourceChunk{}, false, nil
+	}
+	m := bc.metas[0]
+	bc.metas = bc.metas[1:]
+	out := sourceChunk{minT: m.MinT, maxT: m.MaxT, in: &bc.in}
+	var err error
+	out.enc, bc.buf, err = bc.chunks.Read(m.Ref, bc.buf[:0])
+	out.data = bc.buf
+	return out, err == nil, err
+}

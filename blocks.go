@@ -1,0 +1,255 @@
+package tsdb
+
+import (
+	"bytes"
+	"context"
+	stderrors "errors"
+	"slices"
+	"sync"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+)
+
+// blockSet is the blocks of a data directory. What queriers see of it is one immutable
+// view that is replaced as a whole.
+//
+// Lock order: change, then view. change is held across syncs: whoever adds, retires or
+// deletes from blocks holds it. view is held for a moment only.
+type blockSet struct {
+	opts *Options
+	dir  string
+
+	change struct {
+		sync.Mutex
+		builds []*build // blocks that are being written
+		closed bool     // nothing is removed from the directory any more
+	}
+	view struct {
+		sync.RWMutex
+		cur *view
+	}
+}
+
+// view is what a Querier finds at one moment.
+type view struct {
+	blocks  []viewBlock    // ascending by MinTime
+	missing []missingBlock // what is in quarantine
+	// start is where the head begins: what the head has before it, blocks have, too.
+	start int64
+}
+
+// missingBlock is a damaged block: a query that touches its times says so.
+type missingBlock struct {
+	name       string // of the directory
+	mint, maxt int64  // closed
+}
+
+// build is a block that is being written from others, or from the head. Deletes that
+// come meanwhile reach its sources and are kept here for the block itself.
+type build struct{ missed []deletion }
+
+func newBlockSet(opts *Options, dir string) *blockSet {
+	bs := &blockSet{opts: opts, dir: dir}
+	bs.view.cur = &view{}
+	return bs
+}
+
+// current returns the view of now. Its blocks may be read only by who pins them while
+// holding the view, or holds change.
+func (bs *blockSet) current() *view {
+	bs.view.RLock()
+	defer bs.view.RUnlock()
+	return bs.view.cur
+}
+
+// set replaces the view. The caller holds change.
+func (bs *blockSet) set(v *view) {
+	slices.SortFunc(v.blocks, func(a, b viewBlock) int { return compareBlocks(a.meta, b.meta) })
+	bs.view.Lock()
+	defer bs.view.Unlock()
+	bs.view.cur = v
+}
+
+// compareBlocks is the order in which blocks are read and merged: where two have a
+// sample at the same time, the first one wins.
+func compareBlocks(a, b BlockMeta) int {
+	if c := compareStart(a, b); c != 0 {
+		return c
+	}
+	return bytes.Compare(a.ULID[:], b.ULID[:])
+}
+
+// metas returns what the blocks say of themselves, in order.
+func (bs *blockSet) metas() []BlockMeta {
+	v := bs.current()
+	metas := make([]BlockMeta, len(v.blocks))
+	for i, b := range v.blocks {
+		metas[i] = b.meta
+	}
+	return metas
+}
+
+// bytes returns the size of all blocks.
+func (v *view) bytes() (n int64) {
+	for _, b := range v.blocks {
+		n += b.dir.SizeBytes()
+	}
+	return n
+}
+
+// warnings names the damaged blocks that a query of the closed range would touch.
+func (v *view) warnings(mint, maxt int64) (ws Warnings) {
+	for _, m := range v.missing {
+		if m.mint <= maxt && m.maxt >= mint {
+			ws = append(ws, errors.WithMessagef(ErrMissing, "block %s", m.name))
+		}
+	}
+	return ws
+}
+
+// skipTo makes the head begin later: there is nothing before.
+func (bs *blockSet) skipTo(start int64) {
+	bs.change.Lock()
+	defer bs.change.Unlock()
+	bs.replaceLocked(nil, nil, start)
+}
+
+// open wraps a directory that was opened.
+func (bs *blockSet) open(dir *blockdir.Dir) viewBlock {
+	return viewBlock{block: newBlock(dir, bs.last), meta: dir.Meta(), deleted: dir.Tombstones()}
+}
+
+// last is called when nobody holds a block any more. One that is still wanted is only
+// closed: that is the end of the database.
+func (bs *blockSet) last(b *block) {
+	err := b.dir.Close()
+	if b.retired.Load() {
+		err = stderrors.Join(err, bs.remove(b.dir.Meta().ULID))
+	}
+	if err != nil {
+		bs.opts.Logger.Warn("remove block", "block", b.dir.Path(), "error", err)
+	}
+}
+
+// remove removes a directory, unless the database has let go of it: then the next one
+// to open it does.
+func (bs *blockSet) remove(id ulid.ULID) error {
+	bs.change.Lock()
+	defer bs.change.Unlock()
+	if bs.change.closed {
+		return nil
+	}
+	return blockdir.Remove(bs.opts.FS, bs.dir, id)
+}
+
+// beginBuild notes that a block is being written. What is deleted from here on is
+// deleted of it as well, by publish.
+func (bs *blockSet) beginBuild() *build {
+	bs.change.Lock()
+	defer bs.change.Unlock()
+	bd := &build{}
+	bs.change.builds = append(bs.change.builds, bd)
+	return bd
+}
+
+// endBuild forgets a build, published or not.
+func (bs *blockSet) endBuild(bd *build) {
+	bs.change.Lock()
+	defer bs.change.Unlock()
+	bs.change.builds = slices.DeleteFunc(bs.change.builds, func(b *build) bool { return b == bd })
+}
+
+// publish opens a block that was written and puts it into the view in the place of
+// others; start is where the head begins now. What was deleted while it was written is
+// deleted of it first. On an error the view is as it was, and the new directory, which
+// names those it was made of as its parents, is taken up later.
+func (bs *blockSet) publish(bd *build, id ulid.ULID, replaced []ulid.ULID, start int64) error {
+	bs.change.Lock()
+	old, err := bs.publishLocked(bd, id, replaced, start)
+	bs.change.Unlock()
+	retire(old)
+	return err
+}
+
+func (bs *blockSet) publishLocked(bd *build, id ulid.ULID, replaced []ulid.ULID, start int64) ([]viewBlock, error) {
+	dir, err := blockdir.Open(bs.opts.FS, blockdir.Path(bs.dir, id))
+	if err != nil {
+		return nil, errors.WithMessagef(err, "open new block %s", id)
+	}
+	added := bs.open(dir)
+	for _, d := range bd.missed {
+		if added.deleted, err = d.of(context.Background(), added); err != nil {
+			added.release()
+			return nil, errors.WithMessagef(err, "delete from new block %s", id)
+		}
+	}
+	return bs.replaceLocked([]viewBlock{added}, replaced, start), nil
+}
+
+// replaceLocked takes blocks out of the view and puts others in; it returns those that
+// went, for retire.
+func (bs *blockSet) replaceLocked(added []viewBlock, replaced []ulid.ULID, start int64) (old []viewBlock) {
+	cur := bs.current()
+	next := &view{missing: cur.missing, start: max(start, cur.start), blocks: slices.Clone(added)}
+	for _, b := range cur.blocks {
+		if slices.Contains(replaced, b.meta.ULID) {
+			old = append(old, b)
+		} else {
+			next.blocks = append(next.blocks, b)
+		}
+	}
+	bs.set(next)
+	return old
+}
+
+// retire lets go of blocks that are not in the view any more. Their directories go when
+// the last reader does.
+func retire(old []viewBlock) {
+	for _, b := range old {
+		b.retired.Store(true)
+		b.release()
+	}
+}
+
+// drop retires blocks that nothing replaces.
+func (bs *blockSet) drop(ids []ulid.ULID) {
+	bs.change.Lock()
+	old := bs.replaceLocked(nil, ids, bs.current().start)
+	bs.change.Unlock()
+	retire(old)
+}
+
+// pinned returns blocks by name, pinned, in the order of the view; nil if one of them is
+// not there any more.
+func (bs *blockSet) pinned(ids []ulid.ULID) []viewBlock {
+	bs.view.RLock()
+	defer bs.view.RUnlock()
+	var found []viewBlock
+	for _, b := range bs.view.cur.blocks {
+		if slices.Contains(ids, b.meta.ULID) {
+			found = append(found, b)
+		}
+	}
+	if len(found) != len(ids) {
+		return nil
+	}
+	for _, b := range found {
+		b.pin()
+	}
+	return found
+}
+
+// close lets go of all blocks. Queriers keep what they have pinned.
+func (bs *blockSet) close() {
+	bs.change.Lock()
+	bs.change.closed = true
+	old := bs.current().blocks
+	bs.set(&view{})
+	bs.change.Unlock()
+	for _, b := range old {
+		b.release()
+	}
+}

@@ -1,0 +1,251 @@
+package tsdb
+
+import (
+	stderrors "errors"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+)
+
+// loaded is what came of opening one directory.
+type loaded struct {
+	id  ulid.ULID
+	dir *blockdir.Dir
+	err error
+}
+
+// load opens the blocks of the directory. Damaged ones are set aside, those that others
+// were made of are removed. What cannot be opened for another reason than damage (no more
+// files may be open, a newer version) is an error.
+func (bs *blockSet) load(report *OpenReport) error {
+	bs.change.Lock()
+	defer bs.change.Unlock()
+	added, err := bs.openNewLocked(func(id ulid.ULID, damage error) error {
+		moved, err := bs.setAside(id)
+		if err != nil {
+			return err
+		}
+		report.BlocksSetAside++
+		report.Quarantined = append(report.Quarantined, moved)
+		report.Damages = append(report.Damages, damageOf(id, damage))
+		bs.opts.Logger.Error("block is damaged and was set aside", "block", id, "to", moved, "error", damage)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	missing, err := bs.missing(added)
+	if err != nil {
+		return err
+	}
+	v := &view{blocks: added, missing: missing, start: memseries.NoTime + 1}
+	for _, b := range added {
+		if !besideHead(b.meta) {
+			v.start = max(v.start, b.meta.MaxTime)
+		}
+	}
+	bs.set(v)
+	report.Blocks = len(added)
+	return nil
+}
+
+// openNewLocked opens all directories that the view does not have, several at a time.
+// damaged decides about those that are damaged.
+func (bs *blockSet) openNewLocked(damaged func(id ulid.ULID, damage error) error) (added []viewBlock, err error) {
+	ids, err := blockdir.List(bs.opts.FS, bs.dir)
+	if err != nil {
+		return nil, errors.WithMessage(err, "list blocks")
+	}
+	ids = slices.DeleteFunc(ids, func(id ulid.ULID) bool { return bs.current().has(id) })
+	results := bs.openAll(ids)
+	var errs []error
+	for _, r := range results {
+		switch {
+		case r.err == nil:
+			added = append(added, bs.open(r.dir))
+		case errors.Is(r.err, ErrCorrupt):
+			errs = append(errs, damaged(r.id, r.err))
+		case errors.Is(r.err, blockdir.ErrUnsupportedVersion):
+			errs = append(errs, &refusal{ErrUnsupported, errors.WithMessagef(r.err, "open block %s", r.id)})
+		default:
+			errs = append(errs, errors.WithMessagef(r.err, "open block %s", r.id))
+		}
+	}
+	if err := stderrors.Join(errs...); err != nil {
+		for _, b := range added {
+			b.release()
+		}
+		return nil, err
+	}
+	return bs.removeReplacedLocked(added)
+}
+
+// openAll opens directories, one per CPU at a time.
+func (bs *blockSet) openAll(ids []ulid.ULID) []loaded {
+	results := make([]loaded, len(ids))
+	work := make(chan int, len(ids))
+	for i := range ids {
+		work <- i
+	}
+	close(work)
+	var wg sync.WaitGroup
+	for range min(len(ids), runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := range work {
+				dir, err := blockdir.Open(bs.opts.FS, blockdir.Path(bs.dir, ids[i]))
+				if err == nil {
+					bs.renewSidecar(dir)
+				}
+				results[i] = loaded{ids[i], dir, err}
+			}
+		})
+	}
+	wg.Wait()
+	return results
+}
+
+// renewSidecar writes the checksum of a meta file that somebody else has written. Without
+// it the block is as good, so a failure is only told.
+func (bs *blockSet) renewSidecar(dir *blockdir.Dir) {
+	if !dir.NeedsSidecar() {
+		return
+	}
+	if err := blockdir.RenewSidecar(bs.opts.FS, dir.Path(), dir.Meta()); err != nil {
+		bs.opts.Logger.Warn("write checksum of meta file", "block", dir.Path(), "error", err)
+	}
+}
+
+// besideHead reports whether a block may hold a part of the samples of its times only, so
+// that the log still counts there.
+func besideHead(m BlockMeta) bool {
+	return m.HasHint(blockdir.HintFromOutOfOrder) || m.HasHint(blockdir.HintFromStaleSeries) || m.HasHint(blockdir.HintFromSelectedSeries)
+}
+
+// removeReplacedLocked removes the blocks that others, which could be opened, were made
+// of, and those that a merge found nothing in: what a crash left.
+func (bs *blockSet) removeReplacedLocked(added []viewBlock) ([]viewBlock, error) {
+	replaced := map[ulid.ULID]bool{}
+	for _, b := range append(slices.Clone(added), bs.current().blocks...) {
+		for _, p := range b.meta.Compaction.Parents {
+			replaced[p.ULID] = p.ULID != b.meta.ULID
+		}
+		if b.meta.Compaction.Deletable {
+			replaced[b.meta.ULID] = true
+		}
+	}
+	var kept []viewBlock
+	for _, b := range added {
+		if !replaced[b.meta.ULID] {
+			kept = append(kept, b)
+			continue
+		}
+		b.release()
+		if err := blockdir.Remove(bs.opts.FS, bs.dir, b.meta.ULID); err != nil {
+			return nil, errors.WithMessagef(err, "remove block %s, which another one replaces", b.meta.ULID)
+		}
+	}
+	return kept, nil
+}
+
+// setAside moves a damaged block into quarantine/ and returns where it is now, relative
+// to the data directory.
+func (bs *blockSet) setAside(id ulid.ULID) (string, error) {
+	fsys, quarantine := bs.opts.FS, filepath.Join(bs.dir, quarantineDirName)
+	if err := fileutil.MkdirSync(fsys, quarantine); err != nil {
+		return "", err
+	}
+	name := id.String()
+	for i := 1; ; i++ {
+		_, err := fsys.Stat(filepath.Join(quarantine, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+		name = id.String() + "." + strconv.Itoa(i)
+	}
+	if err := fsys.Rename(blockdir.Path(bs.dir, id), filepath.Join(quarantine, name)); err != nil {
+		return "", err
+	}
+	if err := fsys.SyncDir(quarantine); err != nil {
+		return "", err
+	}
+	return filepath.Join(quarantineDirName, name), fsys.SyncDir(bs.dir)
+}
+
+// missing returns the blocks in quarantine that no other block has the samples of, as
+// Repair makes them.
+func (bs *blockSet) missing(blocks []viewBlock) ([]missingBlock, error) {
+	there := map[ulid.ULID]bool{}
+	for _, b := range blocks {
+		there[b.meta.ULID] = true
+		for _, p := range b.meta.Compaction.Parents {
+			there[p.ULID] = true
+		}
+	}
+	entries, err := bs.opts.FS.ReadDir(filepath.Join(bs.dir, quarantineDirName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var missing []missingBlock
+	for _, e := range entries {
+		if len(e.Name()) < ulid.EncodedSize || !e.IsDir() {
+			continue
+		}
+		id, ok := blockdir.ParseName(e.Name()[:ulid.EncodedSize])
+		if !ok || there[id] {
+			continue
+		}
+		m := missingBlock{name: filepath.Join(quarantineDirName, e.Name()), mint: math.MinInt64, maxt: math.MaxInt64}
+		if meta, err := blockdir.ReadMeta(bs.opts.FS, filepath.Join(bs.dir, m.name)); err == nil {
+			m.mint, m.maxt = meta.MinTime, meta.MaxTime-1
+		}
+		missing = append(missing, m)
+	}
+	return missing, nil
+}
+
+// has reports whether a block is in the view.
+func (v *view) has(id ulid.ULID) bool {
+	return slices.ContainsFunc(v.blocks, func(b viewBlock) bool { return b.meta.ULID == id })
+}
+
+// damageOf says what is wrong with a block.
+func damageOf(id ulid.ULID, err error) Damage {
+	d := Damage{File: id.String(), Reason: err.Error()}
+	if c := (*CorruptError)(nil); errors.As(err, &c) {
+		d.File, d.Offset, d.Reason = filepath.Join(id.String(), filepath.Base(c.File)), c.Offset, c.Reason
+	}
+	return d
+}
+
+// reload takes up blocks that somebody has put into the directory since, and says which
+// could not be.
+func (bs *blockSet) reload() error {
+	bs.change.Lock()
+	defer bs.change.Unlock()
+	if bs.change.closed {
+		return nil
+	}
+	added, err := bs.openNewLocked(func(id ulid.ULID, damage error) error {
+		return errors.WithMessagef(damage, "open block %s", id)
+	})
+	if err != nil || len(added) == 0 {
+		return err
+	}
+	cur := bs.current()
+	bs.set(&view{missing: cur.missing, start: cur.start, blocks: append(added, cur.blocks...)})
+	return nil
+}

@@ -1,0 +1,93 @@
+package tsdb_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// manual keeps the database's own loops from flushing and merging.
+func manual(o *tsdb.Options) { o.Blocks.Manual = true }
+
+// scrapes commits a sample of n series every minute of [from, to).
+func (f *fixture) scrapes(n int, from, to int64) {
+	f.t.Helper()
+	for ts := from; ts < to; ts += minute {
+		var rows []sample
+		for i := range n {
+			rows = append(rows, sample{fmt.Sprintf(`{i="%d"}`, i), ts, float64(ts) + float64(i)})
+		}
+		f.commit(rows...)
+	}
+}
+
+func TestFlush_BlocksHaveWhatTheHeadHad(t *testing.T) {
+	f := newFixture(t, manual)
+	base := testNow.UnixMilli() / (2 * hour) * (2 * hour)
+	f.scrapes(5, base-5*hour, base)
+	before := f.all()
+	require.NoError(t, f.db.Flush(ctx))
+	require.Equal(t, before, f.all())
+	require.Equal(t, before, func() map[string][]point {
+		q, err := f.db.Querier(math.MinInt64, math.MaxInt64)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, q.Close()) }()
+		return dumpChunks(t, q)
+	}())
+	metas := f.db.Blocks()
+	require.Len(t, metas, 3)
+	samples := uint64(0)
+	for i, m := range metas {
+		samples += m.Stats.NumSamples
+		if i > 0 {
+			require.Equal(t, metas[i-1].MaxTime, m.MinTime, "blocks follow each other")
+		}
+	}
+	require.Equal(t, uint64(5*5*60), samples)
+	require.Equal(t, base-minute+1, metas[2].MaxTime)
+
+	f.scrapes(7, base, base+hour)
+	after := f.all()
+	f.reopen()
+	require.Equal(t, after, f.all())
+	require.Equal(t, 3, f.db.OpenReport().Blocks)
+	require.NoError(t, f.db.Flush(ctx))
+	require.Equal(t, after, f.all())
+	f.reopen()
+	require.Equal(t, after, f.all())
+	require.True(t, func() bool { r := f.db.OpenReport(); return r.Clean() }())
+}
+
+func TestDelete_HoldsInHeadAndBlocksOverFlushAndReopen(t *testing.T) {
+	f := newFixture(t, manual)
+	base := testNow.UnixMilli() / (2 * hour) * (2 * hour)
+	f.scrapes(4, base-3*hour, base-hour)
+	require.NoError(t, f.db.Flush(ctx))
+	f.scrapes(4, base-hour, base)
+	old, err := f.db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	want := f.all()
+	require.NoError(t, f.db.Delete(ctx, base-2*hour, base-30*minute, labels.Equal("i", "2")))
+	require.Equal(t, want, dumpQuerier(t, old), "an open querier sees what it saw")
+	require.NoError(t, old.Close())
+	key := series(t, `{i="2"}`).String()
+	var kept []point
+	for _, p := range want[key] {
+		if p.T < base-2*hour || p.T > base-30*minute {
+			kept = append(kept, p)
+		}
+	}
+	require.NotEqual(t, len(kept), len(want[key]))
+	want[key] = kept
+	for range 3 {
+		require.Equal(t, want, f.all())
+		f.reopen()
+		require.Equal(t, want, f.all())
+		require.NoError(t, f.db.Flush(ctx))
+	}
+}

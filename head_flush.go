@@ -1,0 +1,260 @@
+package tsdb
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	stderrors "errors"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+)
+
+// Flush writes the whole head into blocks, one for each block range that it touches,
+// and lets go of what they hold. It returns when that is done. From its begin on
+// samples that are not newer than all that the head had are out of bounds.
+//
+// Errors: ErrClosed, ErrReadOnly, ErrDiskFull, the error of the context. After an error
+// everything is still there, in the head or in a block, and Flush can be called again.
+func (db *DB) Flush(ctx context.Context) error {
+	if db.closing.Load() {
+		return ErrClosed
+	}
+	db.flushing.Lock()
+	defer db.flushing.Unlock()
+	maxt := db.head.maxT.Load()
+	if db.head.minT.Load() > maxt || maxt == math.MaxInt64 {
+		return nil
+	}
+	return db.flushTo(ctx, maxt+1, true)
+}
+
+// due returns where the part of the head ends that is to become blocks: it is more than
+// one and a half block ranges long, so the range it begins in is over for long enough.
+func (h *Head) due() (end int64, ok bool) {
+	mint, maxt, r := h.minT.Load(), h.maxT.Load(), h.opts.Blocks.Range.Milliseconds()
+	if mint > maxt || uint64(maxt)-uint64(mint) <= uint64(r+r/2) {
+		return 0, false
+	}
+	// All ranges but the last one and a half.
+	for end = memseries.RangeEnd(mint, r); ; {
+		next := memseries.RangeEnd(end, r)
+		if next <= end || uint64(maxt)-uint64(end) <= uint64(r+r/2) {
+			return end, true
+		}
+		end = next
+	}
+}
+
+// earlyEnd returns where an early flush ends, behind which late samples of all series
+// are still taken: a margin before the newest sample.
+func (h *Head) earlyEnd() (end int64, ok bool) {
+	mint, maxt := h.minT.Load(), h.maxT.Load()
+	margin := h.opts.Head.MaxLateness.Milliseconds()
+	if mint > maxt || uint64(maxt)-uint64(mint) <= uint64(margin) {
+		return 0, false
+	}
+	return maxt - margin, true
+}
+
+// flushTo makes blocks of all that the head has before end, one for each block range,
+// and truncates head and log. The caller holds flushing. idle says that series without
+// samples may go however new they are.
+func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
+	log, err := db.head.writable()
+	if err == nil {
+		err = log.Err()
+	}
+	if err != nil {
+		return err
+	}
+	if err := db.head.seal(end); err != nil {
+		return err
+	}
+	r := db.opts.Blocks.Range.Milliseconds()
+	for {
+		mint, ok := db.head.dir.OldestFrom(db.blocks.current().start)
+		if !ok || mint >= end {
+			break
+		}
+		if err := db.flushRange(ctx, mint, min(memseries.RangeEnd(mint, r), end)); err != nil {
+			return errors.WithMessage(err, "flush head")
+		}
+	}
+	return errors.WithMessage(db.truncate(ctx, end, whole), "truncate head")
+}
+
+// seal ends what the head takes before end: when it returns every such sample is applied,
+// published and in the log on stable storage, and no chunk holds samples from both sides.
+// A flush that fails leaves it so: late samples are refused, as they would be after it.
+func (h *Head) seal(end int64) error {
+	log, err := h.writable()
+	if err != nil {
+		return err
+	}
+	for old := h.minValid.Load(); old < end && !h.minValid.CompareAndSwap(old, end); {
+		old = h.minValid.Load()
+	}
+	h.dir.Barrier()
+	h.dir.CutAt(end)
+	// A block must not outrun the log: after a power failure it would show a part of
+	// commits that are lost. The barrier has seen all of them written.
+	seq := log.LastSeq()
+	if err := log.SyncTo(seq); err != nil {
+		return err
+	}
+	h.iso.waitPublished(seq)
+	return nil
+}
+
+// flushRange writes the samples of [mint, maxt) into a block and makes the head begin
+// behind it.
+func (db *DB) flushRange(ctx context.Context, mint, maxt int64) (err error) {
+	bd := db.blocks.beginBuild()
+	defer db.blocks.endBuild(bd)
+	id, err := db.newULID()
+	if err != nil {
+		return err
+	}
+	w, err := blockdir.Create(db.opts.FS, db.dir, id, blockdir.WriterOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.WithMessagef(stderrors.Join(err, w.Abort()), "block %s", id)
+		}
+	}()
+	begun := db.opts.Clock.Now()
+	if err := db.head.writeBlock(ctx, w, mint, maxt-1); err != nil {
+		return err
+	}
+	meta := BlockMeta{ULID: id, MinTime: mint, MaxTime: maxt, Version: 1,
+		Compaction: blockdir.Compaction{Level: 1, Sources: []ulid.ULID{id}}}
+	meta, err = w.Commit(ctx, meta)
+	switch {
+	case errors.Is(err, blockdir.ErrEmpty):
+		db.blocks.skipTo(maxt)
+		return nil
+	case err != nil:
+		return err
+	}
+	if err := db.blocks.publish(bd, id, nil, maxt); err != nil {
+		return err
+	}
+	db.head.stats.flushes.Add(1)
+	db.opts.Logger.Info("head flushed", "block", id, "mint", mint, "maxt", maxt, "series", meta.Stats.NumSeries,
+		"samples", meta.Stats.NumSamples, "duration", db.opts.Clock.Now().Sub(begun))
+	return nil
+}
+
+// newULID returns the name of a new block.
+func (db *DB) newULID() (ulid.ULID, error) {
+	id, err := ulid.New(ulid.Timestamp(db.opts.Clock.Now()), rand.Reader)
+	return id, errors.Wrap(err, "name new block")
+}
+
+// writeBlock writes symbols and series of the closed range [mint, maxt], which no commit
+// changes any more. Deletes are applied.
+func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt int64) error {
+	r := &headReader{h: h, snapshot: math.MaxUint64, mint: mint, maxt: maxt, deleted: h.tombs.Load()}
+	var found []*memseries.Series
+	for s := range h.dir.All() {
+		if h.dir.Visible(s, r.snapshot, mint, maxt) {
+			found = append(found, s)
+		}
+	}
+	syms, err := h.writeSymbols(w, found)
+	if err != nil {
+		return err
+	}
+	ordered := h.sortBySymbols(found, syms)
+	q := &Querier{}
+	var chunks *ChunkIterator
+	var pairs []index.SymbolPair
+	for i, s := range ordered {
+		if i%pollEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		cs := ChunkSeries{Series{q: q, merged: mergedSeries{first: headSeries{r: r, s: s}}}}
+		for chunks = cs.Chunks(chunks); chunks.Next(); {
+			c := chunks.At()
+			err := w.AddChunk(blockdir.Chunk{MinT: c.MinT, MaxT: c.MaxT, Num: c.Chunk.NumSamples(), Encoding: c.Chunk.Encoding(), Data: c.Chunk.Bytes()})
+			if err != nil {
+				return err
+			}
+		}
+		if err := chunks.Err(); err != nil {
+			return errors.WithMessage(err, "read head chunk")
+		}
+		pairs = pairs[:0]
+		for _, p := range h.dir.Pairs(s) {
+			pairs = append(pairs, syms[p])
+		}
+		if err := w.AddSeries(pairs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSymbols writes the symbol table of some series and returns the symbols of each of
+// their label pairs, by number of the pair.
+func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series) ([]index.SymbolPair, error) {
+	used := index.Pair(0)
+	for _, s := range found {
+		used = max(used, slices.Max(h.dir.Pairs(s)))
+	}
+	seen := make([]bool, int(used)+1)
+	symbols := map[string]uint32{}
+	for _, s := range found {
+		for _, p := range h.dir.Pairs(s) {
+			if !seen[p] {
+				seen[p] = true
+				name, value := h.dir.Postings().Label(p)
+				symbols[name], symbols[value] = 0, 0
+			}
+		}
+	}
+	for i, s := range slices.Sorted(maps.Keys(symbols)) {
+		symbols[s] = uint32(i)
+		if err := w.AddSymbol(s); err != nil {
+			return nil, err
+		}
+	}
+	pairs := make([]index.SymbolPair, len(seen))
+	for p, ok := range seen {
+		if ok {
+			name, value := h.dir.Postings().Label(index.Pair(p))
+			pairs[p] = index.SymbolPair{Name: symbols[name], Value: symbols[value]}
+		}
+	}
+	return pairs, nil
+}
+
+// sortBySymbols orders series by labels. Symbols are numbered in the order of their
+// strings, so numbers are compared.
+func (h *Head) sortBySymbols(found []*memseries.Series, syms []index.SymbolPair) []*memseries.Series {
+	slices.SortFunc(found, func(a, b *memseries.Series) int {
+		pa, pb := h.dir.Pairs(a), h.dir.Pairs(b)
+		for i := range min(len(pa), len(pb)) {
+			if pa[i] == pb[i] {
+				continue
+			}
+			x, y := syms[pa[i]], syms[pb[i]]
+			if x.Name != y.Name {
+				return cmp.Compare(x.Name, y.Name)
+			}
+			return cmp.Compare(x.Value, y.Value)
+		}
+		return len(pa) - len(pb)
+	})
+	return found
+}

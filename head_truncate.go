@@ -1,0 +1,137 @@
+package tsdb
+
+import (
+	"context"
+	"maps"
+	"math"
+	"path/filepath"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// truncation is what the head remembers of what it has forgotten. Its owner holds the
+// database's flushing lock.
+type truncation struct {
+	done int64 // what is before is gone from memory
+	// gone has the refs of series that were removed, or that duplicate another one, each
+	// with the newest segment that may have their samples: until a checkpoint covers it,
+	// their series records are kept.
+	gone map[uint64]int
+}
+
+// remember notes refs of the log that no series of the head has.
+func (tr *truncation) remember(segment int, refs ...uint64) {
+	if tr.gone == nil {
+		tr.gone = map[uint64]int{}
+	}
+	for _, ref := range refs {
+		tr.gone[ref] = segment
+	}
+}
+
+// truncate forgets what is before end, which blocks have: in memory, in head-chunk files
+// and in the log. The caller holds flushing.
+func (db *DB) truncate(ctx context.Context, end int64, whole bool) error {
+	h := db.head
+	if h.minT.Load() < end {
+		h.minT.Store(end) // nobody lowers it: every commit from before end is published
+	}
+	if err := db.collect(); err != nil {
+		return err
+	}
+	return h.checkpoint(ctx, end, whole)
+}
+
+// collect forgets, in memory and in head-chunk files, what blocks have and no Querier
+// that is open can only find in the head. What it leaves the next call takes.
+func (db *DB) collect() error {
+	h := db.head
+	start := db.blocks.current().start
+	t := min(start, h.iso.oldestStart(start))
+	if t <= h.trunc.done {
+		return nil
+	}
+	// What is written into files from here on is not below their end.
+	lowest := h.chunks.End()
+	lowest = min(lowest, h.dir.DropBefore(t))
+	if log := h.log.Load(); log != nil {
+		removed := h.dir.RemoveIdle(h.idleBefore(t), nil)
+		h.trunc.remember(log.Segment(), removed...)
+		h.stats.seriesRemoved.Add(uint64(len(removed)))
+		db.forgetDeleted(t, removed)
+	}
+	h.trunc.done = t
+	return errors.WithMessage(poisoned(h.chunks.TruncateBefore(lowest.File())), "truncate head chunks")
+}
+
+// idleBefore bounds the newest time of series that may go: a series that had a sample
+// lately will soon have another one, and keeps its ref.
+func (h *Head) idleBefore(t int64) int64 {
+	maxt, half := h.maxT.Load(), h.opts.Blocks.Range.Milliseconds()/2
+	if h.idle.Load() || maxt < math.MinInt64+half {
+		return t
+	}
+	return min(t, maxt-half)
+}
+
+// forgetDeleted forgets deleted intervals before t, and those of removed series.
+func (db *DB) forgetDeleted(t int64, removed []uint64) {
+	db.blocks.change.Lock()
+	defer db.blocks.change.Unlock()
+	old := db.head.tombs.Load()
+	if old.Len() == 0 {
+		return
+	}
+	set := old.Clone()
+	set.TruncateBefore(t)
+	for _, ref := range removed {
+		set.Remove(ref)
+	}
+	db.blocks.view.Lock()
+	defer db.blocks.view.Unlock()
+	db.head.tombs.Store(set)
+}
+
+// checkpoint replaces the older part of the log by a checkpoint with what is still
+// needed of it: two thirds of the segments, as then little is copied more than once; all
+// of them when the head is empty.
+func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) error {
+	log, err := h.writable()
+	if err != nil {
+		return err
+	}
+	dir := h.recovery.dir
+	listing, err := wal.List(h.opts.FS, filepath.Join(dir, walDirName))
+	if err != nil {
+		return err
+	}
+	current, err := log.Rotate()
+	if err != nil {
+		return errors.WithMessage(err, "begin a log segment")
+	}
+	first, upTo := listing.Segments[0].Number, current-1
+	if !whole {
+		upTo = first + (upTo-first)*2/3
+	}
+	if upTo < first || !whole && upTo == first {
+		return nil
+	}
+	gone := h.trunc.gone
+	filter := newCheckpointFilter(mint, func(ref uint64) bool { return h.dir.ByRef(ref) != nil || gone[ref] > upTo })
+	rep, err := log.Checkpoint(ctx, wal.CheckpointOptions{
+		UpTo: upTo, TmpDir: dir, QuarantineDir: filepath.Join(dir, quarantineDirName),
+		Keep: filter.keep, Tail: filter.tail,
+	})
+	if err != nil {
+		return errors.WithMessagef(err, "checkpoint log up to segment %d", upTo)
+	}
+	for _, d := range rep.Damages {
+		h.opts.Logger.Error("damage in the log was found by a checkpoint; a copy is in quarantine", "file", d.File, "offset", d.Offset, "reason", d.Reason)
+	}
+	h.stats.checkpoints.Add(1)
+	h.opts.Logger.Info("log checkpointed", "up_to", upTo, "records", rep.Records, "bytes", rep.Bytes, "removed", rep.Removed, "duration", rep.Elapsed)
+	maps.DeleteFunc(gone, func(_ uint64, segment int) bool { return segment <= upTo })
+	return nil
+}

@@ -1,0 +1,218 @@
+package tsdb
+
+import (
+	"math"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+)
+
+// mergedChunkSamples is how many samples a chunk gets that is made of several
+// sources: what the format's writers aim at.
+const mergedChunkSamples = 120
+
+// mergedChunks gives the chunks that several places have of one series as one run,
+// oldest first and without overlap. A chunk that nothing else reaches into passes as it
+// is stored; where chunks overlap their samples are merged by time and encoded again,
+// a chunk at a time. Where two places have a sample at the same time the first wins.
+type mergedChunks struct {
+	parts []mergePart
+	used  int // part whose head was given out by the last call; -1: none
+	ts    []int64
+	vs    []float64
+	enc   chunkenc.XOREncoder
+	buf   []byte
+	in    bounds // of encoded chunks: everything
+}
+
+// mergePart is one place: the chunk it stands on, and samples of the one before it
+// that was decoded.
+type mergePart struct {
+	src  chunkSource
+	head sourceChunk
+	has  bool
+	ts   []int64
+	vs   []float64
+	at   int
+	dec  chunkenc.XORDecoder
+}
+
+func (m *mergedChunks) reset(s *mergedSeries) {
+	old := m.parts[:cap(m.parts)]
+	m.parts = m.parts[:0]
+	m.in = bounds{mint: math.MinInt64, maxt: math.MaxInt64}
+	m.used = -1
+	m.ts, m.vs = m.ts[:0], m.vs[:0]
+	add := func(s sourceSeries) {
+		p := mergePart{}
+		if n := len(m.parts); n < len(old) {
+			p = mergePart{src: old[n].src, ts: old[n].ts[:0], vs: old[n].vs[:0]}
+		}
+		p.src = s.open(p.src)
+		m.parts = append(m.parts, p)
+	}
+	add(s.first)
+	for _, more := range s.more {
+		add(more)
+	}
+	for i := range m.parts {
+		m.parts[i].head.maxT = math.MinInt64
+	}
+	m.used = math.MaxInt // all heads are to be read
+}
+
+// next implements chunkSource.
+func (m *mergedChunks) next(mint int64) (sourceChunk, bool, error) {
+	if err := m.refill(mint); err != nil {
+		return sourceChunk{}, false, err
+	}
+	for {
+		i, second := m.least()
+		if i < 0 {
+			return m.encoded()
+		}
+		p := &m.parts[i]
+		switch {
+		case p.at == len(p.ts) && p.head.last() < second:
+			if len(m.ts) > 0 {
+				return m.encoded()
+			}
+			m.used = i
+			return p.head, true, nil
+		case p.at == len(p.ts):
+			if err := p.decode(mint); err != nil {
+				return sourceChunk{}, false, err
+			}
+		case p.ts[p.at] == second:
+			if err := m.same(second, mint); err != nil {
+				return sourceChunk{}, false, err
+			}
+		default:
+			m.run(p, second)
+		}
+		if len(m.ts) >= mergedChunkSamples {
+			return m.encoded()
+		}
+	}
+}
+
+// refill reads the heads that the last call used up.
+func (m *mergedChunks) refill(mint int64) (err error) {
+	for i := range m.parts {
+		if m.used == i || m.used == math.MaxInt {
+			p := &m.parts[i]
+			if p.head, p.has, err = p.src.next(mint); err != nil {
+				return err
+			}
+		}
+	}
+	m.used = -1
+	return nil
+}
+
+// least returns the part with the earliest sample, as far as is known, the first of
+// several, and the earliest of the others. No part is -1.
+func (m *mergedChunks) least() (part int, second int64) {
+	part, second = -1, math.MaxInt64
+	first := int64(math.MaxInt64)
+	for i := range m.parts {
+		p := &m.parts[i]
+		if !p.has && p.at == len(p.ts) {
+			continue
+		}
+		switch t := p.nextT(); {
+		case part < 0 || t < first:
+			if part >= 0 {
+				second = first
+			}
+			part, first = i, t
+		default:
+			second = min(second, t)
+		}
+	}
+	return part, second
+}
+
+// nextT is the time of the next sample, or a bound below it while that is not decoded.
+func (p *mergePart) nextT() int64 {
+	if p.at < len(p.ts) {
+		return p.ts[p.at]
+	}
+	return p.head.first()
+}
+
+// run takes samples of one part up to where another has something to say.
+func (m *mergedChunks) run(p *mergePart, until int64) {
+	for p.at < len(p.ts) && len(m.ts) < mergedChunkSamples && (p.ts[p.at] < until || until == math.MaxInt64) {
+		m.ts, m.vs = append(m.ts, p.ts[p.at]), append(m.vs, p.vs[p.at])
+		p.at++
+	}
+}
+
+// same handles a time that several parts may have: what is not decoded is, and then
+// the first one's sample is taken.
+func (m *mergedChunks) same(t, mint int64) error {
+	for i := range m.parts {
+		p := &m.parts[i]
+		if p.has && p.at == len(p.ts) && p.head.first() <= t {
+			return p.decode(mint) // and look again
+		}
+	}
+	taken := false
+	for i := range m.parts {
+		p := &m.parts[i]
+		if p.at == len(p.ts) || p.ts[p.at] != t {
+			continue
+		}
+		if !taken {
+			m.ts, m.vs = append(m.ts, t), append(m.vs, p.vs[p.at])
+			taken = true
+		}
+		p.at++
+	}
+	return nil
+}
+
+// decode reads the samples of the head that may be seen and moves on to the next.
+func (p *mergePart) decode(mint int64) (err error) {
+	if p.head.enc != chunkenc.EncXOR {
+		return errors.WithMessagef(chunkenc.ErrUnknownEncoding, "merge chunk of encoding %d", p.head.enc)
+	}
+	if err := p.dec.Reset(p.head.data); err != nil {
+		return err
+	}
+	n := p.dec.Left()
+	if cap(p.ts) < n {
+		p.ts, p.vs = make([]int64, n), make([]float64, n)
+	}
+	p.ts, p.vs, p.at = p.ts[:n], p.vs[:n], 0
+	for got := 0; got < n; {
+		k, err := p.dec.Decode(p.ts[got:], p.vs[got:])
+		if err != nil {
+			return err
+		}
+		got += k
+	}
+	n = p.head.in.clip(p.ts, p.vs)
+	p.ts, p.vs = p.ts[:n], p.vs[:n]
+	p.head, p.has, err = p.src.next(mint)
+	return err
+}
+
+// encoded gives the merged samples out as a chunk; none are the end.
+func (m *mergedChunks) encoded() (sourceChunk, bool, error) {
+	if len(m.ts) == 0 {
+		return sourceChunk{}, false, nil
+	}
+	m.enc.Reset()
+	for i, t := range m.ts {
+		if err := m.enc.Append(t, m.vs[i]); err != nil {
+			return sourceChunk{}, false, err
+		}
+	}
+	m.buf = m.enc.AppendTo(m.buf[:0])
+	c := sourceChunk{enc: chunkenc.EncXOR, data: m.buf, minT: m.ts[0], maxT: m.ts[len(m.ts)-1], in: &m.in}
+	m.ts, m.vs = m.ts[:0], m.vs[:0]
+	return c, true, nil
+}
