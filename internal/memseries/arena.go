@@ -1,7 +1,6 @@
 package memseries
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/index"
@@ -23,21 +22,6 @@ type pairArena struct {
 	blocks atomic.Pointer[[]*arenaBlock]
 	next   uint32           // first place never used
 	free   map[int][]uint32 // by number of pairs
-
-	dropped    []span // since the last release
-	quarantine []retired
-}
-
-// span is the place of the pairs of a series that is gone.
-type span struct {
-	place uint32
-	n     uint16
-}
-
-// retired are places that readers who pinned in an epoch, or before, may still look at.
-type retired struct {
-	epoch uint64
-	spans []span
 }
 
 // MaxLabels is how many labels a series may have: what fits a block's worth of
@@ -84,31 +68,11 @@ func (a *pairArena) grow() {
 	a.blocks.Store(&blocks)
 }
 
-// drop marks the place of a series that is gone. It is used again after a release that no
-// pinned reader holds up.
 func (a *pairArena) drop(place uint32, n int) {
-	if n > 0 {
-		a.dropped = append(a.dropped, span{place, uint16(n)})
-	}
-}
-
-// release frees what was dropped, behind the readers: that of this call belongs to the
-// epoch that has just ended, and oldest is the first in which a reader is still there.
-func (a *pairArena) release(epoch, oldest uint64) {
-	if len(a.dropped) > 0 {
-		a.quarantine = append(a.quarantine, retired{epoch, a.dropped})
-		a.dropped = nil
-	}
 	if a.free == nil {
 		a.free = map[int][]uint32{}
 	}
-	n := 0
-	for ; n < len(a.quarantine) && a.quarantine[n].epoch < oldest; n++ {
-		for _, sp := range a.quarantine[n].spans {
-			a.free[int(sp.n)] = append(a.free[int(sp.n)], sp.place)
-		}
-	}
-	a.quarantine = slices.Delete(a.quarantine, 0, n)
+	a.free[n] = append(a.free[n], place)
 }
 
 func (a *pairArena) sizeBytes() int64 {

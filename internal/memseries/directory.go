@@ -40,7 +40,6 @@ type Directory struct {
 	shards   [NumShards]Shard
 	tables   [tableCount]table
 	arena    pairArena
-	pins     readerPins
 
 	chunkBytes *pieceArena
 

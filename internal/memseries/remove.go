@@ -28,9 +28,10 @@ const idleRun = 64
 // their refs are never used again. remove is asked before about each, without any lock, and
 // may keep it; nil removes all.
 //
-// A sample before below is not taken any more, and Barrier has been passed since: the
-// reserved time of such a series can be on its way to nowhere. Who staged a newer one
-// without a pin finds the series dead.
+// A sample before below is not taken any more, and Barrier has been passed since, so
+// nothing is on its way to such a series. Who staged a newer one without a pin finds it
+// dead. Label places are used again at once: the caller has waited for readers that know
+// the series, as for DropBefore.
 func (d *Directory) RemoveIdle(below int64, remove func(ref uint64) bool) (removed []uint64) {
 	var idle []*Series
 	d.eachLocked(func(_ *Shard, s *Series) {
@@ -110,7 +111,9 @@ func (d *Directory) forgetLocked(s *Series) {
 // pages and label places go.
 func (d *Directory) cleanPostingsLocked() {
 	d.postings.Remove(d.removed, d.create.gone...)
-	d.freeSlotsLocked(d.create.dead)
+	for _, ref := range d.create.dead {
+		d.freeSlotLocked(ref)
+	}
 	d.create.dead, d.create.gone = d.create.dead[:0], d.create.gone[:0]
 }
 
@@ -133,17 +136,9 @@ func (d *Directory) cleanPostings() {
 	}
 	d.create.Lock()
 	defer d.create.Unlock()
-	d.freeSlotsLocked(dead)
-}
-
-// freeSlotsLocked gives the slots of dead series back, and label places that no reader
-// can know any more.
-func (d *Directory) freeSlotsLocked(dead []uint64) {
 	for _, ref := range dead {
 		d.freeSlotLocked(ref)
 	}
-	epoch, oldest := d.pins.endEpoch()
-	d.arena.release(epoch, oldest)
 }
 
 // freeSlotLocked gives a dead series' labels back, and its page when it was the last
