@@ -158,7 +158,7 @@ func TestWriter_AnIndexOfNothingCanBeRead(t *testing.T) {
 
 // Lists gathered in any number of groups are the same bytes, whatever memory they get.
 func TestWriter_MemoryForListsDoesNotChangeTheFile(t *testing.T) {
-	sets := make([]labels.Labels, 3000)
+	sets := make([]labels.Labels, 600)
 	for i := range sets {
 		sets[i] = labels.FromStrings(fleet(i)...)
 	}
