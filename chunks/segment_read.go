@@ -269,6 +269,14 @@ func (f *segmentFile) walk(segment uint32, buf []byte, fn func(BlockRef, chunken
 	return buf, nil
 }
 
+// Path returns the file that ref leads to, the directory if there is none.
+func (s *Segments) Path(ref BlockRef) string {
+	if uint64(ref.Segment()) >= uint64(len(s.files)) {
+		return s.dir
+	}
+	return s.files[ref.Segment()].path
+}
+
 // Len returns the number of files.
 func (s *Segments) Len() int { return len(s.files) }
 

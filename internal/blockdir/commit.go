@@ -1,6 +1,7 @@
 package blockdir
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -58,6 +59,7 @@ func (w *Writer) complete(m Meta) (Meta, error) {
 	}
 	m.ULID = w.id
 	m.Stats = w.stats
+	m.Stats.NumTombstones = uint64(w.stones.Len())
 	m.Version = metaVersion
 	if m.Compaction.Level == 0 {
 		m.Compaction.Level = 1
@@ -81,7 +83,7 @@ func (w *Writer) finish(ctx context.Context, m Meta) error {
 	}
 	w.indexBytes, w.index = w.index.Size(), nil
 	path := filepath.Join(w.tmp, tombstones.FileName)
-	if err := fileutil.WriteFileAtomic(w.fs, path+tmpSuffix, path, tombstones.Encode(&tombstones.Set{})); err != nil {
+	if err := fileutil.WriteFileAtomic(w.fs, path+tmpSuffix, path, tombstones.Encode(&w.stones)); err != nil {
 		return err
 	}
 	if err := WriteMeta(w.fs, w.tmp, m); err != nil {
@@ -100,6 +102,9 @@ func (w *Writer) readBack(ctx context.Context, m Meta) error {
 		return err
 	}
 	err = checkWritten(ctx, d, m, w.chunkBytes)
+	if err == nil {
+		err = checkMeta(d, m)
+	}
 	if err = joinErrors(err, d.Close()); err != nil {
 		return err
 	}
@@ -133,6 +138,22 @@ func checkWritten(ctx context.Context, d *Dir, m Meta, chunkBytes int64) error {
 		reason := fmt.Sprintf("%d series, %d chunks of %d bytes were read back, but %d, %d and %d were written",
 			series, n, size, m.Stats.NumSeries, m.Stats.NumChunks, chunkBytes)
 		return encbuf.Corrupt(0, reason).At(d.Path(), 0)
+	}
+	return nil
+}
+
+// checkMeta compares the meta file of d with what was to be written.
+func checkMeta(d *Dir, m Meta) error {
+	want, err := EncodeMeta(m)
+	if err != nil {
+		return err
+	}
+	got, err := EncodeMeta(d.Meta())
+	if err != nil {
+		return err
+	}
+	if d.NeedsSidecar() || !bytes.Equal(got, want) {
+		return encbuf.Corrupt(0, "meta file is not what was written").At(filepath.Join(d.Path(), metaName), 0)
 	}
 	return nil
 }

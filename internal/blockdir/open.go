@@ -25,7 +25,7 @@ type Dir struct {
 	index        *index.Reader
 	chunks       *chunks.Segments
 	staleSidecar bool
-	otherBytes   int64 // of meta file and tombstones when it was opened
+	sizeBytes    int64 // when it was opened
 
 	change sync.Mutex // held while files are replaced
 	meta   atomic.Pointer[Meta]
@@ -80,7 +80,6 @@ func (d *Dir) open(m *Meta) (err error) {
 	if err != nil {
 		return err
 	}
-	d.otherBytes = size + info.Size()
 	if d.index, err = openIndex(d.fs, d.path); err != nil {
 		return err
 	}
@@ -91,6 +90,7 @@ func (d *Dir) open(m *Meta) (err error) {
 	if d.chunks.Len() == 0 && m.Stats.NumChunks > 0 {
 		return encbuf.Corrupt(0, "all chunk segments of the block are missing").At(path, 0)
 	}
+	d.sizeBytes = size + info.Size() + d.index.Size() + d.chunks.Size()
 	return nil
 }
 
@@ -146,7 +146,7 @@ func (d *Dir) Tombstones() *tombstones.Set { return d.stones.Load() }
 func (d *Dir) NeedsSidecar() bool { return d.staleSidecar }
 
 // SizeBytes returns the bytes of the block's files when it was opened.
-func (d *Dir) SizeBytes() int64 { return d.otherBytes + d.index.Size() + d.chunks.Size() }
+func (d *Dir) SizeBytes() int64 { return d.sizeBytes }
 
 // Close unmaps and closes the files. Nothing may be read after it.
 func (d *Dir) Close() error {

@@ -2,7 +2,6 @@ package blockdir
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"path/filepath"
 
@@ -40,6 +39,7 @@ type Report struct {
 // system's.
 func Verify(ctx context.Context, d *Dir) (Report, error) {
 	v := verifier{d: d, meta: d.Meta(), deleted: d.Tombstones().Refs()}
+	v.chunks.segments = d.Chunks()
 	err := d.Index().Verify(ctx, v.series)
 	whole := err == nil
 	if errors.Is(err, encbuf.ErrCorrupt) {
@@ -66,9 +66,8 @@ type verifier struct {
 	report  Report
 	deleted []uint64 // series of the tombstones that were not met yet, ascending
 
+	chunks    inspector
 	usedBytes int64
-	buf       []byte
-	it        chunkenc.Iterator
 }
 
 func (v *verifier) problem(err error) {
@@ -115,68 +114,16 @@ func (v *verifier) meet(id uint64) {
 }
 
 func (v *verifier) chunk(id uint64, c index.ChunkMeta) error {
-	enc, data, err := v.d.Chunks().Read(c.Ref, v.buf)
-	v.buf = data
-	if err != nil {
+	got, err := v.chunks.inspect(id, c)
+	v.report.Stats.addSamples(got.enc, got.samples)
+	if got.enc == chunkenc.EncNone {
 		return err
 	}
-	v.usedBytes += chunks.SegmentRecordSize(len(data))
-	chunk, err := chunkenc.FromData(enc, data)
-	if errors.Is(err, chunkenc.ErrUnknownEncoding) {
+	v.usedBytes += chunks.SegmentRecordSize(len(got.data))
+	if !got.enc.Known() {
 		v.report.UnknownChunks++
-		v.report.Stats.addSamples(enc, headerSamples(enc, data))
-		return nil
 	}
-	if err != nil {
-		return v.at(c.Ref, fmt.Sprintf("chunk of series %d: %v", id, err))
-	}
-	v.it = chunk.Iterator(v.it)
-	n, mint, maxt, err := checkTimes(v.it)
-	v.report.Stats.addSamples(enc, n)
-	switch {
-	case err != nil:
-		return v.at(c.Ref, fmt.Sprintf("chunk of series %d: %v", id, err))
-	case n == 0:
-		return v.at(c.Ref, fmt.Sprintf("chunk of series %d has no samples", id))
-	case mint != c.MinT || maxt != c.MaxT:
-		return v.at(c.Ref, fmt.Sprintf("chunk of series %d has samples from %d to %d, the index says %d to %d", id, mint, maxt, c.MinT, c.MaxT))
-	}
-	return nil
-}
-
-// at is a problem of the chunk at a ref.
-func (v *verifier) at(ref chunks.BlockRef, reason string) error {
-	path := filepath.Join(v.d.path, chunksName, chunks.SegmentName(int(ref.Segment())))
-	return encbuf.Corrupt(0, reason).At(path, int64(ref.Offset()))
-}
-
-// headerSamples returns the count of samples in front of a chunk that this version cannot
-// decode. In histogram chunks with start timestamps two flags stand before it.
-func headerSamples(enc chunkenc.Encoding, data []byte) uint64 {
-	const encHistogramST, encFloatHistogramST = 5, 6
-	if len(data) < 2 {
-		return 0
-	}
-	n := binary.BigEndian.Uint16(data)
-	if enc == encHistogramST || enc == encFloatHistogramST {
-		n &= 1<<14 - 1
-	}
-	return uint64(n)
-}
-
-// checkTimes reads all samples.
-func checkTimes(it chunkenc.Iterator) (n uint64, mint, maxt int64, err error) {
-	for it.Next() != chunkenc.ValNone {
-		t := it.AtT()
-		if n == 0 {
-			mint = t
-		} else if t <= maxt {
-			return n, mint, maxt, errors.Errorf("sample %d at %d is not behind the one at %d", n, t, maxt)
-		}
-		maxt = t
-		n++
-	}
-	return n, mint, maxt, it.Err()
+	return err
 }
 
 // compareStats holds what was counted against the meta file. Old writers left counts out.

@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
 // WriterOptions are the options of Create; the zero value has the defaults.
@@ -46,7 +47,9 @@ type Writer struct {
 	index  *index.Writer
 	chunks *chunks.SegmentWriter
 
-	metas      []index.ChunkMeta // chunks of the series to come
+	metas      []index.ChunkMeta    // chunks of the series to come
+	deleted    tombstones.Intervals // of the series to come
+	stones     tombstones.Set
 	stats      Stats
 	mint, maxt int64 // closed bounds of all chunks
 	chunkBytes int64 // of all records
@@ -159,16 +162,26 @@ func (s *Stats) addSamples(enc chunkenc.Encoding, n uint64) {
 // any it is left out. ls are its labels as numbers of symbols; series come in strictly
 // ascending order of their label sets.
 func (w *Writer) AddSeries(ls []index.SymbolPair) error {
+	deleted := w.deleted
+	w.deleted = nil
 	if w.err != nil || len(w.metas) == 0 {
 		return w.err
 	}
-	if _, w.err = w.index.AddSeries(ls, w.metas); w.err != nil {
+	var id uint32
+	if id, w.err = w.index.AddSeries(ls, w.metas); w.err != nil {
 		return w.err
+	}
+	for _, iv := range deleted {
+		w.stones.Add(uint64(id), iv)
 	}
 	w.metas = w.metas[:0]
 	w.stats.NumSeries++
 	return nil
 }
+
+// SetDeleted says which samples of the series to come are deleted from the start. It is for
+// copies of blocks; others leave deleted samples out.
+func (w *Writer) SetDeleted(ivs tombstones.Intervals) { w.deleted = ivs }
 
 // Size returns the bytes of the chunk and index files so far.
 func (w *Writer) Size() int64 {
