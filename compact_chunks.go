@@ -37,6 +37,8 @@ func (p *piece) damage(err error) error {
 	return errors.WithMessagef(err, "chunk in %s at offset %d", file, p.Ref.Offset())
 }
 
+func errNoSamples() error { return encbuf.Corrupt(0, "chunk has no samples") }
+
 // chunkMerger writes the chunks of one series after the other. A chunk that overlaps no
 // other one, has nothing deleted, and is not small is copied as it is: to decode and
 // encode it again would cost a hundred times as much.
@@ -155,7 +157,7 @@ func (m *chunkMerger) read(p *piece) (c blockdir.Chunk, err error) {
 		c.Num = int(binary.BigEndian.Uint16(c.Data))
 	}
 	if c.Num == 0 {
-		return c, p.damage(encbuf.Corrupt(0, "chunk has no samples"))
+		return c, p.damage(errNoSamples())
 	}
 	return c, nil
 }

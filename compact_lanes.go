@@ -177,6 +177,9 @@ func (l *lane) open(m *chunkMerger) error {
 	if err := l.run.dec.Reset(data); err != nil {
 		return l.cur.damage(err)
 	}
+	if l.run.dec.Left() == 0 {
+		return l.cur.damage(errNoSamples())
+	}
 	m.counts.Reencoded++
 	return nil
 }

@@ -127,16 +127,20 @@ func beyondDuration(blocks []sizedBlock, s retentionState, d time.Duration) []si
 func beyondBytes(blocks []sizedBlock, s retentionState, limits retentionLimits) []sizedBlock {
 	limit := limits.Bytes
 	if limits.Percent > 0 && s.DiskBytes > 0 {
-		limit = max(int64(float64(s.DiskBytes)*min(limits.Percent, 100)/100), 1)
+		limit = s.DiskBytes
+		if limits.Percent < 100 {
+			limit = max(int64(float64(s.DiskBytes)*limits.Percent/100), 1)
+		}
 	}
 	if limit <= 0 {
 		return nil
 	}
 	left := limit - s.HeadBytes
 	for i, b := range blocks {
-		if left -= b.Bytes; left < 0 {
+		if left < b.Bytes {
 			return blocks[i:]
 		}
+		left -= b.Bytes
 	}
 	return nil
 }

@@ -1,0 +1,384 @@
+package tsdb_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/faultfs"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// twoBlocks are inputs that meet, with something deleted.
+func twoBlocks(t testing.TB) *mergeTest {
+	m := newMergeTest(t)
+	a := m.block(0, 1000, only(t, `{a="1"}`, ramp(0, 150, 1), ramp(300, 150, 1)), only(t, `{a="2"}`, ramp(0, 10, 1)))
+	m.block(1000, 2000, only(t, `{a="1"}`, ramp(1000, 150, 1)), only(t, `{a="2"}`, ramp(1000, 10, 1)))
+	remove(t, a, `{a="1"}`, 10, 20)
+	return m
+}
+
+func (m *mergeTest) names() (ids []string) {
+	m.Helper()
+	list, err := blockdir.List(m.fs, "data")
+	require.NoError(m, err)
+	for _, id := range list {
+		ids = append(ids, id.String())
+	}
+	return ids
+}
+
+func TestCompactor_NothingLeft_MarksTheInputsDeletable(t *testing.T) {
+	m := twoBlocks(t)
+	for _, d := range m.inputs {
+		remove(t, d, `{a=~".+"}`, math.MinInt64, math.MaxInt64)
+	}
+	before := m.names()
+	_, err := m.c.Merge(context.Background(), m.inputs)
+	require.ErrorIs(t, err, blockdir.ErrEmpty)
+	require.Equal(t, before, m.names())
+	require.Empty(t, leftovers(t, m.fs, "data"))
+	var blocks []tsdb.SizedBlock
+	for _, d := range m.inputs {
+		require.False(t, m.c.Resting(d.Meta().ULID))
+		again := openBlock(t, m.fs, "data", d.Meta().ULID)
+		require.True(t, again.Meta().Compaction.Deletable)
+		blocks = append(blocks, tsdb.SizedBlock{Meta: again.Meta()})
+	}
+	require.Len(t, tsdb.ObsoleteBlocks(tsdb.RetentionState{Blocks: blocks}, tsdb.RetentionLimits{}), 2)
+}
+
+func TestCompactor_TooLittleRoom_IsRefusedWithNumbersBeforeAnythingIsWritten(t *testing.T) {
+	m := twoBlocks(t)
+	need := int64(tsdb.MergeReserveBytes)
+	for _, d := range m.inputs {
+		need += d.SizeBytes()
+	}
+	m.fs.SetCapacity(m.fs.Used() + need - 1)
+	used := m.fs.Used()
+	m.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind.Mutates() {
+			return errors.New("nothing may be written")
+		}
+		return nil
+	})
+	_, err := m.c.Merge(context.Background(), m.inputs)
+	require.ErrorIs(t, err, tsdb.ErrDiskFull)
+	require.ErrorContains(t, err, "67")
+	require.Regexp(t, `merge 2 blocks: \d+ bytes are free, \d+ are needed`, err.Error())
+	require.Equal(t, used, m.fs.Used())
+	require.False(t, m.c.Resting(m.inputs[0].Meta().ULID), "to ask again costs nothing")
+
+	m.fs.SetHook(nil)
+	m.fs.SetCapacity(m.fs.Used() + need)
+	m.merge()
+}
+
+// Bug 36: a merge that fails leaves nothing behind, and is not tried again and again.
+func TestCompactor_Bug36_AFailedMerge_LeavesNothingAndRests(t *testing.T) {
+	m := twoBlocks(t)
+	before, used := m.names(), m.fs.Used()
+	ids := m.inputs[0].Meta().ULID
+	full := true
+	m.fs.SetHook(func(op tsdbtest.Op) error {
+		if full && op.Kind == tsdbtest.OpWrite {
+			return errors.New("no")
+		}
+		return nil
+	})
+	rest := time.Duration(0)
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} {
+		_, err := m.c.Merge(context.Background(), m.inputs)
+		require.ErrorContains(t, err, "no")
+		require.Equal(t, before, m.names())
+		require.Equal(t, used, m.fs.Used(), "nothing is left behind")
+		require.Empty(t, leftovers(t, m.fs, "data"))
+		rest = want * time.Minute
+		require.True(t, m.c.Resting(ids))
+		m.clock.Advance(rest - 1)
+		require.True(t, m.c.Resting(ids))
+		m.clock.Advance(1)
+		require.False(t, m.c.Resting(ids))
+	}
+
+	// Who asks for it needs not wait, and neither does a clock that was set back.
+	_, err := m.c.Merge(context.Background(), m.inputs)
+	require.Error(t, err)
+	m.clock.Set(m.clock.Now().Add(-10 * 365 * 24 * time.Hour))
+	require.False(t, m.c.Resting(ids))
+	_, err = m.c.Merge(context.Background(), m.inputs)
+	require.Error(t, err)
+	require.True(t, m.c.Resting(ids))
+	m.c.Forget()
+	require.False(t, m.c.Resting(ids))
+
+	// Success begins anew.
+	_, err = m.c.Merge(context.Background(), m.inputs)
+	require.Error(t, err)
+	full = false
+	_, r := m.merge()
+	require.False(t, m.c.Resting(ids))
+	require.False(t, m.c.Resting(r.Meta.ULID))
+}
+
+func TestMergeBackoff_DoublesUpToAnHour(t *testing.T) {
+	require.Equal(t, time.Minute, tsdb.MergeBackoff(1))
+	require.Equal(t, 2*time.Minute, tsdb.MergeBackoff(2))
+	require.Equal(t, time.Hour, tsdb.MergeBackoff(7))
+	require.Equal(t, time.Hour, tsdb.MergeBackoff(math.MaxInt))
+}
+
+func TestCompactor_CancelledAnywhere_LeavesNothingAndDoesNotRest(t *testing.T) {
+	m := twoBlocks(t)
+	before, used := m.names(), m.fs.Used()
+	for n := int64(1); ; n++ {
+		ctx, cancel := context.WithCancel(context.Background())
+		ops := int64(0)
+		m.fs.SetHook(func(tsdbtest.Op) error {
+			if ops++; ops == n {
+				cancel()
+			}
+			return nil
+		})
+		_, err := m.c.Merge(ctx, m.inputs)
+		m.fs.SetHook(nil)
+		cancel()
+		if err == nil {
+			require.Greater(t, n, int64(10))
+			break
+		}
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, before, m.names())
+		require.Equal(t, used, m.fs.Used())
+		require.Empty(t, leftovers(t, m.fs, "data"))
+		require.False(t, m.c.Resting(m.inputs[0].Meta().ULID))
+	}
+}
+
+// flip turns one bit of a file.
+func (m *mergeTest) flip(name string, off int64) {
+	m.Helper()
+	b, err := fileutil.ReadFile(m.fs, name, math.MaxInt64)
+	require.NoError(m, err)
+	b[off] ^= 1
+	require.NoError(m, fileutil.WriteFileAtomic(m.fs, name+".tmp", name, b))
+}
+
+// reopen opens the inputs anew.
+func (m *mergeTest) reopen() {
+	m.Helper()
+	for i, d := range m.inputs {
+		m.inputs[i] = openBlock(m, m.fs, "data", d.Meta().ULID)
+		require.NoError(m, d.Close())
+	}
+}
+
+func TestCompactor_ADamagedChunk_IsNamedByItsFile(t *testing.T) {
+	m := twoBlocks(t)
+	for _, at := range []int64{10, 15, 40} {
+		name := filepath.Join(m.inputs[1].Path(), "chunks", "000001")
+		m.flip(name, at)
+		m.reopen()
+		_, err := m.c.Merge(context.Background(), m.inputs)
+		var damage *tsdb.CorruptError
+		require.ErrorAs(t, err, &damage)
+		require.Equal(t, name, damage.File)
+		require.Positive(t, damage.Offset)
+		require.Empty(t, leftovers(t, m.fs, "data"))
+		require.Len(t, m.names(), 2)
+		require.True(t, m.c.Resting(m.inputs[0].Meta().ULID))
+		m.flip(name, at)
+	}
+	m.reopen()
+	m.merge()
+}
+
+// Chunks that are not what the index says of them; their checksums are right.
+func TestCompactor_AChunkWithOtherTimesThanItsIndex_IsDamage(t *testing.T) {
+	for name, chunk := range map[string]blockdir.Chunk{
+		"late":       {MinT: 100, MaxT: 200, Num: 3, Encoding: chunkenc.EncXOR, Data: floats(100, 1, 150, 1, 201, 1).Data},
+		"early":      {MinT: 100, MaxT: 200, Num: 3, Encoding: chunkenc.EncXOR, Data: floats(99, 1, 150, 1, 200, 1).Data},
+		"backwards":  {MinT: 100, MaxT: 200, Num: 3, Encoding: chunkenc.EncXOR, Data: floats(100, 1, 150, 1, 149, 1).Data},
+		"twice":      {MinT: 100, MaxT: 200, Num: 3, Encoding: chunkenc.EncXOR, Data: floats(100, 1, 100, 1, 200, 1).Data},
+		"no samples": {MinT: 100, MaxT: 200, Num: 3, Encoding: chunkenc.EncXOR, Data: []byte{0, 0}},
+		"cut":        {MinT: 100, MaxT: 200, Num: 3, Encoding: chunkenc.EncXOR, Data: []byte{0, 3, 1}},
+		"no count":   {MinT: 100, MaxT: 200, Num: 3, Encoding: chunkenc.EncXOR, Data: []byte{3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, other := range []blockdir.Chunk{ramp(205, 3, 1), ramp(150, 3, 1)} { // joined, mixed
+				m := newMergeTest(t)
+				m.block(0, 1000, only(t, `{a="1"}`, chunk))
+				m.block(0, 1000, only(t, `{a="1"}`, other))
+				_, err := m.c.Merge(context.Background(), m.inputs)
+				var damage *tsdb.CorruptError
+				require.ErrorAs(t, err, &damage)
+				require.Equal(t, filepath.Join(m.inputs[0].Path(), "chunks", "000001"), damage.File)
+				require.Empty(t, leftovers(t, m.fs, "data"))
+			}
+		})
+	}
+}
+
+// Whatever fails, in every way, at every operation: an error, the inputs as they were, and
+// nothing left that the next attempt or opening the database does not remove.
+func TestCompactor_AnyOperationFails_InputsStayAndNothingIsSwallowed(t *testing.T) {
+	m := twoBlocks(t)
+	want := blockPoints(t, m.inputs[0])
+	for _, fault := range faultfs.Standard() {
+		t.Run(fault.Name, func(t *testing.T) {
+			for fault.Nth = 1; ; fault.Nth++ {
+				f := faultfs.New(m.fs.KillClone())
+				c := tsdb.NewCompactor(f, "data", m.clock, 0, 120)
+				var inputs []*blockdir.Dir
+				for _, d := range m.inputs {
+					inputs = append(inputs, openBlock(t, f, "data", d.Meta().ULID))
+				}
+				f.Inject(fault)
+				_, err := c.Merge(context.Background(), inputs)
+				hits := len(f.Hits())
+				f.Lift()
+				if hits > 0 && !readOnlyHits(f.Hits()) {
+					require.Error(t, err, "%v", f.Hits())
+				}
+				list, listErr := blockdir.List(f, "data")
+				require.NoError(t, listErr)
+				if err == nil {
+					require.Len(t, list, 3)
+				} else if !slices.ContainsFunc(f.Hits(), func(op tsdbtest.Op) bool { return op.Kind == tsdbtest.OpSyncDir }) {
+					require.Len(t, list, 2, "%v: %v", err, f.Hits())
+				}
+				require.Equal(t, want, blockPoints(t, inputs[0]))
+				if err != nil && !fault.Sticky {
+					// What an error of removing leaves goes with the next attempt.
+					for _, name := range leftovers(t, f, "data") {
+						require.Contains(t, filepath.Base(name), "tmp-")
+					}
+				}
+				for _, d := range inputs {
+					require.NoError(t, d.Close())
+				}
+				if hits == 0 {
+					require.NoError(t, err)
+					return
+				}
+			}
+		})
+	}
+}
+
+// readOnlyHits tells whether only operations failed that change nothing: some of them
+// are advice.
+func readOnlyHits(ops []tsdbtest.Op) bool {
+	return !slices.ContainsFunc(ops, func(op tsdbtest.Op) bool { return op.Kind.Mutates() })
+}
+
+// Bug 35: power fails in a merge. The inputs are there, and the result whole or not at all;
+// where it is there, the inputs are known to be replaced.
+func TestCompactor_Bug35_PowerCutAnywhere_HasInputsOrResult(t *testing.T) {
+	m := twoBlocks(t)
+	for _, d := range m.inputs {
+		require.NoError(t, d.Close())
+	}
+	for _, dir := range []string{"data", ""} {
+		require.NoError(t, m.fs.SyncDir(filepath.Join(".", dir)))
+	}
+	m.inputs = []*blockdir.Dir{openBlock(t, m.fs, "data", numberedULID(1)), openBlock(t, m.fs, "data", numberedULID(2))}
+	want := map[string][]point{}
+	for _, d := range m.inputs {
+		for key, ps := range blockPoints(t, d) {
+			want[key] = append(want[key], ps...)
+		}
+	}
+	whole := 0
+	check := func(left *tsdbtest.MemFS) {
+		list, err := blockdir.List(left, "data")
+		require.NoError(t, err)
+		var blocks []tsdb.SizedBlock
+		for _, id := range list {
+			d := openBlock(t, left, "data", id)
+			blocks = append(blocks, tsdb.SizedBlock{Meta: d.Meta()})
+			if len(d.Meta().Compaction.Parents) > 0 {
+				whole++
+				require.Equal(t, want, blockPoints(t, d))
+			}
+			require.NoError(t, d.Close())
+		}
+		gone := tsdb.ObsoleteBlocks(tsdb.RetentionState{Blocks: blocks}, tsdb.RetentionLimits{})
+		require.Equal(t, len(list) == 3, len(gone) == 2, "%v", list)
+		require.GreaterOrEqual(t, len(list), 2)
+	}
+	m.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind.Mutates() {
+			for left := range m.fs.CrashStates(20) {
+				check(left)
+			}
+		}
+		return nil
+	})
+	_, err := m.c.Merge(context.Background(), m.inputs)
+	m.fs.SetHook(nil)
+	require.NoError(t, err)
+	before := whole
+	n := 0
+	for left := range m.fs.CrashStates(20) {
+		check(left)
+		n++
+	}
+	require.Equal(t, before+n, whole, "once merge has returned the result stays")
+}
+
+// runningClock lets time pass as soon as somebody waits for it.
+type runningClock struct{ *tsdbtest.Clock }
+
+func (c runningClock) NewTicker(d time.Duration) clock.Ticker {
+	t := c.Clock.NewTicker(d)
+	go c.Advance(d)
+	return t
+}
+
+func TestCompactor_WithARate_WritesNoFaster(t *testing.T) {
+	m := twoBlocks(t)
+	const rate = 1000
+	start := m.clock.Now()
+	c := tsdb.NewCompactor(m.fs, "data", runningClock{m.clock}, rate, 120)
+	r, err := c.Merge(context.Background(), m.inputs)
+	require.NoError(t, err)
+	took := m.clock.Now().Sub(start).Seconds()
+	require.GreaterOrEqual(t, took, 0.9*float64(r.Bytes)/rate)
+	require.LessOrEqual(t, took, 1.1*float64(r.Bytes)/rate+2, "the meta file and the like are paced, too")
+}
+
+func TestCompactor_LevelSourcesAndTimes_AreThoseOfThePlan(t *testing.T) {
+	m := twoBlocks(t)
+	start := m.clock.Now()
+	first, r := m.merge()
+	require.Equal(t, uint64(start.UnixMilli()), r.Meta.ULID.Time())
+	require.Equal(t, []int{1, 2}, planned([]tsdb.BlockMeta{{ULID: r.Meta.Compaction.Sources[0]}, {ULID: r.Meta.Compaction.Sources[1]}}))
+	m.block(2000, 3000, only(t, `{a="1"}`, ramp(2000, 1, 1)))
+	m.inputs = []*blockdir.Dir{first, m.inputs[2]}
+	_, r = m.merge()
+	require.Equal(t, 3, r.Meta.Compaction.Level)
+	require.Len(t, r.Meta.Compaction.Sources, 3)
+	require.Equal(t, first.Meta().ULID, r.Meta.Compaction.Parents[0].ULID)
+	require.Equal(t, [2]int64{0, 3000}, [2]int64{r.Meta.MinTime, r.Meta.MaxTime})
+}
+
+func TestNewULID_ClocksOutsideOfItsRange(t *testing.T) {
+	for _, ms := range []int64{-1 << 40, -1, 0, 1, 1 << 50} {
+		a, b := tsdb.NewULID(time.UnixMilli(ms)), tsdb.NewULID(time.UnixMilli(ms))
+		require.NotEqual(t, a, b)
+		_, ok := blockdir.ParseName(a.String())
+		require.True(t, ok)
+	}
+}
