@@ -170,7 +170,7 @@ func TestOpenAndVerify_EveryFailure_IsReported(t *testing.T) {
 	})
 }
 
-// FuzzOpen opens and verifies a block one of whose files is arbitrary.
+// FuzzOpen opens, verifies and salvages a block one of whose files is arbitrary.
 func FuzzOpen(f *testing.F) {
 	names := append([]string{"tombstones", "meta.json.crc"}, blockFiles...)
 	good := newBlock(f)
@@ -193,6 +193,13 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, b []byte) {
 		m := good.KillClone()
 		require.NoError(t, m.WriteFile(inBlock(names[int(which)%len(names)]), b))
+		salvaged := m.KillClone()
+		if _, err := Salvage(context.Background(), salvaged, Path(dataDir, testID), dataDir, newID, WriterOptions{}); err == nil {
+			d, err := Open(salvaged, Path(dataDir, newID))
+			require.NoError(t, err)
+			require.NoError(t, d.Close())
+		}
+		require.Empty(t, salvaged.OpenHandles())
 		d, err := OpenReadOnly(m, Path(dataDir, testID))
 		if err != nil {
 			return
