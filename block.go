@@ -37,6 +37,7 @@ func (b *block) release() {
 type viewBlock struct {
 	*block
 	meta    BlockMeta
+	size    int64           // bytes of its files when it was opened
 	deleted *tombstones.Set // not changed any more
 }
 

@@ -25,6 +25,8 @@ type blockSet struct {
 	change struct {
 		sync.Mutex
 		builds []*build // blocks that are being written
+		// leaving has the blocks that left the view and may still be in the directory.
+		leaving []ulid.ULID
 		closed bool     // nothing is removed from the directory any more
 	}
 	view struct {
@@ -95,7 +97,7 @@ func (bs *blockSet) metas() []BlockMeta {
 // bytes returns the size of all blocks.
 func (v *view) bytes() (n int64) {
 	for _, b := range v.blocks {
-		n += b.dir.SizeBytes()
+		n += b.size
 	}
 	return n
 }
@@ -119,7 +121,7 @@ func (bs *blockSet) skipTo(start int64) {
 
 // open wraps a directory that was opened.
 func (bs *blockSet) open(dir *blockdir.Dir) viewBlock {
-	return viewBlock{block: newBlock(dir, bs.last), meta: dir.Meta(), deleted: dir.Tombstones()}
+	return viewBlock{block: newBlock(dir, bs.last), meta: dir.Meta(), size: dir.SizeBytes(), deleted: dir.Tombstones()}
 }
 
 // last is called when nobody holds a block any more. One that is still wanted is only
@@ -142,7 +144,11 @@ func (bs *blockSet) remove(id ulid.ULID) error {
 	if bs.change.closed {
 		return nil
 	}
-	return blockdir.Remove(bs.opts.FS, bs.dir, id)
+	if err := blockdir.Remove(bs.opts.FS, bs.dir, id); err != nil {
+		return err // the next one to open the directory tries again
+	}
+	bs.change.leaving = slices.DeleteFunc(bs.change.leaving, func(gone ulid.ULID) bool { return gone == id })
+	return nil
 }
 
 // beginBuild notes that a block is being written. What is deleted from here on is
@@ -202,6 +208,9 @@ func (bs *blockSet) replaceLocked(added []viewBlock, replaced []ulid.ULID, start
 		}
 	}
 	bs.set(next)
+	for _, b := range old {
+		bs.change.leaving = append(bs.change.leaving, b.meta.ULID)
+	}
 	return old
 }
 

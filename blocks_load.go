@@ -67,7 +67,7 @@ func (bs *blockSet) openNewLocked(damaged func(id ulid.ULID, damage error) error
 	if err != nil {
 		return nil, errors.WithMessage(err, "list blocks")
 	}
-	ids = slices.DeleteFunc(ids, func(id ulid.ULID) bool { return bs.current().has(id) })
+	ids = slices.DeleteFunc(ids, func(id ulid.ULID) bool { return bs.current().has(id) || slices.Contains(bs.change.leaving, id) })
 	results := bs.openAll(ids)
 	var errs []error
 	for _, r := range results {
@@ -135,18 +135,14 @@ func besideHead(m BlockMeta) bool {
 // removeReplacedLocked removes the blocks that others, which could be opened, were made
 // of, and those that a merge found nothing in: what a crash left.
 func (bs *blockSet) removeReplacedLocked(added []viewBlock) ([]viewBlock, error) {
-	replaced := map[ulid.ULID]bool{}
+	var sized []sizedBlock
 	for _, b := range append(slices.Clone(added), bs.current().blocks...) {
-		for _, p := range b.meta.Compaction.Parents {
-			replaced[p.ULID] = p.ULID != b.meta.ULID
-		}
-		if b.meta.Compaction.Deletable {
-			replaced[b.meta.ULID] = true
-		}
+		sized = append(sized, sizedBlock{Meta: b.meta})
 	}
+	gone := obsoleteBlocks(retentionState{Blocks: sized}, retentionLimits{})
 	var kept []viewBlock
 	for _, b := range added {
-		if !replaced[b.meta.ULID] {
+		if gone[b.meta.ULID] == 0 {
 			kept = append(kept, b)
 			continue
 		}
@@ -236,8 +232,8 @@ func damageOf(id ulid.ULID, err error) Damage {
 func (bs *blockSet) reload() error {
 	bs.change.Lock()
 	defer bs.change.Unlock()
-	if bs.change.closed {
-		return nil
+	if bs.change.closed || len(bs.change.builds) > 0 {
+		return nil // what is being written gets its name before it is published
 	}
 	added, err := bs.openNewLocked(func(id ulid.ULID, damage error) error {
 		return errors.WithMessagef(damage, "open block %s", id)

@@ -44,13 +44,21 @@ type DB struct {
 	report OpenReport
 	opened time.Time
 
+	merges *compactor
+	busy   busyBlocks
+
 	flushing sync.Mutex // held by who makes blocks of the head and truncates it
 
-	closing atomic.Bool
-	stop    chan struct{} // closed by Close: loops end
-	loops   sync.WaitGroup
-	close   sync.Once
-	closeOf error // what Close returned
+	using     sync.RWMutex    // held shared by long calls; Close waits for them
+	ctx       context.Context // ends when Close begins
+	endOfWork context.CancelFunc
+
+	newBlock chan struct{} // wakes who merges
+	closing  atomic.Bool
+	stop     chan struct{} // closed by Close: loops end
+	loops    sync.WaitGroup
+	close    sync.Once
+	closeOf  error // what Close returned
 }
 
 // Open opens a data directory, creating it if there is none, and recovers what its
@@ -70,7 +78,8 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{dir: dir, opts: o, opened: o.Clock.Now(), stop: make(chan struct{})}
+	db := &DB{dir: dir, opts: o, opened: o.Clock.Now(), stop: make(chan struct{}), newBlock: make(chan struct{}, 1)}
+	db.ctx, db.endOfWork = context.WithCancel(context.Background())
 	if err := fileutil.MkdirSync(o.FS, dir); err != nil {
 		return nil, errors.WithMessagef(err, "create data directory %s", dir)
 	}
@@ -112,6 +121,7 @@ func (db *DB) open() error {
 	if err := db.blocks.load(&db.report); err != nil {
 		return err
 	}
+	db.merges = newCompactor(db.opts.FS, db.dir, db.opts.Clock, db.opts.Blocks.BytesPerSecond, db.opts.Head.SamplesPerChunk)
 	db.head = newHead(db.opts)
 	db.head.minValid.Store(db.blocks.current().start)
 	if err := db.head.recover(context.Background(), db.dir, db.lock, &db.report); err != nil {
@@ -213,6 +223,23 @@ func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
 // Blocks returns what the blocks say of themselves, in the order of their times.
 func (db *DB) Blocks() []BlockMeta { return db.blocks.metas() }
 
+// begin is called by long calls that Close interrupts and waits for. The context ends
+// with the caller's or when Close begins; done ends the call.
+func (db *DB) begin(parent context.Context) (ctx context.Context, done func(), err error) {
+	db.using.RLock()
+	if db.closing.Load() {
+		db.using.RUnlock()
+		return nil, nil, ErrClosed
+	}
+	ctx, cancel := context.WithCancel(parent)
+	stop := context.AfterFunc(db.ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+		db.using.RUnlock()
+	}, nil
+}
+
 // Sync returns when everything that was committed before is on stable storage.
 // ErrPoisoned: a sync failed. ErrReadOnly, ErrClosed.
 func (db *DB) Sync() error {
@@ -253,7 +280,10 @@ func (db *DB) Close() error {
 	db.close.Do(func() {
 		db.closing.Store(true)
 		close(db.stop)
+		db.endOfWork()
 		db.loops.Wait()
+		db.using.Lock() // what is under way ends with its context
+		defer db.using.Unlock()
 		db.blocks.close()
 		db.closeOf = stderrors.Join(db.head.close(), db.lock.Release())
 		level := slog.LevelInfo

@@ -26,9 +26,11 @@ import (
 // ErrReadOnly, ErrDiskFull, ErrNotCommitted, ErrIndeterminate as for Commit, the error
 // of the context.
 func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matcher) error {
-	if db.closing.Load() {
-		return ErrClosed
+	ctx, done, err := db.begin(ctx)
+	if err != nil {
+		return err
 	}
+	defer done()
 	if mint > maxt {
 		return errors.Errorf("delete from %d to %d: the range ends before it begins", mint, maxt)
 	}

@@ -3,7 +3,6 @@ package tsdb
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	stderrors "errors"
 	"maps"
 	"math"
@@ -24,9 +23,11 @@ import (
 // Errors: ErrClosed, ErrReadOnly, ErrDiskFull, the error of the context. After an error
 // everything is still there, in the head or in a block, and Flush can be called again.
 func (db *DB) Flush(ctx context.Context) error {
-	if db.closing.Load() {
-		return ErrClosed
+	ctx, done, err := db.begin(ctx)
+	if err != nil {
+		return err
 	}
+	defer done()
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
 	maxt := db.head.maxT.Load()
@@ -65,8 +66,8 @@ func (h *Head) earlyEnd() (end int64, ok bool) {
 }
 
 // flushTo makes blocks of all that the head has before end, one for each block range,
-// and truncates head and log. The caller holds flushing. idle says that series without
-// samples may go however new they are.
+// and truncates head and log. whole says that nothing is left in the head then. The caller
+// holds flushing.
 func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
 	log, err := db.head.writable()
 	if err == nil {
@@ -119,10 +120,7 @@ func (h *Head) seal(end int64) error {
 func (db *DB) flushRange(ctx context.Context, mint, maxt int64) (err error) {
 	bd := db.blocks.beginBuild()
 	defer db.blocks.endBuild(bd)
-	id, err := db.newULID()
-	if err != nil {
-		return err
-	}
+	id := newULID(db.opts.Clock.Now())
 	w, err := blockdir.Create(db.opts.FS, db.dir, id, blockdir.WriterOptions{})
 	if err != nil {
 		return err
@@ -153,12 +151,6 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64) (err error) {
 	db.opts.Logger.Info("head flushed", "block", id, "mint", mint, "maxt", maxt, "series", meta.Stats.NumSeries,
 		"samples", meta.Stats.NumSamples, "duration", db.opts.Clock.Now().Sub(begun))
 	return nil
-}
-
-// newULID returns the name of a new block.
-func (db *DB) newULID() (ulid.ULID, error) {
-	id, err := ulid.New(ulid.Timestamp(db.opts.Clock.Now()), rand.Reader)
-	return id, errors.Wrap(err, "name new block")
 }
 
 // writeBlock writes symbols and series of the closed range [mint, maxt], which no commit

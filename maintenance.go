@@ -1,6 +1,7 @@
 package tsdb
 
 import (
+	"math"
 	"time"
 
 	"github.com/seed347100a3/tsdb/wal"
@@ -12,17 +13,32 @@ const (
 	// chunkWriteBytes of full chunks do not wait: a write this long costs little per
 	// chunk.
 	chunkWriteBytes = 1 << 20
+	// flushInterval is how often is looked whether a part of the head is to become blocks.
+	flushInterval = time.Second
+	// mergeInterval is how often is looked for blocks to merge or to remove, and for blocks
+	// that somebody has put into the directory; a new block wakes who does so.
+	mergeInterval = time.Minute
+	// flushBackoff is how long a flush that failed waits.
+	flushBackoff = 10 * time.Second
 	// recoverInterval is how often an unfinished recovery is tried again.
 	recoverInterval = time.Second
 )
 
-// start starts the loops that Close stops: one syncs the log, one writes full chunks.
-// They are apart so that a slow chunk file never makes a sync late.
+// start starts the loops that Close stops: one syncs the log, one writes full chunks, one
+// flushes the head, others merge blocks. They are apart so that a slow chunk file never
+// makes a sync late, and a flush never waits behind a merge.
 func (db *DB) start() {
 	if p := db.opts.WAL.Sync; p.Mode() == wal.ModeInterval {
 		db.loop(p.Interval(), nil, db.syncLog)
 	}
 	db.loop(chunkWriteInterval, db.head.wake, db.writeChunks)
+	if !db.opts.Blocks.Manual {
+		f := flusher{db: db}
+		db.loop(flushInterval, nil, f.step)
+		for range db.opts.Blocks.Workers {
+			db.loop(mergeInterval, db.newBlock, db.compactDue)
+		}
+	}
 	if db.head.log.Load() == nil {
 		db.loop(recoverInterval, nil, db.finishRecovery)
 	}
@@ -73,5 +89,65 @@ func (db *DB) finishRecovery() {
 	}
 	if err := db.head.finishRecovery(); err == nil {
 		db.opts.Logger.Info("recovery finished, database takes writes", "dir", db.dir)
+	}
+}
+
+// flusher makes blocks of what is due, and of everything when ingestion has stopped.
+type flusher struct {
+	db      *DB
+	commits uint64 // at the last look
+	since   time.Time
+	notNow  time.Time // a flush failed, and is tried again then
+}
+
+func (f *flusher) step() {
+	db, now := f.db, f.db.opts.Clock.Now()
+	h := db.head
+	if n := h.stats.commits.Load(); n != f.commits || f.since.IsZero() {
+		f.commits, f.since = n, now
+		h.idle.Store(false)
+	}
+	if now.Before(f.notNow) && f.notNow.Sub(now) <= flushBackoff || h.log.Load() == nil {
+		return
+	}
+	db.flushing.Lock()
+	defer db.flushing.Unlock()
+	end, ok := h.due()
+	idle := !ok && now.Sub(f.since) > db.opts.Blocks.Range && h.minT.Load() <= h.maxT.Load() && h.maxT.Load() < math.MaxInt64
+	if idle {
+		// Nothing was committed for a whole block range: there is no newer sample to wait
+		// for, and what the head holds costs memory and the time of the next recovery.
+		h.idle.Store(true)
+		end, ok = h.maxT.Load()+1, true
+	}
+	var err error
+	if ok {
+		err = db.flushTo(db.ctx, end, idle)
+	} else {
+		err = db.collect() // what a Querier kept until now
+	}
+	if err != nil && db.ctx.Err() == nil {
+		f.notNow = now.Add(flushBackoff)
+		h.stats.flushErrors.Add(1)
+		db.opts.Logger.Warn("flush head", "error", err)
+	}
+	if ok {
+		select {
+		case db.newBlock <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// compactDue takes up new blocks, removes old ones and merges until nothing is due.
+func (db *DB) compactDue() {
+	if err := db.blocks.reload(); err != nil {
+		db.opts.Logger.Warn("load new blocks", "error", err)
+	}
+	if err := db.mergeAll(db.ctx); err != nil && db.ctx.Err() == nil {
+		db.opts.Logger.Warn("merge blocks", "error", err)
+	}
+	if err := db.retain(); err != nil {
+		db.opts.Logger.Warn("remove old blocks", "error", err)
 	}
 }

@@ -14,7 +14,9 @@ type headStats struct {
 	seriesCreated, seriesRemoved     atomic.Uint64
 	chunksWritten, chunkWriteErrors  atomic.Uint64
 	queriers, deletes, flushes       atomic.Uint64
-	checkpoints, checkpointErrors    atomic.Uint64
+	checkpoints, flushErrors         atomic.Uint64
+	merges, mergeErrors              atomic.Uint64
+	blocksRemoved                    atomic.Uint64
 }
 
 // Stats are cheap counters and gauges, taken one after the other: they are not one

@@ -1,0 +1,236 @@
+package tsdb
+
+import (
+	"context"
+	stderrors "errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+// Compact does all maintenance that is due: it flushes the part of the head that is old
+// enough, takes up blocks that were put into the directory, merges blocks and removes those
+// that Options.Blocks' retention says. It returns when that is done.
+//
+// What one part cannot do keeps the others from nothing; all errors are returned.
+// ErrClosed, ErrReadOnly, ErrDiskFull, ErrCorrupt with the file of a damaged block, the
+// context's. Nothing is lost by any of them.
+func (db *DB) Compact(ctx context.Context) error {
+	ctx, done, err := db.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	db.merges.forget()
+	return stderrors.Join(db.flushDue(ctx), db.blocks.reload(), db.mergeAll(ctx), db.retain())
+}
+
+// flushDue makes blocks of the part of the head that is over.
+func (db *DB) flushDue(ctx context.Context) error {
+	db.flushing.Lock()
+	defer db.flushing.Unlock()
+	if end, ok := db.head.due(); ok {
+		return db.flushTo(ctx, end, false)
+	}
+	return db.collect()
+}
+
+// CleanTombstones writes every block anew that has deleted samples, so that their space
+// comes back. Errors are those of Compact.
+func (db *DB) CleanTombstones(ctx context.Context) error {
+	ctx, done, err := db.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	for _, m := range db.Blocks() {
+		if m.Stats.NumTombstones == 0 || !db.busy.take([]ulid.ULID{m.ULID}) {
+			continue
+		}
+		err := db.merge(ctx, []ulid.ULID{m.ULID})
+		db.busy.give([]ulid.ULID{m.ULID})
+		if err != nil {
+			return errors.WithMessagef(err, "clean block %s", m.ULID)
+		}
+	}
+	return nil
+}
+
+// busyBlocks are those that go into merges that are under way.
+type busyBlocks struct {
+	sync.Mutex
+	ids []ulid.ULID
+}
+
+// take marks blocks as busy; false if one of them is.
+func (b *busyBlocks) take(ids []ulid.ULID) bool {
+	b.Lock()
+	defer b.Unlock()
+	for _, id := range ids {
+		if slices.Contains(b.ids, id) {
+			return false
+		}
+	}
+	b.ids = append(b.ids, ids...)
+	return true
+}
+
+func (b *busyBlocks) give(ids []ulid.ULID) {
+	b.Lock()
+	defer b.Unlock()
+	b.ids = slices.DeleteFunc(b.ids, func(id ulid.ULID) bool { return slices.Contains(ids, id) })
+}
+
+func (b *busyBlocks) has(id ulid.ULID) bool {
+	b.Lock()
+	defer b.Unlock()
+	return slices.Contains(b.ids, id)
+}
+
+// mergeAll merges until no plan is left. Blocks whose merge fails rest; the others go on.
+func (db *DB) mergeAll(ctx context.Context) error {
+	ranges := blockRanges(db.opts.Blocks.Range, db.opts.Blocks.MaxRange)
+	var errs []error
+	for ctx.Err() == nil {
+		plan := planMerge(db.Blocks(), ranges, func(id ulid.ULID) bool { return db.busy.has(id) || db.merges.resting(id) })
+		if len(plan) == 0 {
+			break
+		}
+		ids := make([]ulid.ULID, len(plan))
+		for i, m := range plan {
+			ids[i] = m.ULID
+		}
+		if !db.busy.take(ids) {
+			continue // another worker was quicker; what is left is planned anew
+		}
+		err := db.merge(ctx, ids)
+		db.busy.give(ids)
+		if errors.Is(err, ErrDiskFull) {
+			return err // the next one would find no more room
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return stderrors.Join(append(errs, ctx.Err())...)
+}
+
+// merge merges blocks and puts the result in their place.
+func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
+	bd := db.blocks.beginBuild()
+	defer db.blocks.endBuild(bd)
+	inputs := db.blocks.pinned(ids)
+	if inputs == nil {
+		return nil // one is gone since the plan was made
+	}
+	defer func() {
+		for _, b := range inputs {
+			b.release()
+		}
+	}()
+	dirs := make([]*blockdir.Dir, len(inputs))
+	for i, b := range inputs {
+		dirs[i] = b.dir
+	}
+	begun := db.opts.Clock.Now()
+	result, err := db.merges.merge(ctx, dirs)
+	switch {
+	case errors.Is(err, blockdir.ErrEmpty):
+		db.blocks.drop(ids)
+		return nil
+	case err != nil:
+		db.head.stats.mergeErrors.Add(1)
+		return errors.WithMessagef(err, "merge %d blocks from %s on", len(ids), ids[0])
+	}
+	if err := db.blocks.publish(bd, result.Meta.ULID, ids, db.blocks.current().start); err != nil {
+		return err
+	}
+	db.head.stats.merges.Add(1)
+	db.opts.Logger.Info("blocks merged", "block", result.Meta.ULID, "inputs", len(ids), "level", result.Meta.Compaction.Level,
+		"mint", result.Meta.MinTime, "maxt", result.Meta.MaxTime, "samples", result.Meta.Stats.NumSamples, "bytes", result.Bytes,
+		"duration", db.opts.Clock.Now().Sub(begun))
+	return nil
+}
+
+// retain removes the blocks that the retention options do not keep.
+func (db *DB) retain() error {
+	o := db.opts.Blocks
+	state := retentionState{NewestT: db.head.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
+	for _, b := range db.blocks.current().blocks {
+		if !db.busy.has(b.meta.ULID) {
+			state.Blocks = append(state.Blocks, sizedBlock{Meta: b.meta, Bytes: b.size})
+		}
+	}
+	var err error
+	if o.RetentionBytes > 0 || o.RetentionPercent > 0 {
+		if state.HeadBytes, err = db.headBytes(); err != nil {
+			return err
+		}
+		_, state.DiskBytes, err = fileutil.DiskSpace(db.opts.FS, db.dir)
+		if err != nil && !errors.Is(err, fileutil.ErrUnsupported) {
+			return errors.WithMessage(err, "ask for disk space")
+		}
+	}
+	gone := obsoleteBlocks(state, retentionLimits{Duration: o.Retention, Bytes: o.RetentionBytes, Percent: o.RetentionPercent})
+	if len(gone) == 0 {
+		return nil
+	}
+	ids := make([]ulid.ULID, 0, len(gone))
+	for id, why := range gone {
+		ids = append(ids, id)
+		db.opts.Logger.Info("block is obsolete", "block", id, "reason", why.String())
+	}
+	db.head.stats.blocksRemoved.Add(uint64(len(ids)))
+	db.blocks.drop(ids)
+	return nil
+}
+
+// headBytes returns the size of the log and of the head-chunk files.
+func (db *DB) headBytes() (n int64, err error) {
+	for _, dir := range []string{walDirName, headChunksDirName} {
+		size, err := treeSize(db.opts.FS, filepath.Join(db.dir, dir))
+		if err != nil {
+			return 0, err
+		}
+		n += size
+	}
+	return n, nil
+}
+
+// treeSize adds up the files below a directory; one that goes meanwhile counts nothing.
+func treeSize(fsys FS, dir string) (n int64, err error) {
+	entries, err := fsys.ReadDir(dir)
+	if err != nil {
+		return 0, ignoreNotExist(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			size, err := treeSize(fsys, filepath.Join(dir, e.Name()))
+			if err != nil {
+				return 0, err
+			}
+			n += size
+			continue
+		}
+		size, err := sizeOf(e)
+		if ignoreNotExist(err) != nil {
+			return 0, err
+		}
+		n += size
+	}
+	return n, nil
+}
+
+func ignoreNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
