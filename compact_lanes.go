@@ -34,12 +34,8 @@ func (r *runReader) next(ts []int64, vs []float64) (int, error) {
 	return n, nil
 }
 
-// maxLanes bounds how many chunks of one series overlap at one time; each that does takes
-// memory. Overlaps come from inputs that overlap, and those are never so many.
-const maxLanes = 1024
-
-// mergeLanes are chunks that overlap, put into lanes in which none does: the chunks of one
-// input, usually.
+// mergeLanes are chunks that overlap, put into lanes in which none does: one for each
+// input.
 type mergeLanes struct {
 	active []*lane // in the order of inputs, each with a sample
 	pool   []*lane
@@ -49,7 +45,6 @@ type mergeLanes struct {
 type lane struct {
 	input int
 	ps    []piece // that are not begun
-	end   int64   // of the last one, closed
 
 	t []int64 // decoded samples to keep; at most a run of the chunk that is begun
 	v []float64
@@ -65,11 +60,8 @@ type lane struct {
 func (ls *mergeLanes) begin(m *chunkMerger, ps []piece) error {
 	ls.active = ls.active[:0]
 	for _, p := range ps {
-		l := ls.laneFor(&p)
-		if l == nil {
-			return indexDamage(p.dir, fmt.Sprintf("more than %d chunks of a series overlap", maxLanes))
-		}
-		l.ps, l.end = append(l.ps, p), p.MaxT
+		l := ls.laneOf(p.input)
+		l.ps = append(l.ps, p)
 	}
 	slices.SortStableFunc(ls.active, func(a, b *lane) int { return cmp.Compare(a.input, b.input) })
 	for i := 0; i < len(ls.active); {
@@ -86,23 +78,19 @@ func (ls *mergeLanes) begin(m *chunkMerger, ps []piece) error {
 	return nil
 }
 
-// laneFor returns a lane of p's input that has ended before p, or a new one; nil if there
-// are too many.
-func (ls *mergeLanes) laneFor(p *piece) *lane {
+// laneOf returns the lane of an input, a new one if there is none.
+func (ls *mergeLanes) laneOf(input int) *lane {
 	for _, l := range ls.active {
-		if l.input == p.input && l.end < p.MinT {
+		if l.input == input {
 			return l
 		}
 	}
 	n := len(ls.active)
-	if n == maxLanes {
-		return nil
-	}
 	if n == len(ls.pool) {
 		ls.pool = append(ls.pool, &lane{})
 	}
 	l := ls.pool[n]
-	l.input, l.ps, l.t, l.v, l.run = p.input, l.ps[:0], nil, nil, runReader{}
+	l.input, l.ps, l.t, l.v, l.run = input, l.ps[:0], nil, nil, runReader{}
 	ls.active = append(ls.active, l)
 	return l
 }

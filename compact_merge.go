@@ -158,9 +158,9 @@ func (c *mergeCursor) advance() (_ bool, err error) {
 	if !first && compareSymbolPairs(c.prev, c.labels) >= 0 {
 		return false, indexDamage(c.dir, "series do not ascend by labels")
 	}
-	for _, meta := range c.chunks {
-		if meta.MinT > meta.MaxT {
-			return false, indexDamage(c.dir, "chunk ends before it begins")
+	for i, meta := range c.chunks {
+		if meta.MinT > meta.MaxT || i > 0 && meta.MinT <= c.chunks[i-1].MaxT {
+			return false, indexDamage(c.dir, "chunks of a series do not ascend")
 		}
 	}
 	return true, nil
