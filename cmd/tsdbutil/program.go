@@ -41,6 +41,7 @@ func newProgram(c *console) *program {
 	p.addDemoRecord()
 	p.addQuery()
 	p.addDump()
+	p.addImport()
 	bench := p.app.Command("bench", "Measure writing and recovery on this machine.")
 	p.addBenchWrite(bench)
 	p.addBenchReplay(bench)
@@ -108,13 +109,19 @@ func execute(ctx context.Context, args []string, c *console) int {
 	return report(ctx, c, err)
 }
 
+// standardInput is what an argument of "-" becomes.
+const standardInput = "<stdin>"
+
 // joinNegative lets a flag have a value that begins with a minus sign and a digit, as
-// in --start -5m; the parser would take it for flags.
+// in --start -5m; the parser would take it for flags. It also names standard input.
 func joinNegative(args []string) []string {
 	joined := make([]string, 0, len(args))
 	for i, arg := range args {
 		if arg == "--" {
 			return append(joined, args[i:]...)
+		}
+		if arg == "-" { // the parser would make it an empty argument
+			arg = standardInput
 		}
 		negative := len(arg) > 1 && arg[0] == '-' && arg[1] >= '0' && arg[1] <= '9'
 		if last := len(joined) - 1; negative && last >= 0 && strings.HasPrefix(joined[last], "--") && !strings.Contains(joined[last], "=") {
