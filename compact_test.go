@@ -204,6 +204,44 @@ func TestCompactor_ADamagedChunk_IsNamedByItsFile(t *testing.T) {
 	m.merge()
 }
 
+// Every bit of an input: opening it or the merge says what is wrong, or it makes no
+// difference.
+func TestCompactor_ADamagedInput_NeverMergesSilently(t *testing.T) {
+	m := newMergeTest(t)
+	m.block(0, 1000, only(t, `{a="1"}`, ramp(0, 3, 1)), only(t, `{a="2",b="x"}`, ramp(0, 3, 1), ramp(20, 130, 1)))
+	m.block(0, 2000, only(t, `{a="1"}`, ramp(1000, 3, 1)), only(t, `{a="2",b="x"}`, ramp(10, 20, 2)))
+	merged, _ := m.merge()
+	want := blockPoints(t, merged)
+	require.NoError(t, merged.Close())
+	detected := 0
+	for _, file := range []string{"index", "chunks/000001", "tombstones"} {
+		name := filepath.Join(m.inputs[0].Path(), file)
+		b, err := fileutil.ReadFile(m.fs, name, math.MaxInt64)
+		require.NoError(t, err)
+		for off := range int64(len(b)) {
+			m.flip(name, off)
+			d, err := blockdir.Open(m.fs, m.inputs[0].Path())
+			if err == nil {
+				var r tsdb.MergeResult
+				if r, err = m.c.Merge(context.Background(), []*blockdir.Dir{d, m.inputs[1]}); err == nil {
+					got := openBlock(t, m.fs, "data", r.Meta.ULID)
+					require.Equal(t, want, blockPoints(t, got), "%s %d", file, off)
+					require.NoError(t, got.Close())
+					require.NoError(t, blockdir.Remove(m.fs, "data", r.Meta.ULID))
+				}
+				require.NoError(t, d.Close())
+			}
+			if err != nil {
+				require.ErrorIs(t, err, tsdb.ErrCorrupt, "%s %d", file, off)
+				require.ErrorContains(t, err, file)
+				detected++
+			}
+			m.flip(name, off)
+		}
+	}
+	require.Greater(t, detected, 300)
+}
+
 // Chunks that are not what the index says of them; their checksums are right.
 func TestCompactor_AChunkWithOtherTimesThanItsIndex_IsDamage(t *testing.T) {
 	for name, chunk := range map[string]blockdir.Chunk{
