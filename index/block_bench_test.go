@@ -153,25 +153,6 @@ func BenchmarkReader_Series(b *testing.B) {
 	}
 }
 
-// One operation is the label set of one series, read and made.
-func BenchmarkReader_Labels(b *testing.B) {
-	r := openFleet(b)
-	ids, err := r.Select(context.Background(), labels.Equal("__name__", "http_requests_metric_total_3"))
-	require.NoError(b, err)
-	var ls []index.SymbolPair
-	var cs []index.ChunkMeta
-	var buf []byte
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if ls, cs, err = r.Series(ids[i%len(ids)], ls[:0], cs[:0]); err != nil {
-			b.Fatal(err)
-		}
-		if _, buf, err = r.Labels(ls, buf); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkReader_Symbol(b *testing.B) {
 	r := openFleet(b)
 	b.ReportAllocs()

@@ -23,9 +23,8 @@ const minBlockBytes = headerBytes + sectionHeadBytes + countBytes + crcBytes + t
 // verified when they are read.
 type Reader struct {
 	name    string
-	file    fileutil.File
-	mapping fileutil.Mapping
-	b       []byte // all of the file
+	mapping fileutil.Mapping // outlives the file
+	b       []byte           // all of the file
 	version int
 	toc     toc
 	symbols symbolTable
@@ -41,15 +40,15 @@ func OpenReader(fsys fileutil.FS, name string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{name: name, file: f}
-	if err := r.open(); err != nil {
+	r := &Reader{name: name}
+	if err := joinErrors(r.open(f), f.Close()); err != nil {
 		return nil, joinErrors(err, r.Close())
 	}
 	return r, nil
 }
 
-func (r *Reader) open() error {
-	size, err := r.file.Size()
+func (r *Reader) open(f fileutil.File) error {
+	size, err := f.Size()
 	if err != nil {
 		return err
 	}
@@ -59,7 +58,7 @@ func (r *Reader) open() error {
 	if size > math.MaxInt {
 		return errors.WithMessagef(ErrTooLarge, "map %s", r.name)
 	}
-	if r.mapping, err = r.file.Mmap(size); err != nil {
+	if r.mapping, err = f.Mmap(size); err != nil {
 		return err
 	}
 	return fileutil.GuardFaults(func() error {
@@ -186,12 +185,8 @@ func (r *Reader) Symbols(fn func(n uint32, s []byte) error) error {
 
 // Close gives the mapping up. No other method may run, or be called later.
 func (r *Reader) Close() error {
-	if r.closed.Swap(true) {
+	if r.closed.Swap(true) || r.mapping == nil {
 		return nil
 	}
-	var err error
-	if r.mapping != nil {
-		err = r.mapping.Close()
-	}
-	return joinErrors(err, r.file.Close())
+	return r.mapping.Close()
 }

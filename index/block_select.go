@@ -20,7 +20,7 @@ func (r *Reader) Select(ctx context.Context, ms ...*labels.Matcher) (ids []uint6
 		if all.len() == 0 {
 			return ctx.Err()
 		}
-		ids, err = selectRefs(ctx, &blockSource{r, all}, ms)
+		ids, err = selectRefs(ctx, &blockSource{r, ctx, all}, ms)
 		return err
 	})
 	if err != nil {
@@ -33,6 +33,7 @@ func (r *Reader) Select(ctx context.Context, ms ...*labels.Matcher) (ids []uint6
 // numbers of entries of the offset table. It is used under a guard.
 type blockSource struct {
 	*Reader
+	ctx context.Context
 	all idList // not empty
 }
 
@@ -60,9 +61,6 @@ func (r *blockSource) valuesOf(dst []Pair, name string, values []string) ([]Pair
 	}
 	return dst, nil
 }
-
-// isAll tells the entry of the list of all series, which belongs to no label.
-func isAll(e tableEntry) bool { return len(e.name)+len(e.value) == 0 }
 
 // valueBatch is how many bytes of values are made one string: a value of its own would
 // be an allocation each.
@@ -125,24 +123,17 @@ func (r *blockSource) cost(pairs []Pair) (n int, err error) {
 	return n, err
 }
 
-func (r *blockSource) read(ctx context.Context, pairs []Pair, use func(view)) error {
-	for len(pairs) > 0 {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		batch := pairs[:min(pollEvery, len(pairs))]
-		pairs = pairs[len(batch):]
-		if err := r.eachList(batch, func(ids idList) { use(view{ids: ids}) }); err != nil {
-			return err
-		}
-	}
-	return nil
+func (r *blockSource) read(_ context.Context, pairs []Pair, use func(view)) error {
+	return r.eachList(pairs, func(ids idList) { use(view{ids: ids}) })
 }
 
 // eachList gives the lists of pairs to use.
 func (r *blockSource) eachList(pairs []Pair, use func(idList)) error {
 	c := r.table.cursor(0)
-	for _, p := range pairs {
+	for i, p := range pairs {
+		if i%pollEvery == 0 && r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
 		if int(p) < c.num {
 			c = r.table.cursor(int(p))
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
-	"github.com/seed347100a3/tsdb/labels"
 )
 
 // Bytes that one of them takes at least.
@@ -32,28 +31,6 @@ func (r *Reader) Series(id uint64, ls []SymbolPair, cs []ChunkMeta) ([]SymbolPai
 		return ls, cs, err
 	}
 	return moreLabels, moreChunks, nil
-}
-
-// Labels makes a label set of pairs that Series gave. buf is scratch memory, which is
-// returned for the next call.
-func (r *Reader) Labels(ls []SymbolPair, buf []byte) (labels.Labels, []byte, error) {
-	buf = buf[:0]
-	err := r.guard(func() error {
-		for _, l := range ls {
-			name, ok := r.symbols.encoded(l.Name)
-			value, ok2 := r.symbols.encoded(l.Value)
-			if !ok || !ok2 {
-				return r.noSymbol()
-			}
-			buf = append(append(buf, name...), value...)
-		}
-		return nil
-	})
-	if err != nil {
-		return labels.Labels{}, buf, err
-	}
-	set, err := labels.FromEncoded(buf)
-	return set, buf, err
 }
 
 // holds tells whether a series entry may begin at the place of an id.

@@ -10,7 +10,7 @@ import (
 
 // symbolStride is how far apart the symbols are whose places are kept in memory: to
 // find one, half as many lengths are read on average. Half a byte a symbol is a fortieth
-// of what the strings take (BenchmarkReader_Labels).
+// of what the strings take (BenchmarkReader_Symbol).
 const symbolStride = 8
 
 // symbolTable are the strings of a block, in the file. It keeps no reference to them
@@ -87,8 +87,8 @@ func cutString(b []byte, off int) (s []byte, next int) {
 	return b[off+n : next], next
 }
 
-// encoded returns a symbol with its length before it; false if there is none.
-func (t *symbolTable) encoded(n uint32) ([]byte, bool) {
+// at returns the string of a symbol; false if there is none.
+func (t *symbolTable) at(n uint32) ([]byte, bool) {
 	if uint64(n) >= uint64(t.count) {
 		return nil, false
 	}
@@ -96,20 +96,7 @@ func (t *symbolTable) encoded(n uint32) ([]byte, bool) {
 	for range n % uint32(t.stride) {
 		off = skipString(t.text, off)
 	}
-	end := skipString(t.text, off)
-	if end < 0 {
-		return nil, false
-	}
-	return t.text[off:end], true
-}
-
-// at returns the string of a symbol; false if there is none.
-func (t *symbolTable) at(n uint32) ([]byte, bool) {
-	b, ok := t.encoded(n)
-	if !ok {
-		return nil, false
-	}
-	s, next := cutString(b, 0)
+	s, next := cutString(t.text, off)
 	return s, next >= 0
 }
 

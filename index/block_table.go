@@ -53,37 +53,25 @@ func openTable(content []byte, base, version int) (offsetTable, error) {
 	if version == 1 {
 		t.stride = 1
 	}
-	end, ok := t.findPlaces()
-	switch {
-	case !ok:
-		return offsetTable{}, encbuf.Corrupt(countBytes+end, "entry of the postings offset table is malformed")
-	case end != len(t.b):
-		return offsetTable{}, encbuf.Corrupt(countBytes+end, "postings offset table is longer than its entries")
-	}
 	if version == 1 {
-		t.sortPlaces()
+		if err := t.sortPlaces(); err != nil {
+			return offsetTable{}, err
+		}
 	}
-	return t, t.findNames()
+	return t, t.readEntries()
 }
 
-// findPlaces fills places in the order of the file. It returns where it ends.
-func (t *offsetTable) findPlaces() (end int, ok bool) {
-	t.places = make([]uint32, 0, (t.count+t.stride-1)/t.stride)
+// sortPlaces fills places in order of the entries, which are in no order in the file.
+func (t *offsetTable) sortPlaces() error {
 	off := 0
-	for n := range t.count {
-		if n%t.stride == 0 {
-			t.places = append(t.places, uint32(off))
-		}
+	for range t.count {
+		t.places = append(t.places, uint32(off))
 		next := t.skip(off)
 		if next < 0 {
-			return off, false
+			return encbuf.Corrupt(countBytes+off, "entry of the postings offset table is malformed")
 		}
 		off = next
 	}
-	return off, true
-}
-
-func (t *offsetTable) sortPlaces() {
 	sort.Slice(t.places, func(i, j int) bool {
 		a, _ := t.entry(int(t.places[i]))
 		b, _ := t.entry(int(t.places[j]))
@@ -92,35 +80,53 @@ func (t *offsetTable) sortPlaces() {
 		}
 		return bytes.Compare(a.value, b.value) < 0
 	})
+	return nil
 }
 
-// findNames fills names and makes sure that entries ascend and begin with the list of
-// all series.
-func (t *offsetTable) findNames() error {
+// readEntries finds the names, and the places if they are not known yet. It makes sure
+// that entries fill the table, ascend, and begin with the list of all series.
+func (t *offsetTable) readEntries() error {
 	var prev tableEntry
-	c := t.cursor(0)
-	for n := range t.count {
-		at := c.off
-		e, ok := c.next()
-		if !ok {
-			return encbuf.Corrupt(countBytes+at, "entry of the postings offset table is malformed")
-		}
-		sameName := n > 0 && bytes.Equal(e.name, prev.name)
-		switch {
-		case n == 0 && len(e.name)+len(e.value) > 0:
-			return encbuf.Corrupt(countBytes+at, "postings offset table does not begin with the list of all series")
-		case n > 0 && (sameName && bytes.Compare(prev.value, e.value) >= 0 || !sameName && bytes.Compare(prev.name, e.name) > 0):
-			return encbuf.Corrupt(countBytes+at, "entries of the postings offset table do not ascend")
-		case !sameName:
-			t.names = append(t.names, nameRange{name: string(e.name), first: n})
-		}
-		t.names[len(t.names)-1].end = n + 1
-		prev = e
+	off, end, sorted := 0, 0, len(t.places) > 0
+	if !sorted {
+		t.places = make([]uint32, 0, (t.count+t.stride-1)/t.stride)
 	}
-	if t.count == 0 {
-		return encbuf.Corrupt(0, "postings offset table is empty")
+	for n := range t.count {
+		switch {
+		case sorted:
+			off = int(t.places[n])
+		case n%t.stride == 0:
+			t.places = append(t.places, uint32(off))
+		}
+		e, next := t.entry(off)
+		if next < 0 {
+			return encbuf.Corrupt(countBytes+off, "entry of the postings offset table is malformed")
+		}
+		if reason := t.follow(n, prev, e); reason != "" {
+			return encbuf.Corrupt(countBytes+off, reason)
+		}
+		end = max(end, next)
+		prev, off = e, next
+	}
+	if t.count == 0 || end != len(t.b) {
+		return encbuf.Corrupt(countBytes+end, "postings offset table has another length than its entries")
 	}
 	return nil
+}
+
+// follow counts entry n among those of its name and returns why it cannot stand behind
+// the one before, nothing if it can.
+func (t *offsetTable) follow(n int, prev, e tableEntry) string {
+	switch sameName := n > 0 && bytes.Equal(e.name, prev.name); {
+	case n == 0 && !isAll(e):
+		return "postings offset table does not begin with the list of all series"
+	case sameName && bytes.Compare(prev.value, e.value) >= 0, !sameName && bytes.Compare(prev.name, e.name) > 0:
+		return "entries of the postings offset table do not ascend"
+	case !sameName:
+		t.names = append(t.names, nameRange{name: string(e.name), first: n})
+	}
+	t.names[len(t.names)-1].end = n + 1
+	return ""
 }
 
 // skip returns the offset behind the entry at off, -1 if it is malformed.
@@ -160,6 +166,9 @@ func (t *offsetTable) entry(off int) (e tableEntry, next int) {
 	e.list = list
 	return e, off + n
 }
+
+// isAll tells the entry of the list of all series, which belongs to no label.
+func isAll(e tableEntry) bool { return len(e.name)+len(e.value) == 0 }
 
 // tableCursor reads entries in order of their numbers.
 type tableCursor struct {
