@@ -101,46 +101,52 @@ func (w *Writer) readBack(ctx context.Context, m Meta) error {
 	if err != nil {
 		return err
 	}
-	err = checkWritten(ctx, d, m, w.chunkBytes)
+	err = w.checkWritten(ctx, d, m)
 	if err == nil {
 		err = checkMeta(d, m)
 	}
 	if err = joinErrors(err, d.Close()); err != nil {
 		return err
 	}
-	dropCaches(w.fs, w.tmp, w.chunks.Segments())
+	dropCache(w.fs, filepath.Join(w.tmp, indexName))
 	return nil
 }
 
-// checkWritten verifies all checksums and sort rules of d, and that it has what was
-// counted while it was written.
-func checkWritten(ctx context.Context, d *Dir, m Meta, chunkBytes int64) error {
+// checkWritten verifies all checksums and sort rules of d: its chunks are those that the
+// index leads to, one after the other, and there are as many as were written.
+func (w *Writer) checkWritten(ctx context.Context, d *Dir, m Meta) error {
 	var series, n uint64
-	var size int64
-	var buf []byte
+	scan := chunks.NewSegmentScanner(w.fs, filepath.Join(w.tmp, chunksName), w.chunks.Segments())
 	err := d.Index().Verify(ctx, func(_ uint64, _ []index.SymbolPair, cs []index.ChunkMeta) error {
 		series++
 		for _, c := range cs {
-			_, data, err := d.Chunks().Read(c.Ref, buf)
-			if err != nil {
-				return err
+			if !scan.Next() && scan.Err() != nil {
+				return scan.Err()
 			}
-			buf = data
+			if scan.Ref() != c.Ref {
+				return w.differs("a chunk is not where the index says")
+			}
 			n++
-			size += chunks.SegmentRecordSize(len(data))
 		}
 		return nil
 	})
-	if err != nil {
+	if err == nil && scan.Next() {
+		err = w.differs("there are more chunks than in the index")
+	}
+	if err == nil {
+		err = scan.Err()
+	}
+	if err = joinErrors(err, scan.Close()); err != nil {
 		return err
 	}
-	if series != m.Stats.NumSeries || n != m.Stats.NumChunks || size != chunkBytes {
-		reason := fmt.Sprintf("%d series, %d chunks of %d bytes were read back, but %d, %d and %d were written",
-			series, n, size, m.Stats.NumSeries, m.Stats.NumChunks, chunkBytes)
-		return encbuf.Corrupt(0, reason).At(d.Path(), 0)
+	if series != m.Stats.NumSeries || n != m.Stats.NumChunks || d.Chunks().Size() != w.chunks.Size() {
+		return w.differs(fmt.Sprintf("%d series and %d chunks were read back, %d and %d were written", series, n, m.Stats.NumSeries, m.Stats.NumChunks))
 	}
 	return nil
 }
+
+// differs is damage of the whole block: it is not what was written.
+func (w *Writer) differs(reason string) error { return encbuf.Corrupt(0, reason).At(w.tmp, 0) }
 
 // checkMeta compares the meta file of d with what was to be written.
 func checkMeta(d *Dir, m Meta) error {
@@ -158,21 +164,15 @@ func checkMeta(d *Dir, m Meta) error {
 	return nil
 }
 
-// dropCaches gives the page cache of the large files back. It is advice: errors of files
-// that were just read mean no more than that it is not taken.
-func dropCaches(fsys fileutil.FS, dir string, segments int) {
-	names := []string{indexName}
-	for i := range segments {
-		names = append(names, filepath.Join(chunksName, chunks.SegmentName(i)))
+// dropCache gives the page cache of a file back. It is advice: an error of a file that was
+// just read means no more than that it is not taken.
+func dropCache(fsys fileutil.FS, path string) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return
 	}
-	for _, name := range names {
-		f, err := fsys.Open(filepath.Join(dir, name))
-		if err != nil {
-			return
-		}
-		_ = fileutil.DropCache(f)
-		_ = f.Close() // nothing was written through it
-	}
+	_ = fileutil.DropCache(f)
+	_ = f.Close() // nothing was written through it
 }
 
 // publish gives the block its name.

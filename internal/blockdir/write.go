@@ -52,7 +52,6 @@ type Writer struct {
 	stones     tombstones.Set
 	stats      Stats
 	mint, maxt int64 // closed bounds of all chunks
-	chunkBytes int64 // of all records
 	indexBytes int64 // once the index is finished
 	err        error
 	removed    bool
@@ -139,7 +138,6 @@ func (w *Writer) AddChunk(c Chunk) error {
 		return err
 	}
 	w.metas = append(w.metas, index.ChunkMeta{MinT: c.MinT, MaxT: c.MaxT, Ref: ref})
-	w.chunkBytes += chunks.SegmentRecordSize(len(c.Data))
 	w.mint, w.maxt = min(w.mint, c.MinT), max(w.maxt, c.MaxT)
 	w.stats.NumChunks++
 	w.stats.addSamples(c.Encoding, uint64(c.Num))
