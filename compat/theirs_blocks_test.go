@@ -2,7 +2,6 @@ package compat
 
 import (
 	"context"
-	"math"
 	"testing"
 	"time"
 
@@ -36,9 +35,11 @@ func (r *theirs) flush() {
 	r.t.Helper()
 	const blockRange = 2 * hour
 	h := r.db.Head()
-	for h.MinTime() <= h.MaxTime() && h.MinTime() != math.MaxInt64 && h.NumSeries() > 0 {
-		maxt := (h.MinTime()/blockRange + 1) * blockRange
-		require.NoError(r.t, r.db.CompactHead(reference.NewRangeHead(h, h.MinTime(), min(maxt-1, h.MaxTime()))))
+	for last := h.MaxTime(); h.MinTime() <= last; {
+		mint := h.MinTime()
+		maxt := min((mint/blockRange+1)*blockRange-1, last)
+		require.NoError(r.t, r.db.CompactHead(reference.NewRangeHead(h, mint, maxt)))
+		require.Greater(r.t, h.MinTime(), mint)
 	}
 }
 

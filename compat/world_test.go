@@ -224,9 +224,16 @@ func scenes() []scene {
 	}
 }
 
+// left is a directory that somebody closed, or left by a crash.
+type left struct {
+	dir     string
+	want    data
+	overlap bool // some of its blocks overlap, and the reference says so
+}
+
 // eachScene plays every scene with an engine, closes the directory, or leaves it as a
 // crash would, and hands it to a test.
-func eachScene(t *testing.T, open opener, base uint64, test func(t testing.TB, dir string, want data)) {
+func eachScene(t *testing.T, open opener, base uint64, test func(t testing.TB, l left)) {
 	for i, s := range scenes() {
 		for _, crash := range []bool{false, true} {
 			name := s.name + ", closed"
@@ -243,7 +250,7 @@ func eachScene(t *testing.T, open opener, base uint64, test func(t testing.TB, d
 				}
 				w.e.close()
 				require.NotEmpty(t, w.want)
-				test(t, dir, w.want)
+				test(t, left{dir: dir, want: w.want})
 			})
 		}
 	}
