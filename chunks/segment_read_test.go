@@ -321,6 +321,11 @@ func FuzzSegments(f *testing.F) {
 func readHostile(t *testing.T, b []byte, off uint32) {
 	m := tsdbtest.NewMemFS()
 	require.NoError(t, m.WriteFile(segmentDir+"/000001", b))
+	_, size, err := scanAll(m, 1)
+	require.LessOrEqual(t, size, int64(len(b)))
+	if err != nil {
+		requireDamage(t, err, int64(len(b)))
+	}
 	s, err := SalvageSegments(m, segmentDir)
 	require.NoError(t, err)
 	var damage []*encbuf.CorruptError

@@ -37,7 +37,7 @@ func atEveryCrash(tb testing.TB, m *tsdbtest.MemFS, work func() error, check fun
 	require.Greater(tb, states, 10)
 }
 
-// Bug 33 and 34 of the reference: a crash leaves a part of a block, or an empty meta file.
+// Bug 34 of the reference: an empty meta file after a crash.
 func TestCommit_CrashAnywhere_BlockIsThereWholeOrNotAtAll(t *testing.T) {
 	want := content(t, newBlock(t))
 	m := newDisk(t)
@@ -57,6 +57,7 @@ func TestCommit_CrashAnywhere_BlockIsThereWholeOrNotAtAll(t *testing.T) {
 	require.Positive(t, there)
 }
 
+// Bug 33: a crash while a block is removed leaves a part of it.
 func TestRemove_CrashAnywhere_BlockIsThereWholeOrNotAtAll(t *testing.T) {
 	m := newBlock(t)
 	want := content(t, m)

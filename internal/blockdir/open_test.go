@@ -139,6 +139,7 @@ func uncovered(name string, off int, b []byte) bool {
 	return false
 }
 
+// Bug 39: a damaged table of contents, chunk or tombstones file is a panic.
 func TestVerify_EveryFlippedBitOfEveryFile_IsSeenOrListed(t *testing.T) {
 	m := newBlock(t)
 	d := openTest(t, m)
