@@ -21,13 +21,15 @@ import (
 type blockSet struct {
 	opts *Options
 	dir  string
+	// readOnly: nothing is moved, removed or written, whatever is found.
+	readOnly bool
 
 	change struct {
 		sync.Mutex
 		builds []*build // blocks that are being written
 		// leaving has the blocks that left the view and may still be in the directory.
 		leaving []ulid.ULID
-		closed bool     // nothing is removed from the directory any more
+		closed  bool // nothing is removed from the directory any more
 	}
 	view struct {
 		sync.RWMutex

@@ -31,14 +31,19 @@ type loaded struct {
 func (bs *blockSet) load(report *OpenReport) error {
 	bs.change.Lock()
 	defer bs.change.Unlock()
+	var damaged []missingBlock
 	added, err := bs.openNewLocked(func(id ulid.ULID, damage error) error {
+		report.Damages = append(report.Damages, damageOf(id, damage))
+		if bs.readOnly {
+			damaged = append(damaged, bs.missingAt(id.String()))
+			return nil
+		}
 		moved, err := bs.setAside(id)
 		if err != nil {
 			return err
 		}
 		report.BlocksSetAside++
 		report.Quarantined = append(report.Quarantined, moved)
-		report.Damages = append(report.Damages, damageOf(id, damage))
 		bs.opts.Logger.Error("block is damaged and was set aside", "block", id, "to", moved, "error", damage)
 		return nil
 	})
@@ -49,7 +54,7 @@ func (bs *blockSet) load(report *OpenReport) error {
 	if err != nil {
 		return err
 	}
-	v := &view{blocks: added, missing: missing, start: memseries.NoTime + 1}
+	v := &view{blocks: added, missing: append(missing, damaged...), start: memseries.NoTime + 1}
 	for _, b := range added {
 		if !besideHead(b.meta) {
 			v.start = max(v.start, b.meta.MaxTime)
@@ -103,16 +108,25 @@ func (bs *blockSet) openAll(ids []ulid.ULID) []loaded {
 	for range min(len(ids), runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
 			for i := range work {
-				dir, err := blockdir.Open(bs.opts.FS, blockdir.Path(bs.dir, ids[i]))
-				if err == nil {
-					bs.renewSidecar(dir)
-				}
+				dir, err := bs.openDir(ids[i])
 				results[i] = loaded{ids[i], dir, err}
 			}
 		})
 	}
 	wg.Wait()
 	return results
+}
+
+func (bs *blockSet) openDir(id ulid.ULID) (*blockdir.Dir, error) {
+	path := blockdir.Path(bs.dir, id)
+	if bs.readOnly {
+		return blockdir.OpenReadOnly(bs.opts.FS, path)
+	}
+	dir, err := blockdir.Open(bs.opts.FS, path)
+	if err == nil {
+		bs.renewSidecar(dir)
+	}
+	return dir, err
 }
 
 // renewSidecar writes the checksum of a meta file that somebody else has written. Without
@@ -147,6 +161,9 @@ func (bs *blockSet) removeReplacedLocked(added []viewBlock) ([]viewBlock, error)
 			continue
 		}
 		b.release()
+		if bs.readOnly {
+			continue
+		}
 		if err := blockdir.Remove(bs.opts.FS, bs.dir, b.meta.ULID); err != nil {
 			return nil, errors.WithMessagef(err, "remove block %s, which another one replaces", b.meta.ULID)
 		}
@@ -204,13 +221,19 @@ func (bs *blockSet) missing(blocks []viewBlock) ([]missingBlock, error) {
 		if !ok || there[id] {
 			continue
 		}
-		m := missingBlock{name: filepath.Join(quarantineDirName, e.Name()), mint: math.MinInt64, maxt: math.MaxInt64}
-		if meta, err := blockdir.ReadMeta(bs.opts.FS, filepath.Join(bs.dir, m.name)); err == nil {
-			m.mint, m.maxt = meta.MinTime, meta.MaxTime-1
-		}
-		missing = append(missing, m)
+		missing = append(missing, bs.missingAt(filepath.Join(quarantineDirName, e.Name())))
 	}
 	return missing, nil
+}
+
+// missingAt describes a damaged block: one whose meta file cannot be read may have had
+// samples of any time.
+func (bs *blockSet) missingAt(name string) missingBlock {
+	m := missingBlock{name: name, mint: math.MinInt64, maxt: math.MaxInt64}
+	if meta, err := blockdir.ReadMeta(bs.opts.FS, filepath.Join(bs.dir, name)); err == nil {
+		m.mint, m.maxt = meta.MinTime, meta.MaxTime-1
+	}
+	return m
 }
 
 // has reports whether a block is in the view.

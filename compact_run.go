@@ -99,7 +99,10 @@ func (db *DB) mergeAll(ctx context.Context) error {
 	ranges := blockRanges(db.opts.Blocks.Range, db.opts.Blocks.MaxRange)
 	var errs []error
 	for ctx.Err() == nil {
-		plan := planMerge(db.Blocks(), ranges, func(id ulid.ULID) bool { return db.busy.has(id) || db.merges.resting(id) })
+		early := db.blocks.current().reachIntoHead()
+		plan := planMerge(db.Blocks(), ranges, func(id ulid.ULID) bool {
+			return db.busy.has(id) || db.merges.resting(id) || slices.Contains(early, id)
+		})
 		if len(plan) == 0 {
 			break
 		}
@@ -120,6 +123,19 @@ func (db *DB) mergeAll(ctx context.Context) error {
 		}
 	}
 	return stderrors.Join(append(errs, ctx.Err())...)
+}
+
+// reachIntoHead returns the blocks beside the head that end after it begins. They are not
+// merged before the head is written that far: the result of merging one with an ordinary
+// block is an ordinary block, and its end would say that the head's samples up to there
+// are in blocks. The next open would drop them.
+func (v *view) reachIntoHead() (ids []ulid.ULID) {
+	for _, b := range v.blocks {
+		if besideHead(b.meta) && b.meta.MaxTime > v.start {
+			ids = append(ids, b.meta.ULID)
+		}
+	}
+	return ids
 }
 
 // merge merges blocks and puts the result in their place.

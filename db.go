@@ -110,7 +110,7 @@ func owner() string {
 
 // open reads what is there.
 func (db *DB) open() error {
-	if err := db.checkSupported(); err != nil {
+	if err := checkSupported(db.opts.FS, db.dir); err != nil {
 		return err
 	}
 	// What an open or a repair that was interrupted left.
@@ -133,8 +133,8 @@ func (db *DB) open() error {
 
 // checkSupported refuses what this version would not understand, before anything is
 // written.
-func (db *DB) checkSupported() error {
-	wbl, err := db.opts.FS.ReadDir(filepath.Join(db.dir, wblDirName))
+func checkSupported(fsys FS, dir string) error {
+	wbl, err := fsys.ReadDir(filepath.Join(dir, wblDirName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Wrap(err, "list "+wblDirName)
 	}
@@ -144,7 +144,7 @@ func (db *DB) checkSupported() error {
 			return err
 		}
 		if size > 0 {
-			return errors.WithMessagef(ErrUnsupported, "open %s: %s/%s holds out-of-order samples", db.dir, wblDirName, e.Name())
+			return errors.WithMessagef(ErrUnsupported, "open %s: %s/%s holds out-of-order samples", dir, wblDirName, e.Name())
 		}
 	}
 	return nil
@@ -158,7 +158,8 @@ func sizeOf(e fs.DirEntry) (int64, error) {
 	return info.Size(), nil
 }
 
-// removeLeftovers removes what is in dir under names with a prefix.
+// removeLeftovers removes what is in dir under names with a prefix, unless a BlockWriter
+// is at work in it.
 func removeLeftovers(fsys FS, dir, prefix string) error {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
@@ -168,7 +169,12 @@ func removeLeftovers(fsys FS, dir, prefix string) error {
 		if !strings.HasPrefix(e.Name(), prefix) {
 			continue
 		}
-		if err := fileutil.RemoveAll(fsys, filepath.Join(dir, e.Name())); err != nil {
+		path := filepath.Join(dir, e.Name())
+		used, err := backfillInUse(fsys, path)
+		if err == nil && !used {
+			err = fileutil.RemoveAll(fsys, path)
+		}
+		if err != nil {
 			return errors.WithMessagef(err, "remove leftover %s", e.Name())
 		}
 	}
@@ -184,40 +190,11 @@ func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
 	if db.closing.Load() {
 		return nil, ErrClosed
 	}
-	h, bs := db.head, db.blocks
 	// All that a Querier sees is taken at one moment: a flush or a delete comes before or
 	// after it as a whole.
-	bs.view.RLock()
-	defer bs.view.RUnlock()
-	v := bs.view.cur
-	pin, err := h.chunks.Acquire()
-	if err != nil {
-		return nil, ErrClosed
-	}
-	q := &Querier{mint: mint, maxt: maxt, warnings: v.warnings(mint, maxt)}
-	var pinned []*block
-	for _, b := range v.blocks {
-		if b.overlaps(mint, maxt) {
-			b.pin()
-			pinned = append(pinned, b.block)
-			q.sources = append(q.sources, &blockReader{b: b, mint: mint, maxt: maxt, failure: &q.failure})
-		}
-	}
-	sn := h.iso.acquire(db.opts.Clock.Now(), v.start)
-	if maxt >= v.start {
-		q.sources = append(q.sources, &headReader{h: h, snapshot: sn.seq, mint: max(mint, v.start), maxt: maxt, deleted: h.tombs.Load()})
-	}
-	h.stats.queriers.Add(1)
-	q.release = func() error {
-		if h.iso.release(sn) {
-			h.dir.SweepMarks(h.iso.floor.Load())
-		}
-		for _, b := range pinned {
-			b.release()
-		}
-		return pin.Release()
-	}
-	return q, nil
+	db.blocks.view.RLock()
+	defer db.blocks.view.RUnlock()
+	return newQuerier(db.head, db.blocks.view.cur, mint, maxt)
 }
 
 // Blocks returns what the blocks say of themselves, in the order of their times.

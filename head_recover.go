@@ -32,27 +32,10 @@ type recovery struct {
 // for the first commit (docs/design/recovery.md).
 func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, report *OpenReport) error {
 	start := h.opts.Clock.Now()
-	loaded, err := h.loadChunks(dir, report)
+	logReport, err := h.restore(ctx, dir, report, false)
 	if err != nil {
 		return err
 	}
-	r := h.newReplay(report, loaded)
-	logReport, err := r.run(ctx, filepath.Join(dir, walDirName))
-	if err != nil {
-		return refuse(errors.WithMessage(err, "replay log"))
-	}
-	if err := h.dir.FinishRestore(logReport.LastSeq, h.lastValue); err != nil {
-		return errors.WithMessage(err, "read newest chunks")
-	}
-	h.dir.RaiseNextRef(logReport.NextRef)
-	h.iso = newIsolation(logReport.LastSeq)
-	for s := range h.dir.All() {
-		if maxt := s.Maxt(); maxt != memseries.NoTime {
-			h.widen(max(s.Mint(), h.minValid.Load()), maxt)
-		}
-	}
-	report.Series = h.dir.Len()
-	report.addLog(logReport)
 	rc := &recovery{h: h, dir: dir, lock: lock, log: logReport}
 	h.recovery = rc
 	before := rc.quarantined()
@@ -68,6 +51,34 @@ func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, r
 		return nil
 	}
 	return err
+}
+
+// restore reads chunk files and log. With readOnly nothing is written: full chunks stay in
+// memory.
+func (h *Head) restore(ctx context.Context, dir string, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
+	loaded, err := h.loadChunks(dir, report)
+	if err != nil {
+		return nil, err
+	}
+	r := h.newReplay(report, loaded)
+	r.readOnly = readOnly
+	logReport, err := r.run(ctx, filepath.Join(dir, walDirName))
+	if err != nil {
+		return nil, refuse(errors.WithMessage(err, "replay log"))
+	}
+	if err := h.dir.FinishRestore(logReport.LastSeq, h.lastValue); err != nil {
+		return nil, errors.WithMessage(err, "read newest chunks")
+	}
+	h.dir.RaiseNextRef(logReport.NextRef)
+	h.iso = newIsolation(logReport.LastSeq)
+	for s := range h.dir.All() {
+		if maxt := s.Maxt(); maxt != memseries.NoTime {
+			h.widen(max(s.Mint(), h.minValid.Load()), maxt)
+		}
+	}
+	report.Series = h.dir.Len()
+	report.addLog(logReport)
+	return logReport, nil
 }
 
 // loadChunks reads which full chunks the head-chunk files have.

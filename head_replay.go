@@ -43,6 +43,8 @@ type replay struct {
 	dups    map[uint64]uint64             // refs of the log whose labels another ref had before
 	unread  [256]int                      // records without a decoder, by type
 	writer  chunkReplayWriter
+	// readOnly: full chunks stay in memory, as nothing may be written.
+	readOnly bool
 }
 
 // decoded is what a decoder makes of a batch: runs of samples, cut where a tombstone

@@ -66,7 +66,7 @@ func (w *replayWorker) handOver(r *replay, synced uint64) {
 			return
 		}
 	}
-	if w.restorer.FullBytes() < fullHandover {
+	if r.readOnly || w.restorer.FullBytes() < fullHandover {
 		return
 	}
 	w.held = append(w.held, w.restorer.TakeFull()...)

@@ -22,6 +22,39 @@ type Querier struct {
 	release    func() error
 }
 
+// newQuerier takes a snapshot of head and blocks. The caller sees to it that the view
+// stays until it returns.
+func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
+	pin, err := h.chunks.Acquire()
+	if err != nil {
+		return nil, ErrClosed
+	}
+	q := &Querier{mint: mint, maxt: maxt, warnings: v.warnings(mint, maxt)}
+	var pinned []*block
+	for _, b := range v.blocks {
+		if b.overlaps(mint, maxt) {
+			b.pin()
+			pinned = append(pinned, b.block)
+			q.sources = append(q.sources, &blockReader{b: b, mint: mint, maxt: maxt, failure: &q.failure})
+		}
+	}
+	sn := h.iso.acquire(h.opts.Clock.Now(), v.start)
+	if maxt >= v.start {
+		q.sources = append(q.sources, &headReader{h: h, snapshot: sn.seq, mint: max(mint, v.start), maxt: maxt, deleted: h.tombs.Load()})
+	}
+	h.stats.queriers.Add(1)
+	q.release = func() error {
+		if h.iso.release(sn) {
+			h.dir.SweepMarks(h.iso.floor.Load())
+		}
+		for _, b := range pinned {
+			b.release()
+		}
+		return pin.Release()
+	}
+	return q, nil
+}
+
 // source is one place that has series: the head, a block.
 type source interface {
 	selectSeries(ctx context.Context, ms []*labels.Matcher) (seriesCursor, error)

@@ -32,12 +32,23 @@ type Stats struct {
 	SamplesAppended uint64 // by commits that succeeded
 	SamplesRejected uint64 // found late by Commit; what Append refuses is not counted
 	SeriesCreated   uint64
-	SeriesRemoved   uint64 // created and never committed
+	SeriesRemoved   uint64 // created and never committed, or only in blocks now
 
 	HeadChunksWritten    uint64 // full chunks put into files
 	HeadChunkWriteErrors uint64 // attempts that failed; they are repeated
 	HeadChunkFiles       int
 	HeadChunkBytes       int64 // of the head-chunk files
+
+	Blocks        int    // open blocks
+	BlockBytes    int64  // of their files when they were opened
+	BlocksMissing int    // damaged ones that were set aside and not repaired
+	Flushes       uint64 // blocks made of the head
+	FlushErrors   uint64 // flushes in the background that failed; they are repeated
+	Checkpoints   uint64 // of the log, each behind a flush
+	Merges        uint64
+	MergeErrors   uint64 // their blocks rest for a while
+	BlocksRemoved uint64 // by retention
+	Deletes       uint64
 
 	Queriers           uint64        // opened so far
 	QueriersOpen       int           // open now
@@ -50,8 +61,10 @@ type Stats struct {
 type LogStats = wal.Stats
 
 // Stats returns the present numbers.
-func (db *DB) Stats() Stats {
-	h := db.head
+func (db *DB) Stats() Stats { return takeStats(db.head, db.blocks) }
+
+func takeStats(h *Head, bs *blockSet) Stats {
+	v := bs.current()
 	s := Stats{
 		Series: h.dir.Len(), MinT: h.minT.Load(), MaxT: h.maxT.Load(),
 		HeadSizeBytes: h.dir.SizeBytes(), FullBytes: h.dir.FullBytes(),
@@ -60,13 +73,18 @@ func (db *DB) Stats() Stats {
 		SeriesCreated: h.stats.seriesCreated.Load(), SeriesRemoved: h.stats.seriesRemoved.Load(),
 		HeadChunksWritten: h.stats.chunksWritten.Load(), HeadChunkWriteErrors: h.stats.chunkWriteErrors.Load(),
 		Queriers: h.stats.queriers.Load(),
+		Blocks:   len(v.blocks), BlockBytes: v.bytes(), BlocksMissing: len(v.missing),
+		Flushes: h.stats.flushes.Load(), FlushErrors: h.stats.flushErrors.Load(),
+		Checkpoints: h.stats.checkpoints.Load(),
+		Merges:      h.stats.merges.Load(), MergeErrors: h.stats.mergeErrors.Load(),
+		BlocksRemoved: h.stats.blocksRemoved.Load(), Deletes: h.stats.deletes.Load(),
 	}
 	files := h.chunks.Stats()
 	s.HeadChunkFiles, s.HeadChunkBytes = files.Files, files.Bytes
 	n, oldest := h.iso.openSnapshots()
 	s.QueriersOpen = n
 	if n > 0 {
-		s.OldestQuerierSince = db.opts.Clock.Now().Sub(oldest)
+		s.OldestQuerierSince = h.opts.Clock.Now().Sub(oldest)
 	}
 	if log := h.log.Load(); log != nil {
 		s.Log = log.Stats()

@@ -1,0 +1,196 @@
+package tsdb
+
+import (
+	"context"
+	stderrors "errors"
+	"slices"
+	"sync"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+)
+
+// readTries is how often a Reader looks again at a directory that changed while it was
+// read. A writer makes a block every hour or so, and reading takes seconds.
+const readTries = 10
+
+// Reader reads a data directory without writing anything to it and without its lock: also
+// one that a DB, or the Prometheus TSDB, has open, or that is on a read-only disk. It sees
+// what was committed when it was opened, or refreshed last. It is safe for concurrent use.
+type Reader struct {
+	dir  string
+	opts *Options
+
+	refresh sync.Mutex // held by who builds the next state
+	mu      struct {
+		sync.RWMutex
+		state *readState // nil when closed
+	}
+}
+
+// readState is one look at a directory.
+type readState struct {
+	head   *Head
+	blocks *blockSet
+	report OpenReport
+}
+
+// OpenReadOnly opens a data directory for reading. Nil options are the defaults; those
+// that are about writing mean nothing. Recovery is that of Open, in memory: it needs about
+// as much of it as the process that writes. Damage is reported by OpenReport and left
+// where it is; a query that would touch a damaged block warns.
+//
+// Errors: ErrUnsupported, ErrCorrupt, those of the file system, as for Open. A directory
+// that does not exist is fs.ErrNotExist.
+func OpenReadOnly(dir string, opts *Options) (*Reader, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{dir: dir, opts: o}
+	if r.mu.state, err = r.look(context.Background()); err != nil {
+		return nil, errors.WithMessagef(err, "read %s", dir)
+	}
+	return r, nil
+}
+
+// Refresh looks at the directory again. Queriers that are opened from then on see what it
+// found, those that are open what they saw. It takes as long as opening did. On an error
+// the Reader stays as it was. ErrClosed, the context's, those of OpenReadOnly.
+func (r *Reader) Refresh(ctx context.Context) error {
+	r.refresh.Lock()
+	defer r.refresh.Unlock()
+	if _, done, err := r.state(); err != nil {
+		return err
+	} else {
+		done()
+	}
+	next, err := r.look(ctx)
+	if err != nil {
+		return errors.WithMessagef(err, "read %s", r.dir)
+	}
+	r.mu.Lock()
+	old := r.mu.state
+	if old == nil {
+		old = next // closed meanwhile
+	} else {
+		r.mu.state = next
+	}
+	r.mu.Unlock()
+	return old.close()
+}
+
+// look reads the directory until it did not change meanwhile: a writer that has made a
+// block of the head goes on to shorten the log, and what was read of one would not fit what
+// was read of the other.
+func (r *Reader) look(ctx context.Context) (*readState, error) {
+	for try := 1; ; try++ {
+		before, err := blockdir.List(r.opts.FS, r.dir)
+		if err != nil {
+			return nil, err
+		}
+		state, err := r.load(ctx)
+		if ctx.Err() != nil {
+			return nil, stderrors.Join(ctx.Err(), state.close())
+		}
+		after, listErr := blockdir.List(r.opts.FS, r.dir)
+		if listErr == nil && slices.Equal(before, after) || try == readTries {
+			return state, err
+		}
+		if err := state.close(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// load reads the directory once. The state is nil on an error.
+func (r *Reader) load(ctx context.Context) (*readState, error) {
+	if err := checkSupported(r.opts.FS, r.dir); err != nil {
+		return nil, err
+	}
+	s := &readState{blocks: newBlockSet(r.opts, r.dir)}
+	s.blocks.readOnly = true
+	start := r.opts.Clock.Now()
+	if err := s.blocks.load(&s.report); err != nil {
+		return nil, err
+	}
+	s.head = newHead(r.opts)
+	s.head.minValid.Store(s.blocks.current().start)
+	if _, err := s.head.restore(ctx, r.dir, &s.report, true); err != nil {
+		return nil, stderrors.Join(err, s.close())
+	}
+	s.report.Duration = r.opts.Clock.Now().Sub(start)
+	return s, nil
+}
+
+// close lets go of files; queriers keep what they have pinned.
+func (s *readState) close() error {
+	if s == nil {
+		return nil
+	}
+	s.blocks.close()
+	return s.head.closeFiles()
+}
+
+// state returns the present look at the directory, held until done is called.
+func (r *Reader) state() (s *readState, done func(), err error) {
+	r.mu.RLock()
+	if r.mu.state == nil {
+		r.mu.RUnlock()
+		return nil, nil, ErrClosed
+	}
+	return r.mu.state, r.mu.RUnlock, nil
+}
+
+// Querier returns a snapshot of the closed range [mint, maxt] as of the last Refresh. Close
+// it. ErrClosed: the Reader is closed.
+func (r *Reader) Querier(mint, maxt int64) (*Querier, error) {
+	s, done, err := r.state()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return newQuerier(s.head, s.blocks.current(), mint, maxt)
+}
+
+// Blocks returns what the blocks say of themselves, in the order of their times; none when
+// the Reader is closed.
+func (r *Reader) Blocks() []BlockMeta {
+	s, done, err := r.state()
+	if err != nil {
+		return nil
+	}
+	defer done()
+	return s.blocks.metas()
+}
+
+// Stats returns the numbers of the last look at the directory; counters of writing are 0.
+func (r *Reader) Stats() Stats {
+	s, done, err := r.state()
+	if err != nil {
+		return Stats{}
+	}
+	defer done()
+	return takeStats(s.head, s.blocks)
+}
+
+// OpenReport returns what the last look at the directory found.
+func (r *Reader) OpenReport() OpenReport {
+	s, done, err := r.state()
+	if err != nil {
+		return OpenReport{}
+	}
+	defer done()
+	return s.report
+}
+
+// Close lets go of the directory. It does not wait for queriers: they keep working on
+// their snapshot. A second Close does nothing.
+func (r *Reader) Close() error {
+	r.mu.Lock()
+	old := r.mu.state
+	r.mu.state = nil
+	r.mu.Unlock()
+	return old.close()
+}
