@@ -4,6 +4,7 @@ import (
 	stderrors "errors"
 	"math"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pkg/errors"
@@ -228,18 +229,15 @@ func (w *BlockWriter) Close() error {
 	return err
 }
 
-// leftoverInUse says whether a directory with a temporary name belongs to a BlockWriter
-// that is at work, in this process or another.
-func leftoverInUse(fsys FS, path string) (bool, error) {
-	if name := filepath.Base(path); len(name) <= len(backfillPrefix) || name[:len(backfillPrefix)] != backfillPrefix {
+// backfillInUse says whether something with a temporary name is the directory of a
+// BlockWriter that is at work, in this process or another.
+func backfillInUse(fsys FS, path string) (bool, error) {
+	if !strings.HasPrefix(filepath.Base(path), backfillPrefix) {
 		return false, nil
 	}
 	lock, err := fsys.LockDir(path, owner())
-	if errors.Is(err, ErrLocked) {
-		return true, nil
-	}
 	if err != nil {
-		return false, err
+		return errors.Is(err, ErrLocked), nil // who cannot lock it will see whether it can go
 	}
 	return false, lock.Release()
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/backfill"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
-	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // stagingDir is where blocks wait in the writer's directory until all of them are there.
@@ -73,7 +72,7 @@ func (w *BlockWriter) flush(ctx context.Context) ([]BlockMeta, error) {
 		return nil, stderrors.Join(err, m.Close())
 	}
 	wide := w.ranges[len(w.ranges)-1]
-	plan := planBackfill(m.Windows(), wide, widest(w.ranges, mint, maxt), mint, maxt, border)
+	plan := planBackfill(m.Windows(), wide, widest(w.ranges, mint, maxt), w.ranges[0], mint, maxt, border)
 	metas, err := w.writeBlocks(ctx, m, plan)
 	if err := stderrors.Join(err, m.Close()); err != nil {
 		return nil, err
@@ -102,13 +101,19 @@ type backfillBlock struct {
 }
 
 // planBackfill cuts windows of width wide, which have samples from mint to maxt, into
-// blocks of width narrow, and at the border.
-func planBackfill(windows []int64, wide, narrow, mint, maxt, border int64) []backfillBlock {
+// blocks of width narrow, and at the border. Beyond the border they have the least width,
+// as those that the head is written to have, so that they are merged with these and do
+// not reach into what is still in the head then.
+func planBackfill(windows []int64, wide, narrow, least, mint, maxt, border int64) []backfillBlock {
 	var plan []backfillBlock
 	for _, window := range windows {
 		end := min(backfill.LastOf(window, wide), maxt)
 		for t := max(backfill.FirstOf(window, wide), mint); ; {
-			last := min(backfill.LastOf(backfill.WindowOf(t, narrow), narrow), end)
+			width := narrow
+			if t >= border {
+				width = least
+			}
+			last := min(backfill.LastOf(backfill.WindowOf(t, width), width), end)
 			if t < border && border <= last {
 				last = border - 1
 			}
@@ -141,16 +146,11 @@ func headBorder(fsys FS, dir string) (int64, error) {
 	border := int64(math.MinInt64)
 	for _, id := range ids {
 		// One that cannot be read, or has gone meanwhile, does not count.
-		if m, err := blockdir.ReadMeta(fsys, blockdir.Path(dir, id)); err == nil && movesHead(&m) {
+		if m, err := blockdir.ReadMeta(fsys, blockdir.Path(dir, id)); err == nil && !besideHead(m) {
 			border = max(border, m.MaxTime)
 		}
 	}
 	return border, nil
-}
-
-// movesHead says whether a block ends where the head begins, for who opens the directory.
-func movesHead(m *BlockMeta) bool {
-	return !m.HasHint(blockdir.HintFromOutOfOrder) && !m.HasHint(blockdir.HintFromStaleSeries) && !m.HasHint(blockdir.HintFromSelectedSeries)
 }
 
 // writeBlocks writes blocks aside.
@@ -254,7 +254,7 @@ func (w *BlockWriter) publish(metas []BlockMeta) ([]BlockMeta, error) {
 func (w *BlockWriter) mark(dir string, metas []BlockMeta, border int64) error {
 	for i := range metas {
 		m := &metas[i]
-		if m.MaxTime <= border || !movesHead(m) {
+		if m.MaxTime <= border || besideHead(*m) {
 			continue
 		}
 		m.Compaction.Hints = append(slices.Clone(m.Compaction.Hints), blockdir.HintFromOutOfOrder)
@@ -266,12 +266,3 @@ func (w *BlockWriter) mark(dir string, metas []BlockMeta, border int64) error {
 }
 
 var _ backfill.Output = (*backfillOutput)(nil)
-
-// removeUnlessInUse removes what an interrupted program left under a temporary name.
-func removeUnlessInUse(fsys FS, path string) error {
-	used, err := leftoverInUse(fsys, path)
-	if err != nil || used {
-		return err
-	}
-	return fileutil.RemoveAll(fsys, path)
-}
