@@ -52,7 +52,7 @@ func (m *mergeTest) merge() (*blockdir.Dir, tsdb.MergeResult) {
 	d := openBlock(m, m.fs, "data", r.Meta.ULID)
 	require.Equal(m, d.Meta(), r.Meta)
 	require.Zero(m, d.Tombstones().Len())
-	report, err := blockdir.Verify(context.Background(), d)
+	report, err := blockdir.Verify(context.Background(), d, nil)
 	require.NoError(m, err)
 	require.Empty(m, report.Problems)
 	require.Empty(m, leftovers(m, m.fs, "data"))

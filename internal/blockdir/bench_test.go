@@ -82,7 +82,7 @@ func BenchmarkVerify(b *testing.B) {
 	require.NoError(b, err)
 	b.ResetTimer()
 	for range b.N {
-		rep, err := Verify(context.Background(), d)
+		rep, err := Verify(context.Background(), d, nil)
 		require.NoError(b, err)
 		require.Empty(b, rep.Problems)
 		b.ReportMetric(float64(rep.Stats.NumSamples)*float64(b.N)/b.Elapsed().Seconds(), "samples/s")

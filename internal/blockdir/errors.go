@@ -20,6 +20,8 @@ var (
 	// ErrUnsupportedVersion: the meta file has a version that this library does not
 	// know.
 	ErrUnsupportedVersion = errors.New("unsupported version of a block")
+	// ErrDeletedLost: what was deleted of a damaged block is not known any more.
+	ErrDeletedLost = errors.New("the list of deleted samples is lost: they would come back")
 	// ErrNeedsRepair: the block has the wrong version numbers of Prometheus 2.1, and
 	// this call may not write.
 	ErrNeedsRepair = errors.New("version numbers of the block need repair")

@@ -19,6 +19,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
 // Files of a block directory; the tombstones file has its name from its package.
@@ -64,6 +65,32 @@ func List(fsys fileutil.FS, dataDir string) ([]ulid.ULID, error) {
 		}
 	}
 	return ids, nil
+}
+
+// Misspelt returns the directories in a data directory whose names are ULIDs in another
+// spelling than that of blocks, as in lower case. List does not have them; other programs
+// take them for blocks.
+func Misspelt(fsys fileutil.FS, dataDir string) (names []string, err error) {
+	entries, err := fsys.ReadDir(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		id, err := ulid.ParseStrict(e.Name())
+		if err == nil && id.String() != e.Name() && e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// IsFile reports whether a block has a file or directory of this name at its top.
+func IsFile(name string) bool {
+	switch name {
+	case metaName, sidecarName, indexName, chunksName, tombstones.FileName:
+		return true
+	}
+	return false
 }
 
 // Remove removes a block from a data directory. It goes at once and for good: after a

@@ -30,7 +30,7 @@ func verifyTest(tb testing.TB, fsys fileutil.FS) error {
 	if err != nil {
 		return err
 	}
-	rep, err := Verify(context.Background(), d)
+	rep, err := Verify(context.Background(), d, nil)
 	require.NoError(tb, err)
 	require.NoError(tb, d.Close())
 	return joinErrors(rep.Problems...)

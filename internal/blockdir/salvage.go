@@ -31,6 +31,17 @@ type Salvaged struct {
 	Total  int
 }
 
+// SalvageOptions are the options of Salvage; the zero value has the defaults.
+type SalvageOptions struct {
+	WriterOptions
+	// Origin, if set, changes what the new block says of where it comes from, before it is
+	// written.
+	Origin func(m *Meta)
+	// Undelete saves a block also when it is not known any more what was deleted of it, so
+	// that deleted samples come back.
+	Undelete bool
+}
+
 // Salvage copies all that can be read of a damaged block, chunk by chunk, into a new one
 // that it commits in dataDir under id. The damaged block stays as it is. A chunk is kept
 // if its checksum, its samples and its times in the index agree. Bounds, level,
@@ -38,13 +49,17 @@ type Salvaged struct {
 //
 // The symbols of the index and its table of contents have to be good: there are no
 // labels without them, and Salvage returns their damage. ErrEmpty: nothing could be
-// saved.
-func Salvage(ctx context.Context, fsys fileutil.FS, blockDir, dataDir string, id ulid.ULID, opts WriterOptions) (Salvaged, error) {
+// saved. ErrDeletedLost: see SalvageOptions.Undelete.
+func Salvage(ctx context.Context, fsys fileutil.FS, blockDir, dataDir string, id ulid.ULID, opts SalvageOptions) (Salvaged, error) {
 	s := salvager{ctx: ctx}
-	if err := s.open(fsys, blockDir); err != nil {
+	err := s.open(fsys, blockDir)
+	if err == nil && s.out.DeletedLost && !opts.Undelete {
+		err = errors.WithMessage(ErrDeletedLost, blockDir)
+	}
+	if err != nil {
 		return s.out, joinErrors(err, s.close())
 	}
-	w, err := Create(fsys, dataDir, id, opts)
+	w, err := Create(fsys, dataDir, id, opts.WriterOptions)
 	if err != nil {
 		return s.out, joinErrors(err, s.close())
 	}
@@ -52,7 +67,11 @@ func Salvage(ctx context.Context, fsys fileutil.FS, blockDir, dataDir string, id
 	if err = s.copyAll(); err != nil {
 		return s.out, joinErrors(err, w.Abort(), s.close())
 	}
-	s.out.Meta, err = w.Commit(ctx, s.bounds())
+	m := s.bounds()
+	if opts.Origin != nil {
+		opts.Origin(&m)
+	}
+	s.out.Meta, err = w.Commit(ctx, m)
 	if said := s.meta.Stats.NumSamples; err == nil && said > s.out.Meta.Stats.NumSamples {
 		s.out.LostSamples = said - s.out.Meta.Stats.NumSamples
 	}
@@ -93,10 +112,15 @@ func (s *salvager) open(fsys fileutil.FS, blockDir string) (err error) {
 		}
 	}
 	if s.stones, _, err = readTombstones(fsys, blockDir, &s.meta); err != nil {
-		s.stones, s.out.DeletedLost = &tombstones.Set{}, true
+		s.stones = &tombstones.Set{}
 		if err := s.damaged(err); err != nil {
 			return err
 		}
+		nothing, err := s.nothingDeleted(fsys, blockDir)
+		if err != nil {
+			return err
+		}
+		s.out.DeletedLost = !nothing
 	}
 	if s.r, err = openIndex(fsys, blockDir); err != nil {
 		return err
@@ -109,6 +133,19 @@ func (s *salvager) open(fsys fileutil.FS, blockDir string) (err error) {
 		_ = s.damaged(d) // it is damage
 	}
 	return nil
+}
+
+// nothingDeleted reports whether a damaged tombstones file had nothing in it: the meta file
+// counts nothing, and the file is no longer than an empty one.
+func (s *salvager) nothingDeleted(fsys fileutil.FS, blockDir string) (bool, error) {
+	if s.out.MetaLost || s.meta.Stats.NumTombstones > 0 {
+		return false, nil
+	}
+	info, err := fsys.Stat(filepath.Join(blockDir, tombstones.FileName))
+	if err != nil {
+		return false, err
+	}
+	return info.Size() <= int64(len(tombstones.Encode(&tombstones.Set{}))), nil
 }
 
 func (s *salvager) close() error {

@@ -21,13 +21,13 @@ var newID = ulid.MustParseStrict("01HF7Q8ZK0000000000000TES9")
 // salvage salvages the test block, and returns the dump of what was saved.
 func salvage(t *testing.T, m fileutil.FS) (string, Salvaged, error) {
 	t.Helper()
-	s, err := Salvage(context.Background(), m, Path(dataDir, testID), dataDir, newID, WriterOptions{SegmentBytes: 100})
+	s, err := Salvage(context.Background(), m, Path(dataDir, testID), dataDir, newID, SalvageOptions{WriterOptions: WriterOptions{SegmentBytes: 100}, Undelete: true})
 	if err != nil {
 		return "", s, err
 	}
 	d, err := Open(m, Path(dataDir, newID))
 	require.NoError(t, err)
-	rep, err := Verify(context.Background(), d)
+	rep, err := Verify(context.Background(), d, nil)
 	require.NoError(t, err)
 	require.Empty(t, rep.Problems)
 	require.Equal(t, s.Meta, d.Meta())
@@ -188,7 +188,7 @@ func TestSalvage_EveryFailure_IsReportedAndLeavesNothing(t *testing.T) {
 	m, _ := partlyDeleted(t)
 	want := content(t, m)
 	sweep(t, func() *tsdbtest.MemFS { return m.KillClone() }, func(fsys fileutil.FS) error {
-		s, err := Salvage(context.Background(), fsys, Path(dataDir, testID), dataDir, newID, WriterOptions{})
+		s, err := Salvage(context.Background(), fsys, Path(dataDir, testID), dataDir, newID, SalvageOptions{WriterOptions: WriterOptions{}, Undelete: true})
 		return joinErrors(append(s.Damage, err)...)
 	}, func(t *testing.T, fault faultfs.Fault, f *faultfs.FS, m *tsdbtest.MemFS, err error) {
 		require.Equal(t, want, content(t, m))
@@ -216,6 +216,33 @@ func TestSalvage_ContextEndsIt(t *testing.T) {
 	m, _ := partlyDeleted(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := Salvage(ctx, m, Path(dataDir, testID), dataDir, newID, WriterOptions{})
+	_, err := Salvage(ctx, m, Path(dataDir, testID), dataDir, newID, SalvageOptions{})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestSalvage_LostDeletes_AreNotUndoneUnlessAskedTo(t *testing.T) {
+	m, _ := partlyDeleted(t)
+	before := tree(t, m)
+	require.NoError(t, m.WriteFile(inBlock("tombstones"), []byte("damaged")))
+	_, err := Salvage(context.Background(), m, Path(dataDir, testID), dataDir, newID, SalvageOptions{})
+	require.ErrorIs(t, err, ErrDeletedLost)
+	require.Len(t, tree(t, m), len(before), "nothing is left behind")
+
+	m = newDisk(t) // of this one nothing was ever deleted, so nothing comes back
+	_, err = create(m, testID, testBlock(), testMeta(), WriterOptions{})
+	require.NoError(t, err)
+	want := content(t, m)
+	require.NoError(t, m.WriteFile(inBlock("tombstones"), []byte("damaged")))
+	s, err := Salvage(context.Background(), m, Path(dataDir, testID), dataDir, newID, SalvageOptions{
+		Origin: func(m *Meta) { m.Compaction.Parents = []Parent{{ULID: testID}} },
+	})
+	require.NoError(t, err)
+	require.False(t, s.DeletedLost)
+	require.Equal(t, []Parent{{ULID: testID}}, s.Meta.Compaction.Parents)
+	d, err := Open(m, Path(dataDir, newID))
+	require.NoError(t, err)
+	got, err := dump(d)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.NoError(t, d.Close())
 }

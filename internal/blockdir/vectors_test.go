@@ -128,7 +128,7 @@ func TestOpen_Vectors_EverySampleIsThere(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, v.Index.Series, series)
 		require.EqualValues(t, d.Meta().Stats.NumSamples, n)
-		rep, err := Verify(context.Background(), d)
+		rep, err := Verify(context.Background(), d, nil)
 		require.NoError(t, err)
 		require.Empty(t, rep.Problems, v.Name)
 		require.Equal(t, d.Meta().Stats, rep.Stats)

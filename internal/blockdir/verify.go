@@ -37,11 +37,15 @@ type Report struct {
 // counts of the meta file, the deleted series. What is wrong is in the report; an error
 // says only that the block could not be read to its end: the context's, or the file
 // system's.
-func Verify(ctx context.Context, d *Dir) (Report, error) {
-	v := verifier{d: d, meta: d.Meta(), deleted: d.Tombstones().Refs()}
+//
+// progress, if not nil, is called now and then with how many bytes of the block were read
+// since the last call.
+func Verify(ctx context.Context, d *Dir, progress func(bytes int64)) (Report, error) {
+	v := verifier{d: d, meta: d.Meta(), deleted: d.Tombstones().Refs(), progress: progress}
 	v.chunks.segments = d.Chunks()
 	err := d.Index().Verify(ctx, v.series)
 	whole := err == nil
+	v.tell(0)
 	if errors.Is(err, encbuf.ErrCorrupt) {
 		v.problem(err)
 		err = nil
@@ -68,7 +72,20 @@ type verifier struct {
 
 	chunks    inspector
 	usedBytes int64
+	progress  func(bytes int64)
+	told      int64 // of usedBytes
 }
+
+// tell passes progress on if there is as much of it as wanted.
+func (v *verifier) tell(atLeast int64) {
+	if n := v.usedBytes - v.told; v.progress != nil && n >= atLeast {
+		v.progress(n)
+		v.told = v.usedBytes
+	}
+}
+
+// tellEvery is how many bytes are read between two reports of progress.
+const tellEvery = 1 << 20
 
 func (v *verifier) problem(err error) {
 	v.report.Total++
@@ -98,6 +115,7 @@ func (v *verifier) series(id uint64, _ []index.SymbolPair, cs []index.ChunkMeta)
 			v.problem(err)
 		}
 	}
+	v.tell(tellEvery)
 	return nil
 }
 

@@ -27,7 +27,7 @@ func oneChunk(t *testing.T, c Chunk) *tsdbtest.MemFS {
 func report(t *testing.T, m fileutil.FS) Report {
 	t.Helper()
 	d := openTest(t, m)
-	rep, err := Verify(context.Background(), d)
+	rep, err := Verify(context.Background(), d, nil)
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 	for _, p := range rep.Problems {
@@ -150,7 +150,7 @@ func TestVerify_ContextEndsIt(t *testing.T) {
 	d := openTest(t, newBlock(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := Verify(ctx, d)
+	_, err := Verify(ctx, d, nil)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, d.Close())
 }
@@ -162,7 +162,7 @@ func TestOpenAndVerify_EveryFailure_IsReported(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		rep, err := Verify(context.Background(), d)
+		rep, err := Verify(context.Background(), d, nil)
 		return joinErrors(append(rep.Problems, err, d.Close())...)
 	}, func(t *testing.T, _ faultfs.Fault, f *faultfs.FS, m *tsdbtest.MemFS, err error) {
 		require.Error(t, err, f.TraceString())
@@ -194,7 +194,7 @@ func FuzzOpen(f *testing.F) {
 		m := good.KillClone()
 		require.NoError(t, m.WriteFile(inBlock(names[int(which)%len(names)]), b))
 		salvaged := m.KillClone()
-		if _, err := Salvage(context.Background(), salvaged, Path(dataDir, testID), dataDir, newID, WriterOptions{}); err == nil {
+		if _, err := Salvage(context.Background(), salvaged, Path(dataDir, testID), dataDir, newID, SalvageOptions{WriterOptions: WriterOptions{}, Undelete: true}); err == nil {
 			d, err := Open(salvaged, Path(dataDir, newID))
 			require.NoError(t, err)
 			require.NoError(t, d.Close())
@@ -204,7 +204,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_, err = Verify(context.Background(), d)
+		_, err = Verify(context.Background(), d, nil)
 		require.NoError(t, err)
 		require.NoError(t, d.Close())
 		require.Empty(t, m.OpenHandles())
