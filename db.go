@@ -187,13 +187,13 @@ func (db *DB) Appender() *Appender { return db.head.appender() }
 // Querier returns a snapshot of the closed range [mint, maxt] of all that is
 // committed. Close it. ErrClosed: the database is closed.
 func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
+	// All that a Querier sees is taken at one moment: a flush, a delete, the end of the
+	// database come before or after it as a whole.
+	db.blocks.view.RLock()
+	defer db.blocks.view.RUnlock()
 	if db.closing.Load() {
 		return nil, ErrClosed
 	}
-	// All that a Querier sees is taken at one moment: a flush or a delete comes before or
-	// after it as a whole.
-	db.blocks.view.RLock()
-	defer db.blocks.view.RUnlock()
 	return newQuerier(db.head, db.blocks.view.cur, mint, maxt)
 }
 

@@ -52,7 +52,7 @@ func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matche
 	next, err := d.ofBlocks(ctx, bs.current())
 	set, seq := db.head.tombs.Load(), uint64(0)
 	if err == nil {
-		set, seq, err = db.head.logDelete(ctx, log, d)
+		set, seq, err = db.head.logDelete(ctx, log, d.from(next.start))
 	}
 	// Blocks and head change for new queriers at one moment.
 	bs.view.Lock()
@@ -72,6 +72,12 @@ func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matche
 type deletion struct {
 	mint, maxt int64
 	ms         []*labels.Matcher
+}
+
+// from is what is left of the deletion at t and later.
+func (d deletion) from(t int64) deletion {
+	d.mint = max(d.mint, t)
+	return d
 }
 
 // ofBlocks deletes from every block that overlaps, one after the other, and returns the
@@ -133,7 +139,7 @@ func (d deletion) within(metas []index.ChunkMeta) (iv tombstones.Interval, ok bo
 
 // logDelete writes the delete as a commit of its own: behind all commits that have
 // reserved before it, so it ends at the newest sample of each series at that place in
-// the log. It returns what is deleted of the head then, and the commit to publish; none
+// the log. d begins where the head does. It returns what is deleted of the head then, and the commit to publish; none
 // when no series is touched.
 func (h *Head) logDelete(ctx context.Context, log *wal.Log, d deletion) (*tombstones.Set, uint64, error) {
 	old := h.tombs.Load()
@@ -149,9 +155,9 @@ func (h *Head) logDelete(ctx context.Context, log *wal.Log, d deletion) (*tombst
 	h.dir.TakeTurnsLocked(shards, &turns)
 	var stones []record.Tombstone
 	for _, s := range series {
-		mint, maxt := max(d.mint, h.minValid.Load()), min(d.maxt, s.PendingT())
-		if !s.Dead() && s.PendingT() != memseries.NoTime && mint <= maxt {
-			stones = append(stones, record.Tombstone{Ref: s.Ref(), Mint: mint, Maxt: maxt})
+		maxt := min(d.maxt, s.PendingT())
+		if !s.Dead() && s.PendingT() != memseries.NoTime && d.mint <= maxt {
+			stones = append(stones, record.Tombstone{Ref: s.Ref(), Mint: d.mint, Maxt: maxt})
 		}
 	}
 	h.dir.Unlock(shards)
@@ -174,7 +180,7 @@ func (h *Head) logDelete(ctx context.Context, log *wal.Log, d deletion) (*tombst
 
 // deletable returns the series that a delete can touch, and their shards.
 func (h *Head) deletable(ctx context.Context, d deletion) (series []*memseries.Series, shards memseries.Shards, err error) {
-	if d.maxt < h.minValid.Load() {
+	if d.maxt < d.mint {
 		return nil, 0, nil
 	}
 	refs, err := h.dir.Postings().Select(ctx, d.ms...)

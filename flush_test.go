@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,4 +91,30 @@ func TestDelete_HoldsInHeadAndBlocksOverFlushAndReopen(t *testing.T) {
 		require.Equal(t, want, f.all())
 		require.NoError(t, f.db.Flush(ctx))
 	}
+}
+
+// A head that takes too much memory is flushed before its range is over; the end is chosen
+// first, so late samples within the margin are still taken, and nothing is lost or doubled.
+func TestFlush_EarlyWithAMarginForLateSamples(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		o.Head.FlushBytes = 1 // always
+		o.Head.SamplesPerChunk = 16
+	})
+	base := testNow.UnixMilli() / (2 * hour) * (2 * hour)
+	f.scrapes(2, base-20*minute, base)
+	f.clock.Advance(time.Second) // the end is chosen
+	f.clock.Advance(time.Second)
+	require.Empty(t, f.db.Blocks(), "nothing is newer than the margin")
+	f.commit(sample{`{i="0"}`, base, 1})
+	f.commit(sample{`{i="1"}`, base - 30_000, 2}) // late, and still taken
+	f.commit(sample{`{i="0"}`, base + minute, 3})
+	want := f.all()
+	require.Eventually(t, func() bool {
+		f.clock.Advance(time.Second)
+		return len(f.db.Blocks()) == 1
+	}, 10*time.Second, time.Millisecond)
+	require.Equal(t, base-minute+1, f.db.Blocks()[0].MaxTime, "what the head had when it was too large")
+	require.Equal(t, want, f.all())
+	f.reopen()
+	require.Equal(t, want, f.all())
 }

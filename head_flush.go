@@ -54,15 +54,32 @@ func (h *Head) due() (end int64, ok bool) {
 	}
 }
 
-// earlyEnd returns where an early flush ends, behind which late samples of all series
-// are still taken: a margin before the newest sample.
-func (h *Head) earlyEnd() (end int64, ok bool) {
+// early decides about flushing before a block range is over, because the head takes more
+// memory than Options.Head.FlushBytes. The end is chosen first, just ahead of the newest
+// sample, and chunks are cut there as they come; it is flushed to when the newest sample
+// is further than the margin, so that late ones of all series are still taken.
+type early struct {
+	end int64
+	set bool
+}
+
+// due returns where to flush to. There are at most eight such blocks in a block range:
+// series and labels stay in memory, and more blocks would not make it less.
+func (e *early) due(h *Head) (end int64, ok bool) {
 	mint, maxt := h.minT.Load(), h.maxT.Load()
-	margin := h.opts.Head.MaxLateness.Milliseconds()
-	if mint > maxt || uint64(maxt)-uint64(mint) <= uint64(margin) {
+	limit, r := h.opts.Head.FlushBytes, h.opts.Blocks.Range.Milliseconds()
+	if limit <= 0 || mint > maxt || maxt == math.MaxInt64 {
 		return 0, false
 	}
-	return maxt - margin, true
+	if !e.set && uint64(maxt)-uint64(mint) >= uint64(r/8) && h.dir.SizeBytes() > limit {
+		e.end, e.set = maxt+1, true
+		h.dir.CutAt(e.end)
+	}
+	if !e.set || maxt < e.end || uint64(maxt)-uint64(e.end) < uint64(h.opts.Head.MaxLateness.Milliseconds()) {
+		return 0, false
+	}
+	e.set = false
+	return e.end, true
 }
 
 // flushTo makes blocks of all that the head has before end, one for each block range,

@@ -98,6 +98,7 @@ type flusher struct {
 	commits uint64 // at the last look
 	since   time.Time
 	notNow  time.Time // a flush failed, and is tried again then
+	early   early
 }
 
 func (f *flusher) step() {
@@ -113,6 +114,9 @@ func (f *flusher) step() {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
 	end, ok := h.due()
+	if !ok {
+		end, ok = f.early.due(h)
+	}
 	idle := !ok && now.Sub(f.since) > db.opts.Blocks.Range && h.minT.Load() <= h.maxT.Load() && h.maxT.Load() < math.MaxInt64
 	if idle {
 		// Nothing was committed for a whole block range: there is no newer sample to wait

@@ -87,6 +87,10 @@ type HeadOptions struct {
 	// ReplayWorkers is how many goroutines rebuild series while Open replays the log,
 	// and how many decode it. 1 to 256; default: one per CPU.
 	ReplayWorkers int
+	// FlushBytes: when the head takes more memory than this, what it has up to then becomes
+	// a block before the block range is over, as soon as the newest sample is MaxLateness
+	// further. Series and labels stay in memory. Default and 0: never.
+	FlushBytes int64
 	// MaxLateness is how far behind the newest sample of all series a late one of some
 	// series is still taken when the head is flushed early. Default 1 min.
 	MaxLateness time.Duration
