@@ -45,12 +45,6 @@ type view struct {
 	start int64
 }
 
-// missingBlock is a damaged block: a query that touches its times says so.
-type missingBlock struct {
-	name       string // of the directory
-	mint, maxt int64  // closed
-}
-
 // build is a block that is being written from others, or from the head. Deletes that
 // come meanwhile reach its sources and are kept here for the block itself.
 type build struct{ missed []deletion }

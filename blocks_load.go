@@ -3,7 +3,6 @@ package tsdb
 import (
 	stderrors "errors"
 	"io/fs"
-	"math"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -35,7 +34,7 @@ func (bs *blockSet) load(report *OpenReport) error {
 	added, err := bs.openNewLocked(func(id ulid.ULID, damage error) error {
 		report.Damages = append(report.Damages, damageOf(id, damage))
 		if bs.readOnly {
-			damaged = append(damaged, bs.missingAt(id.String()))
+			damaged = append(damaged, missingAt(bs.opts.FS, bs.dir, id.String(), id))
 			return nil
 		}
 		moved, err := bs.setAside(id)
@@ -50,8 +49,11 @@ func (bs *blockSet) load(report *OpenReport) error {
 	if err != nil {
 		return err
 	}
-	missing, err := bs.missing(added)
+	missing, err := bs.missing(added, report)
 	if err != nil {
+		for _, b := range added {
+			b.release()
+		}
 		return err
 	}
 	v := &view{blocks: added, missing: append(missing, damaged...), start: memseries.NoTime + 1}
@@ -196,44 +198,6 @@ func (bs *blockSet) setAside(id ulid.ULID) (string, error) {
 		return "", err
 	}
 	return filepath.Join(quarantineDirName, name), fsys.SyncDir(bs.dir)
-}
-
-// missing returns the blocks in quarantine that no other block has the samples of, as
-// Repair makes them.
-func (bs *blockSet) missing(blocks []viewBlock) ([]missingBlock, error) {
-	there := map[ulid.ULID]bool{}
-	for _, b := range blocks {
-		there[b.meta.ULID] = true
-		for _, p := range b.meta.Compaction.Parents {
-			there[p.ULID] = true
-		}
-	}
-	entries, err := bs.opts.FS.ReadDir(filepath.Join(bs.dir, quarantineDirName))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var missing []missingBlock
-	for _, e := range entries {
-		if len(e.Name()) < ulid.EncodedSize || !e.IsDir() {
-			continue
-		}
-		id, ok := blockdir.ParseName(e.Name()[:ulid.EncodedSize])
-		if !ok || there[id] {
-			continue
-		}
-		missing = append(missing, bs.missingAt(filepath.Join(quarantineDirName, e.Name())))
-	}
-	return missing, nil
-}
-
-// missingAt describes a damaged block: one whose meta file cannot be read may have had
-// samples of any time.
-func (bs *blockSet) missingAt(name string) missingBlock {
-	m := missingBlock{name: name, mint: math.MinInt64, maxt: math.MaxInt64}
-	if meta, err := blockdir.ReadMeta(bs.opts.FS, filepath.Join(bs.dir, name)); err == nil {
-		m.mint, m.maxt = meta.MinTime, meta.MaxTime-1
-	}
-	return m
 }
 
 // has reports whether a block is in the view.
