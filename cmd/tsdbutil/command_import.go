@@ -4,6 +4,7 @@ import (
 	"context"
 	stderrors "errors"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -73,7 +74,7 @@ func (i *importCommand) csvFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("label-column", "CSV: column that is a label; can be repeated. Default: all others, if there is no --value-column.").PlaceHolder("COLUMN").StringsVar(&f.labels)
 	cmd.Flag("metric-prefix", "CSV: what names of metrics begin with, before the name of the column.").PlaceHolder("TEXT").StringVar(&f.metricPrefix)
 	cmd.Flag("null", "CSV: a text that stands for no value, as empty cells do; can be repeated.").PlaceHolder("TEXT").StringsVar(&f.nulls)
-	cmd.Flag("separator", "CSV: the character between cells, or tab.").Default(",").StringVar(&f.separator)
+	cmd.Flag("separator", "CSV: the character between cells, or tab. Default: a comma; tab for files named .tsv.").PlaceHolder("CHAR").StringVar(&f.separator)
 }
 
 func (i *importCommand) run(ctx context.Context, c *console) (err error) {
@@ -132,6 +133,9 @@ func (i *importCommand) prepare(sink *importSink) (format interface{ read(*impor
 	}
 	i.memoryBytes = int64(memory)
 	if i.format == formatCSV {
+		if i.csv.separator == "" && strings.HasSuffix(plainName(i.file), ".tsv") {
+			i.csv.separator = "tab"
+		}
 		return newImportCSV(sink, i.csv)
 	}
 	return &importText{sink: sink, prometheus: i.format == formatProm}, nil

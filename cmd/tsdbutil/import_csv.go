@@ -69,7 +69,10 @@ type csvValue struct {
 func newImportCSV(sink *importSink, flags csvFlags) (*importCSV, error) {
 	i := &importCSV{sink: sink, flags: flags}
 	separator := flags.separator
-	if separator == `\t` || separator == "tab" {
+	switch separator {
+	case "":
+		separator = ","
+	case `\t`, "tab":
 		separator = "\t"
 	}
 	comma, size := utf8.DecodeRuneInString(separator)

@@ -140,8 +140,7 @@ func ofSample(err error) bool {
 
 // formatByName guesses from the name of a file.
 func formatByName(name string) string {
-	name = strings.TrimSuffix(strings.ToLower(name), ".gz")
-	switch {
+	switch name = plainName(name); {
 	case strings.HasSuffix(name, ".csv"), strings.HasSuffix(name, ".tsv"):
 		return formatCSV
 	case strings.HasSuffix(name, ".prom"):
@@ -150,3 +149,6 @@ func formatByName(name string) string {
 		return formatOpenMetrics
 	}
 }
+
+// plainName is a name in lower case, without what says that it is a gzip.
+func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".gz") }
