@@ -186,6 +186,73 @@ func TestReader_BelievesNoLength(t *testing.T) {
 	}
 }
 
+// Indexes that somebody made: all checksums are right, what they cover is not.
+func TestReader_ChecksumsAloneAreNotBelieved(t *testing.T) {
+	fsys := newSparseFS(nil)
+	w := newWriter(t, fsys, "a", "b", "c")
+	for n := uint32(1); n <= 2; n++ {
+		_, err := w.AddSeries(pairs(0, n), []index.ChunkMeta{chunkAt(1, 2, uint64(8*n))})
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Finish())
+	good := fsys.file.bytes()
+	toc := good[len(good)-52:]
+	series, lists, table := (be64(toc[8:])+15)/16*16, (be64(toc[32:])+3)/4*4, be64(toc[40:])
+
+	opening := func(*index.Reader) error { return nil }
+	selecting := func(r *index.Reader) error {
+		_, err := r.Select(context.Background())
+		return err
+	}
+	reading := func(r *index.Reader) error {
+		_, _, err := r.Series(series/16, nil, nil)
+		return err
+	}
+	for name, c := range map[string]struct {
+		at    uint64
+		patch string
+		use   func(*index.Reader) error
+	}{
+		"fewer symbols than bytes":       {9, "\x00\x00\x00\x02", opening},
+		"more symbols than bytes":        {9, "\x00\x00\x00\x04", opening},
+		"far more symbols than bytes":    {9, "\xff\xff\xff\xff", opening},
+		"symbol longer than the table":   {17, "\x7f", opening},
+		"symbols that do not ascend":     {18, "a", func(r *index.Reader) error { return r.Symbols(func(uint32, []byte) error { return nil }) }},
+		"fewer labels than bytes":        {series + 1, "\x00", reading},
+		"more labels than bytes":         {series + 1, "\x7f", reading},
+		"label that is no symbol":        {series + 3, "\x03", reading},
+		"fewer chunks than bytes":        {series + 4, "\x00", reading},
+		"more chunks than bytes":         {series + 4, "\x02", reading},
+		"chunk that is cut off":          {series + 7, "\x88", reading},
+		"list of a series behind all":    {lists + 12, "\xff\xff\xff\xff", selecting},
+		"list of a series before all":    {lists + 8, "\x00\x00\x00\x01", selecting},
+		"list that does not ascend":      {lists + 12, string(good[lists+8 : lists+12]), selecting},
+		"list of fewer series":           {lists + 4, "\x00\x00\x00\x01", selecting},
+		"list of more series":            {lists + 4, "\x00\x00\x00\x03", selecting},
+		"list of far more series":        {lists + 4, "\x40\x00\x00\x02", selecting},
+		"fewer entries than bytes":       {table + 4, "\x00\x00\x00\x02", opening},
+		"no entries":                     {table + 4, "\x00\x00\x00\x00", opening},
+		"far more entries than bytes":    {table + 4, "\xff\xff\xff\xff", opening},
+		"entry of three strings":         {table + 8, "\x03", opening},
+		"list behind its section":        {table + 11, "\x7f", selecting},
+		"list before its section":        {table + 11, "\x04", selecting},
+		"value that does not ascend":     {table + 16, "c", opening},
+		"name that does not ascend":      {table + 14, "b", opening},
+		"name longer than the table":     {table + 13, "\x7f", opening},
+		"first entry that is not of all": {table + 9, "\x01a\x00", opening},
+	} {
+		data := append([]byte(nil), good...)
+		require.NotEqual(t, c.patch, string(data[c.at:int(c.at)+len(c.patch)]), name)
+		copy(data[c.at:], c.patch)
+		r, err := index.OpenReader(newSparseFS(fixChecksums(data)), "index")
+		if err == nil {
+			err = c.use(r)
+		}
+		require.Error(t, err, name)
+		requireDamage(t, err)
+	}
+}
+
 func TestReader_AFileThatVanishesIsAMemoryFault(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a mapped file cannot be cut here")

@@ -127,6 +127,15 @@ func (w *Writer) Finish() error {
 	if err := w.begin(); err != nil {
 		return err
 	}
+	if err := w.writeRest(); err != nil {
+		w.out.err = err
+		return err
+	}
+	return w.out.finish()
+}
+
+// writeRest gathers all that comes behind the series.
+func (w *Writer) writeRest() error {
 	lists, err := w.layOut()
 	if err != nil {
 		return err
@@ -138,7 +147,7 @@ func (w *Writer) Finish() error {
 		return err
 	}
 	w.out.buf = w.toc.appendTo(w.out.buf)
-	return w.out.finish()
+	return nil
 }
 
 // Abort closes the file, if Finish has not, and removes it. It may be called at any

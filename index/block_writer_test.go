@@ -229,12 +229,15 @@ func TestWriter_StopsAtTheFirstError(t *testing.T) {
 		}
 		for n, ls := range c.series {
 			if _, err := w.AddSeries(ls, contentChunks(n)); err != nil {
-				_, again := w.AddSeries(ls, contentChunks(n+1))
-				require.Error(t, again)
+				require.ErrorIs(t, w.Finish(), err, "the error stays")
 				return err
 			}
 		}
-		return w.Finish()
+		err = w.Finish()
+		if err != nil {
+			require.ErrorIs(t, w.Finish(), boom, "the error stays")
+		}
+		return err
 	}
 	for _, op := range []string{"write", "read", "sync"} {
 		for nth := 1; ; nth++ {
