@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 
 // tiny is enough to see that every row is there; the figures mean nothing.
 func tiny() Config {
-	return Config{Series: 50, Samples: 20, Many: 200, Few: 15, Chunks: 20, Runs: 2, Time: time.Millisecond}
+	return Config{Series: 50, Samples: 20, Many: 200, Few: 15, Chunks: 20, Blocks: 200, Points: 20, Runs: 2, Time: time.Millisecond}
 }
 
 func inProcess(_ context.Context, t task) (measures, error) { return t.run() }
@@ -40,7 +40,7 @@ func TestCompare_AllGroups_GiveEveryRow(t *testing.T) {
 		require.NotEmpty(t, r.Work)
 	}
 	var want []string
-	for _, f := range (&comparison{}).figures() {
+	for _, f := range (&comparison{Config: tiny()}).figures() {
 		want = append(want, f.name)
 	}
 	require.Equal(t, want, names)
@@ -85,9 +85,9 @@ func TestEngines_ReadTheSame(t *testing.T) {
 		for _, reader := range []string{Ours, Reference} {
 			e, err := open(reader, dir)
 			require.NoError(t, err)
-			for _, s := range selections(400) {
+			for _, s := range selections(400, 130) {
 				if s.how != readLabels {
-					res, err := e.read(s.how, s.matchers)
+					res, err := e.read(s.query)
 					require.NoError(t, err)
 					found = append(found, res)
 				}
@@ -175,7 +175,7 @@ func TestPairs_AreTenLabelsOfAbout200Bytes(t *testing.T) {
 // turns, and reports the figures of the last one under their names in the table.
 func Benchmark(b *testing.B) {
 	c := DefaultConfig()
-	c.Samples, c.Many, c.Chunks, c.Time = 300, 20_000, 60, 100*time.Millisecond
+	c.Samples, c.Many, c.Chunks, c.Blocks, c.Time = 300, 20_000, 60, 5_000, 100*time.Millisecond
 	if testing.Short() {
 		c = tiny()
 	}
@@ -187,9 +187,9 @@ func Benchmark(b *testing.B) {
 				for range b.N {
 					t := cmp.task(kind)
 					t.Engine, t.Dir = engine, filepath.Join(b.TempDir(), "data")
-					if needsData(kind) {
+					if fill := dataFor(kind); fill != "" {
 						f := t
-						f.Kind = "fill"
+						f.Kind = fill
 						_, err := f.run()
 						require.NoError(b, err)
 					}

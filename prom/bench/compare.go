@@ -17,6 +17,8 @@ type Config struct {
 	Many    int // series of the rows about memory and select
 	Few     int // samples of each of those in the row about memory
 	Chunks  int // and in the rows about select
+	Blocks  int // series of the rows about blocks; a merge has half as many
+	Points  int // samples of each of those in two hours, at most 480
 	Runs    int // of each measurement; the table has medians
 
 	Time time.Duration // for each select row, in each run
@@ -27,13 +29,16 @@ type Config struct {
 	Progress func(what string)
 }
 
-// DefaultConfig takes two to three minutes on two processors.
+// DefaultConfig takes ten minutes on two processors.
 func DefaultConfig() Config {
-	return Config{Series: 10_000, Samples: 1000, Many: 100_000, Few: 15, Chunks: 120, Runs: 3, Time: 300 * time.Millisecond}
+	return Config{Series: 10_000, Samples: 1000, Many: 100_000, Few: 15, Chunks: 120, Blocks: 100_000, Points: maxPoints, Runs: 3, Time: 300 * time.Millisecond}
 }
 
+// maxPoints are the samples in two hours.
+const maxPoints = blockRange / blockStep
+
 // Groups are the names for Config.Only, in the order in which they run.
-var Groups = []string{"append", "appendbatch", "create", "replay", "reopen", "memory", "select", "decode"}
+var Groups = []string{"append", "appendbatch", "create", "replay", "reopen", "memory", "select", "decode", "flush", "blocks", "index", "merge", "backfill"}
 
 // comparison is one run of Compare.
 type comparison struct {
@@ -55,8 +60,11 @@ func compare(ctx context.Context, c Config, fork func(context.Context, task) (me
 			return rep, errors.Errorf("no group %q, there are %v", group, Groups)
 		}
 	}
-	if min(c.Series, c.Samples, c.Many, c.Few, c.Chunks, c.Runs) < 1 {
+	if min(c.Series, c.Samples, c.Many, c.Few, c.Chunks, c.Blocks, c.Points, c.Runs) < 1 {
 		return rep, errors.New("every number must be at least 1")
+	}
+	if c.Points > maxPoints {
+		return rep, errors.Errorf("%d samples in two hours, at most %d are possible", c.Points, maxPoints)
 	}
 	dir, err := os.MkdirTemp(c.Dir, "tsdb-bench-")
 	if err != nil {
@@ -84,11 +92,11 @@ func compare(ctx context.Context, c Config, fork func(context.Context, task) (me
 func (c *comparison) group(ctx context.Context, kind string) error {
 	t := c.task(kind)
 	filled := map[string]string{}
-	if needsData(kind) {
+	if fill := dataFor(kind); fill != "" {
 		for _, engine := range []string{Ours, Reference} {
 			filled[engine] = filepath.Join(c.dir, "filled-"+engine)
 			f := t
-			f.Kind, f.Engine, f.Dir = "fill", engine, filled[engine]
+			f.Kind, f.Engine, f.Dir = fill, engine, filled[engine]
 			c.tell("fill for " + kind + ", " + engine)
 			if _, err := c.fork(ctx, f); err != nil {
 				return err
@@ -125,21 +133,43 @@ func (c *comparison) task(kind string) task {
 		t.Series, t.Samples = c.Many, c.Few
 	case "select":
 		t.Series, t.Samples = c.Many, c.Chunks
+	case "flush", "blocks", "index":
+		t.Series, t.Samples = c.Blocks, c.Points
+	case "merge":
+		t.Series, t.Samples = (c.Blocks+1)/2, c.Points
 	}
 	return t
 }
 
-// needsData is true for work that begins with a directory that another task filled.
-func needsData(kind string) bool {
-	return slices.Contains([]string{"replay", "reopen", "memory", "select"}, kind)
+// dataFor names the task that fills the directory that some work begins with; none: it
+// begins with an empty one.
+func dataFor(kind string) string {
+	switch kind {
+	case "replay", "reopen", "memory", "select":
+		return "fill"
+	case "blocks", "index":
+		return "fillblocks"
+	case "merge":
+		return "fillmerge"
+	default:
+		return ""
+	}
+}
+
+// copyData makes a directory for one task out of one that was filled.
+func copyData(kind, dst, src string) error {
+	if dataFor(kind) == "fill" {
+		return errors.Wrap(os.CopyFS(dst, os.DirFS(src)), "copy data")
+	}
+	return linkTree(dst, src)
 }
 
 // measure does a task once, in a fresh directory or in a copy of a filled one.
 func (c *comparison) measure(ctx context.Context, t task, from string) error {
 	t.Dir = filepath.Join(c.dir, "work")
 	if from != "" {
-		if err := os.CopyFS(t.Dir, os.DirFS(from)); err != nil {
-			return errors.Wrap(err, "copy data")
+		if err := copyData(t.Kind, t.Dir, from); err != nil {
+			return err
 		}
 	}
 	c.tell(t.Kind + ", " + t.Engine)

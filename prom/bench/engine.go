@@ -1,6 +1,10 @@
 package bench
 
-import "github.com/pkg/errors"
+import (
+	"math"
+
+	"github.com/pkg/errors"
+)
 
 // The engines, by their names in results.
 const (
@@ -17,8 +21,12 @@ type engine interface {
 	scrape(t int64, vs []float64, perCommit int) error
 	// scrapeBatch is scrape with the call for many samples, where there is one.
 	scrapeBatch(t int64, vs []float64, perCommit int) error
-	// read selects series and reads as much of them as how says.
-	read(how readMode, ms []matcher) (result, error)
+	// read selects series and reads as much of them as the query says.
+	read(query) (result, error)
+	// flush makes blocks of all that is in the head.
+	flush() error
+	// merge merges the blocks that are due.
+	merge() error
 	// recovered says what opening found.
 	recovered() recovered
 	close() error
@@ -27,6 +35,20 @@ type engine interface {
 // decoders read every sample of XOR chunks one after the other, through the fastest
 // way that the engine has, and return their number.
 var decoders = map[string]func(chunks [][]byte) (int, error){Ours: decodeOurs, Reference: decodeReference}
+
+// indexes open the index of a block and return what closes it.
+var indexes = map[string]func(name string) (func() error, error){Ours: openOurIndex, Reference: openReferenceIndex}
+
+// backfillers take samples of any age, in order of time, and make blocks of them.
+var backfillers = map[string]func(dir string) (backfiller, error){Ours: newOurBackfill, Reference: newReferenceBackfill}
+
+// backfiller makes blocks without a head.
+type backfiller interface {
+	// scrape adds a sample of each series.
+	scrape(sets [][]string, t int64, vs []float64) error
+	// finish makes the last blocks. Nothing is left to close then.
+	finish() error
+}
 
 // recovered is what opening found; -1 is what the engine does not tell.
 type recovered struct {
@@ -41,6 +63,18 @@ const (
 	readSamples                 // and every sample, with the iterator
 	readBatches                 // every sample, in batches where the engine has them
 )
+
+// query is what a read asks for.
+type query struct {
+	how        readMode
+	mint, maxt int64 // closed
+	matchers   []matcher
+}
+
+// always asks for a query's matchers at any time.
+func always(how readMode, ms ...matcher) query {
+	return query{how, math.MinInt64, math.MaxInt64, ms}
+}
 
 // matcher is for both sides. The operator is that of a selector.
 type matcher struct {

@@ -22,6 +22,7 @@ type ours struct {
 func openOurs(dir string) (engine, error) {
 	o := tsdb.DefaultOptions()
 	o.WAL.Sync = tsdb.SyncRotate() // as the reference does
+	o.Blocks.Manual = true
 	o.Limits.MaxFuture = -1
 	db, err := tsdb.Open(dir, o)
 	if err != nil {
@@ -93,12 +94,12 @@ func (o *ours) scrapeBatch(t int64, vs []float64, perCommit int) error {
 	return nil
 }
 
-func (o *ours) read(how readMode, ms []matcher) (res result, err error) {
-	compiled, err := o.compile(ms)
+func (o *ours) read(want query) (res result, err error) {
+	compiled, err := o.compile(want.matchers)
 	if err != nil {
 		return res, err
 	}
-	q, err := o.db.Querier(math.MinInt64, math.MaxInt64)
+	q, err := o.db.Querier(want.mint, want.maxt)
 	if err != nil {
 		return res, err
 	}
@@ -111,7 +112,7 @@ func (o *ours) read(how readMode, ms []matcher) (res result, err error) {
 	set := q.Select(context.Background(), nil, compiled...)
 	for set.Next() {
 		res.series++
-		switch how {
+		switch want.how {
 		case readLabels:
 			res.sum += uint64(set.At().Labels().Len())
 		case readSamples:
@@ -156,6 +157,10 @@ func (o *ours) recovered() recovered {
 	}
 	return recovered{int64(r.Series), int64(r.Samples), int64(r.SamplesInChunks)}
 }
+
+func (o *ours) flush() error { return o.db.Flush(context.Background()) }
+
+func (o *ours) merge() error { return o.db.Compact(context.Background()) }
 
 func (o *ours) close() error { return o.db.Close() }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"time"
 
 	"github.com/pkg/errors"
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,10 +22,12 @@ type reference struct {
 }
 
 // openReference takes the default options: 16,384 stripes, no out-of-order window, no
-// exemplars. A Prometheus server sets snappy, as is done here.
+// exemplars. A Prometheus server sets snappy, as is done here, and lets blocks be merged
+// up to 31 days.
 func openReference(dir string) (engine, error) {
 	o := tsdb.DefaultOptions()
 	o.WALCompression = compression.Snappy
+	o.MaxBlockDuration = (31 * 24 * time.Hour).Milliseconds()
 	db, err := tsdb.Open(dir, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), o, nil)
 	if err != nil {
 		return nil, errors.Wrap(err, "open reference")
@@ -71,12 +74,12 @@ func (r *reference) scrapeBatch(t int64, vs []float64, perCommit int) error {
 	return r.scrape(t, vs, perCommit)
 }
 
-func (r *reference) read(how readMode, ms []matcher) (res result, err error) {
-	compiled, err := r.compile(ms)
+func (r *reference) read(want query) (res result, err error) {
+	compiled, err := r.compile(want.matchers)
 	if err != nil {
 		return res, err
 	}
-	q, err := r.db.Querier(math.MinInt64, math.MaxInt64)
+	q, err := r.db.Querier(want.mint, want.maxt)
 	if err != nil {
 		return res, errors.Wrap(err, "querier")
 	}
@@ -89,7 +92,7 @@ func (r *reference) read(how readMode, ms []matcher) (res result, err error) {
 	set := q.Select(context.Background(), false, nil, compiled...)
 	for set.Next() {
 		res.series++
-		if how == readLabels {
+		if want.how == readLabels {
 			res.sum += uint64(set.At().Labels().Len())
 			continue
 		}
@@ -123,6 +126,17 @@ func (r *reference) compile(ms []matcher) (compiled []*labels.Matcher, err error
 
 func (r *reference) recovered() recovered {
 	return recovered{int64(r.db.Head().NumSeries()), -1, -1}
+}
+
+// flush writes one block: the benchmarks see to it that the head is in one range. It leaves
+// the log as it is.
+func (r *reference) flush() error {
+	h := r.db.Head()
+	return errors.Wrap(r.db.CompactHead(tsdb.NewRangeHead(h, h.MinTime(), h.MaxTime())), "compact head")
+}
+
+func (r *reference) merge() error {
+	return errors.Wrap(r.db.Compact(context.Background()), "compact")
 }
 
 func (r *reference) close() error { return errors.Wrap(r.db.Close(), "close reference") }

@@ -47,6 +47,12 @@ const (
 	goalReplay = 2
 	goalMemory = 1 / 0.6
 	goalDecode = 1.6
+	goalFlush  = 1 / 0.6
+	goalMerge  = 1 / 0.6
+	goalScan   = 1.5
+	goalBatch  = 2
+	goalOne    = 1 / 0.7
+	goalSize   = 1
 )
 
 // figures are all rows in their order.
@@ -73,29 +79,75 @@ func (c *comparison) figures() []figure {
 		{"memory/heap", fmt.Sprintf("%s series of ten labels, %d samples each, after recovery", count(c.Many), c.Few), "heap B/series", true, goalMemory},
 		{"memory/peak", "", "peak resident B", true, 0},
 	}
-	for _, s := range selections(c.Many) {
-		all = append(all,
-			figure{s.row + "/time", c.found(s), "s", true, 0},
-			figure{s.row + "/cpu", "", "CPU s", true, 0},
-			figure{s.row + "/garbage", "", "garbage B", true, 0})
+	for _, s := range selections(c.Many, c.Chunks) {
+		all = append(all, c.selectFigures(s, c.Many)...)
 	}
-	return append(all, figure{"decode/cpu", "decode chunks of 120 samples, ours in batches", "samples/CPU s", false, goalDecode})
+	all = append(all, figure{"decode/cpu", "decode chunks of 120 samples, ours in batches", "samples/CPU s", false, goalDecode})
+	return append(all, c.blockFigures()...)
+}
+
+// selectFigures are the rows of one query of so many series.
+func (c *comparison) selectFigures(s selection, of int) []figure {
+	goals := map[string]float64{"blocks/one": goalOne, "blocks/one-start": goalOne, "blocks/all": goalScan, "blocks/all-batch": goalBatch}
+	rows := []figure{{s.row + "/time", c.found(s, of), "s", true, 0}, {s.row + "/cpu", "", "CPU s", true, 0}}
+	if s.rate {
+		rows = append(rows, figure{s.row + "/rate", "", "samples/CPU s", false, goals[s.row]})
+	} else {
+		rows[0].goal = goals[s.row]
+	}
+	return append(rows, figure{s.row + "/garbage", "", "garbage B", true, 0})
+}
+
+// blockFigures are the rows about blocks.
+func (c *comparison) blockFigures() []figure {
+	all := []figure{
+		{"flush/cpu", fmt.Sprintf("head to block, %s series, %s samples", count(c.Blocks), count(c.Blocks*c.Points)), "CPU s", true, goalFlush},
+		{"flush/wall", "", "s", true, 0},
+		{"flush/garbage", "", "garbage B", true, 0},
+		{"flush/heap", "", "peak heap B", true, 0},
+		{"flush/size", "", "block B/sample", true, goalSize},
+	}
+	for _, s := range blockSelections(c.Blocks, c.Points) {
+		all = append(all, c.selectFigures(s, c.Blocks)...)
+	}
+	merge := c.task("merge")
+	return append(all,
+		figure{"index/wall", fmt.Sprintf("open the index of %s series", count(c.Blocks)), "s", true, 0},
+		figure{"index/heap", "", "heap B", true, 0},
+		figure{"merge/cpu", fmt.Sprintf("merge %d blocks of %s series, %s samples", inputs, count(merge.Series), count(inputs*merge.Series*merge.Samples)), "CPU s", true, goalMerge},
+		figure{"merge/wall", "", "s", true, 0},
+		figure{"merge/heap", "", "peak heap B", true, goalMerge},
+		figure{"merge/allocs", "", "allocs/sample", true, 0},
+		figure{"merge/garbage", "", "garbage B", true, 0},
+		figure{"merge/size", "", "block B/sample", true, goalSize},
+		figure{"merge/rate", "", "written B/s", false, 0},
+		figure{"merge/hot", "", "part of hot blocks in page cache", false, 0},
+		figure{"merge/cached", "", "result B in page cache", true, 0},
+		figure{"backfill/cpu", fmt.Sprintf("backfill %s series, %s samples", count(c.Series), count(c.Series*c.Samples)), "samples/CPU s", false, 0},
+		figure{"backfill/wall", "", "samples/s", false, 0},
+		figure{"backfill/heap", "", "peak heap B", true, 0},
+		figure{"backfill/size", "", "block B/sample", true, 0},
+	)
 }
 
 // found describes a selection with the number of series that it found.
-func (c *comparison) found(s selection) string {
+func (c *comparison) found(s selection, of int) string {
 	n := 0.0
 	if ns := c.all[s.row+"/series"][Ours]; len(ns) > 0 {
 		n = ns[0]
 	}
-	read := fmt.Sprintf("%d samples of each", c.Chunks)
+	read := fmt.Sprintf("%d samples of each", s.samples)
 	if s.how == readLabels {
 		read = "labels only"
 	}
 	if s.how == readBatches {
 		read += ", ours in batches"
 	}
-	return fmt.Sprintf("select %s: %s of %s series, %s", s.what, count(int(n)), count(c.Many), read)
+	place := "select"
+	if strings.HasPrefix(s.row, "blocks/") {
+		place = "in a block, select"
+	}
+	return fmt.Sprintf("%s %s: %s of %s series, %s", place, s.what, count(int(n)), count(of), read)
 }
 
 // report makes rows of what was measured.
@@ -125,7 +177,7 @@ func (c *comparison) report() (Report, error) {
 
 // agree checks that both engines found the same series and values, in every run.
 func (c *comparison) agree() error {
-	for _, s := range selections(c.Many) {
+	for _, s := range slices.Concat(selections(c.Many, c.Chunks), blockSelections(c.Blocks, c.Points)) {
 		for _, what := range []string{"/series", "/check"} {
 			values := c.all[s.row+what]
 			all := slices.Concat(values[Ours], values[Reference])

@@ -11,38 +11,60 @@ import (
 
 // selection is one query of the select rows.
 type selection struct {
-	row      string
-	what     string
-	how      readMode
-	matchers []matcher
-	series   int // that it must find; -1: some
+	row  string
+	what string
+	query
+	series  int  // that it must find; -1: some
+	samples int  // of each of them
+	rate    bool // samples for each second of processor time are a row, too
 }
 
-// selections of a head with so many series.
-func selections(series int) []selection {
-	one := []matcher{{"=", "shard", strconv.Itoa(series / 2)}}
-	some := []matcher{{"=~", "__name__", "http_server_(duration|size|errors|queue).*"}, {"=", "method", "GET"}}
-	prefix := []matcher{{"=~", "pod", "service-1.*"}, {"=", "method", "POST"}}
+// Matchers of the selections.
+var (
+	someMatchers   = []matcher{{"=~", "__name__", "http_server_(duration|size|errors|queue).*"}, {"=", "method", "GET"}}
+	prefixMatchers = []matcher{{"=~", "pod", "service-1.*"}, {"=", "method", "POST"}}
+)
+
+func oneMatcher(series int) matcher { return matcher{"=", "shard", strconv.Itoa(series / 2)} }
+
+// selections of a head with so many series and samples of each.
+func selections(series, samples int) []selection {
 	return []selection{
-		{"select/one", "one", readSamples, one, 1},
-		{"select/labels", "by prefix and equality", readLabels, prefix, -1},
-		{"select/regex", "by regex and equality", readSamples, some, -1},
-		{"select/regex-batch", "by regex and equality", readBatches, some, -1},
-		{"select/all", "everything", readSamples, nil, series},
-		{"select/all-batch", "everything", readBatches, nil, series},
+		{"select/one", "one", always(readSamples, oneMatcher(series)), 1, samples, false},
+		{"select/labels", "by prefix and equality", always(readLabels, prefixMatchers...), -1, 0, false},
+		{"select/regex", "by regex and equality", always(readSamples, someMatchers...), -1, samples, false},
+		{"select/regex-batch", "by regex and equality", always(readBatches, someMatchers...), -1, samples, false},
+		{"select/all", "everything", always(readSamples), series, samples, false},
+		{"select/all-batch", "everything", always(readBatches), series, samples, false},
 	}
 }
 
-// selects measures queries of a head that was recovered. The time of a row is the
-// median of its repetitions.
-func selects(t task) (m measures, err error) {
+// blockSelections are those of one block.
+func blockSelections(series, samples int) []selection {
+	few := (samples + 9) / 10
+	start := always(readSamples, oneMatcher(series))
+	start.mint, start.maxt = blockStart, blockStart+int64(few-1)*blockStep
+	return []selection{
+		{"blocks/one", "one", always(readSamples, oneMatcher(series)), 1, samples, false},
+		{"blocks/one-start", "one", start, 1, few, false},
+		{"blocks/labels", "by prefix and equality", always(readLabels, prefixMatchers...), -1, 0, false},
+		{"blocks/regex", "by regex and equality", always(readSamples, someMatchers...), -1, samples, false},
+		{"blocks/regex-batch", "by regex and equality", always(readBatches, someMatchers...), -1, samples, false},
+		{"blocks/all", "everything", always(readSamples), series, samples, true},
+		{"blocks/all-batch", "everything", always(readBatches), series, samples, true},
+	}
+}
+
+// selects measures queries of a head that was recovered, or of a block. The time of a row
+// is the median of its repetitions.
+func selects(t task, of []selection) (m measures, err error) {
 	e, err := open(t.Engine, t.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer closing(e, &err)
 	m = measures{}
-	for _, s := range selections(t.Series) {
+	for _, s := range of {
 		if err := s.measure(e, t, m); err != nil {
 			return nil, errors.WithMessage(err, s.row)
 		}
@@ -51,15 +73,15 @@ func selects(t task) (m measures, err error) {
 }
 
 func (s selection) measure(e engine, t task, m measures) error {
-	first, err := e.read(s.how, s.matchers)
+	first, err := e.read(s.query)
 	if err != nil {
 		return err
 	}
 	if s.series >= 0 && first.series != s.series || first.series == 0 {
 		return errors.Errorf("%d series were found, want %d", first.series, s.series)
 	}
-	if s.how != readLabels && first.samples != first.series*t.Samples {
-		return errors.Errorf("%d samples of %d series were found, want %d of each", first.samples, first.series, t.Samples)
+	if s.how != readLabels && first.samples != first.series*s.samples {
+		return errors.Errorf("%d samples of %d series were found, want %d of each", first.samples, first.series, s.samples)
 	}
 	// What was left by others must not be collected on this row's time.
 	runtime.GC()
@@ -67,7 +89,7 @@ func (s selection) measure(e engine, t task, m measures) error {
 	before := now()
 	for len(took) < 3 || time.Since(before.at) < t.Time {
 		start := time.Now()
-		again, err := e.read(s.how, s.matchers)
+		again, err := e.read(s.query)
 		took = append(took, time.Since(start))
 		if err != nil {
 			return err
@@ -81,6 +103,9 @@ func (s selection) measure(e engine, t task, m measures) error {
 	m[s.row+"/time"] = took[len(took)/2].Seconds()
 	m[s.row+"/cpu"] = cost.cpu.Seconds() / float64(len(took))
 	m[s.row+"/garbage"] = float64(cost.allocBytes) / float64(len(took))
+	if s.rate {
+		m[s.row+"/rate"] = float64(first.samples) * float64(len(took)) / cost.cpu.Seconds()
+	}
 	// Not rows: both engines must agree on them.
 	m[s.row+"/series"] = float64(first.series)
 	m[s.row+"/check"] = float64(first.sum >> 11) // as much as a float64 holds

@@ -31,8 +31,15 @@ var kinds = map[string]func(task) (measures, error){
 	"replay":      func(t task) (measures, error) { return reopen(t, "replay", true) },
 	"reopen":      func(t task) (measures, error) { return reopen(t, "reopen", false) },
 	"memory":      memory,
-	"select":      selects,
+	"select":      func(t task) (measures, error) { return selects(t, selections(t.Series, t.Samples)) },
 	"decode":      decode,
+	"flush":       flush,
+	"fillblocks":  fillBlocks,
+	"blocks":      func(t task) (measures, error) { return selects(t, blockSelections(t.Series, t.Samples)) },
+	"index":       openIndex,
+	"fillmerge":   fillMerge,
+	"merge":       mergeBlocks,
+	"backfill":    backfill,
 }
 
 func (t task) run() (measures, error) {
@@ -202,7 +209,7 @@ func (t task) complete(e engine, whole bool) error {
 		return nil
 	}
 	for i := 0; i < t.Series; i += max(1, t.Series/100) {
-		res, err := e.read(readSamples, []matcher{{"=", "shard", pairs(i)[shardName+1]}})
+		res, err := e.read(always(readSamples, matcher{"=", "shard", pairs(i)[shardName+1]}))
 		if err != nil {
 			return err
 		}

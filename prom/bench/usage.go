@@ -3,6 +3,7 @@ package bench
 import (
 	"os"
 	"runtime"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +44,52 @@ func heapBytes() float64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
+}
+
+// heapWatch looks for the greatest heap while some work is done.
+type heapWatch struct {
+	done chan struct{}
+	peak chan float64
+}
+
+// heapEvery is how often a heapWatch looks: often enough to see a heap that grows by a
+// few MB between two looks.
+const heapEvery = 2 * time.Millisecond
+
+// watchHeap begins with a heap that was just collected: what is on it is not counted.
+func watchHeap() heapWatch {
+	idle := heapBytes()
+	w := heapWatch{make(chan struct{}), make(chan float64)}
+	go func() {
+		peak := 0.0
+		tick := time.NewTicker(heapEvery)
+		defer tick.Stop()
+		for {
+			peak = max(peak, objectBytes()-idle)
+			select {
+			case <-tick.C:
+			case <-w.done:
+				w.peak <- peak
+				return
+			}
+		}
+	}()
+	return w
+}
+
+// stop returns the greatest number of bytes on the heap, garbage included, above what
+// was there before.
+func (w heapWatch) stop() float64 {
+	close(w.done)
+	return <-w.peak
+}
+
+// objectBytes returns the bytes of objects on the heap, dead ones included, without
+// stopping anybody.
+func objectBytes() float64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return float64(sample[0].Value.Uint64())
 }
 
 // peakResident returns the most bytes that this process had in memory, mapped files

@@ -1,7 +1,8 @@
 // Command compare measures this library beside the reference implementation of its
 // file format and prints a table. docs/bench.md says what the rows mean.
 //
-//	go run ./cmd/compare                  # two to three minutes
+//	go run ./cmd/compare                  # ten minutes
+//	go run ./cmd/compare --blocks 10000   # half of that
 //	go run ./cmd/compare --full           # append and replay 100 million samples
 //	go run ./cmd/compare --only replay --runs 5 --output markdown
 package main
@@ -30,9 +31,11 @@ func main() {
 
 func run() error {
 	c := bench.DefaultConfig()
-	flag.IntVar(&c.Series, "series", c.Series, "series that are appended to and replayed")
+	flag.IntVar(&c.Series, "series", c.Series, "series of append, replay, reopen and backfill")
 	flag.IntVar(&c.Samples, "samples", c.Samples, "samples of each of them")
 	flag.IntVar(&c.Many, "many", c.Many, "series of create, memory and select")
+	flag.IntVar(&c.Blocks, "blocks", c.Blocks, "series of flush, blocks and index; merge has half as many")
+	flag.IntVar(&c.Points, "points", c.Points, "samples of each of them in two hours, at most 480")
 	flag.IntVar(&c.Runs, "runs", c.Runs, "how often each measurement is repeated")
 	flag.StringVar(&c.Dir, "dir", "", "where to put the data, which is removed at the end (default: the system's temporary directory)")
 	only := flag.String("only", "", "groups of rows, separated by commas: "+strings.Join(bench.Groups, ", ")+" (default: all)")
