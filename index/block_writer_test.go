@@ -201,7 +201,7 @@ func TestWriter_WritesInLargePiecesAndSyncsThemSoon(t *testing.T) {
 // Whatever operation fails, its error comes back, nothing is written behind it, and
 // Abort leaves no file.
 func TestWriter_StopsAtTheFirstError(t *testing.T) {
-	sets := make([]labels.Labels, 3000)
+	sets := make([]labels.Labels, 6000)
 	for i := range sets {
 		sets[i] = labels.FromStrings(fleet(i)...)
 	}
