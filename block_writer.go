@@ -127,7 +127,7 @@ func (o *BlockWriterOptions) withDefaults() error {
 	case o.MaxRange > maxBlockRange:
 		return errors.Errorf("option MaxRange is %v, want at most %v", o.MaxRange, maxBlockRange)
 	case o.MemoryBytes < minBackfillMemory || o.MemoryBytes > maxBackfillMemory:
-		return errors.Errorf("option MemoryBytes is %d, want %d to %d", o.MemoryBytes, minBackfillMemory, maxBackfillMemory)
+		return errors.Errorf("option MemoryBytes is %d, want %d to %d", o.MemoryBytes, minBackfillMemory, int64(maxBackfillMemory))
 	}
 	filled, err := (&Options{Blocks: BlockOptions{Range: o.Range}, Limits: o.Limits}).withDefaults()
 	if err == nil {

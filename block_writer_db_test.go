@@ -45,7 +45,11 @@ func (f *fixture) backfill(want map[string][]point, first, last int, from, to in
 // What is imported into the directory of an open database is there after Compact, and
 // nothing else changes, whatever part of the head it covers and whatever happens after.
 func TestBlockWriter_IntoAnOpenDatabase_LosesNothingOfTheHead(t *testing.T) {
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
 			f := newFixture(t, func(o *tsdb.Options) {

@@ -97,7 +97,7 @@ func metric(i int) labels.Labels {
 }
 
 func TestBlockWriter_AnyInput_IsInTheBlocksOfItsTime(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(3) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		dir := t.TempDir()
 		var last tsdb.BlockWriterProgress
@@ -332,7 +332,10 @@ func flushThree(fsys tsdb.FS) (flushed bool, err error) {
 // Whenever the power fails, a block is there whole or not at all, and once Flush has
 // returned, it is there.
 func TestBlockWriter_PowerLoss_LeavesWholeBlocks(t *testing.T) {
-	const statesPerMoment = 200
+	statesPerMoment := 200
+	if testing.Short() {
+		statesPerMoment = 20
+	}
 	fsys := tsdbtest.NewMemFS()
 	var moments []*tsdbtest.MemFS
 	fsys.SetHook(func(op tsdbtest.Op) error {

@@ -53,7 +53,7 @@ func (c *console) openSource(name string) (*importSource, error) {
 func (s *importSource) close() {
 	s.bar.finish()
 	if s.file != nil && s.file != os.Stdin {
-		_ = s.file.Close()
+		_ = s.file.Close() // only read
 	}
 	s.file = nil
 }

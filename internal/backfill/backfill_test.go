@@ -107,7 +107,11 @@ func name(i int) labels.Labels {
 // Whatever the order of series, the memory and the width of blocks: each block has the
 // samples of its time, all of them, in order.
 func TestMerge_AnyInput_EqualsTheModel(t *testing.T) {
-	for seed := range uint64(30) {
+	seeds := uint64(30)
+	if testing.Short() {
+		seeds = 5
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			spills := 0
