@@ -11,9 +11,10 @@ import (
 
 // Restorer appends what the log says to the series of one recovery worker. Nothing
 // is locked: a series belongs to exactly one worker, and nobody reads before
-// recovery is over. While it runs, two fields of a series mean something else:
+// recovery is over. While it runs, three fields of a series mean something else:
 // prevMaxt is the newest time seen in the log, lastSeq the index of the full chunk
-// that the log has reached.
+// that the log has reached, and pendV how many of the attached chunks end before the first
+// sample in the log, notReached while there was none.
 type Restorer struct {
 	d *Directory
 	appender
@@ -31,6 +32,10 @@ type Restorer struct {
 	MaxRef  uint64 // highest ref of those, and of samples before MinValid
 	Holes   uint64 // series whose chunk files did not cover the log; they were rebuilt
 }
+
+// notReached is what pendV is while the log has shown no sample of a series with attached
+// chunks.
+const notReached = math.MaxUint64
 
 // NewRestorer returns a worker's share of recovery.
 func (d *Directory) NewRestorer() *Restorer {
@@ -76,6 +81,9 @@ func (r *Restorer) covered(s *Series, t int64) bool {
 		i++
 	}
 	s.lastSeq = uint64(i)
+	if s.pendV == notReached {
+		s.pendV = uint64(i)
+	}
 	if i == len(s.mapped) {
 		return false
 	}
@@ -128,7 +136,7 @@ func (r *Restorer) Close() {
 // Attach gives a restored series the full chunks that its files have, oldest first
 // and without overlap.
 func (d *Directory) Attach(s *Series, ms []Mapped) {
-	s.mapped = ms
+	s.mapped, s.pendV = ms, notReached
 	d.ShardOf(s).mu.mappedBytes += int64(cap(ms)) * mappedBytes
 }
 
@@ -150,7 +158,26 @@ func (d *Directory) AttachMore(s *Series, ms []Mapped) {
 	}
 	s.mapped = kept
 	s.lastSeq = 0 // the worker finds its place again
+	if s.pendV = notReached; s.prevMaxt != NoTime {
+		s.pendV = 0 // which of them the log has is not known any more
+	}
 	d.ShardOf(s).mu.mappedBytes += int64(cap(kept)-before) * mappedBytes
+}
+
+// DropStale takes full chunks from series that end before the first sample that the log has
+// of the series, or of which the log has none at all, and returns how many there were. The
+// log has everything from where it was truncated last, so these are left over from before:
+// of a file that had newer chunks, too. They are in a block, or were deleted. It is called
+// before FinishRestore, if nothing of the log was lost.
+func (d *Directory) DropStale() (dropped int) {
+	for s := range d.All() {
+		n := int(min(s.pendV, uint64(len(s.mapped))))
+		if n > 0 {
+			d.ShardOf(s).mu.dropMapped(s, n)
+			dropped += n
+		}
+	}
+	return dropped
 }
 
 func (sh *Shard) keepLastV(ref uint64, v float64) {

@@ -2,10 +2,12 @@ package memseries
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -66,4 +68,48 @@ func TestFinishRestore_KnowsTheLastValueOfAFullChunk(t *testing.T) {
 	_, s, _ := restored(t, 120, []Mapped{{Ref: 1, MinT: 0, MaxT: 119_000, Num: 120}})
 	require.EqualValues(t, 119_000, s.PendingT())
 	require.Equal(t, math.Float64bits(42), s.PendingV())
+}
+
+func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
+	chunk := func(ref, mint, maxt int64) Mapped {
+		return Mapped{Ref: chunks.Ref(ref), MinT: mint, MaxT: maxt, Num: 2}
+	}
+	for name, tc := range map[string]struct {
+		attached []Mapped
+		log      []int64
+		kept     int
+	}{
+		"the log begins in the first":        {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{10, 20, 30, 40}, 2},
+		"the log begins in the second":       {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{30, 40}, 1},
+		"the log begins between":             {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{20, 30}, 1},
+		"the log begins behind all":          {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{40}, 0},
+		"the log has nothing":                {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, nil, 0},
+		"the log ends before the last":       {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{0, 10}, 2},
+		"a hole that the log fills, and old": {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30), chunk(3, 60, 70)}, []int64{20, 30, 40}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := NewDirectory(defaultCutting)
+			s, err := d.Restore(7, labels.FromStrings("a", "b"))
+			require.NoError(t, err)
+			d.Attach(s, slices.Clone(tc.attached))
+			r := d.NewRestorer()
+			for _, ts := range tc.log {
+				r.Append(7, ts, 1, 1)
+			}
+			r.Close()
+			before := len(s.mapped)
+			require.Equal(t, before-tc.kept, d.DropStale())
+			require.Len(t, s.mapped, tc.kept)
+			require.NoError(t, d.FinishRestore(1, func(Mapped) (float64, error) { return 42, nil }))
+			if len(tc.log) == 0 {
+				require.EqualValues(t, NoTime, s.PendingT())
+				return
+			}
+			last := tc.log[len(tc.log)-1]
+			if tc.kept > 0 {
+				last = max(last, s.mapped[tc.kept-1].MaxT)
+			}
+			require.Equal(t, last, s.PendingT())
+		})
+	}
 }
