@@ -53,7 +53,7 @@ func Verify(ctx context.Context, d *Dir, progress func(bytes int64)) (Report, er
 	if err != nil {
 		return v.report, err
 	}
-	if whole {
+	if whole && !v.damagedChunks { // what cannot be read was not counted
 		v.compareStats()
 		v.report.UnusedBytes = d.Chunks().Size() - v.usedBytes - int64(d.Chunks().Len())*chunks.SegmentHeaderBytes
 	}
@@ -70,10 +70,11 @@ type verifier struct {
 	report  Report
 	deleted []uint64 // series of the tombstones that were not met yet, ascending
 
-	chunks    inspector
-	usedBytes int64
-	progress  func(bytes int64)
-	told      int64 // of usedBytes
+	chunks        inspector
+	damagedChunks bool
+	usedBytes     int64
+	progress      func(bytes int64)
+	told          int64 // of usedBytes
 }
 
 // tell passes progress on if there is as much of it as wanted.
@@ -112,6 +113,7 @@ func (v *verifier) series(id uint64, _ []index.SymbolPair, cs []index.ChunkMeta)
 				id, c.MinT, c.MaxT, v.meta.MinTime, v.meta.MaxTime))
 		}
 		if err := v.chunk(id, c); err != nil {
+			v.damagedChunks = true
 			v.problem(err)
 		}
 	}

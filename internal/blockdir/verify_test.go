@@ -47,11 +47,11 @@ func TestVerify_DecodesEveryChunk(t *testing.T) {
 		{"first time", func(c *Chunk) { c.MinT = 9 }, []string{"samples from 10 to 30, the index says 9 to 30"}},
 		{"last time", func(c *Chunk) { c.MaxT = 31 }, []string{"the index says 10 to 31"}},
 		{"count", func(c *Chunk) { c.Num = 4 }, []string{"the meta file counts"}},
-		{"times descend", func(c *Chunk) { c.Data = floats(10, 40, 30).Data }, []string{"sample 2 at 30 is not behind the one at 40", "counts"}},
-		{"same time", func(c *Chunk) { c.Data = floats(10, 30, 30).Data }, []string{"sample 2 at 30", "counts"}},
-		{"cut", func(c *Chunk) { c.Data = c.Data[:12] }, []string{"chunk of series", "counts"}},
-		{"too short", func(c *Chunk) { c.Data = []byte{1} }, []string{"shorter than its sample count", "counts"}},
-		{"no samples", func(c *Chunk) { c.Data = []byte{0, 0} }, []string{"no samples", "counts"}},
+		{"times descend", func(c *Chunk) { c.Data = floats(10, 40, 30).Data }, []string{"sample 2 at 30 is not behind the one at 40"}},
+		{"same time", func(c *Chunk) { c.Data = floats(10, 30, 30).Data }, []string{"sample 2 at 30"}},
+		{"cut", func(c *Chunk) { c.Data = c.Data[:12] }, []string{"chunk of series"}},
+		{"too short", func(c *Chunk) { c.Data = []byte{1} }, []string{"shorter than its sample count"}},
+		{"no samples", func(c *Chunk) { c.Data = []byte{0, 0} }, []string{"no samples"}},
 	} {
 		chunk := good
 		c.change(&chunk)

@@ -1,0 +1,183 @@
+package tsdb
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+)
+
+const adviceRepair = "Repair saves what can be read of it and keeps the original in quarantine; a backup may have the rest"
+
+// blocks verifies every block.
+func (v *verification) blocks() error {
+	ids, err := blockdir.List(v.fs, v.dir)
+	if err != nil {
+		return err
+	}
+	var metas []BlockMeta
+	v.have, v.start = newLineage(), memseries.NoTime+1
+	for _, id := range ids {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		meta, err := v.block(id)
+		if err != nil {
+			return err
+		}
+		if meta != nil {
+			metas = append(metas, *meta)
+			v.have.add(*meta)
+			if !besideHead(*meta) {
+				v.start = max(v.start, meta.MaxTime)
+			}
+		}
+	}
+	slices.SortFunc(metas, compareBlocks)
+	v.report.Blocks = metas
+	v.superfluous(metas)
+	return nil
+}
+
+// block verifies one; meta is nil if it cannot be opened.
+func (v *verification) block(id ulid.ULID) (meta *BlockMeta, err error) {
+	path := blockdir.Path(v.dir, id)
+	dir, err := blockdir.OpenReadOnly(v.fs, path)
+	switch {
+	case err == nil:
+	case v.vanished(path, err):
+		return nil, nil
+	case errors.Is(err, blockdir.ErrNeedsRepair):
+		v.find(Finding{Severity: SeverityNote, File: path, What: "it has the version numbers that Prometheus 2.1 wrote by mistake",
+			Meaning: "it was not verified", Advice: "open the database, which puts them right, then verify again"})
+		return nil, nil
+	case errors.Is(err, blockdir.ErrUnsupportedVersion):
+		v.find(Finding{Severity: SeverityWarning, File: path, What: err.Error(),
+			Meaning: "this version cannot read it and refuses to open the database", Advice: "use a newer version"})
+		return nil, nil
+	default:
+		return nil, v.trouble(path, err, blockMeaning(path, err), adviceRepair)
+	}
+	defer func() { err = joined(err, dir.Close()) }()
+	before := v.done
+	report, err := blockdir.Verify(v.ctx, dir, v.progress)
+	if err != nil {
+		return nil, v.trouble(path, err, "", "")
+	}
+	v.progress(max(0, dir.SizeBytes()-(v.done-before)))
+	for _, problem := range report.Problems {
+		if err := v.trouble(path, problem, blockMeaning(path, problem), adviceRepair); err != nil {
+			return nil, err
+		}
+	}
+	if more := report.Total - len(report.Problems); more > 0 {
+		v.find(Finding{Severity: SeverityDamage, File: path, What: strconv.Itoa(more) + " more places like these", Advice: adviceRepair})
+	}
+	v.report.BlockSamples += report.Stats.NumSamples
+	v.blockNotes(dir, &report)
+	m := dir.Meta()
+	return &m, v.blockFiles(path)
+}
+
+// blockMeaning says what damage of a block means, by the file that it is in.
+func blockMeaning(path string, err error) string {
+	c := (*CorruptError)(nil)
+	if !errors.As(err, &c) {
+		return ""
+	}
+	rel, _ := filepath.Rel(path, c.File) // both begin with the data directory
+	switch filepath.ToSlash(rel) {
+	case "meta.json":
+		return "the block is not to be trusted: Open sets it aside, and queries of its times warn"
+	case tombstones.FileName:
+		return "samples that were deleted might come back: Open sets the block aside unless every deleted one is known"
+	case "index":
+		return "series of the block cannot be found or read: queries that touch them fail, or Open sets the block aside"
+	case ".":
+		return "the block is incomplete: Open sets it aside"
+	default:
+		return "queries that touch these samples fail"
+	}
+}
+
+func (v *verification) blockNotes(dir *blockdir.Dir, report *blockdir.Report) {
+	if dir.NeedsSidecar() {
+		v.find(Finding{Severity: SeverityNote, File: dir.Path(), What: "the meta file has no valid checksum beside it",
+			Meaning: "another program wrote it, which is fine; a bit that changed there would not be noticed", Advice: "none: Open writes the checksum"})
+	}
+	if report.UnusedBytes > 0 {
+		v.find(Finding{Severity: SeverityNote, File: filepath.Join(dir.Path(), "chunks"), What: fmt.Sprintf("%d bytes belong to no series", report.UnusedBytes),
+			Meaning: "they take room", Advice: "none: the next merge leaves them out"})
+	}
+	if report.UnknownChunks > 0 {
+		v.find(Finding{Severity: SeverityNote, File: dir.Path(), What: fmt.Sprintf("%d chunks have an encoding that this version does not read", report.UnknownChunks),
+			Meaning: "their checksums are right; what is in them was not verified"})
+	}
+}
+
+// blockFiles tells of what does not belong into the directory of a block.
+func (v *verification) blockFiles(path string) error {
+	entries, err := v.fs.ReadDir(path)
+	if err != nil {
+		return v.gone(path, err)
+	}
+	for _, e := range entries {
+		if !blockdir.IsFile(e.Name()) {
+			v.find(Finding{Severity: SeverityNote, File: filepath.Join(path, e.Name()), What: "it is none of the files of a block",
+				Meaning: "it is not read, and goes with the block"})
+		}
+	}
+	chunks := filepath.Join(path, "chunks")
+	entries, err = v.fs.ReadDir(chunks)
+	if err != nil {
+		return v.gone(chunks, err)
+	}
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil {
+			v.find(Finding{Severity: SeverityWarning, File: filepath.Join(chunks, e.Name()), What: "it is no chunk segment",
+				Meaning: "it is not read here, and other programs refuse such a block", Advice: "move it out of the directory"})
+		}
+	}
+	return nil
+}
+
+// gone passes over what a writer took away; anything else is a finding.
+func (v *verification) gone(path string, err error) error {
+	if v.vanished(path, err) {
+		return nil
+	}
+	return v.trouble(path, err, "", "")
+}
+
+// superfluous tells of blocks that the next open removes, and of those that overlap.
+func (v *verification) superfluous(metas []BlockMeta) {
+	sized := make([]sizedBlock, len(metas))
+	for i, m := range metas {
+		sized[i] = sizedBlock{Meta: m}
+	}
+	gone := obsoleteBlocks(retentionState{Blocks: sized}, retentionLimits{})
+	var widest *BlockMeta
+	for i := range metas {
+		m := &metas[i]
+		path := blockdir.Path(v.dir, m.ULID)
+		if why := gone[m.ULID]; why != 0 {
+			v.find(Finding{Severity: SeverityNote, File: path, What: "a leftover: " + why.String(),
+				Meaning: "nothing is read twice", Advice: "none: Open removes it"})
+			continue
+		}
+		if widest != nil && m.MinTime < widest.MaxTime {
+			v.find(Finding{Severity: SeverityNote, File: path, What: "its times overlap with those of block " + widest.ULID.String(),
+				Meaning: "samples that both have are read once; queries take a little longer", Advice: "none: the next Compact merges them"})
+		}
+		if widest == nil || m.MaxTime > widest.MaxTime {
+			widest = m
+		}
+	}
+}

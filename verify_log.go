@@ -1,0 +1,214 @@
+package tsdb
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+const adviceLog = "Open and Repair mend the log and keep the original in quarantine; a backup may have what is lost"
+
+// log reads the log as Open does. When files went away meanwhile, as a writer does with
+// those that a checkpoint covers, it starts over.
+func (v *verification) log() error {
+	begun := v.done
+	for try := 1; ; try++ {
+		c := &logCheck{v: v, series: map[uint64]loggedSeries{}, unknown: map[uint64]struct{}{}}
+		last := int64(0)
+		report, err := wal.Replay(v.ctx, wal.ReplayOptions{
+			FS: v.fs, Dir: filepath.Join(v.dir, walDirName), Apply: c.apply,
+			Progress: func(done, _ int64) { v.progress(done - last); last = done },
+		})
+		switch {
+		case err == nil:
+			c.tell(report)
+			return nil
+		case v.ctx.Err() != nil:
+			return v.ctx.Err()
+		case try < readTries && v.report.InUse && !errors.Is(err, wal.ErrVersion):
+			v.done = begun
+			continue
+		}
+		return v.logRefused(err)
+	}
+}
+
+// logRefused tells why the log cannot be read at all.
+func (v *verification) logRefused(err error) error {
+	path := filepath.Join(v.dir, walDirName)
+	switch {
+	case errors.Is(err, wal.ErrVersion):
+		v.find(Finding{Severity: SeverityWarning, File: path, What: err.Error(),
+			Meaning: "this version cannot read it and refuses to open the database", Advice: "use a newer version"})
+	case errors.Is(err, wal.ErrSegments):
+		v.find(Finding{Severity: SeverityDamage, File: path, What: err.Error(),
+			Meaning: "Open refuses the directory, because it cannot tell what is lost", Advice: "restore the files; or Repair, which goes on without them"})
+	default:
+		return v.trouble(path, err, "", "")
+	}
+	return nil
+}
+
+// loggedSeries is what is known of a series record.
+type loggedSeries struct {
+	hash uint64 // of the labels
+	maxt int64  // newest sample so far
+}
+
+// logCheck holds the records of the log against each other.
+type logCheck struct {
+	v       *verification
+	series  map[uint64]loggedSeries
+	unknown map[uint64]struct{} // numbers of series without a record
+
+	names                                 int // series records
+	samples, orphans, late, repeats, huge uint64
+	covered                               uint64 // without a series, and blocks have them
+	unread                                map[string]int
+	buf                                   [decodeRun]record.Sample
+}
+
+func (c *logCheck) apply(b *wal.Batch) error {
+	for _, rec := range b.Records {
+		var err error
+		switch typ := record.TypeOf(rec.Data); typ {
+		case record.TypeSeries:
+			err = c.seriesRecord(rec)
+		case record.TypeSamples, record.TypeSamplesV2:
+			err = c.samplesRecord(rec)
+		case record.TypeTombstones:
+			err = c.tombstonesRecord(rec)
+		default:
+			if c.unread == nil {
+				c.unread = map[string]int{}
+			}
+			c.unread[typ.String()]++
+		}
+		if err != nil {
+			c.damage(rec, err.Error())
+		}
+	}
+	return nil
+}
+
+// damage is a record that passed its checksum and makes no sense.
+func (c *logCheck) damage(rec wal.Record, what string) {
+	c.v.find(Finding{Severity: SeverityDamage, File: filepath.Join(c.v.dir, logFile(rec)), Offset: rec.Offset, What: what,
+		Meaning: "what this record said is lost from there on", Advice: "a backup may have it"})
+}
+
+func (c *logCheck) seriesRecord(rec wal.Record) error {
+	var dec record.SeriesDecoder
+	dec.Reset(rec.Data)
+	for dec.Next() {
+		ls, err := dec.Labels()
+		if err != nil {
+			return err
+		}
+		c.names++
+		ref, hash := dec.Ref(), ls.Hash()
+		if ref > uint64(chunks.MaxSeriesRef) {
+			c.huge++
+		}
+		old, known := c.series[ref]
+		switch {
+		case known && old.hash != hash:
+			c.damage(rec, fmt.Sprintf("series number %d has other labels than before: %s", ref, ls))
+		case known:
+			c.repeats++
+		default:
+			c.series[ref] = loggedSeries{hash, memseries.NoTime}
+		}
+	}
+	return dec.Err()
+}
+
+func (c *logCheck) samplesRecord(rec wal.Record) error {
+	var dec record.SampleDecoder
+	dec.Reset(rec.Data)
+	for {
+		n, err := dec.Decode(c.buf[:])
+		for _, s := range c.buf[:n] {
+			c.samples++
+			series, ok := c.series[s.Ref]
+			switch {
+			case !ok && s.T < c.v.start:
+				c.covered++
+			case !ok:
+				c.orphans++
+				c.unknown[s.Ref] = struct{}{}
+			case s.T < series.maxt:
+				c.late++
+			default:
+				series.maxt = s.T
+				c.series[s.Ref] = series
+			}
+		}
+		if err != nil || n < len(c.buf) {
+			return err
+		}
+	}
+}
+
+func (c *logCheck) tombstonesRecord(rec wal.Record) error {
+	var dec record.TombstoneDecoder
+	dec.Reset(rec.Data)
+	for dec.Next() {
+		if stone := dec.At(); stone.WholeSeries() {
+			delete(c.series, stone.Ref) // a new series may have its number
+		}
+	}
+	return dec.Err()
+}
+
+// tell puts what was found into the report.
+func (c *logCheck) tell(log *wal.ReplayReport) {
+	v, path := c.v, filepath.Join(c.v.dir, walDirName)
+	r := v.report
+	r.LogSegments, r.LogRecords, r.LogSamples, r.LogSeries = log.Segments, log.Records, c.samples, c.names
+	for _, d := range log.Damages {
+		v.find(logFinding(d))
+	}
+	if log.OmittedDamages > 0 {
+		v.find(Finding{Severity: SeverityDamage, File: path, What: strconv.Itoa(log.OmittedDamages) + " more places like these", Advice: adviceLog})
+	}
+	note := func(severity Severity, n uint64, what, meaning, advice string) {
+		if n > 0 {
+			v.find(Finding{Severity: severity, File: path, What: fmt.Sprintf(what, n), Meaning: meaning, Advice: advice})
+		}
+	}
+	note(SeverityDamage, c.orphans, fmt.Sprintf("%%d samples of %d series have no series record", len(c.unknown)),
+		"their labels are lost, so nobody can read them", "a backup may have the series records; without one nothing helps")
+	note(SeverityWarning, c.repeats, "%d series records stand in the log again", "other programs lose samples that stand between the two", "flush the head, which shortens the log")
+	note(SeverityWarning, c.huge, "%d series have numbers above 2^40", "other programs fail when they write a block of them", "flush the head before others open the directory")
+	note(SeverityNote, c.late, "%d samples are older than one of their series before them", "they are not read: the head takes samples in the order of time", "")
+	note(SeverityNote, c.covered, "%d samples have no series record and are older than the end of the blocks", "blocks have them: nothing is lost", "")
+	for name, n := range c.unread {
+		note(SeverityNote, uint64(n), "%d records of "+name, "this version does not read them and leaves them where they are", "")
+	}
+}
+
+// logFinding says what damage of the log means.
+func logFinding(d wal.Damage) Finding {
+	f := Finding{Severity: SeverityDamage, File: d.File, Offset: d.Offset, What: d.Reason, Advice: adviceLog}
+	switch {
+	case d.Tail:
+		f.Severity, f.Meaning, f.Advice = SeverityNote, "a write that is under way, or that a crash cut short: nothing that was promised is lost", "none: Open cuts it off"
+	case d.Harmless:
+		f.Severity, f.Meaning, f.Advice = SeverityWarning, "nothing is lost: no commit was there", "none: Open mends the log and keeps the original in quarantine"
+	case d.Commits > 0:
+		f.Meaning = fmt.Sprintf("commits %d to %d are lost", d.FirstSeq, d.LastSeq)
+	case d.Records > 0:
+		f.Meaning = fmt.Sprintf("%d records are lost", d.Records)
+	default:
+		f.Meaning = "what was there is lost"
+	}
+	return f
+}
