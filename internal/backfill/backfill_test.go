@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -260,3 +262,63 @@ func TestMerge_StopsWhenItIsCancelled(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, m.Block(ctx, 0, 0, 999, newBlock(t)), context.Canceled)
 }
+
+// A disk that changes a byte of a scratch file, or loses its end, makes the merge fail.
+func TestMerge_DamagedScratchFiles_AreNoticed(t *testing.T) {
+	dir := t.TempDir()
+	s := NewStore(fileutil.OS, dir, Options{Range: 1000, MemoryBytes: 1 << 20})
+	for i := range int64(300) {
+		_, err := s.Append(0, name(int(i%3)), i*10, float64(i*i))
+		require.NoError(t, err)
+		if i == 150 {
+			require.NoError(t, s.Spill())
+		}
+	}
+	require.NoError(t, s.Spill())
+	require.Len(t, s.runs, 2)
+	readAll := func() error {
+		m, err := s.Merge()
+		if err != nil {
+			return err
+		}
+		for _, w := range m.Windows() {
+			if err := m.Block(context.Background(), w, math.MinInt64, math.MaxInt64, discard{}); err != nil {
+				require.NoError(t, m.Close())
+				return err
+			}
+		}
+		return m.Close()
+	}
+	require.NoError(t, readAll())
+	damages := 0
+	check := func(file string, data []byte) {
+		require.NoError(t, os.WriteFile(file, data, 0o600))
+		damages++
+		err := readAll()
+		require.ErrorIs(t, err, encbuf.ErrCorrupt)
+		require.ErrorContains(t, err, dir)
+	}
+	for _, r := range s.runs {
+		for _, file := range []string{r.symbols, r.series, r.chunks} {
+			good, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for i := range good {
+				bad := slices.Clone(good)
+				bad[i] ^= 1 << (i % 8)
+				check(file, bad)
+			}
+			check(file, good[:len(good)-1])
+			check(file, nil)
+			require.NoError(t, os.WriteFile(file, good, 0o600))
+		}
+	}
+	require.NoError(t, readAll())
+	t.Logf("%d damages", damages)
+}
+
+// discard is an Output that keeps nothing.
+type discard struct{}
+
+func (discard) AddSymbol(string) error             { return nil }
+func (discard) AddChunk(Chunk) error               { return nil }
+func (discard) AddSeries([]index.SymbolPair) error { return nil }

@@ -36,12 +36,14 @@ type Output interface {
 
 // Merge reads all samples of a store. The store takes none until it is closed.
 type Merge struct {
-	s       *Store
-	symbols string // file with all of them
-	numbers []uint32
-	global  [][]uint32 // of each run: number of its symbols among all
-	ls      []index.SymbolPair
-	join    joiner
+	s           *Store
+	symbols     string // file with all of them
+	symbolBytes int64
+	symbolCRC   uint32
+	numbers     []uint32   // of each symbol in the block that is being read
+	global      [][]uint32 // of each run: number of its symbols among all
+	ls          []index.SymbolPair
+	join        joiner
 }
 
 const (

@@ -7,19 +7,28 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // symbolReader reads the symbols of a run.
 type symbolReader struct {
 	run    int
 	stream *stream
+	crc    uint32 // of all of them
 	at     []byte // valid until next
 	n      uint32 // its number in the run
+}
+
+func newSymbolReader(run int, f fileutil.File, size int64, crc uint32) *symbolReader {
+	return &symbolReader{run: run, stream: &stream{f: f, end: size, checksums: true}, crc: crc}
 }
 
 // next reads a symbol; ok is false behind the last.
 func (r *symbolReader) next() (ok bool, err error) {
 	if r.stream.left() == 0 {
+		if r.stream.crc != r.crc {
+			return false, r.stream.damage("checksum of the symbols does not match")
+		}
 		return false, nil
 	}
 	size, err := r.stream.uvarint(maxEntrySize)
@@ -41,7 +50,8 @@ func (m *Merge) mergeSymbols() error {
 		for i := range m.global[0] {
 			m.global[0][i] = uint32(i)
 		}
-		m.symbols, m.numbers = runs[0].symbols, make([]uint32, runs[0].numSymbols)
+		m.symbols, m.symbolBytes, m.symbolCRC = runs[0].symbols, runs[0].symbolBytes, runs[0].symbolCRC
+		m.numbers = make([]uint32, runs[0].numSymbols)
 		return nil
 	}
 	m.symbols = m.scratchName()
@@ -63,13 +73,13 @@ func (m *Merge) mergeInto(out *scratch) (num int, err error) {
 		}
 	}()
 	for i, r := range m.s.runs {
-		s, err := openStream(m.s.fsys, r.symbols, extent{0, r.symbolBytes})
+		f, err := m.s.fsys.Open(r.symbols)
 		if err != nil {
 			return 0, err
 		}
-		reader := &symbolReader{run: i, stream: s}
+		reader := newSymbolReader(i, f, r.symbolBytes, r.symbolCRC)
 		if ok, err := reader.next(); !ok {
-			return 0, stderrors.Join(err, s.close())
+			return 0, stderrors.Join(err, f.Close())
 		}
 		queue.push(reader)
 	}
@@ -79,6 +89,7 @@ func (m *Merge) mergeInto(out *scratch) (num int, err error) {
 		if num == 0 || string(r.at) != string(last) {
 			last = append(last[:0], r.at...)
 			buf = encbuf.AppendString(buf[:0], last)
+			m.symbolCRC = encbuf.UpdateChecksum(m.symbolCRC, buf)
 			if err := out.write(buf); err != nil {
 				return num, err
 			}
@@ -102,6 +113,7 @@ func (m *Merge) mergeInto(out *scratch) (num int, err error) {
 			return num, err
 		}
 	}
+	m.symbolBytes = out.off
 	return num, out.flush()
 }
 
@@ -112,11 +124,7 @@ func (m *Merge) eachSymbol(fn func(n int, s []byte) error) (err error) {
 		return err
 	}
 	defer func() { err = joinErrors(err, f.Close()) }()
-	size, err := f.Size()
-	if err != nil {
-		return err
-	}
-	r := &symbolReader{stream: &stream{f: f, end: size}}
+	r := newSymbolReader(0, f, m.symbolBytes, m.symbolCRC)
 	for n := 0; ; n++ {
 		ok, err := r.next()
 		if err != nil || !ok {

@@ -61,7 +61,10 @@ func (s *stream) fill(n int) error {
 	s.at = 0
 	more := int(min(int64(size-have), s.end-s.off))
 	got, err := s.f.ReadAt(s.buf[have:have+more], s.off)
-	if err != nil && (got < more || !errors.Is(err, io.EOF)) {
+	if got < more && errors.Is(err, io.EOF) {
+		return s.damage("is shorter than it was")
+	}
+	if got < more {
 		return err
 	}
 	s.buf = s.buf[:have+more]
@@ -71,11 +74,11 @@ func (s *stream) fill(n int) error {
 
 // next takes n bytes; they are valid until the next call.
 func (s *stream) next(n int) ([]byte, error) {
+	if int64(n) > s.left() {
+		return nil, s.damage("ends too soon")
+	}
 	if err := s.fill(n); err != nil {
 		return nil, err
-	}
-	if len(s.buf)-s.at < n {
-		return nil, s.damage("ends too soon")
 	}
 	b := s.buf[s.at : s.at+n]
 	s.at += n

@@ -30,6 +30,7 @@ type spilled struct {
 	symbols, series, chunks string // names of the files
 	numSymbols              int
 	symbolBytes             int64
+	symbolCRC               uint32
 	sections                []section // by window
 	sizeBytes               int64
 }
@@ -139,6 +140,7 @@ func (w *runWriter) writeSymbols() error {
 	for i, s := range sorted {
 		numbers[s] = uint32(i)
 		w.buf = encbuf.AppendString(w.buf[:0], s)
+		w.run.symbolCRC = encbuf.UpdateChecksum(w.run.symbolCRC, w.buf)
 		if err := f.write(w.buf); err != nil {
 			return err
 		}
