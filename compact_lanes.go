@@ -44,7 +44,8 @@ type mergeLanes struct {
 // lane is chunks of one input, one behind the other.
 type lane struct {
 	input int
-	ps    []piece // that are not begun
+	ps    []piece
+	next  int // index into ps of the first one that is not begun
 
 	t []int64 // decoded samples to keep; at most a run of the chunk that is begun
 	v []float64
@@ -90,7 +91,7 @@ func (ls *mergeLanes) laneOf(input int) *lane {
 		ls.pool = append(ls.pool, &lane{})
 	}
 	l := ls.pool[n]
-	l.input, l.ps, l.t, l.v, l.run = input, l.ps[:0], nil, nil, runReader{}
+	l.input, l.ps, l.next, l.t, l.v, l.run = input, l.ps[:0], 0, nil, nil, runReader{}
 	ls.active = append(ls.active, l)
 	return l
 }
@@ -137,10 +138,11 @@ func (l *lane) fill(m *chunkMerger) (bool, error) {
 			}
 			continue
 		}
-		if len(l.ps) == 0 {
+		if l.next == len(l.ps) {
 			return false, nil
 		}
-		l.cur, l.ps = l.ps[0], l.ps[1:]
+		l.cur = l.ps[l.next]
+		l.next++
 		if err := l.open(m); err != nil {
 			return false, err
 		}

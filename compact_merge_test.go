@@ -330,3 +330,25 @@ func TestMerge_OrderOfSeries_IsThatOfTheirLabels(t *testing.T) {
 	d, _ := m.merge() // blockdir.Verify compares the order with that of the strings
 	requireSamples(t, d, m.inputs...)
 }
+
+// A merge of twice as many series makes no more garbage, but for the tables of symbols.
+func TestMerge_Series_AllocateNothing(t *testing.T) {
+	allocs := func(series int, overlap int64) float64 {
+		m := newMergeTest(t)
+		for n := range int64(2) {
+			var all []blockSeries
+			for i := range series {
+				at := n * (1000 - overlap)
+				all = append(all, only(t, fmt.Sprintf(`{i="%06d"}`, i), ramp(at, 50, 1), ramp(at+60, 50, 1), ramp(at+200, 130, 1)))
+			}
+			m.block(0, 3000, all...)
+		}
+		return testing.AllocsPerRun(1, func() {
+			_, err := m.c.Merge(context.Background(), m.inputs)
+			require.NoError(t, err)
+		})
+	}
+	for _, overlap := range []int64{0, 999} {
+		require.Less(t, allocs(3000, overlap)-allocs(1500, overlap), 300.0)
+	}
+}
