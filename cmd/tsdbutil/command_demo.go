@@ -24,10 +24,10 @@ type demoCommand struct {
 }
 
 const (
-	demoHelp = `Record this machine's metrics, kill the recorder, recover, and show what is there.`
+	demoHelp = `Record this machine's metrics, kill the recorder, recover, compact, and show what is there.`
 	demoLong = demoHelp + `
 
-A child process records for about ten seconds and is then killed without warning. The directory is opened again, every scrape that the child had acknowledged is looked for, bit by bit, and some selections show what can be asked. A second run on the same directory goes on where the first stopped.
+A child process records for about ten seconds and is then killed without warning. The directory is opened again, every scrape that the child had acknowledged is looked for, bit by bit, and some selections show what can be asked. Then everything becomes blocks, and is looked for once more. A second run on the same directory goes on where the first stopped.
 
 Metrics, as far as this system has them:
 
@@ -85,7 +85,7 @@ func (d *demoCommand) run(ctx context.Context, c *console) error {
 			return err
 		}
 	}
-	if r.Check.Missing > 0 || r.Check.Different > 0 || !r.Recovery.Clean {
+	if r.Check.bad() || r.Compacted.Check.bad() || !r.Recovery.Clean {
 		return errProblem
 	}
 	return nil
@@ -110,6 +110,7 @@ type demoResult struct {
 	Check      demoCheck       `json:"check"`
 	Selections []demoSelection `json:"selections"`
 	Metrics    []demoMetric    `json:"metrics"`
+	Compacted  demoBlocks      `json:"compacted"`
 	Disk       demoDisk        `json:"disk"`
 	Next       []string        `json:"next"`
 }
@@ -126,7 +127,7 @@ type demoDisk struct {
 // inspect opens what the killed recorder left and looks at it from all sides.
 func (d *demoCommand) inspect(ctx context.Context, c *console, rec *recording, show *demoText) (r *demoResult, err error) {
 	r = &demoResult{Dir: d.dir, Recorded: *rec, Next: nextCommands(d.dir)}
-	db, err := c.openExisting(d.dir, nil)
+	db, err := c.openExisting(d.dir, &tsdb.Options{Blocks: tsdb.BlockOptions{Range: demoRange, Manual: true}})
 	if err != nil {
 		return nil, err
 	}
@@ -157,16 +158,25 @@ func (d *demoCommand) inspect(ctx context.Context, c *console, rec *recording, s
 	if err := show.metrics(r.Metrics); err != nil {
 		return nil, err
 	}
-	if r.Disk, err = measureDisk(db, &report); err != nil {
+	if r.Compacted, err = makeBlocks(ctx, db, rec); err != nil {
+		return nil, err
+	}
+	if err := show.blocks(&r.Compacted); err != nil {
+		return nil, err
+	}
+	if r.Disk, err = measureDisk(db); err != nil {
 		return nil, err
 	}
 	show.end(r)
 	return r, nil
 }
 
-func measureDisk(db *tsdb.DB, report *tsdb.OpenReport) (demoDisk, error) {
-	m := demoDisk{Samples: samplesOf(report), Series: db.Stats().Series}
-	var err error
+// measureDisk counts when everything is in blocks.
+func measureDisk(db *tsdb.DB) (m demoDisk, err error) {
+	m.Samples = blockSamples(db)
+	for _, b := range db.Blocks() {
+		m.Series = max(m.Series, int(b.Stats.NumSeries))
+	}
 	if m.Bytes, m.Entries, err = diskUsage(db.Dir()); err != nil {
 		return m, err
 	}

@@ -50,19 +50,25 @@ func (p *program) addDemoRecord() {
 
 func (d *demoRecordCommand) run(ctx context.Context, c *console) (err error) {
 	signal.Ignore(os.Interrupt) // the parent decides when this ends
-	db, err := tsdb.Open(d.dir, nil)
+	db, err := tsdb.Open(d.dir, &tsdb.Options{Blocks: tsdb.BlockOptions{Range: demoRange}})
 	if err != nil {
 		return err
 	}
 	defer closeDB(db, &err)
 	acks := json.NewEncoder(c.out)
 	st, opened := db.Stats(), db.OpenReport()
-	if err := acks.Encode(recorderHello{Series: st.Series, Samples: samplesOf(&opened), MinT: st.MinT, MaxT: st.MaxT}); err != nil {
+	hello := recorderHello{Series: st.Series, Samples: samplesOf(&opened), MinT: st.MinT, MaxT: st.MaxT}
+	for _, m := range db.Blocks() {
+		hello.Series = max(hello.Series, int(m.Stats.NumSeries))
+		hello.Samples += m.Stats.NumSamples
+		hello.MinT, hello.MaxT = min(hello.MinT, m.MinTime), max(hello.MaxT, m.MaxTime-1)
+	}
+	if err := acks.Encode(hello); err != nil {
 		return errors.Wrap(err, "tell the parent")
 	}
-	if now := time.Now(); st.MinT <= st.MaxT && st.MaxT >= now.UnixMilli() {
+	if now := time.Now(); hello.MinT <= hello.MaxT && hello.MaxT >= now.UnixMilli() {
 		return errors.Errorf("the newest sample in %s is of %s, and it is only %s: has the clock been set back?",
-			d.dir, formatTime(st.MaxT), formatTime(now.UnixMilli()))
+			d.dir, formatTime(hello.MaxT), formatTime(now.UnixMilli()))
 	}
 	r := &recorder{db: db, host: newHostMetrics(), series: map[string]*recordedSeries{}}
 	tick := time.NewTicker(d.interval)

@@ -53,11 +53,11 @@ func (d *dumpCommand) run(ctx context.Context, c *console) (err error) {
 	if len(selectors) == 0 {
 		selectors = append(selectors, nil)
 	}
-	db, err := c.openExisting(d.dir, nil)
+	db, err := c.openReader(d.dir)
 	if err != nil {
 		return err
 	}
-	defer closeDB(db, &err)
+	defer func() { _ = db.Close() }()
 	querier, err := db.Querier(d.minTime, d.maxTime)
 	if err != nil {
 		return err

@@ -51,11 +51,11 @@ func (q *queryCommand) run(ctx context.Context, c *console) (err error) {
 	case q.limit < 0:
 		return usageError("--limit: want 0 or more series")
 	}
-	db, err := c.openExisting(q.dir, nil)
+	db, err := c.openReader(q.dir)
 	if err != nil {
 		return err
 	}
-	defer closeDB(db, &err)
+	defer func() { _ = db.Close() }()
 	querier, err := db.Querier(mint, maxt)
 	if err != nil {
 		return err
@@ -124,12 +124,16 @@ func parseRange(start, end string, now time.Time) (mint, maxt int64, err error) 
 }
 
 // tellEmpty says where a query that found nothing could have looked.
-func (c *console) tellEmpty(db *tsdb.DB) {
+func (c *console) tellEmpty(db *tsdb.Reader) {
 	st := db.Stats()
-	if st.MinT > st.MaxT {
+	mint, maxt := st.MinT, st.MaxT
+	for _, m := range db.Blocks() {
+		mint, maxt = min(mint, m.MinTime), max(maxt, m.MaxTime-1)
+	}
+	if mint > maxt {
 		c.message("nothing found: the database is empty")
 		return
 	}
-	c.message("nothing found: the database has %s series with samples from %s to %s",
-		count(st.Series), time.UnixMilli(st.MinT).Format(time.RFC3339), time.UnixMilli(st.MaxT).Format(time.RFC3339))
+	c.message("nothing found: the database has samples from %s to %s",
+		time.UnixMilli(mint).Format(time.RFC3339), time.UnixMilli(maxt).Format(time.RFC3339))
 }

@@ -12,6 +12,24 @@ import (
 	"github.com/seed347100a3/tsdb"
 )
 
+// openReader opens a database for reading, also one that another process writes.
+func (c *console) openReader(dir string) (*tsdb.Reader, error) {
+	if err := checkDatabase(dir); err != nil {
+		return nil, err
+	}
+	bar := c.startProgress("Reading log", 0, true)
+	defer bar.finish()
+	r, err := tsdb.OpenReadOnly(dir, &tsdb.Options{Progress: func(p tsdb.RecoveryProgress) { bar.set(p.Done, p.Total) }})
+	if err != nil {
+		return nil, err
+	}
+	bar.finish()
+	if report := r.OpenReport(); !report.Clean() || report.DroppedCommits > 0 {
+		c.message("warning: reading %s: %s", dir, summary(&report))
+	}
+	return r, nil
+}
+
 // openExisting opens a database that must be there: a command that reads does not
 // create one, nor does it turn somebody's directory into one.
 func (c *console) openExisting(dir string, opts *tsdb.Options) (*tsdb.DB, error) {

@@ -16,6 +16,8 @@ type demoCheck struct {
 	Samples      int `json:"samples"`      // of the recovered ones
 }
 
+func (k *demoCheck) bad() bool { return k.Missing > 0 || k.Different > 0 }
+
 // checkScrapes reads everything that was recorded and counts it by time, as all
 // samples of a scrape have the same one.
 func checkScrapes(ctx context.Context, q *tsdb.Querier, acks []scrapeAck) (demoCheck, error) {
