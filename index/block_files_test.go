@@ -24,6 +24,7 @@ type sparseFile struct {
 	syncs  int
 	closes int
 	fail   func(op string) error // nil: never
+	mapped []byte                // what Mmap gave
 }
 
 func newSparseFS(data []byte) *sparseFS {
@@ -110,7 +111,8 @@ func (f *sparseFile) Mmap(length int64) (fileutil.Mapping, error) {
 	if length > math.MaxInt32 {
 		return nil, fileutil.ErrOutOfRange
 	}
-	return bytesMapping(f.bytes()), nil
+	f.mapped = f.bytes()
+	return bytesMapping(f.mapped), nil
 }
 
 type bytesMapping []byte

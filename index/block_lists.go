@@ -52,6 +52,9 @@ func (l idList) mark(b *bitmap) {
 		if id > b.hi {
 			return
 		}
+		if id < b.lo { // the bytes have changed since they were checked
+			continue
+		}
 		b.words[(id-b.lo)/64] |= 1 << ((id - b.lo) % 64)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -130,6 +131,8 @@ func TestReader_ReadsWhatTheReferenceWrote(t *testing.T) {
 				require.Equal(t, v.Symbols[n], string(s))
 				return nil
 			}))
+			_, err := r.Symbol(uint32(len(v.Symbols)))
+			require.ErrorIs(t, err, encbuf.ErrCorrupt, "there is none")
 			var ids []uint64
 			for _, s := range v.Series {
 				ids = append(ids, s.ID)

@@ -1,8 +1,11 @@
 // Package index knows which series have which labels: symbols, postings and the sets
-// that matchers select. MemPostings is the index of the head, in memory; it knows refs
-// and label pairs and never looks at a sample.
+// that matchers select. MemPostings is the index of the head, in memory; Writer and
+// Reader are that of a block, a file, which also knows where the chunks of a series are.
+// Neither ever looks at a sample.
 //
-// The Go API of this package is not stable; the files of its block index are.
+// MemPostings and Reader are safe for concurrent use, a Writer belongs to one goroutine.
+// The Go API of this package is not stable; the format of the file is, and is described
+// in docs/format/index.md.
 package index
 
 import (

@@ -253,7 +253,8 @@ func (s *selection) filter(refs []uint64, c choice, in bool) ([]uint64, error) {
 	}), err
 }
 
-// filterBits keeps the refs whose bit is set, or those whose bit is not.
+// filterBits keeps the refs whose bit is set, or those whose bit is not. One outside of
+// the bitmap is dropped: its list is in a file that has changed since it was checked.
 func (s *selection) filterBits(refs []uint64, lo uint64, in bool) []uint64 {
 	want := uint64(0)
 	if in {
@@ -261,8 +262,12 @@ func (s *selection) filterBits(refs []uint64, lo uint64, in bool) []uint64 {
 	}
 	n := 0
 	for _, ref := range refs {
+		word := (ref - lo) / 64
+		if word >= uint64(len(s.bits)) {
+			continue
+		}
 		refs[n] = ref
-		if s.bits[(ref-lo)/64]>>((ref-lo)%64)&1 == want {
+		if s.bits[word]>>((ref-lo)%64)&1 == want {
 			n++
 		}
 	}
