@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -368,6 +369,38 @@ func TestBlockWriter_PowerLoss_LeavesWholeBlocks(t *testing.T) {
 	}
 	require.Positive(t, withBlock)
 	t.Logf("%d states after %d moments, %d of them with the block", states, len(moments), withBlock)
+}
+
+// A process that is killed at any moment leaves what the next Open takes away, or a whole
+// block.
+func TestBlockWriter_Killed_LeavesADirectoryToGoOnWith(t *testing.T) {
+	fsys := tsdbtest.NewMemFS()
+	var killed []*tsdbtest.MemFS
+	fsys.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind.Mutates() {
+			killed = append(killed, fsys.KillClone())
+		}
+		return nil
+	})
+	_, err := flushThree(fsys)
+	require.NoError(t, err)
+	whole := 0
+	for _, disk := range killed {
+		db, err := tsdb.Open("db", &tsdb.Options{FS: disk})
+		require.NoError(t, err)
+		report := db.OpenReport()
+		require.True(t, report.Clean())
+		require.Contains(t, []int{0, 3}, len(dump(t, db, math.MinInt64, math.MaxInt64)))
+		whole += len(db.Blocks())
+		entries, err := disk.ReadDir("db")
+		require.NoError(t, err)
+		for _, e := range entries {
+			require.False(t, strings.HasPrefix(e.Name(), "tmp-"), e.Name())
+		}
+		require.NoError(t, db.Close())
+	}
+	require.Positive(t, whole)
+	require.Less(t, whole, len(killed))
 }
 
 // Whatever operation fails: the error is returned, and a block that is there is whole. If
