@@ -61,6 +61,18 @@ func (l *Listing) Bytes() int64 {
 // numbers are none of its business. A hole in the numbers, or a number that is no
 // regular file, is ErrSegments with the name and what to do.
 func List(fsys fileutil.FS, dir string) (*Listing, error) {
+	l, err := list(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := contiguous(l.Segments, l.Checkpoint+1, dir); err != nil {
+		return nil, err
+	}
+	return l, contiguous(l.CheckpointSegments, 0, l.CheckpointDir)
+}
+
+// list is List that lets holes be.
+func list(fsys fileutil.FS, dir string) (*Listing, error) {
 	l := &Listing{Checkpoint: -1}
 	entries, err := fsys.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,9 +98,6 @@ func List(fsys fileutil.FS, dir string) (*Listing, error) {
 		}
 	}
 	l.Covered, l.Segments = all[:split:split], all[split:]
-	if err := contiguous(l.Segments, l.Checkpoint+1, dir); err != nil {
-		return nil, err
-	}
 	return l, l.listCheckpoint(fsys)
 }
 
@@ -100,10 +109,8 @@ func (l *Listing) listCheckpoint(fsys fileutil.FS) error {
 	if err != nil {
 		return errors.WithMessage(err, "list checkpoint")
 	}
-	if l.CheckpointSegments, err = segmentFiles(l.CheckpointDir, entries); err != nil {
-		return err
-	}
-	return contiguous(l.CheckpointSegments, 0, l.CheckpointDir)
+	l.CheckpointSegments, err = segmentFiles(l.CheckpointDir, entries)
+	return err
 }
 
 // checkpointNumber parses checkpoint.N, a directory.
