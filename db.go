@@ -78,8 +78,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{dir: dir, opts: o, opened: o.Clock.Now(), stop: make(chan struct{}), newBlock: make(chan struct{}, 1)}
-	db.ctx, db.endOfWork = context.WithCancel(context.Background())
+	db := newDB(dir, o)
 	if err := fileutil.MkdirSync(o.FS, dir); err != nil {
 		return nil, errors.WithMessagef(err, "create data directory %s", dir)
 	}
@@ -97,6 +96,12 @@ func Open(dir string, opts *Options) (*DB, error) {
 	o.Logger.Info("database opened", "dir", dir, "options", o.String(), "series", db.head.dir.Len(),
 		"samples", db.report.Samples+db.report.SamplesInChunks, "duration", db.report.Duration)
 	return db, nil
+}
+
+func newDB(dir string, o *Options) *DB {
+	db := &DB{dir: dir, opts: o, opened: o.Clock.Now(), stop: make(chan struct{}), newBlock: make(chan struct{}, 1)}
+	db.ctx, db.endOfWork = context.WithCancel(context.Background())
+	return db
 }
 
 // owner is what a second opener is told.
