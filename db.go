@@ -18,11 +18,11 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
-// Lock order, from the outside in (docs/design/concurrency.md): shards of the series
-// directory in ascending order; then leaves: log, isolation, head chunks, postings,
-// tombstones. Holding a leaf, nothing else is taken. Series creation comes before the
-// shards, and so does the lock of who writes full chunks. Only that one and the log are
-// held across a sync.
+// Lock order, from the outside in (docs/design/concurrency.md): DB.using, DB.flushing;
+// blockSet.change, blockSet.view; the lock of who writes full chunks; series creation;
+// shards of the series directory in ascending order; then leaves: log, isolation, head
+// chunks, postings. Holding a leaf, nothing else is taken. Only those down to
+// blockSet.change, that of who writes full chunks, and the log's are held across a sync.
 
 // Names in a data directory.
 const (
