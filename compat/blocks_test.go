@@ -3,6 +3,7 @@ package compat
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,9 +118,9 @@ func requireServerReads(t testing.TB, l left) {
 	t.Helper()
 	want := l.want
 	s := startServer(t, copyDir(t, l.dir))
-	s.overlap = l.overlap
+	s.excuses = l.excuses
 	requireEqual(t, want.changed(point.wire), s.dump(), "prometheus")
-	var newest int64
+	newest := int64(math.MinInt64)
 	var values float64
 	names := map[string]bool{}
 	for key, ps := range want {
@@ -143,11 +144,11 @@ func requireReferenceReadsBlocks(t testing.TB, l left) {
 	t.Helper()
 	dir, want := l.dir, l.want
 	before := listing(t, dir)
-	requireEqual(t, want, dumpReadOnly(t, dir, l.overlap), "reference, read-only")
+	requireEqual(t, want, dumpReadOnly(t, dir, l.excuses), "reference, read-only")
 	require.Equal(t, before, listing(t, dir))
 	requirePromtoolReads(t, l)
 	r := openTheirs(t, copyDir(t, dir), theirBlockOptions)
-	r.log.overlap = l.overlap
+	r.log.excuses = l.excuses
 	requireEqual(t, want, r.dump(), "reference")
 	r.compact()
 	requireEqual(t, want, r.dump(), fmt.Sprintf("reference, compacted; before: %v", metasOf(t, dir)))

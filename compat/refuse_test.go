@@ -22,27 +22,6 @@ func requireRefused(t *testing.T, dir, name string) {
 	require.Equal(t, before, listing(t, dir))
 }
 
-// A directory with a block is refused; the reference still opens it.
-func TestRefuse_Block_ByNameAndUntouched(t *testing.T) {
-	g := newGenerator(plan{Seed: seed(t, 1000), Series: 20})
-	dir, want := t.TempDir(), data{}
-	r := openTheirs(t, dir)
-	for range 50 {
-		rows := g.commit()
-		r.commit(g.set, rows)
-		want.add(g.set, rows)
-	}
-	h := r.db.Head()
-	require.NoError(t, r.db.CompactHead(reference.NewRangeHead(h, h.MinTime(), h.MaxTime()/2)))
-	require.Len(t, r.db.Blocks(), 1)
-	block := r.db.Blocks()[0].Meta().ULID.String()
-	r.close()
-	requireRefused(t, dir, block)
-	r = openTheirs(t, dir)
-	requireEqual(t, want, r.dump(), "reference")
-	r.requireUndamaged()
-}
-
 // A directory with out-of-order samples is refused. An empty file in wbl/, which the
 // reference leaves when it is only configured to take such samples, is no reason to.
 func TestRefuse_OutOfOrderSamples_ByNameAndUntouched(t *testing.T) {

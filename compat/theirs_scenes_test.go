@@ -39,7 +39,7 @@ func eachOddity(t *testing.T, test func(t testing.TB, l left)) {
 			w.check("in the end")
 			w.e.close()
 			require.NotEmpty(t, metasOf(t, w.dir))
-			test(t, left{dir: w.dir, want: w.want, overlap: o.overlap})
+			test(t, left{dir: w.dir, want: w.want, excuses: excuses{overlap: o.overlap}})
 		})
 	}
 }

@@ -226,9 +226,9 @@ func scenes() []scene {
 
 // left is a directory that somebody closed, or left by a crash.
 type left struct {
-	dir     string
-	want    data
-	overlap bool // some of its blocks overlap, and the reference says so
+	dir  string
+	want data
+	excuses
 }
 
 // eachScene plays every scene with an engine, closes the directory, or leaves it as a

@@ -1,0 +1,110 @@
+package compat
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	reference "github.com/prometheus/prometheus/tsdb"
+
+	"github.com/seed347100a3/tsdb"
+)
+
+// relay is a directory that both engines work on in turns.
+type relay struct {
+	*world
+	rng  *rand.Rand
+	log  []string // what was done, for the one who reads a failure
+	turn int
+}
+
+// Ours and the reference work in turns on one directory: they append, delete, flush,
+// merge, clean, and leave it by closing it or as a crash would. Each finds at each turn
+// exactly what must be there, and in the end every reader does.
+func TestRelay_BlocksInOneDirectory_KeepEverything(t *testing.T) {
+	for i := range scaled(20) {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed(t, uint64(3400+i)), 0))
+			r := &relay{rng: rng, turn: i}
+			r.world = newWorld(t, r.next, plan{Seed: rng.Uint64(), Series: 20 + rng.IntN(60), Start: worldStart + rng.Int64N(6*hour)})
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("%d steps: %v", len(r.log), r.log)
+				}
+			})
+			for range 30 {
+				r.step()
+			}
+			r.check("in the end")
+			r.e.close()
+			l := left{dir: r.dir, want: r.want, excuses: excuses{rechunked: true}}
+			requireOursReadsBlocks(t, l)
+			requireReferenceReadsBlocks(t, l)
+			if i%5 == 0 {
+				requireServerReads(t, l)
+			}
+		})
+	}
+}
+
+// next opens with the other engine, mostly.
+func (r *relay) next(t testing.TB, dir string) blockEngine {
+	t.Helper()
+	if r.rng.IntN(4) > 0 {
+		r.turn++
+	}
+	if r.turn%2 == 0 {
+		r.log = append(r.log, "ours")
+		change := randomOptions(r.rng)
+		return openOurs(t, dir, change, func(o *tsdb.Options) {
+			blocks := *o
+			ourBlockOptions(&blocks)
+			o.Blocks = blocks.Blocks
+		})
+	}
+	r.log = append(r.log, "theirs")
+	e := openTheirs(t, dir, theirBlockOptions, randomReferenceOptions(r.rng), func(o *reference.Options) {
+		o.MaxBlockChunkSegmentSize = []int64{0, 16 << 10}[r.rng.IntN(2)]
+	})
+	e.log.rechunked = true
+	return e
+}
+
+// step does something.
+func (r *relay) step() {
+	r.t.Helper()
+	do := func(name string, f func()) {
+		r.t.Helper()
+		r.log = append(r.log, name)
+		f()
+	}
+	switch n := r.rng.IntN(20); {
+	case n < 7:
+		span := r.rng.Int64N(4 * hour)
+		do(fmt.Sprintf("append %d min", span/minute), func() { r.append(1+r.rng.IntN(8), span) })
+	case n < 10:
+		mint := r.g.now - r.rng.Int64N(20*hour)
+		maxt := mint + r.rng.Int64N(10*hour)
+		m := []matcher{{"=", "mod", "3"}, {"=~", "n", "1.|2"}, {"!=", "mod", "4"}, {"=~", "mod", "[5-9]"}, everything}[r.rng.IntN(5)]
+		do(fmt.Sprintf("delete [%d, %d] %v", mint, maxt, m), func() { r.delete(mint, maxt, m) })
+	case n < 12:
+		do("flush", r.e.flush)
+	case n < 14:
+		do("compact", r.e.compact)
+	case n < 15:
+		do("clean", r.e.cleanTombstones)
+	case n < 18:
+		do("reopen", r.reopen)
+	default:
+		do("crash", r.crash)
+	}
+	r.check("after " + r.log[len(r.log)-1])
+	if theirs, ok := r.e.(*theirs); ok {
+		theirs.requireUndamaged()
+	} else {
+		r.e.(*ours).requireClean()
+		require.NoError(r.t, r.e.(*ours).db.Health())
+	}
+}
