@@ -234,11 +234,15 @@ func (w *BlockWriter) publish(metas []BlockMeta) ([]BlockMeta, error) {
 	for i := range metas {
 		id := metas[i].ULID
 		if err := fsys.Rename(blockdir.Path(staging, id), blockdir.Path(w.dir, id)); err != nil {
-			return metas[:i], stderrors.Join(err, fsys.SyncDir(w.dir))
+			return metas[:i], stderrors.Join(err, fsys.SyncDir(staging), fsys.SyncDir(w.dir))
 		}
 	}
-	if err := fsys.SyncDir(w.dir); err != nil {
-		return metas, err
+	// Where they came from first: should a crash undo one half of a move, the block is gone,
+	// and not to be found under two names of which Close or Open removes one.
+	for _, dir := range []string{staging, w.dir} {
+		if err := fsys.SyncDir(dir); err != nil {
+			return metas, err
+		}
 	}
 	if border == noBorder { // a database may have been created since
 		now, err := headBorder(fsys, w.dir)

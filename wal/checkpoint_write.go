@@ -112,11 +112,12 @@ func (c *checkpointer) run() error {
 	if err != nil {
 		return joinErrors(err, fileutil.RemoveAll(c.fs(), tmp))
 	}
-	if err := c.syncDir(c.log.opts.Dir); err != nil {
-		return err
-	}
-	if err := c.syncDir(c.opts.TmpDir); err != nil {
-		return err
+	// Where it came from first: should a crash undo one half of the move, the checkpoint is
+	// gone, and not to be found under two names of which the next Open removes one.
+	for _, dir := range []string{c.opts.TmpDir, c.log.opts.Dir} {
+		if err := c.syncDir(dir); err != nil {
+			return err
+		}
 	}
 	return c.removeReplaced()
 }
