@@ -9,6 +9,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/wal"
 )
 
 // What white-box tests of package tsdb_test need; nothing else reaches inside.
@@ -172,3 +173,9 @@ func (c Compactor) Forget()                   { c.c.forget() }
 
 // NewULID names a block that is made at a time.
 func NewULID(now time.Time) ulid.ULID { return newULID(now) }
+
+// CheckpointFilter returns what a checkpoint keeps of the log's records, and what it adds.
+func CheckpointFilter(mint int64, wanted func(ref uint64) bool) (keep func(wal.Record, []byte) ([]byte, bool), tail func(func([]byte) error) error) {
+	f := newCheckpointFilter(mint, wanted)
+	return f.keep, f.tail
+}

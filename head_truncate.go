@@ -131,7 +131,6 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) error {
 		h.opts.Logger.Error("damage in the log was found by a checkpoint; a copy is in quarantine", "file", d.File, "offset", d.Offset, "reason", d.Reason)
 	}
 	h.stats.checkpoints.Add(1)
-	h.opts.Logger.Info("log checkpointed", "up_to", upTo, "records", rep.Records, "bytes", rep.Bytes, "removed", rep.Removed, "duration", rep.Elapsed)
 	maps.DeleteFunc(gone, func(_ uint64, segment int) bool { return segment <= upTo })
 	return nil
 }
