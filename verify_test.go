@@ -1,6 +1,7 @@
 package tsdb_test
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -231,12 +233,18 @@ func largestOf(fs *tsdbtest.MemFS, part string) (largest string) {
 	return largest
 }
 
-// blockNames returns the directories of blocks.
+// blockNames returns the directories of blocks in the order of their times.
 func blockNames(fs *tsdbtest.MemFS) (names []string) {
+	mint := map[string]int64{}
 	for _, name := range namesUnder(fs, "01") {
 		if block, file, _ := strings.Cut(name, "/"); file == "meta.json" {
-			names = append(names, block)
+			meta, err := blockdir.ReadMeta(fs, path.Join(fixtureDir, block))
+			if err == nil {
+				names = append(names, block)
+				mint[block] = meta.MinTime
+			}
 		}
 	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(mint[a], mint[b]) })
 	return names
 }
