@@ -199,6 +199,21 @@ func TestMerge_Bug45_ADeleteMeanwhile_IsNotAppliedByHalf(t *testing.T) {
 	require.Len(t, ps[`{a="1"}`], 10)
 }
 
+// Blocks of others may have samples outside of their times; the result has none.
+func TestMerge_SamplesOutsideOfTheBlocksTimes_AreDropped(t *testing.T) {
+	m := newMergeTest(t)
+	d := m.block(0, 2000, only(t, `{a="1"}`, ramp(0, 5, 1), ramp(8, 5, 1), ramp(500, 130, 1), ramp(995, 5, 1), ramp(1000, 5, 1)), only(t, `{a="2"}`, ramp(880, 121, 1)))
+	meta := d.Meta()
+	meta.MinTime, meta.MaxTime = 10, 1000
+	require.NoError(t, blockdir.WriteMeta(m.fs, d.Path(), meta))
+	m.reopen()
+	got, r := m.merge()
+	require.Equal(t, []int{3, 130, 5}, sampleCounts(blockChunks(t, got)[`{a="1"}`]))
+	require.Equal(t, []int{120}, sampleCounts(blockChunks(t, got)[`{a="2"}`]))
+	require.Equal(t, int64(999), blockChunks(t, got)[`{a="2"}`][0].MaxT)
+	require.Equal(t, tsdb.MergeCounts{Passed: 2, Reencoded: 2, Dropped: 2}, r.Counts)
+}
+
 func TestMerge_ChunksThatItCannotDecode_AreCopied(t *testing.T) {
 	m := newMergeTest(t)
 	foreign := func(mint, maxt int64) blockdir.Chunk {

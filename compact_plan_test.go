@@ -163,6 +163,24 @@ func TestPlan_BlockOverALimitOfItsWindow_StaysAsItIs(t *testing.T) {
 	require.Equal(t, []int{3, 4}, planned(tsdb.PlanMerge(metas, levels, nil)))
 }
 
+func TestPlan_StaleAndSelectedSeries_AreTwoClassesAndStaleComesFirst(t *testing.T) {
+	metas := spans([2]int64{0, 2}, [2]int64{0, 2}, [2]int64{0, 2}, [2]int64{0, 2})
+	for i := range metas {
+		metas[i].Compaction.Hints = []string{[]string{blockdir.HintFromSelectedSeries, blockdir.HintFromStaleSeries}[i%2]}
+	}
+	require.Equal(t, []int{2, 4}, planned(tsdb.PlanMerge(metas, levels, nil)))
+	require.Equal(t, []int{1, 3}, planned(tsdb.PlanMerge(metas[:3], levels, nil)))
+	require.Empty(t, tsdb.PlanMerge(metas[:2], levels, nil))
+}
+
+func TestPlan_ALargeBlock_IsWrittenAnewAboveFivePercentDeleted(t *testing.T) {
+	metas := spans([2]int64{0, 18}, [2]int64{18, 20})
+	metas[0].Stats = blockdir.Stats{NumSeries: 99, NumTombstones: 5}
+	require.Empty(t, tsdb.PlanMerge(metas, levels, nil))
+	metas[0].Stats.NumTombstones = 6
+	require.Equal(t, []int{1}, planned(tsdb.PlanMerge(metas, levels, nil)))
+}
+
 func TestPlan_AtTheEndsOfTime(t *testing.T) {
 	metas := []tsdb.BlockMeta{
 		{ULID: numberedULID(1), MinTime: math.MinInt64, MaxTime: math.MinInt64 + 5},

@@ -179,6 +179,7 @@ func TestRetention_WrongParents_DeleteNothing(t *testing.T) {
 	require.Empty(t, all(childOf(a, a)))
 	require.Empty(t, all(childOf(a, b), childOf(b, a)), "each claims the other")
 	require.Empty(t, all(a, childOf(bounded(3, 1, 10), a)), "it does not cover the times")
+	require.Empty(t, all(a, childOf(bounded(3, 0, 9), a)), "it does not cover the times")
 	require.Empty(t, all(a, childOf(b, tsdb.BlockMeta{})), "the artefact of out-of-order blocks")
 	require.NotContains(t, tsdb.ObsoleteBlocks(tsdb.RetentionState{Blocks: sized(1, a)}, tsdb.RetentionLimits{}), ulid.ULID{})
 }

@@ -67,17 +67,17 @@ func (f *recordedFile) Write(b []byte) (int, error) {
 
 // perSecond returns the fewest and the most bytes that any whole second holds. A window
 // that is extreme begins at a write or right behind one.
-func perSecond(ws []write) (least, most int) {
-	least = math.MaxInt
+func perSecond(ws []write) (least, most int64) {
+	least = math.MaxInt64
 	end := ws[len(ws)-1].at
 	for i, w := range ws {
-		with, without := 0, 0
+		with, without := int64(0), int64(0)
 		for _, x := range ws[i:] {
 			if x.at.Sub(w.at) < time.Second {
-				with += x.n
+				with += int64(x.n)
 			}
 			if x.at.Sub(w.at) <= time.Second && x.at.After(w.at) {
-				without += x.n
+				without += int64(x.n)
 			}
 		}
 		most = max(most, with)
