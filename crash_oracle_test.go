@@ -7,6 +7,7 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -25,18 +26,31 @@ type row struct {
 	v  float64
 }
 
+// entry is one commit of the log: samples, or a delete.
+type entry struct {
+	rows []row
+	gone []sampleKey // what a delete took from the head
+}
+
 // history is what was committed, in the order of the log. All samples of a series ascend
 // in time.
 type history struct {
-	commits [][]row
+	commits []entry
 	// base, if set, is what a damaged directory had before the first of them. Then what
 	// is there is known by its content only: the log counts commits that are lost.
 	base   *content
 	lied   bool // a sync failed: what the kernel took for written may be garbage
 	failed int  // commits: some of their records may be found, their frames never
+	// blocks: there were or are some, so the log need not have everything.
+	blocks bool
 
 	mu     sync.Mutex
-	states map[int]*content
+	states map[stateKey]*content
+}
+
+type stateKey struct {
+	commits int
+	effects *effects
 }
 
 // content is what the database holds after the first so many commits.
@@ -46,20 +60,26 @@ type content struct {
 	records int // of the log: one with samples for each commit, one for its new series
 }
 
-func (h *history) add(rows []row) { h.commits = append(h.commits, rows) }
+func (h *history) add(rows []row) { h.commits = append(h.commits, entry{rows: rows}) }
 
 func (h *history) len() int { return len(h.commits) }
 
 // prefix returns the history that ends after k commits; it does not share what grows.
 func (h *history) prefix(k int) *history {
-	return &history{commits: slices.Clip(h.commits[:k]), base: h.base, lied: h.lied, failed: h.failed}
+	return h.with(h.commits[:k])
 }
 
-// after returns what the first k commits amount to.
-func (h *history) after(k int) *content {
+// with returns the history with other commits.
+func (h *history) with(commits []entry) *history {
+	return &history{commits: slices.Clip(commits), base: h.base, lied: h.lied, failed: h.failed, blocks: h.blocks}
+}
+
+// after returns what the first k commits amount to, together with what became of blocks.
+func (h *history) after(k int, e *effects) *content {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if c := h.states[k]; c != nil {
+	key := stateKey{k, e}
+	if c := h.states[key]; c != nil {
 		return c
 	}
 	c := &content{series: map[labels.Labels][]point{}}
@@ -68,73 +88,109 @@ func (h *history) after(k int) *content {
 			c.series[ls] = slices.Clip(ps)
 		}
 	}
-	for _, rows := range h.commits[:k] {
+	gone := map[sampleKey]bool{}
+	for _, commit := range h.commits[:k] {
 		before := len(c.series)
-		for _, r := range rows {
+		for _, r := range commit.rows {
 			c.series[r.ls] = append(c.series[r.ls], point{r.t, math.Float64bits(r.v)})
 			c.samples++
+		}
+		for _, k := range commit.gone {
+			gone[k] = true
 		}
 		c.records++
 		if len(c.series) > before {
 			c.records++
 		}
 	}
-	if h.states == nil {
-		h.states = map[int]*content{}
+	if e != nil {
+		for _, r := range e.extra {
+			c.series[r.ls] = append(c.series[r.ls], point{r.t, math.Float64bits(r.v)})
+		}
+		maps.Copy(gone, e.removed)
 	}
-	h.states[k] = c
+	for ls, ps := range c.series {
+		ps = slices.DeleteFunc(slices.Clone(ps), func(p point) bool { return gone[sampleKey{ls, p.T}] })
+		if c.series[ls] = ps; len(ps) == 0 {
+			delete(c.series, ls)
+		}
+	}
+	if h.states == nil {
+		h.states = map[stateKey]*content{}
+	}
+	h.states[key] = c
 	return c
 }
 
 // promise is what may and what must be there after a crash: a prefix of the history of
-// at least lo and at most hi commits. No more than begun can have left a trace.
-type promise struct{ lo, hi, begun int }
+// at least lo and at most hi commits. No more than begun can have left a trace. Of each
+// group of maybe all is there, or nothing.
+type promise struct {
+	lo, hi, begun int
+	effects       *effects
+	maybe         []group
+}
 
-func exactly(k int) promise { return promise{k, k, k} }
+func exactly(k int, e *effects) promise { return promise{lo: k, hi: k, begun: k, effects: e} }
 
 // verifyOpen checks a database that was just opened on what a crash left: its content is
 // a prefix of the history, within the promise, and the report says exactly what is there.
-// It returns how many commits there are.
-func verifyOpen(db *tsdb.DB, h *history, p promise) (k int, err error) {
+func verifyOpen(db *tsdb.DB, h *history, p promise) (f finding, err error) {
 	rep := db.OpenReport()
+	if f.got, err = readContent(db); err != nil {
+		return f, err
+	}
 	if h.base != nil {
-		return h.findContent(db, p)
+		return h.findContent(f, p)
 	}
-	k = rep.Commits
-	if k < p.lo || k > p.hi {
-		return k, errors.Errorf("%d commits are there, want %d to %d: %+v", k, p.lo, p.hi, rep)
+	f.commits, f.dropped = int(rep.LastSeq), rep.DroppedCommits
+	if err := f.against(h, p); err != nil {
+		return f, errors.WithMessagef(err, "%+v", rep)
 	}
-	want := h.after(k)
-	if err := verifyContent(db, want); err != nil {
-		return k, errors.WithMessagef(err, "after %d commits: %+v", k, rep)
+	if f.effects, err = h.settle(f, p); err != nil {
+		return f, err
 	}
-	if text := wrongCounts(rep, h, k, p.begun); text != "" {
-		return k, errors.Errorf("report: %s: %+v", text, rep)
+	if text := wrongCounts(rep, h, f.commits, p.begun, f.effects, db.Blocks()); text != "" {
+		return f, errors.Errorf("report: %s: %+v", text, rep)
 	}
-	return k, nil
+	return f, nil
+}
+
+// finding is what was found in a database that was opened.
+type finding struct {
+	commits, dropped int
+	got              map[labels.Labels][]point
+	effects          *effects // with what was not sure before
+}
+
+// against compares with the promise of a crash that can leave this.
+func (f finding) against(h *history, p promise) error {
+	if f.commits < p.lo || f.commits > p.hi || f.dropped > p.begun-f.commits {
+		return errors.Errorf("%d commits are there and %d dropped, want %d to %d of %d", f.commits, f.dropped, p.lo, p.hi, p.begun)
+	}
+	e, err := h.settle(f, p)
+	if err == nil {
+		err = sameContent(f.got, h.after(f.commits, e))
+	}
+	return errors.WithMessagef(err, "after %d commits", f.commits)
+}
+
+func (h *history) settle(f finding, p promise) (*effects, error) {
+	return p.effects.settle(p.maybe, h.after(f.commits, p.effects), f.got)
 }
 
 // findContent returns after how many commits the content is that of a database.
-func (h *history) findContent(db *tsdb.DB, p promise) (k int, err error) {
-	got, err := readContent(db)
-	if err != nil {
-		return 0, err
-	}
-	for k = p.lo; k <= p.hi; k++ {
-		if err = sameContent(got, h.after(k)); err == nil {
-			return k, nil
+func (h *history) findContent(f finding, p promise) (_ finding, err error) {
+	for f.commits = p.lo; f.commits <= p.hi; f.commits++ {
+		if f.effects, err = h.settle(f, p); err == nil {
+			err = sameContent(f.got, h.after(f.commits, f.effects))
+		}
+		if err == nil {
+			return f, nil
 		}
 	}
-	return p.hi, errors.WithMessagef(err, "content is not that after %d to %d commits", p.lo, p.hi)
-}
-
-// verifyContent compares all that can be read with what should be there.
-func verifyContent(db *tsdb.DB, want *content) error {
-	got, err := readContent(db)
-	if err != nil {
-		return err
-	}
-	return sameContent(got, want)
+	f.commits = p.hi
+	return f, errors.WithMessagef(err, "content is not that after %d to %d commits", p.lo, p.hi)
 }
 
 func sameContent(got map[labels.Labels][]point, want *content) error {
@@ -175,38 +231,88 @@ func readContent(db *tsdb.DB) (_ map[labels.Labels][]point, err error) {
 		if err := it.Err(); err != nil {
 			return nil, err
 		}
-		all[s.Labels()] = ps
+		if len(ps) > 0 { // all may be deleted
+			all[s.Labels()] = ps
+		}
 	}
 	return all, nil
 }
 
 // wrongCounts compares a report with what k commits are. Nothing that was dropped was
 // in the log but what was begun.
-func wrongCounts(rep tsdb.OpenReport, h *history, k, begun int) string {
-	c, most := h.after(k), h.after(begun)
+func wrongCounts(rep tsdb.OpenReport, h *history, k, begun int, e *effects, blocks []tsdb.BlockMeta) string {
 	switch {
-	case rep.LastSeq != uint64(k):
-		return fmt.Sprintf("sequence, want %d", k)
-	case rep.Records != c.records:
-		return fmt.Sprintf("records, want %d", c.records)
-	case rep.Series != len(c.series):
-		return fmt.Sprintf("series, want %d", len(c.series))
-	case rep.Samples+rep.SamplesInChunks != uint64(c.samples):
-		return fmt.Sprintf("samples, want %d", c.samples)
 	case rep.SamplesLate+rep.SamplesUnknown > 0 || rep.UnreadRecords != nil || rep.ForeignSegments > 0:
 		return "something that nobody wrote"
 	case rep.SeriesRebuilt > 0:
 		return "series rebuilt: chunk files have a hole"
 	case rep.SyncedSeq > rep.LastSeq:
 		return "more is synced than is there"
-	case !rep.Clean():
+	case !rep.Clean() || rep.BlocksSetAside > 0:
 		return "not clean: a crash takes nothing that was promised"
-	case rep.DroppedCommits > begun-k || rep.DroppedRecords > most.records-c.records+2*h.failed:
-		return fmt.Sprintf("dropped, want at most %d commits and %d records", begun-k, most.records-c.records)
+	case rep.DroppedCommits > begun-k:
+		return fmt.Sprintf("dropped, want at most %d commits", begun-k)
 	case !rep.TornTail && (rep.DroppedCommits > 0 || rep.DroppedRecords > 0 || rep.DroppedBytes > 0 && !h.lied):
 		return "dropped without a torn tail"
 	}
-	return wrongDamages(rep, h.lied)
+	if text := wrongDamages(rep, h.lied); text != "" {
+		return text
+	}
+	if h.blocks {
+		return wrongPlaces(rep, h, k, e, blocks)
+	}
+	c, most := h.after(k, e), h.after(begun, e)
+	switch {
+	case rep.Records != c.records || rep.Commits != k:
+		return fmt.Sprintf("records and commits, want %d and %d", c.records, k)
+	case rep.Series != len(c.series):
+		return fmt.Sprintf("series, want %d", len(c.series))
+	case rep.Samples+rep.SamplesInChunks != uint64(c.samples):
+		return fmt.Sprintf("samples, want %d", c.samples)
+	case rep.DroppedRecords > most.records-c.records+2*h.failed:
+		return fmt.Sprintf("dropped, want at most %d records", most.records-c.records)
+	}
+	return ""
+}
+
+// wrongPlaces: each sample is in one place, in the head if it is newer than the blocks.
+func wrongPlaces(rep tsdb.OpenReport, h *history, k int, e *effects, blocks []tsdb.BlockMeta) string {
+	if rep.Blocks != len(blocks) {
+		return fmt.Sprintf("blocks, want %d", len(blocks))
+	}
+	start := headStart(blocks)
+	for i, b := range blocks {
+		for _, other := range blocks[:i] {
+			if b.MinTime < other.MaxTime && other.MinTime < b.MaxTime && len(e.extra) == 0 {
+				return fmt.Sprintf("blocks %s and %s have the same times", other.ULID, b.ULID)
+			}
+		}
+		for _, p := range b.Compaction.Parents {
+			if slices.ContainsFunc(blocks, func(o tsdb.BlockMeta) bool { return o.ULID == p.ULID }) {
+				return fmt.Sprintf("blocks %s and %s, which it was made of", b.ULID, p.ULID)
+			}
+		}
+	}
+	logged := 0 // in the head, if none of them is deleted
+	for _, commit := range h.commits[:k] {
+		for _, r := range commit.rows {
+			if r.t >= start {
+				logged++
+			}
+		}
+	}
+	alive := 0
+	for _, ps := range h.after(k, e).series {
+		for _, p := range ps {
+			if p.T >= start {
+				alive++
+			}
+		}
+	}
+	if in := int(rep.Samples + rep.SamplesInChunks); in < alive || in > logged {
+		return fmt.Sprintf("samples in the head, want %d to %d", alive, logged)
+	}
+	return ""
 }
 
 // wrongDamages: a power failure tears the end of the log, and chunk files, which the log
@@ -237,13 +343,7 @@ func wrongDamages(rep tsdb.OpenReport, lied bool) string {
 // verifyFiles compares a report with the files that Open read, and what it says of the
 // quarantine with what is there: each damaged file as it was.
 func verifyFiles(disk *tsdbtest.MemFS, before map[string][]byte, rep tsdb.OpenReport) error {
-	segments, size := 0, int64(0)
-	for name, data := range before {
-		if strings.HasPrefix(name, "data/wal/0") {
-			segments++
-			size += int64(len(data))
-		}
-	}
+	segments, size := logSize(before)
 	if rep.Segments != segments || !rep.TornTail && rep.Bytes != size || rep.Bytes > size {
 		return errors.Errorf("report has %d segments with %d bytes, want %d with %d", rep.Segments, rep.Bytes, segments, size)
 	}
@@ -269,6 +369,29 @@ func verifyFiles(disk *tsdbtest.MemFS, before map[string][]byte, rep tsdb.OpenRe
 		}
 	}
 	return nil
+}
+
+// logSize returns how many segments the log has, with those of the newest checkpoint and
+// without those that it has replaced, and their bytes.
+func logSize(files map[string][]byte) (segments int, size int64) {
+	newest, covered := "", -1
+	for name := range files {
+		if rest, ok := strings.CutPrefix(name, "data/wal/checkpoint."); ok {
+			dir, _, _ := strings.Cut(rest, "/")
+			if n, err := strconv.Atoi(dir); err == nil && n > covered {
+				newest, covered = "data/wal/checkpoint."+dir+"/", n
+			}
+		}
+	}
+	for name, data := range files {
+		rest, ok := strings.CutPrefix(name, "data/wal/0")
+		n, err := strconv.Atoi(rest)
+		if ok && err == nil && n > covered || newest != "" && strings.HasPrefix(name, newest) {
+			segments++
+			size += int64(len(data))
+		}
+	}
+	return segments, size
 }
 
 // everyFile returns the content of all files.

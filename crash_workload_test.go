@@ -17,7 +17,8 @@ import (
 type crashSetup struct {
 	sync        string
 	compression tsdb.Compression
-	samples     int // a chunk; 0: 16, the least
+	samples     int  // a chunk; 0: 16, the least
+	retain      bool // old blocks go
 }
 
 func (s crashSetup) String() string { return s.sync + "," + s.compression.String() }
@@ -37,6 +38,10 @@ var syncNames = []string{"commit", "interval", "rotate", "never"}
 func (s crashSetup) options(fs tsdb.FS, clock tsdb.Clock) *tsdb.Options {
 	o := &tsdb.Options{FS: fs, Clock: clock}
 	o.Limits.MaxFuture = -1
+	o.Blocks.Range, o.Blocks.MaxRange, o.Blocks.Manual = crashRange, 9*crashRange, true
+	if s.retain {
+		o.Blocks.Retention = crashRetention
+	}
 	o.Head.SamplesPerChunk, o.Head.ReplayWorkers = max(s.samples, 16), 2
 	o.WAL.SegmentSize = crashSegment
 	o.WAL.Compression, o.WAL.Sync = s.compression, syncPolicies[s.sync]
@@ -46,6 +51,9 @@ func (s crashSetup) options(fs tsdb.FS, clock tsdb.Clock) *tsdb.Options {
 const (
 	crashSegment = 32 << 10
 	bigValue     = 4 << 10 // bytes of label values that fill a commit
+
+	crashRange     = time.Minute // of blocks: the least
+	crashRetention = crashRange
 )
 
 // crasher works on a database and knows what a power cut may take from it at each moment.
@@ -57,9 +65,11 @@ type crasher struct {
 	clock   *tsdbtest.Clock
 	db      *tsdb.DB // nil: closed
 	history *history
-	durable int   // so many commits are on stable storage
-	serial  int   // makes labels that no other commit has
-	now     int64 // time of the newest sample
+	effects *effects // what became of blocks
+	maybe   []group  // what an operation that is under way may do to them, each as a whole
+	durable int      // so many commits are on stable storage
+	serial  int      // makes labels that no other commit has
+	now     int64    // time of the newest sample
 
 	together *crowd // goroutines that commit at this moment; nil: there are none
 
@@ -68,7 +78,7 @@ type crasher struct {
 }
 
 func newCrasher(setup crashSetup, seed uint64) *crasher {
-	c := &crasher{setup: setup, rng: crashRand(seed), history: &history{}, now: -20_000}
+	c := &crasher{setup: setup, rng: crashRand(seed), history: &history{}, effects: &effects{}, now: -20_000}
 	c.use(tsdbtest.NewMemFS())
 	return c
 }
@@ -89,20 +99,34 @@ func (c *crasher) use(disk *tsdbtest.MemFS) {
 
 // promise is what a crash at this moment must keep: what is durable, and at most all that
 // was begun.
-func (c *crasher) promise() promise { return promise{c.durable, c.history.len(), c.history.len()} }
+func (c *crasher) promise() promise {
+	return promise{c.durable, c.history.len(), c.history.len(), c.effects, c.maybe}
+}
 
 // crashOps are what a workload is made of.
 var crashOps = map[string]func(*crasher) error{
 	"commit": (*crasher).commit,
 	"big":    (*crasher).big,
 	"rotate": (*crasher).rotate,
-	"flush":  (*crasher).flush,
+	"chunks": (*crasher).chunks,
 	"close":  (*crasher).close,
 	"reopen": (*crasher).reopen,
 	"kill":   (*crasher).kill,
 	"sync":   (*crasher).sync,
 	"tick":   (*crasher).tick,
 	"crowd":  (*crasher).crowd,
+
+	"flush":      (*crasher).flushHead,
+	"blocks":     (*crasher).blocks,
+	"due":        (*crasher).due,
+	"merge":      (*crasher).merge,
+	"tidy":       (*crasher).tidy,
+	"delete":     (*crasher).erase,
+	"deleteold":  (*crasher).eraseOld,
+	"deletesome": (*crasher).eraseSome,
+	"clean":      (*crasher).clean,
+	"retain":     (*crasher).retainBlocks,
+	"backfill":   (*crasher).backfill,
 }
 
 // do runs one operation. All but close and kill begin with an open database.
@@ -124,7 +148,7 @@ func (c *crasher) open() (err error) {
 	if c.db, err = tsdb.Open(fixtureDir, c.setup.options(c.disk, c.clock)); err != nil {
 		return errors.WithMessage(err, "open")
 	}
-	if _, err := verifyOpen(c.db, c.history, exactly(c.history.len())); err != nil {
+	if _, err := verifyOpen(c.db, c.history, exactly(c.history.len(), c.effects)); err != nil {
 		return errors.WithMessage(err, "open without a crash")
 	}
 	c.durable = c.history.len()
@@ -198,8 +222,8 @@ func (c *crasher) rotate() error {
 	return nil
 }
 
-// flush fills chunks of a series and has them put into a head-chunk file.
-func (c *crasher) flush() error {
+// chunks fills chunks of a series and has them put into a head-chunk file.
+func (c *crasher) chunks() error {
 	if err := c.commitRows(c.chunkRows()); err != nil {
 		return err
 	}
@@ -257,13 +281,19 @@ func (c *crasher) commitRows(rows []row) error {
 	if err := c.logRows(rows); err != nil {
 		return err
 	}
+	c.acked(segment)
+	return nil
+}
+
+// acked notes what a crash may take from the log, of which a commit was acknowledged. The
+// segment is the one of before.
+func (c *crasher) acked(segment int) {
 	switch {
 	case c.setup.sync == "commit":
 		c.durable = c.history.len()
 	case c.setup.sync != "never" && c.db.Stats().Log.Segment > segment:
 		c.durable = c.history.len() - 1 // a segment is synced before the next one begins
 	}
-	return nil
 }
 
 func (c *crasher) logRows(rows []row) error {

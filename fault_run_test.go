@@ -19,7 +19,7 @@ type faultRun struct {
 	fs       *faultfs.FS
 	fault    faultfs.Fault
 
-	maybe    [][]row // commits that were indeterminate, since the last open
+	unsure   []entry // commits that were indeterminate, since the last open
 	told     []error // what public calls and Health returned
 	again    []row   // of commits that failed; their series are tried again
 	opened   int     // commits that were there at the last open; durable when recovery is done
@@ -78,9 +78,9 @@ func (r *faultRun) try(op string) error {
 		for n := 0; n < 4 && err == nil; n++ {
 			err = r.tryCommit(r.bigRows(crashSegment / 3))
 		}
-	case "flush":
+	case "chunks":
 		if err = r.tryCommit(r.chunkRows()); err == nil {
-			err = r.tryFlush()
+			err = r.tryChunks()
 		}
 	case "loop": // the same, by the loop that does it in time
 		if err = r.tryCommit(r.chunkRows()); err == nil {
@@ -117,15 +117,15 @@ func (r *faultRun) tryOpen() error {
 	if err != nil {
 		return r.readError(err)
 	}
-	all := &history{commits: append(slices.Clone(r.history.commits), r.maybe...), base: r.history.base, failed: r.history.failed}
-	for k := r.history.len(); k <= all.len(); k++ {
-		if sameContent(got, all.after(k)) == nil {
-			r.history, r.maybe, r.opened = all.prefix(k), nil, k
-			r.durable = min(r.durable, k)
-			return r.checkHealth()
-		}
+	all := r.history.with(append(slices.Clone(r.history.commits), r.unsure...))
+	f, err := all.findContent(finding{got: got}, promise{r.history.len(), all.len(), all.len(), r.effects, r.maybe})
+	if err != nil {
+		return errors.WithMessage(err, "after opening again")
 	}
-	return errors.WithMessage(sameContent(got, all.after(all.len())), "after opening again")
+	r.history, r.unsure, r.opened = all.prefix(f.commits), nil, f.commits
+	r.effects, r.maybe = f.effects, nil
+	r.durable = min(r.durable, f.commits)
+	return r.checkHealth()
 }
 
 func (r *faultRun) noneOpen(what string) error {
@@ -165,7 +165,7 @@ func (r *faultRun) tryCommit(rows []row) error {
 		if !errors.Is(err, tsdb.ErrPoisoned) || !r.syncFailed() {
 			return errors.WithMessage(err, "indeterminate without a failed sync")
 		}
-		r.maybe = append(r.maybe, rows)
+		r.unsure = append(r.unsure, entry{rows: rows})
 	case errors.Is(err, tsdb.ErrNotCommitted):
 		r.history.failed++
 		r.again = append(r.again, rows...)
@@ -192,7 +192,7 @@ func (r *faultRun) syncFailed() bool {
 
 func (r *faultRun) diskFull() bool { return strings.Contains(r.fault.Name, "ENOSPC") }
 
-func (r *faultRun) tryFlush() error {
+func (r *faultRun) tryChunks() error {
 	before := r.db.Stats()
 	err := tsdb.WriteHeadChunks(r.db)
 	r.tell(err)
@@ -264,7 +264,7 @@ func (r *faultRun) checkContent() error {
 	if err != nil {
 		return r.readError(err)
 	}
-	return sameContent(got, r.history.after(r.history.len()))
+	return sameContent(got, r.history.after(r.history.len(), r.effects))
 }
 
 // checkHealth: who is poisoned stays so, and says so whatever is asked.

@@ -40,12 +40,12 @@ var faultWorkloads = []faultWorkload{
 	{name: "commits", ops: []string{"commit", "commit", "sync", "commit", "tick", "commit", "close"}},
 	{name: "big", ops: []string{"commit", "big", "commit", "close"}},
 	{name: "rotate", ops: []string{"commit", "rotate", "commit", "close"}},
-	{name: "flush", ops: []string{"flush", "commit", "flush", "tick", "close"}},
+	{name: "chunks", ops: []string{"chunks", "commit", "chunks", "tick", "close"}},
 	{name: "loop", ops: []string{"commit", "loop", "loop", "commit", "close"}},
-	{name: "reopen", before: []string{"flush", "rotate", "commit", "close"}, ops: []string{"commit", "close", "flush", "close"}},
-	{name: "killed", before: []string{"flush", "rotate", "commit", "kill"}, ops: []string{"commit", "flush", "close", "open"}},
-	{name: "torn", before: []string{"flush", "commit", "rotate", "rotate", "commit", "flush"}, ending: "crash", ops: []string{"commit", "close", "open"}},
-	{name: "damaged", before: []string{"commit", "flush", "rotate", "flush", "close"}, ending: "damage", ops: []string{"commit", "close", "open"}},
+	{name: "reopen", before: []string{"chunks", "rotate", "commit", "close"}, ops: []string{"commit", "close", "chunks", "close"}},
+	{name: "killed", before: []string{"chunks", "rotate", "commit", "kill"}, ops: []string{"commit", "chunks", "close", "open"}},
+	{name: "torn", before: []string{"chunks", "commit", "rotate", "rotate", "commit", "chunks"}, ending: "crash", ops: []string{"commit", "close", "open"}},
+	{name: "damaged", before: []string{"commit", "chunks", "rotate", "chunks", "close"}, ending: "damage", ops: []string{"commit", "close", "open"}},
 }
 
 // faultCount counts what the sweep did.
@@ -154,7 +154,8 @@ func (b *faultBase) flip() error {
 // tryOut opens a disk without faults, and notes what of it is precious.
 func (b *faultBase) tryOut(disk *tsdbtest.MemFS, h *history, p promise) (int, error) {
 	c := &crasher{setup: b.setup, disk: disk}
-	k, err := c.openCrashed(h, p)
+	f, err := c.openCrashed(h, p)
+	k := f.commits
 	if err != nil {
 		return k, err
 	}
@@ -254,19 +255,20 @@ func (r *faultRun) nothingSwallowed() error {
 
 // crash opens what the death of the process, or of the machine, leaves at the end.
 func (f faultTry) crash(r *faultRun, y *faultCount) error {
-	all := &history{commits: append(slices.Clone(r.history.commits), r.maybe...), base: r.history.base, lied: r.syncFailed(), failed: r.history.failed}
+	all := r.history.with(append(slices.Clone(r.history.commits), r.unsure...))
+	all.lied = r.syncFailed()
 	acked := r.history.len()
 	x := &examiner{setup: f.setup, history: all, tally: &y.tally}
 	killed := r.disk.KillClone()
 	disks := []*tsdbtest.MemFS{killed}
-	promises := []promise{{acked, all.len(), all.len()}}
+	promises := []promise{{acked, all.len(), all.len(), r.effects, r.maybe}}
 	for _, opts := range []tsdbtest.CrashOptions{{Choose: tsdbtest.LoseAll}, {Seed: 1}, {Seed: uint64(f.fault.Nth), Ordered: true}} {
 		disks = append(disks, r.disk.CrashClone(opts))
-		promises = append(promises, promise{r.durable, all.len(), all.len()})
+		promises = append(promises, promise{r.durable, all.len(), all.len(), r.effects, r.maybe})
 	}
 	for i, disk := range disks {
 		y.crashes.Add(1)
-		if _, _, err := x.try(disk, promises[i], 0); err != nil {
+		if _, err := x.try(disk, promises[i], 0); err != nil {
 			return errors.WithMessagef(err, "crash %d\n%s", i, disk.FateString())
 		}
 	}

@@ -30,7 +30,7 @@ const (
 
 // randomOpOdds: each operation as often as it stands there.
 var randomOpOdds = []string{
-	"commit", "commit", "commit", "commit", "commit", "commit", "big", "rotate", "rotate", "flush", "flush",
+	"commit", "commit", "commit", "commit", "commit", "commit", "big", "rotate", "rotate", "chunks", "chunks",
 	"sync", "tick", "crowd", "crowd", "reopen", "close", "kill",
 }
 
@@ -104,7 +104,7 @@ func (r *randomRun) crash(point crashPoint) error {
 		r.tally.states.Add(1)
 		r.tally.disks.Add(1)
 		disk := point.disk.CrashClone(randomCrash(r.rng))
-		if _, _, err := x.try(disk, point.promise, r.rng.IntN(nestedDepth+1)); err != nil {
+		if _, err := x.try(disk, point.promise, r.rng.IntN(nestedDepth+1)); err != nil {
 			return errors.WithMessage(err, disk.FateString())
 		}
 	}

@@ -1,0 +1,300 @@
+package tsdb_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// What a crasher does with blocks. Each of these operations finds something to do, or is an
+// error: a workload that does nothing would pass every test.
+
+// fromOutOfOrder is the hint of blocks that say nothing about the head.
+const fromOutOfOrder = "from-out-of-order"
+
+// flushHead commits into a block range that nothing is in yet, and makes a block of it.
+func (c *crasher) flushHead() error {
+	c.history.blocks = true
+	c.nextRange(1)
+	if err := c.commit(); err != nil {
+		return err
+	}
+	before := len(c.db.Blocks())
+	if err := c.db.Flush(ctx); err != nil {
+		return err
+	}
+	if len(c.db.Blocks()) <= before {
+		return errors.New("there is no new block")
+	}
+	c.durable = c.history.len() // blocks do not outrun the log
+	return nil
+}
+
+// nextRange moves to the begin of a window of so many block ranges.
+func (c *crasher) nextRange(n int64) {
+	window := n * crashRange.Milliseconds()
+	c.now = (c.now/window+1)*window + c.rng.Int64N(1000)
+}
+
+// blocks makes as many as are needed for a merge: a window of three, and two behind it.
+func (c *crasher) blocks() error {
+	c.nextRange(3)
+	c.now-- // the next range is the first of a window
+	c.now -= c.now % crashRange.Milliseconds()
+	c.now--
+	for range 5 {
+		if err := c.flushHead(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// due commits over several block ranges and lets Compact flush those that are over.
+func (c *crasher) due() error {
+	c.history.blocks = true
+	for range 4 {
+		if err := c.commit(); err != nil {
+			return err
+		}
+		c.now += crashRange.Milliseconds()
+	}
+	start := c.headStart()
+	if err := c.db.Compact(ctx); err != nil {
+		return err
+	}
+	if c.headStart() <= start || c.db.Stats().MinT > c.db.Stats().MaxT {
+		return errors.New("nothing was due, or everything")
+	}
+	return nil
+}
+
+// merge does what is due with blocks.
+func (c *crasher) merge() error {
+	before := c.db.Blocks()
+	if err := c.db.Compact(ctx); err != nil {
+		return err
+	}
+	if after := c.db.Blocks(); slices.EqualFunc(before, after, func(a, b tsdb.BlockMeta) bool { return a.ULID == b.ULID }) {
+		return errors.Errorf("nothing was merged of %d blocks", len(before))
+	}
+	return nil
+}
+
+// tidy is merge, if anything is due.
+func (c *crasher) tidy() error { return c.db.Compact(ctx) }
+
+// clean writes blocks anew of which something is deleted.
+func (c *crasher) clean() error {
+	deleted := func() bool {
+		return slices.ContainsFunc(c.db.Blocks(), func(m tsdb.BlockMeta) bool { return m.Stats.NumTombstones > 0 })
+	}
+	was := deleted()
+	if err := c.db.CleanTombstones(ctx); err != nil {
+		return err
+	}
+	if !was || deleted() {
+		return errors.Errorf("deleted intervals in blocks: %v before, %v after", was, deleted())
+	}
+	return nil
+}
+
+// headStart returns where the blocks end.
+func (c *crasher) headStart() int64 { return headStart(c.db.Blocks()) }
+
+func headStart(blocks []tsdb.BlockMeta) int64 {
+	start := int64(math.MinInt64)
+	for _, b := range blocks {
+		if !b.HasHint(fromOutOfOrder) {
+			start = max(start, b.MaxTime)
+		}
+	}
+	return start
+}
+
+// erase deletes the samples of a series around the middle of what there is, in blocks and
+// in the head.
+func (c *crasher) erase() error {
+	return c.eraseRange(c.now-3*crashRange.Milliseconds(), c.now-500, "steady")
+}
+
+// eraseOld deletes all of the oldest block, so that nothing is left to merge of it.
+func (c *crasher) eraseOld() error {
+	b := c.db.Blocks()
+	if len(b) == 0 {
+		return errors.New("there is no block")
+	}
+	return c.eraseRange(math.MinInt64, b[0].MaxTime-1, "")
+}
+
+// eraseSome deletes something.
+func (c *crasher) eraseSome() error {
+	from := c.now - c.rng.Int64N(6*crashRange.Milliseconds())
+	name := []string{"steady", "other", "crowd-1", ""}[c.rng.IntN(4)]
+	return c.eraseRange(from, from+c.rng.Int64N(2*crashRange.Milliseconds()), name)
+}
+
+// eraseRange deletes a closed range of the series of a name, of all if there is none.
+func (c *crasher) eraseRange(mint, maxt int64, name string) error {
+	groups, gone := c.places(mint, maxt, name)
+	if len(groups) > 0 {
+		c.history.blocks = true
+	}
+	var ms []*labels.Matcher
+	if name != "" {
+		ms = append(ms, labels.Equal("__name__", name))
+	}
+	before := c.db.Stats().Log
+	c.maybe = groups
+	c.history.commits = append(c.history.commits, entry{gone: gone})
+	if err := c.db.Delete(ctx, mint, maxt, ms...); err != nil {
+		return err
+	}
+	c.effects, c.maybe = c.effects.without(keysOf(groups)), nil
+	if c.db.Stats().Log.Commits == before.Commits {
+		if len(gone) > 0 {
+			return errors.Errorf("samples in the head were deleted, and the log says nothing: %v", gone)
+		}
+		c.history.commits = c.history.commits[:c.history.len()-1]
+	} else {
+		c.acked(before.Segment)
+	}
+	return nil
+}
+
+// places returns which samples of a closed range are in blocks, one group a block, and
+// which are in the head.
+func (c *crasher) places(mint, maxt int64, name string) (groups []group, head []sampleKey) {
+	blocks := c.db.Blocks()
+	start := headStart(blocks)
+	byPlace := map[string]group{}
+	for ls, ps := range c.history.after(c.history.len(), c.effects).series {
+		if name != "" && ls.Get("__name__") != name {
+			continue
+		}
+		for _, p := range ps {
+			if p.T < mint || p.T > maxt {
+				continue
+			}
+			place := placeOf(blocks, ls, p.T)
+			if place == "" && p.T >= start {
+				head = append(head, sampleKey{ls, p.T})
+			} else {
+				byPlace[place] = append(byPlace[place], sampleKey{ls, p.T})
+			}
+		}
+	}
+	for _, g := range byPlace {
+		groups = append(groups, g)
+	}
+	return groups, head
+}
+
+// placeOf names the block that has a sample. Where several have its time, that of its
+// series is one of them.
+func placeOf(blocks []tsdb.BlockMeta, ls labels.Labels, t int64) string {
+	var in []ulid.ULID
+	for _, b := range blocks {
+		if b.MinTime <= t && t < b.MaxTime && (strings.HasPrefix(ls.Get("__name__"), "old-") || !b.HasHint(fromOutOfOrder)) {
+			in = append(in, b.ULID)
+		}
+	}
+	switch len(in) {
+	case 0:
+		return ""
+	case 1:
+		return in[0].String()
+	default:
+		return fmt.Sprint(in, ls)
+	}
+}
+
+// retain opens with retention, so that old blocks go, and then without. Everything is in
+// merged blocks before, so that nothing else happens at the same time.
+func (c *crasher) retainBlocks() error {
+	if err := c.db.Flush(ctx); err != nil {
+		return err
+	}
+	if err := c.db.Compact(ctx); err != nil {
+		return err
+	}
+	c.durable = c.history.len()
+	old := c.setup
+	c.setup.retain = true
+	if err := c.reopen(); err != nil {
+		return err
+	}
+	blocks := c.db.Blocks()
+	newest := headStart(blocks) - 1
+	for ls, ps := range c.history.after(c.history.len(), c.effects).series {
+		for _, p := range ps {
+			newest = max(newest, p.T)
+			_ = ls
+		}
+	}
+	c.maybe = c.obsolete(blocks, newest-crashRetention.Milliseconds()+1)
+	if len(c.maybe) == 0 {
+		return errors.New("no block is too old")
+	}
+	if err := c.db.Compact(ctx); err != nil {
+		return err
+	}
+	c.effects, c.maybe = c.effects.without(keysOf(c.maybe)), nil
+	c.setup = old
+	return c.reopen()
+}
+
+// obsolete returns the samples of the blocks that end at a time or before.
+func (c *crasher) obsolete(blocks []tsdb.BlockMeta, end int64) (groups []group) {
+	for _, b := range blocks {
+		if b.MaxTime <= end {
+			g, _ := c.places(b.MinTime, b.MaxTime-1, "")
+			groups = append(groups, g...)
+		}
+	}
+	return groups
+}
+
+// backfill writes two blocks of series that are not in the log, one of them where other
+// blocks are, and has them taken up.
+func (c *crasher) backfill() error {
+	c.history.blocks = true
+	w, err := tsdb.NewBlockWriter(fixtureDir, &tsdb.BlockWriterOptions{
+		FS: c.disk, Clock: c.clock, Range: crashRange, MaxRange: crashRange,
+	})
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	c.serial++
+	var rows []row
+	ls := labels.FromStrings("__name__", fmt.Sprintf("old-%d", c.serial))
+	window := crashRange.Milliseconds()
+	for _, from := range []int64{-50 * window, (c.headStart() - 1) / window * window} {
+		var g group
+		for i := range int64(3) {
+			r := row{ls: ls, t: from + i, v: float64(c.serial)}
+			rows, g = append(rows, r), append(g, sampleKey{ls, r.t})
+			if err := w.Append(ls, r.t, r.v); err != nil {
+				return err
+			}
+		}
+		c.maybe = append(c.maybe, g)
+	}
+	c.effects = c.effects.with(rows)
+	if metas, err := w.Flush(ctx); err != nil || len(metas) != 2 {
+		return errors.Errorf("%d blocks were written, %v", len(metas), err)
+	}
+	c.maybe = nil
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return c.db.Compact(ctx)
+}

@@ -1,0 +1,96 @@
+package tsdb_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// sampleKey names a sample: the times of a series ascend, so there is one at most.
+type sampleKey struct {
+	ls labels.Labels
+	t  int64
+}
+
+// effects are what blocks have, and have not, beside what the log says: it is on stable
+// storage when it is acknowledged, whatever becomes of the log. They are not changed any
+// more.
+type effects struct {
+	removed map[sampleKey]bool // deleted from blocks, or gone with an old block
+	extra   []row              // backfilled
+}
+
+// without returns effects by which more samples are gone.
+func (e *effects) without(keys []sampleKey) *effects {
+	next := &effects{removed: maps.Clone(e.removed), extra: e.extra}
+	if next.removed == nil {
+		next.removed = map[sampleKey]bool{}
+	}
+	for _, k := range keys {
+		next.removed[k] = true
+	}
+	return next
+}
+
+// with returns effects by which there are more samples.
+func (e *effects) with(rows []row) *effects {
+	return &effects{removed: e.removed, extra: append(slices.Clip(e.extra), rows...)}
+}
+
+// group is samples that an operation removes, or brings, in one place: from one block, or
+// with one. While it is under way all of them may be there, or none.
+type group []sampleKey
+
+func keysOf(groups []group) (keys []sampleKey) {
+	for _, g := range groups {
+		keys = append(keys, g...)
+	}
+	return keys
+}
+
+// settle finds out which groups are there, and returns the effects that follow. want is
+// what there is if all of them are.
+func (e *effects) settle(groups []group, want *content, got map[labels.Labels][]point) (*effects, error) {
+	if len(groups) == 0 {
+		return e, nil
+	}
+	there := map[sampleKey]bool{}
+	for ls, ps := range got {
+		for _, p := range ps {
+			there[sampleKey{ls, p.T}] = true
+		}
+	}
+	expected := want.keys()
+	for i, g := range groups {
+		var gone, kept []sampleKey
+		for _, k := range g {
+			if !expected[k] {
+				continue
+			}
+			if there[k] {
+				kept = append(kept, k)
+			} else {
+				gone = append(gone, k)
+			}
+		}
+		if len(gone) > 0 && len(kept) > 0 {
+			return nil, errors.Errorf("of place %d of %d a part is there: %.200s but not %.200s", i, len(groups), fmt.Sprint(kept), fmt.Sprint(gone))
+		}
+		e = e.without(gone)
+	}
+	return e, nil
+}
+
+func (c *content) keys() map[sampleKey]bool {
+	all := map[sampleKey]bool{}
+	for ls, ps := range c.series {
+		for _, p := range ps {
+			all[sampleKey{ls, p.T}] = true
+		}
+	}
+	return all
+}
