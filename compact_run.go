@@ -180,9 +180,7 @@ func (db *DB) retain() error {
 	o := db.opts.Blocks
 	state := retentionState{NewestT: db.head.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
 	for _, b := range db.blocks.current().blocks {
-		if !db.busy.has(b.meta.ULID) {
-			state.Blocks = append(state.Blocks, sizedBlock{Meta: b.meta, Bytes: b.size})
-		}
+		state.Blocks = append(state.Blocks, sizedBlock{Meta: b.meta, Bytes: b.size})
 	}
 	var err error
 	if o.RetentionBytes > 0 || o.RetentionPercent > 0 {
@@ -200,6 +198,9 @@ func (db *DB) retain() error {
 	}
 	ids := make([]ulid.ULID, 0, len(gone))
 	for id, why := range gone {
+		if db.busy.has(id) {
+			continue // its merge ends first
+		}
 		ids = append(ids, id)
 		db.opts.Logger.Info("block is obsolete", "block", id, "reason", why.String())
 	}
