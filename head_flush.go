@@ -44,8 +44,11 @@ func (h *Head) due() (end int64, ok bool) {
 	if mint > maxt || uint64(maxt)-uint64(mint) <= uint64(r+r/2) {
 		return 0, false
 	}
-	// All ranges but the last one and a half.
-	for end = memseries.RangeEnd(mint, r); ; {
+	// Ranges before 0 end up to two of them behind their first sample (memseries.RangeEnd).
+	if end = memseries.RangeEnd(mint, r); end > maxt || uint64(maxt)-uint64(end) < uint64(r/2) {
+		return 0, false
+	}
+	for { // all ranges but the last one and a half
 		next := memseries.RangeEnd(end, r)
 		if next <= end || uint64(maxt)-uint64(end) <= uint64(r+r/2) {
 			return end, true

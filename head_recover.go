@@ -66,6 +66,10 @@ func (h *Head) restore(ctx context.Context, dir string, report *OpenReport, read
 	if err != nil {
 		return nil, refuse(errors.WithMessage(err, "replay log"))
 	}
+	if isWhole(logReport) {
+		// What blocks took over, or was deleted, may still stand in chunk files.
+		h.dir.DropStale()
+	}
 	if err := h.dir.FinishRestore(logReport.LastSeq, h.lastValue); err != nil {
 		return nil, errors.WithMessage(err, "read newest chunks")
 	}
@@ -79,6 +83,18 @@ func (h *Head) restore(ctx context.Context, dir string, report *OpenReport, read
 	report.Series = h.dir.Len()
 	report.addLog(logReport)
 	return logReport, nil
+}
+
+// isWhole reports whether the log has all that was ever in it and not truncated: it may
+// have the torn end of a crash, ahead of which no chunk file of ours ever is.
+func isWhole(r *wal.ReplayReport) bool {
+	for _, d := range r.Damages {
+		torn := d.Tail && r.Foreign == 0 && !r.ForeignCheckpoint
+		if !d.Harmless && !torn {
+			return false
+		}
+	}
+	return r.OmittedDamages == 0
 }
 
 // loadChunks reads which full chunks the head-chunk files have.
