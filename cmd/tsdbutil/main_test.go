@@ -37,7 +37,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exitcode": exitCode, "damage": damage,
+			"exitcode": exitCode, "damage": damage, "damageblock": damageBlock,
 		},
 	})
 }
@@ -80,6 +80,25 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	data[len(data)/2] ^= 0xff
 	ts.Check(os.WriteFile(name, data, 0o600))
+}
+
+// damageblock DIR FILE changes a byte in the middle of a file of the only block;
+// ! damageblock removes the file.
+func damageBlock(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: [!] damageblock DIR FILE")
+	}
+	metas, err := filepath.Glob(filepath.Join(ts.MkAbs(args[0]), "*", "meta.json"))
+	ts.Check(err)
+	if len(metas) != 1 {
+		ts.Fatalf("%d blocks", len(metas))
+	}
+	name := filepath.Join(filepath.Dir(metas[0]), args[1])
+	if neg {
+		ts.Check(os.Remove(name))
+		return
+	}
+	damage(ts, false, []string{name})
 }
 
 func makeDatabase(dir, text string) error {

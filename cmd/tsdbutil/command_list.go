@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/seed347100a3/tsdb"
+)
+
+// listCommand lists the blocks of a database.
+type listCommand struct {
+	dir    string
+	human  bool
+	output string
+}
+
+const listHelp = `List the blocks of a database.
+
+Names, flags and columns are those of "promtool tsdb list"; the end of a block's time is exclusive. The database may be in use. What is in the log and in no block yet is not listed: "analyze" counts it.`
+
+func (p *program) addList() {
+	l := &listCommand{}
+	cmd := p.app.Command("list", listHelp)
+	cmd.Arg("dir", "Data directory.").Default("data/").StringVar(&l.dir)
+	cmd.Flag("human-readable", "Times, durations and sizes for people, also where the output is no terminal.").Short('r').BoolVar(&l.human)
+	outputFlag(cmd, &l.output, "table", "json")
+	p.add(cmd, l.run)
+}
+
+// listedBlock is a block in JSON.
+type listedBlock struct {
+	ULID       string   `json:"ulid"`
+	MinTime    int64    `json:"min_time"`
+	MaxTime    int64    `json:"max_time"` // exclusive
+	Samples    uint64   `json:"num_samples"`
+	Chunks     uint64   `json:"num_chunks"`
+	Series     uint64   `json:"num_series"`
+	Tombstones uint64   `json:"num_tombstones"`
+	Bytes      int64    `json:"size_bytes"`
+	Level      int      `json:"level"`
+	Sources    int      `json:"sources"`
+	Hints      []string `json:"hints"`
+}
+
+func (l *listCommand) run(_ context.Context, c *console) (err error) {
+	r, err := c.openReader(l.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }()
+	blocks, err := l.blocks(r.Blocks())
+	if err != nil {
+		return err
+	}
+	if l.output == "json" {
+		return c.printJSON(map[string]any{"blocks": blocks})
+	}
+	if len(blocks) == 0 {
+		c.message("there are no blocks")
+		return nil
+	}
+	rows := make([]table.Row, 0, len(blocks))
+	for _, b := range blocks {
+		rows = append(rows, l.row(c, b))
+	}
+	header := table.Row{"BLOCK ULID", "MIN TIME", "MAX TIME", "DURATION", "NUM SAMPLES", "NUM CHUNKS", "NUM SERIES", "SIZE"}
+	return c.printTable(header, rows, 0, 4, 5, 6, 7, 8)
+}
+
+// blocks adds sizes to what blocks say of themselves.
+func (l *listCommand) blocks(metas []tsdb.BlockMeta) ([]listedBlock, error) {
+	_, entries, err := diskUsage(l.dir)
+	if err != nil {
+		return nil, err
+	}
+	sizes := map[string]int64{}
+	for _, e := range entries {
+		sizes[strings.TrimSuffix(e.Name, "/")] = e.Bytes
+	}
+	blocks := make([]listedBlock, 0, len(metas))
+	for _, m := range metas {
+		blocks = append(blocks, listedBlock{
+			ULID: m.ULID.String(), MinTime: m.MinTime, MaxTime: m.MaxTime,
+			Samples: m.Stats.NumSamples, Chunks: m.Stats.NumChunks, Series: m.Stats.NumSeries, Tombstones: m.Stats.NumTombstones,
+			Bytes: sizes[m.ULID.String()], Level: m.Compaction.Level, Sources: len(m.Compaction.Sources),
+			Hints: append([]string{}, m.Compaction.Hints...),
+		})
+	}
+	return blocks, nil
+}
+
+func (l *listCommand) row(c *console, b listedBlock) table.Row {
+	length := (time.Duration(b.MaxTime-b.MinTime) * time.Millisecond).String()
+	if l.human || c.terminal {
+		if b.MaxTime-b.MinTime >= time.Minute.Milliseconds() {
+			length = formatDuration(time.Duration(b.MaxTime-b.MinTime) * time.Millisecond)
+		}
+		return table.Row{b.ULID, formatTime(b.MinTime), formatTime(b.MaxTime), length,
+			count(b.Samples), count(b.Chunks), count(b.Series), formatBytes(float64(b.Bytes))}
+	}
+	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	return table.Row{b.ULID, strconv.FormatInt(b.MinTime, 10), strconv.FormatInt(b.MaxTime, 10), length,
+		number(b.Samples), number(b.Chunks), number(b.Series), strconv.FormatInt(b.Bytes, 10)}
+}
