@@ -229,7 +229,8 @@ func TestCheckpoint_KeepsWhatIsGoodOfDamagedFilesAndACopy(t *testing.T) {
 	require.EqualValues(t, 40, got.LastSeq)
 }
 
-func TestCheckpoint_ThatLostAllItsFilesIsDamage(t *testing.T) {
+// Bug 22: an empty directory in the place of a checkpoint is damage, and no reason to panic.
+func TestCheckpoint_Bug22_ThatLostAllItsFilesIsDamage(t *testing.T) {
 	fsys := tsdbtest.NewMemFS()
 	l := checkpointLog(t, fsys, 12, CompressionNone, SyncCommit())
 	_, err := l.Checkpoint(context.Background(), checkpointTo(1))
