@@ -1,6 +1,7 @@
 package tsdb_test
 
 import (
+	stderrors "errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,8 +14,11 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// What a crasher does with blocks. Each of these operations finds something to do, or is an
-// error: a workload that does nothing would pass every test.
+// What a crasher does with blocks. Each of these operations finds something to do, or is
+// errIdle: a workload that does nothing would pass every test. Where operations are chosen
+// at random that may be.
+
+var errIdle = stderrors.New("nothing to do")
 
 // fromOutOfOrder is the hint of blocks that say nothing about the head.
 const fromOutOfOrder = "from-out-of-order"
@@ -31,7 +35,7 @@ func (c *crasher) flushHead() error {
 		return err
 	}
 	if len(c.db.Blocks()) <= before {
-		return errors.New("there is no new block")
+		return errors.WithMessage(errIdle, "flush")
 	}
 	c.durable = c.history.len() // blocks do not outrun the log
 	return nil
@@ -71,7 +75,7 @@ func (c *crasher) due() error {
 		return err
 	}
 	if c.headStart() <= start || c.db.Stats().MinT > c.db.Stats().MaxT {
-		return errors.New("nothing was due, or everything")
+		return errors.WithMessage(errIdle, "nothing was due, or everything")
 	}
 	return nil
 }
@@ -83,7 +87,7 @@ func (c *crasher) merge() error {
 		return err
 	}
 	if after := c.db.Blocks(); slices.EqualFunc(before, after, func(a, b tsdb.BlockMeta) bool { return a.ULID == b.ULID }) {
-		return errors.Errorf("nothing was merged of %d blocks", len(before))
+		return errors.WithMessagef(errIdle, "%d blocks", len(before))
 	}
 	return nil
 }
@@ -100,8 +104,11 @@ func (c *crasher) clean() error {
 	if err := c.db.CleanTombstones(ctx); err != nil {
 		return err
 	}
-	if !was || deleted() {
-		return errors.Errorf("deleted intervals in blocks: %v before, %v after", was, deleted())
+	if deleted() {
+		return errors.New("something is still deleted in blocks")
+	}
+	if !was {
+		return errIdle
 	}
 	return nil
 }
@@ -129,7 +136,7 @@ func (c *crasher) erase() error {
 func (c *crasher) eraseOld() error {
 	b := c.db.Blocks()
 	if len(b) == 0 {
-		return errors.New("there is no block")
+		return errIdle
 	}
 	return c.eraseRange(math.MinInt64, b[0].MaxTime-1, "")
 }
@@ -216,9 +223,10 @@ func placeOf(blocks []tsdb.BlockMeta, ls labels.Labels, t int64) string {
 	}
 }
 
-// retain opens with retention, so that old blocks go, and then without. Everything is in
-// merged blocks before, so that nothing else happens at the same time.
+// retainBlocks opens with retention, so that old blocks go, and then without. Everything is
+// in merged blocks before, so that nothing else happens at the same time.
 func (c *crasher) retainBlocks() error {
+	c.history.blocks = true
 	if err := c.db.Flush(ctx); err != nil {
 		return err
 	}
@@ -226,29 +234,31 @@ func (c *crasher) retainBlocks() error {
 		return err
 	}
 	c.durable = c.history.len()
-	old := c.setup
 	c.setup.retain = true
-	if err := c.reopen(); err != nil {
-		return err
+	err := c.reopen()
+	if err == nil {
+		err = c.removeOld()
 	}
+	c.setup.retain = false
+	return stderrors.Join(err, c.reopen())
+}
+
+func (c *crasher) removeOld() error {
 	blocks := c.db.Blocks()
 	newest := headStart(blocks) - 1
-	for ls, ps := range c.history.after(c.history.len(), c.effects).series {
-		for _, p := range ps {
-			newest = max(newest, p.T)
-			_ = ls
-		}
+	for _, ps := range c.history.after(c.history.len(), c.effects).series {
+		newest = max(newest, ps[len(ps)-1].T)
 	}
 	c.maybe = c.obsolete(blocks, newest-crashRetention.Milliseconds()+1)
-	if len(c.maybe) == 0 {
-		return errors.New("no block is too old")
-	}
 	if err := c.db.Compact(ctx); err != nil {
 		return err
 	}
+	idle := len(c.maybe) == 0
 	c.effects, c.maybe = c.effects.without(keysOf(c.maybe)), nil
-	c.setup = old
-	return c.reopen()
+	if idle {
+		return errIdle
+	}
+	return nil
 }
 
 // obsolete returns the samples of the blocks that end at a time or before.

@@ -34,6 +34,14 @@ var randomOpOdds = []string{
 	"sync", "tick", "crowd", "crowd", "reopen", "close", "kill",
 }
 
+// randomBlockOdds are those of half of the worlds: in the other half every sample stays in
+// the head.
+var randomBlockOdds = []string{
+	"commit", "commit", "commit", "chunks", "rotate", "sync", "tick", "crowd", "reopen", "close", "kill",
+	"flush", "flush", "flush", "flush", "due", "due", "tidy", "tidy", "tidy", "deletesome", "deletesome", "deletesome",
+	"deleteold", "clean", "clean", "retain", "backfill",
+}
+
 // randomRun is one world that lives through power cuts.
 type randomRun struct {
 	*crasher
@@ -77,8 +85,12 @@ func (r *randomRun) untilCrash() (point crashPoint, ops int, err error) {
 	}
 	defer func() { r.visit = nil }()
 	for ; left.Load() > 0 && ops < 2*randomOps; ops++ {
-		op := randomOpOdds[r.rng.IntN(len(randomOpOdds))]
-		if err := r.do(op); err != nil {
+		odds := randomOpOdds
+		if r.seed%2 == 0 {
+			odds = randomBlockOdds
+		}
+		op := odds[r.rng.IntN(len(odds))]
+		if err := r.do(op); err != nil && !errors.Is(err, errIdle) {
 			return point, ops, errors.WithMessagef(err, "operation %d", ops)
 		}
 		if op == "close" || op == "kill" {
