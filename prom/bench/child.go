@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"runtime/pprof"
 
 	"github.com/pkg/errors"
 )
@@ -23,7 +24,7 @@ func RunChild() {
 	err := json.Unmarshal([]byte(order), &t)
 	var m measures
 	if err == nil {
-		m, err = t.run()
+		m, err = t.profiled()
 	}
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(m)
@@ -33,6 +34,27 @@ func RunChild() {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// profiled does the task under the processor profiler, if it says so.
+func (t task) profiled() (m measures, err error) {
+	if t.Profile == "" {
+		return t.run()
+	}
+	f, err := os.Create(t.Profile)
+	if err != nil {
+		return nil, errors.Wrap(err, "create profile")
+	}
+	defer func() {
+		if closeErr := f.Close(); err == nil {
+			err = errors.Wrap(closeErr, "write profile")
+		}
+	}()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Wrap(err, "start profile")
+	}
+	defer pprof.StopCPUProfile()
+	return t.run()
 }
 
 // runInChild does a task in a process of its own: this program, started again.

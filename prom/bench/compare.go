@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,10 @@ type Config struct {
 	Only []string      // of Groups; none: all
 	Dir  string        // for the data, removed at the end; empty: the system's temporary directory
 
+	// Profile is a directory for processor profiles of the measurements, one file each with
+	// the preparation in it; empty: none are taken.
+	Profile string
+
 	// Progress is told what is about to be done. Nil: nobody is.
 	Progress func(what string)
 }
@@ -46,6 +51,8 @@ type comparison struct {
 	dir  string
 	all  map[string]map[string][]float64 // by row, by engine, a value for each run
 	fork func(context.Context, task) (measures, error)
+
+	profiles int // taken so far
 }
 
 // Compare measures both engines in turns and returns the rows. It starts this program
@@ -171,6 +178,10 @@ func (c *comparison) measure(ctx context.Context, t task, from string) error {
 		if err := copyData(t.Kind, t.Dir, from); err != nil {
 			return err
 		}
+	}
+	if c.Profile != "" {
+		c.profiles++
+		t.Profile = filepath.Join(c.Profile, fmt.Sprintf("%s-%s-%d.pprof", t.Kind, t.Engine, c.profiles))
 	}
 	c.tell(t.Kind + ", " + t.Engine)
 	m, err := c.fork(ctx, t)

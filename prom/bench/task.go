@@ -17,6 +17,7 @@ type task struct {
 	Series  int
 	Samples int // of each series
 	Time    time.Duration
+	Profile string // a file for a profile of the processor; empty: none
 }
 
 // values of rows, by the name of the row.

@@ -38,6 +38,7 @@ func run() error {
 	flag.IntVar(&c.Points, "points", c.Points, "samples of each of them in two hours, at most 480")
 	flag.IntVar(&c.Runs, "runs", c.Runs, "how often each measurement is repeated")
 	flag.StringVar(&c.Dir, "dir", "", "where to put the data, which is removed at the end (default: the system's temporary directory)")
+	flag.StringVar(&c.Profile, "profile", "", "directory for a processor profile of each measurement")
 	only := flag.String("only", "", "groups of rows, separated by commas: "+strings.Join(bench.Groups, ", ")+" (default: all)")
 	full := flag.Bool("full", false, "10,000 samples of each series, 100 million in all")
 	output := flag.String("output", "table", "table, markdown or json")
