@@ -1,0 +1,185 @@
+package remote
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+
+	"github.com/pkg/errors"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// A frame of the streamed answer, a ChunkedReadResponse with its length and checksum:
+//
+//	+----------------+-----------------------+------+
+//	| uvarint length | CRC-32C of data, be32 | data |
+//	+----------------+-----------------------+------+
+//
+//	data:    1 chunked_series repeated ChunkedSeries   2 query_index int64
+//	series:  1 labels repeated Label                   2 chunks repeated Chunk
+//	chunk:   1 min_time_ms int64   2 max_time_ms int64   3 type enum   4 data bytes
+//
+// Times are closed. The type is the number that files give the chunk's encoding.
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// frameRoom is what stands before the labels of a frame's series: length, checksum, and
+// tag and length of the series. It is filled in from its end when the frame is complete.
+const frameRoom = binary.MaxVarintLen64 + crc32.Size + 1 + binary.MaxVarintLen64
+
+// frameEncoder builds frames of one series each in a buffer that it keeps. The zero value
+// with a limit is ready.
+type frameEncoder struct {
+	limit  int // bytes after which a frame is complete
+	buf    []byte
+	labels int // buf[frameRoom:labels] are the labels, for every frame of the series
+	left   int // bytes of the limit that are not used up
+	chunks int // in the frame
+}
+
+// frameCap: a frame that is complete when it has reached its limit is longer than that by
+// what its last chunk has too much. It never is by so much that it passes this, or the
+// limit when that is more.
+const frameCap = 1 << 20
+
+// begin starts the frames of a series.
+func (e *frameEncoder) begin(ls []labels.Label) {
+	if cap(e.buf) < frameRoom {
+		e.buf = make([]byte, frameRoom, 4<<10)
+	}
+	e.buf = appendLabels(e.buf[:frameRoom], ls)
+	e.labels = len(e.buf)
+	e.next(ls)
+}
+
+// next starts another frame of the series.
+func (e *frameEncoder) next(ls []labels.Label) {
+	e.buf = e.buf[:e.labels]
+	e.chunks = 0
+	e.left = e.limit
+	for _, l := range ls {
+		e.left -= sizeLabel(l)
+	}
+}
+
+// full reports whether the frame is complete before a chunk of n bytes.
+func (e *frameEncoder) full(n int) bool {
+	return e.chunks > 0 && (e.left <= 0 || len(e.buf)+n+maxChunkHeader > max(e.limit, frameCap))
+}
+
+// maxChunkHeader is the most that a chunk takes besides its data, in a frame that it is
+// the last one of.
+const maxChunkHeader = 1 + binary.MaxVarintLen32 + 3*(1+binary.MaxVarintLen64) + 1 + binary.MaxVarintLen32 + 1 + binary.MaxVarintLen64
+
+// add appends a chunk. Its data is copied.
+func (e *frameEncoder) add(mint, maxt int64, enc chunkenc.Encoding, data []byte) {
+	size := sizeInt(mint) + sizeInt(maxt) + sizeInt(int64(enc))
+	if len(data) > 0 {
+		size += sizeBytes(len(data))
+	}
+	e.buf = protowire.AppendVarint(append(e.buf, bytesTag(2)), uint64(size))
+	e.buf = appendInt(appendInt(appendInt(e.buf, 1, mint), 2, maxt), 3, int64(enc))
+	if len(data) > 0 {
+		e.buf = protowire.AppendVarint(append(e.buf, bytesTag(4)), uint64(len(data)))
+		e.buf = append(e.buf, data...)
+	}
+	e.left -= size
+	e.chunks++
+}
+
+// finish completes the frame and returns it, valid until the next call of begin or next.
+func (e *frameEncoder) finish(queryIndex int) []byte {
+	var room [binary.MaxVarintLen64]byte
+	series := len(e.buf) - frameRoom
+	at := frameRoom
+	put := func(b []byte) { at -= copy(e.buf[at-len(b):], b) }
+	put(room[:binary.PutUvarint(room[:], uint64(series))])
+	put([]byte{bytesTag(1)})
+	e.buf = appendInt(e.buf, 2, int64(queryIndex))
+	data := e.buf[at:]
+	put(binary.BigEndian.AppendUint32(room[:0], crc32.Checksum(data, castagnoli)))
+	put(room[:binary.PutUvarint(room[:], uint64(len(data)))])
+	return e.buf[at:]
+}
+
+// frame is what a frame says. Series and chunks are kept for the next frame, and the data
+// of chunks aliases the bytes that it was decoded from.
+type frame struct {
+	queryIndex int64
+	series     []frameSeries
+}
+
+type frameSeries struct {
+	labels []labels.Label // sorted as they were sent; strings of their own
+	chunks []frameChunk
+}
+
+type frameChunk struct {
+	mint, maxt int64
+	typ        int32
+	data       []byte
+}
+
+// decode replaces f by what the data of a frame says.
+func (f *frame) decode(data []byte) error {
+	f.queryIndex = 0
+	f.series = f.series[:0]
+	r := readFields(data)
+	for r.next() {
+		switch r.num {
+		case 1:
+			if len(f.series) < cap(f.series) {
+				f.series = f.series[:len(f.series)+1]
+			} else {
+				f.series = append(f.series, frameSeries{})
+			}
+			if err := f.series[len(f.series)-1].decode(r.bytes()); err != nil {
+				return err
+			}
+		case 2:
+			f.queryIndex = int64(r.varint())
+		}
+	}
+	return r.err
+}
+
+func (s *frameSeries) decode(b []byte) error {
+	s.labels, s.chunks = s.labels[:0], s.chunks[:0]
+	r := readFields(b)
+	for r.next() {
+		switch r.num {
+		case 1:
+			l, err := decodeLabel(r.bytes())
+			if err != nil {
+				return err
+			}
+			s.labels = append(s.labels, l)
+		case 2:
+			c, err := decodeChunk(r.bytes())
+			if err != nil {
+				return err
+			}
+			s.chunks = append(s.chunks, c)
+		}
+	}
+	return errors.WithMessage(r.err, "series")
+}
+
+func decodeChunk(b []byte) (c frameChunk, err error) {
+	r := readFields(b)
+	for r.next() {
+		switch r.num {
+		case 1:
+			c.mint = int64(r.varint())
+		case 2:
+			c.maxt = int64(r.varint())
+		case 3:
+			c.typ = int32(r.varint())
+		case 4:
+			c.data = r.bytes()
+		}
+	}
+	return c, errors.WithMessage(r.err, "chunk")
+}

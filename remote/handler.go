@@ -1,0 +1,216 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	stderrors "errors"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// Queryable gives snapshots of a closed range of times, as *tsdb.DB and *tsdb.Reader do.
+// It is called by any number of goroutines.
+type Queryable interface {
+	Querier(mint, maxt int64) (*tsdb.Querier, error)
+}
+
+// ReadHandler returns a handler of remote-read requests, for any path. Nil options are the
+// defaults. The snapshot of a request is let go when it is answered, when its client goes,
+// and when its client stops reading for WriteTimeout; that needs a ResponseWriter with
+// deadlines, so a middleware that wraps it must have Unwrap.
+//
+// When the database fails after the status is out, the handler panics with
+// http.ErrAbortHandler, which is the way to make the server cut the connection: a client
+// must not take half an answer for a whole one.
+func ReadHandler(db Queryable, opts *ReadOptions) http.Handler {
+	h := &readHandler{db: db, opts: opts.withDefaults()}
+	for l := range h.opts.ExternalLabels.All() {
+		h.external = append(h.external, l)
+	}
+	if h.opts.MaxInFlight > 0 {
+		h.slots = make(chan struct{}, h.opts.MaxInFlight)
+	}
+	return h
+}
+
+type readHandler struct {
+	db       Queryable
+	opts     ReadOptions
+	external external
+	slots    chan struct{} // one for each request in flight; nil: any number
+}
+
+// retryAfter is the seconds after which a client that met the limit may come again.
+const retryAfter = "1"
+
+// ServeHTTP implements http.Handler.
+func (h *readHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "remote read is a POST", http.StatusMethodNotAllowed)
+		return
+	}
+	if h.slots != nil {
+		select {
+		case h.slots <- struct{}{}:
+			defer func() { <-h.slots }()
+		default:
+			w.Header().Set("Retry-After", retryAfter)
+			http.Error(w, "too many requests are being answered", http.StatusTooManyRequests)
+			return
+		}
+	}
+	req, err := h.receive(w, r)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	out := newPacedWriter(w, h.opts.WriteTimeout)
+	if err := h.answer(r.Context(), out, req); err != nil {
+		h.fail(out, r, err)
+	}
+}
+
+// receive reads and decodes the body.
+func (h *readHandler) receive(w http.ResponseWriter, r *http.Request) (*readRequest, error) {
+	for _, encoding := range r.Header.Values("Content-Encoding") {
+		if !strings.EqualFold(encoding, snappyEncoding) {
+			return nil, errEncoding
+		}
+	}
+	if h.opts.ReadTimeout > 0 {
+		control := http.NewResponseController(w)
+		if control.SetReadDeadline(deadline(h.opts.ReadTimeout)) == nil {
+			// Left in place it would end the request, as if the client were gone.
+			defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+		}
+	}
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(h.opts.RequestBytes))); err != nil {
+		return nil, bodyError(err)
+	}
+	content, err := decodeBlock(body.Bytes(), h.opts.RequestBytes)
+	if err != nil {
+		return nil, err
+	}
+	req, err := decodeReadRequest(content)
+	return &req, err
+}
+
+// bodyError says what is wrong with a body that could not be read.
+func bodyError(err error) error {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return errors.WithMessagef(errLimit, "body of more than %d bytes", tooLarge.Limit)
+	}
+	return errors.Wrap(err, "read body")
+}
+
+// openQuery is a query with its snapshot.
+type openQuery struct {
+	*tsdb.Querier
+	sent     []matcher
+	warnings tsdb.Warnings
+}
+
+// The matchers are compiled for each selection, and not kept: those of one query at a
+// time are in memory.
+
+func (q *openQuery) selectSeries(ctx context.Context) (*tsdb.SeriesSet, error) {
+	ms, err := compileMatchers(q.sent)
+	if err != nil {
+		return nil, err
+	}
+	return q.Select(ctx, nil, ms...), nil
+}
+
+func (q *openQuery) selectChunks(ctx context.Context) (*tsdb.ChunkSeriesSet, error) {
+	ms, err := compileMatchers(q.sent)
+	if err != nil {
+		return nil, err
+	}
+	return q.SelectChunks(ctx, nil, ms...), nil
+}
+
+// answer opens the snapshots of all queries and writes what they have. They are closed on
+// return.
+func (h *readHandler) answer(ctx context.Context, out *pacedWriter, req *readRequest) (err error) {
+	typ, err := negotiate(req.accepted)
+	if err != nil {
+		return err
+	}
+	queries := make([]*openQuery, 0, len(req.queries))
+	defer func() {
+		for _, q := range queries {
+			err = stderrors.Join(err, q.Close())
+		}
+	}()
+	for i := range req.queries {
+		q := &req.queries[i]
+		open := &openQuery{sent: h.external.strip(q.matchers)}
+		if _, err := compileMatchers(open.sent); err != nil {
+			return errors.WithMessagef(err, "query %d", i)
+		}
+		if open.Querier, err = h.db.Querier(q.bounds()); err != nil {
+			return err
+		}
+		queries = append(queries, open)
+	}
+	if typ == typeChunks {
+		a := chunkAnswer{out: out, external: h.external, frame: frameEncoder{limit: h.opts.FrameBytes}}
+		return a.write(ctx, queries)
+	}
+	a := sampleAnswer{out: out, external: h.external, limit: h.opts.SampleLimit}
+	return a.write(ctx, queries)
+}
+
+// fail ends an answer that could not be finished.
+func (h *readHandler) fail(out *pacedWriter, r *http.Request, err error) {
+	if !out.out {
+		h.refuse(out.w, r, err)
+		return
+	}
+	if out.err == nil && r.Context().Err() == nil {
+		h.opts.Logger.Error("remote read failed", "client", r.RemoteAddr, "error", err)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// refuse answers with a status and a text, which says nothing of files.
+func (h *readHandler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	status, text := http.StatusBadRequest, err.Error()
+	switch {
+	case isAny(err, errMalformed, errLimit, errSampleLimit, errNoType, errTooLarge, labels.ErrSyntax, labels.ErrLimit):
+	case errors.Is(err, errEncoding):
+		status = http.StatusUnsupportedMediaType
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		status, text = http.StatusRequestTimeout, "the body did not arrive in time"
+	case errors.Is(err, tsdb.ErrClosed):
+		status, text = http.StatusServiceUnavailable, "the database is closed"
+	case r.Context().Err() != nil:
+		status, text = http.StatusServiceUnavailable, "the request was cancelled"
+	default:
+		h.opts.Logger.Error("remote read failed", "client", r.RemoteAddr, "error", err)
+		status, text = http.StatusInternalServerError, "internal error"
+		if errors.Is(err, tsdb.ErrCorrupt) {
+			text = "stored data is damaged"
+		}
+	}
+	http.Error(w, text, status)
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,89 @@
+package remote
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/pkg/errors"
+)
+
+// pacedPiece is how much is handed to the connection at a time, with a deadline each. It
+// is large enough that a deadline costs nothing beside the write.
+const pacedPiece = 64 << 10
+
+// pacedWriter writes the body of an answer. The status goes out with the first piece, so
+// an error before that can still be answered as one.
+type pacedWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration // for a piece; negative: none
+	buf     []byte
+	header  map[string]string // of the answer, as long as it is not out
+	out     bool              // the status is out
+	err     error             // what ended writing
+}
+
+func newPacedWriter(w http.ResponseWriter, timeout time.Duration) *pacedWriter {
+	return &pacedWriter{w: w, control: http.NewResponseController(w), timeout: timeout, buf: make([]byte, 0, pacedPiece)}
+}
+
+// Write implements io.Writer.
+func (p *pacedWriter) Write(b []byte) (int, error) {
+	for done := 0; done < len(b) && p.err == nil; {
+		if len(p.buf) == 0 && len(b)-done >= pacedPiece {
+			p.send(b[done : done+pacedPiece])
+			done += pacedPiece
+			continue
+		}
+		n := min(len(b)-done, cap(p.buf)-len(p.buf))
+		p.buf = append(p.buf, b[done:done+n]...)
+		done += n
+		if len(p.buf) == cap(p.buf) {
+			p.send(p.buf)
+			p.buf = p.buf[:0]
+		}
+	}
+	return len(b), p.err
+}
+
+// finish writes what is left. The deadline stays for what the server still has to write.
+func (p *pacedWriter) finish() error {
+	if p.err == nil {
+		p.send(p.buf)
+		p.buf = p.buf[:0]
+	}
+	if p.err == nil {
+		p.deadline()
+	}
+	return p.err
+}
+
+// send hands one piece to the connection. The deadline is lifted again, as it is not the
+// client's fault when the next piece takes long to make.
+func (p *pacedWriter) send(b []byte) {
+	if !p.out {
+		for name, value := range p.header {
+			p.w.Header().Set(name, value)
+		}
+		p.out = true
+	}
+	p.deadline()
+	if _, err := p.w.Write(b); err != nil {
+		p.err = errors.Wrap(err, "write answer")
+		return
+	}
+	if p.timeout > 0 {
+		_ = p.control.SetWriteDeadline(time.Time{})
+	}
+}
+
+// deadline gives the connection until then to accept what is written next. A writer that
+// has no deadlines (a recorder, a wrapper without Unwrap) has none.
+func (p *pacedWriter) deadline() {
+	if p.timeout > 0 {
+		_ = p.control.SetWriteDeadline(deadline(p.timeout))
+	}
+}
+
+// deadline is a time for a connection, which knows no clock but the system's.
+func deadline(timeout time.Duration) time.Time { return time.Now().Add(timeout) }

@@ -1,0 +1,285 @@
+package remote
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+
+	"github.com/pkg/errors"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// The answer in samples, a ReadResponse:
+//
+//	response: 1 results    repeated QueryResult, one a query
+//	result:   1 timeseries repeated TimeSeries
+//	series:   1 labels     repeated Label       2 samples repeated Sample
+//	sample:   1 value      double               2 timestamp int64
+//
+// Each of them has its length in front, and the snappy block around them has that of all,
+// so the answer is written in two passes over the same snapshot: the first one adds up
+// sizes and counts samples, the second one writes. A third one is made over a series that
+// is too long for the buffer; it costs little beside compressing it.
+
+// seriesBuffer is how much of a series' samples is held while its size is not known:
+// 7,000 samples or more.
+const seriesBuffer = 128 << 10
+
+// sampleAnswer writes an answer of samples.
+type sampleAnswer struct {
+	out      *pacedWriter
+	external external
+	limit    int // samples of a query; negative: any number
+	block    *blockEncoder
+	written  uint64 // content of the block
+
+	own, labels []labels.Label
+	it          chunkenc.Iterator
+	batch       chunkenc.Batch
+	buf         []byte // samples, encoded
+	head        []byte // of a message, and labels
+}
+
+func (a *sampleAnswer) write(ctx context.Context, queries []*openQuery) error {
+	a.out.header = map[string]string{"Content-Type": samplesContentType, "Content-Encoding": snappyEncoding}
+	sizes := make([]uint64, len(queries))
+	total := uint64(0)
+	for i, q := range queries {
+		var err error
+		if sizes[i], err = a.measureQuery(ctx, q); err != nil {
+			return err
+		}
+		if total += sizeMessage(sizes[i]); total > maxBlock {
+			return errTooLarge
+		}
+	}
+	var err error
+	if a.block, err = newBlockEncoder(a.out, total); err != nil {
+		return err
+	}
+	for i, q := range queries {
+		if err := a.writeQuery(ctx, q, sizes[i]); err != nil {
+			return err
+		}
+	}
+	if err := a.block.flush(); err != nil {
+		return err
+	}
+	return a.out.finish()
+}
+
+// sizeMessage is the size of an embedded message of n bytes, with its tag.
+func sizeMessage(n uint64) uint64 { return 1 + uint64(sizeVarint(n)) + n }
+
+// measureQuery returns the size of a query's result.
+func (a *sampleAnswer) measureQuery(ctx context.Context, q *openQuery) (size uint64, err error) {
+	set, err := q.selectSeries(ctx)
+	if err != nil {
+		return 0, err
+	}
+	left := a.limit
+	for set.Next() {
+		s := set.At()
+		a.it = s.Iterator(a.it)
+		n, samples, err := a.measureSamples(ctx, left)
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 {
+			continue
+		}
+		if left >= 0 {
+			left -= n
+		}
+		if size += sizeMessage(a.takeLabels(s) + samples); size > maxBlock {
+			return 0, errTooLarge
+		}
+	}
+	q.warnings = set.Warnings()
+	return size, set.Err()
+}
+
+// takeLabels sets the labels of the series that is worked on and returns their size.
+func (a *sampleAnswer) takeLabels(s *tsdb.Series) (size uint64) {
+	a.own = s.AppendLabels(a.own[:0])
+	a.labels = a.external.merge(a.labels[:0], a.own)
+	for _, l := range a.labels {
+		size += sizeMessage(uint64(sizeLabel(l)))
+	}
+	return size
+}
+
+// measureSamples adds up what is left of the iterator. More than limit samples are an
+// error, unless it is negative.
+func (a *sampleAnswer) measureSamples(ctx context.Context, limit int) (n int, size uint64, err error) {
+	for a.nextBatch(ctx, &err) {
+		if n += a.batch.Len(); limit >= 0 && n > limit {
+			return n, size, errSampleLimit
+		}
+		size += sizeSamples(a.batch.T, a.batch.V)
+	}
+	return n, size, err
+}
+
+// nextBatch reads on; false at the end and on an error.
+func (a *sampleAnswer) nextBatch(ctx context.Context, err *error) bool {
+	switch a.it.NextBatch(&a.batch) {
+	case chunkenc.ValFloat:
+		*err = ctx.Err()
+		return *err == nil
+	case chunkenc.ValNone:
+		*err = a.it.Err()
+		return false
+	default:
+		*err = errors.WithMessage(tsdb.ErrUnsupported, "sample that is no float")
+		return false
+	}
+}
+
+func (a *sampleAnswer) writeQuery(ctx context.Context, q *openQuery, size uint64) error {
+	a.head = append(a.head[:0], bytesTag(1))
+	if err := a.put(protowire.AppendVarint(a.head, size)); err != nil {
+		return err
+	}
+	end := a.written + size
+	set, err := q.selectSeries(ctx)
+	if err != nil {
+		return err
+	}
+	for set.Next() {
+		if err := a.writeSeries(ctx, set.At(), end); err != nil {
+			return err
+		}
+	}
+	if a.written != end && set.Err() == nil {
+		return errChanged
+	}
+	return set.Err()
+}
+
+// writeSeries writes a series; nothing, if it has no samples in the range. end is where
+// the result of the query must end.
+func (a *sampleAnswer) writeSeries(ctx context.Context, s *tsdb.Series, end uint64) error {
+	a.it = s.Iterator(a.it)
+	a.buf = a.buf[:0]
+	var err error
+	for len(a.buf) < seriesBuffer && a.nextBatch(ctx, &err) {
+		a.buf = appendSamples(a.buf, a.batch.T, a.batch.V)
+	}
+	if err != nil || len(a.buf) == 0 {
+		return err
+	}
+	size, rest := uint64(len(a.buf)), uint64(0)
+	last := a.it.AtT()
+	if size >= seriesBuffer {
+		if _, rest, err = a.measureSamples(ctx, -1); err != nil {
+			return err
+		}
+	}
+	size += a.takeLabels(s) + rest
+	if a.written+sizeMessage(size) > end {
+		return errChanged
+	}
+	a.head = protowire.AppendVarint(append(a.head[:0], bytesTag(1)), size)
+	if err := a.put(appendLabels(a.head, a.labels)); err != nil {
+		return err
+	}
+	if err := a.put(a.buf); err != nil || rest == 0 {
+		return err
+	}
+	return a.writeRest(ctx, s, last, rest)
+}
+
+// writeRest writes the samples of a long series that come after last, size bytes of them.
+func (a *sampleAnswer) writeRest(ctx context.Context, s *tsdb.Series, last int64, size uint64) error {
+	a.it = s.Iterator(a.it)
+	if a.it.Seek(last+1) != chunkenc.ValFloat {
+		return errChanged
+	}
+	t, v := a.it.At()
+	end := a.written + size
+	a.buf = appendSamples(a.buf[:0], []int64{t}, []float64{v})
+	var err error
+	for more := true; more; {
+		if more = a.nextBatch(ctx, &err); more {
+			a.buf = appendSamples(a.buf, a.batch.T, a.batch.V)
+		}
+		if err == nil && a.written+uint64(len(a.buf)) > end {
+			err = errChanged
+		}
+		if err == nil {
+			err = a.put(a.buf)
+		}
+		if err != nil {
+			return err
+		}
+		a.buf = a.buf[:0]
+	}
+	if a.written != end {
+		return errChanged
+	}
+	return nil
+}
+
+// put writes a part of the content.
+func (a *sampleAnswer) put(b []byte) error {
+	a.written += uint64(len(b))
+	return a.block.write(b)
+}
+
+// maxSampleBytes is the most that one sample takes: tag, length, tagged value, tagged
+// time.
+const maxSampleBytes = 2 + 9 + 11
+
+// sizeSamples is the length of what appendSamples appends. Times ascend.
+func sizeSamples(ts []int64, vs []float64) (size uint64) {
+	for _, v := range vs {
+		if math.Float64bits(v) != 0 {
+			size += 9
+		}
+	}
+	first, last := sizeInt(ts[0]), sizeInt(ts[len(ts)-1])
+	if first == last && ts[0] != 0 {
+		return size + uint64(len(ts)*(2+first))
+	}
+	for _, t := range ts {
+		size += uint64(2 + sizeInt(t))
+	}
+	return size
+}
+
+// appendSamples appends samples as fields of their series. A value is left out only if
+// all of its bits are zero, so that the negative zero stays one.
+func appendSamples(dst []byte, ts []int64, vs []float64) []byte {
+	for i, t := range ts {
+		if cap(dst)-len(dst) < maxSampleBytes {
+			dst = append(make([]byte, 0, 2*cap(dst)+maxSampleBytes*len(ts)), dst...)
+		}
+		at := len(dst)
+		dst = append(dst, bytesTag(2), 0)
+		if v := math.Float64bits(vs[i]); v != 0 {
+			dst = binary.LittleEndian.AppendUint64(append(dst, fixed64Tag(1)), v)
+		}
+		dst = appendInt(dst, 2, t)
+		dst[at+1] = byte(len(dst) - at - 2)
+	}
+	return dst
+}
+
+// decodeSample decodes a Sample message.
+func decodeSample(b []byte) (t int64, v float64, err error) {
+	r := readFields(b)
+	for r.next() {
+		switch r.num {
+		case 1:
+			v = math.Float64frombits(r.fixed64())
+		case 2:
+			t = int64(r.varint())
+		}
+	}
+	return t, v, errors.WithMessage(r.err, "sample")
+}
