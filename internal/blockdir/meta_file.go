@@ -26,6 +26,9 @@ func ReadMeta(fsys fileutil.FS, blockDir string) (Meta, error) {
 // readMeta also tells whether the sidecar has to be written anew.
 func readMeta(fsys fileutil.FS, blockDir string) (m Meta, staleSidecar bool, err error) {
 	path := filepath.Join(blockDir, metaName)
+	if err := isFile(fsys, path); err != nil {
+		return Meta{}, false, err
+	}
 	b, err := fileutil.ReadFile(fsys, path, maxMetaBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Meta{}, false, encbuf.Corrupt(0, "meta file of the block is missing").At(path, 0)

@@ -94,8 +94,24 @@ func (d *Dir) open(m *Meta) (err error) {
 	return nil
 }
 
+// isFile returns damage if there is something else than a file, which could not be read, or
+// only for ever.
+func isFile(fsys fileutil.FS, path string) error {
+	info, err := fsys.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		return encbuf.Corrupt(0, "it is no regular file").At(path, 0)
+	}
+	return err
+}
+
 func openIndex(fsys fileutil.FS, blockDir string) (*index.Reader, error) {
 	path := filepath.Join(blockDir, indexName)
+	if err := isFile(fsys, path); err != nil {
+		return nil, err
+	}
 	r, err := index.OpenReader(fsys, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, encbuf.Corrupt(0, "index of the block is missing").At(path, 0)
@@ -107,6 +123,9 @@ func openIndex(fsys fileutil.FS, blockDir string) (*index.Reader, error) {
 // none on disk would show samples that were deleted.
 func readTombstones(fsys fileutil.FS, blockDir string, m *Meta) (*tombstones.Set, int64, error) {
 	path := filepath.Join(blockDir, tombstones.FileName)
+	if err := isFile(fsys, path); err != nil {
+		return nil, 0, err
+	}
 	b, err := fileutil.ReadFile(fsys, path, maxTombstonesBytes)
 	set := &tombstones.Set{}
 	missing := errors.Is(err, fs.ErrNotExist)
