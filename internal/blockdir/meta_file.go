@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 
 	"github.com/pkg/errors"
 
@@ -37,6 +38,9 @@ func readMeta(fsys fileutil.FS, blockDir string) (m Meta, staleSidecar bool, err
 		return Meta{}, false, err
 	}
 	if m, err = DecodeMeta(b); err != nil {
+		if errors.Is(err, ErrUnsupportedVersion) {
+			err = versionDamage(fsys, blockDir, err)
+		}
 		return Meta{}, false, placed(err, path)
 	}
 	stale, err := checkSidecar(fsys, blockDir, &m)
@@ -44,6 +48,19 @@ func readMeta(fsys fileutil.FS, blockDir string) (m Meta, staleSidecar bool, err
 		return Meta{}, false, err
 	}
 	return m, stale, nil
+}
+
+// versionDamage tells a version that somebody wrote from one that a bit has changed: where
+// there is a sidecar, the file beside it had version 1.
+func versionDamage(fsys fileutil.FS, blockDir string, unsupported error) error {
+	sidecar, err := readSidecar(fsys, blockDir)
+	if err != nil {
+		return err
+	}
+	if _, _, ok := decodeSidecar(sidecar); !ok {
+		return unsupported
+	}
+	return encbuf.Corrupt(0, unsupported.Error()+", and had "+strconv.Itoa(metaVersion)+" when the block was written")
 }
 
 // placed puts the file into damage of a bare decoder; other errors get its name.

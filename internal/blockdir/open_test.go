@@ -122,6 +122,9 @@ func TestOpen_NewerVersion_IsRefusedByName(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, m.WriteFile(inBlock("meta.json"), []byte(strings.Replace(string(b), `"version": 1`, `"version": 3`, 1))))
 	_, err = Open(m, Path(dataDir, testID))
+	requireCorruptFile(t, err, filepath.ToSlash(inBlock("meta.json"))) // the sidecar knows better
+	require.NoError(t, m.Remove(inBlock("meta.json.crc")))
+	_, err = Open(m, Path(dataDir, testID))
 	require.ErrorIs(t, err, ErrUnsupportedVersion)
 	require.False(t, errors.Is(err, encbuf.ErrCorrupt))
 	require.ErrorContains(t, err, "meta.json")
