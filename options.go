@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/pkg/errors"
@@ -185,9 +186,9 @@ func (o *Options) withDefaults() (*Options, error) {
 	setDefault(&c.Blocks.Range, 2*time.Hour)
 	longest := defaultMaxRange
 	if c.Blocks.Retention > 0 {
-		longest = min(longest, max(c.Blocks.Range, c.Blocks.Retention/10))
+		longest = min(longest, c.Blocks.Retention/10)
 	}
-	setDefault(&c.Blocks.MaxRange, longest)
+	setDefault(&c.Blocks.MaxRange, max(c.Blocks.Range, longest))
 	setDefault(&c.Blocks.Workers, 1)
 	setDefault(&c.Limits.MaxFuture, time.Hour)
 	setDefault(&c.Limits.LabelsPerSeries, 64)
@@ -229,7 +230,7 @@ func (o *Options) validate() error {
 		return errors.Errorf("option Blocks.Range is %v, want %v to %v in whole milliseconds", o.Blocks.Range, minBlockRange, maxBlockRange)
 	case o.Head.MaxLateness < 0:
 		return errors.Errorf("option Head.MaxLateness is %v, want 0 or more", o.Head.MaxLateness)
-	case o.Blocks.MaxRange < o.Blocks.Range && o.Blocks.MaxRange != defaultMaxRange:
+	case o.Blocks.MaxRange < o.Blocks.Range:
 		return errors.Errorf("option Blocks.MaxRange is %v, want Blocks.Range, %v, or more", o.Blocks.MaxRange, o.Blocks.Range)
 	case o.Blocks.RetentionPercent > 100:
 		return errors.Errorf("option Blocks.RetentionPercent is %v, want at most 100", o.Blocks.RetentionPercent)
@@ -245,6 +246,24 @@ func (o *Options) validate() error {
 
 // String shows the options in the form in which Open logs them.
 func (o *Options) String() string {
-	return fmt.Sprintf("block range %v, merged up to %v, retention %v, %d bytes, %v%%, %d samples a chunk, %d replay workers, log segments of %d bytes, compression %v, sync %v, at most %v in the future",
-		o.Blocks.Range, o.Blocks.MaxRange, o.Blocks.Retention, o.Blocks.RetentionBytes, o.Blocks.RetentionPercent, o.Head.SamplesPerChunk, o.Head.ReplayWorkers, o.WAL.SegmentSize, o.WAL.Compression, o.WAL.Sync, o.Limits.MaxFuture)
+	return fmt.Sprintf("block range %v, merged up to %v, retention %s, %d samples a chunk, %d replay workers, log segments of %d bytes, compression %v, sync %v, at most %v in the future",
+		o.Blocks.Range, o.Blocks.MaxRange, o.Blocks.retention(), o.Head.SamplesPerChunk, o.Head.ReplayWorkers, o.WAL.SegmentSize, o.WAL.Compression, o.WAL.Sync, o.Limits.MaxFuture)
+}
+
+// retention shows which limits are set.
+func (b *BlockOptions) retention() string {
+	var limits []string
+	if b.Retention > 0 {
+		limits = append(limits, b.Retention.String())
+	}
+	if b.RetentionBytes > 0 {
+		limits = append(limits, fmt.Sprintf("%d bytes", b.RetentionBytes))
+	}
+	if b.RetentionPercent > 0 {
+		limits = append(limits, fmt.Sprintf("%v%% of the disk", b.RetentionPercent))
+	}
+	if limits == nil {
+		return "none"
+	}
+	return strings.Join(limits, " ")
 }

@@ -17,9 +17,9 @@ import (
 
 func TestDefaultOptions_AreTheDocumentedOnes(t *testing.T) {
 	o := tsdb.DefaultOptions()
-	require.Equal(t, tsdb.HeadOptions{SamplesPerChunk: 120, ReplayWorkers: runtime.GOMAXPROCS(0)}, o.Head)
+	require.Equal(t, tsdb.HeadOptions{SamplesPerChunk: 120, ReplayWorkers: runtime.GOMAXPROCS(0), MaxLateness: time.Minute}, o.Head)
 	require.Equal(t, tsdb.WALOptions{SegmentSize: 128 << 20, Compression: tsdb.CompressionSnappy, Sync: tsdb.SyncInterval(time.Second)}, o.WAL)
-	require.Equal(t, tsdb.BlockOptions{Range: 2 * time.Hour}, o.Blocks)
+	require.Equal(t, tsdb.BlockOptions{Range: 2 * time.Hour, MaxRange: 31 * 24 * time.Hour, Workers: 1}, o.Blocks)
 	require.Equal(t, tsdb.Limits{
 		MaxFuture: time.Hour, LabelsPerSeries: 64, LabelNameBytes: 256, LabelValueBytes: 4096, LabelSetBytes: 16 << 10,
 	}, o.Limits)
@@ -57,8 +57,10 @@ func TestOptions_ZeroMeansTheDefaultOfEachField(t *testing.T) {
 func TestOptions_StringNamesWhatMatters(t *testing.T) {
 	o := tsdb.DefaultOptions()
 	o.Head.ReplayWorkers = 2
-	require.Equal(t, "block range 2h0m0s, 120 samples a chunk, 2 replay workers, log segments of 134217728 bytes, "+
+	require.Equal(t, "block range 2h0m0s, merged up to 744h0m0s, retention none, 120 samples a chunk, 2 replay workers, log segments of 134217728 bytes, "+
 		"compression snappy, sync interval(1s), at most 1h0m0s in the future", o.String())
+	o.Blocks.Retention, o.Blocks.RetentionBytes, o.Blocks.RetentionPercent = 24*time.Hour, 1<<30, 80
+	require.Contains(t, o.String(), "retention 24h0m0s 1073741824 bytes 80% of the disk, ")
 	require.Equal(t, "zstd", tsdb.CompressionZstd.String())
 	require.Equal(t, "none", tsdb.CompressionNone.String())
 }
@@ -95,6 +97,19 @@ func TestOptions_EachBoundHolds(t *testing.T) {
 		{"largest range", func(o *tsdb.Options) { o.Blocks.Range = 87600 * time.Hour }, nil},
 		{"range too large", func(o *tsdb.Options) { o.Blocks.Range = 87600*time.Hour + time.Millisecond }, []string{"Blocks.Range is 87600h0m0.001s", "to 87600h0m0s"}},
 		{"range with a fraction", func(o *tsdb.Options) { o.Blocks.Range = time.Minute + 1 }, []string{"Blocks.Range is 1m0.000000001s", "whole milliseconds"}},
+		{"no merging", func(o *tsdb.Options) { o.Blocks.MaxRange = o.Blocks.Range + 2*time.Hour }, nil},
+		{"merged range too small", func(o *tsdb.Options) { o.Blocks.MaxRange = time.Hour }, []string{"Blocks.MaxRange is 1h0m0s", "Blocks.Range, 2h0m0s, or more"}},
+		{"negative lateness", func(o *tsdb.Options) { o.Head.MaxLateness = -1 }, []string{"Head.MaxLateness is -1ns", "0 or more"}},
+		{"whole disk", func(o *tsdb.Options) { o.Blocks.RetentionPercent = 100 }, nil},
+		{"more than the disk", func(o *tsdb.Options) { o.Blocks.RetentionPercent = 100.5 }, []string{"Blocks.RetentionPercent is 100.5", "at most 100"}},
+		{"retention off", func(o *tsdb.Options) {
+			o.Blocks.Retention, o.Blocks.RetentionBytes, o.Blocks.RetentionPercent = -1, -1, -1
+		}, nil},
+		{"most mergers", func(o *tsdb.Options) { o.Blocks.Workers = 64 }, nil},
+		{"too many mergers", func(o *tsdb.Options) { o.Blocks.Workers = 65 }, []string{"Blocks.Workers is 65", "1 to 64"}},
+		{"slowest pace", func(o *tsdb.Options) { o.Blocks.BytesPerSecond = 64 << 10 }, nil},
+		{"pace too slow", func(o *tsdb.Options) { o.Blocks.BytesPerSecond = 64<<10 - 1 }, []string{"Blocks.BytesPerSecond is 65535", "65536 or more"}},
+		{"negative pace", func(o *tsdb.Options) { o.Blocks.BytesPerSecond = -1 }, []string{"Blocks.BytesPerSecond is -1"}},
 		{"most labels", func(o *tsdb.Options) { o.Limits.LabelsPerSeries = 4096 }, nil},
 		{"too many labels", func(o *tsdb.Options) { o.Limits.LabelsPerSeries = 4097 }, []string{"Limits.LabelsPerSeries is 4097", "at most 4096"}},
 		{"limits off", func(o *tsdb.Options) { o.Limits = tsdb.Limits{-1, -1, -1, -1, -1} }, nil},
