@@ -91,9 +91,9 @@ func TestFullDisk_FilledAtEveryPoint(t *testing.T) {
 	var tries []func()
 	for _, w := range []faultWorkload{
 		{name: "new", ops: []string{"commit", "loop", "commit", "rotate", "loop", "commit", "close", "commit"}},
-		{name: "killed", before: []string{"flush", "rotate", "commit", "kill"}, ops: []string{"open", "commit", "big", "loop", "commit"}},
-		{name: "torn", before: []string{"flush", "commit", "rotate", "rotate", "commit", "flush"}, ending: "crash", ops: []string{"open", "commit", "loop", "commit"}},
-		{name: "damaged", before: []string{"commit", "flush", "rotate", "flush", "close"}, ending: "damage", ops: []string{"open", "commit", "loop", "commit"}},
+		{name: "killed", before: []string{"chunks", "rotate", "commit", "kill"}, ops: []string{"open", "commit", "big", "loop", "commit"}},
+		{name: "torn", before: []string{"chunks", "commit", "rotate", "rotate", "commit", "chunks"}, ending: "crash", ops: []string{"open", "commit", "loop", "commit"}},
+		{name: "damaged", before: []string{"commit", "chunks", "rotate", "chunks", "close"}, ending: "damage", ops: []string{"open", "commit", "loop", "commit"}},
 	} {
 		for _, setup := range faultSetups {
 			base, err := w.base(setup)
