@@ -1,0 +1,99 @@
+package remote
+
+import (
+	"slices"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+)
+
+// sampleIterator is a cursor over the samples of one series, batch by batch.
+type sampleIterator struct {
+	set  *SeriesSet
+	turn int
+
+	batch  chunkenc.Batch
+	at     int // batch.T[at:] was not given out
+	t      int64
+	v      float64
+	stands bool // on (t, v)
+	done   bool
+	err    error
+}
+
+// fill reads more samples into b; false at the end.
+func (it *sampleIterator) fill(b *chunkenc.Batch) bool {
+	if it.done {
+		return false
+	}
+	it.err = it.set.samples(it.turn, b)
+	it.done = it.err != nil || b.Len() == 0
+	return !it.done
+}
+
+// refill replaces a batch that was given out.
+func (it *sampleIterator) refill() bool {
+	if it.at < it.batch.Len() {
+		return true
+	}
+	it.at = 0
+	if it.fill(&it.batch) {
+		return true
+	}
+	it.batch.T, it.batch.V = it.batch.T[:0], it.batch.V[:0]
+	it.stands = false
+	return false
+}
+
+func (it *sampleIterator) step() chunkenc.ValueType {
+	it.t, it.v, it.stands = it.batch.T[it.at], it.batch.V[it.at], true
+	it.at++
+	return chunkenc.ValFloat
+}
+
+// Next implements chunkenc.Iterator.
+func (it *sampleIterator) Next() chunkenc.ValueType {
+	if !it.refill() {
+		return chunkenc.ValNone
+	}
+	return it.step()
+}
+
+// Seek implements chunkenc.Iterator.
+func (it *sampleIterator) Seek(t int64) chunkenc.ValueType {
+	if it.stands && it.t >= t {
+		return chunkenc.ValFloat
+	}
+	for it.refill() {
+		i, _ := slices.BinarySearch(it.batch.T[it.at:], t)
+		if it.at += i; it.at < it.batch.Len() {
+			return it.step()
+		}
+	}
+	return chunkenc.ValNone
+}
+
+// NextBatch implements chunkenc.Iterator.
+func (it *sampleIterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
+	open(b)
+	if it.at < it.batch.Len() {
+		n := min(cap(b.T), cap(b.V), it.batch.Len()-it.at)
+		b.T = append(b.T, it.batch.T[it.at:it.at+n]...)
+		b.V = append(b.V, it.batch.V[it.at:it.at+n]...)
+		it.at += n
+	} else if !it.fill(b) {
+		b.T, b.V = b.T[:0], b.V[:0]
+		it.stands = false
+		return chunkenc.ValNone
+	}
+	it.t, it.v, it.stands = b.T[b.Len()-1], b.V[b.Len()-1], true
+	return chunkenc.ValFloat
+}
+
+// At implements chunkenc.Iterator.
+func (it *sampleIterator) At() (t int64, v float64) { return it.t, it.v }
+
+// AtT implements chunkenc.Iterator.
+func (it *sampleIterator) AtT() int64 { return it.t }
+
+// Err implements chunkenc.Iterator.
+func (it *sampleIterator) Err() error { return it.err }
