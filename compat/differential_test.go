@@ -27,7 +27,10 @@ type duel struct {
 	ours   *ours
 	theirs *theirs
 	now    int64 // about the newest time appended
+	stride int64 // between samples, at most
 	ghosts bool  // appenders are rolled back, which leaves series in the reference
+	blocks bool  // there are blocks
+	log    []string
 }
 
 const duelSteps = 120
@@ -39,6 +42,7 @@ func TestDifferential_SameOperations_SameAnswers(t *testing.T) {
 	for i := range scaled(150) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			d := &duel{t: t, rng: rand.New(rand.NewPCG(seed(t, uint64(2000+i)), 0)), dirs: [2]string{t.TempDir(), t.TempDir()}}
+			d.stride = 2000
 			d.now = []int64{0, -5_000_000, 1_700_000_000_000}[i%3]
 			for k := range 4 + d.rng.IntN(20) {
 				d.set = append(d.set, makeSeries(i%2, k))
@@ -64,9 +68,14 @@ func TestDifferential_SameOperations_SameAnswers(t *testing.T) {
 }
 
 func (d *duel) open() {
-	d.ours = openOurs(d.t, d.dirs[0], randomOptions(d.rng))
+	ours, theirs := randomOptions(d.rng), randomReferenceOptions(d.rng)
+	if d.blocks {
+		ours, theirs = d.blockOptions()
+	}
+	d.ours = openOurs(d.t, d.dirs[0], ours)
 	d.ours.requireClean()
-	d.theirs = openTheirs(d.t, d.dirs[1], randomReferenceOptions(d.rng))
+	d.theirs = openTheirs(d.t, d.dirs[1], theirs)
+	d.theirs.log.rechunked = d.blocks
 }
 
 // restart closes both and opens them again, at times each the directory of the other.
@@ -90,7 +99,7 @@ func (d *duel) append() {
 	staged := 0
 	for range d.rng.IntN(60) {
 		s := d.set[d.rng.IntN(len(d.set))]
-		d.now += int64(d.rng.IntN(2000))
+		d.now += d.rng.Int64N(d.stride)
 		at := d.now
 		if d.rng.IntN(5) == 0 {
 			at -= int64(d.rng.IntN(20_000)) // late, or not, as it happens

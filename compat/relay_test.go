@@ -57,11 +57,10 @@ func (r *relay) next(t testing.TB, dir string) blockEngine {
 	}
 	if r.turn%2 == 0 {
 		r.log = append(r.log, "ours")
-		change := randomOptions(r.rng)
-		return openOurs(t, dir, change, func(o *tsdb.Options) {
-			blocks := *o
-			ourBlockOptions(&blocks)
-			o.Blocks = blocks.Blocks
+		return openOurs(t, dir, randomOptions(r.rng), func(o *tsdb.Options) {
+			same := *o
+			ourBlockOptions(&same)
+			o.Blocks = same.Blocks
 		})
 	}
 	r.log = append(r.log, "theirs")
