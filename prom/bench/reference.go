@@ -128,11 +128,15 @@ func (r *reference) recovered() recovered {
 	return recovered{int64(r.db.Head().NumSeries()), -1, -1}
 }
 
-// flush writes one block: the benchmarks see to it that the head is in one range. It leaves
-// the log as it is.
+// flush writes one block: the benchmarks see to it that the head is in one range. Then it
+// truncates head and log.
 func (r *reference) flush() error {
 	h := r.db.Head()
-	return errors.Wrap(r.db.CompactHead(tsdb.NewRangeHead(h, h.MinTime(), h.MaxTime())), "compact head")
+	end := h.MaxTime()
+	if err := r.db.CompactHead(tsdb.NewRangeHead(h, h.MinTime(), end)); err != nil {
+		return errors.Wrap(err, "compact head")
+	}
+	return errors.Wrap(h.Truncate(end+1), "truncate head")
 }
 
 func (r *reference) merge() error {
