@@ -33,6 +33,7 @@ func fillUp(base *faultBase, room int64, ops []string, y *faultCount) (full bool
 			err = stderrors.Join(err, r.db.Close())
 		}
 	}()
+	r.history.lied = true // a write that ended too early leaves bytes where no commit is
 	for round := range 2 {
 		r.disk.SetCapacity(r.disk.Used() + room)
 		for i, op := range ops {

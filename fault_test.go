@@ -256,7 +256,7 @@ func (r *faultRun) nothingSwallowed() error {
 // crash opens what the death of the process, or of the machine, leaves at the end.
 func (f faultTry) crash(r *faultRun, y *faultCount) error {
 	all := r.history.with(append(slices.Clone(r.history.commits), r.unsure...))
-	all.lied = r.syncFailed()
+	all.lied = all.lied || r.syncFailed()
 	acked := r.history.len()
 	x := &examiner{setup: f.setup, history: all, tally: &y.tally}
 	killed := r.disk.KillClone()
