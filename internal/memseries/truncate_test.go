@@ -373,10 +373,9 @@ func TestTruncation_BesideWriters(t *testing.T) {
 	stop := make(chan struct{})
 
 	type written struct {
-		s    *Series
-		t    int64
-		v    float64
-		kept bool
+		s *Series
+		t int64
+		v float64
 	}
 	all := make([][]written, writers)
 	var wg, helpers sync.WaitGroup
