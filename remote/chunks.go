@@ -3,8 +3,6 @@ package remote
 import (
 	"context"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -23,11 +21,13 @@ type chunkAnswer struct {
 
 func (a *chunkAnswer) write(ctx context.Context, queries []*openQuery) error {
 	a.out.header = map[string]string{"Content-Type": chunksContentType}
+	a.out.broken = brokenFrame
 	for i, q := range queries {
 		if err := a.writeQuery(ctx, i, q); err != nil {
 			return err
 		}
 	}
+	warn(a.out, queries)
 	return a.out.finish()
 }
 
@@ -37,6 +37,9 @@ func (a *chunkAnswer) writeQuery(ctx context.Context, index int, q *openQuery) e
 		return err
 	}
 	for set.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := a.writeSeries(ctx, index, set.At()); err != nil {
 			return err
 		}
@@ -72,7 +75,7 @@ func (a *chunkAnswer) writeSeries(ctx context.Context, index int, s *tsdb.ChunkS
 
 func (a *chunkAnswer) writeFrame(ctx context.Context, index int) error {
 	if err := ctx.Err(); err != nil {
-		return errors.WithStack(err)
+		return err
 	}
 	_, err := a.out.Write(a.frame.finish(index))
 	return err

@@ -9,6 +9,7 @@ var (
 	errSampleLimit = errors.New("exceeded sample limit")
 	errNoType      = errors.New("none of the accepted response types is known")
 	errEncoding    = errors.New("unknown content encoding: use snappy")
+	errSlow        = errors.New("the body did not arrive in time")
 	errTooLarge    = errors.New("response larger than a snappy block can be: ask for less, or for streamed chunks")
 )
 

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 
@@ -43,6 +44,9 @@ type frameEncoder struct {
 // what its last chunk has too much. It never is by so much that it passes this, or the
 // limit when that is more.
 const frameCap = 1 << 20
+
+// brokenFrame is no frame: its length has more than 64 bits.
+var brokenFrame = bytes.Repeat([]byte{0xff}, binary.MaxVarintLen64+1)
 
 // begin starts the frames of a series.
 func (e *frameEncoder) begin(ls []labels.Label) {

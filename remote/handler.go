@@ -3,9 +3,7 @@ package remote
 import (
 	"bytes"
 	"context"
-	stderrors "errors"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -52,6 +50,11 @@ const retryAfter = "1"
 
 // ServeHTTP implements http.Handler.
 func (h *readHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	if h.opts.ReadTimeout > 0 {
+		// Also for a body that nobody wants: the server reads some of it all the same.
+		_ = control.SetReadDeadline(deadline(h.opts.ReadTimeout))
+	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, "remote read is a POST", http.StatusMethodNotAllowed)
@@ -72,8 +75,12 @@ func (h *readHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
+	if h.opts.ReadTimeout > 0 {
+		// Left in place it would end the request, as if the client were gone.
+		_ = control.SetReadDeadline(time.Time{})
+	}
 	out := newPacedWriter(w, h.opts.WriteTimeout)
-	if err := h.answer(r.Context(), out, req); err != nil {
+	if err := h.answer(r, out, req); err != nil {
 		h.fail(out, r, err)
 	}
 }
@@ -81,15 +88,8 @@ func (h *readHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // receive reads and decodes the body.
 func (h *readHandler) receive(w http.ResponseWriter, r *http.Request) (*readRequest, error) {
 	for _, encoding := range r.Header.Values("Content-Encoding") {
-		if !strings.EqualFold(encoding, snappyEncoding) {
+		if encoding != "" && !strings.EqualFold(encoding, snappyEncoding) {
 			return nil, errEncoding
-		}
-	}
-	if h.opts.ReadTimeout > 0 {
-		control := http.NewResponseController(w)
-		if control.SetReadDeadline(deadline(h.opts.ReadTimeout)) == nil {
-			// Left in place it would end the request, as if the client were gone.
-			defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 		}
 	}
 	var body bytes.Buffer
@@ -104,13 +104,19 @@ func (h *readHandler) receive(w http.ResponseWriter, r *http.Request) (*readRequ
 	return &req, err
 }
 
-// bodyError says what is wrong with a body that could not be read.
+// bodyError says what is wrong with a body that could not be read. What it is made of is
+// the client's: its end before it is complete, a transfer encoding that is none.
 func bodyError(err error) error {
 	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	var slow interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &tooLarge):
 		return errors.WithMessagef(errLimit, "body of more than %d bytes", tooLarge.Limit)
+	case errors.As(err, &slow) && slow.Timeout():
+		return errSlow
+	default:
+		return errors.WithMessage(errMalformed, "body is cut off")
 	}
-	return errors.Wrap(err, "read body")
 }
 
 // openQuery is a query with its snapshot.
@@ -139,9 +145,25 @@ func (q *openQuery) selectChunks(ctx context.Context) (*tsdb.ChunkSeriesSet, err
 	return q.SelectChunks(ctx, nil, ms...), nil
 }
 
+// warningTrailer follows an answer that is all there is but not all there was. The
+// protocol has no place for it; who does not know it loses nothing.
+const warningTrailer = "Tsdb-Warning"
+
+// warn announces what is missing from the answer to these queries.
+func warn(out *pacedWriter, queries []*openQuery) {
+	for _, q := range queries {
+		for _, w := range q.warnings {
+			if errors.Is(w, tsdb.ErrMissing) {
+				// The sentinel's text, as the warning's names a directory.
+				out.w.Header().Set(http.TrailerPrefix+warningTrailer, tsdb.ErrMissing.Error())
+			}
+		}
+	}
+}
+
 // answer opens the snapshots of all queries and writes what they have. They are closed on
 // return.
-func (h *readHandler) answer(ctx context.Context, out *pacedWriter, req *readRequest) (err error) {
+func (h *readHandler) answer(r *http.Request, out *pacedWriter, req *readRequest) (err error) {
 	typ, err := negotiate(req.accepted)
 	if err != nil {
 		return err
@@ -149,7 +171,9 @@ func (h *readHandler) answer(ctx context.Context, out *pacedWriter, req *readReq
 	queries := make([]*openQuery, 0, len(req.queries))
 	defer func() {
 		for _, q := range queries {
-			err = stderrors.Join(err, q.Close())
+			if err := q.Close(); err != nil {
+				h.report(r, err) // the client has what it asked for
+			}
 		}
 	}()
 	for i := range req.queries {
@@ -165,10 +189,10 @@ func (h *readHandler) answer(ctx context.Context, out *pacedWriter, req *readReq
 	}
 	if typ == typeChunks {
 		a := chunkAnswer{out: out, external: h.external, frame: frameEncoder{limit: h.opts.FrameBytes}}
-		return a.write(ctx, queries)
+		return a.write(r.Context(), queries)
 	}
 	a := sampleAnswer{out: out, external: h.external, limit: h.opts.SampleLimit}
-	return a.write(ctx, queries)
+	return a.write(r.Context(), queries)
 }
 
 // fail ends an answer that could not be finished.
@@ -178,9 +202,15 @@ func (h *readHandler) fail(out *pacedWriter, r *http.Request, err error) {
 		return
 	}
 	if out.err == nil && r.Context().Err() == nil {
-		h.opts.Logger.Error("remote read failed", "client", r.RemoteAddr, "error", err)
+		h.report(r, err)
 	}
+	out.spoil()
 	panic(http.ErrAbortHandler)
+}
+
+// report tells the program what the client is not told.
+func (h *readHandler) report(r *http.Request, err error) {
+	h.opts.Logger.Error("remote read failed", "client", r.RemoteAddr, "error", err)
 }
 
 // refuse answers with a status and a text, which says nothing of files.
@@ -190,14 +220,14 @@ func (h *readHandler) refuse(w http.ResponseWriter, r *http.Request, err error) 
 	case isAny(err, errMalformed, errLimit, errSampleLimit, errNoType, errTooLarge, labels.ErrSyntax, labels.ErrLimit):
 	case errors.Is(err, errEncoding):
 		status = http.StatusUnsupportedMediaType
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		status, text = http.StatusRequestTimeout, "the body did not arrive in time"
+	case errors.Is(err, errSlow):
+		status = http.StatusRequestTimeout
 	case errors.Is(err, tsdb.ErrClosed):
 		status, text = http.StatusServiceUnavailable, "the database is closed"
 	case r.Context().Err() != nil:
 		status, text = http.StatusServiceUnavailable, "the request was cancelled"
 	default:
-		h.opts.Logger.Error("remote read failed", "client", r.RemoteAddr, "error", err)
+		h.report(r, err)
 		status, text = http.StatusInternalServerError, "internal error"
 		if errors.Is(err, tsdb.ErrCorrupt) {
 			text = "stored data is damaged"

@@ -16,9 +16,10 @@ const pacedPiece = 64 << 10
 type pacedWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	timeout time.Duration // for a piece; negative: none
+	timeout time.Duration // for a piece; 0 or less: none
 	buf     []byte
 	header  map[string]string // of the answer, as long as it is not out
+	broken  []byte            // what no client takes for the end of a whole answer
 	out     bool              // the status is out
 	err     error             // what ended writing
 }
@@ -58,6 +59,15 @@ func (p *pacedWriter) finish() error {
 	return p.err
 }
 
+// spoil ends an answer that cannot be finished. Cutting the connection is enough, unless
+// something between the handler and the client turns that into an ordinary end.
+func (p *pacedWriter) spoil() {
+	if len(p.broken) > 0 {
+		_, _ = p.Write(p.broken)
+		_ = p.finish()
+	}
+}
+
 // send hands one piece to the connection. The deadline is lifted again, as it is not the
 // client's fault when the next piece takes long to make.
 func (p *pacedWriter) send(b []byte) {
@@ -80,8 +90,8 @@ func (p *pacedWriter) send(b []byte) {
 // deadline gives the connection until then to accept what is written next. A writer that
 // has no deadlines (a recorder, a wrapper without Unwrap) has none.
 func (p *pacedWriter) deadline() {
-	if p.timeout > 0 {
-		_ = p.control.SetWriteDeadline(deadline(p.timeout))
+	if p.timeout > 0 && p.control.SetWriteDeadline(deadline(p.timeout)) != nil {
+		p.timeout = 0
 	}
 }
 

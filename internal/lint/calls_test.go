@@ -14,8 +14,7 @@ func TestFiles_AreTouchedThroughTheSeamOnly(t *testing.T) {
 // notFiles is what is taken from package os although it is no file: who is asking for
 // the lock of a directory.
 var notFiles = map[string][]string{
-	"db.go":             {"Hostname", "Getpid", "Args"},
-	"remote/handler.go": {"ErrDeadlineExceeded"},
+	"db.go": {"Hostname", "Getpid", "Args"},
 }
 
 // network is the packages that serve or ask over the network. A program that does not
