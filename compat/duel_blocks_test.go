@@ -19,6 +19,7 @@ import (
 func TestDifferential_SameOperationsOnBlocks_SameAnswers(t *testing.T) {
 	for i := range scaled(60) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
 			d := &duel{t: t, rng: rand.New(rand.NewPCG(seed(t, uint64(3600+i)), 0)), dirs: [2]string{t.TempDir(), t.TempDir()}}
 			d.now, d.stride, d.blocks = worldStart+d.rng.Int64N(2*hour), 2*minute, true
 			for k := range 4 + d.rng.IntN(20) {

@@ -36,7 +36,9 @@ func theirOptions(change ...func(*reference.Options)) *reference.Options {
 	o.MinBlockDuration, o.MaxBlockDuration = century, century
 	o.StripeSize = 512
 	for _, c := range change {
-		c(o)
+		if c != nil {
+			c(o)
+		}
 	}
 	return o
 }

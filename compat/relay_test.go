@@ -26,6 +26,7 @@ type relay struct {
 func TestRelay_BlocksInOneDirectory_KeepEverything(t *testing.T) {
 	for i := range scaled(20) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed(t, uint64(3400+i)), 0))
 			r := &relay{rng: rng, turn: i}
 			r.world = newWorld(t, r.next, plan{Seed: rng.Uint64(), Series: 20 + rng.IntN(60), Start: worldStart + rng.Int64N(6*hour)})
@@ -40,11 +41,7 @@ func TestRelay_BlocksInOneDirectory_KeepEverything(t *testing.T) {
 			r.check("in the end")
 			r.e.close()
 			l := left{dir: r.dir, want: r.want, excuses: excuses{rechunked: true}}
-			requireOursReadsBlocks(t, l)
-			requireReferenceReadsBlocks(t, l)
-			if i%5 == 0 {
-				requireServerReads(t, l)
-			}
+			requireAllRead(t, i, l)
 		})
 	}
 }
