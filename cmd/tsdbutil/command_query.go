@@ -5,18 +5,13 @@ import (
 	"math"
 	"time"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb"
 )
 
 // queryCommand selects series and shows their samples.
 type queryCommand struct {
-	dir, selector string
-	start, end    string
-	step          time.Duration
-	limit         int
-	output        string
+	dir string
+	selectFlags
 }
 
 const queryHelp = `Select series and show their samples.
@@ -27,86 +22,35 @@ func (p *program) addQuery() {
 	q := &queryCommand{}
 	cmd := p.app.Command("query", queryHelp)
 	cmd.Arg("dir", "Data directory.").Required().StringVar(&q.dir)
-	cmd.Arg("selector", "Which series.").Required().StringVar(&q.selector)
-	cmd.Flag("start", "Oldest time: RFC 3339, seconds since 1970, or before now (-5m). Default: all.").PlaceHolder("TIME").StringVar(&q.start)
-	cmd.Flag("end", "Newest time, included.").PlaceHolder("TIME").StringVar(&q.end)
-	cmd.Flag("step", "Keep only the newest sample of each step of this length.").PlaceHolder("DURATION").DurationVar(&q.step)
-	cmd.Flag("limit", "At most so many series, the first ones by labels; 0 is all.").Default("0").IntVar(&q.limit)
-	outputFlag(cmd, &q.output, "table", "json", "jsonl", "csv", "plot")
+	q.flags(cmd)
 	p.add(cmd, q.run)
 }
 
 func (q *queryCommand) run(ctx context.Context, c *console) (err error) {
-	ms, err := parseSelector(q.selector)
+	sel, err := q.parse(time.Now())
 	if err != nil {
 		return err
-	}
-	mint, maxt, err := parseRange(q.start, q.end, time.Now())
-	if err != nil {
-		return err
-	}
-	switch {
-	case q.step < 0 || q.step > 0 && q.step < time.Millisecond:
-		return usageError("--step: want a millisecond or more")
-	case q.limit < 0:
-		return usageError("--limit: want 0 or more series")
 	}
 	db, err := c.openReader(q.dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	querier, err := db.Querier(mint, maxt)
+	querier, err := db.Querier(sel.mint, sel.maxt)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = querier.Close() }()
-	names, _, err := querier.LabelNames(ctx, nil, ms...)
+	names, _, err := querier.LabelNames(ctx, nil, sel.ms...)
 	if err != nil {
 		return err
 	}
-	set := querier.Select(ctx, &tsdb.SelectHints{Limit: q.limit}, ms...)
-	w := newResultWriter(c, q, names, mint, maxt)
-	found, err := q.write(ctx, c, set, w)
+	set := querier.Select(ctx, &tsdb.SelectHints{Limit: q.limit}, sel.ms...)
+	found, err := writeResult(ctx, c, sel, set, newResultWriter(c, sel, names))
 	if err == nil && found == 0 {
 		c.tellEmpty(db)
 	}
 	return err
-}
-
-// write passes a result on, sample by sample, and returns how many series it has.
-func (q *queryCommand) write(ctx context.Context, c *console, set *tsdb.SeriesSet, w resultWriter) (found int, err error) {
-	bar := c.startProgress("Reading", 0, false)
-	defer bar.finish()
-	reader := newSamples(q.step.Milliseconds())
-	for s, err := range set.All() {
-		if err != nil {
-			return found, err
-		}
-		if err := w.begin(s.Labels()); err != nil {
-			return found, err
-		}
-		if err := reader.each(ctx, s, w.samples); err != nil {
-			return found, err
-		}
-		if err := w.end(); err != nil {
-			return found, err
-		}
-		bar.add(1)
-		found++
-	}
-	if err := set.Err(); err != nil {
-		return found, err
-	}
-	bar.finish()
-	for _, warning := range set.Warnings() {
-		if errors.Is(warning, tsdb.ErrTruncated) {
-			c.message("warning: more than %d series match; --limit cut the rest", q.limit)
-		} else {
-			c.message("warning: %v", warning)
-		}
-	}
-	return found, w.close(set.Warnings())
 }
 
 // parseRange reads the bounds of a query; what is not given is open.

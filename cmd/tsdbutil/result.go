@@ -24,9 +24,9 @@ type resultWriter interface {
 
 // newResultWriter picks the writer of a format. Names are all label names that the
 // result has.
-func newResultWriter(c *console, q *queryCommand, names []string, mint, maxt int64) resultWriter {
+func newResultWriter(c *console, s *selection, names []string) resultWriter {
 	buf := bufio.NewWriterSize(c.out, 64<<10)
-	switch q.output {
+	switch s.output {
 	case "json":
 		return &jsonResult{w: jsonSamples{w: buf}, document: true}
 	case "jsonl":
@@ -34,7 +34,7 @@ func newResultWriter(c *console, q *queryCommand, names []string, mint, maxt int
 	case "csv":
 		return &csvResult{w: csv.NewWriter(buf), buf: buf, names: names}
 	case "plot":
-		return &plotResult{c: c, title: q.selector, mint: mint, maxt: maxt}
+		return &plotResult{c: c, title: s.selector, mint: s.mint, maxt: s.maxt}
 	default:
 		return &tableResult{c: c}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -45,7 +44,7 @@ func newSamples(step int64) *samples {
 
 // each calls f with the samples of a series, some at a time and never none. The
 // slices are valid until f returns.
-func (r *samples) each(ctx context.Context, s *tsdb.Series, f func(t []int64, v []float64) error) error {
+func (r *samples) each(ctx context.Context, s sampled, f func(t []int64, v []float64) error) error {
 	r.it = s.Iterator(r.it)
 	for {
 		switch kind := r.it.NextBatch(r.batch); kind {
