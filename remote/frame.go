@@ -108,67 +108,11 @@ func (e *frameEncoder) finish(queryIndex int) []byte {
 	return e.buf[at:]
 }
 
-// frame is what a frame says. Series and chunks are kept for the next frame, and the data
-// of chunks aliases the bytes that it was decoded from.
-type frame struct {
-	queryIndex int64
-	series     []frameSeries
-}
-
-type frameSeries struct {
-	labels []labels.Label // sorted as they were sent; strings of their own
-	chunks []frameChunk
-}
-
+// frameChunk is a chunk as a frame has it; its data aliases the frame.
 type frameChunk struct {
 	mint, maxt int64
 	typ        int32
 	data       []byte
-}
-
-// decode replaces f by what the data of a frame says.
-func (f *frame) decode(data []byte) error {
-	f.queryIndex = 0
-	f.series = f.series[:0]
-	r := readFields(data)
-	for r.next() {
-		switch r.num {
-		case 1:
-			if len(f.series) < cap(f.series) {
-				f.series = f.series[:len(f.series)+1]
-			} else {
-				f.series = append(f.series, frameSeries{})
-			}
-			if err := f.series[len(f.series)-1].decode(r.bytes()); err != nil {
-				return err
-			}
-		case 2:
-			f.queryIndex = int64(r.varint())
-		}
-	}
-	return r.err
-}
-
-func (s *frameSeries) decode(b []byte) error {
-	s.labels, s.chunks = s.labels[:0], s.chunks[:0]
-	r := readFields(b)
-	for r.next() {
-		switch r.num {
-		case 1:
-			l, err := decodeLabel(r.bytes())
-			if err != nil {
-				return err
-			}
-			s.labels = append(s.labels, l)
-		case 2:
-			c, err := decodeChunk(r.bytes())
-			if err != nil {
-				return err
-			}
-			s.chunks = append(s.chunks, c)
-		}
-	}
-	return errors.WithMessage(r.err, "series")
 }
 
 func decodeChunk(b []byte) (c frameChunk, err error) {

@@ -287,17 +287,3 @@ func appendSamples(dst []byte, ts []int64, vs []float64) []byte {
 	}
 	return dst[:at]
 }
-
-// decodeSample decodes a Sample message.
-func decodeSample(b []byte) (t int64, v float64, err error) {
-	r := readFields(b)
-	for r.next() {
-		switch r.num {
-		case 1:
-			v = math.Float64frombits(r.fixed64())
-		case 2:
-			t = int64(r.varint())
-		}
-	}
-	return t, v, errors.WithMessage(r.err, "sample")
-}

@@ -147,17 +147,3 @@ func appendLabels(dst []byte, ls []labels.Label) []byte {
 	}
 	return dst
 }
-
-// decodeLabel decodes a Label message; its strings are copies.
-func decodeLabel(message []byte) (l labels.Label, err error) {
-	r := readFields(message)
-	for r.next() {
-		switch r.num {
-		case 1:
-			l.Name = r.string()
-		case 2:
-			l.Value = r.string()
-		}
-	}
-	return l, errors.WithMessage(r.err, "label")
-}

@@ -1,0 +1,139 @@
+package remote
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// liveBytes is what is reachable now. What pools keep goes with the second collection.
+func liveBytes() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// peakOf returns the most that is reachable while a request is answered, above what is
+// when it is not: looked at behind the first pieces and some of the later ones.
+func peakOf(t *testing.T, h http.Handler, typ responseType, metric string) (peak, bytes int64) {
+	t.Helper()
+	request := allOf(typ, metric)
+	w := newSink()
+	idle, n := int64(0), 0
+	w.write = func() {
+		if n++; n <= 2 || n%20 == 0 {
+			peak = max(peak, liveBytes()-idle)
+		}
+	}
+	r := httptest.NewRequest(http.MethodPost, "/", bodyOf(request))
+	idle = liveBytes()
+	h.ServeHTTP(w, r)
+	require.Equal(t, http.StatusOK, w.status)
+	runtime.KeepAlive(request)
+	return peak, w.bytes
+}
+
+// perRequest is what a request may have in memory, but for eight bytes a series and place.
+const perRequest = 1 << 20
+
+func TestMemory_IsFlatInTheNumberOfSeries(t *testing.T) {
+	few, many := openBlocks(t, 100, 240), openBlocks(t, 10_000, 240)
+	for _, typ := range []responseType{typeSamples, typeChunks} {
+		small, _ := peakOf(t, ReadHandler(few, nil), typ, "requests_total")
+		large, bytes := peakOf(t, ReadHandler(many, nil), typ, "requests_total")
+		t.Logf("%v: %d bytes for 100 series, %d for 10,000, the answer has %d", typ, small, large, bytes)
+		require.Greater(t, bytes, int64(3*perRequest), "the answer is larger than what is allowed for it")
+		require.Less(t, large, int64(perRequest))
+		require.Less(t, large-small, int64(3*8*10_000+64<<10))
+	}
+}
+
+func TestMemory_IsFlatInTheNumberOfSeriesOfTheHead(t *testing.T) {
+	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true}, WAL: tsdb.WALOptions{Sync: tsdb.SyncNever()}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	app := db.Appender()
+	for s, n := 0, 10_000; s < n; s++ {
+		name := "many"
+		if s%100 == 0 {
+			name = "few"
+		}
+		var ref tsdb.SeriesRef
+		for i := range 50 {
+			ref, err = app.Append(ref, labels.FromStrings("__name__", name, "n", strconv.Itoa(s)), fixtureStart+int64(i)*fixtureStep, fixtureValue(s, i))
+			require.NoError(t, err)
+		}
+	}
+	_, err = app.Commit(context.Background())
+	require.NoError(t, err)
+	h := ReadHandler(db, nil)
+	for _, typ := range []responseType{typeSamples, typeChunks} {
+		small, _ := peakOf(t, h, typ, "few")
+		large, bytes := peakOf(t, h, typ, "many")
+		t.Logf("%v: %d bytes for 100 series, %d for 9,900, the answer has %d", typ, small, large, bytes)
+		require.Less(t, large, int64(perRequest))
+		require.Less(t, large-small, int64(3*8*10_000+64<<10))
+	}
+}
+
+func TestMemory_IsFlatInTheLengthOfASeries(t *testing.T) {
+	peaks := func(n int) (samples, chunks int64) {
+		ts, vs := make([]int64, n), make([]float64, n)
+		for i := range ts {
+			ts[i], vs[i] = fixtureStart+int64(i)*1000, math.Sqrt(float64(i))
+		}
+		h := ReadHandler(openOne(t, ts, vs), nil)
+		samples, _ = peakOf(t, h, typeSamples, "one")
+		chunks, _ = peakOf(t, h, typeChunks, "one")
+		return samples, chunks
+	}
+	shortSamples, shortChunks := peaks(20_000)
+	longSamples, longChunks := peaks(400_000)
+	t.Logf("samples: %d bytes for a short series, %d for one 20 times as long", shortSamples, longSamples)
+	t.Logf("chunks: %d and %d bytes", shortChunks, longChunks)
+	// What the head lists of a series, 24 bytes and more a chunk, is in memory.
+	require.Less(t, longSamples-shortSamples, int64(512<<10))
+	require.Less(t, longChunks, int64(3<<20), "a frame of 1 MiB, with room to grow")
+}
+
+func TestMemory_ManyReadersNeedSoManyTimesAsMuch(t *testing.T) {
+	const readers = 20
+	db := openBlocks(t, 2000, 240)
+	h := ReadHandler(db, &ReadOptions{MaxInFlight: readers})
+	one, _ := peakOf(t, h, typeSamples, "requests_total")
+	var all, left sync.WaitGroup
+	all.Add(readers)
+	idle := liveBytes()
+	hold := make(chan struct{})
+	for range readers {
+		left.Go(func() {
+			w := newSink()
+			n := 0
+			w.write = func() {
+				if n++; n == 5 {
+					all.Done()
+					<-hold
+				}
+			}
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", bodyOf(allOf(typeSamples, "requests_total"))))
+		})
+	}
+	all.Wait()
+	together := liveBytes() - idle
+	close(hold)
+	left.Wait()
+	t.Logf("%d bytes for one, %d for %d", one, together, readers)
+	require.Less(t, together, readers*(one+64<<10))
+}

@@ -1,0 +1,297 @@
+package remote
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/golang/snappy"
+	"github.com/pkg/errors"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+)
+
+// watched is a handler that tells when it has returned, and how.
+type watched struct {
+	http.Handler
+	done chan any // what it panicked with
+}
+
+func (h watched) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		p := recover()
+		h.done <- p
+		if p != nil {
+			panic(p)
+		}
+	}()
+	h.Handler.ServeHTTP(w, r)
+}
+
+// eventually fails the test when something does not happen within a time that is long for
+// anything.
+func eventually[T any](t *testing.T, c <-chan T, what string) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(30 * time.Second):
+		require.Fail(t, what)
+	}
+	return v
+}
+
+// dial sends a request and reads nothing of the answer. The connection takes little
+// without being read.
+func dial(t *testing.T, server *httptest.Server, request []byte) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+	body := snappy.Encode(nil, request)
+	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	require.NoError(t, err)
+	return conn
+}
+
+// openLarge opens a database whose answers are larger than what sockets buffer.
+func openLarge(t *testing.T) *tsdb.DB {
+	ts, vs := make([]int64, 600_000), make([]float64, 600_000)
+	for i := range ts {
+		ts[i], vs[i] = fixtureStart+int64(i)*1000, math.Sqrt(float64(i))
+	}
+	return openOne(t, ts, vs)
+}
+
+func TestClientThatStopsReading_LosesItsSnapshot(t *testing.T) {
+	db := openLarge(t)
+	for _, typ := range []responseType{typeSamples, typeChunks} {
+		h := watched{ReadHandler(db, &ReadOptions{WriteTimeout: 50 * time.Millisecond}), make(chan any, 1)}
+		server := httptest.NewUnstartedServer(h)
+		server.Listener = smallBuffers{server.Listener}
+		server.Start()
+		conn := dial(t, server, allOf(typ, "one"))
+		require.Equal(t, http.ErrAbortHandler, eventually(t, h.done, "the handler hangs"))
+		require.Zero(t, db.Stats().QueriersOpen)
+		require.NoError(t, conn.Close())
+		server.Close()
+	}
+}
+
+// smallBuffers accepts connections that buffer little of what they send.
+type smallBuffers struct{ net.Listener }
+
+func (l smallBuffers) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(16 << 10)
+	}
+	return c, err
+}
+
+func TestClientThatGoes_LosesItsSnapshot(t *testing.T) {
+	db := openLarge(t)
+	for _, typ := range []responseType{typeSamples, typeChunks} {
+		h := watched{ReadHandler(db, nil), make(chan any, 1)}
+		server := httptest.NewServer(h)
+		conn := dial(t, server, allOf(typ, "one"))
+		_, err := io.ReadFull(conn, make([]byte, 1000)) // it has begun
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		require.Equal(t, http.ErrAbortHandler, eventually(t, h.done, "the handler hangs"))
+		require.Zero(t, db.Stats().QueriersOpen)
+		server.Close()
+	}
+}
+
+func TestClientThatReadsSlowly_GetsAll(t *testing.T) {
+	db := openLarge(t)
+	h := ReadHandler(db, &ReadOptions{WriteTimeout: 10 * time.Second})
+	server := httptest.NewUnstartedServer(h)
+	server.Config.WriteTimeout = time.Millisecond // of the program; an answer takes longer
+	server.Start()
+	defer server.Close()
+	resp, err := http.Post(server.URL, "", bodyOf(allOf(typeChunks, "one")))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	var body bytes.Buffer
+	for err == nil {
+		_, err = io.CopyN(&body, resp.Body, 100_000)
+	}
+	require.ErrorIs(t, err, io.EOF)
+	require.Len(t, samplesOfFrames(t, body.Bytes(), 0)[0].ts, 600_000)
+}
+
+func TestClientThatSendsNoBody_IsToldSoInTime(t *testing.T) {
+	h := ReadHandler(openVectorDB(t), &ReadOptions{ReadTimeout: 50 * time.Millisecond, MaxInFlight: 1})
+	server := httptest.NewServer(h)
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc")
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusRequestTimeout, resp.StatusCode)
+	ok, err := http.Post(server.URL, "", bodyOf(appendReadRequest(nil, up(typeSamples)))) // the slot is free
+	require.NoError(t, err)
+	require.NoError(t, ok.Body.Close())
+	require.Equal(t, http.StatusOK, ok.StatusCode)
+}
+
+func TestKeptConnection_IsUsedForManyRequests(t *testing.T) {
+	h := ReadHandler(openVectorDB(t), &ReadOptions{ReadTimeout: 10 * time.Second})
+	server := httptest.NewUnstartedServer(h)
+	var conns atomic.Int32
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	for range 5 {
+		resp, err := http.Post(server.URL, "", bodyOf(appendReadRequest(nil, up(typeChunks))))
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Len(t, samplesOfFrames(t, body, 0), 2)
+		require.NoError(t, resp.Body.Close())
+	}
+	require.EqualValues(t, 1, conns.Load())
+}
+
+func TestHTTP2_IsServedAndDropsClientsThatStopReading(t *testing.T) {
+	db := openLarge(t)
+	h := watched{ReadHandler(db, &ReadOptions{WriteTimeout: 200 * time.Millisecond}), make(chan any, 1)}
+	server := httptest.NewUnstartedServer(h)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	client := server.Client()
+	client.Transport.(*http.Transport).TLSClientConfig.MinVersion = tls.VersionTLS12
+	resp, err := client.Post(server.URL, "", bodyOf(allOf(typeChunks, "one")))
+	require.NoError(t, err)
+	require.Equal(t, 2, resp.ProtoMajor)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Len(t, samplesOfFrames(t, body, 0)[0].ts, 600_000)
+	require.Nil(t, eventually(t, h.done, "the handler hangs"))
+
+	// The client's window is 4 MiB: of samples there are more.
+	resp, err = client.Post(server.URL, "", bodyOf(allOf(typeSamples, "one")))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.ErrAbortHandler, eventually(t, h.done, "the handler hangs"))
+	require.Zero(t, db.Stats().QueriersOpen)
+}
+
+// breaking is a database that is closed while it is read.
+type breaking struct {
+	*tsdb.DB
+	q *tsdb.Querier
+}
+
+func (b *breaking) Querier(mint, maxt int64) (q *tsdb.Querier, err error) {
+	b.q, err = b.DB.Querier(mint, maxt)
+	return b.q, err
+}
+
+func TestFailureInTheMiddle_IsNeverAShortAnswer(t *testing.T) {
+	for _, typ := range []responseType{typeSamples, typeChunks} {
+		b := &breaking{DB: openBlocks(t, 300, 500)}
+		h := ReadHandler(b, nil)
+		w := newSink()
+		var body bytes.Buffer
+		w.write = func() { _ = b.q.Close() }
+		rec := &recording{sink: w, body: &body}
+		r := httptest.NewRequest(http.MethodPost, "/", bodyOf(allOf(typ, "requests_total")))
+		require.PanicsWithValue(t, http.ErrAbortHandler, func() { h.ServeHTTP(rec, r) })
+		// Even if somebody swallows the panic, no client takes this for an answer.
+		if typ == typeSamples {
+			_, err := snappy.Decode(nil, body.Bytes())
+			require.Error(t, err)
+		} else {
+			require.True(t, bytes.HasSuffix(body.Bytes(), brokenFrame))
+			require.Greater(t, body.Len(), 1000)
+		}
+	}
+}
+
+type recording struct {
+	*sink
+	body *bytes.Buffer
+}
+
+func (r *recording) Write(b []byte) (int, error) {
+	r.body.Write(b)
+	return r.sink.Write(b)
+}
+
+func TestFailureInTheMiddle_CutsTheConnection(t *testing.T) {
+	for _, typ := range []responseType{typeSamples, typeChunks} {
+		b := &breaking{DB: openBlocks(t, 300, 500)}
+		read := ReadHandler(b, nil)
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			read.ServeHTTP(closesWhenWritten{w, b}, r)
+		}))
+		server.Start()
+		resp, err := http.Post(server.URL, "", bodyOf(allOf(typ, "requests_total")))
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.True(t, errors.Is(err, io.ErrUnexpectedEOF), "%v", err)
+		require.NoError(t, resp.Body.Close())
+		server.Close()
+	}
+}
+
+type closesWhenWritten struct {
+	http.ResponseWriter
+	b *breaking
+}
+
+func (w closesWhenWritten) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w closesWhenWritten) Write(b []byte) (int, error) {
+	_ = w.b.q.Close()
+	return w.ResponseWriter.Write(b)
+}
+
+func TestBodyInChunks_IsRead(t *testing.T) {
+	server := httptest.NewServer(ReadHandler(openVectorDB(t), nil))
+	defer server.Close()
+	body := bodyOf(appendReadRequest(nil, up(typeSamples)))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL, struct{ io.Reader }{body})
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+}
+
+func TestBodyThatIsCutOff_IsTheClientsFault(t *testing.T) {
+	h := ReadHandler(openVectorDB(t), nil)
+	for _, err := range []error{io.ErrUnexpectedEOF, errors.New("malformed chunked encoding")} {
+		w := postBody(h, io.MultiReader(strings.NewReader("ab"), broken{err}))
+		require.Equal(t, http.StatusBadRequest, w.Code)
+	}
+}
+
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
