@@ -65,23 +65,29 @@ func withForeignChunks(t *testing.T, change func(*reference.Options)) (w *world,
 	w.e.flush()
 	w.e.close()
 	w.e = openTheirs(t, w.dir, theirBlockOptions, change)
+	w.appendForeign()
+	w.e.flush()
+	all = w.theirs().dumpOfText()
+	require.Len(t, all[newSeries("__name__", "histogram").key], 60)
+	w.e.close()
+	return w, all
+}
+
+// appendForeign appends to two series of histograms and one of floats for ten hours.
+func (w *world) appendForeign() {
+	w.t.Helper()
 	set := []series{newSeries("__name__", "histogram"), newSeries("__name__", "float_histogram"), newSeries("__name__", "float")}
 	for k := range 60 {
 		w.g.now += 10 * minute
 		app := w.theirs().db.Appender(context.Background())
 		_, err := app.AppendHistogram(0, set[0].theirs, w.g.now, tsdbutil.GenerateTestHistogram(int64(k)), nil)
-		require.NoError(t, err)
+		require.NoError(w.t, err)
 		_, err = app.AppendHistogram(0, set[1].theirs, w.g.now, nil, tsdbutil.GenerateTestFloatHistogram(int64(k)))
-		require.NoError(t, err)
+		require.NoError(w.t, err)
 		_, err = app.Append(0, set[2].theirs, w.g.now, float64(k))
-		require.NoError(t, err)
-		require.NoError(t, app.Commit())
+		require.NoError(w.t, err)
+		require.NoError(w.t, app.Commit())
 	}
-	w.e.flush()
-	all = w.theirs().dumpOfText()
-	require.Len(t, all[set[0].key], 60)
-	w.e.close()
-	return w, all
 }
 
 // What we cannot read in a block we say that we cannot, and never lose it: it is still
@@ -147,4 +153,31 @@ func requireUnreadable(t *testing.T, db *tsdb.DB, metric string) {
 	}
 	require.NoError(t, set.Err())
 	require.ErrorIs(t, err, chunkenc.ErrUnknownEncoding, metric)
+}
+
+// What we cannot read in the log of the reference is there when the reference gets the
+// directory back, even if we were told to flush the head meanwhile.
+func TestForeignChunks_InTheHead_AreReportedAndKept(t *testing.T) {
+	for name, change := range foreignChunks() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(t testing.TB, dir string) blockEngine { return openTheirs(t, dir, theirBlockOptions, change) }, plan{Seed: seed(t, 3810), Series: 20})
+			w.append(20, 5*hour)
+			w.appendForeign()
+			all := w.theirs().dumpOfText()
+			w.e.close()
+			o := openOurs(t, w.dir, ourBlockOptions)
+			require.NotEmpty(t, o.db.OpenReport().UnreadRecords)
+			for _, step := range []func(context.Context) error{o.db.Compact, o.db.Flush, o.db.Compact} {
+				if err := step(t.Context()); err != nil {
+					require.ErrorIs(t, err, tsdb.ErrUnsupported)
+				}
+			}
+			o.close()
+			left := openTheirs(t, w.dir, theirBlockOptions).dumpOfText()
+			for key, was := range all {
+				require.Equal(t, len(was), len(left[key]), key)
+				require.Equal(t, was, left[key])
+			}
+		})
+	}
 }
