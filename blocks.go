@@ -164,31 +164,45 @@ func (bs *blockSet) endBuild(bd *build) {
 	bs.change.builds = slices.DeleteFunc(bs.change.builds, func(b *build) bool { return b == bd })
 }
 
-// publish opens a block that was written and puts it into the view in the place of
+// publish gives a block that was written its name and puts it into the view in the place of
 // others; start is where the head begins now. What was deleted while it was written is
-// deleted of it first. On an error the view is as it was, and the new directory, which
-// names those it was made of as its parents, is taken up later.
-func (bs *blockSet) publish(bd *build, id ulid.ULID, replaced []ulid.ULID, start int64) error {
+// deleted of it before: no crash brings it back. On an error the view is as it was, and
+// there is no new block.
+func (bs *blockSet) publish(bd *build, w *blockdir.Writer, replaced []ulid.ULID, start int64) error {
 	bs.change.Lock()
-	old, err := bs.publishLocked(bd, id, replaced, start)
+	old, err := bs.publishLocked(bd, w, replaced, start)
 	bs.change.Unlock()
 	retire(old)
 	return err
 }
 
-func (bs *blockSet) publishLocked(bd *build, id ulid.ULID, replaced []ulid.ULID, start int64) ([]viewBlock, error) {
-	dir, err := blockdir.Open(bs.opts.FS, blockdir.Path(bs.dir, id))
-	if err != nil {
-		return nil, errors.WithMessagef(err, "open new block %s", id)
-	}
-	added := bs.open(dir)
-	for _, d := range bd.missed {
-		if added.deleted, err = d.of(context.Background(), added); err != nil {
-			added.release()
-			return nil, errors.WithMessagef(err, "delete from new block %s", id)
+func (bs *blockSet) publishLocked(bd *build, w *blockdir.Writer, replaced []ulid.ULID, start int64) ([]viewBlock, error) {
+	if len(bd.missed) > 0 {
+		if err := w.Revise(bd.deleteFrom); err != nil {
+			return nil, errors.WithMessagef(err, "delete from new block %s", w.ULID())
 		}
 	}
-	return bs.replaceLocked([]viewBlock{added}, replaced, start), nil
+	if err := w.Publish(); err != nil {
+		return nil, err
+	}
+	dir, err := blockdir.Open(bs.opts.FS, blockdir.Path(bs.dir, w.ULID()))
+	if err != nil {
+		// It must not be found later: what is deleted from now on is not deleted of it.
+		err = stderrors.Join(err, blockdir.Remove(bs.opts.FS, bs.dir, w.ULID()))
+		return nil, errors.WithMessagef(err, "open new block %s", w.ULID())
+	}
+	return bs.replaceLocked([]viewBlock{bs.open(dir)}, replaced, start), nil
+}
+
+// deleteFrom deletes from a block what was deleted while it was written.
+func (bd *build) deleteFrom(d *blockdir.Dir) error {
+	for _, missed := range bd.missed {
+		b := viewBlock{block: &block{dir: d}, meta: d.Meta(), deleted: d.Tombstones()}
+		if _, err := missed.of(context.Background(), b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replaceLocked takes blocks out of the view and puts others in; it returns those that

@@ -81,7 +81,8 @@ func (c *compactor) forget() {
 // merge writes the samples of inputs, which the caller keeps open and gives in the order of
 // the plan, as one new block. The inputs stay; they may go once the new block is loaded.
 // What is deleted of them while merge runs is not deleted of the result: the caller keeps
-// deletes away, or applies them again.
+// deletes away, or applies them again: publish is called with the finished block, and
+// publishes it; nil does no more than that.
 //
 // When merge returns nil, the block is on stable storage, checked. On an error there is no
 // block, and nothing is left behind that opening the database would not remove. Errors:
@@ -90,11 +91,11 @@ func (c *compactor) forget() {
 // meanwhile; ErrCorrupt, with the file of an input that is damaged; the context's. Behind
 // an error other than the context's and a refusal for lack of room, the inputs rest
 // (see resting).
-func (c *compactor) merge(ctx context.Context, inputs []*blockdir.Dir) (mergeResult, error) {
+func (c *compactor) merge(ctx context.Context, inputs []*blockdir.Dir, publish func(*blockdir.Writer) error) (mergeResult, error) {
 	if err := c.checkSpace(inputs); err != nil {
 		return mergeResult{}, err
 	}
-	result, err := c.write(ctx, inputs)
+	result, err := c.write(ctx, inputs, publish)
 	if errors.Is(err, blockdir.ErrEmpty) {
 		if markErr := markDeletable(inputs); markErr != nil {
 			err = markErr
@@ -125,7 +126,10 @@ func (c *compactor) checkSpace(inputs []*blockdir.Dir) error {
 }
 
 // write does the work of merge.
-func (c *compactor) write(ctx context.Context, dirs []*blockdir.Dir) (mergeResult, error) {
+func (c *compactor) write(ctx context.Context, dirs []*blockdir.Dir, publish func(*blockdir.Writer) error) (mergeResult, error) {
+	if publish == nil {
+		publish = (*blockdir.Writer).Publish
+	}
 	metas := make([]BlockMeta, len(dirs))
 	inputs := make([]mergeInput, len(dirs))
 	for i, d := range dirs {
@@ -144,7 +148,10 @@ func (c *compactor) write(ctx context.Context, dirs []*blockdir.Dir) (mergeResul
 		return mergeResult{}, diskFull(joinAbort(err, w.Abort()))
 	}
 	size := w.Size()
-	meta, err = w.Commit(ctx, meta)
+	meta, err = w.Finish(ctx, meta)
+	if err == nil {
+		err = publish(w)
+	}
 	if err != nil {
 		return mergeResult{}, diskFull(joinAbort(err, w.Abort()))
 	}

@@ -29,7 +29,7 @@ func (db *DB) Compact(ctx context.Context) error {
 	}
 	defer done()
 	db.merges.forget()
-	return stderrors.Join(db.flushDue(ctx), db.blocks.reload(), db.mergeAll(ctx), db.retain())
+	return diskFull(stderrors.Join(db.flushDue(ctx), db.blocks.reload(), db.mergeAll(ctx), db.retain()))
 }
 
 // flushDue makes blocks of the part of the head that is over.
@@ -156,7 +156,9 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 		dirs[i] = b.dir
 	}
 	begun := db.opts.Clock.Now()
-	result, err := db.merges.merge(ctx, dirs)
+	result, err := db.merges.merge(ctx, dirs, func(w *blockdir.Writer) error {
+		return db.blocks.publish(bd, w, ids, db.blocks.current().start)
+	})
 	switch {
 	case errors.Is(err, blockdir.ErrEmpty):
 		db.blocks.drop(ids)
@@ -164,9 +166,6 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 	case err != nil:
 		db.head.stats.mergeErrors.Add(1)
 		return errors.WithMessagef(err, "merge %d blocks from %s on", len(ids), ids[0])
-	}
-	if err := db.blocks.publish(bd, result.Meta.ULID, ids, db.blocks.current().start); err != nil {
-		return err
 	}
 	db.head.stats.merges.Add(1)
 	db.opts.Logger.Info("blocks merged", "block", result.Meta.ULID, "inputs", len(ids), "level", result.Meta.Compaction.Level,

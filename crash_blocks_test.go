@@ -132,6 +132,40 @@ func (c *crasher) erase() error {
 	return c.eraseRange(c.now-3*crashRange.Milliseconds(), c.now-500, "steady")
 }
 
+// eraseBeside deletes, and commits, while everything in the head becomes blocks, and while
+// blocks are merged.
+func (c *crasher) eraseBeside() error {
+	c.history.blocks = true
+	c.nextRange(1)
+	if err := c.commit(); err != nil {
+		return err
+	}
+	// A block gets its name with what was deleted meanwhile, whether the log keeps that or
+	// not.
+	c.beside = func() error {
+		err := c.erase()
+		c.maybe = []group{c.history.commits[c.history.len()-1].gone}
+		return stderrors.Join(err, c.commit())
+	}
+	if err := c.db.Flush(ctx); err != nil {
+		return err
+	}
+	c.effects, c.maybe = c.effects.without(keysOf(c.maybe)), nil
+	if c.beside != nil || c.besides != nil {
+		return errors.WithMessage(c.besides, "no block was made")
+	}
+	c.beside = func() error { return stderrors.Join(c.erase(), c.commit()) }
+	if err := c.db.Compact(ctx); err != nil {
+		return err
+	}
+	idle := c.beside != nil
+	c.beside = nil
+	if idle {
+		return errIdle
+	}
+	return c.besides
+}
+
 // eraseOld deletes all of the oldest block, so that nothing is left to merge of it.
 func (c *crasher) eraseOld() error {
 	b := c.db.Blocks()

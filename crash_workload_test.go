@@ -75,6 +75,10 @@ type crasher struct {
 
 	// visit is called before each operation that changes the disk.
 	visit func(tsdbtest.Op)
+	// beside, if set, is done once, when a block was written and is read back.
+	beside func() error
+	// besides is what came of it.
+	besides error
 }
 
 func newCrasher(setup crashSetup, seed uint64) *crasher {
@@ -90,6 +94,10 @@ func (c *crasher) use(disk *tsdbtest.MemFS) {
 	}
 	c.disk = disk
 	disk.SetHook(func(op tsdbtest.Op) error {
+		if do := c.beside; do != nil && op.Kind == tsdbtest.OpMmap && strings.HasPrefix(op.Name, "data/tmp-block-") {
+			c.beside = nil
+			c.besides = do()
+		}
 		if c.visit != nil && op.Kind.Mutates() {
 			c.visit(op)
 		}
@@ -122,6 +130,7 @@ var crashOps = map[string]func(*crasher) error{
 	"merge":      (*crasher).merge,
 	"tidy":       (*crasher).tidy,
 	"delete":     (*crasher).erase,
+	"deletein":   (*crasher).eraseBeside,
 	"deleteold":  (*crasher).eraseOld,
 	"deletesome": (*crasher).eraseSome,
 	"clean":      (*crasher).clean,

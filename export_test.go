@@ -165,7 +165,7 @@ func NewCompactor(fsys FS, dir string, c Clock, bytesPerSecond int64, samplesPer
 
 // Merge, Resting and Forget are those of the type behind.
 func (c Compactor) Merge(ctx context.Context, inputs []*blockdir.Dir) (MergeResult, error) {
-	return c.c.merge(ctx, inputs)
+	return c.c.merge(ctx, inputs, nil)
 }
 
 func (c Compactor) Resting(id ulid.ULID) bool { return c.c.resting(id) }

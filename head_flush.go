@@ -34,7 +34,7 @@ func (db *DB) Flush(ctx context.Context) error {
 	if db.head.minT.Load() > maxt || maxt == math.MaxInt64 {
 		return nil
 	}
-	return db.flushTo(ctx, maxt+1, true)
+	return diskFull(db.flushTo(ctx, maxt+1, true))
 }
 
 // due returns where the part of the head ends that is to become blocks: it is more than
@@ -156,7 +156,7 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64) (err error) {
 	}
 	meta := BlockMeta{ULID: id, MinTime: mint, MaxTime: maxt, Version: 1,
 		Compaction: blockdir.Compaction{Level: 1, Sources: []ulid.ULID{id}}}
-	meta, err = w.Commit(ctx, meta)
+	meta, err = w.Finish(ctx, meta)
 	switch {
 	case errors.Is(err, blockdir.ErrEmpty):
 		db.blocks.skipTo(maxt)
@@ -164,7 +164,7 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64) (err error) {
 	case err != nil:
 		return err
 	}
-	if err := db.blocks.publish(bd, id, nil, maxt); err != nil {
+	if err := db.blocks.publish(bd, w, nil, maxt); err != nil {
 		return err
 	}
 	db.head.stats.flushes.Add(1)

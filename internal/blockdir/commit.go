@@ -16,18 +16,28 @@ import (
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
-// Commit finishes the block and gives it its place. m has its bounds and origin; the
+// Commit is Finish and Publish.
+func (w *Writer) Commit(ctx context.Context, m Meta) (Meta, error) {
+	m, err := w.Finish(ctx, m)
+	if err == nil {
+		err = w.Publish()
+	}
+	if err != nil {
+		return Meta{}, err
+	}
+	return m, nil
+}
+
+// Finish completes the block under its temporary name. m has its bounds and origin; the
 // ULID, the stats and the version are filled in, a level of 0 is 1 and no sources are the
 // block itself. It returns the meta file as written.
 //
-// When Commit returns nil, the block is on stable storage under its name, and everything
-// in it was read back and checked. On an error there is no block and nothing of it is
-// left behind, as far as the file system lets it; Abort tries again. The exception is a
-// crash after an error of the last step, the sync of the data directory, which
-// may bring the block back, whole. Errors: ErrEmpty without series,
-// ErrInvalid for samples outside of the bounds, encbuf.ErrCorrupt when what was read back is
-// not what was written, the context's.
-func (w *Writer) Commit(ctx context.Context, m Meta) (Meta, error) {
+// When Finish returns nil, the block is on stable storage but for its name, and everything
+// in it was read back and checked. On an error nothing of it is left behind, as far as the
+// file system lets it; Abort tries again. Errors: ErrEmpty without series, ErrInvalid for
+// samples outside of the bounds, encbuf.ErrCorrupt when what was read back is not what was
+// written, the context's.
+func (w *Writer) Finish(ctx context.Context, m Meta) (Meta, error) {
 	if w.err != nil {
 		return Meta{}, joinErrors(w.err, w.Abort())
 	}
@@ -39,12 +49,51 @@ func (w *Writer) Commit(ctx context.Context, m Meta) (Meta, error) {
 		w.err = err
 		return Meta{}, joinErrors(err, w.Abort())
 	}
+	w.finished = true
+	return m, nil
+}
+
+// Revise opens a block that is finished and not published yet, and has fn delete from it:
+// whoever finds the block under its name finds it so.
+func (w *Writer) Revise(fn func(d *Dir) error) error {
+	if err := w.mustBeFinished(); err != nil {
+		return err
+	}
+	d, err := Open(w.fs, w.tmp)
+	if err == nil {
+		err = joinErrors(fn(d), d.Close())
+	}
+	if err != nil {
+		w.err = err
+		return joinErrors(err, w.Abort())
+	}
+	return nil
+}
+
+// Publish gives a block that is finished its name, for good when it returns nil. On an error
+// there is no block, and nothing of it is left behind, as far as the file system lets it.
+// The exception is a crash after an error of the last step, the sync of the data
+// directory, which may bring the block back, whole.
+func (w *Writer) Publish() error {
+	if err := w.mustBeFinished(); err != nil {
+		return err
+	}
 	if err := w.publish(); err != nil {
 		w.err = err
-		return Meta{}, err
+		return err
 	}
 	w.err = ErrClosed
-	return m, nil
+	return nil
+}
+
+func (w *Writer) mustBeFinished() error {
+	switch {
+	case w.err != nil:
+		return joinErrors(w.err, w.Abort())
+	case !w.finished:
+		return errors.WithMessage(ErrInvalid, "the block is not finished")
+	}
+	return nil
 }
 
 // complete fills m in and checks that it fits what was written.

@@ -37,7 +37,7 @@ type Chunk struct {
 
 // Writer builds a block in a directory that no reader takes for one. Its life: AddSymbol
 // for each, then for each series AddChunk in order of time and AddSeries, then Commit, or
-// Abort at any time. The first error is final: every later call but Abort returns it.
+// Finish, Revise and Publish; or Abort at any time. The first error is final: every later call but Abort returns it.
 type Writer struct {
 	fs      fileutil.FS
 	dataDir string
@@ -54,6 +54,7 @@ type Writer struct {
 	mint, maxt int64 // closed bounds of all chunks
 	indexBytes int64 // once the index is finished
 	err        error
+	finished   bool // all but the name
 	removed    bool
 }
 
