@@ -105,7 +105,9 @@ func TestClientThatGoes_LosesItsSnapshot(t *testing.T) {
 	db := openLarge(t)
 	for _, typ := range []responseType{typeSamples, typeChunks} {
 		h := watched{ReadHandler(db, nil), make(chan any, 1)}
-		server := httptest.NewServer(h)
+		server := httptest.NewUnstartedServer(h)
+		server.Listener = smallBuffers{server.Listener}
+		server.Start()
 		conn := dial(t, server, allOf(typ, "one"))
 		_, err := io.ReadFull(conn, make([]byte, 1000)) // it has begun
 		require.NoError(t, err)
