@@ -34,10 +34,12 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TZ", "UTC")
 			env.Setenv("COLUMNS", "80")
+			env.Values[serverKey{}] = &servedProcess{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exitcode": exitCode, "damage": damage, "damageblock": damageBlock,
+			"serving": serving, "ended": ended, "certificate": certificate,
 		},
 	})
 }

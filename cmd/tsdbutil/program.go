@@ -46,6 +46,8 @@ func newProgram(c *console) *program {
 	p.addAnalyze()
 	p.addVerify()
 	p.addRepair()
+	p.addServe()
+	p.addRead()
 	bench := p.app.Command("bench", "Measure writing and recovery on this machine.")
 	p.addBenchWrite(bench)
 	p.addBenchReplay(bench)
