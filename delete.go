@@ -65,7 +65,7 @@ func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matche
 	if err == nil {
 		db.head.stats.deletes.Add(1)
 	}
-	return errors.WithMessage(err, "delete")
+	return errors.WithMessage(diskFull(err), "delete")
 }
 
 // deletion is what one Delete asks for.
