@@ -191,7 +191,7 @@ func (h *readHandler) answer(r *http.Request, out *pacedWriter, req *readRequest
 		a := chunkAnswer{out: out, external: h.external, frame: frameEncoder{limit: h.opts.FrameBytes}}
 		return a.write(r.Context(), queries)
 	}
-	a := sampleAnswer{out: out, external: h.external, limit: h.opts.SampleLimit}
+	a := sampleAnswer{out: out, external: h.external, limit: h.opts.SampleLimit, longest: maxBlock}
 	return a.write(r.Context(), queries)
 }
 

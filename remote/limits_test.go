@@ -326,3 +326,22 @@ func TestCancelledRequest_LetsGoOfItsSnapshot(t *testing.T) {
 		require.Zero(t, db.Stats().QueriersOpen)
 	}
 }
+
+func TestSamples_AnswerThatNoBlockCanHoldIsRefused(t *testing.T) {
+	db := openVectorDB(t)
+	w := post(ReadHandler(db, nil), appendReadRequest(nil, up(typeSamples)))
+	whole, err := snappy.Decode(nil, w.Body.Bytes())
+	require.NoError(t, err)
+	for longest, want := range map[uint64]error{uint64(len(whole)): nil, uint64(len(whole) - 1): errTooLarge, 10: errTooLarge} {
+		q := up(typeSamples).queries[0]
+		snapshot, err := db.Querier(q.bounds())
+		require.NoError(t, err)
+		rec := httptest.NewRecorder()
+		a := sampleAnswer{out: newPacedWriter(rec, 0), limit: -1, longest: longest}
+		require.Equal(t, want, a.write(context.Background(), []*openQuery{{Querier: snapshot, sent: q.matchers}}))
+		require.NoError(t, snapshot.Close())
+		if want != nil {
+			require.Zero(t, rec.Body.Len())
+		}
+	}
+}

@@ -34,7 +34,8 @@ const seriesBuffer = 128 << 10
 type sampleAnswer struct {
 	out      *pacedWriter
 	external external
-	limit    int // samples of a query; negative: any number
+	limit    int    // samples of a query; negative: any number
+	longest  uint64 // content that a block may have, maxBlock but in tests
 	block    *blockEncoder
 	written  uint64 // content of the block
 
@@ -54,7 +55,7 @@ func (a *sampleAnswer) write(ctx context.Context, queries []*openQuery) error {
 		if sizes[i], err = a.measureQuery(ctx, q); err != nil {
 			return err
 		}
-		if total += sizeMessage(sizes[i]); total > maxBlock {
+		if total += sizeMessage(sizes[i]); total > a.longest {
 			return errTooLarge
 		}
 	}
@@ -100,7 +101,7 @@ func (a *sampleAnswer) measureQuery(ctx context.Context, q *openQuery) (size uin
 		if left >= 0 {
 			left -= n
 		}
-		if size += sizeMessage(a.takeLabels(s) + samples); size > maxBlock {
+		if size += sizeMessage(a.takeLabels(s) + samples); size > a.longest {
 			return 0, errTooLarge
 		}
 	}

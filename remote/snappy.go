@@ -20,7 +20,7 @@ func decodeBlock(block []byte, limit int) ([]byte, error) {
 		return nil, errors.WithMessage(errMalformed, "snappy block without a length")
 	case n > limit:
 		return nil, errors.WithMessagef(errLimit, "content of %d bytes, the limit is %d", n, limit)
-	case n > len(block)*snappyRatio:
+	case n/snappyRatio > len(block):
 		return nil, errors.WithMessagef(errMalformed, "snappy block of %d bytes that claims to hold %d", len(block), n)
 	}
 	content, err := snappy.Decode(nil, block)
@@ -57,17 +57,13 @@ func newBlockEncoder(out *pacedWriter, size uint64) (*blockEncoder, error) {
 	return e, err
 }
 
-// room returns the space that is left of the piece, at least n bytes unless that is more
-// than a piece has.
-func (e *blockEncoder) room() int { return cap(e.piece) - len(e.piece) }
-
 // write adds a part of the content, which is copied.
 func (e *blockEncoder) write(b []byte) error {
 	for len(b) > 0 {
-		n := min(len(b), e.room())
+		n := min(len(b), cap(e.piece)-len(e.piece))
 		e.piece = append(e.piece, b[:n]...)
 		b = b[n:]
-		if e.room() == 0 {
+		if len(e.piece) == cap(e.piece) {
 			if err := e.flush(); err != nil {
 				return err
 			}
