@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/pkg/errors"
+
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
@@ -194,5 +196,19 @@ func (r *Reader) guard(fn func() error) error {
 	if r.closed.Load() {
 		return ErrClosed
 	}
-	return fileutil.GuardFaults(fn)
+	return r.placed(fileutil.GuardFaults(fn))
 }
+
+// placed gives a fault of the memory the name of the file: it is damage like other kinds.
+func (r *Reader) placed(err error) error {
+	if errors.Is(err, fileutil.ErrMemoryFault) {
+		return &unreadable{encbuf.Corrupt(0, err.Error()).At(r.name, 0)}
+	}
+	return err
+}
+
+// unreadable is damage that a fault of the memory has shown.
+type unreadable struct{ damage *encbuf.CorruptError }
+
+func (u *unreadable) Error() string   { return u.damage.Error() }
+func (u *unreadable) Unwrap() []error { return []error{u.damage, fileutil.ErrMemoryFault} }

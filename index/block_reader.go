@@ -18,8 +18,8 @@ const minBlockBytes = headerBytes + sectionHeadBytes + countBytes + crcBytes + t
 // half a byte for each symbol and an eighth of a byte for each list.
 //
 // All methods are safe for concurrent use, save Close, which must come after all
-// others. Damage is an *encbuf.CorruptError with file and offset; a mapped file that
-// cannot be read is fileutil.ErrMemoryFault. Checksums of a series and of a list are
+// others. Damage is an *encbuf.CorruptError with file and offset; it is
+// fileutil.ErrMemoryFault as well where the mapped file cannot be read. Checksums of a series and of a list are
 // verified when they are read.
 type Reader struct {
 	name    string
@@ -61,12 +61,12 @@ func (r *Reader) open(f fileutil.File) error {
 	if r.mapping, err = f.Mmap(size); err != nil {
 		return err
 	}
-	return fileutil.GuardFaults(func() error {
+	return r.placed(fileutil.GuardFaults(func() error {
 		if r.b, err = r.mapping.At(0, int(size)); err != nil {
 			return err
 		}
 		return r.openSections()
-	})
+	}))
 }
 
 func (r *Reader) openSections() (err error) {
