@@ -14,6 +14,9 @@
 //   - lock_test.go: neither opens what the other one holds.
 //   - refuse_test.go: what this version does not read is refused by name and left
 //     as it is.
+//   - remote_test.go: both clients of remote read get equal answers from both servers, in
+//     both modes; a Prometheus server reads ours as its own data; an answer of the
+//     reference that is cut anywhere is an error here.
 //   - differential_test.go: the same operations in both give the same answers.
 //
 // Every test is repeatable: it takes its randomness from the seed that it prints, and

@@ -45,8 +45,14 @@ const serverPatience = 2 * time.Minute
 // answers. Nothing is ever too old for it.
 func startServer(t testing.TB, dir string, flags ...string) *server {
 	t.Helper()
+	return startServerWith(t, "global: {scrape_interval: 1h}\n", dir, flags...)
+}
+
+// startServerWith is startServer with a configuration.
+func startServerWith(t testing.TB, text, dir string, flags ...string) *server {
+	t.Helper()
 	config := filepath.Join(t.TempDir(), "prometheus.yml")
-	require.NoError(t, os.WriteFile(config, []byte("global: {scrape_interval: 1h}\n"), 0o666))
+	require.NoError(t, os.WriteFile(config, []byte(text), 0o666))
 	s := &server{t: t, ready: make(chan string, 1), ended: make(chan struct{})}
 	s.cmd = exec.Command(prometheusProgram.build(t), append([]string{
 		"--config.file=" + config, "--storage.tsdb.path=" + dir, "--web.listen-address=127.0.0.1:0",
