@@ -2,6 +2,7 @@ package compat
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -64,4 +65,30 @@ func requireOursReadsBlocks(t testing.TB, l left) {
 	e = openOurBlocks(t, dir)
 	requireEqual(t, l.want, e.dump(), "ours, opened again")
 	e.close()
+}
+
+// requireOursReadsOnly is what we find in a directory without changing anything.
+func requireOursReadsOnly(t testing.TB, l left) {
+	t.Helper()
+	before := listing(t, l.dir)
+	r, err := tsdb.OpenReadOnly(l.dir, ourOptions(ourBlockOptions))
+	require.NoError(t, err)
+	q, err := r.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	requireEqual(t, l.want, dumpOurs(t, q), "ours, read-only")
+	report := r.OpenReport()
+	require.True(t, report.Clean(), "%+v", report)
+	require.NoError(t, r.Close())
+
+	verified, err := tsdb.Verify(context.Background(), l.dir, nil)
+	require.NoError(t, err)
+	require.True(t, verified.Clean(), "%+v", verified.Findings)
+	metas := metasOf(t, l.dir)
+	require.Len(t, verified.Blocks, len(metas))
+	samples := uint64(0)
+	for _, m := range metas {
+		samples += m.Stats.NumSamples
+	}
+	require.Equal(t, samples, verified.BlockSamples)
+	require.Equal(t, before, listing(t, l.dir))
 }

@@ -91,16 +91,22 @@ func (o *ours) query(mint, maxt int64, ms ...matcher) data {
 	o.t.Helper()
 	q, err := o.db.Querier(mint, maxt)
 	require.NoError(o.t, err)
-	defer func() { require.NoError(o.t, q.Close()) }()
+	return dumpOurs(o.t, q, ms...)
+}
+
+// dumpOurs reads what matches and closes the querier.
+func dumpOurs(t testing.TB, q *tsdb.Querier, ms ...matcher) data {
+	t.Helper()
+	defer func() { require.NoError(t, q.Close()) }()
 	all := data{}
-	set := q.Select(context.Background(), nil, ourMatchers(o.t, ms)...)
-	require.Empty(o.t, set.Warnings())
+	set := q.Select(context.Background(), nil, ourMatchers(t, ms)...)
+	require.Empty(t, set.Warnings())
 	var it chunkenc.Iterator
 	var before labels.Labels
 	for n := 0; set.Next(); n++ {
 		ls := set.At().Labels()
 		if n > 0 {
-			require.Negative(o.t, labels.Compare(before, ls), "Select is not sorted")
+			require.Negative(t, labels.Compare(before, ls), "Select is not sorted")
 		}
 		before = ls
 		var ps []point
@@ -108,12 +114,12 @@ func (o *ours) query(mint, maxt int64, ms ...matcher) data {
 			ts, v := it.At()
 			ps = append(ps, point{ts, math.Float64bits(v)})
 		}
-		require.NoError(o.t, it.Err())
+		require.NoError(t, it.Err())
 		if len(ps) > 0 {
 			all[keyOfOurs(ls)] = ps
 		}
 	}
-	require.NoError(o.t, set.Err())
+	require.NoError(t, set.Err())
 	return all
 }
 

@@ -241,6 +241,7 @@ type reader struct {
 // readers are all who read.
 var readers = []reader{
 	{name: "ours", read: requireOursReadsBlocks},
+	{name: "ours, read-only", read: requireOursReadsOnly},
 	{name: "reference", read: requireReferenceReadsBlocks},
 	{name: "promtool", read: requirePromtoolReads},
 	{name: "prometheus", read: requireServerReads, rare: true},
