@@ -81,7 +81,7 @@ func (bs *blockSet) openNewLocked(damaged func(id ulid.ULID, damage error) error
 		switch {
 		case r.err == nil:
 			added = append(added, bs.open(r.dir))
-		case errors.Is(r.err, ErrCorrupt):
+		case errors.Is(r.err, ErrCorrupt) && !errors.Is(r.err, fileutil.ErrMemoryFault): // a fault may pass
 			errs = append(errs, damaged(r.id, r.err))
 		case errors.Is(r.err, blockdir.ErrUnsupportedVersion):
 			errs = append(errs, &refusal{ErrUnsupported, errors.WithMessagef(r.err, "open block %s", r.id)})
