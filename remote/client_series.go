@@ -52,6 +52,9 @@ func (ss *SeriesSet) Next() bool {
 	ss.cur, ss.any = nil, false
 	ls, err := ss.source.nextSeries()
 	if err == io.EOF {
+		if ss.body.res.Trailer.Get(warningTrailer) != "" {
+			ss.warnings = append(ss.warnings, tsdb.ErrMissing)
+		}
 		ss.release()
 		return false
 	}
@@ -122,7 +125,9 @@ func (ss *SeriesSet) At() *Series { return ss.cur }
 // context say.
 func (ss *SeriesSet) Err() error { return ss.err }
 
-// Warnings returns what is to be known about the result; ask at its end.
+// Warnings returns what is to be known about the result; ask at its end. It is
+// tsdb.ErrTruncated, when there were more series than the hints allow, or tsdb.ErrMissing,
+// when a ReadHandler says so.
 func (ss *SeriesSet) Warnings() tsdb.Warnings { return ss.warnings }
 
 // All ranges over the series that are left and closes the set; an error comes last, with a

@@ -256,6 +256,20 @@ func TestSelect_LimitEndsTheAnswer(t *testing.T) {
 	require.Empty(t, set.Warnings(), "there are no more")
 }
 
+func TestSelect_WarnsOfWhatTheServerMisses(t *testing.T) {
+	for name, mode := range modes {
+		whole := recorded(t, mode)
+		h := func(w http.ResponseWriter, r *http.Request) {
+			answers(whole, whole.Body.Bytes())(w, r)
+			_ = http.NewResponseController(w).Flush()
+			w.Header().Set(http.TrailerPrefix+warningTrailer, "a block")
+		}
+		set := clientOf(t, http.HandlerFunc(h), &ReadClientOptions{Mode: mode}).Select(context.Background(), 0, math.MaxInt64, nil, everyMatcher())
+		require.Len(t, collect(t, set), 2, name)
+		require.Equal(t, tsdb.Warnings{tsdb.ErrMissing}, set.Warnings(), name)
+	}
+}
+
 func TestSelect_AsksAsTheProtocolWants(t *testing.T) {
 	var got *http.Request
 	var req readRequest
