@@ -3,6 +3,7 @@ package tsdb
 import (
 	"cmp"
 	"context"
+	stderrors "errors"
 	"io/fs"
 	"math"
 	"slices"
@@ -105,7 +106,7 @@ func cardinality(ctx context.Context, opts CardinalityOptions, open func(mint, m
 	if err != nil {
 		return Cardinality{}, err
 	}
-	defer func() { err = joined(err, q.Close()) }()
+	defer func() { err = stderrors.Join(err, q.Close()) }()
 	if opts.Block != (ulid.ULID{}) {
 		q.sources = slices.DeleteFunc(q.sources, func(s source) bool {
 			b, ok := s.(*blockReader)

@@ -3,7 +3,6 @@ package tsdb
 import (
 	"cmp"
 	"context"
-	stderrors "errors"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -220,6 +219,3 @@ func (v *verification) vanished(path string, err error) bool {
 	_, statErr := v.fs.Stat(path)
 	return errors.Is(statErr, fs.ErrNotExist)
 }
-
-// joined returns the errors as one, nil if there is none.
-func joined(errs ...error) error { return stderrors.Join(errs...) }

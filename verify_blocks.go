@@ -1,6 +1,7 @@
 package tsdb
 
 import (
+	stderrors "errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -65,7 +66,7 @@ func (v *verification) block(id ulid.ULID) (meta *BlockMeta, err error) {
 	default:
 		return nil, v.trouble(path, err, blockMeaning(path, err), adviceRepair)
 	}
-	defer func() { err = joined(err, dir.Close()) }()
+	defer func() { err = stderrors.Join(err, dir.Close()) }()
 	before := v.done
 	report, err := blockdir.Verify(v.ctx, dir, v.progress)
 	if err != nil {

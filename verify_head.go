@@ -1,6 +1,7 @@
 package tsdb
 
 import (
+	stderrors "errors"
 	"fmt"
 	"path/filepath"
 
@@ -52,7 +53,7 @@ func (c *headCheck) run(path string) (err error) {
 		return err
 	}
 	report, err := c.files.Load(c.chunk)
-	if err = joined(err, c.files.Close()); err != nil {
+	if err = stderrors.Join(err, c.files.Close()); err != nil {
 		return err
 	}
 	v := c.v
