@@ -1,9 +1,21 @@
 package compat
 
 import (
+	"errors"
+	"log/slog"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	reference "github.com/prometheus/prometheus/tsdb"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
 )
 
 // cleanedAway deletes all of the newest block and some of the head, and has the block's
@@ -35,4 +47,116 @@ func TestDifference_NewestBlockCleanedAway_StaysDeleted(t *testing.T) {
 	w.reopen()
 	w.e.close()
 	requireAllRead(t, 0, left{dir: w.dir, want: w.want})
+}
+
+// requireSetAside opens a directory with one damaged block: the others are there, what
+// is missing is told at Open and by every query that touches it, and nothing is thrown
+// away.
+func requireSetAside(t *testing.T, d damaged) {
+	t.Helper()
+	db, err := tsdb.Open(d.dir, ourOptions(ourBlockOptions))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	report := db.OpenReport()
+	require.False(t, report.Clean())
+	require.Equal(t, 1, report.BlocksSetAside)
+	require.Len(t, db.Blocks(), d.blocks-1)
+	q, err := db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	set := q.Select(t.Context(), nil)
+	got := data{}
+	for set.Next() {
+		var ps []point
+		it := set.At().Iterator(nil)
+		for it.Next() != chunkenc.ValNone {
+			at, v := it.At()
+			ps = append(ps, point{at, math.Float64bits(v)})
+		}
+		require.NoError(t, it.Err())
+		got[keyOfOurs(set.At().Labels())] = ps
+	}
+	require.NoError(t, set.Err())
+	warned := false
+	for _, w := range set.Warnings() {
+		warned = warned || errors.Is(w, tsdb.ErrMissing)
+	}
+	require.True(t, warned, "%v", set.Warnings())
+	require.NoError(t, q.Close())
+	requireEqual(t, d.rest, got, "without the block")
+	require.NotEmpty(t, report.Quarantined)
+	require.DirExists(t, filepath.Join(d.dir, report.Quarantined[0]))
+}
+
+// damaged is a directory with one damaged block.
+type damaged struct {
+	dir, block string
+	blocks     int
+	all, rest  data // without the damage, and what the other blocks and the head have
+}
+
+// damagedBlock makes blocks with deleted samples in each and damages the second one.
+func damagedBlock(t *testing.T, damage func(block string)) damaged {
+	w := newWorld(t, openOurBlocks, plan{Seed: seed(t, 3510), Series: 40})
+	w.append(60, 6*hour)
+	w.e.flush()
+	w.delete(worldStart, worldStart+20*hour, matcher{"=~", "mod", "[1-3]"})
+	w.append(5, hour)
+	w.e.close()
+	var metas []reference.BlockMeta
+	for _, m := range metasOf(t, w.dir) {
+		metas = append(metas, m)
+	}
+	slices.SortFunc(metas, func(a, b reference.BlockMeta) int { return int(a.MinTime - b.MinTime) })
+	require.GreaterOrEqual(t, len(metas), 3)
+	m := metas[1]
+	require.NotZero(t, m.Stats.NumTombstones)
+	rest := maps.Clone(w.want)
+	rest.delete(t, w.g.set, m.MinTime, m.MaxTime-1, []matcher{everything})
+	damage(filepath.Join(w.dir, m.ULID.String()))
+	return damaged{dir: w.dir, block: m.ULID.String(), blocks: len(metas), all: w.want, rest: rest}
+}
+
+// flip changes one bit of a file.
+func flip(t *testing.T, name string, offset int, bit byte) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	text[offset] ^= bit
+	require.NoError(t, os.WriteFile(name, text, 0o666))
+}
+
+// One damaged index, and the reference does not start.
+func TestDifference_DamagedIndex_TheRestOpens(t *testing.T) {
+	d := damagedBlock(t, func(block string) { flip(t, filepath.Join(block, "index"), 20, 1) })
+	_, err := reference.Open(copyDir(t, d.dir), slog.New(slog.DiscardHandler), nil, theirOptions(theirBlockOptions), nil)
+	require.ErrorContains(t, err, "corrupted block")
+	requireSetAside(t, d)
+}
+
+// One flipped bit in a meta file, and the reference answers without the block as if it
+// had never been.
+func TestDifference_DamagedMeta_IsTold(t *testing.T) {
+	d := damagedBlock(t, func(block string) { flip(t, filepath.Join(block, "meta.json"), 0, 1) })
+	r := openTheirs(t, copyDir(t, d.dir), theirBlockOptions)
+	requireEqual(t, d.rest, r.dump(), "reference")
+	require.Less(t, d.rest.samples(), d.all.samples())
+	requireSetAside(t, d)
+}
+
+// A tombstones file is lost, and the reference shows what was deleted.
+func TestDifference_LostTombstones_StayDeleted(t *testing.T) {
+	d := damagedBlock(t, func(block string) { require.NoError(t, os.Remove(filepath.Join(block, "tombstones"))) })
+	r := openTheirs(t, copyDir(t, d.dir), theirBlockOptions)
+	require.Greater(t, r.dump().samples(), d.all.samples())
+	requireSetAside(t, d)
+}
+
+// A tombstones file is cut, and the reference panics.
+func TestDifference_CutTombstones_AreDamage(t *testing.T) {
+	d := damagedBlock(t, func(block string) { require.NoError(t, os.Truncate(filepath.Join(block, "tombstones"), 8)) })
+	copied := copyDir(t, d.dir)
+	require.Panics(t, func() {
+		_, _ = reference.OpenBlock(slog.New(slog.DiscardHandler), filepath.Join(copied, d.block), nil, nil)
+	})
+	requireSetAside(t, d)
 }
