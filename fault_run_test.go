@@ -1,6 +1,7 @@
 package tsdb_test
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -26,10 +27,11 @@ type faultRun struct {
 	poisoned bool    // Health said so, since the last open
 	poisons  int     // how often
 	marks    int64   // number of the last operation, if it wrote the mark that Close leaves
+	warned   *warnings
 }
 
 func newFaultRun(setup crashSetup, disk *tsdbtest.MemFS, fault faultfs.Fault) *faultRun {
-	r := &faultRun{crasher: newCrasher(setup, 1), fs: faultfs.New(journaled{disk}), fault: fault}
+	r := &faultRun{crasher: newCrasher(setup, 1), fs: faultfs.New(journaled{disk}), fault: fault, warned: &warnings{}}
 	r.disk = disk
 	return r
 }
@@ -44,7 +46,7 @@ func (journaled) FailSync(string) error { return nil }
 
 // step does one operation, and checks all that must hold whatever failed.
 func (r *faultRun) step(op string) error {
-	hits := len(r.fs.Hits())
+	hits, told := len(r.fs.Hits()), len(r.told)+r.warned.count()
 	if err := r.try(op); err != nil || r.db == nil {
 		return err
 	}
@@ -54,6 +56,8 @@ func (r *faultRun) step(op string) error {
 	for _, hit := range r.fs.Hits()[hits:] {
 		// New directories and temporary files are made, and synced, again when there is room.
 		again := r.diskFull() && (hit.Kind == tsdbtest.OpSyncDir || strings.HasPrefix(hit.Name, "data/tmp-"))
+		// So are blocks, and what is deleted of them: who asked for it was told.
+		again = again || ofBlocks(hit) && len(r.told)+r.warned.count() > told
 		if (hit.Kind == tsdbtest.OpSync || hit.Kind == tsdbtest.OpSyncDir) && !again && !r.poisoned {
 			return errors.Errorf("%v failed, and the database goes on", hit)
 		}
@@ -93,7 +97,7 @@ func (r *faultRun) try(op string) error {
 	case "close":
 		return r.tryClose()
 	default:
-		err = errors.New("no such operation")
+		return r.tryBlocks(op)
 	}
 	return err
 }
@@ -107,7 +111,9 @@ func (r *faultRun) tell(err error) {
 // tryOpen opens. What it finds settles what was indeterminate.
 func (r *faultRun) tryOpen() error {
 	r.clock = tsdbtest.NewClock(testNow)
-	db, err := tsdb.Open(fixtureDir, r.setup.options(r.fs, r.clock))
+	opts := r.setup.options(r.fs, r.clock)
+	opts.Logger = slog.New(r.warned)
+	db, err := tsdb.Open(fixtureDir, opts)
 	if err != nil {
 		r.tell(err)
 		return r.noneOpen("a failed Open")
@@ -333,6 +339,9 @@ func (r *faultRun) well() error {
 	}
 	if err := tsdb.WriteHeadChunks(r.db); err != nil {
 		return errors.WithMessage(err, "chunk files on a disk that is well")
+	}
+	if r.history.blocks {
+		return r.wellBlocks()
 	}
 	return r.checkContent()
 }
