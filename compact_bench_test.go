@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -90,4 +91,33 @@ func cpuTime(b *testing.B) time.Duration {
 	var r syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// BenchmarkFlush makes a block of a head of 20,000 series with the samples of two hours, and
+// truncates head and log. The head is filled outside of the clock.
+func BenchmarkFlush(b *testing.B) {
+	const series, samples = 20_000, 480
+	opts := benchOptions()
+	opts.Blocks.Manual = true
+	b.ReportAllocs()
+	var cpu time.Duration
+	for range b.N {
+		b.StopTimer()
+		db, err := tsdb.Open(b.TempDir(), opts)
+		require.NoError(b, err)
+		h := newHot(b, db, series)
+		for h.k < samples {
+			h.scrape(b, 1000)
+		}
+		runtime.GC()
+		before := cpuTime(b)
+		b.StartTimer()
+		require.NoError(b, db.Flush(context.Background()))
+		b.StopTimer()
+		cpu += cpuTime(b) - before
+		require.NoError(b, db.Close())
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms/op")
+	reportPerSample(b, b.N*series*samples)
 }

@@ -2,6 +2,7 @@ package tsdb_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -248,44 +249,88 @@ func BenchmarkSelectHead(b *testing.B) {
 	for h.k < samples {
 		h.scrape(b, 1000)
 	}
+	benchSelects(b, db, series, samples)
+}
+
+// BenchmarkSelectBlock reads a block of two hours; the head is empty.
+func BenchmarkSelectBlock(b *testing.B) {
+	const series, samples = 20_000, 480
+	opts := benchOptions()
+	opts.Blocks.Manual = true
+	db := openBench(b, b.TempDir(), opts)
+	h := newHot(b, db, series)
+	for h.k < samples {
+		h.scrape(b, 1000)
+	}
+	require.NoError(b, db.Flush(context.Background()))
+	benchSelects(b, db, series, samples)
+}
+
+// benchSelects runs some queries, reading every sample in batches; one series by the
+// iterator, too.
+func benchSelects(b *testing.B, db *tsdb.DB, series, samples int) {
 	regex, err := labels.Regexp("__name__", "http_server_requests_duration_seconds_1.*")
 	require.NoError(b, err)
+	one := []*labels.Matcher{labels.Equal("shard", fmt.Sprint(series/2+1))}
 	for _, c := range []struct {
 		name     string
 		matchers []*labels.Matcher
-		series   int
+		batches  bool
+		maxt     int64
 	}{
-		{"one", []*labels.Matcher{labels.Equal("shard", "54321")}, 1},
-		{"regex", []*labels.Matcher{regex, labels.Equal("method", "GET")}, 3666},
-		{"everything", nil, series},
+		{"one", one, true, math.MaxInt64},
+		{"one-iterator", one, false, math.MaxInt64},
+		{"one-start", one, false, int64(samples/10-1) * benchStep},
+		{"regex", []*labels.Matcher{regex, labels.Equal("method", "GET")}, true, math.MaxInt64},
+		{"everything", nil, true, math.MaxInt64},
+		{"everything-iterator", nil, false, math.MaxInt64},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			batch := chunkenc.NewBatch(0)
+			read := 0
 			for range b.N {
-				n, sum := 0, 0.0
-				q, err := db.Querier(math.MinInt64, math.MaxInt64)
-				require.NoError(b, err)
-				set := q.Select(context.Background(), nil, c.matchers...)
-				var it chunkenc.Iterator
-				for set.Next() {
-					n++
-					for it = set.At().Iterator(it); it.NextBatch(batch) != chunkenc.ValNone; {
-						for _, v := range batch.V {
-							sum += v
-						}
-					}
-				}
-				require.NoError(b, set.Err())
-				require.Equal(b, c.series, n)
-				require.NoError(b, q.Close())
+				read += benchSelect(b, db, c.maxt, c.batches, c.matchers)
 			}
-			reportPerSample(b, b.N*c.series*samples)
+			require.Zero(b, read%(samples/10))
+			require.NotZero(b, read)
+			reportPerSample(b, read)
 		})
 	}
 }
 
-// BenchmarkCommitWhileReading measures a commit beside queriers that stay open, so
+// benchSelect reads what a query up to maxt selects and returns the number of samples.
+func benchSelect(b *testing.B, db *tsdb.DB, maxt int64, batches bool, ms []*labels.Matcher) (n int) {
+	q, err := db.Querier(math.MinInt64, maxt)
+	if err != nil {
+		b.Fatal(err)
+	}
+	batch := chunkenc.NewBatch(0)
+	set := q.Select(context.Background(), nil, ms...)
+	sum := 0.0
+	var it chunkenc.Iterator
+	for set.Next() {
+		it = set.At().Iterator(it)
+		for batches && it.NextBatch(batch) != chunkenc.ValNone {
+			n += batch.Len()
+			for _, v := range batch.V {
+				sum += v
+			}
+		}
+		for !batches && it.Next() != chunkenc.ValNone {
+			_, v := it.At()
+			n++
+			sum += v
+		}
+		if it.Err() != nil {
+			b.Fatal(it.Err())
+		}
+	}
+	if err := errors.Join(set.Err(), q.Close()); err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
 // that each commit must keep what they see.
 func BenchmarkCommitWhileReading(b *testing.B) {
 	h := newHot(b, openBench(b, b.TempDir(), benchOptions()), 10_000)
