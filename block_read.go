@@ -15,8 +15,8 @@ import (
 type blockReader struct {
 	b          viewBlock
 	mint, maxt int64
-	failure    *atomic.Pointer[error] // of the Querier
-	symbols    symbolCache
+	failure    *atomic.Pointer[error]      // of the Querier
+	symbols    atomic.Pointer[symbolCache] // nil until many series are selected
 }
 
 // symbolCache keeps strings of a block's symbol table, so that the label values that
@@ -29,9 +29,17 @@ type cachedSymbol struct {
 	s string
 }
 
+// fewSeries is up to how many series a query makes no table and no slabs for, which would
+// be most of its cost (BenchmarkSelectBlock/one).
+const fewSeries = 16
+
 // symbol returns a string of the symbol table. It belongs to the caller for ever.
 func (r *blockReader) symbol(n uint32) (string, error) {
-	slot := &r.symbols[n%uint32(len(r.symbols))]
+	cache := r.symbols.Load()
+	if cache == nil {
+		return r.b.dir.Index().Symbol(n)
+	}
+	slot := &cache[n%uint32(len(cache))]
 	if c := slot.Load(); c != nil && c.n == n {
 		return c.s, nil
 	}
@@ -50,6 +58,9 @@ func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher) (s
 	ids, err := r.b.dir.Index().Select(ctx, ms...)
 	if err != nil {
 		return nil, err
+	}
+	if len(ids) > fewSeries && r.symbols.Load() == nil {
+		r.symbols.CompareAndSwap(nil, new(symbolCache))
 	}
 	return &blockCursor{r: r, ids: ids}, nil
 }
@@ -79,12 +90,7 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 		id := c.ids[c.done]
 		c.done++
 		s := &blockSeries{r: c.r, id: id}
-		if cap(c.pairs) < pairSlab/8 {
-			c.pairs = make([]index.SymbolPair, 0, pairSlab)
-		}
-		if cap(c.metas) < metaSlab/8 {
-			c.metas = make([]index.ChunkMeta, 0, metaSlab)
-		}
+		c.makeRoom()
 		var err error
 		s.pairs, s.metas, err = c.r.b.dir.Index().Series(id, c.pairs[:0], c.metas[:0])
 		if err != nil {
@@ -100,6 +106,19 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 		return s, nil
 	}
 	return nil, nil
+}
+
+// makeRoom begins slabs when there is hardly any room left, and a few series to come.
+func (c *blockCursor) makeRoom() {
+	if len(c.ids)-c.done < fewSeries {
+		return
+	}
+	if cap(c.pairs) < pairSlab/8 {
+		c.pairs = make([]index.SymbolPair, 0, pairSlab)
+	}
+	if cap(c.metas) < metaSlab/8 {
+		c.metas = make([]index.ChunkMeta, 0, metaSlab)
+	}
 }
 
 // inRange cuts a list of chunks, which are in order, to those that overlap the range.
@@ -210,18 +229,33 @@ type blockSeries struct {
 	metas []index.ChunkMeta // those in the range
 }
 
-// appendLabels appends the labels. When a symbol cannot be read, which only happens to
-// a file that was cut under us, the series set ends with the error.
+// labels returns the labels. When a symbol cannot be read, which only happens to a file
+// that was cut under us, the series set ends with the error.
+func (s *blockSeries) labels() labels.Labels {
+	var few [512]byte
+	encoded, err := s.r.b.dir.Index().AppendLabels(few[:0], s.pairs)
+	if err != nil {
+		s.r.fail(err)
+		return labels.Labels{}
+	}
+	ls, err := labels.FromEncoded(encoded)
+	if err != nil {
+		s.r.fail(err)
+	}
+	return ls
+}
+
+// appendLabels appends the labels. Errors are treated as labels does it.
 func (s *blockSeries) appendLabels(dst []labels.Label) []labels.Label {
 	for _, p := range s.pairs {
 		name, err := s.r.symbol(p.Name)
 		if err != nil {
-			s.r.failure.CompareAndSwap(nil, &err)
+			s.r.fail(err)
 			return dst
 		}
 		value, err := s.r.symbol(p.Value)
 		if err != nil {
-			s.r.failure.CompareAndSwap(nil, &err)
+			s.r.fail(err)
 			return dst
 		}
 		dst = append(dst, labels.Label{Name: name, Value: value})
@@ -229,15 +263,20 @@ func (s *blockSeries) appendLabels(dst []labels.Label) []labels.Label {
 	return dst
 }
 
+func (r *blockReader) fail(err error) { r.failure.CompareAndSwap(nil, &err) }
+
 func (s *blockSeries) open(reuse chunkSource) chunkSource {
 	src, ok := reuse.(*blockChunks)
 	if !ok {
-		src = &blockChunks{}
+		src = &blockChunks{buf: make([]byte, 0, chunkBuffer)}
 	}
 	src.chunks, src.metas = s.r.b.dir.Chunks(), s.metas
 	src.in = bounds{mint: s.r.mint, maxt: s.r.maxt, deleted: s.r.b.deleted.Of(s.id)}
 	return src
 }
+
+// chunkBuffer is room for most chunks: 120 samples of ten bits are 150 bytes, of thirty 450.
+const chunkBuffer = 512
 
 // blockChunks gives the chunks of a block's series.
 type blockChunks struct {

@@ -89,6 +89,8 @@ type fakeOpen struct {
 	b bounds
 }
 
+func (s fakeOpen) labels() labels.Labels { return s.s.Labels }
+
 func (s fakeOpen) appendLabels(dst []labels.Label) []labels.Label { return s.s.Labels.AppendTo(dst) }
 
 func (s fakeOpen) open(chunkSource) chunkSource { return &fakeChunks{s: s.s, in: s.b} }

@@ -68,6 +68,14 @@ func newHead(opts *Options) *Head {
 	return h
 }
 
+// overlaps reports whether a sample that is published can be in the closed range. The
+// caller has its snapshot and keeps the view of the blocks from being replaced: the head
+// begins to forget what a block has behind that only.
+func (h *Head) overlaps(mint, maxt int64) bool {
+	first, last := h.minT.Load(), h.maxT.Load()
+	return first <= last && first <= maxt && last >= mint && mint <= maxt
+}
+
 // widen makes the head's bounds cover [mint, maxt].
 func (h *Head) widen(mint, maxt int64) {
 	for old := h.minT.Load(); mint < old && !h.minT.CompareAndSwap(old, mint); {

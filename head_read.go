@@ -160,6 +160,11 @@ type headSeries struct {
 	s *memseries.Series
 }
 
+func (hs headSeries) labels() labels.Labels {
+	var few [fewLabels]labels.Label
+	return labels.New(hs.appendLabels(few[:0])...)
+}
+
 func (hs headSeries) appendLabels(dst []labels.Label) []labels.Label {
 	for _, p := range hs.r.h.dir.Pairs(hs.s) {
 		name, value := hs.r.h.dir.Postings().Label(p)

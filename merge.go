@@ -3,7 +3,6 @@ package tsdb
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -12,6 +11,14 @@ import (
 type mergedSeries struct {
 	first sourceSeries
 	more  []sourceSeries // what further sources have, in their order
+	known labels.Labels  // empty if merging did not look them up
+}
+
+func (m *mergedSeries) labels() labels.Labels {
+	if !m.known.IsEmpty() {
+		return m.known
+	}
+	return m.first.labels()
 }
 
 // open returns the chunks of all sources as one. What an earlier call returned may be
@@ -42,7 +49,7 @@ type seriesMerger struct {
 type mergeHead struct {
 	cursor seriesCursor
 	series sourceSeries
-	labels []labels.Label
+	labels labels.Labels
 }
 
 // newSeriesMerger takes the first series of each cursor.
@@ -69,7 +76,7 @@ func newSeriesMerger(ctx context.Context, cursors []seriesCursor, limit int) (*s
 	return m, nil
 }
 
-func (h *mergeHead) lookUp() { h.labels = h.series.appendLabels(h.labels[:0]) }
+func (h *mergeHead) lookUp() { h.labels = h.series.labels() }
 
 // next returns the next series; ok is false at the end, at the limit and on an error.
 func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
@@ -86,9 +93,9 @@ func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
 		return merged, true, m.advance(0)
 	}
 	least := m.least()
-	merged.first = m.heads[least].series
+	merged.first, merged.known = m.heads[least].series, m.heads[least].labels
 	for i := least + 1; i < len(m.heads); i++ {
-		if compareLabelSlices(m.heads[i].labels, m.heads[least].labels) == 0 {
+		if m.heads[i].labels.Equal(m.heads[least].labels) {
 			merged.more = append(merged.more, m.heads[i].series)
 			m.heads[i].series = nil
 		}
@@ -109,7 +116,7 @@ func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
 func (m *seriesMerger) least() int {
 	least := 0
 	for i := 1; i < len(m.heads); i++ {
-		if compareLabelSlices(m.heads[i].labels, m.heads[least].labels) < 0 {
+		if labels.Compare(m.heads[i].labels, m.heads[least].labels) < 0 {
 			least = i
 		}
 	}
@@ -128,16 +135,6 @@ func (m *seriesMerger) advance(i int) (err error) {
 		h.lookUp()
 	}
 	return nil
-}
-
-// compareLabelSlices orders label sets as labels.Compare does.
-func compareLabelSlices(a, b []labels.Label) int {
-	return slices.CompareFunc(a, b, func(x, y labels.Label) int {
-		if c := strings.Compare(x.Name, y.Name); c != 0 {
-			return c
-		}
-		return strings.Compare(x.Value, y.Value)
-	})
 }
 
 // mergeStrings returns the union of two sorted lists, each without repeats.

@@ -39,7 +39,7 @@ func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
 		}
 	}
 	sn := h.iso.acquire(h.opts.Clock.Now(), v.start)
-	if maxt >= v.start {
+	if h.overlaps(max(mint, v.start), maxt) {
 		q.sources = append(q.sources, &headReader{h: h, snapshot: sn.seq, mint: max(mint, v.start), maxt: maxt, deleted: h.tombs.Load()})
 	}
 	h.stats.queriers.Add(1)
@@ -69,6 +69,7 @@ type seriesCursor interface {
 
 // sourceSeries is what one place has of one series.
 type sourceSeries interface {
+	labels() labels.Labels
 	appendLabels(dst []labels.Label) []labels.Label
 	// open returns the chunks. A reuse that an earlier call returned may be taken; it
 	// is not used any more.

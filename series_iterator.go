@@ -55,6 +55,16 @@ func (b *bounds) clip(ts []int64, vs []float64) int {
 	return n
 }
 
+const (
+	// ownBatch is how many samples an iterator decodes ahead for Next: a chunk of the
+	// usual 120. Twice as many make a query of one series slower and no other one
+	// faster (BenchmarkSelectBlock).
+	ownBatch = 128
+	// clippedRun is the same for a chunk that is not wholly inside the bounds, or that is
+	// short: what is behind the bounds need not be decoded.
+	clippedRun = 32
+)
+
 // seriesIterator is a cursor over runs of decoded samples: each chunk is decoded in
 // passes of up to a batch, and clipped only if it is not wholly inside the bounds.
 type seriesIterator struct {
@@ -77,7 +87,7 @@ type seriesIterator struct {
 
 func (it *seriesIterator) reset(src chunkSource, closed *atomic.Bool) {
 	own := it.batch
-	if cap(own.T) < chunkenc.BatchSize {
+	if cap(own.T) < clippedRun {
 		own = chunkenc.Batch{}
 	}
 	*it = seriesIterator{src: src, mint: math.MinInt64, closed: closed, batch: own, at: -1}
@@ -166,9 +176,10 @@ func grow(b *chunkenc.Batch) {
 
 // refill decodes the next run into the iterator's own batch.
 func (it *seriesIterator) refill() bool {
-	if cap(it.batch.T) < chunkenc.BatchSize {
-		it.batch = *chunkenc.NewBatch(chunkenc.BatchSize)
+	for it.dec.Left() == 0 && !it.done {
+		it.nextChunk()
 	}
+	it.makeRoom()
 	last := it.at
 	n := it.decode(it.batch.T[:cap(it.batch.T)], it.batch.V[:cap(it.batch.V)])
 	if n == 0 {
@@ -180,6 +191,17 @@ func (it *seriesIterator) refill() bool {
 	return true
 }
 
+// makeRoom sees to it that the own batch is large enough for the chunk.
+func (it *seriesIterator) makeRoom() {
+	want := clippedRun
+	if it.inner && it.dec.Left() > clippedRun {
+		want = ownBatch
+	}
+	if cap(it.batch.T) < want {
+		it.batch = *chunkenc.NewBatch(want)
+	}
+}
+
 // decode fills ts and vs with the next samples inside the bounds; 0 at the end or on
 // error.
 func (it *seriesIterator) decode(ts []int64, vs []float64) int {
@@ -188,18 +210,31 @@ func (it *seriesIterator) decode(ts []int64, vs []float64) int {
 			it.nextChunk()
 			continue
 		}
-		n, err := it.dec.Decode(ts, vs)
+		room := len(ts)
+		if !it.inner {
+			room = min(room, clippedRun)
+		}
+		n, err := it.dec.Decode(ts[:room], vs)
 		if err != nil {
 			it.fail(err)
 		}
 		if !it.inner {
-			n = it.bounds.clip(ts[:n], vs[:n])
+			n = it.clip(ts[:n], vs[:n])
 		}
 		if n > 0 {
 			return n
 		}
 	}
 	return 0
+}
+
+// clip moves those of the decoded samples that are inside the bounds to the front and
+// returns their number. When one is behind the bounds, so is the rest of the chunk.
+func (it *seriesIterator) clip(ts []int64, vs []float64) int {
+	if n := len(ts); n > 0 && ts[n-1] > it.bounds.maxt {
+		it.dec = chunkenc.XORDecoder{}
+	}
+	return it.bounds.clip(ts, vs)
 }
 
 // nextChunk loads the next chunk that is not wholly before the bounds.

@@ -81,10 +81,10 @@ type Series struct {
 }
 
 // Labels returns the labels. The result belongs to the caller for ever.
-func (s *Series) Labels() labels.Labels {
-	var few [32]labels.Label // what most series need; more are allocated
-	return labels.New(s.AppendLabels(few[:0])...)
-}
+func (s *Series) Labels() labels.Labels { return s.merged.labels() }
+
+// fewLabels is how many labels most series have at most: more of them are allocated.
+const fewLabels = 32
 
 // AppendLabels appends the labels to dst, sorted by name, without allocating anything
 // else. The strings stay valid for as long as anybody holds them.

@@ -3,6 +3,7 @@ package index
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
@@ -31,6 +32,27 @@ func (r *Reader) Series(id uint64, ls []SymbolPair, cs []ChunkMeta) ([]SymbolPai
 		return ls, cs, err
 	}
 	return moreLabels, moreChunks, nil
+}
+
+// AppendLabels appends the names and values of ls to dst, encoded as package labels does it:
+// labels.FromEncoded makes a set of them.
+func (r *Reader) AppendLabels(dst []byte, ls []SymbolPair) ([]byte, error) {
+	all := dst
+	err := r.guard(func() error {
+		for _, l := range ls {
+			name, ok := r.symbols.encoded(l.Name)
+			value, ok2 := r.symbols.encoded(l.Value)
+			if !ok || !ok2 {
+				return r.noSymbol()
+			}
+			all = append(append(all, name...), value...)
+		}
+		return nil
+	})
+	if err != nil {
+		return dst, err
+	}
+	return all, nil
 }
 
 // holds tells whether a series entry may begin at the place of an id.
@@ -79,6 +101,7 @@ func (r *Reader) decodeSeries(off int, body []byte, ls []SymbolPair, cs []ChunkM
 	if at < 0 || n > uint64((len(body)-at)/minLabelBytes) {
 		return nil, nil, r.corrupt(off, "number of labels exceeds the series entry")
 	}
+	ls = slices.Grow(ls, int(n))
 	for range n {
 		var name, value uint64
 		name, at = uvarint(body, at)
@@ -93,6 +116,7 @@ func (r *Reader) decodeSeries(off int, body []byte, ls []SymbolPair, cs []ChunkM
 	if at < 0 || n > uint64((len(body)-at)/minChunkBytes) {
 		return nil, nil, r.corrupt(off, "number of chunks exceeds the series entry")
 	}
+	cs = slices.Grow(cs, int(n))
 	var c ChunkMeta
 	for i := range n {
 		var mint, span, ref uint64

@@ -100,6 +100,22 @@ func (t *symbolTable) at(n uint32) ([]byte, bool) {
 	return s, next >= 0
 }
 
+// encoded returns a symbol with its length before it; false if there is none.
+func (t *symbolTable) encoded(n uint32) ([]byte, bool) {
+	if uint64(n) >= uint64(t.count) {
+		return nil, false
+	}
+	off := int(t.places[n/uint32(t.stride)])
+	for range n % uint32(t.stride) {
+		off = skipString(t.text, off)
+	}
+	next := skipString(t.text, off)
+	if next < 0 {
+		return nil, false
+	}
+	return t.text[off:next], true
+}
+
 // number returns the number of the symbol at a place of the file: version 1.
 func (t *symbolTable) number(place uint64) (uint32, bool) {
 	if place < uint64(t.base) || place-uint64(t.base) > math.MaxUint32 {

@@ -117,11 +117,13 @@ func (s *selection) resolveChoosing(ms []*labels.Matcher) (choosing []choice, ex
 			return nil, nil, err
 		}
 		pairs := s.pairs[begin:len(s.pairs):len(s.pairs)]
-		cost, err := s.src.cost(pairs)
-		if err != nil {
-			return nil, nil, err
+		c := choice{pairs: pairs}
+		if len(ms) > 1 || len(pairs) > 1 { // or nobody asks what it costs
+			if c.cost, err = s.src.cost(pairs); err != nil {
+				return nil, nil, err
+			}
 		}
-		choosing = append(choosing, choice{pairs, cost})
+		choosing = append(choosing, c)
 	}
 	slices.SortStableFunc(choosing, func(a, b choice) int { return cmp.Compare(a.cost, b.cost) })
 	return choosing, excluding, nil
