@@ -122,6 +122,9 @@ func (c *fakeChunks) next(mint int64) (sourceChunk, bool, error) {
 	return out, true, nil
 }
 
+// MinValid returns the time from which on the head takes samples.
+func MinValid(db *DB) int64 { return db.head.minValid.Load() }
+
 // WriteHeadChunks does what the loop does in time: it puts full chunks into files.
 func WriteHeadChunks(db *DB) error { return db.head.writeChunks() }
 
