@@ -134,7 +134,7 @@ func (ss *SeriesSet) Warnings() tsdb.Warnings { return ss.warnings }
 // nil series.
 func (ss *SeriesSet) All() iter.Seq2[*Series, error] {
 	return func(yield func(*Series, error) bool) {
-		defer func() { _ = ss.Close() }()
+		defer func() { _ = ss.Close() }() // it always returns nil
 		for ss.Next() {
 			if !yield(ss.At(), nil) {
 				return

@@ -1,5 +1,5 @@
 // Package remote speaks the Prometheus remote-read protocol over HTTP. ReadHandler serves
-// a database.
+// a database, ReadClient reads from other servers.
 //
 // It knows messages, frames and HTTP. It knows no files and decodes samples only where
 // the protocol wants them one by one; everything goes through the public API of package

@@ -61,7 +61,7 @@ func (r *readCommand) run(ctx context.Context, c *console) error {
 		return err
 	}
 	q := client.Querier(sel.mint, sel.maxt)
-	defer func() { _ = q.Close() }()
+	defer func() { _ = q.Close() }() // it always returns nil
 	hints := &tsdb.SelectHints{Limit: r.limit}
 	var names []string
 	if r.output == "csv" { // its first line has the names of all labels
