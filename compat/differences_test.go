@@ -49,6 +49,30 @@ func TestDifference_NewestBlockCleanedAway_StaysDeleted(t *testing.T) {
 	requireAllRead(t, 0, left{dir: w.dir, want: w.want})
 }
 
+// Two deleted ranges in the head before 1970 make the reference panic when it makes a
+// block: chunks reach over the block's end there.
+func TestDifference_DeletesBeforeTheEpoch_AreFlushed(t *testing.T) {
+	play := func(open opener) *world {
+		w := newWorld(t, open, plan{Seed: seed(t, 3520), Series: 20, Start: -worldStart})
+		w.append(40, 5*hour)
+		w.delete(-worldStart+hour, -worldStart+2*hour, everything)
+		w.delete(-worldStart+3*hour, -worldStart+4*hour, everything)
+		w.append(40, 4*hour)
+		return w
+	}
+	require.Panics(t, play(openTheirBlocks).e.flush) // compact would let its own goroutine panic, too
+	w := play(openOurBlocks)
+	w.e.compact()
+	require.NotEmpty(t, metasOf(t, w.dir))
+	w.check("compacted")
+	w.reopen()
+	w.e.flush()
+	w.e.compact()
+	w.reopen()
+	w.e.close()
+	requireAllRead(t, 0, left{dir: w.dir, want: w.want})
+}
+
 // requireSetAside opens a directory with one damaged block: the others are there, what
 // is missing is told at Open and by every query that touches it, and nothing is thrown
 // away.

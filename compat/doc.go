@@ -5,6 +5,21 @@
 //
 // What is proven, by file:
 //
+//   - scenes_test.go: directories with blocks, flushed, merged, deleted from, cleaned,
+//     closed or left by a crash, by ours and by the reference (scenes in world_test.go,
+//     and what only the reference or an operator does in more_scenes_test.go), are read
+//     by all: ours read-write, read-only and by Verify, the reference read-write and
+//     read-only, promtool list, analyze and dump, and a Prometheus server over HTTP.
+//   - relay_test.go: both work in turns on one directory with blocks.
+//   - duel_blocks_test.go: the same operations on blocks in both give the same answers.
+//   - kill_blocks_test.go: processes of both are killed while they append, delete, flush
+//     and merge.
+//   - copies_test.go: snapshots and backfilled blocks of both, and readers beside a live
+//     writer of the other.
+//   - index_v1_test.go: blocks of Prometheus 2.0.
+//   - foreign_chunks_test.go: what this version does not read in blocks and in the log,
+//     histograms above all, is reported and not lost.
+//   - differences_test.go: what is meant to differ, see below.
 //   - forward_test.go: what we wrote, after a clean close, after a kill and after a
 //     cut log that we recovered, opens in the reference, read-write and read-only,
 //     with equal samples, no corruption counted and no line of damage logged.
@@ -12,8 +27,8 @@
 //     torn or not, opens here with the samples that the reference itself finds.
 //   - roundtrip_test.go: both append in turns to one directory.
 //   - lock_test.go: neither opens what the other one holds.
-//   - refuse_test.go: what this version does not read is refused by name and left
-//     as it is.
+//   - refuse_test.go: out-of-order samples, which this version does not read, are refused
+//     by name and left as they are.
 //   - remote_test.go: both clients of remote read get equal answers from both servers, in
 //     both modes; a Prometheus server reads ours as its own data; an answer of the
 //     reference that is cut anywhere is an error here.
@@ -22,6 +37,10 @@
 // Every test is repeatable: it takes its randomness from the seed that it prints, and
 // COMPAT_SEED=n in the environment moves all seeds. A kill hits wherever the child
 // process happens to be; what must hold afterwards does not depend on where.
+//
+// promtool and the server (peers_test.go) are built from the module that the tests
+// import, without service discovery, on first use: some five minutes of two processors,
+// and a second from then on, as the go command keeps them in its cache.
 //
 // # Intended differences
 //
@@ -50,6 +69,24 @@
 //     first, the reference logs samples before their series and loses them at its next
 //     start. They are kept here.
 //   - Damaged files are copied to quarantine/ before they are changed.
+//
+// About blocks; each has its test in differences_test.go:
+//
+//   - A damaged block is set aside, the rest opens, and queries that touch its times say
+//     what is missing. The reference does not start, or, when meta.json is what is
+//     damaged, answers without the block in silence.
+//   - A tombstones file that is lost is damage. The reference shows what was deleted.
+//     One that is cut makes it panic.
+//   - When the newest block is deleted and cleaned away, its samples stay away. In the
+//     reference they come back from the log.
+//   - Two deleted ranges before 1970 are flushed as any others. The reference panics.
+//   - Two samples of one series at the same time with different values, in blocks that
+//     overlap: the older block's wins here, in the reference it depends. No test makes
+//     such.
+//
+// After deletes and restarts the reference may write head chunks of one series that
+// overlap, and then, at its next start, count them as corrupt and make all of them anew
+// from the log. Nothing is lost; the tests excuse it where the reference wrote.
 //
 // # Known gap
 //

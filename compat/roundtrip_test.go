@@ -76,6 +76,7 @@ func randomOptions(rng *rand.Rand) func(*tsdb.Options) {
 		o.Head.SamplesPerChunk = []int{16, 30, 120, 480}[rng.IntN(4)]
 		o.Head.ReplayWorkers = 1 + rng.IntN(4)
 		o.Blocks.Range = []time.Duration{time.Minute, 2 * time.Hour, 365 * 24 * time.Hour}[rng.IntN(3)]
+		o.Blocks.MaxRange = o.Blocks.Range
 	}
 }
 

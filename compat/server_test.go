@@ -31,7 +31,7 @@ type server struct {
 	t         testing.TB
 	cmd       *exec.Cmd
 	url       string
-	ready     chan string   // gets the URL when it serves, "" when it ended before
+	ready     chan string   // gets the URL when it serves, and is closed when it ended
 	ended     chan struct{} // closed when it closed its output
 	log       bytes.Buffer  // all of its output
 	complains []string      // lines of the level WARN and above
@@ -78,6 +78,7 @@ var listeningOn = regexp.MustCompile(`msg="Listening on" .*\baddress=(\S+)`)
 func (s *server) read(out io.Reader) {
 	defer close(s.ended)
 	var at string
+	ready := false // it says so before or after it says where it listens
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -86,18 +87,19 @@ func (s *server) read(out io.Reader) {
 		if m := listeningOn.FindStringSubmatch(line); m != nil {
 			at = "http://" + m[1]
 		}
-		if strings.Contains(line, `msg="Server is ready to receive web requests."`) {
-			s.ready <- at
+		ready = ready || strings.Contains(line, `msg="Server is ready to receive web requests."`)
+		if ready && at != "" {
+			select {
+			case s.ready <- at:
+			default: // told already, and nobody asks twice
+			}
 		}
 		warns := strings.Contains(line, " level=WARN ") || strings.Contains(line, " level=ERROR ")
 		if warns && !strings.Contains(line, "Received an OS signal") { // that one is ours
 			s.complains = append(s.complains, line)
 		}
 	}
-	select {
-	case s.ready <- "":
-	default:
-	}
+	close(s.ready)
 }
 
 // stop ends the server as a service manager would, and requires that it never
