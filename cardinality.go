@@ -59,8 +59,8 @@ type Cardinality struct {
 	// of time their series do not have samples for, taken together. A label that changes with
 	// each deployment is on top.
 	ChurnNames, ChurnPairs []LabelChurn
-	// MetricChunks are metric names by the bytes of their chunks; none without
-	// CardinalityOptions.Chunks.
+	// MetricChunks are metric names by the bytes of their chunks, with an empty one for series
+	// that have none; nothing without CardinalityOptions.Chunks.
 	MetricChunks []MetricSize
 
 	Warnings Warnings // what is missing: damaged blocks
@@ -311,7 +311,9 @@ func (c *labelCounter) result() Cardinality {
 		out.ChurnPairs = append(out.ChurnPairs, LabelChurn{l.Name, l.Value, n.churn})
 	}
 	for name, size := range c.sizes {
-		out.Metrics = append(out.Metrics, LabelCount{Name: name, Count: size.Series})
+		if name != "" {
+			out.Metrics = append(out.Metrics, LabelCount{Name: name, Count: size.Series})
+		}
 		out.Samples += size.Samples
 		out.Bytes += size.Bytes
 		if c.opts.Chunks {

@@ -242,6 +242,7 @@ type reader struct {
 var readers = []reader{
 	{name: "ours", read: requireOursReadsBlocks},
 	{name: "ours, read-only", read: requireOursReadsOnly},
+	{name: "ours, verify", read: requireVerified},
 	{name: "reference", read: requireReferenceReadsBlocks},
 	{name: "promtool", read: requirePromtoolReads},
 	{name: "prometheus", read: requireServerReads, rare: true},
