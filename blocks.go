@@ -188,6 +188,7 @@ func (bs *blockSet) publishLocked(bd *build, w *blockdir.Writer, replaced []ulid
 	dir, err := blockdir.Open(bs.opts.FS, blockdir.Path(bs.dir, w.ULID()))
 	if err != nil {
 		// It must not be found later: what is deleted from now on is not deleted of it.
+		bs.change.leaving = append(bs.change.leaving, w.ULID())
 		err = stderrors.Join(err, blockdir.Remove(bs.opts.FS, bs.dir, w.ULID()))
 		return nil, errors.WithMessagef(err, "open new block %s", w.ULID())
 	}

@@ -46,29 +46,26 @@ func (bs *blockSet) load(report *OpenReport) error {
 		bs.opts.Logger.Error("block is damaged and was set aside", "block", id, "to", moved, "error", damage)
 		return nil
 	})
-	if err != nil {
-		return err
+	var missing []missingBlock
+	if err == nil {
+		missing, err = bs.missing(added, report)
 	}
-	missing, err := bs.missing(added, report)
 	if err != nil {
 		for _, b := range added {
 			b.release()
 		}
 		return err
 	}
-	v := &view{blocks: added, missing: append(missing, damaged...), start: memseries.NoTime + 1}
-	for _, b := range added {
-		if !besideHead(b.meta) {
-			v.start = max(v.start, b.meta.MaxTime)
-		}
-	}
+	v := &view{blocks: added, missing: append(missing, damaged...)}
+	v.start = v.startWithout(nil)
 	bs.set(v)
 	report.Blocks = len(added)
 	return nil
 }
 
 // openNewLocked opens all directories that the view does not have, several at a time.
-// damaged decides about those that are damaged.
+// damaged decides about those that are damaged. What could be opened is returned beside an
+// error.
 func (bs *blockSet) openNewLocked(damaged func(id ulid.ULID, damage error) error) (added []viewBlock, err error) {
 	ids, err := blockdir.List(bs.opts.FS, bs.dir)
 	if err != nil {
@@ -89,13 +86,7 @@ func (bs *blockSet) openNewLocked(damaged func(id ulid.ULID, damage error) error
 			errs = append(errs, errors.WithMessagef(r.err, "open block %s", r.id))
 		}
 	}
-	if err := stderrors.Join(errs...); err != nil {
-		for _, b := range added {
-			b.release()
-		}
-		return nil, err
-	}
-	return bs.removeReplacedLocked(added)
+	return bs.removeReplacedLocked(added), stderrors.Join(errs...)
 }
 
 // openAll opens directories, one per CPU at a time.
@@ -142,6 +133,17 @@ func (bs *blockSet) renewSidecar(dir *blockdir.Dir) {
 	}
 }
 
+// startWithout returns where the head begins by the blocks, if some were not there.
+func (v *view) startWithout(ids []ulid.ULID) int64 {
+	start := int64(memseries.NoTime + 1)
+	for _, b := range v.blocks {
+		if !besideHead(b.meta) && !slices.Contains(ids, b.meta.ULID) {
+			start = max(start, b.meta.MaxTime)
+		}
+	}
+	return start
+}
+
 // besideHead reports whether a block may hold a part of the samples of its times only, so
 // that the log still counts there.
 func besideHead(m BlockMeta) bool {
@@ -149,28 +151,28 @@ func besideHead(m BlockMeta) bool {
 }
 
 // removeReplacedLocked removes the blocks that others, which could be opened, were made
-// of, and those that a merge found nothing in: what a crash left.
-func (bs *blockSet) removeReplacedLocked(added []viewBlock) ([]viewBlock, error) {
+// of: what a crash left. One that cannot be removed is not read.
+func (bs *blockSet) removeReplacedLocked(added []viewBlock) (kept []viewBlock) {
 	var sized []sizedBlock
 	for _, b := range append(slices.Clone(added), bs.current().blocks...) {
 		sized = append(sized, sizedBlock{Meta: b.meta})
 	}
-	gone := obsoleteBlocks(retentionState{Blocks: sized}, retentionLimits{})
-	var kept []viewBlock
+	replaced := replacedBlocks(sized)
 	for _, b := range added {
-		if gone[b.meta.ULID] == 0 {
+		if replaced[b.meta.ULID] == 0 {
 			kept = append(kept, b)
 			continue
 		}
+		bs.change.leaving = append(bs.change.leaving, b.meta.ULID)
 		b.release()
 		if bs.readOnly {
 			continue
 		}
 		if err := blockdir.Remove(bs.opts.FS, bs.dir, b.meta.ULID); err != nil {
-			return nil, errors.WithMessagef(err, "remove block %s, which another one replaces", b.meta.ULID)
+			bs.opts.Logger.Warn("remove block", "block", b.dir.Path(), "error", err)
 		}
 	}
-	return kept, nil
+	return kept
 }
 
 // setAside moves a damaged block into quarantine/ and returns where it is now, relative
@@ -219,16 +221,46 @@ func damageOf(id ulid.ULID, err error) Damage {
 func (bs *blockSet) reload() error {
 	bs.change.Lock()
 	defer bs.change.Unlock()
-	if bs.change.closed || len(bs.change.builds) > 0 {
-		return nil // what is being written gets its name before it is published
+	if bs.change.closed {
+		return nil
 	}
 	added, err := bs.openNewLocked(func(id ulid.ULID, damage error) error {
 		return errors.WithMessagef(damage, "open block %s", id)
 	})
-	if err != nil || len(added) == 0 {
-		return err
-	}
 	cur := bs.current()
-	bs.set(&view{missing: cur.missing, start: cur.start, blocks: append(added, cur.blocks...)})
-	return nil
+	errs := []error{err}
+	kept := added[:0]
+	for _, b := range added {
+		b, err := bs.besideHeadLocked(b, cur.start)
+		errs = append(errs, err)
+		if err == nil {
+			kept = append(kept, b)
+		}
+	}
+	if len(kept) > 0 {
+		bs.set(&view{missing: cur.missing, start: cur.start, blocks: append(kept, cur.blocks...)})
+	}
+	return stderrors.Join(errs...)
+}
+
+// besideHeadLocked sees to it that a block from somewhere else, which reaches into the time
+// of the head, says that the log counts there, too: without the hint the next start would
+// take the head's samples before its end for samples of blocks.
+func (bs *blockSet) besideHeadLocked(b viewBlock, start int64) (viewBlock, error) {
+	if b.meta.MaxTime <= start || besideHead(b.meta) {
+		return b, nil
+	}
+	meta := b.meta
+	meta.Compaction.Hints = append(slices.Clone(meta.Compaction.Hints), blockdir.HintFromOutOfOrder)
+	slices.Sort(meta.Compaction.Hints)
+	b.release()
+	err := blockdir.WriteMeta(bs.opts.FS, blockdir.Path(bs.dir, meta.ULID), meta)
+	if err != nil {
+		return b, errors.WithMessagef(err, "mark block %s, which reaches into the head", meta.ULID)
+	}
+	dir, err := bs.openDir(meta.ULID)
+	if err != nil {
+		return b, errors.WithMessagef(err, "open block %s", meta.ULID)
+	}
+	return bs.open(dir), nil
 }

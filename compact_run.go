@@ -29,7 +29,7 @@ func (db *DB) Compact(ctx context.Context) error {
 	}
 	defer done()
 	db.merges.forget()
-	return diskFull(stderrors.Join(db.flushDue(ctx), db.blocks.reload(), db.mergeAll(ctx), db.retain()))
+	return diskFull(stderrors.Join(db.flushDue(ctx), db.blocks.reload(), db.mergeAll(ctx, true), db.retain(ctx)))
 }
 
 // flushDue makes blocks of the part of the head that is over.
@@ -50,33 +50,45 @@ func (db *DB) CleanTombstones(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	for _, m := range db.Blocks() {
-		if m.Stats.NumTombstones == 0 || !db.busy.take([]ulid.ULID{m.ULID}) {
-			continue
+	for {
+		var left []ulid.ULID
+		for _, m := range db.Blocks() {
+			if m.Stats.NumTombstones > 0 {
+				left = append(left, m.ULID)
+			}
 		}
-		err := db.merge(ctx, []ulid.ULID{m.ULID})
-		db.busy.give([]ulid.ULID{m.ULID})
-		if err != nil {
-			return errors.WithMessagef(err, "clean block %s", m.ULID)
+		if len(left) == 0 {
+			return nil
+		}
+		for _, id := range left {
+			if !db.busy.take([]ulid.ULID{id}) {
+				continue
+			}
+			err := db.merge(ctx, []ulid.ULID{id})
+			db.busy.give([]ulid.ULID{id})
+			if err != nil {
+				return errors.WithMessagef(err, "clean block %s", id)
+			}
+		}
+		if err := db.busy.wait(ctx, left); err != nil {
+			return err
 		}
 	}
-	return nil
 }
 
 // busyBlocks are those that go into merges that are under way.
 type busyBlocks struct {
 	sync.Mutex
-	ids []ulid.ULID
+	ids   []ulid.ULID
+	given chan struct{} // closed by the next give; nil: nobody waits
 }
 
 // take marks blocks as busy; false if one of them is.
 func (b *busyBlocks) take(ids []ulid.ULID) bool {
 	b.Lock()
 	defer b.Unlock()
-	for _, id := range ids {
-		if slices.Contains(b.ids, id) {
-			return false
-		}
+	if b.anyLocked(ids) {
+		return false
 	}
 	b.ids = append(b.ids, ids...)
 	return true
@@ -86,6 +98,10 @@ func (b *busyBlocks) give(ids []ulid.ULID) {
 	b.Lock()
 	defer b.Unlock()
 	b.ids = slices.DeleteFunc(b.ids, func(id ulid.ULID) bool { return slices.Contains(ids, id) })
+	if b.given != nil {
+		close(b.given)
+		b.given = nil
+	}
 }
 
 func (b *busyBlocks) has(id ulid.ULID) bool {
@@ -94,8 +110,40 @@ func (b *busyBlocks) has(id ulid.ULID) bool {
 	return slices.Contains(b.ids, id)
 }
 
+func (b *busyBlocks) all() []ulid.ULID {
+	b.Lock()
+	defer b.Unlock()
+	return slices.Clone(b.ids)
+}
+
+func (b *busyBlocks) anyLocked(ids []ulid.ULID) bool {
+	return slices.ContainsFunc(ids, func(id ulid.ULID) bool { return slices.Contains(b.ids, id) })
+}
+
+// wait returns when none of these blocks is busy, or with the error of the context.
+func (b *busyBlocks) wait(ctx context.Context, ids []ulid.ULID) error {
+	for {
+		b.Lock()
+		if !b.anyLocked(ids) {
+			b.Unlock()
+			return ctx.Err()
+		}
+		if b.given == nil {
+			b.given = make(chan struct{})
+		}
+		given := b.given
+		b.Unlock()
+		select {
+		case <-given:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // mergeAll merges until no plan is left. Blocks whose merge fails rest; the others go on.
-func (db *DB) mergeAll(ctx context.Context) error {
+// With whole it waits for the merges of others, and goes on behind them.
+func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 	ranges := blockRanges(db.opts.Blocks.Range, db.opts.Blocks.MaxRange)
 	var errs []error
 	for ctx.Err() == nil {
@@ -104,6 +152,10 @@ func (db *DB) mergeAll(ctx context.Context) error {
 			return db.busy.has(id) || db.merges.resting(id) || slices.Contains(early, id)
 		})
 		if len(plan) == 0 {
+			if wait := db.busy.all(); whole && len(wait) > 0 {
+				_ = db.busy.wait(ctx, wait) // the context is looked at again
+				continue
+			}
 			break
 		}
 		ids := make([]ulid.ULID, len(plan))
@@ -116,7 +168,7 @@ func (db *DB) mergeAll(ctx context.Context) error {
 		err := db.merge(ctx, ids)
 		db.busy.give(ids)
 		if errors.Is(err, ErrDiskFull) {
-			return err // the next one would find no more room
+			return stderrors.Join(append(errs, err)...) // the next one would find no more room
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -161,8 +213,7 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 	})
 	switch {
 	case errors.Is(err, blockdir.ErrEmpty):
-		db.blocks.drop(ids)
-		return nil
+		return db.drop(ctx, ids)
 	case err != nil:
 		db.head.stats.mergeErrors.Add(1)
 		return errors.WithMessagef(err, "merge %d blocks from %s on", len(ids), ids[0])
@@ -174,8 +225,24 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 	return nil
 }
 
+// drop removes blocks that nothing replaces. When the head begins behind one of them, the
+// log is shortened to there before: else the next start, which knows from blocks only where
+// the head begins, would find their samples in it again, and not what was deleted of them.
+func (db *DB) drop(ctx context.Context, ids []ulid.ULID) error {
+	if v := db.blocks.current(); v.startWithout(ids) < v.startWithout(nil) {
+		db.flushing.Lock()
+		err := db.head.checkpoint(ctx, v.start, true)
+		db.flushing.Unlock()
+		if err != nil {
+			return errors.WithMessage(err, "shorten log before blocks go")
+		}
+	}
+	db.blocks.drop(ids)
+	return nil
+}
+
 // retain removes the blocks that the retention options do not keep.
-func (db *DB) retain() error {
+func (db *DB) retain(ctx context.Context) error {
 	o := db.opts.Blocks
 	state := retentionState{NewestT: db.head.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
 	for _, b := range db.blocks.current().blocks {
@@ -203,9 +270,11 @@ func (db *DB) retain() error {
 		ids = append(ids, id)
 		db.opts.Logger.Info("block is obsolete", "block", id, "reason", why.String())
 	}
+	if len(ids) == 0 {
+		return nil
+	}
 	db.head.stats.blocksRemoved.Add(uint64(len(ids)))
-	db.blocks.drop(ids)
-	return nil
+	return db.drop(ctx, ids)
 }
 
 // headBytes returns the size of the log and of the head-chunk files.

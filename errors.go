@@ -19,7 +19,7 @@ var (
 	ErrDuplicateSample = errors.New("duplicate sample: the series has another value at this time")
 	// ErrOutOfBounds: the time is outside what the database accepts at all: too far
 	// in the future (Options.Limits.MaxFuture), before what it still takes, or the
-	// smallest int64, which no sample can have.
+	// smallest or greatest int64, which no sample can have.
 	ErrOutOfBounds = errors.New("sample time out of bounds")
 	// ErrNotFound: no series has this ref, and no labels were given to find it by.
 	ErrNotFound = errors.New("no such series: append again with labels")

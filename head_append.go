@@ -178,7 +178,7 @@ func lateBy(t, newest int64, v, newestV float64) error {
 // outside looks at the clock when a sample is newer than the last look allowed.
 func (a *Appender) outside(t int64) error {
 	a.minT = a.h.minValid.Load()
-	a.maxT = math.MaxInt64
+	a.maxT = math.MaxInt64 - 1 // the last instant is the end of no block
 	if future := a.h.opts.Limits.MaxFuture; future >= 0 {
 		a.maxT = a.h.opts.Clock.Now().Add(future).UnixMilli()
 	}

@@ -44,17 +44,18 @@ func (h *Head) due() (end int64, ok bool) {
 	if mint > maxt || uint64(maxt)-uint64(mint) <= uint64(r+r/2) {
 		return 0, false
 	}
-	// Ranges before 0 end up to two of them behind their first sample (memseries.RangeEnd).
-	if end = memseries.RangeEnd(mint, r); end > maxt || uint64(maxt)-uint64(end) < uint64(r/2) {
-		return 0, false
+	// The last border that is one and a half ranges before the newest sample, or the first
+	// one behind that; ranges around 0 end up to two of them behind their first sample.
+	end = max(memseries.RangeEnd(mint, r), ceilTo(maxt-(r+r/2), r))
+	return end, end <= maxt && uint64(maxt)-uint64(end) >= uint64(r/2)
+}
+
+// ceilTo returns the first multiple of r that is not below t.
+func ceilTo(t, r int64) int64 {
+	if m := floorMod(t, r); m > 0 {
+		return t - m + r
 	}
-	for { // all ranges but the last one and a half
-		next := memseries.RangeEnd(end, r)
-		if next <= end || uint64(maxt)-uint64(end) <= uint64(r+r/2) {
-			return end, true
-		}
-		end = next
-	}
+	return t
 }
 
 // early decides about flushing before a block range is over, because the head takes more

@@ -41,7 +41,10 @@ func (db *DB) truncate(ctx context.Context, end int64, whole bool) error {
 	if err := db.collect(); err != nil {
 		return err
 	}
-	return h.checkpoint(ctx, end, whole)
+	// Where no block says how far the head was flushed, as everything was deleted, the log
+	// must not have it any more either.
+	v := db.blocks.current()
+	return h.checkpoint(ctx, end, whole || v.start > v.startWithout(nil))
 }
 
 // collect forgets, in memory and in head-chunk files, what blocks have and no Querier
@@ -95,8 +98,8 @@ func (db *DB) forgetDeleted(t int64, removed []uint64) {
 }
 
 // checkpoint replaces the older part of the log by a checkpoint with what is still
-// needed of it: two thirds of the segments, as then little is copied more than once; all
-// of them when the head is empty.
+// needed of it: two thirds of the segments, as then little is copied more than once; with
+// whole, all of them.
 func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) error {
 	log, err := h.writable()
 	if err != nil {

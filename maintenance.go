@@ -148,10 +148,10 @@ func (db *DB) compactDue() {
 	if err := db.blocks.reload(); err != nil {
 		db.opts.Logger.Warn("load new blocks", "error", err)
 	}
-	if err := db.mergeAll(db.ctx); err != nil && db.ctx.Err() == nil {
+	if err := db.mergeAll(db.ctx, false); err != nil && db.ctx.Err() == nil {
 		db.opts.Logger.Warn("merge blocks", "error", err)
 	}
-	if err := db.retain(); err != nil {
+	if err := db.retain(db.ctx); err != nil {
 		db.opts.Logger.Warn("remove old blocks", "error", err)
 	}
 }

@@ -155,10 +155,9 @@ func replacedBlocks(blocks []sizedBlock) map[ulid.ULID]obsoleteReason {
 		byID[b.Meta.ULID] = b.Meta
 	}
 	parents := func(m BlockMeta) (ids []ulid.ULID) {
-		for _, p := range m.Compaction.Parents {
-			old, loaded := byID[p.ULID]
-			if loaded && old.ULID != m.ULID && m.MinTime <= old.MinTime && old.MaxTime <= m.MaxTime {
-				ids = append(ids, old.ULID)
+		for _, b := range blocks {
+			if wentInto(b.Meta, m) {
+				ids = append(ids, b.Meta.ULID)
 			}
 		}
 		return ids
@@ -185,4 +184,27 @@ func replacedBlocks(blocks []sizedBlock) map[ulid.ULID]obsoleteReason {
 		}
 	}
 	return gone
+}
+
+// wentInto reports whether a block was merged into another one, which covers its times:
+// directly, as its parent, or on the way, as all that went into it went into the other
+// one, too. Of a chain of merges a block in the middle may be gone already.
+func wentInto(old, m BlockMeta) bool {
+	if old.ULID == m.ULID || old.MinTime < m.MinTime || old.MaxTime > m.MaxTime {
+		return false
+	}
+	for _, p := range m.Compaction.Parents {
+		if p.ULID == old.ULID {
+			return true
+		}
+	}
+	if old.Compaction.Level >= m.Compaction.Level || len(old.Compaction.Sources) == 0 {
+		return false
+	}
+	for _, id := range old.Compaction.Sources {
+		if !slices.Contains(m.Compaction.Sources, id) {
+			return false
+		}
+	}
+	return true
 }
