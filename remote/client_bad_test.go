@@ -261,7 +261,7 @@ func TestSelect_ChunksThatOverlapAreMerged(t *testing.T) {
 func TestSelect_ChunksThatOverlapTooMuchAreRefused(t *testing.T) {
 	name := appendLabels(nil, []labels.Label{{Name: "a", Value: "b"}})
 	parts := [][]byte{name}
-	for i := range int64(100) {
+	for i := range int64(maxOpenChunks) {
 		parts = append(parts, chunkField(t, i, 1000+i))
 	}
 	w := httptest.NewRecorder()
@@ -269,6 +269,9 @@ func TestSelect_ChunksThatOverlapTooMuchAreRefused(t *testing.T) {
 	body := framed(field(1, parts...))
 	_, err := readAll(clientOf(t, answers(w, body), nil).Select(context.Background(), 0, 2000, nil, everyMatcher()))
 	require.NoError(t, err)
+	body = framed(field(1, append(parts, chunkField(t, 300, 1300))...))
+	_, err = readAll(clientOf(t, answers(w, body), nil).Select(context.Background(), 0, 2000, nil, everyMatcher()))
+	require.ErrorIs(t, err, tsdb.ErrLimit)
 	body = nil
 	for i := range parts[1:] {
 		body = append(body, framed(field(1, name, parts[i+1]))...)

@@ -11,6 +11,10 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
+// maxOpenChunks is how many chunks of a series may overlap each other. Each costs a batch of
+// samples. Servers have a handful: blocks, and the head.
+const maxOpenChunks = 256
+
 // chunkSource reads a streamed answer. One frame is in memory, and the chunks of one
 // series that overlap each other in time: rarely more than one.
 type chunkSource struct {
@@ -174,9 +178,10 @@ func (s *chunkSource) openPeeked() error {
 	if typ != int32(chunkenc.EncXOR) {
 		return errors.WithMessagef(tsdb.ErrUnsupported, "chunk of type %d", typ)
 	}
-	if s.openBytes += len(s.peeked.data); s.openBytes > s.limit {
-		return errors.WithMessagef(errLimit, "chunks that overlap each other have more than %d bytes", s.limit)
+	if len(s.open) == maxOpenChunks || s.openBytes+len(s.peeked.data) > s.limit {
+		return errors.WithMessagef(errLimit, "chunks that overlap each other: more than %d, or than %d bytes", maxOpenChunks, s.limit)
 	}
+	s.openBytes += len(s.peeked.data)
 	c := &openChunk{}
 	if n := len(s.free); n > 0 {
 		c, s.free = s.free[n-1], s.free[:n-1]

@@ -4,6 +4,7 @@ import (
 	"context"
 	stderrors "errors"
 	"log"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -59,7 +60,10 @@ func (s *serveCommand) run(ctx context.Context, c *console) error {
 		return err
 	}
 	db := &servedDatabase{dir: s.dir}
-	read := remote.ReadHandler(db, &remote.ReadOptions{ExternalLabels: external, SampleLimit: s.limit(), MaxInFlight: s.inFlight})
+	read := remote.ReadHandler(db, &remote.ReadOptions{
+		ExternalLabels: external, SampleLimit: s.limit(), MaxInFlight: s.inFlight,
+		Logger: slog.New(slog.NewTextHandler(c.err, nil)),
+	})
 	server := newServer(c, handler(db, guard.wrap(read)))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
