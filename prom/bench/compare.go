@@ -18,7 +18,7 @@ type Config struct {
 	Many    int // series of the rows about memory and select
 	Few     int // samples of each of those in the row about memory
 	Chunks  int // and in the rows about select
-	Blocks  int // series of the rows about blocks; a merge has half as many
+	Blocks  int // series of the rows about blocks; a merge has half as many, remote read a tenth
 	Points  int // samples of each of those in two hours, at most 480
 	Runs    int // of each measurement; the table has medians
 
@@ -43,7 +43,7 @@ func DefaultConfig() Config {
 const maxPoints = blockRange / blockStep
 
 // Groups are the names for Config.Only, in the order in which they run.
-var Groups = []string{"append", "appendbatch", "create", "replay", "reopen", "memory", "select", "decode", "flush", "blocks", "index", "merge", "backfill"}
+var Groups = []string{"append", "appendbatch", "create", "replay", "reopen", "memory", "select", "decode", "flush", "blocks", "index", "merge", "backfill", "remote", "remotehead"}
 
 // comparison is one run of Compare.
 type comparison struct {
@@ -144,6 +144,8 @@ func (c *comparison) task(kind string) task {
 		t.Series, t.Samples = c.Blocks, c.Points
 	case "merge":
 		t.Series, t.Samples = (c.Blocks+1)/2, c.Points
+	case "remote", "remotehead":
+		t.Series, t.Samples = (c.Blocks+9)/10, c.Points
 	}
 	return t
 }
@@ -158,6 +160,8 @@ func dataFor(kind string) string {
 		return "fillblocks"
 	case "merge":
 		return "fillmerge"
+	case "remote":
+		return "fillremote"
 	default:
 		return ""
 	}

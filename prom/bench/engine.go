@@ -2,6 +2,7 @@ package bench
 
 import (
 	"math"
+	"net/http"
 
 	"github.com/pkg/errors"
 )
@@ -29,6 +30,8 @@ type engine interface {
 	merge() error
 	// recovered says what opening found.
 	recovered() recovered
+	// readHandler serves remote reads of the database.
+	readHandler() http.Handler
 	close() error
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/remote"
 )
 
 // Row is one line of a comparison.
@@ -43,16 +45,18 @@ type figure struct {
 
 // Goals of this version.
 const (
-	goalAppend = 1.5
-	goalReplay = 2
-	goalMemory = 1 / 0.6
-	goalDecode = 1.6
-	goalFlush  = 1 / 0.6
-	goalMerge  = 1 / 0.6
-	goalScan   = 1.5
-	goalBatch  = 2
-	goalOne    = 1 / 0.7
-	goalSize   = 0.999 // a block of ours has a checksum of its meta file more, some dozen bytes
+	goalAppend   = 1.5
+	goalReplay   = 2
+	goalMemory   = 1 / 0.6
+	goalDecode   = 1.6
+	goalFlush    = 1 / 0.6
+	goalMerge    = 1 / 0.6
+	goalScan     = 1.5
+	goalBatch    = 2
+	goalOne      = 1 / 0.7
+	goalStreamed = 4
+	goalSampled  = 3
+	goalSize     = 0.999 // a block of ours has a checksum of its meta file more, some dozen bytes
 )
 
 // figures are all rows in their order.
@@ -83,7 +87,24 @@ func (c *comparison) figures() []figure {
 		all = append(all, c.selectFigures(s, c.Many)...)
 	}
 	all = append(all, figure{"decode/cpu", "decode chunks of 120 samples, ours in batches", "samples/CPU s", false, goalDecode})
-	return append(all, c.blockFigures()...)
+	return append(append(all, c.blockFigures()...), c.remoteFigures()...)
+}
+
+// remoteFigures are the rows about remote read.
+func (c *comparison) remoteFigures() (all []figure) {
+	t := c.task("remote")
+	for _, r := range slices.Concat(remoteReads(false), remoteReads(true)) {
+		work := fmt.Sprintf("remote read, %s, %s series, %s samples", r.what, count(t.Series), count(t.Series*t.Samples*max(1, r.ranges)))
+		cpu, wall := figure{r.row + "/cpu", work, "server CPU s", true, 0}, figure{r.row + "/wall", "", "s", true, 0}
+		if r.mode == remote.ModeStreamed {
+			cpu.goal = goalStreamed
+		} else {
+			wall.goal = goalSampled
+		}
+		all = append(all, cpu, wall, figure{r.row + "/heap", "", "peak heap B", true, 0},
+			figure{r.row + "/garbage", "", "garbage B", true, 0}, figure{r.row + "/bytes", "", "answer B", true, 0})
+	}
+	return all
 }
 
 // selectFigures are the rows of one query of so many series.
@@ -177,12 +198,19 @@ func (c *comparison) report() (Report, error) {
 
 // agree checks that both engines found the same series and values, in every run.
 func (c *comparison) agree() error {
+	var rows []string
 	for _, s := range slices.Concat(selections(c.Many, c.Chunks), blockSelections(c.Blocks, c.Points)) {
-		for _, what := range []string{"/series", "/check"} {
-			values := c.all[s.row+what]
+		rows = append(rows, s.row)
+	}
+	for _, r := range slices.Concat(remoteReads(false), remoteReads(true)) {
+		rows = append(rows, r.row)
+	}
+	for _, row := range rows {
+		for _, what := range []string{"/series", "/samples", "/check"} {
+			values := c.all[row+what]
 			all := slices.Concat(values[Ours], values[Reference])
 			if len(all) > 0 && slices.Min(all) != slices.Max(all) {
-				return errors.Errorf("the engines do not agree: %s%s is %v", s.row, what, values)
+				return errors.Errorf("the engines do not agree: %s%s is %v", row, what, values)
 			}
 		}
 	}

@@ -17,6 +17,10 @@ type task struct {
 	Series  int
 	Samples int // of each series
 	Time    time.Duration
+	URL     string // of the server that a client asks,
+	Mode    int    // in which mode,
+	Mint    int64  // and the closed range that it asks for
+	Maxt    int64
 	Profile string // a file for a profile of the processor; empty: none
 }
 
@@ -41,6 +45,11 @@ var kinds = map[string]func(task) (measures, error){
 	"fillmerge":   fillMerge,
 	"merge":       mergeBlocks,
 	"backfill":    backfill,
+	"fillremote":  fillRemote,
+	"remote":      serveBlocks,
+	"remotehead":  serveHead,
+	"read":        readRemote,
+	"discard":     discardRemote,
 }
 
 func (t task) run() (measures, error) {

@@ -1,0 +1,9 @@
+package bench
+
+import (
+	"net/http"
+
+	"github.com/seed347100a3/tsdb/remote"
+)
+
+func (o *ours) readHandler() http.Handler { return remote.ReadHandler(o.db, nil) }
