@@ -374,3 +374,79 @@ func TestDamage_NothingStrangeInADataDirectoryIsSilentOrStopsTheRest(t *testing.
 	}
 	c.report(t)
 }
+
+// The log and the head chunks beside blocks: a checkpoint, segments that were cut behind
+// it, samples that blocks have as well.
+func TestDamage_NoFlippedBitBesideBlocksIsSilent(t *testing.T) {
+	sp := newBlockSpecimen(t)
+	var c census
+	step := 3
+	if testing.Short() {
+		step = 16 + 1
+	}
+	for _, file := range slices.Sorted(maps.Keys(sp.files)) {
+		if strings.HasPrefix(file, "01") {
+			continue
+		}
+		inParallel(8*len(sp.files[file])/step, func(n int) {
+			bit := n * step
+			data := bytes.Clone(sp.files[file])
+			data[bit/8] ^= 1 << (bit % 8)
+			what := fmt.Sprintf("bit %d of %s", bit, file)
+			class, err := sp.examineLog(sp.with(file, data))
+			if err != nil {
+				c.fail("%s: %v", what, err)
+			}
+			c.add("flip in "+file, class)
+		})
+	}
+	c.report(t)
+}
+
+// examineLog verifies, opens and repairs a directory whose log or head chunks are damaged.
+func (sp *blockSpecimen) examineLog(files map[string][]byte) (class string, err error) {
+	disk, err := diskOf(files)
+	if err != nil {
+		return "wrong", err
+	}
+	verified, err := tsdb.Verify(ctx, "data", &tsdb.VerifyOptions{FS: disk})
+	if err != nil {
+		return "wrong", errors.WithMessage(err, "verify")
+	}
+	opened := disk.KillClone()
+	l, err := lookAt(opened)
+	if err != nil {
+		return "wrong", err
+	}
+	complete := sameData(l.got, sp.whole)
+	switch text := atLeast(sp.whole, l.got); {
+	case text != "":
+		return "wrong", errors.Errorf("there is what was not there: %s", text)
+	case l.failed != nil || len(l.warnings) > 0:
+		return "wrong", errors.Errorf("no block is damaged: %v %v", l.failed, l.warnings)
+	case !complete && l.report.Clean():
+		return "wrong", errors.Errorf("silent loss: %+v", l.report)
+	case !complete && verified.Clean():
+		return "wrong", errors.Errorf("loss that Verify does not find: %+v, %+v", l.report, verified.Findings)
+	}
+	r, err := tsdb.Repair(ctx, "data", &tsdb.RepairOptions{Options: &tsdb.Options{FS: disk, Clock: tsdbtest.NewClock(testNow)}})
+	if err != nil {
+		return "wrong", errors.WithMessage(err, "repair")
+	}
+	if r.Clean() != l.report.Clean() || len(r.Blocks) > 0 {
+		return "wrong", errors.Errorf("repair tells %+v, open %+v", r, l.report)
+	}
+	again, err := lookAt(disk)
+	if err == nil && !sameData(again.got, l.got) {
+		err = errors.New("after repair there is something else than after open")
+	}
+	switch {
+	case err != nil:
+		return "wrong", err
+	case !complete:
+		return "reported, what was hit is lost", nil
+	case len(verified.Findings) > 0:
+		return "complete, and Verify tells", nil
+	}
+	return harmless, nil
+}
