@@ -126,21 +126,28 @@ func (t *symbolTable) number(place uint64) (uint32, bool) {
 }
 
 // find returns the number of a string; symbols ascend.
-func (t *symbolTable) find(s string) (uint32, bool) {
-	lo, hi := 0, len(t.places) // the last place whose symbol is not above s
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		if have, _ := cutString(t.text, int(t.places[mid])); string(have) <= s {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	if lo == 0 {
+func (t *symbolTable) find(s string) (uint32, bool) { return t.findFrom(0, s) }
+
+// findFrom is find for a string that is not below symbol from. It doubles its step, so
+// that a near one is found at once.
+func (t *symbolTable) findFrom(from uint32, s string) (uint32, bool) {
+	lo, step := int(from)/t.stride, 1 // lo: a place whose symbol is not above s
+	if lo >= len(t.places) || t.above(lo, s) {
 		return 0, false
 	}
-	off := int(t.places[lo-1])
-	for n := (lo - 1) * t.stride; n < min(lo*t.stride, t.count); n++ {
+	for lo+step < len(t.places) && !t.above(lo+step, s) {
+		lo += step
+		step *= 2
+	}
+	for hi := min(lo+step, len(t.places)); lo+1 < hi; {
+		if mid := int(uint(lo+hi) / 2); t.above(mid, s) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	off := int(t.places[lo])
+	for n := lo * t.stride; n < min((lo+1)*t.stride, t.count); n++ {
 		var have []byte
 		if have, off = cutString(t.text, off); off < 0 {
 			return 0, false
@@ -150,4 +157,10 @@ func (t *symbolTable) find(s string) (uint32, bool) {
 		}
 	}
 	return 0, false
+}
+
+// above tells whether the symbol of a place is above s.
+func (t *symbolTable) above(place int, s string) bool {
+	have, _ := cutString(t.text, int(t.places[place]))
+	return string(have) > s
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"math"
 	"slices"
 )
 
@@ -19,7 +20,7 @@ func (r *Reader) Verify(ctx context.Context, fn func(id uint64, ls []SymbolPair,
 		fn = func(uint64, []SymbolPair, []ChunkMeta) error { return nil }
 	}
 	return r.guard(func() error {
-		v := verifier{r: r, ctx: ctx, pairs: newPairIndex(r.symbols.count)}
+		v := verifier{r: r, ctx: ctx, pairs: newPairIndex(r.symbols.count), last: SymbolPair{Name: math.MaxUint32}}
 		for _, step := range []func() error{
 			v.sections, v.lists, func() error { return v.series(fn) }, v.allSeen,
 		} {
@@ -37,6 +38,8 @@ type verifier struct {
 	polls int
 
 	pairs *pairIndex // numbers are those of the lists
+	name  []byte     // of the list before, in the file
+	last  SymbolPair // of the list before; no symbols before the first one
 	next  []int      // by list: offset in the file of the next id that no series had yet
 	end   []int      // by list: offset behind its ids
 }
@@ -117,13 +120,25 @@ func (v *verifier) know(num int, e tableEntry) error {
 	if num == 0 {
 		return nil
 	}
-	name, ok := v.r.symbols.find(string(e.name))
-	value, ok2 := v.r.symbols.find(string(e.value))
-	if !ok || !ok2 {
-		return v.r.corrupt(int(e.list), "postings list of a label that is no symbol")
+	// Entries ascend by name and value, so a value stands behind the one before.
+	if v.last.Name >= uint32(v.r.symbols.count) || string(v.name) != string(e.name) {
+		name, ok := v.r.symbols.find(string(e.name))
+		if !ok {
+			return v.noSymbol(e)
+		}
+		v.name, v.last = e.name, SymbolPair{Name: name}
 	}
-	v.pairs.set(SymbolPair{name, value}, uint32(num))
+	value, ok := v.r.symbols.findFrom(v.last.Value, string(e.value))
+	if !ok {
+		return v.noSymbol(e)
+	}
+	v.last.Value = value
+	v.pairs.set(v.last, uint32(num))
 	return v.poll()
+}
+
+func (v *verifier) noSymbol(e tableEntry) error {
+	return v.r.corrupt(int(e.list), "postings list of a label that is no symbol")
 }
 
 // series walks over the series section, with nothing but padding between entries.
