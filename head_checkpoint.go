@@ -22,8 +22,9 @@ import (
 type checkpointFilter struct {
 	mint    int64
 	wanted  func(ref uint64) bool
-	newest  map[uint64][]byte // metadata entries by ref
-	samples []record.Sample   // scratch
+	newest  map[uint64][]byte  // metadata entries by ref
+	run     [256]record.Sample // scratch that stays in the first-level cache: most samples are only counted
+	samples []record.Sample    // scratch
 	stones  []record.Tombstone
 }
 
@@ -59,26 +60,28 @@ func (f *checkpointFilter) keep(rec wal.Record, dst []byte) ([]byte, bool) {
 // series keeps the entries of wanted series. whole: the record stays as it is.
 func (f *checkpointFilter) series(rec, dst []byte) (kept []byte, whole bool) {
 	var dec record.SeriesDecoder
-	dec.Reset(rec)
+	all, wanted := 0, 0
+	for dec.Reset(rec); dec.Next(); all++ {
+		if f.wanted(dec.Ref()) {
+			wanted++
+		}
+	}
+	switch {
+	case dec.Err() != nil || wanted == all:
+		return nil, true
+	case wanted == 0:
+		return nil, false
+	}
 	kept = record.BeginSeries(dst)
-	empty := len(kept)
-	dropped := false
-	for dec.Next() {
+	for dec.Reset(rec); dec.Next(); {
 		if !f.wanted(dec.Ref()) {
-			dropped = true
 			continue
 		}
 		entry, err := dec.Entry()
 		if err != nil {
-			break // Err says it
+			return nil, true
 		}
 		kept = append(kept, entry...)
-	}
-	switch {
-	case dec.Err() != nil || !dropped:
-		return nil, true
-	case len(kept) == empty:
-		return nil, false
 	}
 	return kept, false
 }
@@ -88,21 +91,31 @@ func (f *checkpointFilter) series(rec, dst []byte) (kept []byte, whole bool) {
 func (f *checkpointFilter) samplesFrom(rec, dst []byte) (kept []byte, whole bool) {
 	var dec record.SampleDecoder
 	dec.Reset(rec)
-	n := dec.MaxSamples()
-	f.samples = slices.Grow(f.samples[:0], n)[:n]
-	n, err := dec.Decode(f.samples)
-	if err != nil {
-		return nil, true
+	all, fresh := 0, 0
+	for n := len(f.run); n == len(f.run); all += n {
+		var err error
+		if n, err = dec.Decode(f.run[:]); err != nil {
+			return nil, true
+		}
+		for i := range f.run[:n] {
+			if f.run[i].T >= f.mint {
+				fresh++
+			}
+		}
 	}
-	all := f.samples[:n]
-	fresh := slices.DeleteFunc(all, func(s record.Sample) bool { return s.T < f.mint })
 	switch {
-	case len(fresh) == 0:
+	case fresh == 0:
 		return nil, false
-	case len(fresh) == len(all) || dec.Starts() > 0:
+	case fresh == all || dec.Starts() > 0:
 		return nil, true
 	}
-	return record.AppendSamples(dst, fresh), false
+	dec.Reset(rec)
+	f.samples = slices.Grow(f.samples[:0], all)[:all]
+	if _, err := dec.Decode(f.samples); err != nil {
+		return nil, true
+	}
+	f.samples = slices.DeleteFunc(f.samples, func(s record.Sample) bool { return s.T < f.mint })
+	return record.AppendSamples(dst, f.samples), false
 }
 
 func (f *checkpointFilter) tombstones(rec, dst []byte) (kept []byte, whole bool) {

@@ -3,10 +3,11 @@ package tsdb
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	stderrors "errors"
-	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
@@ -218,38 +219,82 @@ func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 	return nil
 }
 
+// usedSymbol is a string that some label pair needs.
+type usedSymbol struct {
+	prefix uint64 // its first eight bytes, which decide most comparisons
+	s      string
+	pair   index.Pair
+	isName bool
+}
+
+func newUsedSymbol(s string, p index.Pair, isName bool) usedSymbol {
+	var first [8]byte
+	copy(first[:], s)
+	return usedSymbol{binary.BigEndian.Uint64(first[:]), s, p, isName}
+}
+
+func compareUsedSymbols(a, b usedSymbol) int {
+	if a.prefix != b.prefix {
+		return cmp.Compare(a.prefix, b.prefix)
+	}
+	return strings.Compare(a.s, b.s)
+}
+
 // writeSymbols writes the symbol table of some series and returns the symbols of each of
 // their label pairs, by number of the pair.
 func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series) ([]index.SymbolPair, error) {
-	used := index.Pair(0)
-	for _, s := range found {
-		used = max(used, slices.Max(h.dir.Pairs(s)))
-	}
-	seen := make([]bool, int(used)+1)
-	symbols := map[string]uint32{}
-	for _, s := range found {
-		for _, p := range h.dir.Pairs(s) {
-			if !seen[p] {
-				seen[p] = true
-				name, value := h.dir.Postings().Label(p)
-				symbols[name], symbols[value] = 0, 0
-			}
-		}
-	}
-	for i, s := range slices.Sorted(maps.Keys(symbols)) {
-		symbols[s] = uint32(i)
+	used, names := h.usedSymbols(found)
+	slices.SortFunc(used, compareUsedSymbols)
+	var pairs []index.SymbolPair
+	for i, n := 0, uint32(0); i < len(used); n++ {
+		s := used[i].s
 		if err := w.AddSymbol(s); err != nil {
 			return nil, err
 		}
+		for ; i < len(used) && used[i].s == s; i++ {
+			if used[i].isName {
+				names[s] = n
+				continue
+			}
+			if need := int(used[i].pair) + 1; need > len(pairs) {
+				pairs = slices.Grow(pairs, need-len(pairs))[:need]
+			}
+			pairs[used[i].pair].Value = n
+		}
 	}
-	pairs := make([]index.SymbolPair, len(seen))
-	for p, ok := range seen {
-		if ok {
-			name, value := h.dir.Postings().Label(index.Pair(p))
-			pairs[p] = index.SymbolPair{Name: symbols[name], Value: symbols[value]}
+	for i := range used {
+		if !used[i].isName {
+			name, _ := h.dir.Postings().Label(used[i].pair)
+			pairs[used[i].pair].Name = names[name]
 		}
 	}
 	return pairs, nil
+}
+
+// usedSymbols returns the values of the label pairs of some series, a value for each pair,
+// and their names, each once and as keys, too.
+func (h *Head) usedSymbols(found []*memseries.Series) (used []usedSymbol, names map[string]uint32) {
+	last := index.Pair(0)
+	for _, s := range found {
+		last = max(last, slices.Max(h.dir.Pairs(s)))
+	}
+	seen := make([]bool, int(last)+1)
+	names = map[string]uint32{}
+	for _, s := range found {
+		for _, p := range h.dir.Pairs(s) {
+			if seen[p] {
+				continue
+			}
+			seen[p] = true
+			name, value := h.dir.Postings().Label(p)
+			used = append(used, newUsedSymbol(value, p, false))
+			if _, ok := names[name]; !ok {
+				names[name] = 0
+				used = append(used, newUsedSymbol(name, p, true))
+			}
+		}
+	}
+	return used, names
 }
 
 // sortBySymbols orders series by labels. Symbols are numbered in the order of their
