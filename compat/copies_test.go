@@ -19,6 +19,7 @@ import (
 
 // A snapshot that we make while the database is open is a directory like any other.
 func TestSnapshot_OfOurs_ReadByAll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, openOurBlocks, plan{Seed: seed(t, 4000), Series: 60})
 	w.append(40, 9*hour)
 	w.e.compact()
@@ -35,6 +36,7 @@ func TestSnapshot_OfOurs_ReadByAll(t *testing.T) {
 
 // A snapshot of the reference, with and without its head in a block, opens here.
 func TestSnapshot_OfTheReference_ReadByAll(t *testing.T) {
+	t.Parallel()
 	for _, withHead := range []bool{true, false} {
 		t.Run(fmt.Sprint(withHead), func(t *testing.T) {
 			w := newWorld(t, openTheirBlocks, plan{Seed: seed(t, 4010), Series: 60})
@@ -56,6 +58,7 @@ func TestSnapshot_OfTheReference_ReadByAll(t *testing.T) {
 // Our backfill writes blocks that all read; moved into a database with a newer head they
 // belong to it.
 func TestBackfill_OfOurs_ReadByAll(t *testing.T) {
+	t.Parallel()
 	for _, longest := range []time.Duration{2 * time.Hour, 18 * time.Hour} {
 		t.Run(longest.String(), func(t *testing.T) {
 			w := newWorld(t, openTheirBlocks, plan{Seed: seed(t, 4020), Series: 60, Start: worldStart + 100*hour})
@@ -64,10 +67,10 @@ func TestBackfill_OfOurs_ReadByAll(t *testing.T) {
 			rng := rand.New(rand.NewPCG(4020, 0))
 			bw, err := tsdb.NewBlockWriter(w.dir, &tsdb.BlockWriterOptions{MaxRange: longest, MemoryBytes: 1 << 20})
 			require.NoError(t, err)
-			old := data{}
+			old, span := data{}, int64(scaled(90))*hour
 			for _, i := range rng.Perm(len(w.g.set)) {
 				s := w.g.set[i]
-				for at := worldStart + rng.Int64N(10*hour); at < worldStart+90*hour; at += 1 + rng.Int64N(30*minute) {
+				for at := worldStart + rng.Int64N(10*hour); at < worldStart+span; at += 1 + rng.Int64N(30*minute) {
 					v := w.g.value(i)
 					require.NoError(t, bw.Append(s.ours, at, v))
 					old[s.key] = append(old[s.key], point{at, math.Float64bits(v)})
@@ -87,6 +90,7 @@ func TestBackfill_OfOurs_ReadByAll(t *testing.T) {
 
 // What promtool makes of a text is read by all.
 func TestBackfill_OfPromtool_ReadByAll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, openOurBlocks, plan{Seed: seed(t, 4030), Series: 5})
 	w.e.close()
 	var text strings.Builder
@@ -110,6 +114,7 @@ func TestBackfill_OfPromtool_ReadByAll(t *testing.T) {
 // Readers that write nothing work beside a live writer of the other side, and see what
 // it has done so far.
 func TestReadOnly_BesideALiveWriterOfTheOther_SeesEverything(t *testing.T) {
+	t.Parallel()
 	t.Run("ours beside the reference", func(t *testing.T) {
 		w := newWorld(t, openTheirBlocks, plan{Seed: seed(t, 4040), Series: 60})
 		r, err := tsdb.OpenReadOnly(w.dir, ourOptions(ourBlockOptions))

@@ -35,6 +35,7 @@ func cleanedAway(t *testing.T, open opener) *world {
 // reference at the next start, from what is left of the log. Ours stay deleted, for
 // readers of both sides.
 func TestDifference_NewestBlockCleanedAway_StaysDeleted(t *testing.T) {
+	t.Parallel()
 	w := cleanedAway(t, openTheirBlocks)
 	w.e.close()
 	w.e = openTheirBlocks(t, w.dir)
@@ -52,6 +53,7 @@ func TestDifference_NewestBlockCleanedAway_StaysDeleted(t *testing.T) {
 // Two deleted ranges in the head before 1970 make the reference panic when it makes a
 // block: chunks reach over the block's end there.
 func TestDifference_DeletesBeforeTheEpoch_AreFlushed(t *testing.T) {
+	t.Parallel()
 	play := func(open opener) *world {
 		w := newWorld(t, open, plan{Seed: seed(t, 3520), Series: 20, Start: -worldStart})
 		w.append(40, 5*hour)
@@ -151,6 +153,7 @@ func flip(t *testing.T, name string, offset int, bit byte) {
 
 // One damaged index, and the reference does not start.
 func TestDifference_DamagedIndex_TheRestOpens(t *testing.T) {
+	t.Parallel()
 	d := damagedBlock(t, func(block string) { flip(t, filepath.Join(block, "index"), 20, 1) })
 	_, err := reference.Open(copyDir(t, d.dir), slog.New(slog.DiscardHandler), nil, theirOptions(theirBlockOptions), nil)
 	require.ErrorContains(t, err, "corrupted block")
@@ -160,6 +163,7 @@ func TestDifference_DamagedIndex_TheRestOpens(t *testing.T) {
 // One flipped bit in a meta file, and the reference answers without the block as if it
 // had never been.
 func TestDifference_DamagedMeta_IsTold(t *testing.T) {
+	t.Parallel()
 	d := damagedBlock(t, func(block string) { flip(t, filepath.Join(block, "meta.json"), 0, 1) })
 	r := openTheirs(t, copyDir(t, d.dir), theirBlockOptions)
 	requireEqual(t, d.rest, r.dump(), "reference")
@@ -169,6 +173,7 @@ func TestDifference_DamagedMeta_IsTold(t *testing.T) {
 
 // A tombstones file is lost, and the reference shows what was deleted.
 func TestDifference_LostTombstones_StayDeleted(t *testing.T) {
+	t.Parallel()
 	d := damagedBlock(t, func(block string) { require.NoError(t, os.Remove(filepath.Join(block, "tombstones"))) })
 	r := openTheirs(t, copyDir(t, d.dir), theirBlockOptions)
 	require.Greater(t, r.dump().samples(), d.all.samples())
@@ -177,6 +182,7 @@ func TestDifference_LostTombstones_StayDeleted(t *testing.T) {
 
 // A tombstones file is cut, and the reference panics.
 func TestDifference_CutTombstones_AreDamage(t *testing.T) {
+	t.Parallel()
 	d := damagedBlock(t, func(block string) { require.NoError(t, os.Truncate(filepath.Join(block, "tombstones"), 8)) })
 	copied := copyDir(t, d.dir)
 	require.Panics(t, func() {

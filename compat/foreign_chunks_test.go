@@ -93,6 +93,7 @@ func (w *world) appendForeign() {
 // What we cannot read in a block we say that we cannot, and never lose it: it is still
 // there after we have merged the blocks, deleted, and tried to clean.
 func TestForeignChunks_InBlocks_AreReportedAndKept(t *testing.T) {
+	t.Parallel()
 	readable := matcher{"!~", "__name__", ".*(histogram|float)"}
 	for name, change := range foreignChunks() {
 		t.Run(name, func(t *testing.T) {
@@ -158,6 +159,7 @@ func requireUnreadable(t *testing.T, db *tsdb.DB, metric string) {
 // What we cannot read in the log of the reference is there when the reference gets the
 // directory back, even if we were told to flush the head meanwhile.
 func TestForeignChunks_InTheHead_AreReportedAndKept(t *testing.T) {
+	t.Parallel()
 	for name, change := range foreignChunks() {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(t testing.TB, dir string) blockEngine { return openTheirs(t, dir, theirBlockOptions, change) }, plan{Seed: seed(t, 3810), Series: 20})

@@ -145,6 +145,7 @@ func toIndexV1(t testing.TB, dir string, rng *rand.Rand) {
 // Blocks of Prometheus 2.0, with and without deleted samples, are read by all who read
 // such, and make new blocks when they are merged.
 func TestIndexV1_OfOldBlocks_ReadByAll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, openTheirBlocks, plan{Seed: seed(t, 3900), Series: 80})
 	w.append(60, 13*hour)
 	w.e.flush()
