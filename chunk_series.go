@@ -91,21 +91,23 @@ type ChunkIterator struct {
 
 func (ci *ChunkIterator) reset(s *Series) {
 	*ci = ChunkIterator{q: s.q, src: ci.src, clip: ci.clip, buf: ci.buf}
-	if s.q.closed.Load() {
+	if !s.q.begin() {
 		ci.err = ErrClosed
 		return
 	}
+	defer s.q.end()
 	ci.src = s.merged.open(ci.src)
 }
 
 // Next moves to the next chunk. The bytes of the one before are gone then.
 func (ci *ChunkIterator) Next() bool {
 	for ci.err == nil {
-		if ci.q.closed.Load() {
+		if !ci.q.begin() {
 			ci.err = ErrClosed
 			return false
 		}
 		c, ok, err := ci.src.next(math.MinInt64)
+		ci.q.end()
 		if !ok {
 			ci.err = err
 			return false
@@ -125,7 +127,7 @@ func (ci *ChunkIterator) Next() bool {
 // nextClipped encodes what the bounds leave of a chunk; false if that is nothing.
 func (ci *ChunkIterator) nextClipped(c sourceChunk) bool {
 	ci.one = oneChunk{c: c}
-	ci.clip.reset(&ci.one, &ci.q.closed)
+	ci.clip.reset(&ci.one, ci.q)
 	ci.enc.Reset()
 	var first, last int64
 	for ci.clip.Next() != chunkenc.ValNone {

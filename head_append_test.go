@@ -147,18 +147,22 @@ func TestAppend_ExtremeTimesAndBitsSurvive(t *testing.T) {
 	payload, negZero := math.Float64frombits(0xfff8dead0000beef), math.Copysign(0, -1)
 	f.commit(
 		sample{`{a="b"}`, math.MinInt64 + 1, stale}, sample{`{a="b"}`, -1, nan}, sample{`{a="b"}`, 0, negZero},
-		sample{`{a="b"}`, 1, payload}, sample{`{a="b"}`, math.MaxInt64, math.Inf(-1)},
+		sample{`{a="b"}`, 1, payload}, sample{`{a="b"}`, math.MaxInt64 - 1, math.Inf(-1)},
 	)
 	want := map[string][]point{`{a="b"}`: {
 		{math.MinInt64 + 1, 0x7ff0000000000002}, {-1, 0x7ff8000000000001}, {0, 1 << 63},
-		{1, 0xfff8dead0000beef}, {math.MaxInt64, math.Float64bits(math.Inf(-1))},
+		{1, 0xfff8dead0000beef}, {math.MaxInt64 - 1, math.Float64bits(math.Inf(-1))},
 	}}
 	require.Equal(t, want, f.all())
 	f.reopen()
 	require.Equal(t, want, f.all())
 	app := f.db.Appender()
-	_, err := app.Append(0, series(t, `{a="b"}`), math.MaxInt64, math.Inf(-1))
+	_, err := app.Append(0, series(t, `{a="b"}`), math.MaxInt64-1, math.Inf(-1))
 	require.NoError(t, err, "a repeat of what recovery restored")
+	for _, ts := range []int64{math.MinInt64, math.MaxInt64} {
+		_, err = app.Append(0, series(t, `{a="c"}`), ts, 1)
+		require.ErrorIs(t, err, tsdb.ErrOutOfBounds)
+	}
 	require.NoError(t, app.Rollback())
 }
 

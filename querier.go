@@ -3,6 +3,7 @@ package tsdb
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/pkg/errors"
@@ -17,9 +18,12 @@ type Querier struct {
 	mint, maxt int64
 	sources    []source
 	warnings   Warnings // data in the range that is missing
-	closed     atomic.Bool
-	failure    atomic.Pointer[error] // labels that could not be read
-	release    func() error
+	// use is held shared while files are read, so that Close, which lets go of them, waits
+	// for a moment and not for the end of an iteration.
+	use     sync.RWMutex
+	closed  bool                  // guarded by use
+	failure atomic.Pointer[error] // labels that could not be read
+	release func() error
 }
 
 // newQuerier takes a snapshot of head and blocks. The caller sees to it that the view
@@ -110,9 +114,10 @@ func (q *Querier) SelectChunks(ctx context.Context, hints *SelectHints, ms ...*l
 }
 
 func (q *Querier) selectMerged(ctx context.Context, hints *SelectHints, ms []*labels.Matcher) (*seriesMerger, Warnings, error) {
-	if q.closed.Load() {
+	if !q.begin() {
 		return nil, nil, ErrClosed
 	}
+	defer q.end()
 	cursors := make([]seriesCursor, 0, len(q.sources))
 	for _, src := range q.sources {
 		c, err := src.selectSeries(ctx, ms)
@@ -142,9 +147,10 @@ func (q *Querier) LabelValues(ctx context.Context, name string, hints *LabelHint
 }
 
 func (q *Querier) strings(hints *LabelHints, of func(source) ([]string, error)) ([]string, Warnings, error) {
-	if q.closed.Load() {
+	if !q.begin() {
 		return nil, nil, ErrClosed
 	}
+	defer q.end()
 	var all []string
 	warnings := slices.Clone(q.warnings)
 	for _, src := range q.sources {
@@ -160,10 +166,26 @@ func (q *Querier) strings(hints *LabelHints, of func(source) ([]string, error)) 
 	return all, warnings, nil
 }
 
-// Close lets go of the snapshot. Series and iterators give ErrClosed from then on. A
-// second Close does nothing.
+// begin reports whether the Querier is open, and keeps it so until end.
+func (q *Querier) begin() bool {
+	q.use.RLock()
+	if q.closed {
+		q.use.RUnlock()
+		return false
+	}
+	return true
+}
+
+func (q *Querier) end() { q.use.RUnlock() }
+
+// Close lets go of the snapshot. Series and iterators give ErrClosed from then on, and no
+// labels. A second Close does nothing.
 func (q *Querier) Close() error {
-	if q.closed.Swap(true) {
+	q.use.Lock()
+	was := q.closed
+	q.closed = true
+	q.use.Unlock()
+	if was {
 		return nil
 	}
 	return q.release()

@@ -3,9 +3,11 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
+	"io/fs"
 	"slices"
 	"sync"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
@@ -17,7 +19,8 @@ const readTries = 10
 
 // Reader reads a data directory without writing anything to it and without its lock: also
 // one that a DB, or the Prometheus TSDB, has open, or that is on a read-only disk. It sees
-// what was committed when it was opened, or refreshed last. It is safe for concurrent use.
+// what was committed when it was opened, or refreshed last; of a Delete that is under way
+// then it may see a part. It is safe for concurrent use.
 type Reader struct {
 	dir  string
 	opts *Options
@@ -33,6 +36,7 @@ type Reader struct {
 type readState struct {
 	head   *Head
 	blocks *blockSet
+	listed []ulid.ULID // blocks in the directory before it was read
 	report OpenReport
 }
 
@@ -72,12 +76,13 @@ func (r *Reader) Refresh(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	old := r.mu.state
-	if old == nil {
-		old = next // closed meanwhile
-	} else {
+	if old != nil {
 		r.mu.state = next
 	}
 	r.mu.Unlock()
+	if old == nil { // closed meanwhile
+		return stderrors.Join(ErrClosed, next.close())
+	}
 	return old.close()
 }
 
@@ -86,22 +91,39 @@ func (r *Reader) Refresh(ctx context.Context) error {
 // was read of the other.
 func (r *Reader) look(ctx context.Context) (*readState, error) {
 	for try := 1; ; try++ {
-		before, err := blockdir.List(r.opts.FS, r.dir)
-		if err != nil {
-			return nil, err
-		}
 		state, err := r.load(ctx)
 		if ctx.Err() != nil {
 			return nil, stderrors.Join(ctx.Err(), state.close())
 		}
-		after, listErr := blockdir.List(r.opts.FS, r.dir)
-		if listErr == nil && slices.Equal(before, after) || try == readTries {
-			return state, err
+		if err == nil && (try == readTries || !r.changed(state)) {
+			return state, nil
+		}
+		if err != nil && (try == readTries || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt)) {
+			return nil, err
 		}
 		if err := state.close(); err != nil {
 			return nil, err
 		}
+		if _, err := r.opts.FS.Stat(r.dir); err != nil {
+			return nil, err // not a file that went meanwhile
+		}
 	}
+}
+
+// changed reports whether blocks came, went, or had samples deleted since they were read.
+// A file of the log that went is an error of its own.
+func (r *Reader) changed(s *readState) bool {
+	ids, err := blockdir.List(r.opts.FS, r.dir)
+	if err != nil || !slices.Equal(ids, s.listed) {
+		return true
+	}
+	for _, b := range s.blocks.current().blocks {
+		meta, err := blockdir.ReadMeta(r.opts.FS, b.dir.Path())
+		if err != nil || meta.Stats.NumTombstones != b.meta.Stats.NumTombstones {
+			return true
+		}
+	}
+	return false
 }
 
 // load reads the directory once. The state is nil on an error.
@@ -109,7 +131,11 @@ func (r *Reader) load(ctx context.Context) (*readState, error) {
 	if err := checkSupported(r.opts.FS, r.dir); err != nil {
 		return nil, err
 	}
-	s := &readState{blocks: newBlockSet(r.opts, r.dir)}
+	listed, err := blockdir.List(r.opts.FS, r.dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &readState{blocks: newBlockSet(r.opts, r.dir), listed: listed}
 	s.blocks.readOnly = true
 	start := r.opts.Clock.Now()
 	if err := s.blocks.load(&s.report); err != nil {

@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"math"
-	"sync/atomic"
 
 	"github.com/pkg/errors"
 
@@ -69,9 +68,9 @@ const (
 // passes of up to a batch, and clipped only if it is not wholly inside the bounds.
 type seriesIterator struct {
 	src    chunkSource
-	closed *atomic.Bool // of the Querier
-	mint   int64        // where Seek went
-	bounds bounds       // of the chunk, from mint on
+	q      *Querier
+	mint   int64  // where Seek went
+	bounds bounds // of the chunk, from mint on
 
 	chunk sourceChunk
 	inner bool // the chunk is wholly inside the bounds
@@ -85,12 +84,12 @@ type seriesIterator struct {
 	done  bool
 }
 
-func (it *seriesIterator) reset(src chunkSource, closed *atomic.Bool) {
+func (it *seriesIterator) reset(src chunkSource, q *Querier) {
 	own := it.batch
 	if cap(own.T) < clippedRun {
 		own = chunkenc.Batch{}
 	}
-	*it = seriesIterator{src: src, mint: math.MinInt64, closed: closed, batch: own, at: -1}
+	*it = seriesIterator{src: src, mint: math.MinInt64, q: q, batch: own, at: -1}
 }
 
 // Next implements chunkenc.Iterator.
@@ -239,11 +238,12 @@ func (it *seriesIterator) clip(ts []int64, vs []float64) int {
 
 // nextChunk loads the next chunk that is not wholly before the bounds.
 func (it *seriesIterator) nextChunk() {
-	if it.closed.Load() {
+	if !it.q.begin() {
 		it.fail(ErrClosed)
 		return
 	}
 	c, ok, err := it.src.next(it.mint)
+	it.q.end()
 	if !ok {
 		it.fail(err)
 		return

@@ -33,12 +33,14 @@ func (ss *SeriesSet) Next() bool {
 
 // nextSeries is Next of both kinds of sets.
 func (q *Querier) nextSeries(series *seriesMerger, warnings *Warnings, err *error) (merged mergedSeries, ok bool) {
-	if *err == nil && q.closed.Load() {
-		*err = ErrClosed
-	}
 	if *err != nil {
 		return mergedSeries{}, false
 	}
+	if !q.begin() {
+		*err = ErrClosed
+		return mergedSeries{}, false
+	}
+	defer q.end()
 	merged, ok, *err = series.next()
 	if failure := q.failure.Load(); failure != nil && *err == nil {
 		*err = *failure
@@ -80,8 +82,15 @@ type Series struct {
 	merged mergedSeries
 }
 
-// Labels returns the labels. The result belongs to the caller for ever.
-func (s *Series) Labels() labels.Labels { return s.merged.labels() }
+// Labels returns the labels; none when the Querier is closed. The result belongs to the
+// caller for ever.
+func (s *Series) Labels() labels.Labels {
+	if !s.q.begin() {
+		return labels.Labels{}
+	}
+	defer s.q.end()
+	return s.merged.labels()
+}
 
 // fewLabels is how many labels most series have at most: more of them are allocated.
 const fewLabels = 32
@@ -89,6 +98,10 @@ const fewLabels = 32
 // AppendLabels appends the labels to dst, sorted by name, without allocating anything
 // else. The strings stay valid for as long as anybody holds them.
 func (s *Series) AppendLabels(dst []labels.Label) []labels.Label {
+	if !s.q.begin() {
+		return dst
+	}
+	defer s.q.end()
 	return s.merged.first.appendLabels(dst)
 }
 
@@ -100,11 +113,12 @@ func (s *Series) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
 	if !ok {
 		it = &seriesIterator{}
 	}
-	if s.q.closed.Load() {
-		it.reset(nil, &s.q.closed)
+	if !s.q.begin() {
+		it.reset(nil, s.q)
 		it.fail(ErrClosed)
 		return it
 	}
-	it.reset(s.merged.open(it.src), &s.q.closed)
+	defer s.q.end()
+	it.reset(s.merged.open(it.src), s.q)
 	return it
 }

@@ -176,6 +176,5 @@ func (d *Dir) Close() error {
 	if d.chunks != nil {
 		errs = append(errs, d.chunks.Close())
 	}
-	d.index, d.chunks = nil, nil
 	return joinErrors(errs...)
 }
