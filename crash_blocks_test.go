@@ -175,6 +175,9 @@ func (c *crasher) eraseOld() error {
 	return c.eraseRange(math.MinInt64, b[0].MaxTime-1, "")
 }
 
+// eraseAll deletes everything.
+func (c *crasher) eraseAll() error { return c.eraseRange(math.MinInt64, math.MaxInt64, "") }
+
 // eraseSome deletes something.
 func (c *crasher) eraseSome() error {
 	from := c.now - c.rng.Int64N(6*crashRange.Milliseconds())

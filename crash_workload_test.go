@@ -132,6 +132,7 @@ var crashOps = map[string]func(*crasher) error{
 	"delete":     (*crasher).erase,
 	"deletein":   (*crasher).eraseBeside,
 	"deleteold":  (*crasher).eraseOld,
+	"deleteall":  (*crasher).eraseAll,
 	"deletesome": (*crasher).eraseSome,
 	"clean":      (*crasher).clean,
 	"retain":     (*crasher).retainBlocks,

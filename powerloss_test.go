@@ -343,6 +343,7 @@ func blockWorkloads() []workload {
 		{"blocks", "commit", "delete", "flush"},
 		{"blocks", "delete", "clean"},
 		{"blocks", "deleteold", "clean"},
+		{"flush", "due", "deleteall", "clean"},
 		{"blocks", "deletein"},
 		{"blocks", "retain"},
 		{"blocks", "commit", "backfill"},
