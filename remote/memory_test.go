@@ -49,7 +49,8 @@ func peakOf(t *testing.T, h http.Handler, typ responseType, metric string) (peak
 const perRequest = 1 << 20
 
 func TestMemory_IsFlatInTheNumberOfSeries(t *testing.T) {
-	few, many := openBlocks(t, 100, 240), openBlocks(t, 10_000, 240)
+	// The few are longer, as an answer of one piece is looked at only when it is made.
+	few, many := openBlocks(t, 100, 1920), openBlocks(t, 10_000, 240)
 	for _, typ := range []responseType{typeSamples, typeChunks} {
 		small, _ := peakOf(t, ReadHandler(few, nil), typ, "requests_total")
 		large, bytes := peakOf(t, ReadHandler(many, nil), typ, "requests_total")
@@ -66,12 +67,12 @@ func TestMemory_IsFlatInTheNumberOfSeriesOfTheHead(t *testing.T) {
 	defer func() { require.NoError(t, db.Close()) }()
 	app := db.Appender()
 	for s, n := 0, 10_000; s < n; s++ {
-		name := "many"
+		name, samples := "many", 50
 		if s%100 == 0 {
-			name = "few"
+			name, samples = "few", 500
 		}
 		var ref tsdb.SeriesRef
-		for i := range 50 {
+		for i := range samples {
 			ref, err = app.Append(ref, labels.FromStrings("__name__", name, "n", strconv.Itoa(s)), fixtureStart+int64(i)*fixtureStep, fixtureValue(s, i))
 			require.NoError(t, err)
 		}
@@ -97,11 +98,12 @@ func TestMemory_IsFlatInTheLengthOfASeries(t *testing.T) {
 		h := ReadHandler(openOne(t, ts, vs), nil)
 		samples, _ = peakOf(t, h, typeSamples, "one")
 		chunks, _ = peakOf(t, h, typeChunks, "one")
+		runtime.KeepAlive([]any{ts, vs})
 		return samples, chunks
 	}
-	shortSamples, shortChunks := peaks(20_000)
+	shortSamples, shortChunks := peaks(60_000)
 	longSamples, longChunks := peaks(400_000)
-	t.Logf("samples: %d bytes for a short series, %d for one 20 times as long", shortSamples, longSamples)
+	t.Logf("samples: %d bytes for a short series, %d for a long one", shortSamples, longSamples)
 	t.Logf("chunks: %d and %d bytes", shortChunks, longChunks)
 	// What the head lists of a series, 24 bytes and more a chunk, is in memory.
 	require.Less(t, longSamples-shortSamples, int64(512<<10))

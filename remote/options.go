@@ -28,7 +28,7 @@ type ReadOptions struct {
 	RequestBytes int
 	// ReadTimeout is how long a client may take to send its body. Default 30 s.
 	ReadTimeout time.Duration
-	// WriteTimeout is how long a client may take to accept 64 KiB; then the connection is
+	// WriteTimeout is how long a client may take to accept 256 KiB; then the connection is
 	// dropped, and with it the snapshot that it reads from. Default 1 min.
 	WriteTimeout time.Duration
 	// Logger gets the events of docs/design/events.md. Default: none are logged.

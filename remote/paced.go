@@ -7,9 +7,9 @@ import (
 	"github.com/pkg/errors"
 )
 
-// pacedPiece is how much is handed to the connection at a time, with a deadline each. It
-// is large enough that a deadline costs nothing beside the write.
-const pacedPiece = 64 << 10
+// pacedPiece is how much is handed to the connection at a time, with a deadline each. A
+// quarter of it takes a tenth more of the processor; more of it, no less.
+const pacedPiece = 256 << 10
 
 // pacedWriter writes the body of an answer. The status goes out with the first piece, so
 // an error before that can still be answered as one.
