@@ -8,12 +8,14 @@ import (
 )
 
 // block is one immutable directory, open for reading. Whoever reads it holds a pin; the
-// list of blocks holds one, too. The last release closes the files, and removes them
-// when the block was retired.
+// list of blocks holds one, too. The last release closes the files. A retired block is
+// removed from the directory at once where open files can be, and by the last release
+// otherwise.
 type block struct {
 	dir     *blockdir.Dir
 	pins    atomic.Int64
-	retired atomic.Bool // other blocks have its samples, or nobody wants them
+	copied  atomic.Int64 // copies of its files that are being made
+	retired atomic.Bool  // other blocks have its samples, or nobody wants them, and its directory may be there
 	last    func(*block)
 }
 

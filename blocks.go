@@ -172,7 +172,7 @@ func (bs *blockSet) publish(bd *build, w *blockdir.Writer, replaced []ulid.ULID,
 	bs.change.Lock()
 	old, err := bs.publishLocked(bd, w, replaced, start)
 	bs.change.Unlock()
-	retire(old)
+	bs.retire(old)
 	return err
 }
 
@@ -225,11 +225,14 @@ func (bs *blockSet) replaceLocked(added []viewBlock, replaced []ulid.ULID, start
 	return old
 }
 
-// retire lets go of blocks that are not in the view any more. Their directories go when
-// the last reader does.
-func retire(old []viewBlock) {
+// retire lets go of blocks that are not in the view any more. Readers keep their files open,
+// which is enough where those may be removed; then nothing is left that a crash, or an end
+// of the database before the last reader's, could bring back.
+func (bs *blockSet) retire(old []viewBlock) {
 	for _, b := range old {
-		b.retired.Store(true)
+		if b.copied.Load() > 0 || bs.remove(b.meta.ULID) != nil {
+			b.retired.Store(true)
+		}
 		b.release()
 	}
 }
@@ -239,7 +242,7 @@ func (bs *blockSet) drop(ids []ulid.ULID) {
 	bs.change.Lock()
 	old := bs.replaceLocked(nil, ids, bs.current().start)
 	bs.change.Unlock()
-	retire(old)
+	bs.retire(old)
 }
 
 // pinned returns blocks by name, pinned, in the order of the view; nil if one of them is

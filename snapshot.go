@@ -45,11 +45,10 @@ func (db *DB) Snapshot(ctx context.Context, dir string) error {
 	if err == nil {
 		err = fsys.Rename(s.dir, dir)
 	}
-	if err == nil {
-		err = fsys.SyncDir(filepath.Dir(dir))
-	}
 	if err != nil {
 		err = stderrors.Join(err, fileutil.RemoveAll(fsys, s.dir))
+	} else if err = fsys.SyncDir(filepath.Dir(dir)); err != nil {
+		err = stderrors.Join(err, fileutil.RemoveAll(fsys, dir))
 	}
 	return errors.WithMessagef(diskFull(err), "snapshot into %s", dir)
 }
@@ -75,6 +74,7 @@ func (s *snapshotter) run() error {
 	err := s.fix()
 	defer func() {
 		for _, b := range s.blocks {
+			b.copied.Add(-1)
 			b.release()
 		}
 	}()
@@ -108,6 +108,7 @@ func (s *snapshotter) fix() error {
 	s.upTo = segment - 1
 	for _, b := range bs.current().blocks {
 		b.pin()
+		b.copied.Add(1)
 		s.blocks = append(s.blocks, b)
 		if err := s.copyTree(b.dir.Path(), blockdir.Path(s.dir, b.meta.ULID), false); err != nil {
 			return err
