@@ -312,7 +312,7 @@ func TestWriter_ReadsBackWhatItWrote(t *testing.T) {
 
 // Limits of the format, made so small that they can be reached. At the limit all is
 // well; one below, nothing that is wrong is written.
-func TestWriter_RefusesWhatDoesNotFitItsField(t *testing.T) {
+func TestWriter_Bug38_RefusesWhatDoesNotFitItsField(t *testing.T) {
 	sets := make([]labels.Labels, 300)
 	for i := range sets {
 		sets[i] = labels.FromStrings(fleet(i)...)
