@@ -64,6 +64,31 @@ func TestFlush_BlocksHaveWhatTheHeadHad(t *testing.T) {
 	require.True(t, func() bool { r := f.db.OpenReport(); return r.Clean() }())
 }
 
+// Ranges that cut chunks of blocks and of the head, that end between the two, and that have
+// nothing of one of them, give the samples inside and no other.
+func TestQuerier_EveryRangeOverBlocksAndHead(t *testing.T) {
+	f := newFixture(t, manual)
+	base := testNow.UnixMilli() / (2 * hour) * (2 * hour)
+	f.scrapes(2, base-4*hour, base) // chunks of 120 samples
+	require.NoError(t, f.db.Flush(ctx))
+	f.scrapes(2, base, base+hour)
+	require.NoError(t, f.db.Delete(ctx, base-3*hour, base-3*hour+5*minute, labels.Equal("i", "1")))
+	all := f.all()
+	for from := base - 4*hour - minute; from <= base+hour; from += 13*minute + 1 {
+		for _, length := range []int64{0, minute, 40 * minute, 100 * minute, 6 * hour} {
+			want := map[string][]point{}
+			for name, ps := range all {
+				for _, p := range ps {
+					if p.T >= from && p.T <= from+length {
+						want[name] = append(want[name], p)
+					}
+				}
+			}
+			require.Equal(t, want, dump(t, f.db, from, from+length), "from %d, %d ms", from, length)
+		}
+	}
+}
+
 func TestDelete_HoldsInHeadAndBlocksOverFlushAndReopen(t *testing.T) {
 	f := newFixture(t, manual)
 	base := testNow.UnixMilli() / (2 * hour) * (2 * hour)
