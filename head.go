@@ -30,6 +30,7 @@ type Head struct {
 	// have, what is before. It never falls.
 	minValid atomic.Int64
 	trunc    truncation
+	unread   string      // samples in the log that are not read, in words; set by recovery
 	idle     atomic.Bool // nothing was committed for long: no series is in use
 
 	// bounds of all applied samples; empty while minT > maxT.

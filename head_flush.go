@@ -21,7 +21,8 @@ import (
 // and lets go of what they hold. It returns when that is done. From its begin on
 // samples that are not newer than all that the head had are out of bounds.
 //
-// Errors: ErrClosed, ErrReadOnly, ErrDiskFull, the error of the context. After an error
+// Errors: ErrClosed, ErrReadOnly, ErrDiskFull, the error of the context; ErrUnsupported
+// while the log has samples of another engine that this version does not read. After an error
 // everything is still there, in the head or in a block, and Flush can be called again.
 func (db *DB) Flush(ctx context.Context) error {
 	ctx, done, err := db.begin(ctx)
@@ -97,6 +98,9 @@ func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
 	}
 	if err != nil {
 		return err
+	}
+	if db.head.unread != "" {
+		return errors.WithMessagef(ErrUnsupported, "make blocks of the head: the log has %s that this version does not read, and that would be lost", db.head.unread)
 	}
 	if err := db.head.seal(end); err != nil {
 		return err

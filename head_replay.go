@@ -453,6 +453,9 @@ func (r *replay) collect() {
 				rep.UnreadRecords = map[string]int{}
 			}
 			rep.UnreadRecords[record.Type(typ).String()] += n
+			if record.Type(typ).HoldsSamples() {
+				r.h.unread = fmt.Sprintf("%d records of %v", n, record.Type(typ))
+			}
 		}
 	}
 }

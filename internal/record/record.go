@@ -75,6 +75,17 @@ func (t Type) Decodable() bool {
 	}
 }
 
+// HoldsSamples tells whether records of the type have samples of any kind, and so cannot
+// be dropped when blocks take over without them.
+func (t Type) HoldsSamples() bool {
+	switch t {
+	case TypeSamples, TypeSamplesV2, TypeHistograms, TypeFloatHistograms, TypeCustomHistograms, TypeCustomFloats, TypeHistogramsV2, TypeFloatsV2:
+		return true
+	default:
+		return !t.Known() && t != TypeNone
+	}
+}
+
 // String returns the name that reports use.
 func (t Type) String() string {
 	if t.Known() {
