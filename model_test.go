@@ -351,10 +351,16 @@ func (m *model) Check(t *rapid.T) {
 }
 
 func TestModel_TheEngineEqualsAMap(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		m := &model{T: rt, floor: math.MinInt64 + 1, fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(testNow)}
-		m.open()
-		rt.Repeat(rapid.StateMachineActions(m))
-		require.NoError(rt, m.db.Close())
-	})
+	rounds := 12 // of as many checks as the flag of rapid says
+	if testing.Short() {
+		rounds = 1
+	}
+	for range rounds {
+		rapid.Check(t, func(rt *rapid.T) {
+			m := &model{T: rt, floor: math.MinInt64 + 1, fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(testNow)}
+			m.open()
+			rt.Repeat(rapid.StateMachineActions(m))
+			require.NoError(rt, m.db.Close())
+		})
+	}
 }
