@@ -9,19 +9,23 @@ type interner struct {
 	bytes int
 }
 
-// maxInterned is what an interner keeps, in bytes of strings, before it starts anew.
-const maxInterned = 64 << 10
+// maxInterned is what an interner keeps, in bytes of strings and of what the map needs for
+// each, before it starts anew.
+const (
+	maxInterned   = 64 << 10
+	internedExtra = 48
+)
 
 func (in *interner) string(b []byte) string {
 	if s, ok := in.known[string(b)]; ok {
 		return s
 	}
-	if in.known == nil || in.bytes+len(b) > maxInterned {
+	if in.known == nil || in.bytes+len(b)+internedExtra > maxInterned {
 		in.known, in.bytes = make(map[string]string), 0
 	}
 	s := string(b)
 	in.known[s] = s
-	in.bytes += len(s)
+	in.bytes += len(s) + internedExtra
 	return s
 }
 
