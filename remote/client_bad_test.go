@@ -82,6 +82,36 @@ func TestSelect_AServerThatBreaksOffIsAnError(t *testing.T) {
 	}
 }
 
+func TestSelect_AServerThatBreaksOffIsAnErrorOverHTTP2(t *testing.T) {
+	for name, mode := range map[string]Mode{"streamed": ModeStreamed, "samples": ModeSamples} {
+		whole := recorded(t, mode)
+		body := whole.Body.Bytes()
+		n, breaks := 0, true
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			answers(whole, body[:n])(w, r)
+			if breaks {
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
+			}
+		}))
+		server.EnableHTTP2 = true
+		server.StartTLS()
+		defer server.Close()
+		c, err := NewReadClient(server.URL, &ReadClientOptions{HTTP: server.Client()})
+		require.NoError(t, err)
+		for n = 0; n <= len(body); n += 1 + len(body)/100 {
+			_, err := readAll(c.Select(context.Background(), math.MinInt64, math.MaxInt64, nil, everyMatcher()))
+			require.Error(t, err, "%s %d", name, n)
+		}
+		n, breaks = len(body), false
+		set := c.Select(context.Background(), math.MinInt64, math.MaxInt64, nil, everyMatcher())
+		require.Equal(t, 2, set.body.res.ProtoMajor)
+		samples, err := readAll(set)
+		require.NoError(t, err)
+		require.Equal(t, 82, samples)
+	}
+}
+
 // A server or a proxy may also cut an answer and end it properly. Only between two frames
 // nothing tells.
 func TestSelect_AnAnswerThatEndsTooEarlyIsAnError(t *testing.T) {
