@@ -16,6 +16,14 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
+// skipShort: each of these takes a second or two, ten times that with the race detector.
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("much data")
+	}
+}
+
 // liveBytes is what is reachable now. What pools keep goes with the second collection.
 func liveBytes() int64 {
 	runtime.GC()
@@ -62,6 +70,7 @@ func TestMemory_IsFlatInTheNumberOfSeries(t *testing.T) {
 }
 
 func TestMemory_IsFlatInTheNumberOfSeriesOfTheHead(t *testing.T) {
+	skipShort(t)
 	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true}, WAL: tsdb.WALOptions{Sync: tsdb.SyncNever()}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
@@ -72,9 +81,11 @@ func TestMemory_IsFlatInTheNumberOfSeriesOfTheHead(t *testing.T) {
 			name, samples = "few", 500
 		}
 		var ref tsdb.SeriesRef
+		ls := labels.FromStrings("__name__", name, "n", strconv.Itoa(s))
 		for i := range samples {
-			ref, err = app.Append(ref, labels.FromStrings("__name__", name, "n", strconv.Itoa(s)), fixtureStart+int64(i)*fixtureStep, fixtureValue(s, i))
-			require.NoError(t, err)
+			if ref, err = app.Append(ref, ls, fixtureStart+int64(i)*fixtureStep, fixtureValue(s, i)); err != nil {
+				require.NoError(t, err)
+			}
 		}
 	}
 	_, err = app.Commit(context.Background())
@@ -90,6 +101,7 @@ func TestMemory_IsFlatInTheNumberOfSeriesOfTheHead(t *testing.T) {
 }
 
 func TestMemory_IsFlatInTheLengthOfASeries(t *testing.T) {
+	skipShort(t)
 	peaks := func(n int) (samples, chunks int64) {
 		ts, vs := make([]int64, n), make([]float64, n)
 		for i := range ts {
@@ -111,6 +123,7 @@ func TestMemory_IsFlatInTheLengthOfASeries(t *testing.T) {
 }
 
 func TestMemory_ManyReadersNeedSoManyTimesAsMuch(t *testing.T) {
+	skipShort(t)
 	const readers = 20
 	db := openBlocks(t, 2000, 240)
 	h := ReadHandler(db, &ReadOptions{MaxInFlight: readers})

@@ -66,9 +66,12 @@ func dial(t *testing.T, server *httptest.Server, request []byte) net.Conn {
 	return conn
 }
 
-// openLarge opens a database whose answers are larger than what sockets buffer.
-func openLarge(t *testing.T) *tsdb.DB {
-	ts, vs := make([]int64, 600_000), make([]float64, 600_000)
+// large is samples enough for an answer that no socket buffers.
+const large = 150_000
+
+// openLarge opens a database with so many samples of one series.
+func openLarge(t *testing.T, n int) *tsdb.DB {
+	ts, vs := make([]int64, n), make([]float64, n)
 	for i := range ts {
 		ts[i], vs[i] = fixtureStart+int64(i)*1000, math.Sqrt(float64(i))
 	}
@@ -76,7 +79,7 @@ func openLarge(t *testing.T) *tsdb.DB {
 }
 
 func TestClientThatStopsReading_LosesItsSnapshot(t *testing.T) {
-	db := openLarge(t)
+	db := openLarge(t, large)
 	for _, typ := range []responseType{typeSamples, typeChunks} {
 		h := watched{ReadHandler(db, &ReadOptions{WriteTimeout: 50 * time.Millisecond}), make(chan any, 1)}
 		server := httptest.NewUnstartedServer(h)
@@ -102,7 +105,7 @@ func (l smallBuffers) Accept() (net.Conn, error) {
 }
 
 func TestClientThatGoes_LosesItsSnapshot(t *testing.T) {
-	db := openLarge(t)
+	db := openLarge(t, large)
 	for _, typ := range []responseType{typeSamples, typeChunks} {
 		h := watched{ReadHandler(db, nil), make(chan any, 1)}
 		server := httptest.NewUnstartedServer(h)
@@ -119,7 +122,7 @@ func TestClientThatGoes_LosesItsSnapshot(t *testing.T) {
 }
 
 func TestClientThatReadsSlowly_GetsAll(t *testing.T) {
-	db := openLarge(t)
+	db := openLarge(t, large)
 	h := ReadHandler(db, &ReadOptions{WriteTimeout: 10 * time.Second})
 	server := httptest.NewUnstartedServer(h)
 	server.Config.WriteTimeout = time.Millisecond // of the program; an answer takes longer
@@ -133,7 +136,7 @@ func TestClientThatReadsSlowly_GetsAll(t *testing.T) {
 		_, err = io.CopyN(&body, resp.Body, 100_000)
 	}
 	require.ErrorIs(t, err, io.EOF)
-	require.Len(t, samplesOfFrames(t, body.Bytes(), 0)[0].ts, 600_000)
+	require.Len(t, samplesOfFrames(t, body.Bytes(), 0)[0].ts, large)
 }
 
 func TestClientThatSendsNoBody_IsToldSoInTime(t *testing.T) {
@@ -178,7 +181,8 @@ func TestKeptConnection_IsUsedForManyRequests(t *testing.T) {
 }
 
 func TestHTTP2_IsServedAndDropsClientsThatStopReading(t *testing.T) {
-	db := openLarge(t)
+	const samples = 4 * large // more than the client's window of 4 MiB
+	db := openLarge(t, samples)
 	h := watched{ReadHandler(db, &ReadOptions{WriteTimeout: 200 * time.Millisecond}), make(chan any, 1)}
 	server := httptest.NewUnstartedServer(h)
 	server.EnableHTTP2 = true
@@ -192,10 +196,9 @@ func TestHTTP2_IsServedAndDropsClientsThatStopReading(t *testing.T) {
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Len(t, samplesOfFrames(t, body, 0)[0].ts, 600_000)
+	require.Len(t, samplesOfFrames(t, body, 0)[0].ts, samples)
 	require.Nil(t, eventually(t, h.done, "the handler hangs"))
 
-	// The client's window is 4 MiB: of samples there are more.
 	resp, err = client.Post(server.URL, "", bodyOf(allOf(typeSamples, "one")))
 	require.NoError(t, err)
 	defer resp.Body.Close()
