@@ -229,8 +229,6 @@ func (m *movers) watch(rng *rand.Rand) error {
 	return nil
 }
 
-// The writers are at the same time within a block range or so, as Compact flushes only what
-// is older than one and a half.
 func TestIsolation_Bug42_FlushMergeAndDeleteTakeNothingFromReadersAndWriters(t *testing.T) {
 	watchdog(t, 90*time.Second)
 	m := &movers{fixture: newFixture(t, func(o *tsdb.Options) {
@@ -240,9 +238,9 @@ func TestIsolation_Bug42_FlushMergeAndDeleteTakeNothingFromReadersAndWriters(t *
 		o.Limits.MaxFuture = -1
 		o.WAL.SegmentSize = 256 << 10
 	})}
-	windows, each := 50, 20
+	windows, each := 120, 8 // half a block range is always taken
 	if testing.Short() {
-		windows = 10
+		windows = 25
 	}
 	errs := make(chan error, 64)
 	var others sync.WaitGroup

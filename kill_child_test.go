@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -22,14 +23,20 @@ import (
 )
 
 // What a child that is going to be killed writes, and what of it must be there later.
-// Commit n of a writer has all its samples at time n, with the number of the round as
-// their value, so whether it is there, whole, and from which process, can be read off.
+// Commit n of a writer has all its samples at time n*killStep, with the number of the round as
+// their value, so whether it is there, whole, and from which process, can be read off. Now
+// and then a writer deletes what its first commits have in some series. The head is
+// flushed, and blocks are merged, by the database's own loops.
 const (
 	killWriters = 4
 	killSeries  = 5   // of a writer, in each of its commits
 	killFreshAt = 61  // each so many commits bring a new series
 	killBigAt   = 50  // each so many commits are large ones
 	killBig     = 200 // series in those
+	killEraseAt = 700 // each so many commits the writer deletes
+	killKeep    = 900 // all but so many of its last commits
+	killStep    = 250 // ms
+	killAhead   = 80  // commits that a writer may be ahead of others: half a block range is always taken
 	killEnv     = "TSDB_TEST_KILL"
 	killPipe    = 3 // file number of the pipe to the parent
 )
@@ -51,6 +58,7 @@ func (c killConfig) options() *tsdb.Options {
 	o.WAL.SegmentSize = 256 << 10
 	o.WAL.Compression = c.Compression
 	o.WAL.Sync = killSyncs[c.Sync]
+	o.Blocks.Range, o.Blocks.MaxRange = time.Minute, 9*time.Minute
 	return o
 }
 
@@ -85,9 +93,11 @@ func killChild() error {
 	}
 	say("opened %d %d %d %d", last[0], last[1], last[2], last[3])
 	var wg sync.WaitGroup
+	p := newPeloton(last)
 	for w := range killWriters {
 		wg.Go(func() {
-			if err := killWrite(db, cfg.Round, w, last[w]+1, say); err != nil && !errors.Is(err, tsdb.ErrClosed) {
+			defer p.reached(w, math.MaxInt)
+			if err := killWrite(db, cfg.Round, w, last[w]+1, p, say); err != nil && !errors.Is(err, tsdb.ErrClosed) {
 				say("fail commit: %q", err.Error())
 			}
 		})
@@ -105,10 +115,36 @@ func killChild() error {
 	return nil
 }
 
+// peloton keeps writers near to each other: what is too far behind is out of bounds, once the
+// head is flushed.
+type peloton struct {
+	sync.Mutex
+	moved sync.Cond
+	at    [killWriters]int
+}
+
+func newPeloton(at [killWriters]int) *peloton {
+	p := &peloton{at: at}
+	p.moved.L = p
+	return p
+}
+
+// reached says where a writer is, and returns when the others are not far behind.
+func (p *peloton) reached(w, n int) {
+	p.Lock()
+	defer p.Unlock()
+	p.at[w] = n
+	p.moved.Broadcast()
+	for n != math.MaxInt && n > slices.Min(p.at[:])+killAhead {
+		p.moved.Wait()
+	}
+}
+
 // killWrite commits one after the other and tells of each that was acknowledged.
-func killWrite(db *tsdb.DB, round, writer, n int, say func(string, ...any)) error {
+func killWrite(db *tsdb.DB, round, writer, n int, p *peloton, say func(string, ...any)) error {
 	refs := map[string]tsdb.SeriesRef{}
 	for ; ; n++ {
+		p.reached(writer, n)
 		app := db.Appender()
 		add := func(name, i string) error {
 			key := name + i
@@ -116,7 +152,11 @@ func killWrite(db *tsdb.DB, round, writer, n int, say func(string, ...any)) erro
 			if refs[key] == 0 {
 				ls = labels.FromStrings("__name__", name, "w", strconv.Itoa(writer), "i", i)
 			}
-			ref, err := app.Append(refs[key], ls, int64(n), float64(round))
+			ref, err := app.Append(refs[key], ls, int64(n)*killStep, float64(round))
+			if errors.Is(err, tsdb.ErrNotFound) { // it was idle, and went
+				ls = labels.FromStrings("__name__", name, "w", strconv.Itoa(writer), "i", i)
+				ref, err = app.Append(0, ls, int64(n)*killStep, float64(round))
+			}
 			refs[key] = ref
 			return err
 		}
@@ -133,11 +173,31 @@ func killWrite(db *tsdb.DB, round, writer, n int, say func(string, ...any)) erro
 		if err != nil {
 			return err
 		}
-		if _, err := app.Commit(ctx); err != nil {
+		res, err := app.Commit(ctx)
+		if err == nil && len(res.Rejected) > 0 {
+			err = errors.Errorf("commit %d of writer %d: %v", n, writer, res.Rejected)
+		}
+		if err != nil {
 			return err
 		}
 		say("ack %d %d", writer, n)
+		if n%killEraseAt == 0 && n > killKeep {
+			if err := killErase(db, writer, n-killKeep, say); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// killErase deletes what the first commits of a writer, up to the nth, have in its usual
+// series.
+func killErase(db *tsdb.DB, writer, n int, say func(string, ...any)) error {
+	say("erasing %d %d", writer, n)
+	err := db.Delete(ctx, math.MinInt64, int64(n)*killStep, labels.Equal("__name__", "k"), labels.Equal("w", strconv.Itoa(writer)))
+	if err == nil {
+		say("erased %d %d", writer, n)
+	}
+	return err
 }
 
 // killLast returns the newest commit of each writer.
@@ -157,7 +217,7 @@ func killLast(db *tsdb.DB) (last [killWriters]int, err error) {
 		}
 		it := s.Iterator(nil)
 		for it.NextBatch(b) != chunkenc.ValNone {
-			last[w] = int(b.T[len(b.T)-1])
+			last[w] = int(b.T[len(b.T)-1] / killStep)
 		}
 		if it.Err() != nil {
 			return last, it.Err()
