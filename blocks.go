@@ -127,6 +127,10 @@ func (bs *blockSet) last(b *block) {
 	if b.retired.Load() {
 		err = stderrors.Join(err, bs.remove(b.dir.Meta().ULID))
 	}
+	bs.warnOfRemoval(b, err)
+}
+
+func (bs *blockSet) warnOfRemoval(b *block, err error) {
 	if err != nil {
 		bs.opts.Logger.Warn("remove block", "block", b.dir.Path(), "error", err)
 	}
@@ -230,8 +234,11 @@ func (bs *blockSet) replaceLocked(added []viewBlock, replaced []ulid.ULID, start
 // of the database before the last reader's, could bring back.
 func (bs *blockSet) retire(old []viewBlock) {
 	for _, b := range old {
-		if b.copied.Load() > 0 || bs.remove(b.meta.ULID) != nil {
-			b.retired.Store(true)
+		b.retired.Store(true)
+		if b.copied.Load() == 0 {
+			err := bs.remove(b.meta.ULID)
+			b.retired.Store(err != nil) // the last reader tries again
+			bs.warnOfRemoval(b.block, err)
 		}
 		b.release()
 	}
