@@ -16,6 +16,6 @@
 //     table of one weighs on the other.
 //
 // What is in favour of the reference: it need not sort what it selects, its full
-// chunks stay in memory while appends are measured (ours go to files meanwhile), and
-// it never compacts.
+// chunks stay in memory while appends are measured (ours go to files meanwhile), it
+// compacts only where that is measured, and it does not verify the blocks that it writes.
 package bench
