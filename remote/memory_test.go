@@ -71,9 +71,9 @@ func TestMemory_IsFlatInTheNumberOfSeries(t *testing.T) {
 
 func TestMemory_IsFlatInTheNumberOfSeriesOfTheHead(t *testing.T) {
 	skipShort(t)
-	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true}, WAL: tsdb.WALOptions{Sync: tsdb.SyncNever()}})
+	opts := &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true}, WAL: tsdb.WALOptions{Sync: tsdb.SyncNever()}}
+	db, err := tsdb.Open(t.TempDir(), opts)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, db.Close()) }()
 	app := db.Appender()
 	for s, n := 0, 10_000; s < n; s++ {
 		name, samples := "many", 50
@@ -90,6 +90,10 @@ func TestMemory_IsFlatInTheNumberOfSeriesOfTheHead(t *testing.T) {
 	}
 	_, err = app.Commit(context.Background())
 	require.NoError(t, err)
+	require.NoError(t, db.Close()) // or it would write chunks meanwhile
+	db, err = tsdb.Open(db.Dir(), opts)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
 	h := ReadHandler(db, nil)
 	for _, typ := range []responseType{typeSamples, typeChunks} {
 		small, _ := peakOf(t, h, typ, "few")
