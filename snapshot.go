@@ -105,6 +105,10 @@ func (s *snapshotter) fix() error {
 	if err != nil {
 		return err
 	}
+	// Not every policy has synced the segments that are linked.
+	if err := log.Sync(); err != nil {
+		return err
+	}
 	s.upTo = segment - 1
 	for _, b := range bs.current().blocks {
 		b.pin()
