@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
 // What a crasher does with blocks. Each of these operations finds something to do, or is
@@ -344,4 +345,52 @@ func (c *crasher) backfill() error {
 		return err
 	}
 	return c.db.Compact(ctx)
+}
+
+// snapshotCopy is a snapshot, and what it has.
+type snapshotCopy struct {
+	dir     string
+	commits int
+	effects *effects
+	whole   bool // it was acknowledged
+}
+
+// snapshot copies the database.
+func (c *crasher) snapshot() error {
+	c.serial++
+	begun := snapshotCopy{dir: fmt.Sprintf("copy-%d", c.serial), commits: c.history.len(), effects: c.effects}
+	c.copy = &begun
+	if err := c.db.Snapshot(ctx, begun.dir); err != nil {
+		return err
+	}
+	ended := begun
+	ended.whole = true
+	c.copy = &ended
+	return ended.verify(c.disk, c.setup, c.history)
+}
+
+// verify opens a snapshot on a copy of the disk: it has everything, or it is not there.
+func (s *snapshotCopy) verify(disk *tsdbtest.MemFS, setup crashSetup, h *history) error {
+	if s == nil {
+		return nil
+	}
+	if _, err := disk.Stat(s.dir); err != nil {
+		if s.whole {
+			return errors.WithMessage(err, "a snapshot is gone")
+		}
+		return nil
+	}
+	db, err := tsdb.Open(s.dir, setup.options(disk.KillClone(), tsdbtest.NewClock(testNow)))
+	if err != nil {
+		return errors.WithMessage(err, "open a snapshot")
+	}
+	rep := db.OpenReport()
+	got, err := readContent(db)
+	if err == nil {
+		err = sameContent(got, h.after(s.commits, s.effects))
+	}
+	if err == nil && !rep.Clean() {
+		err = errors.Errorf("%+v", rep)
+	}
+	return errors.WithMessage(stderrors.Join(err, db.Close()), "snapshot")
 }

@@ -129,6 +129,7 @@ type promise struct {
 	lo, hi, begun int
 	effects       *effects
 	maybe         []group
+	copy          *snapshotCopy // that was begun; nil: none
 }
 
 func exactly(k int, e *effects) promise { return promise{lo: k, hi: k, begun: k, effects: e} }

@@ -73,6 +73,8 @@ type crasher struct {
 
 	together *crowd // goroutines that commit at this moment; nil: there are none
 
+	copy *snapshotCopy // the newest one
+
 	// visit is called before each operation that changes the disk.
 	visit func(tsdbtest.Op)
 	// beside, if set, is done once, when a block was written and is read back.
@@ -108,7 +110,7 @@ func (c *crasher) use(disk *tsdbtest.MemFS) {
 // promise is what a crash at this moment must keep: what is durable, and at most all that
 // was begun.
 func (c *crasher) promise() promise {
-	return promise{c.durable, c.history.len(), c.history.len(), c.effects, c.maybe}
+	return promise{c.durable, c.history.len(), c.history.len(), c.effects, c.maybe, c.copy}
 }
 
 // crashOps are what a workload is made of.
@@ -137,6 +139,7 @@ var crashOps = map[string]func(*crasher) error{
 	"clean":      (*crasher).clean,
 	"retain":     (*crasher).retainBlocks,
 	"backfill":   (*crasher).backfill,
+	"snapshot":   (*crasher).snapshot,
 }
 
 // do runs one operation. All but close and kill begin with an open database.

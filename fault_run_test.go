@@ -124,7 +124,7 @@ func (r *faultRun) tryOpen() error {
 		return r.readError(err)
 	}
 	all := r.history.with(append(slices.Clone(r.history.commits), r.unsure...))
-	f, err := all.findContent(finding{got: got}, promise{r.history.len(), all.len(), all.len(), r.effects, r.maybe})
+	f, err := all.findContent(finding{got: got}, promise{lo: r.history.len(), hi: all.len(), begun: all.len(), effects: r.effects, maybe: r.maybe})
 	if err != nil {
 		return errors.WithMessage(err, "after opening again")
 	}

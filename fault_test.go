@@ -273,10 +273,10 @@ func (f faultTry) crash(r *faultRun, y *faultCount) error {
 	x := &examiner{setup: f.setup, history: all, tally: &y.tally}
 	killed := r.disk.KillClone()
 	disks := []*tsdbtest.MemFS{killed}
-	promises := []promise{{acked, all.len(), all.len(), r.effects, r.maybe}}
+	promises := []promise{{lo: acked, hi: all.len(), begun: all.len(), effects: r.effects, maybe: r.maybe}}
 	for _, opts := range []tsdbtest.CrashOptions{{Choose: tsdbtest.LoseAll}, {Seed: 1}, {Seed: uint64(f.fault.Nth), Ordered: true}} {
 		disks = append(disks, r.disk.CrashClone(opts))
-		promises = append(promises, promise{r.durable, all.len(), all.len(), r.effects, r.maybe})
+		promises = append(promises, promise{lo: r.durable, hi: all.len(), begun: all.len(), effects: r.effects, maybe: r.maybe})
 	}
 	for i, disk := range disks {
 		y.crashes.Add(1)

@@ -39,7 +39,7 @@ var randomOpOdds = []string{
 var randomBlockOdds = []string{
 	"commit", "commit", "commit", "chunks", "rotate", "sync", "tick", "crowd", "reopen", "close", "kill",
 	"flush", "flush", "flush", "flush", "due", "due", "tidy", "tidy", "tidy", "deletesome", "deletesome", "deletesome",
-	"deleteold", "deletein", "clean", "clean", "retain", "backfill",
+	"deleteold", "deletein", "clean", "clean", "retain", "backfill", "snapshot",
 }
 
 // randomRun is one world that lives through power cuts.
@@ -135,7 +135,7 @@ func (r *randomRun) crash(point crashPoint) error {
 
 func TestPowerLoss_RandomWorldsLiveThroughManyPowerCuts(t *testing.T) {
 	y := &tally{}
-	first, runs := uint64(1), 24
+	first, runs := uint64(1), 18
 	switch {
 	case *powerlossSeed > 0:
 		first, runs = *powerlossSeed, 1

@@ -46,10 +46,22 @@ func (w workload) sample(blocks bool) (step, states int) {
 		return 1, statesPerPoint()
 	case testing.Short():
 		return 8, 4
-	case slices.Contains(w.ops, "backfill"):
+	case slices.Contains(w.ops, "backfill") || slices.Contains(w.ops, "snapshot"):
 		return 2, 8
 	default:
-		return 1, 32
+		return 1, 12
+	}
+}
+
+// deepEvery says of how many moments one is followed by a second crash.
+func (w workload) deepEvery(blocks bool) int {
+	switch {
+	case testing.Short():
+		return 4
+	case blocks:
+		return 3
+	default:
+		return 1
 	}
 }
 
@@ -175,7 +187,7 @@ func (w workload) run(y *tally, onlyPoint, onlyState int) {
 			if y.failures() >= maxFailures {
 				return
 			}
-			got, err := x.once(disk, point.promise, seen, n == i%states && (i%4 == 0 || !testing.Short()))
+			got, err := x.once(disk, point.promise, seen, n == i%states && i%w.deepEvery(c.history.blocks) == 0)
 			if err == nil {
 				err = got.err
 			}
@@ -226,6 +238,9 @@ func (x *examiner) try(disk *tsdbtest.MemFS, p promise, depth int) (finding, err
 			}
 			return nil
 		})
+	}
+	if err := p.copy.verify(disk, x.setup, x.history); err != nil {
+		return finding{}, err
 	}
 	c := &crasher{setup: x.setup, disk: disk, now: 1 << 40, serial: 1 << 20}
 	f, err := c.openCrashed(x.history, p)
@@ -290,7 +305,7 @@ func (c *crasher) openCrashed(h *history, p promise) (f finding, err error) {
 		_ = c.db.Close()
 		return f, err
 	}
-	c.history, c.durable, c.effects, c.maybe = h.prefix(f.commits), f.commits, f.effects, nil
+	c.history, c.durable, c.effects, c.maybe, c.copy = h.prefix(f.commits), f.commits, f.effects, nil, nil
 	return f, c.db.Health()
 }
 
@@ -347,6 +362,7 @@ func blockWorkloads() []workload {
 		{"blocks", "deletein"},
 		{"blocks", "retain"},
 		{"blocks", "commit", "backfill"},
+		{"blocks", "commit", "chunks", "delete", "snapshot"},
 	}
 	var list []workload
 	for i, ops := range lives {
