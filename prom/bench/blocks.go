@@ -170,7 +170,7 @@ func openIndex(t task) (measures, error) {
 // mergeBlocks measures merging blocks, and what that does to the page cache, which has
 // all of them when it begins.
 func mergeBlocks(t task) (m measures, err error) {
-	dirs, written, err := t.blocks()
+	dirs, _, err := t.blocks()
 	if err != nil {
 		return nil, err
 	}
