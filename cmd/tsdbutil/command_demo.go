@@ -192,7 +192,9 @@ func nextCommands(dir string) []string {
 		self + " query " + dir + ` host_network_bytes_total --start=-5m -o csv`,
 		self + " query " + dir + ` go_gc_heap_live_bytes -o plot`,
 		self + " dump " + dir + ` --match='{__name__=~"host_load.*"}'`,
-		self + " bench replay " + dir,
+		self + " list " + dir + ` -r`,
+		self + " analyze " + dir,
+		self + " verify " + dir,
 		self + " demo " + dir,
 	}
 }
