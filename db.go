@@ -170,9 +170,18 @@ func removeLeftovers(fsys FS, dir, prefix string) error {
 	if err != nil {
 		return errors.Wrapf(err, "list %s", dir)
 	}
+	synced := false
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), prefix) {
 			continue
+		}
+		// It may have this name since a moment before a crash only: nothing below it goes
+		// while it could get its old name back.
+		if !synced {
+			if err := fsys.SyncDir(dir); err != nil {
+				return errors.WithMessagef(err, "sync %s", dir)
+			}
+			synced = true
 		}
 		path := filepath.Join(dir, e.Name())
 		used, err := backfillInUse(fsys, path)
