@@ -49,7 +49,7 @@ func (w workload) sample(blocks bool) (step, states int) {
 	case slices.Contains(w.ops, "backfill") || slices.Contains(w.ops, "snapshot"):
 		return 2, 8
 	default:
-		return 1, 12
+		return 2, 10
 	}
 }
 
