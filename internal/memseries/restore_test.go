@@ -102,7 +102,7 @@ func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
 			require.Len(t, s.mapped, tc.kept)
 			require.NoError(t, d.FinishRestore(1, func(Mapped) (float64, error) { return 42, nil }))
 			if len(tc.log) == 0 {
-				require.EqualValues(t, NoTime, s.PendingT())
+				require.EqualValues(t, int64(NoTime), s.PendingT())
 				return
 			}
 			last := tc.log[len(tc.log)-1]
