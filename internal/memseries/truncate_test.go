@@ -173,7 +173,7 @@ func TestDropBefore_FreesWhatEndsBeforeAndKeepsTheOrder(t *testing.T) {
 	require.EqualValues(t, 400, s.Mint())
 	require.Equal(t, waitingBytes(d), d.FullBytes())
 
-	require.EqualValues(t, NoTime, old.Maxt())
+	require.EqualValues(t, int64(NoTime), old.Maxt())
 	require.EqualValues(t, 199, old.PendingT())
 	require.Equal(t, math.Float64bits(199), old.PendingV())
 	require.False(t, d.Visible(old, math.MaxUint64, math.MinInt64, math.MaxInt64))
@@ -187,7 +187,7 @@ func TestDropBefore_FreesWhatEndsBeforeAndKeepsTheOrder(t *testing.T) {
 	d.Lock(Bit(s))
 	d.UnreserveLocked(s)
 	d.Unlock(Bit(s))
-	require.EqualValues(t, NoTime, s.PendingT())
+	require.EqualValues(t, int64(NoTime), s.PendingT())
 }
 
 func TestDropBefore_AChunkOnItsWayToAFileIsForgottenThere(t *testing.T) {
