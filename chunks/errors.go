@@ -30,18 +30,3 @@ var (
 	// error also is the one that failed.
 	ErrPoisoned = errors.New("head chunk files are not written any more after a failed sync")
 )
-
-// joinErrors returns nil, the only error, or all of them as one.
-func joinErrors(errs ...error) error {
-	var only error
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		if only != nil {
-			return errors.Join(errs...)
-		}
-		only = err
-	}
-	return only
-}

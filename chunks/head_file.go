@@ -76,7 +76,7 @@ func (f *headFile) mapLocked() (fileutil.Mapping, error) {
 	}
 	m, err := handle.Mmap(f.mapLen)
 	if closeErr := handle.Close(); closeErr != nil && err == nil {
-		return nil, joinErrors(closeErr, m.Close())
+		return nil, fileutil.JoinErrors(closeErr, m.Close())
 	}
 	return m, err
 }

@@ -200,5 +200,5 @@ func (h *HeadFiles) Close() error {
 		err = h.w.failed
 	}
 	h.w.buf, h.w.refs = nil, nil
-	return joinErrors(err, h.closePins())
+	return fileutil.JoinErrors(err, h.closePins())
 }

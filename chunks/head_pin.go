@@ -4,6 +4,7 @@ import (
 	"sort"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // Pin keeps every file that was there when it was acquired readable, also if it is
@@ -66,7 +67,7 @@ func (h *HeadFiles) Read(ref Ref, dst []byte) (enc chunkenc.Encoding, data []byt
 	f.refs.Add(1)
 	h.mu.RUnlock()
 	enc, data, err = f.read(int64(ref.Offset()), dst)
-	return enc, data, joinErrors(err, f.release())
+	return enc, data, fileutil.JoinErrors(err, f.release())
 }
 
 // retire takes removed files out of the directory's list; they stay readable until the
@@ -135,7 +136,7 @@ func releaseAll(files []*headFile) error {
 	for _, f := range files {
 		errs = append(errs, f.release())
 	}
-	return joinErrors(errs...)
+	return fileutil.JoinErrors(errs...)
 }
 
 // sortLive orders the files by number; their names need not have the same length.

@@ -146,12 +146,12 @@ func (h *HeadFiles) rewriteLocked(p *repairPlan) error {
 		return err
 	}
 	if err := h.copyGood(old, tmp, p.good); err != nil {
-		return joinErrors(err, h.fs.Remove(tmp))
+		return fileutil.JoinErrors(err, h.fs.Remove(tmp))
 	}
 	if err := h.fs.Rename(tmp, old.path); err != nil {
-		return joinErrors(err, h.fs.Remove(tmp))
+		return fileutil.JoinErrors(err, h.fs.Remove(tmp))
 	}
-	err := joinErrors(h.fs.SyncDir(h.dir), h.fs.SyncDir(filepath.Dir(h.dir)))
+	err := fileutil.JoinErrors(h.fs.SyncDir(h.dir), h.fs.SyncDir(filepath.Dir(h.dir)))
 	if err := h.poisonLocked(err); err != nil {
 		return err
 	}
@@ -188,5 +188,5 @@ func (h *HeadFiles) copyGood(from *headFile, tmp string, good int64) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	return joinErrors(err, f.Close())
+	return fileutil.JoinErrors(err, f.Close())
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 
 	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // Write appends chunks to the newest file, or to a new one when there is none of ours or
@@ -79,7 +81,7 @@ func (h *HeadFiles) writeToFileLocked(batch []Full) error {
 	if _, err := h.w.handle.Write(buf); err != nil {
 		h.w.refs = h.w.refs[:len(h.w.refs)-n]
 		h.w.torn = true
-		return joinErrors(err, h.cutLocked())
+		return fileutil.JoinErrors(err, h.cutLocked())
 	}
 	h.w.end += int64(len(buf))
 	h.w.cur.size.Store(h.w.end)
@@ -157,14 +159,14 @@ func (h *HeadFiles) finishLocked() error {
 		return err // try again with the next write
 	}
 	if h.w.failed == nil && h.w.dirty {
-		err = joinErrors(err, h.poisonLocked(h.w.handle.Sync()))
+		err = fileutil.JoinErrors(err, h.poisonLocked(h.w.handle.Sync()))
 	}
 	f := h.w.cur
 	f.setHandle(nil)
-	err = joinErrors(err, h.poisonLocked(h.w.handle.Close()))
+	err = fileutil.JoinErrors(err, h.poisonLocked(h.w.handle.Close()))
 	h.w.cur, h.w.handle, h.w.dirty = nil, nil, false
 	if h.w.end == 0 {
-		err = joinErrors(err, h.removeUnwrittenLocked(f))
+		err = fileutil.JoinErrors(err, h.removeUnwrittenLocked(f))
 	}
 	return err
 }
@@ -202,7 +204,7 @@ func (h *HeadFiles) poisonLocked(err error) error {
 	if err == nil {
 		return nil
 	}
-	err = joinErrors(ErrPoisoned, err)
+	err = fileutil.JoinErrors(ErrPoisoned, err)
 	if h.w.failed == nil {
 		h.w.failed = err
 	}
@@ -233,9 +235,9 @@ func (h *HeadFiles) TruncateBefore(number uint32) error {
 		}
 		gone = append(gone, f)
 	}
-	err = joinErrors(err, h.retire(gone))
+	err = fileutil.JoinErrors(err, h.retire(gone))
 	if len(gone) > 0 && h.w.cur != nil && h.w.end > 0 {
-		err = joinErrors(err, h.finishLocked())
+		err = fileutil.JoinErrors(err, h.finishLocked())
 	}
 	return err
 }

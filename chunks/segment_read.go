@@ -40,7 +40,7 @@ func OpenSegments(fsys fileutil.FS, dir string) (*Segments, error) {
 		return nil, err
 	}
 	if damage := s.Damage(); len(damage) > 0 {
-		return nil, joinErrors(damage[0], s.Close())
+		return nil, fileutil.JoinErrors(damage[0], s.Close())
 	}
 	return s, nil
 }
@@ -69,7 +69,7 @@ func openSegments(fsys fileutil.FS, dir string) (*Segments, error) {
 			continue
 		}
 		if err := f.open(fsys); err != nil {
-			return nil, joinErrors(err, s.Close())
+			return nil, fileutil.JoinErrors(err, s.Close())
 		}
 		s.size += f.size
 	}
@@ -123,7 +123,7 @@ func (f *segmentFile) open(fsys fileutil.FS) error {
 	}
 	err = f.mapFile(handle)
 	if closeErr := handle.Close(); closeErr != nil {
-		return joinErrors(err, closeErr)
+		return fileutil.JoinErrors(err, closeErr)
 	}
 	return err
 }
@@ -292,5 +292,5 @@ func (s *Segments) Close() error {
 			errs = append(errs, m.Close())
 		}
 	}
-	return joinErrors(errs...)
+	return fileutil.JoinErrors(errs...)
 }

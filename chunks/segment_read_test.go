@@ -247,7 +247,7 @@ func TestOpenSegments_EveryFailureIsReportedAndLeavesNothingOpen(t *testing.T) {
 			s, err := OpenSegments(f, segmentDir)
 			if err == nil {
 				_, _, err = s.Read(all[1].ref, nil)
-				err = joinErrors(err, s.Close())
+				err = fileutil.JoinErrors(err, s.Close())
 			}
 			if len(f.Hits()) == 0 {
 				require.NoError(t, err)

@@ -19,7 +19,7 @@ func scanAll(fsys fileutil.FS, segments int) (refs []BlockRef, size int64, err e
 		refs = append(refs, s.Ref())
 		size += s.RecordSize()
 	}
-	return refs, size, joinErrors(s.Err(), s.Close())
+	return refs, size, fileutil.JoinErrors(s.Err(), s.Close())
 }
 
 func TestSegmentScanner_FindsEveryChunk(t *testing.T) {

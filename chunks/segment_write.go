@@ -160,7 +160,7 @@ func (w *SegmentWriter) finishFile() error {
 	w.cur = nil
 	w.done += w.end
 	w.end = 0
-	return joinErrors(err, closeErr)
+	return fileutil.JoinErrors(err, closeErr)
 }
 
 // Size returns the bytes of all files so far, of what is not written yet too.
@@ -174,7 +174,7 @@ func (w *SegmentWriter) Segments() int { return w.segments }
 // call does nothing. After an error of Write it is Abort, and returns that error.
 func (w *SegmentWriter) Close() error {
 	if w.closed || w.err != nil {
-		return joinErrors(w.err, w.Abort())
+		return fileutil.JoinErrors(w.err, w.Abort())
 	}
 	w.closed = true
 	if w.cur != nil {

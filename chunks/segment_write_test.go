@@ -44,7 +44,7 @@ func writeSegments(fsys fileutil.FS, opts SegmentOptions, sizes ...int) ([]place
 	for i, n := range sizes {
 		p := placed{enc: chunkenc.Encoding(1 + i%6), data: someData(i, n)}
 		if p.ref, err = w.Write(p.enc, p.data); err != nil {
-			return nil, joinErrors(err, w.Abort())
+			return nil, fileutil.JoinErrors(err, w.Abort())
 		}
 		all = append(all, p)
 	}

@@ -87,8 +87,8 @@ func (o *blockOut) finish() error {
 	if err == nil {
 		err = o.sync()
 	}
-	err = joinErrors(err, o.f.Close())
-	o.err = joinErrors(err, ErrClosed)
+	err = fileutil.JoinErrors(err, o.f.Close())
+	o.err = fileutil.JoinErrors(err, ErrClosed)
 	return err
 }
 

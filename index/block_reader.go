@@ -41,8 +41,8 @@ func OpenReader(fsys fileutil.FS, name string) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{name: name}
-	if err := joinErrors(r.open(f), f.Close()); err != nil {
-		return nil, joinErrors(err, r.Close())
+	if err := fileutil.JoinErrors(r.open(f), f.Close()); err != nil {
+		return nil, fileutil.JoinErrors(err, r.Close())
 	}
 	return r, nil
 }

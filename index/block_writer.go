@@ -163,7 +163,7 @@ func (w *Writer) Abort() error {
 		w.out.err = ErrClosed
 	}
 	if err := w.fsys.Remove(w.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return joinErrors(closeErr, err)
+		return fileutil.JoinErrors(closeErr, err)
 	}
 	return closeErr
 }

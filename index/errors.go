@@ -14,18 +14,3 @@ var (
 
 // ErrClosed: the reader or the writer was closed.
 var ErrClosed = errors.New("block index is closed")
-
-// joinErrors returns nil, the only error, or all of them as one.
-func joinErrors(errs ...error) error {
-	var only error
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		if only != nil {
-			return errors.Join(errs...)
-		}
-		only = err
-	}
-	return only
-}

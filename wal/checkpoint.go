@@ -90,7 +90,7 @@ func (m *mender) sumSegment(seg *segmentState, t *trailer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = joinErrors(err, f.Close()) }()
+	defer func() { err = fileutil.JoinErrors(err, f.Close()) }()
 	size, err := f.Size()
 	if err != nil {
 		return err

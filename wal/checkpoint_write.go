@@ -110,7 +110,7 @@ func (c *checkpointer) run() error {
 		err = c.fs().Rename(tmp, filepath.Join(c.log.opts.Dir, checkpointName(c.opts.UpTo)))
 	}
 	if err != nil {
-		return joinErrors(err, fileutil.RemoveAll(c.fs(), tmp))
+		return fileutil.JoinErrors(err, fileutil.RemoveAll(c.fs(), tmp))
 	}
 	// Where it came from first: should a crash undo one half of the move, the checkpoint is
 	// gone, and not to be found under two names of which the next Open removes one.
@@ -205,7 +205,7 @@ func (c *checkpointer) build(tmp string) (read *ReplayReport, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = joinErrors(err, w.close()) }()
+	defer func() { err = fileutil.JoinErrors(err, w.close()) }()
 	h := header{segment: uint64(c.opts.UpTo), nextSeq: c.nextSeq, nextRef: l.opts.NextRef(), synced: max(l.Synced(), c.nextSeq-1)}
 	if err := w.begin(h); err != nil {
 		return nil, err

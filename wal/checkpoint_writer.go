@@ -152,4 +152,4 @@ func (w *checkpointWriter) finish() error {
 }
 
 // close lets go of everything, also after an error.
-func (w *checkpointWriter) close() error { return joinErrors(w.closeFile(), w.comp.close()) }
+func (w *checkpointWriter) close() error { return fileutil.JoinErrors(w.closeFile(), w.comp.close()) }

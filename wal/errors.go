@@ -111,18 +111,3 @@ func Poisoned(cause error) error {
 func indeterminate(cause error) error {
 	return &failure{means: []error{ErrIndeterminate}, cause: cause}
 }
-
-// joinErrors returns nil, the only error, or all of them as one.
-func joinErrors(errs ...error) error {
-	var only error
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		if only != nil {
-			return errors.Join(errs...)
-		}
-		only = err
-	}
-	return only
-}

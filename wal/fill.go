@@ -64,5 +64,5 @@ func createEmpty(fsys fileutil.FS, path string) error {
 	if err != nil {
 		return err
 	}
-	return joinErrors(f.Sync(), f.Close())
+	return fileutil.JoinErrors(f.Sync(), f.Close())
 }

@@ -143,7 +143,7 @@ func (l *Log) writeGroup() (stood int, err error) {
 	for i, c := range g.group {
 		if c.err != nil {
 			stood, err := l.flush(i)
-			return stood, joinErrors(err, c.err)
+			return stood, fileutil.JoinErrors(err, c.err)
 		}
 		if c.rotate || l.mustRotate(c) {
 			if stood, err := l.flush(i); err != nil {
@@ -216,7 +216,7 @@ func (l *Log) flush(next int) (stood int, err error) {
 	}
 	g.cut = true
 	err = errors.WithMessagef(err, "write log segment %s", segmentName(l.Segment()))
-	return stood, joinErrors(err, l.retryCut())
+	return stood, fileutil.JoinErrors(err, l.retryCut())
 }
 
 // trimBuffer empties a buffer and drops one that a huge commit made.

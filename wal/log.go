@@ -110,7 +110,7 @@ func Open(opts Options, at Position) (*Log, error) {
 		return nil, diskFull(err)
 	}
 	if err := l.createSegment(at.Segment, l.mu.nextSeq); err != nil {
-		return nil, diskFull(errors.WithMessagef(joinErrors(err, l.abandonSpare()), "begin log segment %s", segmentName(at.Segment)))
+		return nil, diskFull(errors.WithMessagef(fileutil.JoinErrors(err, l.abandonSpare()), "begin log segment %s", segmentName(at.Segment)))
 	}
 	return l, nil
 }
@@ -266,7 +266,7 @@ func (l *Log) Close() error {
 	if poison == nil && closed != nil {
 		poison = l.poison(closed)
 	}
-	return joinErrors(poison, cut, mark)
+	return fileutil.JoinErrors(poison, cut, mark)
 }
 
 // closeFiles closes all files and returns the first error.

@@ -38,7 +38,7 @@ func OpenReader(fsys fileutil.FS, seg SegmentFile) (*Reader, error) {
 	}
 	size, err := f.Size()
 	if err != nil {
-		return nil, errors.WithMessage(joinErrors(err, f.Close()), "open log segment")
+		return nil, errors.WithMessage(fileutil.JoinErrors(err, f.Close()), "open log segment")
 	}
 	r := NewReader(f, size, seg.Path, seg.Number)
 	r.close = f

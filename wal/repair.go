@@ -226,7 +226,7 @@ func (m *mender) syncFile(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := joinErrors(f.Sync(), f.Close()); err != nil {
+	if err := fileutil.JoinErrors(f.Sync(), f.Close()); err != nil {
 		return Poisoned(err)
 	}
 	return nil
@@ -264,7 +264,7 @@ func (m *mender) quarantine(path string) error {
 			return err
 		}
 		if same, err := sameContent(m.fs, path, name); same || err != nil {
-			return joinErrors(err, m.syncDir(m.quarantineDir))
+			return fileutil.JoinErrors(err, m.syncDir(m.quarantineDir))
 		}
 	}
 	return errors.Errorf("no free name for %s in %s: clear it out", base, m.quarantineDir)
@@ -276,12 +276,12 @@ func sameContent(fsys fileutil.FS, a, b string) (same bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = joinErrors(err, fa.Close()) }()
+	defer func() { err = fileutil.JoinErrors(err, fa.Close()) }()
 	fb, err := fsys.Open(b)
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = joinErrors(err, fb.Close()) }()
+	defer func() { err = fileutil.JoinErrors(err, fb.Close()) }()
 	return equalFiles(fa, fb)
 }
 

@@ -215,7 +215,7 @@ func (p *pipeline) openSegment(i int) (fileutil.File, int64, error) {
 	}
 	size, err := f.Size()
 	if err != nil {
-		return nil, 0, errors.WithMessage(joinErrors(err, f.Close()), "open log segment")
+		return nil, 0, errors.WithMessage(fileutil.JoinErrors(err, f.Close()), "open log segment")
 	}
 	return f, size, nil
 }

@@ -67,7 +67,7 @@ func (m *mender) replace(seg *segmentState, fill func(w *segmentWriter, old file
 		err = m.fs.Rename(tmp, seg.file.Path)
 	}
 	if err != nil {
-		return joinErrors(err, m.remove(tmp))
+		return fileutil.JoinErrors(err, m.remove(tmp))
 	}
 	seg.done, seg.dirty, seg.drops, seg.gaps = true, false, nil, nil
 	return m.syncDir(filepath.Dir(seg.file.Path))
@@ -78,7 +78,7 @@ func (m *mender) writeTmp(tmp, path string, fill func(w *segmentWriter, old file
 	if err != nil {
 		return err
 	}
-	defer func() { err = joinErrors(err, old.Close()) }()
+	defer func() { err = fileutil.JoinErrors(err, old.Close()) }()
 	size, err := old.Size()
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (m *mender) writeTmp(tmp, path string, fill func(w *segmentWriter, old file
 	if err != nil {
 		return err
 	}
-	defer func() { err = joinErrors(err, f.Close()) }()
+	defer func() { err = fileutil.JoinErrors(err, f.Close()) }()
 	w := &segmentWriter{f: f}
 	if err := fill(w, old, size); err != nil {
 		return err

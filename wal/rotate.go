@@ -117,7 +117,7 @@ func (l *Log) markEnd() error {
 	g.cut = true
 	err = errors.WithMessagef(err, "write end of log segment %s", segmentName(n))
 	if cut := l.retryCut(); cut != nil || !fileutil.IsDiskFull(err) {
-		return joinErrors(err, cut)
+		return fileutil.JoinErrors(err, cut)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (l *Log) takeLeftover(path string, header []byte, exists error) (fileutil.F
 		err = f.Truncate(0)
 	}
 	if err != nil {
-		return nil, joinErrors(err, f.Close())
+		return nil, fileutil.JoinErrors(err, f.Close())
 	}
 	return f, nil
 }
@@ -173,5 +173,5 @@ func (l *Log) abandonSpare() error {
 	}
 	l.lead.spare = nil
 	err := f.Close()
-	return joinErrors(err, l.opts.FS.Remove(filepath.Join(l.opts.Dir, filepath.Base(f.Name()))))
+	return fileutil.JoinErrors(err, l.opts.FS.Remove(filepath.Join(l.opts.Dir, filepath.Base(f.Name()))))
 }

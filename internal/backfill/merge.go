@@ -114,7 +114,7 @@ func (m *Merge) eachSection(window int64, chunks bool, use func([]*sectionReader
 	var open []*sectionReader
 	defer func() {
 		for _, r := range open {
-			err = joinErrors(err, r.close())
+			err = fileutil.JoinErrors(err, r.close())
 		}
 	}()
 	for i, r := range m.s.runs {

@@ -61,7 +61,7 @@ func (m *Merge) mergeSymbols() error {
 	}
 	num, err := m.mergeInto(out)
 	m.numbers = make([]uint32, num)
-	return joinErrors(err, out.close())
+	return fileutil.JoinErrors(err, out.close())
 }
 
 // mergeInto writes each different symbol once and returns how many there are.
@@ -69,7 +69,7 @@ func (m *Merge) mergeInto(out *scratch) (num int, err error) {
 	queue := heap[*symbolReader]{less: func(a, b *symbolReader) bool { return string(a.at) < string(b.at) }}
 	defer func() {
 		for _, r := range queue.items {
-			err = joinErrors(err, r.stream.close())
+			err = fileutil.JoinErrors(err, r.stream.close())
 		}
 	}()
 	for i, r := range m.s.runs {
@@ -123,7 +123,7 @@ func (m *Merge) eachSymbol(fn func(n int, s []byte) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = joinErrors(err, f.Close()) }()
+	defer func() { err = fileutil.JoinErrors(err, f.Close()) }()
 	r := newSymbolReader(0, f, m.symbolBytes, m.symbolCRC)
 	for n := 0; ; n++ {
 		ok, err := r.next()

@@ -156,7 +156,7 @@ func (s *sectionReader) close() error {
 	if s.chunks == nil {
 		return s.series.close()
 	}
-	return joinErrors(s.series.close(), s.chunks.close())
+	return fileutil.JoinErrors(s.series.close(), s.chunks.close())
 }
 
 // next reads the next series; ok is false behind the last one.

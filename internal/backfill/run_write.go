@@ -82,7 +82,7 @@ func (s *Store) writeRun(number int) (*spilled, error) {
 	err := w.write()
 	for _, f := range w.open {
 		w.run.sizeBytes += f.off
-		err = joinErrors(err, f.close())
+		err = fileutil.JoinErrors(err, f.close())
 	}
 	if err != nil {
 		return nil, stderrors.Join(err, removeRuns(s.fsys, []*spilled{w.run}))
@@ -109,7 +109,7 @@ func (w *runWriter) write() error {
 			return err
 		}
 	}
-	return joinErrors(series.flush(), chunks.flush())
+	return fileutil.JoinErrors(series.flush(), chunks.flush())
 }
 
 // sort puts series that have samples in the order of their labels.
@@ -304,20 +304,5 @@ func removeRuns(fsys fileutil.FS, runs []*spilled) error {
 			errs = append(errs, fileutil.RemoveAll(fsys, name))
 		}
 	}
-	return joinErrors(errs...)
-}
-
-// joinErrors returns nil, the only error, or all of them as one.
-func joinErrors(errs ...error) error {
-	var only error
-	for _, err := range errs {
-		switch {
-		case err == nil:
-		case only != nil:
-			return stderrors.Join(errs...)
-		default:
-			only = err
-		}
-	}
-	return only
+	return fileutil.JoinErrors(errs...)
 }

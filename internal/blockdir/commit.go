@@ -39,7 +39,7 @@ func (w *Writer) Commit(ctx context.Context, m Meta) (Meta, error) {
 // written, the context's.
 func (w *Writer) Finish(ctx context.Context, m Meta) (Meta, error) {
 	if w.err != nil {
-		return Meta{}, joinErrors(w.err, w.Abort())
+		return Meta{}, fileutil.JoinErrors(w.err, w.Abort())
 	}
 	m, err := w.complete(m)
 	if err == nil {
@@ -47,7 +47,7 @@ func (w *Writer) Finish(ctx context.Context, m Meta) (Meta, error) {
 	}
 	if err != nil {
 		w.err = err
-		return Meta{}, joinErrors(err, w.Abort())
+		return Meta{}, fileutil.JoinErrors(err, w.Abort())
 	}
 	w.finished = true
 	return m, nil
@@ -61,11 +61,11 @@ func (w *Writer) Revise(fn func(d *Dir) error) error {
 	}
 	d, err := Open(w.fs, w.tmp)
 	if err == nil {
-		err = joinErrors(fn(d), d.Close())
+		err = fileutil.JoinErrors(fn(d), d.Close())
 	}
 	if err != nil {
 		w.err = err
-		return joinErrors(err, w.Abort())
+		return fileutil.JoinErrors(err, w.Abort())
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (w *Writer) Publish() error {
 func (w *Writer) mustBeFinished() error {
 	switch {
 	case w.err != nil:
-		return joinErrors(w.err, w.Abort())
+		return fileutil.JoinErrors(w.err, w.Abort())
 	case !w.finished:
 		return errors.WithMessage(ErrInvalid, "the block is not finished")
 	}
@@ -154,7 +154,7 @@ func (w *Writer) readBack(ctx context.Context, m Meta) error {
 	if err == nil {
 		err = checkMeta(d, m)
 	}
-	if err = joinErrors(err, d.Close()); err != nil {
+	if err = fileutil.JoinErrors(err, d.Close()); err != nil {
 		return err
 	}
 	dropCache(w.fs, filepath.Join(w.tmp, indexName))
@@ -185,7 +185,7 @@ func (w *Writer) checkWritten(ctx context.Context, d *Dir, m Meta) error {
 	if err == nil {
 		err = scan.Err()
 	}
-	if err = joinErrors(err, scan.Close()); err != nil {
+	if err = fileutil.JoinErrors(err, scan.Close()); err != nil {
 		return err
 	}
 	if series != m.Stats.NumSeries || n != m.Stats.NumChunks || d.Chunks().Size() != w.chunks.Size() {
@@ -228,14 +228,14 @@ func dropCache(fsys fileutil.FS, path string) {
 func (w *Writer) publish() error {
 	path := Path(w.dataDir, w.id)
 	if err := mustNotExist(w.fs, path); err != nil {
-		return joinErrors(err, w.Abort())
+		return fileutil.JoinErrors(err, w.Abort())
 	}
 	if err := w.fs.Rename(w.tmp, path); err != nil {
-		return joinErrors(err, w.Abort())
+		return fileutil.JoinErrors(err, w.Abort())
 	}
 	w.removed = true
 	if err := w.fs.SyncDir(w.dataDir); err != nil {
-		return joinErrors(err, Remove(w.fs, w.dataDir, w.id))
+		return fileutil.JoinErrors(err, Remove(w.fs, w.dataDir, w.id))
 	}
 	return nil
 }

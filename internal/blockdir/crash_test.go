@@ -162,7 +162,7 @@ func TestCommit_EveryFailure_IsReportedAndLeavesNothing(t *testing.T) {
 			return err
 		}
 		if err := fill(w, testBlock()); err != nil {
-			return joinErrors(err, w.Abort())
+			return fileutil.JoinErrors(err, w.Abort())
 		}
 		_, err = w.Commit(t.Context(), testMeta())
 		return err
@@ -238,7 +238,7 @@ func TestSetTombstones_EveryFailure_IsReportedAndDeletesAllOrNothing(t *testing.
 			return err
 		}
 		err = d.SetTombstones(deleted(0, 20, id))
-		return joinErrors(err, d.Close())
+		return fileutil.JoinErrors(err, d.Close())
 	}, func(t *testing.T, _ faultfs.Fault, f *faultfs.FS, m *tsdbtest.MemFS, err error) {
 		require.Error(t, err, f.TraceString())
 		require.Contains(t, []string{before, after}, content(t, m))

@@ -26,18 +26,3 @@ var (
 	// this call may not write.
 	ErrNeedsRepair = errors.New("version numbers of the block need repair")
 )
-
-// joinErrors returns nil, the only error, or all of them as one.
-func joinErrors(errs ...error) error {
-	var only error
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		if only != nil {
-			return errors.Join(errs...)
-		}
-		only = err
-	}
-	return only
-}

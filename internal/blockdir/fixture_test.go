@@ -91,7 +91,7 @@ func create(fsys fileutil.FS, id ulid.ULID, series []testSeries, m Meta, opts Wr
 		return Meta{}, err
 	}
 	if err := fill(w, series); err != nil {
-		return Meta{}, joinErrors(err, w.Abort())
+		return Meta{}, fileutil.JoinErrors(err, w.Abort())
 	}
 	return w.Commit(context.Background(), m)
 }

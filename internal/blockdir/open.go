@@ -62,7 +62,7 @@ func OpenReadOnly(fsys fileutil.FS, blockDir string) (*Dir, error) {
 	}
 	d := &Dir{fs: fsys, path: blockDir, staleSidecar: stale}
 	if err := d.open(&m); err != nil {
-		return nil, joinErrors(err, d.Close())
+		return nil, fileutil.JoinErrors(err, d.Close())
 	}
 	d.meta.Store(&m)
 	return d, nil
@@ -176,5 +176,5 @@ func (d *Dir) Close() error {
 	if d.chunks != nil {
 		errs = append(errs, d.chunks.Close())
 	}
-	return joinErrors(errs...)
+	return fileutil.JoinErrors(errs...)
 }

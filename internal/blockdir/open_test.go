@@ -33,7 +33,7 @@ func verifyTest(tb testing.TB, fsys fileutil.FS) error {
 	rep, err := Verify(context.Background(), d, nil)
 	require.NoError(tb, err)
 	require.NoError(tb, d.Close())
-	return joinErrors(rep.Problems...)
+	return fileutil.JoinErrors(rep.Problems...)
 }
 
 func TestOpen_MissingFiles_AreNamed(t *testing.T) {

@@ -57,15 +57,15 @@ func Salvage(ctx context.Context, fsys fileutil.FS, blockDir, dataDir string, id
 		err = errors.WithMessage(ErrDeletedLost, blockDir)
 	}
 	if err != nil {
-		return s.out, joinErrors(err, s.close())
+		return s.out, fileutil.JoinErrors(err, s.close())
 	}
 	w, err := Create(fsys, dataDir, id, opts.WriterOptions)
 	if err != nil {
-		return s.out, joinErrors(err, s.close())
+		return s.out, fileutil.JoinErrors(err, s.close())
 	}
 	s.w = w
 	if err = s.copyAll(); err != nil {
-		return s.out, joinErrors(err, w.Abort(), s.close())
+		return s.out, fileutil.JoinErrors(err, w.Abort(), s.close())
 	}
 	m := s.bounds()
 	if opts.Origin != nil {
@@ -75,7 +75,7 @@ func Salvage(ctx context.Context, fsys fileutil.FS, blockDir, dataDir string, id
 	if said := s.meta.Stats.NumSamples; err == nil && said > s.out.Meta.Stats.NumSamples {
 		s.out.LostSamples = said - s.out.Meta.Stats.NumSamples
 	}
-	return s.out, joinErrors(err, s.close())
+	return s.out, fileutil.JoinErrors(err, s.close())
 }
 
 // salvager copies one block.
@@ -156,7 +156,7 @@ func (s *salvager) close() error {
 	if s.chunks.segments != nil {
 		errs = append(errs, s.chunks.segments.Close())
 	}
-	return joinErrors(errs...)
+	return fileutil.JoinErrors(errs...)
 }
 
 func (s *salvager) copyAll() error {

@@ -189,7 +189,7 @@ func TestSalvage_EveryFailure_IsReportedAndLeavesNothing(t *testing.T) {
 	want := content(t, m)
 	sweep(t, func() *tsdbtest.MemFS { return m.KillClone() }, func(fsys fileutil.FS) error {
 		s, err := Salvage(context.Background(), fsys, Path(dataDir, testID), dataDir, newID, SalvageOptions{WriterOptions: WriterOptions{}, Undelete: true})
-		return joinErrors(append(s.Damage, err)...)
+		return fileutil.JoinErrors(append(s.Damage, err)...)
 	}, func(t *testing.T, fault faultfs.Fault, f *faultfs.FS, m *tsdbtest.MemFS, err error) {
 		require.Equal(t, want, content(t, m))
 		if err == nil {

@@ -163,7 +163,7 @@ func TestOpenAndVerify_EveryFailure_IsReported(t *testing.T) {
 			return err
 		}
 		rep, err := Verify(context.Background(), d, nil)
-		return joinErrors(append(rep.Problems, err, d.Close())...)
+		return fileutil.JoinErrors(append(rep.Problems, err, d.Close())...)
 	}, func(t *testing.T, _ faultfs.Fault, f *faultfs.FS, m *tsdbtest.MemFS, err error) {
 		require.Error(t, err, f.TraceString())
 		require.NoError(t, verifyTest(t, m))

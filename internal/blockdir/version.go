@@ -57,7 +57,7 @@ func hasIndexVersion(fsys fileutil.FS, path string) (bool, error) {
 	} else if n == len(header) {
 		err = nil
 	}
-	return header[versionOffset] == indexVersion, joinErrors(err, f.Close())
+	return header[versionOffset] == indexVersion, fileutil.JoinErrors(err, f.Close())
 }
 
 // rewriteIndex replaces the index by a copy with another version byte, which no checksum
@@ -67,10 +67,10 @@ func rewriteIndex(fsys fileutil.FS, path, tmp string) error {
 		return err
 	}
 	if err := copyWithVersion(fsys, path, tmp); err != nil {
-		return joinErrors(err, fileutil.RemoveAll(fsys, tmp))
+		return fileutil.JoinErrors(err, fileutil.RemoveAll(fsys, tmp))
 	}
 	if err := fsys.Rename(tmp, path); err != nil {
-		return joinErrors(err, fileutil.RemoveAll(fsys, tmp))
+		return fileutil.JoinErrors(err, fileutil.RemoveAll(fsys, tmp))
 	}
 	return fsys.SyncDir(filepath.Dir(path))
 }
@@ -85,13 +85,13 @@ func copyWithVersion(fsys fileutil.FS, path, tmp string) error {
 	}
 	to, err := fsys.Create(tmp)
 	if err != nil {
-		return joinErrors(err, from.Close())
+		return fileutil.JoinErrors(err, from.Close())
 	}
 	err = copyPieces(to, from)
 	if err == nil {
 		err = to.Sync()
 	}
-	return joinErrors(err, to.Close(), from.Close())
+	return fileutil.JoinErrors(err, to.Close(), from.Close())
 }
 
 func copyPieces(to, from fileutil.File) error {

@@ -74,7 +74,7 @@ func Create(fsys fileutil.FS, dataDir string, id ulid.ULID, opts WriterOptions) 
 		return nil, err
 	}
 	if err := w.open(opts); err != nil {
-		return nil, joinErrors(err, w.Abort())
+		return nil, fileutil.JoinErrors(err, w.Abort())
 	}
 	return w, nil
 }
@@ -209,5 +209,5 @@ func (w *Writer) Abort() error {
 	}
 	err := fileutil.RemoveAll(w.fs, w.tmp)
 	w.removed = err == nil
-	return joinErrors(append(errs, err)...)
+	return fileutil.JoinErrors(append(errs, err)...)
 }

@@ -21,10 +21,10 @@ func WriteFileAtomic(fsys FS, tmp, final string, data []byte) error {
 		return err
 	}
 	if err := writeFile(fsys, tmp, data); err != nil {
-		return joinErrors(err, removeIfExists(fsys, tmp))
+		return JoinErrors(err, removeIfExists(fsys, tmp))
 	}
 	if err := fsys.Rename(tmp, final); err != nil {
-		return joinErrors(err, removeIfExists(fsys, tmp))
+		return JoinErrors(err, removeIfExists(fsys, tmp))
 	}
 	return fsys.SyncDir(filepath.Dir(final))
 }
@@ -38,7 +38,7 @@ func writeFile(fsys FS, name string, data []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	return joinErrors(err, f.Close())
+	return JoinErrors(err, f.Close())
 }
 
 // ReadFile returns the content of a file. It refuses one longer than limit bytes.
@@ -48,7 +48,7 @@ func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	data, err := readAll(f, limit)
-	if err := joinErrors(err, f.Close()); err != nil {
+	if err := JoinErrors(err, f.Close()); err != nil {
 		return nil, err
 	}
 	return data, nil
@@ -79,11 +79,11 @@ func CopyFile(fsys FS, src, dst string) error {
 	}
 	to, err := fsys.Create(dst)
 	if err != nil {
-		return joinErrors(err, from.Close())
+		return JoinErrors(err, from.Close())
 	}
 	err = copyContent(to, from)
-	if err = joinErrors(err, to.Close(), from.Close()); err != nil {
-		return joinErrors(err, removeIfExists(fsys, dst))
+	if err = JoinErrors(err, to.Close(), from.Close()); err != nil {
+		return JoinErrors(err, removeIfExists(fsys, dst))
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func RemoveAll(fsys FS, name string) error {
 		return nil
 	}
 	if err != nil || !info.IsDir() {
-		return joinErrors(err, removeIfExists(fsys, name))
+		return JoinErrors(err, removeIfExists(fsys, name))
 	}
 	entries, err := fsys.ReadDir(name)
 	if err != nil {
@@ -129,7 +129,7 @@ func RemoveAll(fsys FS, name string) error {
 			errs = append(errs, removeIfExists(fsys, path))
 		}
 	}
-	return joinErrors(append(errs, removeIfExists(fsys, name))...)
+	return JoinErrors(append(errs, removeIfExists(fsys, name))...)
 }
 
 // MkdirSync makes dir and its missing parents, all of them durable on return, one after
@@ -187,8 +187,9 @@ func removeIfExists(fsys FS, name string) error {
 	return nil
 }
 
-// joinErrors returns nil, the only error, or all of them as one.
-func joinErrors(errs ...error) error {
+// JoinErrors returns nil, the only error as it is, or all of them as one: what paths that
+// close several things end with.
+func JoinErrors(errs ...error) error {
 	var only error
 	for _, err := range errs {
 		if err == nil {

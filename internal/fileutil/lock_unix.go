@@ -108,7 +108,7 @@ func (l *unixLock) Release() error {
 	if !errors.Is(err, ErrLockLost) && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, err)
 	}
-	return joinErrors(append(errs, unlockFile(l.file), l.file.Close())...)
+	return JoinErrors(append(errs, unlockFile(l.file), l.file.Close())...)
 }
 
 // checkSame compares the inode of f with the one that path names.

@@ -72,7 +72,7 @@ func (l *windowsLock) Check() error { return nil }
 // Release closes before it removes: an open file cannot be removed here. If
 // somebody took the lock in between, the removal fails, and that is right.
 func (l *windowsLock) Release() error {
-	err := joinErrors(windows.Ftruncate(l.owner, 0), windows.CloseHandle(l.owner), windows.CloseHandle(l.file))
+	err := JoinErrors(windows.Ftruncate(l.owner, 0), windows.CloseHandle(l.owner), windows.CloseHandle(l.file))
 	_ = os.Remove(l.path)
 	return err
 }
