@@ -4,17 +4,20 @@
 //
 // Four nouns:
 //
-//   - A DB is an open data directory. One process at a time has it open.
+//   - A DB is an open data directory. One process at a time has it open; a Reader sees
+//     it beside that one and writes nothing.
 //   - An Appender collects samples and commits them: all or none. It belongs to one
 //     goroutine; a DB has any number of them.
 //   - A Querier is one consistent snapshot of a time range. Select gives series,
 //     sorted by labels, and each series gives iterators over its samples.
-//   - A Block is an immutable directory of older data. This version keeps everything
-//     in the head, in memory and in the log; blocks come with a later one, and a
-//     directory that has them is refused.
+//   - A Block is an immutable directory of older data. The newest samples are in the
+//     head, in memory and in the log; in the background they become blocks, and blocks
+//     become larger ones. Nothing is deleted unless Options.Blocks or Delete say so. A
+//     BlockWriter makes blocks of samples of any age.
 //
 // Times are int64 milliseconds since the Unix epoch, of any sign; values are float64
-// and keep their bits, NaN payloads included. Ranges are closed on both sides.
+// and keep their bits, NaN payloads included. Ranges of
+// queries and deletes are closed on both sides, times of blocks end before MaxTime.
 //
 // What a successful Commit means depends on Options.WAL.Sync. A process that dies
 // loses nothing that was committed, under any policy. A power failure loses nothing
