@@ -1,9 +1,14 @@
 package tsdb_test
 
 import (
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
 // After a clean close everything is on stable storage and the log says so: damage in
@@ -36,4 +41,26 @@ func TestClose_WithoutCommitsWritesNothingButTheHeader(t *testing.T) {
 	f.reopen()
 	require.Equal(t, before.LastSeq, f.db.OpenReport().LastSeq)
 	require.Equal(t, 1, f.db.OpenReport().Commits)
+}
+
+// What Close interrupts says so, and not that a context was cancelled that nobody
+// cancelled.
+func TestClose_EndsLongCalls(t *testing.T) {
+	f := newFixture(t, manual)
+	f.scrapes(3, testNow.UnixMilli()-5*hour, testNow.UnixMilli())
+	closed := make(chan error, 1)
+	f.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind == tsdbtest.OpCreate && strings.HasSuffix(op.Name, "/index") && len(closed) == 0 {
+			go func(db *tsdb.DB) { closed <- db.Close() }(f.db)
+			for f.db.Health() == nil { // until Close has begun
+				runtime.Gosched()
+			}
+		}
+		return nil
+	})
+	require.ErrorIs(t, f.db.Flush(ctx), tsdb.ErrClosed)
+	require.NoError(t, <-closed)
+	f.fs.SetHook(nil)
+	f.open()
+	require.Len(t, f.all(), 3)
 }

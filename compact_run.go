@@ -22,12 +22,12 @@ import (
 // What one part cannot do keeps the others from nothing; all errors are returned.
 // ErrClosed, ErrReadOnly, ErrDiskFull, ErrCorrupt with the file of a damaged block, the
 // context's. Nothing is lost by any of them.
-func (db *DB) Compact(ctx context.Context) error {
+func (db *DB) Compact(ctx context.Context) (err error) {
 	ctx, done, err := db.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer done(&err)
 	db.merges.forget()
 	return diskFull(stderrors.Join(db.flushDue(ctx), db.blocks.reload(), db.mergeAll(ctx, true), db.retain(ctx)))
 }
@@ -44,12 +44,12 @@ func (db *DB) flushDue(ctx context.Context) error {
 
 // CleanTombstones writes every block anew that has deleted samples, so that their space
 // comes back. Errors are those of Compact.
-func (db *DB) CleanTombstones(ctx context.Context) error {
+func (db *DB) CleanTombstones(ctx context.Context) (err error) {
 	ctx, done, err := db.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer done(&err)
 	for {
 		var left []ulid.ULID
 		for _, m := range db.Blocks() {

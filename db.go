@@ -215,8 +215,9 @@ func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
 func (db *DB) Blocks() []BlockMeta { return db.blocks.metas() }
 
 // begin is called by long calls that Close interrupts and waits for. The context ends
-// with the caller's or when Close begins; done ends the call.
-func (db *DB) begin(parent context.Context) (ctx context.Context, done func(), err error) {
+// with the caller's or when Close begins; done ends the call, and makes ErrClosed of what an
+// interruption by Close came to.
+func (db *DB) begin(parent context.Context) (ctx context.Context, done func(*error), err error) {
 	db.using.RLock()
 	if db.closing.Load() {
 		db.using.RUnlock()
@@ -224,7 +225,10 @@ func (db *DB) begin(parent context.Context) (ctx context.Context, done func(), e
 	}
 	ctx, cancel := context.WithCancel(parent)
 	stop := context.AfterFunc(db.ctx, cancel)
-	return ctx, func() {
+	return ctx, func(err *error) {
+		if errors.Is(*err, context.Canceled) && parent.Err() == nil {
+			*err = &refusal{ErrClosed, *err}
+		}
 		stop()
 		cancel()
 		db.using.RUnlock()

@@ -25,12 +25,12 @@ import (
 // On an error some of the samples may be deleted; to call it again is safe. ErrClosed,
 // ErrReadOnly, ErrDiskFull, ErrNotCommitted, ErrIndeterminate as for Commit, the error
 // of the context.
-func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matcher) error {
+func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matcher) (err error) {
 	ctx, done, err := db.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer done(&err)
 	if mint > maxt {
 		return errors.Errorf("delete from %d to %d: the range ends before it begins", mint, maxt)
 	}

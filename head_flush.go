@@ -24,12 +24,12 @@ import (
 // Errors: ErrClosed, ErrReadOnly, ErrDiskFull, the error of the context; ErrUnsupported
 // while the log has samples of another engine that this version does not read. After an error
 // everything is still there, in the head or in a block, and Flush can be called again.
-func (db *DB) Flush(ctx context.Context) error {
+func (db *DB) Flush(ctx context.Context) (err error) {
 	ctx, done, err := db.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer done(&err)
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
 	maxt := db.head.maxT.Load()

@@ -27,12 +27,12 @@ const snapshotSuffix = ".tmp-snapshot"
 // When it returns nil the copy is on stable storage and opens like any data directory, by
 // this library or the Prometheus TSDB. On an error, or a crash, there is no dir.
 // ErrClosed, ErrReadOnly, ErrDiskFull, the context's, those of the file system.
-func (db *DB) Snapshot(ctx context.Context, dir string) error {
+func (db *DB) Snapshot(ctx context.Context, dir string) (err error) {
 	ctx, done, err := db.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer done(&err)
 	fsys := db.opts.FS
 	if _, err := fsys.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return errors.WithMessagef(stderrors.Join(fs.ErrExist, err), "snapshot into %s", dir)
