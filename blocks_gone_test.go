@@ -2,12 +2,15 @@ package tsdb_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
+	"github.com/pkg/errors"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
 // What a block had must not come back from the log, or from another block, when it goes:
@@ -27,30 +30,59 @@ func oneBlock(t *testing.T, change func(*tsdb.Options)) (f *fixture, base int64)
 	return f, base
 }
 
+// Deletes of all that a block has, or that a flush would have made one of, hold when there
+// is no such block any more.
 func TestDelete_OfAWholeBlockHoldsWhenTheBlockGoes(t *testing.T) {
-	f, base := oneBlock(t, nil)
-	require.NoError(t, f.db.Compact(ctx))
-	require.Len(t, f.db.Blocks(), 1)
-	require.NoError(t, f.db.Delete(ctx, math.MinInt64, base+hour))
-	require.NoError(t, f.db.CleanTombstones(ctx))
-	require.Empty(t, f.db.Blocks())
-	want := map[string][]point{`{a="x"}`: points(float64(base+4*hour), 3)}
-	for range 3 {
-		require.Equal(t, want, f.all())
-		f.reopen()
+	for name, flushedBefore := range map[string]bool{"of a block": true, "of what a flush would write": false} {
+		t.Run(name, func(t *testing.T) {
+			f, base := oneBlock(t, nil)
+			if flushedBefore {
+				require.NoError(t, f.db.Compact(ctx))
+				require.Len(t, f.db.Blocks(), 1)
+			}
+			require.NoError(t, f.db.Delete(ctx, math.MinInt64, base+hour))
+			require.NoError(t, f.db.CleanTombstones(ctx))
+			require.NoError(t, f.db.Compact(ctx))
+			require.Empty(t, f.db.Blocks())
+			want := map[string][]point{`{a="x"}`: points(float64(base+4*hour), 3)}
+			for range 3 {
+				require.Equal(t, want, f.all())
+				f.reopen()
+			}
+		})
 	}
 }
 
-func TestDelete_OfAllThatAFlushWouldWriteHolds(t *testing.T) {
+// A block that cannot go, because the log cannot be shortened before, rests: Compact tells
+// of it and ends.
+func TestCompact_ABlockThatCannotGoIsNotTriedForEver(t *testing.T) {
 	f, base := oneBlock(t, nil)
-	require.NoError(t, f.db.Delete(ctx, math.MinInt64, base+hour))
+	foreignBlock(t, f, base+3*hour) // or the block would be the newest, which is left alone
 	require.NoError(t, f.db.Compact(ctx))
-	require.Empty(t, f.db.Blocks())
-	want := map[string][]point{`{a="x"}`: points(float64(base+4*hour), 3)}
-	for range 3 {
-		require.Equal(t, want, f.all())
-		f.reopen()
-	}
+	require.NoError(t, f.db.Delete(ctx, math.MinInt64, base+hour))
+	failed := errors.New("no checkpoint today")
+	f.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind.Mutates() && strings.Contains(op.Name, "tmp-checkpoint") {
+			return failed
+		}
+		return nil
+	})
+	require.ErrorIs(t, f.db.Compact(ctx), failed)
+	f.fs.SetHook(nil)
+	require.NoError(t, f.db.Compact(ctx))
+	require.Len(t, f.db.Blocks(), 1)
+}
+
+// What blocks have is forgotten before 1970 as well.
+func TestFlush_OfNegativeTimesEmptiesTheHead(t *testing.T) {
+	f := newFixture(t, manual)
+	f.scrapes(2, -20*hour, -10*hour)
+	want := f.all()
+	require.NoError(t, f.db.Flush(ctx))
+	require.Equal(t, want, f.all())
+	f.commit(sample{`{i="new"}`, -hour, 1})
+	require.NoError(t, f.db.Flush(ctx))
+	require.Equal(t, 1, f.db.Stats().Series, "series without samples are gone")
 }
 
 func TestRetention_WhatIsTooOldStaysAway(t *testing.T) {

@@ -213,7 +213,11 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 	})
 	switch {
 	case errors.Is(err, blockdir.ErrEmpty):
-		return db.drop(ctx, ids)
+		if err := db.drop(ctx, ids); err != nil {
+			db.merges.note(ctx, dirs, err) // or the next plan would be the same
+			return err
+		}
+		return nil
 	case err != nil:
 		db.head.stats.mergeErrors.Add(1)
 		return errors.WithMessagef(err, "merge %d blocks from %s on", len(ids), ids[0])

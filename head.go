@@ -63,6 +63,7 @@ func newHead(opts *Options) *Head {
 	}
 	h.minValid.Store(memseries.NoTime + 1)
 	h.tombs.Store(&tombstones.Set{})
+	h.trunc.done = math.MinInt64
 	h.minT.Store(math.MaxInt64)
 	h.maxT.Store(math.MinInt64)
 	h.batches.New = func() any { return &batch{h: h} }

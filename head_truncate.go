@@ -53,18 +53,17 @@ func (db *DB) collect() error {
 	h := db.head
 	start := db.blocks.current().start
 	t := min(start, h.iso.oldestStart(start))
-	if t <= h.trunc.done {
+	log := h.log.Load()
+	if t <= h.trunc.done || log == nil {
 		return nil
 	}
 	// What is written into files from here on is not below their end.
 	lowest := h.chunks.End()
 	lowest = min(lowest, h.dir.DropBefore(t))
-	if log := h.log.Load(); log != nil {
-		removed := h.dir.RemoveIdle(h.idleBefore(t), nil)
-		h.trunc.remember(log.Segment(), removed...)
-		h.stats.seriesRemoved.Add(uint64(len(removed)))
-		db.forgetDeleted(t, removed)
-	}
+	removed := h.dir.RemoveIdle(h.idleBefore(t), nil)
+	h.trunc.remember(log.Segment(), removed...)
+	h.stats.seriesRemoved.Add(uint64(len(removed)))
+	db.forgetDeleted(t, removed)
 	h.trunc.done = t
 	return errors.WithMessage(poisoned(h.chunks.TruncateBefore(lowest.File())), "truncate head chunks")
 }

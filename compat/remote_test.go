@@ -231,9 +231,6 @@ func TestRemoteRead_AnAnswerThatBreaksOffIsAnError(t *testing.T) {
 
 // A server of Prometheus answers our client.
 func TestRemoteRead_OurClientReadsAServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs the server, which takes minutes to build")
-	}
 	w := remoteWorld(t, openTheirBlocks, 9103)
 	s := startServer(t, copyDir(t, w.dir))
 	for _, streamed := range []bool{true, false} {
@@ -245,9 +242,6 @@ func TestRemoteRead_OurClientReadsAServer(t *testing.T) {
 // A server of Prometheus that has nothing itself answers with what ours has: its query
 // language, its own remote-read endpoint, promtool that asks it.
 func TestRemoteRead_AServerReadsOurs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs the server, which takes minutes to build")
-	}
 	w := remoteWorld(t, openOurBlocks, 9104)
 	for _, external := range [][]string{nil, remoteLabels} {
 		ours := httptest.NewServer(ourHandler(w.e, external...))

@@ -287,7 +287,7 @@ func TestReader_SurvivesBytesThatChangeAfterTheyWereChecked(t *testing.T) {
 
 func TestReader_AFileThatVanishesIsAMemoryFault(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("a mapped file cannot be cut here")
+		t.Skip("Windows refuses to cut a file that is mapped, so that the fault cannot happen")
 	}
 	v := blockVectors(t)[1]
 	name := writeFile(t, v.raw)

@@ -115,9 +115,9 @@ func TestSmallestProgram_StaysSmall(t *testing.T) {
 	for name, text := range map[string]string{"main.go": smallestProgram, "go.mod": mod, "go.sum": string(sums)} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", "smallest", ".")
+	build := exec.Command("go", "build", "-mod=mod", "-trimpath", "-ldflags", "-s -w", "-o", "smallest", ".")
 	build.Dir = dir
-	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "CGO_ENABLED=0")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
 	info, err := os.Stat(filepath.Join(dir, "smallest"))
