@@ -39,6 +39,9 @@ func TestFlush_Bug40And42_CommitsAndChurnBesideFlushesLoseNothing(t *testing.T) 
 		wg.Go(func() {
 			defer writing.Add(-1)
 			for step := range steps {
+				if step == steps*2/3 {
+					awaitFirstBlock(t, f.db)
+				}
 				writeStep(t, f.db, committed[w], w, base, step)
 			}
 		})
@@ -69,6 +72,17 @@ func TestFlush_Bug40And42_CommitsAndChurnBesideFlushesLoseNothing(t *testing.T) 
 	}
 	require.NoError(t, f.db.Flush(ctx))
 	require.Equal(t, want, f.all())
+}
+
+// awaitFirstBlock returns when a flush has finished, so that writes surely follow one: fast
+// writers could end before the first flush begins.
+func awaitFirstBlock(t *testing.T, db *tsdb.DB) {
+	for deadline := time.Now().Add(time.Minute); len(db.Blocks()) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Error("no block after a minute of flushes")
+			return
+		}
+	}
 }
 
 // writeStep commits one scrape of a writer: series that live for ever, and series that
