@@ -17,6 +17,8 @@ type headFile struct {
 	path   string
 	number uint32
 	mapLen int64 // bytes to map: what the file may grow to
+	// trusted is what Load takes for granted; nothing if its size is 0.
+	trusted HeadExtent
 
 	// size is how far readers may go, a record's end. The writer moves it after the
 	// bytes are in the file; Load moves it back to where damage begins.

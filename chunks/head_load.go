@@ -33,6 +33,10 @@ type LoadReport struct {
 	OutOfOrder int   // of those
 	Unknown    int   // chunks of encodings that this version does not read; skipped
 
+	// Trusted are the extents that were taken for granted; Chunks does not count those in
+	// them.
+	Trusted []HeadExtent
+
 	// Damage is the first damage, with file and offset; nil if there is none. Chunks
 	// behind it, in later files too, are not used: a hole in a series would make
 	// the chunks behind it worse than useless.
@@ -52,8 +56,8 @@ type LoadReport struct {
 // NeedsRepair says whether Repair has something to do before the first Write.
 func (r *LoadReport) NeedsRepair() bool { return r.Damage != nil || r.Unwritten != "" }
 
-// Load reads all files in order, verifies every record, and calls fn with each chunk
-// whose encoding is known; fn may call Read and nothing else of h. Load is called once,
+// Load reads all files in order, verifies every record but those that Trust vouches for, and
+// calls fn with each chunk whose encoding is known; fn may call Read and nothing else of h. Load is called once,
 // before Write, and changes nothing on disk.
 // Damage ends the reading and is in the report, not in the error; it and
 // Repair's part are kept for Repair. An error of fn ends Load and is returned.
@@ -213,7 +217,10 @@ func (l *loader) load(f *headFile) error {
 	if err != nil {
 		return err
 	}
-	l.off = headHeaderSize
+	l.off = int(max(headHeaderSize, f.trusted.Size))
+	if f.trusted.Size > 0 {
+		l.rep.Trusted = append(l.rep.Trusted, f.trusted)
+	}
 	for more := true; more; {
 		if more, err = l.next(f, b); err != nil {
 			return err

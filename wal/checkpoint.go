@@ -25,7 +25,7 @@ func (j *rules) sumCheckpoint(b *Batch, u *unit) {
 
 // checkpointTrailer compares the records with what the trailer says of them.
 func (j *rules) checkpointTrailer(u *unit) {
-	j.report.cpTrailer = true
+	j.report.cpTrailer, j.report.cpSum = true, j.checkpoint
 	if u.trailer != j.checkpoint {
 		j.breakCheckpoint(u, "checkpoint does not match its trailer")
 	}

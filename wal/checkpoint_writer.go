@@ -13,7 +13,7 @@ import (
 // commits' own syncs would wait behind it.
 const checkpointSyncBytes = 8 << 20
 
-// checkpointWriter writes the files of a checkpoint: records as they come, in segments
+// checkpointWriter writes the files of a checkpoint, or of a snapshot: records as they come, in segments
 // 00000000 and so on, between a header and a trailer.
 type checkpointWriter struct {
 	fs          fileutil.FS
@@ -112,7 +112,7 @@ func (w *checkpointWriter) flush() error {
 func (w *checkpointWriter) sync() error {
 	w.unsynced = 0
 	if err := w.file.f.Sync(); err != nil {
-		return Poisoned(errors.WithMessage(err, "sync checkpoint"))
+		return Poisoned(errors.WithMessagef(err, "sync %s", w.dir))
 	}
 	return fileutil.DropCache(w.file.f)
 }
@@ -138,7 +138,7 @@ func (w *checkpointWriter) closeFile() error {
 	}
 	w.file.f = nil
 	if err := f.Close(); err != nil {
-		return Poisoned(errors.WithMessage(err, "close checkpoint"))
+		return Poisoned(errors.WithMessagef(err, "close %s", w.dir))
 	}
 	return nil
 }

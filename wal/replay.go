@@ -28,6 +28,8 @@ type ReplayOptions struct {
 	FS       fileutil.FS
 	Dir      string // where the segments are: .../wal
 	Decoders int    // goroutines that decompress and Decode; 0 means GOMAXPROCS
+	// From is where to begin; StaleReason has nothing against it. nil: with the checkpoint.
+	From *Start
 	// Decode prepares a batch for Apply, for example by decoding b.Records into
 	// b.Scratch. It runs on several goroutines at once, each with a batch of its own.
 	// When the reading rules drop a part of a batch it is called again, with fewer
@@ -61,8 +63,14 @@ func Replay(ctx context.Context, opts ReplayOptions) (*ReplayReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.From != nil {
+		list = list.from(opts.From.Segment)
+	}
 	r := newReport(list)
 	p := newPipeline(ctx, opts, r)
+	if s := opts.From; s != nil {
+		p.next, r.Watermark, r.NextRef = s.NextSeq, s.NextSeq-1, s.NextRef
+	}
 	err = p.run()
 	r.Elapsed = time.Since(start)
 	if err != nil {
@@ -80,7 +88,7 @@ func newReport(list *Listing) *ReplayReport {
 		}
 	}
 	r.Segments = len(r.segments)
-	if list.Checkpoint >= 0 && r.cpNumber == 0 {
+	if list.Checkpoint >= 0 && r.cpNumber == 0 && !list.partial {
 		r.Damages = append(r.Damages, Damage{File: list.CheckpointDir, Checkpoint: true, Reason: "checkpoint has no files"})
 	}
 	return r
@@ -102,6 +110,7 @@ type pipeline struct {
 
 	covered int    // segments to read; those behind are only asked who wrote them
 	behind  uint64 // not 0: what is read ends before this commit, and all of it was synced
+	next    uint64 // not 0: what is read begins with this commit
 }
 
 func newPipeline(ctx context.Context, opts ReplayOptions, r *ReplayReport) *pipeline {
@@ -131,7 +140,7 @@ func (p *pipeline) run() error {
 	for i := range busy {
 		wg.Go(func() { busy[i] = p.decoder() })
 	}
-	rules := &rules{pipeline: p, report: p.report, suspect: len(p.report.Damages)}
+	rules := &rules{pipeline: p, report: p.report, expect: p.next, suspect: len(p.report.Damages)}
 	err := p.apply(rules)
 	wg.Wait()
 	p.report.ReaderBusy = src.busy

@@ -58,6 +58,7 @@ type ReplayReport struct {
 	segments  []segmentState // the checkpoint's, then the log's
 	cpHeader  *header        // of a checkpoint that this library wrote
 	cpTrailer bool           // it has a trailer
+	cpSum     trailer        // what the records before that come to
 	cpBroken  bool           // it does not match its trailer
 	cpNumber  int            // index in segments of the first one of the log
 	endSeg    int            // index in segments of the one where the log ends

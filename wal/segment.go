@@ -35,6 +35,8 @@ type Listing struct {
 	CheckpointSegments []SegmentFile // in order
 	Segments           []SegmentFile // those that follow the checkpoint, in order
 	Covered            []SegmentFile // left over from before the checkpoint, in order
+
+	partial bool // without what is before a Start
 }
 
 // Next returns the number of the segment to create next.
