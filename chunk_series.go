@@ -84,7 +84,7 @@ type ChunkIterator struct {
 	meta ChunkMeta
 	clip seriesIterator // over one chunk that is cut into
 	one  oneChunk
-	enc  chunkenc.XOREncoder
+	enc  chunkenc.FloatEncoder
 	buf  []byte
 	err  error
 }
@@ -136,7 +136,7 @@ func (ci *ChunkIterator) nextClipped(c sourceChunk) bool {
 			first = t
 		}
 		last = t
-		if ci.err = ci.enc.Append(t, v); ci.err != nil {
+		if ci.err = ci.enc.Append(t, v, ci.clip.AtST()); ci.err != nil {
 			return false
 		}
 	}
@@ -145,7 +145,7 @@ func (ci *ChunkIterator) nextClipped(c sourceChunk) bool {
 	}
 	ci.buf = ci.enc.AppendTo(ci.buf[:0])
 	ci.meta = ChunkMeta{MinT: first, MaxT: last}
-	ci.meta.Chunk, ci.err = chunkenc.FromData(chunkenc.EncXOR, ci.buf)
+	ci.meta.Chunk, ci.err = chunkenc.FromData(ci.enc.Encoding(), ci.buf)
 	return ci.err == nil
 }
 

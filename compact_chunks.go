@@ -54,7 +54,8 @@ type chunkMerger struct {
 	samplesPerChunk int
 	counts          mergeCounts
 
-	buf, other []byte // chunks that were read, or encoded
+	buf, other []byte         // chunks that were read, or encoded
+	run        chunkenc.Batch // of a chunk that is joined
 	lanes      mergeLanes
 	enc        chunkEncoder // of overlapping chunks
 	small      smallChunk
@@ -62,24 +63,24 @@ type chunkMerger struct {
 
 // chunkEncoder is a chunk that is being encoded, with its bounds.
 type chunkEncoder struct {
-	chunkenc.XOREncoder
+	chunkenc.FloatEncoder
 	mint, maxt int64
 }
 
 // add appends a sample, of which there is room for.
-func (e *chunkEncoder) add(t int64, v float64) {
+func (e *chunkEncoder) add(t int64, v float64, st int64) {
 	if e.Len() == 0 {
 		e.mint = t
 	}
 	e.maxt = t
-	if err := e.Append(t, v); err != nil {
+	if err := e.Append(t, v, st); err != nil {
 		panic("BUG: merged chunk has no end: " + err.Error())
 	}
 }
 
 // take returns the chunk, in buf, and begins a new one.
 func (e *chunkEncoder) take(buf []byte) blockdir.Chunk {
-	c := blockdir.Chunk{MinT: e.mint, MaxT: e.maxt, Num: e.Len(), Encoding: chunkenc.EncXOR, Data: e.AppendTo(buf[:0])}
+	c := blockdir.Chunk{MinT: e.mint, MaxT: e.maxt, Num: e.Len(), Encoding: e.Encoding(), Data: e.AppendTo(buf[:0])}
 	e.Reset()
 	return c
 }
@@ -209,13 +210,13 @@ func (m *chunkMerger) mix(ps []piece, perChunk int) error {
 			return m.passEncoded()
 		}
 		// Of samples at one time the first one counts: the lanes are in the order of inputs.
-		if t := l.t[0]; !begun || t != last {
+		if t := l.t(); !begun || t != last {
 			if m.enc.Len() == perChunk {
 				if err := m.passEncoded(); err != nil {
 					return err
 				}
 			}
-			m.enc.add(t, l.v[0])
+			m.enc.add(t, l.samples.V[l.at], l.samples.StartOf(l.at))
 			last, begun = t, true
 		}
 		if err := m.lanes.advance(m, l); err != nil {
@@ -260,13 +261,13 @@ func (m *chunkMerger) join(p *piece, c blockdir.Chunk) error {
 	s := &m.small
 	if !s.open {
 		s.enc.Reset()
-		if err := appendSamples(&s.enc, &s.from, s.Chunk); err != nil {
+		if err := m.appendSamples(&s.enc, &s.from, s.Chunk); err != nil {
 			return err
 		}
 		m.counts.Joined++
 		s.open = true
 	}
-	if err := appendSamples(&s.enc, p, c); err != nil {
+	if err := m.appendSamples(&s.enc, p, c); err != nil {
 		return err
 	}
 	m.counts.Joined++
@@ -292,23 +293,20 @@ func (m *chunkMerger) flush() error {
 }
 
 // appendSamples decodes all of a chunk, which p may place, into e.
-func appendSamples(e *chunkEncoder, p *piece, c blockdir.Chunk) error {
+func (m *chunkMerger) appendSamples(e *chunkEncoder, p *piece, c blockdir.Chunk) error {
 	r := runReader{mint: c.MinT, maxt: c.MaxT}
-	if err := r.dec.Reset(c.Data); err != nil {
+	if err := r.dec.Reset(c.Encoding, c.Data); err != nil {
 		return p.damage(err)
 	}
-	var ts [chunkenc.BatchSize]int64
-	var vs [chunkenc.BatchSize]float64
 	for {
-		n, err := r.next(ts[:], vs[:])
-		if err != nil {
+		if err := r.next(&m.run); err != nil {
 			return p.damage(err)
 		}
-		if n == 0 {
+		if m.run.Len() == 0 {
 			return nil
 		}
-		for i, t := range ts[:n] {
-			e.add(t, vs[i])
+		for i, t := range m.run.T {
+			e.add(t, m.run.V[i], m.run.StartOf(i))
 		}
 	}
 }

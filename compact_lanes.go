@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 )
@@ -14,24 +12,26 @@ import (
 // runReader decodes a chunk in runs, and checks that its samples ascend within the bounds
 // that the index has for it.
 type runReader struct {
-	dec        chunkenc.XORDecoder
+	dec        chunkenc.FloatDecoder
 	mint, maxt int64 // closed: what the next samples may be
 	begun      bool
 }
 
-// next decodes the next run; 0 is the end.
-func (r *runReader) next(ts []int64, vs []float64) (int, error) {
-	n, err := r.dec.Decode(ts, vs)
-	if err != nil {
-		return 0, err
+// next decodes the next run; an empty one is the end.
+func (r *runReader) next(b *chunkenc.Batch) error {
+	if cap(b.T) == 0 {
+		*b = *chunkenc.NewBatch(chunkenc.BatchSize)
 	}
-	for _, t := range ts[:n] {
+	if err := r.dec.Decode(b, chunkenc.BatchSize); err != nil {
+		return err
+	}
+	for _, t := range b.T {
 		if t < r.mint || t > r.maxt || t == r.mint && r.begun {
-			return 0, encbuf.Corrupt(0, fmt.Sprintf("chunk has a sample at %d, want %d to %d in ascending order", t, r.mint, r.maxt))
+			return encbuf.Corrupt(0, fmt.Sprintf("chunk has a sample at %d, want %d to %d in ascending order", t, r.mint, r.maxt))
 		}
 		r.mint, r.begun = t, true
 	}
-	return n, nil
+	return nil
 }
 
 // mergeLanes are chunks that overlap, put into lanes in which none does: one for each
@@ -47,15 +47,16 @@ type lane struct {
 	ps    []piece
 	next  int // index into ps of the first one that is not begun
 
-	t []int64 // decoded samples to keep; at most a run of the chunk that is begun
-	v []float64
+	samples chunkenc.Batch // to keep; at most a run of the chunk that is begun
+	at      int            // the first one that was not taken
 
 	run runReader
 	cur piece // whose samples run has
 	buf []byte
-	ts  [chunkenc.BatchSize]int64
-	vs  [chunkenc.BatchSize]float64
 }
+
+// t is the time of the earliest sample.
+func (l *lane) t() int64 { return l.samples.T[l.at] }
 
 // begin starts with pieces sorted by start.
 func (ls *mergeLanes) begin(m *chunkMerger, ps []piece) error {
@@ -91,7 +92,8 @@ func (ls *mergeLanes) laneOf(input int) *lane {
 		ls.pool = append(ls.pool, &lane{})
 	}
 	l := ls.pool[n]
-	l.input, l.ps, l.next, l.t, l.v, l.run = input, l.ps[:0], 0, nil, nil, runReader{}
+	l.input, l.ps, l.next, l.at, l.run = input, l.ps[:0], 0, 0, runReader{}
+	l.samples.Cut(0)
 	ls.active = append(ls.active, l)
 	return l
 }
@@ -104,7 +106,7 @@ func (ls *mergeLanes) least() *lane {
 	}
 	least := ls.active[0]
 	for _, l := range ls.active[1:] {
-		if l.t[0] < least.t[0] {
+		if l.t() < least.t() {
 			least = l
 		}
 	}
@@ -113,8 +115,7 @@ func (ls *mergeLanes) least() *lane {
 
 // advance drops the first sample of l.
 func (ls *mergeLanes) advance(m *chunkMerger, l *lane) error {
-	l.t, l.v = l.t[1:], l.v[1:]
-	if len(l.t) > 0 {
+	if l.at++; l.at < l.samples.Len() {
 		return nil
 	}
 	more, err := l.fill(m)
@@ -128,12 +129,12 @@ func (ls *mergeLanes) advance(m *chunkMerger, l *lane) error {
 // fill decodes the next samples to keep; false: there are none.
 func (l *lane) fill(m *chunkMerger) (bool, error) {
 	for {
-		n, err := l.run.next(l.ts[:], l.vs[:])
-		if err != nil {
+		if err := l.run.next(&l.samples); err != nil {
 			return false, l.cur.damage(err)
 		}
-		if n > 0 {
-			if l.keep(m, n); len(l.t) > 0 {
+		if l.samples.Len() > 0 {
+			if l.keep(m); l.samples.Len() > 0 {
+				l.at = 0
 				return true, nil
 			}
 			continue
@@ -161,10 +162,7 @@ func (l *lane) open(m *chunkMerger) error {
 		return err
 	}
 	l.buf = data
-	if enc != chunkenc.EncXOR {
-		return l.cur.damage(errors.WithMessagef(chunkenc.ErrUnknownEncoding, "encoding %d", uint8(enc)))
-	}
-	if err := l.run.dec.Reset(data); err != nil {
+	if err := l.run.dec.Reset(enc, data); err != nil {
 		return l.cur.damage(err)
 	}
 	if l.run.dec.Left() == 0 {
@@ -174,14 +172,14 @@ func (l *lane) open(m *chunkMerger) error {
 	return nil
 }
 
-// keep takes what is deleted or out of bounds out of the n samples in ts and vs.
-func (l *lane) keep(m *chunkMerger, n int) {
-	ts, vs := l.ts[:n], l.vs[:n]
-	l.t, l.v = ts, vs
-	if ts[0] >= m.mint && ts[n-1] <= m.maxt && !l.cur.deleted.Overlaps(ts[0], ts[n-1]) {
+// keep takes what is deleted or out of bounds out of the samples.
+func (l *lane) keep(m *chunkMerger) {
+	ts := l.samples.T
+	first, last := ts[0], ts[len(ts)-1]
+	if first >= m.mint && last <= m.maxt && !l.cur.deleted.Overlaps(first, last) {
 		return
 	}
-	deleted := l.cur.deleted.From(ts[0])
+	deleted := l.cur.deleted.From(first)
 	kept := 0
 	for i, t := range ts {
 		for len(deleted) > 0 && deleted[0].Maxt < t {
@@ -190,8 +188,8 @@ func (l *lane) keep(m *chunkMerger, n int) {
 		if t < m.mint || t > m.maxt || len(deleted) > 0 && deleted[0].Contains(t) {
 			continue
 		}
-		ts[kept], vs[kept] = t, vs[i]
+		l.samples.Move(kept, i)
 		kept++
 	}
-	l.t, l.v = ts[:kept], vs[:kept]
+	l.samples.Cut(kept)
 }

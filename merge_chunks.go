@@ -3,8 +3,6 @@ package tsdb
 import (
 	"math"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb/chunkenc"
 )
 
@@ -17,13 +15,12 @@ const mergedChunkSamples = 120
 // is stored; where chunks overlap their samples are merged by time and encoded again,
 // a chunk at a time. Where two places have a sample at the same time the first wins.
 type mergedChunks struct {
-	parts []mergePart
-	used  int // part whose head was given out by the last call; -1: none
-	ts    []int64
-	vs    []float64
-	enc   chunkenc.XOREncoder
-	buf   []byte
-	in    bounds // of encoded chunks: everything
+	parts  []mergePart
+	used   int            // part whose head was given out by the last call; -1: none
+	merged chunkenc.Batch // samples that no chunk was made of yet
+	enc    chunkenc.FloatEncoder
+	buf    []byte
+	in     bounds // of encoded chunks: everything
 }
 
 // mergePart is one place: the chunk it stands on, and samples of the one before it
@@ -32,10 +29,9 @@ type mergePart struct {
 	src  chunkSource
 	head sourceChunk
 	has  bool
-	ts   []int64
-	vs   []float64
-	at   int
-	dec  chunkenc.XORDecoder
+	run  chunkenc.Batch
+	at   int // run[at:] was not merged yet
+	dec  chunkenc.FloatDecoder
 }
 
 func (m *mergedChunks) reset(s *mergedSeries) {
@@ -43,11 +39,12 @@ func (m *mergedChunks) reset(s *mergedSeries) {
 	m.parts = m.parts[:0]
 	m.in = bounds{mint: math.MinInt64, maxt: math.MaxInt64}
 	m.used = -1
-	m.ts, m.vs = m.ts[:0], m.vs[:0]
+	m.merged.Cut(0)
 	add := func(s sourceSeries) {
 		p := mergePart{}
 		if n := len(m.parts); n < len(old) {
-			p = mergePart{src: old[n].src, ts: old[n].ts[:0], vs: old[n].vs[:0]}
+			p = mergePart{src: old[n].src, run: old[n].run}
+			p.run.Cut(0)
 		}
 		p.src = s.open(p.src)
 		m.parts = append(m.parts, p)
@@ -74,24 +71,24 @@ func (m *mergedChunks) next(mint int64) (sourceChunk, bool, error) {
 		}
 		p := &m.parts[i]
 		switch {
-		case p.at == len(p.ts) && p.head.last() < second:
-			if len(m.ts) > 0 {
+		case p.at == p.run.Len() && p.head.last() < second:
+			if m.merged.Len() > 0 {
 				return m.encoded()
 			}
 			m.used = i
 			return p.head, true, nil
-		case p.at == len(p.ts):
+		case p.at == p.run.Len():
 			if err := p.decode(mint); err != nil {
 				return sourceChunk{}, false, err
 			}
-		case p.ts[p.at] == second:
+		case p.run.T[p.at] == second:
 			if err := m.same(second, mint); err != nil {
 				return sourceChunk{}, false, err
 			}
 		default:
 			m.run(p, second)
 		}
-		if len(m.ts) >= mergedChunkSamples {
+		if m.merged.Len() >= mergedChunkSamples {
 			return m.encoded()
 		}
 	}
@@ -118,7 +115,7 @@ func (m *mergedChunks) least() (part int, second int64) {
 	first := int64(math.MaxInt64)
 	for i := range m.parts {
 		p := &m.parts[i]
-		if !p.has && p.at == len(p.ts) {
+		if !p.has && p.at == p.run.Len() {
 			continue
 		}
 		switch t := p.nextT(); {
@@ -136,18 +133,21 @@ func (m *mergedChunks) least() (part int, second int64) {
 
 // nextT is the time of the next sample, or a bound below it while that is not decoded.
 func (p *mergePart) nextT() int64 {
-	if p.at < len(p.ts) {
-		return p.ts[p.at]
+	if p.at < p.run.Len() {
+		return p.run.T[p.at]
 	}
 	return p.head.first()
 }
 
 // run takes samples of one part up to where another has something to say.
 func (m *mergedChunks) run(p *mergePart, until int64) {
-	for p.at < len(p.ts) && len(m.ts) < mergedChunkSamples && (p.ts[p.at] < until || until == math.MaxInt64) {
-		m.ts, m.vs = append(m.ts, p.ts[p.at]), append(m.vs, p.vs[p.at])
-		p.at++
+	end := min(p.run.Len(), p.at+mergedChunkSamples-m.merged.Len())
+	n := p.at
+	for n < end && (p.run.T[n] < until || until == math.MaxInt64) {
+		n++
 	}
+	m.merged.Append(&p.run, p.at, n)
+	p.at = n
 }
 
 // same handles a time that several parts may have: what is not decoded is, and then
@@ -155,18 +155,18 @@ func (m *mergedChunks) run(p *mergePart, until int64) {
 func (m *mergedChunks) same(t, mint int64) error {
 	for i := range m.parts {
 		p := &m.parts[i]
-		if p.has && p.at == len(p.ts) && p.head.first() <= t {
+		if p.has && p.at == p.run.Len() && p.head.first() <= t {
 			return p.decode(mint) // and look again
 		}
 	}
 	taken := false
 	for i := range m.parts {
 		p := &m.parts[i]
-		if p.at == len(p.ts) || p.ts[p.at] != t {
+		if p.at == p.run.Len() || p.run.T[p.at] != t {
 			continue
 		}
 		if !taken {
-			m.ts, m.vs = append(m.ts, t), append(m.vs, p.vs[p.at])
+			m.merged.Append(&p.run, p.at, p.at+1)
 			taken = true
 		}
 		p.at++
@@ -176,43 +176,35 @@ func (m *mergedChunks) same(t, mint int64) error {
 
 // decode reads the samples of the head that may be seen and moves on to the next.
 func (p *mergePart) decode(mint int64) (err error) {
-	if p.head.enc != chunkenc.EncXOR {
-		return errors.WithMessagef(chunkenc.ErrUnknownEncoding, "merge chunk of encoding %d", p.head.enc)
-	}
-	if err := p.dec.Reset(p.head.data); err != nil {
+	if err := p.dec.Reset(p.head.enc, p.head.data); err != nil {
 		return err
 	}
 	n := p.dec.Left()
-	if cap(p.ts) < n {
-		p.ts, p.vs = make([]int64, n), make([]float64, n)
+	if cap(p.run.T) < n {
+		p.run = *chunkenc.NewBatch(n)
 	}
-	p.ts, p.vs, p.at = p.ts[:n], p.vs[:n], 0
-	for got := 0; got < n; {
-		k, err := p.dec.Decode(p.ts[got:], p.vs[got:])
-		if err != nil {
-			return err
-		}
-		got += k
+	p.at = 0
+	if err := p.dec.Decode(&p.run, n); err != nil {
+		return err
 	}
-	n = p.head.in.clip(p.ts, p.vs)
-	p.ts, p.vs = p.ts[:n], p.vs[:n]
+	p.head.in.clip(&p.run)
 	p.head, p.has, err = p.src.next(mint)
 	return err
 }
 
 // encoded gives the merged samples out as a chunk; none are the end.
 func (m *mergedChunks) encoded() (sourceChunk, bool, error) {
-	if len(m.ts) == 0 {
+	if m.merged.Len() == 0 {
 		return sourceChunk{}, false, nil
 	}
 	m.enc.Reset()
-	for i, t := range m.ts {
-		if err := m.enc.Append(t, m.vs[i]); err != nil {
+	for i, t := range m.merged.T {
+		if err := m.enc.Append(t, m.merged.V[i], m.merged.StartOf(i)); err != nil {
 			return sourceChunk{}, false, err
 		}
 	}
 	m.buf = m.enc.AppendTo(m.buf[:0])
-	c := sourceChunk{enc: chunkenc.EncXOR, data: m.buf, minT: m.ts[0], maxT: m.ts[len(m.ts)-1], in: &m.in}
-	m.ts, m.vs = m.ts[:0], m.vs[:0]
+	c := sourceChunk{enc: m.enc.Encoding(), data: m.buf, minT: m.merged.T[0], maxT: m.merged.T[m.merged.Len()-1], in: &m.in}
+	m.merged.Cut(0)
 	return c, true, nil
 }

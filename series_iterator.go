@@ -3,8 +3,6 @@ package tsdb
 import (
 	"math"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
@@ -41,17 +39,16 @@ type bounds struct {
 	deleted    tombstones.Intervals
 }
 
-// clip moves the samples that are inside to the front and returns their number. ts
-// ascend.
-func (b *bounds) clip(ts []int64, vs []float64) int {
+// clip takes the samples that are outside out of a run, whose times ascend.
+func (b *bounds) clip(run *chunkenc.Batch) {
 	n := 0
-	for i, t := range ts {
+	for i, t := range run.T {
 		if t >= b.mint && t <= b.maxt && (len(b.deleted) == 0 || !b.deleted.Covers(t)) {
-			ts[n], vs[n] = t, vs[i]
+			run.Move(n, i)
 			n++
 		}
 	}
-	return n
+	run.Cut(n)
 }
 
 const (
@@ -74,8 +71,8 @@ type seriesIterator struct {
 
 	chunk sourceChunk
 	inner bool // the chunk is wholly inside the bounds
-	dec   chunkenc.XORDecoder
-	batch chunkenc.Batch // T and V keep their capacity; [0:n] is the run
+	dec   chunkenc.FloatDecoder
+	batch chunkenc.Batch // keeps its capacity; [0:n] is the run
 	oneT  [1]int64
 	oneV  [1]float64
 	n     int
@@ -133,6 +130,9 @@ func (it *seriesIterator) At() (int64, float64) { return it.batch.T[it.at], it.b
 // AtT implements chunkenc.Iterator.
 func (it *seriesIterator) AtT() int64 { return it.batch.T[it.at] }
 
+// AtST implements chunkenc.Iterator.
+func (it *seriesIterator) AtST() int64 { return it.batch.StartOf(it.at) }
+
 // Err implements chunkenc.Iterator.
 func (it *seriesIterator) Err() error { return it.err }
 
@@ -141,28 +141,27 @@ func (it *seriesIterator) Err() error { return it.err }
 func (it *seriesIterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
 	grow(b)
 	if it.at+1 < it.n {
-		n := copy(b.T[:cap(b.T)], it.batch.T[it.at+1:it.n])
-		n = copy(b.V[:min(n, cap(b.V))], it.batch.V[it.at+1:it.n])
-		b.T, b.V = b.T[:n], b.V[:n]
+		n := min(cap(b.T), cap(b.V), it.n-it.at-1)
+		b.Cut(0)
+		b.Append(&it.batch, it.at+1, it.at+1+n)
 		it.at += n
 		return chunkenc.ValFloat
 	}
-	n := it.decode(b.T[:cap(b.T)], b.V[:cap(b.V)])
-	b.T, b.V = b.T[:n], b.V[:n]
-	if n == 0 {
+	if !it.decode(b) {
 		return chunkenc.ValNone
 	}
-	it.standOn(b.T[n-1], b.V[n-1])
+	it.standOn(b)
 	return chunkenc.ValFloat
 }
 
 // standOn puts the iterator on the last sample of a caller's batch. One that is only
 // read in batches never needs a large batch of its own.
-func (it *seriesIterator) standOn(t int64, v float64) {
+func (it *seriesIterator) standOn(b *chunkenc.Batch) {
 	if cap(it.batch.T) == 0 {
 		it.batch = chunkenc.Batch{T: it.oneT[:], V: it.oneV[:]}
 	}
-	it.batch.T, it.batch.V = append(it.batch.T[:0], t), append(it.batch.V[:0], v)
+	it.batch.Cut(0)
+	it.batch.Append(b, b.Len()-1, b.Len())
 	it.n, it.at = 1, 0
 }
 
@@ -179,14 +178,14 @@ func (it *seriesIterator) refill() bool {
 		it.nextChunk()
 	}
 	it.makeRoom()
-	last := it.at
-	n := it.decode(it.batch.T[:cap(it.batch.T)], it.batch.V[:cap(it.batch.V)])
-	if n == 0 {
-		it.at = last
+	held := it.n
+	if !it.decode(&it.batch) {
+		// The end is for good. What stood there is undefined now, not out of bounds.
+		it.n = 0
+		it.batch.T, it.batch.V = it.batch.T[:held], it.batch.V[:held]
 		return false
 	}
-	it.batch.T, it.batch.V = it.batch.T[:n], it.batch.V[:n]
-	it.n = n
+	it.n = it.batch.Len()
 	return true
 }
 
@@ -201,39 +200,38 @@ func (it *seriesIterator) makeRoom() {
 	}
 }
 
-// decode fills ts and vs with the next samples inside the bounds; 0 at the end or on
-// error.
-func (it *seriesIterator) decode(ts []int64, vs []float64) int {
+// decode fills b with the next samples inside the bounds; false at the end or on error.
+func (it *seriesIterator) decode(b *chunkenc.Batch) bool {
+	b.Cut(0)
 	for !it.done {
 		if it.dec.Left() == 0 {
 			it.nextChunk()
 			continue
 		}
-		room := len(ts)
+		room := math.MaxInt
 		if !it.inner {
-			room = min(room, clippedRun)
+			room = clippedRun
 		}
-		n, err := it.dec.Decode(ts[:room], vs)
-		if err != nil {
+		if err := it.dec.Decode(b, room); err != nil {
 			it.fail(err)
 		}
 		if !it.inner {
-			n = it.clip(ts[:n], vs[:n])
+			it.clip(b)
 		}
-		if n > 0 {
-			return n
+		if b.Len() > 0 {
+			return true
 		}
 	}
-	return 0
+	return false
 }
 
-// clip moves those of the decoded samples that are inside the bounds to the front and
-// returns their number. When one is behind the bounds, so is the rest of the chunk.
-func (it *seriesIterator) clip(ts []int64, vs []float64) int {
-	if n := len(ts); n > 0 && ts[n-1] > it.bounds.maxt {
-		it.dec = chunkenc.XORDecoder{}
+// clip takes those of the decoded samples that are outside the bounds out of b. When one
+// is behind the bounds, so is the rest of the chunk.
+func (it *seriesIterator) clip(b *chunkenc.Batch) {
+	if n := b.Len(); n > 0 && b.T[n-1] > it.bounds.maxt {
+		it.dec = chunkenc.FloatDecoder{}
 	}
-	return it.bounds.clip(ts, vs)
+	it.bounds.clip(b)
 }
 
 // nextChunk loads the next chunk that is not wholly before the bounds.
@@ -248,14 +246,10 @@ func (it *seriesIterator) nextChunk() {
 		it.fail(err)
 		return
 	}
-	if c.enc != chunkenc.EncXOR {
-		it.fail(errors.WithMessagef(chunkenc.ErrUnknownEncoding, "read chunk of encoding %d", c.enc))
-		return
-	}
 	it.chunk, it.inner = c, c.whole() && c.minT >= it.mint
 	it.bounds = *c.in
 	it.bounds.mint = max(it.bounds.mint, it.mint)
-	if err := it.dec.Reset(c.data); err != nil {
+	if err := it.dec.Reset(c.enc, c.data); err != nil {
 		it.fail(err)
 	}
 }

@@ -57,12 +57,15 @@ func (b *BoundedIterator) Seek(t int64) ValueType {
 func (b *BoundedIterator) fillFrom(dst *Batch, t int64) {
 	if b.done || b.it == nil || b.it.Seek(t) == ValNone {
 		b.done = true
-		dst.cut(0)
+		dst.Cut(0)
 		return
 	}
 	dst.open()
 	dst.T[0], dst.V[0] = b.it.At()
-	dst.cut(1)
+	dst.Cut(1)
+	if st := b.it.AtST(); st != 0 {
+		dst.ST = append(dst.ST, st)
+	}
 	if !b.trim(dst) {
 		b.fill(dst)
 	}
@@ -77,7 +80,7 @@ func (b *BoundedIterator) fill(dst *Batch) {
 			return
 		}
 	}
-	dst.cut(0)
+	dst.Cut(0)
 }
 
 // trim takes out of dst, which is not empty, what must not be seen, and says whether
@@ -85,7 +88,7 @@ func (b *BoundedIterator) fill(dst *Batch) {
 func (b *BoundedIterator) trim(dst *Batch) bool {
 	if last := dst.T[len(dst.T)-1]; last > b.maxt {
 		b.done = true
-		dst.cut(sort.Search(len(dst.T), func(i int) bool { return dst.T[i] > b.maxt }))
+		dst.Cut(sort.Search(len(dst.T), func(i int) bool { return dst.T[i] > b.maxt }))
 	}
 	if len(dst.T) > 0 && dst.T[0] < b.mint {
 		dst.remove(0, firstAtOrAfter(dst.T, b.mint))
@@ -109,7 +112,7 @@ func (b *BoundedIterator) trimDeleted(dst *Batch) {
 			to++
 		}
 		if to == len(dst.T) {
-			dst.cut(from) // the interval may go on in the next run
+			dst.Cut(from) // the interval may go on in the next run
 			return
 		}
 		if to > from {

@@ -3,10 +3,11 @@
 // a chunk belongs to, nor files, checksums or lengths around the bytes.
 //
 // There are two ways in and two ways out. XORState encodes into a buffer of the
-// caller, so that a million open chunks cost no pointers; XOREncoder owns its
-// buffer. XORDecoder decodes whole runs into slices; an Iterator is a cursor over
-// such runs. All of them are for one goroutine at a time; a Chunk is immutable
-// and may be read by any number of them.
+// caller, so that a million open chunks cost no pointers; XOREncoder and XOR2Encoder own
+// their buffers, and FloatEncoder is the one of them that its samples need. XORDecoder and
+// XOR2Decoder decode whole runs into slices, FloatDecoder does for chunks of either
+// encoding; an Iterator is a cursor over such runs. All of them are for one goroutine at
+// a time; a Chunk is immutable and may be read by any number of them.
 //
 // The bytes of chunks are trusted to have been checked (files carry a CRC around
 // them), but not to be well formed: bad bytes give an error that is
@@ -19,8 +20,6 @@ import (
 	"encoding/binary"
 	"strconv"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 )
 
@@ -32,6 +31,7 @@ type Encoding uint8
 const (
 	EncNone Encoding = 0 // never on disk
 	EncXOR  Encoding = 1 // float samples
+	EncXOR2 Encoding = 4 // float samples, each with or without a start timestamp
 )
 
 // String returns the encoding's name, or its number when it has none.
@@ -41,13 +41,15 @@ func (e Encoding) String() string {
 		return "none"
 	case EncXOR:
 		return "XOR"
+	case EncXOR2:
+		return "XOR2"
 	default:
 		return "encoding " + strconv.Itoa(int(e))
 	}
 }
 
 // Known reports whether this version can read chunks of the encoding.
-func (e Encoding) Known() bool { return e == EncXOR }
+func (e Encoding) Known() bool { return e == EncXOR || e == EncXOR2 }
 
 // MaxSamples is the most samples that one chunk holds: its header counts them in
 // 16 bits.
@@ -70,10 +72,13 @@ type Chunk struct {
 // to be a chunk.
 func FromData(enc Encoding, data []byte) (Chunk, error) {
 	if !enc.Known() {
-		return Chunk{}, errors.WithMessagef(ErrUnknownEncoding, "encoding %d", uint8(enc))
+		return Chunk{}, errUnknown(enc)
 	}
 	if len(data) < headerSize {
 		return Chunk{}, encbuf.Corrupt(len(data), "chunk is shorter than its sample count")
+	}
+	if enc == EncXOR2 && len(data) < xor2HeaderSize {
+		return Chunk{}, encbuf.Corrupt(len(data), "XOR2 chunk is shorter than its header")
 	}
 	return Chunk{enc: enc, data: data}, nil
 }
@@ -96,10 +101,10 @@ func (c Chunk) NumSamples() int {
 // earlier call on any chunk returned is reset and returned again, anything else is
 // ignored. The iterator aliases the chunk's bytes.
 func (c Chunk) Iterator(reuse Iterator) Iterator {
-	it, ok := reuse.(*XORIterator)
+	it, ok := reuse.(*FloatIterator)
 	if !ok || it == nil {
-		it = &XORIterator{}
+		it = &FloatIterator{}
 	}
-	it.Reset(c.data)
+	it.Reset(c)
 	return it
 }

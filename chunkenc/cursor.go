@@ -5,12 +5,14 @@ package chunkenc
 type cursor struct {
 	ts  []int64 // the run; part of buf, or of last after a NextBatch
 	vs  []float64
-	pos int // the current sample; -1 before the first one
+	sts []int64 // empty, or as long as ts
+	pos int     // the current sample; -1 before the first one
 
 	buf  Batch // made on the first use, so that readers of batches do not pay for it
 	last struct {
 		t [1]int64
 		v [1]float64
+		s [1]int64
 	}
 }
 
@@ -20,12 +22,20 @@ func (c *cursor) At() (int64, float64) { return c.ts[c.pos], c.vs[c.pos] }
 // AtT implements Iterator.
 func (c *cursor) AtT() int64 { return c.ts[c.pos] }
 
+// AtST implements Iterator.
+func (c *cursor) AtST() int64 {
+	if len(c.sts) == 0 {
+		return 0
+	}
+	return c.sts[c.pos]
+}
+
 // clear puts the cursor before an empty run.
-func (c *cursor) clear() { c.ts, c.vs, c.pos = nil, nil, -1 }
+func (c *cursor) clear() { c.ts, c.vs, c.sts, c.pos = nil, nil, nil, -1 }
 
 // begin shows the samples of buf and moves to the first one.
 func (c *cursor) begin() ValueType {
-	c.ts, c.vs, c.pos = c.buf.T, c.buf.V, 0
+	c.ts, c.vs, c.sts, c.pos = c.buf.T, c.buf.V, c.buf.ST, 0
 	if len(c.ts) > 0 {
 		return ValFloat
 	}
@@ -41,7 +51,10 @@ func (c *cursor) take(b *Batch) bool {
 	b.open()
 	n := copy(b.T, c.ts[c.pos+1:])
 	n = copy(b.V[:n], c.vs[c.pos+1:])
-	b.cut(n)
+	b.Cut(n)
+	if len(c.sts) > 0 {
+		b.ST = append(b.ST, c.sts[c.pos+1:c.pos+1+n]...)
+	}
 	c.pos += n
 	return true
 }
@@ -53,7 +66,7 @@ func (c *cursor) stand(b *Batch) ValueType {
 		c.clear()
 		return ValNone
 	}
-	c.last.t[0], c.last.v[0] = b.T[n-1], b.V[n-1]
-	c.ts, c.vs, c.pos = c.last.t[:], c.last.v[:], 0
+	c.last.t[0], c.last.v[0], c.last.s[0] = b.T[n-1], b.V[n-1], b.StartOf(n-1)
+	c.ts, c.vs, c.sts, c.pos = c.last.t[:], c.last.v[:], c.last.s[:], 0
 	return ValFloat
 }

@@ -39,6 +39,9 @@ type Iterator interface {
 	At() (t int64, v float64)
 	// AtT returns its time, whatever its kind.
 	AtT() int64
+	// AtST returns its start timestamp in milliseconds: since when what it counts has
+	// been counted. 0 if it has none.
+	AtST() int64
 	// Err returns what ended the iteration, nil for the end of the data.
 	Err() error
 	// NextBatch replaces b's content by the float samples that follow the current
@@ -59,6 +62,9 @@ const BatchSize = 256
 type Batch struct {
 	T []int64 // milliseconds
 	V []float64
+	// ST are the start timestamps, milliseconds, 0 for none. It is empty if no sample of
+	// the run has one, as is usual, and as long as T otherwise.
+	ST []int64
 }
 
 // NewBatch returns an empty batch for size samples, for BatchSize if size is not
@@ -80,15 +86,47 @@ func (b *Batch) open() {
 		*b = *NewBatch(BatchSize)
 		n = BatchSize
 	}
-	b.T, b.V = b.T[:n], b.V[:n]
+	b.T, b.V, b.ST = b.T[:n], b.V[:n], b.ST[:0]
 }
 
-// cut sets b's length to n, which is at most what it is.
-func (b *Batch) cut(n int) { b.T, b.V = b.T[:n], b.V[:n] }
+// Cut shortens b to its first n samples.
+func (b *Batch) Cut(n int) { b.T, b.V, b.ST = b.T[:n], b.V[:n], b.ST[:min(n, len(b.ST))] }
+
+// Append appends the samples [i, j) of another batch to b.
+func (b *Batch) Append(from *Batch, i, j int) {
+	if len(from.ST) > 0 || len(b.ST) > 0 {
+		b.ST = append(b.ST, make([]int64, len(b.T)-len(b.ST))...)
+		if len(from.ST) > 0 {
+			b.ST = append(b.ST, from.ST[i:j]...)
+		} else {
+			b.ST = append(b.ST, make([]int64, j-i)...)
+		}
+	}
+	b.T, b.V = append(b.T, from.T[i:j]...), append(b.V, from.V[i:j]...)
+}
+
+// StartOf returns the start timestamp of sample i, 0 if it has none.
+func (b *Batch) StartOf(i int) int64 {
+	if len(b.ST) == 0 {
+		return 0
+	}
+	return b.ST[i]
+}
+
+// Move puts sample i in the place of sample to.
+func (b *Batch) Move(to, i int) {
+	b.T[to], b.V[to] = b.T[i], b.V[i]
+	if len(b.ST) > 0 {
+		b.ST[to] = b.ST[i]
+	}
+}
 
 // remove takes the samples [i, j) out.
 func (b *Batch) remove(i, j int) {
 	n := i + copy(b.T[i:], b.T[j:])
 	copy(b.V[i:], b.V[j:])
-	b.cut(n)
+	if len(b.ST) > 0 {
+		copy(b.ST[i:], b.ST[j:])
+	}
+	b.Cut(n)
 }

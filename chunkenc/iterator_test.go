@@ -212,7 +212,7 @@ func TestBoundedIterator_ZeroValue_IsEmpty(t *testing.T) {
 	require.Equal(t, ValNone, b.Seek(0))
 	require.Equal(t, ValNone, b.NextBatch(&Batch{}))
 	require.NoError(t, b.Err())
-	var it XORIterator
+	var it FloatIterator
 	require.Equal(t, ValNone, it.Next())
 	require.Equal(t, ValNone, it.Seek(0))
 	require.Equal(t, ValNone, it.NextBatch(&Batch{}))
@@ -223,8 +223,8 @@ func TestBoundedIterator_StopsDecodingBehindMaxt(t *testing.T) {
 	all := series(1000, 0, func(i int, _ *rand.Rand) float64 { return float64(i) })
 	c, err := FromData(EncXOR, encode(t, all))
 	require.NoError(t, err)
-	inner := &XORIterator{}
-	inner.Reset(c.Bytes())
+	inner := &FloatIterator{}
+	inner.Reset(c)
 	var b BoundedIterator
 	b.Reset(inner, all[0].t, all[2].t, nil)
 	for range 3 {

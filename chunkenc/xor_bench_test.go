@@ -109,7 +109,7 @@ func BenchmarkXORDecode(b *testing.B) {
 	}
 }
 
-func BenchmarkXORIterator(b *testing.B) {
+func BenchmarkFloatIterator(b *testing.B) {
 	for _, s := range benchSeries {
 		b.Run(s.name, func(b *testing.B) {
 			const n = 120

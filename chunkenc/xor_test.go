@@ -12,7 +12,7 @@ import (
 )
 
 func TestFromData_UnknownEncodings_AreErrorsWithTheNumber(t *testing.T) {
-	for _, enc := range []Encoding{0, 2, 4, 0x70, 0x81, 255} {
+	for _, enc := range []Encoding{0, 2, 3, 5, 0x70, 0x81, 255} {
 		_, err := FromData(enc, make([]byte, 100))
 		require.ErrorIs(t, err, ErrUnknownEncoding)
 		require.ErrorContains(t, err, "encoding ")
@@ -21,6 +21,7 @@ func TestFromData_UnknownEncodings_AreErrorsWithTheNumber(t *testing.T) {
 	require.ErrorContains(t, err, "encoding 6")
 	require.Equal(t, "encoding 6", Encoding(6).String())
 	require.Equal(t, "XOR", EncXOR.String())
+	require.Equal(t, "XOR2", EncXOR2.String())
 	require.Equal(t, "none", EncNone.String())
 }
 
@@ -30,8 +31,8 @@ func TestFromData_TooShort_IsDamage(t *testing.T) {
 		require.ErrorIs(t, err, encbuf.ErrCorrupt)
 		var d XORDecoder
 		require.ErrorIs(t, d.Reset(make([]byte, n)), encbuf.ErrCorrupt)
-		var it XORIterator
-		it.Reset(make([]byte, n))
+		var it FloatIterator
+		it.Reset(Chunk{enc: EncXOR, data: make([]byte, n)})
 		require.Equal(t, ValNone, it.Next())
 		require.ErrorIs(t, it.Err(), encbuf.ErrCorrupt)
 	}
@@ -100,8 +101,8 @@ func TestXORDecoder_AfterDamage_GivesNothingMore(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, d.Left())
 
-	var it XORIterator
-	it.Reset(data[:len(data)-1])
+	var it FloatIterator
+	it.Reset(Chunk{enc: EncXOR, data: data[:len(data)-1]})
 	for i := range 9 {
 		require.Equal(t, ValFloat, it.Next(), "good samples come before the error: %d", i)
 	}
@@ -177,7 +178,7 @@ func TestChunk_Iterator_ReusesOnlyItsOwn(t *testing.T) {
 	require.Equal(t, ValFloat, it.Next())
 	require.Equal(t, int64(1), it.AtT())
 	require.NotSame(t, it, c.Iterator(&BoundedIterator{}))
-	require.NotNil(t, c.Iterator((*XORIterator)(nil)))
+	require.NotNil(t, c.Iterator((*FloatIterator)(nil)))
 }
 
 func TestSteadyState_AllocatesNothing(t *testing.T) {

@@ -175,7 +175,8 @@ func (c *openChunk) advance(n int) (bool, error) {
 func (s *chunkSource) openPeeked() error {
 	s.hasPeeked = false
 	typ := s.peeked.typ
-	if typ != int32(chunkenc.EncXOR) {
+	enc := chunkenc.Encoding(typ)
+	if int32(enc) != typ || !enc.Known() {
 		return errors.WithMessagef(tsdb.ErrUnsupported, "chunk of type %d", typ)
 	}
 	if len(s.open) == maxOpenChunks || s.openBytes+len(s.peeked.data) > s.limit {
@@ -187,12 +188,13 @@ func (s *chunkSource) openPeeked() error {
 		c, s.free = s.free[n-1], s.free[:n-1]
 	}
 	c.data = append(c.data[:0], s.peeked.data...)
-	chunk, err := chunkenc.FromData(chunkenc.EncXOR, c.data)
+	chunk, err := chunkenc.FromData(enc, c.data)
 	if err != nil {
 		return errors.WithMessagef(errMalformed, "chunk: %v", err)
 	}
 	c.it = chunk.Iterator(c.it)
-	c.batch.T, c.batch.V, c.at = c.batch.T[:0], c.batch.V[:0], 0
+	c.batch.Cut(0)
+	c.at = 0
 	s.open = append(s.open, c)
 	return s.advance(len(s.open)-1, 0)
 }
@@ -227,8 +229,7 @@ func (s *chunkSource) samples(b *chunkenc.Batch) error {
 		if times[n-1] >= bound {
 			n = 1 // one by one where chunks overlap
 		}
-		b.T = append(b.T, times[:n]...)
-		b.V = append(b.V, c.batch.V[c.at:c.at+n]...)
+		b.Append(&c.batch, c.at, c.at+n)
 		if err := s.advance(oldest, n); err != nil {
 			return err
 		}

@@ -15,7 +15,8 @@ type sampleIterator struct {
 	at     int // batch.T[at:] was not given out
 	t      int64
 	v      float64
-	stands bool // on (t, v)
+	st     int64 // start timestamp
+	stands bool  // on (t, v)
 	done   bool
 	err    error
 }
@@ -39,13 +40,13 @@ func (it *sampleIterator) refill() bool {
 	if it.fill(&it.batch) {
 		return true
 	}
-	it.batch.T, it.batch.V = it.batch.T[:0], it.batch.V[:0]
+	it.batch.Cut(0)
 	it.stands = false
 	return false
 }
 
 func (it *sampleIterator) step() chunkenc.ValueType {
-	it.t, it.v, it.stands = it.batch.T[it.at], it.batch.V[it.at], true
+	it.t, it.v, it.st, it.stands = it.batch.T[it.at], it.batch.V[it.at], it.batch.StartOf(it.at), true
 	it.at++
 	return chunkenc.ValFloat
 }
@@ -77,15 +78,15 @@ func (it *sampleIterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
 	open(b)
 	if it.at < it.batch.Len() {
 		n := min(cap(b.T), cap(b.V), it.batch.Len()-it.at)
-		b.T = append(b.T, it.batch.T[it.at:it.at+n]...)
-		b.V = append(b.V, it.batch.V[it.at:it.at+n]...)
+		b.Append(&it.batch, it.at, it.at+n)
 		it.at += n
 	} else if !it.fill(b) {
-		b.T, b.V = b.T[:0], b.V[:0]
+		b.Cut(0)
 		it.stands = false
 		return chunkenc.ValNone
 	}
-	it.t, it.v, it.stands = b.T[b.Len()-1], b.V[b.Len()-1], true
+	last := b.Len() - 1
+	it.t, it.v, it.st, it.stands = b.T[last], b.V[last], b.StartOf(last), true
 	return chunkenc.ValFloat
 }
 
@@ -94,6 +95,9 @@ func (it *sampleIterator) At() (t int64, v float64) { return it.t, it.v }
 
 // AtT implements chunkenc.Iterator.
 func (it *sampleIterator) AtT() int64 { return it.t }
+
+// AtST implements chunkenc.Iterator.
+func (it *sampleIterator) AtST() int64 { return it.st }
 
 // Err implements chunkenc.Iterator.
 func (it *sampleIterator) Err() error { return it.err }

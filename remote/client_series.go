@@ -165,7 +165,7 @@ func (ss *SeriesSet) samples(turn int, b *chunkenc.Batch) error {
 	for ss.source != nil {
 		open(b)
 		if err := ss.source.samples(b); err != nil {
-			b.T, b.V = b.T[:0], b.V[:0]
+			b.Cut(0)
 			if !errors.Is(err, tsdb.ErrUnsupported) {
 				ss.fail(err)
 				return ss.err
@@ -191,7 +191,7 @@ func open(b *chunkenc.Batch) {
 	if min(cap(b.T), cap(b.V)) == 0 {
 		*b = *chunkenc.NewBatch(chunkenc.BatchSize)
 	}
-	b.T, b.V = b.T[:0], b.V[:0]
+	b.Cut(0)
 }
 
 // clip removes samples that are out of the range, and repeated times, which chunks that
@@ -201,7 +201,7 @@ func (ss *SeriesSet) clip(b *chunkenc.Batch) error {
 	for i, t := range b.T {
 		switch {
 		case ss.any && t < ss.last:
-			b.T, b.V = b.T[:0], b.V[:0]
+			b.Cut(0)
 			return errors.WithMessagef(errMalformed, "samples of %s: %d follows %d", ss.cur.labels, t, ss.last)
 		case ss.any && t == ss.last:
 			continue
@@ -210,10 +210,10 @@ func (ss *SeriesSet) clip(b *chunkenc.Batch) error {
 		if t < ss.mint || t > ss.maxt {
 			continue
 		}
-		b.T[n], b.V[n] = t, b.V[i]
+		b.Move(n, i)
 		n++
 	}
-	b.T, b.V = b.T[:n], b.V[:n]
+	b.Cut(n)
 	return nil
 }
 
@@ -240,7 +240,7 @@ func (s *Series) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
 		it = &sampleIterator{}
 	}
 	b := it.batch
-	b.T, b.V = b.T[:0], b.V[:0]
+	b.Cut(0)
 	*it = sampleIterator{batch: b, set: s.set, turn: s.turn}
 	if s.turn != s.set.turn {
 		it.err, it.done = ErrSeriesPassed, true

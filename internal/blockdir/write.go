@@ -148,9 +148,8 @@ func (w *Writer) AddChunk(c Chunk) error {
 // addSamples counts samples of one chunk. The numbers of the encodings are the format's;
 // this version need not be able to read them.
 func (s *Stats) addSamples(enc chunkenc.Encoding, n uint64) {
-	const encXOR2 = 4
 	s.NumSamples += n
-	if enc == chunkenc.EncXOR || enc == encXOR2 {
+	if enc == chunkenc.EncXOR || enc == chunkenc.EncXOR2 {
 		s.NumFloatSamples += n
 	} else {
 		s.NumHistogramSamples += n

@@ -1,25 +1,25 @@
 package chunkenc
 
-// XORIterator is a cursor over the decoded runs of one XOR chunk. The zero value is
-// an iterator over nothing. It allocates its run buffer once, on the first Next or Seek;
-// NextBatch decodes straight into the caller's batch.
-type XORIterator struct {
+// FloatIterator is a cursor over the decoded runs of one chunk of floats. The zero value
+// is an iterator over nothing. It allocates its run buffer once, on the first Next or
+// Seek; NextBatch decodes straight into the caller's batch.
+type FloatIterator struct {
 	cursor
-	dec XORDecoder
+	dec FloatDecoder
 	err error
 }
 
-var _ Iterator = (*XORIterator)(nil)
+var _ Iterator = (*FloatIterator)(nil)
 
-// Reset puts the iterator before the first sample of a chunk, which must stay
+// Reset puts the iterator before the first sample of a chunk, whose bytes must stay
 // unchanged while the iterator is used. Damage is reported by Err.
-func (it *XORIterator) Reset(data []byte) {
+func (it *FloatIterator) Reset(c Chunk) {
 	it.clear()
-	it.err = it.dec.Reset(data)
+	it.err = it.dec.Reset(c.enc, c.data)
 }
 
 // Next implements Iterator.
-func (it *XORIterator) Next() ValueType {
+func (it *FloatIterator) Next() ValueType {
 	if it.pos+1 < len(it.ts) {
 		it.pos++
 		return ValFloat
@@ -30,19 +30,17 @@ func (it *XORIterator) Next() ValueType {
 
 // decode replaces b's content by the next samples. Samples before damage are
 // delivered; the error ends the iteration when they are used up.
-func (it *XORIterator) decode(b *Batch) {
+func (it *FloatIterator) decode(b *Batch) {
 	if it.err != nil || it.dec.Left() == 0 {
-		b.cut(0)
+		b.Cut(0)
 		return
 	}
 	b.open()
-	n, err := it.dec.Decode(b.T, b.V)
-	it.err = err
-	b.cut(n)
+	it.err = it.dec.Decode(b, len(b.T))
 }
 
 // Seek implements Iterator. Times may be in any order.
-func (it *XORIterator) Seek(t int64) ValueType {
+func (it *FloatIterator) Seek(t int64) ValueType {
 	for i := max(it.pos, 0); ; i = 0 {
 		for ; i < len(it.ts); i++ {
 			if it.ts[i] >= t {
@@ -58,10 +56,10 @@ func (it *XORIterator) Seek(t int64) ValueType {
 }
 
 // Err implements Iterator.
-func (it *XORIterator) Err() error { return it.err }
+func (it *FloatIterator) Err() error { return it.err }
 
 // NextBatch implements Iterator.
-func (it *XORIterator) NextBatch(b *Batch) ValueType {
+func (it *FloatIterator) NextBatch(b *Batch) ValueType {
 	if it.take(b) {
 		return ValFloat
 	}

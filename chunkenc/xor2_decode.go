@@ -1,0 +1,314 @@
+package chunkenc
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+)
+
+// staleMarker is the NaN that says that a series ended. XOR2 chunks have a code for it.
+const staleMarker = 0x7ff0000000000002
+
+// xor2HeaderSize is the sample count and the byte that says which samples have start
+// timestamps.
+const xor2HeaderSize = headerSize + 1
+
+// The byte of start timestamps: the first sample has one, and the index of the first
+// sample from which on each has a field for it, 0 if none has.
+const (
+	xor2FirstST = 0x80
+	xor2FromST  = 0x7f
+)
+
+// firstTimeCode is "the distance changes by 0, and a value of the long codes follows". The
+// second sample has no time code; this one, in front of it, makes it one like all others.
+const (
+	firstTimeCode     = 0b110 << 61
+	firstTimeCodeBits = 3 + 13
+)
+
+// XOR2Decoder decodes one XOR2 chunk in runs of any length, as XORDecoder does for XOR
+// chunks: it is a value, takes no memory of its own and can be reset to other chunks. The
+// zero value is an empty chunk.
+type XOR2Decoder struct {
+	x     XORDecoder // place, newest time and value that is no stale marker, window
+	st    int64      // start timestamp of the newest sample
+	gap   uint64     // time of the sample before the newest one minus st, once there are fields
+	begin int        // index of the first sample with a field; MaxSamples+1: none
+	hasST bool
+}
+
+// Reset begins a chunk, which data must hold from its first byte on and as long as it is
+// decoded. Bytes behind the last sample are not looked at.
+func (d *XOR2Decoder) Reset(data []byte) error {
+	*d = XOR2Decoder{x: XORDecoder{sig: 64}, begin: MaxSamples + 1}
+	if len(data) < xor2HeaderSize {
+		return encbuf.Corrupt(len(data), "XOR2 chunk is shorter than its header")
+	}
+	num, st := int(binary.BigEndian.Uint16(data)), data[headerSize]
+	if num == 0 {
+		return nil
+	}
+	t, n := binary.Varint(data[xor2HeaderSize:])
+	if n <= 0 {
+		return encbuf.Corrupt(xor2HeaderSize, "XOR2 chunk: bad time of the first sample")
+	}
+	pos := xor2HeaderSize + n
+	if len(data) < pos+8 {
+		return encbuf.Corrupt(pos, "XOR2 chunk ends in the first value")
+	}
+	d.x.t, d.x.v = t, binary.BigEndian.Uint64(data[pos:])
+	pos += 8
+	if st&xor2FirstST != 0 {
+		gap, n := binary.Varint(data[pos:])
+		if n <= 0 {
+			return encbuf.Corrupt(pos, "XOR2 chunk: bad start timestamp of the first sample")
+		}
+		d.st = t - gap
+		pos += n
+	}
+	if num > 1 {
+		delta, n := binary.Uvarint(data[pos:])
+		if n <= 0 {
+			return encbuf.Corrupt(pos, "XOR2 chunk: bad time of the second sample")
+		}
+		d.x.delta, d.x.acc, d.x.nbits = delta, firstTimeCode, firstTimeCodeBits
+		pos += n
+	}
+	d.x.data, d.x.pos, d.x.num, d.x.left = data, pos, num, num
+	d.hasST = st != 0
+	if from := int(st & xor2FromST); from > 0 {
+		d.begin = from
+	}
+	return nil
+}
+
+// Left returns how many samples are still to be decoded.
+func (d *XOR2Decoder) Left() int { return d.x.left }
+
+// HasST reports whether samples of the chunk may have start timestamps.
+func (d *XOR2Decoder) HasST() bool { return d.hasST }
+
+// Decode decodes the next samples into ts and vs, as many as the shorter one has
+// room for, and returns their number; 0 without an error means that the chunk is at its
+// end or that there was no room. With an error the first n samples are good, and the
+// decoder gives nothing more.
+func (d *XOR2Decoder) Decode(ts []int64, vs []float64) (n int, err error) {
+	return d.DecodeST(ts, vs, nil)
+}
+
+// DecodeST is Decode that also gives start timestamps, milliseconds, 0 for none. sts is
+// nil, or at least as long as the shorter one of ts and vs.
+func (d *XOR2Decoder) DecodeST(ts []int64, vs []float64, sts []int64) (n int, err error) {
+	n = min(len(ts), len(vs), d.x.left)
+	if n == 0 {
+		return 0, nil
+	}
+	ts, vs = ts[:n], vs[:n]
+	if sts != nil {
+		sts = sts[:n]
+	}
+	index := d.x.num - d.x.left
+	done := 0
+	if index == 0 {
+		ts[0], vs[0] = d.x.t, math.Float64frombits(d.x.v)
+		if d.x.v == staleMarker {
+			d.x.v = 0
+		}
+		done = 1
+	}
+	plain := max(min(n, d.begin-index), done)
+	for done < plain && d.x.nbits >= 0 {
+		done += d.run(ts[done:plain], vs[done:plain])
+		done += d.runIdle(ts[done:plain], vs[done:plain])
+	}
+	for i := range sts[:min(done, len(sts))] {
+		sts[i] = d.st
+	}
+	for done < n && d.x.nbits >= 0 {
+		done += d.withST(index+done, ts[done:], vs[done:], sts[min(done, len(sts)):])
+	}
+	d.x.left -= done
+	if d.x.nbits < 0 {
+		d.x.left = 0
+		return done, d.damage()
+	}
+	return n, nil
+}
+
+// damage says why nbits fell below zero.
+func (d *XOR2Decoder) damage() error {
+	if d.x.sig == impossibleWindow {
+		return encbuf.Corrupt(d.x.pos, "XOR2 chunk: value window of more than 64 bits before this place")
+	}
+	return encbuf.Corrupt(len(d.x.data), "XOR2 chunk ends inside a sample")
+}
+
+// Kinds of values, in the order of their codes.
+const (
+	valueSame = iota
+	valueInWindow
+	valueInNewWindow
+	valueStale
+)
+
+// run decodes samples that have no start timestamp until ts is full, and returns how many
+// were good. It is one piece over 40 lines because its state lives in registers, as in
+// XORDecoder; what is rare is in functions below (BenchmarkXOR2Decode).
+func (d *XOR2Decoder) run(ts []int64, vs []float64) int {
+	x := &d.x
+	data, pos, acc, nbits := x.data, x.pos, x.acc, x.nbits
+	t, delta, v := x.t, x.delta, x.v
+	sig, trailing := int(x.sig), uint(x.trailing)
+	vs = vs[:len(ts)]
+	i := 0
+	for ; i < len(ts); i++ {
+		if pos+8 <= len(data) { // refill, written out
+			acc |= binary.BigEndian.Uint64(data[pos:]) >> (uint(nbits) & 63)
+			pos += (63 - nbits) >> 3
+			nbits |= 56
+		} else {
+			acc, nbits, pos = refillTail(data, acc, nbits, pos)
+		}
+
+		kind, long := valueSame, false
+		switch {
+		case acc>>63 == 0:
+			acc, nbits = acc<<1, nbits-1
+		case acc>>62 == 0b10:
+			kind = valueInWindow + int(acc<<2>>63)
+			acc, nbits = acc<<3, nbits-3
+		case acc>>61 == 0b110:
+			delta += uint64(int64(acc<<3) >> 51) // 13 bits
+			acc, nbits, long = acc<<16, nbits-16, true
+		case acc>>59 == 0b11111:
+			kind, acc, nbits = valueStale, acc<<5, nbits-5
+		default:
+			var dod uint64
+			dod, acc, nbits, pos = readWideDod(data, acc, nbits, pos)
+			delta, long = delta+dod, true
+		}
+		if long {
+			kind = min(bits.LeadingZeros64(^acc), valueStale)
+			used := min(kind+1, 3)
+			acc, nbits = acc<<(uint(used)&63), nbits-used
+		}
+
+		if kind == valueInNewWindow {
+			lead := int(acc >> 59)
+			sig = int((acc<<5>>58-1)&63) + 1 // 0 is written for 64
+			if lead+sig > 64 {
+				sig, nbits = impossibleWindow, -1
+				break
+			}
+			trailing = uint(64 - lead - sig)
+			acc, nbits = acc<<11, nbits-11
+		}
+		out := v
+		switch kind {
+		case valueInWindow, valueInNewWindow:
+			var diff uint64
+			if sig > nbits && pos+8 <= len(data) {
+				acc |= binary.BigEndian.Uint64(data[pos:]) >> (uint(nbits) & 63)
+				pos += (63 - nbits) >> 3
+				nbits |= 56
+			}
+			if sig > nbits {
+				diff, acc, nbits, pos = readLong(data, acc, nbits, pos, sig)
+			} else {
+				diff = acc >> (uint(64-sig) & 63)
+				acc, nbits = acc<<(uint(sig)&63), nbits-sig
+			}
+			v ^= diff << (trailing & 63)
+			out = v
+		case valueStale:
+			out = staleMarker
+		}
+		if nbits < 0 {
+			break
+		}
+		t += int64(delta)
+		ts[i], vs[i] = t, math.Float64frombits(out)
+		if acc>>(64-idleBits) == 0 {
+			i++
+			break
+		}
+	}
+	x.pos, x.acc, x.nbits = pos, acc, nbits
+	x.t, x.delta, x.v = t, delta, v
+	x.sig, x.trailing = uint8(sig), uint8(trailing)
+	return i
+}
+
+// runIdle decodes the samples that acc begins with as far as they are a zero bit each:
+// same distance, same value.
+func (d *XOR2Decoder) runIdle(ts []int64, vs []float64) int {
+	x := &d.x
+	n := min(bits.LeadingZeros64(x.acc), max(x.nbits, 0), len(ts))
+	t, v := x.t, math.Float64frombits(x.v)
+	vs = vs[:n]
+	for i := range vs {
+		t += int64(x.delta)
+		ts[i], vs[i] = t, v
+	}
+	x.t, x.acc, x.nbits = t, x.acc<<uint(n), x.nbits-n
+	return n
+}
+
+// readWideDod takes a change of the distance that needs more than 13 bits; its code begins
+// with 1110 or 11110. If data ends before, the count that it returns is negative.
+func readWideDod(data []byte, acc uint64, nbits, pos int) (dod, _ uint64, _, _ int) {
+	if acc>>60 == 0b1110 {
+		return uint64(int64(acc<<4) >> 44), acc << 24, nbits - 24, pos
+	}
+	dod, acc, nbits, pos = readLong(data, acc<<5, nbits-5, pos, 64)
+	if nbits >= 0 {
+		acc, nbits, pos = refill(data, acc, nbits, pos)
+	}
+	return dod, acc, nbits, pos
+}
+
+// withST decodes the sample of an index from begin on: behind it stands its start
+// timestamp. It returns how many were good. sts may be empty.
+func (d *XOR2Decoder) withST(index int, ts []int64, vs []float64, sts []int64) int {
+	before := d.x.t
+	if d.run(ts[:1], vs[:1]) == 0 {
+		return 0
+	}
+	gap := uint64(d.x.readVarbit())
+	if d.x.nbits < 0 {
+		return 0
+	}
+	if index > d.begin {
+		gap += d.gap
+	}
+	d.gap, d.st = gap, before-int64(gap)
+	if len(sts) > 0 {
+		sts[0] = d.st
+	}
+	return 1
+}
+
+// varbitWidths are the bits of a varbit integer behind so many ones (and a zero, except
+// for the last).
+var varbitWidths = [...]int{0, 3, 6, 9, 12, 18, 25, 56, 64}
+
+// readVarbit takes a signed varbit integer. If data ends before, nbits is negative.
+func (d *XORDecoder) readVarbit() int64 {
+	d.acc, d.nbits, d.pos = refill(d.data, d.acc, d.nbits, d.pos)
+	ones := min(bits.LeadingZeros64(^d.acc), len(varbitWidths)-1)
+	used := min(ones+1, len(varbitWidths)-1)
+	d.acc, d.nbits = d.acc<<uint(used), d.nbits-used
+	w := varbitWidths[ones]
+	if d.nbits < 0 || w == 0 {
+		return 0
+	}
+	var u uint64
+	u, d.acc, d.nbits, d.pos = readLong(d.data, d.acc, d.nbits, d.pos, w)
+	if w < 64 && u > 1<<(w-1) {
+		u -= 1 << w
+	}
+	return int64(u)
+}
