@@ -123,7 +123,7 @@ func TestAnswers_AreWhatTheDatabaseSays(t *testing.T) {
 			{typ: 2, name: "instance", value: "host-1.*|late"},
 			{typ: 3, name: "n", value: ".+"},
 		} {
-			compiled, err := compileMatchers([]matcher{m})
+			compiled, err := compileMatchers(context.Background(), []matcher{m})
 			require.NoError(t, err)
 			want := selected(t, db, r[0], r[1], compiled...)
 			for _, typ := range []responseType{typeSamples, typeChunks} {

@@ -32,10 +32,7 @@ func (a *chunkAnswer) write(ctx context.Context, queries []*openQuery) error {
 }
 
 func (a *chunkAnswer) writeQuery(ctx context.Context, index int, q *openQuery) error {
-	set, err := q.selectChunks(ctx)
-	if err != nil {
-		return err
-	}
+	set := q.selectChunks(ctx)
 	for set.Next() {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -10,6 +10,7 @@ var (
 	errNoType      = errors.New("none of the accepted response types is known")
 	errEncoding    = errors.New("unknown content encoding: use snappy")
 	errSlow        = errors.New("the body did not arrive in time")
+	errLate        = errors.New("the answer takes too long: ask for less")
 	errTooLarge    = errors.New("response larger than a snappy block can be: ask for less, or for streamed chunks")
 )
 

@@ -1,8 +1,8 @@
 package remote
 
 import (
-	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -79,7 +79,13 @@ func (h *readHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// Left in place it would end the request, as if the client were gone.
 		_ = control.SetReadDeadline(time.Time{})
 	}
+	if h.opts.AnswerTimeout > 0 {
+		ctx, cancel := context.WithTimeoutCause(r.Context(), h.opts.AnswerTimeout, errLate)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
 	out := newPacedWriter(w, h.opts.WriteTimeout)
+	out.until, _ = r.Context().Deadline()
 	if err := h.answer(r, out, req); err != nil {
 		h.fail(out, r, err)
 	}
@@ -92,11 +98,11 @@ func (h *readHandler) receive(w http.ResponseWriter, r *http.Request) (*readRequ
 			return nil, errEncoding
 		}
 	}
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(h.opts.RequestBytes))); err != nil {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(h.opts.RequestBytes)))
+	if err != nil {
 		return nil, bodyError(err)
 	}
-	content, err := decodeBlock(body.Bytes(), h.opts.RequestBytes)
+	content, err := decodeBlock(body, h.opts.RequestBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -122,27 +128,16 @@ func bodyError(err error) error {
 // openQuery is a query with its snapshot.
 type openQuery struct {
 	*tsdb.Querier
-	sent     []matcher
+	matchers []*labels.Matcher
 	warnings tsdb.Warnings
 }
 
-// The matchers are compiled for each selection, and not kept: those of one query at a
-// time are in memory.
-
-func (q *openQuery) selectSeries(ctx context.Context) (*tsdb.SeriesSet, error) {
-	ms, err := compileMatchers(q.sent)
-	if err != nil {
-		return nil, err
-	}
-	return q.Select(ctx, nil, ms...), nil
+func (q *openQuery) selectSeries(ctx context.Context) *tsdb.SeriesSet {
+	return q.Select(ctx, nil, q.matchers...)
 }
 
-func (q *openQuery) selectChunks(ctx context.Context) (*tsdb.ChunkSeriesSet, error) {
-	ms, err := compileMatchers(q.sent)
-	if err != nil {
-		return nil, err
-	}
-	return q.SelectChunks(ctx, nil, ms...), nil
+func (q *openQuery) selectChunks(ctx context.Context) *tsdb.ChunkSeriesSet {
+	return q.SelectChunks(ctx, nil, q.matchers...)
 }
 
 // warningTrailer follows an answer that is all there is but not all there was. The
@@ -178,8 +173,8 @@ func (h *readHandler) answer(r *http.Request, out *pacedWriter, req *readRequest
 	}()
 	for i := range req.queries {
 		q := &req.queries[i]
-		open := &openQuery{sent: h.external.strip(q.matchers)}
-		if _, err := compileMatchers(open.sent); err != nil {
+		open := &openQuery{}
+		if open.matchers, err = compileMatchers(r.Context(), h.external.strip(q.matchers)); err != nil {
 			return errors.WithMessagef(err, "query %d", i)
 		}
 		if open.Querier, err = h.db.Querier(q.bounds()); err != nil {
@@ -224,6 +219,8 @@ func (h *readHandler) refuse(w http.ResponseWriter, r *http.Request, err error) 
 		status = http.StatusRequestTimeout
 	case errors.Is(err, tsdb.ErrClosed):
 		status, text = http.StatusServiceUnavailable, "the database is closed"
+	case errors.Is(context.Cause(r.Context()), errLate):
+		status, text = http.StatusServiceUnavailable, errLate.Error()
 	case r.Context().Err() != nil:
 		status, text = http.StatusServiceUnavailable, "the request was cancelled"
 	default:

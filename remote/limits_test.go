@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,8 +111,41 @@ func hostile() map[string][]byte {
 		"no type that is known":          message(2, []byte{7, 8}),
 		"negative type":                  append([]byte{0x10}, binary.AppendUvarint(nil, math.MaxUint64)...),
 		"matchers of 64 KiB and a byte":  withMatcher(matcher{name: "ab", value: strings.Repeat("a", maxMatcherBytes-1)}),
+		"too many regular expressions":   appendReadRequest(nil, regexpsOf(1, maxRegexps+1)),
+		"too many of several queries":    appendReadRequest(nil, regexpsOf(maxRegexps/2+1, 2)),
 		"second query has a bad matcher": append(message(1, nil), message(1, message(3, nil))...),
 	}
+}
+
+// regexpsOf is a request with so many queries, with so many regular expressions each that
+// take long to compile.
+func regexpsOf(queries, each int) *readRequest {
+	q := query{start: vectorStart, end: vectorStart + 1}
+	for i := range each {
+		q.matchers = append(q.matchers, matcher{typ: 2 + int32(i%2), name: "a", value: `(?i:\pL\PL){1000}`})
+	}
+	return &readRequest{queries: slices.Repeat([]query{q}, queries)}
+}
+
+func TestRegularExpressions_AreCompiledOnceAndNotForAClientThatIsGone(t *testing.T) {
+	h := ReadHandler(openVectorDB(t), nil)
+	body := bodyOf(appendReadRequest(nil, regexpsOf(1, 8)))
+	one := allocatedBy(func() {
+		_, err := compileMatchers(context.Background(), regexpsOf(1, 1).queries[0].matchers)
+		require.NoError(t, err)
+	})
+	require.Greater(t, one, uint64(1<<20))
+	var w *httptest.ResponseRecorder
+	require.Less(t, allocatedBy(func() { w = postBody(h, body) }), 12*one)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	allocated := allocatedBy(func() {
+		_, err := compileMatchers(ctx, regexpsOf(1, maxRegexps).queries[0].matchers)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+	require.Less(t, allocated, one)
 }
 
 func TestHostileRequests_AreRefusedWithAReason(t *testing.T) {
@@ -138,7 +172,11 @@ func TestRequests_AtTheirLimitsAreAnswered(t *testing.T) {
 	}
 	long := up(typeSamples)
 	long.queries[0].matchers = append(long.queries[0].matchers, matcher{typ: 1, name: "x", value: strings.Repeat("a", maxMatcherBytes-len("__name__upx"))})
-	for _, req := range []*readRequest{many, crowded, long} {
+	expressive := up(typeSamples)
+	for range maxRegexps {
+		expressive.queries[0].matchers = append(expressive.queries[0].matchers, matcher{typ: 2, name: "__name__", value: "u."})
+	}
+	for _, req := range []*readRequest{many, crowded, long, expressive} {
 		w := post(h, appendReadRequest(nil, req))
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 	}
@@ -338,7 +376,9 @@ func TestSamples_AnswerThatNoBlockCanHoldIsRefused(t *testing.T) {
 		require.NoError(t, err)
 		rec := httptest.NewRecorder()
 		a := sampleAnswer{out: newPacedWriter(rec, 0), limit: -1, longest: longest}
-		require.Equal(t, want, a.write(context.Background(), []*openQuery{{Querier: snapshot, sent: q.matchers}}))
+		ms, err := compileMatchers(context.Background(), q.matchers)
+		require.NoError(t, err)
+		require.Equal(t, want, a.write(context.Background(), []*openQuery{{Querier: snapshot, matchers: ms}}))
 		require.NoError(t, snapshot.Close())
 		if want != nil {
 			require.Zero(t, rec.Body.Len())

@@ -80,16 +80,34 @@ func openLarge(t *testing.T, n int) *tsdb.DB {
 
 func TestClientThatStopsReading_LosesItsSnapshot(t *testing.T) {
 	db := openLarge(t, large)
+	for _, opts := range []ReadOptions{
+		{WriteTimeout: 50 * time.Millisecond},
+		{WriteTimeout: time.Hour, AnswerTimeout: 100 * time.Millisecond},
+		{WriteTimeout: -1, AnswerTimeout: 100 * time.Millisecond},
+	} {
+		for _, typ := range []responseType{typeSamples, typeChunks} {
+			h := watched{ReadHandler(db, &opts), make(chan any, 1)}
+			server := httptest.NewUnstartedServer(h)
+			server.Listener = smallBuffers{server.Listener}
+			server.Start()
+			conn := dial(t, server, allOf(typ, "one"))
+			require.Equal(t, http.ErrAbortHandler, eventually(t, h.done, "the handler hangs"))
+			require.Zero(t, db.Stats().QueriersOpen)
+			require.NoError(t, conn.Close())
+			server.Close()
+		}
+	}
+}
+
+func TestAnswerTimeout_RefusesAnAnswerThatDoesNotBegin(t *testing.T) {
+	db := openVectorDB(t)
 	for _, typ := range []responseType{typeSamples, typeChunks} {
-		h := watched{ReadHandler(db, &ReadOptions{WriteTimeout: 50 * time.Millisecond}), make(chan any, 1)}
-		server := httptest.NewUnstartedServer(h)
-		server.Listener = smallBuffers{server.Listener}
-		server.Start()
-		conn := dial(t, server, allOf(typ, "one"))
-		require.Equal(t, http.ErrAbortHandler, eventually(t, h.done, "the handler hangs"))
+		w := post(ReadHandler(db, &ReadOptions{AnswerTimeout: 1}), appendReadRequest(nil, up(typ)))
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Equal(t, errLate.Error()+"\n", w.Body.String())
 		require.Zero(t, db.Stats().QueriersOpen)
-		require.NoError(t, conn.Close())
-		server.Close()
+		w = post(ReadHandler(db, &ReadOptions{AnswerTimeout: time.Hour}), appendReadRequest(nil, up(typ)))
+		require.Equal(t, http.StatusOK, w.Code)
 	}
 }
 

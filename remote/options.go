@@ -31,6 +31,11 @@ type ReadOptions struct {
 	// WriteTimeout is how long a client may take to accept 256 KiB; then the connection is
 	// dropped, and with it the snapshot that it reads from. Default 1 min.
 	WriteTimeout time.Duration
+	// AnswerTimeout is how long an answer may take, from the request to the last byte; then
+	// it is cut off, or refused with 503 if nothing was sent. A client that reads steadily
+	// but slowly holds its snapshot, and with it files that were deleted, until then.
+	// Default: as long as it takes.
+	AnswerTimeout time.Duration
 	// Logger gets the events of docs/design/events.md. Default: none are logged.
 	Logger *slog.Logger
 }

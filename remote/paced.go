@@ -17,6 +17,7 @@ type pacedWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration // for a piece; 0 or less: none
+	until   time.Time     // for the answer; zero: any time
 	buf     []byte
 	header  map[string]string // of the answer, as long as it is not out
 	broken  []byte            // what no client takes for the end of a whole answer
@@ -83,15 +84,21 @@ func (p *pacedWriter) send(b []byte) {
 		return
 	}
 	if p.timeout > 0 {
-		_ = p.control.SetWriteDeadline(time.Time{})
+		_ = p.control.SetWriteDeadline(p.until)
 	}
 }
 
 // deadline gives the connection until then to accept what is written next. A writer that
 // has no deadlines (a recorder, a wrapper without Unwrap) has none.
 func (p *pacedWriter) deadline() {
-	if p.timeout > 0 && p.control.SetWriteDeadline(deadline(p.timeout)) != nil {
-		p.timeout = 0
+	until := p.until
+	if p.timeout > 0 {
+		if piece := deadline(p.timeout); until.IsZero() || piece.Before(until) {
+			until = piece
+		}
+	}
+	if !until.IsZero() && p.control.SetWriteDeadline(until) != nil {
+		p.timeout, p.until = 0, time.Time{}
 	}
 }
 

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"slices"
 
 	"github.com/pkg/errors"
@@ -14,6 +15,7 @@ import (
 const (
 	maxQueries  = 128  // of a request
 	maxMatchers = 1024 // of a query
+	maxRegexps  = 128  // regular expressions of all queries: compiled, each may take 0.2 MB and 50 ms
 	maxTypes    = 64   // accepted response types
 	maxGrouping = 1024 // labels of a hint
 )
@@ -61,6 +63,7 @@ type hints struct {
 
 // decodeReadRequest decodes a whole ReadRequest. What it returns shares nothing with b.
 func decodeReadRequest(b []byte) (req readRequest, err error) {
+	regexps := 0
 	r := readFields(b)
 	for r.next() {
 		switch r.num {
@@ -71,6 +74,9 @@ func decodeReadRequest(b []byte) (req readRequest, err error) {
 			q, err := decodeQuery(r.bytes())
 			if err != nil {
 				return req, errors.WithMessagef(err, "query %d", len(req.queries))
+			}
+			if regexps += q.regexps(); regexps > maxRegexps {
+				return req, errors.WithMessagef(errLimit, "more than %d regular expressions", maxRegexps)
 			}
 			req.queries = append(req.queries, q)
 		case 2:
@@ -175,6 +181,16 @@ func (h *hints) merge(b []byte) error {
 	return errors.WithMessage(r.err, "hints")
 }
 
+// regexps counts the matchers that have to be compiled.
+func (q *query) regexps() (n int) {
+	for _, m := range q.matchers {
+		if typ := labels.MatchType(m.typ); typ == labels.MatchRegexp || typ == labels.MatchNotRegexp {
+			n++
+		}
+	}
+	return n
+}
+
 // bounds is the closed range that a query reads. Hints that have a range say what the
 // client is going to use, and go before the range of the query, which is that of a whole
 // expression.
@@ -237,15 +253,17 @@ func appendMessage(dst []byte, field byte, content func([]byte) []byte) []byte {
 	return slices.Insert(dst, at, size...)
 }
 
-// maxMatcherBytes bounds the names and values of a query's matchers, together: so many
-// bytes of expressions are compiled at a time, and no more.
+// maxMatcherBytes bounds the names and values of a query's matchers, together.
 const maxMatcherBytes = labels.MaxSelectorBytes
 
 // compileMatchers understands the matchers of a query.
-func compileMatchers(ms []matcher) ([]*labels.Matcher, error) {
+func compileMatchers(ctx context.Context, ms []matcher) ([]*labels.Matcher, error) {
 	size := 0
 	list := make([]*labels.Matcher, 0, len(ms))
 	for i, m := range ms {
+		if err := ctx.Err(); err != nil { // some expressions take long
+			return nil, err
+		}
 		if size += len(m.name) + len(m.value); size > maxMatcherBytes {
 			return nil, errors.WithMessagef(errLimit, "matchers of more than %d bytes", maxMatcherBytes)
 		}
