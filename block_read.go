@@ -54,7 +54,7 @@ func (r *blockReader) symbol(n uint32) (string, error) {
 // selectSeries returns the series that match and have chunks in the range. Their ids
 // ascend as their labels do, so nothing is sorted, and an entry is read when the cursor
 // comes to it.
-func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher) (seriesCursor, error) {
+func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher, transient bool) (seriesCursor, error) {
 	ids, err := r.b.dir.Index().Select(ctx, ms...)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher) (s
 	if len(ids) > fewSeries && r.symbols.Load() == nil {
 		r.symbols.CompareAndSwap(nil, new(symbolCache))
 	}
-	return &blockCursor{r: r, ids: ids}, nil
+	return &blockCursor{r: r, ids: ids, transient: transient}, nil
 }
 
 // blockCursor reads the entries of selected series.
@@ -72,6 +72,9 @@ type blockCursor struct {
 	done  int
 	pairs []index.SymbolPair // what is left of a slab that series get their entries from
 	metas []index.ChunkMeta
+
+	transient bool         // all of the slabs is for one series, the last one
+	one       *blockSeries // which is this
 }
 
 // Entries of series are put into slabs of this many label pairs, or chunks: a few
@@ -89,23 +92,35 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 		}
 		id := c.ids[c.done]
 		c.done++
-		s := &blockSeries{r: c.r, id: id}
-		c.makeRoom()
-		var err error
-		s.pairs, s.metas, err = c.r.b.dir.Index().Series(id, c.pairs[:0], c.metas[:0])
+		if !c.transient {
+			c.makeRoom()
+		}
+		pairs, metas, err := c.r.b.dir.Index().Series(id, c.pairs[:0], c.metas[:0])
 		if err != nil {
 			return nil, err
 		}
-		if s.metas = c.r.inRange(s.metas); !c.r.visible(id, s.metas) {
-			continue
+		if c.transient {
+			c.pairs, c.metas = pairs[:0], metas[:0]
 		}
-		// What the next series gets begins behind what this one has.
-		c.pairs = s.pairs[len(s.pairs):]
-		c.metas = s.metas[len(s.metas):]
-		s.pairs, s.metas = s.pairs[:len(s.pairs):len(s.pairs)], s.metas[:len(s.metas):len(s.metas)]
-		return s, nil
+		if metas = c.r.inRange(metas); c.r.visible(id, metas) {
+			return c.series(id, pairs, metas), nil
+		}
 	}
 	return nil, nil
+}
+
+// series returns a series with its entry, which it keeps unless it is transient: then what
+// the next one gets begins behind it.
+func (c *blockCursor) series(id uint64, pairs []index.SymbolPair, metas []index.ChunkMeta) *blockSeries {
+	if !c.transient {
+		c.one = &blockSeries{}
+		c.pairs, c.metas = pairs[len(pairs):], metas[len(metas):]
+		pairs, metas = pairs[:len(pairs):len(pairs)], metas[:len(metas):len(metas)]
+	} else if c.one == nil {
+		c.one = &blockSeries{}
+	}
+	*c.one = blockSeries{r: c.r, id: id, pairs: pairs, metas: metas}
+	return c.one
 }
 
 // makeRoom begins slabs when there is hardly any room left, and a few series to come.
@@ -176,7 +191,7 @@ func (r *blockReader) labelValues(ctx context.Context, name string, ms []*labels
 // labelsOfSelected collects one side of each label of selected series; with a name, of
 // the labels with that name.
 func (r *blockReader) labelsOfSelected(ctx context.Context, ms []*labels.Matcher, side func(index.SymbolPair) uint32, name string) ([]string, error) {
-	cursor, err := r.selectSeries(ctx, ms)
+	cursor, err := r.selectSeries(ctx, ms, true)
 	if err != nil {
 		return nil, err
 	}
@@ -261,6 +276,35 @@ func (s *blockSeries) appendLabels(dst []labels.Label) []labels.Label {
 		dst = append(dst, labels.Label{Name: name, Value: value})
 	}
 	return dst
+}
+
+// labelKeys gives a label the numbers of its symbols. Of a foreign block whose labels are
+// not in order, or empty, only the text says what they are: labels puts them right.
+func (s *blockSeries) labelKeys(dst []uint64) []uint64 {
+	for i, p := range s.pairs {
+		if i > 0 && p.Name <= s.pairs[i-1].Name || p.Value == 0 {
+			return dst[:0]
+		}
+		dst = append(dst, uint64(p.Name)<<32|uint64(p.Value))
+	}
+	return dst
+}
+
+func (s *blockSeries) labelText(dst []byte, key uint64) (text []byte, nameBytes int, err error) {
+	name, err := s.r.symbol(uint32(key >> 32)) // kept for the whole query
+	if err != nil {
+		return dst, 0, err
+	}
+	text, err = s.r.b.dir.Index().AppendSymbol(append(dst, name...), uint32(key))
+	return text, len(name), err
+}
+
+func (s *blockSeries) span() (mint, maxt int64) {
+	mint, maxt = s.metas[0].MinT, s.metas[0].MaxT
+	for _, m := range s.metas[1:] {
+		mint, maxt = min(mint, m.MinT), max(maxt, m.MaxT)
+	}
+	return max(mint, s.r.mint), min(maxt, s.r.maxt)
 }
 
 func (r *blockReader) fail(err error) { r.failure.CompareAndSwap(nil, &err) }

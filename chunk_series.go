@@ -21,12 +21,16 @@ type ChunkSeriesSet struct {
 func (cs *ChunkSeriesSet) Next() bool {
 	merged, ok := cs.q.nextSeries(cs.series, &cs.warnings, &cs.err)
 	if ok {
-		cs.cur = &ChunkSeries{Series{q: cs.q, merged: merged}}
+		if cs.cur == nil || !cs.series.transient {
+			cs.cur = &ChunkSeries{}
+		}
+		cs.cur.series = Series{q: cs.q, merged: merged}
 	}
 	return ok
 }
 
-// At returns the series that the set stands on. It stays valid when the set moves on.
+// At returns the series that the set stands on. It stays valid when the set moves on,
+// unless SelectHints.Transient was set.
 func (cs *ChunkSeriesSet) At() *ChunkSeries { return cs.cur }
 
 // Err returns what ended the set, nil for its end.
@@ -90,7 +94,7 @@ type ChunkIterator struct {
 }
 
 func (ci *ChunkIterator) reset(s *Series) {
-	*ci = ChunkIterator{q: s.q, src: ci.src, clip: ci.clip, buf: ci.buf}
+	ci.q, ci.meta, ci.err = s.q, ChunkMeta{}, nil
 	if !s.q.begin() {
 		ci.err = ErrClosed
 		return

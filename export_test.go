@@ -2,6 +2,7 @@ package tsdb
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -27,18 +28,20 @@ type FakeSeries struct {
 // QuerierOver returns a Querier over places whose series are sorted by labels.
 func QuerierOver(mint, maxt int64, places ...FakeSource) *Querier {
 	q := &Querier{mint: mint, maxt: maxt, release: func() error { return nil }}
-	for _, p := range places {
-		q.sources = append(q.sources, fakeReader{p, bounds{mint: mint, maxt: maxt}})
+	for i, p := range places {
+		q.sources = append(q.sources, &fakeReader{FakeSource: p, bounds: bounds{mint: mint, maxt: maxt}, place: i})
 	}
 	return q
 }
 
 type fakeReader struct {
 	FakeSource
-	bounds bounds
+	bounds  bounds
+	place   int
+	numbers []labels.Label // by key
 }
 
-func (r fakeReader) selectSeries(_ context.Context, ms []*labels.Matcher) (seriesCursor, error) {
+func (r *fakeReader) selectSeries(_ context.Context, ms []*labels.Matcher, _ bool) (seriesCursor, error) {
 	var out seriesList
 	for _, s := range r.FakeSource {
 		ok := true
@@ -46,7 +49,7 @@ func (r fakeReader) selectSeries(_ context.Context, ms []*labels.Matcher) (serie
 			ok = ok && m.Matches(s.Labels.Get(m.Name()))
 		}
 		if ok {
-			out = append(out, fakeOpen{s, r.bounds})
+			out = append(out, fakeOpen{s, r.bounds, r})
 		}
 	}
 	return &out, nil
@@ -64,7 +67,7 @@ func (l *seriesList) next(context.Context) (sourceSeries, error) {
 	return s, nil
 }
 
-func (r fakeReader) labelNames(context.Context, []*labels.Matcher) ([]string, error) {
+func (r *fakeReader) labelNames(context.Context, []*labels.Matcher) ([]string, error) {
 	var names []string
 	for _, s := range r.FakeSource {
 		for l := range s.Labels.All() {
@@ -74,7 +77,7 @@ func (r fakeReader) labelNames(context.Context, []*labels.Matcher) ([]string, er
 	return names, nil
 }
 
-func (r fakeReader) labelValues(_ context.Context, name string, _ []*labels.Matcher) ([]string, error) {
+func (r *fakeReader) labelValues(_ context.Context, name string, _ []*labels.Matcher) ([]string, error) {
 	var values []string
 	for _, s := range r.FakeSource {
 		if s.Labels.Has(name) {
@@ -87,6 +90,32 @@ func (r fakeReader) labelValues(_ context.Context, name string, _ []*labels.Matc
 type fakeOpen struct {
 	s FakeSeries
 	b bounds
+	r *fakeReader
+}
+
+// labelKeys are numbers that differ from place to place; every third place has none.
+func (s fakeOpen) labelKeys(dst []uint64) []uint64 {
+	if s.r.place%3 == 2 {
+		return dst
+	}
+	for l := range s.s.Labels.All() {
+		i := slices.Index(s.r.numbers, l)
+		if i < 0 {
+			i = len(s.r.numbers)
+			s.r.numbers = append(s.r.numbers, l)
+		}
+		dst = append(dst, uint64(i))
+	}
+	return dst
+}
+
+func (s fakeOpen) labelText(dst []byte, key uint64) ([]byte, int, error) {
+	l := s.r.numbers[key]
+	return append(append(dst, l.Name...), l.Value...), len(l.Name), nil
+}
+
+func (s fakeOpen) span() (mint, maxt int64) {
+	return max(s.b.mint, s.s.T[0]), min(s.b.maxt, s.s.T[len(s.s.T)-1])
 }
 
 func (s fakeOpen) labels() labels.Labels { return s.s.Labels }

@@ -201,7 +201,7 @@ func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 		if i%pollEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		cs := ChunkSeries{Series{q: q, merged: mergedSeries{first: headSeries{r: r, s: s}}}}
+		cs := ChunkSeries{Series{q: q, merged: mergedSeries{first: &headSeries{r: r, s: s}}}}
 		for chunks = cs.Chunks(chunks); chunks.Next(); {
 			c := chunks.At()
 			err := w.AddChunk(blockdir.Chunk{MinT: c.MinT, MaxT: c.MaxT, Num: c.Chunk.NumSamples(), Encoding: c.Chunk.Encoding(), Data: c.Chunk.Bytes()})

@@ -25,19 +25,21 @@ type headReader struct {
 const pollEvery = 1024
 
 // selectSeries returns the visible series that match, sorted by labels.
-func (r *headReader) selectSeries(ctx context.Context, ms []*labels.Matcher) (seriesCursor, error) {
+func (r *headReader) selectSeries(ctx context.Context, ms []*labels.Matcher, transient bool) (seriesCursor, error) {
 	found, err := r.selected(ctx, ms)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(found, r.h.compareLabels)
-	return &headCursor{r: r, found: found}, nil
+	return &headCursor{r: r, found: found, transient: transient}, nil
 }
 
 // headCursor goes through sorted series.
 type headCursor struct {
-	r     *headReader
-	found []*memseries.Series
+	r         *headReader
+	found     []*memseries.Series
+	transient bool
+	one       *headSeries // of the last call
 }
 
 func (c *headCursor) next(context.Context) (sourceSeries, error) {
@@ -46,7 +48,11 @@ func (c *headCursor) next(context.Context) (sourceSeries, error) {
 	}
 	s := c.found[0]
 	c.found = c.found[1:]
-	return headSeries{r: c.r, s: s}, nil
+	if c.one == nil || !c.transient {
+		c.one = &headSeries{}
+	}
+	*c.one = headSeries{r: c.r, s: s}
+	return c.one, nil
 }
 
 // selected returns the visible series that match, in no order.
@@ -160,12 +166,12 @@ type headSeries struct {
 	s *memseries.Series
 }
 
-func (hs headSeries) labels() labels.Labels {
+func (hs *headSeries) labels() labels.Labels {
 	var few [fewLabels]labels.Label
 	return labels.New(hs.appendLabels(few[:0])...)
 }
 
-func (hs headSeries) appendLabels(dst []labels.Label) []labels.Label {
+func (hs *headSeries) appendLabels(dst []labels.Label) []labels.Label {
 	for _, p := range hs.r.h.dir.Pairs(hs.s) {
 		name, value := hs.r.h.dir.Postings().Label(p)
 		dst = append(dst, labels.Label{Name: name, Value: value})
@@ -173,9 +179,24 @@ func (hs headSeries) appendLabels(dst []labels.Label) []labels.Label {
 	return dst
 }
 
+func (hs *headSeries) labelKeys(dst []uint64) []uint64 {
+	for _, p := range hs.r.h.dir.Pairs(hs.s) {
+		dst = append(dst, uint64(p))
+	}
+	return dst
+}
+
+func (hs *headSeries) labelText(dst []byte, key uint64) ([]byte, int, error) {
+	name, value := hs.r.h.dir.Postings().Label(index.Pair(key))
+	return append(append(dst, name...), value...), len(name), nil
+}
+
+// span is that of the snapshot: which chunks there are is asked when they are opened.
+func (hs *headSeries) span() (mint, maxt int64) { return hs.r.mint, hs.r.maxt }
+
 // open takes what the series has now for this snapshot. The bounds end where the
 // snapshot does.
-func (hs headSeries) open(reuse chunkSource) chunkSource {
+func (hs *headSeries) open(reuse chunkSource) chunkSource {
 	src, ok := reuse.(*headChunks)
 	if !ok {
 		src = &headChunks{}

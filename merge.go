@@ -11,77 +11,87 @@ import (
 type mergedSeries struct {
 	first sourceSeries
 	more  []sourceSeries // what further sources have, in their order
-	known labels.Labels  // empty if merging did not look them up
-}
-
-func (m *mergedSeries) labels() labels.Labels {
-	if !m.known.IsEmpty() {
-		return m.known
-	}
-	return m.first.labels()
 }
 
 // open returns the chunks of all sources as one. What an earlier call returned may be
 // taken again.
 func (m *mergedSeries) open(reuse chunkSource) chunkSource {
-	if len(m.more) == 0 {
+	switch {
+	case len(m.more) == 0:
 		return m.first.open(reuse)
+	case m.disjoint():
+		chained, ok := reuse.(*chainedChunks)
+		if !ok {
+			chained = &chainedChunks{}
+		}
+		chained.reset(m)
+		return chained
+	default:
+		merged, ok := reuse.(*mergedChunks)
+		if !ok {
+			merged = &mergedChunks{}
+		}
+		merged.reset(m)
+		return merged
 	}
-	merged, ok := reuse.(*mergedChunks)
-	if !ok {
-		merged = &mergedChunks{}
+}
+
+// disjoint reports whether each source ends before the next one begins, as blocks and the
+// head do.
+func (m *mergedSeries) disjoint() bool {
+	_, end := m.first.span()
+	for _, s := range m.more {
+		begin, next := s.span()
+		if begin <= end {
+			return false
+		}
+		end = next
 	}
-	merged.reset(m)
-	return merged
+	return true
 }
 
 // seriesMerger merges cursors that are sorted by labels into one. Nothing is read
 // ahead but one series a cursor.
 type seriesMerger struct {
 	ctx   context.Context
-	heads []mergeHead // those that stand on a series
+	heads []mergeHead // of cursors that are not at their end
 	limit int         // series that may still be given out; below 0: any number
+	given int         // series, counted as far as anybody asks
 	more  bool        // the limit was met, and there are more
+
+	transient bool           // a series is good until the next one
+	others    []sourceSeries // of the last series, if it is transient
+	twins     labelTwins
 }
 
-// mergeHead is the front of one cursor. Its labels are looked up only when there is
+// mergeHead is the front of one cursor. Its labels are looked at only when there is
 // another to compare with.
 type mergeHead struct {
 	cursor seriesCursor
-	series sourceSeries
-	labels labels.Labels
+	place  uint64        // number of the cursor
+	series sourceSeries  // nil before the first one
+	given  bool          // the series was given out
+	keys   []uint64      // of its labels; nil: not asked for
+	text   labels.Labels // the same, where keys do not do; empty: not asked for
 }
 
-// newSeriesMerger takes the first series of each cursor.
-func newSeriesMerger(ctx context.Context, cursors []seriesCursor, limit int) (*seriesMerger, error) {
-	m := &seriesMerger{ctx: ctx, limit: -1}
+// newSeriesMerger reads nothing yet. A limit of 0 or less is none.
+func newSeriesMerger(ctx context.Context, cursors []seriesCursor, limit int, transient bool) *seriesMerger {
+	m := &seriesMerger{ctx: ctx, limit: -1, transient: transient, heads: make([]mergeHead, len(cursors))}
 	if limit > 0 {
 		m.limit = limit
 	}
-	for _, c := range cursors {
-		h := mergeHead{cursor: c}
-		var err error
-		if h.series, err = c.next(ctx); err != nil {
-			return nil, err
-		}
-		if h.series != nil {
-			m.heads = append(m.heads, h)
-		}
+	for i, c := range cursors {
+		m.heads[i] = mergeHead{cursor: c, place: uint64(i), given: true}
 	}
-	if len(m.heads) > 1 {
-		for i := range m.heads {
-			m.heads[i].lookUp()
-		}
-	}
-	return m, nil
+	return m
 }
 
-func (h *mergeHead) lookUp() { h.labels = h.series.labels() }
-
-// next returns the next series; ok is false at the end, at the limit and on an error.
+// next returns the next series; ok is false at the end, at the limit and on an error. What
+// the one before was made of is read over, if series are transient.
 func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
-	if len(m.heads) == 0 {
-		return mergedSeries{}, false, nil
+	if err := m.advance(); err != nil || len(m.heads) == 0 {
+		return mergedSeries{}, false, err
 	}
 	if m.limit == 0 {
 		m.more = true
@@ -89,52 +99,81 @@ func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
 	}
 	m.limit--
 	if len(m.heads) == 1 {
-		merged.first = m.heads[0].series
-		return merged, true, m.advance(0)
+		m.heads[0].given = true
+		return mergedSeries{first: m.heads[0].series}, true, nil
 	}
-	least := m.least()
-	merged.first, merged.known = m.heads[least].series, m.heads[least].labels
-	for i := least + 1; i < len(m.heads); i++ {
-		if m.heads[i].labels.Equal(m.heads[least].labels) {
-			merged.more = append(merged.more, m.heads[i].series)
-			m.heads[i].series = nil
-		}
+	n, err := m.choose()
+	if err != nil {
+		return mergedSeries{}, false, err
 	}
-	m.heads[least].series = nil
+	return m.take(n), true, nil
+}
+
+// advance moves the cursors on whose series were given out; at its end one goes.
+func (m *seriesMerger) advance() (err error) {
 	for i := len(m.heads) - 1; i >= 0; i-- {
-		if m.heads[i].series == nil {
-			if err := m.advance(i); err != nil {
-				return mergedSeries{}, false, err
-			}
+		h := &m.heads[i]
+		if !h.given {
+			continue
 		}
-	}
-	return merged, true, nil
-}
-
-// least is the first of the heads with the smallest labels. Few sources overlap in
-// time at any moment: a scan beats a heap.
-func (m *seriesMerger) least() int {
-	least := 0
-	for i := 1; i < len(m.heads); i++ {
-		if labels.Compare(m.heads[i].labels, m.heads[least].labels) < 0 {
-			least = i
+		if h.series, err = h.cursor.next(m.ctx); err != nil {
+			return err
 		}
-	}
-	return least
-}
-
-// advance moves one cursor on; at its end it goes.
-func (m *seriesMerger) advance(i int) (err error) {
-	h := &m.heads[i]
-	if h.series, err = h.cursor.next(m.ctx); err != nil {
-		return err
-	}
-	if h.series == nil {
-		m.heads = slices.Delete(m.heads, i, i+1)
-	} else if len(m.heads) > 1 {
-		h.lookUp()
+		h.given, h.keys, h.text = false, h.keys[:0], labels.Labels{}
+		if h.series == nil {
+			m.heads = slices.Delete(m.heads, i, i+1)
+		}
 	}
 	return nil
+}
+
+// choose marks the heads with the smallest labels, and counts them. Few sources overlap
+// in time at any moment: a scan beats a heap.
+func (m *seriesMerger) choose() (n int, err error) {
+	if m.given++; m.given == fewSeries {
+		m.twins.grow()
+	}
+	least := &m.heads[0]
+	least.given, n = true, 1
+	for i := 1; i < len(m.heads); i++ {
+		h := &m.heads[i]
+		c, err := m.twins.compare(h, least)
+		switch {
+		case err != nil:
+			return 0, err
+		case c == 0:
+			h.given = true
+			n++
+		case c < 0:
+			for k := range i {
+				m.heads[k].given = false
+			}
+			least, h.given, n = h, true, 1
+		}
+	}
+	return n, nil
+}
+
+// take makes one series of the n heads that are marked.
+func (m *seriesMerger) take(n int) (merged mergedSeries) {
+	if m.transient {
+		merged.more = m.others[:0]
+	} else if n > 1 {
+		merged.more = make([]sourceSeries, 0, n-1)
+	}
+	for i := range m.heads {
+		switch h := &m.heads[i]; {
+		case !h.given:
+		case merged.first == nil:
+			merged.first = h.series
+		default:
+			merged.more = append(merged.more, h.series)
+		}
+	}
+	if m.transient {
+		m.others = merged.more
+	}
+	return merged
 }
 
 // mergeStrings returns the union of two sorted lists, each without repeats.

@@ -61,7 +61,9 @@ func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
 
 // source is one place that has series: the head, a block.
 type source interface {
-	selectSeries(ctx context.Context, ms []*labels.Matcher) (seriesCursor, error)
+	// selectSeries returns the visible series that match. Transient ones are good until the
+	// cursor moves on.
+	selectSeries(ctx context.Context, ms []*labels.Matcher, transient bool) (seriesCursor, error)
 	labelNames(ctx context.Context, ms []*labels.Matcher) ([]string, error) // sorted
 	labelValues(ctx context.Context, name string, ms []*labels.Matcher) ([]string, error)
 }
@@ -75,6 +77,14 @@ type seriesCursor interface {
 type sourceSeries interface {
 	labels() labels.Labels
 	appendLabels(dst []labels.Label) []labels.Label
+	// labelKeys appends a number for each label, in order: one that stands for no other
+	// label in this place, as long as the snapshot is held. It appends none if only the text
+	// says what the labels are.
+	labelKeys(dst []uint64) []uint64
+	// labelText appends name and value of the label that a key stands for.
+	labelText(dst []byte, key uint64) (text []byte, nameBytes int, err error)
+	// span returns closed bounds of the times of samples.
+	span() (mint, maxt int64)
 	// open returns the chunks. A reuse that an earlier call returned may be taken; it
 	// is not used any more.
 	open(reuse chunkSource) chunkSource
@@ -85,6 +95,11 @@ type SelectHints struct {
 	// Limit is the most series to return, the first ones in the order of labels; 0 is
 	// no limit. When there are more, Warnings says so.
 	Limit int
+
+	// Transient says that nobody holds on to the series of the set: each of them, and its
+	// iterators, are used before the set moves on, and not after that. Then their memory is
+	// used again, and a set of any number of series allocates next to nothing for each.
+	Transient bool
 }
 
 // LabelHints ask for less than every name or value. Nil asks for everything.
@@ -118,20 +133,18 @@ func (q *Querier) selectMerged(ctx context.Context, hints *SelectHints, ms []*la
 		return nil, nil, ErrClosed
 	}
 	defer q.end()
+	if hints == nil {
+		hints = &SelectHints{}
+	}
 	cursors := make([]seriesCursor, 0, len(q.sources))
 	for _, src := range q.sources {
-		c, err := src.selectSeries(ctx, ms)
+		c, err := src.selectSeries(ctx, ms, hints.Transient)
 		if err != nil {
 			return nil, nil, errors.WithMessage(err, "select series")
 		}
 		cursors = append(cursors, c)
 	}
-	limit := 0
-	if hints != nil {
-		limit = hints.Limit
-	}
-	merged, err := newSeriesMerger(ctx, cursors, limit)
-	return merged, slices.Clone(q.warnings), err
+	return newSeriesMerger(ctx, cursors, hints.Limit, hints.Transient), slices.Clone(q.warnings), nil
 }
 
 // LabelNames returns the names of labels that matching series in the range have,

@@ -26,7 +26,10 @@ type SeriesSet struct {
 func (ss *SeriesSet) Next() bool {
 	merged, ok := ss.q.nextSeries(ss.series, &ss.warnings, &ss.err)
 	if ok {
-		ss.cur = &Series{q: ss.q, merged: merged}
+		if ss.cur == nil || !ss.series.transient {
+			ss.cur = &Series{}
+		}
+		*ss.cur = Series{q: ss.q, merged: merged}
 	}
 	return ok
 }
@@ -52,7 +55,8 @@ func (q *Querier) nextSeries(series *seriesMerger, warnings *Warnings, err *erro
 	return merged, ok && *err == nil
 }
 
-// At returns the series that the set stands on. It stays valid when the set moves on.
+// At returns the series that the set stands on. It stays valid when the set moves on,
+// unless SelectHints.Transient was set.
 func (ss *SeriesSet) At() *Series { return ss.cur }
 
 // Err returns what ended the set, nil for its end.
@@ -89,7 +93,7 @@ func (s *Series) Labels() labels.Labels {
 		return labels.Labels{}
 	}
 	defer s.q.end()
-	return s.merged.labels()
+	return s.merged.first.labels()
 }
 
 // fewLabels is how many labels most series have at most: more of them are allocated.

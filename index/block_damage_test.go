@@ -297,15 +297,16 @@ func TestReader_AFileThatVanishesIsAMemoryFault(t *testing.T) {
 	require.NoError(t, os.Truncate(name, 0))
 	ctx := context.Background()
 	calls := map[string]func() error{
-		"Symbol":      func() error { _, err := r.Symbol(1); return err },
-		"Symbols":     func() error { return r.Symbols(func(uint32, []byte) error { return nil }) },
-		"Series":      func() error { _, _, err := r.Series(v.Series[0].ID, nil, nil); return err },
-		"AllSeries":   func() error { _, err := index.Expand(r.AllSeries()); return err },
-		"Select":      func() error { _, err := r.Select(ctx); return err },
-		"LabelValues": func() error { _, err := r.LabelValues(ctx, v.Postings[1].Name); return err },
-		"Pairs":       func() error { return r.Pairs(func(string, string, int) error { return nil }) },
-		"NumSeries":   func() error { _, err := r.NumSeries(); return err },
-		"Verify":      func() error { return r.Verify(ctx, nil) },
+		"Symbol":       func() error { _, err := r.Symbol(1); return err },
+		"AppendSymbol": func() error { _, err := r.AppendSymbol(nil, 1); return err },
+		"Symbols":      func() error { return r.Symbols(func(uint32, []byte) error { return nil }) },
+		"Series":       func() error { _, _, err := r.Series(v.Series[0].ID, nil, nil); return err },
+		"AllSeries":    func() error { _, err := index.Expand(r.AllSeries()); return err },
+		"Select":       func() error { _, err := r.Select(ctx); return err },
+		"LabelValues":  func() error { _, err := r.LabelValues(ctx, v.Postings[1].Name); return err },
+		"Pairs":        func() error { return r.Pairs(func(string, string, int) error { return nil }) },
+		"NumSeries":    func() error { _, err := r.NumSeries(); return err },
+		"Verify":       func() error { return r.Verify(ctx, nil) },
 	}
 	for name, call := range calls {
 		require.ErrorIs(t, call(), fileutil.ErrMemoryFault, name)

@@ -159,6 +159,23 @@ func (r *Reader) Symbol(n uint32) (s string, err error) {
 	return s, err
 }
 
+// AppendSymbol appends the string of a symbol to dst.
+func (r *Reader) AppendSymbol(dst []byte, n uint32) ([]byte, error) {
+	all := dst
+	err := r.guard(func() error {
+		b, ok := r.symbols.at(n)
+		if !ok {
+			return r.noSymbol()
+		}
+		all = append(dst, b...)
+		return nil
+	})
+	if err != nil {
+		return dst, err
+	}
+	return all, nil
+}
+
 func (r *Reader) noSymbol() error {
 	return r.corrupt(int(r.toc.symbols), "no such symbol")
 }

@@ -206,6 +206,12 @@ func TestReader_ReadingASeriesAllocatesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, err = r.Symbol(ls[0].Value) }), 1.0, "the string")
 	require.NoError(t, err)
+	text := make([]byte, 0, 64)
+	require.Zero(t, testing.AllocsPerRun(100, func() { text, err = r.AppendSymbol(text[:0], ls[0].Value) }))
+	symbol, err := r.Symbol(ls[0].Value)
+	require.NoError(t, err)
+	require.Equal(t, symbol, string(text))
+	require.NoError(t, err)
 }
 
 // Verify finds what checksums cannot: an index that says something else than it should,

@@ -132,12 +132,15 @@ type openQuery struct {
 	warnings tsdb.Warnings
 }
 
+// oneByOne: an answer has written a series before it comes to the next one.
+var oneByOne = &tsdb.SelectHints{Transient: true}
+
 func (q *openQuery) selectSeries(ctx context.Context) *tsdb.SeriesSet {
-	return q.Select(ctx, nil, q.matchers...)
+	return q.Select(ctx, oneByOne, q.matchers...)
 }
 
 func (q *openQuery) selectChunks(ctx context.Context) *tsdb.ChunkSeriesSet {
-	return q.SelectChunks(ctx, nil, q.matchers...)
+	return q.SelectChunks(ctx, oneByOne, q.matchers...)
 }
 
 // warningTrailer follows an answer that is all there is but not all there was. The
