@@ -30,10 +30,10 @@ func NewReadClient(endpoint string, opts *ReadClientOptions) (*ReadClient, error
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return nil, errors.New("parse the URL of a server: it is no URL") // the cause may show a password
+		return nil, errors.New("parse the URL of a server: want http://HOST:PORT/PATH or https://...") // the cause may show a password
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.Errorf("parse the URL of a server: %s is not http://HOST/... or https://HOST/...", u.Redacted())
+		return nil, errors.Errorf("parse the URL of a server: %s is not http://HOST:PORT/PATH or https://...", u.Redacted())
 	}
 	return &ReadClient{url: endpoint, opts: o}, nil
 }

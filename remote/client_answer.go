@@ -91,7 +91,7 @@ type StatusError struct {
 
 func (e *StatusError) Error() string {
 	text := "the server answers " + strconv.Itoa(e.Code) + " " + http.StatusText(e.Code)
-	if e.Text != "" {
+	if e.Text != "" && e.Text != http.StatusText(e.Code) {
 		text += ": " + e.Text
 	}
 	return text
@@ -100,9 +100,12 @@ func (e *StatusError) Error() string {
 // maxErrorText is what is read of an error's text, in bytes.
 const maxErrorText = 1 << 10
 
-// statusError reads what a server says of an error.
+// statusError reads what a server says of an error, which may take as long as one pause of
+// an answer.
 func statusError(b *answerBody) error {
-	text, _ := io.ReadAll(io.LimitReader(b, maxErrorText)) // what there is of it
+	b.expect()
+	text, _ := io.ReadAll(io.LimitReader(b.res.Body, maxErrorText)) // what there is of it
+	b.got()
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	line = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -110,11 +113,30 @@ func statusError(b *answerBody) error {
 		}
 		return r
 	}, strings.ToValidUTF8(line, "?"))
-	e := &StatusError{Code: b.res.StatusCode, Text: line}
-	if s, err := strconv.ParseUint(b.res.Header.Get("Retry-After"), 10, 31); err == nil {
-		e.RetryAfter = time.Duration(s) * time.Second
+	return &StatusError{Code: b.res.StatusCode, Text: line, RetryAfter: retryAfterOf(b.res.Header)}
+}
+
+// retryAfterOf reads the header that has seconds or a date; 0 if it has neither.
+func retryAfterOf(h http.Header) time.Duration {
+	value := h.Get("Retry-After")
+	if s, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(s) * time.Second
 	}
-	return e
+	if at, err := http.ParseTime(value); err == nil {
+		return max(time.Until(at), 0)
+	}
+	return 0
+}
+
+// maxSeriesLabelBytes is what the labels of one series may have. Empty ones cost a sender
+// two bytes, and a reader thirty-two.
+const maxSeriesLabelBytes = 1 << 20
+
+func checkLabelBytes(n int64) error {
+	if n > maxSeriesLabelBytes {
+		return errors.WithMessagef(errLimit, "labels of a series have more than %d bytes", maxSeriesLabelBytes)
+	}
+	return nil
 }
 
 // answerSource is what the series of an answer are read from.

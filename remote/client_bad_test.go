@@ -178,6 +178,8 @@ func TestSelect_MalformedMessagesAreErrors(t *testing.T) {
 	good := labels.Label{Name: "a", Value: "b"}
 	sample := field(2, []byte{fixed64Tag(1), 1, 2, 3, 4, 5, 6, 7, 8}, appendInt(nil, 2, 100))
 	older := field(2, appendInt(nil, 2, 99))
+	many := bytes.Repeat(appendLabels(nil, []labels.Label{{Name: "n", Value: strings.Repeat("v", 1000)}}), 1100)
+	empty := bytes.Repeat([]byte{bytesTag(1), 0}, maxSeriesLabelBytes/2+1)
 	cases := map[string]struct {
 		frames  []byte // streamed
 		message []byte // samples
@@ -198,7 +200,8 @@ func TestSelect_MalformedMessagesAreErrors(t *testing.T) {
 		"a group":              {message: field(1, []byte{0x0b, 0x0c}), frames: []byte{0x0b}, want: ErrAnswer},
 		"wrong wire type":      {frames: appendInt(nil, 1, 1), want: ErrAnswer},
 		"a field too long":     {message: []byte{0x0a, 5, 0x0a, 4, 1}, frames: []byte{0x0a, 9, 1}, want: ErrAnswer},
-		"many labels":          {message: field(1, field(1, bytes.Repeat(appendLabels(nil, []labels.Label{{Name: "n", Value: strings.Repeat("v", 1000)}}), 1100))), want: tsdb.ErrLimit},
+		"many labels":          {message: field(1, field(1, many)), frames: field(1, many), want: tsdb.ErrLimit},
+		"empty labels":         {message: field(1, field(1, empty)), frames: field(1, empty), want: tsdb.ErrLimit},
 		"a large sample":       {message: field(1, field(1, appendLabels(nil, []labels.Label{good}), field(2, field(7, make([]byte, 2000))))), want: ErrAnswer},
 	}
 	for name, c := range cases {
@@ -243,14 +246,20 @@ func TestSelect_FieldsOfALaterVersionAreSkipped(t *testing.T) {
 	require.Equal(t, want, collect(t, c.Select(context.Background(), 0, 100, nil, everyMatcher())))
 }
 
-// chunkField is a Chunk message of samples with the value of their time.
-func chunkField(t testing.TB, times ...int64) []byte {
+// xorOf encodes samples with the value of their time.
+func xorOf(t testing.TB, times ...int64) []byte {
 	t.Helper()
 	var enc chunkenc.XOREncoder
 	for _, at := range times {
 		require.NoError(t, enc.Append(at, float64(at)))
 	}
-	return field(2, appendInt(nil, 1, times[0]), appendInt(nil, 2, times[len(times)-1]), appendInt(nil, 3, 1), field(4, enc.AppendTo(nil)))
+	return enc.AppendTo(nil)
+}
+
+// chunkField is a Chunk message of them.
+func chunkField(t testing.TB, times ...int64) []byte {
+	t.Helper()
+	return field(2, appendInt(nil, 1, times[0]), appendInt(nil, 2, times[len(times)-1]), appendInt(nil, 3, 1), field(4, xorOf(t, times...)))
 }
 
 func TestSelect_ChunksThatOverlapAreMerged(t *testing.T) {
@@ -310,6 +319,38 @@ func TestSelect_ChunksThatOverlapTooMuchAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, tsdb.ErrLimit)
 }
 
+// Each chunk that is open for the first time is a large one, beside small ones in the
+// buffers of the large ones before.
+func TestSelect_BuffersOfLargeChunksAreNotKept(t *testing.T) {
+	name := appendLabels(nil, []labels.Label{{Name: "a", Value: "b"}})
+	large := field(2, appendInt(nil, 1, 1), appendInt(nil, 2, 1), appendInt(nil, 3, 1), field(4, xorOf(t, 1), make([]byte, 8*maxFreeChunk)))
+	var body []byte
+	const rounds = 20
+	for i := range int64(rounds) {
+		parts := [][]byte{appendLabels(nil, []labels.Label{{Name: "a", Value: fmt.Sprint(100 + i)}})}
+		for range i {
+			parts = append(parts, chunkField(t, 1))
+		}
+		body = append(body, framed(field(1, append(parts, large)...))...)
+	}
+	body = append(body, framed(field(1, name, chunkField(t, 1)))...)
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", chunksContentType)
+	set := clientOf(t, answers(w, body), nil).Select(context.Background(), 0, 2000, nil, everyMatcher())
+	defer func() { require.NoError(t, set.Close()) }()
+	for range rounds + 1 {
+		require.True(t, set.Next(), set.Err())
+		require.Equal(t, []sample{{1, math.Float64bits(1)}}, drain(t, set.At().Iterator(nil)))
+	}
+	kept := 0
+	source := set.source.(*chunkSource)
+	for _, c := range append(source.free, source.open...) {
+		kept += cap(c.data)
+	}
+	require.Len(t, source.free, rounds)
+	require.LessOrEqual(t, kept, maxFreeChunk)
+}
+
 func TestSelect_FramesBeyondTheLimitAreRefused(t *testing.T) {
 	c := clientOf(t, ReadHandler(oddDB(t), nil), &ReadClientOptions{MaxFrameBytes: 1000})
 	_, err := readAll(c.Select(context.Background(), 0, math.MaxInt64, nil, everyMatcher()))
@@ -327,6 +368,20 @@ func TestSelect_ErrorsOfTheServerAreTold(t *testing.T) {
 	require.ErrorAs(t, set.Err(), &status)
 	require.Equal(t, StatusError{Code: 429, Text: "too ?[31mmany", RetryAfter: 7 * time.Second}, *status)
 	require.EqualError(t, set.Err(), "the server answers 429 Too Many Requests: too ?[31mmany")
+	require.EqualError(t, &StatusError{Code: 405, Text: "Method Not Allowed"}, "the server answers 405 Method Not Allowed")
+	for value, want := range map[string][2]time.Duration{
+		"":                              {},
+		"soon":                          {},
+		"-7":                            {},
+		"0":                             {},
+		"7":                             {7 * time.Second, 7 * time.Second},
+		"Sun, 06 Nov 1994 08:49:37 GMT": {},
+		time.Now().Add(time.Hour).UTC().Format(http.TimeFormat): {time.Minute, time.Hour},
+	} {
+		got := retryAfterOf(http.Header{"Retry-After": {value}})
+		require.GreaterOrEqual(t, got, want[0], value)
+		require.LessOrEqual(t, got, want[1], value)
+	}
 
 	for _, header := range []http.Header{
 		{"Content-Type": {"text/html"}},
@@ -370,6 +425,30 @@ func TestSelect_AServerThatStallsIsLeft(t *testing.T) {
 		require.ErrorAs(t, err, &timeout)
 		require.True(t, timeout.Timeout())
 	}
+}
+
+// An error's text may come byte by byte, none of them late.
+func TestSelect_AServerThatDripsAnErrorIsLeft(t *testing.T) {
+	sent := make(chan int, 1)
+	h := func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		_ = http.NewResponseController(w).Flush()
+		tick := time.NewTicker(3 * time.Millisecond)
+		defer tick.Stop()
+		n := 0
+		for ; n < 10*maxErrorText && r.Context().Err() == nil; n++ {
+			<-tick.C
+			_, _ = w.Write([]byte("x"))
+			_ = http.NewResponseController(w).Flush()
+		}
+		sent <- n
+	}
+	set := clientOf(t, http.HandlerFunc(h), &ReadClientOptions{IdleTimeout: time.Second}).Select(context.Background(), 0, 1, nil, everyMatcher())
+	var status *StatusError
+	require.ErrorAs(t, set.Err(), &status)
+	require.Equal(t, 500, status.Code)
+	require.Less(t, len(status.Text), maxErrorText)
+	require.Less(t, <-sent, 10*maxErrorText)
 }
 
 func TestSelect_EndsWithItsContextOrItsQuerier(t *testing.T) {

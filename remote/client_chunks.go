@@ -15,6 +15,10 @@ import (
 // samples. Servers have a handful: blocks, and the head.
 const maxOpenChunks = 256
 
+// maxFreeChunk is how large a buffer is kept for the next chunk, in bytes. There may be as
+// many as chunks overlap; those of usual chunks have hundreds of bytes.
+const maxFreeChunk = 64 << 10
+
 // chunkSource reads a streamed answer. One frame is in memory, and the chunks of one
 // series that overlap each other in time: rarely more than one.
 type chunkSource struct {
@@ -108,18 +112,32 @@ func (s *chunkSource) part() error {
 		return s.rest.err
 	}
 	s.chunks = readFields(message)
+	if err := s.labels(message); err != nil {
+		return err
+	}
+	s.ahead = len(s.cur) == 0 || !slices.Equal(s.cur, s.next)
+	return nil
+}
+
+// labels reads those of a ChunkedSeries.
+func (s *chunkSource) labels(message []byte) error {
 	s.next = s.next[:0]
+	size := 0
 	for r := readFields(message); r.next(); {
 		if r.num != 1 {
 			continue
 		}
-		l, err := s.names.label(r.bytes())
+		b := r.bytes()
+		size += sizeBytes(len(b))
+		if err := checkLabelBytes(int64(size)); err != nil {
+			return err
+		}
+		l, err := s.names.label(b)
 		if err != nil {
 			return err
 		}
 		s.next = append(s.next, l)
 	}
-	s.ahead = len(s.cur) == 0 || !slices.Equal(s.cur, s.next)
 	return nil
 }
 
@@ -211,6 +229,9 @@ func (s *chunkSource) advance(i, n int) error {
 func (s *chunkSource) close(i int) {
 	c := s.open[i]
 	s.openBytes -= len(c.data)
+	if cap(c.data) > maxFreeChunk {
+		c.data = nil
+	}
 	s.free = append(s.free, c)
 	s.open = slices.Delete(s.open, i, i+1)
 }

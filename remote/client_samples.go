@@ -18,8 +18,6 @@ const noBound = math.MaxInt64
 
 // Bounds of a SAMPLES answer.
 const (
-	// maxSeriesLabelBytes is what the labels of one series may have.
-	maxSeriesLabelBytes = 1 << 20
 	// maxSampleField is what one sample may have; 20 is usual, with fields that this
 	// version does not know it may be more.
 	maxSampleField = 1 << 10
@@ -172,8 +170,8 @@ func (s *sampleSource) labels() error {
 		if err != nil {
 			return err
 		}
-		if s.in.pos()+size-start > maxSeriesLabelBytes {
-			return errors.WithMessagef(errLimit, "labels of a series have more than %d bytes", maxSeriesLabelBytes)
+		if err := checkLabelBytes(s.in.pos() + size - start); err != nil {
+			return err
 		}
 		if b, err = s.need(int(size), s.in.pos()+size); err != nil {
 			return err

@@ -10,7 +10,6 @@ var (
 	errNoType      = errors.New("none of the accepted response types is known")
 	errEncoding    = errors.New("unknown content encoding: use snappy")
 	errSlow        = errors.New("the body did not arrive in time")
-	errLate        = errors.New("the answer takes too long: ask for less")
 	errTooLarge    = errors.New("response larger than a snappy block can be: ask for less, or for streamed chunks")
 )
 
@@ -18,6 +17,8 @@ var (
 var (
 	// errChanged: a series had other samples when it was written than when it was counted.
 	errChanged = errors.New("BUG: the snapshot changed while it was read")
+	// errLate: ReadOptions.AnswerTimeout is over.
+	errLate = errors.New("the answer takes too long: ask for less")
 )
 
 // Asking another server.
