@@ -140,6 +140,18 @@ func (m *MemPostings) Value(p Pair) string {
 	return m.values.text.at(uint32(m.values.word(uint32(p))))
 }
 
+// AppendLabels appends the strings of pairs to dst, each with its length before it, as
+// labels.FromEncoded takes them. Nothing is locked or allocated, but for dst to grow.
+func (m *MemPostings) AppendLabels(dst []byte, pairs []Pair) []byte {
+	names, values := m.names.reader(), m.values.reader()
+	for _, p := range pairs {
+		word := values.word(uint32(p))
+		dst = append(dst, names.text.encodedAt(uint32(names.word(uint32(word>>40))))...)
+		dst = append(dst, values.text.encodedAt(uint32(word))...)
+	}
+	return dst
+}
+
 // Add indexes a series by its pairs. ref is at most MaxRef and not 0. Refs that ascend
 // from call to call are fast; others rewrite lists. Readers see the series in all of
 // its lists or in none.

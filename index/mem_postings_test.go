@@ -345,3 +345,19 @@ func requireModel(t *rapid.T, model map[uint64]labels.Labels, pairs map[uint64][
 		require.Equal(t, slices.Sorted(maps.Keys(values[name])), m.LabelValues(name, nil))
 	}
 }
+
+func TestMemPostings_AppendLabels_IsWhatLabelsEncode(t *testing.T) {
+	m := index.NewMemPostings()
+	long := strings.Repeat("x", 300)
+	for _, ls := range []labels.Labels{
+		{},
+		labels.FromStrings("a", "b"),
+		labels.FromStrings("__name__", "up", "job", "api", "long", long, long, "short"),
+	} {
+		encoded := m.AppendLabels(nil, intern(m, ls))
+		require.Equal(t, ls.AppendEncoded(nil), encoded)
+		again, err := labels.FromEncoded(encoded)
+		require.NoError(t, err)
+		require.Equal(t, ls, again)
+	}
+}

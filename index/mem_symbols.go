@@ -68,6 +68,25 @@ func slotOf(hash uint64, n int) int {
 	return int(hi)
 }
 
+// symbolReader reads symbols as they were at one moment. What a number stood for then it
+// tells as symbols does, for less.
+type symbolReader struct {
+	words []*wordPage
+	text  textBlocks
+}
+
+func (s *symbols) reader() symbolReader {
+	return symbolReader{*s.words.Load(), *s.text.blocks.Load()}
+}
+
+// word returns what a number stands for, 0 for nothing.
+func (r *symbolReader) word(num uint32) uint64 {
+	if p := num / wordPageLen; p < uint32(len(r.words)) && r.words[p] != nil {
+		return r.words[p][num%wordPageLen].Load()
+	}
+	return 0
+}
+
 // word returns what a number stands for, 0 for nothing.
 func (s *symbols) word(num uint32) uint64 {
 	pages := *s.words.Load()

