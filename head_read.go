@@ -3,7 +3,6 @@ package tsdb
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/index"
@@ -30,7 +29,7 @@ func (r *headReader) selectSeries(ctx context.Context, ms []*labels.Matcher, tra
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(found, r.h.compareLabels)
+	index.SortByLabels(r.h.dir.Postings(), found, r.h.dir.Pairs)
 	return &headCursor{r: r, found: found, transient: transient}, nil
 }
 
@@ -72,24 +71,6 @@ func (r *headReader) selected(ctx context.Context, ms []*labels.Matcher) ([]*mem
 		}
 	}
 	return found, nil
-}
-
-// compareLabels orders series by labels. Equal pairs have equal ids and are not
-// looked up.
-func (h *Head) compareLabels(a, b *memseries.Series) int {
-	pa, pb := h.dir.Pairs(a), h.dir.Pairs(b)
-	for i := range min(len(pa), len(pb)) {
-		if pa[i] == pb[i] {
-			continue
-		}
-		an, av := h.dir.Postings().Label(pa[i])
-		bn, bv := h.dir.Postings().Label(pb[i])
-		if c := strings.Compare(an, bn); c != 0 {
-			return c
-		}
-		return strings.Compare(av, bv)
-	}
-	return len(pa) - len(pb)
 }
 
 // anyVisible reports whether one of these series is visible.
@@ -167,8 +148,12 @@ type headSeries struct {
 }
 
 func (hs *headSeries) labels() labels.Labels {
-	var few [fewLabels]labels.Label
-	return labels.New(hs.appendLabels(few[:0])...)
+	var few [512]byte
+	ls, err := labels.FromEncoded(hs.r.h.dir.Postings().AppendLabels(few[:0], hs.r.h.dir.Pairs(hs.s)))
+	if err != nil {
+		panic("BUG: labels of the head: " + err.Error())
+	}
+	return ls
 }
 
 func (hs *headSeries) appendLabels(dst []labels.Label) []labels.Label {
