@@ -53,6 +53,7 @@ func lookAt(tb testing.TB, b []byte, all []placed) (damage []error) {
 		require.Equal(tb, p.enc, enc)
 		require.True(tb, bytes.Equal(p.data, data))
 	}
+	requireRuns(tb, s, all)
 	var walked []*encbuf.CorruptError
 	found := walkAll(tb, s, &walked)
 	for _, p := range found {
@@ -233,6 +234,10 @@ func TestSegments_FileCutUnderAReader_IsDamageAndNotASignal(t *testing.T) {
 	_, _, err = s.Read(all[90].ref, nil)
 	require.ErrorIs(t, err, encbuf.ErrCorrupt)
 	require.ErrorContains(t, err, "000001")
+	var run Run
+	s.ReadRun(&run, all[0].ref, all[90].ref)
+	_, _, ok := run.Chunk(all[90].ref)
+	require.False(t, ok)
 	require.NoError(t, s.Close())
 }
 
@@ -341,6 +346,10 @@ func readHostile(t *testing.T, b []byte, off uint32) {
 	for _, d := range damage {
 		require.LessOrEqual(t, d.Offset, int64(len(b)))
 	}
+	var run Run
+	s.ReadRun(&run, NewBlockRef(0, segmentHeaderSize), NewBlockRef(0, off))
+	require.LessOrEqual(t, len(run.buf), len(b))
+	run.Chunk(NewBlockRef(0, off))
 	_, data, err := s.Read(NewBlockRef(0, off), nil)
 	require.LessOrEqual(t, len(data), len(b))
 	if err != nil {

@@ -157,11 +157,22 @@ func uvarint(b []byte, off int) (v uint64, next int) {
 	return longUvarint(b, off)
 }
 
+// longUvarint has numbers of two bytes, as most symbols are, and of three, as the lengths of
+// chunks are, before all others (BenchmarkReader_Series).
 func longUvarint(b []byte, off int) (v uint64, next int) {
 	if off < 0 || off > len(b) {
 		return 0, -1
 	}
-	v, n := binary.Uvarint(b[off:])
+	b = b[off:]
+	if len(b) > 2 {
+		switch {
+		case b[1] < 0x80:
+			return uint64(b[0]&0x7f) | uint64(b[1])<<7, off + 2
+		case b[2] < 0x80:
+			return uint64(b[0]&0x7f) | uint64(b[1]&0x7f)<<7 | uint64(b[2])<<14, off + 3
+		}
+	}
+	v, n := binary.Uvarint(b)
 	if n <= 0 {
 		return 0, -1
 	}
