@@ -47,9 +47,14 @@ func (h *Head) storeAll(synced func(seq uint64) error) (err error) {
 	fulls := h.fulls
 	for shard := 0; shard < memseries.NumShards && err == nil; {
 		fulls, shard = h.dir.CollectFull(fulls[:0], shard, chunkBatchBytes)
+		n := 0
 		if err = synced(newestSeq(fulls)); err == nil {
-			err = h.storeFull(fulls, h.dir.Written)
+			err = h.storeFull(fulls, func(done []memseries.Full, refs []chunks.Ref) {
+				h.dir.Written(done, refs)
+				n += len(done)
+			})
 		}
+		h.dir.Unwritten(fulls[n:])
 		clear(fulls) // keeps no chunk alive
 	}
 	h.fulls = fulls[:0]

@@ -31,7 +31,24 @@ type Full struct {
 	Seq        uint64 // newest commit with a sample in it; 0 when the log has none
 	Data       []byte // a finished chunk
 
+	bytes chunkBytes // the same in pieces; none during recovery
+}
+
+// fullChunk is a Full where it is kept: a finished chunk that stays in the pieces in which
+// it grew, so that cutting copies and allocates nothing (BenchmarkCut).
+type fullChunk struct {
+	series     *Series
+	minT, maxT int64
+	seq        uint64
+	bytes      chunkBytes
+	num        uint16
+
 	taken bool // CollectFull gave it out: its bytes may be on their way to a file
+}
+
+// given returns what others get of it, but for its bytes.
+func (f *fullChunk) given() Full {
+	return Full{Series: f.series, MinT: f.minT, MaxT: f.maxT, Num: f.num, Seq: f.seq}
 }
 
 // appender is what an append needs beside the series: where bytes go and where full
@@ -40,10 +57,9 @@ type appender struct {
 	cutting Cutting
 	limit   int64 // a chunk that begins before it ends there (CutAt); NoTime: none
 	pieces  pieces
-	onFull  func(Full)
+	onFull  func(fullChunk)
 	seq     uint64 // commit being applied
 	scratch [chunkenc.MaxSampleBytes]byte
-	buffers fullBuffers
 
 	mappedBytes int64 // memory of the lists of full chunks
 }
@@ -108,9 +124,9 @@ func (a *appender) open(s *Series, t int64) {
 func (a *appender) closeChunk(s *Series) {
 	m := Mapped{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: uint16(s.enc.Len())}
 	s.mapped = a.appendMapped(s.mapped, m)
-	data := s.enc.Finish(s.bytes.appendTo(a.buffers.get(int(s.bytes.size)+chunkenc.MaxSampleBytes), a.pieces.arena))
-	s.bytes.drop(&a.pieces)
-	a.onFull(Full{Series: s, MinT: m.MinT, MaxT: m.MaxT, Num: m.Num, Seq: a.seq, Data: data})
+	s.bytes.finish(&a.pieces, &s.enc)
+	a.onFull(fullChunk{series: s, minT: m.MinT, maxT: m.MaxT, num: m.Num, seq: a.seq, bytes: s.bytes})
+	s.bytes = chunkBytes{}
 }
 
 // appendMapped grows in small steps: a series has few full chunks, and a million

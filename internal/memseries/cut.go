@@ -83,7 +83,8 @@ func (c *splitter) splitOpenLocked(sh *Shard, s *Series) {
 func (c *splitter) splitFullLocked(sh *Shard, s *Series, i int) {
 	key := fullKey{s.ref, s.mapped[i].MinT}
 	f := sh.mu.full[key]
-	n := c.decode(f.Data)
+	c.data = f.bytes.appendTo(c.data[:0], sh.mu.pieces.arena)
+	n := c.decode(c.data)
 	c.d.dropFullLocked(sh, key)
 
 	s.mapped = sh.mu.appendMapped(s.mapped, Mapped{})
@@ -93,17 +94,18 @@ func (c *splitter) splitFullLocked(sh *Shard, s *Series, i int) {
 }
 
 // addFullLocked makes a full chunk of some decoded samples of f.
-func (c *splitter) addFullLocked(sh *Shard, f Full, from, to int) Mapped {
+func (c *splitter) addFullLocked(sh *Shard, f fullChunk, from, to int) Mapped {
 	c.enc.Reset()
 	for i := from; i < to; i++ {
 		if err := c.enc.Append(c.ts[i], c.vs[i]); err != nil {
 			panic("BUG: part of a chunk does not fit a chunk: " + err.Error())
 		}
 	}
-	f.MinT, f.MaxT, f.Num = c.ts[from], c.ts[to-1], uint16(to-from)
-	f.Data = c.enc.AppendTo(sh.mu.buffers.getAny(c.enc.SizeBytes()))
+	f.minT, f.maxT, f.num = c.ts[from], c.ts[to-1], uint16(to-from)
+	c.data, f.bytes = c.enc.AppendTo(c.data[:0]), chunkBytes{}
+	f.bytes.add(&sh.mu.pieces, c.data)
 	sh.mu.onFull(f)
-	return Mapped{MinT: f.MinT, MaxT: f.MaxT, Num: f.Num}
+	return Mapped{MinT: f.minT, MaxT: f.maxT, Num: f.num}
 }
 
 // decode fills ts and vs with the samples of a chunk that this process encoded, and

@@ -53,6 +53,9 @@ type Directory struct {
 	fullBytes atomic.Int64 // full chunks that no file has yet
 	nextRef   atomic.Uint64
 
+	collected      []byte       // of CollectFull, for the next one
+	collectedBytes atomic.Int64 // its capacity
+
 	create struct {
 		sync.Mutex
 		pairs  []index.Pair // scratch

@@ -13,37 +13,81 @@ func (d *Directory) FullBytes() int64 { return d.fullBytes.Load() }
 // CollectFull appends full chunks that no file has yet, those of a series in time
 // order. It begins with a shard, takes whole shards until it has as many bytes as
 // wanted, and returns the shard to go on with: NumShards behind the last one. The chunks
-// stay readable here, and their bytes valid, until Written.
-// One goroutine at a time may be between CollectFull and Written.
+// stay readable here until Written, and what is given of them good until the next CollectFull.
+// Each is given to Written or Unwritten before that; one goroutine at a time does all this.
 func (d *Directory) CollectFull(dst []Full, shard, bytes int) ([]Full, int) {
+	given := len(dst)
 	for ; shard < NumShards && bytes > 0; shard++ {
 		sh := &d.shards[shard]
 		sh.mu.Lock()
 		for key, f := range sh.mu.full {
 			f.taken = true
 			sh.mu.full[key] = f
-			dst = append(dst, f)
-			bytes -= len(f.Data)
+			out := f.given()
+			out.bytes = f.bytes
+			dst = append(dst, out)
+			bytes -= int(f.bytes.size)
 		}
 		sh.mu.Unlock()
 	}
-	slices.SortFunc(dst, func(a, b Full) int {
+	slices.SortFunc(dst[given:], func(a, b Full) int {
 		return cmp.Or(cmp.Compare(a.Series.ref, b.Series.ref), cmp.Compare(a.MinT, b.MinT))
 	})
+	d.copyData(dst[given:])
 	return dst, shard
 }
 
-// Written says where collected chunks are now; their buffers go back. Those that were
+// maxKeptCollected bounds, in bytes, the buffer for collected chunks that is kept.
+const maxKeptCollected = 2 << 20
+
+// copyData gives taken chunks their Data. No lock is needed: their pieces are not changed
+// any more, and not given back before Written or Unwritten.
+func (d *Directory) copyData(fulls []Full) {
+	size := 0
+	for i := range fulls {
+		size += int(fulls[i].bytes.size)
+	}
+	buf := slices.Grow(d.collected[:0], size)
+	for i := range fulls {
+		from := len(buf)
+		buf = fulls[i].bytes.appendTo(buf, d.chunkBytes)
+		fulls[i].Data = buf[from:len(buf):len(buf)]
+	}
+	if d.collected = buf; cap(buf) > maxKeptCollected {
+		d.collected = nil
+	}
+	d.collectedBytes.Store(int64(cap(d.collected)))
+}
+
+// Written says where collected chunks are now; their pieces go back. Those that were
 // dropped meanwhile are nowhere any more.
 func (d *Directory) Written(fulls []Full, refs []chunks.Ref) {
-	for i, f := range fulls {
+	for i := range fulls {
+		f := &fulls[i]
 		sh := d.ShardOf(f.Series)
 		sh.mu.Lock()
 		if key := (fullKey{f.Series.ref, f.MinT}); sh.hasFullLocked(key) {
 			setMappedRef(f.Series, f.MinT, refs[i])
 			d.forgetFullLocked(sh, key)
 		}
-		sh.mu.buffers.put(f.Data)
+		f.bytes.drop(&sh.mu.pieces)
+		sh.mu.Unlock()
+	}
+}
+
+// Unwritten gives collected chunks back that could not be written.
+func (d *Directory) Unwritten(fulls []Full) {
+	for i := range fulls {
+		f := &fulls[i]
+		sh := d.ShardOf(f.Series)
+		sh.mu.Lock()
+		key := fullKey{f.Series.ref, f.MinT}
+		if kept, ok := sh.mu.full[key]; ok {
+			kept.taken = false
+			sh.mu.full[key] = kept
+		} else {
+			f.bytes.drop(&sh.mu.pieces)
+		}
 		sh.mu.Unlock()
 	}
 }
@@ -53,13 +97,11 @@ func (sh *Shard) hasFullLocked(key fullKey) bool {
 	return ok
 }
 
-// forgetFullLocked takes a chunk out of those that no file has. Its buffer is left to
+// forgetFullLocked takes a chunk out of those that no file has. Its pieces are left to
 // the caller.
 func (d *Directory) forgetFullLocked(sh *Shard, key fullKey) {
-	f := sh.mu.full[key]
+	d.fullBytes.Add(-int64(sh.mu.full[key].bytes.size))
 	delete(sh.mu.full, key)
-	sh.mu.fullHeap -= int64(cap(f.Data))
-	d.fullBytes.Add(-int64(len(f.Data)))
 }
 
 // setMappedRef fills in the place of the full chunk that begins at mint, if the

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
 )
 
 // Bytes of open chunks live in pieces of one cache line, linked by number. A chunk
@@ -176,6 +178,15 @@ func (c *chunkBytes) appendTo(dst []byte, a *pieceArena) []byte {
 		n = pc.next
 	}
 	return dst
+}
+
+// finish makes a whole chunk of what the encoder has given out.
+func (c *chunkBytes) finish(p *pieces, enc *chunkenc.XORState) {
+	const countBytes = 2 // a chunk begins with its number of samples
+	var buf [countBytes + wordBytes]byte
+	whole := enc.Finish(buf[:countBytes])
+	copy(p.arena.at(c.first).data[:], whole[:countBytes])
+	c.add(p, whole[countBytes:])
 }
 
 // drop gives the pieces back.

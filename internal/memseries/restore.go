@@ -18,7 +18,8 @@ import (
 type Restorer struct {
 	d *Directory
 	appender
-	full []Full
+	full    []Full
+	buffers fullBuffers
 
 	// MinValid is the time from which on samples are wanted. It is set before the first
 	// Append; a new Restorer wants all.
@@ -41,7 +42,7 @@ const notReached = math.MaxUint64
 func (d *Directory) NewRestorer() *Restorer {
 	r := &Restorer{d: d, MinValid: NoTime}
 	r.cutting, r.limit, r.pieces.arena = d.shards[0].mu.cutting, NoTime, d.chunkBytes
-	r.onFull = func(f Full) { r.full = append(r.full, f) }
+	r.onFull = r.keepFull
 	return r
 }
 
@@ -95,6 +96,14 @@ func (r *Restorer) covered(s *Series, t int64) bool {
 	return true
 }
 
+// keepFull copies a full chunk out of its pieces: another goroutine will read it.
+func (r *Restorer) keepFull(f fullChunk) {
+	out := f.given()
+	out.Data = f.bytes.appendTo(r.buffers.get(int(f.bytes.size)), r.pieces.arena)
+	f.bytes.drop(&r.pieces)
+	r.full = append(r.full, out)
+}
+
 // TakeFull returns the full chunks cut since the last call.
 func (r *Restorer) TakeFull() []Full {
 	full := r.full
@@ -125,7 +134,9 @@ func (r *Restorer) Written(fulls []Full, refs []chunks.Ref) {
 // not written yet. All workers are done.
 func (r *Restorer) Close() {
 	for _, f := range r.full {
-		r.d.ShardOf(f.Series).mu.onFull(f)
+		kept := fullChunk{series: f.Series, minT: f.MinT, maxT: f.MaxT, num: f.Num, seq: f.Seq}
+		kept.bytes.add(&r.pieces, f.Data)
+		r.d.ShardOf(f.Series).mu.onFull(kept)
 	}
 	r.d.shards[0].mu.pieces.absorb(&r.pieces)
 	r.d.shards[0].mu.mappedBytes += r.mappedBytes
@@ -138,6 +149,16 @@ func (r *Restorer) Close() {
 func (d *Directory) Attach(s *Series, ms []Mapped) {
 	s.mapped, s.pendV = ms, notReached
 	d.ShardOf(s).mu.mappedBytes += int64(cap(ms)) * mappedBytes
+}
+
+// AttachKnown is Attach for a series of a snapshot: the log from there on is behind the
+// first known chunks, and what it repeats of them is not looked at.
+func (d *Directory) AttachKnown(s *Series, ms []Mapped, known int) {
+	d.Attach(s, ms)
+	s.pendV, s.lastSeq = 0, uint64(known)
+	if known > 0 {
+		s.prevMaxt = ms[known-1].MaxT
+	}
 }
 
 // AttachMore adds full chunks that were written under another ref of the series, in

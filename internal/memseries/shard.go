@@ -19,11 +19,10 @@ type Shard struct {
 	mu struct {
 		sync.Mutex
 		appender
-		full     map[fullKey]Full  // full chunks that no file has yet
-		fullPeak int               // most of them ever: a map does not shrink
-		fullHeap int64             // memory of their bytes
-		marks    map[uint64][]mark // by ref: the past that open queriers may still need
-		lastV    map[uint64]uint64 // by ref: newest value of a restored series without an open chunk
+		full     map[fullKey]fullChunk // full chunks that no file has yet
+		fullPeak int                   // most of them ever: a map does not shrink
+		marks    map[uint64][]mark     // by ref: the past that open queriers may still need
+		lastV    map[uint64]uint64     // by ref: newest value of a restored series without an open chunk
 		// Commits apply in the order in which they reserved: nextTurn is handed out
 		// while reserving, turn is who may apply now.
 		nextTurn, turn uint64
@@ -43,13 +42,12 @@ func (sh *Shard) init(cutting Cutting, arena *pieceArena, fullBytes *atomic.Int6
 	sh.mu.turned.L = &sh.mu.Mutex
 	sh.mu.cutting, sh.mu.limit = cutting, NoTime
 	sh.mu.pieces.arena = arena
-	sh.mu.full = map[fullKey]Full{}
+	sh.mu.full = map[fullKey]fullChunk{}
 	sh.mu.marks = map[uint64][]mark{}
-	sh.mu.onFull = func(f Full) {
-		sh.mu.full[fullKey{f.Series.ref, f.MinT}] = f
+	sh.mu.onFull = func(f fullChunk) {
+		sh.mu.full[fullKey{f.series.ref, f.minT}] = f
 		sh.mu.fullPeak = max(sh.mu.fullPeak, len(sh.mu.full))
-		sh.mu.fullHeap += int64(cap(f.Data))
-		fullBytes.Add(int64(len(f.Data)))
+		fullBytes.Add(int64(f.bytes.size))
 	}
 }
 

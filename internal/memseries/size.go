@@ -4,9 +4,9 @@ import "unsafe"
 
 const (
 	mappedBytes = int64(unsafe.Sizeof(Mapped{}))
-	fullBytes   = int64(unsafe.Sizeof(Full{})+unsafe.Sizeof(fullKey{})) * 4 / 3 // a map entry at three quarters of the load
-	markBytes   = 96                                                            // a map entry and a list of few marks
-	farBytes    = 128                                                           // a sync.Map entry beside its series
+	fullBytes   = int64(unsafe.Sizeof(fullChunk{})+unsafe.Sizeof(fullKey{})) * 4 / 3 // a map entry at three quarters of the load
+	markBytes   = 96                                                                 // a map entry and a list of few marks
+	farBytes    = 128                                                                // a sync.Map entry beside its series
 )
 
 // SizeBytes returns the memory that the directory holds: series, labels, symbols,
@@ -14,7 +14,7 @@ const (
 func (d *Directory) SizeBytes() int64 {
 	n := d.numPages.Load()*int64(unsafe.Sizeof(page{})) + d.numFar.Load()*(seriesBytes+farBytes)
 	n += int64(len(*d.pages.Load())) * 8
-	n += int64(unsafe.Sizeof(*d))
+	n += int64(unsafe.Sizeof(*d)) + d.collectedBytes.Load()
 	n += d.postings.SizeBytes() + d.chunkBytes.sizeBytes()
 	for i := range d.tables {
 		n += d.tables[i].sizeBytes()
@@ -31,5 +31,5 @@ func (d *Directory) SizeBytes() int64 {
 func (sh *Shard) sizeBytes() int64 {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.mu.buffers.sizeBytes() + sh.mu.mappedBytes + sh.mu.fullHeap + int64(sh.mu.fullPeak)*fullBytes + int64(len(sh.mu.marks))*markBytes
+	return sh.mu.mappedBytes + int64(sh.mu.fullPeak)*fullBytes + int64(len(sh.mu.marks))*markBytes
 }

@@ -119,12 +119,12 @@ func (d *Directory) dropBeforeLocked(sh *Shard, s *Series, t int64) {
 }
 
 // dropFullLocked forgets a full chunk that no file has. One that is on its way to a file
-// keeps its buffer until Written.
+// keeps its pieces until Written.
 func (d *Directory) dropFullLocked(sh *Shard, key fullKey) {
 	f := sh.mu.full[key]
 	d.forgetFullLocked(sh, key)
 	if !f.taken {
-		sh.mu.buffers.put(f.Data)
+		f.bytes.drop(&sh.mu.pieces)
 	}
 }
 
@@ -151,10 +151,9 @@ func (sh *Shard) shrink() {
 	if sh.mu.fullPeak <= 2*len(sh.mu.full) {
 		return
 	}
-	full := make(map[fullKey]Full, len(sh.mu.full))
+	full := make(map[fullKey]fullChunk, len(sh.mu.full))
 	for key, f := range sh.mu.full {
 		full[key] = f
 	}
 	sh.mu.full, sh.mu.fullPeak = full, len(full)
-	sh.mu.buffers = fullBuffers{}
 }

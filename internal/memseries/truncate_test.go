@@ -274,7 +274,12 @@ func TestTruncation_EqualsAMap(t *testing.T) {
 				cs.write(d, taken)
 				taken = nil
 			},
+			"fail to write": func(t *rapid.T) {
+				d.Unwritten(taken)
+				taken = nil
+			},
 			"": func(t *rapid.T) {
+				requirePieces(t, d, taken)
 				require.Equal(t, want, cs.samples(t, d, s, nil))
 				if len(want) > 0 {
 					require.Equal(t, next, s.Maxt())
@@ -285,7 +290,55 @@ func TestTruncation_EqualsAMap(t *testing.T) {
 		cs.write(d, cs.take(d))
 		require.Zero(t, d.FullBytes())
 		require.Equal(t, want, cs.samples(t, d, s, nil))
+		requirePieces(t, d, nil)
 	})
+}
+
+// requirePieces checks that each piece is in one place: an open chunk, a full one, one that
+// was collected and dropped since, a shard, or never used.
+func requirePieces(t require.TestingT, d *Directory, collected []Full) {
+	seen := map[uint32]bool{0: true}
+	see := func(n uint32) {
+		require.False(t, seen[n], "piece %d is in two places", n)
+		seen[n] = true
+	}
+	chunk := func(c chunkBytes) {
+		n := c.first
+		for left := int(c.size); left > 0; left -= piecePayload {
+			see(n)
+			n = d.chunkBytes.at(n).next
+		}
+	}
+	for s := range d.All() {
+		chunk(s.bytes)
+	}
+	for i := range d.shards {
+		sh := &d.shards[i]
+		for _, f := range sh.mu.full {
+			chunk(f.bytes)
+		}
+		for n := sh.mu.pieces.free; n != 0; n = d.chunkBytes.at(n).next {
+			see(n)
+		}
+		for k := range sh.mu.pieces.freshLeft {
+			see(sh.mu.pieces.fresh + k)
+		}
+	}
+	for _, f := range collected {
+		if !d.ShardOf(f.Series).hasFullLocked(fullKey{f.Series.ref, f.MinT}) {
+			chunk(f.bytes)
+		}
+	}
+	for k := range d.chunkBytes.mu.left {
+		see(d.chunkBytes.mu.next + k)
+	}
+	blocks := 0
+	for _, b := range *d.chunkBytes.blocks.Load() {
+		if b != nil {
+			blocks++
+		}
+	}
+	require.Len(t, seen, max(1, blocks*pieceBlockLen))
 }
 
 func TestSizeBytes_FallsWhenAHeadIsTruncated(t *testing.T) {
@@ -509,7 +562,7 @@ func TestTruncation_BesideWriters(t *testing.T) {
 func waitingBytes(d *Directory) (n int64) {
 	for i := range d.shards {
 		for _, f := range d.shards[i].mu.full {
-			n += int64(len(f.Data))
+			n += int64(f.bytes.size)
 		}
 	}
 	return n

@@ -67,7 +67,8 @@ func (sh *Shard) viewFullLocked(s *Series, m Mapped, v *View) {
 	c := ViewChunk{MinT: m.MinT, MaxT: m.MaxT, Num: int(m.Num), Ref: m.Ref}
 	if m.Ref == 0 {
 		c.from = len(v.data)
-		v.data = append(v.data, sh.mu.full[fullKey{s.ref, m.MinT}].Data...)
+		f := sh.mu.full[fullKey{s.ref, m.MinT}]
+		v.data = f.bytes.appendTo(v.data, sh.mu.pieces.arena)
 		c.to = len(v.data)
 	}
 	v.Chunks = append(v.Chunks, c)
