@@ -334,21 +334,20 @@ type blockChunks struct {
 	buf    []byte     // the same, of a chunk that is read by itself
 }
 
-func (bc *blockChunks) next(mint int64) (sourceChunk, bool, error) {
-	for len(bc.metas) > 0 && (bc.metas[0].MaxT < mint || bc.in.deleted.CoversRange(bc.metas[0].MinT, bc.metas[0].MaxT)) {
+func (bc *blockChunks) next(mint int64, c *sourceChunk) (ok bool, err error) {
+	for len(bc.metas) > 0 && (bc.metas[0].MaxT < mint || len(bc.in.deleted) > 0 && bc.in.deleted.CoversRange(bc.metas[0].MinT, bc.metas[0].MaxT)) {
 		bc.metas = bc.metas[1:]
 	}
 	if len(bc.metas) == 0 {
-		return sourceChunk{}, false, nil
+		return false, nil
 	}
-	m := bc.metas[0]
-	out := sourceChunk{minT: m.MinT, maxT: m.MaxT, in: &bc.in}
-	var err error
-	if out.enc, out.data, err = bc.read(m.Ref); err != nil {
-		return sourceChunk{}, false, err
+	m := &bc.metas[0]
+	if c.enc, c.data, err = bc.read(m.Ref); err != nil {
+		return false, err
 	}
+	c.minT, c.maxT, c.in = m.MinT, m.MaxT, &bc.in
 	bc.metas = bc.metas[1:]
-	return out, true, nil
+	return true, nil
 }
 
 // read returns the chunk that metas begin with. Those behind it are read with it, as far

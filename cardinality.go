@@ -259,7 +259,8 @@ func (c *labelCounter) part(s sourceSeries, size *MetricSize) error {
 	}
 	c.chunks = s.open(c.chunks)
 	for {
-		chunk, ok, err := c.chunks.next(math.MinInt64)
+		var chunk sourceChunk
+		ok, err := c.chunks.next(math.MinInt64, &chunk)
 		if err != nil || !ok {
 			return err
 		}

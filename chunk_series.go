@@ -87,7 +87,7 @@ type ChunkIterator struct {
 	src  chunkSource
 	meta ChunkMeta
 	clip seriesIterator // over one chunk that is cut into
-	one  oneChunk
+	one  oneChunk       // as it is stored
 	enc  chunkenc.FloatEncoder
 	buf  []byte
 	err  error
@@ -110,7 +110,8 @@ func (ci *ChunkIterator) Next() bool {
 			ci.err = ErrClosed
 			return false
 		}
-		c, ok, err := ci.src.next(math.MinInt64)
+		c := &ci.one.c
+		ok, err := ci.src.next(math.MinInt64, c)
 		ci.q.end()
 		if !ok {
 			ci.err = err
@@ -121,16 +122,16 @@ func (ci *ChunkIterator) Next() bool {
 			ci.meta.Chunk, ci.err = chunkenc.FromData(c.enc, c.data)
 			return ci.err == nil
 		}
-		if ci.nextClipped(c) {
+		if ci.nextClipped() {
 			return true
 		}
 	}
 	return false
 }
 
-// nextClipped encodes what the bounds leave of a chunk; false if that is nothing.
-func (ci *ChunkIterator) nextClipped(c sourceChunk) bool {
-	ci.one = oneChunk{c: c}
+// nextClipped encodes what the bounds leave of the chunk; false if that is nothing.
+func (ci *ChunkIterator) nextClipped() bool {
+	ci.one.used = false
 	ci.clip.reset(&ci.one, ci.q)
 	ci.enc.Reset()
 	var first, last int64
@@ -165,8 +166,8 @@ type oneChunk struct {
 	used bool
 }
 
-func (o *oneChunk) next(int64) (sourceChunk, bool, error) {
+func (o *oneChunk) next(_ int64, c *sourceChunk) (bool, error) {
 	used := o.used
-	o.used = true
-	return o.c, !used, nil
+	*c, o.used = o.c, true
+	return !used, nil
 }

@@ -131,24 +131,24 @@ type fakeChunks struct {
 	buf []byte
 }
 
-func (c *fakeChunks) next(mint int64) (sourceChunk, bool, error) {
+func (c *fakeChunks) next(mint int64, out *sourceChunk) (bool, error) {
 	for len(c.s.T) > 0 && c.s.T[min(2, len(c.s.T))-1] < mint {
 		c.s.T, c.s.V = c.s.T[min(2, len(c.s.T)):], c.s.V[min(2, len(c.s.V)):]
 	}
 	n := min(2, len(c.s.T))
 	if n == 0 {
-		return sourceChunk{}, false, nil
+		return false, nil
 	}
 	c.enc.Reset()
 	for i := range n {
 		if err := c.enc.Append(c.s.T[i], c.s.V[i]); err != nil {
-			return sourceChunk{}, false, err
+			return false, err
 		}
 	}
 	c.buf = c.enc.AppendTo(c.buf[:0])
-	out := sourceChunk{enc: chunkenc.EncXOR, data: c.buf, minT: c.s.T[0], maxT: c.s.T[n-1], in: &c.in}
+	*out = sourceChunk{enc: chunkenc.EncXOR, data: c.buf, minT: c.s.T[0], maxT: c.s.T[n-1], in: &c.in}
 	c.s.T, c.s.V = c.s.T[n:], c.s.V[n:]
-	return out, true, nil
+	return true, nil
 }
 
 // MinValid returns the time from which on the head takes samples.

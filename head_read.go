@@ -205,22 +205,22 @@ type headChunks struct {
 	buf  []byte
 }
 
-func (hc *headChunks) next(mint int64) (sourceChunk, bool, error) {
+func (hc *headChunks) next(mint int64, out *sourceChunk) (bool, error) {
 	for hc.at < len(hc.view.Chunks) && hc.view.Chunks[hc.at].MaxT < mint {
 		hc.at++
 	}
 	if hc.at == len(hc.view.Chunks) {
-		return sourceChunk{}, false, nil
+		return false, nil
 	}
 	c := hc.view.Chunks[hc.at]
 	hc.at++
-	out := sourceChunk{enc: chunkenc.EncXOR, minT: c.MinT, maxT: c.MaxT, in: &hc.in}
+	*out = sourceChunk{enc: chunkenc.EncXOR, minT: c.MinT, maxT: c.MaxT, in: &hc.in}
 	if c.Ref == 0 {
 		out.data = hc.view.Data(c)
-		return out, true, nil
+		return true, nil
 	}
 	var err error
 	out.enc, hc.buf, err = hc.h.chunks.Read(c.Ref, hc.buf[:0])
 	out.data = hc.buf
-	return out, err == nil, err
+	return err == nil, err
 }

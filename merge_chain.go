@@ -16,15 +16,15 @@ func (c *chainedChunks) reset(s *mergedSeries) {
 }
 
 // next implements chunkSource.
-func (c *chainedChunks) next(mint int64) (sourceChunk, bool, error) {
+func (c *chainedChunks) next(mint int64, out *sourceChunk) (bool, error) {
 	for {
 		if c.src != nil {
-			if chunk, ok, err := c.src.next(mint); ok || err != nil {
-				return chunk, ok, err
+			if ok, err := c.src.next(mint, out); ok || err != nil {
+				return ok, err
 			}
 		}
 		if len(c.left) == 0 {
-			return sourceChunk{}, false, nil
+			return false, nil
 		}
 		c.openNext()
 	}

@@ -60,36 +60,37 @@ func (m *mergedChunks) reset(s *mergedSeries) {
 }
 
 // next implements chunkSource.
-func (m *mergedChunks) next(mint int64) (sourceChunk, bool, error) {
+func (m *mergedChunks) next(mint int64, c *sourceChunk) (bool, error) {
 	if err := m.refill(mint); err != nil {
-		return sourceChunk{}, false, err
+		return false, err
 	}
 	for {
 		i, second := m.least()
 		if i < 0 {
-			return m.encoded()
+			return m.encoded(c)
 		}
 		p := &m.parts[i]
 		switch {
 		case p.at == p.run.Len() && p.head.last() < second:
 			if m.merged.Len() > 0 {
-				return m.encoded()
+				return m.encoded(c)
 			}
 			m.used = i
-			return p.head, true, nil
+			*c = p.head
+			return true, nil
 		case p.at == p.run.Len():
 			if err := p.decode(mint); err != nil {
-				return sourceChunk{}, false, err
+				return false, err
 			}
 		case p.run.T[p.at] == second:
 			if err := m.same(second, mint); err != nil {
-				return sourceChunk{}, false, err
+				return false, err
 			}
 		default:
 			m.run(p, second)
 		}
 		if m.merged.Len() >= mergedChunkSamples {
-			return m.encoded()
+			return m.encoded(c)
 		}
 	}
 }
@@ -99,7 +100,7 @@ func (m *mergedChunks) refill(mint int64) (err error) {
 	for i := range m.parts {
 		if m.used == i || m.used == math.MaxInt {
 			p := &m.parts[i]
-			if p.head, p.has, err = p.src.next(mint); err != nil {
+			if p.has, err = p.src.next(mint, &p.head); err != nil {
 				return err
 			}
 		}
@@ -188,23 +189,23 @@ func (p *mergePart) decode(mint int64) (err error) {
 		return err
 	}
 	p.head.in.clip(&p.run)
-	p.head, p.has, err = p.src.next(mint)
+	p.has, err = p.src.next(mint, &p.head)
 	return err
 }
 
 // encoded gives the merged samples out as a chunk; none are the end.
-func (m *mergedChunks) encoded() (sourceChunk, bool, error) {
+func (m *mergedChunks) encoded(c *sourceChunk) (bool, error) {
 	if m.merged.Len() == 0 {
-		return sourceChunk{}, false, nil
+		return false, nil
 	}
 	m.enc.Reset()
 	for i, t := range m.merged.T {
 		if err := m.enc.Append(t, m.merged.V[i], m.merged.StartOf(i)); err != nil {
-			return sourceChunk{}, false, err
+			return false, err
 		}
 	}
 	m.buf = m.enc.AppendTo(m.buf[:0])
-	c := sourceChunk{enc: m.enc.Encoding(), data: m.buf, minT: m.merged.T[0], maxT: m.merged.T[m.merged.Len()-1], in: &m.in}
+	*c = sourceChunk{enc: m.enc.Encoding(), data: m.buf, minT: m.merged.T[0], maxT: m.merged.T[m.merged.Len()-1], in: &m.in}
 	m.merged.Cut(0)
-	return c, true, nil
+	return true, nil
 }

@@ -10,10 +10,10 @@ import (
 // chunkSource gives the chunks of one series in one place (the head, a block), oldest
 // first and without overlap.
 type chunkSource interface {
-	// next returns the next chunk that overlaps the range asked for and does not end
+	// next sets c to the next chunk that overlaps the range asked for and does not end
 	// before mint, which never falls. Its bytes are checked, and valid until the next
 	// call. ok is false at the end and on error.
-	next(mint int64) (c sourceChunk, ok bool, err error)
+	next(mint int64, c *sourceChunk) (ok bool, err error)
 }
 
 // sourceChunk is one chunk as it is stored.
@@ -240,13 +240,14 @@ func (it *seriesIterator) nextChunk() {
 		it.fail(ErrClosed)
 		return
 	}
-	c, ok, err := it.src.next(it.mint)
+	c := &it.chunk
+	ok, err := it.src.next(it.mint, c)
 	it.q.end()
 	if !ok {
 		it.fail(err)
 		return
 	}
-	it.chunk, it.inner = c, c.whole() && c.minT >= it.mint
+	it.inner = c.whole() && c.minT >= it.mint
 	it.bounds = *c.in
 	it.bounds.mint = max(it.bounds.mint, it.mint)
 	if err := it.dec.Reset(c.enc, c.data); err != nil {
