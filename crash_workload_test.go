@@ -140,6 +140,8 @@ var crashOps = map[string]func(*crasher) error{
 	"retain":     (*crasher).retainBlocks,
 	"backfill":   (*crasher).backfill,
 	"snapshot":   (*crasher).snapshot,
+
+	"headsnap": (*crasher).headSnapshot,
 }
 
 // do runs one operation. All but close and kill begin with an open database.
@@ -248,6 +250,15 @@ func (c *crasher) chunks() error {
 		return errors.New("no chunk was full")
 	}
 	c.durable = c.history.len() // head chunks do not outrun the log
+	return nil
+}
+
+// headSnapshot takes a snapshot of the head.
+func (c *crasher) headSnapshot() error {
+	if err := tsdb.TakeHeadSnapshot(c.db); err != nil {
+		return err
+	}
+	c.durable = c.history.len() // a snapshot does not outrun the log
 	return nil
 }
 

@@ -280,7 +280,7 @@ func (db *DB) Close() error {
 		db.using.Lock() // what is under way ends with its context
 		defer db.using.Unlock()
 		db.blocks.close()
-		db.closeOf = stderrors.Join(db.head.close(), db.lock.Release())
+		db.closeOf = stderrors.Join(db.head.close(db.dir), db.lock.Release())
 		level := slog.LevelInfo
 		if db.closeOf != nil {
 			level = slog.LevelError

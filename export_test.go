@@ -25,6 +25,13 @@ type FakeSeries struct {
 	V      []float64
 }
 
+// TakeHeadSnapshot takes a snapshot of the head, due or not.
+func TakeHeadSnapshot(db *DB) error {
+	db.flushing.Lock()
+	defer db.flushing.Unlock()
+	return db.head.takeSnapshot(context.Background(), db.dir)
+}
+
 // QuerierOver returns a Querier over places whose series are sorted by labels.
 func QuerierOver(mint, maxt int64, places ...FakeSource) *Querier {
 	q := &Querier{mint: mint, maxt: maxt, release: func() error { return nil }}

@@ -25,6 +25,8 @@ type Head struct {
 	iso    *isolation
 
 	recovery *recovery // what Open must still write; done when log is set
+	restored uint64    // refs below it were there when recovery ended
+	snap     headSnapshot
 
 	// minValid is the time from which on the head takes samples: blocks have, or soon will
 	// have, what is before. It never falls.
@@ -55,12 +57,9 @@ type Head struct {
 func newHead(opts *Options) *Head {
 	h := &Head{
 		opts: opts,
-		dir: memseries.NewDirectory(memseries.Cutting{
-			Range:   opts.Blocks.Range.Milliseconds(),
-			Samples: opts.Head.SamplesPerChunk,
-		}),
 		wake: make(chan struct{}, 1),
 	}
+	h.dir = h.newDirectory()
 	h.minValid.Store(memseries.NoTime + 1)
 	h.tombs.Store(&tombstones.Set{})
 	h.trunc.done = math.MinInt64
@@ -68,6 +67,14 @@ func newHead(opts *Options) *Head {
 	h.maxT.Store(math.MinInt64)
 	h.batches.New = func() any { return &batch{h: h} }
 	return h
+}
+
+// newDirectory returns an empty directory of series.
+func (h *Head) newDirectory() *memseries.Directory {
+	return memseries.NewDirectory(memseries.Cutting{
+		Range:   h.opts.Blocks.Range.Milliseconds(),
+		Samples: h.opts.Head.SamplesPerChunk,
+	})
 }
 
 // overlaps reports whether a sample that is published can be in the closed range. The

@@ -3,6 +3,7 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -56,15 +58,9 @@ func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, r
 // restore reads chunk files and log. With readOnly nothing is written: full chunks stay in
 // memory.
 func (h *Head) restore(ctx context.Context, dir string, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
-	loaded, err := h.loadChunks(dir, report)
+	logReport, err := h.readAll(ctx, dir, report, readOnly)
 	if err != nil {
 		return nil, err
-	}
-	r := h.newReplay(report, loaded)
-	r.readOnly = readOnly
-	logReport, err := r.run(ctx, filepath.Join(dir, walDirName))
-	if err != nil {
-		return nil, refuse(errors.WithMessage(err, "replay log"))
 	}
 	if isWhole(logReport) {
 		// What blocks took over, or was deleted, may still stand in chunk files.
@@ -74,6 +70,7 @@ func (h *Head) restore(ctx context.Context, dir string, report *OpenReport, read
 		return nil, errors.WithMessage(err, "read newest chunks")
 	}
 	h.dir.RaiseNextRef(logReport.NextRef)
+	h.restored = h.dir.NextRef()
 	h.iso = newIsolation(logReport.LastSeq)
 	for s := range h.dir.All() {
 		if maxt := s.Maxt(); maxt != memseries.NoTime {
@@ -82,6 +79,58 @@ func (h *Head) restore(ctx context.Context, dir string, report *OpenReport, read
 	}
 	report.Series = h.dir.Len()
 	report.addLog(logReport)
+	return logReport, nil
+}
+
+// readAll reads a snapshot of the head, if there is a good one, and the log behind it, or
+// else all of the log; and the head-chunk files.
+func (h *Head) readAll(ctx context.Context, dir string, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
+	for tried := []string(nil); ; {
+		snap, err := h.findSnapshot(ctx, dir, tried, report)
+		if err != nil {
+			return nil, err
+		}
+		before := *report
+		logReport, err := h.readFrom(ctx, dir, snap, report, readOnly)
+		if snap == nil || ctx.Err() != nil || err == nil {
+			return logReport, err
+		}
+		// The snapshot, or a file that it builds on, is not as it was. The log has it all.
+		h.opts.Logger.Warn("snapshot of the head cannot be used", "snapshot", snap.path, "error", err)
+		*report = before
+		report.SnapshotsIgnored = append(report.SnapshotsIgnored, fmt.Sprintf("%s: %v", filepath.Base(snap.path), err))
+		tried = append(tried, snap.path)
+		if err := h.forget(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// forget takes back what an attempt to read a snapshot left.
+func (h *Head) forget() error {
+	h.dir = h.newDirectory()
+	h.tombs.Store(&tombstones.Set{})
+	h.trunc.gone, h.unread, h.snap = nil, "", headSnapshot{}
+	return h.closeFiles()
+}
+
+// readFrom reads chunk files, snapshot (nil: none) and log.
+func (h *Head) readFrom(ctx context.Context, dir string, snap *snapshotLoad, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
+	loaded, err := h.loadChunks(dir, snap, report)
+	if err != nil {
+		return nil, err
+	}
+	r := h.newReplay(report, loaded)
+	r.readOnly, r.snapshot = readOnly, snap
+	logReport, err := r.run(ctx, filepath.Join(dir, walDirName))
+	if err != nil {
+		return nil, refuse(errors.WithMessage(err, "replay log"))
+	}
+	if snap != nil {
+		s := snap.meta.Start
+		h.snap = headSnapshot{segment: s.Segment, bytes: snap.meta.Sum.Bytes, nextSeq: s.NextSeq}
+		report.Snapshot, report.SnapshotBytes = filepath.Base(snap.path), snap.meta.Sum.Bytes
+	}
 	return logReport, nil
 }
 
@@ -97,12 +146,18 @@ func isWhole(r *wal.ReplayReport) bool {
 	return r.OmittedDamages == 0
 }
 
-// loadChunks reads which full chunks the head-chunk files have.
-func (h *Head) loadChunks(dir string, report *OpenReport) (map[uint64][]memseries.Mapped, error) {
+// loadChunks reads which full chunks the head-chunk files have, beyond those that a snapshot
+// knows.
+func (h *Head) loadChunks(dir string, snap *snapshotLoad, report *OpenReport) (map[uint64][]memseries.Mapped, error) {
 	var err error
 	h.chunks, err = chunks.OpenHead(h.opts.FS, filepath.Join(dir, headChunksDirName), chunks.HeadOptions{})
 	if err != nil {
 		return nil, errors.WithMessage(err, "open head chunks")
+	}
+	if snap != nil {
+		if err := h.chunks.Trust(snap.meta.Files); err != nil {
+			return nil, err
+		}
 	}
 	loaded, maxRef := map[uint64][]memseries.Mapped{}, uint64(0)
 	rep, err := h.chunks.Load(func(c chunks.HeadChunk) error {
@@ -124,6 +179,9 @@ func (h *Head) loadChunks(dir string, report *OpenReport) (map[uint64][]memserie
 		return nil, errors.WithMessage(err, "load head chunks")
 	}
 	report.addChunks(rep)
+	if snap != nil {
+		snap.trust(rep.Trusted)
+	}
 	// Series that the log lost must not lend their chunks to new ones.
 	h.dir.RaiseNextRef(maxRef + 1)
 	return loaded, nil
@@ -171,6 +229,10 @@ func (rc *recovery) run() error {
 	// They go only now, when it is sure that the log can be read without them.
 	if err := removeLeftovers(fsys, rc.dir, snapshotPrefix); err != nil {
 		return err
+	}
+	// Nor would those of ours that were not used.
+	if err := rc.h.removeSnapshots(rc.dir); err != nil {
+		return errors.WithMessage(err, "remove snapshots of the head")
 	}
 	if !rc.chunked {
 		if _, err := rc.h.chunks.Repair(quarantine); err != nil {
@@ -221,10 +283,11 @@ func (h *Head) writable() (*wal.Log, error) {
 	return nil, wal.NotWritable(h.recovery.why)
 }
 
-// close ends the log first, so that nothing new comes, then writes what is full and
+// close takes a last snapshot, ends the log, so that nothing new comes, then writes what is full and
 // closes the files. Queriers keep the files open that they read.
-func (h *Head) close() error {
+func (h *Head) close(dir string) error {
 	h.closed.Store(true)
+	h.snapshotAtClose(dir)
 	log := h.log.Load()
 	if log == nil {
 		_, why := h.writable()

@@ -45,6 +45,7 @@ type replay struct {
 	writer  chunkReplayWriter
 	// readOnly: full chunks stay in memory, as nothing may be written.
 	readOnly bool
+	snapshot *snapshotLoad // what to begin with; nil: the log alone
 }
 
 // decoded is what a decoder makes of a batch: runs of samples, cut where a tombstone
@@ -362,7 +363,7 @@ func (r *replay) barrier() {
 	wg.Wait()
 }
 
-// run replays the log of dir.
+// run replays the log of dir, behind the snapshot if there is one.
 func (r *replay) run(ctx context.Context, walDir string) (*wal.ReplayReport, error) {
 	r.writer.start(r.h)
 	var wg sync.WaitGroup
@@ -371,12 +372,7 @@ func (r *replay) run(ctx context.Context, walDir string) (*wal.ReplayReport, err
 	}
 	p := progress{report: r.h.opts.Progress, logger: r.h.opts.Logger, shown: -progressEvery}
 	p.begun = time.Now()
-	rep, err := wal.Replay(ctx, wal.ReplayOptions{
-		FS: r.h.opts.FS, Dir: walDir,
-		Decoders: r.h.opts.Head.ReplayWorkers,
-		Decode:   r.decode, Apply: r.apply,
-		Progress: p.tell, Logger: r.h.opts.Logger,
-	})
+	rep, err := r.read(ctx, walDir, &p)
 	if err == nil {
 		p.end()
 	}
@@ -395,6 +391,29 @@ func (r *replay) run(ctx context.Context, walDir string) (*wal.ReplayReport, err
 	return rep, err
 }
 
+// read reads snapshot and log, while the workers work.
+func (r *replay) read(ctx context.Context, walDir string, p *progress) (*wal.ReplayReport, error) {
+	opts := wal.ReplayOptions{
+		FS: r.h.opts.FS, Dir: walDir,
+		Decoders: r.h.opts.Head.ReplayWorkers,
+		Decode:   r.decode, Apply: r.apply,
+		Progress: p.tell, Logger: r.h.opts.Logger,
+	}
+	if s := r.snapshot; s != nil {
+		list, err := wal.List(r.h.opts.FS, walDir)
+		if err != nil {
+			return nil, err
+		}
+		p.more = tailBytes(list, s.meta.Start.Segment)
+		if err := s.run(ctx, r, p.tell); err != nil {
+			return nil, err
+		}
+		p.before, p.more = s.meta.Sum.Bytes, 0
+		opts.From = &s.meta.Start
+	}
+	return wal.Replay(ctx, opts)
+}
+
 // Progress is reported this often at most.
 const (
 	progressEvery    = 200 * time.Millisecond // to the callback
@@ -408,9 +427,11 @@ type progress struct {
 	begun         time.Time
 	shown, logged time.Duration // when report and logger were called last
 	last          RecoveryProgress
+	before, more  int64 // bytes of what was read before, and is read behind
 }
 
 func (p *progress) tell(done, total int64) {
+	done, total = p.before+done, p.before+total+p.more
 	elapsed := time.Since(p.begun)
 	p.last = RecoveryProgress{Done: done, Total: total}
 	if p.report != nil && done < total && elapsed-p.shown >= progressEvery {

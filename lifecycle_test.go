@@ -25,11 +25,12 @@ import (
 // or come back, no ref may ever name two label sets, and every sample of the log has its
 // series.
 
-// lifeOps are the steps of a life, a letter each. allLifeOps has one more, for lives that
-// are not every one there is.
+// lifeOps are the steps of a life, a letter each. snapLifeOps has snapshots of the head, too, and
+// allLifeOps one more, for lives that are not every one there is.
 const (
-	lifeOps    = "adgfcrk"
-	allLifeOps = lifeOps + "b"
+	lifeOps     = "adgfcrk"
+	snapLifeOps = lifeOps + "s"
+	allLifeOps  = snapLifeOps + "b"
 )
 
 type life struct {
@@ -105,6 +106,8 @@ func (l *life) do(op byte) {
 		require.NoError(l, l.db.Compact(context.Background()), l.ops)
 	case 'f': // all of it
 		require.NoError(l, l.db.Flush(context.Background()), l.ops)
+	case 's': // the next open begins with it
+		require.NoError(l, tsdb.TakeHeadSnapshot(l.db), l.ops)
 	case 'r':
 		l.seeRefs()
 		require.NoError(l, l.db.Close(), l.ops)
@@ -161,24 +164,28 @@ func (l *life) end() {
 }
 
 // All 7^5 lives; with -short, and with assertions, all of three steps.
-func TestLifecycle_EveryOrderOfFiveSteps(t *testing.T) {
-	for i := range lifeOps {
-		steps := 3
-		if !testing.Short() && !invariants.Enabled {
-			steps = 5
-		}
-		t.Run(lifeOps[i:i+1], func(t *testing.T) {
+func TestLifecycle_EveryOrderOfFiveSteps(t *testing.T) { everyLife(t, lifeOps, 5) }
+
+// All 8^4 lives with snapshots of the head.
+func TestLifecycle_EveryOrderOfFourStepsWithSnapshots(t *testing.T) { everyLife(t, snapLifeOps, 4) }
+
+func everyLife(t *testing.T, ops string, steps int) {
+	if testing.Short() || invariants.Enabled {
+		steps = 3
+	}
+	for i := range ops {
+		t.Run(ops[i:i+1], func(t *testing.T) {
 			t.Parallel()
 			n := 1
 			for range steps - 1 {
-				n *= len(lifeOps)
+				n *= len(ops)
 			}
 			for k := range n {
 				l := newLife(t)
-				l.do(lifeOps[i])
+				l.do(ops[i])
 				for range steps - 1 {
-					l.do(lifeOps[k%len(lifeOps)])
-					k /= len(lifeOps)
+					l.do(ops[k%len(ops)])
+					k /= len(ops)
 				}
 				l.end()
 			}

@@ -15,6 +15,8 @@ const (
 	chunkWriteBytes = 1 << 20
 	// flushInterval is how often is looked whether a part of the head is to become blocks.
 	flushInterval = time.Second
+	// snapshotInterval is how often is looked whether the head is to be snapshotted.
+	snapshotInterval = time.Second
 	// mergeInterval is how often is looked for blocks to merge or to remove, and for blocks
 	// that somebody has put into the directory; a new block wakes who does so.
 	mergeInterval = time.Minute
@@ -25,7 +27,7 @@ const (
 )
 
 // start starts the loops that Close stops: one syncs the log, one writes full chunks, one
-// flushes the head, others merge blocks. They are apart so that a slow chunk file never
+// flushes the head, one takes snapshots of it, others merge blocks. They are apart so that a slow chunk file never
 // makes a sync late, and a flush never waits behind a merge.
 func (db *DB) start() {
 	if p := db.opts.WAL.Sync; p.Mode() == wal.ModeInterval {
@@ -35,6 +37,8 @@ func (db *DB) start() {
 	if !db.opts.Blocks.Manual {
 		f := flusher{db: db}
 		db.loop(flushInterval, nil, f.step)
+		s := snapshotTask{db: db}
+		db.loop(snapshotInterval, nil, s.step)
 		for range db.opts.Blocks.Workers {
 			db.loop(mergeInterval, db.newBlock, db.compactDue)
 		}

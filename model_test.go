@@ -104,6 +104,11 @@ func (m *model) Append(t *rapid.T) {
 	m.append(t, a, modelSample{series: i, t: ts, v: v})
 }
 
+// HeadSnapshot takes a snapshot of the head, with which the next open begins.
+func (m *model) HeadSnapshot(t *rapid.T) {
+	require.NoError(t, tsdb.TakeHeadSnapshot(m.db))
+}
+
 // Burst appends a run of samples to one series, so that chunks fill up.
 func (m *model) Burst(t *rapid.T) {
 	a := rapid.IntRange(0, modelAppenders-1).Draw(t, "appender")

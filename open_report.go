@@ -20,11 +20,19 @@ type OpenReport struct {
 	LastSeq         uint64 // sequence number of the newest commit
 	SyncedSeq       uint64 // newest commit that was known to be on stable storage
 
+	// Snapshot of the head that recovery began with; Segments to Commits count what it read
+	// behind that. Empty: there was none.
+	Snapshot      string
+	SnapshotBytes int64
+	// SnapshotsIgnored are those that could not be used, each with the reason. Nothing is lost
+	// with them: the log has it all.
+	SnapshotsIgnored []string
+
 	// What came out of it.
 	Series          int
-	Samples         uint64 // appended again from the log
+	Samples         uint64 // appended again, from the log and a snapshot
 	SamplesInChunks uint64 // found in head-chunk files and not appended again
-	SamplesLate     uint64 // in the log, and refused when they were appended
+	SamplesLate     uint64 // in the log, and refused when they were appended, or in the snapshot, too
 	SamplesUnknown  uint64 // without a series record
 	SamplesInBlocks uint64 // in the log, and older than the end of the blocks, which have them
 	Tombstones      uint64 // deleted intervals

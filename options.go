@@ -92,6 +92,11 @@ type HeadOptions struct {
 	// a block before the block range is over, as soon as the newest sample is MaxLateness
 	// further. Series and labels stay in memory. Default and 0: never.
 	FlushBytes int64
+	// SnapshotThreshold: when more bytes of log than this, and than twice the last snapshot,
+	// stand behind the last snapshot of the head, another one is taken, so that Open reads it
+	// and what little log there is behind it; a 64th of it is enough for a last one by Close.
+	// Default and 0: 64 MiB. Negative: none is taken or used.
+	SnapshotThreshold int64
 	// MaxLateness is how far behind the newest sample of all series a late one of some
 	// series is still taken when the head is flushed early. Default 1 min.
 	MaxLateness time.Duration
@@ -130,7 +135,7 @@ type BlockOptions struct {
 	// BytesPerSecond bounds what merges write, all together, over any second to within 10%.
 	// 64 KiB or more; default and 0: no bound.
 	BytesPerSecond int64
-	// Manual: nothing is flushed, merged or removed unless Flush, Compact or
+	// Manual: nothing is flushed, merged, removed or snapshotted unless Flush, Compact or
 	// CleanTombstones is called. For tests, bulk loads and benchmarks.
 	Manual bool
 }
@@ -159,8 +164,10 @@ const (
 	maxBlockRange          = 10 * 365 * 24 * time.Hour
 	defaultMaxRange        = 31 * 24 * time.Hour
 	maxMergeWorkers        = 64
-	minBytesPerSecond      = 64 << 10 // less would be slower than ingestion of anything
-	maxLabelsPerSeries     = 1 << 12
+	// A second of replay, about: less is not worth the writing.
+	defaultSnapshotThreshold = 64 << 20
+	minBytesPerSecond        = 64 << 10 // less would be slower than ingestion of anything
+	maxLabelsPerSeries       = 1 << 12
 )
 
 // DefaultOptions returns the defaults, filled in.
@@ -181,6 +188,7 @@ func (o *Options) withDefaults() (*Options, error) {
 	setDefault(&c.Head.SamplesPerChunk, defaultSamplesPerChunk)
 	setDefault(&c.Head.ReplayWorkers, runtime.GOMAXPROCS(0))
 	setDefault(&c.Head.MaxLateness, time.Minute)
+	setDefault(&c.Head.SnapshotThreshold, defaultSnapshotThreshold)
 	setDefault(&c.WAL.SegmentSize, wal.DefaultSegmentSize)
 	setDefault(&c.WAL.Sync, wal.SyncInterval(time.Second))
 	setDefault(&c.Blocks.Range, 2*time.Hour)

@@ -31,7 +31,7 @@ const (
 // randomOpOdds: each operation as often as it stands there.
 var randomOpOdds = []string{
 	"commit", "commit", "commit", "commit", "commit", "commit", "big", "rotate", "rotate", "chunks", "chunks",
-	"sync", "tick", "crowd", "crowd", "reopen", "close", "kill",
+	"sync", "tick", "crowd", "crowd", "reopen", "close", "kill", "headsnap", "headsnap",
 }
 
 // randomBlockOdds are those of half of the worlds: in the other half every sample stays in
@@ -39,7 +39,7 @@ var randomOpOdds = []string{
 var randomBlockOdds = []string{
 	"commit", "commit", "commit", "chunks", "rotate", "sync", "tick", "crowd", "reopen", "close", "kill",
 	"flush", "flush", "flush", "flush", "due", "due", "tidy", "tidy", "tidy", "deletesome", "deletesome", "deletesome",
-	"deleteold", "deletein", "clean", "clean", "retain", "backfill", "snapshot",
+	"deleteold", "deletein", "clean", "clean", "retain", "backfill", "snapshot", "headsnap", "headsnap", "headsnap",
 }
 
 // randomRun is one world that lives through power cuts.

@@ -363,6 +363,14 @@ func blockWorkloads() []workload {
 		{"blocks", "retain"},
 		{"blocks", "commit", "backfill"},
 		{"blocks", "commit", "chunks", "delete", "snapshot"},
+		{"commit", "headsnap"},
+		{"chunks", "headsnap", "commit"},
+		{"chunks", "headsnap", "chunks", "headsnap"},
+		{"headsnap", "big", "headsnap", "kill", "commit"},
+		{"chunks", "headsnap", "commit", "reopen"},
+		{"commit", "headsnap", "delete", "kill", "headsnap"},
+		{"chunks", "headsnap", "flush"},
+		{"blocks", "headsnap", "due", "kill", "headsnap"},
 	}
 	var list []workload
 	for i, ops := range lives {

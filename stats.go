@@ -17,6 +17,7 @@ type headStats struct {
 	checkpoints, flushErrors         atomic.Uint64
 	merges, mergeErrors              atomic.Uint64
 	blocksRemoved                    atomic.Uint64
+	snapshots, snapshotErrors        atomic.Uint64
 }
 
 // Stats are cheap counters and gauges, taken one after the other: they are not one
@@ -45,6 +46,10 @@ type Stats struct {
 	Flushes       uint64 // blocks made of the head
 	FlushErrors   uint64 // flushes in the background that failed; they are repeated
 	Checkpoints   uint64 // of the log, each behind a flush
+
+	HeadSnapshots      uint64 // taken of the head, for the next Open
+	HeadSnapshotErrors uint64 // attempts that failed; the next Open takes longer for it
+
 	Merges        uint64
 	MergeErrors   uint64 // their blocks rest for a while
 	BlocksRemoved uint64 // by retention
@@ -75,8 +80,9 @@ func takeStats(h *Head, bs *blockSet) Stats {
 		Queriers: h.stats.queriers.Load(),
 		Blocks:   len(v.blocks), BlockBytes: v.bytes(), BlocksMissing: len(v.missing),
 		Flushes: h.stats.flushes.Load(), FlushErrors: h.stats.flushErrors.Load(),
-		Checkpoints: h.stats.checkpoints.Load(),
-		Merges:      h.stats.merges.Load(), MergeErrors: h.stats.mergeErrors.Load(),
+		Checkpoints:   h.stats.checkpoints.Load(),
+		HeadSnapshots: h.stats.snapshots.Load(), HeadSnapshotErrors: h.stats.snapshotErrors.Load(),
+		Merges: h.stats.merges.Load(), MergeErrors: h.stats.mergeErrors.Load(),
 		BlocksRemoved: h.stats.blocksRemoved.Load(), Deletes: h.stats.deletes.Load(),
 	}
 	files := h.chunks.Stats()

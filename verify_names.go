@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/headsnap"
 )
 
 // names tells of entries of the data directory that are not what the names say, or that
@@ -28,7 +29,7 @@ func (v *verification) names(entries []fs.DirEntry) error {
 			err = v.outOfOrderLog()
 		case name == quarantineDirName, name == fileutil.LockName, name == fileutil.OwnerName:
 		default:
-			v.otherName(path, e)
+			err = v.otherName(path, e)
 		}
 		if err != nil {
 			return err
@@ -38,7 +39,7 @@ func (v *verification) names(entries []fs.DirEntry) error {
 }
 
 // otherName tells of an entry at the top that is no part of the log.
-func (v *verification) otherName(path string, e fs.DirEntry) {
+func (v *verification) otherName(path string, e fs.DirEntry) (err error) {
 	name := e.Name()
 	id, notULID := ulid.ParseStrict(name)
 	_, isBlock := blockdir.ParseName(name)
@@ -58,12 +59,32 @@ func (v *verification) otherName(path string, e fs.DirEntry) {
 			f.Advice = "none: Prometheus, which made it, removes it"
 		}
 		v.find(f)
+	case strings.HasPrefix(name, headsnap.Prefix):
+		err = v.headSnapshot(path)
 	case strings.HasPrefix(name, snapshotPrefix):
 		v.find(Finding{Severity: SeverityNote, File: path, What: "a snapshot of the head that Prometheus made",
 			Meaning: "it is not read: the log has it all", Advice: "none: Open removes it"})
 	default:
 		v.find(Finding{Severity: SeverityNote, File: path, What: "it is no part of a database", Meaning: "it is not read", Advice: "move it out of the directory if nobody needs it"})
 	}
+	return err
+}
+
+// headSnapshot reads a snapshot of the head.
+func (v *verification) headSnapshot(path string) error {
+	meta, err := headsnap.Check(v.ctx, v.fs, path)
+	switch {
+	case v.ctx.Err() != nil:
+		return v.ctx.Err()
+	case err != nil && v.report.InUse:
+		return nil // it may be gone
+	case err != nil:
+		v.find(Finding{Severity: SeverityWarning, File: path, What: "a snapshot of the head that cannot be used: " + err.Error(),
+			Meaning: "it is not read: the log has it all", Advice: "none: Open removes it"})
+	default:
+		v.report.Bytes += meta.Sum.Bytes
+	}
+	return nil
 }
 
 func (v *verification) misspelt(path string, id ulid.ULID) {

@@ -42,6 +42,7 @@ var layers = map[string]layer{
 
 	"internal/record":    {level: 4, foreign: []string{pkgErrors}},
 	"internal/memseries": {level: 4, foreign: []string{pkgErrors}},
+	"internal/headsnap":  {level: 4, foreign: []string{pkgErrors}},
 	"internal/backfill":  {level: 4, foreign: []string{pkgErrors}},
 	"internal/blockdir":  {level: 4, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 

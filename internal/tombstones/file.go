@@ -27,7 +27,12 @@ const (
 
 // Encode returns the bytes of a tombstones file, series in ascending order.
 func Encode(s *Set) []byte {
-	b := encbuf.AppendBE32(nil, fileMagic)
+	b := AppendBody(encbuf.AppendBE32(nil, fileMagic), s)
+	return encbuf.AppendBE32(b, encbuf.Checksum(b[headerBytes:]))
+}
+
+// AppendBody appends the version and the entries, without what a file has around them.
+func AppendBody(b []byte, s *Set) []byte {
 	b = append(b, fileVersion)
 	for _, ref := range s.Refs() {
 		for _, iv := range s.Of(ref) {
@@ -36,7 +41,7 @@ func Encode(s *Set) []byte {
 			b = encbuf.AppendVarint(b, iv.Maxt)
 		}
 	}
-	return encbuf.AppendBE32(b, encbuf.Checksum(b[headerBytes:]))
+	return b
 }
 
 // Decode reads a tombstones file. Entries may stand in any order and overlap; one
@@ -47,6 +52,18 @@ func Decode(b []byte) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	return decodeSet(entries)
+}
+
+// DecodeBody reads what AppendBody appended. The error is an *encbuf.CorruptError.
+func DecodeBody(b []byte) (*Set, error) {
+	if len(b) == 0 || b[0] != fileVersion {
+		return nil, encbuf.Corrupt(0, "unknown version of tombstones")
+	}
+	return decodeSet(b[1:])
+}
+
+func decodeSet(entries []byte) (*Set, error) {
 	stones, err := decodeEntries(entries)
 	if err != nil {
 		return nil, err

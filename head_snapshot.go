@@ -1,0 +1,221 @@
+package tsdb
+
+import (
+	"context"
+	stderrors "errors"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/headsnap"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// A head snapshot is what the head was when a log segment began, give or take samples that
+// the log has behind it, too: series are copied one after the other beside commits, and
+// replay leaves out what is not newer than the copy. It saves the next Open the log before
+// that segment, and the head-chunk files that were there (docs/design/head-snapshots.md).
+
+// headSnapshot is what the head knows of its newest snapshot. Its owner holds the
+// database's flushing lock.
+type headSnapshot struct {
+	segment int   // that it continues with; 0: there is none
+	bytes   int64 // its size
+	nextSeq uint64
+}
+
+// snapshotTask takes a snapshot of the head when the log behind the last one is long.
+type snapshotTask struct {
+	db     *DB
+	notNow time.Time // one failed, and is tried again then
+}
+
+func (t *snapshotTask) step() {
+	db, now := t.db, t.db.opts.Clock.Now()
+	h := db.head
+	if now.Before(t.notNow) && t.notNow.Sub(now) <= flushBackoff || h.log.Load() == nil {
+		return
+	}
+	db.flushing.Lock()
+	defer db.flushing.Unlock()
+	if due, err := h.snapshotDue(db.dir); err == nil && !due {
+		return
+	} else if err == nil {
+		if err = h.takeSnapshot(db.ctx, db.dir); err == nil {
+			return
+		}
+	}
+	if db.ctx.Err() == nil {
+		t.notNow = now.Add(flushBackoff)
+	}
+}
+
+// snapshotDue reports whether so much log stands behind the last snapshot that the next Open
+// is worth another one: more than the threshold, and so much that snapshots stay a part of
+// what is written.
+func (h *Head) snapshotDue(dir string) (bool, error) {
+	if h.opts.Head.SnapshotThreshold < 0 || h.unread != "" {
+		return false, nil
+	}
+	list, err := wal.List(h.opts.FS, filepath.Join(dir, walDirName))
+	if err != nil {
+		return false, err
+	}
+	return tailBytes(list, h.snap.segment) > max(h.opts.Head.SnapshotThreshold, 2*h.snap.bytes), nil
+}
+
+// tailBytes is how much log there is to read behind a snapshot that continues with a
+// segment, and altogether if that is gone.
+func tailBytes(list *wal.Listing, segment int) (n int64) {
+	if len(list.Segments) == 0 || segment < list.Segments[0].Number {
+		return list.Bytes()
+	}
+	for _, s := range list.Segments {
+		if s.Number >= segment {
+			n += s.Size
+		}
+	}
+	return n
+}
+
+// takeSnapshot writes a snapshot of the head and removes those before it. The caller holds
+// flushing, so no series and no chunk is forgotten meanwhile; commits, queries and deletes go
+// on. A failure costs nothing but the time of the next Open.
+func (h *Head) takeSnapshot(ctx context.Context, dir string) (err error) {
+	begun := h.opts.Clock.Now()
+	meta, err := h.writeSnapshot(ctx, dir)
+	if errors.Is(err, ErrPoisoned) {
+		err = h.log.Load().Poison(err)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			h.stats.snapshotErrors.Add(1)
+			h.opts.Logger.Warn("snapshot of the head", "error", err)
+		}
+		return err
+	}
+	h.snap = headSnapshot{segment: meta.Start.Segment, bytes: meta.Sum.Bytes, nextSeq: meta.Start.NextSeq}
+	h.stats.snapshots.Add(1)
+	h.opts.Logger.Info("snapshot of the head", "segment", meta.Start.Segment, "series", meta.Series, "bytes", meta.Sum.Bytes,
+		"duration", h.opts.Clock.Now().Sub(begun))
+	return h.removeSnapshots(dir)
+}
+
+// removeSnapshots removes all snapshots but the head's newest one. What cannot be removed
+// stays for the next time: it does no harm.
+func (h *Head) removeSnapshots(dir string) error {
+	list, err := headsnap.List(h.opts.FS, dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, f := range list {
+		if f.Segment != h.snap.segment || f.Segment == 0 {
+			errs = append(errs, headsnap.Remove(h.opts.FS, f))
+		}
+	}
+	return stderrors.Join(errs...)
+}
+
+// writeSnapshot writes a snapshot and gives it its name, behind everything that it builds on.
+func (h *Head) writeSnapshot(ctx context.Context, dir string) (meta headsnap.Meta, err error) {
+	log, err := h.writable()
+	if err != nil {
+		return meta, err
+	}
+	start, err := log.BeginSnapshot(ctx)
+	if err != nil {
+		return meta, err
+	}
+	// From here on every commit before the segment is applied, and what it filled is in
+	// files: of each series the first chunk that is in none has all that is left of them.
+	h.dir.Barrier()
+	if err := h.storeAll(log.SyncTo); err != nil {
+		return meta, poisoned(err)
+	}
+	w, err := headsnap.Create(h.opts.FS, dir, headsnap.Options{Start: start, Compression: h.opts.WAL.Compression.wal()})
+	if err != nil {
+		return meta, diskFull(err)
+	}
+	defer func() {
+		if err != nil {
+			err = diskFull(stderrors.Join(err, w.Abort()))
+		}
+	}()
+	c := seriesCopier{ctx: ctx, h: h, w: w}
+	if err := h.dir.Capture(h.restored, c.add); err != nil {
+		return meta, err
+	}
+	files := func() ([]chunks.HeadExtent, error) {
+		list, err := h.chunks.SyncExtents()
+		return list, poisoned(err)
+	}
+	if meta, err = w.Finish(h.tombs.Load(), h.trunc.list(), files); err != nil {
+		return meta, err
+	}
+	// Samples, and deletes, that came while it was written are in the snapshot. The log has
+	// them on stable storage before it counts.
+	if err := log.SyncTo(log.LastSeq()); err != nil {
+		return meta, err
+	}
+	return meta, w.Publish(ctx)
+}
+
+// list is what the truncation remembers, for a snapshot.
+func (tr *truncation) list() []headsnap.Gone {
+	list := make([]headsnap.Gone, 0, len(tr.gone))
+	for _, ref := range slices.Sorted(maps.Keys(tr.gone)) {
+		list = append(list, headsnap.Gone{Ref: ref, Segment: tr.gone[ref]})
+	}
+	return list
+}
+
+// seriesCopier puts series into a snapshot.
+type seriesCopier struct {
+	ctx  context.Context
+	h    *Head
+	w    *headsnap.Writer
+	seen int
+}
+
+func (c *seriesCopier) add(s *memseries.Captured) error {
+	if c.seen++; c.seen%pollEvery == 0 && c.ctx.Err() != nil {
+		return c.ctx.Err()
+	}
+	c.w.BeginSeries(s.Ref, len(s.Pairs))
+	for _, p := range s.Pairs {
+		c.w.Label(c.h.dir.Postings().Label(p))
+	}
+	at := func(i int) headsnap.Mapped {
+		m := s.Mapped[i]
+		return headsnap.Mapped{Ref: m.Ref, MinT: m.MinT, MaxT: m.MaxT, Num: m.Num}
+	}
+	return c.w.EndSeries(s.Ref, len(s.Mapped), at, s.MinT, s.MaxT, s.Chunk, s.LastV)
+}
+
+// closeShare is which part of the threshold is enough for a snapshot when the database is
+// closed: there nobody waits behind it, and what is less is read in some milliseconds.
+const closeShare = 64
+
+// snapshotAtClose takes a last snapshot, if there is much log that the newest one does not
+// have. The log takes no commits any more.
+func (h *Head) snapshotAtClose(dir string) {
+	log := h.log.Load()
+	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || h.unread != "" || log == nil || log.Err() != nil || h.dir.Len() == 0 {
+		return
+	}
+	if h.snap.segment > 0 && h.snap.nextSeq == log.LastSeq()+1 {
+		return
+	}
+	list, err := wal.List(h.opts.FS, filepath.Join(dir, walDirName))
+	if err != nil || tailBytes(list, h.snap.segment) < h.opts.Head.SnapshotThreshold/closeShare {
+		return
+	}
+	// An error is logged, and the next Open reads the log instead.
+	_ = h.takeSnapshot(context.Background(), dir)
+}

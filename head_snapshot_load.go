@@ -1,0 +1,238 @@
+package tsdb
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/headsnap"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// findSnapshot returns the newest snapshot of dir that can be used with the log there, and
+// nil if there is none. Why others cannot be used goes to the report.
+func (h *Head) findSnapshot(ctx context.Context, dir string, tried []string, report *OpenReport) (*snapshotLoad, error) {
+	if h.opts.Head.SnapshotThreshold < 0 {
+		return nil, nil
+	}
+	list, err := headsnap.List(h.opts.FS, dir)
+	if err != nil {
+		return nil, errors.WithMessage(err, "list snapshots of the head")
+	}
+	for _, f := range list {
+		if slices.Contains(tried, f.Path) {
+			continue
+		}
+		reason := "its name is none of a snapshot"
+		var meta headsnap.Meta
+		if f.Segment > 0 {
+			if meta, err = headsnap.ReadMeta(h.opts.FS, f.Path); err != nil {
+				reason = err.Error()
+			} else if reason, err = wal.StaleReason(ctx, h.opts.FS, filepath.Join(dir, walDirName), meta.Start); err != nil {
+				return nil, refuse(err) // of the log, which is read next in any case
+			}
+			if reason == "" && meta.Start.Segment != f.Segment {
+				reason = "its name is that of another one"
+			}
+		}
+		if reason == "" {
+			return &snapshotLoad{path: f.Path, meta: meta}, nil
+		}
+		report.SnapshotsIgnored = append(report.SnapshotsIgnored, fmt.Sprintf("%s: %s", filepath.Base(f.Path), reason))
+	}
+	return nil, nil
+}
+
+// snapshotLoad reads a snapshot into the series that a replay makes.
+type snapshotLoad struct {
+	path    string
+	meta    headsnap.Meta
+	trusted map[uint32]int64 // bytes of head-chunk files that its chunks may be in
+
+	mapped []mappedOf // full chunks of the series whose records follow
+	series uint64
+}
+
+type mappedOf struct {
+	ref    uint64
+	chunks []memseries.Mapped
+}
+
+// decodedSnapshot is what a decoder makes of a batch of the snapshot's records.
+type decodedSnapshot struct {
+	series []headsnap.Series
+	mapped []mappedOf
+	stones *tombstones.Set
+	gone   []headsnap.Gone
+	parts  *partSet
+	err    error
+}
+
+// run reads the snapshot: decoders take its records apart, chunks included, series are made
+// in the order of the records, and the workers append the samples. An *encbuf.CorruptError
+// says that it cannot be used, and what was made of it is worth nothing.
+func (l *snapshotLoad) run(ctx context.Context, r *replay, progress func(done, total int64)) error {
+	err := wal.ReadSnapshot(ctx, wal.ReplayOptions{
+		FS: r.h.opts.FS, Dir: l.path, Decoders: r.h.opts.Head.ReplayWorkers, Progress: progress,
+		Decode: func(b *wal.Batch) { l.decode(r, b) },
+		Apply:  func(b *wal.Batch) error { return l.apply(r, b) },
+	}, l.meta.Start, l.meta.Sum)
+	if err == nil && (l.series != l.meta.Series || len(l.mapped) > 0) {
+		err = l.damage("series are missing")
+	}
+	return err
+}
+
+func (l *snapshotLoad) damage(reason string) error { return encbuf.Corrupt(0, reason).At(l.path, 0) }
+
+func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
+	d := &decodedSnapshot{parts: r.emptyParts()}
+	b.Scratch = d
+	var x chunkSplitter
+	for i := range b.Records {
+		rec := b.Records[i].Data
+		switch headsnap.KindOf(rec) {
+		case headsnap.KindSeries:
+			var s headsnap.Series
+			if s, d.err = headsnap.DecodeSeries(rec); d.err == nil {
+				d.series = append(d.series, s)
+				d.err = x.split(s, d.parts)
+			}
+		case headsnap.KindMapped:
+			d.mapped, d.err = appendMapped(d.mapped, rec, r.h.minValid.Load())
+		case headsnap.KindTombstones:
+			d.stones, d.err = headsnap.DecodeTombstones(rec)
+		case headsnap.KindGone:
+			var gone []headsnap.Gone
+			gone, d.err = headsnap.DecodeGone(rec)
+			d.gone = append(d.gone, gone...)
+		default:
+			d.err = encbuf.Corrupt(0, "record of an unknown type")
+		}
+		if d.err != nil {
+			return
+		}
+	}
+}
+
+// appendMapped decodes a record of full chunks. Those that end before minValid are in a
+// block, and maybe in no file any more.
+func appendMapped(list []mappedOf, rec []byte, minValid int64) ([]mappedOf, error) {
+	var dec headsnap.MappedDecoder
+	for dec.Reset(rec); dec.Next(); {
+		of := mappedOf{ref: dec.Ref(), chunks: make([]memseries.Mapped, 0, dec.Left())}
+		for m, ok := dec.Chunk(); ok; m, ok = dec.Chunk() {
+			if m.MaxT >= minValid {
+				of.chunks = append(of.chunks, memseries.Mapped{Ref: m.Ref, MinT: m.MinT, MaxT: m.MaxT, Num: m.Num})
+			}
+		}
+		list = append(list, of)
+	}
+	return list, dec.Err()
+}
+
+// chunkSplitter turns the chunks of a snapshot into samples for the workers.
+type chunkSplitter struct {
+	dec chunkenc.XORDecoder
+	ts  [decodeRun]int64
+	vs  [decodeRun]float64
+}
+
+func (x *chunkSplitter) split(s headsnap.Series, ps *partSet) error {
+	if s.Chunk == nil {
+		return nil
+	}
+	if err := x.dec.Reset(s.Chunk); err != nil {
+		return err
+	}
+	w := s.Ref % uint64(len(ps.parts))
+	for {
+		n, err := x.dec.Decode(x.ts[:], x.vs[:])
+		for i := range n {
+			ps.parts[w] = append(ps.parts[w], record.Sample{Ref: s.Ref, T: x.ts[i], V: x.vs[i]})
+		}
+		if err != nil || n < len(x.ts) {
+			return err
+		}
+	}
+}
+
+// apply is the ordered stage: it makes the series, with the full chunks that stood before
+// them, and passes the samples on.
+func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
+	d := b.Scratch.(*decodedSnapshot)
+	if d.err != nil {
+		return d.err
+	}
+	l.mapped = append(l.mapped, d.mapped...)
+	for i := range d.series {
+		if err := l.makeSeries(r, &d.series[i]); err != nil {
+			return err
+		}
+	}
+	if d.stones != nil {
+		r.h.tombs.Store(d.stones)
+		r.report.Tombstones += uint64(d.stones.Len())
+	}
+	for _, g := range d.gone {
+		r.h.trunc.remember(g.Segment, g.Ref)
+		r.h.dir.RaiseNextRef(g.Ref + 1)
+	}
+	// All of it was on stable storage before the snapshot got its name.
+	seq := l.meta.Start.NextSeq - 1
+	d.parts.pending.Store(int32(len(d.parts.parts)))
+	for i, w := range r.workers {
+		w.queue <- work{set: d.parts, samples: d.parts.parts[i], seq: seq, synced: seq}
+	}
+	return nil
+}
+
+// makeSeries makes one series. What head-chunk files have of it beyond the snapshot comes
+// behind what the snapshot knows.
+func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series) error {
+	dir := r.h.dir
+	if dir.ByRef(s.Ref) != nil || dir.ByLabels(s.Labels, s.Labels.Hash()) != nil {
+		return l.damage("two series have the same ref or the same labels")
+	}
+	made, err := dir.Restore(s.Ref, s.Labels)
+	if err != nil {
+		return l.damage(err.Error())
+	}
+	l.series++
+	var known []memseries.Mapped
+	if len(l.mapped) > 0 && l.mapped[0].ref == s.Ref {
+		known, l.mapped = l.mapped[0].chunks, l.mapped[1:]
+	}
+	for _, m := range known {
+		if int64(m.Ref.Offset()) >= l.trusted[m.Ref.File()] {
+			return l.damage("a head chunk file is not what it was")
+		}
+		r.report.SamplesInChunks += uint64(m.Num)
+	}
+	all := known
+	for _, m := range r.loaded[s.Ref] {
+		if n := len(all); n == 0 || m.MinT > all[n-1].MaxT {
+			all = append(all, m)
+		}
+	}
+	delete(r.loaded, s.Ref)
+	dir.AttachKnown(made, all, len(known))
+	return nil
+}
+
+// trust notes which parts of the head-chunk files are as the snapshot knows them.
+func (l *snapshotLoad) trust(extents []chunks.HeadExtent) {
+	l.trusted = map[uint32]int64{}
+	for _, e := range extents {
+		l.trusted[e.File] = e.Size
+	}
+}

@@ -1,0 +1,53 @@
+package headsnap
+
+import (
+	"context"
+
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// Check reads a whole snapshot and says what is wrong with it, as an *encbuf.CorruptError.
+// Whether it fits the log and the head-chunk files is another question.
+func Check(ctx context.Context, fsys fileutil.FS, path string) (Meta, error) {
+	meta, err := ReadMeta(fsys, path)
+	if err != nil {
+		return Meta{}, err
+	}
+	series := uint64(0)
+	err = wal.ReadSnapshot(ctx, wal.ReplayOptions{FS: fsys, Dir: path, Decoders: 1, Apply: func(b *wal.Batch) error {
+		for i := range b.Records {
+			if err := checkRecord(b.Records[i].Data); err != nil {
+				return err
+			}
+			if KindOf(b.Records[i].Data) == KindSeries {
+				series++
+			}
+		}
+		return nil
+	}}, meta.Start, meta.Sum)
+	if err == nil && series != meta.Series {
+		err = encbuf.Corrupt(0, "series are missing").At(path, 0)
+	}
+	return meta, err
+}
+
+func checkRecord(rec []byte) (err error) {
+	switch KindOf(rec) {
+	case KindSeries:
+		_, err = DecodeSeries(rec)
+	case KindMapped:
+		var dec MappedDecoder
+		for dec.Reset(rec); dec.Next(); {
+		}
+		err = dec.Err()
+	case KindTombstones:
+		_, err = DecodeTombstones(rec)
+	case KindGone:
+		_, err = DecodeGone(rec)
+	default:
+		err = encbuf.Corrupt(0, "record of an unknown type")
+	}
+	return err
+}

@@ -1,0 +1,286 @@
+package headsnap
+
+import (
+	"math"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// Types of records. Those of series and tombstones are what the reference's snapshots have;
+// it never sees ours, so the others are free.
+const (
+	typeSeries     = 1
+	typeTombstones = 2
+	typeMapped     = 0x40 // full chunks of the series whose records follow
+	typeGone       = 0x41 // refs that no series has and whose samples are still in the log
+)
+
+// Kind is what a record is.
+type Kind uint8
+
+// The kinds.
+const (
+	KindUnknown Kind = iota
+	KindSeries
+	KindMapped
+	KindTombstones
+	KindGone
+)
+
+// KindOf returns what a record is.
+func KindOf(rec []byte) Kind {
+	if len(rec) == 0 {
+		return KindUnknown
+	}
+	switch rec[0] {
+	case typeSeries:
+		return KindSeries
+	case typeMapped:
+		return KindMapped
+	case typeTombstones:
+		return KindTombstones
+	case typeGone:
+		return KindGone
+	default:
+		return KindUnknown
+	}
+}
+
+// A series record, as docs/format/head-snapshot.md has it:
+//
+//	| 1 | ref be64 | labels: n uvarint, n x (name, value) | be64 0 | chunk uvarint 0 or 1 |
+//	| mint be64 | maxt be64 | encoding u8 | data: length uvarint, bytes                  |
+//	| 3 x (be64 0, float64 0) | be64 0 | last value float64                              |
+//
+// The second and third line are there with a chunk only.
+const (
+	tailBytes    = 3*16 + 8 + 8
+	tailValueOff = tailBytes - 8
+)
+
+// beginSeries begins a series record; the labels follow.
+func beginSeries(dst []byte, ref uint64, nlabels int) []byte {
+	dst = encbuf.AppendBE64(append(dst, typeSeries), ref)
+	return encbuf.AppendUvarint(dst, uint64(nlabels))
+}
+
+// endSeries ends a series record. data is nil if there is no chunk.
+func endSeries(dst []byte, mint, maxt int64, data []byte, lastV float64) []byte {
+	dst = encbuf.AppendBE64(dst, 0)
+	if data == nil {
+		return append(dst, 0)
+	}
+	dst = append(dst, 1)
+	dst = encbuf.AppendBE64(dst, uint64(mint))
+	dst = encbuf.AppendBE64(dst, uint64(maxt))
+	dst = append(dst, byte(chunkenc.EncXOR))
+	dst = encbuf.AppendString(dst, data)
+	var tail [tailValueOff]byte
+	dst = append(dst, tail[:]...)
+	return encbuf.AppendBE64(dst, math.Float64bits(lastV))
+}
+
+// Series is a series of a snapshot.
+type Series struct {
+	Ref    uint64
+	Labels labels.Labels
+	// Chunk is the first chunk that was in no head-chunk file; nil: there was none. It
+	// aliases the record.
+	Chunk      []byte
+	MinT, MaxT int64 // of Chunk, closed
+	LastV      float64
+}
+
+// DecodeSeries decodes a series record. The error is an *encbuf.CorruptError.
+func DecodeSeries(rec []byte) (Series, error) {
+	d := encbuf.NewDec(rec)
+	if d.Byte() != typeSeries {
+		d.FailAt(0, "record of another type")
+	}
+	s := Series{Ref: d.BE64()}
+	n := d.Count(2)
+	from := d.Offset()
+	for range n {
+		d.Str()
+		d.Str()
+	}
+	encoded := d.Since(from)
+	d.BE64()
+	if d.Uvarint() == 1 && d.Err() == nil {
+		s.decodeChunk(&d)
+	}
+	if d.Err() == nil && d.Len() > 0 {
+		d.Fail("bytes behind the end of the record")
+	}
+	if d.Err() != nil {
+		return Series{}, d.Err()
+	}
+	ls, err := labels.FromEncoded(encoded)
+	if err != nil {
+		return Series{}, encbuf.Corrupt(from, err.Error())
+	}
+	s.Labels = ls
+	return s, nil
+}
+
+func (s *Series) decodeChunk(d *encbuf.Dec) {
+	s.MinT, s.MaxT = int64(d.BE64()), int64(d.BE64())
+	if enc := d.Byte(); enc != byte(chunkenc.EncXOR) && d.Err() == nil {
+		d.Fail("chunk of an encoding that is never written")
+	}
+	s.Chunk = d.Str()
+	d.Bytes(tailValueOff)
+	s.LastV = d.Float64()
+}
+
+// Mapped is a full chunk in a head-chunk file.
+type Mapped struct {
+	Ref        chunks.Ref
+	MinT, MaxT int64 // closed
+	Num        uint16
+}
+
+// minMappedBytes is what one takes at least.
+const minMappedBytes = 4
+
+// appendMapped appends the full chunks of one series to a record of them.
+//
+//	| 0x40 | for each series: ref uvarint | n uvarint | n x chunk |
+//	chunk: mint varint | maxt-mint uvarint | samples uvarint | ref varint
+//
+// Times count from the end of the chunk before, refs from that before; the first ones from 0.
+func appendMapped(dst []byte, ref uint64, n int, at func(i int) Mapped) []byte {
+	dst = encbuf.AppendUvarint(dst, ref)
+	dst = encbuf.AppendUvarint(dst, uint64(n))
+	var last Mapped
+	for i := range n {
+		m := at(i)
+		dst = encbuf.AppendVarint(dst, m.MinT-last.MaxT)
+		dst = encbuf.AppendUvarint(dst, uint64(m.MaxT-m.MinT))
+		dst = encbuf.AppendUvarint(dst, uint64(m.Num))
+		dst = encbuf.AppendVarint(dst, int64(m.Ref-last.Ref))
+		last = m
+	}
+	return dst
+}
+
+// MappedDecoder is a cursor over a record of full chunks.
+//
+//	for d.Reset(rec); d.Next(); {
+//		for m, ok := d.Chunk(); ok; m, ok = d.Chunk() {
+//			...
+//		}
+//	}
+//	if d.Err() != nil ...
+type MappedDecoder struct {
+	d    encbuf.Dec
+	ref  uint64
+	left int
+	last Mapped
+}
+
+// Reset points the decoder at a record.
+func (m *MappedDecoder) Reset(rec []byte) {
+	*m = MappedDecoder{d: encbuf.NewDec(rec)}
+	if m.d.Byte() != typeMapped {
+		m.d.FailAt(0, "record of another type")
+	}
+}
+
+// Next moves to the next series. False: the end, or Err says what is wrong.
+func (m *MappedDecoder) Next() bool {
+	for m.left > 0 {
+		m.Chunk()
+	}
+	if m.d.Err() != nil || m.d.Len() == 0 {
+		return false
+	}
+	m.ref, m.left, m.last = m.d.Uvarint(), m.d.Count(minMappedBytes), Mapped{}
+	return m.d.Err() == nil
+}
+
+// Ref returns the ref of the series.
+func (m *MappedDecoder) Ref() uint64 { return m.ref }
+
+// Left returns how many chunks of the series there still are. Memory may be taken for them.
+func (m *MappedDecoder) Left() int { return m.left }
+
+// Chunk returns the next chunk of the series: in the order of time, and without overlap.
+func (m *MappedDecoder) Chunk() (c Mapped, ok bool) {
+	if m.left == 0 {
+		return Mapped{}, false
+	}
+	first := m.last == Mapped{}
+	m.left--
+	mint := m.last.MaxT + m.d.Varint()
+	c = Mapped{MinT: mint, MaxT: mint + int64(m.d.Uvarint()), Num: uint16(m.d.Uvarint()), Ref: m.last.Ref + chunks.Ref(m.d.Varint())}
+	if m.d.Err() == nil && (c.MaxT < c.MinT || !first && (c.MinT <= m.last.MaxT || c.Ref <= m.last.Ref)) {
+		m.d.Fail("full chunks are not in the order of time")
+	}
+	if m.d.Err() != nil {
+		m.left = 0
+		return Mapped{}, false
+	}
+	m.last = c
+	return c, true
+}
+
+// Err returns nil or the *encbuf.CorruptError that ended the record.
+func (m *MappedDecoder) Err() error { return m.d.Err() }
+
+// appendTombstones appends the record of deleted intervals:
+// | 2 | length uvarint | version 1 | entries as in a tombstones file |.
+func appendTombstones(dst []byte, set *tombstones.Set) []byte {
+	return encbuf.AppendString(append(dst, typeTombstones), tombstones.AppendBody(nil, set))
+}
+
+// DecodeTombstones decodes the record of deleted intervals.
+func DecodeTombstones(rec []byte) (*tombstones.Set, error) {
+	d := encbuf.NewDec(rec)
+	if d.Byte() != typeTombstones {
+		d.FailAt(0, "record of another type")
+	}
+	body := d.Str()
+	if d.Err() == nil && d.Len() > 0 {
+		d.Fail("bytes behind the end of the record")
+	}
+	if d.Err() != nil {
+		return nil, d.Err()
+	}
+	return tombstones.DecodeBody(body)
+}
+
+// Gone is a ref that no series has. Up to Segment the log may have samples of it.
+type Gone struct {
+	Ref     uint64
+	Segment int
+}
+
+// minGoneBytes is what one takes at least.
+const minGoneBytes = 2
+
+// appendGone appends one to a record that begins with its type: ref uvarint, segment
+// uvarint.
+func appendGone(dst []byte, g Gone) []byte {
+	return encbuf.AppendUvarint(encbuf.AppendUvarint(dst, g.Ref), uint64(g.Segment))
+}
+
+// DecodeGone decodes a record of such refs.
+func DecodeGone(rec []byte) ([]Gone, error) {
+	d := encbuf.NewDec(rec)
+	if d.Byte() != typeGone {
+		d.FailAt(0, "record of another type")
+	}
+	list := make([]Gone, 0, d.Len()/minGoneBytes)
+	for d.Len() > 0 && d.Err() == nil {
+		list = append(list, Gone{Ref: d.Uvarint(), Segment: int(d.Uvarint())})
+	}
+	if d.Err() != nil {
+		return nil, d.Err()
+	}
+	return list, nil
+}

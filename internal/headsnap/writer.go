@@ -1,0 +1,193 @@
+package headsnap
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+const (
+	// groupBytes is how many bytes of series records follow one record of their full
+	// chunks: little enough that a reader holds only a part.
+	groupBytes = 32 << 10
+	// maxGoneEntries bounds the length of a record.
+	maxGoneEntries = 64 << 10
+)
+
+// Options configure Create.
+type Options struct {
+	Start       wal.Start
+	Compression wal.Compression
+	// Written is told of each write of n bytes, behind it, and may sleep to pace them. nil:
+	// nobody asks.
+	Written func(n int) error
+}
+
+// Writer writes a snapshot aside. Its life: Create, for each series BeginSeries, Label for
+// each label in their order, and EndSeries; Finish, Publish. Abort ends it at any time.
+type Writer struct {
+	fs      fileutil.FS
+	dataDir string
+	meta    Meta
+	w       *wal.SnapshotWriter
+
+	recs   []byte // series records of the group
+	ends   []int
+	mapped []byte // the record of their full chunks
+}
+
+// Create begins a snapshot in a data directory, under a temporary name; what an earlier one
+// left there goes.
+func Create(fsys fileutil.FS, dataDir string, opts Options) (*Writer, error) {
+	tmp := filepath.Join(dataDir, tmpName)
+	if err := fileutil.RemoveAll(fsys, tmp); err != nil {
+		return nil, err
+	}
+	if err := fsys.MkdirAll(tmp); err != nil {
+		return nil, err
+	}
+	w := &Writer{fs: fsys, dataDir: dataDir, meta: Meta{Start: opts.Start}}
+	var err error
+	w.w, err = wal.NewSnapshotWriter(wal.SnapshotOptions{FS: fsys, Dir: tmp, Compression: opts.Compression, Start: opts.Start, Written: opts.Written})
+	if err != nil {
+		return nil, fileutil.JoinErrors(err, fileutil.RemoveAll(fsys, tmp))
+	}
+	return w, nil
+}
+
+// BeginSeries begins a series with n labels.
+func (w *Writer) BeginSeries(ref uint64, nlabels int) {
+	w.recs = beginSeries(w.recs, ref, nlabels)
+	w.meta.Series++
+}
+
+// Label adds a label to it.
+func (w *Writer) Label(name, value string) {
+	w.recs = encbuf.AppendString(encbuf.AppendString(w.recs, name), value)
+}
+
+// EndSeries ends it: with its n full chunks, and one chunk more in data if that is not nil.
+func (w *Writer) EndSeries(ref uint64, n int, at func(i int) Mapped, mint, maxt int64, data []byte, lastV float64) error {
+	w.recs = endSeries(w.recs, mint, maxt, data, lastV)
+	w.ends = append(w.ends, len(w.recs))
+	if n > 0 {
+		if len(w.mapped) == 0 {
+			w.mapped = append(w.mapped, typeMapped)
+		}
+		w.mapped = appendMapped(w.mapped, ref, n, at)
+	}
+	if len(w.recs)+len(w.mapped) < groupBytes {
+		return nil
+	}
+	return w.endGroup()
+}
+
+func (w *Writer) endGroup() error {
+	if err := w.w.Append(w.mapped); err != nil {
+		return err
+	}
+	from := 0
+	for _, end := range w.ends {
+		if err := w.w.Append(w.recs[from:end]); err != nil {
+			return err
+		}
+		from = end
+	}
+	w.recs, w.ends, w.mapped = w.recs[:0], w.ends[:0], w.mapped[:0]
+	return nil
+}
+
+// Finish adds what is not of one series and ends the files, all but the name of the
+// directory. files is called behind the last series: which head-chunk files the full chunks
+// are in.
+func (w *Writer) Finish(stones *tombstones.Set, gone []Gone, files func() ([]chunks.HeadExtent, error)) (Meta, error) {
+	if err := w.endGroup(); err != nil {
+		return Meta{}, err
+	}
+	if err := w.w.Append(appendTombstones(nil, stones)); err != nil {
+		return Meta{}, err
+	}
+	for len(gone) > 0 {
+		n := min(len(gone), maxGoneEntries)
+		rec := []byte{typeGone}
+		for _, g := range gone[:n] {
+			rec = appendGone(rec, g)
+		}
+		if err := w.w.Append(rec); err != nil {
+			return Meta{}, err
+		}
+		gone = gone[n:]
+	}
+	var err error
+	if w.meta.Sum, err = w.w.Finish(); err != nil {
+		return Meta{}, err
+	}
+	if w.meta.Files, err = files(); err != nil {
+		return Meta{}, err
+	}
+	tmp := filepath.Join(w.dataDir, tmpName)
+	if err := w.writeSidecar(filepath.Join(tmp, sidecarName)); err != nil {
+		return Meta{}, err
+	}
+	return w.meta, w.syncDir(tmp)
+}
+
+func (w *Writer) writeSidecar(path string) error {
+	f, err := w.fs.Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(encodeSidecar(&w.meta)); err != nil {
+		return fileutil.JoinErrors(err, f.Close())
+	}
+	if err := fileutil.JoinErrors(f.Sync(), f.Close()); err != nil {
+		return wal.Poisoned(errors.WithMessage(err, "sync the snapshot's sidecar"))
+	}
+	return nil
+}
+
+// Publish gives the snapshot its name, on stable storage. Everything that it builds on is
+// there before: the log up to the newest sample in it, and the head-chunk files. One that has
+// the name goes before. Close is not needed behind it.
+func (w *Writer) Publish(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	path := filepath.Join(w.dataDir, Name(w.meta.Start.Segment))
+	if err := fileutil.RemoveAll(w.fs, path); err != nil {
+		return err
+	}
+	if err := w.fs.Rename(filepath.Join(w.dataDir, tmpName), path); err != nil {
+		return err
+	}
+	return fileutil.JoinErrors(w.syncDir(w.dataDir), w.w.Close())
+}
+
+// Abort removes what is written.
+func (w *Writer) Abort() error {
+	return fileutil.JoinErrors(w.w.Close(), fileutil.RemoveAll(w.fs, filepath.Join(w.dataDir, tmpName)))
+}
+
+func (w *Writer) syncDir(dir string) error {
+	if err := w.fs.SyncDir(dir); err != nil {
+		return wal.Poisoned(errors.WithMessagef(err, "sync %s", dir))
+	}
+	return nil
+}
+
+// Remove removes a snapshot: first its sidecar, without which it is none.
+func Remove(fsys fileutil.FS, f Found) error {
+	if f.Segment >= 0 {
+		if err := fileutil.RemoveAll(fsys, filepath.Join(f.Path, sidecarName)); err != nil {
+			return err
+		}
+	}
+	return fileutil.RemoveAll(fsys, f.Path)
+}

@@ -1,0 +1,113 @@
+package memseries
+
+import (
+	"slices"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/index"
+)
+
+// Captured is a copy of what one series was at one moment: the full chunks that are in
+// head-chunk files, and the first one that is not, which may be the open one. What a call
+// gets is valid until it returns.
+type Captured struct {
+	Ref        uint64
+	Pairs      []index.Pair // not to be changed
+	Mapped     []Mapped     // each with its Ref
+	Chunk      []byte       // nil: all samples are in Mapped
+	MinT, MaxT int64        // of Chunk, closed
+	LastV      float64      // its last value
+
+	from, to int  // Chunk in the captor's buffer
+	full     bool // it is no open one
+}
+
+// captureRun is how many series are copied while a shard is locked: less than a hundred
+// microseconds.
+const captureRun = lockRun
+
+// Capture calls fn with a copy of each series that the log knows by commits that were
+// applied: those below restored, which recovery found, and those with an applied sample. It
+// runs beside commits, so copies are of different moments. Series that are created meanwhile
+// may be left out; none may be removed. An error of fn ends it and is returned.
+func (d *Directory) Capture(restored uint64, fn func(*Captured) error) error {
+	c := captor{d: d, restored: restored}
+	pages := *d.pages.Load()
+	for i := range pages {
+		pg := pages[i].Load()
+		for from := 0; pg != nil && from < pageLen; from += captureRun {
+			d.runLocked(&d.shards[i%NumShards], pg.series[from:from+captureRun], c.copyLocked)
+			if err := c.give(fn); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range d.farSorted() {
+		sh := d.ShardOf(s)
+		sh.mu.Lock()
+		if s.slot.Load() == slotLive {
+			c.copyLocked(sh, s)
+		}
+		sh.mu.Unlock()
+		if err := c.give(fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// captor collects copies under a lock, and gives them out without it.
+type captor struct {
+	d        *Directory
+	restored uint64
+
+	series []Captured
+	mapped []Mapped
+	data   []byte
+	ends   []int // of each series' part of mapped
+	dec    splitter
+}
+
+// copyLocked copies one series.
+func (c *captor) copyLocked(sh *Shard, s *Series) {
+	if !s.logged || s.lastSeq == 0 && s.ref >= c.restored {
+		return // its first commit is on its way
+	}
+	out := Captured{Ref: s.ref, Pairs: c.d.Pairs(s), from: len(c.data)}
+	n := len(s.mapped)
+	if i := slices.IndexFunc(s.mapped, func(m Mapped) bool { return m.Ref == 0 }); i >= 0 {
+		n = i
+		f := sh.mu.full[fullKey{s.ref, s.mapped[i].MinT}]
+		out.MinT, out.MaxT, out.full = f.minT, f.maxT, true
+		c.data = f.bytes.appendTo(c.data, c.d.chunkBytes)
+	} else if s.enc.Len() > 0 {
+		out.MinT, out.MaxT, out.LastV = s.enc.FirstT(), s.enc.LastT(), s.enc.LastV()
+		c.data = s.bytes.appendTo(slices.Grow(c.data, int(s.bytes.size)+chunkenc.MaxSampleBytes), c.d.chunkBytes)
+		c.data = append(c.data[:out.from], s.enc.Finish(c.data[out.from:])...)
+	}
+	out.to = len(c.data)
+	c.mapped = append(c.mapped, s.mapped[:n]...)
+	c.series, c.ends = append(c.series, out), append(c.ends, len(c.mapped))
+}
+
+// give hands out what was copied.
+func (c *captor) give(fn func(*Captured) error) error {
+	first := 0
+	for i := range c.series {
+		s := &c.series[i]
+		s.Mapped = c.mapped[first:c.ends[i]:c.ends[i]]
+		first = c.ends[i]
+		if s.to > s.from {
+			s.Chunk = c.data[s.from:s.to:s.to]
+		}
+		if s.full {
+			c.dec.decode(s.Chunk)
+			s.LastV = c.dec.vs[len(c.dec.vs)-1]
+		}
+		if err := fn(s); err != nil {
+			return err
+		}
+	}
+	c.series, c.mapped, c.data, c.ends = c.series[:0], c.mapped[:0], c.data[:0], c.ends[:0]
+	return nil
+}
