@@ -93,6 +93,9 @@ func Open(dir string, opts *Options) (*DB, error) {
 		o.Logger.Warn("recovery lost data to damaged files", "damages", len(r.Damages), "dropped_commits", r.DroppedCommits,
 			"unknown_samples", r.SamplesUnknown, "quarantined", len(r.Quarantined))
 	}
+	if n := db.report.StartTimestamps; n > 0 {
+		o.Logger.Warn("start timestamps in the log are not kept", "samples", n)
+	}
 	o.Logger.Info("database opened", "dir", dir, "options", o.String(), "series", db.head.dir.Len(),
 		"samples", db.report.Samples+db.report.SamplesInChunks, "duration", db.report.Duration)
 	return db, nil

@@ -164,9 +164,9 @@ func (h *Head) loadChunks(dir string, snap *snapshotLoad, report *OpenReport) (m
 		ref := uint64(c.Series)
 		maxRef = max(maxRef, ref)
 		ms := loaded[ref]
-		// Out-of-order chunks and kinds that this version does not read stay in their
-		// files. A chunk that is not newer than the one before it does not belong here.
-		if c.OutOfOrder || c.Encoding != chunkenc.EncXOR || len(ms) > 0 && c.MinT <= ms[len(ms)-1].MaxT {
+		// Out-of-order chunks stay in their files, as kinds that this version does not read
+		// do. A chunk that is not newer than the one before it does not belong here.
+		if c.OutOfOrder || len(ms) > 0 && c.MinT <= ms[len(ms)-1].MaxT {
 			return nil
 		}
 		if c.MaxT < h.minValid.Load() {

@@ -54,6 +54,7 @@ type replay struct {
 type decoded struct {
 	runs   []run
 	unread []record.Type // of records without a decoder
+	starts int           // samples with start timestamps
 	err    *recordError
 }
 
@@ -130,7 +131,7 @@ func (r *replay) decode(b *wal.Batch) {
 		d = &decoded{}
 		b.Scratch = d
 	}
-	d.runs, d.unread, d.err = d.runs[:0], d.unread[:0], nil
+	d.runs, d.unread, d.starts, d.err = d.runs[:0], d.unread[:0], 0, nil
 	cur := run{stones: -1}
 	for i, rec := range b.Records {
 		switch typ := record.TypeOf(rec.Data); typ {
@@ -141,9 +142,11 @@ func (r *replay) decode(b *wal.Batch) {
 				cur.parts = r.emptyParts()
 			}
 			cur.samples = append(cur.samples, i)
-			if err := cur.parts.split(rec.Data, nil); err != nil && d.err == nil {
+			starts, err := cur.parts.split(rec.Data, nil)
+			if err != nil && d.err == nil {
 				d.err = &recordError{rec, err}
 			}
+			d.starts += starts
 		case record.TypeTombstones:
 			cur.stones = i
 			d.runs = append(d.runs, cur)
@@ -156,8 +159,9 @@ func (r *replay) decode(b *wal.Batch) {
 }
 
 // split appends the samples of one record to the parts of their workers. dups are
-// refs that stand for others.
-func (ps *partSet) split(rec []byte, dups map[uint64]uint64) error {
+// refs that stand for others. It returns how many had a start timestamp, for which a sample
+// in memory has no place.
+func (ps *partSet) split(rec []byte, dups map[uint64]uint64) (starts int, err error) {
 	var dec record.SampleDecoder
 	var buf [decodeRun]record.Sample
 	dec.Reset(rec)
@@ -178,7 +182,7 @@ func (ps *partSet) split(rec []byte, dups map[uint64]uint64) error {
 			ps.parts[w] = append(ps.parts[w], buf[i])
 		}
 		if err != nil || got < len(buf) {
-			return err
+			return dec.Starts(), err
 		}
 	}
 }
@@ -212,6 +216,7 @@ func (r *replay) apply(b *wal.Batch) error {
 	for _, typ := range d.unread {
 		r.unread[typ]++
 	}
+	r.report.StartTimestamps += uint64(d.starts)
 	for _, run := range d.runs {
 		for _, i := range run.series {
 			if err := r.applySeries(b.Records[i]); err != nil {
@@ -255,7 +260,7 @@ func (r *replay) remap(run run, b *wal.Batch) {
 	run.parts.clear()
 	for _, i := range run.samples {
 		// The decoder has reported what is wrong with the record.
-		_ = run.parts.split(b.Records[i].Data, r.dups)
+		_, _ = run.parts.split(b.Records[i].Data, r.dups)
 	}
 }
 

@@ -46,6 +46,10 @@ type OpenReport struct {
 	HeadChunks     int // full chunks in them that are in use
 	SeriesRebuilt  int // series whose chunk files did not cover the log
 
+	// StartTimestamps counts samples of the log, which another engine wrote, that have one.
+	// The head has no place for them: those whose samples are in full chunks of head-chunk
+	// files are kept with these, the others are not in the blocks that the head becomes.
+	StartTimestamps uint64
 	// What this version does not read and leaves where it is: records by type.
 	UnreadRecords map[string]int
 

@@ -2,9 +2,12 @@ package tsdb_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -12,7 +15,9 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
@@ -255,4 +260,74 @@ func TestMerge_SecondEncoding_PassesOrBecomesXOR(t *testing.T) {
 	require.Equal(t, []chunkenc.Encoding{chunkenc.EncXOR2}, encodings(`{a="overlap, started"}`))
 	require.Equal(t, r.Meta.Stats.NumSamples, r.Meta.Stats.NumFloatSamples)
 	require.EqualValues(t, 3+130+2+95+95+100+100, r.Meta.Stats.NumSamples)
+}
+
+// samplesV2Record is a record of samples of one series with start timestamps.
+func samplesV2Record(ref uint64, samples []started) []byte {
+	b := []byte{byte(record.TypeSamplesV2)}
+	for i, s := range samples {
+		if i == 0 {
+			b = binary.AppendVarint(binary.AppendVarint(binary.AppendVarint(b, int64(ref)), s.T), s.ST)
+		} else {
+			b = append(binary.AppendVarint(binary.AppendVarint(b, 0), s.T-samples[0].T), 2)
+			b = binary.AppendVarint(b, s.ST-samples[0].ST)
+		}
+		b = binary.BigEndian.AppendUint64(b, s.V)
+	}
+	return b
+}
+
+// Full chunks of the head that another engine wrote keep their start timestamps, also in
+// the blocks that they go to. Those of the log do not; the report says so.
+func TestStartTimestamps_OfTheHead_AreKeptInFullChunks(t *testing.T) {
+	var all []started
+	for i := range int64(100) {
+		all = append(all, started{T: 1000 + 10*i, ST: 500 + i, V: math.Float64bits(float64(i % 7))})
+	}
+	f := withLog(t, [][]byte{seriesRecord(1, "a", "b"), samplesV2Record(1, all)})
+	rep := f.db.OpenReport()
+	require.True(t, rep.Clean())
+	require.EqualValues(t, 100, rep.Samples)
+	require.EqualValues(t, 100, rep.StartTimestamps)
+	require.NoError(t, f.db.Close())
+
+	head, err := chunks.OpenHead(f.fs, filepath.Join(fixtureDir, "chunks_head"), chunks.HeadOptions{})
+	require.NoError(t, err)
+	_, err = head.Load(func(chunks.HeadChunk) error { return nil })
+	require.NoError(t, err)
+	c := startedChunk(t, false, all[:60])
+	_, err = head.Write([]chunks.Full{{Series: 1, MinT: c.MinT, MaxT: c.MaxT, Encoding: c.Encoding, Data: c.Data}})
+	require.NoError(t, err)
+	require.NoError(t, head.Close())
+
+	log := &logRecords{}
+	f.opts.Logger = slog.New(log)
+	f.opts.Blocks.Manual = true
+	f.open()
+	rep = f.db.OpenReport()
+	require.True(t, rep.Clean())
+	require.EqualValues(t, 60, rep.SamplesInChunks)
+	require.EqualValues(t, 40, rep.Samples)
+	e := wantEvent(t, log, "start timestamps in the log are not kept")
+	require.EqualValues(t, 100, e.attrs["samples"].Uint64())
+	want := map[string][]started{`{a="b"}`: slices.Clone(all)}
+	for i := range want[`{a="b"}`][60:] {
+		want[`{a="b"}`][60+i].ST = 0
+	}
+	check := func() {
+		t.Helper()
+		requireStarted(t, f.db, want, math.MinInt64, math.MaxInt64)
+		requireStarted(t, f.db, want, 1100, 1700)
+	}
+	check()
+	f.reopen()
+	check()
+	require.NoError(t, f.db.Delete(ctx, 1200, 1209))
+	want[`{a="b"}`] = slices.Delete(want[`{a="b"}`], 20, 21)
+	check()
+	require.NoError(t, f.db.Flush(ctx))
+	require.Len(t, f.db.Blocks(), 1)
+	check()
+	f.reopen()
+	check()
 }

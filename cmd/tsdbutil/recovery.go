@@ -30,6 +30,7 @@ type recoveryJSON struct {
 	HeadChunkFiles  int            `json:"head_chunk_files"`
 	HeadChunks      int            `json:"head_chunks"`
 	SeriesRebuilt   int            `json:"series_rebuilt"`
+	StartTimestamps uint64         `json:"start_timestamps"`
 	UnreadRecords   map[string]int `json:"unread_records"`
 	TornTail        bool           `json:"torn_tail"`
 	DroppedCommits  int            `json:"dropped_commits"`
@@ -59,7 +60,7 @@ func newRecoveryJSON(r *tsdb.OpenReport) recoveryJSON {
 		Series: r.Series, Samples: r.Samples, SamplesInChunks: r.SamplesInChunks,
 		SamplesLate: r.SamplesLate, SamplesUnknown: r.SamplesUnknown, Tombstones: r.Tombstones,
 		HeadChunkFiles: r.HeadChunkFiles, HeadChunks: r.HeadChunks, SeriesRebuilt: r.SeriesRebuilt,
-		UnreadRecords: r.UnreadRecords, TornTail: r.TornTail,
+		StartTimestamps: r.StartTimestamps, UnreadRecords: r.UnreadRecords, TornTail: r.TornTail,
 		DroppedCommits: r.DroppedCommits, DroppedRecords: r.DroppedRecords, DroppedBytes: r.DroppedBytes,
 		Damages: []damageJSON{}, Quarantined: append([]string{}, r.Quarantined...),
 		ReaderSeconds: r.ReaderBusy.Seconds(), DecoderSeconds: r.DecoderBusy.Seconds(), WorkerSeconds: r.WorkerBusy.Seconds(),
@@ -116,6 +117,9 @@ func (c *console) printRecovery(r *tsdb.OpenReport) error {
 	}
 	if len(r.UnreadRecords) > 0 {
 		facts = append(facts, table.Row{"not read by this version", unread(r.UnreadRecords)})
+	}
+	if r.StartTimestamps > 0 {
+		facts = append(facts, table.Row{"start timestamps in the log, not kept", count(r.StartTimestamps)})
 	}
 	return c.printFacts(facts)
 }
