@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,33 +21,114 @@ func TestMain(m *testing.M) {
 
 // tiny is enough to see that every row is there; the figures mean nothing.
 func tiny() Config {
-	return Config{Series: 50, Samples: 20, Many: 200, Few: 15, Chunks: 20, Blocks: 200, Points: 20, Runs: 2, Time: time.Millisecond}
+	return Config{Series: 50, Samples: 20, Logged: 20, New: 60, Many: 200, Few: 15, Chunks: 20, Blocks: 200, Points: 20, Runs: 2, Time: time.Millisecond}
 }
 
-func inProcess(_ context.Context, t task) (measures, error) { return t.run() }
+// inProcess does tasks here, but for those that must end their process.
+func inProcess(ctx context.Context, t task) (measures, error) {
+	if t.Kind == "killed" || t.Kind == "grow" {
+		return t.runInChild(ctx)
+	}
+	return t.run()
+}
 
-// Every group gives its rows for both engines, which read the same series and values;
-// no data is left behind.
+// Every group gives its rows for each engine that takes part; those that read found the same
+// series and values; no data is left behind.
 func TestCompare_AllGroups_GiveEveryRow(t *testing.T) {
 	c := tiny()
 	c.Dir = t.TempDir()
+	if testing.Short() { // the go command takes long to build big programs
+		c.Runs = 1
+		c.Only = slices.DeleteFunc(slices.Clone(Groups), func(name string) bool { return name == "program" })
+	}
 	rep, err := compare(t.Context(), c, inProcess)
 	require.NoError(t, err)
 	var names []string
 	for _, r := range rep.Rows {
 		names = append(names, r.Name)
-		require.Len(t, r.Ours, c.Runs, r.Name)
-		require.Len(t, r.Reference, c.Runs, r.Name)
+		kind, _, _ := strings.Cut(r.Name, "/")
+		runs := (&comparison{Config: c}).runs(groupOf(kind))
+		require.Len(t, r.Ours, runs, r.Name)
+		for engine, values := range map[string][]float64{Reference: r.Reference, Victoria: r.Victoria} {
+			if len(values) > 0 {
+				require.Contains(t, groupOf(kind).engines, engine, r.Name)
+				require.Len(t, values, runs, r.Name)
+			}
+		}
 		require.NotEmpty(t, r.Work)
 	}
 	var want []string
 	for _, f := range (&comparison{Config: tiny()}).figures() {
-		want = append(want, f.name)
+		if !testing.Short() || !strings.HasPrefix(f.name, "program/") {
+			want = append(want, f.name)
+		}
 	}
 	require.Equal(t, want, names)
 	left, err := os.ReadDir(c.Dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// Every goal is about an engine that is measured.
+func TestFigures_GoalsCanBeReached(t *testing.T) {
+	for _, f := range (&comparison{Config: tiny()}).figures() {
+		kind, _, _ := strings.Cut(f.name, "/")
+		engines := groupOf(kind).engines
+		require.True(t, f.goal.Reference == 0 || slices.Contains(engines, Reference), f.name)
+		require.True(t, f.goal.Victoria == 0 || slices.Contains(engines, Victoria), f.name)
+	}
+}
+
+// A curve has a point for each number of series, and can be drawn and written down.
+func TestCompare_Curves_HavePointsAndAreDrawn(t *testing.T) {
+	c := tiny()
+	c.Dir, c.Curve = t.TempDir(), []int{40, 80}
+	cmp := &comparison{Config: c, dir: c.Dir, fork: inProcess}
+	curves, err := cmp.curves(t.Context())
+	require.NoError(t, err)
+	require.Len(t, curves, len(curveFigures))
+	for _, curve := range curves {
+		for _, line := range curve.Lines {
+			require.Len(t, line.Points, 2, curve.Name)
+			require.Equal(t, 80, line.Points[1].Series)
+			require.GreaterOrEqual(t, line.Points[1].Value, 0.0, curve.Name)
+		}
+		svg, err := curve.SVG()
+		require.NoError(t, err)
+		require.Contains(t, string(svg), curve.Title)
+		require.Contains(t, string(svg), "reference, GOMAXPROCS=1")
+	}
+}
+
+// The page keeps what people wrote, and gets numbers, results and charts.
+func TestReport_WriteDocs_ReplacesItsPart(t *testing.T) {
+	dir := t.TempDir()
+	page := filepath.Join(dir, "bench.md")
+	rep := Report{Date: "2000-01-01", System: "somewhere", Runs: 1, Load: -1,
+		Rows:   []Row{{Name: "a/b", Work: "work", Unit: "s", Worse: true, Ours: []float64{0.5}, Goal: Goal{Bound: 1}}},
+		Curves: []Curve{{Name: "c", Title: "A curve", Unit: "s", Lines: []Line{{Ours, 1, []Point{{10, 1}, {100, 2}}}}}},
+	}
+	require.NoError(t, os.WriteFile(page, []byte("# Words\n"), 0o666))
+	require.ErrorContains(t, rep.WriteDocs(dir), "has no part")
+	require.NoError(t, os.WriteFile(page, []byte("# Words\n"+pageBegin+"\nold\n"+pageEnd+"\nmore\n"), 0o666))
+	for range 2 { // the second time changes nothing
+		require.NoError(t, rep.WriteDocs(dir))
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(string(text), "# Words\n"+pageBegin))
+		require.True(t, strings.HasSuffix(string(text), pageEnd+"\nmore\n"))
+		require.NotContains(t, string(text), "old")
+		require.Contains(t, string(text), "1 of 1 goals are reached.")
+		require.Contains(t, string(text), "| 100 | 2.00 |")
+	}
+	svg, err := os.ReadFile(filepath.Join(dir, "bench", "c.svg"))
+	require.NoError(t, err)
+	require.Contains(t, string(svg), "A curve")
+	results, err := os.ReadFile(filepath.Join(dir, "bench", "results.json"))
+	require.NoError(t, err)
+	var again Report
+	require.NoError(t, json.Unmarshal(results, &again))
+	require.Equal(t, rep, again)
 }
 
 // A child process gives the same figures as this one.
@@ -115,20 +197,39 @@ func TestCompare_NonsenseConfig_IsRefused(t *testing.T) {
 }
 
 func TestRatio_IsThatOfNeighboursAndMoreIsBetter(t *testing.T) {
-	r := Row{Ours: []float64{1, 10, 2}, Reference: []float64{3, 30, 8}, Worse: true}
-	require.InDelta(t, 3, ratio(r), 1e-9)
+	r := Row{Ours: []float64{1, 10, 2}, Worse: true}
+	require.Equal(t, Ratio{3, []float64{3, 3, 4}}, r.ratio([]float64{3, 30, 8}))
 	r.Worse = false
-	require.InDelta(t, 1.0/3, ratio(r), 1e-9)
-	require.Zero(t, ratio(Row{Ours: []float64{1}, Reference: []float64{0}}))
+	require.InDelta(t, 1.0/3, r.ratio([]float64{3, 30, 8}).Times, 1e-9)
+	require.Zero(t, Row{Ours: []float64{1}}.ratio([]float64{0}).Times)
+	require.Zero(t, Row{Ours: []float64{1}}.ratio(nil).Times)
 	require.InDelta(t, 4.5, spread([]float64{1, 10, 2}), 1e-9)
 	require.InDelta(t, 2.5, median([]float64{4, 1, 3, 2}), 1e-9)
 }
 
+// A row reaches its goal when all parts of it are there.
+func TestRow_Reached_AsksForAll(t *testing.T) {
+	r := Row{Worse: true, Ours: []float64{5}, Ratio: Ratio{Times: 2}, RatioVictoria: Ratio{Times: 1.5}}
+	require.False(t, r.HasGoal())
+	for goal, want := range map[Goal]bool{
+		{Reference: 2}: true, {Reference: 2.01}: false, {Victoria: 1.5}: true, {Victoria: 1.6}: false,
+		{Bound: 5}: true, {Bound: 4.9}: false, {Reference: 2, Victoria: 1.6}: false, {Reference: 1, Bound: 4}: false,
+	} {
+		r.Goal = goal
+		require.True(t, r.HasGoal())
+		require.Equal(t, want, r.Reached(), goal)
+	}
+	r = Row{Ours: []float64{5}, Goal: Goal{Bound: 5}}
+	require.True(t, r.Reached())
+	r.Goal.Bound = 5.1
+	require.False(t, r.Reached())
+}
+
 func TestReport_IsWrittenInEveryFormat(t *testing.T) {
 	rep := Report{Date: "2000-01-01", System: "somewhere", Runs: 1, Rows: []Row{
-		{Name: "a/b", Work: "work", Unit: "s", Worse: true, Ours: []float64{0.5}, Reference: []float64{1}, Ratio: 2, Goal: 1.5},
-		{Name: "a/c", Work: "work", Unit: "B", Worse: true, Ours: []float64{1234567}, Reference: []float64{0}},
-		{Name: "d/e", Work: "more", Unit: "s", Worse: true, Ours: []float64{0.002}, Reference: []float64{0.001}, Ratio: 0.5, Goal: 1.5},
+		{Name: "a/b", Work: "work", Unit: "s", Worse: true, Ours: []float64{0.5}, Reference: []float64{1}, Victoria: []float64{2}, Ratio: Ratio{Times: 2}, RatioVictoria: Ratio{Times: 4}, Goal: Goal{Reference: 1.5, Victoria: 3}},
+		{Name: "a/c", Work: "work", Unit: "B", Worse: true, Ours: []float64{1234567}},
+		{Name: "d/e", Work: "more", Unit: "s", Worse: true, Ours: []float64{0.002}, Reference: []float64{0.001}, Ratio: Ratio{Times: 0.5}, Goal: Goal{Reference: 1.5}},
 	}}
 	require.Equal(t, []string{"d/e"}, rep.Missed())
 	text := map[string]string{}
@@ -137,18 +238,34 @@ func TestReport_IsWrittenInEveryFormat(t *testing.T) {
 		require.NoError(t, rep.Write(&b, format))
 		text[format] = b.String()
 	}
-	require.Contains(t, text["table"], "1.50, reached")
+	require.Contains(t, text["table"], "1.50xP 3.00xVM PASS")
+	require.Contains(t, text["table"], "1 of 2 goals are reached; short: d/e.")
 	require.Equal(t, 1, strings.Count(text["table"], "work"))
-	require.Contains(t, text["markdown"], "| work | s | 500 m | 1.00 | 2.00 | 1.50, reached | 0%, 0% |\n|  | B | 1.23 M | 0 | - | - |")
-	require.Contains(t, text["markdown"], "| more | s | 2.00 m | 1.00 m | 0.50 | 1.50, MISSED |")
+	require.Contains(t, text["markdown"], "| work | s | 500 m | 1.00 | 2.00 | 2.00 | 4.00 | 1.50xP 3.00xVM PASS | 0 0 0 |\n|  | B | 1.23 M | - | - | - | - | - | 0 |")
+	require.Contains(t, text["markdown"], "| more | s | 2.00 m | 1.00 m | - | 0.50 | - | **1.50xP SHORT** |")
 	var again Report
 	require.NoError(t, json.Unmarshal([]byte(text["json"]), &again))
 	require.Equal(t, rep, again)
 	require.ErrorContains(t, rep.Write(&bytes.Buffer{}, "poem"), `"poem"`)
 }
 
+// A table fits a terminal, whatever is in it.
+func TestReport_Table_FitsATerminal(t *testing.T) {
+	c := DefaultConfig()
+	var rep Report
+	for _, f := range (&comparison{Config: c}).figures() {
+		many := []float64{123456, 987654}
+		rep.Rows = append(rep.Rows, Row{Name: f.name, Work: f.work, Unit: f.unit, Ours: many, Reference: many, Victoria: many, Ratio: Ratio{Times: 123}, RatioVictoria: Ratio{Times: 123}, Goal: f.goal})
+	}
+	var b bytes.Buffer
+	require.NoError(t, rep.Write(&b, "table"))
+	for line := range strings.Lines(b.String()) {
+		require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), terminalWidth, line)
+	}
+}
+
 func TestNumber_HasThreeDigits(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 1: "1.00", 999: "999", 999.9: "1.00 k", 12345: "12.3 k", 0.0456: "45.6 m", 1.5e-6: "1.50 µ", 5e6: "5.00 M", 2e9: "2.00 G"} {
+	for v, want := range map[float64]string{0: "0", 1: "1.00", 999: "999", 999.9: "1.00 k", 12345: "12.3 k", 0.0456: "45.6 m", 1.5e-6: "1.50 µ", 2.5e-8: "25.0 n", 5e6: "5.00 M", 2e9: "2.00 G"} {
 		require.Equal(t, want, number(v))
 	}
 }
@@ -171,26 +288,25 @@ func TestPairs_AreTenLabelsOfAbout200Bytes(t *testing.T) {
 	}
 }
 
-// Benchmark does each kind of work once an iteration, in this process, the engines in
-// turns, and reports the figures of the last one under their names in the table.
+// Benchmark does each kind of work once an iteration, the engines in turns, and reports the
+// figures of the last one under their names in the table.
 func Benchmark(b *testing.B) {
-	c := DefaultConfig()
-	c.Samples, c.Many, c.Chunks, c.Blocks, c.Time = 300, 20_000, 60, 5_000, 100*time.Millisecond
+	c := QuickConfig()
 	if testing.Short() {
 		c = tiny()
 	}
-	cmp := &comparison{Config: c, dir: b.TempDir()}
-	for _, kind := range Groups {
-		for _, engine := range []string{Ours, Reference} {
-			b.Run(kind+"/"+engine, func(b *testing.B) {
+	cmp := &comparison{Config: c}
+	for _, g := range plan {
+		for _, engine := range g.engines {
+			b.Run(g.kind+"/"+engine, func(b *testing.B) {
 				b.ReportMetric(0, "ns/op") // the whole work with its preparation: of no use
 				for range b.N {
-					t := cmp.task(kind)
+					t := cmp.task(g.kind)
 					t.Engine, t.Dir = engine, filepath.Join(b.TempDir(), "data")
-					if fill := dataFor(kind); fill != "" {
+					if g.fill != "" {
 						f := t
-						f.Kind = fill
-						_, err := f.run()
+						f.Kind = g.fill
+						_, err := inProcess(b.Context(), f)
 						require.NoError(b, err)
 					}
 					m, err := t.run()

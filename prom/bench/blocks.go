@@ -29,7 +29,7 @@ func (t task) feedBlock(e engine, v *values, from int64, samples int) error {
 		if k == 0 {
 			err = e.create(t.sets(), at, vs, perCommit)
 		} else {
-			err = e.scrapeBatch(at, vs, perCommit)
+			err = scrape(e.appendBatch, at, vs, perCommit)
 		}
 		if err != nil {
 			return err
@@ -117,7 +117,43 @@ func (t task) writeRanges(samples []int) (err error) {
 			return err
 		}
 	}
+	if t.Engine == Victoria && len(samples) == 1 {
+		return e.merge() // one part is what others have as one block
+	}
 	return nil
+}
+
+// readBlocks measures queries of one block, and what is on disk.
+func readBlocks(t task) (measures, error) {
+	_, size, err := t.blocks()
+	if err != nil {
+		return nil, err
+	}
+	if t.Engine == Victoria {
+		if size, err = t.victoriaSize(); err != nil {
+			return nil, err
+		}
+	}
+	m, err := selects(t, blockSelections(t.Series, t.Samples))
+	if err != nil {
+		return nil, err
+	}
+	m["blocks/disk"] = float64(size) / float64(t.Series*t.Samples)
+	return m, nil
+}
+
+// victoriaSize is everything but its caches.
+func (t task) victoriaSize() (int64, error) {
+	all, err := sizeOf(t.Dir)
+	if err != nil {
+		return 0, err
+	}
+	cache := filepath.Join(t.Dir, "cache")
+	if _, err := os.Stat(cache); err != nil {
+		return all, nil
+	}
+	caches, err := sizeOf(cache)
+	return all - caches, err
 }
 
 // blocks returns the directories of the blocks and the bytes in them.
@@ -170,6 +206,9 @@ func openIndex(t task) (measures, error) {
 // mergeBlocks measures merging blocks, and what that does to the page cache, which has
 // all of them when it begins.
 func mergeBlocks(t task) (m measures, err error) {
+	if t.Engine == Victoria {
+		return t.mergeParts()
+	}
 	dirs, _, err := t.blocks()
 	if err != nil {
 		return nil, err
@@ -219,6 +258,34 @@ func mergeBlocks(t task) (m measures, err error) {
 	}
 	m["merge/cached"], err = left.resident()
 	return m, err
+}
+
+// mergeParts measures making one part of all that VictoriaMetrics has, which has no part
+// that stays out of it.
+func (t task) mergeParts() (m measures, err error) {
+	e, err := open(t.Engine, t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(e, &err)
+	heap := watchHeap()
+	before := now()
+	err = e.merge()
+	cost := now().since(before)
+	peak := heap.stop()
+	if err != nil {
+		return nil, err
+	}
+	size, err := t.victoriaSize()
+	samples := float64(t.Series * (inputs*t.Samples + (t.Samples+3)/4 + 1))
+	return measures{
+		"merge/cpu":     cost.cpu.Seconds(),
+		"merge/wall":    cost.wall.Seconds(),
+		"merge/heap":    peak,
+		"merge/allocs":  float64(cost.allocs) / samples,
+		"merge/garbage": float64(cost.allocBytes),
+		"merge/size":    float64(size) / samples,
+	}, err
 }
 
 // merged returns the one block that is not among those of before, and its bytes. The

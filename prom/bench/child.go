@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"runtime/pprof"
+	"strconv"
 
 	"github.com/pkg/errors"
 )
@@ -69,10 +71,14 @@ func (t task) runInChild(ctx context.Context) (measures, error) {
 	}
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Env = append(os.Environ(), childEnv+"="+string(order))
-	cmd.Stderr = os.Stderr
+	if t.Procs > 0 {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(t.Procs))
+	}
+	var said bytes.Buffer // what libraries print as they start is of no use
+	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, errors.Wrapf(err, "%s with %s", t.Kind, t.Engine)
+		return nil, errors.Wrapf(err, "%s with %s: %s", t.Kind, t.Engine, bytes.TrimSpace(said.Bytes()))
 	}
 	var m measures
 	return m, errors.Wrap(json.Unmarshal(out, &m), "decode result")

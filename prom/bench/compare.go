@@ -13,18 +13,23 @@ import (
 
 // Config is what to compare, and with how much data.
 type Config struct {
-	Series  int // that are appended to and replayed
+	Series  int // of append, log, replay, reopen and backfill; values has a fifth
 	Samples int // of each of them
-	Many    int // series of the rows about memory and select
-	Few     int // samples of each of those in the row about memory
-	Chunks  int // and in the rows about select
-	Blocks  int // series of the rows about blocks; a merge has half as many, remote read a tenth
+	Logged  int // of each of those of replay and reopen
+	New     int // series of create
+	Many    int // series of memory and select
+	Few     int // samples of each of those of create and memory
+	Chunks  int // and of select
+	Blocks  int // series of flush, blocks and latency; a merge has half as many, remote read a tenth
 	Points  int // samples of each of those in two hours, at most 480
 	Runs    int // of each measurement; the table has medians
 
 	Time time.Duration // for each select row, in each run
 	Only []string      // of Groups; none: all
 	Dir  string        // for the data, removed at the end; empty: the system's temporary directory
+
+	// Curve is the numbers of series for curves; none: there are no curves.
+	Curve []int
 
 	// Profile is a directory for processor profiles of the measurements, one file each with
 	// the preparation in it; empty: none are taken.
@@ -34,16 +39,25 @@ type Config struct {
 	Progress func(what string)
 }
 
-// DefaultConfig takes ten minutes on two processors.
+// DefaultConfig has the sizes of the project's goals. It takes half an hour on two
+// processors, and 12 GB of disk.
 func DefaultConfig() Config {
-	return Config{Series: 10_000, Samples: 1000, Many: 100_000, Few: 15, Chunks: 120, Blocks: 100_000, Points: maxPoints, Runs: 3, Time: 300 * time.Millisecond}
+	return Config{
+		Series: 10_000, Samples: 1000, Logged: 10_000, New: 1_000_000, Many: 100_000, Few: 15, Chunks: 120, Blocks: 100_000, Points: maxPoints, Runs: 3,
+		Time: 300 * time.Millisecond, Curve: []int{10_000, 100_000, 1_000_000},
+	}
+}
+
+// QuickConfig takes a few minutes. What depends on size, it does not show.
+func QuickConfig() Config {
+	return Config{
+		Series: 5_000, Samples: 300, Logged: 300, New: 50_000, Many: 20_000, Few: 15, Chunks: 120, Blocks: 10_000, Points: 240, Runs: 1,
+		Time: 100 * time.Millisecond, Curve: []int{1_000, 10_000, 100_000},
+	}
 }
 
 // maxPoints are the samples in two hours.
 const maxPoints = blockRange / blockStep
-
-// Groups are the names for Config.Only, in the order in which they run.
-var Groups = []string{"append", "appendbatch", "create", "replay", "reopen", "memory", "select", "decode", "flush", "blocks", "index", "merge", "backfill", "remote", "remotehead"}
 
 // comparison is one run of Compare.
 type comparison struct {
@@ -52,10 +66,19 @@ type comparison struct {
 	all  map[string]map[string][]float64 // by row, by engine, a value for each run
 	fork func(context.Context, task) (measures, error)
 
+	filled   filled
 	profiles int // taken so far
 }
 
-// Compare measures both engines in turns and returns the rows. It starts this program
+// filled is what the last fill left: a directory for each engine, and the most memory that
+// the process had which wrote it.
+type filled struct {
+	by   task
+	dirs map[string]string
+	peak map[string]float64
+}
+
+// Compare measures the engines in turns and returns the rows. It starts this program
 // again for each measurement, so the program must have called RunChild.
 func Compare(ctx context.Context, c Config) (Report, error) {
 	return compare(ctx, c, func(ctx context.Context, t task) (measures, error) { return t.runInChild(ctx) })
@@ -67,7 +90,7 @@ func compare(ctx context.Context, c Config, fork func(context.Context, task) (me
 			return rep, errors.Errorf("no group %q, there are %v", group, Groups)
 		}
 	}
-	if min(c.Series, c.Samples, c.Many, c.Few, c.Chunks, c.Blocks, c.Points, c.Runs) < 1 {
+	if min(c.Series, c.Samples, c.Logged, c.New, c.Many, c.Few, c.Chunks, c.Blocks, c.Points, c.Runs) < 1 {
 		return rep, errors.New("every number must be at least 1")
 	}
 	if c.Points > maxPoints {
@@ -83,105 +106,109 @@ func compare(ctx context.Context, c Config, fork func(context.Context, task) (me
 		}
 	}()
 	cmp := &comparison{Config: c, dir: dir, all: map[string]map[string][]float64{}, fork: fork}
-	for _, group := range Groups {
-		if len(c.Only) > 0 && !slices.Contains(c.Only, group) {
+	load := watchLoad()
+	for _, g := range plan {
+		if len(c.Only) > 0 && !slices.Contains(c.Only, g.kind) {
 			continue
 		}
-		if err := cmp.group(ctx, group); err != nil {
+		if err := cmp.group(ctx, g); err != nil {
 			return rep, err
 		}
 	}
-	return cmp.report()
+	if err := cmp.forget(); err != nil {
+		return rep, err
+	}
+	if rep, err = cmp.report(); err == nil && len(c.Only) == 0 && len(c.Curve) > 0 {
+		rep.Curves, err = cmp.curves(ctx)
+	}
+	rep.Load = load.others()
+	return rep, err
 }
 
-// group measures one kind of work, the engines in turns, the other one first in every
-// second run.
-func (c *comparison) group(ctx context.Context, kind string) error {
-	t := c.task(kind)
-	filled := map[string]string{}
-	if fill := dataFor(kind); fill != "" {
-		for _, engine := range []string{Ours, Reference} {
-			filled[engine] = filepath.Join(c.dir, "filled-"+engine)
-			f := t
-			f.Kind, f.Engine, f.Dir = fill, engine, filled[engine]
-			c.tell("fill for " + kind + ", " + engine)
-			if _, err := c.fork(ctx, f); err != nil {
+// group measures one kind of work, the engines in turns, another one first in every run.
+func (c *comparison) group(ctx context.Context, g group) error {
+	t := c.task(g.kind)
+	if err := c.fill(ctx, g, t); err != nil {
+		return err
+	}
+	for run := range c.runs(g) {
+		for i := range g.engines {
+			t.Engine = g.engines[(i+run)%len(g.engines)]
+			if err := c.measure(ctx, t); err != nil {
 				return err
 			}
-		}
-	}
-	for run := range c.Runs {
-		order := []string{Ours, Reference}
-		if run%2 == 1 {
-			slices.Reverse(order)
-		}
-		for _, engine := range order {
-			t.Engine = engine
-			if err := c.measure(ctx, t, filled[engine]); err != nil {
-				return err
-			}
-		}
-	}
-	for _, dir := range filled {
-		if err := os.RemoveAll(dir); err != nil {
-			return errors.Wrap(err, "remove data")
 		}
 	}
 	return nil
 }
 
-// task is one kind of work with the sizes that are configured for it.
-func (c *comparison) task(kind string) task {
-	t := task{Kind: kind, Series: c.Series, Samples: c.Samples, Time: c.Time}
-	switch kind {
-	case "create":
-		t.Series, t.Samples = c.Many, 1
-	case "memory":
-		t.Series, t.Samples = c.Many, c.Few
-	case "select":
-		t.Series, t.Samples = c.Many, c.Chunks
-	case "flush", "blocks", "index":
-		t.Series, t.Samples = c.Blocks, c.Points
-	case "merge":
-		t.Series, t.Samples = (c.Blocks+1)/2, c.Points
-	case "remote", "remotehead":
-		t.Series, t.Samples = (c.Blocks+9)/10, c.Points
+// runs is how often a group is measured. The most of something varies more than its middle.
+func (c *comparison) runs(g group) int {
+	if g.kind == "latency" && c.Runs > 1 {
+		return max(c.Runs, latencyRuns)
 	}
-	return t
+	return c.Runs
 }
 
-// dataFor names the task that fills the directory that some work begins with; none: it
-// begins with an empty one.
-func dataFor(kind string) string {
-	switch kind {
-	case "replay", "reopen", "memory", "select":
-		return "fill"
-	case "blocks", "index":
-		return "fillblocks"
-	case "merge":
-		return "fillmerge"
-	case "remote":
-		return "fillremote"
-	default:
-		return ""
+// fill writes the directories that a group begins with, those that are not there.
+func (c *comparison) fill(ctx context.Context, g group, t task) error {
+	t.Kind = g.fill
+	if t != c.filled.by {
+		if err := c.forget(); err != nil {
+			return err
+		}
+		c.filled = filled{t, map[string]string{}, map[string]float64{}}
 	}
+	for _, engine := range g.engines {
+		if g.fill == "" || c.filled.dirs[engine] != "" {
+			continue
+		}
+		if err := c.fillOne(ctx, t, engine); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// copyData makes a directory for one task out of one that was filled.
-func copyData(kind, dst, src string) error {
-	if dataFor(kind) == "fill" {
+func (c *comparison) fillOne(ctx context.Context, t task, engine string) error {
+	t.Engine, t.Dir = engine, filepath.Join(c.dir, "filled-"+engine)
+	c.tell(t.Kind + ", " + engine)
+	m, err := c.fork(ctx, t)
+	if err != nil {
+		return err
+	}
+	c.filled.dirs[engine], c.filled.peak[engine] = t.Dir, m["peak"]
+	return nil
+}
+
+// forget removes what was filled.
+func (c *comparison) forget() error {
+	for _, dir := range c.filled.dirs {
+		if err := os.RemoveAll(dir); err != nil {
+			return errors.Wrap(err, "remove data")
+		}
+	}
+	c.filled = filled{}
+	return nil
+}
+
+// copyData makes a directory for one task out of one that was filled. Blocks are never
+// changed in place; of logs there must be a copy.
+func copyData(fill, dst, src string) error {
+	if fill == "fill" || fill == "killed" {
 		return errors.Wrap(os.CopyFS(dst, os.DirFS(src)), "copy data")
 	}
 	return linkTree(dst, src)
 }
 
 // measure does a task once, in a fresh directory or in a copy of a filled one.
-func (c *comparison) measure(ctx context.Context, t task, from string) error {
+func (c *comparison) measure(ctx context.Context, t task) error {
 	t.Dir = filepath.Join(c.dir, "work")
-	if from != "" {
-		if err := copyData(t.Kind, t.Dir, from); err != nil {
+	if from := c.filled.dirs[t.Engine]; from != "" {
+		if err := copyData(c.filled.by.Kind, t.Dir, from); err != nil {
 			return err
 		}
+		t.Peak = c.filled.peak[t.Engine]
 	}
 	if c.Profile != "" {
 		c.profiles++

@@ -11,6 +11,7 @@ import (
 const (
 	Ours      = "ours"
 	Reference = "reference"
+	Victoria  = "victoriametrics"
 )
 
 // engine is an open database of one side.
@@ -18,10 +19,10 @@ type engine interface {
 	// create makes series with a first sample each, by labels, perCommit of them in a
 	// commit, and keeps their refs.
 	create(sets [][]string, t int64, vs []float64, perCommit int) error
-	// scrape appends a sample to each series by ref.
-	scrape(t int64, vs []float64, perCommit int) error
-	// scrapeBatch is scrape with the call for many samples, where there is one.
-	scrapeBatch(t int64, vs []float64, perCommit int) error
+	// append appends a sample of the series from from to to-1 by ref, in one commit.
+	append(from, to int, t int64, vs []float64) error
+	// appendBatch is append with the call for many samples, where there is one.
+	appendBatch(from, to int, t int64, vs []float64) error
 	// read selects series and reads as much of them as the query says.
 	read(query) (result, error)
 	// flush makes blocks of all that is in the head.
@@ -33,6 +34,16 @@ type engine interface {
 	// readHandler serves remote reads of the database.
 	readHandler() http.Handler
 	close() error
+}
+
+// scrape appends a sample to each series, perCommit of them in a commit.
+func scrape(add func(from, to int, t int64, vs []float64) error, t int64, vs []float64, perCommit int) error {
+	for from := 0; from < len(vs); from += perCommit {
+		if err := add(from, min(from+perCommit, len(vs)), t, vs); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // decoders read every sample of XOR chunks one after the other, through the fastest
@@ -55,7 +66,7 @@ type backfiller interface {
 
 // recovered is what opening found; -1 is what the engine does not tell.
 type recovered struct {
-	series, logged, mapped int64 // series; samples taken from the log and from chunk files
+	series, logged int64 // series; samples taken from the log
 }
 
 // readMode is how much of a selected series is read.
@@ -92,13 +103,22 @@ type result struct {
 	sum uint64
 }
 
-// open opens a database in a directory, which is made if there is none.
+// open opens a database in a directory, which is made if there is none. It does nothing
+// but what it is told to, as far as it can be told.
 func open(name, dir string) (engine, error) {
+	return openWith(name, dir, true)
+}
+
+// openWith opens a database; if it is not manual, it does by itself what it does by
+// default.
+func openWith(name, dir string, manual bool) (engine, error) {
 	switch name {
 	case Ours:
-		return openOurs(dir)
+		return openOurs(dir, manual)
 	case Reference:
-		return openReference(dir)
+		return openReference(dir, manual)
+	case Victoria:
+		return openVictoria(dir)
 	default:
 		return nil, errors.Errorf("no engine %q", name)
 	}

@@ -19,10 +19,14 @@ type ours struct {
 	batch    *chunkenc.Batch
 }
 
-func openOurs(dir string) (engine, error) {
+func openOurs(dir string, manual bool) (engine, error) {
+	return openOursSyncing(dir, manual, tsdb.SyncRotate()) // as the reference does
+}
+
+func openOursSyncing(dir string, manual bool, sync tsdb.SyncPolicy) (engine, error) {
 	o := tsdb.DefaultOptions()
-	o.WAL.Sync = tsdb.SyncRotate() // as the reference does
-	o.Blocks.Manual = true
+	o.WAL.Sync = sync
+	o.Blocks.Manual = manual
 	o.Limits.MaxFuture = -1
 	db, err := tsdb.Open(dir, o)
 	if err != nil {
@@ -59,39 +63,26 @@ func (o *ours) create(sets [][]string, t int64, vs []float64, perCommit int) err
 	return nil
 }
 
-func (o *ours) scrape(t int64, vs []float64, perCommit int) error {
-	for from := 0; from < len(vs); from += perCommit {
-		to := min(from+perCommit, len(vs))
-		app := o.db.Appender()
-		for i := from; i < to; i++ {
-			if _, err := app.Append(o.refs[i], labels.Labels{}, t, vs[i]); err != nil {
-				return err
-			}
-		}
-		if err := o.commit(app, to-from); err != nil {
+func (o *ours) append(from, to int, t int64, vs []float64) error {
+	app := o.db.Appender()
+	for i := from; i < to; i++ {
+		if _, err := app.Append(o.refs[i], labels.Labels{}, t, vs[i]); err != nil {
 			return err
 		}
 	}
-	return nil
+	return o.commit(app, to-from)
 }
 
-func (o *ours) scrapeBatch(t int64, vs []float64, perCommit int) error {
-	for from := 0; from < len(vs); from += perCommit {
-		to := min(from+perCommit, len(vs))
-		app := o.db.Appender()
-		var err error
-		o.rejected, err = app.AppendBatch(t, o.refs[from:to], vs[from:to], o.rejected[:0])
-		if err != nil {
-			return err
-		}
-		if len(o.rejected) > 0 {
-			return o.rejected[0].Err
-		}
-		if err := o.commit(app, to-from); err != nil {
-			return err
-		}
+func (o *ours) appendBatch(from, to int, t int64, vs []float64) (err error) {
+	app := o.db.Appender()
+	o.rejected, err = app.AppendBatch(t, o.refs[from:to], vs[from:to], o.rejected[:0])
+	if err != nil {
+		return err
 	}
-	return nil
+	if len(o.rejected) > 0 {
+		return o.rejected[0].Err
+	}
+	return o.commit(app, to-from)
 }
 
 func (o *ours) read(want query) (res result, err error) {
@@ -153,9 +144,9 @@ func (o *ours) compile(ms []matcher) (compiled []*labels.Matcher, err error) {
 func (o *ours) recovered() recovered {
 	r := o.db.OpenReport()
 	if !r.Clean() {
-		return recovered{-1, -1, -1} // of no use
+		return recovered{0, 0} // of no use
 	}
-	return recovered{int64(r.Series), int64(r.Samples), int64(r.SamplesInChunks)}
+	return recovered{int64(r.Series), int64(r.Samples)}
 }
 
 func (o *ours) flush() error { return o.db.Flush(context.Background()) }

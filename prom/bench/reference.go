@@ -24,7 +24,7 @@ type reference struct {
 // openReference takes the default options: 16,384 stripes, no out-of-order window, no
 // exemplars. A Prometheus server sets snappy, as is done here, and lets blocks be merged
 // up to 31 days.
-func openReference(dir string) (engine, error) {
+func openReference(dir string, manual bool) (engine, error) {
 	o := tsdb.DefaultOptions()
 	o.WALCompression = compression.Snappy
 	o.MaxBlockDuration = (31 * 24 * time.Hour).Milliseconds()
@@ -32,7 +32,9 @@ func openReference(dir string) (engine, error) {
 	if err != nil {
 		return nil, errors.Wrap(err, "open reference")
 	}
-	db.DisableCompactions()
+	if manual {
+		db.DisableCompactions()
+	}
 	return &reference{db: db}, nil
 }
 
@@ -54,24 +56,19 @@ func (r *reference) create(sets [][]string, t int64, vs []float64, perCommit int
 	return nil
 }
 
-func (r *reference) scrape(t int64, vs []float64, perCommit int) error {
-	for from := 0; from < len(vs); from += perCommit {
-		app := r.db.Appender(context.Background())
-		for i := from; i < min(from+perCommit, len(vs)); i++ {
-			if _, err := app.Append(r.refs[i], labels.EmptyLabels(), t, vs[i]); err != nil {
-				return errors.Wrap(err, "append")
-			}
-		}
-		if err := app.Commit(); err != nil {
-			return errors.Wrap(err, "commit")
+func (r *reference) append(from, to int, t int64, vs []float64) error {
+	app := r.db.Appender(context.Background())
+	for i := from; i < to; i++ {
+		if _, err := app.Append(r.refs[i], labels.EmptyLabels(), t, vs[i]); err != nil {
+			return errors.Wrap(err, "append")
 		}
 	}
-	return nil
+	return errors.Wrap(app.Commit(), "commit")
 }
 
-// scrapeBatch is the same: the reference has no call for many samples.
-func (r *reference) scrapeBatch(t int64, vs []float64, perCommit int) error {
-	return r.scrape(t, vs, perCommit)
+// appendBatch is the same: the reference has no call for many samples.
+func (r *reference) appendBatch(from, to int, t int64, vs []float64) error {
+	return r.append(from, to, t, vs)
 }
 
 func (r *reference) read(want query) (res result, err error) {
@@ -125,7 +122,7 @@ func (r *reference) compile(ms []matcher) (compiled []*labels.Matcher, err error
 }
 
 func (r *reference) recovered() recovered {
-	return recovered{int64(r.db.Head().NumSeries()), -1, -1}
+	return recovered{int64(r.db.Head().NumSeries()), -1}
 }
 
 // flush writes one block: the benchmarks see to it that the head is in one range. Then it

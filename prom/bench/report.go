@@ -2,14 +2,14 @@ package bench
 
 import (
 	"fmt"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/pkg/errors"
-
-	"github.com/seed347100a3/tsdb/remote"
 )
 
 // Row is one line of a comparison.
@@ -19,163 +19,48 @@ type Row struct {
 	Unit  string `json:"unit"`
 	Worse bool   `json:"less_is_better"`
 
-	Ours      []float64 `json:"ours"` // a figure for each run
-	Reference []float64 `json:"reference"`
-	// Ratio says how many times better ours is, whether more or less is better: the
-	// median of the ratios of runs that stood next to each other. 0: not defined.
-	Ratio float64 `json:"ratio"`
-	// Goal is the ratio that this version must reach; 0: none.
-	Goal float64 `json:"goal,omitempty"`
+	// A figure for each run. Empty: the engine has no such thing, or it was not measured.
+	Ours      []float64 `json:"ours"`
+	Reference []float64 `json:"reference,omitempty"`
+	Victoria  []float64 `json:"victoriametrics,omitempty"`
+
+	Ratio         Ratio `json:"ratio,omitzero"`          // to the reference
+	RatioVictoria Ratio `json:"ratio_victoria,omitzero"` // to VictoriaMetrics
+	Goal          Goal  `json:"goal,omitzero"`
+}
+
+// Ratio says how many times better ours is, whether more or less is better.
+type Ratio struct {
+	Times float64   `json:"times"` // the median; 0: not defined
+	Pairs []float64 `json:"pairs"` // of runs that stood next to each other
+}
+
+// Goal is what a row of this version must reach. Zero: nothing.
+type Goal struct {
+	Reference float64 `json:"reference,omitempty"` // times better
+	Victoria  float64 `json:"victoriametrics,omitempty"`
+	Bound     float64 `json:"bound,omitempty"` // of the figure: the most where less is better, else the least
 }
 
 // Report is what Compare found.
 type Report struct {
-	Date   string `json:"date"`
-	System string `json:"system"`
-	Runs   int    `json:"runs"`
-	Rows   []Row  `json:"rows"`
-}
+	Date     string            `json:"date"`
+	System   string            `json:"system"`
+	Versions map[string]string `json:"versions"` // of the engines, by their names
+	Runs     int               `json:"runs"`
+	// Load is the part of the machine's processor time that others used meanwhile; negative:
+	// unknown.
+	Load float64 `json:"load_of_others"`
 
-// figure is a row before it was measured. An empty work is that of the figure before.
-type figure struct {
-	name, work, unit string
-	worse            bool
-	goal             float64
-}
-
-// Goals of this version.
-const (
-	goalAppend   = 1.5
-	goalReplay   = 2
-	goalMemory   = 1 / 0.6
-	goalDecode   = 1.6
-	goalFlush    = 1 / 0.6
-	goalMerge    = 1 / 0.6
-	goalScan     = 1.5
-	goalBatch    = 2
-	goalOne      = 1 / 0.7
-	goalStreamed = 4
-	goalSampled  = 3
-	goalSize     = 0.999 // a block of ours has a checksum of its meta file more, some dozen bytes
-)
-
-// figures are all rows in their order.
-func (c *comparison) figures() []figure {
-	sizes := fmt.Sprintf("%s series, %s samples", count(c.Series), count(c.Series*c.Samples))
-	all := []figure{
-		{"append/cpu", fmt.Sprintf("append by ref and commit, %d a commit, %s", perCommit, sizes), "samples/CPU s", false, 0},
-		{"append/wall", "", "samples/s", false, 0},
-		{"append/garbage", "", "garbage B/sample", true, 0},
-		{"append/allocs", "", "allocs/sample", true, 0},
-		{"append/log", "", "log B/sample", true, 0},
-		{"appendbatch/cpu", "the same, ours with AppendBatch", "samples/CPU s", false, goalAppend},
-		{"appendbatch/wall", "", "samples/s", false, 0},
-		{"appendbatch/garbage", "", "garbage B/sample", true, 0},
-		{"appendbatch/allocs", "", "allocs/sample", true, 0},
-		{"create/cpu", fmt.Sprintf("create %s series", count(c.Many)), "series/CPU s", false, 0},
-		{"create/wall", "", "series/s", false, 0},
-		{"replay/wall", "recover from the log alone, " + sizes, "s", true, goalReplay},
-		{"replay/cpu", "", "CPU s", true, 0},
-		{"replay/peak", "", "peak resident B", true, 0},
-		{"reopen/wall", "recover from log and head chunks, " + sizes, "s", true, 0},
-		{"reopen/cpu", "", "CPU s", true, 0},
-		{"reopen/peak", "", "peak resident B", true, 0},
-		{"memory/heap", fmt.Sprintf("%s series of ten labels, %d samples each, after recovery", count(c.Many), c.Few), "heap B/series", true, goalMemory},
-		{"memory/peak", "", "peak resident B", true, 0},
-	}
-	for _, s := range selections(c.Many, c.Chunks) {
-		all = append(all, c.selectFigures(s, c.Many)...)
-	}
-	all = append(all, figure{"decode/cpu", "decode chunks of 120 samples, ours in batches", "samples/CPU s", false, goalDecode})
-	return append(append(all, c.blockFigures()...), c.remoteFigures()...)
-}
-
-// remoteFigures are the rows about remote read.
-func (c *comparison) remoteFigures() (all []figure) {
-	t := c.task("remote")
-	for _, r := range slices.Concat(remoteReads(false), remoteReads(true)) {
-		work := fmt.Sprintf("remote read, %s, %s series, %s samples", r.what, count(t.Series), count(t.Series*t.Samples*max(1, r.ranges)))
-		cpu, wall := figure{r.row + "/cpu", work, "server CPU s", true, 0}, figure{r.row + "/wall", "", "s", true, 0}
-		if r.mode == remote.ModeStreamed {
-			cpu.goal = goalStreamed
-		} else {
-			wall.goal = goalSampled
-		}
-		all = append(all, cpu, wall, figure{r.row + "/heap", "", "peak heap B", true, 0},
-			figure{r.row + "/garbage", "", "garbage B", true, 0}, figure{r.row + "/bytes", "", "answer B", true, 0})
-	}
-	return all
-}
-
-// selectFigures are the rows of one query of so many series.
-func (c *comparison) selectFigures(s selection, of int) []figure {
-	goals := map[string]float64{"blocks/one": goalOne, "blocks/one-start": goalOne, "blocks/all": goalScan, "blocks/all-batch": goalBatch}
-	rows := []figure{{s.row + "/time", c.found(s, of), "s", true, 0}, {s.row + "/cpu", "", "CPU s", true, 0}}
-	if s.rate {
-		rows = append(rows, figure{s.row + "/rate", "", "samples/CPU s", false, goals[s.row]})
-	} else {
-		rows[0].goal = goals[s.row]
-	}
-	return append(rows, figure{s.row + "/garbage", "", "garbage B", true, 0})
-}
-
-// blockFigures are the rows about blocks.
-func (c *comparison) blockFigures() []figure {
-	all := []figure{
-		{"flush/cpu", fmt.Sprintf("head to block, %s series, %s samples", count(c.Blocks), count(c.Blocks*c.Points)), "CPU s", true, goalFlush},
-		{"flush/wall", "", "s", true, 0},
-		{"flush/garbage", "", "garbage B", true, 0},
-		{"flush/heap", "", "peak heap B", true, 0},
-		{"flush/size", "", "block B/sample", true, goalSize},
-	}
-	for _, s := range blockSelections(c.Blocks, c.Points) {
-		all = append(all, c.selectFigures(s, c.Blocks)...)
-	}
-	merge := c.task("merge")
-	return append(all,
-		figure{"index/wall", fmt.Sprintf("open the index of %s series", count(c.Blocks)), "s", true, 0},
-		figure{"index/heap", "", "heap B", true, 0},
-		figure{"merge/cpu", fmt.Sprintf("merge %d blocks of %s series, %s samples", inputs, count(merge.Series), count(inputs*merge.Series*merge.Samples)), "CPU s", true, goalMerge},
-		figure{"merge/wall", "", "s", true, 0},
-		figure{"merge/heap", "", "peak heap B", true, goalMerge},
-		figure{"merge/allocs", "", "allocs/sample", true, 0},
-		figure{"merge/garbage", "", "garbage B", true, 0},
-		figure{"merge/size", "", "block B/sample", true, goalSize},
-		figure{"merge/rate", "", "written B/s", false, 0},
-		figure{"merge/hot", "", "part of hot blocks in page cache", false, 0},
-		figure{"merge/cached", "", "result B in page cache", true, 0},
-		figure{"backfill/cpu", fmt.Sprintf("backfill %s series, %s samples", count(c.Series), count(c.Series*c.Samples)), "samples/CPU s", false, 0},
-		figure{"backfill/wall", "", "samples/s", false, 0},
-		figure{"backfill/heap", "", "peak heap B", true, 0},
-		figure{"backfill/size", "", "block B/sample", true, 0},
-	)
-}
-
-// found describes a selection with the number of series that it found.
-func (c *comparison) found(s selection, of int) string {
-	n := 0.0
-	if ns := c.all[s.row+"/series"][Ours]; len(ns) > 0 {
-		n = ns[0]
-	}
-	read := fmt.Sprintf("%d samples of each", s.samples)
-	if s.how == readLabels {
-		read = "labels only"
-	}
-	if s.how == readBatches {
-		read += ", ours in batches"
-	}
-	place := "select"
-	if strings.HasPrefix(s.row, "blocks/") {
-		place = "in a block, select"
-	}
-	return fmt.Sprintf("%s %s: %s of %s series, %s", place, s.what, count(int(n)), count(of), read)
+	Rows   []Row   `json:"rows"`
+	Curves []Curve `json:"curves,omitempty"`
 }
 
 // report makes rows of what was measured.
 func (c *comparison) report() (Report, error) {
 	rep := Report{
-		Date: time.Now().Format(time.DateOnly), Runs: c.Runs,
-		System: fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version()),
+		Date: time.Now().Format(time.DateOnly), Runs: c.Runs, Versions: versions(),
+		System: fmt.Sprintf("%s/%s, %d processors%s, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), processor(), runtime.Version()),
 	}
 	if err := c.agree(); err != nil {
 		return rep, err
@@ -185,18 +70,51 @@ func (c *comparison) report() (Report, error) {
 		if f.work != "" {
 			work = f.work
 		}
-		ours, theirs := c.all[f.name][Ours], c.all[f.name][Reference]
-		if len(ours) == 0 {
+		values := c.all[f.name]
+		if len(values[Ours]) == 0 {
 			continue
 		}
-		r := Row{Name: f.name, Work: work, Unit: f.unit, Worse: f.worse, Goal: f.goal, Ours: ours, Reference: theirs}
-		r.Ratio = ratio(r)
+		r := Row{Name: f.name, Work: work, Unit: f.unit, Worse: f.worse, Goal: f.goal, Ours: values[Ours], Reference: values[Reference], Victoria: values[Victoria]}
+		r.Ratio, r.RatioVictoria = r.ratio(r.Reference), r.ratio(r.Victoria)
 		rep.Rows = append(rep.Rows, r)
 	}
 	return rep, nil
 }
 
-// agree checks that both engines found the same series and values, in every run.
+// versions returns what this program was built with.
+func versions() map[string]string {
+	found := map[string]string{}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return found
+	}
+	for _, dep := range info.Deps {
+		switch dep.Path {
+		case "github.com/prometheus/prometheus":
+			found[Reference] = "Prometheus " + dep.Version
+		case "github.com/VictoriaMetrics/VictoriaMetrics":
+			found[Victoria] = "VictoriaMetrics " + dep.Version
+		}
+	}
+	return found
+}
+
+// processor names the model, with a comma before it, where the system says so.
+func processor() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return ", " + strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// agree checks that all engines found the same series, and those with the same files the
+// same values, in every run.
 func (c *comparison) agree() error {
 	var rows []string
 	for _, s := range slices.Concat(selections(c.Many, c.Chunks), blockSelections(c.Blocks, c.Points)) {
@@ -206,9 +124,12 @@ func (c *comparison) agree() error {
 		rows = append(rows, r.row)
 	}
 	for _, row := range rows {
-		for _, what := range []string{"/series", "/samples", "/check"} {
+		for what, engines := range map[string][]string{"/series": everybody, "/samples": everybody, "/check": files} {
 			values := c.all[row+what]
-			all := slices.Concat(values[Ours], values[Reference])
+			var all []float64
+			for _, engine := range engines {
+				all = append(all, values[engine]...)
+			}
 			if len(all) > 0 && slices.Min(all) != slices.Max(all) {
 				return errors.Errorf("the engines do not agree: %s%s is %v", row, what, values)
 			}
@@ -217,29 +138,36 @@ func (c *comparison) agree() error {
 	return nil
 }
 
-func ratio(r Row) float64 {
-	var ratios []float64
-	for i := range r.Ours {
-		over, under := r.Ours[i], r.Reference[i]
+// ratio compares ours with what another engine had in the same runs.
+func (r Row) ratio(theirs []float64) (of Ratio) {
+	for i := range min(len(r.Ours), len(theirs)) {
+		over, under := r.Ours[i], theirs[i]
 		if r.Worse {
 			over, under = under, over
 		}
 		if under == 0 {
-			return 0
+			return Ratio{}
 		}
-		ratios = append(ratios, over/under)
+		of.Pairs = append(of.Pairs, over/under)
 	}
-	return median(ratios)
+	if len(of.Pairs) > 0 {
+		of.Times = median(of.Pairs)
+	}
+	return of
 }
 
 // median returns the middle value, or the mean of the two in the middle.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
-	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
 // spread returns how far the outermost values are apart, as a part of the median.
 func spread(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
 	m := median(values)
 	if m == 0 {
 		return 0
@@ -247,10 +175,20 @@ func spread(values []float64) float64 {
 	return (slices.Max(values) - slices.Min(values)) / m
 }
 
+// HasGoal tells whether something is asked of the row.
+func (r Row) HasGoal() bool { return r.Goal != Goal{} }
+
+// Reached tells whether all that is asked of the row is there.
+func (r Row) Reached() bool {
+	ours := median(r.Ours)
+	bounded := r.Goal.Bound == 0 || r.Worse && ours <= r.Goal.Bound || !r.Worse && ours >= r.Goal.Bound
+	return bounded && r.Ratio.Times >= r.Goal.Reference && r.RatioVictoria.Times >= r.Goal.Victoria
+}
+
 // Missed returns the rows that do not reach their goal.
 func (r Report) Missed() (names []string) {
 	for _, row := range r.Rows {
-		if row.Goal > 0 && row.Ratio < row.Goal {
+		if row.HasGoal() && !row.Reached() {
 			names = append(names, row.Name)
 		}
 	}
@@ -258,23 +196,9 @@ func (r Report) Missed() (names []string) {
 }
 
 func (r Report) String() string {
-	return fmt.Sprintf("%s, %s; medians of %d runs in turns", r.Date, r.System, r.Runs)
-}
-
-// cells are the columns of a row behind its work.
-func (r Row) cells() []string {
-	times, goal := "-", "-"
-	if r.Ratio > 0 {
-		times = fmt.Sprintf("%.2f", r.Ratio)
+	runs := "one run"
+	if r.Runs > 1 {
+		runs = fmt.Sprintf("medians of %d runs in turns", r.Runs)
 	}
-	switch {
-	case r.Goal > 0 && r.Ratio >= r.Goal:
-		goal = fmt.Sprintf("%.2f, reached", r.Goal)
-	case r.Goal > 0:
-		goal = fmt.Sprintf("%.2f, MISSED", r.Goal)
-	}
-	return []string{
-		r.Unit, number(median(r.Ours)), number(median(r.Reference)), times, goal,
-		strings.Join([]string{percent(spread(r.Ours)), percent(spread(r.Reference))}, ", "),
-	}
+	return fmt.Sprintf("%s, %s; %s", r.Date, r.System, runs)
 }

@@ -17,11 +17,13 @@ type selection struct {
 	series  int  // that it must find; -1: some
 	samples int  // of each of them
 	rate    bool // samples for each second of processor time are a row, too
+	each    bool // the rows are about one of the series that are found
 }
 
 // Matchers of the selections.
 var (
 	someMatchers   = []matcher{{"=~", "__name__", "http_server_(duration|size|errors|queue).*"}, {"=", "method", "GET"}}
+	fewMatchers    = []matcher{{"=", "__name__", "go_threads"}, {"=~", "pod", "service-1-.*"}}
 	prefixMatchers = []matcher{{"=~", "pod", "service-1.*"}, {"=", "method", "POST"}}
 )
 
@@ -30,12 +32,13 @@ func oneMatcher(series int) matcher { return matcher{"=", "shard", strconv.Itoa(
 // selections of a head with so many series and samples of each.
 func selections(series, samples int) []selection {
 	return []selection{
-		{"select/one", "one", always(readSamples, oneMatcher(series)), 1, samples, false},
-		{"select/labels", "by prefix and equality", always(readLabels, prefixMatchers...), -1, 0, false},
-		{"select/regex", "by regex and equality", always(readSamples, someMatchers...), -1, samples, false},
-		{"select/regex-batch", "by regex and equality", always(readBatches, someMatchers...), -1, samples, false},
-		{"select/all", "everything", always(readSamples), series, samples, false},
-		{"select/all-batch", "everything", always(readBatches), series, samples, false},
+		{"select/one", "one", always(readSamples, oneMatcher(series)), 1, samples, false, false},
+		{"select/prefix", "by equality and prefix", always(readLabels, fewMatchers...), -1, 0, false, false},
+		{"select/labels", "by prefix and equality", always(readLabels, prefixMatchers...), -1, 0, false, true},
+		{"select/regex", "by regex and equality", always(readSamples, someMatchers...), -1, samples, false, false},
+		{"select/regex-batch", "by regex and equality", always(readBatches, someMatchers...), -1, samples, false, false},
+		{"select/all", "everything", always(readSamples), series, samples, false, false},
+		{"select/all-batch", "everything", always(readBatches), series, samples, false, false},
 	}
 }
 
@@ -45,13 +48,13 @@ func blockSelections(series, samples int) []selection {
 	start := always(readSamples, oneMatcher(series))
 	start.mint, start.maxt = blockStart, blockStart+int64(few-1)*blockStep
 	return []selection{
-		{"blocks/one", "one", always(readSamples, oneMatcher(series)), 1, samples, false},
-		{"blocks/one-start", "one", start, 1, few, false},
-		{"blocks/labels", "by prefix and equality", always(readLabels, prefixMatchers...), -1, 0, false},
-		{"blocks/regex", "by regex and equality", always(readSamples, someMatchers...), -1, samples, false},
-		{"blocks/regex-batch", "by regex and equality", always(readBatches, someMatchers...), -1, samples, false},
-		{"blocks/all", "everything", always(readSamples), series, samples, true},
-		{"blocks/all-batch", "everything", always(readBatches), series, samples, true},
+		{"blocks/one", "one", always(readSamples, oneMatcher(series)), 1, samples, false, false},
+		{"blocks/one-start", "one", start, 1, few, false, false},
+		{"blocks/labels", "by prefix and equality", always(readLabels, prefixMatchers...), -1, 0, false, true},
+		{"blocks/regex", "by regex and equality", always(readSamples, someMatchers...), -1, samples, false, false},
+		{"blocks/regex-batch", "by regex and equality", always(readBatches, someMatchers...), -1, samples, false, false},
+		{"blocks/all", "everything", always(readSamples), series, samples, true, false},
+		{"blocks/all-batch", "everything", always(readBatches), series, samples, true, false},
 	}
 }
 
@@ -100,9 +103,13 @@ func (s selection) measure(e engine, t task, m measures) error {
 	}
 	cost := now().since(before)
 	slices.Sort(took)
-	m[s.row+"/time"] = took[len(took)/2].Seconds()
-	m[s.row+"/cpu"] = cost.cpu.Seconds() / float64(len(took))
-	m[s.row+"/garbage"] = float64(cost.allocBytes) / float64(len(took))
+	of := 1.0
+	if s.each {
+		of = float64(first.series)
+	}
+	m[s.row+"/time"] = took[len(took)/2].Seconds() / of
+	m[s.row+"/cpu"] = cost.cpu.Seconds() / float64(len(took)) / of
+	m[s.row+"/garbage"] = float64(cost.allocBytes) / float64(len(took)) / of
 	if s.rate {
 		m[s.row+"/rate"] = float64(first.samples) * float64(len(took)) / cost.cpu.Seconds()
 	}

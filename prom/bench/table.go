@@ -4,14 +4,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/pkg/errors"
 )
 
-var columns = []string{"unit", "ours", "reference", "times better", "goal", "spread"}
+// columns of a row behind its work. P is the reference, VM VictoriaMetrics; xP and xVM say
+// how many times better ours is.
+var columns = []string{"unit", "ours", "P", "VM", "xP", "xVM", "goal", "spread"}
+
+// terminalWidth is what a table has room for.
+const terminalWidth = 100
 
 // Write writes the report as a "table" for a terminal, as "markdown" or as "json".
 func (r Report) Write(w io.Writer, format string) error {
@@ -19,7 +25,8 @@ func (r Report) Write(w io.Writer, format string) error {
 	case "table":
 		return r.writeTable(w)
 	case "markdown":
-		return r.writeMarkdown(w)
+		_, err := io.WriteString(w, r.String()+"\n\n"+markdownRows(r.Rows))
+		return errors.Wrap(err, "write table")
 	case "json":
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
@@ -30,35 +37,146 @@ func (r Report) Write(w io.Writer, format string) error {
 }
 
 func (r Report) writeTable(w io.Writer) error {
+	cells := [][]string{slices.Clone(columns)}
+	for _, row := range r.Rows {
+		cells = append(cells, row.cells())
+	}
+	align(cells)
 	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "  %s\n", strings.Join(columns, "\t"))
+	fmt.Fprintf(&b, "%s\n\n  %s\n", wrap(r.String(), terminalWidth), strings.Join(cells[0], "  "))
 	for i, row := range r.Rows {
 		if i == 0 || row.Work != r.Rows[i-1].Work {
-			// A line without a tab is in no column, so its length does not matter.
-			fmt.Fprintf(t, "%s\n", row.Work)
+			fmt.Fprintf(&b, "%s\n", wrap(row.Work, terminalWidth))
 		}
-		fmt.Fprintf(t, "  %s\n", strings.Join(row.cells(), "\t"))
+		fmt.Fprintf(&b, "  %s\n", strings.TrimRight(strings.Join(cells[i+1], "  "), " "))
 	}
-	if err := t.Flush(); err != nil {
-		return errors.Wrap(err, "align table")
-	}
-	_, err := fmt.Fprintf(w, "%s\n\n%s", r, b.String())
+	fmt.Fprintf(&b, "\n%s\n", r.verdict())
+	_, err := io.WriteString(w, b.String())
 	return errors.Wrap(err, "write table")
 }
 
-func (r Report) writeMarkdown(w io.Writer) error {
+// align makes the cells of each column equally wide.
+func align(lines [][]string) {
+	for column := range lines[0] {
+		width := 0
+		for _, cells := range lines {
+			width = max(width, utf8.RuneCountInString(cells[column]))
+		}
+		for _, cells := range lines {
+			cells[column] += strings.Repeat(" ", width-utf8.RuneCountInString(cells[column]))
+		}
+	}
+}
+
+// verdict says how many goals are reached.
+func (r Report) verdict() string {
+	goals := 0
+	for _, row := range r.Rows {
+		if row.HasGoal() {
+			goals++
+		}
+	}
+	missed := r.Missed()
+	text := fmt.Sprintf("%d of %d goals are reached", goals-len(missed), goals)
+	if len(missed) > 0 {
+		text += "; short: " + strings.Join(missed, ", ")
+	}
+	return wrap(text+".", terminalWidth)
+}
+
+// wrap breaks a line at spaces.
+func wrap(text string, width int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n| work | %s |\n| --- | --- | ---: | ---: | ---: | --- | ---: |\n", r, strings.Join(columns, " | "))
-	for i, row := range r.Rows {
+	column := 0
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+n > width:
+			b.WriteString("\n")
+			column = 0
+		default:
+			b.WriteString(" ")
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}
+
+// markdownRows writes rows as a table.
+func markdownRows(rows []Row) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| work | %s |\n| --- | --- | ---: | ---: | ---: | ---: | ---: | --- | ---: |\n", strings.Join(columns, " | "))
+	for i, row := range rows {
 		work := row.Work
-		if i > 0 && work == r.Rows[i-1].Work {
+		if i > 0 && work == rows[i-1].Work {
 			work = ""
 		}
-		fmt.Fprintf(&b, "| %s | %s |\n", work, strings.Join(row.cells(), " | "))
+		cells := row.cells()
+		if row.HasGoal() && !row.Reached() {
+			cells[6] = "**" + cells[6] + "**"
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", work, strings.Join(cells, " | "))
 	}
-	_, err := io.WriteString(w, b.String())
-	return errors.Wrap(err, "write table")
+	return b.String()
+}
+
+// cells are the columns of a row behind its work.
+func (r Row) cells() []string {
+	return []string{
+		r.Unit, middle(r.Ours), middle(r.Reference), middle(r.Victoria), times(r.Ratio), times(r.RatioVictoria), r.goalText(),
+		strings.TrimSpace(spreadText(r.Ours) + " " + spreadText(r.Reference) + " " + spreadText(r.Victoria)),
+	}
+}
+
+func middle(values []float64) string {
+	if len(values) == 0 {
+		return "-"
+	}
+	return number(median(values))
+}
+
+func times(r Ratio) string {
+	if r.Times == 0 {
+		return "-"
+	}
+	return factor(r.Times)
+}
+
+// factor writes how many times better something is: three digits, or all of a large number.
+func factor(v float64) string { return strconv.FormatFloat(v, 'f', decimals(v), 64) }
+
+// spreadText is in percent, without the sign.
+func spreadText(values []float64) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(100*spread(values), 'f', 0, 64)
+}
+
+func (r Row) goalText() string {
+	if !r.HasGoal() {
+		return "-"
+	}
+	var parts []string
+	if r.Goal.Reference > 0 {
+		parts = append(parts, factor(r.Goal.Reference)+"xP")
+	}
+	if r.Goal.Victoria > 0 {
+		parts = append(parts, factor(r.Goal.Victoria)+"xVM")
+	}
+	if r.Goal.Bound > 0 && r.Worse {
+		parts = append(parts, "<= "+number(r.Goal.Bound))
+	} else if r.Goal.Bound > 0 {
+		parts = append(parts, ">= "+number(r.Goal.Bound))
+	}
+	mark := " PASS"
+	if !r.Reached() {
+		mark = " SHORT"
+	}
+	return strings.Join(parts, " ") + mark
 }
 
 // number writes three digits and a prefix of the unit.
@@ -66,7 +184,7 @@ func number(v float64) string {
 	for _, p := range []struct {
 		by     float64
 		prefix string
-	}{{1e9, " G"}, {1e6, " M"}, {1e3, " k"}, {1, ""}, {1e-3, " m"}, {1e-6, " µ"}} {
+	}{{1e9, " G"}, {1e6, " M"}, {1e3, " k"}, {1, ""}, {1e-3, " m"}, {1e-6, " µ"}, {1e-9, " n"}} {
 		if v >= 0.9995*p.by { // or rounding would give 1000
 			v /= p.by
 			return strconv.FormatFloat(v, 'f', decimals(v), 64) + p.prefix
@@ -85,8 +203,6 @@ func decimals(v float64) int {
 		return 0
 	}
 }
-
-func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 0, 64) + "%" }
 
 // count writes a whole number shortly.
 func count(n int) string {

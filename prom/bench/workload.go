@@ -3,6 +3,7 @@ package bench
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 )
 
@@ -39,16 +40,42 @@ func pairs(i int) []string {
 // shardName is where in pairs the label is that every series has a value of its own for.
 const shardName = 16
 
-// values makes the values of all series, a scrape at a time: a quarter each of
-// counters, gauges with two decimals, constants and noise. The same seed gives the
-// same values.
-type values struct {
-	last  []float64
-	state uint64 // of the random numbers; never 0
+// valueKind is how the values of a series go on.
+type valueKind uint8
+
+const (
+	counters valueKind = iota
+	gauges
+	constants
+	noise
+	recorded
+	valueKinds
+)
+
+func (k valueKind) String() string {
+	return [valueKinds]string{"counters", "gauges with two decimals", "constants", "noise of full precision", "a machine's own metrics"}[k]
 }
 
-func newValues(series int, seed uint64) *values {
-	v := &values{last: make([]float64, series), state: seed*0x9e3779b97f4a7c15 | 1}
+// mixture is a quarter each.
+var mixture = []valueKind{counters, gauges, constants, noise}
+
+// values makes the values of all series, a scrape at a time. The same seed gives the
+// same values.
+type values struct {
+	kinds []valueKind // series i has the kind i modulo their number
+	last  []float64
+	state uint64 // of the random numbers; never 0
+	trace [][]float64
+	at    int // scrapes so far
+}
+
+func newValues(series int, seed uint64) *values { return newValuesOf(mixture, series, seed) }
+
+func newValuesOf(kinds []valueKind, series int, seed uint64) *values {
+	v := &values{kinds: kinds, last: make([]float64, series), state: seed*0x9e3779b97f4a7c15 | 1}
+	if slices.Contains(kinds, recorded) {
+		v.trace = trace()
+	}
 	for i := range v.last {
 		v.last[i] = float64(v.random() % 10_000)
 	}
@@ -66,17 +93,27 @@ func (v *values) random() uint64 {
 // scrape moves all series on and writes their values to dst.
 func (v *values) scrape(dst []float64) {
 	for i, x := range v.last {
-		switch i % 4 {
-		case 0: // a counter that rises by 0 to 127
-			x += float64(v.random() >> 57)
-		case 1: // a walk in steps of 1/100
-			x = (math.Round(x*100) + float64(bits.OnesCount64(v.random())) - 32) / 100
-		case 2: // a constant
-		default: // 52 random bits
-			x = 1 + float64(v.random()>>12)/(1<<52)
-		}
+		x = v.next(i, x)
 		v.last[i] = x
 		dst[i] = x
+	}
+	v.at++
+}
+
+// next moves one series on.
+func (v *values) next(i int, x float64) float64 {
+	switch v.kinds[i%len(v.kinds)] {
+	case counters: // rises by 0 to 127
+		return x + float64(v.random()>>57)
+	case gauges: // a walk in steps of 1/100
+		return (math.Round(x*100) + float64(bits.OnesCount64(v.random())) - 32) / 100
+	case constants:
+		return x
+	case noise: // 52 random bits
+		return 1 + float64(v.random()>>12)/(1<<52)
+	default: // every series has a place of its own to begin at
+		line := v.trace[i%len(v.trace)]
+		return line[(v.at+i/len(v.trace))%len(line)]
 	}
 }
 

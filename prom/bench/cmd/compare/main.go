@@ -1,10 +1,11 @@
-// Command compare measures this library beside the reference implementation of its
-// file format and prints a table. docs/bench.md says what the rows mean.
+// Command compare measures this library beside the reference implementation of its file
+// format and beside VictoriaMetrics, and prints a table. docs/bench.md says what the rows
+// mean.
 //
-//	go run ./cmd/compare                  # ten minutes
-//	go run ./cmd/compare --blocks 10000   # half of that
-//	go run ./cmd/compare --full           # append and replay 100 million samples
+//	go run ./cmd/compare                  # half an hour
+//	go run ./cmd/compare --quick          # a few minutes, less data
 //	go run ./cmd/compare --only replay --runs 5 --output markdown
+//	go run ./cmd/compare --docs ../../docs
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -31,26 +33,33 @@ func main() {
 
 func run() error {
 	c := bench.DefaultConfig()
-	flag.IntVar(&c.Series, "series", c.Series, "series of append, replay, reopen and backfill")
-	flag.IntVar(&c.Samples, "samples", c.Samples, "samples of each of them")
-	flag.IntVar(&c.Many, "many", c.Many, "series of create, memory and select")
-	flag.IntVar(&c.Blocks, "blocks", c.Blocks, "series of flush, blocks and index; merge has half as many")
-	flag.IntVar(&c.Points, "points", c.Points, "samples of each of them in two hours, at most 480")
-	flag.IntVar(&c.Runs, "runs", c.Runs, "how often each measurement is repeated")
-	flag.StringVar(&c.Dir, "dir", "", "where to put the data, which is removed at the end (default: the system's temporary directory)")
-	flag.StringVar(&c.Profile, "profile", "", "directory for a processor profile of each measurement")
-	only := flag.String("only", "", "groups of rows, separated by commas: "+strings.Join(bench.Groups, ", ")+" (default: all)")
-	full := flag.Bool("full", false, "10,000 samples of each series, 100 million in all")
-	output := flag.String("output", "table", "table, markdown or json")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		return errors.Errorf("unexpected argument %q", flag.Arg(0))
+	if slices.Contains(os.Args[1:], "--quick") || slices.Contains(os.Args[1:], "-quick") {
+		c = bench.QuickConfig() // whose sizes other flags may change
+	}
+	// A set of its own: libraries add flags to the common one.
+	flags := flag.NewFlagSet("compare", flag.ExitOnError)
+	flags.Bool("quick", false, "less data, one run")
+	flags.IntVar(&c.Series, "series", c.Series, "series of append, log, replay, reopen and backfill; values has a fifth")
+	flags.IntVar(&c.Samples, "samples", c.Samples, "samples of each of them")
+	flags.IntVar(&c.Logged, "logged", c.Logged, "samples of each of those of replay and reopen")
+	flags.IntVar(&c.New, "new", c.New, "series of create")
+	flags.IntVar(&c.Many, "many", c.Many, "series of memory and select")
+	flags.IntVar(&c.Blocks, "blocks", c.Blocks, "series of flush, blocks, index and latency; merge has half as many, remote a tenth")
+	flags.IntVar(&c.Points, "points", c.Points, "samples of each of them in two hours, at most 480")
+	flags.IntVar(&c.Runs, "runs", c.Runs, "how often each measurement is repeated")
+	flags.StringVar(&c.Dir, "dir", "", "where to put the data, which is removed at the end (default: the system's temporary directory)")
+	flags.StringVar(&c.Profile, "profile", "", "directory for a processor profile of each measurement")
+	only := flags.String("only", "", "groups of rows, separated by commas: "+strings.Join(bench.Groups, ", ")+" (default: all, and curves)")
+	output := flags.String("output", "table", "table, markdown or json")
+	docs := flags.String("docs", "", "directory of a page bench.md to write numbers and charts into")
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		return errors.Wrap(err, "read flags")
+	}
+	if flags.NArg() > 0 {
+		return errors.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if err := (bench.Report{}).Write(io.Discard, *output); err != nil {
 		return err
-	}
-	if *full {
-		c.Samples = 10_000
 	}
 	if *only != "" {
 		c.Only = strings.Split(*only, ",")
@@ -61,6 +70,11 @@ func run() error {
 	report, err := bench.Compare(ctx, c)
 	if err != nil {
 		return err
+	}
+	if *docs != "" {
+		if err := report.WriteDocs(*docs); err != nil {
+			return err
+		}
 	}
 	return report.Write(os.Stdout, *output)
 }

@@ -1,0 +1,149 @@
+package bench
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/pkg/errors"
+)
+
+// Curve is how one figure depends on the number of series.
+type Curve struct {
+	Name  string `json:"name"` // for machines and for files
+	Title string `json:"title"`
+	Unit  string `json:"unit"`
+	Lines []Line `json:"lines"`
+}
+
+// Line is the curve of one engine with one number of threads.
+type Line struct {
+	Engine string  `json:"engine"`
+	Procs  int     `json:"procs"` // GOMAXPROCS
+	Points []Point `json:"points"`
+}
+
+// Point is one measurement.
+type Point struct {
+	Series int     `json:"series"`
+	Value  float64 `json:"value"`
+}
+
+// curveSamples is how many samples each series has: as many as a server has of a series
+// after some minutes.
+const curveSamples = 15
+
+// curveFigures are all curves in their order.
+var curveFigures = []Curve{
+	{Name: "append", Title: "Appending to series that exist, 1000 samples a commit", Unit: "CPU ns/sample"},
+	{Name: "create", Title: "New series with 15 samples each", Unit: "CPU ns/sample"},
+	{Name: "memory", Title: "Live heap after recovery", Unit: "B/series"},
+	{Name: "recovery", Title: "Recovery from log and chunks", Unit: "us/series"},
+	{Name: "select", Title: "Selecting one series", Unit: "us"},
+	{Name: "selectmany", Title: "Selecting a twentieth by regex, with samples", Unit: "us/series found"},
+	{Name: "compaction", Title: "Head to block", Unit: "CPU us/series"},
+}
+
+// curves measures how cost grows, with one thread and with all processors.
+func (c *comparison) curves(ctx context.Context) ([]Curve, error) {
+	curves := append([]Curve(nil), curveFigures...)
+	procs := []int{1}
+	if n := runtime.GOMAXPROCS(0); n > 1 {
+		procs = append(procs, n)
+	}
+	for _, engine := range files {
+		for _, n := range procs {
+			for i := range curves {
+				curves[i].Lines = append(curves[i].Lines, Line{Engine: engine, Procs: n})
+			}
+			for _, series := range c.Curve {
+				m, err := c.point(ctx, task{Engine: engine, Procs: n, Series: series, Samples: curveSamples, Time: c.Time})
+				if err != nil {
+					return nil, err
+				}
+				for i := range curves {
+					line := &curves[i].Lines[len(curves[i].Lines)-1]
+					line.Points = append(line.Points, Point{series, m[curves[i].Name]})
+				}
+			}
+		}
+	}
+	return curves, nil
+}
+
+// point measures one engine with one number of series and threads: a process that makes the
+// series and is ended, and another one that takes over.
+func (c *comparison) point(ctx context.Context, t task) (measures, error) {
+	t.Dir = filepath.Join(c.dir, "work")
+	all := measures{}
+	for _, t.Kind = range []string{"grow", "regrow"} {
+		c.tell(t.Kind + ", " + t.Engine + ", " + count(t.Series) + " series")
+		m, err := c.fork(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		for name, value := range m {
+			all[name] = value
+		}
+	}
+	return all, errors.Wrap(os.RemoveAll(t.Dir), "remove data")
+}
+
+// grow makes series and leaves the directory as it is: the process must end then.
+func grow(t task) (measures, error) {
+	e, err := open(t.Engine, t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	table, err := t.table(newValues(t.Series, seed))
+	if err != nil {
+		return nil, err
+	}
+	sets := t.sets()
+	before := now()
+	if err := e.create(sets, blockStart, table[:t.Series], perCommit); err != nil {
+		return nil, err
+	}
+	first := now()
+	for k := 1; k < t.Samples; k++ {
+		if err := scrape(e.append, blockStart+int64(k)*blockStep, table[k*t.Series:(k+1)*t.Series], perCommit); err != nil {
+			return nil, err
+		}
+	}
+	end := now()
+	return measures{
+		"append": end.since(first).cpu.Seconds() * 1e9 / float64(len(table)-t.Series),
+		"create": end.since(before).cpu.Seconds() * 1e9 / float64(len(table)),
+	}, nil
+}
+
+// regrow recovers what grow left, asks it, and makes a block of it.
+func regrow(t task) (m measures, err error) {
+	idle := heapBytes()
+	before := now()
+	e, err := open(t.Engine, t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	recovery := now().since(before)
+	defer closing(e, &err)
+	m = measures{
+		"recovery": recovery.wall.Seconds() * 1e6 / float64(t.Series),
+		"memory":   (heapBytes() - idle) / float64(t.Series),
+	}
+	one := selection{"one", "", always(readSamples, oneMatcher(t.Series)), 1, t.Samples, false, false}
+	many := selection{"many", "", always(readSamples, someMatchers...), -1, t.Samples, false, false}
+	found := measures{}
+	for _, s := range []selection{one, many} {
+		if err := s.measure(e, t, found); err != nil {
+			return nil, err
+		}
+	}
+	m["select"] = found["one/time"] * 1e6
+	m["selectmany"] = found["many/time"] * 1e6 / found["many/series"]
+	before = now()
+	err = e.flush()
+	m["compaction"] = now().since(before).cpu.Seconds() * 1e6 / float64(t.Series)
+	return m, err
+}

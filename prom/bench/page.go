@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pkg/errors"
+)
+
+// Marks of the part of a page that is made by a program.
+const (
+	pageBegin = "<!-- make bench-compare writes from here -->"
+	pageEnd   = "<!-- to here -->"
+)
+
+// WriteDocs writes a report into a directory with a page bench.md: its part between two
+// marks, bench/results.json, and a chart bench/NAME.svg for each curve.
+func (r Report) WriteDocs(dir string) error {
+	page := filepath.Join(dir, "bench.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return errors.Wrap(err, "read page")
+	}
+	begin, end := bytes.Index(text, []byte(pageBegin)), bytes.Index(text, []byte(pageEnd))
+	if begin < 0 || end < begin {
+		return errors.Errorf("%s has no part between %q and %q", page, pageBegin, pageEnd)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "bench"), 0o777); err != nil {
+		return errors.Wrap(err, "make directory for charts")
+	}
+	var results bytes.Buffer
+	if err := r.Write(&results, "json"); err != nil {
+		return err
+	}
+	files := map[string][]byte{"bench/results.json": results.Bytes()}
+	for _, c := range r.Curves {
+		if files["bench/"+c.Name+".svg"], err = c.SVG(); err != nil {
+			return err
+		}
+	}
+	files["bench.md"] = []byte(string(text[:begin]) + pageBegin + "\n\n" + r.page() + "\n" + string(text[end:]))
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			return errors.Wrap(err, "write page")
+		}
+	}
+	return nil
+}
+
+// page is what stands between the marks.
+func (r Report) page() string {
+	var goals []Row
+	for _, row := range r.Rows {
+		if row.HasGoal() {
+			goals = append(goals, row)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s.\n", r)
+	fmt.Fprintf(&b, "P is %s, VM is %s. %s\n", r.Versions[Reference], r.Versions[Victoria], r.quiet())
+	fmt.Fprintf(&b, "\n### Goals\n\n%s\n\n%s", r.verdict(), markdownRows(goals))
+	if len(r.Curves) > 0 {
+		b.WriteString("\n### Curves\n")
+	}
+	for _, c := range r.Curves {
+		fmt.Fprintf(&b, "\n%s, %s:\n\n![%s](bench/%s.svg)\n\n%s", c.Title, c.Unit, c.Title, c.Name, c.markdown())
+	}
+	fmt.Fprintf(&b, "\n### All rows\n\n%s", markdownRows(r.Rows))
+	return b.String()
+}
+
+// quiet says how much else the machine had to do.
+func (r Report) quiet() string {
+	if r.Load < 0 {
+		return ""
+	}
+	return fmt.Sprintf("Others took %.0f%% of the machine's processor time meanwhile.", 100*r.Load)
+}
+
+// markdown is the curve as a table.
+func (c Curve) markdown() string {
+	var b strings.Builder
+	b.WriteString("| series |")
+	for _, l := range c.Lines {
+		fmt.Fprintf(&b, " %s |", l)
+	}
+	b.WriteString("\n| ---: |" + strings.Repeat(" ---: |", len(c.Lines)) + "\n")
+	for i := range c.Lines[0].Points {
+		fmt.Fprintf(&b, "| %s |", count(c.Lines[0].Points[i].Series))
+		for _, l := range c.Lines {
+			fmt.Fprintf(&b, " %s |", number(l.Points[i].Value))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,79 @@
+package bench
+
+import "slices"
+
+// group is one kind of work: what is measured, by whom, and with how much data.
+type group struct {
+	kind    string
+	engines []string
+	// fill is the task that writes the directory which the work begins with; empty: it
+	// begins with none. Neighbours with the same one share what it wrote.
+	fill string
+	size func(*Config) (series, samples int)
+}
+
+var (
+	everybody = []string{Ours, Reference, Victoria}
+	files     = []string{Ours, Reference} // engines with the same files
+	alone     = []string{Ours}
+)
+
+// plan is all groups in the order in which they run.
+var plan = []group{
+	{"append", everybody, "", (*Config).hot},
+	{"appendbatch", files, "", (*Config).hot},
+	{"create", everybody, "", (*Config).fresh},
+	{"log", files, "", (*Config).hot},
+	{"sync", alone, "", (*Config).hot},
+	{"latency", everybody, "", (*Config).busy},
+	{"replay", files, "killed", (*Config).logged},
+	{"reopen", everybody, "killed", (*Config).logged},
+	{"memory", files, "fill", (*Config).remembered},
+	{"select", files, "fill", (*Config).selected},
+	{"decode", files, "", (*Config).hot},
+	{"flush", files, "", (*Config).block},
+	{"blocks", everybody, "fillblocks", (*Config).block},
+	{"index", files, "fillblocks", (*Config).block},
+	{"merge", everybody, "fillmerge", (*Config).merged},
+	{"backfill", files, "", (*Config).hot},
+	{"remote", files, "fillremote", (*Config).remote},
+	{"remotehead", files, "", (*Config).remote},
+	{"values", everybody, "", (*Config).valued},
+	{"real", everybody, "", (*Config).real},
+	{"program", everybody, "", (*Config).hot},
+}
+
+// Groups are the names for Config.Only, in the order in which they run.
+var Groups = func() (names []string) {
+	for _, g := range plan {
+		names = append(names, g.kind)
+	}
+	return names
+}()
+
+// groupOf returns the group of one kind of work.
+func groupOf(kind string) group {
+	return plan[slices.IndexFunc(plan, func(g group) bool { return g.kind == kind })]
+}
+
+func (c *Config) hot() (series, samples int)        { return c.Series, c.Samples }
+func (c *Config) fresh() (series, samples int)      { return c.New, c.Few }
+func (c *Config) logged() (series, samples int)     { return c.Series, c.Logged }
+func (c *Config) remembered() (series, samples int) { return c.Many, c.Few }
+func (c *Config) selected() (series, samples int)   { return c.Many, c.Chunks }
+func (c *Config) block() (series, samples int)      { return c.Blocks, c.Points }
+func (c *Config) merged() (series, samples int)     { return (c.Blocks + 1) / 2, c.Points }
+func (c *Config) remote() (series, samples int)     { return (c.Blocks + 9) / 10, c.Points }
+func (c *Config) busy() (series, samples int) {
+	return c.Blocks, min(c.Points, busyPoints) * busyRanges
+}
+func (c *Config) valued() (series, samples int) { return (c.Series + 4) / 5, c.Points }
+func (c *Config) real() (series, samples int)   { return realSeries, min(c.Points, realSamples) }
+
+// task is the work of a group with the sizes that are configured for it.
+func (c *Config) task(kind string) task {
+	g := groupOf(kind)
+	t := task{Kind: kind, Time: c.Time}
+	t.Series, t.Samples = g.size(c)
+	return t
+}
