@@ -344,7 +344,7 @@ func wrongDamages(rep tsdb.OpenReport, lied bool) string {
 // verifyFiles compares a report with the files that Open read, and what it says of the
 // quarantine with what is there: each damaged file as it was.
 func verifyFiles(disk *tsdbtest.MemFS, before map[string][]byte, rep tsdb.OpenReport) error {
-	segments, size := logSize(before)
+	segments, size := logSize(before, rep.Snapshot)
 	if rep.Segments != segments || !rep.TornTail && rep.Bytes != size || rep.Bytes > size {
 		return errors.Errorf("report has %d segments with %d bytes, want %d with %d", rep.Segments, rep.Bytes, segments, size)
 	}
@@ -373,8 +373,9 @@ func verifyFiles(disk *tsdbtest.MemFS, before map[string][]byte, rep tsdb.OpenRe
 }
 
 // logSize returns how many segments the log has, with those of the newest checkpoint and
-// without those that it has replaced, and their bytes.
-func logSize(files map[string][]byte) (segments int, size int64) {
+// without those that it has replaced, and their bytes; behind a snapshot of the head, if that
+// has a name.
+func logSize(files map[string][]byte, snapshot string) (segments int, size int64) {
 	newest, covered := "", -1
 	for name := range files {
 		if rest, ok := strings.CutPrefix(name, "data/wal/checkpoint."); ok {
@@ -383,6 +384,13 @@ func logSize(files map[string][]byte) (segments int, size int64) {
 				newest, covered = "data/wal/checkpoint."+dir+"/", n
 			}
 		}
+	}
+	if number, ok := strings.CutPrefix(snapshot, "head_snapshot."); ok {
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return -1, -1
+		}
+		newest, covered = "", n-1
 	}
 	for name, data := range files {
 		rest, ok := strings.CutPrefix(name, "data/wal/0")

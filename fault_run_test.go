@@ -90,6 +90,8 @@ func (r *faultRun) try(op string) error {
 		if err = r.tryCommit(r.chunkRows()); err == nil {
 			err = r.tryLoop()
 		}
+	case "headsnap":
+		err = r.tryHeadSnapshot()
 	case "sync":
 		err = r.trySync()
 	case "tick":
@@ -119,6 +121,9 @@ func (r *faultRun) tryOpen() error {
 		return r.noneOpen("a failed Open")
 	}
 	r.db, r.poisoned = db, false
+	for _, s := range db.OpenReport().SnapshotsIgnored {
+		r.tell(errors.New(s))
+	}
 	got, err := readContent(db)
 	if err != nil {
 		return r.readError(err)
@@ -203,6 +208,16 @@ func (r *faultRun) tryChunks() error {
 	err := tsdb.WriteHeadChunks(r.db)
 	r.tell(err)
 	if after := r.db.Stats(); after.HeadChunksWritten > before.HeadChunksWritten {
+		r.durable = r.history.len()
+	}
+	return nil
+}
+
+// tryHeadSnapshot takes a snapshot of the head; one that fails costs nothing.
+func (r *faultRun) tryHeadSnapshot() error {
+	err := tsdb.TakeHeadSnapshot(r.db)
+	r.tell(err)
+	if err == nil {
 		r.durable = r.history.len()
 	}
 	return nil

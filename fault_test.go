@@ -51,6 +51,8 @@ var faultWorkloads = []faultWorkload{
 	{name: "delete", before: []string{"blocks", "commit"}, ops: []string{"delete", "flush", "close", "open"}},
 	{name: "clean", before: []string{"blocks", "delete", "deleteold", "close"}, ops: []string{"clean", "delete", "close"}},
 	{name: "retain", before: []string{"blocks", "tidy", "commit"}, ops: []string{"retain", "commit", "close"}},
+	{name: "headsnap", ops: []string{"commit", "headsnap", "chunks", "headsnap", "close", "open"}},
+	{name: "headsnapkilled", before: []string{"chunks", "headsnap", "commit", "kill"}, ops: []string{"commit", "headsnap", "close", "open"}},
 	{name: "damaged", before: []string{"commit", "chunks", "rotate", "chunks", "close"}, ending: "damage", ops: []string{"commit", "close", "open"}},
 }
 

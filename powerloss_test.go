@@ -368,7 +368,7 @@ func blockWorkloads() []workload {
 		{"chunks", "headsnap", "chunks", "headsnap"},
 		{"headsnap", "big", "headsnap", "kill", "commit"},
 		{"chunks", "headsnap", "commit", "reopen"},
-		{"commit", "headsnap", "delete", "kill", "headsnap"},
+		{"blocks", "headsnap", "delete", "kill", "headsnap"},
 		{"chunks", "headsnap", "flush"},
 		{"blocks", "headsnap", "due", "kill", "headsnap"},
 	}

@@ -1,0 +1,432 @@
+package tsdb_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/headsnap"
+	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// snapshotFixture is a database with open and full chunks, deleted samples, and a series that
+// has nothing in memory.
+func snapshotFixture(t *testing.T) *fixture {
+	f := newFixture(t, func(o *tsdb.Options) {
+		manual(o)
+		o.Head.SamplesPerChunk = 16
+		o.WAL.Sync = tsdb.SyncCommit()
+	})
+	for k := range int64(50) {
+		f.commit(sample{`{a="b"}`, k * 1000, float64(k)}, sample{`{a="c"}`, k * 1000, 1.5})
+	}
+	for k := range int64(16) {
+		f.commit(sample{`{a="one chunk"}`, k * 1000, 2})
+	}
+	f.commit(sample{`{a="all deleted"}`, 1, 3})
+	require.NoError(t, f.db.Delete(ctx, 10_000, 20_000, labels.Equal("a", "c")))
+	require.NoError(t, f.db.Delete(ctx, math.MinInt64, math.MaxInt64, labels.Equal("a", "all deleted")))
+	return f
+}
+
+// bothWays opens copies of what a kill would leave, with and without the snapshot. They
+// are the same: samples, and what they take and refuse. It returns what the first one
+// found.
+func bothWays(t *testing.T, disk *tsdbtest.MemFS, opts tsdb.Options) tsdb.OpenReport {
+	t.Helper()
+	var contents [2]map[string][]point
+	var answers [2][]string
+	var report tsdb.OpenReport
+	for i, threshold := range []int64{math.MaxInt64, -1} {
+		o := opts
+		o.FS, o.Head.SnapshotThreshold = disk.KillClone(), threshold
+		db, err := tsdb.Open(fixtureDir, &o)
+		require.NoError(t, err)
+		contents[i] = dump(t, db, math.MinInt64, math.MaxInt64)
+		answers[i] = askAppender(db, contents[i])
+		if r := db.OpenReport(); i == 0 {
+			report = r
+			require.True(t, r.Clean(), "%+v", r)
+		} else {
+			require.Empty(t, r.Snapshot)
+			require.Equal(t, r.Samples+r.SamplesInChunks, report.Samples+report.SamplesInChunks)
+			require.Equal(t, r.LastSeq, report.LastSeq)
+			require.LessOrEqual(t, report.Series, r.Series, "the log may have some that are gone")
+		}
+		require.NoError(t, db.Close())
+	}
+	require.Equal(t, contents[1], contents[0])
+	require.Equal(t, answers[1], answers[0])
+	return report
+}
+
+// askAppender appends, without committing, around the newest sample of each series, and one
+// of a new series.
+func askAppender(db *tsdb.DB, content map[string][]point) (answers []string) {
+	app := db.Appender()
+	ask := func(ls labels.Labels, ts int64, v float64) {
+		ref, err := app.Append(0, ls, ts, v)
+		answers = append(answers, fmt.Sprint(ls, ts, v, ref > 0, err))
+	}
+	var names []string
+	for name := range content {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		ms, err := labels.ParseSelector(name)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		var b labels.Builder
+		for _, m := range ms {
+			b.Set(m.Name(), m.Value())
+		}
+		last := content[name][len(content[name])-1]
+		v := math.Float64frombits(last.V)
+		for _, p := range []struct {
+			t int64
+			v float64
+		}{{last.T - 1, v}, {last.T, v + 1}, {last.T, v}, {last.T + 1, v}} {
+			ask(b.Labels(), p.t, p.v)
+		}
+	}
+	ask(labels.FromStrings("a", "all deleted"), 0, 0)
+	ask(labels.FromStrings("a", "new"), 1<<40, 0)
+	answers = append(answers, fmt.Sprint(app.Rollback()))
+	return answers
+}
+
+func TestHeadSnapshot_TheNextOpenFindsTheSame(t *testing.T) {
+	f := snapshotFixture(t)
+	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+	require.EqualValues(t, 1, f.db.Stats().HeadSnapshots)
+	r := bothWays(t, f.fs, *f.opts)
+	require.Equal(t, "head_snapshot.00000001", r.Snapshot)
+	require.Positive(t, r.SnapshotBytes)
+	require.Equal(t, 1, r.Segments, "what is before is not read")
+	require.Zero(t, r.Commits)
+	require.Empty(t, r.SnapshotsIgnored)
+
+	// The log goes on behind it, with old and new series, chunks and deletes.
+	for k := range int64(40) {
+		f.commit(sample{`{a="b"}`, 50_000 + k*1000, float64(k)}, sample{`{a="d"}`, k, 1}, sample{`{a="one chunk"}`, 16_000 + k, 2})
+	}
+	require.NoError(t, f.db.Delete(ctx, 45_000, 55_000, labels.Equal("a", "b")))
+	require.NoError(t, tsdb.WriteHeadChunks(f.db))
+	r = bothWays(t, f.fs, *f.opts)
+	require.Equal(t, "head_snapshot.00000001", r.Snapshot)
+	require.Equal(t, 41, r.Commits)
+
+	// A second one takes the place of the first.
+	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+	r = bothWays(t, f.fs, *f.opts)
+	require.Equal(t, "head_snapshot.00000002", r.Snapshot)
+	list, err := headsnap.List(f.fs, fixtureDir)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	v, err := tsdb.Verify(ctx, fixtureDir, &tsdb.VerifyOptions{FS: f.fs, Clock: f.clock})
+	require.NoError(t, err)
+	require.Empty(t, v.Findings)
+}
+
+// What is committed, filled, stored and deleted while a snapshot is written may be in it,
+// or not; the log behind it has it in any case.
+func TestHeadSnapshot_WhatComesWhileItIsWrittenIsThereOnce(t *testing.T) {
+	moments := []func(op tsdbtest.Op) bool{
+		func(op tsdbtest.Op) bool { return op.Kind == tsdbtest.OpMkdirAll && strings.Contains(op.Name, "tmp-head") },
+		func(op tsdbtest.Op) bool {
+			return op.Kind == tsdbtest.OpCreate && strings.HasSuffix(op.Name, "tmp-head-snapshot/00000000")
+		},
+		func(op tsdbtest.Op) bool {
+			return op.Kind == tsdbtest.OpWrite && strings.HasSuffix(op.Name, "tmp-head-snapshot/00000000")
+		},
+		func(op tsdbtest.Op) bool {
+			return op.Kind == tsdbtest.OpCreate && strings.HasSuffix(op.Name, "tmp-head-snapshot/sidecar")
+		},
+		func(op tsdbtest.Op) bool { return op.Kind == tsdbtest.OpRename && strings.Contains(op.Name, "tmp-head") },
+	}
+	for i, at := range moments {
+		f := snapshotFixture(t)
+		done := false
+		f.fs.SetHook(func(op tsdbtest.Op) error {
+			if done || !at(op) {
+				return nil
+			}
+			done = true
+			for k := range int64(40) { // more than two chunks, one of them in a file
+				f.commit(sample{`{a="b"}`, 50_000 + k*1000, float64(k)}, sample{`{a="while"}`, k, 1})
+				if k == 20 {
+					require.NoError(t, tsdb.WriteHeadChunks(f.db))
+				}
+			}
+			require.NoError(t, f.db.Delete(ctx, 45_000, 55_000, labels.Equal("a", "b")))
+			return nil
+		})
+		require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+		f.fs.SetHook(nil)
+		require.True(t, done, "moment %d", i)
+		require.NotEmpty(t, bothWays(t, f.fs, *f.opts).Snapshot)
+		require.NotEmpty(t, bothWays(t, f.fs.CrashClone(tsdbtest.CrashOptions{Seed: uint64(i)}), *f.opts).Snapshot, "all of it is synced")
+	}
+}
+
+// A commit that is on its way when a series is copied is in the log only.
+func TestHeadSnapshot_ASeriesWhoseFirstCommitFailsIsNotInIt(t *testing.T) {
+	f := snapshotFixture(t)
+	f.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind == tsdbtest.OpCreate && strings.HasSuffix(op.Name, "tmp-head-snapshot/00000000") {
+			f.fs.SetCapacity(f.fs.Used())
+			app := f.db.Appender()
+			_, err := app.Append(0, labels.FromStrings("a", "never", "long", strings.Repeat("x", 4000)), 1, 1)
+			require.NoError(t, err)
+			_, err = app.Commit(ctx)
+			require.ErrorIs(t, err, tsdb.ErrDiskFull)
+			f.fs.SetCapacity(0)
+		}
+		return nil
+	})
+	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+	f.fs.SetHook(nil)
+	r := bothWays(t, f.fs, *f.opts)
+	require.NotEmpty(t, r.Snapshot)
+}
+
+func TestHeadSnapshot_IsTakenByCloseAndWhileTheLogGrows(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		o.Head.SnapshotThreshold = 64 << 10 // 1 KiB at the end
+		o.WAL.Compression = tsdb.CompressionNone
+	})
+	for k := range int64(2000) {
+		f.commit(sample{`{a="b"}`, k, float64(k)}, sample{`{a="c"}`, k, float64(k)})
+	}
+	require.Zero(t, f.db.Stats().HeadSnapshots)
+	f.clock.Advance(3 * time.Second) // when the third tick is taken, the work of the second is done
+	require.EqualValues(t, 1, f.db.Stats().HeadSnapshots)
+	f.clock.Advance(3 * time.Second)
+	require.EqualValues(t, 1, f.db.Stats().HeadSnapshots, "nothing new")
+	require.NotEmpty(t, bothWays(t, f.fs, *f.opts).Snapshot)
+	want := f.all()
+
+	f.commit(sample{`{a="b"}`, 2000, 1})
+	f.reopen()
+	require.Equal(t, "head_snapshot.00000001", f.db.OpenReport().Snapshot, "the log is too short for another one")
+	for k := range int64(20) {
+		f.commit(sample{`{a="b"}`, 2001 + k, 1})
+	}
+	f.reopen()
+	r := f.db.OpenReport()
+	require.Greater(t, r.Snapshot, "head_snapshot.00000001")
+	require.Zero(t, r.Commits)
+	require.Len(t, f.all()[`{a="b"}`], len(want[`{a="b"}`])+21)
+	before := r.Snapshot
+	f.reopen()
+	require.Equal(t, before, f.db.OpenReport().Snapshot, "nothing was committed")
+}
+
+func TestHeadSnapshot_NoneIsTakenOrUsedWhenItIsOff(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) { o.Head.SnapshotThreshold = 1 })
+	f.commit(sample{`{a="b"}`, 1, 1})
+	f.reopen()
+	require.NotEmpty(t, f.db.OpenReport().Snapshot)
+	f.opts.Head.SnapshotThreshold = -1
+	f.commit(sample{`{a="b"}`, 2, 1})
+	f.reopen()
+	require.Empty(t, f.db.OpenReport().Snapshot)
+	require.Equal(t, 2, f.db.OpenReport().Commits)
+	list, err := headsnap.List(f.fs, fixtureDir)
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+// Every bit and every length of a snapshot's files: it is as good as if it were not there.
+func TestHeadSnapshot_DamageCostsTimeAndNothingElse(t *testing.T) {
+	f := snapshotFixture(t)
+	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+	f.commit(sample{`{a="b"}`, 100_000, 1})
+	want := f.all()
+	disk := f.fs.KillClone()
+	step := 1
+	if testing.Short() {
+		step = 29
+	}
+	unseen := 0
+	try := func(what, name string, data []byte, gone, covered bool) {
+		t.Helper()
+		broken := disk.KillClone()
+		if gone {
+			require.NoError(t, broken.Remove(name))
+		} else {
+			require.NoError(t, broken.WriteFile(name, data))
+		}
+		o := *f.opts
+		o.FS = broken
+		db, err := tsdb.Open(fixtureDir, &o)
+		require.NoError(t, err, what)
+		r := db.OpenReport()
+		require.Equal(t, want, dump(t, db, math.MinInt64, math.MaxInt64), what)
+		require.True(t, r.Clean())
+		require.NoError(t, db.Close())
+		if r.Snapshot != "" && !covered {
+			unseen++
+			return
+		}
+		require.Empty(t, r.Snapshot, what)
+		require.Len(t, r.SnapshotsIgnored, 1, what)
+		list, err := headsnap.List(broken, fixtureDir)
+		require.NoError(t, err)
+		require.Empty(t, list, "it is removed")
+	}
+	files := 0
+	for _, name := range disk.Files() {
+		if !strings.Contains(name, "head_snapshot.") || strings.HasSuffix(name, "/") {
+			continue
+		}
+		files++
+		data, err := disk.ReadFile(name)
+		require.NoError(t, err)
+		for bit := 0; bit < 8*len(data); bit += step {
+			flipped := bytes.Clone(data)
+			flipped[bit/8] ^= 1 << (bit % 8)
+			// The form of the log has bits that mean nothing, in the first byte of a record: three
+			// always, and that of one compression beside that of another.
+			try(fmt.Sprintf("bit %d of %s", bit, name), name, flipped, false, bit%8 < 4)
+		}
+		for n := 0; n < len(data); n += step {
+			try(fmt.Sprintf("%s cut to %d", name, n), name, data[:n], false, true)
+		}
+		try(name+" longer", name, append(bytes.Clone(data), 0), false, true)
+		try(name+" gone", name, nil, true, true)
+	}
+	require.Equal(t, 2, files)
+	const records = 1 + 1 + 4 + 1 + 1 // header, full chunks, series, deleted intervals, trailer
+	require.LessOrEqual(t, unseen, 4*records)
+}
+
+// The log that it was taken from is not there any more, or somebody else has written.
+func TestHeadSnapshot_OfAnotherLogIsNotUsed(t *testing.T) {
+	foreign := func(f *fixture, disk *tsdbtest.MemFS, n int) {
+		log, err := wal.Open(wal.Options{FS: disk, Dir: filepath.Join(fixtureDir, "wal")}, wal.Position{Segment: n, NextSeq: 1000})
+		require.NoError(f.t, err)
+		require.NoError(f.t, log.Close())
+		name := fmt.Sprintf("data/wal/%08d", n)
+		require.NoError(f.t, disk.WriteFile(name, foreignRecords(f.t, record.AppendSamples(nil, []record.Sample{{Ref: 1, T: 200_000, V: 1}}))))
+	}
+	for name, change := range map[string]func(f *fixture, disk *tsdbtest.MemFS){
+		"somebody else wrote behind it": func(f *fixture, disk *tsdbtest.MemFS) { foreign(f, disk, 2) },
+		"its segment begins with another commit": func(f *fixture, disk *tsdbtest.MemFS) {
+			require.NoError(f.t, disk.Remove("data/wal/00000001"))
+			log, err := wal.Open(wal.Options{FS: disk, Dir: filepath.Join(fixtureDir, "wal")}, wal.Position{Segment: 1, NextSeq: 77})
+			require.NoError(f.t, err)
+			require.NoError(f.t, log.Close())
+		},
+		"its segment is gone": func(f *fixture, disk *tsdbtest.MemFS) {
+			require.NoError(f.t, disk.Remove("data/wal/00000001"))
+		},
+		"its name is that of another": func(f *fixture, disk *tsdbtest.MemFS) {
+			require.NoError(f.t, disk.Rename("data/head_snapshot.00000001", "data/head_snapshot.00000002"))
+		},
+		"a head chunk file is gone": func(f *fixture, disk *tsdbtest.MemFS) {
+			require.NoError(f.t, disk.Remove("data/chunks_head/000001"))
+		},
+		"a head chunk file has another end": func(f *fixture, disk *tsdbtest.MemFS) {
+			data, err := disk.ReadFile("data/chunks_head/000001")
+			require.NoError(f.t, err)
+			require.NoError(f.t, disk.WriteFile("data/chunks_head/000001", data[:len(data)-1]))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := snapshotFixture(t)
+			require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+			disk := f.fs.KillClone()
+			change(f, disk)
+			o := *f.opts
+			o.FS = disk
+			db, err := tsdb.Open(fixtureDir, &o)
+			require.NoError(t, err)
+			r := db.OpenReport()
+			require.Empty(t, r.Snapshot)
+			require.Len(t, r.SnapshotsIgnored, 1)
+			got := dump(t, db, math.MinInt64, math.MaxInt64)
+			require.NoError(t, db.Close())
+
+			// It is as if it had never been there.
+			require.NoError(t, removeSnapshots(disk))
+			f2 := f.fs.KillClone()
+			change(f, f2)
+			require.NoError(t, removeSnapshots(f2))
+			o.FS = f2
+			db, err = tsdb.Open(fixtureDir, &o)
+			require.NoError(t, err)
+			require.Equal(t, dump(t, db, math.MinInt64, math.MaxInt64), got)
+			require.NoError(t, db.Close())
+		})
+	}
+}
+
+func removeSnapshots(disk *tsdbtest.MemFS) error {
+	list, err := headsnap.List(disk, fixtureDir)
+	for _, f := range list {
+		if err == nil {
+			err = headsnap.Remove(disk, f)
+		}
+	}
+	return err
+}
+
+// foreignRecords is a log segment as other engines write it.
+func foreignRecords(t *testing.T, recs ...[]byte) []byte {
+	fs := tsdbtest.NewMemFS()
+	require.NoError(t, fs.MkdirAll("x"))
+	w, err := wal.NewSnapshotWriter(wal.SnapshotOptions{FS: fs, Dir: "x", Compression: wal.CompressionNone, Start: wal.Start{Segment: 1, NextSeq: 1}})
+	require.NoError(t, err)
+	for _, rec := range recs {
+		require.NoError(t, w.Append(rec))
+	}
+	_, err = w.Finish()
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	data, err := fs.ReadFile("x/00000000")
+	require.NoError(t, err)
+	return data
+}
+
+// A flush behind it makes the log shorter, and the snapshot useless or not; what blocks have
+// is not read from either.
+func TestHeadSnapshot_BlocksThatCameLaterKeepTheirPart(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		manual(o)
+		o.Blocks.Range = time.Minute
+		o.Head.SamplesPerChunk = 16
+		o.WAL.SegmentSize = 32 << 10
+		o.WAL.Sync = tsdb.SyncCommit()
+	})
+	for k := range int64(300) {
+		f.commit(sample{`{a="b"}`, k * 1000, float64(k)})
+		if k < 20 {
+			f.commit(sample{`{a="idle"}`, k * 1000, 1})
+		}
+		switch {
+		case k%70 == 69:
+			require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+		case k%50 == 49:
+			require.NoError(t, f.db.Compact(ctx))
+		}
+		if k%10 == 9 {
+			bothWays(t, f.fs, *f.opts)
+		}
+	}
+	require.NoError(t, f.db.Flush(ctx))
+	bothWays(t, f.fs, *f.opts)
+}
