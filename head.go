@@ -28,6 +28,8 @@ type Head struct {
 	restored uint64    // refs below it were there when recovery ended
 	snap     headSnapshot
 
+	chunkDamage atomic.Bool // a chunk could not be read from its file
+
 	// minValid is the time from which on the head takes samples: blocks have, or soon will
 	// have, what is before. It never falls.
 	minValid atomic.Int64

@@ -220,7 +220,7 @@ func (hc *headChunks) next(mint int64, out *sourceChunk) (bool, error) {
 		return true, nil
 	}
 	var err error
-	out.enc, hc.buf, err = hc.h.chunks.Read(c.Ref, hc.buf[:0])
+	out.enc, hc.buf, err = hc.h.readChunk(c.Ref, hc.buf[:0])
 	out.data = hc.buf
 	return err == nil, err
 }

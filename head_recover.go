@@ -62,13 +62,6 @@ func (h *Head) restore(ctx context.Context, dir string, report *OpenReport, read
 	if err != nil {
 		return nil, err
 	}
-	if isWhole(logReport) {
-		// What blocks took over, or was deleted, may still stand in chunk files.
-		h.dir.DropStale()
-	}
-	if err := h.dir.FinishRestore(logReport.LastSeq, h.lastValue); err != nil {
-		return nil, errors.WithMessage(err, "read newest chunks")
-	}
 	h.dir.RaiseNextRef(logReport.NextRef)
 	h.restored = h.dir.NextRef()
 	h.iso = newIsolation(logReport.LastSeq)
@@ -114,7 +107,8 @@ func (h *Head) forget() error {
 	return h.closeFiles()
 }
 
-// readFrom reads chunk files, snapshot (nil: none) and log.
+// readFrom reads chunk files, snapshot (nil: none) and log, and makes ordinary series of what
+// they have.
 func (h *Head) readFrom(ctx context.Context, dir string, snap *snapshotLoad, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
 	loaded, err := h.loadChunks(dir, snap, report)
 	if err != nil {
@@ -125,6 +119,13 @@ func (h *Head) readFrom(ctx context.Context, dir string, snap *snapshotLoad, rep
 	logReport, err := r.run(ctx, filepath.Join(dir, walDirName))
 	if err != nil {
 		return nil, refuse(errors.WithMessage(err, "replay log"))
+	}
+	if isWhole(logReport) {
+		// What blocks took over, or was deleted, may still stand in chunk files.
+		h.dir.DropStale()
+	}
+	if err := h.dir.FinishRestore(logReport.LastSeq, h.lastValue); err != nil {
+		return nil, errors.WithMessage(err, "read newest chunks")
 	}
 	if snap != nil {
 		s := snap.meta.Start
@@ -189,7 +190,7 @@ func (h *Head) loadChunks(dir string, snap *snapshotLoad, report *OpenReport) (m
 
 // lastValue reads the value at the end of a full chunk.
 func (h *Head) lastValue(m memseries.Mapped) (float64, error) {
-	enc, data, err := h.chunks.Read(m.Ref, nil)
+	enc, data, err := h.readChunk(m.Ref, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -59,6 +59,9 @@ func (t *snapshotTask) step() {
 // is worth another one: more than the threshold, and so much that snapshots stay a part of
 // what is written.
 func (h *Head) snapshotDue(dir string) (bool, error) {
+	if h.chunkDamage.Load() {
+		return false, h.dropSnapshots(dir)
+	}
 	if h.opts.Head.SnapshotThreshold < 0 || h.unread != "" {
 		return false, nil
 	}
@@ -120,6 +123,12 @@ func (h *Head) removeSnapshots(dir string) error {
 		}
 	}
 	return stderrors.Join(errs...)
+}
+
+// dropSnapshots makes the next Open read the whole log, as a chunk file is damaged.
+func (h *Head) dropSnapshots(dir string) error {
+	h.snap = headSnapshot{}
+	return h.removeSnapshots(dir)
 }
 
 // writeSnapshot writes a snapshot and gives it its name, behind everything that it builds on.
@@ -206,6 +215,12 @@ const closeShare = 64
 // have. The log takes no commits any more.
 func (h *Head) snapshotAtClose(dir string) {
 	log := h.log.Load()
+	if log != nil && h.chunkDamage.Load() {
+		if err := h.dropSnapshots(dir); err != nil {
+			h.opts.Logger.Warn("remove snapshots of the head", "error", err)
+		}
+		return
+	}
 	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || h.unread != "" || log == nil || log.Err() != nil || h.dir.Len() == 0 {
 		return
 	}
