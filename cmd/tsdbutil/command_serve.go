@@ -23,6 +23,7 @@ type serveCommand struct {
 	refresh     time.Duration
 	sampleLimit int
 	inFlight    int
+	timeout     time.Duration
 }
 
 const serveHelp = `Serve a database to Prometheus, Thanos, "tsdbutil read" and others, by remote read.
@@ -44,6 +45,7 @@ func (s *serveCommand) flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("external-label", "Label to add to every series that has none of that name; can be repeated.").PlaceHolder("NAME=VALUE").StringMapVar(&s.external)
 	cmd.Flag("refresh", "How often to look for new data in the directory; 0 is never. It is read anew only when a file has changed.").Default("30s").DurationVar(&s.refresh)
 	cmd.Flag("sample-limit", "The most samples of a query that is not streamed; 0 is no limit.").Default("50000000").IntVar(&s.sampleLimit)
+	cmd.Flag("answer-timeout", "How long an answer may take; 0 is as long as it takes.").Default("0").DurationVar(&s.timeout)
 	cmd.Flag("max-in-flight", "How many requests are answered at a time; others get 429.").Default("20").IntVar(&s.inFlight)
 }
 
@@ -61,18 +63,32 @@ func (s *serveCommand) run(ctx context.Context, c *console) error {
 	}
 	db := &servedDatabase{dir: s.dir}
 	read := remote.ReadHandler(db, &remote.ReadOptions{
-		ExternalLabels: external, SampleLimit: s.limit(), MaxInFlight: s.inFlight,
+		ExternalLabels: external, SampleLimit: s.limit(), MaxInFlight: s.inFlight, AnswerTimeout: s.timeout,
 		Logger: slog.New(slog.NewTextHandler(c.err, nil)),
 	})
 	server := newServer(c, handler(db, guard.wrap(read)))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
-	err = db.open(c)
-	if err == nil {
+	ready, err := opening(ctx, ended, func() error { return db.open(c) })
+	if ready {
 		c.printf("%s%s\n", s.listen.url(listener.Addr()), readPath)
 		err = s.wait(ctx, c, db, ended)
 	}
 	return stderrors.Join(err, stop(server), db.close())
+}
+
+// opening waits until the database is open, which may take long.
+func opening(ctx context.Context, ended <-chan error, open func() error) (ready bool, err error) {
+	opened := make(chan error, 1)
+	go func() { opened <- open() }()
+	select {
+	case err := <-opened:
+		return err == nil, err
+	case err := <-ended:
+		return false, errors.Wrap(err, "serve")
+	case <-ctx.Done():
+		return false, nil // what is being opened ends with the process
+	}
 }
 
 // limit is the flag as the handler wants it.
@@ -89,6 +105,8 @@ func (s *serveCommand) check() (external labels.Labels, err error) {
 		return external, usageError("--refresh: want a duration, or 0")
 	case s.sampleLimit < 0:
 		return external, usageError("--sample-limit: want 0 or more")
+	case s.timeout < 0:
+		return external, usageError("--answer-timeout: want a duration, or 0")
 	case s.inFlight < 1:
 		return external, usageError("--max-in-flight: want 1 or more")
 	}

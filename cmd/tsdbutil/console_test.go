@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,4 +76,24 @@ func TestTable_CutsTheNamesToFitATerminal(t *testing.T) {
 	for line := range lines(c.stdout.String()) {
 		require.LessOrEqual(t, len([]rune(line)), defaultWidth, line)
 	}
+}
+
+func TestTable_FoldsNamesThatWouldLookTheSame(t *testing.T) {
+	dir := database(t, `
+		{__name__="host_network_bytes_total", direction="receive", interface="eth0", job="x"} 1 1000
+		{__name__="host_network_bytes_total", direction="transmit", interface="eth0", job="x"} 1 1000
+		{__name__="short", interface="`+strings.Repeat("long", 20)+`"} 1 1000`)
+	c := newTestConsole()
+	c.terminal = true
+	require.Equal(t, exitOK, execute(t.Context(), []string{"query", dir, `{interface!=""}`}, &c.console))
+	for _, direction := range []string{"receive", "transmit"} {
+		require.Contains(t, c.stdout.String(), "host_network_bytes_total{")
+		require.Contains(t, c.stdout.String(), "\n  direction=\""+direction+"\", interface=\"eth0\",\n  job=\"x\"}\n")
+	}
+	for line := range lines(c.stdout.String()) {
+		require.LessOrEqual(t, len([]rune(line)), defaultWidth, line)
+	}
+	require.Equal(t, "metri…ame", fold("metric_of_the_same", 9), "nowhere to break")
+	require.Equal(t, "up{a=\"1\"}", fold("up{a=\"1\"}", 9))
+	require.Equal(t, "up{\n  a=\"1\"}", fold("up{a=\"1\"}", 8))
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -15,8 +16,8 @@ import (
 )
 
 // printTable writes rows under a header. Columns named in right stand flush right,
-// counted from 1; widest, if not 0, is the column that is cut when lines are too long
-// for a terminal.
+// counted from 1; widest, if not 0, is the column of selectors that is cut or folded when
+// lines are too long for a terminal.
 func (c *console) printTable(header table.Row, rows []table.Row, widest int, right ...int) error {
 	w := table.NewWriter()
 	style := table.StyleLight
@@ -37,8 +38,9 @@ func (c *console) printTable(header table.Row, rows []table.Row, widest int, rig
 		configs = append(configs, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
 	if widest > 0 && c.terminal {
+		room := c.roomFor(widest, header, rows)
 		configs = append(configs, table.ColumnConfig{
-			Number: widest, WidthMax: c.roomFor(widest, header, rows), WidthMaxEnforcer: shorten,
+			Number: widest, WidthMax: room, WidthMaxEnforcer: fitting(widest, rows, room),
 		})
 	}
 	w.SetColumnConfigs(configs)
@@ -65,6 +67,42 @@ func (c *console) roomFor(column int, header table.Row, rows []table.Row) int {
 		used += width + 2
 	}
 	return max(c.width-used-2, minColumn)
+}
+
+// fitting is how the cells of a column are made to fit: cut, unless two that differ would
+// then look the same.
+func fitting(column int, rows []table.Row, width int) func(string, int) string {
+	seen := make(map[string]string, len(rows))
+	for _, row := range rows {
+		name := cell(row[column-1])
+		cut := shorten(name, width)
+		if other, ok := seen[cut]; ok && other != name {
+			return fold
+		}
+		seen[cut] = name
+	}
+	return shorten
+}
+
+// fold breaks a selector into lines, behind its brace and its commas. What is too long for
+// a line is cut.
+func fold(s string, width int) string {
+	metric, rest, ok := strings.Cut(s, "{")
+	if !ok || utf8.RuneCountInString(s) <= width {
+		return shorten(s, width)
+	}
+	const indent = "  "
+	lines := []string{shorten(metric+"{", width)}
+	for label := range strings.SplitAfterSeq(rest, ", ") {
+		label = strings.TrimSuffix(label, " ")
+		last := &lines[len(lines)-1]
+		if joined := *last + " " + label; len(lines) > 1 && utf8.RuneCountInString(joined) <= width {
+			*last = joined
+			continue
+		}
+		lines = append(lines, indent+shorten(label, width-len(indent)))
+	}
+	return strings.Join(lines, "\n")
 }
 
 func cell(v any) string {

@@ -27,7 +27,7 @@ func (f *selectFlags) flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("start", "Oldest time: RFC 3339, seconds since 1970, or before now (-5m). Default: all.").PlaceHolder("TIME").StringVar(&f.start)
 	cmd.Flag("end", "Newest time, included.").PlaceHolder("TIME").StringVar(&f.end)
 	cmd.Flag("step", "Keep only the newest sample of each step of this length.").PlaceHolder("DURATION").DurationVar(&f.step)
-	cmd.Flag("limit", "At most so many series, the first ones by labels; 0 is all.").Default("0").IntVar(&f.limit)
+	cmd.Flag("limit", "At most so many series, the first ones; 0 is all.").Default("0").IntVar(&f.limit)
 	outputFlag(cmd, &f.output, "table", "json", "jsonl", "csv", "plot")
 }
 

@@ -3,10 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"net/http"
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/pkg/errors"
 	"golang.org/x/crypto/bcrypt"
@@ -18,6 +22,12 @@ type guard struct {
 	hashes map[string][]byte // bcrypt, by name
 	nobody []byte            // is compared for names that are not known, which then take as long
 	slots  chan struct{}     // to compare takes a CPU for long: one each
+	key    []byte            // of sums, random
+
+	mu struct {
+		sync.Mutex
+		admitted map[string][]byte // the sum of the password that was right last, by name
+	}
 }
 
 // Bounds of a file of passwords.
@@ -36,7 +46,8 @@ func readHtpasswd(name string) (*guard, error) {
 	if len(text) > maxHtpasswd {
 		return nil, errors.Errorf("%s has %d bytes, the limit is %d", name, len(text), maxHtpasswd)
 	}
-	g := &guard{hashes: map[string][]byte{}, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	g := &guard{hashes: map[string][]byte{}, slots: make(chan struct{}, runtime.GOMAXPROCS(0)), key: []byte(rand.Text())}
+	g.mu.admitted = map[string][]byte{}
 	highest := bcrypt.MinCost
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, maxHtpasswd+1)
@@ -84,11 +95,16 @@ func (g *guard) wrap(h http.Handler) http.Handler {
 }
 
 // admits compares the password of a request. What is not known costs as much as a wrong
-// password.
+// password. A right one is remembered: its next request takes no time, and no place in the
+// queue of those who try passwords.
 func (g *guard) admits(r *http.Request) bool {
 	user, password, ok := r.BasicAuth()
 	if !ok {
 		return false
+	}
+	sum := g.sum(password)
+	if g.remembers(user, sum) {
+		return true
 	}
 	select {
 	case g.slots <- struct{}{}:
@@ -100,5 +116,25 @@ func (g *guard) admits(r *http.Request) bool {
 	if !known {
 		hash = g.nobody
 	}
-	return bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil && known
+	if bcrypt.CompareHashAndPassword(hash, []byte(password)) != nil || !known {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.admitted[user] = sum
+	return true
+}
+
+// remembers whether a password was right before.
+func (g *guard) remembers(user string, sum []byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return hmac.Equal(g.mu.admitted[user], sum)
+}
+
+// sum is a password as it is remembered.
+func (g *guard) sum(password string) []byte {
+	h := hmac.New(sha256.New, g.key)
+	_, _ = h.Write([]byte(password)) // a hash takes everything
+	return h.Sum(nil)
 }

@@ -105,6 +105,30 @@ func TestServe_IsReadyWhenTheDatabaseIsOpen(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status(readPath))
 }
 
+func TestServe_EndsAlsoWhileTheDatabaseIsBeingOpened(t *testing.T) {
+	hold := make(chan struct{})
+	defer close(hold)
+	long := func() error { <-hold; return nil }
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	ready, err := opening(ctx, nil, long)
+	require.False(t, ready)
+	require.NoError(t, err)
+
+	ended := make(chan error, 1)
+	ended <- net.ErrClosed
+	ready, err = opening(context.Background(), ended, long)
+	require.False(t, ready)
+	require.ErrorIs(t, err, net.ErrClosed)
+
+	ready, err = opening(context.Background(), nil, func() error { return tsdb.ErrCorrupt })
+	require.False(t, ready)
+	require.ErrorIs(t, err, tsdb.ErrCorrupt)
+	ready, err = opening(context.Background(), nil, func() error { return nil })
+	require.True(t, ready)
+	require.NoError(t, err)
+}
+
 // htpasswdFile writes lines and returns the name of the file.
 func htpasswdFile(t *testing.T, lines ...string) string {
 	t.Helper()
@@ -145,6 +169,35 @@ func TestGuard_AdmitsOnlyWhoItKnows(t *testing.T) {
 	}
 	require.Equal(t, http.StatusUnauthorized, ask(func(*http.Request) {}))
 	require.Equal(t, http.StatusUnauthorized, ask(func(r *http.Request) { r.Header.Set("Authorization", "Bearer ann") }))
+}
+
+func TestGuard_WhoWasAdmittedDoesNotWaitForThoseWhoTry(t *testing.T) {
+	g, err := readHtpasswd(htpasswdFile(t, "ann:"+hashOf(t, "a"), "bob:"+hashOf(t, "b")))
+	require.NoError(t, err)
+	admits := func(user, password string) bool {
+		ctx, cancel := context.WithCancel(context.Background())
+		r := httptest.NewRequest(http.MethodPost, readPath, nil).WithContext(ctx)
+		r.SetBasicAuth(user, password)
+		if len(g.slots) == cap(g.slots) {
+			cancel() // it would wait for ever
+		}
+		defer cancel()
+		return g.admits(r)
+	}
+	require.True(t, admits("ann", "a"))
+	for range cap(g.slots) {
+		g.slots <- struct{}{}
+	}
+	require.True(t, admits("ann", "a"))
+	for _, c := range [][2]string{{"ann", "b"}, {"ann", ""}, {"bob", "a"}, {"bob", "b"}, {"eve", "a"}, {"eve", ""}} {
+		require.False(t, admits(c[0], c[1]), c)
+	}
+	for range cap(g.slots) {
+		<-g.slots
+	}
+	require.True(t, admits("bob", "b"))
+	require.False(t, admits("ann", "b"))
+	require.True(t, admits("ann", "a"), "a wrong password is not remembered")
 }
 
 func TestReadHtpasswd_RefusesWhatIsNoBcrypt(t *testing.T) {
