@@ -82,11 +82,11 @@ func TestFigures_GoalsCanBeReached(t *testing.T) {
 // A curve has a point for each number of series, and can be drawn and written down.
 func TestCompare_Curves_HavePointsAndAreDrawn(t *testing.T) {
 	c := tiny()
-	c.Dir, c.Curve = t.TempDir(), []int{40, 80}
+	c.Dir, c.Curve, c.Selected = t.TempDir(), []int{40, 80}, []int{40, 80}
 	cmp := &comparison{Config: c, dir: c.Dir, fork: inProcess}
 	curves, err := cmp.curves(t.Context())
 	require.NoError(t, err)
-	require.Len(t, curves, len(curveFigures))
+	require.Len(t, curves, len(curveFigures)+len(remoteCurveFigures))
 	for _, curve := range curves {
 		for _, line := range curve.Lines {
 			require.Len(t, line.Points, 2, curve.Name)
@@ -96,7 +96,7 @@ func TestCompare_Curves_HavePointsAndAreDrawn(t *testing.T) {
 		svg, err := curve.SVG()
 		require.NoError(t, err)
 		require.Contains(t, string(svg), curve.Title)
-		require.Contains(t, string(svg), "reference, GOMAXPROCS=1")
+		require.Contains(t, string(svg), "reference")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/pkg/errors"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
@@ -24,21 +25,24 @@ var lineColors = map[string]color.Color{
 const (
 	chartWidth  = 16 * vg.Centimeter
 	chartHeight = 10 * vg.Centimeter
+	// legendRoom is how much higher a chart is than its lines.
+	legendRoom = 1.4
 )
 
-// SVG draws a curve. Both axes are logarithmic, unless the figure may be 0.
+// SVG draws a curve. The vertical axis begins at 0, so that a line that does not rise is a
+// cost that does not grow.
 func (c Curve) SVG() ([]byte, error) {
 	p := plot.New()
-	p.Title.Text = c.Title
-	p.X.Label.Text = "series"
+	p.Title.Text, p.Title.Padding = c.Title, vg.Points(6)
+	p.X.Label.Text, p.X.Label.Padding = "series", vg.Points(4)
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plainTicks{}
-	p.Y.Label.Text = c.Unit
-	if c.least() > 0 {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plainTicks{}
-	}
-	p.Legend.Top = true
+	p.Y.Label.Text, p.Y.Label.Padding = c.Unit, vg.Points(4)
 	p.BackgroundColor = color.White
+	p.Legend.Top, p.Legend.Left, p.Legend.XOffs, p.Legend.Padding = true, true, vg.Points(8), vg.Points(2)
 	p.Add(plotter.NewGrid())
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		style.Font.Variant = "Sans"
+	}
 	most := 0
 	for _, l := range c.Lines {
 		most = max(most, l.Procs)
@@ -48,27 +52,12 @@ func (c Curve) SVG() ([]byte, error) {
 			return nil, err
 		}
 	}
-	if least := c.least(); least > 0 { // room for the legend, and the axis at a round number
-		p.Y.Min, p.Y.Max = p.Y.Min*0.8, p.Y.Max*3
-	}
+	p.Y.Min, p.Y.Max = 0, legendRoom*p.Y.Max
 	canvas := vgsvg.New(chartWidth, chartHeight)
-	p.Draw(draw.New(canvas))
+	p.Draw(draw.Crop(draw.New(canvas), vg.Points(4), -vg.Points(14), vg.Points(4), -vg.Points(4)))
 	var b bytes.Buffer
 	_, err := canvas.WriteTo(&b)
 	return b.Bytes(), errors.Wrap(err, "draw chart")
-}
-
-// least returns the smallest value.
-func (c Curve) least() float64 {
-	least, some := 0.0, false
-	for _, l := range c.Lines {
-		for _, pt := range l.Points {
-			if !some || pt.Value < least {
-				least, some = pt.Value, true
-			}
-		}
-	}
-	return least
 }
 
 // draw adds a line to a chart.

@@ -28,8 +28,9 @@ type Config struct {
 	Only []string      // of Groups; none: all
 	Dir  string        // for the data, removed at the end; empty: the system's temporary directory
 
-	// Curve is the numbers of series for curves; none: there are no curves.
-	Curve []int
+	// Curve is the numbers of series for curves, Selected those for curves of remote reads;
+	// none: there are no curves.
+	Curve, Selected []int
 
 	// Profile is a directory for processor profiles of the measurements, one file each with
 	// the preparation in it; empty: none are taken.
@@ -44,7 +45,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Series: 10_000, Samples: 1000, Logged: 10_000, New: 1_000_000, Many: 100_000, Few: 15, Chunks: 120, Blocks: 100_000, Points: maxPoints, Runs: 3,
-		Time: 300 * time.Millisecond, Curve: []int{10_000, 100_000, 1_000_000},
+		Time: 300 * time.Millisecond, Curve: []int{10_000, 100_000, 1_000_000}, Selected: []int{100, 1000, 10_000, 100_000},
 	}
 }
 
@@ -52,7 +53,7 @@ func DefaultConfig() Config {
 func QuickConfig() Config {
 	return Config{
 		Series: 5_000, Samples: 300, Logged: 300, New: 50_000, Many: 20_000, Few: 15, Chunks: 120, Blocks: 10_000, Points: 240, Runs: 1,
-		Time: 100 * time.Millisecond, Curve: []int{1_000, 10_000, 100_000},
+		Time: 100 * time.Millisecond, Curve: []int{1_000, 10_000, 100_000}, Selected: []int{100, 1000, 10_000},
 	}
 }
 

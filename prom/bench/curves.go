@@ -45,8 +45,49 @@ var curveFigures = []Curve{
 	{Name: "compaction", Title: "Head to block", Unit: "CPU us/series"},
 }
 
-// curves measures how cost grows, with one thread and with all processors.
+// Curves of remote reads, by the number of series that are selected.
+var remoteCurveFigures = []Curve{
+	{Name: "remote-chunks", Title: "Memory of a streamed remote read of eight hours", Unit: "peak heap MB"},
+	{Name: "remote-samples", Title: "Memory of a remote read of samples, eight hours", Unit: "peak heap MB"},
+}
+
+// remotePoints is how many samples of a series are in two hours: few, as it is about series.
+const remotePoints = 60
+
+// curves measures how cost grows.
 func (c *comparison) curves(ctx context.Context) ([]Curve, error) {
+	local, err := c.localCurves(ctx)
+	if err != nil {
+		return nil, err
+	}
+	served, err := c.remoteCurves(ctx)
+	return append(local, served...), err
+}
+
+// remoteCurves measures the memory of answers.
+func (c *comparison) remoteCurves(ctx context.Context) ([]Curve, error) {
+	curves := append([]Curve(nil), remoteCurveFigures...)
+	rows := []string{"remote/chunks/heap", "remote/samples/heap"}
+	for _, engine := range files {
+		for i := range curves {
+			curves[i].Lines = append(curves[i].Lines, Line{Engine: engine})
+		}
+		for _, series := range c.Selected {
+			m, err := c.point(ctx, task{Engine: engine, Series: series, Samples: remotePoints}, "fillremote", "remote")
+			if err != nil {
+				return nil, err
+			}
+			for i := range curves {
+				line := &curves[i].Lines[len(curves[i].Lines)-1]
+				line.Points = append(line.Points, Point{series, m[rows[i]] / 1e6})
+			}
+		}
+	}
+	return curves, nil
+}
+
+// localCurves measures how cost grows, with one thread and with all processors.
+func (c *comparison) localCurves(ctx context.Context) ([]Curve, error) {
 	curves := append([]Curve(nil), curveFigures...)
 	procs := []int{1}
 	if n := runtime.GOMAXPROCS(0); n > 1 {
@@ -58,7 +99,7 @@ func (c *comparison) curves(ctx context.Context) ([]Curve, error) {
 				curves[i].Lines = append(curves[i].Lines, Line{Engine: engine, Procs: n})
 			}
 			for _, series := range c.Curve {
-				m, err := c.point(ctx, task{Engine: engine, Procs: n, Series: series, Samples: curveSamples, Time: c.Time})
+				m, err := c.point(ctx, task{Engine: engine, Procs: n, Series: series, Samples: curveSamples, Time: c.Time}, "grow", "regrow")
 				if err != nil {
 					return nil, err
 				}
@@ -74,10 +115,10 @@ func (c *comparison) curves(ctx context.Context) ([]Curve, error) {
 
 // point measures one engine with one number of series and threads: a process that makes the
 // series and is ended, and another one that takes over.
-func (c *comparison) point(ctx context.Context, t task) (measures, error) {
+func (c *comparison) point(ctx context.Context, t task, kinds ...string) (measures, error) {
 	t.Dir = filepath.Join(c.dir, "work")
 	all := measures{}
-	for _, t.Kind = range []string{"grow", "regrow"} {
+	for _, t.Kind = range kinds {
 		c.tell(t.Kind + ", " + t.Engine + ", " + count(t.Series) + " series")
 		m, err := c.fork(ctx, t)
 		if err != nil {
