@@ -17,6 +17,7 @@ type chunkAnswer struct {
 	own      []labels.Label // of the series, as stored
 	labels   []labels.Label // with the external ones
 	chunks   *tsdb.ChunkIterator
+	xor      *xorTranscoder // nil: chunks are sent as they are stored
 }
 
 func (a *chunkAnswer) write(ctx context.Context, queries []*openQuery) error {
@@ -53,6 +54,12 @@ func (a *chunkAnswer) writeSeries(ctx context.Context, index int, s *tsdb.ChunkS
 	a.chunks = s.Chunks(a.chunks)
 	for a.chunks.Next() {
 		c := a.chunks.At()
+		if a.xor != nil {
+			var err error
+			if c.Chunk, err = a.xor.transcode(c.Chunk); err != nil {
+				return err
+			}
+		}
 		if a.frame.full(len(c.Chunk.Bytes())) {
 			if err := a.writeFrame(ctx, index); err != nil {
 				return err

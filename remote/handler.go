@@ -187,6 +187,9 @@ func (h *readHandler) answer(r *http.Request, out *pacedWriter, req *readRequest
 	}
 	if typ == typeChunks {
 		a := chunkAnswer{out: out, external: h.external, frame: frameEncoder{limit: h.opts.FrameBytes}}
+		if h.opts.TranscodeXOR2 {
+			a.xor = &xorTranscoder{}
+		}
 		return a.write(r.Context(), queries)
 	}
 	a := sampleAnswer{out: out, external: h.external, limit: h.opts.SampleLimit, longest: maxBlock}

@@ -23,6 +23,7 @@ type serveCommand struct {
 	refresh     time.Duration
 	sampleLimit int
 	inFlight    int
+	xorOnly     bool
 	timeout     time.Duration
 }
 
@@ -46,6 +47,7 @@ func (s *serveCommand) flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("refresh", "How often to look for new data in the directory; 0 is never. It is read anew only when a file has changed.").Default("30s").DurationVar(&s.refresh)
 	cmd.Flag("sample-limit", "The most samples of a query that is not streamed; 0 is no limit.").Default("50000000").IntVar(&s.sampleLimit)
 	cmd.Flag("answer-timeout", "How long an answer may take; 0 is as long as it takes.").Default("0").DurationVar(&s.timeout)
+	cmd.Flag("xor-only", "Encode chunks of the encoding XOR2 again as XOR, for Thanos and other clients that do not know XOR2.").BoolVar(&s.xorOnly)
 	cmd.Flag("max-in-flight", "How many requests are answered at a time; others get 429.").Default("20").IntVar(&s.inFlight)
 }
 
@@ -63,7 +65,8 @@ func (s *serveCommand) run(ctx context.Context, c *console) error {
 	}
 	db := &servedDatabase{dir: s.dir}
 	read := remote.ReadHandler(db, &remote.ReadOptions{
-		ExternalLabels: external, SampleLimit: s.limit(), MaxInFlight: s.inFlight, AnswerTimeout: s.timeout,
+		ExternalLabels: external, SampleLimit: s.limit(), MaxInFlight: s.inFlight,
+		AnswerTimeout: s.timeout, TranscodeXOR2: s.xorOnly,
 		Logger: slog.New(slog.NewTextHandler(c.err, nil)),
 	})
 	server := newServer(c, handler(db, guard.wrap(read)))
