@@ -32,6 +32,8 @@
 //   - remote_test.go: both clients of remote read get equal answers from both servers, in
 //     both modes; a Prometheus server reads ours as its own data; an answer of the
 //     reference that is cut anywhere is an error here.
+//   - xor2_test.go: all of that, relays and remote read included, with blocks, head chunks
+//     and logs of the reference's second encoding of floats; start timestamps.
 //   - differential_test.go: the same operations in both give the same answers.
 //
 // Every test is repeatable: it takes its randomness from the seed that it prints, and

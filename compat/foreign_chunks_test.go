@@ -53,7 +53,6 @@ func foreignChunks() map[string]func(*reference.Options) {
 	return map[string]func(*reference.Options){
 		"histograms":                       func(*reference.Options) {},
 		"histograms with start timestamps": func(o *reference.Options) { o.EnableHistogramSTEncoding = true },
-		"the second encoding of floats":    func(o *reference.Options) { o.FloatChunkEncoding = theirenc.EncXOR2 },
 	}
 }
 
@@ -101,9 +100,6 @@ func TestForeignChunks_InBlocks_AreReportedAndKept(t *testing.T) {
 			e := openOurBlocks(t, w.dir)
 			db := e.(*ours).db
 			unreadable := []string{"histogram", "float_histogram"}
-			if strings.HasPrefix(name, "the second") {
-				unreadable = append(unreadable, "float")
-			}
 			check := func() {
 				t.Helper()
 				requireEqual(t, w.want, e.query(math.MinInt64, math.MaxInt64, readable), "what we can read")

@@ -18,6 +18,8 @@ type relay struct {
 	rng  *rand.Rand
 	log  []string // what was done, for the one who reads a failure
 	turn int
+	// theirs are more options of the reference; nil: none.
+	theirs func(*reference.Options)
 }
 
 // Ours and the reference work in turns on one directory: they append, delete, flush,
@@ -27,23 +29,28 @@ func TestRelay_BlocksInOneDirectory_KeepEverything(t *testing.T) {
 	for i := range scaled(20) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			rng := rand.New(rand.NewPCG(seed(t, uint64(3400+i)), 0))
-			r := &relay{rng: rng, turn: i}
-			r.world = newWorld(t, r.next, plan{Seed: rng.Uint64(), Series: 20 + rng.IntN(60), Start: worldStart + rng.Int64N(6*hour)})
-			t.Cleanup(func() {
-				if t.Failed() {
-					t.Logf("%d steps: %v", len(r.log), r.log)
-				}
-			})
-			for range 30 {
-				r.step()
-			}
-			r.check("in the end")
-			r.e.close()
-			l := left{dir: r.dir, want: r.want, excuses: excuses{rechunked: true}}
-			requireAllRead(t, i, l)
+			runRelay(t, i, 3400, nil)
 		})
 	}
+}
+
+// runRelay runs relay i of those of a base.
+func runRelay(t *testing.T, i int, base uint64, theirs func(*reference.Options)) {
+	rng := rand.New(rand.NewPCG(seed(t, base+uint64(i)), 0))
+	r := &relay{rng: rng, turn: i, theirs: theirs}
+	r.world = newWorld(t, r.next, plan{Seed: rng.Uint64(), Series: 20 + rng.IntN(60), Start: worldStart + rng.Int64N(6*hour)})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%d steps: %v", len(r.log), r.log)
+		}
+	})
+	for range 30 {
+		r.step()
+	}
+	r.check("in the end")
+	r.e.close()
+	l := left{dir: r.dir, want: r.want, excuses: excuses{rechunked: true}}
+	requireAllRead(t, i, l)
 }
 
 // next opens with the other engine, mostly.
@@ -63,7 +70,7 @@ func (r *relay) next(t testing.TB, dir string) blockEngine {
 	r.log = append(r.log, "theirs")
 	e := openTheirs(t, dir, theirBlockOptions, randomReferenceOptions(r.rng), func(o *reference.Options) {
 		o.MaxBlockChunkSegmentSize = []int64{0, 16 << 10}[r.rng.IntN(2)]
-	})
+	}, r.theirs)
 	e.log.rechunked = true
 	return e
 }
