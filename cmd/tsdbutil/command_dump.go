@@ -75,7 +75,7 @@ func (d *dumpCommand) run(ctx context.Context, c *console) (err error) {
 }
 
 func (d *dumpCommand) write(ctx context.Context, c *console, u *union, w *bufio.Writer) error {
-	bar := c.startProgress("Dumping", 0, false)
+	bar := c.startProgress("Dumping series", 0, false)
 	defer bar.finish()
 	reader := newSamples(0)
 	one := d.writer(w)

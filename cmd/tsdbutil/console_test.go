@@ -51,6 +51,29 @@ func TestProgress_IsDrawnOnATerminalAndCleared(t *testing.T) {
 	require.NotContains(t, c.stderr.String(), "\n")
 }
 
+func TestProgress_CountsWhenItDoesNotKnowTheTotal(t *testing.T) {
+	c := newTestConsole()
+	p := &progress{text: "Reading samples", stop: make(chan struct{})}
+	p.add(1_234_567)
+	p.drawn.Add(1)
+	drawn := make(chan struct{})
+	c.err = writerFunc(func(b []byte) (int, error) {
+		if n, err := c.stderr.Write(b); err != nil || !strings.Contains(c.stderr.String(), "1,234,567") {
+			return n, err
+		}
+		select {
+		case <-drawn:
+		default:
+			close(drawn)
+		}
+		return len(b), nil
+	})
+	go p.draw(&c.console, 0)
+	<-drawn
+	p.finish()
+	require.Contains(t, c.stderr.String(), "Reading samples 1,234,567")
+}
+
 func TestProgress_QuickWorkShowsNone(t *testing.T) {
 	c := newTestConsole()
 	c.errTerminal = true

@@ -26,7 +26,8 @@ type progress struct {
 	drawn       sync.WaitGroup
 }
 
-// startProgress begins. The total may be 0 and set later. Call finish.
+// startProgress begins. The total may be 0 and set later; as long as it is 0, what is done
+// is counted behind the text, which then says what is counted. Call finish.
 func (c *console) startProgress(text string, total int64, bytes bool) *progress {
 	if !c.errTerminal {
 		return nil
@@ -75,8 +76,11 @@ func (p *progress) draw(c *console, after time.Duration) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	for {
-		if total := p.total.Load(); total > 0 && total != bar.GetMax64() {
+		switch total := p.total.Load(); {
+		case total > 0 && total != bar.GetMax64():
 			bar.ChangeMax64(total)
+		case total <= 0 && !p.bytes:
+			bar.Describe(p.text + " " + count(p.done.Load()))
 		}
 		// The last step is left out: a full bar would end its line.
 		_ = bar.Set64(min(p.done.Load(), bar.GetMax64()-1))

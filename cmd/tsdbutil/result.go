@@ -145,8 +145,16 @@ func (r *csvResult) begin(ls labels.Labels) error {
 			return errors.Wrap(err, "write output")
 		}
 	}
+	known := 0
 	for i, name := range r.names {
-		r.record[2+i] = ls.Get(name)
+		value := ls.Get(name)
+		r.record[2+i] = value
+		if value != "" {
+			known++
+		}
+	}
+	if known < ls.Len() { // a server was asked for the names first, and then for the samples
+		return errors.Errorf("%s came meanwhile, and has a label that no series had: there is no column for it", seriesName(ls))
 	}
 	return nil
 }

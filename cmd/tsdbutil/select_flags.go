@@ -71,8 +71,12 @@ type result[S sampled] interface {
 
 // writeResult passes a result on, sample by sample, and returns how many series it has.
 func writeResult[S sampled](ctx context.Context, c *console, s *selection, set result[S], w resultWriter) (found int, err error) {
-	bar := c.startProgress("Reading", 0, false)
+	bar := c.startProgress("Reading samples", 0, false)
 	defer bar.finish()
+	write := func(t []int64, v []float64) error {
+		bar.add(int64(len(t)))
+		return w.samples(t, v)
+	}
 	reader := newSamples(s.step.Milliseconds())
 	for one, err := range set.All() {
 		if err != nil {
@@ -81,13 +85,12 @@ func writeResult[S sampled](ctx context.Context, c *console, s *selection, set r
 		if err := w.begin(one.Labels()); err != nil {
 			return found, err
 		}
-		if err := reader.each(ctx, one, w.samples); err != nil {
+		if err := reader.each(ctx, one, write); err != nil {
 			return found, err
 		}
 		if err := w.end(); err != nil {
 			return found, err
 		}
-		bar.add(1)
 		found++
 	}
 	if err := set.Err(); err != nil {

@@ -273,3 +273,11 @@ func TestEndpoint_AddsTheUsualPath(t *testing.T) {
 		require.Equal(t, want, endpoint(in))
 	}
 }
+
+func TestCSV_ALabelWithoutAColumnIsAnError(t *testing.T) {
+	c := newTestConsole()
+	w := newResultWriter(&c.console, &selection{selectFlags: &selectFlags{output: "csv"}}, []string{"__name__", "job"})
+	require.NoError(t, w.begin(labels.FromStrings("__name__", "up")))
+	require.NoError(t, w.begin(labels.FromStrings("__name__", "up", "job", "x")))
+	require.ErrorContains(t, w.begin(labels.FromStrings("__name__", "up", "zone", "a")), `up{zone="a"}`)
+}
