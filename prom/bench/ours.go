@@ -85,6 +85,16 @@ func (o *ours) appendBatch(from, to int, t int64, vs []float64) (err error) {
 	return o.commit(app, to-from)
 }
 
+func (o *ours) history(t, step int64, vs []float64) error {
+	app := o.db.Appender()
+	for i, v := range vs {
+		if _, err := app.Append(o.refs[0], labels.Labels{}, t+int64(i)*step, v); err != nil {
+			return err
+		}
+	}
+	return o.commit(app, len(vs))
+}
+
 func (o *ours) read(want query) (res result, err error) {
 	compiled, err := o.compile(want.matchers)
 	if err != nil {

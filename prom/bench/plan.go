@@ -40,6 +40,7 @@ var plan = []group{
 	{"remotehead", files, "", (*Config).remote},
 	{"values", everybody, "", (*Config).valued},
 	{"real", everybody, "", (*Config).real},
+	{"extremes", files, "", (*Config).hot},
 	{"program", everybody, "", (*Config).hot},
 }
 

@@ -71,6 +71,16 @@ func (r *reference) appendBatch(from, to int, t int64, vs []float64) error {
 	return r.append(from, to, t, vs)
 }
 
+func (r *reference) history(t, step int64, vs []float64) error {
+	app := r.db.Appender(context.Background())
+	for i, v := range vs {
+		if _, err := app.Append(r.refs[0], labels.EmptyLabels(), t+int64(i)*step, v); err != nil {
+			return errors.Wrap(err, "append")
+		}
+	}
+	return errors.Wrap(app.Commit(), "commit")
+}
+
 func (r *reference) read(want query) (res result, err error) {
 	compiled, err := r.compile(want.matchers)
 	if err != nil {

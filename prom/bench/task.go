@@ -41,6 +41,7 @@ var kinds = map[string]func(task) (measures, error){
 	"latency":     latency,
 	"values":      allValues,
 	"real":        realLabels,
+	"extremes":    pathological,
 	"program":     program,
 	"grow":        grow,
 	"regrow":      regrow,

@@ -90,6 +90,15 @@ func (v *victoria) create(sets [][]string, t int64, vs []float64, perCommit int)
 	return nil
 }
 
+func (v *victoria) history(t, step int64, vs []float64) error {
+	v.rows = v.rows[:0]
+	for i, x := range vs {
+		v.rows = append(v.rows, storage.MetricRow{MetricNameRaw: v.names[0], Timestamp: t + int64(i)*step, Value: x})
+	}
+	v.s.AddRows(v.rows, exact)
+	return nil
+}
+
 // read takes the blocks of a series as they come: bringing them in order of time, as a
 // server must, is not part of the storage.
 func (v *victoria) read(want query) (res result, err error) {
