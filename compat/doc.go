@@ -32,6 +32,7 @@
 //   - remote_test.go: both clients of remote read get equal answers from both servers, in
 //     both modes; a Prometheus server reads ours as its own data; an answer of the
 //     reference that is cut anywhere is an error here.
+//   - remote_requests_test.go: both servers understand requests that no client sends.
 //   - xor2_test.go: all of that, relays and remote read included, with blocks, head chunks
 //     and logs of the reference's second encoding of floats; start timestamps.
 //   - differential_test.go: the same operations in both give the same answers.
@@ -85,6 +86,17 @@
 //   - Two samples of one series at the same time with different values, in blocks that
 //     overlap: the older block's wins here, in the reference it depends. No test makes
 //     such.
+//
+// About remote read; tested in remote_requests_test.go:
+//
+//   - A request that cannot be understood is 400. The reference answers some with 500, and
+//     takes any method.
+//   - A query without matchers selects everything, hints with times of 0 have no range, and
+//     the hint that only labels are wanted changes nothing. The reference sends nothing then.
+//   - Hints that go beyond the range of their query are followed. The reference follows
+//     them as far as the blocks go that the query touches.
+//   - Series that have no samples in the range are left out. The reference names some.
+//   - The negative zero keeps its sign in the mode SAMPLES.
 //
 // After deletes and restarts the reference may write head chunks of one series that
 // overlap, and then, at its next start, count them as corrupt and make all of them anew
