@@ -3,6 +3,8 @@ package headsnap
 import (
 	"math"
 
+	"github.com/pkg/errors"
+
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
@@ -180,7 +182,7 @@ type MappedDecoder struct {
 	d    encbuf.Dec
 	ref  uint64
 	left int
-	last Mapped
+	last Mapped // of the series; its Ref is 0 before the first
 }
 
 // Reset points the decoder at a record.
@@ -214,12 +216,16 @@ func (m *MappedDecoder) Chunk() (c Mapped, ok bool) {
 	if m.left == 0 {
 		return Mapped{}, false
 	}
-	first := m.last == Mapped{}
 	m.left--
 	mint := m.last.MaxT + m.d.Varint()
-	c = Mapped{MinT: mint, MaxT: mint + int64(m.d.Uvarint()), Num: uint16(m.d.Uvarint()), Ref: m.last.Ref + chunks.Ref(m.d.Varint())}
-	if m.d.Err() == nil && (c.MaxT < c.MinT || !first && (c.MinT <= m.last.MaxT || c.Ref <= m.last.Ref)) {
+	maxt, num := mint+int64(m.d.Uvarint()), m.d.Uvarint()
+	c = Mapped{MinT: mint, MaxT: maxt, Num: uint16(num), Ref: m.last.Ref + chunks.Ref(m.d.Varint())}
+	switch {
+	case m.d.Err() != nil:
+	case maxt < mint || c.Ref <= m.last.Ref || m.last.Ref > 0 && mint <= m.last.MaxT:
 		m.d.Fail("full chunks are not in the order of time")
+	case num > math.MaxUint16:
+		m.d.Fail("full chunk of an impossible number of samples")
 	}
 	if m.d.Err() != nil {
 		m.left = 0
@@ -251,7 +257,12 @@ func DecodeTombstones(rec []byte) (*tombstones.Set, error) {
 	if d.Err() != nil {
 		return nil, d.Err()
 	}
-	return tombstones.DecodeBody(body)
+	set, err := tombstones.DecodeBody(body)
+	var corrupt *encbuf.CorruptError
+	if errors.As(err, &corrupt) {
+		return nil, corrupt.At("", int64(len(rec)-len(body)))
+	}
+	return set, err
 }
 
 // Gone is a ref that no series has. Up to Segment the log may have samples of it.

@@ -52,7 +52,7 @@ func Decode(b []byte) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeSet(entries)
+	return decodeSet(entries, headerBytes)
 }
 
 // DecodeBody reads what AppendBody appended. The error is an *encbuf.CorruptError.
@@ -60,11 +60,12 @@ func DecodeBody(b []byte) (*Set, error) {
 	if len(b) == 0 || b[0] != fileVersion {
 		return nil, encbuf.Corrupt(0, "unknown version of tombstones")
 	}
-	return decodeSet(b[1:])
+	return decodeSet(b[1:], 1)
 }
 
-func decodeSet(entries []byte) (*Set, error) {
-	stones, err := decodeEntries(entries)
+// decodeSet makes a set of entries that begin at base of the input.
+func decodeSet(entries []byte, base int) (*Set, error) {
+	stones, err := decodeEntries(entries, base)
 	if err != nil {
 		return nil, err
 	}
@@ -102,14 +103,14 @@ type stone struct {
 // minEntryBytes is the shortest entry: three varints of one byte.
 const minEntryBytes = 3
 
-func decodeEntries(b []byte) ([]stone, error) {
+func decodeEntries(b []byte, base int) ([]stone, error) {
 	d := encbuf.NewDec(b)
 	stones := make([]stone, 0, len(b)/minEntryBytes)
 	for d.Len() > 0 {
 		stones = append(stones, stone{d.Uvarint(), Interval{d.Varint(), d.Varint()}})
 	}
 	if d.Err() != nil {
-		return nil, encbuf.Corrupt(headerBytes+d.Offset(), "tombstones entry is cut or malformed")
+		return nil, encbuf.Corrupt(base+d.Offset(), "tombstones entry is cut or malformed")
 	}
 	return stones, nil
 }
