@@ -130,10 +130,14 @@ func (a *appender) closeChunk(s *Series) {
 }
 
 // appendMapped grows in small steps: a series has few full chunks, and a million
-// series would pay for the slack of doubling.
+// series would pay for the slack of doubling. Smaller steps than these are more than a byte
+// of garbage for each sample.
 func (a *appender) appendMapped(ms []Mapped, m Mapped) []Mapped {
 	if len(ms) == cap(ms) {
-		more := max(2, len(ms)/4)
+		more := max(4, len(ms)/2)
+		if len(ms) == 0 {
+			more = 2
+		}
 		grown := make([]Mapped, len(ms), len(ms)+more)
 		copy(grown, ms)
 		a.mappedBytes += int64(more) * mappedBytes

@@ -146,8 +146,20 @@ type chunkBytes struct {
 	size        uint16 // bytes in all of them
 }
 
-// add appends a sample's bytes, at most a few words.
+// add appends a sample's bytes, at most a few words, or a whole chunk. The common case is
+// one word that fits the last piece: it is stored without a call (BenchmarkAppend).
 func (c *chunkBytes) add(p *pieces, b []byte) {
+	tail := int(c.size) % piecePayload
+	if len(b) == wordBytes && tail > 0 && tail <= piecePayload-wordBytes {
+		pc := p.arena.at(c.last)
+		*(*[wordBytes]byte)(pc.data[tail:]) = [wordBytes]byte(b)
+		c.size += wordBytes
+		return
+	}
+	c.addAny(p, b)
+}
+
+func (c *chunkBytes) addAny(p *pieces, b []byte) {
 	if c.size == 0 {
 		c.first, _ = p.get()
 		c.last = c.first
