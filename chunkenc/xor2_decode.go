@@ -34,8 +34,8 @@ const (
 // zero value is an empty chunk.
 type XOR2Decoder struct {
 	x     XORDecoder // place, newest time and value that is no stale marker, window
-	st    int64      // start timestamp of the newest sample
-	gap   uint64     // time of the sample before the newest one minus st, once there are fields
+	st    int64      // start timestamp of the samples before those with fields
+	gap   uint64     // time of the sample before the newest one minus st; 0 while there are no fields
 	begin int        // index of the first sample with a field; MaxSamples+1: none
 	hasST bool
 }
@@ -121,14 +121,14 @@ func (d *XOR2Decoder) DecodeST(ts []int64, vs []float64, sts []int64) (n int, er
 	}
 	plain := max(min(n, d.begin-index), done)
 	for done < plain && d.x.nbits >= 0 {
-		done += d.run(ts[done:plain], vs[done:plain])
+		done += d.run(ts[done:plain], vs[done:plain], nil, false)
 		done += d.runIdle(ts[done:plain], vs[done:plain])
 	}
 	for i := range sts[:min(done, len(sts))] {
 		sts[i] = d.st
 	}
-	for done < n && d.x.nbits >= 0 {
-		done += d.withST(index+done, ts[done:], vs[done:], sts[min(done, len(sts)):])
+	if done < n && d.x.nbits >= 0 {
+		done += d.run(ts[done:], vs[done:], sts[min(done, len(sts)):], true)
 	}
 	d.x.left -= done
 	if d.x.nbits < 0 {
@@ -154,15 +154,17 @@ const (
 	valueStale
 )
 
-// run decodes samples that have no start timestamp until ts is full, and returns how many
-// were good. It is one piece over 40 lines because its state lives in registers, as in
-// XORDecoder; what is rare is in functions below (BenchmarkXOR2Decode).
-func (d *XOR2Decoder) run(ts []int64, vs []float64) int {
+// run decodes samples until ts is full, and returns how many were good. With fields there
+// is one for the start timestamp behind each of them; sts may be empty. It is one piece
+// over 40 lines because its state lives in registers, as in XORDecoder; what is rare is in
+// functions below (BenchmarkXOR2Decode).
+func (d *XOR2Decoder) run(ts []int64, vs []float64, sts []int64, fields bool) int {
 	x := &d.x
 	data, pos, acc, nbits := x.data, x.pos, x.acc, x.nbits
 	t, delta, v := x.t, x.delta, x.v
 	sig, trailing := int(x.sig), uint(x.trailing)
 	vs = vs[:len(ts)]
+	gap := d.gap
 	i := 0
 	for ; i < len(ts); i++ {
 		if pos+8 <= len(data) { // refill, written out
@@ -226,16 +228,24 @@ func (d *XOR2Decoder) run(ts []int64, vs []float64) int {
 		case valueStale:
 			out = staleMarker
 		}
+		if fields && nbits >= 0 {
+			var change uint64
+			change, acc, nbits, pos = readVarbit(data, acc, nbits, pos)
+			if gap += change; i < len(sts) {
+				sts[i] = t - int64(gap)
+			}
+		}
 		if nbits < 0 {
 			break
 		}
 		t += int64(delta)
 		ts[i], vs[i] = t, math.Float64frombits(out)
-		if acc>>(64-idleBits) == 0 {
+		if !fields && acc>>(64-idleBits) == 0 {
 			i++
 			break
 		}
 	}
+	d.gap = gap
 	x.pos, x.acc, x.nbits = pos, acc, nbits
 	x.t, x.delta, x.v = t, delta, v
 	x.sig, x.trailing = uint8(sig), uint8(trailing)
@@ -270,45 +280,27 @@ func readWideDod(data []byte, acc uint64, nbits, pos int) (dod, _ uint64, _, _ i
 	return dod, acc, nbits, pos
 }
 
-// withST decodes the sample of an index from begin on: behind it stands its start
-// timestamp. It returns how many were good. sts may be empty.
-func (d *XOR2Decoder) withST(index int, ts []int64, vs []float64, sts []int64) int {
-	before := d.x.t
-	if d.run(ts[:1], vs[:1]) == 0 {
-		return 0
-	}
-	gap := uint64(d.x.readVarbit())
-	if d.x.nbits < 0 {
-		return 0
-	}
-	if index > d.begin {
-		gap += d.gap
-	}
-	d.gap, d.st = gap, before-int64(gap)
-	if len(sts) > 0 {
-		sts[0] = d.st
-	}
-	return 1
-}
-
 // varbitWidths are the bits of a varbit integer behind so many ones (and a zero, except
 // for the last).
 var varbitWidths = [...]int{0, 3, 6, 9, 12, 18, 25, 56, 64}
 
-// readVarbit takes a signed varbit integer. If data ends before, nbits is negative.
-func (d *XORDecoder) readVarbit() int64 {
-	d.acc, d.nbits, d.pos = refill(d.data, d.acc, d.nbits, d.pos)
-	ones := min(bits.LeadingZeros64(^d.acc), len(varbitWidths)-1)
-	used := min(ones+1, len(varbitWidths)-1)
-	d.acc, d.nbits = d.acc<<uint(used), d.nbits-used
-	w := varbitWidths[ones]
-	if d.nbits < 0 || w == 0 {
-		return 0
+// readVarbit takes a signed varbit integer. If data ends before, the count that it returns
+// is negative.
+func readVarbit(data []byte, acc uint64, nbits, pos int) (u, _ uint64, _, _ int) {
+	acc, nbits, pos = refill(data, acc, nbits, pos)
+	if acc>>63 == 0 {
+		return 0, acc << 1, nbits - 1, pos
 	}
-	var u uint64
-	u, d.acc, d.nbits, d.pos = readLong(d.data, d.acc, d.nbits, d.pos, w)
+	ones := min(bits.LeadingZeros64(^acc), len(varbitWidths)-1)
+	used := min(ones+1, len(varbitWidths)-1)
+	acc, nbits = acc<<uint(used), nbits-used
+	if nbits < 0 {
+		return 0, acc, nbits, pos
+	}
+	w := varbitWidths[ones]
+	u, acc, nbits, pos = readLong(data, acc, nbits, pos, w)
 	if w < 64 && u > 1<<(w-1) {
 		u -= 1 << w
 	}
-	return int64(u)
+	return u, acc, nbits, pos
 }
