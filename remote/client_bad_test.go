@@ -289,12 +289,20 @@ func TestSelect_ChunksThatOverlapAreMerged(t *testing.T) {
 		{`{a="c"}`, nil},
 	}, collect(t, c.Select(context.Background(), 3, 21, nil, everyMatcher())))
 
-	set := c.Select(context.Background(), 0, 100, nil, everyMatcher())
-	require.True(t, set.Next())
-	require.True(t, set.Next(), "over the rest of a series that has several frames")
-	require.Equal(t, `{a="c"}`, set.At().Labels().String())
-	require.False(t, set.Next())
-	require.NoError(t, set.Err())
+	for read := range 6 {
+		set := c.Select(context.Background(), 0, 100, nil, everyMatcher())
+		require.True(t, set.Next())
+		b := chunkenc.NewBatch(1)
+		it := set.At().Iterator(nil)
+		for i := range read {
+			require.Equal(t, chunkenc.ValFloat, it.NextBatch(b))
+			require.EqualValues(t, i+1, b.T[0])
+		}
+		require.True(t, set.Next(), "over the rest of a series that has several frames")
+		require.Equal(t, series{`{a="c"}`, want(1)}, series{set.At().Labels().String(), drain(t, set.At().Iterator(it))})
+		require.False(t, set.Next())
+		require.NoError(t, set.Err())
+	}
 }
 
 func TestSelect_ChunksThatOverlapTooMuchAreRefused(t *testing.T) {
@@ -473,6 +481,17 @@ func TestSelect_EndsWithItsContextOrItsQuerier(t *testing.T) {
 		require.ErrorIs(t, q.Select(ctx, nil, everyMatcher()).Err(), tsdb.ErrClosed)
 		cancel()
 	}
+}
+
+func TestQuerier_OfAServerThatRefusesCanBeClosed(t *testing.T) {
+	c := clientOf(t, http.HandlerFunc(http.NotFound), nil)
+	q := c.Querier(0, 1)
+	set := q.Select(context.Background(), nil, everyMatcher())
+	var status *StatusError
+	require.ErrorAs(t, set.Err(), &status)
+	require.NoError(t, q.Close())
+	require.False(t, set.Next())
+	require.ErrorAs(t, set.Err(), &status, "it has failed before")
 }
 
 func TestNewReadClient_RefusesWhatCannotWork(t *testing.T) {

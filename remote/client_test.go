@@ -366,9 +366,13 @@ func TestSeries_IsReadOnceWhileTheSetStandsOnIt(t *testing.T) {
 	require.Equal(t, `{__name__="long", s="0"}`, first.Labels().String())
 	require.Equal(t, `{__name__="long", s="1"}`, set.At().Labels().String())
 	require.Len(t, drain(t, set.At().Iterator(two)), 11)
+	last := set.At().Iterator(nil)
 	require.NoError(t, set.Close())
 	require.ErrorIs(t, set.Err(), tsdb.ErrClosed)
+	require.Equal(t, chunkenc.ValNone, drainErr(last, tsdb.ErrClosed, t))
+	require.Equal(t, chunkenc.ValNone, drainErr(set.At().Iterator(last), tsdb.ErrClosed, t))
 	require.False(t, set.Next())
+	require.Equal(t, chunkenc.ValNone, drainErr(last, tsdb.ErrClosed, t), "it keeps its error")
 }
 
 // drainErr reads an iterator to its end, which must be an error.
