@@ -25,7 +25,7 @@ type Config struct {
 	Runs    int // of each measurement; the table has medians
 
 	Time time.Duration // for each select row, in each run
-	Only []string      // of Groups; none: all
+	Only []string      // of Groups, or "curves"; none: all
 	Dir  string        // for the data, removed at the end; empty: the system's temporary directory
 
 	// Curve is the numbers of series for curves, Selected those for curves of remote reads;
@@ -57,6 +57,9 @@ func QuickConfig() Config {
 	}
 }
 
+// onlyCurves is a group that has no rows.
+const onlyCurves = "curves"
+
 // maxPoints are the samples in two hours.
 const maxPoints = blockRange / blockStep
 
@@ -67,6 +70,7 @@ type comparison struct {
 	all  map[string]map[string][]float64 // by row, by engine, a value for each run
 	fork func(context.Context, task) (measures, error)
 
+	loads    map[string]float64 // by group: what others took of the processors meanwhile
 	filled   filled
 	profiles int // taken so far
 }
@@ -87,8 +91,8 @@ func Compare(ctx context.Context, c Config) (Report, error) {
 
 func compare(ctx context.Context, c Config, fork func(context.Context, task) (measures, error)) (rep Report, err error) {
 	for _, group := range c.Only {
-		if !slices.Contains(Groups, group) {
-			return rep, errors.Errorf("no group %q, there are %v", group, Groups)
+		if group != onlyCurves && !slices.Contains(Groups, group) {
+			return rep, errors.Errorf("no group %q, there are %v and %s", group, Groups, onlyCurves)
 		}
 	}
 	if min(c.Series, c.Samples, c.Logged, c.New, c.Many, c.Few, c.Chunks, c.Blocks, c.Points, c.Runs) < 1 {
@@ -106,23 +110,23 @@ func compare(ctx context.Context, c Config, fork func(context.Context, task) (me
 			err = errors.Wrap(removeErr, "remove data")
 		}
 	}()
-	cmp := &comparison{Config: c, dir: dir, all: map[string]map[string][]float64{}, fork: fork}
-	load := watchLoad()
+	cmp := &comparison{Config: c, dir: dir, all: map[string]map[string][]float64{}, loads: map[string]float64{}, fork: fork}
 	for _, g := range plan {
 		if len(c.Only) > 0 && !slices.Contains(c.Only, g.kind) {
 			continue
 		}
+		load := watchLoad()
 		if err := cmp.group(ctx, g); err != nil {
 			return rep, err
 		}
+		cmp.loads[g.kind] = load.others()
 	}
 	if err := cmp.forget(); err != nil {
 		return rep, err
 	}
-	if rep, err = cmp.report(); err == nil && len(c.Only) == 0 && len(c.Curve) > 0 {
+	if rep, err = cmp.report(); err == nil && (len(c.Only) == 0 || slices.Contains(c.Only, onlyCurves)) {
 		rep.Curves, err = cmp.curves(ctx)
 	}
-	rep.Load = load.others()
 	return rep, err
 }
 
@@ -135,6 +139,9 @@ func (c *comparison) group(ctx context.Context, g group) error {
 	for run := range c.runs(g) {
 		for i := range g.engines {
 			t.Engine = g.engines[(i+run)%len(g.engines)]
+			if t.Engine == Victoria && g.slow && run > 0 {
+				continue
+			}
 			if err := c.measure(ctx, t); err != nil {
 				return err
 			}

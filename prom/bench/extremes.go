@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -82,6 +83,7 @@ func (t task) extreme(x extreme, m measures) (err error) {
 	err = e.create(sets, startMillis, vs, perCommit)
 	m[x.row+"/create"] = float64(t.Series) / now().since(before).cpu.Seconds()
 	m[x.row+"/heap"] = (heapBytes() - idle) / float64(t.Series)
+	runtime.KeepAlive(sets) // or they would be taken off
 	if err == nil {
 		err = selection{row: x.row + "/find", query: always(readSamples, x.find(t.Series)), series: 1, samples: 1}.measure(e, t, m)
 	}

@@ -2,9 +2,12 @@ package bench
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -17,7 +20,8 @@ const (
 )
 
 // WriteDocs writes a report into a directory with a page bench.md: its part between two
-// marks, bench/results.json, and a chart bench/NAME.svg for each curve.
+// marks, bench/results.json, and a chart bench/NAME.svg for each curve. Groups that were not
+// measured stay as they are there.
 func (r Report) WriteDocs(dir string) error {
 	page := filepath.Join(dir, "bench.md")
 	text, err := os.ReadFile(page)
@@ -30,6 +34,13 @@ func (r Report) WriteDocs(dir string) error {
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "bench"), 0o777); err != nil {
 		return errors.Wrap(err, "make directory for charts")
+	}
+	if old, err := os.ReadFile(filepath.Join(dir, "bench", "results.json")); err == nil {
+		var before Report
+		if err := json.Unmarshal(old, &before); err != nil {
+			return errors.Wrap(err, "decode older results")
+		}
+		r = r.over(before)
 	}
 	var results bytes.Buffer
 	if err := r.Write(&results, "json"); err != nil {
@@ -72,12 +83,24 @@ func (r Report) page() string {
 	return b.String()
 }
 
-// quiet says how much else the machine had to do.
+// quiet says when the rows were measured, and how much else the machine had to do.
 func (r Report) quiet() string {
-	if r.Load < 0 {
-		return ""
+	var b strings.Builder
+	least, most := 1.0, 0.0
+	older := map[string][]string{}
+	for i, row := range r.Rows {
+		least, most = min(least, row.Load), max(most, row.Load)
+		if name := groupName(row.Name); row.Date != r.Date && (i == 0 || name != groupName(r.Rows[i-1].Name)) {
+			older[row.Date] = append(older[row.Date], name)
+		}
 	}
-	return fmt.Sprintf("Others took %.0f%% of the machine's processor time meanwhile.", 100*r.Load)
+	if least >= 0 {
+		fmt.Fprintf(&b, "Others took %.0f to %.0f%% of the machine's processor time meanwhile.", 100*least, 100*most)
+	}
+	for _, date := range slices.Sorted(maps.Keys(older)) {
+		fmt.Fprintf(&b, " Of %s: %s.", date, strings.Join(older[date], ", "))
+	}
+	return b.String()
 }
 
 // markdown is the curve as a table.

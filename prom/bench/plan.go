@@ -10,6 +10,8 @@ type group struct {
 	// begins with none. Neighbours with the same one share what it wrote.
 	fill string
 	size func(*Config) (series, samples int)
+	// slow: VictoriaMetrics takes so long for it that it has one run only.
+	slow bool
 }
 
 var (
@@ -20,28 +22,28 @@ var (
 
 // plan is all groups in the order in which they run.
 var plan = []group{
-	{"append", everybody, "", (*Config).hot},
-	{"appendbatch", files, "", (*Config).hot},
-	{"create", everybody, "", (*Config).fresh},
-	{"log", files, "", (*Config).hot},
-	{"sync", alone, "", (*Config).hot},
-	{"latency", everybody, "", (*Config).busy},
-	{"replay", files, "killed", (*Config).logged},
-	{"reopen", everybody, "killed", (*Config).logged},
-	{"memory", files, "fill", (*Config).remembered},
-	{"select", files, "fill", (*Config).selected},
-	{"decode", files, "", (*Config).hot},
-	{"flush", files, "", (*Config).block},
-	{"blocks", everybody, "fillblocks", (*Config).block},
-	{"index", files, "fillblocks", (*Config).block},
-	{"merge", everybody, "fillmerge", (*Config).merged},
-	{"backfill", files, "", (*Config).hot},
-	{"remote", files, "fillremote", (*Config).remote},
-	{"remotehead", files, "", (*Config).remote},
-	{"values", everybody, "", (*Config).valued},
-	{"real", everybody, "", (*Config).real},
-	{"extremes", files, "", (*Config).hot},
-	{"program", everybody, "", (*Config).hot},
+	{"append", everybody, "", (*Config).hot, false},
+	{"appendbatch", files, "", (*Config).hot, false},
+	{"create", everybody, "", (*Config).fresh, true},
+	{"log", files, "", (*Config).hot, false},
+	{"sync", alone, "", (*Config).hot, false},
+	{"latency", everybody, "", (*Config).busy, true},
+	{"replay", files, "killed", (*Config).logged, false},
+	{"reopen", everybody, "killed", (*Config).logged, false},
+	{"memory", files, "fill", (*Config).remembered, false},
+	{"select", files, "fill", (*Config).selected, false},
+	{"decode", files, "", (*Config).hot, false},
+	{"flush", files, "", (*Config).block, false},
+	{"blocks", everybody, "fillblocks", (*Config).block, false},
+	{"index", files, "fillblocks", (*Config).block, false},
+	{"merge", everybody, "fillmerge", (*Config).merged, false},
+	{"backfill", files, "", (*Config).hot, false},
+	{"remote", files, "fillremote", (*Config).remote, false},
+	{"remotehead", files, "", (*Config).remote, false},
+	{"values", everybody, "", (*Config).valued, true},
+	{"real", everybody, "", (*Config).real, true},
+	{"extremes", files, "", (*Config).hot, false},
+	{"program", everybody, "", (*Config).hot, false},
 }
 
 // Groups are the names for Config.Only, in the order in which they run.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -70,6 +71,7 @@ func realLabels(t task) (m measures, err error) {
 	defer closing(e, &err)
 	if t.Engine != Victoria { // which has much of its memory elsewhere
 		m["real/heap"] = (heapBytes() - idle) / float64(t.Series)
+		runtime.KeepAlive(sets) // or they would be taken off
 	}
 	return m, t.toBlock(e, "real", m)
 }

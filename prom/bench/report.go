@@ -19,6 +19,11 @@ type Row struct {
 	Unit  string `json:"unit"`
 	Worse bool   `json:"less_is_better"`
 
+	Date string `json:"date"`
+	// Load is the part of the machine's processor time that others used meanwhile; negative:
+	// unknown.
+	Load float64 `json:"load_of_others"`
+
 	// A figure for each run. Empty: the engine has no such thing, or it was not measured.
 	Ours      []float64 `json:"ours"`
 	Reference []float64 `json:"reference,omitempty"`
@@ -48,12 +53,8 @@ type Report struct {
 	System   string            `json:"system"`
 	Versions map[string]string `json:"versions"` // of the engines, by their names
 	Runs     int               `json:"runs"`
-	// Load is the part of the machine's processor time that others used meanwhile; negative:
-	// unknown.
-	Load float64 `json:"load_of_others"`
-
-	Rows   []Row   `json:"rows"`
-	Curves []Curve `json:"curves,omitempty"`
+	Rows     []Row             `json:"rows"`
+	Curves   []Curve           `json:"curves,omitempty"`
 }
 
 // report makes rows of what was measured.
@@ -74,11 +75,42 @@ func (c *comparison) report() (Report, error) {
 		if len(values[Ours]) == 0 {
 			continue
 		}
-		r := Row{Name: f.name, Work: work, Unit: f.unit, Worse: f.worse, Goal: f.goal, Ours: values[Ours], Reference: values[Reference], Victoria: values[Victoria]}
+		r := Row{Name: f.name, Work: work, Unit: f.unit, Worse: f.worse, Goal: f.goal, Date: rep.Date, Load: c.loads[groupName(f.name)], Ours: values[Ours], Reference: values[Reference], Victoria: values[Victoria]}
 		r.Ratio, r.RatioVictoria = r.ratio(r.Reference), r.ratio(r.Victoria)
 		rep.Rows = append(rep.Rows, r)
 	}
 	return rep, nil
+}
+
+// groupName is the first part of the name of a row.
+func groupName(row string) string {
+	name, _, _ := strings.Cut(row, "/")
+	return name
+}
+
+// over puts a report of some groups over an older one of all, and returns what has the
+// newest of each.
+func (r Report) over(old Report) Report {
+	rows := map[string][]Row{}
+	for _, row := range old.Rows {
+		rows[groupName(row.Name)] = append(rows[groupName(row.Name)], row)
+	}
+	fresh := map[string]bool{}
+	for _, row := range r.Rows {
+		name := groupName(row.Name)
+		if !fresh[name] {
+			fresh[name], rows[name] = true, nil
+		}
+		rows[name] = append(rows[name], row)
+	}
+	r.Rows = nil
+	for _, name := range Groups {
+		r.Rows = append(r.Rows, rows[name]...)
+	}
+	if len(r.Curves) == 0 {
+		r.Curves = old.Curves
+	}
+	return r
 }
 
 // versions returns what this program was built with.

@@ -49,9 +49,9 @@ func run() error {
 	flags.IntVar(&c.Runs, "runs", c.Runs, "how often each measurement is repeated")
 	flags.StringVar(&c.Dir, "dir", "", "where to put the data, which is removed at the end (default: the system's temporary directory)")
 	flags.StringVar(&c.Profile, "profile", "", "directory for a processor profile of each measurement")
-	only := flags.String("only", "", "groups of rows, separated by commas: "+strings.Join(bench.Groups, ", ")+" (default: all, and curves)")
+	only := flags.String("only", "", "groups of rows, separated by commas: "+strings.Join(bench.Groups, ", ")+", curves (default: all)")
 	output := flags.String("output", "table", "table, markdown or json")
-	docs := flags.String("docs", "", "directory of a page bench.md to write numbers and charts into")
+	docs := flags.String("docs", "", "directory of a page bench.md to write numbers and charts into; what is not measured stays")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		return errors.Wrap(err, "read flags")
 	}
