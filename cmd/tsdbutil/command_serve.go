@@ -64,11 +64,7 @@ func (s *serveCommand) run(ctx context.Context, c *console) error {
 		return err
 	}
 	db := &servedDatabase{dir: s.dir}
-	read := remote.ReadHandler(db, &remote.ReadOptions{
-		ExternalLabels: external, SampleLimit: s.limit(), MaxInFlight: s.inFlight,
-		AnswerTimeout: s.timeout, TranscodeXOR2: s.xorOnly,
-		Logger: slog.New(slog.NewTextHandler(c.err, nil)),
-	})
+	read := remote.ReadHandler(db, s.options(external, c))
 	server := newServer(c, handler(db, guard.wrap(read)))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
@@ -91,6 +87,15 @@ func opening(ctx context.Context, ended <-chan error, open func() error) (ready 
 		return false, errors.Wrap(err, "serve")
 	case <-ctx.Done():
 		return false, nil // what is being opened ends with the process
+	}
+}
+
+// options are the flags for the handler.
+func (s *serveCommand) options(external labels.Labels, c *console) *remote.ReadOptions {
+	return &remote.ReadOptions{
+		ExternalLabels: external, SampleLimit: s.limit(), MaxInFlight: s.inFlight,
+		AnswerTimeout: s.timeout, TranscodeXOR2: s.xorOnly,
+		Logger: slog.New(slog.NewTextHandler(c.err, nil)),
 	}
 }
 

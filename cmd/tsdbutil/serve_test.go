@@ -12,10 +12,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kingpin/v2"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/remote"
 )
@@ -127,6 +129,38 @@ func TestServe_EndsAlsoWhileTheDatabaseIsBeingOpened(t *testing.T) {
 	ready, err = opening(context.Background(), nil, func() error { return nil })
 	require.True(t, ready)
 	require.NoError(t, err)
+}
+
+// The block of remote/testdata/xor2-block has chunks of the second encoding with start
+// timestamps, which XOR has no place for.
+func TestServe_XOROnly_TranscodesChunks(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.FromSlash("../../remote/testdata/xor2-block"))))
+	db := openServed(t, dir)
+	for _, args := range [][]string{{"serve"}, {"serve", "--xor-only"}} {
+		s, app := &serveCommand{external: map[string]string{}}, kingpin.New("", "")
+		s.flags(app.Command("serve", ""))
+		_, err := app.Parse(args)
+		require.NoError(t, err)
+		server := httptest.NewServer(handler(db, remote.ReadHandler(db, s.options(labels.Labels{}, &newTestConsole().console))))
+		client, err := remote.NewReadClient(server.URL+readPath, nil)
+		require.NoError(t, err)
+		samples, started := 0, 0
+		for series, err := range client.Select(t.Context(), 0, math.MaxInt64, nil, labels.Equal("job", "api")).All() {
+			require.NoError(t, err)
+			it := series.Iterator(nil)
+			for it.Next() != chunkenc.ValNone {
+				samples++
+				if it.AtST() != 0 {
+					started++
+				}
+			}
+			require.NoError(t, it.Err())
+		}
+		server.Close()
+		require.Equal(t, 600, samples)
+		require.Equal(t, len(args) > 1, started == 0, args)
+	}
 }
 
 // htpasswdFile writes lines and returns the name of the file.
