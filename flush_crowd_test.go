@@ -31,6 +31,7 @@ func TestFlush_Bug40And42_CommitsAndChurnBesideFlushesLoseNothing(t *testing.T) 
 	}
 	base := (testNow.UnixMilli() - 20*hour) / (9 * hour) * (9 * hour)
 	var committed [writers]map[string][]point
+	flushed := make(chan struct{}) // closed when there is a block
 	var writing atomic.Int64
 	writing.Store(writers)
 	var wg sync.WaitGroup
@@ -40,17 +41,22 @@ func TestFlush_Bug40And42_CommitsAndChurnBesideFlushesLoseNothing(t *testing.T) 
 			defer writing.Add(-1)
 			for step := range steps {
 				if step == steps*2/3 {
-					awaitFirstBlock(t, f.db)
+					<-flushed // fast writers could end before the first flush begins
 				}
 				writeStep(t, f.db, committed[w], w, base, step)
 			}
 		})
 	}
 	wg.Go(func() {
+		first := sync.OnceFunc(func() { close(flushed) })
+		defer first()
 		for writing.Load() > 0 {
 			if err := f.db.Compact(ctx); err != nil {
 				t.Error(err)
 				return
+			}
+			if len(f.db.Blocks()) > 0 {
+				first()
 			}
 		}
 	})
@@ -72,17 +78,6 @@ func TestFlush_Bug40And42_CommitsAndChurnBesideFlushesLoseNothing(t *testing.T) 
 	}
 	require.NoError(t, f.db.Flush(ctx))
 	require.Equal(t, want, f.all())
-}
-
-// awaitFirstBlock returns when a flush has finished, so that writes surely follow one: fast
-// writers could end before the first flush begins.
-func awaitFirstBlock(t *testing.T, db *tsdb.DB) {
-	for deadline := time.Now().Add(time.Minute); len(db.Blocks()) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Error("no block after a minute of flushes")
-			return
-		}
-	}
 }
 
 // writeStep commits one scrape of a writer: series that live for ever, and series that
