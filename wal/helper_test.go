@@ -100,10 +100,16 @@ type replayed struct {
 // replay reads a log, checking on the way that batches come in order and commits whole.
 func replay(t testing.TB, fsys fileutil.FS, decoders int) *replayed {
 	t.Helper()
+	return replayFrom(t, fsys, decoders, nil)
+}
+
+// replayFrom is replay from a place on, or from the beginning.
+func replayFrom(t testing.TB, fsys fileutil.FS, decoders int, from *Start) *replayed {
+	t.Helper()
 	got := &replayed{commits: map[uint64][]string{}}
 	next := 0
 	r, err := Replay(context.Background(), ReplayOptions{
-		FS: fsys, Dir: testDir, Decoders: decoders,
+		FS: fsys, Dir: testDir, Decoders: decoders, From: from,
 		Decode: func(b *Batch) {
 			var text []string
 			for _, rec := range b.Records {
