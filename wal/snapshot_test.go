@@ -97,7 +97,9 @@ func TestReadSnapshot_GivesWhatWasAppended(t *testing.T) {
 					size += info.Size()
 				}
 				require.Equal(t, size, sum.Bytes)
-				require.Equal(t, fileBytes > 0 && n == 100 && comp == CompressionNone, len(list) > 1, "%d files", len(list))
+				if fileBytes == 0 || comp == CompressionNone {
+					require.Equal(t, fileBytes > 0 && n == 100, len(list) > 1, "%d files", len(list))
+				}
 			}
 		}
 	}
