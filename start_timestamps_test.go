@@ -1,6 +1,7 @@
 package tsdb_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -330,4 +331,36 @@ func TestStartTimestamps_OfTheHead_AreKeptInFullChunks(t *testing.T) {
 	check()
 	f.reopen()
 	check()
+}
+
+// Of a damaged block everything else is saved, chunks of the second encoding as they are.
+func TestStartTimestamps_OfADamagedBlock_AreSaved(t *testing.T) {
+	m := newMergeTest(t)
+	run := func(from int64) (samples []started) {
+		for i := range int64(50) {
+			samples = append(samples, started{T: from + i, ST: from - 1, V: math.Float64bits(float64(i))})
+		}
+		return samples
+	}
+	chunks := []blockdir.Chunk{startedChunk(t, false, run(100)), startedChunk(t, false, run(200)), startedChunk(t, false, run(300))}
+	d := m.block(0, 1000, only(t, `{a="1"}`, chunks...))
+	file := filepath.Join(d.Path(), "chunks", "000001")
+	data, err := m.fs.ReadFile(file)
+	require.NoError(t, err)
+	at := bytes.Index(data, chunks[1].Data)
+	require.Positive(t, at)
+	data = bytes.Clone(data)
+	data[at+20] ^= 1
+	require.NoError(t, m.fs.WriteFile(file, data))
+
+	opts := &tsdb.Options{FS: m.fs, Clock: m.clock, Blocks: tsdb.BlockOptions{Manual: true}}
+	report, err := tsdb.Repair(ctx, "data", &tsdb.RepairOptions{Options: opts})
+	require.NoError(t, err)
+	require.Len(t, report.Blocks, 1)
+	require.EqualValues(t, 1, report.Blocks[0].LostChunks)
+	require.EqualValues(t, 50, report.Blocks[0].LostSamples)
+	db, err := tsdb.Open("data", opts)
+	require.NoError(t, err)
+	requireStarted(t, db, map[string][]started{`{a="1"}`: append(run(100), run(300)...)}, math.MinInt64, math.MaxInt64)
+	require.NoError(t, db.Close())
 }
