@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -57,12 +58,13 @@ func planClasses(metas []BlockMeta) (classes [3][]BlockMeta) {
 		classes[class] = append(classes[class], m)
 	}
 	for _, blocks := range classes {
-		slices.SortFunc(blocks, compareStart)
+		sort.Slice(blocks, func(i, k int) bool { return compareStart(blocks[i], blocks[k]) < 0 })
 	}
 	return classes
 }
 
-// compareStart orders blocks by start, then by name.
+// compareStart orders blocks by start, then by name: the order in which they are read and
+// merged.
 func compareStart(a, b BlockMeta) int {
 	return cmp.Or(cmp.Compare(a.MinTime, b.MinTime), compareULID(a.ULID, b.ULID))
 }

@@ -145,7 +145,9 @@ func TestHeadSnapshot_TheNextOpenFindsTheSame(t *testing.T) {
 // or not; the log behind it has it in any case.
 func TestHeadSnapshot_WhatComesWhileItIsWrittenIsThereOnce(t *testing.T) {
 	moments := []func(op tsdbtest.Op) bool{
-		func(op tsdbtest.Op) bool { return op.Kind == tsdbtest.OpMkdirAll && strings.Contains(op.Name, "tmp-head") },
+		func(op tsdbtest.Op) bool {
+			return op.Kind == tsdbtest.OpMkdirAll && strings.Contains(op.Name, "tmp-head")
+		},
 		func(op tsdbtest.Op) bool {
 			return op.Kind == tsdbtest.OpCreate && strings.HasSuffix(op.Name, "tmp-head-snapshot/00000000")
 		},
@@ -155,7 +157,9 @@ func TestHeadSnapshot_WhatComesWhileItIsWrittenIsThereOnce(t *testing.T) {
 		func(op tsdbtest.Op) bool {
 			return op.Kind == tsdbtest.OpCreate && strings.HasSuffix(op.Name, "tmp-head-snapshot/sidecar")
 		},
-		func(op tsdbtest.Op) bool { return op.Kind == tsdbtest.OpRename && strings.Contains(op.Name, "tmp-head") },
+		func(op tsdbtest.Op) bool {
+			return op.Kind == tsdbtest.OpRename && strings.Contains(op.Name, "tmp-head")
+		},
 	}
 	for i, at := range moments {
 		f := snapshotFixture(t)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -80,7 +81,7 @@ func obsoleteBlocks(s retentionState, limits retentionLimits) map[ulid.ULID]obso
 			kept = append(kept, b)
 		}
 	}
-	slices.SortFunc(kept, newestFirst)
+	sort.Slice(kept, func(i, k int) bool { return newestFirst(kept[i], kept[k]) < 0 })
 	for _, b := range beyondDuration(kept, s, limits.Duration) {
 		note(b.Meta, reasonDuration)
 	}

@@ -4,7 +4,7 @@ import (
 	stderrors "errors"
 	"fmt"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strconv"
 
 	"github.com/oklog/ulid/v2"
@@ -41,7 +41,7 @@ func (v *verification) blocks() error {
 			}
 		}
 	}
-	slices.SortFunc(metas, compareBlocks)
+	sort.Slice(metas, func(i, k int) bool { return compareStart(metas[i], metas[k]) < 0 })
 	v.report.Blocks = metas
 	v.superfluous(metas)
 	return nil

@@ -1,11 +1,10 @@
 package wal
 
 import (
-	"cmp"
 	"io"
 	"math"
 	"path/filepath"
-	"slices"
+	"sort"
 
 	"github.com/pkg/errors"
 
@@ -106,8 +105,8 @@ func (m *mender) writeTmp(tmp, path string, fill func(w *segmentWriter, old file
 func keptRecords(src io.ReaderAt, size int64, seg *segmentState, visit func(it item, rec []byte) error) error {
 	var s scanner
 	s.reset(src, size)
-	slices.SortFunc(seg.drops, func(a, b drop) int { return cmp.Compare(a.off, b.off) })
 	drops := seg.drops
+	sort.Slice(drops, func(i, k int) bool { return drops[i].off < drops[k].off })
 	var rec []byte
 	for {
 		var it item

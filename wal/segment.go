@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -143,7 +143,7 @@ func segmentFiles(dir string, entries []fs.DirEntry) ([]SegmentFile, error) {
 		}
 		segments = append(segments, SegmentFile{Number: n, Path: path, Size: info.Size()})
 	}
-	slices.SortFunc(segments, func(a, b SegmentFile) int { return a.Number - b.Number })
+	sort.Slice(segments, func(i, k int) bool { return segments[i].Number < segments[k].Number })
 	return segments, nil
 }
 

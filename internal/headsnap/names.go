@@ -1,10 +1,9 @@
 package headsnap
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -46,8 +45,9 @@ func List(fsys fileutil.FS, dataDir string) ([]Found, error) {
 		}
 		list = append(list, Found{Segment: n, Path: filepath.Join(dataDir, e.Name())})
 	}
-	slices.SortFunc(list, func(a, b Found) int {
-		return cmp.Or(cmp.Compare(b.Segment, a.Segment), strings.Compare(a.Path, b.Path))
+	sort.Slice(list, func(i, k int) bool {
+		a, b := list[i], list[k]
+		return a.Segment > b.Segment || a.Segment == b.Segment && a.Path < b.Path
 	})
 	return list, nil
 }
