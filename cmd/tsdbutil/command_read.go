@@ -92,7 +92,7 @@ func labelNames(set *remote.SeriesSet) ([]string, error) {
 
 // client is set up by the flags.
 func (r *readCommand) client() (*remote.ReadClient, error) {
-	if r.idle < 0 {
+	if r.idle <= 0 {
 		return nil, usageError("--idle-timeout: want a duration above 0")
 	}
 	external, err := labelFlag("--external-label", r.external)

@@ -67,7 +67,7 @@ func (c *console) plot(ch chart) string {
 	axis.shrink(data)
 	options := []asciigraph.Option{
 		asciigraph.Height(ch.height), asciigraph.LowerBound(0), asciigraph.UpperBound(1),
-		asciigraph.YAxisValueFormatter(func(f float64) string { return ch.unit.format(axis.value(f)) }),
+		asciigraph.YAxisValueFormatter(axis.labels(ch.unit, ch.height)),
 		asciigraph.XAxisRange(float64(ch.mint), float64(ch.maxt)),
 		asciigraph.XAxisTickCount(plotTicks),
 		asciigraph.XAxisValueFormatter(timeLabel(ch.maxt - ch.mint)),
@@ -76,59 +76,6 @@ func (c *console) plot(ch chart) string {
 		options = append(options, asciigraph.SeriesColors(plotColours...))
 	}
 	return c.plotTitle(ch) + asciigraph.PlotMany(data, options...) + "\n"
-}
-
-// axis is the vertical one. The library gets numbers from 0 to 1, as it computes with
-// products of values, which have to stay in range.
-type axis struct{ lowest, highest float64 }
-
-// newAxis covers all numbers; false if there is none. A flat line lies in the middle.
-func newAxis(data [][]float64, round bool) (axis, bool) {
-	lowest, highest, ok := bounds(data)
-	if round {
-		lowest, highest = min(lowest, 0), roundUp(highest)
-	}
-	if lowest == highest {
-		around := max(math.Abs(lowest)/2, 1)
-		lowest, highest = finite(lowest-around), finite(highest+around)
-	}
-	return axis{lowest: lowest, highest: highest}, ok
-}
-
-// shrink replaces values by their place on the axis.
-func (a axis) shrink(data [][]float64) {
-	scale := 1.0
-	if math.IsInf(a.highest-a.lowest, 0) {
-		scale = 0.25
-	}
-	for _, values := range data {
-		for i, v := range values {
-			values[i] = (v*scale - a.lowest*scale) / (a.highest*scale - a.lowest*scale)
-		}
-	}
-}
-
-// value is what stands at a place.
-func (a axis) value(place float64) float64 { return between(a.lowest, a.highest, place) }
-
-// between goes from a at 0 to b at 1.
-func between(a, b, f float64) float64 { return a*(1-f) + b*f }
-
-// finite brings a number back into range.
-func finite(v float64) float64 { return min(max(v, -math.MaxFloat64), math.MaxFloat64) }
-
-// roundUp returns the next 1, 2 or 5 with zeros.
-func roundUp(v float64) float64 {
-	if v <= 0 {
-		return 1
-	}
-	unit := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, n := range []float64{1, 2, 5} {
-		if v <= n*unit {
-			return n * unit
-		}
-	}
-	return 10 * unit
 }
 
 // plotTitle is the title, and a legend if there are several lines.

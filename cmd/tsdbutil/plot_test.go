@@ -47,18 +47,48 @@ func TestPlot_FitsItsConsole(t *testing.T) {
 	c := newTestConsole()
 	for _, width := range []int{minWidth, 80, maxWidth} {
 		c.width = width
-		l := line{name: "x"}
-		for i := range int64(1000) {
-			l.t, l.v = append(l.t, 1_700_000_000_000+i*60_000), append(l.v, math.Sin(float64(i)/50)*1e9)
-		}
-		for _, u := range []unit{unitNone, unitBytes, unitBytesPerSecond, unitSeconds, unitPercent} {
-			text := c.plot(chart{title: strings.Repeat("t", 200), unit: u, mint: l.t[0], maxt: l.t[999], height: 8, lines: []line{l}})
-			require.Contains(t, text, "┤")
-			for line := range lines(text) {
-				require.LessOrEqual(t, len([]rune(line)), width, "unit %d\n%s", u, text)
+		for _, offset := range []float64{0, -1e9, 1e13} {
+			l := line{name: "x"}
+			for i := range int64(1000) {
+				l.t, l.v = append(l.t, 1_700_000_000_000+i*60_000), append(l.v, math.Sin(float64(i)/50)*1e9+offset)
+			}
+			for _, u := range []unit{unitNone, unitBytes, unitBytesPerSecond, unitSeconds, unitPercent} {
+				text := c.plot(chart{title: strings.Repeat("t", 200), unit: u, mint: l.t[0], maxt: l.t[999], height: 8, lines: []line{l}})
+				require.Contains(t, text, "┤")
+				for line := range lines(text) {
+					require.LessOrEqual(t, len([]rune(line)), width, "unit %d\n%s", u, text)
+				}
 			}
 		}
 	}
+}
+
+func TestAxis_LabelsDiffer(t *testing.T) {
+	for _, test := range []struct {
+		unit            unit
+		lowest, highest float64
+		first, second   string
+	}{
+		{unitBytes, 1 << 30, 5 << 30, "1.0 GiB", "2.0 GiB"},
+		{unitBytes, 16 << 30, 16<<30 + 64<<20, "16.00 GiB", "16.02 GiB"},
+		{unitBytes, 1000, 1001, "1000 B", "1000.2 B"},
+		{unitBytesPerSecond, 1 << 20, 1<<20 + 40, "1.000000 MiB/s", "1.000010 MiB/s"},
+		{unitNone, 2_125_600, 2_125_700, "2.12560 M", "2.12562 M"},
+		{unitNone, 0, 4, "0", "1"},
+		{unitNone, 10_000, 10_002, "10.0000 k", "10.0005 k"},
+		{unitPerSecond, 1e9, 1e9 + 4e3, "1.000000 G/s", "1.000001 G/s"},
+		{unitPerSecond, 1e9, 1e9 + 4, "1.00000000 G/s", "1.00000000 G/s"}, // no room for more
+		{unitSeconds, 1e13, 1e13 + 4, "1e+13 s", "1e+13 s"},
+		{unitSeconds, 5023, 5025, "5023.0 s", "5023.5 s"},
+		{unitSeconds, -5025, -5023, "-5025.0 s", "-5024.5 s"},
+		{unitPercent, 99.9, 99.98, "99.90 %", "99.92 %"},
+	} {
+		a := axis{lowest: test.lowest, highest: test.highest}
+		label := a.labels(test.unit, 4)
+		require.Equal(t, []string{test.first, test.second}, []string{label(0), label(0.25)}, "%+v", test)
+	}
+	huge := axis{lowest: -math.MaxFloat64, highest: math.MaxFloat64}
+	require.NotEmpty(t, huge.exact(unitNone, 4)(0.5))
 }
 
 func TestPlot_SurvivesAnythingInside(t *testing.T) {
