@@ -84,7 +84,8 @@ const maxLabel = plotMargin - 4
 func (a axis) exact(u unit, steps int) func(place float64) string {
 	scale, suffix := u.scale(max(math.Abs(a.lowest), math.Abs(a.highest)))
 	step := (a.highest/scale - a.lowest/scale) / float64(max(steps, 1))
-	digits := int(min(max(math.Ceil(-math.Log10(step)), 0), maxLabel))
+	const rounding = 1e-3 // a step of 0.01 is 0.00999... and needs two digits
+	digits := int(min(max(math.Ceil(-math.Log10(step)-rounding), 0), maxLabel))
 	label := func(place float64) string {
 		return strconv.FormatFloat(a.value(place)/scale, 'f', digits, 64) + suffix
 	}
