@@ -57,7 +57,7 @@ func (h *readHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "remote read is a POST", http.StatusMethodNotAllowed)
+		h.say(w, "remote read is a POST", http.StatusMethodNotAllowed)
 		return
 	}
 	if h.slots != nil {
@@ -66,7 +66,7 @@ func (h *readHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			defer func() { <-h.slots }()
 		default:
 			w.Header().Set("Retry-After", retryAfter)
-			http.Error(w, "too many requests are being answered", http.StatusTooManyRequests)
+			h.say(w, "too many requests are being answered", http.StatusTooManyRequests)
 			return
 		}
 	}
@@ -235,6 +235,16 @@ func (h *readHandler) refuse(w http.ResponseWriter, r *http.Request, err error) 
 		if errors.Is(err, tsdb.ErrCorrupt) {
 			text = "stored data is damaged"
 		}
+	}
+	h.say(w, text, status)
+}
+
+// say answers with a status and a text. A client may send one bad request after the other
+// and read nothing; and a timeout of the whole server may be over when it is known what is
+// wrong.
+func (h *readHandler) say(w http.ResponseWriter, text string, status int) {
+	if h.opts.WriteTimeout > 0 {
+		_ = http.NewResponseController(w).SetWriteDeadline(deadline(h.opts.WriteTimeout))
 	}
 	http.Error(w, text, status)
 }

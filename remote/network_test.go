@@ -99,6 +99,32 @@ func TestClientThatStopsReading_LosesItsSnapshot(t *testing.T) {
 	}
 }
 
+// The server's own timeout is over before the handler begins.
+func TestRefusals_HaveTheirOwnTimeToBeRead(t *testing.T) {
+	db := openVectorDB(t)
+	g := &gate{Queryable: db, asked: make(chan struct{}), open: make(chan struct{})}
+	server := httptest.NewUnstartedServer(ReadHandler(g, &ReadOptions{MaxInFlight: 1}))
+	server.Config.WriteTimeout = 1
+	server.Start()
+	defer server.Close()
+	status := func(method string, body io.Reader) int {
+		r, err := http.NewRequestWithContext(context.Background(), method, server.URL, body)
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return resp.StatusCode
+	}
+	require.Equal(t, http.StatusMethodNotAllowed, status(http.MethodPut, nil))
+	require.Equal(t, http.StatusBadRequest, status(http.MethodPost, strings.NewReader("no block")))
+	held := make(chan int)
+	go func() { held <- post(server.Config.Handler, appendReadRequest(nil, up(typeSamples))).Code }()
+	<-g.asked
+	require.Equal(t, http.StatusTooManyRequests, status(http.MethodPost, bodyOf(appendReadRequest(nil, up(typeSamples)))))
+	close(g.open)
+	require.Equal(t, http.StatusOK, <-held)
+}
+
 func TestAnswerTimeout_RefusesAnAnswerThatDoesNotBegin(t *testing.T) {
 	db := openVectorDB(t)
 	for _, typ := range []responseType{typeSamples, typeChunks} {

@@ -147,6 +147,7 @@ func (s *serveCommand) wait(ctx context.Context, c *console, db *servedDatabase,
 const (
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = time.Minute
+	textTimeout   = time.Minute // to take a status; the read handler has its own for answers
 	idleTimeout   = time.Minute
 	maxHeader     = 16 << 10
 	maxConns      = 512
@@ -158,6 +159,7 @@ func newServer(c *console, h http.Handler) *http.Server {
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       bodyTimeout,
+		WriteTimeout:      textTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          log.New(c.err, "tsdbutil: ", 0),

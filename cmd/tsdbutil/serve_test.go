@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/stretchr/testify/require"
@@ -160,6 +161,15 @@ func TestServe_XOROnly_TranscodesChunks(t *testing.T) {
 		server.Close()
 		require.Equal(t, 600, samples)
 		require.Equal(t, len(args) > 1, started == 0, args)
+	}
+}
+
+// A client may send requests and read none of the answers.
+func TestServe_WaitsForNoClientForEver(t *testing.T) {
+	server := newServer(&newTestConsole().console, http.NotFoundHandler())
+	for _, timeout := range []time.Duration{server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout, server.IdleTimeout} {
+		require.Positive(t, timeout)
+		require.LessOrEqual(t, timeout, time.Minute)
 	}
 }
 
