@@ -18,29 +18,36 @@ import (
 // library has.
 const (
 	syncedSamples = 10 // in a commit
-	syncTimes     = 4  // as long as a select row is measured: a sync takes its time
+	syncRounds    = 7  // in turns, as disks have moods
 )
 
 // syncWriters is how many goroutines commit at once.
 var syncWriters = []int{1, 8, 64}
 
-// syncs measures commits of several writers.
+// syncs measures commits of several writers, all numbers of them in turns.
 func syncs(t task) (measures, error) {
+	rates, times := map[int][]float64{}, map[int][]float64{}
+	for round := range syncRounds {
+		for _, writers := range syncWriters {
+			rate, err := t.syncsOf(writers, round)
+			if err != nil {
+				return nil, err
+			}
+			rates[writers] = append(rates[writers], rate)
+			times[writers] = append(times[writers], rate/rates[1][round])
+		}
+	}
 	m := measures{}
 	for _, writers := range syncWriters {
-		rate, err := t.syncsOf(writers)
-		if err != nil {
-			return nil, err
-		}
-		m["sync/"+strconv.Itoa(writers)] = rate
-		m["sync/"+strconv.Itoa(writers)+"x"] = rate / m["sync/1"]
+		m["sync/"+strconv.Itoa(writers)] = median(rates[writers])
+		m["sync/"+strconv.Itoa(writers)+"x"] = median(times[writers])
 	}
 	return m, nil
 }
 
 // syncsOf returns the commits of so many writers in a second.
-func (t task) syncsOf(writers int) (rate float64, err error) {
-	e, err := openOursSyncing(filepath.Join(t.Dir, strconv.Itoa(writers)), true, tsdb.SyncCommit())
+func (t task) syncsOf(writers, round int) (rate float64, err error) {
+	e, err := openOursSyncing(filepath.Join(t.Dir, strconv.Itoa(round), strconv.Itoa(writers)), true, tsdb.SyncCommit())
 	if err != nil {
 		return 0, err
 	}
@@ -50,7 +57,7 @@ func (t task) syncsOf(writers int) (rate float64, err error) {
 	var commits atomic.Int64
 	failed := make(chan error, writers)
 	begin := time.Now()
-	until := begin.Add(syncTimes * t.Time)
+	until := begin.Add(t.Time)
 	for w := range writers {
 		done.Go(func() {
 			n, err := commitUntil(db, w, until)
