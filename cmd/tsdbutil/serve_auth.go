@@ -59,7 +59,7 @@ func readHtpasswd(name string) (*guard, error) {
 		user, hash, ok := strings.Cut(line, ":")
 		cost, err := bcrypt.Cost([]byte(hash))
 		switch {
-		case !ok || user == "" || err != nil:
+		case !ok || user == "" || err != nil || !wholeBcrypt(hash):
 			return nil, errors.Errorf("%s, line %d: want NAME:HASH with a bcrypt hash, as \"htpasswd -B\" makes", name, n)
 		case cost > maxBcryptCost:
 			return nil, errors.Errorf("%s, line %d: a bcrypt cost of %d, the limit is %d", name, n, cost, maxBcryptCost)
@@ -77,6 +77,13 @@ func readHtpasswd(name string) (*guard, error) {
 	}
 	g.nobody, err = bcrypt.GenerateFromPassword([]byte("nobody"), highest)
 	return g, errors.Wrap(err, "make a hash")
+}
+
+// wholeBcrypt is whether nothing is missing of a hash, which no password would fit then.
+func wholeBcrypt(hash string) bool {
+	const size, alphabet = 60, "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	i := strings.LastIndexByte(hash, '$') + 1
+	return len(hash) == size && strings.Trim(hash[i:], alphabet) == ""
 }
 
 // wrap puts the guard in front of a handler.

@@ -255,6 +255,10 @@ func TestReadHtpasswd_RefusesWhatIsNoBcrypt(t *testing.T) {
 		ann + "\nbob:{SHA}qUqP5cyxm6YcTAh":      "line 2",
 		ann + "\n" + ann:                        "a second password for ann",
 		"ann:$2y$17$" + strings.Repeat("a", 53): "a bcrypt cost of 17",
+		ann[:len(ann)-1]:                        "line 1",
+		ann + "a":                               "line 1",
+		ann[:40] + "*" + ann[41:]:               "line 1",
+		ann + ":2000:ann":                       "line 1",
 	} {
 		_, err := readHtpasswd(htpasswdFile(t, text))
 		require.ErrorContains(t, err, want, text)
