@@ -141,6 +141,28 @@ func TestReport_WriteDocs_ReplacesItsPart(t *testing.T) {
 	require.Less(t, strings.Index(string(text), "| more work |"), strings.LastIndex(string(text), "| work |"))
 }
 
+// Who stops a comparison gets what was measured.
+func TestCompare_Interrupted_TellsWhatItHas(t *testing.T) {
+	c := tiny()
+	c.Dir, c.Only = t.TempDir(), []string{"log", "memory", onlyCurves}
+	ctx, cancel := context.WithCancel(t.Context())
+	rep, err := compare(ctx, c, func(ctx context.Context, t task) (measures, error) {
+		if t.Kind == "memory" {
+			cancel()
+			return nil, ctx.Err()
+		}
+		return t.run()
+	})
+	require.NoError(t, err)
+	require.True(t, rep.Interrupted)
+	require.Contains(t, rep.String(), "interrupted")
+	require.Len(t, rep.Rows, len(loggedCommits))
+	require.Empty(t, rep.Curves)
+	left, err := os.ReadDir(c.Dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 // A child process gives the same figures as this one.
 func TestCompare_InProcessesOfTheirOwn_GivesTheRows(t *testing.T) {
 	c := tiny()

@@ -84,7 +84,8 @@ type filled struct {
 }
 
 // Compare measures the engines in turns and returns the rows. It starts this program
-// again for each measurement, so the program must have called RunChild.
+// again for each measurement, so the program must have called RunChild. When ctx is
+// cancelled it returns what was measured so far, without curves.
 func Compare(ctx context.Context, c Config) (Report, error) {
 	return compare(ctx, c, func(ctx context.Context, t task) (measures, error) { return t.runInChild(ctx) })
 }
@@ -111,23 +112,37 @@ func compare(ctx context.Context, c Config, fork func(context.Context, task) (me
 		}
 	}()
 	cmp := &comparison{Config: c, dir: dir, all: map[string]map[string][]float64{}, loads: map[string]float64{}, fork: fork}
-	for _, g := range plan {
-		if len(c.Only) > 0 && !slices.Contains(c.Only, g.kind) {
-			continue
-		}
-		load := watchLoad()
-		if err := cmp.group(ctx, g); err != nil {
+	err = cmp.rows(ctx)
+	if err == nil || ctx.Err() != nil {
+		interrupted := err != nil
+		if rep, err = cmp.report(); err != nil {
 			return rep, err
 		}
-		cmp.loads[g.kind] = load.others()
+		rep.Interrupted = interrupted
 	}
-	if err := cmp.forget(); err != nil {
-		return rep, err
-	}
-	if rep, err = cmp.report(); err == nil && (len(c.Only) == 0 || slices.Contains(c.Only, onlyCurves)) {
+	if err == nil && !rep.Interrupted && c.wants(onlyCurves) {
 		rep.Curves, err = cmp.curves(ctx)
 	}
 	return rep, err
+}
+
+// wants tells whether a group is to be measured.
+func (c *Config) wants(kind string) bool { return len(c.Only) == 0 || slices.Contains(c.Only, kind) }
+
+// rows measures all groups.
+func (c *comparison) rows(ctx context.Context) error {
+	for _, g := range plan {
+		if !c.wants(g.kind) {
+			continue
+		}
+		load := watchLoad()
+		err := c.group(ctx, g)
+		c.loads[g.kind] = load.others()
+		if err != nil {
+			return err
+		}
+	}
+	return c.forget()
 }
 
 // group measures one kind of work, the engines in turns, another one first in every run.

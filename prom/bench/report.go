@@ -53,8 +53,11 @@ type Report struct {
 	System   string            `json:"system"`
 	Versions map[string]string `json:"versions"` // of the engines, by their names
 	Runs     int               `json:"runs"`
-	Rows     []Row             `json:"rows"`
-	Curves   []Curve           `json:"curves,omitempty"`
+	// Interrupted: some rows have fewer runs, others are not there.
+	Interrupted bool `json:"interrupted,omitempty"`
+
+	Rows   []Row   `json:"rows"`
+	Curves []Curve `json:"curves,omitempty"`
 }
 
 // report makes rows of what was measured.
@@ -72,8 +75,8 @@ func (c *comparison) report() (Report, error) {
 			work = f.work
 		}
 		values := c.all[f.name]
-		if len(values[Ours]) == 0 {
-			continue
+		if len(values[Ours]) == 0 || len(values[Reference]) == 0 && slices.Contains(groupOf(groupName(f.name)).engines, Reference) {
+			continue // not yet
 		}
 		r := Row{Name: f.name, Work: work, Unit: f.unit, Worse: f.worse, Goal: f.goal, Date: rep.Date, Load: c.loads[groupName(f.name)], Ours: values[Ours], Reference: values[Reference], Victoria: values[Victoria]}
 		r.Ratio, r.RatioVictoria = r.ratio(r.Reference), r.ratio(r.Victoria)
@@ -231,6 +234,9 @@ func (r Report) String() string {
 	runs := "one run"
 	if r.Runs > 1 {
 		runs = fmt.Sprintf("medians of %d runs in turns", r.Runs)
+	}
+	if r.Interrupted {
+		runs += ", interrupted"
 	}
 	return fmt.Sprintf("%s, %s; %s", r.Date, r.System, runs)
 }

@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/pkg/errors"
 
@@ -65,7 +66,7 @@ func run() error {
 		c.Only = strings.Split(*only, ",")
 	}
 	c.Progress = func(what string) { fmt.Fprintln(os.Stderr, what) }
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	report, err := bench.Compare(ctx, c)
 	if err != nil {
