@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime/pprof"
 	"strconv"
 
@@ -22,6 +23,9 @@ func RunChild() {
 	if order == "" {
 		return
 	}
+	// Who interrupts a comparison at a terminal interrupts all of its processes. The one that
+	// started this one decides.
+	signal.Ignore(os.Interrupt)
 	var t task
 	err := json.Unmarshal([]byte(order), &t)
 	var m measures
