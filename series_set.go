@@ -96,9 +96,6 @@ func (s *Series) Labels() labels.Labels {
 	return s.merged.first.labels()
 }
 
-// fewLabels is how many labels most series have at most: more of them are allocated.
-const fewLabels = 32
-
 // AppendLabels appends the labels to dst, sorted by name, without allocating anything
 // else. The strings stay valid for as long as anybody holds them.
 func (s *Series) AppendLabels(dst []labels.Label) []labels.Label {

@@ -2,17 +2,14 @@ package remote
 
 import (
 	"context"
-	"encoding/binary"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/golang/snappy"
-	"github.com/klauspost/compress/s2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
@@ -208,18 +205,10 @@ func TestAnswers_SeriesLongerThanAnyBuffer(t *testing.T) {
 func TestSamples_AreOneBlockOfIndependentPieces(t *testing.T) {
 	db := openBlocks(t, 50, 500)
 	w := post(ReadHandler(db, nil), allOf(typeSamples, "requests_total"))
-	body := w.Body.Bytes()
-	whole, err := snappy.Decode(nil, body)
+	whole, err := snappy.Decode(nil, w.Body.Bytes())
 	require.NoError(t, err)
 	require.Greater(t, len(whole), 5*blockPiece)
-	size, n := binary.Uvarint(body)
-	require.EqualValues(t, len(whole), size)
-	want := body[:n:n]
-	for piece := range slices.Chunk(whole, blockPiece) {
-		_, front := binary.Uvarint(s2.EncodeSnappy(nil, piece))
-		want = append(want, s2.EncodeSnappy(nil, piece)[front:]...)
-	}
-	require.Equal(t, want, body)
+	requireBlock(t, whole, w.Body.Bytes())
 }
 
 func TestHints_WithARangeGoBeforeTheRangeOfTheQuery(t *testing.T) {

@@ -2,9 +2,7 @@ package remote
 
 import (
 	"context"
-	"encoding/binary"
 	"math"
-	"slices"
 
 	"github.com/pkg/errors"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -26,9 +24,9 @@ import (
 // sizes and counts samples, the second one writes. A third one is made over a series that
 // is too long for the buffer; it costs little beside compressing it.
 
-// seriesBuffer is how much of a series' samples is held while its size is not known:
-// 7,000 samples or more.
-const seriesBuffer = 128 << 10
+// heldSamples is how many samples of a series are held while its size is not known: 128 KiB
+// of them.
+const heldSamples = 8 << 10
 
 // sampleAnswer writes an answer of samples.
 type sampleAnswer struct {
@@ -37,13 +35,12 @@ type sampleAnswer struct {
 	limit    int    // samples of a query; negative: any number
 	longest  uint64 // content that a block may have, maxBlock but in tests
 	block    *blockEncoder
-	written  uint64 // content of the block
 
 	own, labels []labels.Label
 	it          chunkenc.Iterator
 	batch       chunkenc.Batch
-	buf         []byte // samples, encoded
-	head        []byte // of a message, and labels
+	held        chunkenc.Batch // samples of a series, as many as fit
+	head        []byte         // of a message
 }
 
 func (a *sampleAnswer) write(ctx context.Context, queries []*openQuery) error {
@@ -145,10 +142,10 @@ func (a *sampleAnswer) nextBatch(ctx context.Context, err *error) bool {
 
 func (a *sampleAnswer) writeQuery(ctx context.Context, q *openQuery, size uint64) error {
 	a.head = protowire.AppendVarint(append(a.head[:0], bytesTag(1)), size)
-	if err := a.put(a.head); err != nil {
+	if err := a.block.write(a.head); err != nil {
 		return err
 	}
-	end := a.written + size
+	end := a.block.pos + size
 	set := q.selectSeries(ctx)
 	for set.Next() {
 		if err := ctx.Err(); err != nil {
@@ -158,7 +155,7 @@ func (a *sampleAnswer) writeQuery(ctx context.Context, q *openQuery, size uint64
 			return err
 		}
 	}
-	if a.written != end && set.Err() == nil {
+	if a.block.pos != end && set.Err() == nil {
 		return errChanged
 	}
 	return set.Err()
@@ -168,34 +165,47 @@ func (a *sampleAnswer) writeQuery(ctx context.Context, q *openQuery, size uint64
 // the result of the query must end.
 func (a *sampleAnswer) writeSeries(ctx context.Context, s *tsdb.Series, end uint64) error {
 	a.it = s.Iterator(a.it)
-	a.buf = a.buf[:0]
-	var err error
-	for len(a.buf) < seriesBuffer && a.nextBatch(ctx, &err) {
-		a.buf = appendSamples(a.buf, a.batch.T, a.batch.V)
-	}
-	if err != nil || len(a.buf) == 0 {
+	if err := a.hold(ctx); err != nil || a.held.Len() == 0 {
 		return err
 	}
-	size, rest := uint64(len(a.buf)), uint64(0)
+	size, rest := sizeSamples(a.held.T, a.held.V), uint64(0)
 	last := a.it.AtT()
-	if size >= seriesBuffer {
+	if a.held.Len() == heldSamples {
+		var err error
 		if _, rest, err = a.measureSamples(ctx, -1); err != nil {
 			return err
 		}
 	}
 	size += a.takeLabels(s) + rest
-	if a.written+sizeMessage(size) > end {
+	if a.block.pos+sizeMessage(size) > end {
 		return errChanged
 	}
 	a.head = protowire.AppendVarint(append(a.head[:0], bytesTag(1)), size)
-	a.head = appendLabels(a.head, a.labels)
-	if err := a.put(a.head); err != nil {
+	if err := a.block.series(a.head, a.labels); err != nil {
 		return err
 	}
-	if err := a.put(a.buf); err != nil || rest == 0 {
+	if err := a.block.samples(a.held.T, a.held.V); err != nil || rest == 0 {
 		return err
 	}
 	return a.writeRest(ctx, s, last, rest)
+}
+
+// hold reads the samples of the iterator, up to heldSamples.
+func (a *sampleAnswer) hold(ctx context.Context) (err error) {
+	if cap(a.held.T) == 0 {
+		a.held = *chunkenc.NewBatch(heldSamples)
+	}
+	n, own := 0, a.batch
+	for n < heldSamples {
+		a.batch.T, a.batch.V = a.held.T[n:n:heldSamples], a.held.V[n:n:heldSamples]
+		if !a.nextBatch(ctx, &err) {
+			break
+		}
+		n += a.batch.Len()
+	}
+	a.held.T, a.held.V = a.held.T[:n], a.held.V[:n]
+	a.batch.T, a.batch.V = own.T, own.V
+	return err
 }
 
 // writeRest writes the samples of a long series that come after last, size bytes of them.
@@ -205,41 +215,31 @@ func (a *sampleAnswer) writeRest(ctx context.Context, s *tsdb.Series, last int64
 		return errChanged
 	}
 	t, v := a.it.At()
-	end := a.written + size
-	a.buf = appendSamples(a.buf[:0], []int64{t}, []float64{v})
+	end := a.block.pos + size
+	if err := a.block.samples([]int64{t}, []float64{v}); err != nil {
+		return err
+	}
 	var err error
-	for more := true; more; {
-		if more = a.nextBatch(ctx, &err); more {
-			a.buf = appendSamples(a.buf, a.batch.T, a.batch.V)
+	for a.nextBatch(ctx, &err) {
+		if a.block.pos+sizeSamples(a.batch.T, a.batch.V) > end {
+			return errChanged
 		}
-		if err == nil && a.written+uint64(len(a.buf)) > end {
-			err = errChanged
-		}
-		if err == nil {
-			err = a.put(a.buf)
-		}
-		if err != nil {
+		if err := a.block.samples(a.batch.T, a.batch.V); err != nil {
 			return err
 		}
-		a.buf = a.buf[:0]
 	}
-	if a.written != end {
-		return errChanged
+	if err == nil && a.block.pos != end {
+		err = errChanged
 	}
-	return nil
-}
-
-// put writes a part of the content.
-func (a *sampleAnswer) put(b []byte) error {
-	a.written += uint64(len(b))
-	return a.block.write(b)
+	return err
 }
 
 // maxSampleBytes is the most that one sample takes: tag, length, tagged value, tagged
 // time.
 const maxSampleBytes = 2 + 9 + 11
 
-// sizeSamples is the length of what appendSamples appends. Times ascend.
+// sizeSamples is the length of samples as fields of their series. A value is left out only
+// if all of its bits are zero, so that the negative zero stays one. Times ascend.
 func sizeSamples(ts []int64, vs []float64) (size uint64) {
 	for _, v := range vs {
 		if math.Float64bits(v) != 0 {
@@ -254,31 +254,4 @@ func sizeSamples(ts []int64, vs []float64) (size uint64) {
 		size += uint64(2 + sizeInt(t))
 	}
 	return size
-}
-
-// appendSamples appends samples as fields of their series. A value is left out only if
-// all of its bits are zero, so that the negative zero stays one. Bytes are put where they
-// belong, not appended: half of the time that is not compression goes here
-// (BenchmarkRead).
-func appendSamples(dst []byte, ts []int64, vs []float64) []byte {
-	at := len(dst)
-	dst = slices.Grow(dst, len(ts)*maxSampleBytes)
-	dst = dst[:at+len(ts)*maxSampleBytes]
-	for i, t := range ts {
-		b := dst[at : at+maxSampleBytes]
-		b[0] = bytesTag(2)
-		n := 2
-		if v := math.Float64bits(vs[i]); v != 0 {
-			b[2] = fixed64Tag(1)
-			binary.LittleEndian.PutUint64(b[3:], v)
-			n = 11
-		}
-		if t != 0 {
-			b[n] = varintTag(2)
-			n += 1 + binary.PutUvarint(b[n+1:], uint64(t))
-		}
-		b[1] = byte(n - 2)
-		at += n
-	}
-	return dst[:at]
 }

@@ -53,7 +53,7 @@ var layers = map[string]layer{
 	"internal/faultfs": {level: 2, foreign: []string{pkgErrors}, support: true},
 	"internal/lint":    {level: 0},
 
-	"remote": {level: 6, foreign: []string{pkgErrors, "github.com/golang/snappy", "github.com/klauspost/compress/s2", "google.golang.org/protobuf/encoding/protowire"}, public: true},
+	"remote": {level: 6, foreign: []string{pkgErrors, "github.com/golang/snappy", "google.golang.org/protobuf/encoding/protowire"}, public: true},
 
 	// Above the API. What the tool needs from outside is counted nowhere: programs that
 	// import the library do not link it.
