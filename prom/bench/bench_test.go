@@ -102,7 +102,10 @@ func TestCompare_Curves_HavePointsAndAreDrawn(t *testing.T) {
 
 // The page keeps what people wrote, and gets numbers, results and charts.
 func TestReport_WriteDocs_ReplacesItsPart(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "docs")
+	require.NoError(t, os.Mkdir(dir, 0o777))
+	readme := filepath.Join(dir, "..", "README.md")
+	require.NoError(t, os.WriteFile(readme, []byte("Read\n"+pageBegin+pageEnd+"me\n"), 0o666))
 	page := filepath.Join(dir, "bench.md")
 	rep := Report{Date: "2000-01-01", System: "somewhere", Runs: 1,
 		Rows:   []Row{{Name: "flush/cpu", Date: "2000-01-01", Load: -1, Work: "work", Unit: "s", Worse: true, Ours: []float64{0.5}, Goal: Goal{Bound: 1}}},
@@ -121,6 +124,10 @@ func TestReport_WriteDocs_ReplacesItsPart(t *testing.T) {
 		require.Contains(t, string(text), "1 of 1 goals are reached.")
 		require.Contains(t, string(text), "| 100 | 2.00 |")
 	}
+	text, err := os.ReadFile(readme)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "| work | s | 500 m | - | - | - |")
+	require.True(t, strings.HasSuffix(string(text), pageEnd+"me\n"))
 	svg, err := os.ReadFile(filepath.Join(dir, "bench", "c.svg"))
 	require.NoError(t, err)
 	require.Contains(t, string(svg), "A curve")
@@ -134,7 +141,7 @@ func TestReport_WriteDocs_ReplacesItsPart(t *testing.T) {
 	next := Report{Date: "2000-01-02", System: "somewhere", Runs: 1, Rows: []Row{
 		{Name: "append/cpu", Date: "2000-01-02", Load: -1, Work: "more work", Unit: "s", Ours: []float64{1}}}}
 	require.NoError(t, next.WriteDocs(dir))
-	text, err := os.ReadFile(page)
+	text, err = os.ReadFile(page)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "Of 2000-01-01: flush.")
 	require.Contains(t, string(text), "| 100 | 2.00 |")

@@ -20,21 +20,9 @@ const (
 )
 
 // WriteDocs writes a report into a directory with a page bench.md: its part between two
-// marks, bench/results.json, and a chart bench/NAME.svg for each curve. Groups that were not
-// measured stay as they are there.
+// marks, bench/results.json, and a chart bench/NAME.svg for each curve. A README.md above
+// the directory gets the main lines. Groups that were not measured stay as they are there.
 func (r Report) WriteDocs(dir string) error {
-	page := filepath.Join(dir, "bench.md")
-	text, err := os.ReadFile(page)
-	if err != nil {
-		return errors.Wrap(err, "read page")
-	}
-	begin, end := bytes.Index(text, []byte(pageBegin)), bytes.Index(text, []byte(pageEnd))
-	if begin < 0 || end < begin {
-		return errors.Errorf("%s has no part between %q and %q", page, pageBegin, pageEnd)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "bench"), 0o777); err != nil {
-		return errors.Wrap(err, "make directory for charts")
-	}
 	if old, err := os.ReadFile(filepath.Join(dir, "bench", "results.json")); err == nil {
 		var before Report
 		if err := json.Unmarshal(old, &before); err != nil {
@@ -42,23 +30,71 @@ func (r Report) WriteDocs(dir string) error {
 		}
 		r = r.over(before)
 	}
+	if err := replacePart(filepath.Join(dir, "bench.md"), r.page()); err != nil {
+		return err
+	}
+	if err := replacePart(filepath.Join(dir, "..", "README.md"), r.quote()); err != nil {
+		return err
+	}
 	var results bytes.Buffer
 	if err := r.Write(&results, "json"); err != nil {
 		return err
 	}
-	files := map[string][]byte{"bench/results.json": results.Bytes()}
+	files := map[string][]byte{"results.json": results.Bytes()}
 	for _, c := range r.Curves {
-		if files["bench/"+c.Name+".svg"], err = c.SVG(); err != nil {
+		svg, err := c.SVG()
+		if err != nil {
 			return err
 		}
+		files[c.Name+".svg"] = svg
 	}
-	files["bench.md"] = []byte(string(text[:begin]) + pageBegin + "\n\n" + r.page() + "\n" + string(text[end:]))
+	if err := os.MkdirAll(filepath.Join(dir, "bench"), 0o777); err != nil {
+		return errors.Wrap(err, "make directory for charts")
+	}
 	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "bench", name), data, 0o666); err != nil {
 			return errors.Wrap(err, "write page")
 		}
 	}
 	return nil
+}
+
+// replacePart writes the part of a file that is made by a program.
+func replacePart(name, part string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return errors.Wrap(err, "read page")
+	}
+	begin, end := bytes.Index(text, []byte(pageBegin)), bytes.Index(text, []byte(pageEnd))
+	if begin < 0 || end < begin {
+		return errors.Errorf("%s has no part between %q and %q", name, pageBegin, pageEnd)
+	}
+	text = []byte(string(text[:begin]) + pageBegin + "\n\n" + part + "\n" + string(text[end:]))
+	return errors.Wrap(os.WriteFile(name, text, 0o666), "write page")
+}
+
+// quoted are the rows that the README has.
+var quoted = []string{
+	"append/cpu", "append/garbage", "create/cpu", "latency/p999", "replay/wall", "reopen/wall", "memory/heap", "flush/cpu", "merge/cpu", "merge/heap",
+	"blocks/all/rate", "blocks/all-batch/rate", "blocks/one/time", "blocks/disk", "remote/chunks/cpu", "remote/samples/wall", "remote/samples/heap", "program/size",
+}
+
+// quote is what the README says.
+func (r Report) quote() string {
+	var b strings.Builder
+	b.WriteString("| work | unit | tsdb | Prometheus | VictoriaMetrics | times better |\n| --- | --- | ---: | ---: | ---: | ---: |\n")
+	for _, name := range quoted {
+		for _, row := range r.Rows {
+			if row.Name == name {
+				better := times(row.Ratio)
+				if row.RatioVictoria.Times > 0 {
+					better += ", " + times(row.RatioVictoria)
+				}
+				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", row.Work, row.Unit, middle(row.Ours), middle(row.Reference), middle(row.Victoria), better)
+			}
+		}
+	}
+	return fmt.Sprintf("%s\n%s.\n", b.String(), r)
 }
 
 // page is what stands between the marks.
