@@ -22,6 +22,7 @@ const (
 type leader struct {
 	off     int64  // end of the last whole commit in the current segment, bytes
 	first   int64  // end of its header
+	begun   int64  // up to here the system was asked to write to the disk (startWriteback)
 	cut     bool   // the file may be longer than off: cut it before the next write
 	buf     []byte // what the next write carries
 	frame   []byte
@@ -212,6 +213,7 @@ func (l *Log) flush(next int) (stood int, err error) {
 	}
 	g.buf, g.ends, g.pending = trimBuffer(g.buf), g.ends[:0], stood
 	if err == nil {
+		l.startWriteback()
 		return stood, nil
 	}
 	g.cut = true

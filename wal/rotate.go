@@ -82,7 +82,7 @@ func (l *Log) createSegment(n int, nextSeq uint64) error {
 	if err := l.opts.FS.SyncDir(l.opts.Dir); err != nil {
 		return l.poison(errors.WithMessagef(err, "sync directory %s", l.opts.Dir))
 	}
-	g.off, g.first = int64(len(buf)), int64(len(buf))
+	g.off, g.first, g.begun = int64(len(buf)), int64(len(buf)), 0
 	l.syncMu.Lock()
 	if l.file != nil && l.opts.Sync.mode == ModeNever {
 		l.older = append(l.older, l.file)
