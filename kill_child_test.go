@@ -39,6 +39,8 @@ const (
 	killAhead   = 80  // commits that a writer may be ahead of others: half a block range is always taken
 	killEnv     = "TSDB_TEST_KILL"
 	killPipe    = 3 // file number of the pipe to the parent
+
+	killSnapshotEvery = 64 << 10 // bytes of log
 )
 
 // killConfig is what the parent tells the child.
@@ -48,6 +50,7 @@ type killConfig struct {
 	Sync        int // index in killSyncs
 	Compression tsdb.Compression
 	CloseAfter  time.Duration // 0: never
+	Snapshots   bool          // of the head are taken, while it runs, too
 }
 
 var killSyncs = []tsdb.SyncPolicy{tsdb.SyncCommit(), tsdb.SyncInterval(time.Second), tsdb.SyncRotate(), tsdb.SyncNever()}
@@ -59,6 +62,10 @@ func (c killConfig) options() *tsdb.Options {
 	o.WAL.Compression = c.Compression
 	o.WAL.Sync = killSyncs[c.Sync]
 	o.Blocks.Range, o.Blocks.MaxRange = time.Minute, 9*time.Minute
+	o.Head.SnapshotThreshold = -1
+	if c.Snapshots {
+		o.Head.SnapshotThreshold = killSnapshotEvery
+	}
 	return o
 }
 
@@ -85,6 +92,8 @@ func killChild() error {
 	}
 	if r := db.OpenReport(); !r.Clean() {
 		say("fail open report: %q", fmt.Sprintf("%+v", r))
+	} else if r.Snapshot != "" {
+		say("from %s", r.Snapshot)
 	}
 	last, err := killLast(db)
 	if err != nil {

@@ -47,6 +47,7 @@ type killed struct {
 	open   time.Duration      // what recovery took the last time
 	phases map[string]int     // kills by what the process was doing
 	kills  int
+	from   int // how many times an open began with a snapshot of the head
 }
 
 func newKilled(t *testing.T, dir string, seed uint64) *killed {
@@ -62,7 +63,7 @@ func (k *killed) upTo(d time.Duration) time.Duration {
 // It is killed some time after it was started, or after it began to recover or to close.
 func (k *killed) kill() {
 	k.round++
-	cfg := killConfig{Dir: k.dir, Round: k.round, Sync: k.rng.IntN(len(killSyncs)), Compression: tsdb.Compression(k.rng.IntN(3))}
+	cfg := killConfig{Dir: k.dir, Round: k.round, Sync: k.rng.IntN(len(killSyncs)), Compression: tsdb.Compression(k.rng.IntN(3)), Snapshots: k.rng.IntN(4) > 0}
 	delay, since := k.upTo(killMaxDelay), "start"
 	switch k.rng.IntN(4) {
 	case 0:
@@ -124,6 +125,9 @@ func (k *killed) take(line string) (phase string) {
 			k.rounds[w] = append(k.rounds[w][:k.acked[w]], k.round) // of the next commit, and on
 		}
 		return "writing"
+	case "from":
+		k.from++
+		return ""
 	case "opening", "closing", "closed":
 		return words[0]
 	default:
@@ -150,7 +154,7 @@ func atoi(t require.TestingT, s string) int {
 
 // check opens the directory and looks at every sample.
 func (k *killed) check() {
-	cfg := killConfig{Sync: k.rng.IntN(len(killSyncs))}
+	cfg := killConfig{Sync: k.rng.IntN(len(killSyncs)), Snapshots: k.rng.IntN(4) > 0}
 	start := time.Now()
 	db, err := tsdb.Open(k.dir, cfg.options())
 	k.open = time.Since(start)
@@ -159,6 +163,9 @@ func (k *killed) check() {
 	require.LessOrEqual(k, k.open, killMaxOpen, "round %d", k.round)
 	r := db.OpenReport()
 	require.True(k, r.Clean(), "round %d: %+v", k.round, r)
+	if r.Snapshot != "" {
+		k.from++
+	}
 	last, err := killLast(db)
 	require.NoError(k, err)
 	for w := range killWriters {
@@ -268,6 +275,7 @@ func killCount(full int) int {
 func TestKill_NothingAcknowledgedIsLostAndNothingIsThereInPart(t *testing.T) {
 	t.Run("again and again", func(t *testing.T) {
 		t.Parallel()
+		from := 0
 		for i := range killCount(3) {
 			k := newKilled(t, t.TempDir(), uint64(i))
 			for k.kills < killCount(22) {
@@ -277,8 +285,10 @@ func TestKill_NothingAcknowledgedIsLostAndNothingIsThereInPart(t *testing.T) {
 				}
 			}
 			k.check()
-			k.Logf("kills by phase: %v; commits %v, deleted up to %v; at most %d blocks; last open took %v", k.phases, k.acked, k.erased, k.blocks, k.open)
+			k.Logf("kills by phase: %v; commits %v, deleted up to %v; at most %d blocks; %d opens began with a snapshot; last open took %v", k.phases, k.acked, k.erased, k.blocks, k.from, k.open)
+			from += k.from
 		}
+		require.True(t, testing.Short() || from > 0, "no open began with a snapshot")
 	})
 	t.Run("fresh directories", func(t *testing.T) {
 		t.Parallel()
