@@ -15,7 +15,7 @@ import (
 const (
 	maxQueries  = 128  // of a request
 	maxMatchers = 1024 // of a query
-	maxRegexps  = 128  // regular expressions of all queries: compiled, each may take 0.2 MB and 50 ms
+	maxRegexps  = 64   // regular expressions of all queries: compiled, each may take 0.2 MB and 50 ms
 	maxTypes    = 64   // accepted response types
 	maxGrouping = 1024 // labels of a hint
 )
