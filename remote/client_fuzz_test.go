@@ -41,6 +41,11 @@ func FuzzAnswer(f *testing.F) {
 			f.Add(unhex(f, v.Response), false)
 		}
 	}
+	for body := post(ReadHandler(openXOR2(f), nil), allOf(typeChunks, "second")).Body.Bytes(); len(body) > 0; {
+		var data []byte
+		data, body = cutFrame(f, body)
+		f.Add(data, true)
+	}
 	opts, err := (&ReadClientOptions{MaxFrameBytes: mib, MaxBufferBytes: mib}).withDefaults()
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body []byte, streamed bool) {
