@@ -56,11 +56,11 @@ func (r *blockReader) symbol(n uint32) (string, error) {
 // ascend as their labels do, so nothing is sorted, and an entry is read when the cursor
 // comes to it.
 func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher, transient bool) (seriesCursor, error) {
-	ids, err := r.b.dir.Index().Select(ctx, ms...)
+	ids, err := r.b.dir.Index().SelectIDs(ctx, ms...)
 	if err != nil {
 		return nil, err
 	}
-	if len(ids) > fewSeries && r.symbols.Load() == nil {
+	if ids.Len() > fewSeries && r.symbols.Load() == nil {
 		r.symbols.CompareAndSwap(nil, new(symbolCache))
 	}
 	return &blockCursor{r: r, ids: ids, transient: transient}, nil
@@ -69,7 +69,7 @@ func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher, tr
 // blockCursor reads the entries of selected series.
 type blockCursor struct {
 	r     *blockReader
-	ids   []uint64
+	ids   index.IDs
 	done  int
 	pairs []index.SymbolPair // what is left of a slab that series get their entries from
 	metas []index.ChunkMeta
@@ -87,11 +87,14 @@ const (
 )
 
 func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
-	for c.done < len(c.ids) {
+	for {
+		id, ok := c.ids.Next()
+		if !ok {
+			return nil, nil
+		}
 		if c.done%pollEvery == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		id := c.ids[c.done]
 		c.done++
 		if !c.transient {
 			c.makeRoom()
@@ -107,7 +110,6 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 			return c.series(id, pairs, metas), nil
 		}
 	}
-	return nil, nil
 }
 
 // series returns a series with its entry, which it keeps unless it is transient: then what
@@ -126,7 +128,7 @@ func (c *blockCursor) series(id uint64, pairs []index.SymbolPair, metas []index.
 
 // makeRoom begins slabs when there is hardly any room left, and a few series to come.
 func (c *blockCursor) makeRoom() {
-	if len(c.ids)-c.done < fewSeries {
+	if c.ids.Len() < fewSeries {
 		return
 	}
 	if cap(c.pairs) < pairSlab/8 {

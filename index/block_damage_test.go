@@ -298,6 +298,7 @@ func TestReader_AFileThatVanishesIsAMemoryFault(t *testing.T) {
 	ctx := context.Background()
 	calls := map[string]func() error{
 		"Symbol":       func() error { _, err := r.Symbol(1); return err },
+		"SelectIDs":    func() error { _, err := r.SelectIDs(context.Background()); return err },
 		"AppendSymbol": func() error { _, err := r.AppendSymbol(nil, 1); return err },
 		"Symbols":      func() error { return r.Symbols(func(uint32, []byte) error { return nil }) },
 		"Series":       func() error { _, _, err := r.Series(v.Series[0].ID, nil, nil); return err },

@@ -12,6 +12,14 @@ import (
 // label has the empty value there. The context is looked at every thousand values. The
 // result belongs to the caller.
 func (r *Reader) Select(ctx context.Context, ms ...*labels.Matcher) (ids []uint64, err error) {
+	s := selectors.Get().(*selection)
+	defer s.release()
+	s.refs = nil // the caller gets them
+	return r.selectWith(ctx, s, ms)
+}
+
+// selectWith selects with scratch memory, which what it returns may be a part of.
+func (r *Reader) selectWith(ctx context.Context, s *selection, ms []*labels.Matcher) (ids []uint64, err error) {
 	err = r.guard(func() error {
 		all, err := r.allIDs()
 		if err != nil {
@@ -20,7 +28,7 @@ func (r *Reader) Select(ctx context.Context, ms ...*labels.Matcher) (ids []uint6
 		if all.len() == 0 {
 			return ctx.Err()
 		}
-		ids, err = selectRefs(ctx, &blockSource{r, ctx, all}, ms)
+		ids, err = s.run(ctx, &blockSource{r, ctx, all}, ms)
 		return err
 	})
 	if err != nil {

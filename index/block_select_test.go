@@ -194,6 +194,32 @@ func TestReader_CanBeUsedByMany(t *testing.T) {
 	wg.Wait()
 }
 
+// SelectIDs finds what Select finds, in little memory.
+func TestReader_SelectIDs(t *testing.T) {
+	for _, v := range blockVectors(t) {
+		r := openBlock(t, v.raw)
+		for _, ms := range [][]*labels.Matcher{nil, {labels.NotEqual("__name__", "")}, {labels.Equal("no", "such")}} {
+			want, err := r.Select(context.Background(), ms...)
+			require.NoError(t, err)
+			ids, err := r.SelectIDs(context.Background(), ms...)
+			require.NoError(t, err)
+			require.Equal(t, len(want), ids.Len())
+			for _, id := range want {
+				got, ok := ids.Next()
+				require.True(t, ok)
+				require.Equal(t, id, got)
+			}
+			_, ok := ids.Next()
+			require.False(t, ok)
+			require.Zero(t, ids.Len())
+		}
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := openBlock(t, blockVectors(t)[1].raw).SelectIDs(ended)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 func TestReader_ReadingASeriesAllocatesNothing(t *testing.T) {
 	r := openBlock(t, blockVectors(t)[1].raw)
 	ids, err := r.Select(context.Background())

@@ -53,8 +53,13 @@ var allSeries = []Pair{0}
 func selectRefs(ctx context.Context, src source, ms []*labels.Matcher) ([]uint64, error) {
 	s := selectors.Get().(*selection)
 	defer s.release()
-	s.src, s.ctx = src, ctx
+	s.refs = nil // the caller gets them
+	return s.run(ctx, src, ms)
+}
 
+// run selects. What it returns may be in the memory of s.refs.
+func (s *selection) run(ctx context.Context, src source, ms []*labels.Matcher) ([]uint64, error) {
+	s.src, s.ctx = src, ctx
 	choosing, excluding, err := s.resolveChoosing(ms)
 	if err != nil {
 		return nil, err
@@ -73,17 +78,21 @@ type selection struct {
 	polls int
 	pairs []Pair
 	bits  []uint64
+	refs  []uint64 // memory for the result; nil if somebody else gets it
 }
 
 var selectors = sync.Pool{New: func() any { return new(selection) }}
 
-// keepScratch bounds, in elements, what a selection keeps for the next one.
-const keepScratch = 1 << 16
+// keepScratch and keepRefs bound, in elements, what a selection keeps for the next one.
+const (
+	keepScratch = 1 << 16
+	keepRefs    = 1 << 17
+)
 
 func (s *selection) release() {
 	s.src, s.ctx = nil, nil
 	s.pairs, s.bits = s.pairs[:0], s.bits[:0]
-	if cap(s.pairs) <= keepScratch && cap(s.bits) <= keepScratch {
+	if max(cap(s.pairs), cap(s.bits)) <= keepScratch && cap(s.refs) <= keepRefs {
 		selectors.Put(s)
 	}
 }
@@ -202,16 +211,16 @@ func (s *selection) first(c choice) ([]uint64, error) {
 	lo, hi := s.src.bounds()
 	if s.fits(lo, hi, c.cost) {
 		n, err := s.union(c.pairs, lo, hi)
-		return s.refs(n, lo), err
+		return s.marked(n, lo), err
 	}
-	refs := make([]uint64, 0, c.cost)
+	refs := slices.Grow(s.refs[:0], c.cost)
 	err := s.src.read(s.ctx, c.pairs, func(v view) { refs = v.appendTo(refs) })
 	return sortRefs(refs), err
 }
 
 // refsOf returns the refs of one list.
 func (s *selection) refsOf(one []Pair) (refs []uint64, err error) {
-	err = s.src.read(s.ctx, one, func(v view) { refs = v.appendTo(make([]uint64, 0, v.count())) })
+	err = s.src.read(s.ctx, one, func(v view) { refs = v.appendTo(slices.Grow(s.refs[:0], v.count())) })
 	return refs, err
 }
 
@@ -305,9 +314,9 @@ func (s *selection) union(pairs []Pair, lo, hi uint64) (n int, err error) {
 	return n, err
 }
 
-// refs returns the n refs of the bitmap.
-func (s *selection) refs(n int, lo uint64) []uint64 {
-	out := make([]uint64, 0, n)
+// marked returns the n refs of the bitmap.
+func (s *selection) marked(n int, lo uint64) []uint64 {
+	out := slices.Grow(s.refs[:0], n)
 	for i, w := range s.bits {
 		for base := lo + uint64(i)*64; w != 0; w &= w - 1 {
 			out = append(out, base+uint64(bits.TrailingZeros64(w)))
