@@ -1,0 +1,181 @@
+package tsdb_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// cloner takes copies of a disk at random moments, as a kill or a power cut would leave it.
+type cloner struct {
+	sync.Mutex
+	disk  *tsdbtest.MemFS
+	rng   *rand.Rand
+	next  int64 // operation at which to take one
+	every int64 // operations, about
+	max   int
+	kills []*tsdbtest.MemFS
+	cuts  []*tsdbtest.MemFS
+}
+
+// before is the hook of the disk. What a snapshot writes is worth more copies.
+func (c *cloner) before(op tsdbtest.Op) error {
+	c.Lock()
+	defer c.Unlock()
+	if strings.Contains(op.Name, "head-snapshot") || strings.Contains(op.Name, "head_snapshot") {
+		c.next -= c.every / 8
+	}
+	if op.N < c.next {
+		return nil
+	}
+	c.next = op.N + 1 + c.rng.Int64N(2*c.every)
+	if len(c.kills) < c.max {
+		c.kills = append(c.kills, c.disk.KillClone())
+	} else { // any of them has the same chance to be kept
+		c.kills[c.rng.IntN(c.max)] = c.disk.KillClone()
+	}
+	cut := c.disk.CrashClone(tsdbtest.CrashOptions{Seed: c.rng.Uint64(), Ordered: c.rng.IntN(2) == 0})
+	if len(c.cuts) < c.max {
+		c.cuts = append(c.cuts, cut)
+	} else {
+		c.cuts[c.rng.IntN(c.max)] = cut
+	}
+	return nil
+}
+
+// Writers with changing series, deletes, flushes, merges, queries and snapshots of the head, all
+// beside each other: whenever it ends, an open from a snapshot finds what an open without it does.
+func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		manual(o)
+		o.Blocks.Range = time.Hour
+		o.Blocks.MaxRange = 9 * time.Hour
+		o.Head.SamplesPerChunk = 16
+		o.WAL.SegmentSize = 32 << 10
+	})
+	const writers = 3
+	steps, clones := int64(600), 25
+	if testing.Short() {
+		steps, clones = 150, 5
+	}
+	base := (testNow.UnixMilli() - 20*hour) / (9 * hour) * (9 * hour)
+	var committed [writers]map[string][]point
+	flushed := make(chan struct{}) // closed when there is a block
+	first := sync.OnceFunc(func() { close(flushed) })
+	var writing atomic.Int64
+	writing.Store(writers)
+	var wg sync.WaitGroup
+	c := &cloner{disk: f.fs, rng: rand.New(rand.NewPCG(5, 5)), every: 200, max: clones}
+	f.fs.SetHook(c.before)
+	for w := range writers {
+		committed[w] = map[string][]point{}
+		wg.Go(func() {
+			defer writing.Add(-1)
+			for step := range steps {
+				if step == steps*2/3 {
+					<-flushed // fast writers could end before the first flush begins
+				}
+				writeStep(t, f.db, committed[w], w, base, step)
+			}
+		})
+	}
+	beside := func(what func(n int64) error) {
+		wg.Go(func() {
+			for n := int64(0); writing.Load() > 0; n++ {
+				if err := what(n); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	beside(func(int64) error { return tsdb.TakeHeadSnapshot(f.db) })
+	beside(func(int64) error {
+		err := f.db.Compact(ctx)
+		if err != nil || len(f.db.Blocks()) > 0 {
+			first()
+		}
+		return err
+	})
+	beside(func(n int64) error { // of series that nobody looks at in the end
+		at := base + n%600*minute
+		return f.db.Delete(ctx, at-3*minute, at, labels.Equal("i", "2"))
+	})
+	beside(func(int64) error { return readSome(f.db) })
+	wg.Wait()
+	f.fs.SetHook(nil)
+	require.False(t, t.Failed())
+	snapshots := f.db.Stats().HeadSnapshots
+	require.Positive(t, snapshots)
+	require.Zero(t, f.db.Stats().HeadSnapshotErrors)
+
+	want := map[string][]point{}
+	for _, part := range committed {
+		for key, ps := range part {
+			if !strings.Contains(key, `i="2"`) {
+				want[key] = ps
+			}
+		}
+	}
+	requireUndeleted := func() {
+		got := f.all()
+		for key := range got {
+			if strings.Contains(key, `i="2"`) {
+				delete(got, key)
+			}
+		}
+		require.Equal(t, want, got)
+	}
+	requireUndeleted()
+	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+	require.NotEmpty(t, bothWays(t, f.fs, *f.opts).Snapshot)
+	f.reopen()
+	requireUndeleted()
+
+	used := map[string]int{}
+	for _, disk := range c.kills {
+		if bothWays(t, disk, *f.opts).Snapshot != "" {
+			used["kill"]++
+		}
+	}
+	for _, disk := range c.cuts {
+		if bothWays(t, disk, *f.opts).Snapshot != "" {
+			used["power cut"]++
+		}
+	}
+	t.Logf("%d snapshots; of %d and %d copies began with one: %v", snapshots, len(c.kills), len(c.cuts), used)
+	require.Positive(t, used["kill"])
+	require.Positive(t, used["power cut"])
+}
+
+// readSome reads all series once.
+func readSome(db *tsdb.DB) error {
+	q, err := db.Querier(math.MinInt64, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	b := chunkenc.NewBatch(256)
+	var it chunkenc.Iterator
+	for s, err := range q.Select(ctx, nil).All() {
+		if err != nil {
+			return err
+		}
+		for it = s.Iterator(it); it.NextBatch(b) != chunkenc.ValNone; {
+		}
+		if it.Err() != nil {
+			return it.Err()
+		}
+	}
+	return q.Close()
+}
