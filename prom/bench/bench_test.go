@@ -107,7 +107,7 @@ func TestReport_WriteDocs_ReplacesItsPart(t *testing.T) {
 	readme := filepath.Join(dir, "..", "README.md")
 	require.NoError(t, os.WriteFile(readme, []byte("Read\n"+pageBegin+pageEnd+"me\n"), 0o666))
 	page := filepath.Join(dir, "bench.md")
-	rep := Report{Date: "2000-01-01", System: "somewhere", Runs: 1,
+	rep := Report{Date: "2000-01-01", System: "somewhere",
 		Rows:   []Row{{Name: "flush/cpu", Date: "2000-01-01", Load: -1, Work: "work", Unit: "s", Worse: true, Ours: []float64{0.5}, Goal: Goal{Bound: 1}}},
 		Curves: []Curve{{Name: "c", Title: "A curve", Unit: "s", Lines: []Line{{Ours, 1, []Point{{10, 1}, {100, 2}}}}}},
 	}
@@ -138,7 +138,7 @@ func TestReport_WriteDocs_ReplacesItsPart(t *testing.T) {
 	require.Equal(t, rep, again)
 
 	// Another run of some rows keeps the others, and the curves, and says so.
-	next := Report{Date: "2000-01-02", System: "somewhere", Runs: 1, Rows: []Row{
+	next := Report{Date: "2000-01-02", System: "somewhere", Rows: []Row{
 		{Name: "append/cpu", Date: "2000-01-02", Load: -1, Work: "more work", Unit: "s", Ours: []float64{1}}}}
 	require.NoError(t, next.WriteDocs(dir))
 	text, err = os.ReadFile(page)
@@ -265,12 +265,14 @@ func TestRow_Reached_AsksForAll(t *testing.T) {
 }
 
 func TestReport_IsWrittenInEveryFormat(t *testing.T) {
-	rep := Report{Date: "2000-01-01", System: "somewhere", Runs: 1, Rows: []Row{
+	rep := Report{Date: "2000-01-01", System: "somewhere", Rows: []Row{
 		{Name: "a/b", Work: "work", Unit: "s", Worse: true, Ours: []float64{0.5}, Reference: []float64{1}, Victoria: []float64{2}, Ratio: Ratio{Times: 2}, RatioVictoria: Ratio{Times: 4}, Goal: Goal{Reference: 1.5, Victoria: 3}},
 		{Name: "a/c", Work: "work", Unit: "B", Worse: true, Ours: []float64{1234567}},
 		{Name: "d/e", Work: "more", Unit: "s", Worse: true, Ours: []float64{0.002}, Reference: []float64{0.001}, Ratio: Ratio{Times: 0.5}, Goal: Goal{Reference: 1.5}},
 	}}
 	require.Equal(t, []string{"d/e"}, rep.Missed())
+	require.Contains(t, rep.String(), "one run")
+	require.Contains(t, Report{Rows: []Row{{Ours: make([]float64, 2)}, {Ours: make([]float64, 5)}}}.String(), "2 to 5 runs")
 	text := map[string]string{}
 	for _, format := range []string{"table", "markdown", "json"} {
 		var b bytes.Buffer

@@ -52,7 +52,6 @@ type Report struct {
 	Date     string            `json:"date"`
 	System   string            `json:"system"`
 	Versions map[string]string `json:"versions"` // of the engines, by their names
-	Runs     int               `json:"runs"`
 	// Interrupted: some rows have fewer runs, others are not there.
 	Interrupted bool `json:"interrupted,omitempty"`
 
@@ -63,7 +62,7 @@ type Report struct {
 // report makes rows of what was measured.
 func (c *comparison) report() (Report, error) {
 	rep := Report{
-		Date: time.Now().Format(time.DateOnly), Runs: c.Runs, Versions: versions(),
+		Date: time.Now().Format(time.DateOnly), Versions: versions(),
 		System: fmt.Sprintf("%s/%s, %d processors%s, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), processor(), runtime.Version()),
 	}
 	if err := c.agree(); err != nil {
@@ -231,12 +230,28 @@ func (r Report) Missed() (names []string) {
 }
 
 func (r Report) String() string {
-	runs := "one run"
-	if r.Runs > 1 {
-		runs = fmt.Sprintf("medians of %d runs in turns", r.Runs)
+	least, most := r.runs()
+	runs := fmt.Sprintf("medians of %d to %d runs in turns", least, most)
+	switch {
+	case most == 1:
+		runs = "one run"
+	case least == most:
+		runs = fmt.Sprintf("medians of %d runs in turns", most)
 	}
 	if r.Interrupted {
 		runs += ", interrupted"
 	}
 	return fmt.Sprintf("%s, %s; %s", r.Date, r.System, runs)
+}
+
+// runs returns how many runs a row has of ours, at least and at most.
+func (r Report) runs() (least, most int) {
+	for i, row := range r.Rows {
+		n := len(row.Ours)
+		if i == 0 {
+			least = n
+		}
+		least, most = min(least, n), max(most, n)
+	}
+	return least, most
 }
