@@ -71,6 +71,8 @@
 //   - When one appender of the reference creates a series and another commits to it
 //     first, the reference logs samples before their series and loses them at its next
 //     start. They are kept here.
+//   - Start timestamps in the log are counted and reported, and stay in the log, but are not
+//     in the head: only full head chunks have them, and blocks. The reference reads them.
 //   - Damaged files are copied to quarantine/ before they are changed.
 //
 // About blocks; each has its test in differences_test.go:
