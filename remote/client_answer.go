@@ -31,10 +31,7 @@ type errIdle struct{ after time.Duration }
 
 func (e *errIdle) Error() string { return "the server sent nothing for " + e.after.String() }
 
-// Timeout makes it one, as net.Error has it.
-func (e *errIdle) Timeout() bool { return true }
-
-// Unwrap makes it context.DeadlineExceeded.
+// Unwrap makes it context.DeadlineExceeded, which is a net.Error that says Timeout.
 func (e *errIdle) Unwrap() error { return context.DeadlineExceeded }
 
 func newAnswerBody(ctx context.Context, cancel context.CancelCauseFunc, idle time.Duration) *answerBody {

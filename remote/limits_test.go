@@ -160,6 +160,11 @@ func TestHostileRequests_AreRefusedWithAReason(t *testing.T) {
 	}
 }
 
+func TestTypes_ThatAreNotKnownAreNamed(t *testing.T) {
+	w := post(ReadHandler(openVectorDB(t), nil), hostile()["no type that is known"])
+	require.Equal(t, "[response type 7 response type 8]: none of the accepted response types is known\n", w.Body.String())
+}
+
 func TestRequests_AtTheirLimitsAreAnswered(t *testing.T) {
 	h := ReadHandler(openVectorDB(t), nil)
 	many := up(typeSamples)

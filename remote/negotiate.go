@@ -1,6 +1,10 @@
 package remote
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/pkg/errors"
+)
 
 // responseType is a form that an answer can have; the numbers are part of the protocol.
 type responseType int32
@@ -40,5 +44,5 @@ func negotiate(accepted []responseType) (responseType, error) {
 			return t, nil
 		}
 	}
-	return 0, errNoType
+	return 0, errors.WithMessagef(errNoType, "%v", accepted)
 }

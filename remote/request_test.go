@@ -73,7 +73,7 @@ func TestNegotiation_FirstKnownTypeWins(t *testing.T) {
 		{[]responseType{2}, 0, errNoType},
 	} {
 		got, err := negotiate(test.accepted)
-		require.Equal(t, test.err, err)
+		require.ErrorIs(t, err, test.err)
 		require.Equal(t, test.want, got)
 	}
 }
