@@ -212,6 +212,41 @@ func BenchmarkReplay(b *testing.B) {
 	})
 }
 
+// BenchmarkOpenSnapshot opens what a kill leaves when there is a snapshot of the head: so
+// many series, and so many commits of all of them behind it.
+func BenchmarkOpenSnapshot(b *testing.B) {
+	for _, c := range []struct{ series, tail int }{{10_000, 0}, {100_000, 0}, {10_000, 400}, {100_000, 40}} {
+		b.Run(fmt.Sprintf("series=%d/tail=%d", c.series, c.series*c.tail), func(b *testing.B) {
+			dir, opts := b.TempDir(), benchOptions()
+			opts.Blocks.Manual = true // Close takes no snapshot
+			db, err := tsdb.Open(dir, opts)
+			require.NoError(b, err)
+			h := newHot(b, db, c.series)
+			for h.k < 60 {
+				h.scrape(b, 1000)
+			}
+			require.NoError(b, tsdb.TakeHeadSnapshot(db))
+			for h.k < 60+c.tail {
+				h.scrape(b, 1000)
+			}
+			require.NoError(b, db.Close())
+			rep := tsdb.OpenReport{}
+			for b.Loop() {
+				db, err := tsdb.Open(dir, opts)
+				require.NoError(b, err)
+				b.StopTimer()
+				rep = db.OpenReport()
+				require.NotEmpty(b, rep.Snapshot)
+				require.EqualValues(b, c.series*(60+c.tail), rep.Samples+rep.SamplesInChunks)
+				require.NoError(b, db.Close())
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(rep.SnapshotBytes), "snapshot-B")
+			b.ReportMetric(float64(rep.Bytes), "log-B")
+		})
+	}
+}
+
 func BenchmarkMemoryPerSeries(b *testing.B) {
 	const series = 100_000
 	for range b.N {

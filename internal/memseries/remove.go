@@ -110,7 +110,7 @@ func (d *Directory) forgetLocked(s *Series) {
 // cleanPostingsLocked takes the dead refs out of the postings; only then may their
 // pages and label places go.
 func (d *Directory) cleanPostingsLocked() {
-	d.postings.Remove(d.removed, d.create.gone...)
+	d.removePostingsLocked(d.create.gone)
 	for _, ref := range d.create.dead {
 		d.freeSlotLocked(ref)
 	}
@@ -131,7 +131,7 @@ func (d *Directory) cleanPostings() {
 	slices.Sort(gone)
 	for run := range slices.Chunk(slices.Compact(gone), cleanRun) {
 		d.create.Lock()
-		d.postings.Remove(d.removed, run...)
+		d.removePostingsLocked(run)
 		d.create.Unlock()
 	}
 	d.create.Lock()
