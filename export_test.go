@@ -32,6 +32,19 @@ func TakeHeadSnapshot(db *DB) error {
 	return db.head.takeSnapshot(context.Background(), db.dir)
 }
 
+// HoldView keeps what new queriers see from changing until release is called.
+func HoldView(db *DB) (release func()) {
+	db.blocks.view.RLock()
+	return db.blocks.view.RUnlock
+}
+
+// Waiting returns how many wait until a commit is visible.
+func Waiting(db *DB) int {
+	db.head.iso.mu.Lock()
+	defer db.head.iso.mu.Unlock()
+	return db.head.iso.mu.waiting
+}
+
 // QuerierOver returns a Querier over places whose series are sorted by labels.
 func QuerierOver(mint, maxt int64, places ...FakeSource) *Querier {
 	q := &Querier{mint: mint, maxt: maxt, release: func() error { return nil }}

@@ -141,9 +141,10 @@ func (h *Head) writeSnapshot(ctx context.Context, dir string) (meta headsnap.Met
 	if err != nil {
 		return meta, err
 	}
-	// From here on every commit before the segment is applied, and what it filled is in
-	// files: of each series the first chunk that is in none has all that is left of them.
+	// From here on every commit before the segment is applied, deletes too, and what it filled is
+	// in files: of each series the first chunk that is in none has all that is left of them.
 	h.dir.Barrier()
+	h.iso.waitPublished(start.NextSeq - 1)
 	if err := h.storeAll(log.SyncTo); err != nil {
 		return meta, poisoned(err)
 	}

@@ -3,6 +3,7 @@ package tsdb_test
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,8 +74,9 @@ func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
 	var committed [writers]map[string][]point
 	flushed := make(chan struct{}) // closed when there is a block
 	first := sync.OnceFunc(func() { close(flushed) })
-	var writing atomic.Int64
+	var writing, newest atomic.Int64
 	writing.Store(writers)
+	newest.Store(base)
 	var wg sync.WaitGroup
 	c := &cloner{disk: f.fs, rng: rand.New(rand.NewPCG(5, 5)), every: 200, max: clones}
 	f.fs.SetHook(c.before)
@@ -87,6 +89,7 @@ func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
 					<-flushed // fast writers could end before the first flush begins
 				}
 				writeStep(t, f.db, committed[w], w, base, step)
+				newest.Store(base + step*minute)
 			}
 		})
 	}
@@ -109,7 +112,7 @@ func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
 		return err
 	})
 	beside(func(n int64) error { // of series that nobody looks at in the end
-		at := base + n%600*minute
+		at := newest.Load() - n%40*minute
 		return f.db.Delete(ctx, at-3*minute, at, labels.Equal("i", "2"))
 	})
 	beside(func(int64) error { return readSome(f.db) })
@@ -157,6 +160,32 @@ func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
 	t.Logf("%d snapshots; of %d and %d copies began with one: %v", snapshots, len(c.kills), len(c.cuts), used)
 	require.Positive(t, used["kill"])
 	require.Positive(t, used["power cut"])
+}
+
+// A delete that is in the log before the segment that a snapshot continues with is in the snapshot, even
+// if it has not come to its end yet.
+func TestHeadSnapshot_HasTheDeleteThatIsUnderWay(t *testing.T) {
+	f := snapshotFixture(t)
+	logged := make(chan struct{})
+	f.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind == tsdbtest.OpSync && strings.Contains(op.Name, "wal") {
+			close(logged)
+			f.fs.SetHook(nil)
+		}
+		return nil
+	})
+	release := tsdb.HoldView(f.db)
+	deleted, taken := make(chan error, 1), make(chan error, 1)
+	go func() { deleted <- f.db.Delete(ctx, 0, 5000, labels.Equal("a", "b")) }()
+	<-logged
+	go func() { taken <- tsdb.TakeHeadSnapshot(f.db) }() // its segment comes behind the delete
+	for tsdb.Waiting(f.db) == 0 && len(taken) == 0 {
+		runtime.Gosched()
+	}
+	release()
+	require.NoError(t, <-deleted)
+	require.NoError(t, <-taken)
+	require.NotEmpty(t, bothWays(t, f.fs, *f.opts).Snapshot)
 }
 
 // readSome reads all series once.
