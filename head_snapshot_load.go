@@ -101,12 +101,15 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 	for i := range b.Records {
 		rec := b.Records[i].Data
 		switch headsnap.KindOf(rec) {
-		case headsnap.KindSeries:
-			var s headsnap.Series
-			if s, d.err = headsnap.DecodeSeries(rec); d.err == nil {
-				d.series = append(d.series, s)
-				d.err = x.split(s, d.parts)
-			}
+		case headsnap.KindGroup:
+			d.err = headsnap.EachSeries(rec, func(rec []byte) error {
+				s, err := headsnap.DecodeSeries(rec)
+				if err == nil {
+					d.series = append(d.series, s)
+					err = x.split(s, d.parts)
+				}
+				return err
+			})
 		case headsnap.KindMapped:
 			d.mapped, d.err = appendMapped(d.mapped, rec, r.h.minValid.Load())
 		case headsnap.KindTombstones:

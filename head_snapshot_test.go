@@ -314,7 +314,7 @@ func TestHeadSnapshot_DamageCostsTimeAndNothingElse(t *testing.T) {
 		try(name+" gone", name, nil, true, true)
 	}
 	require.Equal(t, 2, files)
-	const records = 1 + 1 + 4 + 1 + 1 // header, full chunks, series, deleted intervals, trailer
+	const records = 1 + 1 + 1 + 1 + 1 // header, full chunks, series, deleted intervals, trailer
 	require.LessOrEqual(t, unseen, 4*records)
 }
 

@@ -18,12 +18,11 @@ func Check(ctx context.Context, fsys fileutil.FS, path string) (Meta, error) {
 	series := uint64(0)
 	err = wal.ReadSnapshot(ctx, wal.ReplayOptions{FS: fsys, Dir: path, Decoders: 1, Apply: func(b *wal.Batch) error {
 		for i := range b.Records {
-			if err := checkRecord(b.Records[i].Data); err != nil {
+			n, err := checkRecord(b.Records[i].Data)
+			if err != nil {
 				return err
 			}
-			if KindOf(b.Records[i].Data) == KindSeries {
-				series++
-			}
+			series += n
 		}
 		return nil
 	}}, meta.Start, meta.Sum)
@@ -33,10 +32,15 @@ func Check(ctx context.Context, fsys fileutil.FS, path string) (Meta, error) {
 	return meta, err
 }
 
-func checkRecord(rec []byte) (err error) {
+// checkRecord returns how many series a record has.
+func checkRecord(rec []byte) (series uint64, err error) {
 	switch KindOf(rec) {
-	case KindSeries:
-		_, err = DecodeSeries(rec)
+	case KindGroup:
+		err = EachSeries(rec, func(rec []byte) error {
+			series++
+			_, err := DecodeSeries(rec)
+			return err
+		})
 	case KindMapped:
 		var dec MappedDecoder
 		for dec.Reset(rec); dec.Next(); {
@@ -49,5 +53,5 @@ func checkRecord(rec []byte) (err error) {
 	default:
 		err = encbuf.Corrupt(0, "record of an unknown type")
 	}
-	return err
+	return series, err
 }

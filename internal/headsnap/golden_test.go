@@ -40,6 +40,7 @@ type golden struct {
 		Last       float64
 		Hex        hexBytes
 	}
+	Group  hexBytes // all of them
 	Mapped struct {
 		Series []struct {
 			Ref    uint64
@@ -86,7 +87,7 @@ func (g *golden) records() (recs [][]byte) {
 	for _, s := range g.Series {
 		recs = append(recs, s.Hex)
 	}
-	return append(recs, g.Mapped.Hex, g.Tombstones.Hex, g.Gone.Hex)
+	return append(recs, g.Group, g.Mapped.Hex, g.Tombstones.Hex, g.Gone.Hex)
 }
 
 func (g *golden) mapped() (list []mappedSeries) {
@@ -168,7 +169,20 @@ func TestRecords_EqualTheGoldenBothWays(t *testing.T) {
 		require.Equal(t, want.Labels.String(), got.Labels.String())
 		got.Labels, want.Labels = labels.Labels{}, labels.Labels{}
 		require.Equal(t, want, got)
-		require.Equal(t, KindSeries, KindOf(v.Hex))
+	}
+	group, each := []byte{typeGroup}, [][]byte(nil)
+	for _, v := range g.Series {
+		group = appendToGroup(group, v.Hex)
+	}
+	require.Equal(t, []byte(g.Group), group)
+	require.Equal(t, KindGroup, KindOf(g.Group))
+	require.NoError(t, EachSeries(g.Group, func(rec []byte) error {
+		each = append(each, rec)
+		return nil
+	}))
+	require.Len(t, each, len(g.Series))
+	for i, rec := range each {
+		require.Equal(t, []byte(g.Series[i].Hex), rec)
 	}
 
 	require.Equal(t, []byte(g.Mapped.Hex), encodeMapped(g.mapped()))

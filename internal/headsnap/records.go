@@ -13,12 +13,14 @@ import (
 )
 
 // Types of records. Those of series and tombstones are what the reference's snapshots have;
-// it never sees ours, so the others are free.
+// it never sees ours, so the others are free. Series come in groups: their labels compress
+// well together and hardly alone.
 const (
-	typeSeries     = 1
+	typeSeries     = 1 // in a group
 	typeTombstones = 2
 	typeMapped     = 0x40 // full chunks of the series whose records follow
 	typeGone       = 0x41 // refs that no series has and whose samples are still in the log
+	typeGroup      = 0x42 // series
 )
 
 // Kind is what a record is.
@@ -27,7 +29,7 @@ type Kind uint8
 // The kinds.
 const (
 	KindUnknown Kind = iota
-	KindSeries
+	KindGroup
 	KindMapped
 	KindTombstones
 	KindGone
@@ -39,8 +41,8 @@ func KindOf(rec []byte) Kind {
 		return KindUnknown
 	}
 	switch rec[0] {
-	case typeSeries:
-		return KindSeries
+	case typeGroup:
+		return KindGroup
 	case typeMapped:
 		return KindMapped
 	case typeTombstones:
@@ -84,6 +86,30 @@ func endSeries(dst []byte, mint, maxt int64, data []byte, lastV float64) []byte 
 	var tail [tailValueOff]byte
 	dst = append(dst, tail[:]...)
 	return encbuf.AppendBE64(dst, math.Float64bits(lastV))
+}
+
+// appendToGroup appends a series record to a record that begins with its type:
+//
+//	| 0x42 | for each series: length uvarint, series record |
+func appendToGroup(dst, series []byte) []byte { return encbuf.AppendString(dst, series) }
+
+// EachSeries calls fn with each series record of a group. Errors are *encbuf.CorruptError or
+// of fn.
+func EachSeries(rec []byte, fn func(series []byte) error) error {
+	d := encbuf.NewDec(rec)
+	if d.Byte() != typeGroup {
+		d.FailAt(0, "record of another type")
+	}
+	for d.Err() == nil && d.Len() > 0 {
+		series := d.Str()
+		if d.Err() != nil {
+			break
+		}
+		if err := fn(series); err != nil {
+			return err
+		}
+	}
+	return d.Err()
 }
 
 // Series is a series of a snapshot.

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// groupBytes is how many bytes of series records follow one record of their full
-	// chunks: little enough that a reader holds only a part.
-	groupBytes = 32 << 10
+	// groupBytes is how many bytes of series and their full chunks are in one group: enough
+	// to compress well, little enough to be read in parallel.
+	groupBytes = 64 << 10
 	// maxGoneEntries bounds the length of a record.
 	maxGoneEntries = 64 << 10
 )
@@ -38,8 +38,8 @@ type Writer struct {
 	meta    Meta
 	w       *wal.SnapshotWriter
 
-	recs   []byte // series records of the group
-	ends   []int
+	group  []byte // the record of series
+	series []byte // the one that was begun
 	mapped []byte // the record of their full chunks
 }
 
@@ -64,26 +64,29 @@ func Create(fsys fileutil.FS, dataDir string, opts Options) (*Writer, error) {
 
 // BeginSeries begins a series with n labels.
 func (w *Writer) BeginSeries(ref uint64, nlabels int) {
-	w.recs = beginSeries(w.recs, ref, nlabels)
+	w.series = beginSeries(w.series[:0], ref, nlabels)
 	w.meta.Series++
 }
 
 // Label adds a label to it.
 func (w *Writer) Label(name, value string) {
-	w.recs = encbuf.AppendString(encbuf.AppendString(w.recs, name), value)
+	w.series = encbuf.AppendString(encbuf.AppendString(w.series, name), value)
 }
 
 // EndSeries ends it: with its n full chunks, and one chunk more in data if that is not nil.
 func (w *Writer) EndSeries(ref uint64, n int, at func(i int) Mapped, mint, maxt int64, data []byte, lastV float64) error {
-	w.recs = endSeries(w.recs, mint, maxt, data, lastV)
-	w.ends = append(w.ends, len(w.recs))
+	w.series = endSeries(w.series, mint, maxt, data, lastV)
+	if len(w.group) == 0 {
+		w.group = append(w.group, typeGroup)
+	}
+	w.group = appendToGroup(w.group, w.series)
 	if n > 0 {
 		if len(w.mapped) == 0 {
 			w.mapped = append(w.mapped, typeMapped)
 		}
 		w.mapped = appendMapped(w.mapped, ref, n, at)
 	}
-	if len(w.recs)+len(w.mapped) < groupBytes {
+	if len(w.group)+len(w.mapped) < groupBytes {
 		return nil
 	}
 	return w.endGroup()
@@ -93,14 +96,10 @@ func (w *Writer) endGroup() error {
 	if err := w.w.Append(w.mapped); err != nil {
 		return err
 	}
-	from := 0
-	for _, end := range w.ends {
-		if err := w.w.Append(w.recs[from:end]); err != nil {
-			return err
-		}
-		from = end
+	if err := w.w.Append(w.group); err != nil {
+		return err
 	}
-	w.recs, w.ends, w.mapped = w.recs[:0], w.ends[:0], w.mapped[:0]
+	w.group, w.mapped = w.group[:0], w.mapped[:0]
 	return nil
 }
 

@@ -131,14 +131,17 @@ func TestWriter_FullChunksComeBeforeTheirSeries(t *testing.T) {
 					require.Len(t, s.Chunks, int(s.Ref-1)%3)
 					waiting = append(waiting, s.Ref)
 				}
-			case KindSeries:
-				s, err := DecodeSeries(r.Data)
-				require.NoError(t, err)
-				require.Equal(t, next, s.Ref)
-				next++
-				if len(waiting) > 0 && waiting[0] == s.Ref {
-					waiting = waiting[1:]
-				}
+			case KindGroup:
+				require.NoError(t, EachSeries(r.Data, func(rec []byte) error {
+					s, err := DecodeSeries(rec)
+					require.NoError(t, err)
+					require.Equal(t, next, s.Ref)
+					next++
+					if len(waiting) > 0 && waiting[0] == s.Ref {
+						waiting = waiting[1:]
+					}
+					return nil
+				}))
 			}
 		}
 		return nil
