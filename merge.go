@@ -55,13 +55,14 @@ func (m *mergedSeries) disjoint() bool {
 type seriesMerger struct {
 	ctx   context.Context
 	heads []mergeHead // of cursors that are not at their end
-	limit int         // series that may still be given out; below 0: any number
-	given int         // series, counted as far as anybody asks
-	more  bool        // the limit was met, and there are more
+	own   [1]mergeHead
+	limit int  // series that may still be given out; below 0: any number
+	given int  // series, counted as far as anybody asks
+	more  bool // the limit was met, and there are more
 
 	transient bool           // a series is good until the next one
 	others    []sourceSeries // of the last series, if it is transient
-	twins     labelTwins
+	twins     *labelTwins    // nil for few series
 }
 
 // mergeHead is the front of one cursor. Its labels are looked at only when there is
@@ -75,16 +76,20 @@ type mergeHead struct {
 	text   labels.Labels // the same, where keys do not do; empty: not asked for
 }
 
-// newSeriesMerger reads nothing yet. A limit of 0 or less is none.
-func newSeriesMerger(ctx context.Context, cursors []seriesCursor, limit int, transient bool) *seriesMerger {
-	m := &seriesMerger{ctx: ctx, limit: -1, transient: transient, heads: make([]mergeHead, len(cursors))}
+// newSeriesMerger has no cursors yet. A limit of 0 or less is none.
+func newSeriesMerger(ctx context.Context, limit int, transient bool) *seriesMerger {
+	m := &seriesMerger{ctx: ctx, limit: -1, transient: transient}
+	m.heads = m.own[:0]
 	if limit > 0 {
 		m.limit = limit
 	}
-	for i, c := range cursors {
-		m.heads[i] = mergeHead{cursor: c, place: uint64(i), given: true}
-	}
 	return m
+}
+
+// add adds a cursor, of which nothing is read yet. Of the same labels the first one comes
+// first.
+func (m *seriesMerger) add(c seriesCursor) {
+	m.heads = append(m.heads, mergeHead{cursor: c, place: uint64(len(m.heads)), given: true})
 }
 
 // next returns the next series; ok is false at the end, at the limit and on an error. What
@@ -131,7 +136,7 @@ func (m *seriesMerger) advance() (err error) {
 // in time at any moment: a scan beats a heap.
 func (m *seriesMerger) choose() (n int, err error) {
 	if m.given++; m.given == fewSeries {
-		m.twins.grow()
+		m.twins = &labelTwins{}
 	}
 	least := &m.heads[0]
 	least.given, n = true, 1

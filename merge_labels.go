@@ -13,7 +13,7 @@ import (
 // different places nearly all (BenchmarkSelectBlocks). The memory is a direct-mapped table
 // of fixed size, whatever the number of places and series.
 type labelTwins struct {
-	slots []labelTwin  // none as long as there are few series, which are compared by text
+	slots [manyTwins]labelTwin
 	known [4]labelText // of the second of two labels: others are compared with it next
 	text  []byte       // of the first one
 }
@@ -31,15 +31,14 @@ type labelTwin struct {
 	places uint64 // 0: the slot is empty
 }
 
-// manyTwins is the number of slots: 48 KB, of which a query touches what its labels need.
+// manyTwins is the number of slots, a power of two: 48 KB, of which a query touches what its
+// labels need.
 const manyTwins = 1 << 11
 
-// grow makes room for many series.
-func (t *labelTwins) grow() { t.slots = make([]labelTwin, manyTwins) }
-
-// compare orders the series that two heads stand on by their labels.
+// compare orders the series that two heads stand on by their labels. Without a table, as long
+// as there are few series, it is done by text.
 func (t *labelTwins) compare(a, b *mergeHead) (int, error) {
-	if len(t.slots) == 0 || !a.lookUp() || !b.lookUp() {
+	if t == nil || !a.lookUp() || !b.lookUp() {
 		return labels.Compare(a.known(), b.known()), nil
 	}
 	places := (a.place+1)<<32 | b.place

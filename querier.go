@@ -34,14 +34,7 @@ func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
 		return nil, ErrClosed
 	}
 	q := &Querier{mint: mint, maxt: maxt, warnings: v.warnings(mint, maxt)}
-	var pinned []*block
-	for _, b := range v.blocks {
-		if b.overlaps(mint, maxt) {
-			b.pin()
-			pinned = append(pinned, b.block)
-			q.sources = append(q.sources, &blockReader{b: b, mint: mint, maxt: maxt, failure: &q.failure})
-		}
-	}
+	pinned := q.addBlocks(v)
 	sn := h.iso.acquire(h.opts.Clock.Now(), v.start)
 	if h.overlaps(max(mint, v.start), maxt) {
 		q.sources = append(q.sources, &headReader{h: h, snapshot: sn.seq, mint: max(mint, v.start), maxt: maxt, deleted: h.tombs.Load()})
@@ -51,12 +44,33 @@ func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
 		if h.iso.release(sn) {
 			h.dir.SweepMarks(h.iso.floor.Load())
 		}
-		for _, b := range pinned {
-			b.release()
+		for i := range pinned {
+			pinned[i].b.release()
 		}
 		return pin.Release()
 	}
 	return q, nil
+}
+
+// addBlocks pins the blocks of the range and makes them sources.
+func (q *Querier) addBlocks(v *view) []blockReader {
+	n := 0
+	for i := range v.blocks {
+		if v.blocks[i].overlaps(q.mint, q.maxt) {
+			n++
+		}
+	}
+	readers := make([]blockReader, n)
+	q.sources = make([]source, 0, n+1) // and the head
+	for _, b := range v.blocks {
+		if b.overlaps(q.mint, q.maxt) {
+			b.pin()
+			r := &readers[len(q.sources)]
+			r.b, r.mint, r.maxt, r.failure = b, q.mint, q.maxt, &q.failure
+			q.sources = append(q.sources, r)
+		}
+	}
+	return readers
 }
 
 // source is one place that has series: the head, a block.
@@ -136,15 +150,15 @@ func (q *Querier) selectMerged(ctx context.Context, hints *SelectHints, ms []*la
 	if hints == nil {
 		hints = &SelectHints{}
 	}
-	cursors := make([]seriesCursor, 0, len(q.sources))
+	merged := newSeriesMerger(ctx, hints.Limit, hints.Transient)
 	for _, src := range q.sources {
 		c, err := src.selectSeries(ctx, ms, hints.Transient)
 		if err != nil {
 			return nil, nil, errors.WithMessage(err, "select series")
 		}
-		cursors = append(cursors, c)
+		merged.add(c)
 	}
-	return newSeriesMerger(ctx, cursors, hints.Limit, hints.Transient), slices.Clone(q.warnings), nil
+	return merged, slices.Clone(q.warnings), nil
 }
 
 // LabelNames returns the names of labels that matching series in the range have,

@@ -2,6 +2,7 @@ package chunks
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
@@ -22,6 +23,9 @@ type Run struct {
 // samples have a thousand bytes.
 const maxRunChunk = 16 << 10
 
+// usualChunk is room for the last record of most runs: 120 samples of thirty bits.
+const usualChunk = 480
+
 // ReadRun copies the records from first to last, which is in the same file and not before
 // it, to the run, whose memory is used again.
 func (s *Segments) ReadRun(r *Run, first, last BlockRef) {
@@ -40,7 +44,7 @@ func (s *Segments) ReadRun(r *Run, first, last BlockRef) {
 	}
 	err = fileutil.GuardFaults(func() error {
 		// Front to back: the start of the last record by itself would be waited for.
-		r.buf = append(r.buf, b[:last-first]...)
+		r.buf = append(slices.Grow(r.buf, int(last-first)+usualChunk), b[:last-first]...)
 		b = b[last-first:]
 		if record, damage := parseSegmentRecord(b); damage == nil && record.size() <= maxRunChunk {
 			r.buf = append(r.buf, b[:record.size()]...)

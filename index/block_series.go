@@ -149,21 +149,16 @@ func (r *Reader) symbolPair(name, value uint64) (SymbolPair, bool) {
 }
 
 // uvarint returns the number at off and the offset behind it, -1 if there is none. It
-// takes an offset of -1, too.
+// takes an offset of -1, too. Numbers of two bytes, as most symbols are, and of three, as
+// lengths of chunks are, come before all longer ones (BenchmarkReader_Series).
 func uvarint(b []byte, off int) (v uint64, next int) {
-	if uint(off) < uint(len(b)) && b[off] < 0x80 {
-		return uint64(b[off]), off + 1
-	}
-	return longUvarint(b, off)
-}
-
-// longUvarint has numbers of two bytes, as most symbols are, and of three, as the lengths of
-// chunks are, before all others (BenchmarkReader_Series).
-func longUvarint(b []byte, off int) (v uint64, next int) {
-	if off < 0 || off > len(b) {
+	if uint(off) >= uint(len(b)) {
 		return 0, -1
 	}
 	b = b[off:]
+	if b[0] < 0x80 {
+		return uint64(b[0]), off + 1
+	}
 	if len(b) > 2 {
 		switch {
 		case b[1] < 0x80:
