@@ -154,6 +154,13 @@ func TestRemoteRead_IntendedDifferences(t *testing.T) {
 		require.Equal(t, http.StatusOK, their.Status, name)
 		require.Empty(t, their.Data, name)
 	}
+	body, err := (&prompb.ReadRequest{}).Marshal()
+	require.NoError(t, err)
+	for status, h := range map[int]http.Handler{http.StatusMethodNotAllowed: ours, http.StatusOK: theirs} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPut, "/", bytes.NewReader(snappy.Encode(nil, body))))
+		require.Equal(t, status, w.Code)
+	}
 	for name, change := range map[string]func(*prompb.Query){
 		"no regular expression": func(q *prompb.Query) { q.Matchers[0].Value = "(" },
 		"unknown matcher":       func(q *prompb.Query) { q.Matchers[0].Type = 9 },
