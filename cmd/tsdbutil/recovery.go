@@ -14,6 +14,9 @@ import (
 type recoveryJSON struct {
 	Seconds         float64        `json:"seconds"`
 	Clean           bool           `json:"clean"`
+	Snapshot        string         `json:"snapshot"` // of the head; empty: none
+	SnapshotBytes   int64          `json:"snapshot_bytes"`
+	Ignored         []string       `json:"snapshots_ignored"`
 	Segments        int            `json:"segments"`
 	ForeignSegments int            `json:"foreign_segments"`
 	Bytes           int64          `json:"bytes"`
@@ -55,6 +58,7 @@ type damageJSON struct {
 func newRecoveryJSON(r *tsdb.OpenReport) recoveryJSON {
 	j := recoveryJSON{
 		Seconds: r.Duration.Seconds(), Clean: r.Clean(),
+		Snapshot: r.Snapshot, SnapshotBytes: r.SnapshotBytes, Ignored: append([]string{}, r.SnapshotsIgnored...),
 		Segments: r.Segments, ForeignSegments: r.ForeignSegments, Bytes: r.Bytes,
 		Records: r.Records, Commits: r.Commits, LastSeq: r.LastSeq, SyncedSeq: r.SyncedSeq,
 		Series: r.Series, Samples: r.Samples, SamplesInChunks: r.SamplesInChunks,
@@ -108,9 +112,14 @@ func (c *console) printRecovery(r *tsdb.OpenReport) error {
 	if r.TornTail {
 		torn = "yes, " + c.bytes(r.DroppedBytes) + " dropped"
 	}
+	snapshot := "none"
+	if r.Snapshot != "" {
+		snapshot = c.bytes(r.SnapshotBytes)
+	}
 	facts := []table.Row{
+		{"snapshot of the head", snapshot, "snapshots not used", count(len(r.SnapshotsIgnored))},
 		{"log read", c.bytes(r.Bytes) + " in " + things(r.Segments, "segment"), "commits", count(r.Commits)},
-		{"series", count(r.Series), "samples in the log", count(r.Samples)},
+		{"series", count(r.Series), "samples in log and snapshot", count(r.Samples)},
 		{"head chunks", count(r.HeadChunks), "samples in chunks", count(r.SamplesInChunks)},
 		{"torn end", torn, "damaged places", none(len(r.Damages), count(len(r.Damages)))},
 		{"quarantined", none(len(r.Quarantined), strings.Join(r.Quarantined, ", ")), "dropped commits", count(r.DroppedCommits)},
