@@ -35,6 +35,8 @@
 //   - remote_requests_test.go: both servers understand requests that no client sends.
 //   - xor2_test.go: all of that, relays and remote read included, with blocks, head chunks
 //     and logs of the reference's second encoding of floats; start timestamps.
+//   - head_snapshots_test.go: snapshots of the head, ours and the reference's, beside each
+//     other: nobody else reads ours, and neither trusts its own when the other has written.
 //   - differential_test.go: the same operations in both give the same answers.
 //
 // Every test is repeatable: it takes its randomness from the seed that it prints, and
