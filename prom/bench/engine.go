@@ -23,6 +23,9 @@ type engine interface {
 	append(from, to int, t int64, vs []float64) error
 	// appendBatch is append with the call for many samples, where there is one.
 	appendBatch(from, to int, t int64, vs []float64) error
+	// renew puts new series in the place of some, in one commit, and appends a first sample
+	// half a second before t: the sets and values are those of all series.
+	renew(which []int, sets [][]string, t int64, vs []float64) error
 	// history appends samples of the first series, so far apart, in one commit.
 	history(t, step int64, vs []float64) error
 	// read selects series and reads as much of them as the query says.

@@ -87,6 +87,8 @@ func (c *comparison) writeFigures() []figure {
 		section(fmt.Sprintf("create %s series and fill them with %d samples each", count(c.New), c.Few),
 			more("create/cpu", "samples/CPU s").than(2), more("create/wall", "samples/s"), more("create/first", "new series/CPU s"),
 			less("create/garbage", "garbage B/sample"), less("create/peak", "peak resident B")),
+		section(fmt.Sprintf("%s series, a tenth of them replaced every hour, four hours, flushes included", count(c.Series)),
+			more("churn/cpu", "samples/CPU s"), more("churn/wall", "samples/s"), less("churn/heap", "heap B/series"), less("churn/peak", "peak resident B")),
 		section("size of the log", logs...),
 		section(fmt.Sprintf("commits of %d samples, synced before they return", syncedSamples), append(synced,
 			more("sync/8x", "8 writers, times 1").within(5), more("sync/64x", "64 writers, times 1").within(20))...),
@@ -114,6 +116,9 @@ func (c *comparison) recoverFigures() []figure {
 func (c *comparison) headFigures() (all []figure) {
 	for _, s := range selections(c.Many, c.Chunks) {
 		all = append(all, c.selectFigures(s, c.Many)...)
+	}
+	for _, s := range matcherMix(c.Many) {
+		all = append(all, section(c.found(s, c.Many), less(s.row+"/time", "s"))...)
 	}
 	return append(all, section("decode chunks of 120 samples, ours in batches", more("decode/cpu", "samples/CPU s"))...)
 }

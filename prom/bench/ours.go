@@ -85,6 +85,16 @@ func (o *ours) appendBatch(from, to int, t int64, vs []float64) (err error) {
 	return o.commit(app, to-from)
 }
 
+func (o *ours) renew(which []int, sets [][]string, t int64, vs []float64) (err error) {
+	app := o.db.Appender()
+	for _, i := range which {
+		if o.refs[i], err = app.Append(0, labels.FromStrings(sets[i]...), t-firstBefore, vs[i]); err != nil {
+			return err
+		}
+	}
+	return o.commit(app, len(which))
+}
+
 func (o *ours) history(t, step int64, vs []float64) error {
 	app := o.db.Appender()
 	for i, v := range vs {

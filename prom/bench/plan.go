@@ -25,6 +25,7 @@ var plan = []group{
 	{"append", everybody, "", (*Config).hot, false},
 	{"appendbatch", files, "", (*Config).hot, false},
 	{"create", everybody, "", (*Config).fresh, true},
+	{"churn", everybody, "", (*Config).churned, true},
 	{"log", files, "", (*Config).hot, false},
 	{"sync", alone, "", (*Config).hot, false},
 	{"latency", everybody, "", (*Config).busy, true},
@@ -32,6 +33,7 @@ var plan = []group{
 	{"reopen", everybody, "killed", (*Config).logged, false},
 	{"memory", files, "fill", (*Config).remembered, false},
 	{"select", files, "fill", (*Config).selected, false},
+	{"matchers", files, "fill", (*Config).selected, false},
 	{"decode", files, "", (*Config).hot, false},
 	{"flush", files, "", (*Config).block, false},
 	{"blocks", everybody, "fillblocks", (*Config).block, false},
@@ -70,8 +72,9 @@ func (c *Config) remote() (series, samples int)     { return (c.Blocks + 9) / 10
 func (c *Config) busy() (series, samples int) {
 	return c.Blocks, min(c.Points, busyPoints) * busyRanges
 }
-func (c *Config) valued() (series, samples int) { return (c.Series + 4) / 5, c.Points }
-func (c *Config) real() (series, samples int)   { return realSeries, min(c.Points, realSamples) }
+func (c *Config) churned() (series, samples int) { return c.Series, min(c.Samples, churnScrapes) }
+func (c *Config) valued() (series, samples int)  { return (c.Series + 4) / 5, c.Points }
+func (c *Config) real() (series, samples int)    { return realSeries, min(c.Points, realSamples) }
 
 // task is the work of a group with the sizes that are configured for it.
 func (c *Config) task(kind string) task {

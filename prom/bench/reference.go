@@ -71,6 +71,16 @@ func (r *reference) appendBatch(from, to int, t int64, vs []float64) error {
 	return r.append(from, to, t, vs)
 }
 
+func (r *reference) renew(which []int, sets [][]string, t int64, vs []float64) (err error) {
+	app := r.db.Appender(context.Background())
+	for _, i := range which {
+		if r.refs[i], err = app.Append(0, labels.FromStrings(sets[i]...), t-firstBefore, vs[i]); err != nil {
+			return errors.Wrap(err, "append")
+		}
+	}
+	return errors.Wrap(app.Commit(), "commit")
+}
+
 func (r *reference) history(t, step int64, vs []float64) error {
 	app := r.db.Appender(context.Background())
 	for i, v := range vs {

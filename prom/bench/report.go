@@ -151,7 +151,7 @@ func processor() string {
 // same values, in every run.
 func (c *comparison) agree() error {
 	var rows []string
-	for _, s := range slices.Concat(selections(c.Many, c.Chunks), blockSelections(c.Blocks, c.Points)) {
+	for _, s := range slices.Concat(selections(c.Many, c.Chunks), matcherMix(c.Many), blockSelections(c.Blocks, c.Points)) {
 		rows = append(rows, s.row)
 	}
 	for _, r := range slices.Concat(remoteReads(false), remoteReads(true)) {

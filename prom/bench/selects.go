@@ -42,6 +42,29 @@ func selections(series, samples int) []selection {
 	}
 }
 
+// matcherMix is what dashboards and alerts ask for, of a head: labels only.
+func matcherMix(series int) []selection {
+	name := matcher{"=", "__name__", "process_open_fds"}
+	mix := []struct {
+		row, what string
+		ms        []matcher
+	}{
+		{"pair", "by two equalities", []matcher{name, {"=", "method", "GET"}}},
+		{"set", "by name and one of three values", []matcher{name, {"=~", "status", "200|300|400"}}},
+		{"not", "by name and not a value", []matcher{name, {"!=", "method", "GET"}}},
+		{"notregex", "by name and not a prefix", []matcher{name, {"!~", "pod", "service-1.*"}}},
+		{"suffix", "by name and suffix", []matcher{name, {"=~", "pod", ".*-10000"}}},
+		{"contains", "by name and a part of a value", []matcher{name, {"=~", "instance", ".*[.]0[.].*"}}},
+		{"absent", "by name and no label", []matcher{name, {"=", "missing", ""}}},
+		{"many", "one by a regex over values that all differ", []matcher{{"=~", "shard", "0*" + strconv.Itoa(series-1)}}},
+	}
+	var all []selection
+	for _, m := range mix {
+		all = append(all, selection{row: "matchers/" + m.row, what: m.what, query: always(readLabels, m.ms...), series: -1})
+	}
+	return all
+}
+
 // blockSelections are those of one block.
 func blockSelections(series, samples int) []selection {
 	few := (samples + 9) / 10

@@ -73,20 +73,34 @@ func (v *victoria) appendBatch(from, to int, t int64, vs []float64) error {
 // create has the names made before, as a server would for each request.
 func (v *victoria) create(sets [][]string, t int64, vs []float64, perCommit int) error {
 	v.names = make([][]byte, len(sets))
-	var ls []prompb.Label
 	for from := 0; from < len(sets); from += perCommit {
 		to := min(from+perCommit, len(sets))
 		for i := from; i < to; i++ {
-			ls = ls[:0]
-			for k := 0; k < len(sets[i]); k += 2 {
-				ls = append(ls, prompb.Label{Name: sets[i][k], Value: sets[i][k+1]})
-			}
-			v.names[i] = storage.MarshalMetricNameRaw(nil, ls)
+			v.names[i] = rawName(sets[i])
 		}
 		if err := v.append(from, to, t, vs); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// rawName encodes the labels of a series.
+func rawName(set []string) []byte {
+	ls := make([]prompb.Label, 0, len(set)/2)
+	for k := 0; k < len(set); k += 2 {
+		ls = append(ls, prompb.Label{Name: set[k], Value: set[k+1]})
+	}
+	return storage.MarshalMetricNameRaw(nil, ls)
+}
+
+func (v *victoria) renew(which []int, sets [][]string, t int64, vs []float64) error {
+	v.rows = v.rows[:0]
+	for _, i := range which {
+		v.names[i] = rawName(sets[i])
+		v.rows = append(v.rows, storage.MetricRow{MetricNameRaw: v.names[i], Timestamp: t - firstBefore, Value: vs[i]})
+	}
+	v.s.AddRows(v.rows, exact)
 	return nil
 }
 
