@@ -75,6 +75,7 @@ func randomOptions(rng *rand.Rand) func(*tsdb.Options) {
 		o.WAL.Sync = []tsdb.SyncPolicy{tsdb.SyncCommit(), tsdb.SyncInterval(time.Second), tsdb.SyncRotate(), tsdb.SyncNever()}[rng.IntN(4)]
 		o.Head.SamplesPerChunk = []int{16, 30, 120, 480}[rng.IntN(4)]
 		o.Head.ReplayWorkers = 1 + rng.IntN(4)
+		o.Head.SnapshotThreshold = []int64{1, 1, 0, -1}[rng.IntN(4)]
 		o.Blocks.Range = []time.Duration{time.Minute, 2 * time.Hour, 365 * 24 * time.Hour}[rng.IntN(3)]
 		o.Blocks.MaxRange = o.Blocks.Range
 	}
