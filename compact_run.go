@@ -12,6 +12,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
@@ -281,10 +282,18 @@ func (db *DB) retain(ctx context.Context) error {
 	return db.drop(ctx, ids)
 }
 
-// headBytes returns the size of the log and of the head-chunk files.
+// headBytes returns the size of the log, the head-chunk files and the snapshots of the head.
 func (db *DB) headBytes() (n int64, err error) {
-	for _, dir := range []string{walDirName, headChunksDirName} {
-		size, err := treeSize(db.opts.FS, filepath.Join(db.dir, dir))
+	dirs := []string{filepath.Join(db.dir, walDirName), filepath.Join(db.dir, headChunksDirName)}
+	snapshots, err := headsnap.List(db.opts.FS, db.dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range snapshots {
+		dirs = append(dirs, s.Path)
+	}
+	for _, dir := range dirs {
+		size, err := treeSize(db.opts.FS, dir)
 		if err != nil {
 			return 0, err
 		}

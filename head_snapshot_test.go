@@ -473,3 +473,44 @@ func TestHeadSnapshot_DamagedChunksAreMadeAnewFromTheLog(t *testing.T) {
 	}
 	require.Positive(t, noticed)
 }
+
+// A reader beside the writer begins with a snapshot, too, and changes nothing.
+func TestHeadSnapshot_ReadersBeginWithIt(t *testing.T) {
+	f := snapshotFixture(t)
+	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+	f.commit(sample{`{a="b"}`, 100_000, 1})
+	before := allFiles(t, f.fs)
+	r, err := tsdb.OpenReadOnly(fixtureDir, f.opts)
+	require.NoError(t, err)
+	require.Equal(t, "head_snapshot.00000001", r.OpenReport().Snapshot)
+	read := func() map[string][]point {
+		q, err := r.Querier(math.MinInt64, math.MaxInt64)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, q.Close()) }()
+		return dumpQuerier(t, q)
+	}
+	require.Equal(t, f.all(), read())
+	require.Equal(t, before, allFiles(t, f.fs))
+
+	f.commit(sample{`{a="b"}`, 200_000, 1})
+	require.NoError(t, tsdb.TakeHeadSnapshot(f.db)) // the first one goes
+	require.NoError(t, r.Refresh(ctx))
+	require.Equal(t, "head_snapshot.00000002", r.OpenReport().Snapshot)
+	require.Equal(t, f.all(), read())
+	require.NoError(t, r.Close())
+}
+
+// A copy of the database has the log, and needs no snapshot.
+func TestHeadSnapshot_IsNotPartOfACopy(t *testing.T) {
+	f := snapshotFixture(t)
+	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+	require.NoError(t, f.db.Snapshot(ctx, "copy"))
+	list, err := headsnap.List(f.fs, "copy")
+	require.NoError(t, err)
+	require.Empty(t, list)
+	o := *f.opts
+	db, err := tsdb.Open("copy", &o)
+	require.NoError(t, err)
+	require.Equal(t, f.all(), dump(t, db, math.MinInt64, math.MaxInt64))
+	require.NoError(t, db.Close())
+}
