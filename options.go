@@ -124,9 +124,9 @@ type BlockOptions struct {
 	MaxRange time.Duration
 	// Retention, RetentionBytes, RetentionPercent: the oldest blocks go when they are wholly
 	// older than Retention before the newest sample (or the clock, if that is behind it), or
-	// when blocks, log, head-chunk files and head snapshots together have more than RetentionBytes, or
-	// RetentionPercent of the disk. What is negative or 0 deletes nothing, which is the
-	// default of each.
+	// when blocks, log, head-chunk files and head snapshots together have more than
+	// RetentionBytes, or RetentionPercent of the disk. What is negative or 0 deletes nothing,
+	// which is the default of each.
 	Retention        time.Duration
 	RetentionBytes   int64
 	RetentionPercent float64
