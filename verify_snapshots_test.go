@@ -76,9 +76,8 @@ func TestVerify_SnapshotsOfTheHead(t *testing.T) {
 			o.FS = broken
 			db, err := tsdb.Open(fixtureDir, &o)
 			require.NoError(t, err)
-			report := db.OpenReport()
-			require.Equal(t, report.Snapshot == "", len(report.SnapshotsIgnored) == 1, "%+v", report)
-			require.Equal(t, c.file == name || c.file == "", report.Snapshot == "")
+			bad := c.file == name || c.file == ""
+			require.Equal(t, bad, db.OpenReport().Snapshot == "", "one that is no good is no hindrance to another")
 			require.NoError(t, tsdb.TakeHeadSnapshot(db))
 			require.NoError(t, db.Close())
 			require.Empty(t, verify(t, broken).Findings, "it did")
