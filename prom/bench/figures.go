@@ -118,7 +118,7 @@ func (c *comparison) headFigures() (all []figure) {
 		all = append(all, c.selectFigures(s, c.Many)...)
 	}
 	for _, s := range matcherMix(c.Many) {
-		all = append(all, section(c.found(s, c.Many), less(s.row+"/time", "s"))...)
+		all = append(all, section(c.found(s, c.Many), less(s.row+"/time", "s"), less(s.row+"/cpu", "CPU s"))...)
 	}
 	return append(all, section("decode chunks of 120 samples, ours in batches", more("decode/cpu", "samples/CPU s"))...)
 }
