@@ -28,12 +28,13 @@ type benchWriteCommand struct {
 	compress   string
 	values     string
 	labels     string
+	noClose    bool
 	output     string
 }
 
 const benchWriteHelp = `Measure writing: create series, append samples of all of them in turn, commit.
 
-Without DIR the data goes to a temporary directory that is removed. DIR has to be empty or new, and is kept: "bench replay DIR" measures its recovery.`
+Without DIR the data goes to a temporary directory that is removed. DIR has to be empty or new, and is kept: "bench replay DIR" measures its recovery; with --no-close, that of what a kill leaves.`
 
 // defaultSeries is what is written without --series and --labels.
 const defaultSeries = 10_000
@@ -54,6 +55,7 @@ func (p *program) addBenchWrite(bench *kingpin.CmdClause) {
 	cmd.Flag("values", "Values: "+strings.Join(valueKinds, ", ")+".").
 		Default(valuesCounter).HintOptions(valueKinds...).EnumVar(&b.values, valueKinds...)
 	cmd.Flag("labels", "Label sets, a JSON object a line, as \"dump --format seriesjson\" writes them.").PlaceHolder("FILE").StringVar(&b.labels)
+	cmd.Flag("no-close", "End without closing the database, as a kill would. Wants DIR.").BoolVar(&b.noClose)
 	outputFlag(cmd, &b.output, "table", "json")
 	p.add(cmd, b.run)
 }
@@ -89,6 +91,8 @@ func (b *benchWriteCommand) validate() error {
 	switch {
 	case b.series < 0 || b.samples < 1 || b.commitSize < 1 || b.writers < 1:
 		return usageError("--series, --samples, --commit-size and --writers want 1 or more")
+	case b.noClose && b.dir == "":
+		return usageError("--no-close wants a directory, which is kept")
 	case b.interval < time.Millisecond:
 		return usageError("--interval: want a millisecond or more")
 	default:
@@ -130,7 +134,8 @@ func (b *benchWriteCommand) options() *tsdb.Options {
 	return o
 }
 
-// measure writes everything and closes the database.
+// measure writes everything and closes the database; or leaves it to the end of the process,
+// lock, loops and all.
 func (b *benchWriteCommand) measure(ctx context.Context, c *console, dir string, sets []labels.Labels) (r *benchWriteResult, err error) {
 	db, err := tsdb.Open(dir, b.options())
 	if err != nil {
@@ -144,11 +149,14 @@ func (b *benchWriteCommand) measure(ctx context.Context, c *console, dir string,
 		return nil, stderrors.Join(err, db.Close())
 	}
 	r.log(db.Stats().Log)
-	closing := time.Now()
-	if err := db.Close(); err != nil {
-		return nil, err
+	r.PeakBytes, r.Flushes, r.Snapshots = takeResources().peak, db.Stats().Flushes, db.Stats().HeadSnapshots
+	if !b.noClose {
+		closing := time.Now()
+		if err := db.Close(); err != nil {
+			return nil, err
+		}
+		r.CloseSeconds = time.Since(closing).Seconds()
 	}
-	r.CloseSeconds = time.Since(closing).Seconds()
 	if r.DiskBytes, r.Disk, err = diskUsage(dir); err != nil {
 		return nil, err
 	}
@@ -175,7 +183,10 @@ type benchWriteResult struct {
 	Syncs          uint64      `json:"log_syncs"`
 	MaxGroup       int         `json:"log_max_group"`
 	HeapBytes      uint64      `json:"heap_bytes"`
-	CloseSeconds   float64     `json:"close_seconds"`
+	PeakBytes      uint64      `json:"peak_rss_bytes"` // 0: not known
+	Flushes        uint64      `json:"flushes"`
+	Snapshots      uint64      `json:"head_snapshots"`
+	CloseSeconds   float64     `json:"close_seconds"` // 0: not closed
 	DiskBytes      int64       `json:"disk_bytes"`
 	Disk           []usage     `json:"disk"`
 	BytesPerSample float64     `json:"disk_bytes_per_sample"`
@@ -247,7 +258,16 @@ func (r *benchWriteResult) print(c *console) error {
 	c.printf("\n")
 	c.printf("log   %s, %.2f B/sample, %s syncs, at most %s commits a write\n",
 		c.bytes(int64(r.LogBytes)), float64(r.LogBytes)/float64(r.Samples), count(r.Syncs), count(r.MaxGroup))
-	c.printf("disk  %s after close (%s), %.2f B/sample\n", c.bytes(r.DiskBytes), formatSeconds(r.CloseSeconds), r.BytesPerSample)
-	c.printf("heap  %s at the end\n", c.bytes(int64(r.HeapBytes)))
+	closed := "not closed"
+	if r.CloseSeconds > 0 {
+		closed = "after close (" + formatSeconds(r.CloseSeconds) + ")"
+	}
+	c.printf("disk  %s %s, %.2f B/sample; %s, %s of the head\n", c.bytes(r.DiskBytes), closed, r.BytesPerSample,
+		things(int(r.Flushes), "block"), things(int(r.Snapshots), "snapshot"))
+	c.printf("heap  %s at the end", c.bytes(int64(r.HeapBytes)))
+	if r.PeakBytes > 0 {
+		c.printf("; peak resident memory %s", c.bytes(int64(r.PeakBytes)))
+	}
+	c.printf("\n")
 	return nil
 }
