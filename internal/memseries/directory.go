@@ -154,12 +154,10 @@ func (d *Directory) hasLabels(s *Series, ls labels.Labels) bool {
 func (d *Directory) FindPinned(ls labels.Labels) *Series { return d.pinned(ls, ls.Hash()) }
 
 // GetOrCreate returns the series with these labels and pins it; a new one gets the
-// next ref. The labels are valid. Errors: ErrRefs.
+// next ref. The labels are valid. For a series that is there, FindPinned waits for nobody.
+// Errors: ErrRefs.
 func (d *Directory) GetOrCreate(ls labels.Labels) (s *Series, created bool, err error) {
 	hash := ls.Hash()
-	if s := d.pinned(ls, hash); s != nil {
-		return s, false, nil
-	}
 	d.create.Lock()
 	defer d.create.Unlock()
 	if s := d.pinned(ls, hash); s != nil {
