@@ -26,6 +26,7 @@ type Config struct {
 
 	Time time.Duration // for each select row, in each run
 	Only []string      // of Groups, or "curves"; none: all
+	Pair bool          // ours and the reference only
 	Dir  string        // for the data, removed at the end; empty: the system's temporary directory
 
 	// Curve is the numbers of series for curves, Selected those for curves of remote reads;
@@ -147,6 +148,9 @@ func (c *comparison) rows(ctx context.Context) error {
 
 // group measures one kind of work, the engines in turns, another one first in every run.
 func (c *comparison) group(ctx context.Context, g group) error {
+	if c.Pair {
+		g.engines = slices.DeleteFunc(slices.Clone(g.engines), func(e string) bool { return e == Victoria })
+	}
 	t := c.task(g.kind)
 	if err := c.fill(ctx, g, t); err != nil {
 		return err

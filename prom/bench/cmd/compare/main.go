@@ -34,12 +34,16 @@ func main() {
 
 func run() error {
 	c := bench.DefaultConfig()
-	if slices.Contains(os.Args[1:], "--quick") || slices.Contains(os.Args[1:], "-quick") {
+	gate := slices.Contains(os.Args[1:], "--gate") || slices.Contains(os.Args[1:], "-gate")
+	if gate {
+		c = bench.GateConfig()
+	} else if slices.Contains(os.Args[1:], "--quick") || slices.Contains(os.Args[1:], "-quick") {
 		c = bench.QuickConfig() // whose sizes other flags may change
 	}
 	// A set of its own: libraries add flags to the common one.
 	flags := flag.NewFlagSet("compare", flag.ExitOnError)
 	flags.Bool("quick", false, "less data, one run")
+	flags.Bool("gate", false, "less data, the reference only, and an error if rows have fallen far behind what they were")
 	flags.IntVar(&c.Series, "series", c.Series, "series of append, log, replay, reopen and backfill; values has a fifth")
 	flags.IntVar(&c.Samples, "samples", c.Samples, "samples of each of them")
 	flags.IntVar(&c.Logged, "logged", c.Logged, "samples of each of those of replay and reopen")
@@ -77,5 +81,8 @@ func run() error {
 			return err
 		}
 	}
-	return report.Write(os.Stdout, *output)
+	if err := report.Write(os.Stdout, *output); err != nil || !gate {
+		return err
+	}
+	return report.Gate()
 }
