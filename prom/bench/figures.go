@@ -103,10 +103,10 @@ func (c *comparison) recoverFigures() []figure {
 	return slices.Concat(
 		section("recover from the log alone, "+what,
 			less("replay/wall", "s").than(3), less("replay/cpu", "CPU s").than(4),
-			less("replay/peak", "peak resident B").than(goalPeak), less("replay/grown", "of the writer's").within(goalGrown)),
+			less("replay/peak", "peak resident B").than(goalPeak), less("replay/grown", "of the writer's peak").within(goalGrown)),
 		section("reopen after a kill, defaults, "+what,
 			less("reopen/wall", "s").than(10), less("reopen/cpu", "CPU s"),
-			less("reopen/peak", "peak resident B").than(goalPeak), less("reopen/grown", "of the writer's").within(goalGrown)),
+			less("reopen/peak", "peak resident B").than(goalPeak), less("reopen/grown", "of the writer's peak").within(goalGrown)),
 		section(fmt.Sprintf("%s series of ten labels, %d samples each, after recovery", count(c.Many), c.Few),
 			less("memory/heap", "heap B/series").than(1/0.45), less("memory/peak", "peak resident B")),
 	)

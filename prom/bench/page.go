@@ -94,7 +94,7 @@ func (r Report) quote() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s\n%s.\n", b.String(), r)
+	return fmt.Sprintf("%s\n%s. %s\n", b.String(), r, r.quiet())
 }
 
 // page is what stands between the marks.

@@ -76,6 +76,9 @@ func (r Report) verdict() string {
 			goals++
 		}
 	}
+	if goals == 0 {
+		return "No row of these has a goal."
+	}
 	missed := r.Missed()
 	text := fmt.Sprintf("%d of %d goals are reached", goals-len(missed), goals)
 	if len(missed) > 0 {
