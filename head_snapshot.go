@@ -148,6 +148,12 @@ func (h *Head) writeSnapshot(ctx context.Context, dir string) (meta headsnap.Met
 	if err := h.storeAll(log.SyncTo); err != nil {
 		return meta, poisoned(err)
 	}
+	// What comes into files from here on is not in the extents: recovery looks at it again, as
+	// the copies of the series may be older.
+	extents, err := h.chunks.SyncExtents()
+	if err != nil {
+		return meta, poisoned(err)
+	}
 	w, err := headsnap.Create(h.opts.FS, dir, headsnap.Options{Start: start, Compression: h.opts.WAL.Compression.wal()})
 	if err != nil {
 		return meta, diskFull(err)
@@ -161,10 +167,7 @@ func (h *Head) writeSnapshot(ctx context.Context, dir string) (meta headsnap.Met
 	if err := h.dir.Capture(h.restored, c.add); err != nil {
 		return meta, err
 	}
-	files := func() ([]chunks.HeadExtent, error) {
-		list, err := h.chunks.SyncExtents()
-		return list, poisoned(err)
-	}
+	files := func() ([]chunks.HeadExtent, error) { return extents, poisoned(h.chunks.Sync()) }
 	if meta, err = w.Finish(h.tombs.Load(), h.trunc.list(), files); err != nil {
 		return meta, err
 	}

@@ -116,6 +116,7 @@ func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
 		return f.db.Delete(ctx, at-3*minute, at, labels.Equal("i", "2"))
 	})
 	beside(func(int64) error { return readSome(f.db) })
+	beside(func(int64) error { return tsdb.WriteHeadChunks(f.db) })
 	wg.Wait()
 	f.fs.SetHook(nil)
 	require.False(t, t.Failed())
@@ -151,6 +152,8 @@ func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
 		if bothWays(t, disk, *f.opts).Snapshot != "" {
 			used["kill"]++
 		}
+		openAndStore(t, disk, *f.opts)
+		requireOrderedChunks(t, disk)
 	}
 	for _, disk := range c.cuts {
 		if bothWays(t, disk, *f.opts).Snapshot != "" {
