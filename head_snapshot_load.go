@@ -216,7 +216,8 @@ func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series) error {
 		known, l.mapped = l.mapped[0].chunks, l.mapped[1:]
 	}
 	for _, m := range known {
-		if int64(m.Ref.Offset()) >= l.trusted[m.Ref.File()] && !hasChunk(r.loaded[s.Ref], m.Ref) {
+		// One that came into a file while the snapshot was written is behind the extent, and was loaded.
+		if int64(m.Ref.Offset()) >= l.trusted[m.Ref.File()] && !slices.Contains(r.loaded[s.Ref], m) {
 			return l.damage("a head chunk file is not what it was")
 		}
 		r.report.SamplesInChunks += uint64(m.Num)
@@ -230,12 +231,6 @@ func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series) error {
 	delete(r.loaded, s.Ref)
 	dir.AttachKnown(made, all, len(known))
 	return nil
-}
-
-// hasChunk reports whether a chunk, which came into a file while the snapshot was written, is among those
-// that were found.
-func hasChunk(loaded []memseries.Mapped, ref chunks.Ref) bool {
-	return slices.ContainsFunc(loaded, func(m memseries.Mapped) bool { return m.Ref == ref })
 }
 
 // trust notes which parts of the head-chunk files are as the snapshot knows them.
