@@ -254,8 +254,16 @@ func (o *Options) validate() error {
 
 // String shows the options in the form in which Open logs them.
 func (o *Options) String() string {
-	return fmt.Sprintf("block range %v, merged up to %v, retention %s, %d samples a chunk, %d replay workers, log segments of %d bytes, compression %v, sync %v, at most %v in the future",
-		o.Blocks.Range, o.Blocks.MaxRange, o.Blocks.retention(), o.Head.SamplesPerChunk, o.Head.ReplayWorkers, o.WAL.SegmentSize, o.WAL.Compression, o.WAL.Sync, o.Limits.MaxFuture)
+	return fmt.Sprintf("block range %v, merged up to %v, retention %s, %d samples a chunk, %d replay workers, %s, log segments of %d bytes, compression %v, sync %v, at most %v in the future",
+		o.Blocks.Range, o.Blocks.MaxRange, o.Blocks.retention(), o.Head.SamplesPerChunk, o.Head.ReplayWorkers, o.snapshots(), o.WAL.SegmentSize, o.WAL.Compression, o.WAL.Sync, o.Limits.MaxFuture)
+}
+
+// snapshots shows when snapshots of the head are taken.
+func (o *Options) snapshots() string {
+	if o.Head.SnapshotThreshold < 0 || o.Blocks.Manual {
+		return "no head snapshots"
+	}
+	return fmt.Sprintf("head snapshots after %d bytes of log", o.Head.SnapshotThreshold)
 }
 
 // retention shows which limits are set.

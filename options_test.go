@@ -57,7 +57,7 @@ func TestOptions_ZeroMeansTheDefaultOfEachField(t *testing.T) {
 func TestOptions_StringNamesWhatMatters(t *testing.T) {
 	o := tsdb.DefaultOptions()
 	o.Head.ReplayWorkers = 2
-	require.Equal(t, "block range 2h0m0s, merged up to 744h0m0s, retention none, 120 samples a chunk, 2 replay workers, log segments of 134217728 bytes, "+
+	require.Equal(t, "block range 2h0m0s, merged up to 744h0m0s, retention none, 120 samples a chunk, 2 replay workers, head snapshots after 67108864 bytes of log, log segments of 134217728 bytes, "+
 		"compression snappy, sync interval(1s), at most 1h0m0s in the future", o.String())
 	o.Blocks.Retention, o.Blocks.RetentionBytes, o.Blocks.RetentionPercent = 24*time.Hour, 1<<30, 80
 	require.Contains(t, o.String(), "retention 24h0m0s 1073741824 bytes 80% of the disk, ")
