@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pkg/errors"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -117,6 +119,7 @@ func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
 		return f.db.Delete(ctx, at-3*minute, at, labels.Equal("i", "2"))
 	})
 	beside(func(int64) error { return readSome(f.db) })
+	beside(func(int64) error { return openBeside(f) })
 	beside(func(int64) error { return tsdb.WriteHeadChunks(f.db) })
 	wg.Wait()
 	f.fs.SetHook(nil)
@@ -193,8 +196,26 @@ func TestHeadSnapshot_HasTheDeleteThatIsUnderWay(t *testing.T) {
 	require.NotEmpty(t, bothWays(t, f.fs, *f.opts).Snapshot)
 }
 
+// openBeside reads all series beside the one who writes, again after a while.
+func openBeside(f *fixture) error {
+	r, err := tsdb.OpenReadOnly(fixtureDir, f.opts)
+	if err != nil {
+		return errors.WithMessage(err, "open beside the writer")
+	}
+	err = readSome(r)
+	if err == nil {
+		err = r.Refresh(ctx)
+	}
+	if err == nil {
+		err = readSome(r)
+	}
+	return errors.WithMessage(fileutil.JoinErrors(err, r.Close()), "read beside the writer")
+}
+
 // readSome reads all series once.
-func readSome(db *tsdb.DB) error {
+func readSome(db interface {
+	Querier(mint, maxt int64) (*tsdb.Querier, error)
+}) error {
 	q, err := db.Querier(math.MinInt64, math.MaxInt64)
 	if err != nil {
 		return err
