@@ -80,7 +80,7 @@ type blockCursor struct {
 
 // Entries of series are put into slabs of this many label pairs, or chunks: a few
 // allocations for a hundred series, and a series that somebody holds keeps little else
-// alive.
+// alive. Series themselves are allocated one by one: from slabs they take longer.
 const (
 	pairSlab = 1024
 	metaSlab = 1024
