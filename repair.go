@@ -309,7 +309,21 @@ func (r *repairer) repairLog() error {
 	}
 	r.report.Log = db.report
 	err = db.Health()
+	if err == nil && db.report.Snapshot != "" {
+		err = r.mendBehindSnapshot(db)
+	}
 	return stderrors.Join(err, db.Close())
+}
+
+// mendBehindSnapshot looks at the part of the log that was not read, as a snapshot of the head has what is in
+// there. If it is damaged the head becomes blocks, so that nothing of it is needed any more: the
+// checkpoint that takes its place has the good part, and the original goes into quarantine.
+func (r *repairer) mendBehindSnapshot(db *DB) error {
+	log, err := wal.Replay(r.ctx, wal.ReplayOptions{FS: r.fs, Dir: filepath.Join(r.dir, walDirName)})
+	if err != nil || isWhole(log) {
+		return err
+	}
+	return db.Flush(r.ctx)
 }
 
 // damagesOf makes damage of errors of a block that is in quarantine.
