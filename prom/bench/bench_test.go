@@ -148,26 +148,29 @@ func TestReport_WriteDocs_ReplacesItsPart(t *testing.T) {
 	require.Less(t, strings.Index(string(text), "| more work |"), strings.LastIndex(string(text), "| work |"))
 }
 
-// Who stops a comparison gets what was measured.
+// Who stops a comparison gets what was measured, be it among the rows or the curves.
 func TestCompare_Interrupted_TellsWhatItHas(t *testing.T) {
-	c := tiny()
-	c.Dir, c.Only = t.TempDir(), []string{"log", "memory", onlyCurves}
-	ctx, cancel := context.WithCancel(t.Context())
-	rep, err := compare(ctx, c, func(ctx context.Context, t task) (measures, error) {
-		if t.Kind == "memory" {
-			cancel()
-			return nil, ctx.Err()
-		}
-		return t.run()
-	})
-	require.NoError(t, err)
-	require.True(t, rep.Interrupted)
-	require.Contains(t, rep.String(), "interrupted")
-	require.Len(t, rep.Rows, len(loggedCommits))
-	require.Empty(t, rep.Curves)
-	left, err := os.ReadDir(c.Dir)
-	require.NoError(t, err)
-	require.Empty(t, left)
+	for _, at := range []string{"memory", "grow"} {
+		c := tiny()
+		c.Dir, c.Only, c.Curve = t.TempDir(), []string{"log", "memory", onlyCurves}, []int{40}
+		ctx, cancel := context.WithCancel(t.Context())
+		rep, err := compare(ctx, c, func(ctx context.Context, t task) (measures, error) {
+			if t.Kind == at {
+				cancel()
+				return nil, ctx.Err()
+			}
+			return t.run()
+		})
+		require.NoError(t, err)
+		require.True(t, rep.Interrupted)
+		require.Contains(t, rep.String(), "interrupted")
+		require.GreaterOrEqual(t, len(rep.Rows), len(loggedCommits))
+		require.Equal(t, at == "grow", len(rep.Rows) > len(loggedCommits))
+		require.Empty(t, rep.Curves)
+		left, err := os.ReadDir(c.Dir)
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
 }
 
 // A child process gives the same figures as this one.

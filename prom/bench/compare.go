@@ -124,6 +124,9 @@ func compare(ctx context.Context, c Config, fork func(context.Context, task) (me
 	if err == nil && !rep.Interrupted && c.wants(onlyCurves) {
 		rep.Curves, err = cmp.curves(ctx)
 	}
+	if err != nil && ctx.Err() != nil {
+		rep.Interrupted, rep.Curves, err = true, nil, nil
+	}
 	return rep, err
 }
 
