@@ -60,13 +60,29 @@ func (c *cloner) before(op tsdbtest.Op) error {
 // Writers with changing series, deletes, flushes, merges, queries and snapshots of the head, all
 // beside each other: whenever it ends, an open from a snapshot finds what an open without it does.
 func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
-	f := newFixture(t, func(o *tsdb.Options) {
-		manual(o)
-		o.Blocks.Range = time.Hour
-		o.Blocks.MaxRange = 9 * time.Hour
-		o.Head.SamplesPerChunk = 16
-		o.WAL.SegmentSize = 32 << 10
-	})
+	for name, change := range map[string]func(*tsdb.Options){
+		"small chunks and segments": func(*tsdb.Options) {},
+		"zstd, nothing is synced": func(o *tsdb.Options) {
+			o.Head.SamplesPerChunk, o.WAL.Compression, o.WAL.Sync = 16, tsdb.CompressionZstd, tsdb.SyncNever()
+		},
+		"large chunks and segments, every commit is synced": func(o *tsdb.Options) {
+			o.Head.SamplesPerChunk, o.WAL.SegmentSize, o.WAL.Compression, o.WAL.Sync = 120, 1<<20, tsdb.CompressionNone, tsdb.SyncCommit()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			besideEverythingElse(t, newFixture(t, func(o *tsdb.Options) {
+				manual(o)
+				o.Blocks.Range = time.Hour
+				o.Blocks.MaxRange = 9 * time.Hour
+				o.Head.SamplesPerChunk = 16
+				o.WAL.SegmentSize = 32 << 10
+				change(o)
+			}))
+		})
+	}
+}
+
+func besideEverythingElse(t *testing.T, f *fixture) {
 	const writers = 3
 	steps, clones := int64(600), 25
 	if testing.Short() {
