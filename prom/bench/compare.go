@@ -86,7 +86,7 @@ type filled struct {
 
 // Compare measures the engines in turns and returns the rows. It starts this program
 // again for each measurement, so the program must have called RunChild. When ctx is
-// cancelled it returns what was measured so far, without curves.
+// cancelled it returns what was measured so far.
 func Compare(ctx context.Context, c Config) (Report, error) {
 	return compare(ctx, c, func(ctx context.Context, t task) (measures, error) { return t.runInChild(ctx) })
 }
@@ -125,7 +125,7 @@ func compare(ctx context.Context, c Config, fork func(context.Context, task) (me
 		rep.Curves, err = cmp.curves(ctx)
 	}
 	if err != nil && ctx.Err() != nil {
-		rep.Interrupted, rep.Curves, err = true, nil, nil
+		rep.Interrupted, err = true, nil
 	}
 	return rep, err
 }

@@ -55,7 +55,7 @@ var remoteCurveFigures = []Curve{
 // remotePoints is how many samples of a series are in two hours: few, as it is about series.
 const remotePoints = 60
 
-// curves measures how cost grows.
+// curves measures how cost grows. With an error it returns the curves that are whole.
 func (c *comparison) curves(ctx context.Context) ([]Curve, error) {
 	local, err := c.localCurves(ctx)
 	if err != nil {

@@ -109,9 +109,15 @@ func (r Report) over(old Report) Report {
 	for _, name := range Groups {
 		r.Rows = append(r.Rows, rows[name]...)
 	}
-	if len(r.Curves) == 0 {
-		r.Curves = old.Curves
+	curves := slices.Clone(old.Curves)
+	for _, c := range r.Curves {
+		if i := slices.IndexFunc(curves, func(o Curve) bool { return o.Name == c.Name }); i >= 0 {
+			curves[i] = c
+		} else {
+			curves = append(curves, c)
+		}
 	}
+	r.Curves = curves
 	return r
 }
 
