@@ -282,8 +282,9 @@ func (db *DB) Close() error {
 		db.loops.Wait()
 		db.using.Lock() // what is under way ends with its context
 		defer db.using.Unlock()
+		headStart := db.headStart()
 		db.blocks.close()
-		db.closeOf = stderrors.Join(db.head.close(db.dir), db.lock.Release())
+		db.closeOf = stderrors.Join(db.head.close(db.dir, headStart), db.lock.Release())
 		level := slog.LevelInfo
 		if db.closeOf != nil {
 			level = slog.LevelError

@@ -29,7 +29,7 @@ type FakeSeries struct {
 func TakeHeadSnapshot(db *DB) error {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
-	return db.head.takeSnapshot(context.Background(), db.dir)
+	return db.head.takeSnapshot(context.Background(), db.dir, db.headStart)
 }
 
 // HoldView keeps what new queriers see from changing until release is called.

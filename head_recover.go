@@ -104,6 +104,7 @@ func (h *Head) forget() error {
 	h.dir = h.newDirectory()
 	h.tombs.Store(&tombstones.Set{})
 	h.trunc.gone, h.unread, h.snap = nil, "", headSnapshot{}
+	h.chunkDamage.Store(false)
 	return h.closeFiles()
 }
 
@@ -128,6 +129,9 @@ func (h *Head) readFrom(ctx context.Context, dir string, snap *snapshotLoad, rep
 		return nil, errors.WithMessage(err, "read newest chunks")
 	}
 	if snap != nil {
+		if err := snap.fits(logReport); err != nil {
+			return nil, err
+		}
 		s := snap.meta.Start
 		h.snap = headSnapshot{segment: s.Segment, bytes: snap.meta.Sum.Bytes, nextSeq: s.NextSeq}
 		report.Snapshot, report.SnapshotBytes = filepath.Base(snap.path), snap.meta.Sum.Bytes
@@ -286,9 +290,9 @@ func (h *Head) writable() (*wal.Log, error) {
 
 // close takes a last snapshot, ends the log, so that nothing new comes, then writes what is full and
 // closes the files. Queriers keep the files open that they read.
-func (h *Head) close(dir string) error {
+func (h *Head) close(dir string, headStart int64) error {
 	h.closed.Store(true)
-	h.snapshotAtClose(dir)
+	h.snapshotAtClose(dir, headStart)
 	log := h.log.Load()
 	if log == nil {
 		_, why := h.writable()

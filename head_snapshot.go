@@ -11,6 +11,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/wal"
@@ -31,38 +32,53 @@ type headSnapshot struct {
 
 // snapshotTask takes a snapshot of the head when the log behind the last one is long.
 type snapshotTask struct {
-	db     *DB
-	notNow time.Time // one failed, and is tried again then
+	db      *DB
+	notNow  time.Time // one failed, and is tried again then
+	backoff time.Duration
 }
+
+// maxSnapshotBackoff is how long a snapshot that failed waits at most, having failed before.
+const maxSnapshotBackoff = 10 * time.Minute
 
 func (t *snapshotTask) step() {
 	db, now := t.db, t.db.opts.Clock.Now()
 	h := db.head
-	if now.Before(t.notNow) && t.notNow.Sub(now) <= flushBackoff || h.log.Load() == nil {
+	waiting := now.Before(t.notNow) && t.notNow.Sub(now) <= maxSnapshotBackoff && !h.chunkDamage.Load()
+	if waiting || h.log.Load() == nil {
 		return
 	}
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
-	if due, err := h.snapshotDue(db.dir); err == nil && !due {
-		return
-	} else if err == nil {
-		if err = h.takeSnapshot(db.ctx, db.dir); err == nil {
-			return
-		}
+	due, err := h.snapshotDue(db.dir)
+	if err == nil && due {
+		err = h.takeSnapshot(db.ctx, db.dir, db.headStart)
 	}
-	if db.ctx.Err() == nil {
-		t.notNow = now.Add(flushBackoff)
+	switch {
+	case err == nil:
+		t.backoff = 0
+	case db.ctx.Err() == nil:
+		// Each try begins a log segment, and may write much in vain.
+		t.backoff = min(max(2*t.backoff, flushBackoff), maxSnapshotBackoff)
+		t.notNow = now.Add(t.backoff)
+		h.stats.snapshotErrors.Add(1)
+		h.opts.Logger.Warn("snapshot of the head", "error", err)
 	}
 }
+
+// headStart is where the head begins by the blocks alone: what a snapshot of it builds on.
+func (db *DB) headStart() int64 { return db.blocks.current().startWithout(nil) }
 
 // snapshotDue reports whether so much log stands behind the last snapshot that the next Open
 // is worth another one: more than the threshold, and so much that snapshots stay a part of
 // what is written.
 func (h *Head) snapshotDue(dir string) (bool, error) {
 	if h.chunkDamage.Load() {
+		if h.snap.segment == 0 {
+			return false, nil
+		}
 		return false, h.dropSnapshots(dir)
 	}
-	if h.opts.Head.SnapshotThreshold < 0 || h.unread != "" {
+	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || h.unread != "" {
 		return false, nil
 	}
 	list, err := wal.List(h.opts.FS, filepath.Join(dir, walDirName))
@@ -88,18 +104,18 @@ func tailBytes(list *wal.Listing, segment int) (n int64) {
 
 // takeSnapshot writes a snapshot of the head and removes those before it. The caller holds
 // flushing, so no series and no chunk is forgotten meanwhile; commits, queries and deletes go
-// on. A failure costs nothing but the time of the next Open.
-func (h *Head) takeSnapshot(ctx context.Context, dir string) (err error) {
+// on. headStart returns where the head begins by the blocks. A failure costs the time of the next
+// Open; a failed sync poisons the log, as any does.
+func (h *Head) takeSnapshot(ctx context.Context, dir string, headStart func() int64) (err error) {
 	begun := h.opts.Clock.Now()
-	meta, err := h.writeSnapshot(ctx, dir)
+	if err := h.snapshotSpace(dir); err != nil {
+		return err
+	}
+	meta, err := h.writeSnapshot(ctx, dir, headStart)
 	if errors.Is(err, ErrPoisoned) {
 		err = h.log.Load().Poison(err)
 	}
 	if err != nil {
-		if ctx.Err() == nil {
-			h.stats.snapshotErrors.Add(1)
-			h.opts.Logger.Warn("snapshot of the head", "error", err)
-		}
 		return err
 	}
 	h.snap = headSnapshot{segment: meta.Start.Segment, bytes: meta.Sum.Bytes, nextSeq: meta.Start.NextSeq}
@@ -109,8 +125,27 @@ func (h *Head) takeSnapshot(ctx context.Context, dir string) (err error) {
 	return h.removeSnapshots(dir)
 }
 
-// removeSnapshots removes all snapshots but the head's newest one. What cannot be removed
-// stays for the next time: it does no harm.
+// snapshotSpace refuses a snapshot that the disk may have no room for: commits need it more. It
+// takes no more than the head does in memory, and about as much as the one before.
+func (h *Head) snapshotSpace(dir string) error {
+	free, _, err := fileutil.DiskSpace(h.opts.FS, dir)
+	if errors.Is(err, fileutil.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return errors.WithMessage(err, "ask for disk space")
+	}
+	need := h.dir.SizeBytes()
+	if h.snap.bytes > 0 {
+		need = min(need, 2*h.snap.bytes)
+	}
+	if need += mergeReserveBytes; free < need {
+		return errors.WithMessagef(ErrDiskFull, "snapshot of the head: %d bytes are free, %d are needed", free, need)
+	}
+	return nil
+}
+
+// removeSnapshots removes all snapshots but the head's newest one.
 func (h *Head) removeSnapshots(dir string) error {
 	list, err := headsnap.List(h.opts.FS, dir)
 	if err != nil {
@@ -118,7 +153,7 @@ func (h *Head) removeSnapshots(dir string) error {
 	}
 	var errs []error
 	for _, f := range list {
-		if f.Segment != h.snap.segment || f.Segment == 0 {
+		if f.Segment != h.snap.segment {
 			errs = append(errs, headsnap.Remove(h.opts.FS, f))
 		}
 	}
@@ -132,7 +167,7 @@ func (h *Head) dropSnapshots(dir string) error {
 }
 
 // writeSnapshot writes a snapshot and gives it its name, behind everything that it builds on.
-func (h *Head) writeSnapshot(ctx context.Context, dir string) (meta headsnap.Meta, err error) {
+func (h *Head) writeSnapshot(ctx context.Context, dir string, headStart func() int64) (meta headsnap.Meta, err error) {
 	log, err := h.writable()
 	if err != nil {
 		return meta, err
@@ -154,7 +189,7 @@ func (h *Head) writeSnapshot(ctx context.Context, dir string) (meta headsnap.Met
 	if err != nil {
 		return meta, poisoned(err)
 	}
-	w, err := headsnap.Create(h.opts.FS, dir, headsnap.Options{Start: start, Compression: h.opts.WAL.Compression.wal()})
+	w, err := headsnap.Create(h.opts.FS, dir, headsnap.Options{Start: start, HeadStart: headStart(), Compression: h.opts.WAL.Compression.wal()})
 	if err != nil {
 		return meta, diskFull(err)
 	}
@@ -167,13 +202,16 @@ func (h *Head) writeSnapshot(ctx context.Context, dir string) (meta headsnap.Met
 	if err := h.dir.Capture(h.restored, c.add); err != nil {
 		return meta, err
 	}
-	files := func() ([]chunks.HeadExtent, error) { return extents, poisoned(h.chunks.Sync()) }
-	if meta, err = w.Finish(h.tombs.Load(), h.trunc.list(), files); err != nil {
-		return meta, err
-	}
 	// Samples, and deletes, that came while it was written are in the snapshot. The log has
 	// them on stable storage before it counts.
-	if err := log.SyncTo(log.LastSeq()); err != nil {
+	base := func() (uint64, []chunks.HeadExtent, error) {
+		if err := h.chunks.Sync(); err != nil {
+			return 0, nil, poisoned(err)
+		}
+		seq := log.LastSeq()
+		return seq, extents, log.SyncTo(seq)
+	}
+	if meta, err = w.Finish(h.tombs.Load(), h.trunc.list(), base); err != nil {
 		return meta, err
 	}
 	return meta, w.Publish(ctx)
@@ -216,8 +254,8 @@ func (c *seriesCopier) add(s *memseries.Captured) error {
 const closeShare = 64
 
 // snapshotAtClose takes a last snapshot, if there is much log that the newest one does not
-// have. The log takes no commits any more.
-func (h *Head) snapshotAtClose(dir string) {
+// have. Commits that had begun may still come.
+func (h *Head) snapshotAtClose(dir string, headStart int64) {
 	log := h.log.Load()
 	if log != nil && h.chunkDamage.Load() {
 		if err := h.dropSnapshots(dir); err != nil {
@@ -235,6 +273,8 @@ func (h *Head) snapshotAtClose(dir string) {
 	if err != nil || tailBytes(list, h.snap.segment) < h.opts.Head.SnapshotThreshold/closeShare {
 		return
 	}
-	// An error is logged, and the next Open reads the log instead.
-	_ = h.takeSnapshot(context.Background(), dir)
+	if err := h.takeSnapshot(context.Background(), dir, func() int64 { return headStart }); err != nil {
+		h.stats.snapshotErrors.Add(1)
+		h.opts.Logger.Warn("snapshot of the head", "error", err)
+	}
 }

@@ -3,6 +3,7 @@ package tsdb
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -32,17 +33,20 @@ func (h *Head) findSnapshot(ctx context.Context, dir string, tried []string, rep
 		if slices.Contains(tried, f.Path) {
 			continue
 		}
-		reason := "its name is none of a snapshot"
-		var meta headsnap.Meta
-		if f.Segment > 0 {
-			if meta, err = headsnap.ReadMeta(h.opts.FS, f.Path); err != nil {
-				reason = err.Error()
-			} else if reason, err = wal.StaleReason(ctx, h.opts.FS, filepath.Join(dir, walDirName), meta.Start); err != nil {
-				return nil, refuse(err) // of the log, which is read next in any case
-			}
-			if reason == "" && meta.Start.Segment != f.Segment {
-				reason = "its name is that of another one"
-			}
+		reason := ""
+		meta, err := headsnap.ReadMeta(h.opts.FS, f.Path)
+		if err != nil {
+			reason = err.Error()
+		} else if reason, err = wal.StaleReason(ctx, h.opts.FS, filepath.Join(dir, walDirName), meta.Start); err != nil {
+			return nil, refuse(err) // of the log, which is read next in any case
+		}
+		switch {
+		case reason != "":
+		case meta.Start.Segment != f.Segment:
+			reason = "its name is that of another one"
+		case meta.HeadStart > h.minValid.Load():
+			// What it had the log may still have, and the snapshot has not.
+			reason = "a block is gone that it relies on"
 		}
 		if reason == "" {
 			return &snapshotLoad{path: f.Path, meta: meta}, nil
@@ -92,6 +96,21 @@ func (l *snapshotLoad) run(ctx context.Context, r *replay, progress func(done, t
 	return err
 }
 
+// fits checks what was read of the log behind the snapshot: nothing may be lost of it but a
+// torn end behind what the snapshot knows. Its copies may have parts of commits that the log
+// has lost, and series whose records it has lost.
+func (l *snapshotLoad) fits(log *wal.ReplayReport) error {
+	for _, d := range log.Damages {
+		if !d.Tail && !d.Harmless {
+			return l.damage("the log behind it is damaged")
+		}
+	}
+	if log.OmittedDamages > 0 || log.LastSeq < l.meta.Start.Synced {
+		return l.damage("the log behind it has lost commits")
+	}
+	return nil
+}
+
 func (l *snapshotLoad) damage(reason string) error { return encbuf.Corrupt(0, reason).At(l.path, 0) }
 
 func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
@@ -104,11 +123,11 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 		case headsnap.KindGroup:
 			d.err = headsnap.EachSeries(rec, func(rec []byte) error {
 				s, err := headsnap.DecodeSeries(rec)
-				if err == nil {
-					d.series = append(d.series, s)
-					err = x.split(s, d.parts)
+				if err != nil {
+					return err
 				}
-				return err
+				d.series = append(d.series, s)
+				return x.split(s, d.parts)
 			})
 		case headsnap.KindMapped:
 			d.mapped, d.err = appendMapped(d.mapped, rec, r.h.minValid.Load())
@@ -158,15 +177,26 @@ func (x *chunkSplitter) split(s headsnap.Series, ps *partSet) error {
 		return err
 	}
 	w := s.Ref % uint64(len(ps.parts))
+	first, last, lastV := int64(math.MaxInt64), int64(math.MinInt64), 0.0
 	for {
 		n, err := x.dec.Decode(x.ts[:], x.vs[:])
 		for i := range n {
 			ps.parts[w] = append(ps.parts[w], record.Sample{Ref: s.Ref, T: x.ts[i], V: x.vs[i]})
 		}
-		if err != nil || n < len(x.ts) {
+		if n > 0 {
+			first, last, lastV = min(first, x.ts[0]), x.ts[n-1], x.vs[n-1]
+		}
+		if err != nil {
 			return err
 		}
+		if n < len(x.ts) {
+			break
+		}
 	}
+	if first != s.MinT || last != s.MaxT || math.Float64bits(lastV) != math.Float64bits(s.LastV) {
+		return encbuf.Corrupt(0, "chunk is not what the series record says of it")
+	}
+	return nil
 }
 
 // apply is the ordered stage: it makes the series, with the full chunks that stood before

@@ -34,11 +34,11 @@ func (db *DB) start() {
 		db.loop(p.Interval(), nil, db.syncLog)
 	}
 	db.loop(chunkWriteInterval, db.head.wake, db.writeChunks)
+	s := snapshotTask{db: db} // by hand only, it just removes those that do not hold any more
+	db.loop(snapshotInterval, nil, s.step)
 	if !db.opts.Blocks.Manual {
 		f := flusher{db: db}
 		db.loop(flushInterval, nil, f.step)
-		s := snapshotTask{db: db}
-		db.loop(snapshotInterval, nil, s.step)
 		for range db.opts.Blocks.Workers {
 			db.loop(mergeInterval, db.newBlock, db.compactDue)
 		}

@@ -215,12 +215,12 @@ func TestOpen_LeftoversGoBeforeTheFirstCommitAndForeignThingsStay(t *testing.T) 
 	ours := []string{
 		"tmp-x", "tmp-dir/a/b", "tmp-wal-00000000", "tmp-chunks_head-000001",
 		"chunk_snapshot.000001.0000000000/00000000", "chunk_snapshot.000001.0000000000.tmp/00000000", "wal/series_state.json",
-		"head_snapshot.000005/00000000", "head_snapshot.x/y", "head_snapshot.00000001",
+		"head_snapshot.00000005/00000000",
 	}
 	foreign := map[string][]byte{}
 	for _, name := range []string{
 		"quarantine/wal-00000007", "quarantine/" + block + ".tmp-for-creation/index", "cold/" + block + "/meta.json",
-		"snapshots/20260101/" + block + "/meta.json", "x.tmp/y", block + ".cold/index",
+		"snapshots/20260101/" + block + "/meta.json", "x.tmp/y", "head_snapshot.000005/00000000", "head_snapshot.x/y", "head_snapshot.00000004.bak/sidecar", block + ".cold/index",
 		block + ".quarantine/index", "q-" + block + "/index", "tsdb.json", "OPEN_REPORT.json", "snapshots.json", "thanos.shipper.json",
 		block + ".tmp-for-deletion/index", "queries.active", "tmpx", "chunks_head.bak/000001",
 		"wal/index.json", "wal/00000000.idx", "wal/00000000.bad", "wal/00000000.repair", "wal/quarantine/00000000",

@@ -59,7 +59,7 @@ func (v *verification) otherName(path string, e fs.DirEntry) (err error) {
 			f.Advice = "none: Prometheus, which made it, removes it"
 		}
 		v.find(f)
-	case strings.HasPrefix(name, headsnap.Prefix):
+	case isHeadSnapshot(e):
 		err = v.headSnapshot(path)
 	case strings.HasPrefix(name, snapshotPrefix):
 		v.find(Finding{Severity: SeverityNote, File: path, What: "a snapshot of the head that Prometheus made",
@@ -68,6 +68,11 @@ func (v *verification) otherName(path string, e fs.DirEntry) (err error) {
 		v.find(Finding{Severity: SeverityNote, File: path, What: "it is no part of a database", Meaning: "it is not read", Advice: "move it out of the directory if nobody needs it"})
 	}
 	return err
+}
+
+func isHeadSnapshot(e fs.DirEntry) bool {
+	_, ok := headsnap.IsName(e)
+	return ok
 }
 
 // headSnapshot reads a snapshot of the head.

@@ -65,11 +65,14 @@ func Replay(ctx context.Context, opts ReplayOptions) (*ReplayReport, error) {
 	}
 	if opts.From != nil {
 		list = list.from(opts.From.Segment)
+		if len(list.Segments) == 0 || list.Segments[0].Number != opts.From.Segment {
+			return nil, segmentsError("segment %s, from which on the log was to be read, is gone", segmentName(opts.From.Segment))
+		}
 	}
 	r := newReport(list)
 	p := newPipeline(ctx, opts, r)
 	if s := opts.From; s != nil {
-		p.next, r.Watermark, r.NextRef = s.NextSeq, s.NextSeq-1, s.NextRef
+		p.next, r.Watermark, r.NextRef = s.NextSeq, max(s.NextSeq-1, s.Synced), s.NextRef
 	}
 	err = p.run()
 	r.Elapsed = time.Since(start)

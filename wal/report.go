@@ -24,7 +24,7 @@ type Damage struct {
 	// Harmless: no commit was there, as the number of the next one shows.
 	Harmless bool
 
-	framed bool // in a segment of ours, and the number of the next commit was known
+	framed bool // in a segment of ours, or one without any record behind it, and the number of the next commit was known
 }
 
 // ReplayReport says what Replay found. Repair needs it.

@@ -429,5 +429,5 @@ func (j *rules) addDamage(u *unit, reason string) {
 		return
 	}
 	r.Damages = append(r.Damages, Damage{File: seg.file.Path, Segment: seg.file.Number, Checkpoint: u.seg < r.cpNumber,
-		Offset: u.off, End: u.end, Reason: reason, framed: j.expect > 0 && u.seg >= r.cpNumber && seg.owner == ownerUs})
+		Offset: u.off, End: u.end, Reason: reason, framed: j.expect > 0 && u.seg >= r.cpNumber && seg.owner != ownerForeign && !j.frameless(u.seg)})
 }

@@ -19,6 +19,9 @@ type Start struct {
 	// LastFrame is the checksum of the frame that the segment before ends with, 0 if that
 	// has none. It tells one log from another with the same numbers.
 	LastFrame uint32
+	// Synced: what is known up to this commit, or its loss, came to stable storage before. It
+	// is NextSeq-1 or higher.
+	Synced uint64
 }
 
 // BeginSnapshot begins a new segment and returns it as a place to start from. All commits

@@ -61,6 +61,8 @@ type golden struct {
 		NextSeq   uint64 `json:"next_seq"`
 		NextRef   uint64 `json:"next_ref"`
 		LastFrame uint32 `json:"last_frame"`
+		Synced    uint64
+		HeadStart int64 `json:"head_start"`
 		Series    uint64
 		Records   uint64
 		Sum       uint32
@@ -104,7 +106,7 @@ func (g *golden) mapped() (list []mappedSeries) {
 func (g *golden) meta() Meta {
 	s := g.Sidecar
 	m := Meta{
-		Start:  wal.Start{Segment: s.Segment, NextSeq: s.NextSeq, NextRef: s.NextRef, LastFrame: s.LastFrame},
+		Start:  wal.Start{Segment: s.Segment, NextSeq: s.NextSeq, NextRef: s.NextRef, LastFrame: s.LastFrame, Synced: s.Synced}, HeadStart: s.HeadStart,
 		Series: s.Series, Sum: wal.SnapshotSum{Records: s.Records, Checksum: s.Sum, Bytes: s.Bytes},
 	}
 	for _, f := range s.Files {

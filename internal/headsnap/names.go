@@ -2,6 +2,7 @@ package headsnap
 
 import (
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"sort"
 	"strconv"
@@ -10,24 +11,30 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
-// Prefix begins the names of head snapshots.
-const Prefix = "head_snapshot."
-
 const (
+	prefix      = "head_snapshot."
 	tmpName     = "tmp-head-snapshot"
 	sidecarName = "sidecar"
 )
 
 // Name is the name of the snapshot that continues with a log segment.
-func Name(segment int) string { return fmt.Sprintf("%s%08d", Prefix, segment) }
+func Name(segment int) string { return fmt.Sprintf("%s%08d", prefix, segment) }
+
+// IsName tells whether a directory entry has the name of a snapshot, and of which segment.
+func IsName(e fs.DirEntry) (segment int, ok bool) {
+	number, ok := strings.CutPrefix(e.Name(), prefix)
+	n, err := strconv.Atoi(number)
+	return n, ok && err == nil && n > 0 && e.IsDir() && e.Name() == Name(n)
+}
 
 // Found is a snapshot of a data directory, good or not.
 type Found struct {
-	Segment int // that it continues with; -1 if the name has none
+	Segment int // that it continues with
 	Path    string
 }
 
-// List returns what has the name of a snapshot, that of the highest segment first.
+// List returns what has the name of a snapshot, that of the highest segment first. Other names
+// are none of its business.
 func List(fsys fileutil.FS, dataDir string) ([]Found, error) {
 	entries, err := fsys.ReadDir(dataDir)
 	if err != nil {
@@ -35,19 +42,10 @@ func List(fsys fileutil.FS, dataDir string) ([]Found, error) {
 	}
 	var list []Found
 	for _, e := range entries {
-		number, ok := strings.CutPrefix(e.Name(), Prefix)
-		if !ok {
-			continue
+		if n, ok := IsName(e); ok {
+			list = append(list, Found{Segment: n, Path: filepath.Join(dataDir, e.Name())})
 		}
-		n, err := strconv.Atoi(number)
-		if err != nil || n < 1 || !e.IsDir() {
-			n = -1
-		}
-		list = append(list, Found{Segment: n, Path: filepath.Join(dataDir, e.Name())})
 	}
-	sort.Slice(list, func(i, k int) bool {
-		a, b := list[i], list[k]
-		return a.Segment > b.Segment || a.Segment == b.Segment && a.Path < b.Path
-	})
+	sort.Slice(list, func(i, k int) bool { return list[i].Segment > list[k].Segment })
 	return list, nil
 }

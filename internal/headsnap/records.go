@@ -62,6 +62,10 @@ func KindOf(rec []byte) Kind {
 //
 // The second and third line are there with a chunk only.
 const (
+	// maxChunkBytes bounds what a few bytes of a hostile snapshot can become: the head closes
+	// its chunks behind 1,005 bytes.
+	maxChunkBytes = 2 << 10
+
 	tailBytes    = 3*16 + 8 + 8
 	tailValueOff = tailBytes - 8
 )
@@ -101,6 +105,10 @@ func EachSeries(rec []byte, fn func(series []byte) error) error {
 		d.FailAt(0, "record of another type")
 	}
 	for d.Err() == nil && d.Len() > 0 {
+		if d.Offset() > groupBytes {
+			d.Fail("group of series is longer than any that is written")
+			break
+		}
 		series := d.Str()
 		if d.Err() != nil {
 			break
@@ -160,7 +168,9 @@ func (s *Series) decodeChunk(d *encbuf.Dec) {
 	if enc := d.Byte(); enc != byte(chunkenc.EncXOR) && d.Err() == nil {
 		d.Fail("chunk of an encoding that is never written")
 	}
-	s.Chunk = d.Str()
+	if s.Chunk = d.Str(); len(s.Chunk) > maxChunkBytes {
+		d.Fail("chunk is longer than any that is written")
+	}
 	d.Bytes(tailValueOff)
 	s.LastV = d.Float64()
 }
@@ -248,7 +258,7 @@ func (m *MappedDecoder) Chunk() (c Mapped, ok bool) {
 	c = Mapped{MinT: mint, MaxT: maxt, Num: uint16(num), Ref: m.last.Ref + chunks.Ref(m.d.Varint())}
 	switch {
 	case m.d.Err() != nil:
-	case maxt < mint || c.Ref <= m.last.Ref || m.last.Ref > 0 && mint <= m.last.MaxT:
+	case maxt < mint || c.Ref == 0 || c.Ref == m.last.Ref || m.last.Ref > 0 && mint <= m.last.MaxT:
 		m.d.Fail("full chunks are not in the order of time")
 	case num > math.MaxUint16:
 		m.d.Fail("full chunk of an impossible number of samples")

@@ -19,6 +19,8 @@ import (
 //	+---------------------+-----------+---------+----------+----------+-------------------+
 //	| "hsnp" (4 bytes)    | version 1 | segment | next seq | next ref | last frame (be32) |
 //	+---------------------+-----------+---------+----------+----------+-------------------+
+//	| synced | head start (varint)                                                        |
+//	+-------------------------------------------------------------------------------------+
 //	| series | records | sum of the records (be32) | bytes                               |
 //	+-------------------------------------------------------------------------------------+
 //	| number of files | for each: number, size, last four bytes (be32)                    |
@@ -34,10 +36,13 @@ const (
 
 // Meta is what the sidecar says.
 type Meta struct {
-	Start  wal.Start
-	Series uint64
-	Sum    wal.SnapshotSum
-	Files  []chunks.HeadExtent
+	Start wal.Start
+	// HeadStart is where the head began by the blocks that were there, in milliseconds: what
+	// is before is in those only.
+	HeadStart int64
+	Series    uint64
+	Sum       wal.SnapshotSum
+	Files     []chunks.HeadExtent
 }
 
 func encodeSidecar(m *Meta) []byte {
@@ -47,6 +52,8 @@ func encodeSidecar(m *Meta) []byte {
 	b = encbuf.AppendUvarint(b, m.Start.NextSeq)
 	b = encbuf.AppendUvarint(b, m.Start.NextRef)
 	b = encbuf.AppendBE32(b, m.Start.LastFrame)
+	b = encbuf.AppendUvarint(b, m.Start.Synced)
+	b = encbuf.AppendVarint(b, m.HeadStart)
 	b = encbuf.AppendUvarint(b, m.Series)
 	b = encbuf.AppendUvarint(b, m.Sum.Records)
 	b = encbuf.AppendBE32(b, m.Sum.Checksum)
@@ -71,7 +78,8 @@ func decodeSidecar(b []byte) (Meta, error) {
 		return Meta{}, encbuf.Corrupt(0, "snapshot of an unknown version")
 	}
 	var m Meta
-	m.Start = wal.Start{Segment: int(d.Uvarint()), NextSeq: d.Uvarint(), NextRef: d.Uvarint(), LastFrame: d.BE32()}
+	m.Start = wal.Start{Segment: int(d.Uvarint()), NextSeq: d.Uvarint(), NextRef: d.Uvarint(), LastFrame: d.BE32(), Synced: d.Uvarint()}
+	m.HeadStart = d.Varint()
 	m.Series = d.Uvarint()
 	m.Sum = wal.SnapshotSum{Records: d.Uvarint(), Checksum: d.BE32(), Bytes: int64(d.Uvarint())}
 	for range d.Count(minFileBytes) {

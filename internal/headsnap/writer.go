@@ -24,6 +24,7 @@ const (
 // Options configure Create.
 type Options struct {
 	Start       wal.Start
+	HeadStart   int64 // see Meta
 	Compression wal.Compression
 	// Written is told of each write of n bytes, behind it, and may sleep to pace them. nil:
 	// nobody asks.
@@ -53,7 +54,7 @@ func Create(fsys fileutil.FS, dataDir string, opts Options) (*Writer, error) {
 	if err := fsys.MkdirAll(tmp); err != nil {
 		return nil, err
 	}
-	w := &Writer{fs: fsys, dataDir: dataDir, meta: Meta{Start: opts.Start}}
+	w := &Writer{fs: fsys, dataDir: dataDir, meta: Meta{Start: opts.Start, HeadStart: opts.HeadStart}}
 	var err error
 	w.w, err = wal.NewSnapshotWriter(wal.SnapshotOptions{FS: fsys, Dir: tmp, Compression: opts.Compression, Start: opts.Start, Written: opts.Written})
 	if err != nil {
@@ -104,9 +105,10 @@ func (w *Writer) endGroup() error {
 }
 
 // Finish adds what is not of one series and ends the files, all but the name of the
-// directory. files is called behind the last series: which head-chunk files the full chunks
-// are in.
-func (w *Writer) Finish(stones *tombstones.Set, gone []Gone, files func() ([]chunks.HeadExtent, error)) (Meta, error) {
+// directory. base is called behind the last record, and makes durable what the snapshot builds
+// on: the log, up to the commit that it returns, and the head-chunk files that full chunks are
+// in.
+func (w *Writer) Finish(stones *tombstones.Set, gone []Gone, base func() (synced uint64, files []chunks.HeadExtent, err error)) (Meta, error) {
 	if err := w.endGroup(); err != nil {
 		return Meta{}, err
 	}
@@ -128,7 +130,7 @@ func (w *Writer) Finish(stones *tombstones.Set, gone []Gone, files func() ([]chu
 	if w.meta.Sum, err = w.w.Finish(); err != nil {
 		return Meta{}, err
 	}
-	if w.meta.Files, err = files(); err != nil {
+	if w.meta.Start.Synced, w.meta.Files, err = base(); err != nil {
 		return Meta{}, err
 	}
 	tmp := filepath.Join(w.dataDir, tmpName)
@@ -183,10 +185,8 @@ func (w *Writer) syncDir(dir string) error {
 
 // Remove removes a snapshot: first its sidecar, without which it is none.
 func Remove(fsys fileutil.FS, f Found) error {
-	if f.Segment >= 0 {
-		if err := fileutil.RemoveAll(fsys, filepath.Join(f.Path, sidecarName)); err != nil {
-			return err
-		}
+	if err := fileutil.RemoveAll(fsys, filepath.Join(f.Path, sidecarName)); err != nil {
+		return err
 	}
 	return fileutil.RemoveAll(fsys, f.Path)
 }
