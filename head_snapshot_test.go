@@ -1,10 +1,8 @@
 package tsdb_test
 
 import (
-	"bytes"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +12,8 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
-	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
-	"github.com/seed347100a3/tsdb/wal"
 )
 
 // snapshotFixture is a database with open and full chunks, deleted samples, and a series that
@@ -254,158 +250,6 @@ func TestHeadSnapshot_NoneIsTakenOrUsedWhenItIsOff(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// Every bit and every length of a snapshot's files: it is as good as if it were not there.
-func TestHeadSnapshot_DamageCostsTimeAndNothingElse(t *testing.T) {
-	f := snapshotFixture(t)
-	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
-	f.commit(sample{`{a="b"}`, 100_000, 1})
-	want := f.all()
-	disk := f.fs.KillClone()
-	step := 1
-	if testing.Short() {
-		step = 29
-	}
-	unseen := 0
-	try := func(what, name string, data []byte, gone, covered bool) {
-		t.Helper()
-		broken := disk.KillClone()
-		if gone {
-			require.NoError(t, broken.Remove(name))
-		} else {
-			require.NoError(t, broken.WriteFile(name, data))
-		}
-		o := *f.opts
-		o.FS = broken
-		db, err := tsdb.Open(fixtureDir, &o)
-		require.NoError(t, err, what)
-		r := db.OpenReport()
-		require.Equal(t, want, dump(t, db, math.MinInt64, math.MaxInt64), what)
-		require.True(t, r.Clean())
-		require.NoError(t, db.Close())
-		if r.Snapshot != "" && !covered {
-			unseen++
-			return
-		}
-		require.Empty(t, r.Snapshot, what)
-		require.Len(t, r.SnapshotsIgnored, 1, what)
-		list, err := headsnap.List(broken, fixtureDir)
-		require.NoError(t, err)
-		require.Empty(t, list, "it is removed")
-	}
-	files := 0
-	for _, name := range disk.Files() {
-		if !strings.Contains(name, "head_snapshot.") || strings.HasSuffix(name, "/") {
-			continue
-		}
-		files++
-		data, err := disk.ReadFile(name)
-		require.NoError(t, err)
-		for bit := 0; bit < 8*len(data); bit += step {
-			flipped := bytes.Clone(data)
-			flipped[bit/8] ^= 1 << (bit % 8)
-			// The form of the log has bits that mean nothing, in the first byte of a record: three
-			// always, and that of one compression beside that of another.
-			try(fmt.Sprintf("bit %d of %s", bit, name), name, flipped, false, bit%8 < 4)
-		}
-		for n := 0; n < len(data); n += step {
-			try(fmt.Sprintf("%s cut to %d", name, n), name, data[:n], false, true)
-		}
-		try(name+" longer", name, append(bytes.Clone(data), 0), false, true)
-		try(name+" gone", name, nil, true, true)
-	}
-	require.Equal(t, 2, files)
-	const records = 1 + 1 + 1 + 1 + 1 // header, full chunks, series, deleted intervals, trailer
-	require.LessOrEqual(t, unseen, 4*records)
-}
-
-// The log that it was taken from is not there any more, or somebody else has written.
-func TestHeadSnapshot_OfAnotherLogIsNotUsed(t *testing.T) {
-	foreign := func(f *fixture, disk *tsdbtest.MemFS, n int) {
-		log, err := wal.Open(wal.Options{FS: disk, Dir: filepath.Join(fixtureDir, "wal")}, wal.Position{Segment: n, NextSeq: 1000})
-		require.NoError(f.t, err)
-		require.NoError(f.t, log.Close())
-		name := fmt.Sprintf("data/wal/%08d", n)
-		require.NoError(f.t, disk.WriteFile(name, foreignRecords(f.t, record.AppendSamples(nil, []record.Sample{{Ref: 1, T: 200_000, V: 1}}))))
-	}
-	for name, change := range map[string]func(f *fixture, disk *tsdbtest.MemFS){
-		"somebody else wrote behind it": func(f *fixture, disk *tsdbtest.MemFS) { foreign(f, disk, 2) },
-		"its segment begins with another commit": func(f *fixture, disk *tsdbtest.MemFS) {
-			require.NoError(f.t, disk.Remove("data/wal/00000001"))
-			log, err := wal.Open(wal.Options{FS: disk, Dir: filepath.Join(fixtureDir, "wal")}, wal.Position{Segment: 1, NextSeq: 77})
-			require.NoError(f.t, err)
-			require.NoError(f.t, log.Close())
-		},
-		"its segment is gone": func(f *fixture, disk *tsdbtest.MemFS) {
-			require.NoError(f.t, disk.Remove("data/wal/00000001"))
-		},
-		"its name is that of another": func(f *fixture, disk *tsdbtest.MemFS) {
-			require.NoError(f.t, disk.Rename("data/head_snapshot.00000001", "data/head_snapshot.00000002"))
-		},
-		"a head chunk file is gone": func(f *fixture, disk *tsdbtest.MemFS) {
-			require.NoError(f.t, disk.Remove("data/chunks_head/000001"))
-		},
-		"a head chunk file has another end": func(f *fixture, disk *tsdbtest.MemFS) {
-			data, err := disk.ReadFile("data/chunks_head/000001")
-			require.NoError(f.t, err)
-			require.NoError(f.t, disk.WriteFile("data/chunks_head/000001", data[:len(data)-1]))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := snapshotFixture(t)
-			require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
-			disk := f.fs.KillClone()
-			change(f, disk)
-			o := *f.opts
-			o.FS = disk
-			db, err := tsdb.Open(fixtureDir, &o)
-			require.NoError(t, err)
-			r := db.OpenReport()
-			require.Empty(t, r.Snapshot)
-			require.Len(t, r.SnapshotsIgnored, 1)
-			got := dump(t, db, math.MinInt64, math.MaxInt64)
-			require.NoError(t, db.Close())
-
-			// It is as if it had never been there.
-			require.NoError(t, removeSnapshots(disk))
-			f2 := f.fs.KillClone()
-			change(f, f2)
-			require.NoError(t, removeSnapshots(f2))
-			o.FS = f2
-			db, err = tsdb.Open(fixtureDir, &o)
-			require.NoError(t, err)
-			require.Equal(t, dump(t, db, math.MinInt64, math.MaxInt64), got)
-			require.NoError(t, db.Close())
-		})
-	}
-}
-
-func removeSnapshots(disk *tsdbtest.MemFS) error {
-	list, err := headsnap.List(disk, fixtureDir)
-	for _, f := range list {
-		if err == nil {
-			err = headsnap.Remove(disk, f)
-		}
-	}
-	return err
-}
-
-// foreignRecords is a log segment as other engines write it.
-func foreignRecords(t *testing.T, recs ...[]byte) []byte {
-	fs := tsdbtest.NewMemFS()
-	require.NoError(t, fs.MkdirAll("x"))
-	w, err := wal.NewSnapshotWriter(wal.SnapshotOptions{FS: fs, Dir: "x", Compression: wal.CompressionNone, Start: wal.Start{Segment: 1, NextSeq: 1}})
-	require.NoError(t, err)
-	for _, rec := range recs {
-		require.NoError(t, w.Append(rec))
-	}
-	_, err = w.Finish()
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	data, err := fs.ReadFile("x/00000000")
-	require.NoError(t, err)
-	return data
-}
-
 // A flush behind it makes the log shorter, and the snapshot useless or not; what blocks have
 // is not read from either.
 func TestHeadSnapshot_BlocksThatCameLaterKeepTheirPart(t *testing.T) {
@@ -433,45 +277,6 @@ func TestHeadSnapshot_BlocksThatCameLaterKeepTheirPart(t *testing.T) {
 	}
 	require.NoError(t, f.db.Flush(ctx))
 	bothWays(t, f.fs, *f.opts)
-}
-
-// Head-chunk files that the snapshot vouches for are not read by Open. Damage in there is an
-// error of who reads it, and is made good by the open after that.
-func TestHeadSnapshot_DamagedChunksAreMadeAnewFromTheLog(t *testing.T) {
-	f := snapshotFixture(t)
-	want := f.all()
-	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
-	disk := f.fs.KillClone()
-	const name = "data/chunks_head/000001"
-	data, err := disk.ReadFile(name)
-	require.NoError(t, err)
-	noticed := 0
-	for i := range data {
-		flipped := bytes.Clone(data)
-		flipped[i] ^= 0x10
-		broken := disk.KillClone()
-		require.NoError(t, broken.WriteFile(name, flipped))
-		o := *f.opts
-		o.FS = broken
-		db, err := tsdb.Open(fixtureDir, &o)
-		require.NoError(t, err, "byte %d", i)
-		q, err := db.Querier(math.MinInt64, math.MaxInt64)
-		require.NoError(t, err)
-		got, err := readAll(q)
-		require.NoError(t, q.Close())
-		if err != nil {
-			require.ErrorIs(t, err, tsdb.ErrCorrupt)
-			noticed++
-		} else {
-			require.Equal(t, want, got, "byte %d", i)
-		}
-		require.NoError(t, db.Close())
-		db, err = tsdb.Open(fixtureDir, &o)
-		require.NoError(t, err)
-		require.Equal(t, want, dump(t, db, math.MinInt64, math.MaxInt64), "byte %d", i)
-		require.NoError(t, db.Close())
-	}
-	require.Positive(t, noticed)
 }
 
 // A reader beside the writer begins with a snapshot, too, and changes nothing.
@@ -513,4 +318,38 @@ func TestHeadSnapshot_IsNotPartOfACopy(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, f.all(), dump(t, db, math.MinInt64, math.MaxInt64))
 	require.NoError(t, db.Close())
+}
+
+// A writer's checkpoint may cover the segment that a reader is about to begin with.
+func TestHeadSnapshot_AReaderWhoseLogIsShortenedMeanwhileLooksAgain(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		manual(o)
+		o.Blocks.Range = time.Minute
+		o.WAL.SegmentSize = 32 << 10
+		o.WAL.Sync = tsdb.SyncCommit()
+	})
+	f.commit(sample{`{a="b"}`, 0, 0})
+	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+	for k := range int64(2000) {
+		f.commit(sample{`{a="b"}`, 1000 + k*100, float64(k)})
+	}
+	done := false
+	f.fs.SetHook(func(op tsdbtest.Op) error {
+		if !done && op.Kind == tsdbtest.OpClose && strings.HasSuffix(op.Name, "head_snapshot.00000001/00000000") {
+			done = true
+			require.NoError(t, f.db.Flush(ctx)) // all of the log becomes a checkpoint
+			f.commit(sample{`{a="b"}`, 1_000_000, 1})
+		}
+		return nil
+	})
+	r, err := tsdb.OpenReadOnly(fixtureDir, f.opts)
+	f.fs.SetHook(nil)
+	require.NoError(t, err)
+	require.True(t, done)
+	require.Empty(t, r.OpenReport().Damages)
+	q, err := r.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	require.Equal(t, f.all(), dumpQuerier(t, q))
+	require.NoError(t, q.Close())
+	require.NoError(t, r.Close())
 }

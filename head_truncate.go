@@ -8,6 +8,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -132,7 +133,37 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) error {
 	for _, d := range rep.Damages {
 		h.opts.Logger.Error("damage in the log was found by a checkpoint; a copy is in quarantine", "file", d.File, "offset", d.Offset, "reason", d.Reason)
 	}
+	if len(rep.Damages) > 0 {
+		if err := h.relog(ctx, filepath.Join(dir, walDirName)); err != nil {
+			return err
+		}
+	}
 	h.stats.checkpoints.Add(1)
 	maps.DeleteFunc(gone, func(_ uint64, segment int) bool { return segment <= upTo })
+	return nil
+}
+
+// relog makes the next commit of each series that the log has no record of any more write one:
+// without, the log would be worth nothing for it.
+func (h *Head) relog(ctx context.Context, walDir string) error {
+	seen := map[uint64]bool{}
+	rep, err := wal.Replay(ctx, wal.ReplayOptions{FS: h.opts.FS, Dir: walDir, Decoders: 1, Apply: func(b *wal.Batch) error {
+		var dec record.SeriesDecoder
+		for _, rec := range b.Records {
+			if record.TypeOf(rec.Data) != record.TypeSeries {
+				continue
+			}
+			for dec.Reset(rec.Data); dec.Next(); {
+				seen[dec.Ref()] = true
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		return errors.WithMessage(err, "look for series records")
+	}
+	if n := h.dir.Unlog(h.restored, rep.LastSeq, func(ref uint64) bool { return seen[ref] }); n > 0 {
+		h.opts.Logger.Warn("series without a record in the log get a new one", "series", n)
+	}
 	return nil
 }

@@ -106,7 +106,7 @@ func (g *golden) mapped() (list []mappedSeries) {
 func (g *golden) meta() Meta {
 	s := g.Sidecar
 	m := Meta{
-		Start:  wal.Start{Segment: s.Segment, NextSeq: s.NextSeq, NextRef: s.NextRef, LastFrame: s.LastFrame, Synced: s.Synced}, HeadStart: s.HeadStart,
+		Start: wal.Start{Segment: s.Segment, NextSeq: s.NextSeq, NextRef: s.NextRef, LastFrame: s.LastFrame, Synced: s.Synced}, HeadStart: s.HeadStart,
 		Series: s.Series, Sum: wal.SnapshotSum{Records: s.Records, Checksum: s.Sum, Bytes: s.Bytes},
 	}
 	for _, f := range s.Files {

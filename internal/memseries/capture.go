@@ -111,3 +111,17 @@ func (c *captor) give(fn func(*Captured) error) error {
 	c.series, c.mapped, c.data, c.ends = c.series[:0], c.mapped[:0], c.data[:0], c.ends[:0]
 	return nil
 }
+
+// Unlog says of series that the log has no record of them, as far as inLog knows it up to a
+// commit: of those below restored, and those whose newest applied commit is not behind it. The
+// next commit of such a series writes a record. It returns how many there are.
+func (d *Directory) Unlog(restored, seq uint64, inLog func(ref uint64) bool) (n int) {
+	d.eachLocked(func(_ *Shard, s *Series) {
+		known := s.lastSeq > 0 || s.ref < restored
+		if s.logged && known && s.lastSeq <= seq && !inLog(s.ref) {
+			s.logged = false
+			n++
+		}
+	})
+	return n
+}
