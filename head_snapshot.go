@@ -172,7 +172,7 @@ func (h *Head) writeSnapshot(ctx context.Context, dir string, headStart func() i
 	if err != nil {
 		return meta, err
 	}
-	start, err := log.BeginSnapshot(ctx)
+	start, err := log.BeginSnapshot()
 	if err != nil {
 		return meta, err
 	}

@@ -23,8 +23,9 @@ type Commit struct {
 	next  *Commit       // behind this one in the queue
 	wake  chan struct{} // capacity 1: the commit is done, or its owner leads
 
-	rotate  bool // no commit, but a request to begin a new segment
-	segment int  // that began with this commit or request
+	rotate   bool   // no commit, but a request to begin a new segment
+	start    Start  // the segment that began with this commit or request
+	frameSum uint32 // checksum of the frame
 }
 
 // storedRecord is a record as it goes into the log.

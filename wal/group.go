@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"encoding/binary"
 	"io"
 	"runtime"
 	"time"
@@ -30,6 +31,9 @@ type leader struct {
 	ends    []int64       // where the commits in buf end in the segment
 	pending int           // index in group of the first commit in buf
 	spare   fileutil.File // the next segment, created but without a whole header
+
+	header    header // of the segment
+	lastFrame uint32 // checksum of its last frame, 0 if it has none
 
 	lastSize int           // commits of the last group
 	lastSync time.Duration // how long its sync took
@@ -181,6 +185,7 @@ func (l *Log) appendCommit(c *Commit) {
 	}
 	f := frame{seq: c.seq, records: uint64(c.n), lag: c.seq - l.synced.Load()}
 	g.frame = appendFrame(g.frame[:0], f, c.sum)
+	c.frameSum = binary.BigEndian.Uint32(g.frame[len(g.frame)-crcSize:])
 	g.buf = appendRecord(g.buf, g.end(), CompressionNone, g.frame)
 }
 
@@ -206,6 +211,9 @@ func (l *Log) flush(next int) (stood int, err error) {
 		}
 		l.stats.bytes.Add(uint64(end - g.off))
 		g.off = end
+		if c := g.group[stood]; !c.rotate {
+			g.lastFrame = c.frameSum
+		}
 		stood++
 	}
 	if stood > g.pending {

@@ -16,14 +16,20 @@ import (
 // in the queue like a commit and fails like one, with the errors of Enqueue and Write;
 // there is nothing to settle afterwards.
 func (l *Log) Rotate() (segment int, err error) {
+	start, err := l.BeginSnapshot()
+	return start.Segment, err
+}
+
+// BeginSnapshot is Rotate that returns the segment as a place to start from. All commits below
+// Start.NextSeq are written then, and no others.
+func (l *Log) BeginSnapshot() (start Start, err error) {
 	c := &Commit{rotate: true}
 	if err := l.Enqueue(c); err != nil {
-		return 0, err
+		return Start{}, err
 	}
 	err = l.Write(c)
-	segment = c.segment
 	l.Settle(c)
-	return segment, err
+	return c.start, err
 }
 
 // rotate begins the next segment, in which c is the first commit: sync the old one,
@@ -38,7 +44,7 @@ func (l *Log) rotate(c *Commit) error {
 			return err
 		}
 	}
-	old := l.file
+	old, lastFrame := l.file, l.lead.lastFrame
 	nextSeq := c.seq
 	if c.rotate {
 		nextSeq = l.written.Load() + 1
@@ -46,7 +52,8 @@ func (l *Log) rotate(c *Commit) error {
 	if err := l.createSegment(l.Segment()+1, nextSeq); err != nil {
 		return err
 	}
-	c.segment = l.Segment()
+	h := l.lead.header
+	c.start = Start{Segment: l.Segment(), NextSeq: h.nextSeq, NextRef: h.nextRef, LastFrame: lastFrame}
 	if l.opts.Sync.mode == ModeNever {
 		return nil // older has it
 	}
@@ -83,6 +90,7 @@ func (l *Log) createSegment(n int, nextSeq uint64) error {
 		return l.poison(errors.WithMessagef(err, "sync directory %s", l.opts.Dir))
 	}
 	g.off, g.first, g.begun = int64(len(buf)), int64(len(buf)), 0
+	g.header, g.lastFrame = h, 0
 	l.syncMu.Lock()
 	if l.file != nil && l.opts.Sync.mode == ModeNever {
 		l.older = append(l.older, l.file)

@@ -3,7 +3,6 @@ package wal
 import (
 	"bytes"
 	"context"
-	"path/filepath"
 
 	"github.com/pkg/errors"
 
@@ -22,31 +21,6 @@ type Start struct {
 	// Synced: what is known up to this commit, or its loss, came to stable storage before. It
 	// is NextSeq-1 or higher.
 	Synced uint64
-}
-
-// BeginSnapshot begins a new segment and returns it as a place to start from. All commits
-// below Start.NextSeq are written then, and no others. Errors as those of Rotate.
-func (l *Log) BeginSnapshot(ctx context.Context) (Start, error) {
-	n, err := l.Rotate()
-	if err != nil {
-		return Start{}, err
-	}
-	list, err := List(l.opts.FS, l.opts.Dir)
-	if err != nil {
-		return Start{}, err
-	}
-	h, found, err := headerOfSegment(l.opts.FS, filepath.Join(l.opts.Dir, segmentName(n)))
-	if err == nil && !found {
-		err = segmentsError("segment %s lost its header", segmentName(n))
-	}
-	if err != nil {
-		return Start{}, err
-	}
-	s := Start{Segment: n, NextSeq: h.nextSeq, NextRef: h.nextRef}
-	if before, ok := list.segment(n - 1); ok {
-		s.LastFrame, err = lastFrame(ctx, l.opts.FS, before)
-	}
-	return s, err
 }
 
 // StaleReason says why the log in dir is not the one that s is a place of, or cannot be

@@ -18,7 +18,7 @@ import (
 // begin begins a snapshot, which must work, and checks that the log can be read from there.
 func begin(t testing.TB, fsys *tsdbtest.MemFS, l *Log) Start {
 	t.Helper()
-	s, err := l.BeginSnapshot(context.Background())
+	s, err := l.BeginSnapshot()
 	require.NoError(t, err)
 	require.Empty(t, staleReason(t, fsys, s))
 	return s
@@ -65,7 +65,7 @@ func TestBeginSnapshot_SaysWhereTheLogGoesOn(t *testing.T) {
 			require.Empty(t, staleReason(t, fsys, s))
 			require.NoError(t, l.Close())
 			require.Empty(t, staleReason(t, fsys, s), "the end of the log is marked")
-			_, err := l.BeginSnapshot(context.Background())
+			_, err := l.BeginSnapshot()
 			require.ErrorIs(t, err, ErrClosed)
 		})
 	}
@@ -80,7 +80,7 @@ func TestBeginSnapshot_Faults(t *testing.T) {
 			l := openLog(t, fsys, Options{Sync: SyncInterval(1)}, Position{})
 			writeCommits(t, l, 1, 5)
 			fsys.Inject(fault)
-			s, err := l.BeginSnapshot(context.Background())
+			s, err := l.BeginSnapshot()
 			hit := len(fsys.Hits()) > 0
 			fsys.Lift()
 			if err == nil {
@@ -117,7 +117,7 @@ func TestBeginSnapshot_FindsTheLastFrameAnywhere(t *testing.T) {
 		l := openLog(t, fsys, Options{Compression: CompressionNone, Sync: SyncInterval(1), SegmentSize: 8 * PageSize}, Position{})
 		write(t, l, noise(1, 100))
 		write(t, l, noise(uint32(n), n))
-		s, err := l.BeginSnapshot(context.Background())
+		s, err := l.BeginSnapshot()
 		require.NoError(t, err)
 		before := s.Segment - 1
 		require.Equal(t, frameCRC(t, fsys, before), s.LastFrame, "commit of %d bytes", n)
