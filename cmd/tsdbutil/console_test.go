@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -119,4 +121,19 @@ func TestTable_FoldsNamesThatWouldLookTheSame(t *testing.T) {
 	require.Equal(t, "metri…ame", fold("metric_of_the_same", 9), "nowhere to break")
 	require.Equal(t, "up{a=\"1\"}", fold("up{a=\"1\"}", 9))
 	require.Equal(t, "up{\n  a=\"1\"}", fold("up{a=\"1\"}", 8))
+}
+
+// Who reads the help has had enough: no reason for a stack trace.
+func TestRun_HelpIntoAClosedPipeIsNoError(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	errs, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	require.NoError(t, err)
+	require.Equal(t, exitOK, run([]string{"demo", "--help"}, w, errs))
+	require.NoError(t, w.Close())
+	require.NoError(t, errs.Close())
+	text, err := os.ReadFile(errs.Name())
+	require.NoError(t, err)
+	require.Empty(t, string(text))
 }

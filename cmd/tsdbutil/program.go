@@ -97,7 +97,7 @@ func execute(ctx context.Context, args []string, c *console) int {
 		p.app.Usage(nil)
 		return exitUsage
 	}
-	name, err := p.app.Parse(joinNegative(args))
+	name, err := p.parse(args)
 	if errors.Is(err, syscall.EPIPE) {
 		return exitOK
 	}
@@ -113,6 +113,20 @@ func execute(ctx context.Context, args []string, c *console) int {
 		err = perr
 	}
 	return report(ctx, c, err)
+}
+
+// parse reads a command line. The library panics when it cannot write a help text.
+func (p *program) parse(args []string) (name string, err error) {
+	defer func() {
+		switch cause := recover().(type) {
+		case nil:
+		case error:
+			err = errors.Wrap(cause, "write help")
+		default:
+			panic(cause)
+		}
+	}()
+	return p.app.Parse(joinNegative(args))
 }
 
 // standardInput is what an argument of "-" becomes.
