@@ -13,17 +13,20 @@ import (
 	"github.com/seed347100a3/tsdb"
 )
 
+// crowded makes everything small, so that much happens while a crowd writes a little.
+func crowded(o *tsdb.Options) {
+	manual(o)
+	o.Blocks.Range = time.Hour
+	o.Blocks.MaxRange = 9 * time.Hour
+	o.Head.SamplesPerChunk = 16
+	o.WAL.SegmentSize = 32 << 10
+}
+
 // Series come and go, and commits run, while the head is flushed and truncated, series are
 // removed and blocks are merged: nothing that was committed is lost or comes twice, and the
 // index of every block is in order.
 func TestFlush_Bug40And42_CommitsAndChurnBesideFlushesLoseNothing(t *testing.T) {
-	f := newFixture(t, func(o *tsdb.Options) {
-		manual(o)
-		o.Blocks.Range = time.Hour
-		o.Blocks.MaxRange = 9 * time.Hour
-		o.Head.SamplesPerChunk = 16
-		o.WAL.SegmentSize = 32 << 10
-	})
+	f := newFixture(t, crowded)
 	const writers = 4
 	steps := int64(600)
 	if testing.Short() {

@@ -71,11 +71,7 @@ func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			besideEverythingElse(t, newFixture(t, func(o *tsdb.Options) {
-				manual(o)
-				o.Blocks.Range = time.Hour
-				o.Blocks.MaxRange = 9 * time.Hour
-				o.Head.SamplesPerChunk = 16
-				o.WAL.SegmentSize = 32 << 10
+				crowded(o)
 				change(o)
 			}))
 		})
