@@ -126,7 +126,8 @@ func (h *Head) takeSnapshot(ctx context.Context, dir string, headStart func() in
 }
 
 // snapshotSpace refuses a snapshot that the disk may have no room for: commits need it more. It
-// takes no more than the head does in memory, and about as much as the one before.
+// takes about as much as the head does in memory, less if the log is compressed, or about as
+// much as the one before.
 func (h *Head) snapshotSpace(dir string) error {
 	free, _, err := fileutil.DiskSpace(h.opts.FS, dir)
 	if errors.Is(err, fileutil.ErrUnsupported) {

@@ -137,6 +137,18 @@ func TestHeadSnapshot_IsReadByNobodyElse(t *testing.T) {
 	}
 }
 
+// goOn appends, and closes: the reference reads all of it, and the next open of ours begins with
+// a snapshot again.
+func (p *snapshotPair) goOn(t *testing.T, o *ours) {
+	t.Helper()
+	p.append(o, 10)
+	o.close()
+	requireReferenceReads(t, p.dir, p.want)
+	o = p.openOurs()
+	require.NotEmpty(t, o.db.OpenReport().Snapshot)
+	o.close()
+}
+
 // Both write in turns, each of them with snapshots, there and back again: what the other one has
 // written makes each ignore its own snapshot, and nothing is missing.
 func TestHeadSnapshot_ThereAndBackAgain(t *testing.T) {
@@ -154,12 +166,7 @@ func TestHeadSnapshot_ThereAndBackAgain(t *testing.T) {
 				}
 				o := p.openOurs()
 				require.Empty(t, o.db.OpenReport().Snapshot)
-				p.append(o, 10)
-				o.close()
-				requireReferenceReads(t, p.dir, p.want)
-				o = p.openOurs()
-				require.NotEmpty(t, o.db.OpenReport().Snapshot)
-				o.close()
+				p.goOn(t, o)
 			})
 		}
 	}
@@ -229,10 +236,5 @@ func TestHeadSnapshot_OfALogThatTheReferenceRepaired(t *testing.T) {
 	r.close()
 	o = p.openOurs()
 	require.Empty(t, o.db.OpenReport().Snapshot)
-	p.append(o, 10)
-	o.close()
-	requireReferenceReads(t, p.dir, p.want)
-	o = p.openOurs()
-	require.NotEmpty(t, o.db.OpenReport().Snapshot)
-	o.close()
+	p.goOn(t, o)
 }

@@ -20,7 +20,7 @@ import (
 func skipShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("much data")
+		t.Skip("it reads much data, which takes seconds, and ten times that with the race detector: the long form has it")
 	}
 }
 

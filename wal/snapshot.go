@@ -17,9 +17,6 @@ type SnapshotOptions struct {
 	Dir         string // exists, and is empty
 	Compression Compression
 	Start       Start
-	// Written is told of each write of n bytes, behind it, and may sleep to pace them. An
-	// error ends the writing. nil: nobody asks.
-	Written func(n int) error
 }
 
 // SnapshotSum is what the records of a snapshot come to.
@@ -37,7 +34,7 @@ type SnapshotWriter struct{ w *checkpointWriter }
 // NewSnapshotWriter begins the files in opts.Dir.
 func NewSnapshotWriter(opts SnapshotOptions) (*SnapshotWriter, error) {
 	o := Options{FS: opts.FS, SegmentSize: DefaultSegmentSize, Compression: opts.Compression}
-	w, err := newCheckpointWriter(o, opts.Dir, opts.Written)
+	w, err := newCheckpointWriter(o, opts.Dir, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,8 @@ type Start struct {
 	// LastFrame is the checksum of the frame that the segment before ends with, 0 if that
 	// has none. It tells one log from another with the same numbers.
 	LastFrame uint32
-	// Synced: what is known up to this commit, or its loss, came to stable storage before. It
-	// is NextSeq-1 or higher.
+	// Synced is the newest commit that is known to be on stable storage: the loss of one up to
+	// it is damage, and no torn end. What is below NextSeq-1 stands for that.
 	Synced uint64
 }
 

@@ -26,9 +26,6 @@ type Options struct {
 	Start       wal.Start
 	HeadStart   int64 // see Meta
 	Compression wal.Compression
-	// Written is told of each write of n bytes, behind it, and may sleep to pace them. nil:
-	// nobody asks.
-	Written func(n int) error
 }
 
 // Writer writes a snapshot aside. Its life: Create, for each series BeginSeries, Label for
@@ -56,7 +53,7 @@ func Create(fsys fileutil.FS, dataDir string, opts Options) (*Writer, error) {
 	}
 	w := &Writer{fs: fsys, dataDir: dataDir, meta: Meta{Start: opts.Start, HeadStart: opts.HeadStart}}
 	var err error
-	w.w, err = wal.NewSnapshotWriter(wal.SnapshotOptions{FS: fsys, Dir: tmp, Compression: opts.Compression, Start: opts.Start, Written: opts.Written})
+	w.w, err = wal.NewSnapshotWriter(wal.SnapshotOptions{FS: fsys, Dir: tmp, Compression: opts.Compression, Start: opts.Start})
 	if err != nil {
 		return nil, fileutil.JoinErrors(err, fileutil.RemoveAll(fsys, tmp))
 	}

@@ -330,38 +330,6 @@ func TestWriter_PublishAfterTheEndOfTheContextDoesNothing(t *testing.T) {
 	require.Empty(t, disk.OpenHandles())
 }
 
-// Who paces the writes is asked behind each, and ends it with an error.
-func TestWriter_AnErrorOfWhoPacesEndsIt(t *testing.T) {
-	disk := newDisk(t)
-	stop := errors.New("stop")
-	var bytes int
-	for _, fail := range []bool{false, true} {
-		w, err := Create(disk, dataDir, Options{Start: testStart(1), Written: func(n int) error {
-			bytes += n
-			if fail {
-				return stop
-			}
-			return nil
-		}})
-		require.NoError(t, err)
-		meta, err := w.Finish(new(tombstones.Set), nil, func() (uint64, []chunks.HeadExtent, error) { return 0, nil, nil })
-		if fail {
-			require.ErrorIs(t, err, stop)
-		} else {
-			require.NoError(t, err)
-			require.EqualValues(t, meta.Sum.Bytes, bytes)
-		}
-		require.NoError(t, w.Abort())
-	}
-	broken := errors.New("extents")
-	w, err := Create(disk, dataDir, Options{Start: testStart(1)})
-	require.NoError(t, err)
-	_, err = w.Finish(new(tombstones.Set), nil, func() (uint64, []chunks.HeadExtent, error) { return 0, nil, broken })
-	require.ErrorIs(t, err, broken)
-	require.NoError(t, w.Abort())
-	require.Empty(t, leftovers(t, disk))
-}
-
 // More refs than one record may have.
 func TestWriter_ManyGoneRefsAreSeveralRecords(t *testing.T) {
 	disk := newDisk(t)
@@ -413,4 +381,16 @@ func TestList_OddNames(t *testing.T) {
 	require.Len(t, left, 12, "other names are not touched")
 	_, err = List(disk, "nowhere")
 	require.Error(t, err)
+}
+
+// What the snapshot builds on could not be made durable: there is none.
+func TestWriter_AnErrorOfTheBaseEndsIt(t *testing.T) {
+	disk := newDisk(t)
+	broken := errors.New("extents")
+	w, err := Create(disk, dataDir, Options{Start: testStart(1)})
+	require.NoError(t, err)
+	_, err = w.Finish(new(tombstones.Set), nil, func() (uint64, []chunks.HeadExtent, error) { return 0, nil, broken })
+	require.ErrorIs(t, err, broken)
+	require.NoError(t, w.Abort())
+	require.Empty(t, leftovers(t, disk))
 }

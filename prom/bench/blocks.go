@@ -225,11 +225,7 @@ func mergeBlocks(t task) (m measures, err error) {
 		return nil, err
 	}
 	defer closing(e, &err)
-	heap := watchHeap()
-	before := now()
-	err = e.merge()
-	cost := now().since(before)
-	peak := heap.stop()
+	cost, peak, err := watchMerge(e)
 	if err != nil {
 		return nil, err
 	}
@@ -260,6 +256,15 @@ func mergeBlocks(t task) (m measures, err error) {
 	return m, err
 }
 
+// watchMerge merges all that there is, and returns what it took and the most heap.
+func watchMerge(e engine) (cost spent, peak float64, err error) {
+	heap := watchHeap()
+	before := now()
+	err = e.merge()
+	cost = now().since(before)
+	return cost, heap.stop(), err
+}
+
 // mergeParts measures making one part of all that VictoriaMetrics has, which has no part
 // that stays out of it.
 func (t task) mergeParts() (m measures, err error) {
@@ -268,11 +273,7 @@ func (t task) mergeParts() (m measures, err error) {
 		return nil, err
 	}
 	defer closing(e, &err)
-	heap := watchHeap()
-	before := now()
-	err = e.merge()
-	cost := now().since(before)
-	peak := heap.stop()
+	cost, peak, err := watchMerge(e)
 	if err != nil {
 		return nil, err
 	}
