@@ -29,20 +29,26 @@ const (
 	legendRoom = 1.4
 )
 
-// SVG draws a curve. The vertical axis begins at 0, so that a line that does not rise is a
-// cost that does not grow.
-func (c Curve) SVG() ([]byte, error) {
+// newPlot is an empty chart.
+func newPlot(title, x, y string) *plot.Plot {
 	p := plot.New()
-	p.Title.Text, p.Title.Padding = c.Title, vg.Points(6)
-	p.X.Label.Text, p.X.Label.Padding = "series", vg.Points(4)
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plainTicks{}
-	p.Y.Label.Text, p.Y.Label.Padding = c.Unit, vg.Points(4)
+	p.Title.Text, p.Title.Padding = title, vg.Points(6)
+	p.X.Label.Text, p.X.Label.Padding = x, vg.Points(4)
+	p.Y.Label.Text, p.Y.Label.Padding = y, vg.Points(4)
 	p.BackgroundColor = color.White
-	p.Legend.Top, p.Legend.Left, p.Legend.XOffs, p.Legend.Padding = true, true, vg.Points(8), vg.Points(2)
-	p.Add(plotter.NewGrid())
 	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
 		style.Font.Variant = "Sans"
 	}
+	return p
+}
+
+// SVG draws a curve. The vertical axis begins at 0, so that a line that does not rise is a
+// cost that does not grow.
+func (c Curve) SVG() ([]byte, error) {
+	p := newPlot(c.Title, "series", c.Unit)
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plainTicks{}
+	p.Legend.Top, p.Legend.Left, p.Legend.XOffs, p.Legend.Padding = true, true, vg.Points(8), vg.Points(2)
+	p.Add(plotter.NewGrid())
 	most := 0
 	for _, l := range c.Lines {
 		most = max(most, l.Procs)

@@ -63,8 +63,8 @@ func (t task) profiled() (m measures, err error) {
 	return t.run()
 }
 
-// runInChild does a task in a process of its own: this program, started again.
-func (t task) runInChild(ctx context.Context) (measures, error) {
+// command returns a process that will do a task: this program, started again.
+func (t task) command(ctx context.Context) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, errors.Wrap(err, "find this program")
@@ -77,6 +77,15 @@ func (t task) runInChild(ctx context.Context) (measures, error) {
 	cmd.Env = append(os.Environ(), childEnv+"="+string(order))
 	if t.Procs > 0 {
 		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(t.Procs))
+	}
+	return cmd, nil
+}
+
+// runInChild does a task in a process of its own.
+func (t task) runInChild(ctx context.Context) (measures, error) {
+	cmd, err := t.command(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var said bytes.Buffer // what libraries print as they start is of no use
 	cmd.Stderr = &said

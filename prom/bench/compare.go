@@ -41,7 +41,7 @@ type Config struct {
 	Progress func(what string)
 }
 
-// DefaultConfig has the sizes of the project's goals. It takes half an hour on two
+// DefaultConfig has the sizes of the project's goals. It takes 35 to 40 minutes on two
 // processors, and 12 GB of disk.
 func DefaultConfig() Config {
 	return Config{
@@ -71,6 +71,7 @@ type comparison struct {
 	all  map[string]map[string][]float64 // by row, by engine, a value for each run
 	fork func(context.Context, task) (measures, error)
 
+	began    time.Time
 	loads    map[string]float64 // by group: what others took of the processors meanwhile
 	filled   filled
 	profiles int // taken so far
@@ -103,16 +104,12 @@ func compare(ctx context.Context, c Config, fork func(context.Context, task) (me
 	if c.Points > maxPoints {
 		return rep, errors.Errorf("%d samples in two hours, at most %d are possible", c.Points, maxPoints)
 	}
-	dir, err := os.MkdirTemp(c.Dir, "tsdb-bench-")
+	dir, remove, err := scratch(c.Dir)
 	if err != nil {
-		return rep, errors.Wrap(err, "make directory for data")
+		return rep, err
 	}
-	defer func() {
-		if removeErr := os.RemoveAll(dir); err == nil {
-			err = errors.Wrap(removeErr, "remove data")
-		}
-	}()
-	cmp := &comparison{Config: c, dir: dir, all: map[string]map[string][]float64{}, loads: map[string]float64{}, fork: fork}
+	defer remove(&err)
+	cmp := &comparison{Config: c, dir: dir, began: time.Now(), all: map[string]map[string][]float64{}, loads: map[string]float64{}, fork: fork}
 	err = cmp.rows(ctx)
 	if err == nil || ctx.Err() != nil {
 		interrupted := err != nil
@@ -122,7 +119,10 @@ func compare(ctx context.Context, c Config, fork func(context.Context, task) (me
 		rep.Interrupted = interrupted
 	}
 	if err == nil && !rep.Interrupted && c.wants(onlyCurves) {
-		rep.Curves, err = cmp.curves(ctx)
+		err = cmp.timed(onlyCurves, func() error {
+			rep.Curves, err = cmp.curves(ctx)
+			return err
+		})
 	}
 	if err != nil && ctx.Err() != nil {
 		rep.Interrupted, err = true, nil
@@ -140,7 +140,7 @@ func (c *comparison) rows(ctx context.Context) error {
 			continue
 		}
 		load := watchLoad()
-		err := c.group(ctx, g)
+		err := c.timed(g.kind, func() error { return c.group(ctx, g) })
 		c.loads[g.kind] = load.others()
 		if err != nil {
 			return err
@@ -172,12 +172,17 @@ func (c *comparison) group(ctx context.Context, g group) error {
 	return nil
 }
 
-// runs is how often a group is measured. The most of something varies more than its middle.
+// runs is how often a group is measured. The most of something varies more than its middle;
+// extremes take long, and are about orders of magnitude.
 func (c *comparison) runs(g group) int {
-	if g.kind == "latency" && c.Runs > 1 {
+	switch {
+	case g.kind == "latency" && c.Runs > 1:
 		return max(c.Runs, latencyRuns)
+	case g.kind == "extremes":
+		return 1
+	default:
+		return c.Runs
 	}
-	return c.Runs
 }
 
 // fill writes the directories that a group begins with, those that are not there.
@@ -258,8 +263,29 @@ func (c *comparison) measure(ctx context.Context, t task) error {
 	return errors.Wrap(os.RemoveAll(t.Dir), "remove data")
 }
 
+// timed tells what a group took: time, and processor time of all its processes.
+func (c *comparison) timed(kind string, work func() error) error {
+	begin, used := time.Now(), cpuTime()+childTime()
+	err := work()
+	c.tell(fmt.Sprintf("%s took %v, %v of processor time", kind, time.Since(begin).Round(time.Second), (cpuTime() + childTime() - used).Round(time.Second)))
+	return err
+}
+
+// tell says what is done, and how long all has taken so far.
 func (c *comparison) tell(what string) {
 	if c.Progress != nil {
-		c.Progress(what)
+		c.Progress(fmt.Sprintf("%7v  %s", time.Since(c.began).Round(time.Second), what))
 	}
+}
+
+// scratch makes a directory for data in dir. What it returns beside it removes it, and says so if it
+// cannot and nothing else went wrong.
+func scratch(dir string) (path string, remove func(*error), err error) {
+	path, err = os.MkdirTemp(dir, "tsdb-bench-")
+	remove = func(err *error) {
+		if removeErr := os.RemoveAll(path); *err == nil {
+			*err = errors.Wrap(removeErr, "remove data")
+		}
+	}
+	return path, remove, errors.Wrap(err, "make directory for data")
 }

@@ -14,7 +14,10 @@ type Curve struct {
 	Name  string `json:"name"` // for machines and for files
 	Title string `json:"title"`
 	Unit  string `json:"unit"`
-	Lines []Line `json:"lines"`
+	Grows string `json:"grows,omitempty"` // growsEach, growsFlat or nothing
+	// Bound is the most that ours may have where it is flat.
+	Bound float64 `json:"bound,omitempty"`
+	Lines []Line  `json:"lines"`
 }
 
 // Line is the curve of one engine with one number of threads.
@@ -34,22 +37,26 @@ type Point struct {
 // after some minutes.
 const curveSamples = 15
 
-// curveFigures are all curves in their order.
+// curveFigures are all curves in their order. Appends and selects are by as many goroutines as
+// there are threads; what they waited for locks shows whether more threads would help.
 var curveFigures = []Curve{
-	{Name: "append", Title: "Appending to series that exist, 1000 samples a commit", Unit: "CPU ns/sample"},
-	{Name: "create", Title: "New series with 15 samples each", Unit: "CPU ns/sample"},
-	{Name: "memory", Title: "Live heap after recovery", Unit: "B/series"},
-	{Name: "recovery", Title: "Recovery from log and chunks", Unit: "us/series"},
-	{Name: "recovery-cpu", Title: "Processor time of recovery", Unit: "CPU us/series"},
-	{Name: "select", Title: "Selecting one series", Unit: "us"},
-	{Name: "selectmany", Title: "Selecting a twentieth by regex, with samples", Unit: "CPU us/series found"},
-	{Name: "compaction", Title: "Head to block", Unit: "CPU us/series"},
+	{Name: "append", Title: "Appending to series that exist, 1000 samples a commit", Unit: "CPU ns/sample", Grows: growsEach},
+	{Name: "append-wait", Title: "Appending: all goroutines waiting for locks", Unit: "ms/1M samples"},
+	{Name: "create", Title: "New series, a sample each", Unit: "CPU us/series", Grows: growsEach},
+	{Name: "memory", Title: "Live heap after recovery", Unit: "B/series", Grows: growsEach},
+	{Name: "recovery", Title: "Recovery from log and chunks", Unit: "us/series", Grows: growsEach},
+	{Name: "recovery-cpu", Title: "Processor time of recovery", Unit: "CPU us/series", Grows: growsEach},
+	{Name: "select", Title: "Selecting one series", Unit: "CPU us", Grows: growsEach},
+	{Name: "selectmany", Title: "Selecting a twentieth by regex, with samples", Unit: "CPU us/series found", Grows: growsEach},
+	{Name: "select-wait", Title: "Selecting a twentieth: all goroutines waiting for locks", Unit: "ms/1M samples"},
+	{Name: "compaction", Title: "Head to block", Unit: "CPU us/series", Grows: growsEach},
 }
 
-// Curves of remote reads, by the number of series that are selected.
+// Curves of remote reads, by the number of series that are selected. Their bounds are those of
+// the rows, at any number.
 var remoteCurveFigures = []Curve{
-	{Name: "remote-chunks", Title: "Memory of a streamed remote read of eight hours", Unit: "peak heap MB"},
-	{Name: "remote-samples", Title: "Memory of a remote read of samples, eight hours", Unit: "peak heap MB"},
+	{Name: "remote-chunks", Title: "Memory of a streamed remote read of eight hours", Unit: "peak heap MB", Grows: growsFlat, Bound: streamedBytes / 1e6},
+	{Name: "remote-samples", Title: "Memory of a remote read of samples, eight hours", Unit: "peak heap MB", Grows: growsFlat, Bound: sampledBytes / 1e6},
 }
 
 // remotePoints is how many samples of a series are in two hours: few, as it is about series.
@@ -147,16 +154,16 @@ func grow(t task) (measures, error) {
 	if err := e.create(sets, blockStart, table[:t.Series], perCommit); err != nil {
 		return nil, err
 	}
-	first := now()
-	for k := 1; k < t.Samples; k++ {
-		if err := scrape(e.append, blockStart+int64(k)*blockStep, table[k*t.Series:(k+1)*t.Series], perCommit); err != nil {
-			return nil, err
-		}
+	made := now()
+	if err := t.scrapeParallel(e, table, runtime.GOMAXPROCS(0)); err != nil {
+		return nil, err
 	}
-	end := now()
+	added := now().since(made)
+	samples := float64(len(table) - t.Series)
 	return measures{
-		"append": end.since(first).cpu.Seconds() * 1e9 / float64(len(table)-t.Series),
-		"create": end.since(before).cpu.Seconds() * 1e9 / float64(len(table)),
+		"create":      made.since(before).cpu.Seconds() * 1e6 / float64(t.Series),
+		"append":      added.cpu.Seconds() * 1e9 / samples,
+		"append-wait": added.runtime.blocked * 1e9 / samples,
 	}, nil
 }
 
@@ -175,18 +182,31 @@ func regrow(t task) (m measures, err error) {
 		"recovery-cpu": recovery.cpu.Seconds() * 1e6 / float64(t.Series),
 		"memory":       (heapBytes() - idle) / float64(t.Series),
 	}
-	one := selection{"one", "", always(readSamples, oneMatcher(t.Series)), 1, t.Samples, false, false}
-	many := selection{"many", "", always(readSamples, someMatchers...), -1, t.Samples, false, false}
-	found := measures{}
-	for _, s := range []selection{one, many} {
-		if err := s.measure(e, t, found); err != nil {
-			return nil, err
-		}
+	if err := t.askAll(e, m); err != nil {
+		return nil, err
 	}
-	m["select"] = found["one/time"] * 1e6
-	m["selectmany"] = found["many/cpu"] * 1e6 / found["many/series"]
 	before = now()
 	err = e.flush()
 	m["compaction"] = now().since(before).cpu.Seconds() * 1e6 / float64(t.Series)
 	return m, err
+}
+
+// askAll measures queries by as many goroutines as there are threads.
+func (t task) askAll(e engine, m measures) error {
+	readers := runtime.GOMAXPROCS(0)
+	times, _, cost, err := readParallel(e, always(readSamples, oneMatcher(t.Series)), readers, t.Time)
+	if err != nil {
+		return err
+	}
+	m["select"] = cost.cpu.Seconds() * 1e6 / float64(times)
+	times, found, cost, err := readParallel(e, always(readSamples, someMatchers...), readers, t.Time)
+	if err != nil {
+		return err
+	}
+	if found.samples != found.series*t.Samples {
+		return errors.Errorf("%d samples of %d series were found, want %d of each", found.samples, found.series, t.Samples)
+	}
+	m["selectmany"] = cost.cpu.Seconds() * 1e6 / float64(times*found.series)
+	m["select-wait"] = cost.runtime.blocked * 1e9 / float64(times*found.samples)
+	return nil
 }

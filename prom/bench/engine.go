@@ -78,10 +78,14 @@ type recovered struct {
 type readMode int
 
 const (
-	readLabels  readMode = iota // the labels of each series
+	readLabels  readMode = iota // the labels of each series, which the caller may keep
+	readPassing                 // the same, of series that nobody keeps where the engine can tell them apart
 	readSamples                 // and every sample, with the iterator
-	readBatches                 // every sample, in batches where the engine has them
+	readBatches                 // every sample, in batches and of series that nobody keeps where the engine has such
 )
+
+// samples reports whether samples are read.
+func (how readMode) samples() bool { return how == readSamples || how == readBatches }
 
 // query is what a read asks for.
 type query struct {
@@ -106,6 +110,13 @@ type result struct {
 	// sum is that of the bits of all values, in any order. It keeps the compiler from
 	// dropping the work, and shows that both engines read the same.
 	sum uint64
+}
+
+// note tells what was found. These are no rows, but engines must agree on them.
+func (r result) note(m measures, row string) {
+	m[row+"/series"] = float64(r.series)
+	m[row+"/samples"] = float64(r.samples)
+	m[row+"/check"] = float64(r.sum >> 11) // as much as a float64 holds
 }
 
 // open opens a database in a directory, which is made if there is none. It does nothing

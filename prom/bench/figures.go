@@ -51,6 +51,7 @@ const (
 	goalGrown     = 1.1     // of the memory of the process that wrote the log
 	goalNoGarbage = 0.001   // allocations for each sample: fewer than one a commit
 	goalSize      = 0.999   // a block of ours has a checksum of its meta file more, some dozen bytes
+	goalCollect   = 0.03    // of the processor time goes to garbage collection
 	goalProgram   = 5 << 20 // as the test of the smallest program allows
 	streamedBytes = 8 << 20
 	sampledBytes  = 64 << 20
@@ -58,7 +59,7 @@ const (
 
 // figures are all rows in their order.
 func (c *comparison) figures() []figure {
-	return slices.Concat(c.writeFigures(), c.recoverFigures(), c.headFigures(), c.blockFigures(), c.remoteFigures(), c.valueFigures(), c.extremeFigures(),
+	return slices.Concat(c.writeFigures(), c.queryFigures(), c.recoverFigures(), c.headFigures(), c.blockFigures(), c.remoteFigures(), c.valueFigures(), c.extremeFigures(),
 		section("a program that appends a sample and reads it, stripped", less("program/size", "B").within(goalProgram), less("program/modules", "modules").within(7)))
 }
 
@@ -80,10 +81,12 @@ func (c *comparison) writeFigures() []figure {
 	return slices.Concat(
 		section(fmt.Sprintf("append by ref and commit, %d a commit, %s", perCommit, sizes(c.Series, c.Samples)),
 			more("append/cpu", "samples/CPU s").than(goalAppend), more("append/wall", "samples/s"),
-			less("append/garbage", "garbage B/sample").within(1), less("append/allocs", "allocs/sample").within(goalNoGarbage)),
+			less("append/garbage", "garbage B/sample").within(1), less("append/allocs", "allocs/sample").within(goalNoGarbage),
+			less("append/gc", "of CPU collects").within(goalCollect)),
 		section("the same, ours with AppendBatch",
 			more("appendbatch/cpu", "samples/CPU s").than(goalAppend), more("appendbatch/wall", "samples/s"),
-			less("appendbatch/garbage", "garbage B/sample").within(1), less("appendbatch/allocs", "allocs/sample").within(goalNoGarbage)),
+			less("appendbatch/garbage", "garbage B/sample").within(1), less("appendbatch/allocs", "allocs/sample").within(goalNoGarbage),
+			less("appendbatch/gc", "of CPU collects").within(goalCollect)),
 		section(fmt.Sprintf("create %s series and fill them with %d samples each", count(c.New), c.Few),
 			more("create/cpu", "samples/CPU s").than(2), more("create/wall", "samples/s"), more("create/first", "new series/CPU s"),
 			less("create/garbage", "garbage B/sample"), less("create/peak", "peak resident B")),
@@ -93,7 +96,8 @@ func (c *comparison) writeFigures() []figure {
 		section(fmt.Sprintf("commits of %d samples, synced before they return", syncedSamples), append(synced,
 			more("sync/8x", "8 writers, times 1").within(5), more("sync/64x", "64 writers, times 1").within(20))...),
 		section(fmt.Sprintf("commits of %d samples while %s series are flushed and merged, %s offered a second", perCommit, count(busy.Series), count(busyRate)),
-			less("latency/p50", "s, median"), less("latency/p999", "s, 99.9%").than(4), less("latency/max", "s, longest").than(1/0.35)),
+			less("latency/p50", "s, median"), less("latency/p999", "s, 99.9%").than(4), less("latency/max", "s, longest").than(1/0.35),
+			less("latency/gc", "of CPU collects").within(goalCollect)),
 	)
 }
 
@@ -103,10 +107,16 @@ func (c *comparison) recoverFigures() []figure {
 	return slices.Concat(
 		section("recover from the log alone, "+what,
 			less("replay/wall", "s").than(3), less("replay/cpu", "CPU s").than(4),
-			less("replay/peak", "peak resident B").than(goalPeak), less("replay/grown", "of the writer's peak").within(goalGrown)),
+			less("replay/peak", "peak resident B").than(goalPeak), less("replay/own", "of that without files"),
+			less("replay/grown", "of the writer's peak").within(goalGrown)),
 		section("reopen after a kill, defaults, "+what,
 			less("reopen/wall", "s").than(10), less("reopen/cpu", "CPU s"),
-			less("reopen/peak", "peak resident B").than(goalPeak), less("reopen/grown", "of the writer's peak").within(goalGrown)),
+			less("reopen/peak", "peak resident B").than(goalPeak), less("reopen/own", "of that without files"),
+			less("reopen/grown", "of the writer's peak").within(goalGrown)),
+		section("recover from the log alone with GOMEMLIMIT at the writer's peak, "+what,
+			less("limited/wall", "s"), less("limited/cpu", "CPU s"),
+			less("limited/peak", "peak resident B").than(goalPeak), less("limited/grown", "of the writer's peak").within(goalGrown)),
+		c.warmFigures(),
 		section(fmt.Sprintf("%s series of ten labels, %d samples each, after recovery", count(c.Many), c.Few),
 			less("memory/heap", "heap B/series").than(1/0.45), less("memory/peak", "peak resident B")),
 	)
@@ -114,6 +124,7 @@ func (c *comparison) recoverFigures() []figure {
 
 // headFigures are the rows about reading what is in memory.
 func (c *comparison) headFigures() (all []figure) {
+	all = c.firstFigures()
 	for _, s := range selections(c.Many, c.Chunks) {
 		all = append(all, c.selectFigures(s, c.Many)...)
 	}
@@ -133,6 +144,10 @@ func (c *comparison) selectFigures(s selection, of int) []figure {
 	switch s.row {
 	case "select/prefix":
 		time = time.than(3)
+	case "select/labels-passing":
+		cpu, garbage = cpu.than(1.25), garbage.than(5)
+	case "blocks/labels-passing":
+		cpu, garbage = cpu.than(3), garbage.than(5)
 	case "blocks/one":
 		time = time.than(1 / 0.55)
 	case "blocks/regex":
@@ -156,11 +171,13 @@ func (c *comparison) found(s selection, of int) string {
 		n = ns[0]
 	}
 	read := fmt.Sprintf("%d samples of each", s.samples)
-	if s.how == readLabels {
+	switch s.how {
+	case readLabels:
 		read = "labels only"
-	}
-	if s.how == readBatches {
-		read += ", ours in batches"
+	case readPassing:
+		read = "labels only, ours by AppendLabels of series that are not kept"
+	case readBatches:
+		read += ", ours in batches, of series that are not kept"
 	}
 	place := "in the head, select"
 	if strings.HasPrefix(s.row, "blocks/") {

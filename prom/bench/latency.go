@@ -29,7 +29,9 @@ func latency(t task) (m measures, err error) {
 		return nil, err
 	}
 	work := startMaintenance(t.Engine, e)
+	before := nowCollected()
 	busy, all, err := t.offer(e, work, v)
+	cost := now().since(before)
 	if stopErr := work.stop(); err == nil {
 		err = stopErr
 	}
@@ -41,11 +43,13 @@ func latency(t task) (m measures, err error) {
 		took = all
 	}
 	slices.Sort(took)
-	return measures{
+	m = measures{
 		"latency/p50":  took[len(took)/2].Seconds(),
 		"latency/p999": took[len(took)*999/1000].Seconds(),
 		"latency/max":  took[len(took)-1].Seconds(),
-	}, nil
+	}
+	cost.noteGC(m, "latency/gc")
+	return m, nil
 }
 
 // offer appends all scrapes at a steady rate, and returns how long commits took: those that

@@ -48,28 +48,36 @@ func (r Report) WriteDocs(dir string) error {
 		}
 		files[c.Name+".svg"] = svg
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "bench"), 0o777); err != nil {
+	return writeFiles(filepath.Join(dir, "bench"), files)
+}
+
+// writeFiles writes files into a directory, which it makes.
+func writeFiles(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return errors.Wrap(err, "make directory for charts")
 	}
 	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(dir, "bench", name), data, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
 			return errors.Wrap(err, "write page")
 		}
 	}
 	return nil
 }
 
-// replacePart writes the part of a file that is made by a program.
-func replacePart(name, part string) error {
+// replacePart writes the part of a file that is made by Report.WriteDocs.
+func replacePart(name, part string) error { return replaceBetween(name, pageBegin, pageEnd, part) }
+
+// replaceBetween writes the part of a file between two marks.
+func replaceBetween(name, from, to, part string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return errors.Wrap(err, "read page")
 	}
-	begin, end := bytes.Index(text, []byte(pageBegin)), bytes.Index(text, []byte(pageEnd))
+	begin, end := bytes.Index(text, []byte(from)), bytes.Index(text, []byte(to))
 	if begin < 0 || end < begin {
-		return errors.Errorf("%s has no part between %q and %q", name, pageBegin, pageEnd)
+		return errors.Errorf("%s has no part between %q and %q", name, from, to)
 	}
-	text = []byte(string(text[:begin]) + pageBegin + "\n\n" + part + "\n" + string(text[end:]))
+	text = []byte(string(text[:begin]) + from + "\n\n" + part + "\n" + string(text[end:]))
 	return errors.Wrap(os.WriteFile(name, text, 0o666), "write page")
 }
 
@@ -114,6 +122,9 @@ func (r Report) page() string {
 	}
 	for _, c := range r.Curves {
 		fmt.Fprintf(&b, "\n%s, %s:\n\n![%s](bench/%s.svg)\n\n%s", c.Title, c.Unit, c.Title, c.Name, c.markdown())
+		if judged := c.judge(); judged.text != "" {
+			fmt.Fprintf(&b, "\n%s\n", judged.text)
+		}
 	}
 	fmt.Fprintf(&b, "\n### All rows\n\n%s", markdownRows(r.Rows))
 	return b.String()

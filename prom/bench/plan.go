@@ -29,8 +29,12 @@ var plan = []group{
 	{"log", files, "", (*Config).hot, false},
 	{"sync", alone, "", (*Config).hot, false},
 	{"latency", everybody, "", (*Config).busy, true},
+	{"queries", files, "", (*Config).queried, false},
 	{"replay", files, "killed", (*Config).logged, false},
 	{"reopen", everybody, "killed", (*Config).logged, false},
+	{"limited", files, "killed", (*Config).logged, false},
+	{"warmup", files, "killed", (*Config).logged, false},
+	{"warmuplog", files, "killed", (*Config).logged, false},
 	{"memory", files, "fill", (*Config).remembered, false},
 	{"select", files, "fill", (*Config).selected, false},
 	{"matchers", files, "fill", (*Config).selected, false},
@@ -71,6 +75,9 @@ func (c *Config) merged() (series, samples int)     { return (c.Blocks + 1) / 2,
 func (c *Config) remote() (series, samples int)     { return (c.Blocks + 9) / 10, c.Points }
 func (c *Config) busy() (series, samples int) {
 	return c.Blocks, min(c.Points, busyPoints) * busyRanges
+}
+func (c *Config) queried() (series, samples int) {
+	return c.Blocks, min(c.Points, queriedPoints) * busyRanges
 }
 func (c *Config) churned() (series, samples int) { return c.Series, min(c.Samples, churnScrapes) }
 func (c *Config) valued() (series, samples int)  { return (c.Series + 4) / 5, c.Points }

@@ -109,7 +109,7 @@ func (r *reference) read(want query) (res result, err error) {
 	set := q.Select(context.Background(), false, nil, compiled...)
 	for set.Next() {
 		res.series++
-		if want.how == readLabels {
+		if !want.how.samples() {
 			res.sum += uint64(set.At().Labels().Len())
 			continue
 		}

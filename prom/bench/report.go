@@ -24,7 +24,8 @@ type Row struct {
 	// unknown.
 	Load float64 `json:"load_of_others"`
 
-	// A figure for each run. Empty: the engine has no such thing, or it was not measured.
+	// A figure for each run in which there was one. Empty: the engine has no such thing, or too
+	// little happened to know it.
 	Ours      []float64 `json:"ours"`
 	Reference []float64 `json:"reference,omitempty"`
 	Victoria  []float64 `json:"victoriametrics,omitempty"`
@@ -63,7 +64,7 @@ type Report struct {
 func (c *comparison) report() (Report, error) {
 	rep := Report{
 		Date: time.Now().Format(time.DateOnly), Versions: versions(),
-		System: fmt.Sprintf("%s/%s, %d processors%s, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), processor(), runtime.Version()),
+		System: system(),
 	}
 	if err := c.agree(); err != nil {
 		return rep, err
@@ -73,8 +74,8 @@ func (c *comparison) report() (Report, error) {
 		if f.work != "" {
 			work = f.work
 		}
-		values := c.all[f.name]
-		if len(values[Ours]) == 0 || len(values[Reference]) == 0 && slices.Contains(groupOf(groupName(f.name)).engines, Reference) {
+		values, g := c.all[f.name], groupOf(groupName(f.name))
+		if !c.has(g, Ours) || slices.Contains(g.engines, Reference) && !c.has(g, Reference) {
 			continue // not yet
 		}
 		r := Row{Name: f.name, Work: work, Unit: f.unit, Worse: f.worse, Goal: f.goal, Date: rep.Date, Load: c.loads[groupName(f.name)], Ours: values[Ours], Reference: values[Reference], Victoria: values[Victoria]}
@@ -82,6 +83,16 @@ func (c *comparison) report() (Report, error) {
 		rep.Rows = append(rep.Rows, r)
 	}
 	return rep, nil
+}
+
+// has tells whether an engine did the work of a group. A figure may be unknown all the same.
+func (c *comparison) has(g group, engine string) bool {
+	for row, values := range c.all {
+		if groupName(row) == g.kind && len(values[engine]) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // groupName is the first part of the name of a row.
@@ -110,6 +121,9 @@ func (r Report) over(old Report) Report {
 		r.Rows = append(r.Rows, rows[name]...)
 	}
 	curves := slices.Clone(old.Curves)
+	for i := range curves {
+		curves[i].askedNow()
+	}
 	for _, c := range r.Curves {
 		if i := slices.IndexFunc(curves, func(o Curve) bool { return o.Name == c.Name }); i >= 0 {
 			curves[i] = c
@@ -139,6 +153,11 @@ func versions() map[string]string {
 	return found
 }
 
+// system names machine and compiler.
+func system() string {
+	return fmt.Sprintf("%s/%s, %d processors%s, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), processor(), runtime.Version())
+}
+
 // processor names the model, with a comma before it, where the system says so.
 func processor() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
@@ -163,6 +182,13 @@ func (c *comparison) agree() error {
 	for _, r := range slices.Concat(remoteReads(false), remoteReads(true)) {
 		rows = append(rows, r.row)
 	}
+	for _, a := range c.task("queries").asked() {
+		rows = append(rows, a.row, a.row+"/over")
+	}
+	for _, row := range warmRows {
+		rows = append(rows, row, row+"/scan")
+	}
+	rows = append(rows, firstLabels)
 	for _, row := range rows {
 		for what, engines := range map[string][]string{"/series": everybody, "/samples": everybody, "/check": files} {
 			values := c.all[row+what]
@@ -218,8 +244,11 @@ func spread(values []float64) float64 {
 // HasGoal tells whether something is asked of the row.
 func (r Row) HasGoal() bool { return r.Goal != Goal{} }
 
-// Reached tells whether all that is asked of the row is there.
+// Reached tells whether all that is asked of the row is there. What is not known is not.
 func (r Row) Reached() bool {
+	if len(r.Ours) == 0 {
+		return false
+	}
 	ours := median(r.Ours)
 	bounded := r.Goal.Bound == 0 || r.Worse && ours <= r.Goal.Bound || !r.Worse && ours >= r.Goal.Bound
 	return bounded && r.Ratio.Times >= r.Goal.Reference && r.RatioVictoria.Times >= r.Goal.Victoria
@@ -239,7 +268,7 @@ func (r Report) String() string {
 	least, most := r.runs()
 	runs := fmt.Sprintf("medians of %d to %d runs in turns", least, most)
 	switch {
-	case most == 1:
+	case most <= 1:
 		runs = "one run"
 	case least == most:
 		runs = fmt.Sprintf("medians of %d runs in turns", most)
@@ -250,14 +279,14 @@ func (r Report) String() string {
 	return fmt.Sprintf("%s, %s; %s", r.Date, r.System, runs)
 }
 
-// runs returns how many runs a row has of ours, at least and at most.
+// runs returns how many runs a row with figures has of ours, at least and at most.
 func (r Report) runs() (least, most int) {
-	for i, row := range r.Rows {
+	for _, row := range r.Rows {
 		n := len(row.Ours)
-		if i == 0 {
+		if n > 0 && (n < least || least == 0) {
 			least = n
 		}
-		least, most = min(least, n), max(most, n)
+		most = max(most, n)
 	}
 	return least, most
 }

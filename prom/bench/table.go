@@ -50,6 +50,9 @@ func (r Report) writeTable(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "  %s\n", strings.TrimRight(strings.Join(cells[i+1], "  "), " "))
 	}
+	for _, c := range r.Curves {
+		fmt.Fprintf(&b, "\n%s, %s\n%s%s\n", c.Title, c.Unit, c.markdown(), wrap(c.judge().text, terminalWidth))
+	}
 	fmt.Fprintf(&b, "\n%s\n", r.verdict())
 	_, err := io.WriteString(w, b.String())
 	return errors.Wrap(err, "write table")
@@ -68,7 +71,7 @@ func align(lines [][]string) {
 	}
 }
 
-// verdict says how many goals are reached.
+// verdict says how many goals are reached, those of curves included.
 func (r Report) verdict() string {
 	goals := 0
 	for _, row := range r.Rows {
@@ -76,10 +79,20 @@ func (r Report) verdict() string {
 			goals++
 		}
 	}
+	missed := r.Missed()
+	for _, c := range r.Curves {
+		j := c.judge()
+		if j.text == "" {
+			continue
+		}
+		goals++
+		if !j.reached {
+			missed = append(missed, "curve "+c.Name)
+		}
+	}
 	if goals == 0 {
 		return "No row of these has a goal."
 	}
-	missed := r.Missed()
 	text := fmt.Sprintf("%d of %d goals are reached", goals-len(missed), goals)
 	if len(missed) > 0 {
 		text += "; short: " + strings.Join(missed, ", ")
@@ -176,7 +189,10 @@ func (r Row) goalText() string {
 		parts = append(parts, ">= "+number(r.Goal.Bound))
 	}
 	mark := " PASS"
-	if !r.Reached() {
+	switch {
+	case len(r.Ours) == 0:
+		mark = " SHORT (not known)"
+	case !r.Reached():
 		mark = " SHORT"
 	}
 	return strings.Join(parts, " ") + mark

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/pkg/errors"
@@ -24,6 +25,8 @@ type task struct {
 	Procs   int     // how many threads may work; 0: as many as there are processors
 	Peak    float64 // the most memory that the process had which filled the directory
 	Profile string  // a file for a profile of the processor; empty: none
+
+	Sustain *sustainOrder `json:",omitempty"` // what processes of Sustain are told
 }
 
 // values of rows, by the name of the row.
@@ -40,6 +43,7 @@ var kinds = map[string]func(task) (measures, error){
 	"log":         logSizes,
 	"sync":        syncs,
 	"latency":     latency,
+	"queries":     queries,
 	"values":      allValues,
 	"real":        realLabels,
 	"extremes":    pathological,
@@ -48,8 +52,11 @@ var kinds = map[string]func(task) (measures, error){
 	"regrow":      regrow,
 	"replay":      func(t task) (measures, error) { return reopen(t, "replay", true) },
 	"reopen":      func(t task) (measures, error) { return reopen(t, "reopen", false) },
+	"limited":     limited,
+	"warmup":      func(t task) (measures, error) { return warmup(t, "warmup", true) },
+	"warmuplog":   func(t task) (measures, error) { return warmup(t, "warmuplog", false) },
 	"memory":      memory,
-	"select":      func(t task) (measures, error) { return selects(t, selections(t.Series, t.Samples)) },
+	"select":      headSelects,
 	"matchers":    func(t task) (measures, error) { return selects(t, matcherMix(t.Series)) },
 	"decode":      decode,
 	"flush":       flush,
@@ -64,6 +71,9 @@ var kinds = map[string]func(task) (measures, error){
 	"remotehead":  serveHead,
 	"read":        readRemote,
 	"discard":     discardRemote,
+
+	"sustain":      sustain,
+	"sustaincheck": sustainCheck,
 }
 
 func (t task) run() (measures, error) {
@@ -169,7 +179,7 @@ func appendHot(t task, row string, add func(e engine, from, to int, t int64, vs 
 		return nil, err
 	}
 	one := func(from, to int, t int64, vs []float64) error { return add(e, from, to, t, vs) }
-	before := now()
+	before := nowCollected()
 	for k := range t.Samples {
 		at := startMillis + int64(warmScrapes+k)*stepMillis
 		if err := scrape(one, at, table[k*t.Series:(k+1)*t.Series], perCommit); err != nil {
@@ -178,12 +188,14 @@ func appendHot(t task, row string, add func(e engine, from, to int, t int64, vs 
 	}
 	cost := now().since(before)
 	samples := float64(len(table))
-	return measures{
+	m = measures{
 		row + "/cpu":     samples / cost.cpu.Seconds(),
 		row + "/wall":    samples / cost.wall.Seconds(),
 		row + "/garbage": float64(cost.allocBytes) / samples,
 		row + "/allocs":  float64(cost.allocs) / samples,
-	}, nil
+	}
+	cost.noteGC(m, row+"/gc")
+	return m, nil
 }
 
 // table makes the values of all scrapes beforehand.
@@ -244,7 +256,7 @@ func reopen(t task, row string, whole bool) (m measures, err error) {
 	if err != nil {
 		return nil, err
 	}
-	cost, peak := now().since(before), peakResident()
+	cost, peak, files := now().since(before), peakResident(), residentFiles()
 	defer closing(e, &err)
 	if err := t.complete(e, whole); err != nil {
 		return nil, err
@@ -253,6 +265,7 @@ func reopen(t task, row string, whole bool) (m measures, err error) {
 		row + "/wall": cost.wall.Seconds(),
 		row + "/cpu":  cost.cpu.Seconds(),
 		row + "/peak": peak,
+		row + "/own":  max(0, peak-files),
 	}
 	if t.Peak > 0 {
 		m[row+"/grown"] = peak / t.Peak
@@ -260,16 +273,31 @@ func reopen(t task, row string, whole bool) (m measures, err error) {
 	return m, nil
 }
 
+// limited is recovery from the log alone when Go's runtime may have as much memory as the process
+// that wrote the directory ever had, and collects garbage as often as that needs.
+func limited(t task) (measures, error) {
+	if t.Peak <= 0 {
+		return nil, errors.New("the memory of the process that wrote the directory is not known")
+	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(t.Peak)))
+	return reopen(t, "limited", true)
+}
+
 // onlyLog removes chunks and snapshots of the head.
 func (t task) onlyLog() error {
-	for _, pattern := range []string{"chunks_head", "head_snapshot.*", "chunk_snapshot.*"} {
+	return t.remove("chunks_head", "head_snapshot.*", "chunk_snapshot.*")
+}
+
+// remove takes away what some patterns match.
+func (t task) remove(patterns ...string) error {
+	for _, pattern := range patterns {
 		names, err := filepath.Glob(filepath.Join(t.Dir, pattern))
 		if err != nil {
 			return errors.Wrap(err, "list directory")
 		}
 		for _, name := range names {
 			if err := os.RemoveAll(name); err != nil {
-				return errors.Wrap(err, "remove what is not the log")
+				return errors.Wrap(err, "remove data")
 			}
 		}
 	}

@@ -15,12 +15,21 @@ type usage struct {
 	cpu        time.Duration // of all threads, user and system
 	allocs     uint64
 	allocBytes uint64
+	collected  uint32 // how many collections of garbage have ended
+	runtime    runtimeTime
+}
+
+// nowCollected is now just behind a collection of garbage: none of the time since the one
+// before belongs to what follows.
+func nowCollected() usage {
+	runtime.GC()
+	return now()
 }
 
 func now() usage {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return usage{at: time.Now(), cpu: cpuTime(), allocs: m.Mallocs, allocBytes: m.TotalAlloc}
+	return usage{at: time.Now(), cpu: cpuTime(), allocs: m.Mallocs, allocBytes: m.TotalAlloc, collected: m.NumGC, runtime: readRuntimeTime()}
 }
 
 // since returns what was used after an earlier moment.
@@ -28,6 +37,7 @@ func (u usage) since(before usage) spent {
 	return spent{
 		wall: u.at.Sub(before.at), cpu: u.cpu - before.cpu,
 		allocs: u.allocs - before.allocs, allocBytes: u.allocBytes - before.allocBytes,
+		collections: u.collected - before.collected, runtime: u.runtime.since(before.runtime),
 	}
 }
 
@@ -35,6 +45,42 @@ func (u usage) since(before usage) spent {
 type spent struct {
 	wall, cpu          time.Duration
 	allocs, allocBytes uint64
+	collections        uint32
+	runtime            runtimeTime
+}
+
+// noteGC gives the row about the part of the processor time that went to garbage collection.
+// The runtime counts what a collection took when it ends, so the work must have begun with
+// nowCollected. Work whose garbage did not make one end gets one behind it, counted as a whole,
+// which is more than its share.
+func (s spent) noteGC(m measures, row string) {
+	gc := s.runtime.gc
+	if s.collections == 0 {
+		before := readRuntimeTime()
+		runtime.GC()
+		gc = readRuntimeTime().since(before).gc
+	}
+	m[row] = gc / s.cpu.Seconds()
+}
+
+// runtimeTime is what the runtime counts, in seconds.
+type runtimeTime struct {
+	gc      float64 // of processors that collected garbage, idle ones included
+	blocked float64 // of all goroutines that waited for a lock
+}
+
+func readRuntimeTime() runtimeTime {
+	sample := []metrics.Sample{
+		{Name: "/cpu/classes/gc/total:cpu-seconds"},
+		{Name: "/sync/mutex/wait/total:seconds"},
+	}
+	metrics.Read(sample)
+	seconds := func(i int) float64 { return sample[i].Value.Float64() }
+	return runtimeTime{gc: seconds(0), blocked: seconds(1)}
+}
+
+func (r runtimeTime) since(before runtimeTime) runtimeTime {
+	return runtimeTime{r.gc - before.gc, r.blocked - before.blocked}
 }
 
 // heapBytes returns the bytes of live objects.
@@ -95,13 +141,20 @@ func objectBytes() float64 {
 // peakResident returns the most bytes that this process had in memory, mapped files
 // included; 0 where the system does not say. The counter of getrusage is of no use: a
 // new process inherits it.
-func peakResident() float64 {
+func peakResident() float64 { return processStatus("VmHWM:") }
+
+// residentFiles returns the bytes of mapped files that this process has in memory, the program
+// itself among them.
+func residentFiles() float64 { return processStatus("RssFile:") }
+
+// processStatus returns a line of what Linux tells about this process, in bytes.
+func processStatus(name string) float64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmHWM:" {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == name {
 			kib, err := strconv.ParseFloat(fields[1], 64)
 			if err == nil {
 				return kib * 1024

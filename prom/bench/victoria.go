@@ -121,7 +121,7 @@ func (v *victoria) read(want query) (res result, err error) {
 		return res, err
 	}
 	times := storage.TimeRange{MinTimestamp: max(want.mint, v.minTime), MaxTimestamp: min(want.maxt, v.maxTime)}
-	if want.how == readLabels {
+	if !want.how.samples() {
 		return v.readNames(filters, times)
 	}
 	var search storage.Search

@@ -6,6 +6,7 @@
 //	go run ./cmd/compare --quick          # a few minutes, less data
 //	go run ./cmd/compare --only replay --runs 5 --output markdown
 //	go run ./cmd/compare --docs ../../docs
+//	go run ./cmd/compare sustained        # the workload of a large server: six minutes
 package main
 
 import (
@@ -34,6 +35,9 @@ func main() {
 }
 
 func run() error {
+	if len(os.Args) > 1 && os.Args[1] == "sustained" {
+		return sustained(os.Args[2:])
+	}
 	c := bench.DefaultConfig()
 	gate := slices.Contains(os.Args[1:], "--gate") || slices.Contains(os.Args[1:], "-gate")
 	if gate {
@@ -60,34 +64,57 @@ func run() error {
 	flags.Func("selected", fmt.Sprintf("the same for curves of remote reads (default %v)", c.Selected), numbers(&c.Selected))
 	output := flags.String("output", "table", "table, markdown or json")
 	docs := flags.String("docs", "", "directory of a page bench.md to write numbers and charts into; what is not measured stays")
-	if err := flags.Parse(os.Args[1:]); err != nil {
-		return errors.Wrap(err, "read flags")
-	}
-	if flags.NArg() > 0 {
-		return errors.Errorf("unexpected argument %q", flags.Arg(0))
-	}
-	if err := (bench.Report{}).Write(io.Discard, *output); err != nil {
+	if err := parse(flags, os.Args[1:], bench.Report{}, output); err != nil {
 		return err
 	}
 	if *only != "" {
 		c.Only = strings.Split(*only, ",")
 	}
-	c.Progress = func(what string) { fmt.Fprintln(os.Stderr, what) }
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	c.Progress = tell
+	ctx, stop := interruptible()
 	defer stop()
 	report, err := bench.Compare(ctx, c)
 	if err != nil {
 		return err
 	}
-	if *docs != "" {
-		if err := report.WriteDocs(*docs); err != nil {
-			return err
-		}
-	}
-	if err := report.Write(os.Stdout, *output); err != nil || !gate {
+	if err := show(report, *docs, *output); err != nil || !gate {
 		return err
 	}
 	return report.Gate()
+}
+
+// result is what a command has measured.
+type result interface {
+	Write(w io.Writer, format string) error
+	WriteDocs(dir string) error
+}
+
+// parse reads the flags of a command, and tries whether its result can be written in the chosen
+// format before it is measured.
+func parse(flags *flag.FlagSet, args []string, empty result, output *string) error {
+	if err := flags.Parse(args); err != nil {
+		return errors.Wrap(err, "read flags")
+	}
+	if flags.NArg() > 0 {
+		return errors.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return empty.Write(io.Discard, *output)
+}
+
+// show writes a result to a page, if there is one, and to the terminal.
+func show(r result, docs, output string) error {
+	if docs != "" {
+		if err := r.WriteDocs(docs); err != nil {
+			return err
+		}
+	}
+	return r.Write(os.Stdout, output)
+}
+
+func tell(what string) { fmt.Fprintln(os.Stderr, what) }
+
+func interruptible() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 }
 
 // numbers reads a list of numbers from a flag.
