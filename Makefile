@@ -7,7 +7,7 @@ COUNT     ?= 6
 FUZZTIME  ?= 1m
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: test race lint fuzz bench bench-base bench-diff bench-compare bench-quick cross demo ci
+.PHONY: test race lint fuzz bench bench-base bench-diff bench-compare bench-quick bench-sustained cross demo ci
 
 test:
 	go test ./...
@@ -40,13 +40,17 @@ bench-diff:
 	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(COUNT) -benchmem . | tee bench-new.out
 	go run $(BENCHSTAT) bench-base.out bench-new.out
 
-# this engine beside others, in one run: half an hour, writes docs/bench.md
+# this engine beside others, in one run: 35 to 40 minutes, writes docs/bench.md
 bench-compare:
 	cd prom/bench && CGO_ENABLED=0 go run ./cmd/compare --docs ../../docs
 
 # the same with less data: a few minutes, prints only
 bench-quick:
 	cd prom/bench && CGO_ENABLED=0 go run ./cmd/compare --quick
+
+# 1.7M series at 380k samples a second with a kill: seven minutes, 5 GB of memory; writes docs/bench.md
+bench-sustained:
+	cd prom/bench && CGO_ENABLED=0 go run ./cmd/compare sustained --docs ../../docs
 
 cross:
 	.ci/run cross

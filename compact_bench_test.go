@@ -95,8 +95,13 @@ func cpuTime(b *testing.B) time.Duration {
 
 // BenchmarkFlush makes a block of a head of 20,000 series with the samples of two hours, and
 // truncates head and log. The head is filled outside of the clock.
-func BenchmarkFlush(b *testing.B) {
-	const series, samples = 20_000, 480
+func BenchmarkFlush(b *testing.B) { benchFlush(b, 20_000, 480) }
+
+// BenchmarkFlush_ManySeries has more to do with series than with samples, and more of them
+// than the processor's cache takes.
+func BenchmarkFlush_ManySeries(b *testing.B) { benchFlush(b, 400_000, 3) }
+
+func benchFlush(b *testing.B, series, samples int) {
 	opts := benchOptions()
 	opts.Blocks.Manual = true
 	b.ReportAllocs()

@@ -3,6 +3,7 @@ package tsdb
 import (
 	"cmp"
 	"context"
+	"runtime"
 	"slices"
 
 	"github.com/seed347100a3/tsdb/index"
@@ -24,8 +25,13 @@ type mergeCounts struct {
 	Dropped   uint64 // chunks without a sample to keep, or equal to another one
 }
 
-// pollSeries is how many series are merged between two looks at the context.
-const pollSeries = 256
+const (
+	// pollSeries is how many series are merged between two looks at the context.
+	pollSeries = 256
+	// wayMerged is after how many series a merge lets others run, as a flush does
+	// (isolation.makeWay).
+	wayMerged = 32
+)
 
 // mergeBlocks writes the series of all inputs into w, those with equal labels as one, with
 // the samples in mint..maxt that are not deleted. Where inputs have different values at
@@ -79,7 +85,9 @@ func (m *merger) run(ctx context.Context, heap *mergeHeap[*mergeCursor]) (mergeC
 				return *counts, context.Cause(ctx)
 			}
 			m.labels = append(m.labels[:0], c.labels...)
-			n++
+			if n++; n%wayMerged == 0 {
+				runtime.Gosched()
+			}
 		}
 		m.pieces = c.appendPieces(m.pieces)
 		more, err := c.advance()

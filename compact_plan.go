@@ -204,7 +204,7 @@ func mergedMeta(id ulid.ULID, inputs []BlockMeta) BlockMeta {
 		c.Hints = append(c.Hints, blockdir.HintFromOutOfOrder)
 	}
 	c.Level++
-	slices.SortFunc(c.Sources, compareULID)
+	sort.Slice(c.Sources, func(i, k int) bool { return compareULID(c.Sources[i], c.Sources[k]) < 0 })
 	c.Sources = slices.Compact(c.Sources)
 	slices.Sort(c.Hints)
 	c.Hints = slices.Compact(c.Hints)

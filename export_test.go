@@ -3,12 +3,15 @@ package tsdb
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -232,4 +235,62 @@ func NewULID(now time.Time) ulid.ULID { return newULID(now) }
 func CheckpointFilter(mint int64, wanted func(ref uint64) bool) (keep func(wal.Record, []byte) ([]byte, bool), tail func(func([]byte) error) error) {
 	f := newCheckpointFilter(mint, wanted)
 	return f.keep, f.tail
+}
+
+// ReplaySets recovers batches of samples by several workers and returns how many sets of parts that
+// took: samplesOf gives the number of samples that a worker has in a batch.
+func ReplaySets(workers, batches int, samplesOf func(worker int) int) int {
+	opts, err := (&Options{Head: HeadOptions{ReplayWorkers: workers}}).withDefaults()
+	if err != nil {
+		panic(err)
+	}
+	r := newHead(opts).newReplay(&OpenReport{}, nil)
+	r.readOnly = true
+	var wg sync.WaitGroup
+	for _, w := range r.workers {
+		wg.Go(func() { w.run(r) })
+	}
+	sets := map[*partSet]bool{}
+	batch := &wal.Batch{Records: make([]wal.Record, 1)}
+	for range batches {
+		ps := r.emptyParts()
+		sets[ps] = true
+		for i := range ps.parts {
+			for range samplesOf(i) {
+				ps.parts[i] = append(ps.parts[i], record.Sample{Ref: uint64(i)})
+			}
+		}
+		r.dispatch(run{parts: ps}, batch)
+	}
+	for _, w := range r.workers {
+		close(w.queue)
+	}
+	wg.Wait()
+	return len(sets)
+}
+
+// CollectedSamples is how many samples recovery sorts at a time, for a worker with so many series.
+var CollectedSamples = collected
+
+// SortRuns sorts batches of samples as recovery does and returns the runs that it appends,
+// none if it does not sort them.
+func SortRuns(batches ...[]record.Sample) (runs [][]record.Sample) {
+	var rs runSorter
+	var parts []work
+	for _, b := range batches {
+		parts = append(parts, work{samples: b})
+	}
+	for range 2 { // the second time with the memory of the first
+		runs = nil
+		rs.sort(parts, func(some []memseries.Run) {
+			for _, run := range some {
+				var of []record.Sample
+				for _, s := range run.Samples {
+					of = append(of, record.Sample{Ref: run.Ref, T: s.T, V: s.V})
+				}
+				runs = append(runs, of)
+			}
+		})
+	}
+	return runs
 }

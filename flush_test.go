@@ -143,3 +143,29 @@ func TestFlush_EarlyWithAMarginForLateSamples(t *testing.T) {
 	f.reopen()
 	require.Equal(t, want, f.all())
 }
+
+// Series of all shapes, some being the begin of others, and many with the same first labels,
+// come into a block in the order of their labels; a block in any other order is refused.
+func TestFlush_SeriesOfEveryShape_AreSorted(t *testing.T) {
+	f := newFixture(t, manual)
+	base := testNow.UnixMilli() / (2 * hour) * (2 * hour)
+	var rows []sample
+	for i := range 4096 {
+		text, values := "", i
+		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+			if v := values % 4; v > 0 { // 0: it has no such label
+				text += fmt.Sprintf(`,%s="%d"`, name, v*v*v)
+			}
+			values /= 4
+		}
+		if text != "" {
+			rows = append(rows, sample{"{" + text[1:] + "}", base, float64(i)})
+		}
+	}
+	f.commit(rows...)
+	before := f.all()
+	require.Len(t, before, 4095)
+	require.NoError(t, f.db.Flush(ctx))
+	require.Len(t, f.db.Blocks(), 1)
+	require.Equal(t, before, f.all())
+}

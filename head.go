@@ -50,10 +50,13 @@ type Head struct {
 	fulls   []memseries.Full
 	batch   []chunks.Full
 
-	batches sync.Pool // of *batch
-	stats   headStats
-	closed  atomic.Bool   // nothing is committed any more
-	wake    chan struct{} // tells the chunk writer that there is enough to write
+	texts labelTexts // of series that were selected last
+
+	batches   sync.Pool // of *batch
+	appenders sync.Pool // of *appenders with some to give out
+	stats     headStats
+	closed    atomic.Bool   // nothing is committed any more
+	wake      chan struct{} // tells the chunk writer that there is enough to write
 }
 
 func newHead(opts *Options) *Head {
@@ -68,6 +71,7 @@ func newHead(opts *Options) *Head {
 	h.minT.Store(math.MaxInt64)
 	h.maxT.Store(math.MinInt64)
 	h.batches.New = func() any { return &batch{h: h} }
+	h.appenders.New = func() any { return &appenders{} }
 	return h
 }
 

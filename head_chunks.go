@@ -57,10 +57,13 @@ func (h *Head) storeAll(synced func(seq uint64) error) (err error) {
 	fulls := h.fulls
 	for shard := 0; shard < memseries.NumShards && err == nil; {
 		fulls, shard = h.dir.CollectFull(fulls[:0], shard, chunkBatchBytes)
+		h.iso.makeWay()
 		n := 0
 		if err = synced(newestSeq(fulls)); err == nil {
 			err = h.storeFull(fulls, func(done []memseries.Full, refs []chunks.Ref) {
+				h.iso.makeWay()
 				h.dir.Written(done, refs)
+				h.iso.makeWay()
 				n += len(done)
 			})
 		}
@@ -75,7 +78,7 @@ func (h *Head) storeAll(synced func(seq uint64) error) (err error) {
 // says where they are.
 func (h *Head) storeFull(fulls []memseries.Full, written func([]memseries.Full, []chunks.Ref)) error {
 	for len(fulls) > 0 {
-		n := batchLen(fulls)
+		n, _ := batchLen(fulls)
 		batch := h.batch[:0]
 		for _, f := range fulls[:n] {
 			batch = append(batch, chunks.Full{Series: SeriesRef(f.Series.Ref()), MinT: f.MinT, MaxT: f.MaxT, Encoding: chunkenc.EncXOR, Data: f.Data})
@@ -93,15 +96,16 @@ func (h *Head) storeFull(fulls []memseries.Full, written func([]memseries.Full, 
 	return nil
 }
 
-// batchLen returns how many chunks to write at once, at least one.
-func batchLen(fulls []memseries.Full) int {
-	sum := 0
-	for i, f := range fulls {
-		if sum += len(f.Data); sum > chunkBatchBytes {
-			return max(1, i)
+// batchLen returns how many chunks to write at once, at least one, and how many bytes they have.
+func batchLen(fulls []memseries.Full) (n, bytes int) {
+	for n = range fulls {
+		size := fulls[n].Size()
+		if n > 0 && bytes+size > chunkBatchBytes {
+			return n, bytes
 		}
+		bytes += size
 	}
-	return len(fulls)
+	return len(fulls), bytes
 }
 
 func newestSeq(fulls []memseries.Full) uint64 {

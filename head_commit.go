@@ -51,6 +51,8 @@ func (a *Appender) Commit(ctx context.Context) (CommitResult, error) {
 // the order of the log, write, apply in the same order, publish.
 func (b *batch) run(ctx context.Context, log *wal.Log) (CommitResult, error) {
 	h := b.h
+	h.iso.committing.Add(1)
+	defer h.iso.committing.Add(-1)
 	var res CommitResult
 	if err := b.reserve(ctx, log, &res); err != nil {
 		return CommitResult{}, err
@@ -139,7 +141,8 @@ func (b *batch) admitLocked(st staged) (bool, error) {
 }
 
 // encode writes the records of the commit: new series first, then samples in the
-// order in which they were staged, which is time order for each series.
+// order in which they were staged, which is time order for each series. Samples alone are
+// of no use to the log any more when the newest of them is in a block.
 func (b *batch) encode() {
 	c := &b.commit
 	if len(b.fresh) > 0 {
@@ -152,11 +155,16 @@ func (b *batch) encode() {
 	if len(b.samples) > 0 {
 		var enc record.SampleEncoder
 		rec := enc.Begin(c.Begin())
+		maxt := int64(math.MinInt64)
 		for i := range b.samples {
 			st := &b.samples[i]
 			rec = enc.Append(rec, st.s.Ref(), st.t, st.v)
+			maxt = max(maxt, st.t)
 		}
 		c.End(rec)
+		if len(b.fresh) == 0 {
+			c.Expires(maxt)
+		}
 	}
 }
 

@@ -179,6 +179,10 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64) (err error) {
 	return nil
 }
 
+// wayEvery is how many series are written between two looks at whether a commit waits, about
+// a hundred microseconds.
+const wayEvery = 16
+
 // writeBlock writes symbols and series of the closed range [mint, maxt], which no commit
 // changes any more. Deletes are applied.
 func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt int64) error {
@@ -188,20 +192,27 @@ func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 		if h.dir.Visible(s, r.snapshot, mint, maxt) {
 			found = append(found, s)
 		}
+		if s.Ref()%pollEvery == 0 {
+			h.iso.makeWay()
+		}
 	}
 	syms, err := h.writeSymbols(w, found)
 	if err != nil {
 		return err
 	}
-	ordered := h.sortBySymbols(found, syms)
-	q := &Querier{}
+	(&labelOrder{h.dir, syms}).sort(found)
+	q, in := &Querier{}, &headCursor{r: r, transient: true}
 	var chunks *ChunkIterator
 	var pairs []index.SymbolPair
-	for i, s := range ordered {
+	for i, s := range found {
+		if i%wayEvery == 0 {
+			h.iso.makeWay()
+		}
 		if i%pollEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		cs := ChunkSeries{Series{q: q, merged: mergedSeries{first: &headSeries{r: r, s: s}}}}
+		in.found = found[i+1:] // their memory is asked for ahead
+		cs := ChunkSeries{Series{q: q, merged: mergedSeries{first: &headSeries{c: in, s: s}}}}
 		for chunks = cs.Chunks(chunks); chunks.Next(); {
 			c := chunks.At()
 			err := w.AddChunk(blockdir.Chunk{MinT: c.MinT, MaxT: c.MaxT, Num: c.Chunk.NumSamples(), Encoding: c.Chunk.Encoding(), Data: c.Chunk.Bytes()})
@@ -247,9 +258,10 @@ func compareUsedSymbols(a, b usedSymbol) int {
 // writeSymbols writes the symbol table of some series and returns the symbols of each of
 // their label pairs, by number of the pair.
 func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series) ([]index.SymbolPair, error) {
-	used, names := h.usedSymbols(found)
+	marks, n := h.usedPairs(found)
+	used, names := h.usedSymbols(marks, n)
 	slices.SortFunc(used, compareUsedSymbols)
-	var pairs []index.SymbolPair
+	pairs := make([]index.SymbolPair, len(marks))
 	for i, n := 0, uint32(0); i < len(used); n++ {
 		s := used[i].s
 		if err := w.AddSymbol(s); err != nil {
@@ -258,12 +270,9 @@ func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series) ([]in
 		for ; i < len(used) && used[i].s == s; i++ {
 			if used[i].isName {
 				names[s] = n
-				continue
+			} else {
+				pairs[used[i].pair].Value = n
 			}
-			if need := int(used[i].pair) + 1; need > len(pairs) {
-				pairs = slices.Grow(pairs, need-len(pairs))[:need]
-			}
-			pairs[used[i].pair].Value = n
 		}
 	}
 	for i := range used {
@@ -275,48 +284,43 @@ func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series) ([]in
 	return pairs, nil
 }
 
-// usedSymbols returns the values of the label pairs of some series, a value for each pair,
-// and their names, each once and as keys, too.
-func (h *Head) usedSymbols(found []*memseries.Series) (used []usedSymbol, names map[string]uint32) {
+// usedPairs marks the label pairs of some series by their numbers, and counts them.
+func (h *Head) usedPairs(found []*memseries.Series) (marks []bool, n int) {
 	last := index.Pair(0)
 	for _, s := range found {
 		last = max(last, slices.Max(h.dir.Pairs(s)))
 	}
-	seen := make([]bool, int(last)+1)
-	names = map[string]uint32{}
+	marks = make([]bool, int(last)+1)
 	for _, s := range found {
 		for _, p := range h.dir.Pairs(s) {
-			if seen[p] {
-				continue
-			}
-			seen[p] = true
-			name, value := h.dir.Postings().Label(p)
-			used = append(used, newUsedSymbol(value, p, false))
-			if _, ok := names[name]; !ok {
-				names[name] = 0
-				used = append(used, newUsedSymbol(name, p, true))
+			if !marks[p] {
+				marks[p] = true
+				n++
 			}
 		}
 	}
-	return used, names
+	return marks, n
 }
 
-// sortBySymbols orders series by labels. Symbols are numbered in the order of their
-// strings, so numbers are compared.
-func (h *Head) sortBySymbols(found []*memseries.Series, syms []index.SymbolPair) []*memseries.Series {
-	slices.SortFunc(found, func(a, b *memseries.Series) int {
-		pa, pb := h.dir.Pairs(a), h.dir.Pairs(b)
-		for i := range min(len(pa), len(pb)) {
-			if pa[i] == pb[i] {
-				continue
-			}
-			x, y := syms[pa[i]], syms[pb[i]]
-			if x.Name != y.Name {
-				return cmp.Compare(x.Name, y.Name)
-			}
-			return cmp.Compare(x.Value, y.Value)
+// fewNames is how many names of labels there mostly are.
+const fewNames = 64
+
+// usedSymbols returns the values of n label pairs, a value for each of them, and their
+// names, each once and as keys, too.
+func (h *Head) usedSymbols(marks []bool, n int) (used []usedSymbol, names map[string]uint32) {
+	used = make([]usedSymbol, 0, n+fewNames)
+	names = map[string]uint32{}
+	for i, marked := range marks {
+		if !marked {
+			continue
 		}
-		return len(pa) - len(pb)
-	})
-	return found
+		p := index.Pair(i)
+		name, value := h.dir.Postings().Label(p)
+		used = append(used, newUsedSymbol(value, p, false))
+		if _, ok := names[name]; !ok {
+			names[name] = 0
+			used = append(used, newUsedSymbol(name, p, true))
+		}
+	}
+	return used, names
 }

@@ -30,47 +30,69 @@ func (r *headReader) selectSeries(ctx context.Context, ms []*labels.Matcher, tra
 		return nil, err
 	}
 	index.SortByLabels(r.h.dir.Postings(), found, r.h.dir.Pairs)
-	return &headCursor{r: r, found: found, transient: transient}, nil
+	c := &headCursor{r: r, found: found, transient: transient}
+	if len(found) > 0 {
+		c.texts = r.h.texts.of(r.h.dir.Len())
+		c.keep = c.texts.holds(len(found))
+	}
+	return c, nil
 }
 
 // headCursor goes through sorted series.
 type headCursor struct {
 	r         *headReader
-	found     []*memseries.Series
+	found     []*memseries.Series // those that are left
 	transient bool
-	one       *headSeries // of the last call
+	room      []headSeries // the next one; unless they are transient more of them
+
+	texts *textTable
+	keep  bool // the texts of the found ones
+
+	near nearLabels // of the last one, if they are transient
 }
+
+// headSlab is how many series are allocated together: one that somebody holds keeps a
+// kilobyte alive.
+const headSlab = 64
 
 func (c *headCursor) next(context.Context) (sourceSeries, error) {
 	if len(c.found) == 0 {
 		return nil, nil
 	}
-	s := c.found[0]
-	c.found = c.found[1:]
-	if c.one == nil || !c.transient {
-		c.one = &headSeries{}
+	if len(c.room) == 0 {
+		n := 1
+		if !c.transient {
+			n = min(len(c.found), headSlab)
+		}
+		c.room = make([]headSeries, n)
 	}
-	*c.one = headSeries{r: c.r, s: s}
-	return c.one, nil
+	hs := &c.room[0]
+	*hs = headSeries{c: c, s: c.found[0]}
+	if c.found = c.found[1:]; len(c.found) == 0 {
+		c.found = nil // a series that somebody holds has the cursor
+	}
+	if !c.transient {
+		c.room = c.room[1:]
+	}
+	return hs, nil
 }
 
 // selected returns the visible series that match, in no order.
-func (r *headReader) selected(ctx context.Context, ms []*labels.Matcher) ([]*memseries.Series, error) {
-	refs, err := r.h.dir.Postings().Select(ctx, ms...)
-	if err != nil {
-		return nil, err
-	}
-	found := make([]*memseries.Series, 0, len(refs))
-	for i, ref := range refs {
-		if i%pollEvery == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+func (r *headReader) selected(ctx context.Context, ms []*labels.Matcher) (found []*memseries.Series, err error) {
+	err = r.h.dir.Postings().Selected(ctx, func(refs []uint64) error {
+		found = make([]*memseries.Series, 0, len(refs))
+		for i, ref := range refs {
+			if i%pollEvery == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			s := r.h.dir.ByRef(ref)
+			if s != nil && r.h.dir.Visible(s, r.snapshot, r.mint, r.maxt) {
+				found = append(found, s)
+			}
 		}
-		s := r.h.dir.ByRef(ref)
-		if s != nil && r.h.dir.Visible(s, r.snapshot, r.mint, r.maxt) {
-			found = append(found, s)
-		}
-	}
-	return found, nil
+		return nil
+	}, ms...)
+	return found, err
 }
 
 // anyVisible reports whether one of these series is visible.
@@ -143,41 +165,68 @@ func (r *headReader) labelsOfSelected(ctx context.Context, ms []*labels.Matcher,
 
 // headSeries is one series of the head in a snapshot.
 type headSeries struct {
-	r *headReader
+	c *headCursor
 	s *memseries.Series
 }
 
 func (hs *headSeries) labels() labels.Labels {
-	var few [512]byte
-	ls, err := labels.FromEncoded(hs.r.h.dir.Postings().AppendLabels(few[:0], hs.r.h.dir.Pairs(hs.s)))
-	if err != nil {
-		panic("BUG: labels of the head: " + err.Error())
+	c, ref := hs.c, hs.s.Ref()
+	if text, ok := c.texts.find(ref); ok {
+		return text
 	}
-	return ls
+	text := c.r.h.labelsOf(c.r.h.dir.Pairs(hs.s))
+	if c.keep {
+		c.texts.keep(ref, text)
+	}
+	return text
 }
 
 func (hs *headSeries) appendLabels(dst []labels.Label) []labels.Label {
-	for _, p := range hs.r.h.dir.Pairs(hs.s) {
-		name, value := hs.r.h.dir.Postings().Label(p)
+	pairs := hs.c.r.h.dir.Pairs(hs.s)
+	if hs.c.transient {
+		return hs.c.near.appendLabels(dst, pairs, hs.c.r.h.dir.Postings())
+	}
+	for _, p := range pairs {
+		name, value := hs.c.r.h.dir.Postings().Label(p)
 		dst = append(dst, labels.Label{Name: name, Value: value})
 	}
 	return dst
 }
 
+// nearLabels are the labels of a series. The next one in order has most of them, mostly at the
+// same places (BenchmarkReadHead of package remote).
+type nearLabels struct {
+	pairs  []index.Pair
+	labels []labels.Label
+}
+
+func (n *nearLabels) appendLabels(dst []labels.Label, pairs []index.Pair, m *index.MemPostings) []labels.Label {
+	for i, p := range pairs {
+		if i == len(n.pairs) {
+			n.pairs, n.labels = append(n.pairs, p), append(n.labels, labels.Label{})
+			n.labels[i].Name, n.labels[i].Value = m.Label(p)
+		} else if n.pairs[i] != p {
+			n.pairs[i] = p
+			n.labels[i].Name, n.labels[i].Value = m.Label(p)
+		}
+	}
+	return append(dst, n.labels[:len(pairs)]...)
+}
+
 func (hs *headSeries) labelKeys(dst []uint64) []uint64 {
-	for _, p := range hs.r.h.dir.Pairs(hs.s) {
+	for _, p := range hs.c.r.h.dir.Pairs(hs.s) {
 		dst = append(dst, uint64(p))
 	}
 	return dst
 }
 
 func (hs *headSeries) labelText(dst []byte, key uint64) ([]byte, int, error) {
-	name, value := hs.r.h.dir.Postings().Label(index.Pair(key))
+	name, value := hs.c.r.h.dir.Postings().Label(index.Pair(key))
 	return append(append(dst, name...), value...), len(name), nil
 }
 
 // span is that of the snapshot: which chunks there are is asked when they are opened.
-func (hs *headSeries) span() (mint, maxt int64) { return hs.r.mint, hs.r.maxt }
+func (hs *headSeries) span() (mint, maxt int64) { return hs.c.r.mint, hs.c.r.maxt }
 
 // open takes what the series has now for this snapshot. The bounds end where the
 // snapshot does.
@@ -186,7 +235,11 @@ func (hs *headSeries) open(reuse chunkSource) chunkSource {
 	if !ok {
 		src = &headChunks{}
 	}
-	r := hs.r
+	r := hs.c.r
+	if src.ahead--; src.ahead < 0 && ok && hs.c.transient { // or they may be read in any order
+		src.ahead = min(len(hs.c.found), memseries.TouchLen)
+		r.h.dir.Touch(hs.c.found[:src.ahead])
+	}
 	src.h, src.at = r.h, 0
 	src.in = bounds{mint: r.mint, maxt: r.maxt, deleted: r.deleted.Of(hs.s.Ref())}
 	if r.h.dir.View(hs.s, r.snapshot, r.mint, r.maxt, &src.view) {
@@ -203,6 +256,8 @@ type headChunks struct {
 	in   bounds
 	at   int
 	buf  []byte
+
+	ahead int // how many of the next series are touched
 }
 
 func (hc *headChunks) next(mint int64, out *sourceChunk) (bool, error) {

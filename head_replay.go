@@ -27,10 +27,12 @@ import (
 // owns the series with ref mod N and appends to them without a lock.
 
 const (
-	workerQueue  = 8         // batches that wait for a worker: enough to ride out an uneven split
-	maxRoom      = 64 << 10  // samples that a set of parts is prepared for: a usual batch
-	decodeRun    = 512       // samples decoded at a time: 12 KiB, first-level cache
-	fullHandover = 256 << 10 // bytes of full chunks that a worker collects before it hands them over
+	workerQueue   = 2         // batches that wait for a worker, beside those that it has collected
+	setsPerWorker = 48        // empty sets of parts that are kept: twice what a worker with many series collects
+	maxRoom       = 64 << 10  // samples that a set of parts is prepared for: a usual batch
+	decodeRun     = 512       // samples decoded at a time: 12 KiB, first-level cache
+	fullHandover  = 256 << 10 // bytes of full chunks that a worker collects before it hands them over
+	maxWaiting    = 2 << 20   // bytes of full chunks that a worker may have while others are written
 )
 
 // replay is the state of one recovery.
@@ -42,6 +44,7 @@ type replay struct {
 	loaded  map[uint64][]memseries.Mapped // full chunks by the ref they were written under
 	dups    map[uint64]uint64             // refs of the log whose labels another ref had before
 	unread  [256]int                      // records without a decoder, by type
+	usual   atomic.Int64                  // samples that a part of the newest set had
 	writer  chunkReplayWriter
 	// readOnly: full chunks stay in memory, as nothing may be written.
 	readOnly bool
@@ -77,6 +80,7 @@ type recordError struct {
 // partSet holds samples by worker. The last worker that is done with it gives it back.
 type partSet struct {
 	parts   [][]record.Sample
+	usual   int // samples that a part of another set had, at most maxRoom
 	pending atomic.Int32
 }
 
@@ -92,7 +96,7 @@ type work struct {
 func (h *Head) newReplay(report *OpenReport, loaded map[uint64][]memseries.Mapped) *replay {
 	r := &replay{h: h, report: report, loaded: loaded, dups: map[uint64]uint64{}}
 	n := h.opts.Head.ReplayWorkers
-	r.parts = make(chan *partSet, 4*n)
+	r.parts = make(chan *partSet, setsPerWorker*n)
 	for range n {
 		restorer := h.dir.NewRestorer()
 		restorer.MinValid = h.minValid.Load()
@@ -111,12 +115,13 @@ func (r *replay) emptyParts() *partSet {
 	case ps := <-r.parts:
 		return ps
 	default:
-		return &partSet{parts: make([][]record.Sample, len(r.workers))}
+		return &partSet{parts: make([][]record.Sample, len(r.workers)), usual: int(r.usual.Load())}
 	}
 }
 
 // giveBack empties a set for the next decoder. What is too many is dropped.
 func (r *replay) giveBack(ps *partSet) {
+	r.usual.Store(int64(min(len(ps.parts[0]), maxRoom)))
 	ps.clear()
 	select {
 	case r.parts <- ps:
@@ -196,10 +201,10 @@ func renumber(samples []record.Sample, dups map[uint64]uint64) {
 	}
 }
 
-// makeRoom prepares for n more samples that are spread evenly, so that a new set does
-// not grow step by step.
+// makeRoom prepares a new set for as many samples as another one had, or for n that are
+// spread evenly, so that it does not grow step by step.
 func (ps *partSet) makeRoom(n int) {
-	share := min(n, maxRoom)/len(ps.parts) + 1
+	share := max(ps.usual, min(n, maxRoom)/len(ps.parts)+1)
 	for i, part := range ps.parts {
 		if cap(part) == 0 {
 			ps.parts[i] = make([]record.Sample, 0, share+share/8)
@@ -247,10 +252,30 @@ func (r *replay) dispatch(run run, b *wal.Batch) {
 		r.remap(run, b)
 	}
 	ps := run.parts
-	ps.pending.Store(int32(len(ps.parts)))
+	ps.pending.Store(ps.filled() + 1)
 	for i, w := range r.workers {
-		w.queue <- work{set: ps, samples: ps.parts[i], seq: b.Records[len(b.Records)-1].Seq, synced: b.Synced}
+		if len(ps.parts[i]) > 0 {
+			w.queue <- work{set: ps, samples: ps.parts[i], seq: b.Records[len(b.Records)-1].Seq, synced: b.Synced}
+		}
 	}
+	r.release(ps)
+}
+
+// release says that somebody is done with a set.
+func (r *replay) release(ps *partSet) {
+	if ps.pending.Add(-1) == 0 {
+		r.giveBack(ps)
+	}
+}
+
+// filled returns how many workers have samples in the set.
+func (ps *partSet) filled() (n int32) {
+	for _, part := range ps.parts {
+		if len(part) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // remap splits the samples of a run once more, those of duplicate refs to the series

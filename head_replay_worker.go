@@ -1,9 +1,11 @@
 package tsdb
 
 import (
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
@@ -12,9 +14,13 @@ import (
 type replayWorker struct {
 	restorer *memseries.Restorer
 	queue    chan work
-	held     []memseries.Full   // full chunks that the log may not have on stable storage yet
+	parts    []work // collected, and not appended yet
+	samples  int    // in parts
+	sorter   runSorter
+	job      writtenChunks      // what the chunk writer has of this worker, if sent; else its memory
 	written  chan writtenChunks // what the chunk writer has done of this worker's
 	sent     bool               // the writer has chunks of this worker
+	failed   bool               // it could not write some: the others stay in memory, too
 	busy     time.Duration
 }
 
@@ -26,25 +32,68 @@ type writtenChunks struct {
 
 func (w *replayWorker) run(r *replay) {
 	for item := range w.queue {
-		if item.barrier != nil {
-			item.barrier.Done()
+		if item.barrier == nil {
+			w.collect(r, item)
 			continue
 		}
-		start := time.Now()
-		for i := range item.samples {
-			s := &item.samples[i]
-			w.restorer.Append(s.Ref, s.T, s.V, item.seq)
-		}
-		w.handOver(r, item.synced)
-		w.busy += time.Since(start)
-		if item.set.pending.Add(-1) == 0 {
-			r.giveBack(item.set)
-		}
+		w.append(r)
+		item.barrier.Done()
 	}
+	w.append(r)
 	if w.sent {
 		w.take(<-w.written)
 	}
-	w.restorer.GiveFull(w.held)
+}
+
+// collect keeps samples until there are enough to sort, or so many sets are kept for few samples that
+// others lack them. What a huge commit has more of is sorted in parts, so that memory is bounded.
+func (w *replayWorker) collect(r *replay, item work) {
+	enough := collected(r.h.dir.Len() / len(r.workers))
+	for len(item.samples) > enough {
+		some := item
+		some.set, some.samples = nil, item.samples[:enough]
+		item.samples = item.samples[enough:]
+		w.parts = append(w.parts, some)
+		w.append(r)
+	}
+	w.parts = append(w.parts, item)
+	if w.samples += len(item.samples); w.samples >= enough || len(w.parts) >= len(r.workers)*setsPerWorker/2 {
+		w.append(r)
+	}
+}
+
+// append appends what was collected.
+func (w *replayWorker) append(r *replay) {
+	if len(w.parts) == 0 {
+		return
+	}
+	start := time.Now()
+	var seq uint64 // records of other engines have none
+	for _, item := range w.parts {
+		seq = max(seq, item.seq)
+	}
+	if !w.sorter.sort(w.parts, func(runs []memseries.Run) { w.restorer.Append(runs, seq) }) {
+		w.appendOneByOne(seq)
+	}
+	w.handOver(r, w.parts[len(w.parts)-1].synced)
+	for _, item := range w.parts {
+		if item.set != nil {
+			r.release(item.set)
+		}
+	}
+	clear(w.parts)
+	w.parts, w.samples = w.parts[:0], 0
+	w.busy += time.Since(start)
+}
+
+// appendOneByOne appends samples as they stand in the log.
+func (w *replayWorker) appendOneByOne(seq uint64) {
+	for _, item := range w.parts {
+		for i := range item.samples {
+			s := &item.samples[i]
+			w.restorer.AppendOne(s.Ref, chunkenc.Sample{T: s.T, V: s.V}, seq)
+		}
+	}
 }
 
 // clear empties a set for the next decoder.
@@ -55,39 +104,46 @@ func (ps *partSet) clear() {
 }
 
 // handOver gives full chunks to the writer, so that recovery needs no more memory
-// than the process did before: all those whose commits are on stable storage. One
+// than the process did before: those whose commits are on stable storage. One
 // batch of a worker is on its way at a time; the rest waits.
 func (w *replayWorker) handOver(r *replay, synced uint64) {
-	if w.sent {
+	for !r.readOnly && w.mayHandOver() {
+		w.job.fulls = w.restorer.TakeFull(w.job.fulls[:0], synced, fullHandover, chunkBatchBytes)
+		if len(w.job.fulls) == 0 {
+			return
+		}
+		w.job.refs = w.job.refs[:0]
+		w.sent = true
+		r.writer.queue <- writeJob{writtenChunks: w.job, done: w.written}
+	}
+}
+
+// mayHandOver takes what the chunk writer has done, and says whether it has nothing of this worker.
+// When much has been cut meanwhile it waits for that: a disk that is slower than replay must not
+// fill the memory.
+func (w *replayWorker) mayHandOver() bool {
+	switch {
+	case !w.sent:
+	case w.restorer.FullBytes() >= maxWaiting:
+		w.take(<-w.written)
+	default:
 		select {
 		case done := <-w.written:
 			w.take(done)
 		default:
-			return
+			return false
 		}
 	}
-	if r.readOnly || w.restorer.FullBytes() < fullHandover {
-		return
-	}
-	w.held = append(w.held, w.restorer.TakeFull()...)
-	n := 0
-	for n < len(w.held) && w.held[n].Seq <= synced {
-		n++
-	}
-	if n == 0 {
-		return
-	}
-	batch := w.held[:n:n]
-	w.held = append([]memseries.Full(nil), w.held[n:]...)
-	w.sent = true
-	r.writer.queue <- writeJob{fulls: batch, done: w.written}
+	return !w.failed
 }
 
 // take notes where chunks are; those that could not be written stay in memory.
 func (w *replayWorker) take(done writtenChunks) {
-	w.sent = false
-	w.restorer.Written(done.fulls[:len(done.refs)], done.refs)
-	w.held = append(done.fulls[len(done.refs):], w.held...)
+	w.sent, w.job = false, done
+	n := len(done.refs)
+	w.restorer.Written(done.fulls[:n], done.refs)
+	w.restorer.GiveFull(done.fulls[n:])
+	w.failed = n < len(done.fulls)
 }
 
 // chunkReplayWriter writes full chunks into files while the log is replayed. When
@@ -95,27 +151,38 @@ func (w *replayWorker) take(done writtenChunks) {
 type chunkReplayWriter struct {
 	queue chan writeJob
 	wg    sync.WaitGroup
+	buf   []byte // of the chunks that are being written
 	err   error
 }
 
 type writeJob struct {
-	fulls []memseries.Full
-	done  chan writtenChunks
+	writtenChunks
+	done chan writtenChunks
 }
 
 func (cw *chunkReplayWriter) start(h *Head) {
 	cw.queue = make(chan writeJob, maxReplayWorkers)
 	cw.wg.Go(func() {
 		for job := range cw.queue {
-			done := writtenChunks{fulls: job.fulls}
-			if cw.err == nil {
-				cw.err = h.storeFull(job.fulls, func(_ []memseries.Full, refs []chunks.Ref) {
-					done.refs = append(done.refs, refs...)
-				})
-			}
-			job.done <- done
+			cw.write(h, &job.writtenChunks)
+			job.done <- job.writtenChunks
 		}
 	})
+}
+
+// write puts chunks into files, a batch at a time, as each is copied out of its pieces.
+func (cw *chunkReplayWriter) write(h *Head, job *writtenChunks) {
+	for fulls := job.fulls; len(fulls) > 0 && cw.err == nil; {
+		n, size := batchLen(fulls)
+		cw.buf = h.dir.AppendData(slices.Grow(cw.buf[:0], size), fulls[:n])
+		cw.err = h.storeFull(fulls[:n], func(_ []memseries.Full, refs []chunks.Ref) {
+			job.refs = append(job.refs, refs...)
+		})
+		for i := range fulls[:n] {
+			fulls[i].Data = nil
+		}
+		fulls = fulls[n:]
+	}
 }
 
 // stop ends the writer. A full disk is no reason to fail: it is met again, and told,

@@ -186,12 +186,7 @@ func TestHeadSnapshot_DamagedChunksAreMadeAnewFromTheLog(t *testing.T) {
 
 // What blocks had when it was taken it has not: when a block is gone, the log may have more.
 func TestHeadSnapshot_IsNotUsedWithoutTheBlocksThatItBuildsOn(t *testing.T) {
-	f := newFixture(t, func(o *tsdb.Options) {
-		manual(o)
-		o.Blocks.Range = time.Minute
-		o.Head.SamplesPerChunk = 16
-		o.WAL.Sync = tsdb.SyncCommit()
-	})
+	f := newFixture(t, minuteBlocks)
 	for k := range int64(100) {
 		f.commit(sample{`{a="b"}`, k * 1000, float64(k)})
 	}
@@ -300,12 +295,7 @@ func TestHeadSnapshot_GoesWhenDamageIsMetAlsoByHandOnly(t *testing.T) {
 	f := snapshotFixture(t)
 	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
 	require.NoError(t, f.db.Close())
-	const name = "data/chunks_head/000001"
-	data, err := f.fs.ReadFile(name)
-	require.NoError(t, err)
-	data = bytes.Clone(data)
-	data[60] ^= 1
-	require.NoError(t, f.fs.WriteFile(name, data))
+	require.NoError(t, flipped("chunks_head/000001", 60)(f.fs))
 	f.open()
 	require.NotEmpty(t, f.db.OpenReport().Snapshot)
 	q, err := f.db.Querier(math.MinInt64, math.MaxInt64)

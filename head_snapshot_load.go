@@ -62,19 +62,36 @@ type snapshotLoad struct {
 	meta    headsnap.Meta
 	trusted map[uint32]int64 // bytes of head-chunk files that its chunks may be in
 
-	mapped []mappedOf // full chunks of the series whose records follow
+	mapped mappedList // full chunks of the series whose records follow
 	series uint64
 }
 
-type mappedOf struct {
-	ref    uint64
+// mappedList is the full chunks of some series: those of one are side by side in chunks, behind
+// those of the series before. It is filled and emptied again and again.
+type mappedList struct {
+	of     []mappedOf
 	chunks []memseries.Mapped
+}
+
+type mappedOf struct {
+	ref uint64
+	end int // of its chunks in the list
+}
+
+func (l *mappedList) reset() { l.of, l.chunks = l.of[:0], l.chunks[:0] }
+
+// add appends all of another list.
+func (l *mappedList) add(o *mappedList) {
+	for _, of := range o.of {
+		l.of = append(l.of, mappedOf{of.ref, of.end + len(l.chunks)})
+	}
+	l.chunks = append(l.chunks, o.chunks...)
 }
 
 // decodedSnapshot is what a decoder makes of a batch of the snapshot's records.
 type decodedSnapshot struct {
 	series []headsnap.Series
-	mapped []mappedOf
+	mapped mappedList
 	stones *tombstones.Set
 	gone   []headsnap.Gone
 	parts  *partSet
@@ -90,7 +107,7 @@ func (l *snapshotLoad) run(ctx context.Context, r *replay, progress func(done, t
 		Decode: func(b *wal.Batch) { l.decode(r, b) },
 		Apply:  func(b *wal.Batch) error { return l.apply(r, b) },
 	}, l.meta.Start, l.meta.Sum)
-	if err == nil && (l.series != l.meta.Series || len(l.mapped) > 0) {
+	if err == nil && (l.series != l.meta.Series || len(l.mapped.of) > 0) {
 		err = l.damage("series are missing")
 	}
 	return err
@@ -114,8 +131,13 @@ func (l *snapshotLoad) fits(log *wal.ReplayReport) error {
 func (l *snapshotLoad) damage(reason string) error { return encbuf.Corrupt(0, reason).At(l.path, 0) }
 
 func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
-	d := &decodedSnapshot{parts: r.emptyParts()}
-	b.Scratch = d
+	d, ok := b.Scratch.(*decodedSnapshot)
+	if !ok {
+		d = &decodedSnapshot{}
+		b.Scratch = d
+	}
+	d.mapped.reset()
+	*d = decodedSnapshot{parts: r.emptyParts(), series: d.series[:0], mapped: d.mapped}
 	var x chunkSplitter
 	for i := range b.Records {
 		rec := b.Records[i].Data
@@ -130,7 +152,7 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 				return x.split(s, d.parts)
 			})
 		case headsnap.KindMapped:
-			d.mapped, d.err = appendMapped(d.mapped, rec, r.h.minValid.Load())
+			d.err = d.mapped.decode(rec, r.h.minValid.Load())
 		case headsnap.KindTombstones:
 			d.stones, d.err = headsnap.DecodeTombstones(rec)
 		case headsnap.KindGone:
@@ -146,20 +168,19 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 	}
 }
 
-// appendMapped decodes a record of full chunks. Those that end before minValid are in a
+// decode appends what a record of full chunks has. Those that end before minValid are in a
 // block, and maybe in no file any more.
-func appendMapped(list []mappedOf, rec []byte, minValid int64) ([]mappedOf, error) {
+func (l *mappedList) decode(rec []byte, minValid int64) error {
 	var dec headsnap.MappedDecoder
 	for dec.Reset(rec); dec.Next(); {
-		of := mappedOf{ref: dec.Ref(), chunks: make([]memseries.Mapped, 0, dec.Left())}
 		for m, ok := dec.Chunk(); ok; m, ok = dec.Chunk() {
 			if m.MaxT >= minValid {
-				of.chunks = append(of.chunks, memseries.Mapped{Ref: m.Ref, MinT: m.MinT, MaxT: m.MaxT, Num: m.Num})
+				l.chunks = append(l.chunks, memseries.Mapped{Ref: m.Ref, MinT: m.MinT, MaxT: m.MaxT, Num: m.Num})
 			}
 		}
-		list = append(list, of)
+		l.of = append(l.of, mappedOf{dec.Ref(), len(l.chunks)})
 	}
-	return list, dec.Err()
+	return dec.Err()
 }
 
 // chunkSplitter turns the chunks of a snapshot into samples for the workers.
@@ -206,11 +227,8 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 	if d.err != nil {
 		return d.err
 	}
-	l.mapped = append(l.mapped, d.mapped...)
-	for i := range d.series {
-		if err := l.makeSeries(r, &d.series[i]); err != nil {
-			return err
-		}
+	if err := l.makeAll(r, d); err != nil {
+		return err
 	}
 	if d.stones != nil {
 		r.h.tombs.Store(d.stones)
@@ -229,9 +247,39 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 	return nil
 }
 
-// makeSeries makes one series. What head-chunk files have of it beyond the snapshot comes
-// behind what the snapshot knows.
-func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series) error {
+// makeAll makes the series of a batch. Their full chunks stand before them, some in the batch
+// before.
+func (l *snapshotLoad) makeAll(r *replay, d *decodedSnapshot) error {
+	l.mapped.add(&d.mapped)
+	done, from := 0, 0
+	for i := range d.series {
+		s := &d.series[i]
+		var known []memseries.Mapped
+		if done < len(l.mapped.of) && l.mapped.of[done].ref == s.Ref {
+			end := l.mapped.of[done].end
+			known, from = l.mapped.chunks[from:end], end
+			done++
+		}
+		if err := l.makeSeries(r, s, known); err != nil {
+			return err
+		}
+	}
+	l.mapped.drop(done, from)
+	return nil
+}
+
+// drop takes the first series out of the list, and with them so many chunks.
+func (l *mappedList) drop(series, chunks int) {
+	l.of = slices.Delete(l.of, 0, series)
+	l.chunks = slices.Delete(l.chunks, 0, chunks)
+	for i := range l.of {
+		l.of[i].end -= chunks
+	}
+}
+
+// makeSeries makes one series with the full chunks that the snapshot knows. What head-chunk files
+// have of it beyond the snapshot comes behind them.
+func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series, known []memseries.Mapped) error {
 	dir := r.h.dir
 	if dir.ByRef(s.Ref) != nil || dir.ByLabels(s.Labels, s.Labels.Hash()) != nil {
 		return l.damage("two series have the same ref or the same labels")
@@ -241,10 +289,6 @@ func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series) error {
 		return l.damage(err.Error())
 	}
 	l.series++
-	var known []memseries.Mapped
-	if len(l.mapped) > 0 && l.mapped[0].ref == s.Ref {
-		known, l.mapped = l.mapped[0].chunks, l.mapped[1:]
-	}
 	for _, m := range known {
 		// One that came into a file while the snapshot was written is behind the extent, and was loaded.
 		if int64(m.Ref.Offset()) >= l.trusted[m.Ref.File()] && !slices.Contains(r.loaded[s.Ref], m) {
@@ -252,14 +296,8 @@ func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series) error {
 		}
 		r.report.SamplesInChunks += uint64(m.Num)
 	}
-	all := known
-	for _, m := range r.loaded[s.Ref] {
-		if n := len(all); n == 0 || m.MinT > all[n-1].MaxT {
-			all = append(all, m)
-		}
-	}
+	dir.AttachKnown(made, known, r.loaded[s.Ref])
 	delete(r.loaded, s.Ref)
-	dir.AttachKnown(made, all, len(known))
 	return nil
 }
 

@@ -250,15 +250,20 @@ func TestHeadSnapshot_NoneIsTakenOrUsedWhenItIsOff(t *testing.T) {
 	require.Empty(t, list)
 }
 
+// minuteBlocks makes blocks and chunks short, by hand, and each commit durable.
+func minuteBlocks(o *tsdb.Options) {
+	manual(o)
+	o.Blocks.Range = time.Minute
+	o.Head.SamplesPerChunk = 16
+	o.WAL.Sync = tsdb.SyncCommit()
+}
+
 // A flush behind it makes the log shorter, and the snapshot useless or not; what blocks have
 // is not read from either.
 func TestHeadSnapshot_BlocksThatCameLaterKeepTheirPart(t *testing.T) {
 	f := newFixture(t, func(o *tsdb.Options) {
-		manual(o)
-		o.Blocks.Range = time.Minute
-		o.Head.SamplesPerChunk = 16
+		minuteBlocks(o)
 		o.WAL.SegmentSize = 32 << 10
-		o.WAL.Sync = tsdb.SyncCommit()
 	})
 	for k := range int64(300) {
 		f.commit(sample{`{a="b"}`, k * 1000, float64(k)})

@@ -110,6 +110,10 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) error {
 	if err != nil {
 		return err
 	}
+	// What a commit waits for while the log goes on to the next segment is little then.
+	if err := log.Sync(); err != nil {
+		return errors.WithMessage(err, "sync the log")
+	}
 	current, err := log.Rotate()
 	if err != nil {
 		return errors.WithMessage(err, "begin a log segment")
@@ -125,7 +129,7 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) error {
 	filter := newCheckpointFilter(mint, func(ref uint64) bool { return h.dir.ByRef(ref) != nil || gone[ref] > upTo })
 	rep, err := log.Checkpoint(ctx, wal.CheckpointOptions{
 		UpTo: upTo, TmpDir: dir, QuarantineDir: filepath.Join(dir, quarantineDirName),
-		Keep: filter.keep, Tail: filter.tail,
+		Keep: filter.keep, Tail: filter.tail, Expired: func(newest int64) bool { return newest < mint },
 	})
 	if err != nil {
 		return errors.WithMessagef(err, "checkpoint log up to segment %d", upTo)

@@ -34,7 +34,8 @@ func SyncInterval(d time.Duration) SyncPolicy { return wal.SyncInterval(d) }
 // SyncRotate syncs a log segment when it is full, as the Prometheus TSDB does.
 func SyncRotate() SyncPolicy { return wal.SyncRotate() }
 
-// SyncNever leaves it to the operating system until Close; for tests and bulk loads.
+// SyncNever leaves it to the operating system until Close, or a flush shortens the log; for
+// tests and bulk loads.
 func SyncNever() SyncPolicy { return wal.SyncNever() }
 
 // Compression is how log records are compressed.

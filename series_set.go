@@ -18,20 +18,38 @@ type SeriesSet struct {
 	q        *Querier
 	series   *seriesMerger // nil after an error
 	cur      *Series
+	room     []Series // for the next ones
+	last     int      // how many there was room for at first
 	warnings Warnings
 	err      error
 }
+
+// seriesSlab is how many series are allocated together at most: 480 bytes, for a quarter of the
+// time of ten times 48 (BenchmarkSelectHead/labels).
+const seriesSlab = 10
 
 // Next moves to the next series.
 func (ss *SeriesSet) Next() bool {
 	merged, ok := ss.q.nextSeries(ss.series, &ss.warnings, &ss.err)
 	if ok {
 		if ss.cur == nil || !ss.series.transient {
-			ss.cur = &Series{}
+			ss.cur = ss.place()
 		}
 		*ss.cur = Series{q: ss.q, merged: merged}
 	}
 	return ok
+}
+
+// place returns the memory of a series that the caller may hold on to. A set of few has
+// little more than they need.
+func (ss *SeriesSet) place() *Series {
+	if len(ss.room) == 0 {
+		ss.last = min(2*ss.last+1, seriesSlab)
+		ss.room = make([]Series, ss.last)
+	}
+	s := &ss.room[0]
+	ss.room = ss.room[1:]
+	return s
 }
 
 // nextSeries is Next of both kinds of sets.

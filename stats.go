@@ -72,7 +72,7 @@ func takeStats(h *Head, bs *blockSet) Stats {
 	v := bs.current()
 	s := Stats{
 		Series: h.dir.Len(), MinT: h.minT.Load(), MaxT: h.maxT.Load(),
-		HeadSizeBytes: h.dir.SizeBytes(), FullBytes: h.dir.FullBytes(),
+		HeadSizeBytes: h.dir.SizeBytes() + h.texts.sizeBytes(), FullBytes: h.dir.FullBytes(),
 		Commits: h.stats.commits.Load(), CommitsFailed: h.stats.commitsFailed.Load(),
 		SamplesAppended: h.stats.samplesAppended.Load(), SamplesRejected: h.stats.samplesRejected.Load(),
 		SeriesCreated: h.stats.seriesCreated.Load(), SeriesRemoved: h.stats.seriesRemoved.Load(),

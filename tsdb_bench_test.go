@@ -285,6 +285,35 @@ func BenchmarkSelectHead(b *testing.B) {
 		h.scrape(b, 1000)
 	}
 	benchSelects(b, db, series, samples)
+	b.Run("labels", func(b *testing.B) { benchLabelsOnly(b, db, nil) })
+	b.Run("labels-transient", func(b *testing.B) { benchLabelsOnly(b, db, &tsdb.SelectHints{Transient: true}) })
+}
+
+// benchLabelsOnly reads the labels of a twentieth of the series, as text that the caller may
+// keep, or of transient ones piece by piece.
+func benchLabelsOnly(b *testing.B, db *tsdb.DB, hints *tsdb.SelectHints) {
+	regex, err := labels.Regexp("__name__", "http_server_requests_duration_seconds_1.*")
+	require.NoError(b, err)
+	var pieces []labels.Label
+	series, text := 0, 0
+	b.ReportAllocs()
+	for range b.N {
+		q, err := db.Querier(math.MinInt64, math.MaxInt64)
+		require.NoError(b, err)
+		set := q.Select(context.Background(), hints, regex, labels.Equal("method", "GET"))
+		for set.Next() {
+			series++
+			if hints == nil {
+				text += set.At().Labels().SizeBytes()
+				continue
+			}
+			pieces = set.At().AppendLabels(pieces[:0])
+			text += len(pieces)
+		}
+		require.NoError(b, errors.Join(set.Err(), q.Close()))
+	}
+	require.NotZero(b, text)
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(series), "ns/series")
 }
 
 // BenchmarkSelectBlock reads a block of two hours; the head is empty.

@@ -15,6 +15,10 @@ import (
 // sees them: it must not run under the guard, and guards cost about 50 ns.
 const loadBatch = 256
 
+// forgetBytes is how much of a file is read before it stops counting as memory of this process:
+// all files together may be more than the head has in memory.
+const forgetBytes = 1 << 20
+
 // HeadChunk is a chunk in a head-chunk file.
 type HeadChunk struct {
 	Series     SeriesRef
@@ -160,6 +164,7 @@ type loader struct {
 	rep   *LoadReport
 	batch []HeadChunk
 	off   int // of the next record
+	kept  int // where what was read and may be in memory begins
 }
 
 // loadAll reads files up to the first damage and returns how many of them are kept,
@@ -218,6 +223,7 @@ func (l *loader) load(f *headFile) error {
 		return err
 	}
 	l.off = int(max(headHeaderSize, f.trusted.Size))
+	l.kept = 0
 	if f.trusted.Size > 0 {
 		l.rep.Trusted = append(l.rep.Trusted, f.trusted)
 	}
@@ -225,7 +231,11 @@ func (l *loader) load(f *headFile) error {
 		if more, err = l.next(f, b); err != nil {
 			return err
 		}
+		if l.off-l.kept >= forgetBytes {
+			l.forget(m, l.off)
+		}
 	}
+	l.forget(m, len(b))
 	f.size.Store(int64(l.off))
 	l.rep.Files++
 	l.rep.Bytes += int64(l.off)
@@ -233,6 +243,12 @@ func (l *loader) load(f *headFile) error {
 		l.rep.GoodBytes = int64(l.off)
 	}
 	return nil
+}
+
+// forget gives back the memory of what was read up to a place.
+func (l *loader) forget(m fileutil.Mapping, to int) {
+	fileutil.Forget(m, int64(l.kept), int64(to-l.kept))
+	l.kept = to
 }
 
 // next passes on one batch and says whether there may be more.

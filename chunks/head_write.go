@@ -3,6 +3,7 @@ package chunks
 import (
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/pkg/errors"
 
@@ -62,7 +63,7 @@ func (h *HeadFiles) writeToFileLocked(batch []Full) error {
 	if err := h.readyLocked(); err != nil {
 		return err
 	}
-	buf := h.w.buf[:0]
+	buf := slices.Grow(h.w.buf[:0], h.roomLocked(batch))
 	if h.w.end == 0 {
 		buf = append(buf, headHeader[:]...)
 	}
@@ -88,6 +89,16 @@ func (h *HeadFiles) writeToFileLocked(batch []Full) error {
 	h.w.chunks += uint64(n)
 	h.w.bytes += uint64(len(buf))
 	return nil
+}
+
+// roomLocked returns how many bytes the records of a batch and a header have, as far as a file
+// has room for them.
+func (h *HeadFiles) roomLocked(batch []Full) int {
+	n := int64(headHeaderSize)
+	for i := range batch {
+		n += batch[i].recordSize()
+	}
+	return int(min(n, h.fileBytes))
 }
 
 // readyLocked makes sure that there is a file whose end is a record's end.

@@ -61,6 +61,20 @@ func (l idList) mark(b *bitmap) {
 	}
 }
 
+// appendSet appends the ids that the bitmap has.
+func (l idList) appendSet(dst []uint64, b *bitmap) []uint64 {
+	for i := l.gallop(0, b.lo); i < l.len(); i++ {
+		id := l.at(i)
+		if id > b.hi {
+			break
+		}
+		if id >= b.lo && b.bit(id-b.lo) == 1 { // below: the bytes have changed since they were checked
+			dst = append(dst, id)
+		}
+	}
+	return dst
+}
+
 // keep keeps the refs that the list has, or those that it does not have, in place.
 func (l idList) keep(refs []uint64, in bool) []uint64 {
 	kept, i := refs[:0], 0

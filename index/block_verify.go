@@ -1,12 +1,16 @@
 package index
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"math"
-	"slices"
+	"runtime"
+	"sort"
 )
+
+// wayEvery is after how many series or lists others may run: a flush and a merge verify what
+// they wrote beside commits, which would wait for a processor otherwise.
+const wayEvery = 128
 
 // Verify reads the whole index and makes sure of everything that can be: each checksum,
 // the order of symbols, labels, chunks and series, padding, and that the lists have
@@ -45,7 +49,11 @@ type verifier struct {
 }
 
 func (v *verifier) poll() error {
-	if v.polls++; v.polls%pollEvery == 0 {
+	v.polls++
+	if v.polls%wayEvery == 0 {
+		runtime.Gosched()
+	}
+	if v.polls%pollEvery == 0 {
 		return v.ctx.Err()
 	}
 	return nil
@@ -95,7 +103,7 @@ func (v *verifier) gaps() error {
 	for num := range order {
 		order[num] = num
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(v.next[a], v.next[b]) })
+	sort.Slice(order, func(i, k int) bool { return v.next[order[i]] < v.next[order[k]] })
 	behind := int(v.r.toc.postings) // the list before
 	for _, num := range order {
 		off := v.next[num] - sectionHeadBytes - countBytes

@@ -15,11 +15,18 @@ type WriterOptions struct {
 	// error of it ends the writing. Nil: none.
 	Written func(n int) error
 	// PostingsBytes is how much memory the postings lists may take while they are
-	// gathered; the largest list is held in any case. 0: 16 MiB.
+	// gathered; the largest list is held in any case. 0: 16 MiB, or half of what all of
+	// them take if that is more, four bytes for each label of each series.
 	PostingsBytes int
 }
 
-const defaultPostingsBytes = 16 << 20
+// Memory for postings lists by default: at least so many bytes, and as many as it takes to
+// gather them in two or three groups, each with a look at all series. Else the time
+// for very many series would grow with their square.
+const (
+	defaultPostingsBytes = 16 << 20
+	defaultGroups        = 2
+)
 
 // Writer writes the index file of a block: first all symbols, then all series, then
 // Finish. It belongs to one goroutine.
@@ -56,9 +63,6 @@ func NewWriter(fsys fileutil.FS, name string, opts WriterOptions) (*Writer, erro
 	f, err := fsys.Create(name)
 	if err != nil {
 		return nil, err
-	}
-	if opts.PostingsBytes <= 0 {
-		opts.PostingsBytes = defaultPostingsBytes
 	}
 	w := &Writer{fsys: fsys, name: name, opts: opts, limits: formatLimits}
 	w.out = blockOut{f: f, written: opts.Written}

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -22,20 +23,25 @@ func (l *listEntry) bytes() uint64 {
 	return sectionHeadBytes + countBytes + idBytes*uint64(l.count) + crcBytes
 }
 
+// numberedKey is a pair and its number. It is sorted instead of the entries, which are larger.
+type numberedKey struct {
+	key uint64
+	num uint32
+}
+
 // layOut decides where each list goes and makes sure that all that is left to write
 // fits into its fields. Pairs get the number of their list.
 func (w *Writer) layOut() ([]listEntry, error) {
-	lists := make([]listEntry, 1, 1+len(w.counts))
-	lists[0].count = uint32(w.series)
+	order := make([]numberedKey, len(w.counts))
 	for num, key := range w.pairs.keys {
-		lists = append(lists, listEntry{pair: keyPair(key), count: w.counts[num]})
+		order[num] = numberedKey{key, uint32(num)}
 	}
-	slices.SortFunc(lists[1:], func(a, b listEntry) int {
-		if pairKey(a.pair) < pairKey(b.pair) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(order, func(a, b numberedKey) int { return cmp.Compare(a.key, b.key) })
+	lists := make([]listEntry, 1, 1+len(order))
+	lists[0].count = uint32(w.series)
+	for _, k := range order {
+		lists = append(lists, listEntry{pair: keyPair(k.key), count: w.counts[k.num]})
+	}
 	off := uint64(w.out.pos())
 	table := uint64(countBytes)
 	for i := range lists {
@@ -66,9 +72,10 @@ func (w *Writer) writeLists(lists []listEntry) error {
 		return err
 	}
 	var g listGroup
+	most := w.postingsBytes(lists)
 	for first := 0; first < len(lists); {
 		end, size := first, 0
-		for end < len(lists) && (end == first || size+idBytes*int(lists[end].count) <= w.opts.PostingsBytes) {
+		for end < len(lists) && (end == first || size+idBytes*int(lists[end].count) <= most) {
 			if uint64(size)+idBytes*uint64(lists[end].count) > math.MaxInt {
 				return errors.WithMessage(ErrTooLarge, "postings list")
 			}
@@ -86,6 +93,18 @@ func (w *Writer) writeLists(lists []listEntry) error {
 		first = end
 	}
 	return nil
+}
+
+// postingsBytes is how much memory a group of lists may take.
+func (w *Writer) postingsBytes(lists []listEntry) int {
+	if w.opts.PostingsBytes > 0 {
+		return w.opts.PostingsBytes
+	}
+	all := uint64(0)
+	for i := range lists {
+		all += idBytes * uint64(lists[i].count)
+	}
+	return max(defaultPostingsBytes, int(min(all/defaultGroups, math.MaxInt)))
 }
 
 // listGroup are neighbouring lists that are gathered in one pass over the series.
@@ -107,8 +126,22 @@ func (g *listGroup) reset(first int, lists []listEntry, size int) {
 	}
 }
 
-// gather puts the id of each series into its lists.
+// keys returns the closed range of the keys of the lists' pairs. The list of all series
+// belongs to none.
+func (g *listGroup) keys() (first, last uint64) {
+	if g.first == 0 {
+		if len(g.lists) == 1 {
+			return 1, 0
+		}
+		return pairKey(g.lists[1].pair), pairKey(g.lists[len(g.lists)-1].pair)
+	}
+	return pairKey(g.lists[0].pair), pairKey(g.lists[len(g.lists)-1].pair)
+}
+
+// gather puts the id of each series into its lists. A series' pairs are in the order of their
+// keys, as the lists are: those behind the last one are not looked at.
 func (g *listGroup) gather(scan *seriesScan, pairs *pairIndex) error {
+	first, last := g.keys()
 	for {
 		off, body, err := scan.next()
 		if err != nil || body == nil {
@@ -120,9 +153,12 @@ func (g *listGroup) gather(scan *seriesScan, pairs *pairIndex) error {
 		}
 		d := encbuf.NewDec(body)
 		for range d.Count(2) {
-			num, _ := pairs.find(SymbolPair{uint32(d.Uvarint()), uint32(d.Uvarint())})
-			if i := num - g.first; i < uint32(len(g.lists)) {
-				g.add(i, id)
+			p := SymbolPair{uint32(d.Uvarint()), uint32(d.Uvarint())}
+			if key := pairKey(p); key > last {
+				break
+			} else if key >= first {
+				num, _ := pairs.find(p)
+				g.add(num-g.first, id)
 			}
 		}
 	}

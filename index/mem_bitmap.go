@@ -28,6 +28,65 @@ func (b *bitmap) mark(v view) {
 	}
 }
 
+// appendSet appends the refs of a view that the bitmap has. dst has room for all refs of the
+// bitmap and wordRefs more.
+func (b *bitmap) appendSet(dst []uint64, v view) []uint64 {
+	if v.ids != nil {
+		return v.ids.appendSet(dst, b)
+	}
+	c, n := v.cursor(), len(dst)
+	if len(v.skips) > 0 && v.skips[0].ref < b.lo {
+		c.jump(b.lo)
+	}
+	for c.next() && c.ref <= b.hi {
+		if c.ref < b.lo {
+			continue
+		}
+		at, end := c.ref-b.lo, b.hi-b.lo
+		dst = dst[:n+1]
+		dst[n] = c.ref
+		n += b.bit(at)
+		for at+wordRefs*0x7f <= end {
+			w, ok := c.word()
+			if !ok {
+				break
+			}
+			if past := at + sumBytes(w); b.none(at, past) {
+				at = past
+				continue
+			}
+			eight := dst[n : n+wordRefs][:wordRefs]
+			kept := 0
+			for range wordRefs { // without a branch, which would be wrong every few times
+				at += w & 0x7f
+				w >>= 8
+				eight[kept&(wordRefs-1)] = at + b.lo
+				kept += b.bit(at)
+			}
+			n += kept
+		}
+		c.ref = at + b.lo
+	}
+	return dst[:n]
+}
+
+// none reports whether the words of bits from to to are known to be empty, which is asked of
+// near ones only: most, where the bitmap has the series of few values.
+func (b *bitmap) none(from, to uint64) bool {
+	words := b.words[from/64 : to/64+1]
+	if len(words) > wordRefs {
+		return false
+	}
+	set := uint64(0)
+	for _, w := range words {
+		set |= w
+	}
+	return set == 0
+}
+
+// bit is 1 if the bit is set.
+func (b *bitmap) bit(at uint64) int { return int(b.words[at/64] >> (at % 64) & 1) }
+
 // markFrom adds the present ref of the cursor and those behind it.
 func (b *bitmap) markFrom(c *cursor) {
 	if c.ref > b.hi {

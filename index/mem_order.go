@@ -23,16 +23,28 @@ func SortByLabels[T any](m *MemPostings, items []T, pairs func(T) []Pair) {
 	}
 	o := orders.Get().(*order)
 	defer o.release()
-	o.m = m
+	o.m, o.rows = m, slices.Grow(o.rows, len(items))
 	for i, item := range items {
 		o.rows = append(o.rows, orderRow{pairs: pairs(item), at: uint32(i)})
 	}
 	o.sort()
-	sorted := make([]T, len(items))
-	for i := range o.rows {
-		sorted[i] = items[o.rows[i].at]
+	for i := range items {
+		place(o.rows, items, i)
 	}
-	copy(items, sorted)
+}
+
+// place puts the item that belongs to place i there, the one that was there where it belongs,
+// and so on until the circle closes: the rows say where each of them was. Places that are
+// filled are done.
+func place[T any](rows []orderRow, items []T, i int) {
+	first, at := items[i], i
+	for from := int(rows[at].at); from != i; from = int(rows[at].at) {
+		items[at] = items[from]
+		rows[at].at = uint32(at)
+		at = from
+	}
+	items[at] = first
+	rows[at].at = uint32(at)
 }
 
 // order is the scratch memory of one SortByLabels.
@@ -89,6 +101,9 @@ func (o *order) sort() {
 	o.spare = slices.Grow(o.spare[:0], len(o.rows))[:len(o.rows)]
 	o.runs = append(o.runs[:0], orderRun{0, len(o.rows)})
 	for label := 0; len(o.runs) > 0; label++ {
+		if o.alike(label) {
+			continue
+		}
 		o.number(label)
 		o.rankTexts()
 		o.next = o.next[:0]
@@ -97,6 +112,23 @@ func (o *order) sort() {
 		}
 		o.runs, o.next = o.next, o.runs
 	}
+}
+
+// alike reports whether a label tells no rows of any run apart: of ten labels most do not.
+func (o *order) alike(label int) bool {
+	for _, run := range o.runs {
+		rows := o.rows[run.from:run.to]
+		if label >= len(rows[0].pairs) {
+			return false
+		}
+		p := rows[0].pairs[label]
+		for i := range rows {
+			if label >= len(rows[i].pairs) || rows[i].pairs[label] != p {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // number gives the rows of all runs the numbers of their pairs at a label.

@@ -15,6 +15,21 @@ import (
 func (m *MemPostings) Remove(dead func(ref uint64) bool, pairs ...Pair) {
 	m.create.Lock()
 	defer m.create.Unlock()
+	m.removePairs(dead, pairs)
+	m.removeFrom(&m.mu.all, false, dead)
+}
+
+// RemoveSome is Remove for a part of the pairs, and leaves the list of all series as it is: with
+// many series Remove takes long, and nobody makes a new one meanwhile. A last Remove, without
+// pairs, ends it.
+func (m *MemPostings) RemoveSome(dead func(ref uint64) bool, pairs ...Pair) {
+	m.create.Lock()
+	defer m.create.Unlock()
+	m.removePairs(dead, pairs)
+}
+
+// removePairs takes dead series out of the lists of pairs. The caller holds create.
+func (m *MemPostings) removePairs(dead func(ref uint64) bool, pairs []Pair) {
 	pairs = slices.Clone(pairs)
 	slices.Sort(pairs)
 	pairs = slices.Compact(pairs)
@@ -25,7 +40,6 @@ func (m *MemPostings) Remove(dead func(ref uint64) bool, pairs ...Pair) {
 			r.pairs = append(r.pairs, p)
 		}
 	}
-	m.removeFrom(&m.mu.all, false, dead)
 	m.dropPairs(&r)
 	m.reclaim(r)
 }
@@ -48,7 +62,7 @@ func (m *MemPostings) removeFrom(l *list, counted bool, dead func(ref uint64) bo
 
 	var kept []uint64
 	if big {
-		kept = slices.DeleteFunc(v.appendTo(nil), dead)
+		kept = slices.DeleteFunc(v.appendTo(make([]uint64, 0, v.count())), dead)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

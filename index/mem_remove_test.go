@@ -2,6 +2,7 @@ package index_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,4 +87,35 @@ func TestRemove_ChurnDoesNotGrowTheIndex(t *testing.T) {
 	}
 	require.LessOrEqual(t, m.SizeBytes(), early+early/10)
 	require.Len(t, sel(t, m), batch)
+}
+
+// Part by part, with new series between the parts, Remove comes to the same.
+func TestRemoveSome_PartsAndAnEnd_AreOneRemove(t *testing.T) {
+	m := index.NewMemPostings()
+	var gone []index.Pair
+	for ref := uint64(1); ref <= 100; ref++ {
+		pairs := intern(m, labels.FromStrings("job", "api", "pod", fmt.Sprint(ref), "side", fmt.Sprint(ref%2)))
+		m.Add(ref, pairs)
+		if ref <= 50 {
+			gone = append(gone, pairs...)
+		}
+	}
+	dead := func(ref uint64) bool { return ref <= 50 }
+	slices.Sort(gone)
+	gone = slices.Compact(gone)
+	next := uint64(101)
+	for part := range slices.Chunk(gone, 7) {
+		m.RemoveSome(dead, part...)
+		m.Add(next, intern(m, labels.FromStrings("job", "api", "pod", fmt.Sprint(next-100), "side", "0")))
+		next++
+	}
+	require.Len(t, sel(t, m), int(next-1), "the list of all series is as it was")
+	m.Remove(dead)
+	require.Len(t, sel(t, m), int(next-1)-50)
+	for i := uint64(1); i < next; i++ {
+		_, ok := m.Lookup("pod", fmt.Sprint(i))
+		require.Equal(t, i > 50 && i <= 100 || i+100 < next, ok, i)
+	}
+	p, _ := m.Lookup("side", "0")
+	require.Equal(t, 25+int(next)-101, m.Count(p))
 }

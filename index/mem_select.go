@@ -20,6 +20,22 @@ func (m *MemPostings) Select(ctx context.Context, ms ...*labels.Matcher) ([]uint
 	return selectRefs(ctx, m, ms)
 }
 
+// Selected is Select for who looks at each ref once: use is called with all of them, which
+// are valid during the call. Its error is returned.
+func (m *MemPostings) Selected(ctx context.Context, use func(refs []uint64) error, ms ...*labels.Matcher) error {
+	defer m.unpin(m.pin())
+	s := selectors.Get().(*selection)
+	defer s.release()
+	refs, err := s.run(ctx, m, ms)
+	if err != nil {
+		return err
+	}
+	if cap(refs) > 0 {
+		s.refs = refs[:0] // after use, for the next one
+	}
+	return use(refs)
+}
+
 func (m *MemPostings) valuesOf(dst []Pair, name string, values []string) ([]Pair, error) {
 	group, ok := m.names.find(0, name)
 	if !ok {
@@ -42,8 +58,9 @@ func (m *MemPostings) searchValues(dst []Pair, name, prefix string, keep func(va
 	if keep == nil {
 		return append(dst, vals...), nil
 	}
+	values := m.values.reader() // of now: it knows all of vals
 	for _, p := range vals {
-		wanted, err := keep(m.Value(p))
+		wanted, err := keep(values.text.at(uint32(values.word(uint32(p)))))
 		if err != nil {
 			return nil, err
 		}

@@ -130,9 +130,9 @@ func (s *symbols) findHash(group uint32, str string, hash uint64) (uint32, bool)
 	}
 }
 
-// create gives a string that has none a number. It is found only after publish, so
+// create gives a string that has none a number; the hash is its own. It is found only after publish, so
 // that what belongs to a number can be made ready in between.
-func (s *symbols) create(group uint32, str string) (num uint32, hash uint64) {
+func (s *symbols) create(group uint32, str string, hash uint64) (num uint32) {
 	if group >= maxGroups {
 		panic("BUG: more label names than the index can hold; the head's budget must stop before")
 	}
@@ -143,9 +143,8 @@ func (s *symbols) create(group uint32, str string) (num uint32, hash uint64) {
 		num = s.next
 		s.next++
 	}
-	hash = s.hash(group, str)
 	s.page(num)[num%wordPageLen].Store(uint64(key(group, hash))<<32 | uint64(s.text.put(str)))
-	return num, hash
+	return num
 }
 
 // page returns the page of a number and makes it if it is the first one there.

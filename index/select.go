@@ -193,8 +193,8 @@ func (s *selection) choose(choosing []choice) ([]uint64, error) {
 	if len(choosing) == 0 {
 		return s.refsOf(allSeries)
 	}
-	refs, err := s.first(choosing[0])
-	for _, c := range choosing[1:] {
+	refs, rest, err := s.begin(choosing)
+	for _, c := range rest {
 		if err != nil || len(refs) == 0 {
 			return nil, err
 		}
@@ -203,19 +203,35 @@ func (s *selection) choose(choosing []choice) ([]uint64, error) {
 	return refs, err
 }
 
-// first returns all refs of a choice.
-func (s *selection) first(c choice) ([]uint64, error) {
+// begin returns the refs that the first choice has, or the first two, and the choices that
+// are left.
+func (s *selection) begin(choosing []choice) (refs []uint64, rest []choice, err error) {
+	c, rest := choosing[0], choosing[1:]
 	if len(c.pairs) == 1 {
-		return s.refsOf(c.pairs)
+		refs, err = s.refsOf(c.pairs)
+		return refs, rest, err
 	}
 	lo, hi := s.src.bounds()
-	if s.fits(lo, hi, c.cost) {
-		n, err := s.union(c.pairs, lo, hi)
-		return s.marked(n, lo), err
+	if !s.fits(lo, hi, c.cost) {
+		refs = slices.Grow(s.refs[:0], c.cost)
+		err = s.src.read(s.ctx, c.pairs, func(v view) { refs = v.appendTo(refs) })
+		return sortRefs(refs), rest, err
 	}
-	refs := slices.Grow(s.refs[:0], c.cost)
-	err := s.src.read(s.ctx, c.pairs, func(v view) { refs = v.appendTo(refs) })
-	return sortRefs(refs), err
+	n, err := s.union(c.pairs, lo, hi)
+	if err != nil || len(rest) == 0 || len(rest[0].pairs) != 1 || n < rest[0].cost/seekRatio {
+		return s.marked(n, lo), rest, err
+	}
+	refs, err = s.markedOf(rest[0].pairs, n, lo, hi)
+	return refs, rest[1:], err
+}
+
+// markedOf returns those of one list whose bits are among the n that are set: one pass over the
+// list instead of a bitmap of it and two passes over what was found
+// (BenchmarkMemPostings_Select/prefix_equal).
+func (s *selection) markedOf(one []Pair, n int, lo, hi uint64) (refs []uint64, err error) {
+	b := bitmap{words: s.bits, lo: lo, hi: hi}
+	err = s.src.read(s.ctx, one, func(v view) { refs = b.appendSet(slices.Grow(s.refs[:0], n+wordRefs), v) })
+	return refs, err
 }
 
 // refsOf returns the refs of one list.

@@ -42,6 +42,7 @@ const mapAt = 12
 // of its shape.
 type pattern struct {
 	prefix  string
+	suffix  string              // what each value ends with; most values are refused by it
 	values  []string            // sorted: the single values among the alternatives
 	table   map[string]struct{} // the same, if there are many
 	exact   shape               // other alternatives whose values match
@@ -67,7 +68,7 @@ func compilePattern(expr string) (*pattern, error) {
 		return nil, errors.WithMessagef(ErrLimit, "regular expression %q needs more than %d instructions", expr, MaxRegexpInstructions)
 	}
 	s := analyse(tree.Simplify())
-	p := &pattern{prefix: s.prefix()}
+	p := &pattern{prefix: s.prefix(), suffix: s.suffix()}
 	p.values, p.exact, p.inexact = s.split()
 	if len(p.values) >= mapAt {
 		p.table = make(map[string]struct{}, len(p.values))
@@ -187,7 +188,7 @@ func countInstructions(re *syntax.Regexp) int {
 
 // match says whether the whole of v matches.
 func (p *pattern) match(v string) bool {
-	return strings.HasPrefix(v, p.prefix) &&
+	return strings.HasPrefix(v, p.prefix) && strings.HasSuffix(v, p.suffix) &&
 		(p.hasValue(v) || p.exact.fits(v) || p.re != nil && p.inexact.fits(v) && p.re.MatchString(v))
 }
 

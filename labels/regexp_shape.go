@@ -269,6 +269,18 @@ func (s shape) prefix() string {
 	return prefix
 }
 
+// suffix is what each value ends with, as far as one alternative tells.
+func (s shape) suffix() string {
+	if len(s) != 1 || len(s[0].pieces) == 0 {
+		return ""
+	}
+	last := s[0].pieces[len(s[0].pieces)-1]
+	if last.fold {
+		return ""
+	}
+	return last.text
+}
+
 // fits says whether v fits one of the alternatives.
 func (s shape) fits(v string) bool {
 	for i := range s {

@@ -64,7 +64,7 @@ func (a *chunkAnswer) writeSeries(ctx context.Context, index int, s *tsdb.ChunkS
 			if err := a.writeFrame(ctx, index); err != nil {
 				return err
 			}
-			a.frame.next(a.labels)
+			a.frame.next()
 		}
 		a.frame.add(c.MinT, c.MaxT, c.Chunk.Encoding(), c.Chunk.Bytes())
 	}

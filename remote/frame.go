@@ -35,10 +35,15 @@ const frameRoom = binary.MaxVarintLen64 + crc32.Size + 1 + binary.MaxVarintLen64
 type frameEncoder struct {
 	limit  int // bytes after which a frame is complete
 	buf    []byte
-	labels int // buf[frameRoom:labels] are the labels, for every frame of the series
+	labels []frameLabel
+	end    int // buf[frameRoom:end] are the labels, for every frame of the series
+	size   int // of the labels, as the limit counts them
 	left   int // bytes of the limit that are not used up
 	chunks int // in the frame
 }
+
+// frameLabel is where the texts of a label stand in the buffer.
+type frameLabel struct{ name, nameLen, value, valueLen int }
 
 // frameCap: a frame that is complete when it has reached its limit is longer than that by
 // what its last chunk has too much. It never is by so much that it passes this, or the
@@ -48,24 +53,58 @@ const frameCap = 1 << 20
 // brokenFrame is no frame: its length has more than 64 bits.
 var brokenFrame = bytes.Repeat([]byte{0xff}, binary.MaxVarintLen64+1)
 
-// begin starts the frames of a series.
+// begin starts the frames of a series. Up to the first one that is longer or shorter, labels
+// are put over those of the series before: lengths and tags stand there already
+// (BenchmarkReadHead).
 func (e *frameEncoder) begin(ls []labels.Label) {
 	if cap(e.buf) < frameRoom {
-		e.buf = make([]byte, frameRoom, 4<<10)
+		e.buf, e.end = make([]byte, frameRoom, 4<<10), frameRoom
 	}
-	e.buf = appendLabels(e.buf[:frameRoom], ls)
-	e.labels = len(e.buf)
-	e.next(ls)
+	e.buf = e.buf[:e.end]
+	fit := 0
+	for fit < min(len(ls), len(e.labels)) && e.labels[fit].put(e.buf, ls[fit]) {
+		fit++
+	}
+	if fit < len(ls) || fit < len(e.labels) {
+		e.encode(ls, fit)
+	}
+	e.next()
+}
+
+// put writes a label over another one with texts of the same lengths.
+func (at *frameLabel) put(buf []byte, l labels.Label) bool {
+	if len(l.Name) != at.nameLen || len(l.Value) != at.valueLen {
+		return false
+	}
+	copy(buf[at.name:], l.Name)
+	copy(buf[at.value:], l.Value)
+	return true
+}
+
+// encode appends the labels from ls[fit] on.
+func (e *frameEncoder) encode(ls []labels.Label, fit int) {
+	e.labels, e.end, e.size = e.labels[:fit], frameRoom, 0
+	if fit > 0 {
+		last := e.labels[fit-1]
+		e.end = last.value + last.valueLen
+	}
+	e.buf = appendLabels(e.buf[:e.end], ls[fit:])
+	for i, l := range ls {
+		e.size += sizeLabel(l)
+		if i >= fit {
+			e.end += sizeBytes(sizeLabel(l))
+			value := e.end - len(l.Value)
+			name := e.end - sizeString(l.Value) - len(l.Name)
+			e.labels = append(e.labels, frameLabel{name, len(l.Name), value, len(l.Value)})
+		}
+	}
 }
 
 // next starts another frame of the series.
-func (e *frameEncoder) next(ls []labels.Label) {
-	e.buf = e.buf[:e.labels]
+func (e *frameEncoder) next() {
+	e.buf = e.buf[:e.end]
 	e.chunks = 0
-	e.left = e.limit
-	for _, l := range ls {
-		e.left -= sizeLabel(l)
-	}
+	e.left = e.limit - e.size
 }
 
 // full reports whether the frame is complete before a chunk of n bytes.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/pkg/errors"
@@ -104,6 +105,47 @@ func decodeSample(b []byte) (t int64, v float64, err error) {
 	return t, v, errors.WithMessage(r.err, "sample")
 }
 
+// A kept encoder must give for each series what a new one gives, whatever stood in its buffer
+// before.
+func TestFrame_LabelsOverThoseOfTheSeriesBefore(t *testing.T) {
+	long := strings.Repeat("x", 127)
+	series := [][]labels.Label{
+		{{Name: "a", Value: "1"}, {Name: "b", Value: "22"}, {Name: "c", Value: "3"}},
+		{{Name: "a", Value: "2"}, {Name: "b", Value: "33"}, {Name: "c", Value: "4"}},
+		{{Name: "a", Value: "2"}, {Name: "b", Value: "3"}, {Name: "c", Value: "4"}},
+		{{Name: "a", Value: "2"}, {Name: "bb", Value: "3"}, {Name: "c", Value: ""}, {Name: "d", Value: long}},
+		{{Name: "a", Value: "3"}, {Name: "bb", Value: "4"}, {Name: "c", Value: ""}, {Name: "d", Value: long + "x"}},
+		{{Name: "a", Value: "3"}, {Name: "bb", Value: "4"}},
+		{},
+		{{Name: "", Value: ""}},
+		{{Name: "", Value: "1"}},
+		{{Name: "a", Value: long}, {Name: "b", Value: strings.Repeat(long, 140)}},
+		{{Name: "b", Value: long}, {Name: "c", Value: strings.Repeat(long, 140)}},
+		{{Name: "a", Value: "1"}, {Name: "b", Value: "22"}, {Name: "c", Value: "3"}},
+	}
+	kept := frameEncoder{limit: 1 << 10}
+	for round := range 2 {
+		for i, ls := range series {
+			fresh := frameEncoder{limit: 1 << 10}
+			for _, e := range []*frameEncoder{&kept, &fresh} {
+				e.begin(ls)
+				e.add(1, 2, chunkenc.EncXOR, bytes.Repeat([]byte{byte(i)}, 100*i))
+			}
+			require.Equal(t, fresh.left, kept.left, "round %d series %d", round, i)
+			want, got := fresh.finish(round), kept.finish(round)
+			require.Equal(t, want, got, "round %d series %d", round, i)
+			data, rest := cutFrame(t, got)
+			require.Empty(t, rest)
+			var fr frame
+			require.NoError(t, fr.decode(data))
+			require.Equal(t, len(ls), len(fr.series[0].labels))
+			for j := range ls {
+				require.Equal(t, ls[j], fr.series[0].labels[j])
+			}
+		}
+	}
+}
+
 // FuzzFrame builds the frames of a series out of its input, and reads them again.
 func FuzzFrame(f *testing.F) {
 	f.Add("__name__", "up", int64(vectorStart), int64(15_000), []byte("0123456789"), 3, 100, 0)
@@ -119,7 +161,7 @@ func FuzzFrame(f *testing.F) {
 		for i := range count {
 			if e.full(len(data)) {
 				body = append(body, e.finish(queryIndex)...)
-				e.next(ls)
+				e.next()
 			}
 			c := frameChunk{mint: mint + int64(i)*step, maxt: mint + int64(i+1)*step, typ: int32(i), data: data}
 			e.add(c.mint, c.maxt, chunkenc.Encoding(c.typ), c.data)

@@ -62,6 +62,7 @@ const (
 type unit struct {
 	kind     unitKind
 	dropped  bool // by a rule
+	skipped  bool // nobody wants its records
 	seg      int  // index of the segment in the report
 	off, end int64
 	first, n int // records in Batch.all; of orphans n leaves empty ones out
@@ -78,12 +79,25 @@ func (b *Batch) reset(index int) {
 	b.raw, b.text = trimBatch(b.raw), trimBatch(b.text)
 }
 
-// trimBatch empties a buffer and drops one that a huge commit made.
+// trimBatch empties a buffer, and drops one that a huge commit made, or that series records made,
+// which compress well, and samples do not need.
 func trimBatch(buf []byte) []byte {
-	if cap(buf) > 32*batchBytes {
+	if cap(buf) > 32*batchBytes || cap(buf) > 4*max(batchBytes, len(buf)) {
 		return nil
 	}
 	return buf[:0]
+}
+
+// skip marks the commits of which nobody wants the records.
+func (b *Batch) skip(p *pipeline) {
+	if p.skip == nil {
+		return
+	}
+	for i := range b.units {
+		if u := &b.units[i]; u.kind == unitCommit && u.seg >= p.report.cpNumber {
+			u.skipped = p.skip(p.report.segments[u.seg].file.Number, u.frame.seq)
+		}
+	}
 }
 
 // decode decompresses the records and checks commits against their frames.
@@ -106,7 +120,7 @@ func (b *Batch) decode(d *decompressor) {
 }
 
 func (b *Batch) decodeCommit(u *unit, d *decompressor) {
-	if u.reason != "" {
+	if u.reason != "" || u.skipped {
 		return
 	}
 	sum := uint32(0)
@@ -167,7 +181,7 @@ func (b *Batch) collect() {
 	b.Records = b.kept
 }
 
-// counts says that the unit's records are part of the log.
+// counts says that the unit's records are part of the log, and wanted.
 func (u *unit) counts() bool {
-	return !u.dropped && (u.kind == unitRecords || u.kind == unitCommit && u.reason == "")
+	return !u.dropped && !u.skipped && (u.kind == unitRecords || u.kind == unitCommit && u.reason == "")
 }

@@ -32,6 +32,11 @@ type CheckpointOptions struct {
 	// empty result, or false, drops the record. It is called in log order, from one
 	// goroutine at a time. nil keeps everything.
 	Keep func(rec Record, dst []byte) (kept []byte, ok bool)
+	// Expired says that commits which expire at t (Commit.Expires) have: nothing of them is
+	// kept. They are checked, but not taken apart, if this Log wrote them, and then Keep is
+	// not asked. It is called from several goroutines, and false for any time above one for
+	// which it is. nil: none has.
+	Expired func(t int64) bool
 	// Tail adds records behind all others. emit does not keep the slice. nil: none.
 	Tail func(emit func(rec []byte) error) error
 	// Written is told of each write of n bytes, behind it, and may sleep to pace them. An
@@ -43,7 +48,7 @@ type CheckpointOptions struct {
 type CheckpointReport struct {
 	Number         int   // it covers segments up to this one
 	Segments       int   // files read, those of the checkpoint before it included
-	Read           int   // records that counted
+	Read           int   // records that counted and were not passed over as expired
 	Records        int   // records in the checkpoint
 	Bytes          int64 // its size
 	Removed        int   // segments removed because of it
@@ -237,6 +242,7 @@ func (c *checkpointer) copyRecords(w *checkpointWriter) (*ReplayReport, error) {
 		return c.ctx.Err()
 	}}, r)
 	p.covered, p.behind = c.covered(r), c.nextSeq
+	p.skip = c.log.expiries.skipper(c.opts.Expired)
 	r.Segments = p.covered
 	if err := p.run(); err != nil {
 		return nil, err
@@ -296,6 +302,7 @@ func (c *checkpointer) removeReplaced() error {
 	if err != nil {
 		return err
 	}
+	c.log.expiries.forget(c.opts.UpTo)
 	for _, seg := range segments {
 		if seg.Number > c.opts.UpTo {
 			break

@@ -1,8 +1,18 @@
 package wal
 
-// maxKeptBuffer is how many bytes of one record buffer a Commit keeps for its next
-// use. A huge commit now and then shall not pin its memory for ever.
+// maxKeptBuffer is how many bytes of one record buffer a Commit keeps for its next use in
+// any case. A larger one stays as long as commits fill a fourth of it: a huge commit now and
+// then shall not pin its memory for ever, and to grow anew for each of many is a fourth of the
+// time of making series with labels of 4 KiB.
 const maxKeptBuffer = 1 << 20
+
+// kept returns a buffer for its next use, nil if it is too large for what it was used for.
+func kept(buf []byte, used int) []byte {
+	if cap(buf) > max(maxKeptBuffer, 4*used) {
+		return nil
+	}
+	return buf
+}
 
 // Commit collects the records of one commit. It is reusable: Reset, then any number
 // of Begin and End pairs, Log.Enqueue before, between or after them, then Log.Write.
@@ -22,6 +32,9 @@ type Commit struct {
 	state commitState
 	next  *Commit       // behind this one in the queue
 	wake  chan struct{} // capacity 1: the commit is done, or its owner leads
+
+	expires bool  // Expires was called,
+	expiry  int64 // with this
 
 	rotate   bool   // no commit, but a request to begin a new segment
 	start    Start  // the segment that began with this commit or request
@@ -51,18 +64,27 @@ func (c *Commit) Reset() {
 	if c.state == stateDone && c.err != nil {
 		panic("BUG: reset of a failed commit that is not settled")
 	}
-	for i := range c.bodies[:c.n] {
-		if cap(c.bodies[i]) > maxKeptBuffer {
-			c.bodies[i] = nil
-		}
-	}
-	for i := range c.stored {
-		c.stored[i].data = nil
-		if cap(c.stored[i].buf) > maxKeptBuffer {
-			c.stored[i].buf = nil
-		}
+	if c.n > 0 {
+		c.trim()
 	}
 	c.n, c.seq, c.sum, c.err, c.state, c.rotate = 0, 0, 0, nil, stateIdle, false
+	c.expires, c.expiry = false, 0
+}
+
+// trim lets go of buffers that are too large for what they were used for.
+func (c *Commit) trim() {
+	used := func(i int) int {
+		if i >= c.n {
+			return 0
+		}
+		return len(c.bodies[i]) // to compress it takes as much, whatever comes out
+	}
+	for i := range c.stored {
+		c.stored[i].data, c.stored[i].buf = nil, kept(c.stored[i].buf, used(i))
+	}
+	for i := range c.bodies {
+		c.bodies[i] = kept(c.bodies[i], used(i))
+	}
 }
 
 // Begin returns an empty buffer to append the next record's body to. End takes it. The
@@ -80,6 +102,10 @@ func (c *Commit) End(rec []byte) {
 	c.bodies[c.n] = rec
 	c.n++
 }
+
+// Expires says, before Write, that a checkpoint keeps nothing of this commit once
+// CheckpointOptions.Expired holds of t. The log does not know what t means.
+func (c *Commit) Expires(t int64) { c.expires, c.expiry = true, t }
 
 // Seq returns the sequence number that Enqueue gave the commit.
 func (c *Commit) Seq() uint64 { return c.seq }

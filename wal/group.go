@@ -34,6 +34,7 @@ type leader struct {
 
 	header    header // of the segment
 	lastFrame uint32 // checksum of its last frame, 0 if it has none
+	expiry    *segmentExpiry
 
 	lastSize int           // commits of the last group
 	lastSync time.Duration // how long its sync took
@@ -187,6 +188,7 @@ func (l *Log) appendCommit(c *Commit) {
 	g.frame = appendFrame(g.frame[:0], f, c.sum)
 	c.frameSum = binary.BigEndian.Uint32(g.frame[len(g.frame)-crcSize:])
 	g.buf = appendRecord(g.buf, g.end(), CompressionNone, g.frame)
+	g.expiry.note(c)
 }
 
 // flush writes buf, which holds the commits of the group before next, and returns how

@@ -440,11 +440,22 @@ func TestLog_GroupsBeyondAMegabyteAreSplit(t *testing.T) {
 	require.GreaterOrEqual(t, l.Stats().Writes, uint64(3))
 	require.LessOrEqual(t, cap(l.lead.buf), 4*maxGroupBytes)
 	require.NoError(t, l.Close())
-	for _, c := range append([]*Commit{first}, &rest[0]) {
-		c.Reset()
-		require.LessOrEqual(t, cap(c.Begin()), maxKeptBuffer)
-	}
 	require.Equal(t, upTo(7), replay(t, disk, 2).order)
+}
+
+// Buffers of large commits are there for the next one, until there is a small one.
+func TestCommit_Reset_KeepsWhatIsUsed(t *testing.T) {
+	l := openLog(t, tsdbtest.NewMemFS(), Options{Sync: SyncRotate(), Compression: CompressionSnappy}, Position{})
+	c := new(Commit)
+	for i, size := range []int{6 << 20, 3 << 20, 10} {
+		require.NoError(t, l.Enqueue(fill(c, noise(uint32(i), size))))
+		require.NoError(t, l.Write(c))
+		c.Reset()
+		for _, kept := range []int{cap(c.Begin()), cap(c.stored[0].buf)} {
+			require.Equal(t, size > 10, kept >= 6<<20, "%d bytes after a commit of %d", kept, size)
+		}
+	}
+	require.NoError(t, l.Close())
 }
 
 func TestCommit_MisuseIsABug(t *testing.T) {

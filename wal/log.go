@@ -74,6 +74,7 @@ type Log struct {
 	lead leader
 
 	checkpointing sync.Mutex // held by whoever makes a checkpoint; the outermost
+	expiries      expiries
 
 	// syncMu serialises syncs and keeps the files open that they work on.
 	syncMu  sync.Mutex

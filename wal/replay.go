@@ -15,7 +15,7 @@ import (
 const (
 	// batchBytes is how many stored bytes a batch has, unless a single commit is larger:
 	// enough that handing it over costs nothing, little enough to stay in a core's cache.
-	batchBytes = 256 << 10
+	batchBytes = 128 << 10
 	// maxUnits bounds the other dimension, for logs of tiny commits.
 	maxUnits = 8 << 10
 	// batchesPerDecoder: one being decoded, one waiting. Two more are with the reader
@@ -114,6 +114,8 @@ type pipeline struct {
 	covered int    // segments to read; those behind are only asked who wrote them
 	behind  uint64 // not 0: what is read ends before this commit, and all of it was synced
 	next    uint64 // not 0: what is read begins with this commit
+
+	skip func(segment int, seq uint64) bool // not nil: of these commits nobody wants the records
 }
 
 func newPipeline(ctx context.Context, opts ReplayOptions, r *ReplayReport) *pipeline {
@@ -165,6 +167,7 @@ func (p *pipeline) decoder() (busy time.Duration) {
 	defer d.close()
 	for b := range p.work {
 		start := time.Now()
+		b.skip(p)
 		b.decode(&d)
 		if p.opts.Decode != nil && len(b.Records) > 0 {
 			p.opts.Decode(b)

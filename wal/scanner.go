@@ -11,7 +11,7 @@ import (
 
 // readBufferSize in bytes is what a scanner reads at a time: whole pages, enough that
 // a slow disk streams, small enough to stay in the cache between reading and summing.
-const readBufferSize = 1 << 20
+const readBufferSize = 256 << 10
 
 // scanner walks the fragments of one segment, checks each one's CRC and puts records
 // together. It goes on after damage. A segment is read as if it were extended with

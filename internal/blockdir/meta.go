@@ -38,12 +38,12 @@ type Meta struct {
 
 // Stats are counts of what is in a block. Blocks of old writers lack some: they are 0.
 type Stats struct {
-	NumSamples          uint64 `json:"numSamples,omitempty"`
-	NumFloatSamples     uint64 `json:"numFloatSamples,omitempty"`
-	NumHistogramSamples uint64 `json:"numHistogramSamples,omitempty"`
-	NumSeries           uint64 `json:"numSeries,omitempty"`
-	NumChunks           uint64 `json:"numChunks,omitempty"`
-	NumTombstones       uint64 `json:"numTombstones,omitempty"` // intervals in the tombstones file
+	NumSamples          uint64
+	NumFloatSamples     uint64
+	NumHistogramSamples uint64
+	NumSeries           uint64
+	NumChunks           uint64
+	NumTombstones       uint64 // intervals in the tombstones file
 }
 
 // Compaction is the origin of a block.

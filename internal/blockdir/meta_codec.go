@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
@@ -12,101 +13,108 @@ import (
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 )
 
-// jsonMeta and those below give the known fields in the order in which the reference
-// writes them.
-type jsonMeta struct {
-	ULID       string          `json:"ulid"`
-	MinTime    int64           `json:"minTime"`
-	MaxTime    int64           `json:"maxTime"`
-	Stats      json.RawMessage `json:"stats"`
-	Compaction json.RawMessage `json:"compaction"`
-	Version    int             `json:"version"`
-}
-
-type jsonCompaction struct {
-	Level     int          `json:"level"`
-	Sources   []string     `json:"sources,omitempty"`
-	Deletable bool         `json:"deletable,omitempty"`
-	Parents   []jsonParent `json:"parents,omitempty"`
-	Failed    bool         `json:"failed,omitempty"`
-	Hints     []string     `json:"hints,omitempty"`
-}
-
-type jsonParent struct {
-	ULID    string `json:"ulid"`
-	MinTime int64  `json:"minTime"`
-	MaxTime int64  `json:"maxTime"`
-}
-
 // EncodeMeta returns the bytes of a meta file: the bytes that the reference writes, if
 // there are no unknown fields.
 func EncodeMeta(m Meta) ([]byte, error) {
-	stats, err := object(m.Stats, m.Extra.Stats)
+	b := appendJSON(appendName([]byte{'{'}, "ulid"), m.ULID.String())
+	b = strconv.AppendInt(appendName(b, "minTime"), m.MinTime, 10)
+	b = strconv.AppendInt(appendName(b, "maxTime"), m.MaxTime, 10)
+	b, err := appendExtra(appendStats(appendName(b, "stats"), &m.Stats), m.Extra.Stats)
 	if err != nil {
 		return nil, err
 	}
-	c := jsonCompaction{
-		Level:     m.Compaction.Level,
-		Deletable: m.Compaction.Deletable,
-		Failed:    m.Compaction.Failed,
-		Hints:     m.Compaction.Hints,
-	}
-	for _, id := range m.Compaction.Sources {
-		c.Sources = append(c.Sources, id.String())
-	}
-	for _, p := range m.Compaction.Parents {
-		c.Parents = append(c.Parents, jsonParent{p.ULID.String(), p.MinTime, p.MaxTime})
-	}
-	compaction, err := object(c, m.Extra.Compaction)
+	b, err = appendExtra(appendCompaction(appendName(append(b, '}'), "compaction"), &m.Compaction), m.Extra.Compaction)
 	if err != nil {
 		return nil, err
 	}
-	all, err := object(jsonMeta{m.ULID.String(), m.MinTime, m.MaxTime, stats, compaction, m.Version}, m.Extra.Meta)
+	b = strconv.AppendInt(appendName(append(b, '}'), "version"), int64(m.Version), 10)
+	b, err = appendExtra(b, m.Extra.Meta)
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
-	if err := json.Indent(&out, all, "", "\t"); err != nil {
+	if err := json.Indent(&out, append(b, '}'), "", "\t"); err != nil {
 		return nil, errors.Wrap(err, "indent meta file")
 	}
 	return out.Bytes(), nil
 }
 
-// object returns known as an object with the fields of extra behind its own.
-func object(known any, extra map[string]json.RawMessage) ([]byte, error) {
-	b, err := json.Marshal(known)
-	if err != nil {
-		return nil, errors.Wrap(err, "encode meta file")
+// appendStats writes an object that is not closed.
+func appendStats(b []byte, s *Stats) []byte {
+	b = append(b, '{')
+	for _, f := range s.fields() {
+		if *f.count > 0 {
+			b = strconv.AppendUint(appendName(b, f.name), *f.count, 10)
+		}
 	}
-	if len(extra) == 0 {
-		return b, nil
+	return b
+}
+
+// statsField is one of the counts by its name in the file.
+type statsField struct {
+	name  string
+	count *uint64
+}
+
+func (s *Stats) fields() [6]statsField {
+	return [...]statsField{
+		{"numSamples", &s.NumSamples},
+		{"numFloatSamples", &s.NumFloatSamples},
+		{"numHistogramSamples", &s.NumHistogramSamples},
+		{"numSeries", &s.NumSeries},
+		{"numChunks", &s.NumChunks},
+		{"numTombstones", &s.NumTombstones},
 	}
-	more, err := json.Marshal(extra) // by name
-	if err != nil {
-		return nil, errors.Wrap(err, "encode unknown fields of meta file")
+}
+
+// appendCompaction writes an object that is not closed.
+func appendCompaction(b []byte, c *Compaction) []byte {
+	b = strconv.AppendInt(appendName(append(b, '{'), "level"), int64(c.Level), 10)
+	b = appendStrings(b, "sources", c.Sources, ulid.ULID.String)
+	b = appendTrue(b, "deletable", c.Deletable)
+	for i, p := range c.Parents {
+		if i == 0 {
+			b = append(appendName(b, "parents"), '[')
+		} else {
+			b = append(b, ',')
+		}
+		b = appendJSON(appendName(append(b, '{'), "ulid"), p.ULID.String())
+		b = strconv.AppendInt(appendName(b, "minTime"), p.MinTime, 10)
+		b = strconv.AppendInt(appendName(b, "maxTime"), p.MaxTime, 10)
+		b = append(b, '}')
 	}
-	if len(b) == len("{}") {
-		return more, nil
+	if len(c.Parents) > 0 {
+		b = append(b, ']')
 	}
-	b[len(b)-1] = ','
-	return append(b, more[1:]...), nil
+	b = appendTrue(b, "failed", c.Failed)
+	return appendStrings(b, "hints", c.Hints, func(s string) string { return s })
+}
+
+func appendTrue(b []byte, name string, value bool) []byte {
+	if !value {
+		return b
+	}
+	return append(appendName(b, name), "true"...)
 }
 
 // DecodeMeta reads a meta file. Damage is an *encbuf.CorruptError without the file's
 // name; another version than 1 and 2 is ErrUnsupportedVersion.
 func DecodeMeta(b []byte) (Meta, error) {
 	var m Meta
-	d := metaDecoder{input: b}
-	top := d.object(b, "meta file")
+	if off, err := checkJSON(b); err != nil {
+		return Meta{}, encbuf.Corrupt(off, "meta file is no JSON: "+err.Error())
+	}
+	var d metaDecoder
+	top := d.object(bytes.TrimSpace(b), "what stands")
 	if version, ok := take(top, "version"); ok {
-		d.value(version, "version", &m.Version)
+		m.Version = int(d.int(version, "version", strconv.IntSize))
 	}
 	if d.err == nil && m.Version != metaVersion && m.Version != metaVersionBug {
 		return Meta{}, errors.WithMessagef(ErrUnsupportedVersion, "meta file has version %d", m.Version)
 	}
 	m.ULID = d.ulid(d.required(top, "ulid"))
-	d.value(d.required(top, "minTime"), "minTime", &m.MinTime)
-	d.value(d.required(top, "maxTime"), "maxTime", &m.MaxTime)
+	m.MinTime = d.int(d.required(top, "minTime"), "minTime", 64)
+	m.MaxTime = d.int(d.required(top, "maxTime"), "maxTime", 64)
 	if raw, ok := take(top, "stats"); ok {
 		m.Extra.Stats = d.stats(raw, &m.Stats)
 	}
@@ -124,10 +132,9 @@ func DecodeMeta(b []byte) (Meta, error) {
 }
 
 // metaDecoder keeps the first error. Names of fields count letter by letter: package json
-// alone would take MINTIME for minTime, and an unknown field for a known one.
+// would take MINTIME for minTime, and an unknown field for a known one.
 type metaDecoder struct {
-	input []byte
-	err   error
+	err error
 }
 
 func (d *metaDecoder) fail(reason string) {
@@ -136,25 +143,58 @@ func (d *metaDecoder) fail(reason string) {
 	}
 }
 
-// value decodes raw into dst. The offset of damage is known for bad syntax only.
-func (d *metaDecoder) value(raw json.RawMessage, what string, dst any) {
-	if d.err != nil {
-		return
+// wrong says that a value is there, but is not one of its kind.
+func (d *metaDecoder) wrong(what, want string) { d.fail(what + " in the meta file is not " + want) }
+
+func (d *metaDecoder) int(raw json.RawMessage, what string, bits int) int64 {
+	n, err := strconv.ParseInt(string(raw), 10, bits)
+	if err != nil {
+		d.wrong(what, "a whole number of that size")
 	}
-	err := json.Unmarshal(raw, dst)
-	if err == nil {
-		return
-	}
-	off := 0
-	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
-		off = int(min(syntax.Offset, int64(len(d.input))))
-	}
-	d.err = encbuf.Corrupt(off, what+" is not what a meta file has: "+err.Error())
+	return n
 }
 
+func (d *metaDecoder) count(raw json.RawMessage, what string) uint64 {
+	n, err := strconv.ParseUint(string(raw), 10, 64)
+	if err != nil {
+		d.wrong(what, "a number of things")
+	}
+	return n
+}
+
+func (d *metaDecoder) bool(raw json.RawMessage, what string) bool {
+	if string(raw) != "true" && string(raw) != "false" {
+		d.wrong(what, "true or false")
+	}
+	return string(raw) == "true"
+}
+
+// string takes null for no text.
+func (d *metaDecoder) string(raw json.RawMessage, what string) string {
+	text, ok := unquoteJSON(raw)
+	if !ok && string(raw) != "null" {
+		d.wrong(what, "a string")
+	}
+	return text
+}
+
+func (d *metaDecoder) list(raw json.RawMessage, what string) []json.RawMessage {
+	list, ok := splitList(raw)
+	if !ok {
+		d.wrong(what, "a list")
+	}
+	return list
+}
+
+// object returns the fields of an object, none of null.
 func (d *metaDecoder) object(raw json.RawMessage, what string) map[string]json.RawMessage {
-	var fields map[string]json.RawMessage
-	d.value(raw, what, &fields)
+	if d.err != nil || string(raw) == "null" {
+		return nil
+	}
+	fields, ok := splitObject(raw)
+	if !ok {
+		d.wrong(what, "an object")
+	}
 	return fields
 }
 
@@ -182,12 +222,7 @@ func rest(fields map[string]json.RawMessage) map[string]json.RawMessage {
 }
 
 func (d *metaDecoder) ulid(raw json.RawMessage) ulid.ULID {
-	var text string
-	d.value(raw, "ulid", &text)
-	return d.parseULID(text)
-}
-
-func (d *metaDecoder) parseULID(text string) ulid.ULID {
+	text := d.string(raw, "ulid")
 	id, ok := ParseName(text)
 	if !ok {
 		d.fail(fmt.Sprintf("%q in the meta file is not a ULID", text))
@@ -197,19 +232,9 @@ func (d *metaDecoder) parseULID(text string) ulid.ULID {
 
 func (d *metaDecoder) stats(raw json.RawMessage, s *Stats) map[string]json.RawMessage {
 	fields := d.object(raw, "stats")
-	for _, f := range []struct {
-		name string
-		dst  *uint64
-	}{
-		{"numSamples", &s.NumSamples},
-		{"numFloatSamples", &s.NumFloatSamples},
-		{"numHistogramSamples", &s.NumHistogramSamples},
-		{"numSeries", &s.NumSeries},
-		{"numChunks", &s.NumChunks},
-		{"numTombstones", &s.NumTombstones},
-	} {
+	for _, f := range s.fields() {
 		if v, ok := take(fields, f.name); ok {
-			d.value(v, f.name, f.dst)
+			*f.count = d.count(v, f.name)
 		}
 	}
 	return rest(fields)
@@ -217,28 +242,30 @@ func (d *metaDecoder) stats(raw json.RawMessage, s *Stats) map[string]json.RawMe
 
 func (d *metaDecoder) compaction(raw json.RawMessage, c *Compaction) map[string]json.RawMessage {
 	fields := d.object(raw, "compaction")
-	var sources []string
-	var parents []json.RawMessage
-	for _, f := range []struct {
-		name string
-		dst  any
-	}{
-		{"level", &c.Level},
-		{"sources", &sources},
-		{"deletable", &c.Deletable},
-		{"parents", &parents},
-		{"failed", &c.Failed},
-		{"hints", &c.Hints},
-	} {
-		if v, ok := take(fields, f.name); ok {
-			d.value(v, f.name, f.dst)
+	if v, ok := take(fields, "level"); ok {
+		c.Level = int(d.int(v, "level", strconv.IntSize))
+	}
+	if v, ok := take(fields, "deletable"); ok {
+		c.Deletable = d.bool(v, "deletable")
+	}
+	if v, ok := take(fields, "failed"); ok {
+		c.Failed = d.bool(v, "failed")
+	}
+	elements := func(name string) []json.RawMessage {
+		v, ok := take(fields, name)
+		if !ok {
+			return nil
 		}
+		return d.list(v, name)
 	}
-	for _, text := range sources {
-		c.Sources = append(c.Sources, d.parseULID(text))
+	for _, v := range elements("sources") {
+		c.Sources = append(c.Sources, d.ulid(v))
 	}
-	for _, raw := range parents {
-		c.Parents = append(c.Parents, d.parent(raw))
+	for _, v := range elements("parents") {
+		c.Parents = append(c.Parents, d.parent(v))
+	}
+	for _, v := range elements("hints") {
+		c.Hints = append(c.Hints, d.string(v, "hint"))
 	}
 	c.Hints = slices.Clip(c.Hints)
 	return rest(fields)
@@ -249,7 +276,7 @@ func (d *metaDecoder) parent(raw json.RawMessage) Parent {
 	var p Parent
 	fields := d.object(raw, "parents")
 	p.ULID = d.ulid(d.required(fields, "ulid"))
-	d.value(d.required(fields, "minTime"), "minTime", &p.MinTime)
-	d.value(d.required(fields, "maxTime"), "maxTime", &p.MaxTime)
+	p.MinTime = d.int(d.required(fields, "minTime"), "minTime", 64)
+	p.MaxTime = d.int(d.required(fields, "maxTime"), "maxTime", 64)
 	return p
 }

@@ -265,3 +265,26 @@ func TestOwnerText_NamesTheProcess(t *testing.T) {
 	text := fileutil.OwnerText(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	require.Equal(t, fmt.Sprintf("pid %d, %s, 2026-01-02T03:04:05Z", os.Getpid(), filepath.Base(os.Args[0])), text)
 }
+
+func TestForget_WhatIsForgottenReadsAsBefore(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	want := make([]byte, 5*os.Getpagesize()+17)
+	for i := range want {
+		want[i] = byte(i * 7)
+	}
+	require.NoError(t, os.WriteFile(name, want, 0o666))
+	f, err := fileutil.OS.Open(name)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	m, err := f.Mmap(int64(len(want)))
+	require.NoError(t, err)
+	size := int64(len(want))
+	for _, r := range [][2]int64{{0, size}, {1, 3}, {100, 3 * int64(os.Getpagesize())}, {size - 1, 1}, {size, 0}, {-5, 10}, {size + 100, 5}, {0, size + 100}} {
+		fileutil.Forget(m, r[0], r[1])
+		got, err := m.At(0, len(want))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	require.NoError(t, m.Close())
+	fileutil.Forget(m, 0, size)
+}

@@ -13,7 +13,7 @@ const (
 	// wordBytes is how much shorter than its chunk the written part can be: the
 	// encoder keeps back less than a word.
 	wordBytes = 8
-	// chunkCap holds any finished chunk.
+	// chunkCap holds any chunk that grew sample by sample.
 	chunkCap = maxChunkBytes + 2*chunkenc.MaxSampleBytes
 )
 
@@ -29,10 +29,13 @@ type Full struct {
 	MinT, MaxT int64
 	Num        uint16
 	Seq        uint64 // newest commit with a sample in it; 0 when the log has none
-	Data       []byte // a finished chunk
+	Data       []byte // a finished chunk; recovery fills it in when it is needed (AppendData)
 
-	bytes chunkBytes // the same in pieces; none during recovery
+	bytes chunkBytes // the same in pieces
 }
+
+// Size returns how many bytes the chunk has.
+func (f *Full) Size() int { return int(f.bytes.size) }
 
 // fullChunk is a Full where it is kept: a finished chunk that stays in the pieces in which
 // it grew, so that cutting copies and allocates nothing (BenchmarkCut).
@@ -61,6 +64,7 @@ type appender struct {
 	seq     uint64 // commit being applied
 	scratch [chunkenc.MaxSampleBytes]byte
 
+	slabs       mappedSlabs
 	mappedBytes int64 // memory of the lists of full chunks
 }
 
@@ -123,27 +127,10 @@ func (a *appender) open(s *Series, t int64) {
 // closeChunk hands the open chunk over as a full one.
 func (a *appender) closeChunk(s *Series) {
 	m := Mapped{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: uint16(s.enc.Len())}
-	s.mapped = a.appendMapped(s.mapped, m)
+	a.addMapped(s, m)
 	s.bytes.finish(&a.pieces, &s.enc)
 	a.onFull(fullChunk{series: s, minT: m.MinT, maxT: m.MaxT, num: m.Num, seq: a.seq, bytes: s.bytes})
 	s.bytes = chunkBytes{}
-}
-
-// appendMapped grows in small steps: a series has few full chunks, and a million
-// series would pay for the slack of doubling. Smaller steps than these are more than a byte
-// of garbage for each sample.
-func (a *appender) appendMapped(ms []Mapped, m Mapped) []Mapped {
-	if len(ms) == cap(ms) {
-		more := max(4, len(ms)/2)
-		if len(ms) == 0 {
-			more = 2
-		}
-		grown := make([]Mapped, len(ms), len(ms)+more)
-		copy(grown, ms)
-		a.mappedBytes += int64(more) * mappedBytes
-		ms = grown
-	}
-	return append(ms, m)
 }
 
 // rangeEnd returns the end of the range of width r that t lies in. Division

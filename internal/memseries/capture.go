@@ -74,10 +74,9 @@ func (c *captor) copyLocked(sh *Shard, s *Series) {
 		return // its first commit is on its way
 	}
 	out := Captured{Ref: s.ref, Pairs: c.d.Pairs(s), from: len(c.data)}
-	n := len(s.mapped)
-	if i := slices.IndexFunc(s.mapped, func(m Mapped) bool { return m.Ref == 0 }); i >= 0 {
-		n = i
-		f := sh.mu.full[fullKey{s.ref, s.mapped[i].MinT}]
+	n := c.copyMapped(s)
+	if n < int(s.numMapped) {
+		f := sh.mu.full[fullKey{s.ref, s.mappedAt(n).MinT}]
 		out.MinT, out.MaxT, out.full = f.minT, f.maxT, true
 		c.data = f.bytes.appendTo(c.data, c.d.chunkBytes)
 	} else if s.enc.Len() > 0 {
@@ -86,8 +85,19 @@ func (c *captor) copyLocked(sh *Shard, s *Series) {
 		c.data = append(c.data[:out.from], s.enc.Finish(c.data[out.from:])...)
 	}
 	out.to = len(c.data)
-	c.mapped = append(c.mapped, s.mapped[:n]...)
 	c.series, c.ends = append(c.series, out), append(c.ends, len(c.mapped))
+}
+
+// copyMapped copies the full chunks up to the first one that no file has, and returns its
+// number.
+func (c *captor) copyMapped(s *Series) int {
+	for i, m := range s.mapped() {
+		if m.Ref == 0 {
+			return i
+		}
+		c.mapped = append(c.mapped, m)
+	}
+	return int(s.numMapped)
 }
 
 // give hands out what was copied.

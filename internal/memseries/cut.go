@@ -1,7 +1,6 @@
 package memseries
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
@@ -48,11 +47,11 @@ func (c *splitter) cutLocked(sh *Shard, s *Series) {
 		}
 		return
 	}
-	i, _ := slices.BinarySearchFunc(s.mapped, c.t, func(m Mapped, t int64) int { return cmp.Compare(m.MaxT, t) })
-	if i == len(s.mapped) || s.mapped[i].MinT >= c.t {
+	i := s.mappedFrom(c.t)
+	if i == int(s.numMapped) || s.mappedAt(i).MinT >= c.t {
 		return
 	}
-	if s.mapped[i].Ref != 0 || sh.mu.full[fullKey{s.ref, s.mapped[i].MinT}].taken {
+	if m := s.mappedAt(i); m.Ref != 0 || sh.mu.full[fullKey{s.ref, m.MinT}].taken {
 		c.over++
 		return
 	}
@@ -81,16 +80,14 @@ func (c *splitter) splitOpenLocked(sh *Shard, s *Series) {
 
 // splitFullLocked puts two chunks in the place of one that no file has.
 func (c *splitter) splitFullLocked(sh *Shard, s *Series, i int) {
-	key := fullKey{s.ref, s.mapped[i].MinT}
+	key := fullKey{s.ref, s.mappedAt(i).MinT}
 	f := sh.mu.full[key]
 	c.data = f.bytes.appendTo(c.data[:0], sh.mu.pieces.arena)
 	n := c.decode(c.data)
 	c.d.dropFullLocked(sh, key)
 
-	s.mapped = sh.mu.appendMapped(s.mapped, Mapped{})
-	copy(s.mapped[i+1:], s.mapped[i:])
-	s.mapped[i] = c.addFullLocked(sh, f, 0, n)
-	s.mapped[i+1] = c.addFullLocked(sh, f, n, len(c.ts))
+	sh.mu.insertMapped(s, i, c.addFullLocked(sh, f, 0, n))
+	s.setMapped(i+1, c.addFullLocked(sh, f, n, len(c.ts)))
 }
 
 // addFullLocked makes a full chunk of some decoded samples of f.

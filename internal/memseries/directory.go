@@ -1,9 +1,8 @@
 package memseries
 
 import (
-	"cmp"
 	"iter"
-	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -155,7 +154,7 @@ func (d *Directory) FindPinned(ls labels.Labels) *Series { return d.pinned(ls, l
 
 // GetOrCreate returns the series with these labels and pins it; a new one gets the
 // next ref. The labels are valid. For a series that is there, FindPinned waits for nobody.
-// Errors: ErrRefs.
+// Errors: ErrRefs, ErrFull.
 func (d *Directory) GetOrCreate(ls labels.Labels) (s *Series, created bool, err error) {
 	hash := ls.Hash()
 	d.create.Lock()
@@ -166,6 +165,9 @@ func (d *Directory) GetOrCreate(ls labels.Labels) (s *Series, created bool, err 
 	ref := d.nextRef.Load()
 	if ref > uint64(chunks.MaxSeriesRef) {
 		return nil, false, ErrRefs
+	}
+	if !d.postings.Room(ls.Len()) {
+		return nil, false, ErrFull
 	}
 	d.nextRef.Store(ref + 1)
 	s = d.createLocked(ref, ls, hash)
@@ -190,7 +192,7 @@ func (d *Directory) pinned(ls labels.Labels, hash uint64) *Series {
 
 // Restore makes a series with a given ref, as recovery reads it from the log. The
 // postings learn of it by FinishRestore. The ref is not in use; the labels are new.
-// Errors: ErrRefs, ErrRefUsed.
+// Errors: ErrRefs, ErrRefUsed, ErrFull.
 func (d *Directory) Restore(ref uint64, ls labels.Labels) (*Series, error) {
 	if ref == 0 || ref > uint64(chunks.MaxSeriesRef) {
 		return nil, ErrRefs
@@ -199,6 +201,9 @@ func (d *Directory) Restore(ref uint64, ls labels.Labels) (*Series, error) {
 	defer d.create.Unlock()
 	if d.removed(ref) {
 		return nil, ErrRefUsed
+	}
+	if !d.postings.Room(ls.Len()) {
+		return nil, ErrFull
 	}
 	d.nextRef.Store(max(d.nextRef.Load(), ref+1))
 	return d.createLocked(ref, ls, ls.Hash()), nil
@@ -252,8 +257,14 @@ func (d *Directory) internLocked(ls labels.Labels) []index.Pair {
 // removePostingsLocked takes the dead refs out of the lists of pairs. Pairs may go with
 // them, and be given out again for other labels.
 func (d *Directory) removePostingsLocked(pairs []index.Pair) {
-	d.create.last, d.create.pairs = d.create.last[:0], d.create.pairs[:0]
+	d.forgetInternedLocked()
 	d.postings.Remove(d.removed, pairs...)
+}
+
+// forgetInternedLocked makes internLocked look for each pair: the numbers that it has may be
+// given to others.
+func (d *Directory) forgetInternedLocked() {
+	d.create.last, d.create.pairs = d.create.last[:0], d.create.pairs[:0]
 }
 
 // slotLocked returns the empty slot of a ref, in a page or on its own.
@@ -355,6 +366,6 @@ func (d *Directory) farSorted() []*Series {
 		}
 		return true
 	})
-	slices.SortFunc(far, func(a, b *Series) int { return cmp.Compare(a.ref, b.ref) })
+	sort.Slice(far, func(i, k int) bool { return far[i].ref < far[k].ref })
 	return far
 }

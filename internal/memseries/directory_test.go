@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -70,6 +71,39 @@ func TestDirectory_RefsFarAwayLiveApart(t *testing.T) {
 	require.ErrorIs(t, err, ErrRefs)
 	_, _, err = d.GetOrCreate(labels.FromStrings("one", "more"))
 	require.ErrorIs(t, err, ErrRefs)
+}
+
+// Half a million values that are longer than 2 KiB are as many as there may be. One more is refused;
+// what is there stays.
+func TestDirectory_TextBeyondWhatFits_IsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a GiB of label text takes fifteen seconds and as much memory: the long form has it")
+	}
+	d := NewDirectory(defaultCutting)
+	const values, perSeries = 1 << 19, 64
+	long := strings.Repeat("x", 2<<10)
+	set := func(i int) labels.Labels {
+		var b labels.Builder
+		for k := range perSeries {
+			b.Set(fmt.Sprintf("l%02d", k), fmt.Sprintf("%d-%s", i, long))
+		}
+		return b.Labels()
+	}
+	made := 0
+	for ; made < values/perSeries; made++ {
+		if _, _, err := d.GetOrCreate(set(made)); err != nil {
+			require.ErrorIs(t, err, ErrFull)
+			break
+		}
+	}
+	require.GreaterOrEqual(t, made, values/perSeries-1)
+	_, _, err := d.GetOrCreate(set(made))
+	require.ErrorIs(t, err, ErrFull)
+	_, err = d.Restore(1<<20, set(made))
+	require.ErrorIs(t, err, ErrFull)
+	_, created, err := d.GetOrCreate(set(3))
+	require.NoError(t, err)
+	require.False(t, created)
 }
 
 func TestTable_EqualsAMap(t *testing.T) {

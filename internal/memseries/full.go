@@ -47,16 +47,28 @@ func (d *Directory) copyData(fulls []Full) {
 	for i := range fulls {
 		size += int(fulls[i].bytes.size)
 	}
-	buf := slices.Grow(d.collected[:0], size)
-	for i := range fulls {
-		from := len(buf)
-		buf = fulls[i].bytes.appendTo(buf, d.chunkBytes)
-		fulls[i].Data = buf[from:len(buf):len(buf)]
-	}
+	buf := d.AppendData(slices.Grow(d.collected[:0], size), fulls)
 	if d.collected = buf; cap(buf) > maxKeptCollected {
 		d.collected = nil
 	}
 	d.collectedBytes.Store(int64(cap(d.collected)))
+}
+
+// AppendData gives chunks that nobody changes their Data, which it appends to buf. buf has
+// room for all of it, or earlier ones may lie elsewhere.
+func (d *Directory) AppendData(buf []byte, fulls []Full) []byte {
+	var w walk
+	for len(fulls) > 0 {
+		some := fulls[:min(TouchLen, len(fulls))]
+		w.begin(len(some), func(i int) chunkBytes { return some[i].bytes }, d.chunkBytes)
+		for i := range some {
+			from := len(buf)
+			buf = w.appendTo(buf, i, d.chunkBytes)
+			some[i].Data = buf[from:len(buf):len(buf)]
+		}
+		fulls = fulls[len(some):]
+	}
+	return buf
 }
 
 // Written says where collected chunks are now; their pieces go back. Those that were
@@ -107,8 +119,7 @@ func (d *Directory) forgetFullLocked(sh *Shard, key fullKey) {
 // setMappedRef fills in the place of the full chunk that begins at mint, if the
 // series still has it.
 func setMappedRef(s *Series, mint int64, ref chunks.Ref) {
-	i, ok := slices.BinarySearchFunc(s.mapped, mint, func(m Mapped, t int64) int { return cmp.Compare(m.MinT, t) })
-	if ok {
-		s.mapped[i].Ref = ref
+	if i := s.mappedFrom(mint); i < int(s.numMapped) && s.mappedAt(i).MinT == mint {
+		s.blocks[i/mappedBlockLen].refs[i%mappedBlockLen] = ref
 	}
 }

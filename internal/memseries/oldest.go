@@ -12,7 +12,7 @@ func RangeEnd(t, r int64) int64 { return rangeEnd(t, r) }
 func (d *Directory) OldestFrom(t int64) (oldest int64, ok bool) {
 	oldest = math.MaxInt64
 	d.eachLocked(func(_ *Shard, s *Series) {
-		for _, m := range s.mapped {
+		for _, m := range s.mapped() {
 			if m.MaxT >= t {
 				oldest, ok = min(oldest, max(t, m.MinT)), true
 				return

@@ -94,14 +94,22 @@ func (a *pieceArena) sizeBytes() int64 {
 // worker. Pieces may be freed by another owner than the one that took them.
 type pieces struct {
 	arena     *pieceArena
-	free      uint32 // list of free pieces, linked by next
-	fresh     uint32 // pieces taken and never used begin here
+	free      uint32    // list of free pieces, linked by next
+	recycled  *recycled // more free pieces, of recovery; nil elsewhere
+	fresh     uint32    // pieces taken and never used begin here
 	freshLeft uint32
 	run       uint32 // how many to take the next time
 }
 
 // get returns an unlinked piece.
 func (p *pieces) get() (uint32, *piece) {
+	if p.recycled != nil {
+		if n := p.recycled.get(p.arena); n != 0 {
+			pc := p.arena.at(n)
+			pc.next = 0
+			return n, pc
+		}
+	}
 	if n := p.free; n != 0 {
 		pc := p.arena.at(n)
 		p.free, pc.next = pc.next, 0
@@ -125,6 +133,9 @@ func (p *pieces) put(first, last uint32) {
 
 // absorb takes over what another owner has free.
 func (p *pieces) absorb(o *pieces) {
+	if o.recycled != nil {
+		o.recycled.linkTo(p)
+	}
 	for ; o.freshLeft > 0; o.freshLeft-- {
 		p.put(o.fresh, o.fresh)
 		o.fresh++

@@ -14,49 +14,68 @@ func (d *Directory) trimPieces() {
 		sh.mu.Unlock()
 	}
 	a := d.chunkBytes
-	free := a.countFree(lists[:])
-	for i := range d.shards {
-		first, last := a.without(lists[i], free)
-		if first == 0 {
-			continue
-		}
-		sh := &d.shards[i]
-		sh.mu.Lock()
-		sh.mu.pieces.put(first, last)
-		sh.mu.Unlock()
+	free, kept := a.countFree(lists)
+	if kept > 0 {
+		a.without(free, &lists, func(i int, first, last uint32) {
+			sh := &d.shards[i]
+			sh.mu.Lock()
+			sh.mu.pieces.put(first, last)
+			sh.mu.Unlock()
+		})
 	}
 	a.dropBlocks(free)
 }
 
-// countFree returns which blocks are wholly in these lists.
-func (a *pieceArena) countFree(lists []uint32) (free []bool) {
+// countFree returns which blocks are wholly in these lists, and how many pieces of other
+// blocks are. The lists are followed together: each step waits for memory, and so they wait
+// for it at once (BenchmarkTrim).
+func (a *pieceArena) countFree(lists [NumShards]uint32) (free []bool, kept int) {
 	counts := make([]int, len(*a.blocks.Load()))
-	for _, n := range lists {
-		for ; n != 0; n = a.at(n).next {
-			counts[n/pieceBlockLen]++
+	for more := true; more; {
+		more = false
+		for i, n := range lists {
+			if n != 0 {
+				counts[n/pieceBlockLen]++
+				lists[i] = a.at(n).next
+				more = true
+			}
 		}
 	}
 	free = make([]bool, len(counts))
 	for i, count := range counts {
-		free[i] = count == pieceBlockLen
+		if free[i] = count == pieceBlockLen; !free[i] {
+			kept += count
+		}
 	}
-	return free
+	return free, kept
 }
 
-// without takes the pieces of some blocks out of a list.
-func (a *pieceArena) without(list uint32, blocks []bool) (first, last uint32) {
-	for n := list; n != 0; {
-		pc := a.at(n)
-		next := pc.next
-		if !blocks[n/pieceBlockLen] {
-			if pc.next = first; first == 0 {
-				last = n
+// without takes the pieces of some blocks out of the lists, and calls put with what is left
+// of each list that is not empty then.
+func (a *pieceArena) without(blocks []bool, lists *[NumShards]uint32, put func(i int, first, last uint32)) {
+	var first, last [NumShards]uint32
+	for more := true; more; {
+		more = false
+		for i, n := range lists {
+			if n == 0 {
+				continue
 			}
-			first = n
+			more = true
+			pc := a.at(n)
+			lists[i] = pc.next
+			if !blocks[n/pieceBlockLen] {
+				if pc.next = first[i]; first[i] == 0 {
+					last[i] = n
+				}
+				first[i] = n
+			}
 		}
-		n = next
 	}
-	return first, last
+	for i, n := range first {
+		if n != 0 {
+			put(i, n, last[i])
+		}
+	}
 }
 
 // dropBlocks forgets blocks whose pieces nobody has.

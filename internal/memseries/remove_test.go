@@ -3,10 +3,13 @@ package memseries
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -71,16 +74,97 @@ func TestRemoveIdle_LabelPlacesAreUsedAgain(t *testing.T) {
 	require.LessOrEqual(t, d.arena.next, uint32(100))
 }
 
+// So many that who creates series gets a turn in between.
+func TestRemoveIdle_VeryManySeries_GoInRuns(t *testing.T) {
+	const n = cleanRun / cleanPair
+	d := NewDirectory(defaultCutting)
+	var pairs []index.Pair
+	for i := range n {
+		s := newSeries(t, d, "job", "api", "pod", fmt.Sprint(i), "side", fmt.Sprint(i%2))
+		s.Unpin()
+		pairs = append(pairs, d.Pairs(s)...)
+	}
+	slices.Sort(pairs)
+	pairs = slices.Compact(pairs)
+	var together []index.Pair
+	runs := 0
+	for run := range d.cleanRuns(pairs) {
+		size := 0
+		for _, p := range run {
+			size += d.Postings().Count(p) + cleanPair
+		}
+		require.LessOrEqual(t, size, cleanRun)
+		together = append(together, run...)
+		runs++
+	}
+	require.Equal(t, pairs, together)
+	require.Equal(t, 2, runs)
+	stays := newSeries(t, d, "job", "api", "pod", "new", "side", "0")
+	require.Len(t, d.RemoveIdle(0, nil), n)
+	require.Equal(t, 1, d.Len())
+	require.Equal(t, []string{"new"}, d.Postings().LabelValues("pod", nil))
+	for _, p := range d.Pairs(stays) {
+		require.Equal(t, []uint64{stays.Ref()}, d.Postings().Refs(p))
+	}
+}
+
+// BenchmarkRemoveIdle removes a fiftieth of half a million series while others are made, and
+// tells how long the longest of those took.
+func BenchmarkRemoveIdle(b *testing.B) {
+	const n, part = 500_000, 50
+	for range b.N {
+		b.StopTimer()
+		d := NewDirectory(defaultCutting)
+		create := func(i int) *Series {
+			s, _, err := d.GetOrCreate(labels.FromStrings("cluster", "eu", "job", "api", "method", fmt.Sprint(i%4), "namespace", fmt.Sprint(i%17),
+				"pod", fmt.Sprint(i/80), "shard", fmt.Sprint(i), "status", fmt.Sprint(i%3)))
+			if err != nil {
+				b.Fatal(err)
+			}
+			return s
+		}
+		for i := range n {
+			if s := create(i); i%part == 0 {
+				s.Unpin()
+			}
+		}
+		stop, longest := make(chan struct{}), make(chan time.Duration)
+		go func() {
+			most := time.Duration(0)
+			for i := n; ; i++ {
+				begin := time.Now()
+				create(i)
+				most = max(most, time.Since(begin))
+				select {
+				case <-stop:
+					longest <- most
+					return
+				default:
+				}
+			}
+		}()
+		b.StartTimer()
+		removed := d.RemoveIdle(0, nil)
+		b.StopTimer()
+		close(stop)
+		b.ReportMetric(float64((<-longest).Microseconds())/1e3, "longest-ms")
+		if len(removed) != n/part {
+			b.Fatal(len(removed), " were removed")
+		}
+		b.StartTimer()
+	}
+}
+
 func TestRestorer_OldSamplesAreCountedWhateverTheirSeries(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	_, err := d.Restore(7, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
 	r := d.NewRestorer()
 	r.MinValid = 100
-	r.Append(7, 99, 1, 1)
-	r.Append(20, 99, 1, 1)
-	r.Append(7, 100, 1, 1)
-	r.Append(7, 99, 1, 1)
+	restoreOne(r, 7, 99, 1)
+	restoreOne(r, 20, 99, 1)
+	restoreOne(r, 7, 100, 1)
+	restoreOne(r, 7, 99, 1)
 	require.EqualValues(t, 3, r.Old)
 	require.EqualValues(t, 1, r.Samples)
 	require.Zero(t, r.Unknown+r.Late)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/index"
 )
@@ -18,8 +19,10 @@ import (
 type Restorer struct {
 	d *Directory
 	appender
-	full    []Full
-	buffers fullBuffers
+	full      []Full
+	fullBytes int // of them
+	encoded   [runCap]byte
+	touched   byte // what touch read; it means nothing
 
 	// MinValid is the time from which on samples are wanted. It is set before the first
 	// Append; a new Restorer wants all.
@@ -42,35 +45,72 @@ const notReached = math.MaxUint64
 func (d *Directory) NewRestorer() *Restorer {
 	r := &Restorer{d: d, MinValid: NoTime}
 	r.cutting, r.limit, r.pieces.arena = d.shards[0].mu.cutting, NoTime, d.chunkBytes
+	r.pieces.recycled = new(recycled)
 	r.onFull = r.keepFull
 	return r
 }
 
-// Append replays one sample of commit seq. Its ref is this worker's.
-func (r *Restorer) Append(ref uint64, t int64, v float64, seq uint64) {
-	if t < r.MinValid {
-		r.Old++
-		r.MaxRef = max(r.MaxRef, ref) // its series may be gone, and its ref must not come back
-		return
-	}
-	s := r.d.ByRef(ref)
-	if s == nil {
-		r.Unknown++
-		r.MaxRef = max(r.MaxRef, ref)
-		return
-	}
-	if t <= s.prevMaxt {
-		r.Late++
-		return
-	}
-	s.prevMaxt = t
-	if int(s.lastSeq) < len(s.mapped) && r.covered(s, t) {
-		r.Covered++
-		return
-	}
+// Run is samples of one ref, in the order of the log.
+type Run struct {
+	Ref     uint64
+	Samples []chunkenc.Sample
+}
+
+// Append replays runs, up to TouchLen of them, of refs of this worker's. None of their samples
+// is of a commit behind seq.
+func (r *Restorer) Append(runs []Run, seq uint64) {
 	r.seq = seq
-	r.append(s, t, v)
-	r.Samples++
+	var series [TouchLen]*Series
+	for i := range runs {
+		series[i] = r.d.ByRef(runs[i].Ref)
+	}
+	r.touch(series[:len(runs)])
+	for i := range runs {
+		r.appendRef(series[i], runs[i].Ref, runs[i].Samples)
+	}
+}
+
+// AppendOne is Append for a single sample.
+func (r *Restorer) AppendOne(ref uint64, sample chunkenc.Sample, seq uint64) {
+	r.seq = seq
+	one := [1]chunkenc.Sample{sample}
+	r.appendRef(r.d.ByRef(ref), ref, one[:])
+}
+
+// appendRef replays the run of a series, nil if there is none with the ref.
+func (r *Restorer) appendRef(s *Series, ref uint64, run []chunkenc.Sample) {
+	for n := 1; len(run) > 0; run, n = run[n:], 1 {
+		t := run[0].T
+		switch {
+		case t < r.MinValid:
+			r.Old++
+			r.MaxRef = max(r.MaxRef, ref) // its series may be gone, and its ref must not come back
+		case s == nil:
+			r.Unknown++
+			r.MaxRef = max(r.MaxRef, ref)
+		case t <= s.prevMaxt:
+			r.Late++
+		case s.lastSeq < uint64(s.numMapped) && r.covered(s, t):
+			s.prevMaxt = t
+			r.Covered++
+		default:
+			n = ascending(run)
+			s.prevMaxt = run[n-1].T
+			r.appendRun(s, run[:n], r.encoded[:])
+			r.Samples += uint64(n)
+		}
+	}
+}
+
+// ascending returns how many samples of a run there are before one that is not newer than
+// the one before it.
+func ascending(run []chunkenc.Sample) int {
+	for i := 1; i < len(run); i++ {
+		if run[i].T <= run[i-1].T {
+			return i
+		}
+	}
+	return len(run)
 }
 
 // covered reports whether a full chunk has the sample. The log and the chunk files
@@ -78,64 +118,78 @@ func (r *Restorer) Append(ref uint64, t int64, v float64, seq uint64) {
 // all later ones are not used, and the log rebuilds them.
 func (r *Restorer) covered(s *Series, t int64) bool {
 	i := int(s.lastSeq)
-	for i < len(s.mapped) && t > s.mapped[i].MaxT {
+	for i < int(s.numMapped) && t > s.mappedMaxt(i) {
 		i++
 	}
 	s.lastSeq = uint64(i)
 	if s.pendV == notReached {
 		s.pendV = uint64(i)
 	}
-	if i == len(s.mapped) {
+	if i == int(s.numMapped) {
 		return false
 	}
-	if t < s.mapped[i].MinT {
+	if t < s.mappedAt(i).MinT {
 		r.Holes++
-		s.mapped = s.mapped[:i]
+		r.cutMapped(s, i)
 		return false
 	}
 	return true
 }
 
-// keepFull copies a full chunk out of its pieces: another goroutine will read it.
+// keepFull leaves a full chunk in the pieces in which it grew: they do not change until
+// Written, so that another goroutine may read them (AppendData).
 func (r *Restorer) keepFull(f fullChunk) {
 	out := f.given()
-	out.Data = f.bytes.appendTo(r.buffers.get(int(f.bytes.size)), r.pieces.arena)
-	f.bytes.drop(&r.pieces)
+	out.bytes = f.bytes
 	r.full = append(r.full, out)
+	r.fullBytes += out.Size()
 }
 
-// TakeFull returns the full chunks cut since the last call.
-func (r *Restorer) TakeFull() []Full {
-	full := r.full
-	r.full = nil
-	return full
-}
-
-// GiveFull takes full chunks back that could not be written.
-func (r *Restorer) GiveFull(fulls []Full) { r.full = append(r.full, fulls...) }
-
-// FullBytes returns how many bytes those cut since the last TakeFull have.
-func (r *Restorer) FullBytes() (n int) {
-	for _, f := range r.full {
-		n += len(f.Data)
+// TakeFull moves full chunks to dst, those that were cut first, as long as all their commits are
+// up to synced: as many as have at most most bytes, or one, and none if these have less than
+// least. They have no Data yet.
+func (r *Restorer) TakeFull(dst []Full, synced uint64, least, most int) []Full {
+	n, bytes := 0, 0
+	for ; n < len(r.full) && r.full[n].Seq <= synced; n++ {
+		if n > 0 && bytes+r.full[n].Size() > most {
+			break
+		}
+		bytes += r.full[n].Size()
 	}
-	return n
+	if bytes < least {
+		return dst
+	}
+	dst = append(dst, r.full[:n]...)
+	r.full = slices.Delete(r.full, 0, n)
+	r.fullBytes -= bytes
+	return dst
 }
 
-// Written says where full chunks of this worker are now.
+// GiveFull takes those back that were taken last and could not be written.
+func (r *Restorer) GiveFull(fulls []Full) {
+	r.full = slices.Insert(r.full, 0, fulls...)
+	for i := range fulls {
+		r.fullBytes += fulls[i].Size()
+	}
+}
+
+// FullBytes returns how many bytes the full chunks have that were cut and not taken.
+func (r *Restorer) FullBytes() int { return r.fullBytes }
+
+// Written says where full chunks of this worker are now. Their pieces go back.
 func (r *Restorer) Written(fulls []Full, refs []chunks.Ref) {
-	for i, f := range fulls {
+	for i := range refs {
+		f := &fulls[i]
 		setMappedRef(f.Series, f.MinT, refs[i])
-		r.buffers.put(f.Data)
+		r.pieces.recycled.put(f.bytes)
 	}
 }
 
-// Close gives what is left to the directory: free buffers, and full chunks that are
+// Close gives what is left to the directory: free pieces, and full chunks that are
 // not written yet. All workers are done.
 func (r *Restorer) Close() {
 	for _, f := range r.full {
-		kept := fullChunk{series: f.Series, minT: f.MinT, maxT: f.MaxT, num: f.Num, seq: f.Seq}
-		kept.bytes.add(&r.pieces, f.Data)
+		kept := fullChunk{series: f.Series, minT: f.MinT, maxT: f.MaxT, num: f.Num, seq: f.Seq, bytes: f.bytes}
 		r.d.ShardOf(f.Series).mu.onFull(kept)
 	}
 	r.d.shards[0].mu.pieces.absorb(&r.pieces)
@@ -145,19 +199,29 @@ func (r *Restorer) Close() {
 }
 
 // Attach gives a restored series the full chunks that its files have, oldest first
-// and without overlap.
+// and without overlap. It keeps nothing of ms.
 func (d *Directory) Attach(s *Series, ms []Mapped) {
-	s.mapped, s.pendV = ms, notReached
-	d.ShardOf(s).mu.mappedBytes += int64(cap(ms)) * mappedBytes
+	s.pendV = notReached
+	sh := d.ShardOf(s)
+	for _, m := range ms {
+		sh.mu.addMapped(s, m)
+	}
 }
 
 // AttachKnown is Attach for a series of a snapshot: the log from there on is behind the
-// first known chunks, and what it repeats of them is not looked at.
-func (d *Directory) AttachKnown(s *Series, ms []Mapped, known int) {
-	d.Attach(s, ms)
-	s.pendV, s.lastSeq = 0, uint64(known)
-	if known > 0 {
-		s.prevMaxt = ms[known-1].MaxT
+// known chunks, and what it repeats of them is not looked at. Of the others, those that are
+// behind them stay.
+func (d *Directory) AttachKnown(s *Series, known, others []Mapped) {
+	d.Attach(s, known)
+	s.pendV, s.lastSeq = 0, uint64(len(known))
+	if len(known) > 0 {
+		s.prevMaxt = known[len(known)-1].MaxT
+	}
+	sh := d.ShardOf(s)
+	for _, m := range others {
+		if s.numMapped == 0 || m.MinT > s.Maxt() {
+			sh.mu.addMapped(s, m)
+		}
 	}
 }
 
@@ -168,21 +232,23 @@ func (d *Directory) AttachMore(s *Series, ms []Mapped) {
 	if s.enc.Len() > 0 {
 		return
 	}
-	before := cap(s.mapped)
-	all := slices.Concat(s.mapped, ms)
+	var all []Mapped
+	for _, m := range s.mapped() {
+		all = append(all, m)
+	}
+	all = append(all, ms...)
 	slices.SortStableFunc(all, func(a, b Mapped) int { return cmp.Compare(a.MinT, b.MinT) })
-	kept := all[:0]
+	sh := d.ShardOf(s)
+	sh.mu.cutMapped(s, 0)
 	for _, m := range all {
-		if n := len(kept); n == 0 || m.MinT > kept[n-1].MaxT {
-			kept = append(kept, m)
+		if s.numMapped == 0 || m.MinT > s.Maxt() {
+			sh.mu.addMapped(s, m)
 		}
 	}
-	s.mapped = kept
 	s.lastSeq = 0 // the worker finds its place again
 	if s.pendV = notReached; s.prevMaxt != NoTime {
 		s.pendV = 0 // which of them the log has is not known any more
 	}
-	d.ShardOf(s).mu.mappedBytes += int64(cap(kept)-before) * mappedBytes
 }
 
 // DropStale takes full chunks from series that end before the first sample that the log has
@@ -192,7 +258,7 @@ func (d *Directory) AttachMore(s *Series, ms []Mapped) {
 // before FinishRestore, if nothing of the log was lost.
 func (d *Directory) DropStale() (dropped int) {
 	for s := range d.All() {
-		n := int(min(s.pendV, uint64(len(s.mapped))))
+		n := int(min(s.pendV, uint64(s.numMapped)))
 		if n > 0 {
 			d.ShardOf(s).mu.dropMapped(s, n)
 			dropped += n
@@ -215,9 +281,9 @@ func (d *Directory) FinishRestore(seq uint64, lastValue func(Mapped) (float64, e
 		s.lastSeq, s.prevMaxt = seq, NoTime
 		s.logged = true
 		v := s.enc.LastV()
-		if n := len(s.mapped); s.enc.Len() == 0 && n > 0 {
+		if n := int(s.numMapped); s.enc.Len() == 0 && n > 0 {
 			var err error
-			if v, err = lastValue(s.mapped[n-1]); err != nil {
+			if v, err = lastValue(s.mappedAt(n - 1)); err != nil {
 				return err
 			}
 			d.ShardOf(s).keepLastV(s.ref, v)

@@ -7,9 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/labels"
 )
+
+// restoreOne replays one sample of commit 1.
+func restoreOne(r *Restorer, ref uint64, t int64, v float64) {
+	r.AppendOne(ref, chunkenc.Sample{T: t, V: v}, 1)
+}
 
 // restored replays n samples, one a second, into one series whose full chunks begin
 // as given.
@@ -20,7 +26,7 @@ func restored(t *testing.T, n int, attached []Mapped) (*Directory, *Series, *Res
 	d.Attach(s, attached)
 	r := d.NewRestorer()
 	for i := range n {
-		r.Append(7, int64(i)*1000, float64(i), 1)
+		restoreOne(r, 7, int64(i)*1000, float64(i))
 	}
 	r.Close()
 	require.NoError(t, d.FinishRestore(1, func(Mapped) (float64, error) { return 42, nil }))
@@ -55,10 +61,10 @@ func TestRestorer_LateAndUnknownSamplesAreCounted(t *testing.T) {
 	_, err := d.Restore(7, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
 	r := d.NewRestorer()
-	r.Append(7, 10, 1, 1)
-	r.Append(7, 10, 1, 1)
-	r.Append(7, 5, 1, 1)
-	r.Append(8, 5, 1, 1)
+	restoreOne(r, 7, 10, 1)
+	restoreOne(r, 7, 10, 1)
+	restoreOne(r, 7, 5, 1)
+	restoreOne(r, 8, 5, 1)
 	require.EqualValues(t, 1, r.Samples)
 	require.EqualValues(t, 2, r.Late)
 	require.EqualValues(t, 1, r.Unknown)
@@ -94,12 +100,12 @@ func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
 			d.Attach(s, slices.Clone(tc.attached))
 			r := d.NewRestorer()
 			for _, ts := range tc.log {
-				r.Append(7, ts, 1, 1)
+				restoreOne(r, 7, ts, 1)
 			}
 			r.Close()
-			before := len(s.mapped)
+			before := int(s.numMapped)
 			require.Equal(t, before-tc.kept, d.DropStale())
-			require.Len(t, s.mapped, tc.kept)
+			require.EqualValues(t, tc.kept, s.numMapped)
 			require.NoError(t, d.FinishRestore(1, func(Mapped) (float64, error) { return 42, nil }))
 			if len(tc.log) == 0 {
 				require.EqualValues(t, int64(NoTime), s.PendingT())
@@ -107,9 +113,43 @@ func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
 			}
 			last := tc.log[len(tc.log)-1]
 			if tc.kept > 0 {
-				last = max(last, s.mapped[tc.kept-1].MaxT)
+				last = max(last, s.mappedMaxt(tc.kept-1))
 			}
 			require.Equal(t, last, s.PendingT())
 		})
 	}
+}
+
+func TestTakeFull_TakesWhatIsSyncedInTheOrderOfCutting(t *testing.T) {
+	d := NewDirectory(defaultCutting)
+	s, err := d.Restore(7, labels.FromStrings("a", "b"))
+	require.NoError(t, err)
+	r := d.NewRestorer()
+	for i := range int64(5 * 120) {
+		r.Append([]Run{{Ref: 7, Samples: []chunkenc.Sample{{T: i * 1000, V: float64(i)}}}}, uint64(i))
+	}
+	mints := func(fulls []Full) (got []int64) {
+		for i := range fulls {
+			require.Nil(t, fulls[i].Data)
+			got = append(got, fulls[i].MinT)
+		}
+		return got
+	}
+	var want []int64
+	for _, m := range s.mapped() {
+		want = append(want, m.MinT)
+	}
+	require.Equal(t, want, mints(r.full))
+	one, whole, third := r.full[0].Size(), r.FullBytes(), r.full[2].Seq
+
+	require.Empty(t, r.TakeFull(nil, r.full[0].Seq-1, 0, math.MaxInt))
+	require.Empty(t, r.TakeFull(nil, math.MaxUint64, whole+1, math.MaxInt))
+	require.Equal(t, whole, r.FullBytes())
+	some := r.TakeFull(nil, third, one+1, math.MaxInt)
+	require.Equal(t, want[:3], mints(some))
+	r.GiveFull(some[1:])
+	require.Equal(t, whole-one, r.FullBytes())
+	require.Equal(t, want[1:2], mints(r.TakeFull(nil, math.MaxUint64, 0, 1)), "one at least")
+	require.Equal(t, want[2:], mints(r.TakeFull(nil, math.MaxUint64, 0, math.MaxInt)))
+	require.Zero(t, r.FullBytes())
 }

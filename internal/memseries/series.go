@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
-	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/index"
 )
 
@@ -54,15 +53,9 @@ type Series struct {
 	enc   chunkenc.XORState
 	bytes chunkBytes // what the encoder has given out
 
-	mapped []Mapped // full chunks, oldest first, without a hole
-}
-
-// Mapped is a full chunk of a series. Ref is 0 until the chunk is in a head-chunk
-// file; until then the shard keeps its bytes.
-type Mapped struct {
-	Ref        chunks.Ref
-	MinT, MaxT int64 // closed
-	Num        uint16
+	// Full chunks, oldest first, without a hole (mapped.go).
+	numMapped uint32
+	blocks    []*mappedBlock
 }
 
 // Ref returns the series' number.
@@ -98,8 +91,8 @@ func (s *Series) Maxt() int64 {
 	if s.enc.Len() > 0 {
 		return s.enc.LastT()
 	}
-	if n := len(s.mapped); n > 0 {
-		return s.mapped[n-1].MaxT
+	if n := int(s.numMapped); n > 0 {
+		return s.mappedMaxt(n - 1)
 	}
 	return NoTime
 }
@@ -107,8 +100,8 @@ func (s *Series) Maxt() int64 {
 // Mint returns the time of the oldest applied sample, NoTime if there is none.
 func (s *Series) Mint() int64 {
 	switch {
-	case len(s.mapped) > 0:
-		return s.mapped[0].MinT
+	case s.numMapped > 0:
+		return s.blocks[0].mints[0]
 	case s.enc.Len() > 0:
 		return s.enc.FirstT()
 	default:

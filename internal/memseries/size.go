@@ -3,10 +3,9 @@ package memseries
 import "unsafe"
 
 const (
-	mappedBytes = int64(unsafe.Sizeof(Mapped{}))
-	fullBytes   = int64(unsafe.Sizeof(fullChunk{})+unsafe.Sizeof(fullKey{})) * 4 / 3 // a map entry at three quarters of the load
-	markBytes   = 96                                                                 // a map entry and a list of few marks
-	farBytes    = 128                                                                // a sync.Map entry beside its series
+	fullBytes = int64(unsafe.Sizeof(fullChunk{})+unsafe.Sizeof(fullKey{})) * 4 / 3 // a map entry at three quarters of the load
+	markBytes = 96                                                                 // a map entry and a list of few marks
+	farBytes  = 128                                                                // a sync.Map entry beside its series
 )
 
 // SizeBytes returns the memory that the directory holds: series, labels, symbols,

@@ -2,6 +2,7 @@ package memseries
 
 import (
 	"math"
+	"runtime"
 
 	"github.com/seed347100a3/tsdb/chunks"
 )
@@ -24,6 +25,7 @@ func (d *Directory) eachLocked(fn func(sh *Shard, s *Series)) {
 		for from := 0; pg != nil && from < pageLen; from += lockRun {
 			d.runLocked(&d.shards[i%NumShards], pg.series[from:from+lockRun], fn)
 		}
+		runtime.Gosched() // commits go first
 	}
 	for _, s := range d.farSorted() {
 		sh := d.ShardOf(s)
@@ -84,7 +86,7 @@ func (d *Directory) DropBefore(t int64) (lowest chunks.Ref) {
 	lowest = math.MaxUint64
 	d.eachLocked(func(sh *Shard, s *Series) {
 		d.dropBeforeLocked(sh, s, t)
-		for _, m := range s.mapped {
+		for _, m := range s.mapped() {
 			if m.Ref != 0 {
 				lowest = min(lowest, m.Ref)
 			}
@@ -99,11 +101,10 @@ func (d *Directory) DropBefore(t int64) (lowest chunks.Ref) {
 
 func (d *Directory) dropBeforeLocked(sh *Shard, s *Series, t int64) {
 	n := 0
-	for n < len(s.mapped) && s.mapped[n].MaxT < t {
-		if s.mapped[n].Ref == 0 {
-			d.dropFullLocked(sh, fullKey{s.ref, s.mapped[n].MinT})
+	for ; n < int(s.numMapped) && s.mappedMaxt(n) < t; n++ {
+		if m := s.mappedAt(n); m.Ref == 0 {
+			d.dropFullLocked(sh, fullKey{s.ref, m.MinT})
 		}
-		n++
 	}
 	if n > 0 {
 		sh.mu.dropMapped(s, n)
@@ -125,22 +126,6 @@ func (d *Directory) dropFullLocked(sh *Shard, key fullKey) {
 	d.forgetFullLocked(sh, key)
 	if !f.taken {
 		f.bytes.drop(&sh.mu.pieces)
-	}
-}
-
-// dropMapped forgets the first n full chunks of a series. A list that needs much less
-// than it has is moved, and an empty one goes.
-func (a *appender) dropMapped(s *Series, n int) {
-	kept := s.mapped[n:]
-	switch before := cap(s.mapped); {
-	case len(kept) == 0:
-		s.mapped = nil
-		a.mappedBytes -= int64(before) * mappedBytes
-	case len(kept) < before/2:
-		s.mapped = append(make([]Mapped, 0, len(kept)), kept...)
-		a.mappedBytes -= int64(before-len(kept)) * mappedBytes
-	default:
-		s.mapped = s.mapped[:copy(s.mapped, kept)]
 	}
 }
 

@@ -147,6 +147,53 @@ func TestCutAt_SamplesThatNeedMoreRoomWithoutThoseBefore(t *testing.T) {
 	require.Equal(t, want, cs.samples(t, d, s, nil))
 }
 
+// A chunk that CutAt made may be longer than any that grew sample by sample; it is collected
+// like others, and its pieces are used again.
+func TestCutAt_AChunkThatGrows(t *testing.T) {
+	d := NewDirectory(Cutting{Range: 1 << 40, Samples: 240})
+	s := newSeries(t, d, "a", "b")
+	rnd := rand.New(rand.NewPCG(3, 4))
+	bits := uint64(0x4123456789abcde0)
+	want := map[int64]float64{}
+	for i := int64(0); s.numMapped == 0; i++ { // the widest window, then values that miss narrower ones by a bit
+		switch {
+		case i == 0:
+		case i == 1:
+			bits ^= 1<<63 | 1
+		case i%2 == 0:
+			bits ^= 1<<63 | rnd.Uint64()&(1<<62-1)&^3 | 2
+		default:
+			bits ^= 1<<62 | rnd.Uint64()&(1<<62-1)&^1 | 1
+		}
+		if v := math.Float64frombits(bits); v != v {
+			bits ^= 1 << 55 // one that is equal to itself
+		}
+		want[i*10] = math.Float64frombits(bits)
+		commit(d, uint64(i+1), uint64(i+1), s, i*10, want[i*10])
+	}
+	require.Zero(t, d.CutAt(20))
+	var cs chunkStore
+	fulls := cs.take(d)
+	require.Greater(t, len(fulls[1].Data), maxPieces*piecePayload)
+	require.Equal(t, fulls[1].Size(), len(fulls[1].Data))
+	cs.write(d, fulls)
+	require.Equal(t, want, cs.samples(t, d, s, nil))
+
+	var free recycled
+	var next chunkBytes
+	again := pieces{arena: d.chunkBytes}
+	next.add(&again, fulls[1].Data)
+	free.put(next)
+	seen := map[uint32]bool{}
+	for range (int(next.size) + piecePayload - 1) / piecePayload {
+		n := free.get(d.chunkBytes)
+		require.NotZero(t, n)
+		require.False(t, seen[n])
+		seen[n] = true
+	}
+	require.Zero(t, free.get(d.chunkBytes))
+}
+
 func TestDropBefore_FreesWhatEndsBeforeAndKeepsTheOrder(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	s, old := newSeries(t, d, "i", "1"), newSeries(t, d, "i", "2")

@@ -49,7 +49,7 @@ func (d *Directory) View(s *Series, snapshot uint64, mint, maxt int64, v *View) 
 		return false
 	}
 	last := min(maxt, v.Maxt)
-	for _, m := range s.mapped {
+	for _, m := range s.mapped() {
 		if m.MaxT >= mint && m.MinT <= last {
 			sh.viewFullLocked(s, m, v)
 		}

@@ -1,8 +1,8 @@
 package tombstones
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 )
@@ -69,8 +69,9 @@ func decodeSet(entries []byte, base int) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(stones, func(a, b stone) int {
-		return cmp.Or(cmp.Compare(a.ref, b.ref), cmp.Compare(a.Mint, b.Mint))
+	sort.Slice(stones, func(i, k int) bool {
+		a, b := stones[i], stones[k]
+		return a.ref < b.ref || a.ref == b.ref && a.Mint < b.Mint
 	})
 	return fromSorted(stones), nil
 }

@@ -1,0 +1,119 @@
+package tsdb
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+const (
+	// labelWays is how many places a series may have in the table of texts.
+	labelWays = 4
+
+	// A head keeps the text of at most one in this many of its series, 43 bytes for each of
+	// all when a text has 210, and of no more than manyTexts.
+	seriesPerText = 6
+	fewTexts      = 1 << 8
+	manyTexts     = 1 << 16
+
+	maxKeptText   = 1 << 10 // bytes; a longer one is put together each time
+	keptTextBytes = 32      // of an entry beside its text
+)
+
+// labelTexts keeps the labels of series of the head that were selected last as text: what is
+// asked for is mostly what was asked for a minute ago, and to put it together from numbers
+// costs more than all else of a query for labels (BenchmarkSelectHead/labels). The memory is that of
+// a part of the series, and it is not taken before anybody asks.
+//
+// A ref stands for the same labels for as long as a head lives, so nothing in here is ever
+// wrong. Safe for concurrent use.
+type labelTexts struct{ table atomic.Pointer[textTable] }
+
+// textTable has sets of labelWays places; their number is a power of two.
+type textTable struct {
+	places []atomic.Pointer[seriesText]
+	turn   atomic.Uint32 // which place of a full set is next to be taken
+	bytes  atomic.Int64  // of the entries
+}
+
+type seriesText struct {
+	ref  uint64
+	text labels.Labels
+}
+
+// sizeBytes returns the memory of the table.
+func (l *labelTexts) sizeBytes() int64 {
+	t := l.table.Load()
+	if t == nil {
+		return 0
+	}
+	return int64(len(t.places))*int64(unsafe.Sizeof(t.places[0])) + t.bytes.Load()
+}
+
+// of returns the table for a head of so many series.
+func (l *labelTexts) of(series int) *textTable {
+	want := min(max(1<<(bits.Len(uint(series/seriesPerText)|1)-1), fewTexts), manyTexts)
+	old := l.table.Load()
+	if old != nil && (len(old.places) == want || len(old.places) == 2*want) {
+		return old // one that should be a little smaller is not thrown away
+	}
+	l.table.CompareAndSwap(old, &textTable{places: make([]atomic.Pointer[seriesText], want)})
+	return l.table.Load()
+}
+
+// holds reports whether the labels of so many series are worth keeping: more would only push
+// each other out.
+func (t *textTable) holds(series int) bool { return series <= len(t.places)/2 }
+
+// set returns the places of a series. Refs that are selected together often have the same
+// distance from each other: multiplied by 2^64 divided by the golden ratio they are spread
+// evenly whatever it is.
+func (t *textTable) set(ref uint64) []atomic.Pointer[seriesText] {
+	const odd = 0x9e3779b97f4a7c15
+	at, _ := bits.Mul64(ref*odd, uint64(len(t.places)/labelWays))
+	return t.places[at*labelWays:][:labelWays]
+}
+
+// find returns the labels of a series if they are there.
+func (t *textTable) find(ref uint64) (labels.Labels, bool) {
+	set := t.set(ref)
+	for i := range set {
+		if e := set[i].Load(); e != nil && e.ref == ref {
+			return e.text, true
+		}
+	}
+	return labels.Labels{}, false
+}
+
+// keep puts the labels of a series into a free place, or into that of another one.
+func (t *textTable) keep(ref uint64, text labels.Labels) {
+	if text.SizeBytes() > maxKeptText {
+		return
+	}
+	e := &seriesText{ref, text}
+	t.bytes.Add(e.sizeBytes())
+	set := t.set(ref)
+	for i := range set {
+		if set[i].CompareAndSwap(nil, e) {
+			return
+		}
+	}
+	if old := set[t.turn.Add(1)%labelWays].Swap(e); old != nil {
+		t.bytes.Add(-old.sizeBytes())
+	}
+}
+
+func (e *seriesText) sizeBytes() int64 { return int64(e.text.SizeBytes()) + keptTextBytes }
+
+// labelsOf puts the labels of a series together.
+func (h *Head) labelsOf(pairs []index.Pair) labels.Labels {
+	var few [512]byte
+	ls, err := labels.FromEncoded(h.dir.Postings().AppendLabels(few[:0], pairs))
+	if err != nil {
+		panic("BUG: labels of the head: " + err.Error())
+	}
+	return ls
+}

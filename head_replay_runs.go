@@ -1,0 +1,113 @@
+package tsdb
+
+import (
+	"math"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+)
+
+// A log has the samples of one time side by side, and the next one of a series many
+// thousand samples behind. Appended as they come, each would wait for the memory of its
+// series: the series itself, and the end of its open chunk. So a worker collects some
+// batches, sorts them by series, and appends what a series has together (BenchmarkReplay).
+
+const (
+	minCollected = 64 << 10  // samples that a worker collects: 1 MiB when sorted, as much as a core's cache holds
+	maxCollected = 256 << 10 // the same, for many series: each takes 40 bytes
+	usualLength  = 4         // samples of each series, on average, that a worker collects if that is not too many
+	worthLength  = 2         // with fewer they are not sorted
+	sparseSpan   = 8         // refs for each sample; spread over more, samples are not sorted
+)
+
+// collected returns how many samples to collect for a worker that has so many series.
+func collected(series int) int {
+	if series > maxCollected/worthLength {
+		return minCollected // they will not be sorted
+	}
+	return max(minCollected, min(usualLength*series, maxCollected))
+}
+
+// runSorter sorts samples by series, those of each in the order of the log.
+type runSorter struct {
+	ends   []uint32 // by ref above the lowest: how many samples it has; later where they end
+	sorted []chunkenc.Sample
+	runs   []memseries.Run // a few, until they are given out
+}
+
+// sort calls each with a few runs after the other, or says that it is not worth it. What each
+// is given is valid until it returns.
+func (rs *runSorter) sort(parts []work, each func([]memseries.Run)) bool {
+	low, high, n := refRange(parts)
+	if n == 0 || high-low >= sparseSpan*uint64(n) || !rs.count(parts, low, int(high-low)+1, n) {
+		return false
+	}
+	rs.place(parts, low, n)
+	begin := uint32(0)
+	for i, end := range rs.ends {
+		if end == begin {
+			continue
+		}
+		rs.runs = append(rs.runs, memseries.Run{Ref: low + uint64(i), Samples: rs.sorted[begin:end]})
+		begin = end
+		if len(rs.runs) == memseries.TouchLen {
+			each(rs.runs)
+			rs.runs = rs.runs[:0]
+		}
+	}
+	each(rs.runs)
+	rs.runs = rs.runs[:0]
+	return true
+}
+
+// refRange returns the lowest and the highest ref of samples, and how many samples there are.
+func refRange(parts []work) (low, high uint64, n int) {
+	low = math.MaxUint64
+	for _, p := range parts {
+		for i := range p.samples {
+			low, high = min(low, p.samples[i].Ref), max(high, p.samples[i].Ref)
+		}
+		n += len(p.samples)
+	}
+	return low, high, n
+}
+
+// count makes ends say where the samples of each ref begin, n in all of span refs. It says whether
+// sorting is worth it.
+func (rs *runSorter) count(parts []work, low uint64, span, n int) bool {
+	if cap(rs.ends) < span {
+		rs.ends = make([]uint32, span+span/4)
+	}
+	rs.ends = rs.ends[:span]
+	clear(rs.ends)
+	for _, p := range parts {
+		for i := range p.samples {
+			rs.ends[p.samples[i].Ref-low]++
+		}
+	}
+	series, sum := 0, uint32(0)
+	for i, c := range rs.ends {
+		if c > 0 {
+			series++
+		}
+		rs.ends[i] = sum
+		sum += c
+	}
+	return n >= worthLength*series
+}
+
+// place puts the samples where they belong, and makes ends what its name says.
+func (rs *runSorter) place(parts []work, low uint64, n int) {
+	if cap(rs.sorted) < n {
+		rs.sorted = make([]chunkenc.Sample, n+n/8)
+	}
+	rs.sorted = rs.sorted[:n]
+	for _, p := range parts {
+		for i := range p.samples {
+			s := &p.samples[i]
+			end := &rs.ends[s.Ref-low]
+			rs.sorted[*end] = chunkenc.Sample{T: s.T, V: s.V}
+			*end++
+		}
+	}
+}

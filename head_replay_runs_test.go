@@ -1,0 +1,67 @@
+package tsdb_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/record"
+)
+
+// samplesOf returns n samples of refs that next gives, numbered by their times.
+func samplesOf(n int, next func(i int) uint64) []record.Sample {
+	out := make([]record.Sample, n)
+	for i := range out {
+		out[i] = record.Sample{Ref: next(i), T: int64(i), V: float64(i) / 2}
+	}
+	return out
+}
+
+func TestReplayRuns_AreTheSamplesOfOneSeriesEach(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	all := samplesOf(5000, func(int) uint64 { return 1<<40 + r.Uint64N(300) })
+	runs := tsdb.SortRuns(all[:1000], nil, all[1000:1001], all[1001:])
+	require.Len(t, runs, 300)
+	slices.SortStableFunc(all, func(a, b record.Sample) int { return int(a.Ref) - int(b.Ref) })
+	require.Equal(t, all, slices.Concat(runs...), "by ref, and then in the order of the log")
+}
+
+func TestReplayRuns_WhatIsNotWorthIt_IsNotSorted(t *testing.T) {
+	for name, next := range map[string]func(i int) uint64{
+		"one sample of each":    func(i int) uint64 { return uint64(7000 - i) },
+		"far apart":             func(i int) uint64 { return uint64(i%3) << 30 },
+		"all the refs of there": func(i int) uint64 { return uint64(i%2) * math.MaxUint64 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := samplesOf(3000, next)
+			require.Empty(t, tsdb.SortRuns(all[:10], all[10:]))
+		})
+	}
+	require.Empty(t, tsdb.SortRuns(nil, nil))
+	two := samplesOf(2, func(int) uint64 { return math.MaxUint64 })
+	require.Equal(t, [][]record.Sample{two}, tsdb.SortRuns(two))
+}
+
+// A worker that gets few samples must not keep those of all others until it has enough of its own.
+func TestReplay_SetsOfPartsAreBoundedHoweverSamplesAreSpread(t *testing.T) {
+	for name, samplesOf := range map[string]func(worker int) int{
+		"evenly":             func(int) int { return 100 },
+		"one has nearly all": func(worker int) int { return 1 + 999*(worker/2) },
+		"one has all":        func(worker int) int { return 1000 * (worker / 2) },
+		"none":               func(int) int { return 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.LessOrEqual(t, tsdb.ReplaySets(3, 2000, samplesOf), 100)
+		})
+	}
+}
+
+func TestReplayRuns_ManySeriesWantMoreSamples_VeryManyNone(t *testing.T) {
+	for series, want := range map[int]int{0: 64 << 10, 10_000: 64 << 10, 20_000: 80_000, 100_000: 256 << 10, 128 << 10: 256 << 10, 128<<10 + 1: 64 << 10} {
+		require.Equal(t, want, tsdb.CollectedSamples(series), "%d series", series)
+	}
+}

@@ -1,0 +1,95 @@
+package tsdb
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+)
+
+// labelOrder sorts series of the head by their labels: by the first label all of them, by
+// the next one those that have the first one in common, and so on. Comparing whole label sets
+// would go through memory in all directions: 400,000 series take less than half of the time this way
+// (BenchmarkFlush_ManySeries). index.SortByLabels, which has to compare text, needs a third more.
+type labelOrder struct {
+	dir  *memseries.Directory
+	syms []index.SymbolPair // of each label pair; numbered in the order of their strings
+}
+
+// keyedSeries is a series with what it is sorted by at the moment.
+type keyedSeries struct {
+	key uint64
+	s   *memseries.Series
+}
+
+// cachedSeries are compared whole: they are in the processor's cache.
+const cachedSeries = 16
+
+// sort puts series in the order of their labels.
+func (o *labelOrder) sort(all []*memseries.Series) {
+	keyed := make([]keyedSeries, len(all))
+	for i, s := range all {
+		keyed[i].s = s
+	}
+	o.sortFrom(keyed, 0)
+	for i := range keyed {
+		all[i] = keyed[i].s
+	}
+}
+
+// sortFrom sorts series that have the first labels in common, so many of them.
+func (o *labelOrder) sortFrom(all []keyedSeries, common int) {
+	for len(all) > cachedSeries && o.sameAt(all, common) {
+		if all[0].key == 0 {
+			return // they have no more labels
+		}
+		common++
+	}
+	if len(all) <= cachedSeries {
+		slices.SortFunc(all, func(a, b keyedSeries) int { return o.compare(a.s, b.s, common) })
+		return
+	}
+	slices.SortFunc(all, func(a, b keyedSeries) int { return cmp.Compare(a.key, b.key) })
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].key == all[0].key {
+			n++
+		}
+		if n > 1 && all[0].key > 0 {
+			o.sortFrom(all[:n], common+1)
+		}
+		all = all[n:]
+	}
+}
+
+// sameAt gives each series the label at a place as its key, 0 if it has fewer, and tells
+// whether all of them have the same.
+func (o *labelOrder) sameAt(all []keyedSeries, place int) bool {
+	same := true
+	for i := range all {
+		all[i].key = 0
+		if pairs := o.dir.Pairs(all[i].s); place < len(pairs) {
+			all[i].key = o.keyOf(pairs[place])
+		}
+		same = same && all[i].key == all[0].key
+	}
+	return same
+}
+
+// keyOf orders label pairs: by name, then by value. It is never 0.
+func (o *labelOrder) keyOf(p index.Pair) uint64 {
+	sym := o.syms[p]
+	return uint64(sym.Name)<<32 + uint64(sym.Value) + 1
+}
+
+// compare orders two series from a label on.
+func (o *labelOrder) compare(a, b *memseries.Series, from int) int {
+	pa, pb := o.dir.Pairs(a), o.dir.Pairs(b)
+	for i := from; i < min(len(pa), len(pb)); i++ {
+		if pa[i] != pb[i] {
+			return cmp.Compare(o.keyOf(pa[i]), o.keyOf(pb[i]))
+		}
+	}
+	return len(pa) - len(pb)
+}

@@ -1,0 +1,58 @@
+package memseries
+
+// Pieces of a chunk are linked, and few of them are in a cache. One after the other,
+// each would be waited for. So chunks are walked side by side: the first pieces of all
+// of them come at once, then the second ones.
+
+// maxPieces is how many pieces a chunk has that grew sample by sample. One that CutAt made may have
+// more: its samples are encoded again, without those that came before.
+const maxPieces = (chunkCap + piecePayload - 1) / piecePayload
+
+// walk is the pieces of some chunks that nobody changes.
+type walk struct {
+	size   [TouchLen]int
+	pieces [TouchLen][maxPieces]uint32
+}
+
+// begin finds the pieces of up to TouchLen chunks; bytesOf returns where those of a chunk begin.
+func (w *walk) begin(n int, bytesOf func(i int) chunkBytes, a *pieceArena) {
+	most := 0
+	for i := range n {
+		b := bytesOf(i)
+		w.size[i], w.pieces[i][0] = int(b.size), b.first
+		most = max(most, len(w.of(i)))
+	}
+	for round := 1; round < most; round++ {
+		for i := range n {
+			if round < len(w.of(i)) {
+				w.pieces[i][round] = a.at(w.pieces[i][round-1]).next
+			}
+		}
+	}
+}
+
+// of returns the pieces of chunk i, up to maxPieces.
+func (w *walk) of(i int) []uint32 {
+	return w.pieces[i][:min(maxPieces, (w.size[i]+piecePayload-1)/piecePayload)]
+}
+
+// rest returns what chunk i has behind those, nothing as a rule.
+func (w *walk) rest(i int, a *pieceArena) chunkBytes {
+	left := w.size[i] - maxPieces*piecePayload
+	if left <= 0 {
+		return chunkBytes{}
+	}
+	return chunkBytes{first: a.at(w.pieces[i][maxPieces-1]).next, size: uint16(left)}
+}
+
+// appendTo appends the bytes of chunk i to dst.
+func (w *walk) appendTo(dst []byte, i int, a *pieceArena) []byte {
+	left := w.size[i]
+	for _, n := range w.of(i) {
+		m := min(left, piecePayload)
+		dst = append(dst, a.at(n).data[:m]...)
+		left -= m
+	}
+	rest := w.rest(i, a)
+	return rest.appendTo(dst, a)
+}
