@@ -87,8 +87,9 @@ func (r *faultRun) try(op string) error {
 			err = r.tryChunks()
 		}
 	case "loop": // the same, by the loop that does it in time
+		before := r.history.len()
 		if err = r.tryCommit(r.chunkRows()); err == nil {
-			err = r.tryLoop()
+			r.tryLoop(r.history.len() > before)
 		}
 	case "headsnap":
 		err = r.tryHeadSnapshot()
@@ -225,18 +226,21 @@ func (r *faultRun) tryHeadSnapshot() error {
 
 // tryLoop lets the time pass after which full chunks are written, and written again after
 // a failure. The third tick is received when the work of the second is done, and finds
-// nothing to do.
-func (r *faultRun) tryLoop() error {
+// nothing to do. If the newest commit filled chunks, the log is synced before they are
+// written; without it those that are written may be of earlier commits. With SyncInterval the
+// log is synced whatever happens.
+func (r *faultRun) tryLoop(filled bool) {
 	before := r.db.Stats()
 	r.clock.Advance(3 * loopInterval)
 	after := r.db.Stats()
-	if after.HeadChunksWritten > before.HeadChunksWritten {
+	health := r.db.Health()
+	ticked := r.setup.sync == "interval" && !errors.Is(health, tsdb.ErrPoisoned) && !errors.Is(health, tsdb.ErrReadOnly)
+	if ticked || filled && after.HeadChunksWritten > before.HeadChunksWritten {
 		r.durable = r.history.len()
 	}
 	if after.HeadChunkWriteErrors > before.HeadChunkWriteErrors {
 		r.tell(errors.New("Stats.HeadChunkWriteErrors"))
 	}
-	return nil
 }
 
 func (r *faultRun) trySync() error {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/pkg/errors"
+
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -65,11 +67,12 @@ func (db *DB) loop(every time.Duration, wake <-chan struct{}, step func()) {
 	})
 }
 
-// syncLog keeps the promise of SyncInterval. A failure poisons the log, which the
-// next Commit reports.
+// syncLog keeps the promise of SyncInterval, also while the log takes no more because the
+// disk is full: what it took before is on its way. A failure poisons the log, which the next
+// Commit reports.
 func (db *DB) syncLog() {
 	log, err := db.head.writable()
-	if err != nil || log.Err() != nil {
+	if err != nil || errors.Is(log.Err(), ErrPoisoned) {
 		return
 	}
 	if err := log.Sync(); err != nil {
