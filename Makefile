@@ -48,7 +48,7 @@ bench-compare:
 bench-quick:
 	cd prom/bench && CGO_ENABLED=0 go run ./cmd/compare --quick
 
-# 1.7M series at 380k samples a second with a kill: seven minutes, 5 GB of memory; writes docs/bench.md
+# 1.7M series at 380k samples a second with a kill: nine minutes, 5 GB of memory; writes docs/bench.md
 bench-sustained:
 	cd prom/bench && CGO_ENABLED=0 go run ./cmd/compare sustained --docs ../../docs
 

@@ -33,7 +33,7 @@ type SustainConfig struct {
 // DefaultSustainConfig is a server with 1.7 million series, sampled every four and a half
 // seconds, in five and a half minutes: eight or nine flushes, two merges.
 func DefaultSustainConfig() SustainConfig {
-	return SustainConfig{Series: 1_700_000, Rate: 380_000, Time: 330 * time.Second, Range: 36 * time.Second, Kill: 0.5, Churn: 0.05, Writers: 4, Every: time.Second}
+	return SustainConfig{Series: 1_700_000, Rate: 380_000, Time: 400 * time.Second, Range: 36 * time.Second, Kill: 0.5, Churn: 0.05, Writers: 4, Every: time.Second}
 }
 
 // leastBlockRange is the shortest range that blocks can have.
