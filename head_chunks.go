@@ -12,14 +12,12 @@ import (
 // fits the buffer that the chunk files keep.
 const chunkBatchBytes = 768 << 10
 
-// readChunk reads a full chunk from its file. Of one that is damaged the log has the samples:
+// noteDamage tells once of a full chunk that is damaged in its file. The log has the samples:
 // the next Open finds them there, unless it begins with a snapshot.
-func (h *Head) readChunk(ref chunks.Ref, dst []byte) (chunkenc.Encoding, []byte, error) {
-	enc, data, err := h.chunks.Read(ref, dst)
+func (h *Head) noteDamage(err error) {
 	if errors.Is(err, ErrCorrupt) && !h.chunkDamage.Swap(true) {
 		h.opts.Logger.Error("a head chunk is damaged; the next open makes it anew from the log", "error", err)
 	}
-	return enc, data, err
 }
 
 // wakeChunkWriter is called behind each commit and costs a load.

@@ -185,8 +185,13 @@ const wayEvery = 16
 
 // writeBlock writes symbols and series of the closed range [mint, maxt], which no commit
 // changes any more. Deletes are applied.
-func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt int64) error {
-	r := &headReader{h: h, snapshot: math.MaxUint64, mint: mint, maxt: maxt, deleted: h.tombs.Load()}
+func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt int64) (err error) {
+	pin, err := h.chunks.Acquire()
+	if err != nil {
+		return ErrClosed
+	}
+	defer func() { err = stderrors.Join(err, pin.Release()) }()
+	r := &headReader{h: h, pin: pin, snapshot: math.MaxUint64, mint: mint, maxt: maxt, deleted: h.tombs.Load()}
 	var found []*memseries.Series
 	for s := range h.dir.All() {
 		if h.dir.Visible(s, r.snapshot, mint, maxt) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
@@ -14,6 +15,7 @@ import (
 // headReader reads the head as of one snapshot.
 type headReader struct {
 	h          *Head
+	pin        *chunks.Pin // of the chunk files
 	snapshot   uint64
 	mint, maxt int64
 	deleted    *tombstones.Set // as of the snapshot; not changed any more
@@ -240,7 +242,11 @@ func (hs *headSeries) open(reuse chunkSource) chunkSource {
 		src.ahead = min(len(hs.c.found), memseries.TouchLen)
 		r.h.dir.Touch(hs.c.found[:src.ahead])
 	}
-	src.h, src.at = r.h, 0
+	if src.r != r {
+		src.r = r
+		src.files.Reset(r.pin)
+	}
+	src.at = 0
 	src.in = bounds{mint: r.mint, maxt: r.maxt, deleted: r.deleted.Of(hs.s.Ref())}
 	if r.h.dir.View(hs.s, r.snapshot, r.mint, r.maxt, &src.view) {
 		src.in.maxt = min(src.in.maxt, src.view.Maxt)
@@ -251,11 +257,11 @@ func (hs *headSeries) open(reuse chunkSource) chunkSource {
 // headChunks gives the chunks of a head series: full ones from their file, the open
 // one and those that no file has yet from the copy in the view.
 type headChunks struct {
-	h    *Head
-	view memseries.View
-	in   bounds
-	at   int
-	buf  []byte
+	r     *headReader
+	files chunks.HeadCursor // of r's pin
+	view  memseries.View
+	in    bounds
+	at    int
 
 	ahead int // how many of the next series are touched
 }
@@ -275,7 +281,9 @@ func (hc *headChunks) next(mint int64, out *sourceChunk) (bool, error) {
 		return true, nil
 	}
 	var err error
-	out.enc, hc.buf, err = hc.h.readChunk(c.Ref, hc.buf[:0])
-	out.data = hc.buf
+	out.enc, out.data, err = hc.files.Read(c.Ref)
+	if err != nil {
+		hc.r.h.noteDamage(err)
+	}
 	return err == nil, err
 }

@@ -194,8 +194,9 @@ func (h *Head) loadChunks(dir string, snap *snapshotLoad, report *OpenReport) (m
 
 // lastValue reads the value at the end of a full chunk.
 func (h *Head) lastValue(m memseries.Mapped) (float64, error) {
-	enc, data, err := h.readChunk(m.Ref, nil)
+	enc, data, err := h.chunks.Read(m.Ref, nil)
 	if err != nil {
+		h.noteDamage(err)
 		return 0, err
 	}
 	c, err := chunkenc.FromData(enc, data)

@@ -37,7 +37,7 @@ func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
 	pinned := q.addBlocks(v)
 	sn := h.iso.acquire(h.opts.Clock.Now(), v.start)
 	if h.overlaps(max(mint, v.start), maxt) {
-		q.sources = append(q.sources, &headReader{h: h, snapshot: sn.seq, mint: max(mint, v.start), maxt: maxt, deleted: h.tombs.Load()})
+		q.sources = append(q.sources, &headReader{h: h, pin: pin, snapshot: sn.seq, mint: max(mint, v.start), maxt: maxt, deleted: h.tombs.Load()})
 	}
 	h.stats.queriers.Add(1)
 	q.release = func() error {

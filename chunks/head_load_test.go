@@ -485,7 +485,7 @@ func FuzzHeadFile(f *testing.F) {
 			require.True(t, !more || l.off > before)
 			for _, c := range l.batch {
 				at := b[c.Ref.Offset():]
-				enc, data, damage := copyChunk(at, nil)
+				enc, _, data, damage := copyRecord(at, nil)
 				require.Nil(t, damage, "what loads can be read")
 				require.Equal(t, c.Encoding, enc)
 				chunk, err := chunkenc.FromData(enc, data)

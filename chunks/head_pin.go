@@ -47,27 +47,63 @@ func (p *Pin) Release() error {
 	return releaseAll(unused)
 }
 
-// Read returns the encoding and the data of the chunk at ref. The data is copied to
-// dst[:0], which grows if it has to, and its checksum is verified. Damage, also a file
+// Read returns the encoding and the data of the chunk at ref. The data is copied to dst, which
+// grows if it has to, and its checksum is verified. Damage, also a file
 // that was cut behind our back, is encbuf.ErrCorrupt with file and offset; a place where no
 // chunk can be is ErrUnknownRef. The caller holds a pin, or knows that the file
 // is neither truncated nor closed; otherwise the answer may be ErrUnknownRef or
-// ErrClosed. It allocates nothing if dst is large enough.
+// ErrClosed. It allocates nothing if dst has room for the data and 40 bytes more.
 func (h *HeadFiles) Read(ref Ref, dst []byte) (enc chunkenc.Encoding, data []byte, err error) {
 	h.mu.RLock()
-	f := h.mu.byNum[ref.File()]
-	if f == nil {
-		closed := h.mu.closed
+	f, err := h.findLocked(ref)
+	if err != nil {
 		h.mu.RUnlock()
-		if closed {
-			return 0, dst[:0], ErrClosed
-		}
-		return 0, dst[:0], ErrUnknownRef
+		return 0, nil, err
 	}
 	f.refs.Add(1)
 	h.mu.RUnlock()
-	enc, data, err = f.read(int64(ref.Offset()), dst)
+	enc, _, data, err = f.read(int64(ref.Offset()), dst)
 	return enc, data, fileutil.JoinErrors(err, f.release())
+}
+
+func (h *HeadFiles) findLocked(ref Ref) (*headFile, error) {
+	if f := h.mu.byNum[ref.File()]; f != nil {
+		return f, nil
+	}
+	if h.mu.closed {
+		return nil, ErrClosed
+	}
+	return nil, ErrUnknownRef
+}
+
+// HeadCursor reads chunks for the holder of a pin. It remembers the file that was read last: the
+// next chunk is mostly in there, and then nothing is locked or counted. The zero value
+// reads nothing before Reset. It is for one goroutine.
+type HeadCursor struct {
+	h    *HeadFiles
+	file *headFile // nil: none was read
+	buf  []byte    // the record that was read last
+}
+
+// Reset makes c read for the holder of p, and only until that is released.
+func (c *HeadCursor) Reset(p *Pin) { c.h, c.file = p.h, nil }
+
+// Read is HeadFiles.Read with memory of its own: the data is valid until the next Read.
+func (c *HeadCursor) Read(ref Ref) (enc chunkenc.Encoding, data []byte, err error) {
+	if c.file == nil || c.file.number != ref.File() {
+		if err := c.find(ref); err != nil {
+			return 0, nil, err
+		}
+	}
+	enc, c.buf, data, err = c.file.read(int64(ref.Offset()), c.buf)
+	return enc, data, err
+}
+
+func (c *HeadCursor) find(ref Ref) (err error) {
+	c.h.mu.RLock()
+	defer c.h.mu.RUnlock()
+	c.file, err = c.h.findLocked(ref)
+	return err
 }
 
 // retire takes removed files out of the directory's list; they stay readable until the

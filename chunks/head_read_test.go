@@ -165,6 +165,47 @@ func TestPin_ClosesTheFilesAtTheLastReleaseAfterClose(t *testing.T) {
 	require.Zero(t, h.Stats().Files)
 }
 
+func TestHeadCursor_ReadsWhatItsPinKeeps(t *testing.T) {
+	h, _, _ := openLoaded(t, newTestFS(), headDir(t), HeadOptions{FileBytes: 300})
+	all := fullChunks(0, 30)
+	refs := write(t, h, all)
+	pin, err := h.Acquire()
+	require.NoError(t, err)
+	var c HeadCursor
+	c.Reset(pin)
+	requireNext := func(i int) {
+		t.Helper()
+		enc, data, err := c.Read(refs[i])
+		require.NoError(t, err)
+		require.Equal(t, all[i].Encoding, enc)
+		require.Equal(t, all[i].Data, data)
+	}
+	for _, i := range []int{0, 1, 29, 0, 15, 14} {
+		requireNext(i)
+	}
+	_, _, err = c.Read(refs[0] + 1)
+	require.ErrorIs(t, err, encbuf.ErrCorrupt)
+	requireNext(0)
+	_, _, err = c.Read(NewRef(1000, 8))
+	require.ErrorIs(t, err, ErrUnknownRef)
+	requireNext(0)
+	_, _, err = c.Read(NewRef(refs[0].File(), 1<<32-1))
+	require.ErrorIs(t, err, ErrUnknownRef)
+
+	require.NoError(t, h.TruncateBefore(5))
+	refs = append(refs, write(t, h, fullChunks(30, 5))...)
+	all = append(all, fullChunks(30, 5)...)
+	require.NoError(t, h.Close())
+	for i := range refs {
+		requireNext(i)
+	}
+	require.Zero(t, testing.AllocsPerRun(50, func() {
+		_, _, err := c.Read(refs[3])
+		require.NoError(t, err)
+	}))
+	require.NoError(t, pin.Release())
+}
+
 // Readers, each with a pin, beside a writer that truncates, and Close at the end.
 func TestHeadFiles_ReadersBesideTheWriter(t *testing.T) {
 	fsys := newTestFS()
@@ -184,8 +225,10 @@ func TestHeadFiles_ReadersBesideTheWriter(t *testing.T) {
 		mu.Lock()
 		known := refs[:len(refs):len(refs)]
 		mu.Unlock()
+		var files HeadCursor
+		files.Reset(pin)
 		for i := from; i < len(known); i += 17 {
-			_, data, err := h.Read(known[i], nil)
+			_, data, err := files.Read(known[i])
 			if err != nil {
 				return err
 			}
