@@ -27,9 +27,12 @@ func (ext external) strip(ms []matcher) []matcher {
 	return out
 }
 
-// merge appends to dst the labels of a series, which are sorted, and the external ones
-// that it has no label of the same name as.
+// merge returns the labels of a series, which are sorted, and the external ones that it has no
+// label of the same name as. The memory of dst is used if there are any.
 func (ext external) merge(dst, series []labels.Label) []labels.Label {
+	if len(ext) == 0 {
+		return series
+	}
 	at := 0
 	for _, l := range series {
 		for at < len(ext) && strings.Compare(ext[at].Name, l.Name) <= 0 {

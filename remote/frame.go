@@ -42,8 +42,11 @@ type frameEncoder struct {
 	chunks int // in the frame
 }
 
-// frameLabel is where the texts of a label stand in the buffer.
-type frameLabel struct{ name, nameLen, value, valueLen int }
+// frameLabel is a label that stands in the buffer, and where its texts do.
+type frameLabel struct {
+	labels.Label
+	name, value int
+}
 
 // frameCap: a frame that is complete when it has reached its limit is longer than that by
 // what its last chunk has too much. It never is by so much that it passes this, or the
@@ -71,13 +74,18 @@ func (e *frameEncoder) begin(ls []labels.Label) {
 	e.next()
 }
 
-// put writes a label over another one with texts of the same lengths.
+// put writes a label over another one with texts of the same lengths. Most are the same
+// label, of which head and blocks give the same strings.
 func (at *frameLabel) put(buf []byte, l labels.Label) bool {
-	if len(l.Name) != at.nameLen || len(l.Value) != at.valueLen {
+	if l == at.Label {
+		return true
+	}
+	if len(l.Name) != len(at.Name) || len(l.Value) != len(at.Value) {
 		return false
 	}
 	copy(buf[at.name:], l.Name)
 	copy(buf[at.value:], l.Value)
+	at.Label = l
 	return true
 }
 
@@ -86,7 +94,7 @@ func (e *frameEncoder) encode(ls []labels.Label, fit int) {
 	e.labels, e.end, e.size = e.labels[:fit], frameRoom, 0
 	if fit > 0 {
 		last := e.labels[fit-1]
-		e.end = last.value + last.valueLen
+		e.end = last.value + len(last.Value)
 	}
 	e.buf = appendLabels(e.buf[:e.end], ls[fit:])
 	for i, l := range ls {
@@ -95,7 +103,7 @@ func (e *frameEncoder) encode(ls []labels.Label, fit int) {
 			e.end += sizeBytes(sizeLabel(l))
 			value := e.end - len(l.Value)
 			name := e.end - sizeString(l.Value) - len(l.Name)
-			e.labels = append(e.labels, frameLabel{name, len(l.Name), value, len(l.Value)})
+			e.labels = append(e.labels, frameLabel{l, name, value})
 		}
 	}
 }
