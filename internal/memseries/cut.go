@@ -87,7 +87,7 @@ func (c *splitter) splitFullLocked(sh *Shard, s *Series, i int) {
 	c.d.dropFullLocked(sh, key)
 
 	sh.mu.insertMapped(s, i, c.addFullLocked(sh, f, 0, n))
-	s.setMapped(i+1, c.addFullLocked(sh, f, n, len(c.ts)))
+	sh.mu.setMapped(s, i+1, c.addFullLocked(sh, f, n, len(c.ts)))
 }
 
 // addFullLocked makes a full chunk of some decoded samples of f.

@@ -79,7 +79,7 @@ func (d *Directory) Written(fulls []Full, refs []chunks.Ref) {
 		sh := d.ShardOf(f.Series)
 		sh.mu.Lock()
 		if key := (fullKey{f.Series.ref, f.MinT}); sh.hasFullLocked(key) {
-			setMappedRef(f.Series, f.MinT, refs[i])
+			sh.mu.setMappedRef(f.Series, f.MinT, refs[i])
 			d.forgetFullLocked(sh, key)
 		}
 		f.bytes.drop(&sh.mu.pieces)
@@ -114,12 +114,4 @@ func (sh *Shard) hasFullLocked(key fullKey) bool {
 func (d *Directory) forgetFullLocked(sh *Shard, key fullKey) {
 	d.fullBytes.Add(-int64(sh.mu.full[key].bytes.size))
 	delete(sh.mu.full, key)
-}
-
-// setMappedRef fills in the place of the full chunk that begins at mint, if the
-// series still has it.
-func setMappedRef(s *Series, mint int64, ref chunks.Ref) {
-	if i := s.mappedFrom(mint); i < int(s.numMapped) && s.mappedAt(i).MinT == mint {
-		s.blocks[i/mappedBlockLen].refs[i%mappedBlockLen] = ref
-	}
 }

@@ -17,30 +17,23 @@ type Mapped struct {
 	Num        uint16
 }
 
-// mappedBlockLen is how many full chunks of a series stand in one block.
-const mappedBlockLen = 8
-
-// mappedBlock is a run of full chunks, field by field, so that it has no gaps: 208 bytes,
-// which is what the heap gives for it. A list of blocks grows without being copied, and wastes
-// half a block; lists that grow by half, as they were before, had a third more than they needed
-// and left as much garbage behind again (BenchmarkCut; peak memory of recovery).
-type mappedBlock struct {
-	refs  [mappedBlockLen]chunks.Ref
-	mints [mappedBlockLen]int64
-	maxts [mappedBlockLen]int64
-	nums  [mappedBlockLen]uint16
-}
-
 // mappedAt returns full chunk i, the oldest of which is 0.
 func (s *Series) mappedAt(i int) Mapped {
 	b, j := s.blocks[i/mappedBlockLen], i%mappedBlockLen
-	return Mapped{Ref: b.refs[j], MinT: b.mints[j], MaxT: b.maxts[j], Num: b.nums[j]}
+	if b.wide {
+		return wideAt(s.wideBlocks(i))
+	}
+	return b.at(j)
 }
 
-func (s *Series) setMapped(i int, m Mapped) {
-	b, j := s.blocks[i/mappedBlockLen], i%mappedBlockLen
-	b.refs[j], b.mints[j], b.maxts[j], b.nums[j] = m.Ref, m.MinT, m.MaxT, m.Num
+// wideBlocks returns the two blocks that full chunk i of a wide series is in.
+func (s *Series) wideBlocks(i int) (low, high *mappedBlock, at int) {
+	k := i / mappedBlockLen * 2
+	return s.blocks[k], s.blocks[k+1], i % mappedBlockLen
 }
+
+// isWide reports whether the blocks of the series are in pairs.
+func (s *Series) isWide() bool { return len(s.blocks) > 0 && s.blocks[len(s.blocks)-1].wide }
 
 // mapped yields the full chunks, oldest first. They are not changed meanwhile.
 func (s *Series) mapped() iter.Seq2[int, Mapped] {
@@ -54,47 +47,130 @@ func (s *Series) mapped() iter.Seq2[int, Mapped] {
 }
 
 // mappedMaxt returns the end of full chunk i.
-func (s *Series) mappedMaxt(i int) int64 { return s.blocks[i/mappedBlockLen].maxts[i%mappedBlockLen] }
+func (s *Series) mappedMaxt(i int) int64 { return s.mappedAt(i).MaxT }
 
 // mappedFrom returns the first full chunk that ends at t or later, or their number.
 func (s *Series) mappedFrom(t int64) int {
 	return sort.Search(int(s.numMapped), func(i int) bool { return s.mappedMaxt(i) >= t })
 }
 
+// setMapped puts another full chunk in the place of number i.
+func (a *appender) setMapped(s *Series, i int, m Mapped) {
+	b, j := s.blocks[i/mappedBlockLen], i%mappedBlockLen
+	if !b.wide && b.put(j, m) {
+		return
+	}
+	if !b.wide {
+		a.widen(s)
+	}
+	low, high, at := s.wideBlocks(i)
+	putWide(low, high, at, m)
+}
+
+// placeMapped is setMapped when the block of number i has nothing behind it that counts.
+func (a *appender) placeMapped(s *Series, i int, m Mapped) {
+	if i%mappedBlockLen == 0 && !s.isWide() {
+		s.blocks[i/mappedBlockLen].begin(m.MinT)
+	}
+	a.setMapped(s, i, m)
+}
+
+// setMappedRef fills in the place of the full chunk that begins at mint, if the series still
+// has it.
+func (a *appender) setMappedRef(s *Series, mint int64, ref chunks.Ref) {
+	i := s.mappedFrom(mint)
+	if i == int(s.numMapped) {
+		return
+	}
+	if m := s.mappedAt(i); m.MinT == mint {
+		m.Ref = ref
+		a.setMapped(s, i, m)
+	}
+}
+
 // addMapped appends a full chunk.
 func (a *appender) addMapped(s *Series, m Mapped) {
-	if int(s.numMapped) == len(s.blocks)*mappedBlockLen {
-		before := cap(s.blocks)
-		s.blocks = append(a.slabs.roomForOne(s.blocks), a.slabs.block())
-		a.mappedBytes += mappedBlockBytes + int64(cap(s.blocks)-before)*pointerBytes
+	if wide := s.isWide(); int(s.numMapped) == s.mappedRoom() {
+		a.addBlock(s, wide)
+		if wide {
+			a.addBlock(s, wide)
+		}
 	}
 	s.numMapped++
-	s.setMapped(int(s.numMapped)-1, m)
+	a.placeMapped(s, int(s.numMapped)-1, m)
+}
+
+// mappedRoom returns how many full chunks the blocks have places for.
+func (s *Series) mappedRoom() int {
+	if s.isWide() {
+		return len(s.blocks) / 2 * mappedBlockLen
+	}
+	return len(s.blocks) * mappedBlockLen
+}
+
+func (a *appender) addBlock(s *Series, wide bool) {
+	before := cap(s.blocks)
+	b := a.slabs.block()
+	b.wide = wide
+	s.blocks = append(a.slabs.roomForOne(s.blocks), b)
+	a.mappedBytes += mappedBlockBytes + int64(cap(s.blocks)-before)*pointerBytes
+}
+
+// widen makes a series wide: what is as long as its chunks, or as far apart, is rare.
+func (a *appender) widen(s *Series) {
+	before := s.mappedBytes()
+	wide := make([]*mappedBlock, 0, 2*len(s.blocks))
+	for _, b := range s.blocks {
+		pair := &[2]mappedBlock{{wide: true}, {wide: true}}
+		for i := range mappedBlockLen {
+			putWide(&pair[0], &pair[1], i, b.at(i))
+		}
+		wide = append(wide, &pair[0], &pair[1])
+	}
+	clear(s.blocks)
+	s.blocks = wide
+	a.mappedBytes += s.mappedBytes() - before
 }
 
 // insertMapped puts a full chunk before number i.
 func (a *appender) insertMapped(s *Series, i int, m Mapped) {
-	a.addMapped(s, Mapped{})
-	for j := int(s.numMapped) - 1; j > i; j-- {
-		s.setMapped(j, s.mappedAt(j-1))
+	behind := make([]Mapped, 0, int(s.numMapped)-i)
+	for j := i; j < int(s.numMapped); j++ {
+		behind = append(behind, s.mappedAt(j))
 	}
-	s.setMapped(i, m)
+	s.numMapped = uint32(i)
+	a.addMapped(s, m)
+	for _, m := range behind {
+		a.addMapped(s, m)
+	}
 }
 
-// dropMapped forgets the first n full chunks of a series.
+// dropMapped forgets the first n full chunks of a series. A block is read before it is begun
+// again: the others count from its first chunk.
 func (a *appender) dropMapped(s *Series, n int) {
-	for i := n; i < int(s.numMapped); i++ {
-		s.setMapped(i-n, s.mappedAt(i))
+	left := int(s.numMapped) - n
+	for to := 0; to < left; to += mappedBlockLen {
+		var run [mappedBlockLen]Mapped
+		some := run[:min(mappedBlockLen, left-to)]
+		for i := range some {
+			some[i] = s.mappedAt(n + to + i)
+		}
+		for i, m := range some {
+			a.placeMapped(s, to+i, m)
+		}
 	}
-	a.cutMapped(s, int(s.numMapped)-n)
+	a.cutMapped(s, left)
 }
 
 // cutMapped forgets all full chunks but the first n. Blocks without any go, and the list of
 // blocks if none is left.
 func (a *appender) cutMapped(s *Series, n int) {
 	before := s.mappedBytes()
-	s.numMapped = uint32(n)
 	blocks := (n + mappedBlockLen - 1) / mappedBlockLen
+	if s.isWide() {
+		blocks *= 2
+	}
+	s.numMapped = uint32(n)
 	clear(s.blocks[blocks:])
 	s.blocks = s.blocks[:blocks]
 	if blocks < cap(s.blocks)/2 {

@@ -180,7 +180,7 @@ func (r *Restorer) FullBytes() int { return r.fullBytes }
 func (r *Restorer) Written(fulls []Full, refs []chunks.Ref) {
 	for i := range refs {
 		f := &fulls[i]
-		setMappedRef(f.Series, f.MinT, refs[i])
+		r.setMappedRef(f.Series, f.MinT, refs[i])
 		r.pieces.recycled.put(f.bytes)
 	}
 }

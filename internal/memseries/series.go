@@ -101,7 +101,7 @@ func (s *Series) Maxt() int64 {
 func (s *Series) Mint() int64 {
 	switch {
 	case s.numMapped > 0:
-		return s.blocks[0].mints[0]
+		return s.mappedAt(0).MinT
 	case s.enc.Len() > 0:
 		return s.enc.FirstT()
 	default:

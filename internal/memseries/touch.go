@@ -21,7 +21,7 @@ func (d *Directory) Touch(series []*Series) (sum uint32) {
 	}
 	for _, s := range series {
 		for _, b := range s.blocks {
-			sum += uint32(b.refs[0]) + uint32(b.mints[0]) + uint32(b.maxts[0]) + uint32(b.nums[0])
+			sum += b.begins[0] + b.places[0]
 		}
 	}
 	return sum + d.touchPiecesLocked(series)
