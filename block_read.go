@@ -73,6 +73,8 @@ type blockCursor struct {
 	done  int
 	pairs []index.SymbolPair // what is left of a slab that series get their entries from
 	metas []index.ChunkMeta
+	// What the longest entry so far has.
+	mostPairs, mostMetas int
 
 	transient bool         // all of the slabs is for one series, the last one
 	one       *blockSeries // which is this
@@ -103,6 +105,7 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 		if err != nil {
 			return nil, err
 		}
+		c.mostPairs, c.mostMetas = max(c.mostPairs, len(pairs)), max(c.mostMetas, len(metas))
 		if c.transient {
 			c.pairs, c.metas = pairs[:0], metas[:0]
 		}
@@ -128,15 +131,20 @@ func (c *blockCursor) series(id uint64, pairs []index.SymbolPair, metas []index.
 
 // makeRoom begins slabs when there is hardly any room left, and a few series to come.
 func (c *blockCursor) makeRoom() {
-	if c.ids.Len() < fewSeries {
+	left := c.ids.Len() + 1
+	if left <= fewSeries {
 		return
 	}
-	if cap(c.pairs) < pairSlab/8 {
-		c.pairs = make([]index.SymbolPair, 0, pairSlab)
+	c.pairs = makeRoom(c.pairs, pairSlab, left*max(c.mostPairs, pairSlab/128))
+	c.metas = makeRoom(c.metas, metaSlab, left*max(c.mostMetas, 1))
+}
+
+// makeRoom begins a slab, no longer than what is still needed, when little is left of one.
+func makeRoom[T any](have []T, slab, need int) []T {
+	if cap(have) >= min(need, slab/8) {
+		return have
 	}
-	if cap(c.metas) < metaSlab/8 {
-		c.metas = make([]index.ChunkMeta, 0, metaSlab)
-	}
+	return make([]T, 0, min(need, slab))
 }
 
 // inRange cuts a list of chunks, which are in order, to those that overlap the range.

@@ -96,6 +96,8 @@ func (m *seriesMerger) add(c seriesCursor) {
 // the one before was made of is read over, if series are transient.
 func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
 	if err := m.advance(); err != nil || len(m.heads) == 0 {
+		m.twins.release()
+		m.twins = nil
 		return mergedSeries{}, false, err
 	}
 	if m.limit == 0 {
@@ -136,7 +138,7 @@ func (m *seriesMerger) advance() (err error) {
 // in time at any moment: a scan beats a heap.
 func (m *seriesMerger) choose() (n int, err error) {
 	if m.given++; m.given == fewSeries {
-		m.twins = &labelTwins{}
+		m.twins = twinTables.Get().(*labelTwins)
 	}
 	least := &m.heads[0]
 	least.given, n = true, 1

@@ -17,10 +17,11 @@ const (
 	// the context.
 	pollEvery = 1024
 
-	// A union is a bitmap when that takes at most this many words, or this many for
-	// each unit of cost of its lists; one far sparser is sorted.
+	// A union is a bitmap when that takes at most this many words, or this many for each
+	// unit of cost of its lists, as sorting a ref costs what some ten words do
+	// (BenchmarkReader_Select/prefix_equal); one far sparser is sorted.
 	bitmapWords   = 1 << 12
-	bitmapPerCost = 1
+	bitmapPerCost = 8
 
 	// seekRatio is what the part of a list costs that a seek must pass over to be cheaper
 	// than decoding all of it.
