@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 
 	"github.com/pkg/errors"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
@@ -130,12 +130,18 @@ func (e *frameEncoder) add(mint, maxt int64, enc chunkenc.Encoding, data []byte)
 	if len(data) > 0 {
 		size += sizeBytes(len(data))
 	}
-	e.buf = protowire.AppendVarint(append(e.buf, bytesTag(2)), uint64(size))
-	e.buf = appendInt(appendInt(appendInt(e.buf, 1, mint), 2, maxt), 3, int64(enc))
+	e.buf = slices.Grow(e.buf, maxChunkHeader+putRoom+len(data))
+	b := e.buf[len(e.buf) : len(e.buf)+maxChunkHeader+putRoom]
+	b[0] = bytesTag(2)
+	n := 1 + putVarint(b[1:], uint64(size))
+	n += putInt(b[n:], 1, mint)
+	n += putInt(b[n:], 2, maxt)
+	n += putInt(b[n:], 3, int64(enc))
 	if len(data) > 0 {
-		e.buf = protowire.AppendVarint(append(e.buf, bytesTag(4)), uint64(len(data)))
-		e.buf = append(e.buf, data...)
+		b[n] = bytesTag(4)
+		n += 1 + putVarint(b[n+1:], uint64(len(data)))
 	}
+	e.buf = append(e.buf[:len(e.buf)+n], data...)
 	e.left -= size
 	e.chunks++
 }

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"encoding/binary"
 	"math/bits"
 
 	"github.com/pkg/errors"
@@ -102,6 +103,33 @@ func appendInt(dst []byte, field byte, v int64) []byte {
 		return dst
 	}
 	return protowire.AppendVarint(append(dst, varintTag(field)), uint64(v))
+}
+
+// putRoom is how many bytes behind a varint putVarint may write.
+const putRoom = 8
+
+// putVarint is binary.PutUvarint without a loop for less than 2^56, as times are: it spreads
+// groups of seven bits over eight bytes by halves, and sets the highest bits of all but the
+// last. b has room for the varint and putRoom bytes (BenchmarkReadHead).
+func putVarint(b []byte, v uint64) int {
+	n := sizeVarint(v)
+	if n > 8 {
+		return binary.PutUvarint(b, v)
+	}
+	v = v&0x0fffffff | v&(0x0fffffff<<28)<<4
+	v = v&0x00003fff_00003fff | v&0x0fffc000_0fffc000<<2
+	v = v&0x007f007f_007f007f | v&0x3f803f80_3f803f80<<1
+	binary.LittleEndian.PutUint64(b, v|0x8080808080808080&(1<<(8*n-8)-1))
+	return n
+}
+
+// putInt writes an int64 or enum field, nothing when it is zero.
+func putInt(b []byte, field byte, v int64) int {
+	if v == 0 {
+		return 0
+	}
+	b[0] = varintTag(field)
+	return 1 + putVarint(b[1:], uint64(v))
 }
 
 // appendString appends a string field, which is left out when it is empty.
