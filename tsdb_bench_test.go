@@ -289,6 +289,29 @@ func BenchmarkSelectHead(b *testing.B) {
 	b.Run("labels-transient", func(b *testing.B) { benchLabelsOnly(b, db, &tsdb.SelectHints{Transient: true}) })
 }
 
+// BenchmarkSelectHead_ManySeries finds one in 27 of series that do not fit any cache, and reads them
+// one after the other.
+func BenchmarkSelectHead_ManySeries(b *testing.B) {
+	const series, samples = 1_000_000, 15
+	db := openBench(b, b.TempDir(), benchOptions())
+	h := newHot(b, db, series)
+	for h.k < samples {
+		h.scrape(b, 1000)
+	}
+	regex, err := labels.Regexp("__name__", "http_server_requests_duration_seconds_1.*")
+	require.NoError(b, err)
+	for name, batches := range map[string]bool{"batches": true, "iterator": false} {
+		b.Run(name, func(b *testing.B) {
+			read := 0
+			for range b.N {
+				read += benchSelect(b, db, math.MaxInt64, batches, []*labels.Matcher{regex, labels.Equal("method", "GET")})
+			}
+			require.NotZero(b, read)
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(read/samples), "ns/series")
+		})
+	}
+}
+
 // benchLabelsOnly reads the labels of a twentieth of the series, as text that the caller may
 // keep, or of transient ones piece by piece.
 func benchLabelsOnly(b *testing.B, db *tsdb.DB, hints *tsdb.SelectHints) {

@@ -65,7 +65,7 @@ type order struct {
 type orderRow struct {
 	pairs []Pair
 	at    uint32 // where it was
-	rank  uint32 // of its pair of the label that is looked at; until there are ranks its number
+	rank  uint32 // of its pair of the label that is looked at; until there are ranks its pair, then its number
 }
 
 // orderRun is a part of the rows.
@@ -131,12 +131,11 @@ func (o *order) alike(label int) bool {
 	return true
 }
 
-// number gives the rows of all runs the numbers of their pairs at a label.
+// number gives the rows of all runs the numbers of their pairs at a label. Pairs and texts lie all
+// over the memory: they are fetched in loops that do nothing else, so that many are on their
+// way at once (BenchmarkSelectHead_ManySeries).
 func (o *order) number(label int) {
-	rows := 0
-	for _, run := range o.runs {
-		rows += run.to - run.from
-	}
+	rows := o.pairsAt(label)
 	size := 16
 	for size < 2*rows {
 		size *= 2
@@ -147,16 +146,32 @@ func (o *order) number(label int) {
 	last, num := Pair(0), uint32(0)
 	for _, run := range o.runs {
 		for i := run.from; i < run.to; i++ {
-			p := Pair(0) // a set that ends here is before those that go on
-			if row := &o.rows[i]; label < len(row.pairs) {
-				p = row.pairs[label]
-			}
-			if p != last || len(o.texts) == 0 {
+			if p := Pair(o.rows[i].rank); p != last || len(o.texts) == 0 {
 				last, num = p, o.numberOf(p)
 			}
 			o.rows[i].rank = num
 		}
 	}
+	for i := range o.texts {
+		t := &o.texts[i]
+		t.name, t.value = o.m.Label(t.pair)
+	}
+}
+
+// pairsAt gives the rows of all runs their pair at a label for a rank, and counts them.
+func (o *order) pairsAt(label int) (count int) {
+	for _, run := range o.runs {
+		rows := o.rows[run.from:run.to]
+		for i := range rows {
+			p := Pair(0) // a set that ends here is before those that go on
+			if label < len(rows[i].pairs) {
+				p = rows[i].pairs[label]
+			}
+			rows[i].rank = uint32(p)
+		}
+		count += len(rows)
+	}
+	return count
 }
 
 // numberOf returns the number of a pair, which is new or has been seen.
@@ -166,8 +181,7 @@ func (o *order) numberOf(p Pair) uint32 {
 		switch num := o.slots[i]; {
 		case num == 0:
 			num = uint32(len(o.texts))
-			name, value := o.m.Label(p)
-			o.texts = append(o.texts, orderText{name: name, value: value, pair: p})
+			o.texts = append(o.texts, orderText{pair: p})
 			o.slots[i] = num + 1
 			return num
 		case o.texts[num-1].pair == p:
