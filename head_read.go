@@ -230,28 +230,45 @@ func (hs *headSeries) labelText(dst []byte, key uint64) ([]byte, int, error) {
 // span is that of the snapshot: which chunks there are is asked when they are opened.
 func (hs *headSeries) span() (mint, maxt int64) { return hs.c.r.mint, hs.c.r.maxt }
 
-// open takes what the series has now for this snapshot. The bounds end where the
-// snapshot does.
+// open takes what the series has now for this snapshot, and if nobody holds on to it what the next
+// ones have, too. The bounds end where the snapshot does.
 func (hs *headSeries) open(reuse chunkSource) chunkSource {
 	src, ok := reuse.(*headChunks)
 	if !ok {
 		src = &headChunks{}
 	}
 	r := hs.c.r
-	if src.ahead--; src.ahead < 0 && ok && hs.c.transient { // or they may be read in any order
-		src.ahead = min(len(hs.c.found), memseries.TouchLen)
-		r.h.dir.Touch(hs.c.found[:src.ahead])
-	}
 	if src.r != r {
 		src.r = r
 		src.files.Reset(r.pin)
+		src.views.Forget()
 	}
 	src.at = 0
+	if hs.c.transient {
+		src.view = hs.near(&src.views)
+	} else { // series may be read in any order
+		r.h.dir.View(hs.s, r.snapshot, r.mint, r.maxt, &src.own)
+		src.view = &src.own
+	}
 	src.in = bounds{mint: r.mint, maxt: r.maxt, deleted: r.deleted.Of(hs.s.Ref())}
-	if r.h.dir.View(hs.s, r.snapshot, r.mint, r.maxt, &src.view) {
+	if len(src.view.Chunks) > 0 {
 		src.in.maxt = min(src.in.maxt, src.view.Maxt)
 	}
 	return src
+}
+
+// near returns the view of a series that is read before the cursor moves on, and takes those of
+// the next ones with it.
+func (hs *headSeries) near(views *memseries.Views) *memseries.View {
+	if v := views.Of(hs.s); v != nil {
+		return v
+	}
+	var group [memseries.TouchLen]*memseries.Series
+	group[0] = hs.s
+	n := 1 + copy(group[1:], hs.c.found)
+	r := hs.c.r
+	views.Take(r.h.dir, group[:n], r.snapshot, r.mint, r.maxt)
+	return views.Of(hs.s)
 }
 
 // headChunks gives the chunks of a head series: full ones from their file, the open
@@ -259,11 +276,11 @@ func (hs *headSeries) open(reuse chunkSource) chunkSource {
 type headChunks struct {
 	r     *headReader
 	files chunks.HeadCursor // of r's pin
-	view  memseries.View
+	own   memseries.View
+	views memseries.Views // of this series and the next ones
+	view  *memseries.View // own or one of views
 	in    bounds
 	at    int
-
-	ahead int // how many of the next series are touched
 }
 
 func (hc *headChunks) next(mint int64, out *sourceChunk) (bool, error) {

@@ -10,12 +10,21 @@ const TouchLen = 16
 // package remote). It changes nothing. The sum means nothing: without it nothing would be read.
 func (d *Directory) Touch(series []*Series) (sum uint32) {
 	series = series[:min(len(series), TouchLen)]
-	var shards Shards
+	shards := shardsOf(series)
+	d.Lock(shards)
+	defer d.Unlock(shards)
+	return touchLists(series) + d.touchPiecesLocked(series)
+}
+
+func shardsOf(series []*Series) (shards Shards) {
 	for _, s := range series {
 		shards |= Bit(s)
 	}
-	d.Lock(shards)
-	defer d.Unlock(shards)
+	return shards
+}
+
+// touchLists asks for the series, and then for their lists of full chunks.
+func touchLists(series []*Series) (sum uint32) {
 	for _, s := range series {
 		sum += s.numMapped + s.bytes.first
 	}
@@ -24,7 +33,7 @@ func (d *Directory) Touch(series []*Series) (sum uint32) {
 			sum += b.begins[0] + b.places[0]
 		}
 	}
-	return sum + d.touchPiecesLocked(series)
+	return sum
 }
 
 func (d *Directory) touchPiecesLocked(series []*Series) (sum uint32) {

@@ -40,10 +40,20 @@ func (d *Directory) Visible(s *Series, snapshot uint64, mint, maxt int64) bool {
 // View fills v with the chunks of s that overlap [mint, maxt] in a snapshot. It
 // reports whether there are any.
 func (d *Directory) View(s *Series, snapshot uint64, mint, maxt int64, v *View) bool {
-	v.Chunks, v.data = v.Chunks[:0], v.data[:0]
 	sh := d.ShardOf(s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	if sh.viewLocked(s, snapshot, mint, maxt, v) {
+		v.data = s.bytes.appendTo(v.data, d.chunkBytes)
+		v.finish(s)
+	}
+	return len(v.Chunks) > 0
+}
+
+// viewLocked is View without the bytes of the open chunk. It reports whether they are to be
+// appended to v.data, which has room for them, before finish.
+func (sh *Shard) viewLocked(s *Series, snapshot uint64, mint, maxt int64, v *View) (open bool) {
+	v.Chunks, v.data = v.Chunks[:0], v.data[:0]
 	v.Maxt = sh.visibleLocked(s, snapshot)
 	if v.Maxt == NoTime || v.Maxt < mint {
 		return false
@@ -54,13 +64,21 @@ func (d *Directory) View(s *Series, snapshot uint64, mint, maxt int64, v *View) 
 			sh.viewFullLocked(s, m, v)
 		}
 	}
-	if n := s.enc.Len(); n > 0 && s.enc.FirstT() <= last && s.enc.LastT() >= mint {
-		from := len(v.data)
-		v.data = s.bytes.appendTo(slices.Grow(v.data, int(s.bytes.size)+chunkenc.MaxSampleBytes), d.chunkBytes)
-		v.data = append(v.data[:from], s.enc.Finish(v.data[from:])...)
-		v.Chunks = append(v.Chunks, ViewChunk{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: n, from: from, to: len(v.data)})
+	n := s.enc.Len()
+	if n == 0 || s.enc.FirstT() > last || s.enc.LastT() < mint {
+		return false
 	}
-	return len(v.Chunks) > 0
+	from := len(v.data)
+	v.data = slices.Grow(v.data, int(s.bytes.size)+chunkenc.MaxSampleBytes)
+	v.Chunks = append(v.Chunks, ViewChunk{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: n, from: from})
+	return true
+}
+
+// finish ends the open chunk, the bytes of which are in v.
+func (v *View) finish(s *Series) {
+	c := &v.Chunks[len(v.Chunks)-1]
+	v.data = append(v.data[:c.from], s.enc.Finish(v.data[c.from:])...)
+	c.to = len(v.data)
 }
 
 func (sh *Shard) viewFullLocked(s *Series, m Mapped, v *View) {

@@ -1,0 +1,75 @@
+package memseries
+
+// Views are the views of some series that are read one after the other. What a series has lies
+// all over the memory, one part leading to the next: read one series after the other, each part
+// is waited for; here the same part of all series is waited for at once (BenchmarkReadHead of
+// package remote). The zero value has no views. It belongs to one goroutine.
+type Views struct {
+	series []*Series
+	views  []View
+	next   int    // of views, as Of gives them out
+	read   uint32 // a sum of what was read ahead: it means nothing, and keeps it from being left out
+}
+
+// Take fills v with the views of the first series, up to TouchLen, each as Directory.View does it.
+func (v *Views) Take(d *Directory, series []*Series, snapshot uint64, mint, maxt int64) {
+	series = series[:min(len(series), TouchLen)]
+	v.series, v.next = append(v.series[:0], series...), 0
+	for len(v.views) < len(series) {
+		v.views = append(v.views, View{})
+	}
+	shards := shardsOf(series)
+	d.Lock(shards)
+	defer d.Unlock(shards)
+	v.read += touchLists(series)
+	var left [TouchLen]int // bytes of open chunks
+	for i, s := range series {
+		if d.ShardOf(s).viewLocked(s, snapshot, mint, maxt, &v.views[i]) {
+			left[i] = int(s.bytes.size)
+		}
+	}
+	v.copyOpenLocked(d, left)
+}
+
+// copyOpenLocked copies so many bytes of each open chunk, piece by piece: a piece of all of
+// them before the next one of any.
+func (v *Views) copyOpenLocked(d *Directory, left [TouchLen]int) {
+	var at [TouchLen]uint32
+	for i, s := range v.series {
+		at[i] = s.bytes.first
+	}
+	open := left
+	for more := true; more; {
+		more = false
+		for i := range v.series {
+			if left[i] <= 0 {
+				continue
+			}
+			p, view := d.chunkBytes.at(at[i]), &v.views[i]
+			view.data = append(view.data, p.data[:min(left[i], piecePayload)]...)
+			at[i], left[i] = p.next, left[i]-piecePayload
+			more = true
+		}
+	}
+	for i, s := range v.series {
+		if open[i] > 0 {
+			v.views[i].finish(s)
+		}
+	}
+}
+
+// Of returns the view of s, nil if s is not the series behind the one that Of was asked for last:
+// the first one of those that were taken, at first. It is valid until the next Take.
+func (v *Views) Of(s *Series) *View {
+	if v.next == len(v.series) || v.series[v.next] != s {
+		return nil
+	}
+	v.next++
+	return &v.views[v.next-1]
+}
+
+// Forget lets go of all series, and keeps the memory of the views.
+func (v *Views) Forget() {
+	clear(v.series)
+	v.series, v.next = v.series[:0], 0
+}
