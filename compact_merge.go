@@ -3,11 +3,11 @@ package tsdb
 import (
 	"cmp"
 	"context"
-	"runtime"
 	"slices"
 
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
@@ -29,8 +29,8 @@ const (
 	// pollSeries is how many series are merged between two looks at the context.
 	pollSeries = 256
 	// wayMerged is after how many series a merge lets others run, as a flush does
-	// (isolation.makeWay).
-	wayMerged = 32
+	// (foreground.MakeWay).
+	wayMerged = 16
 )
 
 // mergeBlocks writes the series of all inputs into w, those with equal labels as one, with
@@ -86,7 +86,7 @@ func (m *merger) run(ctx context.Context, heap *mergeHeap[*mergeCursor]) (mergeC
 			}
 			m.labels = append(m.labels[:0], c.labels...)
 			if n++; n%wayMerged == 0 {
-				runtime.Gosched()
+				foreground.MakeWay()
 			}
 		}
 		m.pieces = c.appendPieces(m.pieces)

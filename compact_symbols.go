@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 )
 
 // symbolNumbers translates the numbers of one block's symbols into those of the block that
@@ -42,7 +43,9 @@ func mergeSymbols(w *blockdir.Writer, dirs []*blockdir.Dir) ([]symbolNumbers, er
 		}
 	}
 	count, last := uint32(0), ""
+	var way foreground.Steps
 	for len(heap.items) > 0 {
+		way.Step(pollEvery)
 		c := heap.items[0]
 		if count == 0 || c.symbol != last {
 			if err := w.AddSymbol(c.symbol); err != nil {

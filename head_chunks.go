@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
@@ -55,13 +56,13 @@ func (h *Head) storeAll(synced func(seq uint64) error) (err error) {
 	fulls := h.fulls
 	for shard := 0; shard < memseries.NumShards && err == nil; {
 		fulls, shard = h.dir.CollectFull(fulls[:0], shard, chunkBatchBytes)
-		h.iso.makeWay()
+		foreground.MakeWay()
 		n := 0
 		if err = synced(newestSeq(fulls)); err == nil {
 			err = h.storeFull(fulls, func(done []memseries.Full, refs []chunks.Ref) {
-				h.iso.makeWay()
+				foreground.MakeWay()
 				h.dir.Written(done, refs)
-				h.iso.makeWay()
+				foreground.MakeWay()
 				n += len(done)
 			})
 		}

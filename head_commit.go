@@ -6,6 +6,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
@@ -51,8 +52,8 @@ func (a *Appender) Commit(ctx context.Context) (CommitResult, error) {
 // the order of the log, write, apply in the same order, publish.
 func (b *batch) run(ctx context.Context, log *wal.Log) (CommitResult, error) {
 	h := b.h
-	h.iso.committing.Add(1)
-	defer h.iso.committing.Add(-1)
+	foreground.Begin()
+	defer foreground.End()
 	var res CommitResult
 	if err := b.reserve(ctx, log, &res); err != nil {
 		return CommitResult{}, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
@@ -179,9 +180,13 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64) (err error) {
 	return nil
 }
 
-// wayEvery is how many series are written between two looks at whether a commit waits, about
-// a hundred microseconds.
-const wayEvery = 16
+const (
+	// wayEvery is how many series are written before others go first, about a hundred
+	// microseconds.
+	wayEvery = 16
+	// waySteps is the same of steps that take some ten nanoseconds, comparisons and the like.
+	waySteps = 4096
+)
 
 // writeBlock writes symbols and series of the closed range [mint, maxt], which no commit
 // changes any more. Deletes are applied.
@@ -193,26 +198,23 @@ func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 	defer func() { err = stderrors.Join(err, pin.Release()) }()
 	r := &headReader{h: h, pin: pin, snapshot: math.MaxUint64, mint: mint, maxt: maxt, deleted: h.tombs.Load()}
 	var found []*memseries.Series
+	var way foreground.Steps
 	for s := range h.dir.All() {
 		if h.dir.Visible(s, r.snapshot, mint, maxt) {
 			found = append(found, s)
 		}
-		if s.Ref()%pollEvery == 0 {
-			h.iso.makeWay()
-		}
+		way.Step(pollEvery)
 	}
 	syms, err := h.writeSymbols(w, found)
 	if err != nil {
 		return err
 	}
-	(&labelOrder{h.dir, syms}).sort(found)
+	(&labelOrder{dir: h.dir, syms: syms}).sort(found)
 	q, in := &Querier{}, &headCursor{r: r, transient: true}
 	var chunks *ChunkIterator
 	var pairs []index.SymbolPair
 	for i, s := range found {
-		if i%wayEvery == 0 {
-			h.iso.makeWay()
-		}
+		way.Step(wayEvery)
 		if i%pollEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -265,9 +267,14 @@ func compareUsedSymbols(a, b usedSymbol) int {
 func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series) ([]index.SymbolPair, error) {
 	marks, n := h.usedPairs(found)
 	used, names := h.usedSymbols(marks, n)
-	slices.SortFunc(used, compareUsedSymbols)
+	var way foreground.Steps
+	slices.SortFunc(used, func(a, b usedSymbol) int {
+		way.Step(waySteps)
+		return compareUsedSymbols(a, b)
+	})
 	pairs := make([]index.SymbolPair, len(marks))
 	for i, n := 0, uint32(0); i < len(used); n++ {
+		way.Step(pollEvery)
 		s := used[i].s
 		if err := w.AddSymbol(s); err != nil {
 			return nil, err
@@ -281,6 +288,7 @@ func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series) ([]in
 		}
 	}
 	for i := range used {
+		way.Step(waySteps)
 		if !used[i].isName {
 			name, _ := h.dir.Postings().Label(used[i].pair)
 			pairs[used[i].pair].Name = names[name]
@@ -292,11 +300,14 @@ func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series) ([]in
 // usedPairs marks the label pairs of some series by their numbers, and counts them.
 func (h *Head) usedPairs(found []*memseries.Series) (marks []bool, n int) {
 	last := index.Pair(0)
+	var way foreground.Steps
 	for _, s := range found {
+		way.Step(pollEvery)
 		last = max(last, slices.Max(h.dir.Pairs(s)))
 	}
 	marks = make([]bool, int(last)+1)
 	for _, s := range found {
+		way.Step(pollEvery)
 		for _, p := range h.dir.Pairs(s) {
 			if !marks[p] {
 				marks[p] = true
@@ -315,7 +326,9 @@ const fewNames = 64
 func (h *Head) usedSymbols(marks []bool, n int) (used []usedSymbol, names map[string]uint32) {
 	used = make([]usedSymbol, 0, n+fewNames)
 	names = map[string]uint32{}
+	var way foreground.Steps
 	for i, marked := range marks {
+		way.Step(pollEvery)
 		if !marked {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
@@ -15,6 +16,7 @@ import (
 type labelOrder struct {
 	dir  *memseries.Directory
 	syms []index.SymbolPair // of each label pair; numbered in the order of their strings
+	way  foreground.Steps
 }
 
 // keyedSeries is a series with what it is sorted by at the moment.
@@ -50,7 +52,10 @@ func (o *labelOrder) sortFrom(all []keyedSeries, common int) {
 		slices.SortFunc(all, func(a, b keyedSeries) int { return o.compare(a.s, b.s, common) })
 		return
 	}
-	slices.SortFunc(all, func(a, b keyedSeries) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(all, func(a, b keyedSeries) int {
+		o.way.Step(waySteps)
+		return cmp.Compare(a.key, b.key)
+	})
 	for len(all) > 0 {
 		n := 1
 		for n < len(all) && all[n].key == all[0].key {
@@ -69,6 +74,7 @@ func (o *labelOrder) sameAt(all []keyedSeries, place int) bool {
 	same := true
 	for i := range all {
 		all[i].key = 0
+		o.way.Step(waySteps)
 		if pairs := o.dir.Pairs(all[i].s); place < len(pairs) {
 			all[i].key = o.keyOf(pairs[place])
 		}
@@ -85,6 +91,7 @@ func (o *labelOrder) keyOf(p index.Pair) uint64 {
 
 // compare orders two series from a label on.
 func (o *labelOrder) compare(a, b *memseries.Series, from int) int {
+	o.way.Step(pollEvery)
 	pa, pb := o.dir.Pairs(a), o.dir.Pairs(b)
 	for i := from; i < min(len(pa), len(pb)); i++ {
 		if pa[i] != pb[i] {

@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"cmp"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,8 +14,6 @@ import (
 type isolation struct {
 	published atomic.Uint64 // newest commit that readers see
 	floor     atomic.Uint64 // no snapshot below it is open or will be opened
-
-	committing atomic.Int32 // commits that are under way
 
 	mu struct {
 		sync.Mutex
@@ -41,16 +38,6 @@ func newIsolation(published uint64) *isolation {
 	iso.published.Store(published)
 	iso.floor.Store(published)
 	return iso
-}
-
-// makeWay is called every hundred microseconds or so by maintenance, which can wait: it lets
-// commits that are under way go on. One that has lost its processor would otherwise get it
-// back when the scheduler next takes one from somebody, ten milliseconds later (prom/bench,
-// latency).
-func (iso *isolation) makeWay() {
-	if iso.committing.Load() > 0 {
-		runtime.Gosched()
-	}
 }
 
 // publish makes an applied commit visible, after all commits before it, and returns

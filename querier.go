@@ -8,6 +8,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -35,12 +36,14 @@ func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
 	}
 	q := &Querier{mint: mint, maxt: maxt, warnings: v.warnings(mint, maxt)}
 	pinned := q.addBlocks(v)
+	foreground.Begin()
 	sn := h.iso.acquire(h.opts.Clock.Now(), v.start)
 	if h.overlaps(max(mint, v.start), maxt) {
 		q.sources = append(q.sources, &headReader{h: h, pin: pin, snapshot: sn.seq, mint: max(mint, v.start), maxt: maxt, deleted: h.tombs.Load()})
 	}
 	h.stats.queriers.Add(1)
 	q.release = func() error {
+		defer foreground.End()
 		if h.iso.release(sn) {
 			h.dir.SweepMarks(h.iso.floor.Load())
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 )
 
 // symbolStride is how far apart the symbols are whose places are kept in memory: to
@@ -39,7 +40,9 @@ func openSymbols(content []byte, base, version int) (symbolTable, error) {
 	}
 	t.places = make([]uint32, 0, (t.count+t.stride-1)/t.stride)
 	off := 0
+	var way foreground.Steps
 	for n := range t.count {
+		way.Step(waySteps)
 		if n%t.stride == 0 {
 			t.places = append(t.places, uint32(off))
 		}

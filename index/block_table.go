@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 )
 
 // tableStride is how far apart the entries are whose places are kept in memory.
@@ -91,7 +92,9 @@ func (t *offsetTable) readEntries() error {
 	if !sorted {
 		t.places = make([]uint32, 0, (t.count+t.stride-1)/t.stride)
 	}
+	var way foreground.Steps
 	for n := range t.count {
+		way.Step(waySteps)
 		switch {
 		case sorted:
 			off = int(t.places[n])

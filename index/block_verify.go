@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
-	"runtime"
 	"sort"
+
+	"github.com/seed347100a3/tsdb/internal/foreground"
 )
 
-// wayEvery is after how many series or lists others may run: a flush and a merge verify what
-// they wrote beside commits, which would wait for a processor otherwise.
-const wayEvery = 128
+// What flushes and merges write, and verify, is beside commits and queries, which go first:
+// after so many series or lists, and after so many comparisons or entries that are passed over.
+const (
+	wayEvery = 128
+	waySteps = 4096
+)
 
 // Verify reads the whole index and makes sure of everything that can be: each checksum,
 // the order of symbols, labels, chunks and series, padding, and that the lists have
@@ -40,6 +44,7 @@ type verifier struct {
 	r     *Reader
 	ctx   context.Context
 	polls int
+	way   foreground.Steps
 
 	pairs *pairIndex // numbers are those of the lists
 	name  []byte     // of the list before, in the file
@@ -50,9 +55,7 @@ type verifier struct {
 
 func (v *verifier) poll() error {
 	v.polls++
-	if v.polls%wayEvery == 0 {
-		runtime.Gosched()
-	}
+	v.way.Step(wayEvery)
 	if v.polls%pollEvery == 0 {
 		return v.ctx.Err()
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 )
 
 // listEntry is a postings list to write. The first one is that of all series, the
@@ -36,7 +37,11 @@ func (w *Writer) layOut() ([]listEntry, error) {
 	for num, key := range w.pairs.keys {
 		order[num] = numberedKey{key, uint32(num)}
 	}
-	slices.SortFunc(order, func(a, b numberedKey) int { return cmp.Compare(a.key, b.key) })
+	var way foreground.Steps
+	slices.SortFunc(order, func(a, b numberedKey) int {
+		way.Step(waySteps)
+		return cmp.Compare(a.key, b.key)
+	})
 	lists := make([]listEntry, 1, 1+len(order))
 	lists[0].count = uint32(w.series)
 	for _, k := range order {
@@ -45,6 +50,7 @@ func (w *Writer) layOut() ([]listEntry, error) {
 	off := uint64(w.out.pos())
 	table := uint64(countBytes)
 	for i := range lists {
+		way.Step(pollEvery)
 		l := &lists[i]
 		l.off = alignUp(off, listAlign)
 		off = l.off + l.bytes()
@@ -142,7 +148,9 @@ func (g *listGroup) keys() (first, last uint64) {
 // keys, as the lists are: those behind the last one are not looked at.
 func (g *listGroup) gather(scan *seriesScan, pairs *pairIndex) error {
 	first, last := g.keys()
+	var way foreground.Steps
 	for {
+		way.Step(wayEvery)
 		off, body, err := scan.next()
 		if err != nil || body == nil {
 			return err
@@ -177,7 +185,9 @@ func (g *listGroup) add(i, id uint32) {
 //	+------------------+-------+--------------------------+-----+-------------+
 func (g *listGroup) write(out *blockOut) error {
 	from := 0
+	var way foreground.Steps
 	for i := range g.lists {
+		way.Step(wayEvery)
 		l, ids := &g.lists[i], g.ids[from:g.next[i]]
 		from = g.next[i]
 		out.align(listAlign)
@@ -201,7 +211,9 @@ func (g *listGroup) write(out *blockOut) error {
 // writeTable writes the postings offset table, an entry for each list.
 func (w *Writer) writeTable(lists []listEntry) error {
 	size := uint32(countBytes)
+	var way foreground.Steps
 	for i := range lists {
+		way.Step(pollEvery)
 		w.body = w.appendEntry(w.body[:0], i, &lists[i])
 		size += uint32(len(w.body))
 	}
@@ -213,6 +225,7 @@ func (w *Writer) writeTable(lists []listEntry) error {
 	out.buf = encbuf.AppendBE32(out.buf, uint32(len(lists)))
 	crc := encbuf.Checksum(out.buf[len(out.buf)-countBytes:])
 	for i := range lists {
+		way.Step(pollEvery)
 		w.body = w.appendEntry(w.body[:0], i, &lists[i])
 		crc = encbuf.UpdateChecksum(crc, w.body)
 		out.buf = append(out.buf, w.body...)

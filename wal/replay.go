@@ -10,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 )
 
 const (
@@ -174,6 +175,7 @@ func (p *pipeline) decoder() (busy time.Duration) {
 		}
 		busy += time.Since(start)
 		b.ready <- struct{}{}
+		foreground.MakeWay() // a checkpoint reads the log beside commits and queries
 	}
 	return busy
 }

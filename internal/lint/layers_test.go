@@ -29,6 +29,7 @@ var layers = map[string]layer{
 	"internal/fileutil":   {level: 0, foreign: []string{pkgErrors, xsysUnix, xsysWin}},
 	"internal/invariants": {level: 0},
 	"internal/clock":      {level: 0},
+	"internal/foreground": {level: 0},
 
 	"internal/pace": {level: 1, foreign: []string{pkgErrors}},
 

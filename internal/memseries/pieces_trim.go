@@ -1,6 +1,13 @@
 package memseries
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/seed347100a3/tsdb/internal/foreground"
+)
+
+// wayTrimmed is after how many steps along all lists others may run: some ten microseconds.
+const wayTrimmed = 16
 
 // trimPieces gives blocks back of which all pieces are free. The free lists of all shards
 // are taken away meanwhile, which is quick, and returned without the pieces of those
@@ -31,7 +38,9 @@ func (d *Directory) trimPieces() {
 // for it at once (BenchmarkTrim).
 func (a *pieceArena) countFree(lists [NumShards]uint32) (free []bool, kept int) {
 	counts := make([]int, len(*a.blocks.Load()))
+	var way foreground.Steps
 	for more := true; more; {
+		way.Step(wayTrimmed)
 		more = false
 		for i, n := range lists {
 			if n != 0 {
@@ -54,7 +63,9 @@ func (a *pieceArena) countFree(lists [NumShards]uint32) (free []bool, kept int) 
 // of each list that is not empty then.
 func (a *pieceArena) without(blocks []bool, lists *[NumShards]uint32, put func(i int, first, last uint32)) {
 	var first, last [NumShards]uint32
+	var way foreground.Steps
 	for more := true; more; {
+		way.Step(wayTrimmed)
 		more = false
 		for i, n := range lists {
 			if n == 0 {

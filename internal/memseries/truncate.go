@@ -2,9 +2,9 @@ package memseries
 
 import (
 	"math"
-	"runtime"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 )
 
 // Truncation forgets what a block has. The root raises the least time that it takes,
@@ -25,7 +25,7 @@ func (d *Directory) eachLocked(fn func(sh *Shard, s *Series)) {
 		for from := 0; pg != nil && from < pageLen; from += lockRun {
 			d.runLocked(&d.shards[i%NumShards], pg.series[from:from+lockRun], fn)
 		}
-		runtime.Gosched() // commits go first
+		foreground.MakeWay()
 	}
 	for _, s := range d.farSorted() {
 		sh := d.ShardOf(s)
