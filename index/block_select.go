@@ -28,7 +28,8 @@ func (r *Reader) selectWith(ctx context.Context, s *selection, ms []*labels.Matc
 		if all.len() == 0 {
 			return ctx.Err()
 		}
-		ids, err = s.run(ctx, &blockSource{r, ctx, all}, ms)
+		s.block = blockSource{r, ctx, all}
+		ids, err = s.run(ctx, &s.block, ms)
 		return err
 	})
 	if err != nil {

@@ -80,9 +80,21 @@ type selection struct {
 	pairs []Pair
 	bits  []uint64
 	refs  []uint64 // memory for the result; nil if somebody else gets it
+
+	choices []choice
+	value   [1]string   // of a matcher that stands for one
+	block   blockSource // src, of a block
+	got     []uint64    // what add is given
+	add     func(view)
 }
 
-var selectors = sync.Pool{New: func() any { return new(selection) }}
+// Selections are used again with all that they have: a query for one series allocates
+// nothing here (TestSelect_AllocatesNothingForAFewSeries).
+var selectors = sync.Pool{New: func() any {
+	s := new(selection)
+	s.add = func(v view) { s.got = v.appendTo(slices.Grow(s.got, v.count())) }
+	return s
+}}
 
 // keepScratch and keepRefs bound, in elements, what a selection keeps for the next one.
 const (
@@ -91,7 +103,9 @@ const (
 )
 
 func (s *selection) release() {
-	s.src, s.ctx = nil, nil
+	s.src, s.ctx, s.block, s.got = nil, nil, blockSource{}, nil
+	s.value[0] = ""
+	clear(s.choices)
 	s.pairs, s.bits = s.pairs[:0], s.bits[:0]
 	if max(cap(s.pairs), cap(s.bits)) <= keepScratch && cap(s.refs) <= keepRefs {
 		selectors.Put(s)
@@ -117,6 +131,7 @@ func (s *selection) resolveChoosing(ms []*labels.Matcher) (choosing []choice, ex
 	if err := s.ctx.Err(); err != nil {
 		return nil, nil, err
 	}
+	choosing = s.choices[:0]
 	for _, m := range ms {
 		if m.MatchesEmpty() {
 			excluding = append(excluding, m)
@@ -135,6 +150,7 @@ func (s *selection) resolveChoosing(ms []*labels.Matcher) (choosing []choice, ex
 		}
 		choosing = append(choosing, c)
 	}
+	s.choices = choosing[:0]
 	slices.SortStableFunc(choosing, func(a, b choice) int { return cmp.Compare(a.cost, b.cost) })
 	return choosing, excluding, nil
 }
@@ -142,7 +158,7 @@ func (s *selection) resolveChoosing(ms []*labels.Matcher) (choosing []choice, ex
 // addMatching adds the pairs that the matcher chooses to s.pairs.
 func (s *selection) addMatching(m *labels.Matcher) error {
 	positive := m.Type() == labels.MatchEqual || m.Type() == labels.MatchRegexp
-	if set := m.SetMatches(); positive && set != nil {
+	if set := s.setOf(m); positive && set != nil {
 		return s.addValues(m.Name(), set)
 	}
 	return s.addBySearch(m, positive, true)
@@ -152,10 +168,19 @@ func (s *selection) addMatching(m *labels.Matcher) error {
 // does not choose.
 func (s *selection) addRefused(m *labels.Matcher) error {
 	negative := m.Type() == labels.MatchNotEqual || m.Type() == labels.MatchNotRegexp
-	if set := m.SetMatches(); negative && set != nil {
+	if set := s.setOf(m); negative && set != nil {
 		return s.addValues(m.Name(), set)
 	}
 	return s.addBySearch(m, negative, false)
+}
+
+// setOf is m.SetMatches, good until the next one is asked for.
+func (s *selection) setOf(m *labels.Matcher) []string {
+	if m.Type() > labels.MatchNotEqual {
+		return m.SetMatches()
+	}
+	s.value[0] = m.Value()
+	return s.value[:]
 }
 
 // addBySearch adds the pairs whose value the matcher chooses or, if that is not
@@ -214,9 +239,8 @@ func (s *selection) begin(choosing []choice) (refs []uint64, rest []choice, err 
 	}
 	lo, hi := s.src.bounds()
 	if !s.fits(lo, hi, c.cost) {
-		refs = slices.Grow(s.refs[:0], c.cost)
-		err = s.src.read(s.ctx, c.pairs, func(v view) { refs = v.appendTo(refs) })
-		return sortRefs(refs), rest, err
+		refs, err = s.sortedOf(c)
+		return refs, rest, err
 	}
 	n, err := s.union(c.pairs, lo, hi)
 	if err != nil || len(rest) == 0 || len(rest[0].pairs) != 1 || n < rest[0].cost/seekRatio {
@@ -235,10 +259,18 @@ func (s *selection) markedOf(one []Pair, n int, lo, hi uint64) (refs []uint64, e
 	return refs, err
 }
 
+// sortedOf returns the refs that a choice has.
+func (s *selection) sortedOf(c choice) ([]uint64, error) {
+	s.got = slices.Grow(s.refs[:0], c.cost)
+	err := s.src.read(s.ctx, c.pairs, s.add)
+	return sortRefs(s.got), err
+}
+
 // refsOf returns the refs of one list.
 func (s *selection) refsOf(one []Pair) (refs []uint64, err error) {
-	err = s.src.read(s.ctx, one, func(v view) { refs = v.appendTo(slices.Grow(s.refs[:0], v.count())) })
-	return refs, err
+	s.got = s.refs[:0]
+	err = s.src.read(s.ctx, one, s.add)
+	return s.got, err
 }
 
 // exclude takes away what the matchers refuse. Their pairs are looked up after refs
