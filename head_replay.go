@@ -31,8 +31,9 @@ const (
 	setsPerWorker = 48        // empty sets of parts that are kept: twice what a worker with many series collects
 	maxRoom       = 64 << 10  // samples that a set of parts is prepared for: a usual batch
 	decodeRun     = 512       // samples decoded at a time: 12 KiB, first-level cache
-	fullHandover  = 256 << 10 // bytes of full chunks that a worker collects before it hands them over
-	maxWaiting    = 2 << 20   // bytes of full chunks that a worker may have while others are written
+	leastHandover = 192 << 10 // bytes of full chunks that a worker collects before it hands them over
+	mostHandover  = 256 << 10 // bytes that are handed over at a time: the writer copies them twice
+	maxWaiting    = 512 << 10 // bytes of full chunks that a worker may have while others are written
 )
 
 // replay is the state of one recovery.
@@ -44,7 +45,6 @@ type replay struct {
 	loaded  map[uint64][]memseries.Mapped // full chunks by the ref they were written under
 	dups    map[uint64]uint64             // refs of the log whose labels another ref had before
 	unread  [256]int                      // records without a decoder, by type
-	usual   atomic.Int64                  // samples that a part of the newest set had
 	writer  chunkReplayWriter
 	// readOnly: full chunks stay in memory, as nothing may be written.
 	readOnly bool
@@ -80,7 +80,6 @@ type recordError struct {
 // partSet holds samples by worker. The last worker that is done with it gives it back.
 type partSet struct {
 	parts   [][]record.Sample
-	usual   int // samples that a part of another set had, at most maxRoom
 	pending atomic.Int32
 }
 
@@ -115,13 +114,12 @@ func (r *replay) emptyParts() *partSet {
 	case ps := <-r.parts:
 		return ps
 	default:
-		return &partSet{parts: make([][]record.Sample, len(r.workers)), usual: int(r.usual.Load())}
+		return &partSet{parts: make([][]record.Sample, len(r.workers))}
 	}
 }
 
 // giveBack empties a set for the next decoder. What is too many is dropped.
 func (r *replay) giveBack(ps *partSet) {
-	r.usual.Store(int64(min(len(ps.parts[0]), maxRoom)))
 	ps.clear()
 	select {
 	case r.parts <- ps:
@@ -145,6 +143,7 @@ func (r *replay) decode(b *wal.Batch) {
 		case record.TypeSamples, record.TypeSamplesV2:
 			if cur.parts == nil {
 				cur.parts = r.emptyParts()
+				cur.parts.makeRoom(maxSamples(b.Records[i:]))
 			}
 			cur.samples = append(cur.samples, i)
 			starts, err := cur.parts.split(rec.Data, nil)
@@ -170,7 +169,6 @@ func (ps *partSet) split(rec []byte, dups map[uint64]uint64) (starts int, err er
 	var dec record.SampleDecoder
 	var buf [decodeRun]record.Sample
 	dec.Reset(rec)
-	ps.makeRoom(dec.MaxSamples())
 	n := uint64(len(ps.parts))
 	mask := n - 1
 	powerOfTwo := n&mask == 0 // nearly always; a division a sample shows (BenchmarkReplay)
@@ -201,15 +199,28 @@ func renumber(samples []record.Sample, dups map[uint64]uint64) {
 	}
 }
 
-// makeRoom prepares a new set for as many samples as another one had, or for n that are
-// spread evenly, so that it does not grow step by step.
+// makeRoom prepares an empty set for n samples that are spread evenly, so that it does not grow
+// step by step.
 func (ps *partSet) makeRoom(n int) {
-	share := max(ps.usual, min(n, maxRoom)/len(ps.parts)+1)
+	share := min(n, maxRoom)/len(ps.parts) + 1
 	for i, part := range ps.parts {
-		if cap(part) == 0 {
+		if cap(part) < share {
 			ps.parts[i] = make([]record.Sample, 0, share+share/8)
 		}
 	}
+}
+
+// maxSamples returns an upper bound of the samples in records.
+func maxSamples(records []wal.Record) (n int) {
+	for _, rec := range records {
+		switch record.TypeOf(rec.Data) {
+		case record.TypeSamples, record.TypeSamplesV2:
+			var dec record.SampleDecoder
+			dec.Reset(rec.Data)
+			n += dec.MaxSamples()
+		}
+	}
+	return n
 }
 
 // apply is the ordered stage.

@@ -108,7 +108,7 @@ func (ps *partSet) clear() {
 // batch of a worker is on its way at a time; the rest waits.
 func (w *replayWorker) handOver(r *replay, synced uint64) {
 	for !r.readOnly && w.mayHandOver() {
-		w.job.fulls = w.restorer.TakeFull(w.job.fulls[:0], synced, fullHandover, chunkBatchBytes)
+		w.job.fulls = w.restorer.TakeFull(w.job.fulls[:0], synced, leastHandover, mostHandover)
 		if len(w.job.fulls) == 0 {
 			return
 		}

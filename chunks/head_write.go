@@ -3,7 +3,6 @@ package chunks
 import (
 	"io/fs"
 	"path/filepath"
-	"slices"
 
 	"github.com/pkg/errors"
 
@@ -63,7 +62,10 @@ func (h *HeadFiles) writeToFileLocked(batch []Full) error {
 	if err := h.readyLocked(); err != nil {
 		return err
 	}
-	buf := slices.Grow(h.w.buf[:0], h.roomLocked(batch))
+	buf := h.w.buf[:0]
+	if n := h.roomLocked(batch); cap(buf) < n {
+		buf = make([]byte, 0, max(n, min(n+n/4, keptBufferBytes)))
+	}
 	if h.w.end == 0 {
 		buf = append(buf, headHeader[:]...)
 	}

@@ -395,3 +395,20 @@ func TestTruncateBefore_AfterAFailure_GoesOn(t *testing.T) {
 	require.Equal(t, files-3, h.Stats().Files)
 	require.NoError(t, h.Close())
 }
+
+// Batches of about the same size share a buffer, also near the largest that is kept: it must not
+// grow beyond that and be made anew for each of them.
+func TestWrite_KeepsItsBuffer(t *testing.T) {
+	h, _, _ := openLoaded(t, fileutil.OS, headDir(t), HeadOptions{})
+	batch := fullChunks(1, keptBufferBytes/1100)
+	for i := range batch {
+		batch[i].Data = make([]byte, 1000)
+	}
+	write(t, h, batch[:len(batch)-5])
+	buf := &h.w.buf[:1][0]
+	for n := len(batch) - 5; n <= len(batch); n++ {
+		write(t, h, batch[:n])
+		require.Same(t, buf, &h.w.buf[:1][0])
+	}
+	require.NoError(t, h.Close())
+}

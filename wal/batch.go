@@ -103,6 +103,7 @@ func (b *Batch) skip(p *pipeline) {
 // decode decompresses the records and checks commits against their frames.
 func (b *Batch) decode(d *decompressor) {
 	d.begin()
+	b.makeRoom()
 	for i := range b.units {
 		u := &b.units[i]
 		switch u.kind {
@@ -117,6 +118,21 @@ func (b *Batch) decode(d *decompressor) {
 		}
 	}
 	b.collect()
+}
+
+// makeRoom takes memory for the records at once, where they say how long they are.
+func (b *Batch) makeRoom() {
+	n := 0
+	for i := range b.units {
+		if u := &b.units[i]; !u.skipped {
+			for _, s := range b.spans[u.first : u.first+u.n] {
+				n += decodedLen(s.comp, b.raw[s.from:s.to])
+			}
+		}
+	}
+	if cap(b.text) < n {
+		b.text = make([]byte, 0, n+n/8)
+	}
 }
 
 func (b *Batch) decodeCommit(u *unit, d *decompressor) {

@@ -159,6 +159,19 @@ func (d *decompressor) appendDecoded(dst []byte, c Compression, data []byte) ([]
 	}
 }
 
+// decodedLen returns how long the uncompressed form of data is that appendDecoded appends, 0 where
+// data alone does not say it.
+func decodedLen(c Compression, data []byte) int {
+	if c != CompressionSnappy {
+		return 0
+	}
+	n, err := snappy.DecodedLen(data)
+	if err != nil || int64(n) > maxSnappyRatio*int64(len(data))+minDecoded {
+		return 0
+	}
+	return n
+}
+
 func appendSnappy(dst, data []byte) ([]byte, error) {
 	n, err := snappy.DecodedLen(data)
 	if err != nil {

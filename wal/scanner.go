@@ -224,6 +224,9 @@ func (s *scanner) page() []byte {
 // load fills the buffer from base, a page boundary, on.
 func (s *scanner) load(base int64) bool {
 	n := int(min(readBufferSize, s.size-base))
+	if cap(s.buf) == 0 {
+		n = min(n, PageSize) // who only wants to know how a segment begins needs no more
+	}
 	if cap(s.buf) < n {
 		s.buf = make([]byte, n)
 	}

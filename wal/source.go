@@ -251,6 +251,9 @@ func (s *source) ensureBatch() error {
 	}
 	s.since = time.Now()
 	s.b.reset(s.batches)
+	if cap(s.b.raw) == 0 {
+		s.b.raw = make([]byte, 0, min(batchBytes+batchBytes/8, s.total))
+	}
 	s.batches++
 	s.pending = 0
 	return nil

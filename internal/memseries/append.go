@@ -54,6 +54,11 @@ func (f *fullChunk) given() Full {
 	return Full{Series: f.series, MinT: f.minT, MaxT: f.maxT, Num: f.num, Seq: f.seq}
 }
 
+// kept is the chunk as it was before it was given.
+func (f *Full) kept() fullChunk {
+	return fullChunk{series: f.Series, minT: f.MinT, maxT: f.MaxT, num: f.Num, seq: f.Seq, bytes: f.bytes}
+}
+
 // appender is what an append needs beside the series: where bytes go and where full
 // chunks do. A shard and a recovery worker each have one.
 type appender struct {

@@ -19,7 +19,7 @@ import (
 type Restorer struct {
 	d *Directory
 	appender
-	full      []Full
+	full      []fullChunk
 	fullBytes int // of them
 	encoded   [runCap]byte
 	touched   byte // what touch read; it means nothing
@@ -36,6 +36,9 @@ type Restorer struct {
 	MaxRef  uint64 // highest ref of those, and of samples before MinValid
 	Holes   uint64 // series whose chunk files did not cover the log; they were rebuilt
 }
+
+// fullRun is how many full chunks the list of a worker has room for when it is new.
+const fullRun = 64
 
 // notReached is what pendV is while the log has shown no sample of a series with attached
 // chunks.
@@ -139,10 +142,11 @@ func (r *Restorer) covered(s *Series, t int64) bool {
 // keepFull leaves a full chunk in the pieces in which it grew: they do not change until
 // Written, so that another goroutine may read them (AppendData).
 func (r *Restorer) keepFull(f fullChunk) {
-	out := f.given()
-	out.bytes = f.bytes
-	r.full = append(r.full, out)
-	r.fullBytes += out.Size()
+	if len(r.full) == cap(r.full) {
+		r.full = slices.Grow(r.full, max(fullRun, len(r.full)))
+	}
+	r.full = append(r.full, f)
+	r.fullBytes += int(f.bytes.size)
 }
 
 // TakeFull moves full chunks to dst, those that were cut first, as long as all their commits are
@@ -150,16 +154,22 @@ func (r *Restorer) keepFull(f fullChunk) {
 // least. They have no Data yet.
 func (r *Restorer) TakeFull(dst []Full, synced uint64, least, most int) []Full {
 	n, bytes := 0, 0
-	for ; n < len(r.full) && r.full[n].Seq <= synced; n++ {
-		if n > 0 && bytes+r.full[n].Size() > most {
+	for ; n < len(r.full) && r.full[n].seq <= synced; n++ {
+		size := int(r.full[n].bytes.size)
+		if n > 0 && bytes+size > most {
 			break
 		}
-		bytes += r.full[n].Size()
+		bytes += size
 	}
 	if bytes < least {
 		return dst
 	}
-	dst = append(dst, r.full[:n]...)
+	dst = slices.Grow(dst, n)
+	for i := range r.full[:n] {
+		f := r.full[i].given()
+		f.bytes = r.full[i].bytes
+		dst = append(dst, f)
+	}
 	r.full = slices.Delete(r.full, 0, n)
 	r.fullBytes -= bytes
 	return dst
@@ -167,10 +177,15 @@ func (r *Restorer) TakeFull(dst []Full, synced uint64, least, most int) []Full {
 
 // GiveFull takes those back that were taken last and could not be written.
 func (r *Restorer) GiveFull(fulls []Full) {
-	r.full = slices.Insert(r.full, 0, fulls...)
+	if len(fulls) == 0 {
+		return
+	}
+	back := make([]fullChunk, len(fulls))
 	for i := range fulls {
+		back[i] = fulls[i].kept()
 		r.fullBytes += fulls[i].Size()
 	}
+	r.full = slices.Insert(r.full, 0, back...)
 }
 
 // FullBytes returns how many bytes the full chunks have that were cut and not taken.
@@ -189,8 +204,7 @@ func (r *Restorer) Written(fulls []Full, refs []chunks.Ref) {
 // not written yet. All workers are done.
 func (r *Restorer) Close() {
 	for _, f := range r.full {
-		kept := fullChunk{series: f.Series, minT: f.MinT, maxT: f.MaxT, num: f.Num, seq: f.Seq, bytes: f.bytes}
-		r.d.ShardOf(f.Series).mu.onFull(kept)
+		r.d.ShardOf(f.series).mu.onFull(f)
 	}
 	r.d.shards[0].mu.pieces.absorb(&r.pieces)
 	r.d.shards[0].mu.mappedBytes += r.mappedBytes

