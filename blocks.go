@@ -23,6 +23,8 @@ type blockSet struct {
 	dir  string
 	// readOnly: nothing is moved, removed or written, whatever is found.
 	readOnly bool
+	// settle waits for a while for those who read; nil: nobody does.
+	settle func()
 
 	change struct {
 		sync.Mutex
@@ -233,6 +235,11 @@ func (bs *blockSet) retire(old []viewBlock) {
 			b.retired.Store(err != nil) // the last reader tries again
 			bs.warnOfRemoval(b.block, err)
 		}
+	}
+	if bs.settle != nil && len(old) > 0 {
+		bs.settle()
+	}
+	for _, b := range old {
 		b.release()
 	}
 }

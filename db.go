@@ -136,6 +136,7 @@ func (db *DB) open() error {
 		db.blocks.close()
 		return stderrors.Join(err, db.head.closeFiles())
 	}
+	db.blocks.settle = db.head.iso.settle
 	return nil
 }
 

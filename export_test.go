@@ -48,6 +48,9 @@ func Waiting(db *DB) int {
 	return db.head.iso.mu.waiting
 }
 
+// Settled is closed when everybody who reads now has closed.
+func Settled(db *DB) <-chan struct{} { return db.head.iso.settled() }
+
 // QuerierOver returns a Querier over places whose series are sorted by labels.
 func QuerierOver(mint, maxt int64, places ...FakeSource) *Querier {
 	q := &Querier{mint: mint, maxt: maxt, release: func() error { return nil }}

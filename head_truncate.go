@@ -2,12 +2,14 @@ package tsdb
 
 import (
 	"context"
+	stderrors "errors"
 	"maps"
 	"math"
 	"path/filepath"
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -66,7 +68,18 @@ func (db *DB) collect() error {
 	h.stats.seriesRemoved.Add(uint64(len(removed)))
 	db.forgetDeleted(t, removed)
 	h.trunc.done = t
-	return errors.WithMessage(poisoned(h.chunks.TruncateBefore(lowest.File())), "truncate head chunks")
+	return errors.WithMessage(h.removeChunks(lowest), "truncate head chunks")
+}
+
+// removeChunks removes the head-chunk files before one.
+func (h *Head) removeChunks(lowest chunks.Ref) error {
+	pin, err := h.chunks.Acquire()
+	if err != nil {
+		return err
+	}
+	err = poisoned(h.chunks.TruncateBefore(lowest.File()))
+	h.iso.settle()
+	return stderrors.Join(err, pin.Release())
 }
 
 // idleBefore bounds the newest time of series that may go: a series that had a sample

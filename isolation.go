@@ -20,14 +20,18 @@ type isolation struct {
 		done    map[uint64]struct{} // applied, waiting for older ones
 		inOrder sync.Cond
 		waiting int
-		open    []*snapshot // ascending by seq
+		open    []*snapshot // as they were opened, and so ascending by seq
+
+		opened   uint64 // snapshots so far
+		settling []settling
 	}
 }
 
 // snapshot is what one Querier sees: all commits up to seq.
 type snapshot struct {
 	seq    uint64
-	start  int64 // where the head began then: it reads nothing of the head before
+	number uint64 // ascending from 1
+	start  int64  // where the head began then: it reads nothing of the head before
 	opened time.Time
 }
 
@@ -104,7 +108,8 @@ func (iso *isolation) setFloorLocked() {
 func (iso *isolation) acquire(now time.Time, start int64) *snapshot {
 	iso.mu.Lock()
 	defer iso.mu.Unlock()
-	sn := &snapshot{seq: iso.published.Load(), start: start, opened: now}
+	iso.mu.opened++
+	sn := &snapshot{seq: iso.published.Load(), number: iso.mu.opened, start: start, opened: now}
 	iso.mu.open = append(iso.mu.open, sn) // published never falls, so this keeps the order
 	iso.setFloorLocked()
 	return sn
@@ -117,10 +122,56 @@ func (iso *isolation) release(sn *snapshot) bool {
 	defer iso.mu.Unlock()
 	if i := slices.Index(iso.mu.open, sn); i >= 0 {
 		iso.mu.open = slices.Delete(iso.mu.open, i, i+1)
+		iso.settleLocked()
 	}
 	before := iso.floor.Load()
 	iso.setFloorLocked()
 	return iso.floor.Load() > before
+}
+
+// settleFor bounds how long settle waits. Most queries take a few milliseconds.
+const settleFor = 25 * time.Millisecond
+
+// settling is somebody who waits for the snapshots up to one.
+type settling struct {
+	last uint64        // its number
+	done chan struct{} // closed when all of them are released
+}
+
+// settle returns when nobody reads any more who does so now, or after settleFor. Maintenance
+// that holds on to retired files until then closes them itself; the last query would have to
+// unmap them, and free up to some hundred megabytes of page cache, on its way out.
+func (iso *isolation) settle() {
+	timer := time.NewTimer(settleFor)
+	defer timer.Stop()
+	select {
+	case <-iso.settled():
+	case <-timer.C:
+	}
+}
+
+// settled returns what is closed when all snapshots that are open now are released.
+func (iso *isolation) settled() <-chan struct{} {
+	iso.mu.Lock()
+	defer iso.mu.Unlock()
+	s := settling{iso.mu.opened, make(chan struct{})}
+	iso.mu.settling = append(iso.mu.settling, s)
+	iso.settleLocked()
+	return s.done
+}
+
+func (iso *isolation) settleLocked() {
+	oldest := iso.mu.opened + 1
+	if len(iso.mu.open) > 0 {
+		oldest = iso.mu.open[0].number
+	}
+	iso.mu.settling = slices.DeleteFunc(iso.mu.settling, func(s settling) bool {
+		if s.last >= oldest {
+			return false
+		}
+		close(s.done)
+		return true
+	})
 }
 
 // Within implements memseries.Snapshots.

@@ -439,3 +439,33 @@ func TestSyncCommit_AnyNumberOfWritersLoseNothingToAPowerCut(t *testing.T) {
 		})
 	}
 }
+
+// Maintenance waits for those who read when it begins to, not for those who come later.
+func TestIsolation_SettlesWhenOlderReadersHaveGone(t *testing.T) {
+	f := newFixture(t, nil)
+	open := func() *tsdb.Querier {
+		q, err := f.db.Querier(math.MinInt64, math.MaxInt64)
+		require.NoError(t, err)
+		return q
+	}
+	settled := func(ch <-chan struct{}) bool {
+		select {
+		case <-ch:
+			return true
+		default:
+			return false
+		}
+	}
+	require.True(t, settled(tsdb.Settled(f.db)), "nobody reads")
+	a, b := open(), open()
+	two := tsdb.Settled(f.db)
+	c := open()
+	require.NoError(t, a.Close())
+	require.False(t, settled(two), "one of two still reads")
+	three := tsdb.Settled(f.db)
+	require.NoError(t, b.Close())
+	require.True(t, settled(two))
+	require.False(t, settled(three))
+	require.NoError(t, c.Close())
+	require.True(t, settled(three))
+}

@@ -44,13 +44,15 @@ func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
 	h.stats.queriers.Add(1)
 	q.release = func() error {
 		defer foreground.End()
-		if h.iso.release(sn) {
-			h.dir.SweepMarks(h.iso.floor.Load())
-		}
 		for i := range pinned {
 			pinned[i].b.release()
 		}
-		return pin.Release()
+		err := pin.Release()
+		// Last: who waits for the snapshot (isolation.settle) closes the files.
+		if h.iso.release(sn) {
+			h.dir.SweepMarks(h.iso.floor.Load())
+		}
+		return err
 	}
 	return q, nil
 }
