@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pkg/errors"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
@@ -64,29 +65,31 @@ func (e *frameEncoder) begin(ls []labels.Label) {
 		e.buf, e.end = make([]byte, frameRoom, 4<<10), frameRoom
 	}
 	e.buf = e.buf[:e.end]
-	fit := 0
-	for fit < min(len(ls), len(e.labels)) && e.labels[fit].put(e.buf, ls[fit]) {
-		fit++
-	}
+	fit := e.fit(ls)
 	if fit < len(ls) || fit < len(e.labels) {
 		e.encode(ls, fit)
 	}
 	e.next()
 }
 
-// put writes a label over another one with texts of the same lengths. Most are the same
-// label, of which head and blocks give the same strings.
-func (at *frameLabel) put(buf []byte, l labels.Label) bool {
-	if l == at.Label {
-		return true
+// fit puts labels over those in the buffer, and returns of how many that could be done. Most
+// are the same label, of which head and blocks give the same strings.
+func (e *frameEncoder) fit(ls []labels.Label) int {
+	n := min(len(ls), len(e.labels))
+	old := e.labels[:n]
+	for i := range ls[:n] {
+		l, at := &ls[i], &old[i]
+		if l.Value == at.Value && l.Name == at.Name {
+			continue
+		}
+		if len(l.Value) != len(at.Value) || len(l.Name) != len(at.Name) {
+			return i
+		}
+		copy(e.buf[at.name:], l.Name)
+		copy(e.buf[at.value:], l.Value)
+		at.Label = *l
 	}
-	if len(l.Name) != len(at.Name) || len(l.Value) != len(at.Value) {
-		return false
-	}
-	copy(buf[at.name:], l.Name)
-	copy(buf[at.value:], l.Value)
-	at.Label = l
-	return true
+	return n
 }
 
 // encode appends the labels from ls[fit] on.
@@ -126,24 +129,51 @@ const maxChunkHeader = 1 + binary.MaxVarintLen32 + 3*(1+binary.MaxVarintLen64) +
 
 // add appends a chunk. Its data is copied.
 func (e *frameEncoder) add(mint, maxt int64, enc chunkenc.Encoding, data []byte) {
+	e.chunks++
+	first, m := spreadVarint(uint64(mint))
+	last, n := spreadVarint(uint64(maxt))
+	length, l := spreadVarint(uint64(len(data)))
+	if m == 0 || n == 0 || l == 0 || enc-1 >= 0x7f {
+		e.addRare(mint, maxt, enc, data)
+		return
+	}
+	size := 1 + m + 1 + n + 2 + 1 + l + len(data)
+	e.left -= size
+	whole, s := spreadVarint(uint64(size))
+	at := len(e.buf)
+	e.buf = slices.Grow(e.buf, chunkHeaderRoom+len(data))[:at+chunkHeaderRoom]
+	b := (*[chunkHeaderRoom]byte)(e.buf[at:])
+	b[0] = bytesTag(2)
+	binary.LittleEndian.PutUint64(b[1:], whole)
+	at = 1 + s
+	b[at] = varintTag(1)
+	binary.LittleEndian.PutUint64(b[at+1:], first)
+	at += 1 + m
+	b[at] = varintTag(2)
+	binary.LittleEndian.PutUint64(b[at+1:], last)
+	at += 1 + n
+	b[at], b[at+1], b[at+2] = varintTag(3), byte(enc), bytesTag(4)
+	binary.LittleEndian.PutUint64(b[at+3:], length)
+	e.buf = append(e.buf[:len(e.buf)-chunkHeaderRoom+at+3+l], data...)
+}
+
+// chunkHeaderRoom is the most that add writes for a chunk besides its data, a word where a
+// varint is.
+const chunkHeaderRoom = 1 + 8 + 1 + 8 + 1 + 8 + 3 + 8
+
+// addRare is add for what has fields that are left out, or long ones.
+func (e *frameEncoder) addRare(mint, maxt int64, enc chunkenc.Encoding, data []byte) {
 	size := sizeInt(mint) + sizeInt(maxt) + sizeInt(int64(enc))
 	if len(data) > 0 {
 		size += sizeBytes(len(data))
 	}
-	e.buf = slices.Grow(e.buf, maxChunkHeader+putRoom+len(data))
-	b := e.buf[len(e.buf) : len(e.buf)+maxChunkHeader+putRoom]
-	b[0] = bytesTag(2)
-	n := 1 + putVarint(b[1:], uint64(size))
-	n += putInt(b[n:], 1, mint)
-	n += putInt(b[n:], 2, maxt)
-	n += putInt(b[n:], 3, int64(enc))
-	if len(data) > 0 {
-		b[n] = bytesTag(4)
-		n += 1 + putVarint(b[n+1:], uint64(len(data)))
-	}
-	e.buf = append(e.buf[:len(e.buf)+n], data...)
 	e.left -= size
-	e.chunks++
+	e.buf = protowire.AppendVarint(append(e.buf, bytesTag(2)), uint64(size))
+	e.buf = appendInt(appendInt(appendInt(e.buf, 1, mint), 2, maxt), 3, int64(enc))
+	if len(data) > 0 {
+		e.buf = protowire.AppendVarint(append(e.buf, bytesTag(4)), uint64(len(data)))
+		e.buf = append(e.buf, data...)
+	}
 }
 
 // finish completes the frame and returns it, valid until the next call of begin or next.

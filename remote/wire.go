@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"encoding/binary"
 	"math/bits"
 
 	"github.com/pkg/errors"
@@ -105,31 +104,18 @@ func appendInt(dst []byte, field byte, v int64) []byte {
 	return protowire.AppendVarint(append(dst, varintTag(field)), uint64(v))
 }
 
-// putRoom is how many bytes behind a varint putVarint may write.
-const putRoom = 8
-
-// putVarint is binary.PutUvarint without a loop for less than 2^56, as times are: it spreads
-// groups of seven bits over eight bytes by halves, and sets the highest bits of all but the
-// last. b has room for the varint and putRoom bytes (BenchmarkReadHead).
-func putVarint(b []byte, v uint64) int {
-	n := sizeVarint(v)
-	if n > 8 {
-		return binary.PutUvarint(b, v)
+// spreadVarint returns the varint of v in the low n bytes of a word, without a loop: groups of
+// seven bits are spread over eight bytes by halves, and the highest bits of all but the last are
+// set. Of 0 and of 2^56 and more, which times are not as a rule, n is 0 (BenchmarkReadHead).
+func spreadVarint(v uint64) (word uint64, n int) {
+	if v-1 >= 1<<56-1 {
+		return 0, 0
 	}
+	n = sizeVarint(v)
 	v = v&0x0fffffff | v&(0x0fffffff<<28)<<4
 	v = v&0x00003fff_00003fff | v&0x0fffc000_0fffc000<<2
 	v = v&0x007f007f_007f007f | v&0x3f803f80_3f803f80<<1
-	binary.LittleEndian.PutUint64(b, v|0x8080808080808080&(1<<(8*n-8)-1))
-	return n
-}
-
-// putInt writes an int64 or enum field, nothing when it is zero.
-func putInt(b []byte, field byte, v int64) int {
-	if v == 0 {
-		return 0
-	}
-	b[0] = varintTag(field)
-	return 1 + putVarint(b[1:], uint64(v))
+	return v | 0x8080808080808080>>(72-8*n), n
 }
 
 // appendString appends a string field, which is left out when it is empty.
@@ -157,8 +143,9 @@ func sizeString(s string) int {
 // sizeBytes is the size of a length-delimited field of n bytes, with its tag.
 func sizeBytes(n int) int { return 1 + sizeVarint(uint64(n)) + n }
 
-// sizeVarint is the length of a varint: one byte for seven bits.
-func sizeVarint(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
+// sizeVarint is the length of a varint, one byte for seven bits: 9/64 is little less than 1/7,
+// and 64 bits are not enough for that to matter.
+func sizeVarint(v uint64) int { return int(uint(9*bits.Len64(v|1)+64) / 64) }
 
 // A Label message:
 //

@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
 )
 
-func TestPutVarint_IsThatOfTheStandardLibrary(t *testing.T) {
+func TestSpreadVarint_IsThatOfTheStandardLibrary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	values := []uint64{0, math.MaxUint64, math.MaxInt64, 1 << 63}
 	for bit := range 64 {
@@ -19,9 +21,36 @@ func TestPutVarint_IsThatOfTheStandardLibrary(t *testing.T) {
 		}
 	}
 	for _, v := range values {
-		var b [binary.MaxVarintLen64 + putRoom]byte
-		n := putVarint(b[:], v)
-		require.Equal(t, binary.AppendUvarint(nil, v), b[:n], "%#x", v)
-		require.Equal(t, n, sizeVarint(v))
+		want := binary.AppendUvarint(nil, v)
+		require.Equal(t, len(want), sizeVarint(v), "%#x", v)
+		word, n := spreadVarint(v)
+		if v == 0 || v >= 1<<56 {
+			require.Zero(t, n, "%#x", v)
+			continue
+		}
+		require.Equal(t, want, binary.LittleEndian.AppendUint64(nil, word)[:n], "%#x", v)
+		require.Zero(t, word>>(8*n-8)>>8, "%#x", v)
+	}
+}
+
+// What add writes without a loop is what it writes field by field.
+func TestFrameEncoder_AddIsAddRare(t *testing.T) {
+	times := []int64{0, 1, 127, 128, 1 << 41, 1<<56 - 1, 1 << 56, math.MaxInt64, -1, math.MinInt64}
+	data := make([]byte, 1<<14)
+	for i := range data {
+		data[i] = byte(i)
+	}
+	for _, mint := range times {
+		for _, maxt := range times {
+			for _, enc := range []chunkenc.Encoding{0, 1, 5, 127, 128, 255} {
+				for _, n := range []int{0, 1, 100, 127, 128, 16383, 16384} {
+					got, want := frameEncoder{buf: []byte("abc")}, frameEncoder{buf: []byte("abc"), chunks: 1}
+					got.add(mint, maxt, enc, data[:n])
+					want.addRare(mint, maxt, enc, data[:n])
+					got.buf, want.buf = got.buf[:len(got.buf):len(got.buf)], want.buf[:len(want.buf):len(want.buf)]
+					require.Equal(t, want, got)
+				}
+			}
+		}
 	}
 }
