@@ -138,7 +138,6 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 	}
 	d.mapped.reset()
 	*d = decodedSnapshot{parts: r.emptyParts(), series: d.series[:0], mapped: d.mapped}
-	var x chunkSplitter
 	for i := range b.Records {
 		rec := b.Records[i].Data
 		switch headsnap.KindOf(rec) {
@@ -149,9 +148,12 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 					return err
 				}
 				d.series = append(d.series, s)
-				return x.split(s, d.parts)
+				return nil
 			})
 		case headsnap.KindMapped:
+			if cap(d.mapped.chunks) == 0 {
+				d.mapped.chunks = make([]memseries.Mapped, 0, mappedBytes(b.Records[i:])/usualMappedBytes)
+			}
 			d.err = d.mapped.decode(rec, r.h.minValid.Load())
 		case headsnap.KindTombstones:
 			d.stones, d.err = headsnap.DecodeTombstones(rec)
@@ -166,6 +168,21 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 			return
 		}
 	}
+	d.err = splitChunks(d.series, d.parts)
+}
+
+// usualMappedBytes is a little less than what a full chunk takes in a snapshot, as a rule: a list
+// with room for as many does not grow step by step.
+const usualMappedBytes = 8
+
+// mappedBytes returns how long those records are that have full chunks.
+func mappedBytes(records []wal.Record) (n int) {
+	for _, rec := range records {
+		if headsnap.KindOf(rec.Data) == headsnap.KindMapped {
+			n += len(rec.Data)
+		}
+	}
+	return n
 }
 
 // decode appends what a record of full chunks has. Those that end before minValid are in a
@@ -181,6 +198,24 @@ func (l *mappedList) decode(rec []byte, minValid int64) error {
 		l.of = append(l.of, mappedOf{dec.Ref(), len(l.chunks)})
 	}
 	return dec.Err()
+}
+
+// splitChunks appends the samples of series to the parts of their workers.
+func splitChunks(series []headsnap.Series, ps *partSet) error {
+	var x chunkSplitter
+	n := 0
+	for i := range series {
+		if series[i].Chunk != nil && x.dec.Reset(series[i].Chunk) == nil {
+			n += x.dec.Left()
+		}
+	}
+	ps.makeRoom(n)
+	for i := range series {
+		if err := x.split(series[i], ps); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // chunkSplitter turns the chunks of a snapshot into samples for the workers.
