@@ -211,6 +211,7 @@ func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 	}
 	(&labelOrder{dir: h.dir, syms: syms}).sort(found)
 	q, in := &Querier{}, &headCursor{r: r, transient: true}
+	group := headGroup{c: in}
 	var chunks *ChunkIterator
 	var pairs []index.SymbolPair
 	for i, s := range found {
@@ -219,7 +220,7 @@ func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 			return ctx.Err()
 		}
 		in.found = found[i+1:] // their memory is asked for ahead
-		cs := ChunkSeries{Series{q: q, merged: mergedSeries{first: &headSeries{c: in, s: s}}}}
+		cs := ChunkSeries{Series{q: q, merged: mergedSeries{first: &headSeries{g: &group, s: s}}}}
 		for chunks = cs.Chunks(chunks); chunks.Next(); {
 			c := chunks.At()
 			err := w.AddChunk(blockdir.Chunk{MinT: c.MinT, MaxT: c.MaxT, Num: c.Chunk.NumSamples(), Encoding: c.Chunk.Encoding(), Data: c.Chunk.Bytes()})

@@ -45,6 +45,7 @@ type headCursor struct {
 	r         *headReader
 	found     []*memseries.Series // those that are left
 	transient bool
+	first     headGroup
 	room      []headSeries // the next one; unless they are transient more of them
 
 	texts *textTable
@@ -53,23 +54,17 @@ type headCursor struct {
 	near nearLabels // of the last one, if they are transient
 }
 
-// headSlab is how many series are allocated together: one that somebody holds keeps a
-// kilobyte alive.
-const headSlab = 64
-
 func (c *headCursor) next(context.Context) (sourceSeries, error) {
 	if len(c.found) == 0 {
 		return nil, nil
 	}
 	if len(c.room) == 0 {
-		n := 1
-		if !c.transient {
-			n = min(len(c.found), headSlab)
-		}
-		c.room = make([]headSeries, n)
+		c.room = c.newGroup().series
 	}
 	hs := &c.room[0]
-	*hs = headSeries{c: c, s: c.found[0]}
+	if c.transient {
+		hs.s = c.found[0]
+	}
 	if c.found = c.found[1:]; len(c.found) == 0 {
 		c.found = nil // a series that somebody holds has the cursor
 	}
@@ -167,12 +162,12 @@ func (r *headReader) labelsOfSelected(ctx context.Context, ms []*labels.Matcher,
 
 // headSeries is one series of the head in a snapshot.
 type headSeries struct {
-	c *headCursor
+	g *headGroup
 	s *memseries.Series
 }
 
 func (hs *headSeries) labels() labels.Labels {
-	c, ref := hs.c, hs.s.Ref()
+	c, ref := hs.g.c, hs.s.Ref()
 	if text, ok := c.texts.find(ref); ok {
 		return text
 	}
@@ -184,12 +179,12 @@ func (hs *headSeries) labels() labels.Labels {
 }
 
 func (hs *headSeries) appendLabels(dst []labels.Label) []labels.Label {
-	pairs := hs.c.r.h.dir.Pairs(hs.s)
-	if hs.c.transient {
-		return hs.c.near.appendLabels(dst, pairs, hs.c.r.h.dir.Postings())
+	pairs := hs.g.c.r.h.dir.Pairs(hs.s)
+	if hs.g.c.transient {
+		return hs.g.c.near.appendLabels(dst, pairs, hs.g.c.r.h.dir.Postings())
 	}
 	for _, p := range pairs {
-		name, value := hs.c.r.h.dir.Postings().Label(p)
+		name, value := hs.g.c.r.h.dir.Postings().Label(p)
 		dst = append(dst, labels.Label{Name: name, Value: value})
 	}
 	return dst
@@ -216,59 +211,40 @@ func (n *nearLabels) appendLabels(dst []labels.Label, pairs []index.Pair, m *ind
 }
 
 func (hs *headSeries) labelKeys(dst []uint64) []uint64 {
-	for _, p := range hs.c.r.h.dir.Pairs(hs.s) {
+	for _, p := range hs.g.c.r.h.dir.Pairs(hs.s) {
 		dst = append(dst, uint64(p))
 	}
 	return dst
 }
 
 func (hs *headSeries) labelText(dst []byte, key uint64) ([]byte, int, error) {
-	name, value := hs.c.r.h.dir.Postings().Label(index.Pair(key))
+	name, value := hs.g.c.r.h.dir.Postings().Label(index.Pair(key))
 	return append(append(dst, name...), value...), len(name), nil
 }
 
 // span is that of the snapshot: which chunks there are is asked when they are opened.
-func (hs *headSeries) span() (mint, maxt int64) { return hs.c.r.mint, hs.c.r.maxt }
+func (hs *headSeries) span() (mint, maxt int64) { return hs.g.c.r.mint, hs.g.c.r.maxt }
 
-// open takes what the series has now for this snapshot, and if nobody holds on to it what the next
-// ones have, too. The bounds end where the snapshot does.
+// open takes what the series has now for this snapshot, and what the next ones have if they are
+// likely to be opened next. The bounds end where the snapshot does.
 func (hs *headSeries) open(reuse chunkSource) chunkSource {
 	src, ok := reuse.(*headChunks)
 	if !ok {
 		src = &headChunks{}
 	}
-	r := hs.c.r
+	r := hs.g.c.r
 	if src.r != r {
 		src.r = r
 		src.files.Reset(r.pin)
 		src.views.Forget()
 	}
 	src.at = 0
-	if hs.c.transient {
-		src.view = hs.near(&src.views)
-	} else { // series may be read in any order
-		r.h.dir.View(hs.s, r.snapshot, r.mint, r.maxt, &src.own)
-		src.view = &src.own
-	}
+	src.view = hs.view(src)
 	src.in = bounds{mint: r.mint, maxt: r.maxt, deleted: r.deleted.Of(hs.s.Ref())}
 	if len(src.view.Chunks) > 0 {
 		src.in.maxt = min(src.in.maxt, src.view.Maxt)
 	}
 	return src
-}
-
-// near returns the view of a series that is read before the cursor moves on, and takes those of
-// the next ones with it.
-func (hs *headSeries) near(views *memseries.Views) *memseries.View {
-	if v := views.Of(hs.s); v != nil {
-		return v
-	}
-	var group [memseries.TouchLen]*memseries.Series
-	group[0] = hs.s
-	n := 1 + copy(group[1:], hs.c.found)
-	r := hs.c.r
-	views.Take(r.h.dir, group[:n], r.snapshot, r.mint, r.maxt)
-	return views.Of(hs.s)
 }
 
 // headChunks gives the chunks of a head series: full ones from their file, the open
@@ -279,6 +255,7 @@ type headChunks struct {
 	own   memseries.View
 	views memseries.Views // of this series and the next ones
 	view  *memseries.View // own or one of views
+	order headOrder       // of series that are not transient
 	in    bounds
 	at    int
 }

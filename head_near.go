@@ -1,0 +1,91 @@
+package tsdb
+
+import "github.com/seed347100a3/tsdb/internal/memseries"
+
+// headGroup is series of a set that are allocated together, in their order.
+type headGroup struct {
+	c      *headCursor
+	series []headSeries // all of them, unless they are transient
+}
+
+// headSlab is how many series are in a group: one that somebody holds keeps a kilobyte alive.
+const headSlab = 64
+
+// newGroup returns the next series, of transient ones the place for any of them.
+func (c *headCursor) newGroup() *headGroup {
+	g := &c.first
+	if g.c != nil {
+		g = new(headGroup)
+	}
+	g.c = c
+	if c.transient {
+		g.series = make([]headSeries, 1)
+		g.series[0].g = g
+		return g
+	}
+	g.series = make([]headSeries, min(len(c.found), headSlab))
+	for i := range g.series {
+		g.series[i] = headSeries{g: g, s: c.found[i]}
+	}
+	return g
+}
+
+// headOrder follows in which order series are opened that a program may hold on to.
+type headOrder struct {
+	g   *headGroup // of the last one
+	at  int        // its place there
+	run int        // how many were opened one after the other
+}
+
+// opened notes that a series is opened. It returns how many may well be opened one after the
+// other now, this one included: as many as were before.
+func (o *headOrder) opened(hs *headSeries) int {
+	next := 0
+	if o.g == hs.g {
+		next = o.at + 1
+	}
+	o.g, o.at = hs.g, hs.g.place(hs, next)
+	if o.run++; o.at != next {
+		o.run = 1
+	}
+	return min(o.run, len(o.g.series)-o.at)
+}
+
+// place returns where a series is in its group; it is looked for from a place on.
+func (g *headGroup) place(hs *headSeries, from int) int {
+	for i := range g.series {
+		if at := (from + i) % len(g.series); &g.series[at] == hs {
+			return at
+		}
+	}
+	panic("BUG: a series of the head that is not in its group")
+}
+
+// view returns the view of a series, and takes those of the next ones with it if they are read in
+// their order: what a million series have fits no cache (BenchmarkSelectHead_ManySeries).
+func (hs *headSeries) view(src *headChunks) *memseries.View {
+	c, ahead := hs.g.c, memseries.TouchLen
+	if !c.transient {
+		ahead = src.order.opened(hs)
+	}
+	if v := src.views.Of(hs.s); v != nil {
+		return v
+	}
+	r := c.r
+	if ahead == 1 {
+		r.h.dir.View(hs.s, r.snapshot, r.mint, r.maxt, &src.own)
+		return &src.own
+	}
+	var near [memseries.TouchLen]*memseries.Series
+	near[0] = hs.s
+	n := 1
+	if c.transient {
+		n += copy(near[1:], c.found)
+	} else {
+		for ; n < min(ahead, len(near)); n++ {
+			near[n] = hs.g.series[src.order.at+n].s
+		}
+	}
+	src.views.Take(r.h.dir, near[:n], r.snapshot, r.mint, r.maxt)
+	return src.views.Of(hs.s)
+}
