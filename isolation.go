@@ -2,6 +2,7 @@ package tsdb
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -130,7 +131,7 @@ func (iso *isolation) release(sn *snapshot) bool {
 }
 
 // settleFor bounds how long settle waits. Most queries take a few milliseconds.
-const settleFor = 25 * time.Millisecond
+const settleFor = 20 * time.Millisecond
 
 // settling is somebody who waits for the snapshots up to one.
 type settling struct {
@@ -141,12 +142,16 @@ type settling struct {
 // settle returns when nobody reads any more who does so now, or after settleFor. Maintenance
 // that holds on to retired files until then closes them itself; the last query would have to
 // unmap them, and free up to some hundred megabytes of page cache, on its way out.
+//
+// It gives its turn away until then: no clock that a test has stopped keeps it waiting.
 func (iso *isolation) settle() {
-	timer := time.NewTimer(settleFor)
-	defer timer.Stop()
-	select {
-	case <-iso.settled():
-	case <-timer.C:
+	done := iso.settled()
+	for begun := time.Now(); time.Since(begun) < settleFor; runtime.Gosched() {
+		select {
+		case <-done:
+			return
+		default:
+		}
 	}
 }
 
