@@ -1,0 +1,80 @@
+package memseries
+
+import (
+	"math"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+)
+
+// Views of series are taken while others fill their pieces, free them and give them back: each
+// is what View would have given, a sample after the other up to the snapshot, and the race
+// detector must have nothing to say.
+func TestViews_BesideWritersAndTrims(t *testing.T) {
+	d := NewDirectory(defaultCutting)
+	var series []*Series
+	for i := range 3 * TouchLen {
+		series = append(series, newSeries(t, d, "__name__", "m", "i", strconv.Itoa(i)))
+	}
+	done := make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		var v Views
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+				requireViews(t, d, &v, series[i%len(series):])
+			}
+		}
+	})
+	const samples = 900
+	for i := range int64(samples) {
+		for _, s := range series {
+			commit(d, uint64(i+1), uint64(i), s, i, math.Sqrt(float64(i)))
+		}
+		if i%300 == 299 {
+			d.DropBefore(i - 100)
+			d.trimPieces()
+		}
+	}
+	close(done)
+	reading.Wait()
+	var v Views
+	v.Take(d, nil, samples, math.MinInt64, math.MaxInt64)
+	require.Nil(t, v.Of(series[0]))
+	for _, s := range series {
+		got := samplesOf(t, d, s, samples)
+		require.GreaterOrEqual(t, len(got), 100)
+		for at, v := range got {
+			require.Equal(t, math.Sqrt(float64(at)), v)
+		}
+	}
+}
+
+// requireViews takes views of the first series and decodes them.
+func requireViews(t *testing.T, d *Directory, v *Views, series []*Series) {
+	v.Take(d, series, math.MaxUint64, math.MinInt64, math.MaxInt64)
+	for _, s := range series[:min(len(series), TouchLen)] {
+		view := v.Of(s)
+		assert.NotNil(t, view)
+		next := int64(-1)
+		for _, c := range view.Chunks {
+			chunk, err := chunkenc.FromData(chunkenc.EncXOR, view.Data(c))
+			assert.NoError(t, err)
+			for it := chunk.Iterator(nil); it.Next() != chunkenc.ValNone; {
+				at, value := it.At()
+				assert.True(t, next < 0 || at == next, "%d behind %d", at, next)
+				assert.Equal(t, math.Sqrt(float64(at)), value)
+				next = at + 1
+			}
+		}
+	}
+	assert.Nil(t, v.Of(series[0]))
+}
