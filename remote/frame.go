@@ -127,19 +127,19 @@ func (e *frameEncoder) full(n int) bool {
 // the last one of.
 const maxChunkHeader = 1 + binary.MaxVarintLen32 + 3*(1+binary.MaxVarintLen64) + 1 + binary.MaxVarintLen32 + 1 + binary.MaxVarintLen64
 
-// add appends a chunk. Its data is copied.
+// add appends a chunk. Its data is copied (BenchmarkReadHead).
 func (e *frameEncoder) add(mint, maxt int64, enc chunkenc.Encoding, data []byte) {
 	e.chunks++
 	first, m := spreadVarint(uint64(mint))
 	last, n := spreadVarint(uint64(maxt))
-	length, l := spreadVarint(uint64(len(data)))
-	if m == 0 || n == 0 || l == 0 || enc-1 >= 0x7f {
+	length, l := shortVarint(uint64(len(data)))
+	if m == 0 || n == 0 || enc-1 >= 0x7f || uint(len(data)-1) >= 1<<14-chunkHeaderRoom {
 		e.addRare(mint, maxt, enc, data)
 		return
 	}
 	size := 1 + m + 1 + n + 2 + 1 + l + len(data)
 	e.left -= size
-	whole, s := spreadVarint(uint64(size))
+	whole, s := shortVarint(uint64(size))
 	at := len(e.buf)
 	e.buf = slices.Grow(e.buf, chunkHeaderRoom+len(data))[:at+chunkHeaderRoom]
 	b := (*[chunkHeaderRoom]byte)(e.buf[at:])
@@ -161,7 +161,7 @@ func (e *frameEncoder) add(mint, maxt int64, enc chunkenc.Encoding, data []byte)
 // varint is.
 const chunkHeaderRoom = 1 + 8 + 1 + 8 + 1 + 8 + 3 + 8
 
-// addRare is add for what has fields that are left out, or long ones.
+// addRare is add for what has fields that are left out, or long ones, field by field.
 func (e *frameEncoder) addRare(mint, maxt int64, enc chunkenc.Encoding, data []byte) {
 	size := sizeInt(mint) + sizeInt(maxt) + sizeInt(int64(enc))
 	if len(data) > 0 {

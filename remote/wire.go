@@ -118,6 +118,14 @@ func spreadVarint(v uint64) (word uint64, n int) {
 	return v | 0x8080808080808080>>(72-8*n), n
 }
 
+// shortVarint is spreadVarint for less than 2^14, which most lengths are.
+func shortVarint(v uint64) (word uint64, n int) {
+	if v < 1<<7 {
+		return v, 1
+	}
+	return v&0x7f | 0x80 | v>>7<<8, 2
+}
+
 // appendString appends a string field, which is left out when it is empty.
 func appendString(dst []byte, field byte, s string) []byte {
 	if s == "" {

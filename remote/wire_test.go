@@ -23,6 +23,11 @@ func TestSpreadVarint_IsThatOfTheStandardLibrary(t *testing.T) {
 	for _, v := range values {
 		want := binary.AppendUvarint(nil, v)
 		require.Equal(t, len(want), sizeVarint(v), "%#x", v)
+		if v < 1<<14 {
+			word, n := shortVarint(v)
+			require.Equal(t, want, binary.LittleEndian.AppendUint64(nil, word)[:n], "%#x", v)
+			require.Len(t, want, n)
+		}
 		word, n := spreadVarint(v)
 		if v == 0 || v >= 1<<56 {
 			require.Zero(t, n, "%#x", v)
@@ -43,7 +48,7 @@ func TestFrameEncoder_AddIsAddRare(t *testing.T) {
 	for _, mint := range times {
 		for _, maxt := range times {
 			for _, enc := range []chunkenc.Encoding{0, 1, 5, 127, 128, 255} {
-				for _, n := range []int{0, 1, 100, 127, 128, 16383, 16384} {
+				for _, n := range []int{0, 1, 100, 127, 128, 16384 - chunkHeaderRoom, 16385 - chunkHeaderRoom, 16383, 16384} {
 					got, want := frameEncoder{buf: []byte("abc")}, frameEncoder{buf: []byte("abc"), chunks: 1}
 					got.add(mint, maxt, enc, data[:n])
 					want.addRare(mint, maxt, enc, data[:n])
