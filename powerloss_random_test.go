@@ -135,7 +135,7 @@ func (r *randomRun) crash(point crashPoint) error {
 
 func TestPowerLoss_RandomWorldsLiveThroughManyPowerCuts(t *testing.T) {
 	y := &tally{}
-	first, runs := uint64(1), 18
+	first, runs := uint64(1), 8
 	switch {
 	case *powerlossSeed > 0:
 		first, runs = *powerlossSeed, 1
@@ -143,6 +143,8 @@ func TestPowerLoss_RandomWorldsLiveThroughManyPowerCuts(t *testing.T) {
 		t.Skip("a workload was asked for")
 	case testing.Short():
 		runs = 4
+	case *exhaustive:
+		runs = 18
 	}
 	inParallel(runs, func(i int) {
 		seed := first + uint64(i)
