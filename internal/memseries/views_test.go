@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
+	"github.com/pkg/errors"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
@@ -23,14 +23,15 @@ func TestViews_BesideWritersAndTrims(t *testing.T) {
 	}
 	done := make(chan struct{})
 	var reading sync.WaitGroup
+	var wrong error
 	reading.Go(func() {
 		var v Views
-		for i := 0; ; i++ {
+		for i := 0; wrong == nil; i++ {
 			select {
 			case <-done:
 				return
 			default:
-				requireViews(t, d, &v, series[i%len(series):])
+				wrong = takeViews(d, &v, series[i%len(series):])
 			}
 		}
 	})
@@ -46,6 +47,7 @@ func TestViews_BesideWritersAndTrims(t *testing.T) {
 	}
 	close(done)
 	reading.Wait()
+	require.NoError(t, wrong)
 	var v Views
 	v.Take(d, nil, samples, math.MinInt64, math.MaxInt64)
 	require.Nil(t, v.Of(series[0]))
@@ -58,23 +60,31 @@ func TestViews_BesideWritersAndTrims(t *testing.T) {
 	}
 }
 
-// requireViews takes views of the first series and decodes them.
-func requireViews(t *testing.T, d *Directory, v *Views, series []*Series) {
+// takeViews takes views of the first series and decodes them.
+func takeViews(d *Directory, v *Views, series []*Series) error {
 	v.Take(d, series, math.MaxUint64, math.MinInt64, math.MaxInt64)
 	for _, s := range series[:min(len(series), TouchLen)] {
 		view := v.Of(s)
-		assert.NotNil(t, view)
+		if view == nil {
+			return errors.New("a series that was taken has no view")
+		}
 		next := int64(-1)
 		for _, c := range view.Chunks {
 			chunk, err := chunkenc.FromData(chunkenc.EncXOR, view.Data(c))
-			assert.NoError(t, err)
+			if err != nil {
+				return err
+			}
 			for it := chunk.Iterator(nil); it.Next() != chunkenc.ValNone; {
 				at, value := it.At()
-				assert.True(t, next < 0 || at == next, "%d behind %d", at, next)
-				assert.Equal(t, math.Sqrt(float64(at)), value)
+				if next >= 0 && at != next || value != math.Sqrt(float64(at)) {
+					return errors.Errorf("sample %d, %v where %d should be", at, value, next)
+				}
 				next = at + 1
 			}
 		}
 	}
-	assert.Nil(t, v.Of(series[0]))
+	if v.Of(series[0]) != nil {
+		return errors.New("a series has another view behind the last one")
+	}
+	return nil
 }
