@@ -340,7 +340,7 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 	every, everyOfBlocks := len(faultSetups), 53
 	switch {
 	case testing.Short():
-		every, everyOfBlocks = 23, 197
+		every, everyOfBlocks = 47, 397
 	case *exhaustive:
 		every, everyOfBlocks = 1, 37
 	}

@@ -142,7 +142,7 @@ func TestPowerLoss_RandomWorldsLiveThroughManyPowerCuts(t *testing.T) {
 	case *powerlossCase != "":
 		t.Skip("a workload was asked for")
 	case testing.Short():
-		runs = 4
+		runs = 2
 	case *exhaustive:
 		runs = 18
 	}

@@ -34,7 +34,7 @@ const maxFailures = 5
 func statesPerPoint() int {
 	switch {
 	case testing.Short():
-		return 8
+		return 4
 	case *exhaustive:
 		return 64
 	default:
@@ -49,7 +49,7 @@ func (w workload) sample(blocks bool) (step, states int) {
 	case !blocks:
 		return 1, statesPerPoint()
 	case testing.Short():
-		return 8, 4
+		return 16, 4
 	case !*exhaustive:
 		return 4, 8
 	case slices.Contains(w.ops, "backfill") || slices.Contains(w.ops, "snapshot"):
