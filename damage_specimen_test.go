@@ -133,7 +133,7 @@ func (sp *specimen) locate(t *testing.T) {
 			switch r.Record()[0] {
 			case 0x80: // a header, also at the end of what was closed
 				from = int(r.End())
-			case 0x81: // a frame; a bare one is no commit
+			case 0x81, 0x84: // a frame; a bare one is no commit
 				if from == int(r.Offset()) {
 					from = int(r.End())
 					continue

@@ -48,8 +48,11 @@ func Waiting(db *DB) int {
 	return db.head.iso.mu.waiting
 }
 
-// Settled is closed when everybody who reads now has closed.
-func Settled(db *DB) <-chan struct{} { return db.head.iso.settled() }
+// Settled returns what tells whether everybody who reads now has closed.
+func Settled(db *DB) func() bool {
+	next := db.head.iso.nextNumber()
+	return func() bool { return db.head.iso.oldest.Load() >= next }
+}
 
 // QuerierOver returns a Querier over places whose series are sorted by labels.
 func QuerierOver(mint, maxt int64, places ...FakeSource) *Querier {

@@ -64,7 +64,7 @@ func (g *headGroup) place(hs *headSeries, from int) int {
 // view returns the view of a series, and takes those of the next ones with it if they are read in
 // their order: what a million series have fits no cache (BenchmarkSelectHead_ManySeries).
 func (hs *headSeries) view(src *headChunks) *memseries.View {
-	c, ahead := hs.g.c, memseries.TouchLen
+	c, ahead := hs.g.c, memseries.GroupLen
 	if !c.transient {
 		ahead = src.order.opened(hs)
 	}
@@ -76,7 +76,7 @@ func (hs *headSeries) view(src *headChunks) *memseries.View {
 		r.h.dir.View(hs.s, r.snapshot, r.mint, r.maxt, &src.own)
 		return &src.own
 	}
-	var near [memseries.TouchLen]*memseries.Series
+	var near [memseries.GroupLen]*memseries.Series
 	near[0] = hs.s
 	n := 1
 	if c.transient {

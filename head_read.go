@@ -166,12 +166,15 @@ type headSeries struct {
 	s *memseries.Series
 }
 
+func (hs *headSeries) dir() *memseries.Directory { return hs.g.c.r.h.dir }
+
 func (hs *headSeries) labels() labels.Labels {
 	c, ref := hs.g.c, hs.s.Ref()
 	if text, ok := c.texts.find(ref); ok {
 		return text
 	}
-	text := c.r.h.labelsOf(c.r.h.dir.Pairs(hs.s))
+	h := c.r.h
+	text := h.labelsOf(h.dir.Pairs(hs.s))
 	if c.keep {
 		c.texts.keep(ref, text)
 	}
@@ -179,12 +182,13 @@ func (hs *headSeries) labels() labels.Labels {
 }
 
 func (hs *headSeries) appendLabels(dst []labels.Label) []labels.Label {
-	pairs := hs.g.c.r.h.dir.Pairs(hs.s)
-	if hs.g.c.transient {
-		return hs.g.c.near.appendLabels(dst, pairs, hs.g.c.r.h.dir.Postings())
+	c, dir := hs.g.c, hs.dir()
+	pairs := dir.Pairs(hs.s)
+	if c.transient {
+		return c.near.appendLabels(dst, pairs, dir.Postings())
 	}
 	for _, p := range pairs {
-		name, value := hs.g.c.r.h.dir.Postings().Label(p)
+		name, value := dir.Postings().Label(p)
 		dst = append(dst, labels.Label{Name: name, Value: value})
 	}
 	return dst
@@ -211,14 +215,14 @@ func (n *nearLabels) appendLabels(dst []labels.Label, pairs []index.Pair, m *ind
 }
 
 func (hs *headSeries) labelKeys(dst []uint64) []uint64 {
-	for _, p := range hs.g.c.r.h.dir.Pairs(hs.s) {
+	for _, p := range hs.dir().Pairs(hs.s) {
 		dst = append(dst, uint64(p))
 	}
 	return dst
 }
 
 func (hs *headSeries) labelText(dst []byte, key uint64) ([]byte, int, error) {
-	name, value := hs.g.c.r.h.dir.Postings().Label(index.Pair(key))
+	name, value := hs.dir().Postings().Label(index.Pair(key))
 	return append(append(dst, name...), value...), len(name), nil
 }
 

@@ -50,7 +50,7 @@ func (rs *runSorter) sort(parts []work, each func([]memseries.Run)) bool {
 		}
 		rs.runs = append(rs.runs, memseries.Run{Ref: low + uint64(i), Samples: rs.sorted[begin:end]})
 		begin = end
-		if len(rs.runs) == memseries.TouchLen {
+		if len(rs.runs) == memseries.GroupLen {
 			each(rs.runs)
 			rs.runs = rs.runs[:0]
 		}

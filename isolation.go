@@ -15,6 +15,7 @@ import (
 type isolation struct {
 	published atomic.Uint64 // newest commit that readers see
 	floor     atomic.Uint64 // no snapshot below it is open or will be opened
+	oldest    atomic.Uint64 // number of the oldest open snapshot, or of the next one
 
 	mu struct {
 		sync.Mutex
@@ -22,9 +23,7 @@ type isolation struct {
 		inOrder sync.Cond
 		waiting int
 		open    []*snapshot // as they were opened, and so ascending by seq
-
-		opened   uint64 // snapshots so far
-		settling []settling
+		opened  uint64      // snapshots so far
 	}
 }
 
@@ -41,7 +40,7 @@ func newIsolation(published uint64) *isolation {
 	iso.mu.done = map[uint64]struct{}{}
 	iso.mu.inOrder.L = &iso.mu.Mutex
 	iso.published.Store(published)
-	iso.floor.Store(published)
+	iso.setFloorLocked() // nobody else has it yet
 	return iso
 }
 
@@ -98,11 +97,12 @@ func (iso *isolation) oldestStart(now int64) int64 {
 
 // setFloorLocked: the oldest open snapshot, or what the next one will be.
 func (iso *isolation) setFloorLocked() {
-	floor := iso.published.Load()
+	floor, oldest := iso.published.Load(), iso.mu.opened+1
 	if len(iso.mu.open) > 0 {
-		floor = min(floor, iso.mu.open[0].seq)
+		floor, oldest = min(floor, iso.mu.open[0].seq), iso.mu.open[0].number
 	}
 	iso.floor.Store(floor)
+	iso.oldest.Store(oldest)
 }
 
 // acquire opens a snapshot of all that is published, with a head that begins at start.
@@ -123,7 +123,6 @@ func (iso *isolation) release(sn *snapshot) bool {
 	defer iso.mu.Unlock()
 	if i := slices.Index(iso.mu.open, sn); i >= 0 {
 		iso.mu.open = slices.Delete(iso.mu.open, i, i+1)
-		iso.settleLocked()
 	}
 	before := iso.floor.Load()
 	iso.setFloorLocked()
@@ -133,50 +132,23 @@ func (iso *isolation) release(sn *snapshot) bool {
 // settleFor bounds how long settle waits. Most queries take a few milliseconds.
 const settleFor = 20 * time.Millisecond
 
-// settling is somebody who waits for the snapshots up to one.
-type settling struct {
-	last uint64        // its number
-	done chan struct{} // closed when all of them are released
-}
-
 // settle returns when nobody reads any more who does so now, or after settleFor. Maintenance
 // that holds on to retired files until then closes them itself; the last query would have to
 // unmap them, and free up to some hundred megabytes of page cache, on its way out.
 //
 // It gives its turn away until then: no clock that a test has stopped keeps it waiting.
 func (iso *isolation) settle() {
-	done := iso.settled()
-	for begun := time.Now(); time.Since(begun) < settleFor; runtime.Gosched() {
-		select {
-		case <-done:
-			return
-		default:
-		}
+	next := iso.nextNumber()
+	for begun := time.Now(); iso.oldest.Load() < next && time.Since(begun) < settleFor; {
+		runtime.Gosched()
 	}
 }
 
-// settled returns what is closed when all snapshots that are open now are released.
-func (iso *isolation) settled() <-chan struct{} {
+// nextNumber returns the number of the next snapshot: all that are open now are below it.
+func (iso *isolation) nextNumber() uint64 {
 	iso.mu.Lock()
 	defer iso.mu.Unlock()
-	s := settling{iso.mu.opened, make(chan struct{})}
-	iso.mu.settling = append(iso.mu.settling, s)
-	iso.settleLocked()
-	return s.done
-}
-
-func (iso *isolation) settleLocked() {
-	oldest := iso.mu.opened + 1
-	if len(iso.mu.open) > 0 {
-		oldest = iso.mu.open[0].number
-	}
-	iso.mu.settling = slices.DeleteFunc(iso.mu.settling, func(s settling) bool {
-		if s.last >= oldest {
-			return false
-		}
-		close(s.done)
-		return true
-	})
+	return iso.mu.opened + 1
 }
 
 // Within implements memseries.Snapshots.

@@ -448,24 +448,16 @@ func TestIsolation_SettlesWhenOlderReadersHaveGone(t *testing.T) {
 		require.NoError(t, err)
 		return q
 	}
-	settled := func(ch <-chan struct{}) bool {
-		select {
-		case <-ch:
-			return true
-		default:
-			return false
-		}
-	}
-	require.True(t, settled(tsdb.Settled(f.db)), "nobody reads")
+	require.True(t, tsdb.Settled(f.db)(), "nobody reads")
 	a, b := open(), open()
 	two := tsdb.Settled(f.db)
 	c := open()
 	require.NoError(t, a.Close())
-	require.False(t, settled(two), "one of two still reads")
+	require.False(t, two(), "one of two still reads")
 	three := tsdb.Settled(f.db)
 	require.NoError(t, b.Close())
-	require.True(t, settled(two))
-	require.False(t, settled(three))
+	require.True(t, two())
+	require.False(t, three())
 	require.NoError(t, c.Close())
-	require.True(t, settled(three))
+	require.True(t, three())
 }

@@ -105,7 +105,7 @@ const (
 func (s *selection) release() {
 	s.src, s.ctx, s.block, s.got = nil, nil, blockSource{}, nil
 	s.value[0] = ""
-	clear(s.choices)
+	clear(s.choices[:cap(s.choices)])
 	s.pairs, s.bits = s.pairs[:0], s.bits[:0]
 	if max(cap(s.pairs), cap(s.bits)) <= keepScratch && cap(s.refs) <= keepRefs {
 		selectors.Put(s)

@@ -189,7 +189,7 @@ func seqIn(it item, rec []byte) uint64 {
 	if h, found := headerOf(it, rec); found {
 		return h.nextSeq
 	}
-	if isPrivate(it, rec) && rec[0] == typeFrame {
+	if isPrivate(it, rec) && isFrame(rec) {
 		if f, ok := parseFrame(rec); ok {
 			return f.seq
 		}

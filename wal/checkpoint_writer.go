@@ -55,7 +55,7 @@ func (w *checkpointWriter) append(rec []byte) error {
 	var stored []byte
 	var kind Compression
 	stored, kind, w.packed = w.comp.compress(w.packed, rec)
-	if kind == CompressionNone && rec[0] >= typeHeader && rec[0] <= typeCheckpointTrailer {
+	if kind == CompressionNone && isPrivateType(rec[0]) {
 		stored, kind = snappy.Encode(nil, rec), CompressionSnappy // it would pass for one of ours
 	}
 	return w.put(kind, stored)

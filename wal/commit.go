@@ -88,7 +88,7 @@ func (c *Commit) trim() {
 }
 
 // Begin returns an empty buffer to append the next record's body to. End takes it. The
-// first byte of a record must not be 0x80 to 0x83: those are the log's own.
+// first byte of a record must not be 0x80 to 0x84: those are the log's own.
 func (c *Commit) Begin() []byte {
 	if c.n == len(c.bodies) {
 		c.bodies = append(c.bodies, nil)
@@ -123,7 +123,7 @@ func (c *Commit) encode(comp *compressor) {
 			c.err = ErrRecordTooLarge
 			return
 		}
-		if len(body) > 0 && body[0] >= typeHeader && body[0] <= typeCheckpointTrailer {
+		if len(body) > 0 && isPrivateType(body[0]) {
 			c.err = ErrReservedRecord
 			return
 		}

@@ -34,6 +34,8 @@ type leader struct {
 
 	header    header // of the segment
 	lastFrame uint32 // checksum of its last frame, 0 if it has none
+	told      uint64 // the watermark as its header or its last full frame says it
+	short     int    // frames since then that do not
 	expiry    *segmentExpiry
 
 	lastSize int           // commits of the last group
@@ -184,11 +186,26 @@ func (l *Log) appendCommit(c *Commit) {
 		s := &c.stored[i]
 		g.buf = appendRecord(g.buf, g.end(), s.kind, s.data)
 	}
-	f := frame{seq: c.seq, records: uint64(c.n), lag: c.seq - l.synced.Load()}
-	g.frame = appendFrame(g.frame[:0], f, c.sum)
+	g.frameOf(c, l.synced.Load())
 	c.frameSum = binary.BigEndian.Uint32(g.frame[len(g.frame)-crcSize:])
 	g.buf = appendRecord(g.buf, g.end(), CompressionNone, g.frame)
 	g.expiry.note(c)
+}
+
+// maxShort is how many short frames may follow each other: what says where the watermark is must
+// not be in one place only, where damage takes it away.
+const maxShort = 63
+
+// frameOf makes the frame of a commit. That of a single record is short if nothing but its number is
+// new; of a commit of one sample it is a third of the bytes.
+func (g *leader) frameOf(c *Commit, synced uint64) {
+	if c.n == 1 && synced == g.told && g.short < maxShort {
+		g.short++
+		g.frame = appendShortFrame(g.frame[:0], c.seq, c.sum)
+		return
+	}
+	g.told, g.short = synced, 0
+	g.frame = appendFrame(g.frame[:0], frame{seq: c.seq, records: uint64(c.n), lag: c.seq - synced}, c.sum)
 }
 
 // flush writes buf, which holds the commits of the group before next, and returns how
@@ -226,7 +243,7 @@ func (l *Log) flush(next int) (stood int, err error) {
 		l.startWriteback()
 		return stood, nil
 	}
-	g.cut = true
+	g.cut, g.short = true, maxShort // a full frame may be among what is cut
 	err = errors.WithMessagef(err, "write log segment %s", segmentName(l.Segment()))
 	return stood, fileutil.JoinErrors(err, l.retryCut())
 }

@@ -644,12 +644,12 @@ func TestOpen_RefusesBadOptionsAndExistingSegments(t *testing.T) {
 
 func TestLog_RecordsOfTheLogItselfAreRefused(t *testing.T) {
 	l := openLog(t, tsdbtest.NewMemFS(), Options{}, Position{})
-	for b := typeHeader; b <= typeCheckpointTrailer; b++ {
+	for b := typeHeader; b <= typeShortFrame; b++ {
 		_, err := commit(l, []byte{b, 1})
 		require.ErrorIs(t, err, ErrReservedRecord)
 		require.ErrorIs(t, err, ErrNotCommitted)
 	}
-	require.EqualValues(t, 1, write(t, l, []byte{typeCheckpointTrailer + 1}))
+	require.EqualValues(t, 1, write(t, l, []byte{typeShortFrame + 1}))
 }
 
 func TestLog_RecordThatIsTooLargeFailsAlone(t *testing.T) {

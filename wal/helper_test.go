@@ -256,7 +256,7 @@ func commitSpans(t testing.TB, seg []byte) map[uint64]placed {
 		if from < 0 {
 			from = it.off
 		}
-		if len(it.rec) > 0 && it.rec[0] == typeFrame {
+		if len(it.rec) > 0 && isFrame(it.rec) {
 			f, ok := parseFrame(it.rec)
 			require.True(t, ok)
 			spans[f.seq] = placed{off: from, end: it.end}

@@ -46,11 +46,11 @@ func watermarkIn(it item, rec []byte) (uint64, bool) {
 	if it.kind != itemRecord || !isPrivate(it, rec) {
 		return 0, false
 	}
-	switch rec[0] {
-	case typeFrame:
+	switch {
+	case isFrame(rec):
 		f, ok := parseFrame(rec)
 		return f.synced(), ok
-	case typeHeader:
+	case rec[0] == typeHeader:
 		h, _, ok := parseHeader(rec)
 		return h.synced, ok
 	default:
@@ -67,7 +67,7 @@ func (p *pipeline) countFrom(i int, off int64) (rest remainder, err error) {
 			case it.kind != itemRecord || len(rec) == 0: // see source.orphans about empty ones
 			case !isPrivate(it, rec):
 				rest.records++
-			case rec[0] == typeFrame:
+			case isFrame(rec):
 				rest.commits++
 			}
 			return true
@@ -155,11 +155,11 @@ func isOurs(it item, rec []byte) bool {
 	if !isPrivate(it, rec) {
 		return false
 	}
-	switch rec[0] {
-	case typeFrame:
+	switch {
+	case isFrame(rec):
 		_, ok := parseFrame(rec)
 		return ok
-	case typeHeader:
+	case rec[0] == typeHeader:
 		_, newer, ok := parseHeader(rec)
 		return ok || newer
 	default:

@@ -13,7 +13,10 @@ const (
 	typeFrame             byte = 0x81 // last record of each commit
 	typeCheckpointHeader  byte = 0x82 // first record of a checkpoint that we wrote
 	typeCheckpointTrailer byte = 0x83 // its last record
+	typeShortFrame        byte = 0x84 // a frame that leaves out what most frames repeat
 )
+
+func isPrivateType(typ byte) bool { return typ >= typeHeader && typ <= typeShortFrame }
 
 // privateVersion is the version of headers that we write; a higher one is refused.
 const privateVersion = 1
@@ -78,7 +81,7 @@ type frame struct {
 	crc     uint32
 }
 
-// synced returns the watermark that the frame carries.
+// synced returns the watermark that the frame carries; 0, if it carries none.
 func (f frame) synced() uint64 { return f.seq - f.lag }
 
 // appendFrame appends a commit frame; sum is the checksum over the commit's records
@@ -94,11 +97,29 @@ func appendFrame(dst []byte, f frame, sum uint32) []byte {
 	return encbuf.AppendBE32(dst, encbuf.UpdateChecksum(sum, dst[start:]))
 }
 
-// parseFrame parses a record that begins with typeFrame.
+// appendShortFrame appends the frame of a commit of one record that carries no watermark; the
+// checksum is as in appendFrame.
+//
+//	| 0x84 | seq (uvarint) | CRC-32C (be32) |
+func appendShortFrame(dst []byte, seq uint64, sum uint32) []byte {
+	start := len(dst)
+	dst = append(dst, typeShortFrame)
+	dst = encbuf.AppendUvarint(dst, seq)
+	return encbuf.AppendBE32(dst, encbuf.UpdateChecksum(sum, dst[start:]))
+}
+
+// isFrame tells frames of both forms from other records of ours.
+func isFrame(rec []byte) bool { return rec[0] == typeFrame || rec[0] == typeShortFrame }
+
+// parseFrame parses a record for which isFrame holds.
 func parseFrame(rec []byte) (f frame, ok bool) {
 	d := encbuf.NewDec(rec)
-	d.Byte()
-	f = frame{seq: d.Uvarint(), records: d.Uvarint(), lag: d.Uvarint(), crc: d.BE32()}
+	if d.Byte() == typeShortFrame {
+		seq := d.Uvarint()
+		f = frame{seq: seq, records: 1, lag: seq, crc: d.BE32()}
+	} else {
+		f = frame{seq: d.Uvarint(), records: d.Uvarint(), lag: d.Uvarint(), crc: d.BE32()}
+	}
 	return f, d.Err() == nil && d.Len() == 0 && f.seq != 0 && f.seq <= maxSeq && f.lag <= f.seq
 }
 

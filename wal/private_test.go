@@ -2,10 +2,12 @@ package wal
 
 import (
 	"encoding/hex"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -118,6 +120,15 @@ func TestPrivate_RecordsMatchTheirVectors(t *testing.T) {
 		f.crc = got.crc
 		require.Equal(t, f, got)
 	}
+	for _, seq := range []uint64{1, 127, 128, 300, maxSeq} {
+		recs := [][]byte{noise(uint32(seq), 200)}
+		want := plainRecord(typeShortFrame, nil, []uint64{seq}, plainBodies(recs))
+		require.Equal(t, want, appendShortFrame(nil, seq, sumOf(recs)))
+		got, ok := parseFrame(want)
+		require.True(t, ok)
+		require.Equal(t, frame{seq: seq, records: 1, lag: seq, crc: got.crc}, got)
+		require.Zero(t, got.synced())
+	}
 	require.NotEmpty(t, v.Trailers)
 	for _, x := range v.Trailers {
 		want, recs := unhex(t, x.Hex)[0], unhex(t, x.Records...)
@@ -149,6 +160,7 @@ func TestPrivate_LogWritesTheSegmentOfTheVector(t *testing.T) {
 func TestPrivate_CutOrWrongRecordsAreNotTaken(t *testing.T) {
 	h := appendHeader(nil, header{segment: 3, nextSeq: 300, nextRef: 9, synced: 299})
 	f := appendFrame(nil, frame{seq: 300, records: 2, lag: 1}, 0)
+	short := appendShortFrame(nil, 300, 0)
 	tr := appendTrailer(nil, trailer{records: 300, crc: 1})
 	for n := range len(h) {
 		_, _, ok := parseHeader(h[:n])
@@ -156,6 +168,10 @@ func TestPrivate_CutOrWrongRecordsAreNotTaken(t *testing.T) {
 	}
 	for n := range len(f) {
 		_, ok := parseFrame(f[:n])
+		require.False(t, ok)
+	}
+	for n := range len(short) {
+		_, ok := parseFrame(short[:n])
 		require.False(t, ok)
 	}
 	for n := range len(tr) {
@@ -173,8 +189,59 @@ func TestPrivate_CutOrWrongRecordsAreNotTaken(t *testing.T) {
 		_, ok := parseFrame(appendFrame(nil, bad, 0))
 		require.False(t, ok, "%+v", bad)
 	}
+	for _, bad := range []uint64{0, maxSeq + 1} {
+		_, ok := parseFrame(appendShortFrame(nil, bad, 0))
+		require.False(t, ok, "%d", bad)
+	}
 	_, _, ok := parseHeader(appendHeader(nil, header{nextSeq: maxSeq + 1}))
 	require.False(t, ok)
-	_, ok = parseFrame(append(f, 0))
-	require.False(t, ok, "trailing bytes")
+	for _, f := range [][]byte{f, short} {
+		_, ok = parseFrame(append(f, 0))
+		require.False(t, ok, "trailing bytes")
+	}
+}
+
+// The watermark stands in a full frame as soon as it has moved, and then again and again; frames
+// between those are short, and none of it is lost by a write that fails.
+func TestPrivate_FramesRepeatTheWatermarkNowAndThen(t *testing.T) {
+	disk := tsdbtest.NewMemFS()
+	fsys := faultfs.New(disk)
+	l := openLog(t, fsys, Options{Sync: SyncNever()}, Position{})
+	short := func(n int) (list []bool) {
+		for range n {
+			list = append(list, true)
+		}
+		return list
+	}
+	want := short(maxShort)
+	for range maxShort {
+		write(t, l, []byte("\x02one"))
+	}
+	write(t, l, []byte("\x02again"))
+	write(t, l, []byte("\x02one"), []byte("\x02two"))
+	want = append(want, false, false)
+	require.NoError(t, l.Sync())
+	write(t, l, []byte("\x02moved"))
+	write(t, l, []byte("\x02after that"))
+	want = append(want, false, true)
+	require.NoError(t, l.Sync())
+	fsys.Inject(faultfs.Fault{Kinds: []tsdbtest.OpKind{tsdbtest.OpWrite}, Half: true, Err: syscall.EIO})
+	_, err := commit(l, []byte("\x02refused"))
+	require.ErrorIs(t, err, ErrNotCommitted)
+	write(t, l, []byte("\x02the first that says it"))
+	want = append(want, false)
+
+	seg, err := disk.ReadFile(segmentPath(0))
+	require.NoError(t, err)
+	var got []bool
+	for _, it := range readItems(t, seg) {
+		if len(it.rec) > 0 && isFrame(it.rec) {
+			got = append(got, it.rec[0] == typeShortFrame)
+		}
+	}
+	require.Equal(t, want, got)
+	r := replay(t, disk, 1)
+	require.Equal(t, uint64(len(want)-1), r.Watermark)
+	require.Equal(t, len(want), r.Commits)
+	require.Empty(t, r.Damages)
 }

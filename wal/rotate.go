@@ -91,6 +91,7 @@ func (l *Log) createSegment(n int, nextSeq uint64) error {
 	}
 	g.off, g.first, g.begun = int64(len(buf)), int64(len(buf)), 0
 	g.header, g.lastFrame = h, 0
+	g.told, g.short = h.synced, 0
 	g.expiry = l.expiries.begin(n, nextSeq)
 	l.syncMu.Lock()
 	if l.file != nil && l.opts.Sync.mode == ModeNever {

@@ -138,8 +138,8 @@ func TestReplay_ReadingRules(t *testing.T) {
 			segments: [][]byte{ours(0, 1, 0).commits(1, 2, 0).buf, append([]byte{9, 9, 9, 9, 9, 9, 9}, make([]byte, 0)...)},
 			want:     upTo(2), lastSeq: 2, torn: true},
 		{name: "unknown private records are records",
-			segments: [][]byte{foreignSegment(CompressionNone, []byte{0x90, 1}, []byte{0x84})},
-			single:   []string{"\x90\x01", "\x84"}},
+			segments: [][]byte{foreignSegment(CompressionNone, []byte{0x90, 1}, []byte{0x85})},
+			single:   []string{"\x90\x01", "\x85"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fsys := diskWith(t, tc.segments...)

@@ -100,7 +100,7 @@ func (s *source) readItems(checkpoint bool) error {
 
 // isPrivate says that a record is one of private.go's.
 func isPrivate(it item, rec []byte) bool {
-	return it.comp == CompressionNone && len(rec) > 0 && rec[0] >= typeHeader && rec[0] <= typeCheckpointTrailer
+	return it.comp == CompressionNone && len(rec) > 0 && isPrivateType(rec[0])
 }
 
 // add appends a unit of the segment being read.
@@ -156,7 +156,7 @@ func (s *source) private(it item, from int, checkpoint bool) error {
 	b := s.b
 	rec := b.raw[from:]
 	switch kind := rec[0]; {
-	case kind == typeFrame && s.framed:
+	case isFrame(rec) && s.framed:
 		s.frame(it, from)
 		return nil
 	case kind == typeHeader && !checkpoint, kind == typeCheckpointHeader && checkpoint:

@@ -117,7 +117,7 @@ func lastFrame(ctx context.Context, fsys fileutil.FS, seg SegmentFile) (sum uint
 	defer p.stop()
 	from := max(0, (seg.Size+PageSize-1)/PageSize-framePages) * PageSize
 	err = p.scanSegment(0, from, func(it item, rec []byte) bool {
-		if it.kind == itemRecord && isPrivate(it, rec) && rec[0] == typeFrame {
+		if it.kind == itemRecord && isPrivate(it, rec) && isFrame(rec) {
 			if f, ok := parseFrame(rec); ok {
 				sum = f.crc
 			}

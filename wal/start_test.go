@@ -38,7 +38,7 @@ func frameCRC(t testing.TB, fsys *tsdbtest.MemFS, segment int) (crc uint32) {
 	data, err := fsys.ReadFile(segmentPath(segment))
 	require.NoError(t, err)
 	for _, it := range readItems(t, data) {
-		if len(it.rec) > 0 && it.rec[0] == typeFrame {
+		if len(it.rec) > 0 && isFrame(it.rec) {
 			f, ok := parseFrame(it.rec)
 			require.True(t, ok)
 			crc = f.crc

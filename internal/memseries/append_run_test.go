@@ -110,7 +110,7 @@ func TestRestorer_PiecesGoFromChunkToChunk(t *testing.T) {
 				at := (100*round + i) * 1000
 				run.Samples = append(run.Samples, chunkenc.Sample{T: at, V: value(run.Ref, at)})
 			}
-			if runs = append(runs, run); len(runs) == TouchLen || run.Ref == series {
+			if runs = append(runs, run); len(runs) == GroupLen || run.Ref == series {
 				r.Append(runs, 1)
 				runs = runs[:0]
 			}

@@ -59,7 +59,7 @@ func (d *Directory) copyData(fulls []Full) {
 func (d *Directory) AppendData(buf []byte, fulls []Full) []byte {
 	var w walk
 	for len(fulls) > 0 {
-		some := fulls[:min(TouchLen, len(fulls))]
+		some := fulls[:min(GroupLen, len(fulls))]
 		w.begin(len(some), func(i int) chunkBytes { return some[i].bytes }, d.chunkBytes)
 		for i := range some {
 			from := len(buf)

@@ -27,7 +27,7 @@ func (c *recycled) get(a *pieceArena) uint32 {
 
 // unlink makes spare pieces of some chunks.
 func (c *recycled) unlink(a *pieceArena) {
-	some := c.chunks[max(0, len(c.chunks)-TouchLen):]
+	some := c.chunks[max(0, len(c.chunks)-GroupLen):]
 	c.walk.begin(len(some), func(i int) chunkBytes { return some[i] }, a)
 	for i := range some {
 		c.spare = append(c.spare, c.walk.of(i)...)

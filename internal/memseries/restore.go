@@ -59,11 +59,11 @@ type Run struct {
 	Samples []chunkenc.Sample
 }
 
-// Append replays runs, up to TouchLen of them, of refs of this worker's. None of their samples
+// Append replays runs, up to GroupLen of them, of refs of this worker's. None of their samples
 // is of a commit behind seq.
 func (r *Restorer) Append(runs []Run, seq uint64) {
 	r.seq = seq
-	var series [TouchLen]*Series
+	var series [GroupLen]*Series
 	for i := range runs {
 		series[i] = r.d.ByRef(runs[i].Ref)
 	}

@@ -1,15 +1,8 @@
 package memseries
 
-// TouchLen is how many series are looked at together: their open chunks fit the cache next to
+// GroupLen is how many series are looked at together: their open chunks fit the cache next to
 // the processor.
-const TouchLen = 16
-
-func shardsOf(series []*Series) (shards Shards) {
-	for _, s := range series {
-		shards |= Bit(s)
-	}
-	return shards
-}
+const GroupLen = 16
 
 // touchLists asks for the series, and then for their lists of full chunks.
 func touchLists(series []*Series) (sum uint32) {
@@ -33,7 +26,7 @@ func (r *Restorer) touch(series []*Series) {
 		}
 	}
 	spare := r.pieces.recycled.spare
-	for _, n := range spare[max(0, len(spare)-TouchLen):] {
+	for _, n := range spare[max(0, len(spare)-GroupLen):] {
 		r.touched += r.pieces.arena.at(n).data[0]
 	}
 }

@@ -11,9 +11,9 @@ type Views struct {
 	read   uint32 // a sum of what was read ahead: it means nothing, and keeps it from being left out
 }
 
-// Take fills v with the views of the first series, up to TouchLen, each as Directory.View does it.
+// Take fills v with the views of the first series, up to GroupLen, each as Directory.View does it.
 func (v *Views) Take(d *Directory, series []*Series, snapshot uint64, mint, maxt int64) {
-	series = series[:min(len(series), TouchLen)]
+	series = series[:min(len(series), GroupLen)]
 	v.series, v.next = append(v.series[:0], series...), 0
 	for len(v.views) < len(series) {
 		v.views = append(v.views, View{})
@@ -22,7 +22,7 @@ func (v *Views) Take(d *Directory, series []*Series, snapshot uint64, mint, maxt
 	d.Lock(shards)
 	defer d.Unlock(shards)
 	v.read += touchLists(series)
-	var left [TouchLen]int // bytes of open chunks
+	var left [GroupLen]int // bytes of open chunks
 	for i, s := range series {
 		if d.ShardOf(s).viewLocked(s, snapshot, mint, maxt, &v.views[i]) {
 			left[i] = int(s.bytes.size)
@@ -33,8 +33,8 @@ func (v *Views) Take(d *Directory, series []*Series, snapshot uint64, mint, maxt
 
 // copyOpenLocked copies so many bytes of each open chunk, piece by piece: a piece of all of
 // them before the next one of any.
-func (v *Views) copyOpenLocked(d *Directory, left [TouchLen]int) {
-	var at [TouchLen]uint32
+func (v *Views) copyOpenLocked(d *Directory, left [GroupLen]int) {
+	var at [GroupLen]uint32
 	for i, s := range v.series {
 		at[i] = s.bytes.first
 	}
@@ -72,4 +72,11 @@ func (v *Views) Of(s *Series) *View {
 func (v *Views) Forget() {
 	clear(v.series)
 	v.series, v.next = v.series[:0], 0
+}
+
+func shardsOf(series []*Series) (shards Shards) {
+	for _, s := range series {
+		shards |= Bit(s)
+	}
+	return shards
 }

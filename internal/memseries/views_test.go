@@ -18,7 +18,7 @@ import (
 func TestViews_BesideWritersAndTrims(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	var series []*Series
-	for i := range 3 * TouchLen {
+	for i := range 3 * GroupLen {
 		series = append(series, newSeries(t, d, "__name__", "m", "i", strconv.Itoa(i)))
 	}
 	done := make(chan struct{})
@@ -63,7 +63,7 @@ func TestViews_BesideWritersAndTrims(t *testing.T) {
 // takeViews takes views of the first series and decodes them.
 func takeViews(d *Directory, v *Views, series []*Series) error {
 	v.Take(d, series, math.MaxUint64, math.MinInt64, math.MaxInt64)
-	for _, s := range series[:min(len(series), TouchLen)] {
+	for _, s := range series[:min(len(series), GroupLen)] {
 		view := v.Of(s)
 		if view == nil {
 			return errors.New("a series that was taken has no view")

@@ -10,11 +10,11 @@ const maxPieces = (chunkCap + piecePayload - 1) / piecePayload
 
 // walk is the pieces of some chunks that nobody changes.
 type walk struct {
-	size   [TouchLen]int
-	pieces [TouchLen][maxPieces]uint32
+	size   [GroupLen]int
+	pieces [GroupLen][maxPieces]uint32
 }
 
-// begin finds the pieces of up to TouchLen chunks; bytesOf returns where those of a chunk begin.
+// begin finds the pieces of up to GroupLen chunks; bytesOf returns where those of a chunk begin.
 func (w *walk) begin(n int, bytesOf func(i int) chunkBytes, a *pieceArena) {
 	most := 0
 	for i := range n {

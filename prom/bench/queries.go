@@ -173,14 +173,16 @@ func (t task) wasMerged() error {
 // ask asks each query at its rate until something is done. A query is begun when its time
 // has come, or at once if the one before took longer, and takes as long as its answer comes
 // after that time: one that stands still delays all that were due meanwhile. Those are asked
-// even if all is done. No answer may differ.
+// even if all is done, but none that was due later: of answers that take longer than the time between
+// two queries there would be no end. No answer may differ.
 func ask(e engine, all []*asked, done <-chan struct{}, note func(*asked, time.Duration)) error {
 	return parallel(len(all), func(i int) error {
 		a := all[i]
 		begin := time.Now()
+		wait := untilDone{done: done}
 		for n := 0; ; n++ {
 			due := begin.Add(time.Duration(n) * queriedEvery)
-			if n > 0 && !isDue(due, done) {
+			if n > 0 && !wait.isDue(due) {
 				return nil
 			}
 			got, err := e.read(a.query)
@@ -195,16 +197,34 @@ func ask(e engine, all []*asked, done <-chan struct{}, note func(*asked, time.Du
 	})
 }
 
+// untilDone says what is due until something is done.
+type untilDone struct {
+	done <-chan struct{}
+	end  time.Time // when it was seen to be done; zero before
+}
+
 // isDue waits until a query is due, or until something is done before that. What was due
 // before is due.
-func isDue(due time.Time, done <-chan struct{}) bool {
+func (u *untilDone) isDue(due time.Time) bool {
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
 	select {
-	case <-timer.C:
-		return true
-	case <-done:
-		return !time.Now().Before(due)
+	case <-u.done:
+		u.sawDone()
+	default:
+		select {
+		case <-timer.C:
+			return true
+		case <-u.done:
+			u.sawDone()
+		}
+	}
+	return due.Before(u.end)
+}
+
+func (u *untilDone) sawDone() {
+	if u.end.IsZero() {
+		u.end = time.Now()
 	}
 }
 

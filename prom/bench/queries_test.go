@@ -61,6 +61,31 @@ func TestAsk_AStall_DelaysAllThatWereDue(t *testing.T) {
 	}
 }
 
+// slow takes longer for an answer than passes between two queries.
+type slow struct {
+	engine
+	asked int
+	done  chan struct{}
+}
+
+func (s *slow) read(query) (result, error) {
+	if s.asked++; s.asked == 5 {
+		close(s.done)
+	}
+	<-time.After(2 * queriedEvery)
+	return result{series: 1}, nil
+}
+
+// An engine that does not keep up answers what was due when all was done, and no more: of what
+// becomes due meanwhile there would be no end.
+func TestAsk_AnswersThatTakeTooLong_HaveAnEnd(t *testing.T) {
+	s := &slow{done: make(chan struct{})}
+	n := 0
+	err := ask(s, []*asked{{row: "q", want: result{series: 1}}}, s.done, func(*asked, time.Duration) { n++ })
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, n, 5)
+}
+
 // What is compared must have been done: a block for each compaction, and one that was merged.
 func TestQueries_WithoutAMerge_AreAnError(t *testing.T) {
 	tk := task{Engine: Ours, Dir: t.TempDir()}
