@@ -8,6 +8,7 @@ type Views struct {
 	series []*Series
 	views  []View
 	next   int    // of views, as Of gives them out
+	walk   walk   // of the open chunks
 	read   uint32 // a sum of what was read ahead: it means nothing, and keeps it from being left out
 }
 
@@ -22,38 +23,19 @@ func (v *Views) Take(d *Directory, series []*Series, snapshot uint64, mint, maxt
 	d.Lock(shards)
 	defer d.Unlock(shards)
 	v.read += touchLists(series)
-	var left [GroupLen]int // bytes of open chunks
+	var open [GroupLen]bool
+	var bytes [GroupLen]chunkBytes // of open chunks
 	for i, s := range series {
-		if d.ShardOf(s).viewLocked(s, snapshot, mint, maxt, &v.views[i]) {
-			left[i] = int(s.bytes.size)
+		if open[i] = d.ShardOf(s).viewLocked(s, snapshot, mint, maxt, &v.views[i]); open[i] {
+			bytes[i] = s.bytes
 		}
 	}
-	v.copyOpenLocked(d, left)
-}
-
-// copyOpenLocked copies so many bytes of each open chunk, piece by piece: a piece of all of
-// them before the next one of any.
-func (v *Views) copyOpenLocked(d *Directory, left [GroupLen]int) {
-	var at [GroupLen]uint32
-	for i, s := range v.series {
-		at[i] = s.bytes.first
-	}
-	open := left
-	for more := true; more; {
-		more = false
-		for i := range v.series {
-			if left[i] <= 0 {
-				continue
-			}
-			p, view := d.chunkBytes.at(at[i]), &v.views[i]
-			view.data = append(view.data, p.data[:min(left[i], piecePayload)]...)
-			at[i], left[i] = p.next, left[i]-piecePayload
-			more = true
-		}
-	}
-	for i, s := range v.series {
-		if open[i] > 0 {
-			v.views[i].finish(s)
+	v.walk.begin(len(series), func(i int) chunkBytes { return bytes[i] }, d.chunkBytes)
+	for i, s := range series {
+		if open[i] {
+			view := &v.views[i]
+			view.data = v.walk.appendTo(view.data, i, d.chunkBytes)
+			view.finish(s)
 		}
 	}
 }
