@@ -45,6 +45,7 @@ type replay struct {
 	loaded  map[uint64][]memseries.Mapped // full chunks by the ref they were written under
 	dups    map[uint64]uint64             // refs of the log whose labels another ref had before
 	unread  [256]int                      // records without a decoder, by type
+	batches wal.Batches                   // of the snapshot, and then of the log
 	writer  chunkReplayWriter
 	// readOnly: full chunks stay in memory, as nothing may be written.
 	readOnly bool
@@ -438,7 +439,7 @@ func (r *replay) read(ctx context.Context, walDir string, p *progress) (*wal.Rep
 		FS: r.h.opts.FS, Dir: walDir,
 		Decoders: r.h.opts.Head.ReplayWorkers,
 		Decode:   r.decode, Apply: r.apply,
-		Progress: p.tell, Logger: r.h.opts.Logger,
+		Progress: p.tell, Batches: &r.batches, Logger: r.h.opts.Logger,
 	}
 	if s := r.snapshot; s != nil {
 		list, err := wal.List(r.h.opts.FS, walDir)

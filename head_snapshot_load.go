@@ -103,7 +103,7 @@ type decodedSnapshot struct {
 // says that it cannot be used, and what was made of it is worth nothing.
 func (l *snapshotLoad) run(ctx context.Context, r *replay, progress func(done, total int64)) error {
 	err := wal.ReadSnapshot(ctx, wal.ReplayOptions{
-		FS: r.h.opts.FS, Dir: l.path, Decoders: r.h.opts.Head.ReplayWorkers, Progress: progress,
+		FS: r.h.opts.FS, Dir: l.path, Decoders: r.h.opts.Head.ReplayWorkers, Progress: progress, Batches: &r.batches,
 		Decode: func(b *wal.Batch) { l.decode(r, b) },
 		Apply:  func(b *wal.Batch) error { return l.apply(r, b) },
 	}, l.meta.Start, l.meta.Sum)

@@ -31,6 +31,31 @@ type Batch struct {
 	ready  chan struct{}
 }
 
+// Batches are what one replay leaves to the next one, so that the memory of both is not needed
+// at once. The zero value is empty. One replay at a time has it.
+type Batches struct {
+	left []*Batch
+	buf  []byte // for reading segments
+}
+
+func (bs *Batches) take() *Batch {
+	n := len(bs.left) - 1
+	if n < 0 {
+		return &Batch{ready: make(chan struct{}, 1)}
+	}
+	b := bs.left[n]
+	bs.left = bs.left[:n]
+	return b
+}
+
+// keep takes what is free when all goroutines of a replay have ended.
+func (bs *Batches) keep(free chan *Batch, buf []byte) {
+	bs.buf = buf
+	for len(free) > 0 {
+		bs.left = append(bs.left, <-free)
+	}
+}
+
 // span is a stored record in Batch.raw.
 type span struct {
 	from, to int

@@ -41,6 +41,7 @@ type ReplayOptions struct {
 	Apply func(b *Batch) error
 	// Progress is told how many bytes of how many are done, after each batch.
 	Progress func(done, total int64)
+	Batches  *Batches     // of the replay before this one, for the next one; nil: of this one alone
 	Logger   *slog.Logger // nil: none
 }
 
@@ -121,12 +122,15 @@ type pipeline struct {
 
 func newPipeline(ctx context.Context, opts ReplayOptions, r *ReplayReport) *pipeline {
 	n := batchesPerDecoder*opts.Decoders + 2
+	if opts.Batches == nil {
+		opts.Batches = new(Batches)
+	}
 	p := &pipeline{opts: opts, report: r,
 		free: make(chan *Batch, n), work: make(chan *Batch, n), order: make(chan *Batch, n),
 		total: r.listing.Bytes(), covered: len(r.segments)}
 	p.ctx, p.stop = context.WithCancel(ctx)
 	for range n {
-		p.free <- &Batch{ready: make(chan struct{}, 1)}
+		p.free <- opts.Batches.take()
 	}
 	return p
 }
@@ -135,6 +139,7 @@ func newPipeline(ctx context.Context, opts ReplayOptions, r *ReplayReport) *pipe
 func (p *pipeline) run() error {
 	defer p.stop()
 	src := &source{pipeline: p}
+	src.scan.buf = p.opts.Batches.buf[:0]
 	var readErr error
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -149,6 +154,7 @@ func (p *pipeline) run() error {
 	rules := &rules{pipeline: p, report: p.report, expect: p.next, suspect: len(p.report.Damages)}
 	err := p.apply(rules)
 	wg.Wait()
+	p.opts.Batches.keep(p.free, src.scan.buf)
 	p.report.ReaderBusy = src.busy
 	for _, d := range busy {
 		p.report.DecoderBusy += d
