@@ -295,14 +295,13 @@ func tail(text string, lines int) string {
 }
 
 // sweep tries one fault at every place where it can strike.
-// sweep strikes at place number first and at each so many behind it, until there is none.
-func (w faultWorkload) sweep(setup crashSetup, fault faultfs.Fault, y *faultCount, first, every int) {
+func (w faultWorkload) sweep(setup crashSetup, fault faultfs.Fault, y *faultCount, every int) {
 	base, err := w.base(setup)
 	if err != nil {
 		y.fail("%s: %v", w.name, err)
 		return
 	}
-	for fault.Nth = int64(first); y.failures() < maxFailures; fault.Nth += int64(every) {
+	for fault.Nth = 1; y.failures() < maxFailures; fault.Nth += int64(every) {
 		f := faultTry{w, setup, fault}
 		hit, err := f.run(base, y)
 		if err != nil {
@@ -335,14 +334,9 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 		tryFaultCase(t, y)
 		return
 	}
-	// Of the places where a fault can strike; primes, so that all kinds are met. Each setup begins
-	// at another one, so three of them meet all places of a workload without blocks.
-	every, everyOfBlocks := len(faultSetups), 53
-	switch {
-	case testing.Short():
-		every, everyOfBlocks = 47, 397
-	case *exhaustive:
-		every, everyOfBlocks = 1, 37
+	every, everyOfBlocks := 1, 37 // of the places where a fault can strike; primes, so that all kinds are met
+	if testing.Short() {
+		every, everyOfBlocks = 23, 197
 	}
 	var sweeps []func()
 	for _, w := range faultWorkloads {
@@ -353,9 +347,9 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 				setups = setups[:1] // a hundred bases less to make
 			}
 		}
-		for i, setup := range setups {
+		for _, setup := range setups {
 			for _, fault := range faults() {
-				sweeps = append(sweeps, func() { w.sweep(setup, fault, y, 1+i%step, step) })
+				sweeps = append(sweeps, func() { w.sweep(setup, fault, y, step) })
 			}
 		}
 	}
@@ -364,7 +358,7 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 		y.injected.Load(), y.told.Load(), y.healed.Load(), y.poisoned.Load(), y.crashes.Load())
 	y.report(t)
 	if !testing.Short() {
-		require.GreaterOrEqual(t, y.injected.Load(), int64(12_000/(2+every)))
+		require.GreaterOrEqual(t, y.injected.Load(), int64(4_000))
 	}
 }
 

@@ -238,12 +238,9 @@ func TestIsolation_Bug42_FlushMergeAndDeleteTakeNothingFromReadersAndWriters(t *
 		o.Limits.MaxFuture = -1
 		o.WAL.SegmentSize = 256 << 10
 	})}
-	windows, each := 60, 8 // half a block range is always taken
-	switch {
-	case testing.Short():
+	windows, each := 120, 8 // half a block range is always taken
+	if testing.Short() {
 		windows = 25
-	case *exhaustive:
-		windows = 120
 	}
 	errs := make(chan error, 64)
 	var others sync.WaitGroup

@@ -135,16 +135,14 @@ func (r *randomRun) crash(point crashPoint) error {
 
 func TestPowerLoss_RandomWorldsLiveThroughManyPowerCuts(t *testing.T) {
 	y := &tally{}
-	first, runs := uint64(1), 8
+	first, runs := uint64(1), 18
 	switch {
 	case *powerlossSeed > 0:
 		first, runs = *powerlossSeed, 1
 	case *powerlossCase != "":
 		t.Skip("a workload was asked for")
 	case testing.Short():
-		runs = 2
-	case *exhaustive:
-		runs = 18
+		runs = 4
 	}
 	inParallel(runs, func(i int) {
 		seed := first + uint64(i)

@@ -32,14 +32,10 @@ const maxFailures = 5
 // statesPerPoint is how many states of the disk are tried for each moment, if there are
 // as many.
 func statesPerPoint() int {
-	switch {
-	case testing.Short():
-		return 4
-	case *exhaustive:
-		return 64
-	default:
-		return 24
+	if testing.Short() {
+		return 8
 	}
+	return 64
 }
 
 // sample says how many moments to go on by, and how many states to try of each. With blocks
@@ -49,9 +45,7 @@ func (w workload) sample(blocks bool) (step, states int) {
 	case !blocks:
 		return 1, statesPerPoint()
 	case testing.Short():
-		return 16, 4
-	case !*exhaustive:
-		return 4, 8
+		return 8, 4
 	case slices.Contains(w.ops, "backfill") || slices.Contains(w.ops, "snapshot"):
 		return 2, 8
 	default:
@@ -66,10 +60,8 @@ func (w workload) deepEvery(blocks bool) int {
 		return 4
 	case blocks:
 		return 3
-	case *exhaustive:
-		return 1
 	default:
-		return 2
+		return 1
 	}
 }
 
@@ -428,11 +420,7 @@ func TestPowerLoss_EveryStateAfterEveryOperationOpensWithAPrefix(t *testing.T) {
 	list = append(list, blocks...)
 	inParallel(len(list), func(i int) { list[i].run(y, -1, -1) })
 	y.report(t)
-	switch {
-	case testing.Short():
-	case *exhaustive:
+	if !testing.Short() {
 		require.GreaterOrEqual(t, y.states.Load(), int64(20_000))
-	default:
-		require.GreaterOrEqual(t, y.states.Load(), int64(8_000))
 	}
 }
