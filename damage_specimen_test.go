@@ -7,7 +7,6 @@ import (
 	"math"
 	"path"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -411,18 +410,8 @@ func (c *census) report(t *testing.T) {
 	require.Empty(t, len(c.wrong), "cases went wrong")
 }
 
-// sweepGC and sweepMemory are GOGC and GOMEMLIMIT for tests of one small database after the other.
-const (
-	sweepGC     = 1600
-	sweepMemory = 1 << 30
-)
-
-// inParallel calls do with 0 to n-1, on as many goroutines as there are processors. Each has a few
-// megabytes that are garbage when it is done; with a collection for every four of them the collector
-// takes as long as the tests.
+// inParallel calls do with 0 to n-1, on as many goroutines as there are processors.
 func inParallel(n int, do func(i int)) {
-	defer debug.SetGCPercent(debug.SetGCPercent(sweepGC))
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(sweepMemory))
 	var wg sync.WaitGroup
 	next := make(chan int)
 	for range runtime.GOMAXPROCS(0) {

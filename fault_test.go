@@ -334,7 +334,7 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 		tryFaultCase(t, y)
 		return
 	}
-	every, everyOfBlocks := 1, 37 // of the places where a fault can strike; primes, so that all kinds are met
+	every, everyOfBlocks := 1, 37 // each so many of the places where a fault can strike, all of them or a prime, so that all kinds are met
 	if testing.Short() {
 		every, everyOfBlocks = 23, 197
 	}

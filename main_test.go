@@ -3,9 +3,17 @@ package tsdb_test
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"testing"
 
 	"go.uber.org/goleak"
+)
+
+// testGC and testMemory are GOGC and GOMEMLIMIT of the tests. Most make one small database after the
+// other, a few megabytes that are garbage at once: by default the collector takes as long as they do.
+const (
+	testGC     = 800
+	testMemory = 1 << 30
 )
 
 // childEnv says which function of children this process is to run instead of tests.
@@ -21,6 +29,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetGCPercent(testGC)
+		debug.SetMemoryLimit(testMemory)
 	}
 	goleak.VerifyTestMain(m)
 }

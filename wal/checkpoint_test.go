@@ -177,9 +177,9 @@ func TestCheckpoint_TakesRecordsOfOthersAsTheyCome(t *testing.T) {
 	fsys := tsdbtest.NewMemFS()
 	putFile(t, fsys, testDir+"/checkpoint.2/00000000", foreignSegment(CompressionSnappy, recs("\x01c1", "\x02commit 2", "\x02commit 5")...))
 	putFile(t, fsys, segmentPath(3), foreignSegment(CompressionZstd, append(recs("\x02commit 7", "\xc8unknown", "\x02commit 8"),
-		bytes.Repeat([]byte{typeFrame}, 100))...)) // stored as it is it would be taken for a frame
+		bytes.Repeat([]byte{typeFrame}, 100), bytes.Repeat([]byte{typeShortFrame}, 100))...)) // stored as they are they would be taken for frames
 	r := replay(t, fsys, 1)
-	require.Len(t, r.allTexts(), 7)
+	require.Len(t, r.allTexts(), 8)
 	l := openLog(t, fsys, Options{Compression: CompressionNone}, repair(t, fsys, r))
 	write(t, l, []byte("\x02ours"))
 	_, err := l.Checkpoint(context.Background(), checkpointTo(3))

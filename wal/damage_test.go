@@ -27,13 +27,14 @@ func smallLog(t testing.TB, comp Compression, n, synced int) (seg []byte, spans 
 	return seg, commitSpans(t, seg)
 }
 
-// smallBody is a commit of several kinds of records.
+// smallBody is a commit of several kinds of records, or every third time of one record, which gets a
+// short frame unless the watermark has moved.
 func smallBody(seq uint64) [][]byte {
-	return [][]byte{
-		fmt.Appendf(nil, "\x01series %d", seq),
-		bytes.Repeat(fmt.Appendf(nil, "\x02%d", seq), 40),
-		noise(uint32(seq), int(20+seq)),
+	samples := bytes.Repeat(fmt.Appendf(nil, "\x02%d", seq), 40)
+	if seq%3 == 2 {
+		return [][]byte{samples}
 	}
+	return [][]byte{fmt.Appendf(nil, "\x01series %d", seq), samples, noise(uint32(seq), int(20+seq))}
 }
 
 // diskWith returns a file system with the given segments.

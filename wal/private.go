@@ -10,7 +10,7 @@ import (
 // skip. They are stored uncompressed.
 const (
 	typeHeader            byte = 0x80 // first record of each segment that we create
-	typeFrame             byte = 0x81 // last record of each commit
+	typeFrame             byte = 0x81 // last record of each commit, or a short one
 	typeCheckpointHeader  byte = 0x82 // first record of a checkpoint that we wrote
 	typeCheckpointTrailer byte = 0x83 // its last record
 	typeShortFrame        byte = 0x84 // a frame that leaves out what most frames repeat

@@ -176,13 +176,13 @@ func (t task) wasMerged() error {
 // even if all is done, but none that was due later: of answers that take longer than the time between
 // two queries there would be no end. No answer may differ.
 func ask(e engine, all []*asked, done <-chan struct{}, note func(*asked, time.Duration)) error {
+	over := overAt(done)
 	return parallel(len(all), func(i int) error {
 		a := all[i]
 		begin := time.Now()
-		wait := untilDone{done: done}
 		for n := 0; ; n++ {
 			due := begin.Add(time.Duration(n) * queriedEvery)
-			if n > 0 && !wait.isDue(due) {
+			if n > 0 && !over.isDue(due) {
 				return nil
 			}
 			got, err := e.read(a.query)
@@ -197,34 +197,37 @@ func ask(e engine, all []*asked, done <-chan struct{}, note func(*asked, time.Du
 	})
 }
 
-// untilDone says what is due until something is done.
-type untilDone struct {
-	done <-chan struct{}
-	end  time.Time // when it was seen to be done; zero before
+// ending is when something was done.
+type ending struct {
+	known chan struct{} // closed when at is set
+	at    time.Time
 }
 
-// isDue waits until a query is due, or until something is done before that. What was due
-// before is due.
-func (u *untilDone) isDue(due time.Time) bool {
+func overAt(done <-chan struct{}) *ending {
+	e := &ending{known: make(chan struct{})}
+	go func() {
+		<-done
+		e.at = time.Now()
+		close(e.known)
+	}()
+	return e
+}
+
+// isDue waits until a query is due, or until the end comes before that. What was due
+// before the end is due.
+func (e *ending) isDue(due time.Time) bool {
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
 	select {
-	case <-u.done:
-		u.sawDone()
+	case <-e.known:
+		return due.Before(e.at)
 	default:
-		select {
-		case <-timer.C:
-			return true
-		case <-u.done:
-			u.sawDone()
-		}
 	}
-	return due.Before(u.end)
-}
-
-func (u *untilDone) sawDone() {
-	if u.end.IsZero() {
-		u.end = time.Now()
+	select {
+	case <-timer.C:
+		return true
+	case <-e.known:
+		return due.Before(e.at)
 	}
 }
 
