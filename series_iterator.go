@@ -103,7 +103,7 @@ func (it *seriesIterator) Next() chunkenc.ValueType {
 }
 
 // Seek implements chunkenc.Iterator. Chunks that end before t are not decoded.
-func (it *seriesIterator) Seek(t int64) chunkenc.ValueType {
+func (it *seriesIterator) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
 	if it.at >= 0 && it.at < it.n && it.batch.T[it.at] >= t {
 		return chunkenc.ValFloat
 	}

@@ -41,7 +41,7 @@ func (b *BoundedIterator) Next() ValueType {
 }
 
 // Seek implements Iterator.
-func (b *BoundedIterator) Seek(t int64) ValueType {
+func (b *BoundedIterator) Seek(t Timestamp) ValueType {
 	if n := len(b.ts); n > 0 && b.ts[n-1] >= t {
 		b.pos += firstAtOrAfter(b.ts[b.pos:], t)
 		return ValFloat

@@ -40,7 +40,7 @@ func (it *FloatIterator) decode(b *Batch) {
 }
 
 // Seek implements Iterator. Times may be in any order.
-func (it *FloatIterator) Seek(t int64) ValueType {
+func (it *FloatIterator) Seek(t Timestamp) ValueType {
 	for i := max(it.pos, 0); ; i = 0 {
 		for ; i < len(it.ts); i++ {
 			if it.ts[i] >= t {

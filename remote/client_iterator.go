@@ -60,7 +60,7 @@ func (it *sampleIterator) Next() chunkenc.ValueType {
 }
 
 // Seek implements chunkenc.Iterator.
-func (it *sampleIterator) Seek(t int64) chunkenc.ValueType {
+func (it *sampleIterator) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
 	if it.stands && it.t >= t {
 		return chunkenc.ValFloat
 	}
