@@ -137,7 +137,7 @@ func (c *compactor) write(ctx context.Context, dirs []*blockdir.Dir, publish fun
 		inputs[i] = mergeInput{dir: d, deleted: d.Tombstones()}
 	}
 	meta := mergedMeta(newULID(c.clock.Now()), metas)
-	w, err := blockdir.Create(pace.FS(ctx, c.fs, c.limiter), c.dir, meta.ULID, blockdir.WriterOptions{})
+	w, err := blockdir.Create(pace.FS(ctx, c.fs, c.limiter), c.dir, meta.ULID, blockdir.WriterOptions{Warm: areWarm(dirs)})
 	if err != nil {
 		return mergeResult{}, diskFull(err)
 	}
@@ -156,6 +156,17 @@ func (c *compactor) write(ctx context.Context, dirs []*blockdir.Dir, publish fun
 		return mergeResult{}, diskFull(joinAbort(err, w.Abort()))
 	}
 	return mergeResult{Meta: meta, Bytes: size, Counts: counts}, nil
+}
+
+// areWarm tells whether the page cache has most of the chunks of some blocks: queries read them, and
+// will read what takes their place.
+func areWarm(dirs []*blockdir.Dir) bool {
+	var cached, all int64
+	for _, d := range dirs {
+		cached += d.CachedBytes()
+		all += d.Chunks().Size()
+	}
+	return 2*cached > all
 }
 
 // joinAbort adds what went wrong while the rest was removed.

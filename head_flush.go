@@ -148,7 +148,7 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64) (err error) {
 	bd := db.blocks.beginBuild()
 	defer db.blocks.endBuild(bd)
 	id := newULID(db.opts.Clock.Now())
-	w, err := blockdir.Create(db.opts.FS, db.dir, id, blockdir.WriterOptions{})
+	w, err := blockdir.Create(db.opts.FS, db.dir, id, blockdir.WriterOptions{Warm: true})
 	if err != nil {
 		return err
 	}

@@ -78,20 +78,10 @@ type mappedOf struct {
 	end int // of its chunks in the list
 }
 
-func (l *mappedList) reset() { l.of, l.chunks = l.of[:0], l.chunks[:0] }
-
-// add appends all of another list.
-func (l *mappedList) add(o *mappedList) {
-	for _, of := range o.of {
-		l.of = append(l.of, mappedOf{of.ref, of.end + len(l.chunks)})
-	}
-	l.chunks = append(l.chunks, o.chunks...)
-}
-
-// decodedSnapshot is what a decoder makes of a batch of the snapshot's records.
+// decodedSnapshot is what a decoder makes of a batch of the snapshot's records, but for full
+// chunks: these take several times as much memory decoded, so they wait for their turn as they are.
 type decodedSnapshot struct {
 	series []headsnap.Series
-	mapped mappedList
 	stones *tombstones.Set
 	gone   []headsnap.Gone
 	parts  *partSet
@@ -136,8 +126,7 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 		d = &decodedSnapshot{}
 		b.Scratch = d
 	}
-	d.mapped.reset()
-	*d = decodedSnapshot{parts: r.emptyParts(), series: d.series[:0], mapped: d.mapped}
+	*d = decodedSnapshot{parts: r.emptyParts(), series: d.series[:0]}
 	for i := range b.Records {
 		rec := b.Records[i].Data
 		switch headsnap.KindOf(rec) {
@@ -150,11 +139,7 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 				d.series = append(d.series, s)
 				return nil
 			})
-		case headsnap.KindMapped:
-			if cap(d.mapped.chunks) == 0 {
-				d.mapped.chunks = make([]memseries.Mapped, 0, mappedBytes(b.Records[i:])/usualMappedBytes)
-			}
-			d.err = d.mapped.decode(rec, r.h.minValid.Load())
+		case headsnap.KindMapped: // apply does
 		case headsnap.KindTombstones:
 			d.stones, d.err = headsnap.DecodeTombstones(rec)
 		case headsnap.KindGone:
@@ -169,20 +154,6 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 		}
 	}
 	d.err = splitChunks(d.series, d.parts)
-}
-
-// usualMappedBytes is a little less than what a full chunk takes in a snapshot, as a rule: a list
-// with room for as many does not grow step by step.
-const usualMappedBytes = 8
-
-// mappedBytes returns how long those records are that have full chunks.
-func mappedBytes(records []wal.Record) (n int) {
-	for _, rec := range records {
-		if headsnap.KindOf(rec.Data) == headsnap.KindMapped {
-			n += len(rec.Data)
-		}
-	}
-	return n
 }
 
 // decode appends what a record of full chunks has. Those that end before minValid are in a
@@ -262,6 +233,13 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 	if d.err != nil {
 		return d.err
 	}
+	for _, rec := range b.Records {
+		if headsnap.KindOf(rec.Data) == headsnap.KindMapped {
+			if err := l.mapped.decode(rec.Data, r.h.minValid.Load()); err != nil {
+				return err
+			}
+		}
+	}
 	if err := l.makeAll(r, d); err != nil {
 		return err
 	}
@@ -285,7 +263,6 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 // makeAll makes the series of a batch. Their full chunks stand before them, some in the batch
 // before.
 func (l *snapshotLoad) makeAll(r *replay, d *decodedSnapshot) error {
-	l.mapped.add(&d.mapped)
 	done, from := 0, 0
 	for i := range d.series {
 		s := &d.series[i]

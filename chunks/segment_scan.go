@@ -12,12 +12,12 @@ import (
 )
 
 // SegmentScanner reads the segment files of a block once, front to back, to see that they
-// are what was written. Unlike a mapping it leaves nothing of them in the page cache. It
-// is used by one goroutine.
+// are what was written. It is used by one goroutine.
 type SegmentScanner struct {
 	fs       fileutil.FS
 	dir      string
-	segments int // how many there are to be
+	segments int  // how many there are to be
+	warm     bool // what is read stays in the page cache
 
 	file  fileutil.File // of segment; nil between two
 	path  string
@@ -34,9 +34,9 @@ type SegmentScanner struct {
 }
 
 // NewSegmentScanner returns a scanner before the first chunk of dir, which has this many
-// files.
-func NewSegmentScanner(fsys fileutil.FS, dir string, segments int) *SegmentScanner {
-	return &SegmentScanner{fs: fsys, dir: dir, segments: segments}
+// files. Unless it is warm it leaves nothing of them in the page cache.
+func NewSegmentScanner(fsys fileutil.FS, dir string, segments int, warm bool) *SegmentScanner {
+	return &SegmentScanner{fs: fsys, dir: dir, segments: segments, warm: warm}
 }
 
 // Next reads the next chunk and checks it; false at the end of the last file and on an
@@ -84,8 +84,10 @@ func (s *SegmentScanner) closeFile() error {
 
 // dropCache gives the page cache of what was read back. It is advice.
 func (s *SegmentScanner) dropCache() {
-	_ = fileutil.DropCache(s.file)
 	s.fresh = 0
+	if !s.warm {
+		_ = fileutil.DropCache(s.file)
+	}
 }
 
 // open begins the next file and checks its header.

@@ -14,7 +14,7 @@ import (
 
 // scanAll returns the refs of all chunks, and the bytes of their records.
 func scanAll(fsys fileutil.FS, segments int) (refs []BlockRef, size int64, err error) {
-	s := NewSegmentScanner(fsys, segmentDir, segments)
+	s := NewSegmentScanner(fsys, segmentDir, segments, false)
 	for s.Next() {
 		refs = append(refs, s.Ref())
 		size += s.RecordSize()

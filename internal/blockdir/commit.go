@@ -144,7 +144,8 @@ func (w *Writer) finish(ctx context.Context, m Meta) error {
 	return w.readBack(ctx, m)
 }
 
-// readBack reads every byte that was written, and lets go of the page cache again.
+// readBack reads every byte that was written, from the disk as the page cache has nothing of it
+// any more, and lets go of the page cache again unless the block is to be warm.
 func (w *Writer) readBack(ctx context.Context, m Meta) error {
 	d, err := Open(w.fs, w.tmp)
 	if err != nil {
@@ -157,7 +158,9 @@ func (w *Writer) readBack(ctx context.Context, m Meta) error {
 	if err = fileutil.JoinErrors(err, d.Close()); err != nil {
 		return err
 	}
-	dropCache(w.fs, filepath.Join(w.tmp, indexName))
+	if !w.warm {
+		dropCache(w.fs, filepath.Join(w.tmp, indexName))
+	}
 	return nil
 }
 
@@ -165,7 +168,7 @@ func (w *Writer) readBack(ctx context.Context, m Meta) error {
 // index leads to, one after the other, and there are as many as were written.
 func (w *Writer) checkWritten(ctx context.Context, d *Dir, m Meta) error {
 	var series, n uint64
-	scan := chunks.NewSegmentScanner(w.fs, filepath.Join(w.tmp, chunksName), w.chunks.Segments())
+	scan := chunks.NewSegmentScanner(w.fs, filepath.Join(w.tmp, chunksName), w.chunks.Segments(), w.warm)
 	err := d.Index().Verify(ctx, func(_ uint64, _ []index.SymbolPair, cs []index.ChunkMeta) error {
 		series++
 		for _, c := range cs {

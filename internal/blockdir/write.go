@@ -25,6 +25,9 @@ type WriterOptions struct {
 	// PostingsBytes is the memory that lists of series may take while the index is
 	// finished. Default: that of index.WriterOptions.
 	PostingsBytes int
+	// Warm: the block stays in the page cache when it has been read back, for queries that
+	// come next. Otherwise nothing of it does, so that it pushes out nothing else.
+	Warm bool
 }
 
 // Chunk is a chunk on its way into a block.
@@ -46,6 +49,7 @@ type Writer struct {
 
 	index  *index.Writer
 	chunks *chunks.SegmentWriter
+	warm   bool
 
 	metas      []index.ChunkMeta    // chunks of the series to come
 	deleted    tombstones.Intervals // of the series to come
@@ -91,6 +95,7 @@ func mustNotExist(fsys fileutil.FS, path string) error {
 }
 
 func (w *Writer) open(opts WriterOptions) (err error) {
+	w.warm = opts.Warm
 	if err := fileutil.RemoveAll(w.fs, w.tmp); err != nil {
 		return err
 	}

@@ -16,10 +16,3 @@ func (osFS) DiskSpace(dir string) (free, total int64, err error) {
 	size := int64(st.Bsize)
 	return int64(st.Bavail) * size, int64(st.Blocks) * size, nil
 }
-
-// DropCache: see the function of this name.
-func (f *osFile) DropCache() error {
-	return control(f.File, "fadvise", func(fd uintptr) error {
-		return unix.Fadvise(int(fd), 0, 0, unix.FADV_DONTNEED)
-	})
-}

@@ -75,19 +75,6 @@ func TestDiskSpace_OfTheRealDiskIsPlausible(t *testing.T) {
 	require.ErrorIs(t, err, fileutil.ErrUnsupported)
 }
 
-func TestDropCache_LosesNothing(t *testing.T) {
-	f, err := fileutil.OS.Create(filepath.Join(t.TempDir(), "a"))
-	require.NoError(t, err)
-	_, err = f.Write(make([]byte, 1<<16))
-	require.NoError(t, err)
-	require.NoError(t, f.Sync())
-	require.NoError(t, fileutil.DropCache(f))
-	n, err := f.ReadAt(make([]byte, 1<<16), 0)
-	require.NoError(t, err)
-	require.Equal(t, 1<<16, n)
-	require.NoError(t, f.Close())
-}
-
 // Wherever the power goes, final has one content or the other; and once the call
 // returned, the new one.
 func TestWriteFileAtomic_PowerCutAnywhereLeavesOldOrNew(t *testing.T) {
