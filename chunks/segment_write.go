@@ -14,7 +14,9 @@ const (
 	// cost does not count, small enough to pace by.
 	segmentPieceBytes = 1 << 20
 	// segmentSyncBytes is how much is written between two syncs, so that the last one
-	// has little left to do and the kernel never has much of ours to flush at once.
+	// has little left to do and the kernel never has much of ours to flush at once. The
+	// kernel is told to begin with each piece, so that a sync, which holds up a whole thread,
+	// has little left to do either.
 	segmentSyncBytes = 8 << 20
 )
 
@@ -50,8 +52,10 @@ type SegmentWriter struct {
 	segments int           // created so far
 	end      int64         // of cur, what is buffered included
 	done     int64         // bytes of the files that are finished
-	unsynced int64         // bytes written to cur since its last sync
-	buf      []byte        // the end of cur that is not written yet
+	written  int64         // bytes of cur
+	unsynced int64         // of those since its last sync
+	behind   fileutil.WriteBehind
+	buf      []byte // the end of cur that is not written yet
 	err      error
 	closed   bool
 }
@@ -114,7 +118,7 @@ func (w *SegmentWriter) createFile() error {
 	w.cur = f
 	w.buf = append(w.buf[:0], segmentHeader[:]...)
 	w.end = segmentHeaderSize
-	w.unsynced = 0
+	w.written, w.unsynced, w.behind = 0, 0, fileutil.WriteBehind{}
 	return nil
 }
 
@@ -125,7 +129,9 @@ func (w *SegmentWriter) flush() error {
 		if _, err := w.cur.Write(piece); err != nil {
 			return err
 		}
+		w.written += int64(len(piece))
 		w.unsynced += int64(len(piece))
+		w.behind.Grown(w.cur, w.written, segmentPieceBytes)
 		if w.unsynced >= segmentSyncBytes {
 			if err := w.sync(); err != nil {
 				return err

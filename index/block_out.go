@@ -14,6 +14,9 @@ const (
 	// syncBytes is how much may wait for a sync: a large one at the end would hold up
 	// the syncs of the log, which shares the disk.
 	syncBytes = 8 << 20
+	// behindBytes is after how much the system is told to begin, so that such a sync, which holds
+	// up a whole thread, has little left to do.
+	behindBytes = 1 << 20
 )
 
 // blockOut is a file that is written front to back.
@@ -23,6 +26,7 @@ type blockOut struct {
 	buf      []byte            // not yet written
 	flushed  int64             // bytes written
 	unsynced int
+	behind   fileutil.WriteBehind
 	err      error // the first one; nothing is written behind it
 }
 
@@ -65,6 +69,7 @@ func (o *blockOut) flush() error {
 	n, err := o.f.Write(o.buf)
 	o.flushed += int64(n)
 	o.unsynced += n
+	o.behind.Grown(o.f, o.flushed, behindBytes)
 	o.buf = o.buf[:0]
 	if err == nil && o.written != nil {
 		err = o.written(n)

@@ -9,9 +9,14 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
-// checkpointSyncBytes is how much is written between two syncs: with more at once the
-// commits' own syncs would wait behind it.
-const checkpointSyncBytes = 8 << 20
+const (
+	// checkpointSyncBytes is how much is written between two syncs: with more at once the
+	// commits' own syncs would wait behind it.
+	checkpointSyncBytes = 8 << 20
+	// checkpointBehindBytes is after how much the system is told to begin, so that such a
+	// sync has little left to do.
+	checkpointBehindBytes = 1 << 20
+)
 
 // checkpointWriter writes the files of a checkpoint, or of a snapshot: records as they come, in segments
 // 00000000 and so on, between a header and a trailer.
@@ -26,6 +31,7 @@ type checkpointWriter struct {
 	file     segmentWriter
 	next     int   // number of the next file
 	unsynced int64 // bytes of the present one
+	behind   fileutil.WriteBehind
 	bytes    int64 // of all
 	sum      trailer
 }
@@ -86,7 +92,7 @@ func (w *checkpointWriter) cut() error {
 		return err
 	}
 	w.next++
-	w.file = segmentWriter{f: f, buf: w.file.buf[:0]}
+	w.file, w.behind = segmentWriter{f: f, buf: w.file.buf[:0]}, fileutil.WriteBehind{}
 	return nil
 }
 
@@ -96,6 +102,7 @@ func (w *checkpointWriter) flush() error {
 		return err
 	}
 	w.bytes += int64(n)
+	w.behind.Grown(w.file.f, w.file.off, checkpointBehindBytes)
 	if w.unsynced += int64(n); w.unsynced >= checkpointSyncBytes {
 		if err := w.sync(); err != nil {
 			return err

@@ -21,11 +21,11 @@ const (
 
 // leader is what the leading goroutine works with; it goes from one to the next.
 type leader struct {
-	off     int64  // end of the last whole commit in the current segment, bytes
-	first   int64  // end of its header
-	begun   int64  // up to here the system was asked to write to the disk (startWriteback)
-	cut     bool   // the file may be longer than off: cut it before the next write
-	buf     []byte // what the next write carries
+	off     int64                // end of the last whole commit in the current segment, bytes
+	first   int64                // end of its header
+	behind  fileutil.WriteBehind // of the segment
+	cut     bool                 // the file may be longer than off: cut it before the next write
+	buf     []byte               // what the next write carries
 	frame   []byte
 	group   []*Commit     // taken from the queue, in order
 	ends    []int64       // where the commits in buf end in the segment

@@ -89,7 +89,7 @@ func (l *Log) createSegment(n int, nextSeq uint64) error {
 	if err := l.opts.FS.SyncDir(l.opts.Dir); err != nil {
 		return l.poison(errors.WithMessagef(err, "sync directory %s", l.opts.Dir))
 	}
-	g.off, g.first, g.begun = int64(len(buf)), int64(len(buf)), 0
+	g.off, g.first, g.behind = int64(len(buf)), int64(len(buf)), fileutil.WriteBehind{}
 	g.header, g.lastFrame = h, 0
 	g.told, g.short = h.synced, 0
 	g.expiry = l.expiries.begin(n, nextSeq)

@@ -66,5 +66,8 @@ func (f *pacedFile) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
+// StartWriteback passes on what fileutil.StartWriteback looks for.
+func (f *pacedFile) StartWriteback(off, n int64) { fileutil.StartWriteback(f.File, off, n) }
+
 // DropCache passes on what fileutil.DropCache looks for.
 func (f *pacedFile) DropCache() error { return fileutil.DropCache(f.File) }
