@@ -18,19 +18,21 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// chunksCached returns how much of a block's chunks the page cache has. Where nobody tells there is
-// nothing to test.
+// chunksCached returns which part of a block's chunks the page cache has. Where nobody tells there
+// is nothing to test.
 func chunksCached(t *testing.T, blockDir string) float64 {
 	t.Helper()
 	f, err := fileutil.OS.Open(filepath.Join(blockDir, "chunks", "000001"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
-	part, err := fileutil.CachedPart(f)
+	cached, err := fileutil.CachedBytes(f)
 	if errors.Is(err, fileutil.ErrUnsupported) {
 		t.Skip("this file system does not tell what is cached")
 	}
 	require.NoError(t, err)
-	return part
+	size, err := f.Size()
+	require.NoError(t, err)
+	return float64(cached) / float64(size)
 }
 
 // noisyBlock is a block with 2 MB of chunks.
@@ -52,7 +54,7 @@ func noisyBlock(t *testing.T, dir string, n int) *blockdir.Dir {
 }
 
 func TestMerge_ResultIsInThePageCacheAsItsInputsWere(t *testing.T) {
-	for _, warm := range []bool{false, true} {
+	for _, warm := range []bool{true, false} {
 		dir := t.TempDir()
 		inputs := []*blockdir.Dir{noisyBlock(t, dir, 1), noisyBlock(t, dir, 2)}
 		was := 0.0
@@ -65,14 +67,16 @@ func TestMerge_ResultIsInThePageCacheAsItsInputsWere(t *testing.T) {
 		}
 		if warm {
 			require.Greater(t, was, 0.9)
+		} else if was > 0.5 {
+			t.Skip("this file system drops nothing from the page cache")
 		}
 		r, err := tsdb.NewCompactor(fileutil.OS, dir, clock.System, 0, 120).Merge(context.Background(), inputs)
 		require.NoError(t, err)
 		is := chunksCached(t, blockdir.Path(dir, r.Meta.ULID))
-		if was > 0.5 {
-			require.Greater(t, is, 0.9, "inputs were cached")
+		if warm {
+			require.Greater(t, is, 0.9)
 		} else {
-			require.Less(t, is, 0.5, "inputs were not cached")
+			require.Less(t, is, 0.5)
 		}
 	}
 }
@@ -84,6 +88,7 @@ func TestFlush_BlockIsInThePageCache(t *testing.T) {
 	manual(opts)
 	db, err := tsdb.Open(dir, opts)
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
 	rng := rand.New(rand.NewPCG(1, 1))
 	app := db.Appender()
 	for i := range 2000 {
@@ -96,7 +101,8 @@ func TestFlush_BlockIsInThePageCache(t *testing.T) {
 	_, err = app.Commit(ctx)
 	require.NoError(t, err)
 	require.NoError(t, db.Flush(ctx))
-	require.Len(t, db.Blocks(), 1)
-	require.Greater(t, chunksCached(t, blockdir.Path(dir, db.Blocks()[0].ULID)), 0.9)
+	blocks := db.Blocks()
 	require.NoError(t, db.Close())
+	require.Len(t, blocks, 1)
+	require.Greater(t, chunksCached(t, blockdir.Path(dir, blocks[0].ULID)), 0.9)
 }

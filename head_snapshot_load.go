@@ -71,6 +71,8 @@ type snapshotLoad struct {
 type mappedList struct {
 	of     []mappedOf
 	chunks []memseries.Mapped
+	taken  int // of these series
+	from   int // in chunks, of those of the next one
 }
 
 type mappedOf struct {
@@ -79,7 +81,7 @@ type mappedOf struct {
 }
 
 // decodedSnapshot is what a decoder makes of a batch of the snapshot's records, but for full
-// chunks: these take several times as much memory decoded, so they wait for their turn as they are.
+// chunks: these take four times as much memory decoded, so they wait for their turn as they are.
 type decodedSnapshot struct {
 	series []headsnap.Series
 	stones *tombstones.Set
@@ -88,8 +90,8 @@ type decodedSnapshot struct {
 	err    error
 }
 
-// run reads the snapshot: decoders take its records apart, chunks included, series are made
-// in the order of the records, and the workers append the samples. An *encbuf.CorruptError
+// run reads the snapshot: decoders take its records apart, open chunks included, series are made
+// in the order of the records, with the full chunks before them, and the workers append the samples. An *encbuf.CorruptError
 // says that it cannot be used, and what was made of it is worth nothing.
 func (l *snapshotLoad) run(ctx context.Context, r *replay, progress func(done, total int64)) error {
 	err := wal.ReadSnapshot(ctx, wal.ReplayOptions{
@@ -97,7 +99,7 @@ func (l *snapshotLoad) run(ctx context.Context, r *replay, progress func(done, t
 		Decode: func(b *wal.Batch) { l.decode(r, b) },
 		Apply:  func(b *wal.Batch) error { return l.apply(r, b) },
 	}, l.meta.Start, l.meta.Sum)
-	if err == nil && (l.series != l.meta.Series || len(l.mapped.of) > 0) {
+	if err == nil && (l.series != l.meta.Series || !l.mapped.isEmpty()) {
 		err = l.damage("series are missing")
 	}
 	return err
@@ -226,21 +228,14 @@ func (x *chunkSplitter) split(s headsnap.Series, ps *partSet) error {
 	return nil
 }
 
-// apply is the ordered stage: it makes the series, with the full chunks that stood before
-// them, and passes the samples on.
+// apply is the ordered stage: it decodes full chunks, makes the series that stand behind them, and
+// passes the samples on.
 func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 	d := b.Scratch.(*decodedSnapshot)
 	if d.err != nil {
 		return d.err
 	}
-	for _, rec := range b.Records {
-		if headsnap.KindOf(rec.Data) == headsnap.KindMapped {
-			if err := l.mapped.decode(rec.Data, r.h.minValid.Load()); err != nil {
-				return err
-			}
-		}
-	}
-	if err := l.makeAll(r, d); err != nil {
+	if err := l.makeAll(r, d.series, b.Records); err != nil {
 		return err
 	}
 	if d.stones != nil {
@@ -260,33 +255,56 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 	return nil
 }
 
-// makeAll makes the series of a batch. Their full chunks stand before them, some in the batch
-// before.
-func (l *snapshotLoad) makeAll(r *replay, d *decodedSnapshot) error {
-	done, from := 0, 0
-	for i := range d.series {
-		s := &d.series[i]
-		var known []memseries.Mapped
-		if done < len(l.mapped.of) && l.mapped.of[done].ref == s.Ref {
-			end := l.mapped.of[done].end
-			known, from = l.mapped.chunks[from:end], end
-			done++
+// makeAll makes the series of a batch, the full chunks of which stand before them, some in the batch
+// before. Those of a record are decoded when all before them have their series; what is left at the
+// end, before the batch is gone.
+func (l *snapshotLoad) makeAll(r *replay, series []headsnap.Series, records []wal.Record) (err error) {
+	for i := range series {
+		for l.mapped.isEmpty() && len(records) > 0 && err == nil {
+			records, err = l.decodeNext(r, records)
 		}
-		if err := l.makeSeries(r, s, known); err != nil {
+		if err != nil {
+			return err
+		}
+		if err := l.makeSeries(r, &series[i], l.mapped.take(series[i].Ref)); err != nil {
 			return err
 		}
 	}
-	l.mapped.drop(done, from)
-	return nil
+	for len(records) > 0 && err == nil {
+		records, err = l.decodeNext(r, records)
+	}
+	return err
 }
 
-// drop takes the first series out of the list, and with them so many chunks.
-func (l *mappedList) drop(series, chunks int) {
-	l.of = slices.Delete(l.of, 0, series)
-	l.chunks = slices.Delete(l.chunks, 0, chunks)
-	for i := range l.of {
-		l.of[i].end -= chunks
+// decodeNext decodes the next record of full chunks, and returns those behind it.
+func (l *snapshotLoad) decodeNext(r *replay, records []wal.Record) ([]wal.Record, error) {
+	for i, rec := range records {
+		if headsnap.KindOf(rec.Data) == headsnap.KindMapped {
+			return records[i+1:], l.mapped.decode(rec.Data, r.h.minValid.Load())
+		}
 	}
+	return nil, nil
+}
+
+// isEmpty tells whether all have their series, and makes room then.
+func (l *mappedList) isEmpty() bool {
+	if l.taken < len(l.of) {
+		return false
+	}
+	*l = mappedList{of: l.of[:0], chunks: l.chunks[:0]}
+	return true
+}
+
+// take returns the chunks of a series; none, if they are those of another one. They are valid
+// until more are decoded.
+func (l *mappedList) take(ref uint64) []memseries.Mapped {
+	if l.taken == len(l.of) || l.of[l.taken].ref != ref {
+		return nil
+	}
+	known := l.chunks[l.from:l.of[l.taken].end]
+	l.from = l.of[l.taken].end
+	l.taken++
+	return known
 }
 
 // makeSeries makes one series with the full chunks that the snapshot knows. What head-chunk files

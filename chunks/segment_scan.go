@@ -17,7 +17,7 @@ type SegmentScanner struct {
 	fs       fileutil.FS
 	dir      string
 	segments int  // how many there are to be
-	warm     bool // what is read stays in the page cache
+	keep     bool // what is read stays in the page cache
 
 	file  fileutil.File // of segment; nil between two
 	path  string
@@ -34,9 +34,9 @@ type SegmentScanner struct {
 }
 
 // NewSegmentScanner returns a scanner before the first chunk of dir, which has this many
-// files. Unless it is warm it leaves nothing of them in the page cache.
-func NewSegmentScanner(fsys fileutil.FS, dir string, segments int, warm bool) *SegmentScanner {
-	return &SegmentScanner{fs: fsys, dir: dir, segments: segments, warm: warm}
+// files. Unless it is told to keep them it leaves nothing of them in the page cache.
+func NewSegmentScanner(fsys fileutil.FS, dir string, segments int, keepCached bool) *SegmentScanner {
+	return &SegmentScanner{fs: fsys, dir: dir, segments: segments, keep: keepCached}
 }
 
 // Next reads the next chunk and checks it; false at the end of the last file and on an
@@ -85,7 +85,7 @@ func (s *SegmentScanner) closeFile() error {
 // dropCache gives the page cache of what was read back. It is advice.
 func (s *SegmentScanner) dropCache() {
 	s.fresh = 0
-	if !s.warm {
+	if !s.keep {
 		_ = fileutil.DropCache(s.file)
 	}
 }

@@ -13,11 +13,12 @@ const (
 	// segmentPieceBytes is what one write writes, about: large enough that a write's
 	// cost does not count, small enough to pace by.
 	segmentPieceBytes = 1 << 20
-	// segmentSyncBytes is how much is written between two syncs, so that the last one
-	// has little left to do and the kernel never has much of ours to flush at once. The
-	// kernel is told to begin with each piece, so that a sync, which holds up a whole thread,
-	// has little left to do either.
+	// segmentSyncBytes is how much is written between two syncs, so that the kernel never
+	// has much of ours to flush at once.
 	segmentSyncBytes = 8 << 20
+	// segmentBehindBytes is after how much it is told to begin, so that a sync, which holds up
+	// a whole thread, has little left to do.
+	segmentBehindBytes = 1 << 20
 )
 
 // SegmentOptions are the options of NewSegmentWriter; the zero value has the defaults.
@@ -131,7 +132,7 @@ func (w *SegmentWriter) flush() error {
 		}
 		w.written += int64(len(piece))
 		w.unsynced += int64(len(piece))
-		w.behind.Grown(w.cur, w.written, segmentPieceBytes)
+		w.behind.Grown(w.cur, w.written, segmentBehindBytes)
 		if w.unsynced >= segmentSyncBytes {
 			if err := w.sync(); err != nil {
 				return err

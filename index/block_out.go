@@ -69,8 +69,10 @@ func (o *blockOut) flush() error {
 	n, err := o.f.Write(o.buf)
 	o.flushed += int64(n)
 	o.unsynced += n
-	o.behind.Grown(o.f, o.flushed, behindBytes)
 	o.buf = o.buf[:0]
+	if err == nil {
+		o.behind.Grown(o.f, o.flushed, behindBytes)
+	}
 	if err == nil && o.written != nil {
 		err = o.written(n)
 	}

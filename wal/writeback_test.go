@@ -6,31 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
-
-// advisedFS notes what files are asked to begin writing.
-type advisedFS struct {
-	fileutil.FS
-	files []*advisedFile
-}
-
-type advisedFile struct {
-	fileutil.File
-	begun [][2]int64 // off, n
-}
-
-func (a *advisedFS) Create(name string) (fileutil.File, error) {
-	f, err := a.FS.Create(name)
-	if err != nil {
-		return nil, err
-	}
-	a.files = append(a.files, &advisedFile{File: f})
-	return a.files[len(a.files)-1], nil
-}
-
-func (f *advisedFile) StartWriteback(off, n int64) { f.begun = append(f.begun, [2]int64{off, n}) }
 
 func TestStartWriteback_CoversASegmentFromItsStartInOrder(t *testing.T) {
 	for _, tc := range []struct {
@@ -40,25 +18,46 @@ func TestStartWriteback_CoversASegmentFromItsStartInOrder(t *testing.T) {
 		{SyncRotate(), true}, {SyncInterval(time.Hour), true}, {SyncNever(), false}, {SyncCommit(), false},
 	} {
 		t.Run(tc.policy.String(), func(t *testing.T) {
-			fsys := &advisedFS{FS: tsdbtest.NewMemFS()}
+			fsys := &faultfs.Advised{FS: tsdbtest.NewMemFS()}
 			l := openLog(t, fsys, Options{SegmentSize: 4 * writebackBytes, Sync: tc.policy}, Position{})
 			for range 20 {
 				write(t, l, noise(1, 1<<20))
 			}
 			require.NoError(t, l.Close())
-			require.Len(t, fsys.files, 2)
-			for _, f := range fsys.files {
-				require.Equal(t, tc.begins, len(f.begun) > 0)
-				next := int64(0)
-				for _, r := range f.begun {
-					require.Equal(t, next, r[0])
-					require.GreaterOrEqual(t, r[1], int64(writebackBytes))
-					next += r[1]
-					require.Zero(t, next%4096, "whole pages")
-				}
-				require.LessOrEqual(t, next, int64(4*writebackBytes), "of the segment")
+			require.Len(t, fsys.Files, 2)
+			for _, f := range fsys.Files {
+				require.Equal(t, tc.begins, len(f.Begun) > 0)
+				require.LessOrEqual(t, requireBegun(t, f, writebackBytes), int64(4*writebackBytes), "of the segment")
 			}
 		})
+	}
+}
+
+// requireBegun checks that a file was begun from its start on, so much and more at a time, in whole
+// pages. It returns up to where.
+func requireBegun(t *testing.T, f *faultfs.AdvisedFile, every int64) (end int64) {
+	t.Helper()
+	for _, r := range f.Begun {
+		require.Equal(t, end, r[0])
+		require.GreaterOrEqual(t, r[1], every)
+		end += r[1]
+		require.Zero(t, end%4096, "whole pages")
+	}
+	return end
+}
+
+func TestCheckpointWriter_EachFileIsWrittenBehind(t *testing.T) {
+	fsys := &faultfs.Advised{FS: tsdbtest.NewMemFS()}
+	require.NoError(t, fsys.MkdirAll("d"))
+	w, err := newCheckpointWriter(Options{FS: fsys, SegmentSize: 4 << 20}, "d", nil)
+	require.NoError(t, err)
+	for range 6 { // three to a file
+		require.NoError(t, w.append(noise(1, 1<<20)))
+	}
+	require.NoError(t, w.endFile())
+	require.Len(t, fsys.Files, 2)
+	for _, f := range fsys.Files {
+		require.Greater(t, requireBegun(t, f, checkpointBehindBytes), int64(2<<20))
 	}
 }
 

@@ -14,16 +14,16 @@ func (d *Dir) CachedBytes() (n int64) {
 	return n
 }
 
+// cachedBytes takes a file that it cannot ask for one that is not cached: a merge that reads it
+// meets the error, if there is one.
 func cachedBytes(fsys fileutil.FS, path string) int64 {
 	f, err := fsys.Open(path)
 	if err != nil {
 		return 0
 	}
-	size, err := f.Size()
-	part := 0.0
-	if err == nil {
-		part, _ = fileutil.CachedPart(f)
+	n, err := fileutil.CachedBytes(f)
+	if closeErr := f.Close(); err != nil || closeErr != nil {
+		return 0
 	}
-	_ = f.Close() // nothing was written through it
-	return int64(part * float64(size))
+	return n
 }

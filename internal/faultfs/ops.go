@@ -191,6 +191,12 @@ func (f *file) markClean() {
 // DropCache is not counted and never fails on purpose.
 func (f *file) DropCache() error { return fileutil.DropCache(f.File) }
 
+// StartWriteback is not counted.
+func (f *file) StartWriteback(off, n int64) { fileutil.StartWriteback(f.File, off, n) }
+
+// IsCached is not counted and never fails on purpose.
+func (f *file) IsCached(off int64) (bool, error) { return fileutil.IsCached(f.File, off) }
+
 func (f *file) Mmap(length int64) (fileutil.Mapping, error) {
 	if err := f.fail(tsdbtest.OpMmap, length); err != nil {
 		return nil, err

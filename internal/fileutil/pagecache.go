@@ -11,29 +11,30 @@ func DropCache(f File) error {
 	return nil
 }
 
-// cachedPlaces is how many pages of a file CachedPart asks for.
-const cachedPlaces = 64
-
-// CachedPart estimates how much of f the page cache has, from 0 to 1. A system, or a file
-// system, that does not tell is ErrUnsupported.
-func CachedPart(f File) (float64, error) {
+// IsCached tells whether the page cache has the byte at off. A system, or a file system, that does
+// not tell is ErrUnsupported.
+func IsCached(f File, off int64) (bool, error) {
 	if c, ok := f.(interface {
-		isCached(off int64) (bool, error)
+		IsCached(off int64) (bool, error)
 	}); ok {
-		return cachedPart(f, c.isCached)
+		return c.IsCached(off)
 	}
-	return 0, ErrUnsupported
+	return false, ErrUnsupported
 }
 
-func cachedPart(f File, isCached func(off int64) (bool, error)) (float64, error) {
+// cachedPlaces is how many pages of a file CachedBytes asks for.
+const cachedPlaces = 64
+
+// CachedBytes estimates how much of f the page cache has. Errors: those of IsCached.
+func CachedBytes(f File) (int64, error) {
 	size, err := f.Size()
 	if err != nil || size == 0 {
 		return 0, err
 	}
-	cached := 0
+	cached := int64(0)
 	for i := range int64(cachedPlaces) {
 		// In the middle of as many equal parts.
-		yes, err := isCached(size/cachedPlaces*i + size/(2*cachedPlaces))
+		yes, err := IsCached(f, size/cachedPlaces*i+size/(2*cachedPlaces))
 		if err != nil {
 			return 0, err
 		}
@@ -41,5 +42,5 @@ func cachedPart(f File, isCached func(off int64) (bool, error)) (float64, error)
 			cached++
 		}
 	}
-	return float64(cached) / cachedPlaces, nil
+	return size / cachedPlaces * cached, nil
 }

@@ -14,8 +14,8 @@ func (f *osFile) DropCache() error {
 	})
 }
 
-// isCached asks for a byte that must be there without waiting for a disk (preadv2(2), RWF_NOWAIT).
-func (f *osFile) isCached(off int64) (cached bool, err error) {
+// IsCached asks for a byte that must be there without waiting for a disk (preadv2(2), RWF_NOWAIT).
+func (f *osFile) IsCached(off int64) (cached bool, err error) {
 	err = control(f.File, "preadv2", func(fd uintptr) error {
 		var b [1]byte
 		n, err := unix.Preadv2(int(fd), [][]byte{b[:]}, off, unix.RWF_NOWAIT)

@@ -21,26 +21,43 @@ func TestDropCache_LosesNothing(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-func TestCachedPart(t *testing.T) {
+func TestCachedBytes(t *testing.T) {
 	f := newFile(t, 1<<20)
-	part, err := fileutil.CachedPart(f)
-	if !errors.Is(err, fileutil.ErrUnsupported) {
-		require.NoError(t, err)
-		require.Equal(t, 1.0, part, "nobody has written it to a disk yet")
+	cached, err := fileutil.CachedBytes(f)
+	if errors.Is(err, fileutil.ErrUnsupported) {
+		require.NoError(t, f.Close())
+		t.Skip("this file system does not tell what is cached")
 	}
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<20, cached, "nobody has written it to a disk yet")
 	require.NoError(t, f.Close())
-	part, err = fileutil.CachedPart(f)
+	_, err = fileutil.CachedBytes(f)
 	require.Error(t, err)
-	require.Zero(t, part)
 
 	f = newFile(t, 0)
-	part, _ = fileutil.CachedPart(f)
-	require.Zero(t, part)
+	cached, err = fileutil.CachedBytes(f)
+	require.NoError(t, err)
+	require.Zero(t, cached)
+	require.NoError(t, f.Close())
+}
+
+// halfCached has the first half of a file in the page cache.
+type halfCached struct{ fileutil.File }
+
+func (f halfCached) IsCached(off int64) (bool, error) { return off < 1<<19, nil }
+
+func TestCachedBytes_Estimates(t *testing.T) {
+	f := newFile(t, 1<<20)
+	cached, err := fileutil.CachedBytes(halfCached{f})
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<19, cached)
 	require.NoError(t, f.Close())
 
 	m, err := tsdbtest.NewMemFS().Create("a")
 	require.NoError(t, err)
-	_, err = fileutil.CachedPart(m)
+	_, err = m.Write(make([]byte, 100))
+	require.NoError(t, err)
+	_, err = fileutil.CachedBytes(m)
 	require.ErrorIs(t, err, fileutil.ErrUnsupported)
 	require.NoError(t, m.Close())
 }

@@ -1,28 +1,29 @@
 package fileutil
 
+// StartWriteback asks the operating system to begin writing n bytes of f from off on to
+// the disk, and does not wait until that is done, so that a later Sync has less to do. It is
+// advice: it promises nothing, where there is no such call it does nothing, and what goes
+// wrong is told by Sync.
+func StartWriteback(f File, off, n int64) {
+	if s, ok := f.(interface{ StartWriteback(off, n int64) }); ok {
+		s.StartWriteback(off, n)
+	}
+}
+
 // writebackAlign keeps the page that the next write goes on with out of what is begun: while a page
 // is on its way to the disk, some systems let nobody change it.
 const writebackAlign = 4 << 10
 
-// WriteBehind has a file that only grows written to the disk while it does, so that Sync has
-// less to do. The zero value is that of an empty file.
+// WriteBehind has a file that only grows written to the disk while it does. The zero value is that of
+// an empty file.
 type WriteBehind struct{ begun int64 }
 
-// Grown is called when f has end bytes. Once at least every bytes are new, all whole pages of them
-// are begun, and nobody waits for it. It is advice: it promises nothing, where there is no such
-// call it does nothing, and what goes wrong is told by Sync.
+// Grown is called when f has end bytes. Once at least every bytes are new, StartWriteback gets all
+// whole pages of them.
 func (w *WriteBehind) Grown(f File, end, every int64) {
 	end &^= writebackAlign - 1
-	if end-w.begun < every {
-		return
-	}
-	StartWriteback(f, w.begun, end-w.begun)
-	w.begun = end
-}
-
-// StartWriteback begins n bytes from off on.
-func StartWriteback(f File, off, n int64) {
-	if s, ok := f.(interface{ StartWriteback(off, n int64) }); ok {
-		s.StartWriteback(off, n)
+	if end-w.begun >= every {
+		StartWriteback(f, w.begun, end-w.begun)
+		w.begun = end
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -210,4 +211,12 @@ func TestFS_PassesOnErrorsAndDiskSpace(t *testing.T) {
 	free, total, err := fileutil.DiskSpace(mem, "d")
 	free2, total2, err2 := fileutil.DiskSpace(fsys, "d")
 	require.Equal(t, []any{free, total, err}, []any{free2, total2, err2})
+}
+
+func TestFS_PassesOnAdvice(t *testing.T) {
+	under := &faultfs.AdvisedFile{}
+	f := &pacedFile{File: under}
+	fileutil.StartWriteback(f, 10, 20)
+	require.NoError(t, fileutil.DropCache(f))
+	require.Equal(t, &faultfs.AdvisedFile{Begun: [][2]int64{{10, 20}}, Dropped: 1}, under)
 }

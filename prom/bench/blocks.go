@@ -252,7 +252,8 @@ func mergeBlocks(t task) (m measures, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m["merge/cached"], err = left.resident()
+	is, err := left.resident()
+	m["merge/cached"] = is / max(1, left.bytes())
 	return m, err
 }
 

@@ -201,7 +201,7 @@ func (c *comparison) blockFigures() []figure {
 		section(fmt.Sprintf("merge %d blocks, %s", inputs, sizes(merge.Series, inputs*merge.Samples)),
 			less("merge/cpu", "CPU s").than(2), less("merge/wall", "s"), less("merge/heap", "peak heap B").than(2), less("merge/allocs", "allocs/sample").than(2),
 			less("merge/garbage", "garbage B"), less("merge/size", "block B/sample").than(goalSize), more("merge/rate", "written B/s"),
-			more("merge/hot", "of hot B in page cache").within(0.95), less("merge/cached", "result B in page cache")),
+			more("merge/hot", "of hot B in page cache").within(0.95), more("merge/cached", "of the result in page cache")),
 		section("backfill, "+sizes(c.Series, c.Samples),
 			more("backfill/cpu", "samples/CPU s"), more("backfill/wall", "samples/s"), less("backfill/heap", "peak heap B"), less("backfill/size", "block B/sample")),
 	)

@@ -22,7 +22,7 @@ type task struct {
 	Mode    int    // in which mode,
 	Mint    int64  // and the closed range that it asks for
 	Maxt    int64
-	Times   int     // how often it asks
+	Times   int     // how often it asks, at least once
 	Procs   int     // how many threads may work; 0: as many as there are processors
 	Peak    float64 // the most memory that the process had which filled the directory
 	Profile string  // a file for a profile of the processor; empty: none
