@@ -161,6 +161,9 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 // decode appends what a record of full chunks has. Those that end before minValid are in a
 // block, and maybe in no file any more.
 func (l *mappedList) decode(rec []byte, minValid int64) error {
+	if l.isEmpty() {
+		*l = mappedList{of: l.of[:0], chunks: l.chunks[:0]}
+	}
 	var dec headsnap.MappedDecoder
 	for dec.Reset(rec); dec.Next(); {
 		for m, ok := dec.Chunk(); ok; m, ok = dec.Chunk() {
@@ -286,19 +289,13 @@ func (l *snapshotLoad) decodeNext(r *replay, records []wal.Record) ([]wal.Record
 	return nil, nil
 }
 
-// isEmpty tells whether all have their series, and makes room then.
-func (l *mappedList) isEmpty() bool {
-	if l.taken < len(l.of) {
-		return false
-	}
-	*l = mappedList{of: l.of[:0], chunks: l.chunks[:0]}
-	return true
-}
+// isEmpty tells whether all have their series.
+func (l *mappedList) isEmpty() bool { return l.taken == len(l.of) }
 
 // take returns the chunks of a series; none, if they are those of another one. They are valid
 // until more are decoded.
 func (l *mappedList) take(ref uint64) []memseries.Mapped {
-	if l.taken == len(l.of) || l.of[l.taken].ref != ref {
+	if l.isEmpty() || l.of[l.taken].ref != ref {
 		return nil
 	}
 	known := l.chunks[l.from:l.of[l.taken].end]
