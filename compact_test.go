@@ -420,3 +420,18 @@ func TestNewULID_ClocksOutsideOfItsRange(t *testing.T) {
 		require.True(t, ok)
 	}
 }
+
+// What was read comes from the page cache, and what takes its place is there, too.
+func TestCompactor_ResultIsWarmIfItsInputsAre(t *testing.T) {
+	for _, cached := range []bool{true, false} {
+		m := twoBlocks(t)
+		fsys := &faultfs.Advised{FS: m.fs, Cached: cached}
+		var inputs []*blockdir.Dir
+		for _, d := range m.inputs {
+			inputs = append(inputs, openBlock(t, fsys, "data", d.Meta().ULID))
+		}
+		_, err := tsdb.NewCompactor(fsys, "data", clock.System, 0, 120).Merge(context.Background(), inputs)
+		require.NoError(t, err)
+		require.Equal(t, cached, fsys.DroppedAfterReading() == 0)
+	}
+}

@@ -3,12 +3,14 @@ package tsdb_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -25,6 +27,21 @@ func (f *fixture) scrapes(n int, from, to int64) {
 		}
 		f.commit(rows...)
 	}
+}
+
+// What a flush writes is what dashboards ask for next.
+func TestFlush_BlockStaysInThePageCache(t *testing.T) {
+	fsys := &faultfs.Advised{}
+	f := newFixture(t, func(o *tsdb.Options) {
+		manual(o)
+		fsys.FS, o.FS = o.FS, fsys
+	})
+	f.scrapes(5, testNow.UnixMilli()-hour, testNow.UnixMilli())
+	require.NoError(t, f.db.Flush(ctx))
+	require.NoError(t, f.db.Close())
+	f.db = nil
+	require.True(t, slices.ContainsFunc(fsys.Files, func(f *faultfs.AdvisedFile) bool { return f.Created && f.Dropped > 0 }), "before it was read back")
+	require.Zero(t, fsys.DroppedAfterReading())
 }
 
 func TestFlush_BlocksHaveWhatTheHeadHad(t *testing.T) {

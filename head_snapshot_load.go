@@ -91,8 +91,9 @@ type decodedSnapshot struct {
 }
 
 // run reads the snapshot: decoders take its records apart, open chunks included, series are made
-// in the order of the records, with the full chunks before them, and the workers append the samples. An *encbuf.CorruptError
-// says that it cannot be used, and what was made of it is worth nothing.
+// in the order of the records, with the full chunks before them, and the workers append the
+// samples. An *encbuf.CorruptError says that it cannot be used, and what was made of it is worth
+// nothing.
 func (l *snapshotLoad) run(ctx context.Context, r *replay, progress func(done, total int64)) error {
 	err := wal.ReadSnapshot(ctx, wal.ReplayOptions{
 		FS: r.h.opts.FS, Dir: l.path, Decoders: r.h.opts.Head.ReplayWorkers, Progress: progress, Batches: &r.batches,
@@ -263,20 +264,21 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 // end, before the batch is gone.
 func (l *snapshotLoad) makeAll(r *replay, series []headsnap.Series, records []wal.Record) (err error) {
 	for i := range series {
-		for l.mapped.isEmpty() && len(records) > 0 && err == nil {
-			records, err = l.decodeNext(r, records)
-		}
-		if err != nil {
-			return err
+		for l.mapped.isEmpty() && len(records) > 0 {
+			if records, err = l.decodeNext(r, records); err != nil {
+				return err
+			}
 		}
 		if err := l.makeSeries(r, &series[i], l.mapped.take(series[i].Ref)); err != nil {
 			return err
 		}
 	}
-	for len(records) > 0 && err == nil {
-		records, err = l.decodeNext(r, records)
+	for len(records) > 0 {
+		if records, err = l.decodeNext(r, records); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // decodeNext decodes the next record of full chunks, and returns those behind it.

@@ -16,9 +16,6 @@ const (
 	// segmentSyncBytes is how much is written between two syncs, so that the kernel never
 	// has much of ours to flush at once.
 	segmentSyncBytes = 8 << 20
-	// segmentBehindBytes is after how much it is told to begin, so that a sync, which holds up
-	// a whole thread, has little left to do.
-	segmentBehindBytes = 1 << 20
 )
 
 // SegmentOptions are the options of NewSegmentWriter; the zero value has the defaults.
@@ -53,8 +50,7 @@ type SegmentWriter struct {
 	segments int           // created so far
 	end      int64         // of cur, what is buffered included
 	done     int64         // bytes of the files that are finished
-	written  int64         // bytes of cur
-	unsynced int64         // of those since its last sync
+	unsynced int64         // bytes written to cur since its last sync
 	behind   fileutil.WriteBehind
 	buf      []byte // the end of cur that is not written yet
 	err      error
@@ -119,20 +115,20 @@ func (w *SegmentWriter) createFile() error {
 	w.cur = f
 	w.buf = append(w.buf[:0], segmentHeader[:]...)
 	w.end = segmentHeaderSize
-	w.written, w.unsynced, w.behind = 0, 0, fileutil.WriteBehind{}
+	w.unsynced, w.behind = 0, fileutil.WriteBehind{}
 	return nil
 }
 
 // flush writes what is buffered, and syncs when enough is written.
 func (w *SegmentWriter) flush() error {
+	start := w.end - int64(len(w.buf))
 	for off := 0; off < len(w.buf); off += segmentPieceBytes {
 		piece := w.buf[off:min(off+segmentPieceBytes, len(w.buf))]
 		if _, err := w.cur.Write(piece); err != nil {
 			return err
 		}
-		w.written += int64(len(piece))
 		w.unsynced += int64(len(piece))
-		w.behind.Grown(w.cur, w.written, segmentBehindBytes)
+		w.behind.Grown(w.cur, start+int64(off+len(piece)), fileutil.BehindBytes)
 		if w.unsynced >= segmentSyncBytes {
 			if err := w.sync(); err != nil {
 				return err

@@ -14,9 +14,6 @@ const (
 	// syncBytes is how much may wait for a sync: a large one at the end would hold up
 	// the syncs of the log, which shares the disk.
 	syncBytes = 8 << 20
-	// behindBytes is after how much the system is told to begin, so that such a sync, which holds
-	// up a whole thread, has little left to do.
-	behindBytes = 1 << 20
 )
 
 // blockOut is a file that is written front to back.
@@ -71,7 +68,7 @@ func (o *blockOut) flush() error {
 	o.unsynced += n
 	o.buf = o.buf[:0]
 	if err == nil {
-		o.behind.Grown(o.f, o.flushed, behindBytes)
+		o.behind.Grown(o.f, o.flushed, fileutil.BehindBytes)
 	}
 	if err == nil && o.written != nil {
 		err = o.written(n)

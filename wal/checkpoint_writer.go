@@ -9,14 +9,9 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
-const (
-	// checkpointSyncBytes is how much is written between two syncs: with more at once the
-	// commits' own syncs would wait behind it.
-	checkpointSyncBytes = 8 << 20
-	// checkpointBehindBytes is after how much the system is told to begin, so that such a
-	// sync has little left to do.
-	checkpointBehindBytes = 1 << 20
-)
+// checkpointSyncBytes is how much is written between two syncs: with more at once the
+// commits' own syncs would wait behind it.
+const checkpointSyncBytes = 8 << 20
 
 // checkpointWriter writes the files of a checkpoint, or of a snapshot: records as they come, in segments
 // 00000000 and so on, between a header and a trailer.
@@ -102,7 +97,7 @@ func (w *checkpointWriter) flush() error {
 		return err
 	}
 	w.bytes += int64(n)
-	w.behind.Grown(w.file.f, w.file.off, checkpointBehindBytes)
+	w.behind.Grown(w.file.f, w.file.off, fileutil.BehindBytes)
 	if w.unsynced += int64(n); w.unsynced >= checkpointSyncBytes {
 		if err := w.sync(); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/internal/faultfs"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -57,7 +58,7 @@ func TestCheckpointWriter_EachFileIsWrittenBehind(t *testing.T) {
 	require.NoError(t, w.endFile())
 	require.Len(t, fsys.Files, 2)
 	for _, f := range fsys.Files {
-		require.Greater(t, requireBegun(t, f, checkpointBehindBytes), int64(2<<20))
+		require.Greater(t, requireBegun(t, f, fileutil.BehindBytes), int64(2<<20))
 	}
 }
 

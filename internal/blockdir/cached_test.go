@@ -39,7 +39,7 @@ func TestWriter_FilesAreWrittenBehind_AndDroppedUnlessWarm(t *testing.T) {
 		_, err = w.Commit(context.Background(), testMeta())
 		require.NoError(t, err)
 
-		begun, readBack := map[string]int64{}, map[string]bool{}
+		begun, dropped := map[string]int64{}, map[string]bool{}
 		for _, f := range fsys.Files {
 			name := filepath.Base(f.Name())
 			for _, r := range f.Begun {
@@ -47,12 +47,12 @@ func TestWriter_FilesAreWrittenBehind_AndDroppedUnlessWarm(t *testing.T) {
 				begun[name] += r[1]
 			}
 			if !f.Created && f.Dropped > 0 {
-				readBack[name] = true
+				dropped[name] = true
 			}
 		}
 		for _, name := range []string{"000001", "000002", indexName} {
 			require.GreaterOrEqual(t, begun[name], int64(1<<20), name)
-			require.Equal(t, !warm, readBack[name], name)
+			require.Equal(t, !warm, dropped[name], name)
 		}
 	}
 }

@@ -1,10 +1,18 @@
 package faultfs
 
-import "github.com/seed347100a3/tsdb/internal/fileutil"
+import (
+	"sync"
 
-// Advised is a file system that notes the advice that its files get. It belongs to one goroutine.
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+// Advised is a file system that notes the advice that its files get, and whose page cache has what
+// it is told to have. It is safe for concurrent use; Files may be looked at when nobody uses it.
 type Advised struct {
 	fileutil.FS
+	Cached bool // all files are in the page cache; else none is
+
+	mu    sync.Mutex
 	Files []*AdvisedFile // as they were created and opened
 }
 
@@ -12,6 +20,7 @@ type Advised struct {
 type AdvisedFile struct {
 	fileutil.File
 	Created bool
+	Cached  bool
 	Begun   [][2]int64 // offsets and lengths, in bytes
 	Dropped int        // how often it was dropped from the page cache
 }
@@ -32,8 +41,22 @@ func (a *Advised) note(f fileutil.File, created bool, err error) (fileutil.File,
 	if err != nil {
 		return nil, err
 	}
-	a.Files = append(a.Files, &AdvisedFile{File: f, Created: created})
-	return a.Files[len(a.Files)-1], nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	noted := &AdvisedFile{File: f, Created: created, Cached: a.Cached}
+	a.Files = append(a.Files, noted)
+	return noted, nil
+}
+
+// DroppedAfterReading returns how many files that were opened, not created, were dropped from the
+// page cache.
+func (a *Advised) DroppedAfterReading() (n int) {
+	for _, f := range a.Files {
+		if !f.Created && f.Dropped > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // StartWriteback notes it.
@@ -44,3 +67,6 @@ func (f *AdvisedFile) DropCache() error {
 	f.Dropped++
 	return nil
 }
+
+// IsCached tells what the file system was told.
+func (f *AdvisedFile) IsCached(int64) (bool, error) { return f.Cached, nil }

@@ -17,7 +17,8 @@
 //		}
 //	}
 //
-// Everything is safe for concurrent use.
+// Everything is safe for concurrent use. Advised is another file system, which notes advice and
+// fails nothing.
 package faultfs
 
 import (

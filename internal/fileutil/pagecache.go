@@ -25,7 +25,7 @@ func IsCached(f File, off int64) (bool, error) {
 // cachedPlaces is how many pages of a file CachedBytes asks for.
 const cachedPlaces = 64
 
-// CachedBytes estimates how much of f the page cache has. Errors: those of IsCached.
+// CachedBytes estimates how many bytes of f the page cache has. Errors: those of IsCached and Size.
 func CachedBytes(f File) (int64, error) {
 	size, err := f.Size()
 	if err != nil || size == 0 {
@@ -34,7 +34,7 @@ func CachedBytes(f File) (int64, error) {
 	cached := int64(0)
 	for i := range int64(cachedPlaces) {
 		// In the middle of as many equal parts.
-		yes, err := IsCached(f, size/cachedPlaces*i+size/(2*cachedPlaces))
+		yes, err := IsCached(f, size*(2*i+1)/(2*cachedPlaces))
 		if err != nil {
 			return 0, err
 		}
@@ -42,5 +42,5 @@ func CachedBytes(f File) (int64, error) {
 			cached++
 		}
 	}
-	return size / cachedPlaces * cached, nil
+	return size * cached / cachedPlaces, nil
 }

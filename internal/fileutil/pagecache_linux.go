@@ -3,7 +3,6 @@ package fileutil
 import (
 	"syscall"
 
-	"github.com/pkg/errors"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,7 +13,8 @@ func (f *osFile) DropCache() error {
 	})
 }
 
-// IsCached asks for a byte that must be there without waiting for a disk (preadv2(2), RWF_NOWAIT).
+// IsCached asks for a byte that must be there without waiting for a disk (preadv2(2), RWF_NOWAIT). Not
+// every file system knows that: overlayfs does not, nor does tmpfs of older kernels.
 func (f *osFile) IsCached(off int64) (cached bool, err error) {
 	err = control(f.File, "preadv2", func(fd uintptr) error {
 		var b [1]byte
@@ -28,8 +28,5 @@ func (f *osFile) IsCached(off int64) (cached bool, err error) {
 		cached = n == 1
 		return err
 	})
-	if errors.Is(err, ErrUnsupported) {
-		return false, ErrUnsupported
-	}
 	return cached, err
 }
