@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"runtime"
 
 	"github.com/pkg/errors"
 	"golang.org/x/sys/unix"
@@ -50,12 +51,20 @@ func (m *mmapping) rangeError() error {
 	return ErrOutOfRange
 }
 
+// closeStep is how much of a mapping is given back at a time, some hundred microseconds for pages of
+// which each was read. In one call a large file would hold up whoever waits for the processor.
+const closeStep = 1 << 20
+
 // Close must not run beside At. A second Close does nothing.
 func (m *mmapping) Close() error {
-	data := m.data
-	m.data = nil
-	if data == nil {
+	if m.data == nil {
 		return nil
 	}
+	for off := int64(0); off < int64(len(m.data)); off += closeStep {
+		Forget(m, off, closeStep)
+		runtime.Gosched()
+	}
+	data := m.data
+	m.data = nil
 	return errors.Wrap(unix.Munmap(data), "unmap file")
 }

@@ -1,0 +1,36 @@
+// Package turntest tells tests how often code lets others run.
+package turntest
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+// Count runs f, on one processor, beside a goroutine that is always ready, and returns how often
+// that one had a turn: once each time f lets it, more or less, as the scheduler has reasons of its
+// own, too. In each turn it calls turn, which lets others run; runtime.Gosched does nothing else. Not
+// for parallel tests: the processors are those of the whole process.
+func Count(f, turn func()) int {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var turns atomic.Int64
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				turns.Add(1)
+				turn()
+			}
+		}
+	}()
+	runtime.Gosched()
+	before := turns.Load()
+	f()
+	n := turns.Load() - before
+	close(stop)
+	<-done
+	return int(n)
+}
