@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -26,7 +27,12 @@ type checkpointFilter struct {
 	run     [256]record.Sample // scratch that stays in the first-level cache: most samples are only counted
 	samples []record.Sample    // scratch
 	stones  []record.Tombstone
+	way     foreground.Steps
 }
+
+// wayWanted is how many series are asked for between two ways for others, some hundred nanoseconds
+// each.
+const wayWanted = 256
 
 func newCheckpointFilter(mint int64, wanted func(ref uint64) bool) *checkpointFilter {
 	return &checkpointFilter{mint: mint, wanted: wanted, newest: map[uint64][]byte{}}
@@ -65,6 +71,7 @@ func (f *checkpointFilter) series(rec, dst []byte) (kept []byte, whole bool) {
 		if f.wanted(dec.Ref()) {
 			wanted++
 		}
+		f.way.Step(wayWanted)
 	}
 	switch {
 	case dec.Err() != nil || wanted == all:
@@ -74,6 +81,7 @@ func (f *checkpointFilter) series(rec, dst []byte) (kept []byte, whole bool) {
 	}
 	kept = record.BeginSeries(dst)
 	for dec.Reset(rec); dec.Next(); {
+		f.way.Step(wayWanted)
 		if !f.wanted(dec.Ref()) {
 			continue
 		}

@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/internal/turntest"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -125,6 +128,20 @@ func TestCheckpointFilter_SeriesAndMetadata(t *testing.T) {
 		meta(2, 1, 9),
 		meta(2, 1, 0, 4, 2, 0),
 	}, got)
+}
+
+// One commit may make any number of series.
+func TestCheckpointFilter_LetsOthersRun(t *testing.T) {
+	rec := record.BeginSeries(nil)
+	for ref := range uint64(25_600) {
+		rec = record.AppendSeries(rec, ref, labels.FromStrings("a", "1"))
+	}
+	foreground.Begin()
+	defer foreground.End()
+	turns := turntest.Count(func() {
+		checkpointed(t, 0, func(ref uint64) bool { return ref%2 == 0 }, rec)
+	}, runtime.Gosched)
+	require.GreaterOrEqual(t, turns, 2*25_600/256*9/10, "looking and copying")
 }
 
 func TestCheckpointFilter_KeepsWhatItCannotTakeApart(t *testing.T) {

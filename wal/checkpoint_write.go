@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 )
 
 // checkpointTmp is the name of a checkpoint that is being written. There is one at a time,
@@ -233,11 +234,13 @@ func (c *checkpointer) build(tmp string) (read *ReplayReport, err error) {
 // copyRecords replays what is covered into w.
 func (c *checkpointer) copyRecords(w *checkpointWriter) (*ReplayReport, error) {
 	r := newReport(c.list)
+	var way foreground.Steps
 	p := newPipeline(c.ctx, ReplayOptions{FS: c.fs(), Decoders: 1, Logger: c.log.logger, Apply: func(b *Batch) error {
 		for _, rec := range b.Records {
 			if err := c.copyRecord(w, rec); err != nil {
 				return err
 			}
+			way.Add(len(rec.Data), wayBytes)
 		}
 		return c.ctx.Err()
 	}}, r)

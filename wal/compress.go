@@ -4,6 +4,8 @@ import (
 	"github.com/golang/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/foreground"
 )
 
 // Compression says how record bodies are stored. Readers take each record as it
@@ -141,7 +143,12 @@ func (c *compressor) close() error {
 type decompressor struct {
 	zstd  *zstd.Decoder // made for the first zstd record
 	slack int           // bytes that zstd records may still exceed maxZstdRatio by
+	way   foreground.Steps
 }
+
+// wayBytes is after how many bytes of records a checkpoint, which reads the log beside commits and
+// queries, makes way for them: a batch of series may take ten milliseconds.
+const wayBytes = 32 << 10
 
 // begin starts a batch of records: its share of zstdSlack is untouched.
 func (d *decompressor) begin() { d.slack = zstdSlack }

@@ -181,7 +181,7 @@ func (p *pipeline) decoder() (busy time.Duration) {
 		}
 		busy += time.Since(start)
 		b.ready <- struct{}{}
-		foreground.MakeWay() // a checkpoint reads the log beside commits and queries
+		foreground.MakeWay() // for a checkpoint (wayBytes)
 	}
 	return busy
 }

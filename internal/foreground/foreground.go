@@ -15,6 +15,7 @@ import (
 var (
 	underWay atomic.Int64
 	calls    atomic.Uint64 // of MakeWay
+	turning  atomic.Int64  // queries that have let others run, and are not back yet
 )
 
 // anyway is each how many calls MakeWay lets others run although nothing is under way: a
@@ -31,7 +32,13 @@ func End() { underWay.Add(-1) }
 // MakeWay is called by maintenance every hundred microseconds or so, without locks: whatever
 // is ready to run goes first.
 func MakeWay() {
-	if underWay.Load() > 0 || calls.Add(1)%anyway == 0 {
+	if n := calls.Add(1); underWay.Load() == 0 && n%anyway != 0 {
+		return
+	}
+	runtime.Gosched()
+	// A turn of a query is for those who wait for the query. Not more than once: where queries always
+	// have turns, maintenance would never come to its end.
+	if turning.Load() > 0 {
 		runtime.Gosched()
 	}
 }
@@ -44,5 +51,37 @@ type Steps uint
 func (s *Steps) Step(every Steps) {
 	if *s++; *s&(every-1) == 0 {
 		MakeWay()
+	}
+}
+
+// Add counts n at once, bytes or whatever takes about as long each, and makes way once in so many or
+// a little more.
+func (s *Steps) Add(n int, every Steps) {
+	if *s += Steps(n); *s >= every {
+		*s = 0
+		MakeWay()
+	}
+}
+
+// Turns counts steps of a query. Whoever gets a processor that maintenance has left keeps it, and
+// those behind him on the same processor, a query whose timer has run out among them, stay where
+// they are: who makes way does not look for them elsewhere. So he lets them go first, and is taken by
+// the processor that maintenance leaves next. It belongs to one goroutine.
+type Turns struct {
+	steps uint
+	seen  uint64
+}
+
+// Step counts one, and once in so many, a power of two, lets others run if maintenance made way
+// since the last time: without it each has a processor of its own sooner or later.
+func (t *Turns) Step(every uint) {
+	if t.steps++; t.steps&(every-1) != 0 {
+		return
+	}
+	if n := calls.Load(); n != t.seen {
+		t.seen = n
+		turning.Add(1)
+		runtime.Gosched()
+		turning.Add(-1)
 	}
 }

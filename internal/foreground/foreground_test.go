@@ -2,46 +2,24 @@ package foreground_test
 
 import (
 	"runtime"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/internal/foreground"
+	"github.com/seed347100a3/tsdb/internal/turntest"
 )
 
-// turns returns how many of n steps let a goroutine that is ready run, on one processor.
-func turns(n int, step func()) (seen int) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var turn atomic.Int64
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				turn.Add(1)
-				runtime.Gosched()
-			}
+// turns returns how many turns others had in so many steps. The bounds of the tests leave room for
+// a tenth of them.
+func turns(n int, step func()) int {
+	return turntest.Count(func() {
+		for range n {
+			step()
 		}
-	}()
-	runtime.Gosched()
-	for range n {
-		before := turn.Load()
-		step()
-		if turn.Load() > before {
-			seen++
-		}
-	}
-	close(stop)
-	<-done
-	return seen
+	}, runtime.Gosched)
 }
 
-// The scheduler takes the same one twice now and then, and preempts for reasons of its own:
-// the bounds leave room for a tenth of the turns.
 func TestMakeWay_AlwaysWhileSomethingIsUnderWay(t *testing.T) {
 	foreground.Begin()
 	defer foreground.End()
@@ -61,4 +39,43 @@ func TestSteps_MakesWayOnceInSoMany(t *testing.T) {
 	seen := turns(1000, func() { s.Step(4) })
 	require.GreaterOrEqual(t, seen, 225)
 	require.Less(t, seen, 500)
+}
+
+func TestSteps_AddMakesWayOnceInSoMany(t *testing.T) {
+	foreground.Begin()
+	defer foreground.End()
+	var s foreground.Steps
+	seen := turns(1000, func() { s.Add(30, 100) })
+	require.GreaterOrEqual(t, seen, 225)
+	require.Less(t, seen, 500)
+}
+
+// A query keeps its processor as long as nothing is done that can wait.
+func TestTurns_OnlyBesideMaintenance(t *testing.T) {
+	var q foreground.Turns
+	foreground.MakeWay()
+	q.Step(1)
+	require.Less(t, turns(1000, func() { q.Step(1) }), 100)
+}
+
+func TestTurns_OnceInSoManyBesideMaintenance(t *testing.T) {
+	var q foreground.Turns
+	seen := turns(1000, func() {
+		foreground.MakeWay() // an eighth of the turns are its
+		q.Step(4)
+	})
+	require.GreaterOrEqual(t, seen, 225+90)
+	require.Less(t, seen, 600)
+}
+
+// A turn of a query is for those who wait for it, not for maintenance.
+func TestTurns_MaintenanceComesLast(t *testing.T) {
+	foreground.Begin()
+	defer foreground.End()
+	var q foreground.Turns
+	require.Less(t, turntest.Count(func() {
+		for range 1000 {
+			q.Step(1)
+		}
+	}, foreground.MakeWay), 10)
 }
