@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -83,14 +84,15 @@ type ChunkMeta struct {
 
 // ChunkIterator is a cursor over the chunks of one series, for one goroutine.
 type ChunkIterator struct {
-	q    *Querier
-	src  chunkSource
-	meta ChunkMeta
-	clip seriesIterator // over one chunk that is cut into
-	one  oneChunk       // as it is stored
-	enc  chunkenc.FloatEncoder
-	buf  []byte
-	err  error
+	q     *Querier
+	src   chunkSource
+	meta  ChunkMeta
+	clip  seriesIterator // over one chunk that is cut into
+	one   oneChunk       // as it is stored
+	enc   chunkenc.FloatEncoder
+	buf   []byte
+	err   error
+	turns foreground.Turns
 }
 
 func (ci *ChunkIterator) reset(s *Series) {
@@ -106,6 +108,7 @@ func (ci *ChunkIterator) reset(s *Series) {
 // Next moves to the next chunk. The bytes of the one before are gone then.
 func (ci *ChunkIterator) Next() bool {
 	for ci.err == nil {
+		ci.turns.Step(chunksATurn)
 		if !ci.q.begin() {
 			ci.err = ErrClosed
 			return false

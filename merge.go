@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -63,6 +64,7 @@ type seriesMerger struct {
 	transient bool           // a series is good until the next one
 	others    []sourceSeries // of the last series, if it is transient
 	twins     *labelTwins    // nil for few series
+	turns     foreground.Turns
 }
 
 // mergeHead is the front of one cursor. Its labels are looked at only when there is

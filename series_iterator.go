@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
@@ -79,6 +80,7 @@ type seriesIterator struct {
 	at    int // position in the run; n when it is used up
 	err   error
 	done  bool
+	turns foreground.Turns
 }
 
 func (it *seriesIterator) reset(src chunkSource, q *Querier) {
@@ -236,6 +238,7 @@ func (it *seriesIterator) clip(b *chunkenc.Batch) {
 
 // nextChunk loads the next chunk that is not wholly before the bounds.
 func (it *seriesIterator) nextChunk() {
+	it.turns.Step(chunksATurn)
 	if !it.q.begin() {
 		it.fail(ErrClosed)
 		return

@@ -57,6 +57,7 @@ func (q *Querier) nextSeries(series *seriesMerger, warnings *Warnings, err *erro
 	if *err != nil {
 		return mergedSeries{}, false
 	}
+	series.turns.Step(seriesATurn)
 	if !q.begin() {
 		*err = ErrClosed
 		return mergedSeries{}, false
