@@ -40,7 +40,9 @@ func TestFlush_BlockStaysInThePageCache(t *testing.T) {
 	require.NoError(t, f.db.Flush(ctx))
 	require.NoError(t, f.db.Close())
 	f.db = nil
-	require.True(t, slices.ContainsFunc(fsys.Files, func(f *faultfs.AdvisedFile) bool { return f.Created && f.Dropped > 0 }), "before it was read back")
+	require.True(t, slices.ContainsFunc(fsys.Files, func(f *faultfs.AdvisedFile) bool {
+		return f.Created && f.Dropped > 0
+	}), "before it was read back")
 	require.Zero(t, fsys.DroppedAfterReading())
 }
 

@@ -198,7 +198,8 @@ func (q *Querier) strings(hints *LabelHints, of func(source) ([]string, error)) 
 	return all, warnings, nil
 }
 
-// How much is read between two turns of others, some hundred microseconds of work.
+// How much is read between two turns of others, some hundred microseconds of work; powers of two. Sets
+// and iterators count each for themselves, and go on counting when they are used again.
 const (
 	seriesATurn = 16
 	chunksATurn = 64

@@ -63,6 +63,20 @@ func TestQuery_LetsOthersRunBesideMaintenance(t *testing.T) {
 				count()
 			}
 		},
+		"samples of series that are there": func() {
+			var all []*tsdb.Series
+			for s, err := range q.Select(ctx, nil, labels.Equal("many", "")).All() {
+				require.NoError(t, err)
+				all = append(all, s)
+			}
+			var it chunkenc.Iterator
+			for _, s := range all {
+				it = s.Iterator(it)
+				require.Equal(t, chunkenc.ValFloat, it.Next())
+				require.Equal(t, chunkenc.ValNone, it.Next())
+				count()
+			}
+		},
 		"chunks": func() {
 			set := q.SelectChunks(ctx, nil, labels.Equal("many", "samples"))
 			require.True(t, set.Next())

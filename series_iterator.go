@@ -88,7 +88,7 @@ func (it *seriesIterator) reset(src chunkSource, q *Querier) {
 	if cap(own.T) < clippedRun {
 		own = chunkenc.Batch{}
 	}
-	*it = seriesIterator{src: src, mint: math.MinInt64, q: q, batch: own, at: -1}
+	*it = seriesIterator{src: src, mint: math.MinInt64, q: q, batch: own, at: -1, turns: it.turns}
 }
 
 // Next implements chunkenc.Iterator.

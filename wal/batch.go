@@ -189,7 +189,9 @@ func (b *Batch) decodeRecord(i int, d *decompressor) (reason string) {
 	if err != nil {
 		return "record cannot be decompressed: " + err.Error()
 	}
-	d.way.Add(len(text)-start, wayBytes)
+	if d.makesWay {
+		d.way.Add(len(text)-start, wayBytes)
+	}
 	b.text = text
 	b.all[i].Data = text[start:len(text):len(text)]
 	return ""

@@ -244,7 +244,7 @@ func (c *checkpointer) copyRecords(w *checkpointWriter) (*ReplayReport, error) {
 		}
 		return c.ctx.Err()
 	}}, r)
-	p.covered, p.behind = c.covered(r), c.nextSeq
+	p.covered, p.behind, p.makesWay = c.covered(r), c.nextSeq, true
 	p.skip = c.log.expiries.skipper(c.opts.Expired)
 	r.Segments = p.covered
 	if err := p.run(); err != nil {

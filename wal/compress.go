@@ -143,7 +143,9 @@ func (c *compressor) close() error {
 type decompressor struct {
 	zstd  *zstd.Decoder // made for the first zstd record
 	slack int           // bytes that zstd records may still exceed maxZstdRatio by
-	way   foreground.Steps
+
+	makesWay bool // for commits and queries
+	way      foreground.Steps
 }
 
 // wayBytes is after how many bytes of records a checkpoint, which reads the log beside commits and

@@ -117,6 +117,8 @@ type pipeline struct {
 	behind  uint64 // not 0: what is read ends before this commit, and all of it was synced
 	next    uint64 // not 0: what is read begins with this commit
 
+	makesWay bool // for commits and queries, as a checkpoint does
+
 	skip func(segment int, seq uint64) bool // not nil: of these commits nobody wants the records
 }
 
@@ -170,7 +172,7 @@ func (p *pipeline) run() error {
 
 // decoder decodes batches until there are no more.
 func (p *pipeline) decoder() (busy time.Duration) {
-	var d decompressor
+	d := decompressor{makesWay: p.makesWay}
 	defer d.close()
 	for b := range p.work {
 		start := time.Now()
@@ -181,7 +183,9 @@ func (p *pipeline) decoder() (busy time.Duration) {
 		}
 		busy += time.Since(start)
 		b.ready <- struct{}{}
-		foreground.MakeWay() // for a checkpoint (wayBytes)
+		if p.makesWay {
+			foreground.MakeWay()
+		}
 	}
 	return busy
 }

@@ -7,13 +7,14 @@ import (
 )
 
 // Advised is a file system that notes the advice that its files get, and whose page cache has what
-// it is told to have. It is safe for concurrent use; Files may be looked at when nobody uses it.
+// it is told to have. It is safe for concurrent use, and each of its files for one goroutine at a time;
+// Files may be looked at when nobody uses it. What OpenWrite opens is not noted.
 type Advised struct {
 	fileutil.FS
 	Cached bool // all files are in the page cache; else none is
 
 	mu    sync.Mutex
-	Files []*AdvisedFile // as they were created and opened
+	Files []*AdvisedFile // as they were created and opened; guarded by mu
 }
 
 // AdvisedFile is an open file.

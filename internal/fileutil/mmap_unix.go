@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/pkg/errors"
 	"golang.org/x/sys/unix"
@@ -51,18 +52,25 @@ func (m *mmapping) rangeError() error {
 	return ErrOutOfRange
 }
 
-// closeStep is how much of a mapping is given back at a time, some hundred microseconds for pages of
-// which each was read. In one call a large file would hold up whoever waits for the processor.
-const closeStep = 1 << 20
+const (
+	closeStep = 1 << 20                // bytes of a mapping that are given back at a time
+	closeLong = 100 * time.Microsecond // after which others run
+)
 
-// Close must not run beside At. A second Close does nothing.
+// Close must not run beside At. A second Close does nothing. Pages that were read are given back
+// piece by piece where the system can do that (Forget): in one call those of a large file take so
+// long that who waits for the processor notices.
 func (m *mmapping) Close() error {
 	if m.data == nil {
 		return nil
 	}
+	last := time.Now()
 	for off := int64(0); off < int64(len(m.data)); off += closeStep {
 		Forget(m, off, closeStep)
-		runtime.Gosched()
+		if time.Since(last) > closeLong {
+			runtime.Gosched()
+			last = time.Now()
+		}
 	}
 	data := m.data
 	m.data = nil

@@ -14,7 +14,7 @@ func TestCachedBytes_OfAFileJustWritten_IsAllOfIt(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	cached, err := fileutil.CachedBytes(f)
 	if errors.Is(err, fileutil.ErrUnsupported) {
-		t.Skip("the temporary directory is on overlayfs or an older tmpfs, which do not know RWF_NOWAIT: nothing tells there what is cached")
+		t.Skip("overlayfs and older tmpfs, where the temporary directory is, do not tell what is cached (RWF_NOWAIT)")
 	}
 	require.NoError(t, err)
 	require.EqualValues(t, 1<<20, cached)

@@ -14,9 +14,9 @@ func StartWriteback(f File, off, n int64) {
 // is on its way to the disk, some systems let nobody change it.
 const writebackAlign = 4 << 10
 
-// BehindBytes is after how much a block, a checkpoint and a snapshot are begun. They are synced every few
-// MiB, so that the kernel never has much of ours to flush at once; a sync holds up a whole thread, and so
-// it has little left to do.
+// BehindBytes is after how many new bytes of a block, a checkpoint or a snapshot the system is told to
+// begin writing them (WriteBehind.Grown). They are synced every few MiB, so that the kernel never has much
+// of ours to flush at once; a sync holds up a whole thread, and so it has little left to do.
 const BehindBytes = 1 << 20
 
 // WriteBehind has a file that only grows written to the disk while it does. The zero value is that of

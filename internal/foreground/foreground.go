@@ -4,12 +4,14 @@
 //
 // Without it a goroutine that has lost its processor to a flush gets one back when the
 // scheduler next takes one from somebody, ten milliseconds later, and so does one whose timer
-// has run out (prom/bench, latency and queries).
+// has run out (prom/bench, latency and queries). And who gets a processor that maintenance has left
+// keeps it: queries let those run who wait behind them (Turns).
 package foreground
 
 import (
 	"runtime"
 	"sync/atomic"
+	"time"
 )
 
 var (
@@ -36,8 +38,8 @@ func MakeWay() {
 		return
 	}
 	runtime.Gosched()
-	// A turn of a query is for those who wait for the query. Not more than once: where queries always
-	// have turns, maintenance would never come to its end.
+	// A turn of a query is for those who wait behind it. Once only: beside queries that never rest
+	// maintenance would not come to its end.
 	if turning.Load() > 0 {
 		runtime.Gosched()
 	}
@@ -54,8 +56,8 @@ func (s *Steps) Step(every Steps) {
 	}
 }
 
-// Add counts n at once, bytes or whatever takes about as long each, and makes way once in so many or
-// a little more.
+// Add counts n at once, bytes or whatever takes about as long each, and makes way when at least so
+// many have been counted since, at most once a call. It does not go with Step.
 func (s *Steps) Add(n int, every Steps) {
 	if *s += Steps(n); *s >= every {
 		*s = 0
@@ -63,25 +65,45 @@ func (s *Steps) Add(n int, every Steps) {
 	}
 }
 
-// Turns counts steps of a query. Whoever gets a processor that maintenance has left keeps it, and
-// those behind him on the same processor, a query whose timer has run out among them, stay where
-// they are: who makes way does not look for them elsewhere. So he lets them go first, and is taken by
-// the processor that maintenance leaves next. It belongs to one goroutine.
+// Turns counts steps of a query. A processor that maintenance leaves is not given to those who wait
+// behind a query on another one, a second query whose timer has run out among them: the scheduler
+// takes from others only when there is nothing else to do. So the query lets them go first, and is
+// taken by the processor that maintenance leaves next. The zero value has counted nothing. It
+// belongs to one goroutine.
 type Turns struct {
-	steps uint
-	seen  uint64
+	steps uint32
+	seen  uint32        // calls of MakeWay
+	next  time.Duration // the earliest turn, by running
 }
 
+// running tells how long this process has been running.
+func running() time.Duration { return time.Since(began) }
+
+var began = time.Now()
+
 // Step counts one, and once in so many, a power of two, lets others run if maintenance made way
-// since the last time: without it each has a processor of its own sooner or later.
-func (t *Turns) Step(every uint) {
-	if t.steps++; t.steps&(every-1) != 0 {
+// since the last time: without it each has a processor of its own sooner or later. Beside goroutines that
+// compute a turn can take ten milliseconds; the next one comes no sooner than as much later, so a
+// query has half of a processor at least.
+func (t *Turns) Step(every uint32) {
+	if t.steps++; t.steps == 1 {
+		t.seen = uint32(calls.Load())
+	}
+	if t.steps&(every-1) != 0 {
 		return
 	}
-	if n := calls.Load(); n != t.seen {
-		t.seen = n
-		turning.Add(1)
-		runtime.Gosched()
-		turning.Add(-1)
+	n := uint32(calls.Load())
+	if n == t.seen {
+		return
 	}
+	left := running()
+	if left < t.next {
+		return
+	}
+	t.seen = n
+	turning.Add(1)
+	runtime.Gosched()
+	turning.Add(-1)
+	back := running()
+	t.next = back + (back - left)
 }

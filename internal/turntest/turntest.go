@@ -8,8 +8,9 @@ import (
 
 // Count runs f, on one processor, beside a goroutine that is always ready, and returns how often
 // that one had a turn: once each time f lets it, more or less, as the scheduler has reasons of its
-// own, too. In each turn it calls turn, which lets others run; runtime.Gosched does nothing else. Not
-// for parallel tests: the processors are those of the whole process.
+// own, too, and any number of times while f waits for something. In each turn it calls turn, which
+// lets others run; runtime.Gosched does nothing else. Not for parallel tests: the processors are
+// those of the whole process.
 func Count(f, turn func()) int {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var turns atomic.Int64
@@ -26,11 +27,12 @@ func Count(f, turn func()) int {
 			}
 		}
 	}()
+	defer func() { // also when f ends the test
+		close(stop)
+		<-done
+	}()
 	runtime.Gosched()
 	before := turns.Load()
 	f()
-	n := turns.Load() - before
-	close(stop)
-	<-done
-	return int(n)
+	return int(turns.Load() - before)
 }
