@@ -73,13 +73,9 @@ func (s *Steps) Add(n int, every Steps) {
 type Turns struct {
 	steps uint32
 	seen  uint32        // calls of MakeWay
-	next  time.Duration // the earliest turn, by running
+	took  time.Duration // the last turn
+	back  time.Time     // from it
 }
-
-// running tells how long this process has been running.
-func running() time.Duration { return time.Since(began) }
-
-var began = time.Now()
 
 // Step counts one, and once in so many, a power of two, lets others run if maintenance made way
 // since the last time: without it each has a processor of its own sooner or later. Beside goroutines that
@@ -96,14 +92,14 @@ func (t *Turns) Step(every uint32) {
 	if n == t.seen {
 		return
 	}
-	left := running()
-	if left < t.next {
+	if time.Since(t.back) < t.took {
 		return
 	}
 	t.seen = n
 	turning.Add(1)
+	left := time.Now()
 	runtime.Gosched()
+	t.back = time.Now()
+	t.took = t.back.Sub(left)
 	turning.Add(-1)
-	back := running()
-	t.next = back + (back - left)
 }
