@@ -13,6 +13,7 @@ import (
 // otherwise.
 type block struct {
 	dir     *blockdir.Dir
+	place   placeID
 	pins    atomic.Int64
 	copied  atomic.Int64 // copies of its files that are being made
 	retired atomic.Bool  // other blocks have its samples, or nobody wants them, and its directory may be there
@@ -21,7 +22,7 @@ type block struct {
 
 // newBlock returns a block with one pin. last is called by the last release.
 func newBlock(dir *blockdir.Dir, last func(*block)) *block {
-	b := &block{dir: dir, last: last}
+	b := &block{dir: dir, place: newPlaceID(), last: last}
 	b.pins.Store(1)
 	return b
 }

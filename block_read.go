@@ -3,6 +3,7 @@ package tsdb
 import (
 	"context"
 	"maps"
+	"math/bits"
 	"slices"
 	"sync/atomic"
 
@@ -21,13 +22,21 @@ type blockReader struct {
 }
 
 // symbolCache keeps strings of a block's symbol table, so that the label values that
-// many series share are not copied for each. It is a direct-mapped table of fixed size:
-// a query of any number of series needs the same memory.
-type symbolCache [1024]atomic.Pointer[cachedSymbol]
+// many series share are not copied for each. It is a direct-mapped table of at most manySymbols
+// slots: a query of any number of series needs no more memory.
+type symbolCache []atomic.Pointer[cachedSymbol]
 
 type cachedSymbol struct {
 	n uint32
 	s string
+}
+
+const manySymbols = 1 << 10
+
+// newSymbolCache makes a table for so many series: 8 KB for many.
+func newSymbolCache(series int) *symbolCache {
+	c := make(symbolCache, min(manySymbols, 2<<bits.Len(uint(series))))
+	return &c
 }
 
 // fewSeries is up to how many series a query makes no table and no slabs for, which would
@@ -40,7 +49,7 @@ func (r *blockReader) symbol(n uint32) (string, error) {
 	if cache == nil {
 		return r.b.dir.Index().Symbol(n)
 	}
-	slot := &cache[n%uint32(len(cache))]
+	slot := &(*cache)[n%uint32(len(*cache))]
 	if c := slot.Load(); c != nil && c.n == n {
 		return c.s, nil
 	}
@@ -61,7 +70,7 @@ func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher, tr
 		return nil, err
 	}
 	if ids.Len() > fewSeries && r.symbols.Load() == nil {
-		r.symbols.CompareAndSwap(nil, new(symbolCache))
+		r.symbols.CompareAndSwap(nil, newSymbolCache(ids.Len()))
 	}
 	return &blockCursor{r: r, ids: ids, transient: transient}, nil
 }
@@ -114,6 +123,8 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 		}
 	}
 }
+
+func (c *blockCursor) place() placeID { return c.r.b.place }
 
 // series returns a series with its entry, which it keeps unless it is transient: then what
 // the next one gets begins behind it.
@@ -288,6 +299,8 @@ func (s *blockSeries) appendLabels(dst []labels.Label) []labels.Label {
 	}
 	return dst
 }
+
+func (s *blockSeries) number() uint64 { return s.id }
 
 // labelKeys gives a label the numbers of its symbols. Of a foreign block whose labels are
 // not in order, or empty, only the text says what they are: labels puts them right.

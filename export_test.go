@@ -58,7 +58,7 @@ func Settled(db *DB) func() bool {
 func QuerierOver(mint, maxt int64, places ...FakeSource) *Querier {
 	q := &Querier{mint: mint, maxt: maxt, release: func() error { return nil }}
 	for i, p := range places {
-		q.sources = append(q.sources, &fakeReader{FakeSource: p, bounds: bounds{mint: mint, maxt: maxt}, place: i})
+		q.sources = append(q.sources, &fakeReader{FakeSource: p, bounds: bounds{mint: mint, maxt: maxt}, place: i, id: newPlaceID()})
 	}
 	return q
 }
@@ -67,34 +67,40 @@ type fakeReader struct {
 	FakeSource
 	bounds  bounds
 	place   int
+	id      placeID
 	numbers []labels.Label // by key
 }
 
 func (r *fakeReader) selectSeries(_ context.Context, ms []*labels.Matcher, _ bool) (seriesCursor, error) {
-	var out seriesList
-	for _, s := range r.FakeSource {
+	out := seriesList{at: r.id}
+	for i, s := range r.FakeSource {
 		ok := true
 		for _, m := range ms {
 			ok = ok && m.Matches(s.Labels.Get(m.Name()))
 		}
 		if ok {
-			out = append(out, fakeOpen{s, r.bounds, r})
+			out.left = append(out.left, fakeOpen{s, uint64(i), r.bounds, r})
 		}
 	}
 	return &out, nil
 }
 
 // seriesList is a cursor over series that are at hand.
-type seriesList []sourceSeries
+type seriesList struct {
+	left []sourceSeries
+	at   placeID
+}
 
 func (l *seriesList) next(context.Context) (sourceSeries, error) {
-	if len(*l) == 0 {
+	if len(l.left) == 0 {
 		return nil, nil
 	}
-	s := (*l)[0]
-	*l = (*l)[1:]
+	s := l.left[0]
+	l.left = l.left[1:]
 	return s, nil
 }
+
+func (l *seriesList) place() placeID { return l.at }
 
 func (r *fakeReader) labelNames(context.Context, []*labels.Matcher) ([]string, error) {
 	var names []string
@@ -118,9 +124,12 @@ func (r *fakeReader) labelValues(_ context.Context, name string, _ []*labels.Mat
 
 type fakeOpen struct {
 	s FakeSeries
+	n uint64
 	b bounds
 	r *fakeReader
 }
+
+func (s fakeOpen) number() uint64 { return s.n }
 
 // labelKeys are numbers that differ from place to place; every third place has none.
 func (s fakeOpen) labelKeys(dst []uint64) []uint64 {

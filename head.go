@@ -19,6 +19,7 @@ import (
 // a restart the log brings it back (head_replay.go).
 type Head struct {
 	opts   *Options
+	place  placeID
 	dir    *memseries.Directory
 	log    atomic.Pointer[wal.Log] // nil while recovery waits for room on the disk
 	chunks *chunks.HeadFiles
@@ -61,8 +62,9 @@ type Head struct {
 
 func newHead(opts *Options) *Head {
 	h := &Head{
-		opts: opts,
-		wake: make(chan struct{}, 1),
+		opts:  opts,
+		place: newPlaceID(),
+		wake:  make(chan struct{}, 1),
 	}
 	h.dir = h.newDirectory()
 	h.minValid.Store(memseries.NoTime + 1)

@@ -74,6 +74,8 @@ func (c *headCursor) next(context.Context) (sourceSeries, error) {
 	return hs, nil
 }
 
+func (c *headCursor) place() placeID { return c.r.h.place }
+
 // selected returns the visible series that match, in no order.
 func (r *headReader) selected(ctx context.Context, ms []*labels.Matcher) (found []*memseries.Series, err error) {
 	err = r.h.dir.Postings().Selected(ctx, func(refs []uint64) error {
@@ -213,6 +215,8 @@ func (n *nearLabels) appendLabels(dst []labels.Label, pairs []index.Pair, m *ind
 	}
 	return append(dst, n.labels[:len(pairs)]...)
 }
+
+func (hs *headSeries) number() uint64 { return uint64(hs.s.Ref()) }
 
 func (hs *headSeries) labelKeys(dst []uint64) []uint64 {
 	for _, p := range hs.dir().Pairs(hs.s) {

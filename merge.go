@@ -63,7 +63,7 @@ type seriesMerger struct {
 
 	transient bool           // a series is good until the next one
 	others    []sourceSeries // of the last series, if it is transient
-	twins     *labelTwins    // nil for few series
+	twins     *labelTwins    // nil before the second series
 	turns     foreground.Turns
 }
 
@@ -139,8 +139,11 @@ func (m *seriesMerger) advance() (err error) {
 // choose marks the heads with the smallest labels, and counts them. Few sources overlap
 // in time at any moment: a scan beats a heap.
 func (m *seriesMerger) choose() (n int, err error) {
-	if m.given++; m.given == fewSeries {
+	switch m.given++; m.given {
+	case 2:
 		m.twins = twinTables.Get().(*labelTwins)
+	case fewSeries:
+		m.twins.byKeys = true
 	}
 	least := &m.heads[0]
 	least.given, n = true, 1

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -14,9 +15,13 @@ import (
 // different places nearly all (BenchmarkSelectBlocks). The memory is a direct-mapped table
 // of fixed size, whatever the number of places and series.
 type labelTwins struct {
-	slots [manyTwins]labelTwin
-	known [4]labelText // of the second of two labels: others are compared with it next
-	text  []byte       // of the first one
+	byKeys bool // series are many enough for a look at slots
+	slots  [manyTwins]labelTwin
+	known  [4]labelText // of the second of two labels: others are compared with it next
+	text   []byte       // of the first one
+
+	series  [manySeriesTwins]seriesTwin // of earlier queries, too
+	learned int                         // by this query
 }
 
 // labelText is the text of a label: its name and its value, one behind the other.
@@ -32,29 +37,75 @@ type labelTwin struct {
 	places uint64 // 0: the slot is empty
 }
 
-// twinTables are those that no query uses: 50 KB of garbage less for each that has use for one.
+// seriesTwin says that two series have the same labels, now and for ever.
+type seriesTwin struct {
+	placeA, placeB placeID // 0: the slot is empty
+	a, b           uint64
+}
+
+// placeID is the number of a place that has series, a block or a head, and of no other one in
+// this process.
+type placeID uint32
+
+// newPlaceID returns a number that was not given out before.
+func newPlaceID() placeID { return placeID(placesMade.Add(1)) }
+
+var placesMade atomic.Uint32
+
+// twinTables are those that no query uses: 150 KB of garbage less for each that has use for one. A
+// query that is asked again, as those of dashboards are, finds there which series are the same.
 var twinTables = sync.Pool{New: func() any { return new(labelTwins) }}
 
-// release gives the table to the next query, empty. Nil is none.
+// release gives the table to the next query; of labels it is empty. Nil is none.
 func (t *labelTwins) release() {
 	if t == nil {
 		return
 	}
-	clear(t.slots[:])
+	if t.byKeys {
+		clear(t.slots[:])
+	}
 	for i := range t.known {
 		t.known[i].text = t.known[i].text[:0]
 	}
+	t.byKeys, t.learned = false, 0
 	twinTables.Put(t)
 }
 
-// manyTwins is the number of slots, a power of two: 48 KB, of which a query touches what its
-// labels need.
-const manyTwins = 1 << 11
+// How many slots there are, powers of two: 48 and 96 KB, of which a query touches what its
+// labels and series need.
+const (
+	manyTwins       = 1 << 11
+	manySeriesTwins = 1 << 12
+)
 
-// compare orders the series that two heads stand on by their labels. Without a table, as long
-// as there are few series, it is done by text.
+// compare orders the series that two heads stand on by their labels. Without a table it is done
+// by text.
 func (t *labelTwins) compare(a, b *mergeHead) (int, error) {
-	if t == nil || !a.lookUp() || !b.lookUp() {
+	if t == nil {
+		return labels.Compare(a.known(), b.known()), nil
+	}
+	want := seriesTwin{placeA: a.cursor.place(), placeB: b.cursor.place(), a: a.series.number(), b: b.series.number()}
+	slot := &t.series[want.hash()%uint64(len(t.series))]
+	if *slot == want {
+		return 0, nil
+	}
+	c, err := t.compareLabels(a, b)
+	if c == 0 && err == nil && t.learned < len(t.series)/2 { // more would leave nothing of what others need
+		*slot = want
+		t.learned++
+	}
+	return c, err
+}
+
+// hash spreads the series of one place; the other one's are as many.
+func (w *seriesTwin) hash() uint64 {
+	return (w.a + uint64(w.placeA)<<40 + uint64(w.placeB)<<52) * oddRatio >> 40
+}
+
+// compareLabels is compare for series that are not known to be the same. As long as there are few it
+// is done by text.
+func (t *labelTwins) compareLabels(a, b *mergeHead) (int, error) {
+	if !t.byKeys || !a.lookUp() || !b.lookUp() {
 		return labels.Compare(a.known(), b.known()), nil
 	}
 	places := (a.place+1)<<32 | b.place
@@ -73,10 +124,9 @@ func (t *labelTwins) compare(a, b *mergeHead) (int, error) {
 }
 
 // hash spreads the labels of one place; the other one's are as many.
-func (w *labelTwin) hash() uint64 {
-	const odd = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
-	return (w.a ^ w.places<<16) * odd >> 40
-}
+func (w *labelTwin) hash() uint64 { return (w.a ^ w.places<<16) * oddRatio >> 40 }
+
+const oddRatio = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 
 // compareLabel orders label i of two series by text.
 func (t *labelTwins) compareLabel(a, b *mergeHead, i int) (int, error) {

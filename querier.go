@@ -90,12 +90,15 @@ type source interface {
 // seriesCursor goes once through selected series, in the order of their labels.
 type seriesCursor interface {
 	next(ctx context.Context) (sourceSeries, error) // nil at the end
+	place() placeID
 }
 
 // sourceSeries is what one place has of one series.
 type sourceSeries interface {
 	labels() labels.Labels
 	appendLabels(dst []labels.Label) []labels.Label
+	// number returns what no other series of this place is ever called.
+	number() uint64
 	// labelKeys appends a number for each label, in order: one that stands for no other
 	// label in this place, as long as the snapshot is held. It appends none if only the text
 	// says what the labels are.

@@ -160,7 +160,14 @@ func (r *blockSource) eachList(pairs []Pair, use func(idList)) error {
 	return nil
 }
 
-func (r *blockSource) bounds() (lo, hi uint64) { return r.all.at(0), r.all.at(r.all.len() - 1) }
+func (r *blockSource) bounds(one []Pair) (lo, hi uint64, err error) {
+	err = r.eachList(one, func(ids idList) {
+		if lo = 1; ids.len() > 0 {
+			lo, hi = ids.at(0), ids.at(ids.len()-1)
+		}
+	})
+	return lo, hi, err
+}
 
 // NumSeries returns how many series there are.
 func (r *Reader) NumSeries() (n int, err error) {

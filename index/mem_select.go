@@ -82,10 +82,11 @@ func (m *MemPostings) cost(pairs []Pair) (int, error) {
 	return bytes, nil
 }
 
-func (m *MemPostings) bounds() (lo, hi uint64) {
+func (m *MemPostings) bounds(one []Pair) (lo, hi uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.mu.viewOf(&m.mu.all).first(), m.mu.all.last()
+	l := m.anyListLocked(one[0])
+	return m.mu.viewOf(l).first(), l.last(), nil
 }
 
 // read gives small lists to use under the lock, large ones without.
@@ -106,15 +107,20 @@ func (m *MemPostings) read(ctx context.Context, pairs []Pair, use func(view)) er
 	return nil
 }
 
+// anyListLocked returns a list, that of all series too.
+func (m *MemPostings) anyListLocked(p Pair) *list {
+	if p == 0 {
+		return &m.mu.all
+	}
+	return m.listLocked(p)
+}
+
 // readBatch gives the small lists to use and appends the large ones to big.
 func (m *MemPostings) readBatch(big []view, pairs []Pair, use func(view)) []view {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	for _, p := range pairs {
-		l := &m.mu.all
-		if p != 0 {
-			l = m.listLocked(p)
-		}
+		l := m.anyListLocked(p)
 		if v := m.mu.viewOf(l); l.class == classBig {
 			big = append(big, v)
 		} else {

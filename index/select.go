@@ -42,11 +42,12 @@ type source interface {
 	// read gives the lists to use, one after the other; a view is valid during the call.
 	// allSeries is the list of all series.
 	read(ctx context.Context, pairs []Pair, use func(view)) error
-	// bounds returns the smallest and the largest ref of all.
-	bounds() (lo, hi uint64)
+	// bounds returns the smallest and the largest ref of a list; of an empty one lo is above hi,
+	// or both are 0.
+	bounds(one []Pair) (lo, hi uint64, err error)
 }
 
-// allSeries asks source.read for the list of all series.
+// allSeries asks source.read and source.bounds for the list of all series.
 var allSeries = []Pair{0}
 
 // selectRefs returns the refs of the series that all matchers choose, ascending. The
@@ -237,7 +238,10 @@ func (s *selection) begin(choosing []choice) (refs []uint64, rest []choice, err 
 		refs, err = s.refsOf(c.pairs)
 		return refs, rest, err
 	}
-	lo, hi := s.src.bounds()
+	lo, hi, err := s.common(rest)
+	if err != nil || lo > hi {
+		return nil, rest, err
+	}
 	if !s.fits(lo, hi, c.cost) {
 		refs, err = s.sortedOf(c)
 		return refs, rest, err
@@ -248,6 +252,21 @@ func (s *selection) begin(choosing []choice) (refs []uint64, rest []choice, err 
 	}
 	refs, err = s.markedOf(rest[0].pairs, n, lo, hi)
 	return refs, rest[1:], err
+}
+
+// common returns bounds of the series that all choices of one list have. Series of a block are in
+// the order of their labels, so those of a metric lie next to each other, and of the lists of
+// other labels little is read (BenchmarkReader_Select/prefix_equal).
+func (s *selection) common(choices []choice) (lo, hi uint64, err error) {
+	lo, hi, err = s.src.bounds(allSeries)
+	for _, c := range choices {
+		if len(c.pairs) == 1 && err == nil {
+			var from, to uint64
+			from, to, err = s.src.bounds(c.pairs)
+			lo, hi = max(lo, from), min(hi, to)
+		}
+	}
+	return lo, hi, err
 }
 
 // markedOf returns those of one list whose bits are among the n that are set: one pass over the
