@@ -27,6 +27,9 @@ var benchSeries = []struct {
 	{"gauge-int", func(n int) []sample {
 		return series(n, 0, func(_ int, r *rand.Rand) float64 { return float64(r.IntN(1000)) })
 	}},
+	{"noise", func(n int) []sample {
+		return series(n, 0, func(_ int, r *rand.Rand) float64 { return r.NormFloat64() })
+	}},
 	{"random", func(n int) []sample {
 		return series(n, 5, func(_ int, r *rand.Rand) float64 { return r.Float64() })
 	}},

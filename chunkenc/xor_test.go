@@ -110,6 +110,37 @@ func TestXORDecoder_AfterDamage_GivesNothingMore(t *testing.T) {
 	require.ErrorIs(t, it.Err(), encbuf.ErrCorrupt)
 }
 
+// Changes of time and value of every length follow each other in any order, with runs of the
+// same in between, and are decoded in runs of any length.
+func TestXORDecoder_AnyWindowAndDistance(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		all := make([]sample, 1+r.IntN(300))
+		at, delta, v, idle := int64(0), int64(1000), r.Uint64(), 0
+		for i := range all {
+			all[i] = sample{at, v}
+			if r.IntN(4) == 0 && idle <= 0 {
+				delta += r.Int64N(2<<r.IntN(40)) - 1<<r.IntN(40)
+			}
+			at += delta
+			if idle--; idle > 0 {
+				continue
+			}
+			if r.IntN(20) == 0 {
+				idle = r.IntN(50)
+			}
+			sig := 1 + r.IntN(64)
+			v ^= r.Uint64() >> (64 - sig) << r.IntN(65-sig)
+		}
+		data := encode(t, all)
+		for _, run := range []int{1, 2, 7, 120, len(all)} {
+			got, err := decode(data, run)
+			require.NoError(t, err)
+			require.Equal(t, all, got)
+		}
+	}
+}
+
 func TestXOR_65535Samples_AndNotOneMore(t *testing.T) {
 	all := series(MaxSamples, 30, func(i int, r *rand.Rand) float64 {
 		if i%100 < 50 {
