@@ -41,10 +41,11 @@ func openSymbols(content []byte, base, version int) (symbolTable, error) {
 	t.places = make([]uint32, 0, (t.count+t.stride-1)/t.stride)
 	off := 0
 	var way foreground.Steps
-	for n := range t.count {
+	for n, place := 0, 0; n < t.count; n++ {
 		way.Step(waySteps)
-		if n%t.stride == 0 {
+		if n == place {
 			t.places = append(t.places, uint32(off))
+			place += t.stride
 		}
 		if off = skipString(t.text, off); off < 0 {
 			return symbolTable{}, encbuf.Corrupt(countBytes, "symbols are longer than their table")

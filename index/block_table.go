@@ -93,13 +93,14 @@ func (t *offsetTable) readEntries() error {
 		t.places = make([]uint32, 0, (t.count+t.stride-1)/t.stride)
 	}
 	var way foreground.Steps
-	for n := range t.count {
+	for n, place := 0, 0; n < t.count; n++ { // a division for each entry would be a sixth of the time
 		way.Step(waySteps)
 		switch {
 		case sorted:
 			off = int(t.places[n])
-		case n%t.stride == 0:
+		case n == place:
 			t.places = append(t.places, uint32(off))
+			place += t.stride
 		}
 		e, next := t.entry(off)
 		if next < 0 {
@@ -151,8 +152,28 @@ func (t *offsetTable) skip(off int) int {
 	return off + n
 }
 
-// entry returns the entry at off and the offset behind it, -1 if it is malformed.
+// entry returns the entry at off and the offset behind it, -1 if it is malformed. Strings of less
+// than 128 bytes are cut here (BenchmarkOpenReader: 0.67 of the time).
 func (t *offsetTable) entry(off int) (e tableEntry, next int) {
+	b := t.b
+	if off < 0 || off+1 >= len(b) || b[off] != tableStrings || b[off+1] >= 0x80 {
+		return t.longEntry(off)
+	}
+	value := off + 2 + int(b[off+1])
+	if value >= len(b) || b[value] >= 0x80 {
+		return t.longEntry(off)
+	}
+	list := value + 1 + int(b[value])
+	if list >= len(b) {
+		return e, -1
+	}
+	e.name, e.value = b[off+2:value], b[value+1:list]
+	e.list, next = uvarint(b, list)
+	return e, next
+}
+
+// longEntry is entry for strings of any length.
+func (t *offsetTable) longEntry(off int) (e tableEntry, next int) {
 	if off < 0 || off >= len(t.b) || t.b[off] != tableStrings {
 		return e, -1
 	}
@@ -162,12 +183,8 @@ func (t *offsetTable) entry(off int) (e tableEntry, next int) {
 	if e.value, off = cutString(t.b, off); off < 0 {
 		return e, -1
 	}
-	list, n := binary.Uvarint(t.b[off:])
-	if n <= 0 {
-		return e, -1
-	}
-	e.list = list
-	return e, off + n
+	e.list, next = uvarint(t.b, off)
+	return e, next
 }
 
 // isAll tells the entry of the list of all series, which belongs to no label.
