@@ -272,7 +272,7 @@ func ReplaySets(workers, batches int, samplesOf func(worker int) int) int {
 		sets[ps] = true
 		for i := range ps.parts {
 			for range samplesOf(i) {
-				ps.parts[i] = append(ps.parts[i], record.Sample{Ref: uint64(i)})
+				ps.parts[i].add(uint64(i), 0, 0)
 			}
 		}
 		r.dispatch(run{parts: ps}, batch)
@@ -293,7 +293,13 @@ func SortRuns(batches ...[]record.Sample) (runs [][]record.Sample) {
 	var rs runSorter
 	var parts []work
 	for _, b := range batches {
-		parts = append(parts, work{samples: b})
+		var p samplePart
+		for _, s := range b {
+			p.add(s.Ref, s.T, s.V)
+		}
+		for i := range p.spans {
+			parts = append(parts, work{span: p.span(i)})
+		}
 	}
 	for range 2 { // the second time with the memory of the first
 		runs = nil

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -78,16 +77,10 @@ type recordError struct {
 	err error
 }
 
-// partSet holds samples by worker. The last worker that is done with it gives it back.
-type partSet struct {
-	parts   [][]record.Sample
-	pending atomic.Int32
-}
-
 // work is a message to a worker.
 type work struct {
 	set     *partSet
-	samples []record.Sample
+	span    sampleSpan
 	seq     uint64          // newest commit of the samples
 	synced  uint64          // commits known to be on stable storage
 	barrier *sync.WaitGroup // not nil: tell that everything before is done
@@ -107,25 +100,6 @@ func (h *Head) newReplay(report *OpenReport, loaded map[uint64][]memseries.Mappe
 		})
 	}
 	return r
-}
-
-// emptyParts returns a set of parts, a used one if there is one.
-func (r *replay) emptyParts() *partSet {
-	select {
-	case ps := <-r.parts:
-		return ps
-	default:
-		return &partSet{parts: make([][]record.Sample, len(r.workers))}
-	}
-}
-
-// giveBack empties a set for the next decoder. What is too many is dropped.
-func (r *replay) giveBack(ps *partSet) {
-	ps.clear()
-	select {
-	case r.parts <- ps:
-	default:
-	}
 }
 
 // decode splits one batch; it runs on the log's decoder goroutines.
@@ -161,67 +135,6 @@ func (r *replay) decode(b *wal.Batch) {
 		}
 	}
 	d.runs = append(d.runs, cur)
-}
-
-// split appends the samples of one record to the parts of their workers. dups are
-// refs that stand for others. It returns how many had a start timestamp, for which a sample
-// in memory has no place.
-func (ps *partSet) split(rec []byte, dups map[uint64]uint64) (starts int, err error) {
-	var dec record.SampleDecoder
-	var buf [decodeRun]record.Sample
-	dec.Reset(rec)
-	n := uint64(len(ps.parts))
-	mask := n - 1
-	powerOfTwo := n&mask == 0 // nearly always; a division a sample shows (BenchmarkReplay)
-	for {
-		got, err := dec.Decode(buf[:])
-		if len(dups) > 0 {
-			renumber(buf[:got], dups)
-		}
-		for i := range buf[:got] {
-			w := buf[i].Ref & mask
-			if !powerOfTwo {
-				w = buf[i].Ref % n
-			}
-			ps.parts[w] = append(ps.parts[w], buf[i])
-		}
-		if err != nil || got < len(buf) {
-			return dec.Starts(), err
-		}
-	}
-}
-
-// renumber gives samples the refs that theirs stand for.
-func renumber(samples []record.Sample, dups map[uint64]uint64) {
-	for i := range samples {
-		if ref, ok := dups[samples[i].Ref]; ok {
-			samples[i].Ref = ref
-		}
-	}
-}
-
-// makeRoom prepares an empty set for n samples that are spread evenly, so that it does not grow
-// step by step.
-func (ps *partSet) makeRoom(n int) {
-	share := min(n, maxRoom)/len(ps.parts) + 1
-	for i, part := range ps.parts {
-		if cap(part) < share {
-			ps.parts[i] = make([]record.Sample, 0, share+share/8)
-		}
-	}
-}
-
-// maxSamples returns an upper bound of the samples in records.
-func maxSamples(records []wal.Record) (n int) {
-	for _, rec := range records {
-		switch record.TypeOf(rec.Data) {
-		case record.TypeSamples, record.TypeSamplesV2:
-			var dec record.SampleDecoder
-			dec.Reset(rec.Data)
-			n += dec.MaxSamples()
-		}
-	}
-	return n
 }
 
 // apply is the ordered stage.
@@ -263,31 +176,7 @@ func (r *replay) dispatch(run run, b *wal.Batch) {
 	if len(r.dups) > 0 {
 		r.remap(run, b)
 	}
-	ps := run.parts
-	ps.pending.Store(ps.filled() + 1)
-	for i, w := range r.workers {
-		if len(ps.parts[i]) > 0 {
-			w.queue <- work{set: ps, samples: ps.parts[i], seq: b.Records[len(b.Records)-1].Seq, synced: b.Synced}
-		}
-	}
-	r.release(ps)
-}
-
-// release says that somebody is done with a set.
-func (r *replay) release(ps *partSet) {
-	if ps.pending.Add(-1) == 0 {
-		r.giveBack(ps)
-	}
-}
-
-// filled returns how many workers have samples in the set.
-func (ps *partSet) filled() (n int32) {
-	for _, part := range ps.parts {
-		if len(part) > 0 {
-			n++
-		}
-	}
-	return n
+	r.send(run.parts, b.Records[len(b.Records)-1].Seq, b.Synced)
 }
 
 // remap splits the samples of a run once more, those of duplicate refs to the series

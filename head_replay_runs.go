@@ -14,7 +14,7 @@ import (
 
 const (
 	minCollected = 64 << 10  // samples that a worker collects: 1 MiB when sorted, as much as a core's cache holds
-	maxCollected = 256 << 10 // the same, for many series: each takes 40 bytes
+	maxCollected = 256 << 10 // the same, for many series: each takes 32 bytes
 	usualLength  = 4         // samples of each series, on average, that a worker collects if that is not too many
 	worthLength  = 2         // with fewer they are not sorted
 	sparseSpan   = 8         // refs for each sample; spread over more, samples are not sorted
@@ -63,11 +63,12 @@ func (rs *runSorter) sort(parts []work, each func([]memseries.Run)) bool {
 // refRange returns the lowest and the highest ref of samples, and how many samples there are.
 func refRange(parts []work) (low, high uint64, n int) {
 	low = math.MaxUint64
-	for _, p := range parts {
-		for i := range p.samples {
-			low, high = min(low, p.samples[i].Ref), max(high, p.samples[i].Ref)
+	for i := range parts {
+		span := &parts[i].span
+		for _, s := range span.samples {
+			low, high = min(low, span.refOf(s)), max(high, span.refOf(s))
 		}
-		n += len(p.samples)
+		n += len(span.samples)
 	}
 	return low, high, n
 }
@@ -80,9 +81,11 @@ func (rs *runSorter) count(parts []work, low uint64, span, n int) bool {
 	}
 	rs.ends = rs.ends[:span]
 	clear(rs.ends)
-	for _, p := range parts {
-		for i := range p.samples {
-			rs.ends[p.samples[i].Ref-low]++
+	for i := range parts {
+		span := &parts[i].span
+		first := span.ref - low
+		for _, s := range span.samples {
+			rs.ends[first+uint64(s.ref)]++
 		}
 	}
 	series, sum := 0, uint32(0)
@@ -102,11 +105,12 @@ func (rs *runSorter) place(parts []work, low uint64, n int) {
 		rs.sorted = make([]chunkenc.Sample, n+n/8)
 	}
 	rs.sorted = rs.sorted[:n]
-	for _, p := range parts {
-		for i := range p.samples {
-			s := &p.samples[i]
-			end := &rs.ends[s.Ref-low]
-			rs.sorted[*end] = chunkenc.Sample{T: s.T, V: s.V}
+	for i := range parts {
+		span := &parts[i].span
+		first := span.ref - low
+		for _, s := range span.samples {
+			end := &rs.ends[first+uint64(s.ref)]
+			rs.sorted[*end] = span.sampleOf(s)
 			*end++
 		}
 	}

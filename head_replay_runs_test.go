@@ -1,6 +1,7 @@
 package tsdb_test
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -28,6 +29,22 @@ func TestReplayRuns_AreTheSamplesOfOneSeriesEach(t *testing.T) {
 	require.Len(t, runs, 300)
 	slices.SortStableFunc(all, func(a, b record.Sample) int { return int(a.Ref) - int(b.Ref) })
 	require.Equal(t, all, slices.Concat(runs...), "by ref, and then in the order of the log")
+}
+
+// Samples are packed relative to others; any time and any value comes out as it was, side by side
+// with any other.
+func TestReplayRuns_TimesFarApart(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	times := []int64{0, 1, -1, 1 << 31, -1 << 31, 1<<31 - 1, 1 << 32, 1<<32 + 1, -1 << 32, math.MinInt64, math.MaxInt64}
+	for _, first := range []uint64{0, 1 << 31, 1<<32 - 3, math.MaxUint64 - 6} {
+		all := samplesOf(4000, func(int) uint64 { return first + r.Uint64N(7) })
+		for i := range all {
+			all[i].T = times[r.IntN(len(times))] + int64(r.IntN(3)-1)
+		}
+		runs := tsdb.SortRuns(all[:100], all[100:])
+		slices.SortStableFunc(all, func(a, b record.Sample) int { return cmp.Compare(a.Ref, b.Ref) })
+		require.Equal(t, all, slices.Concat(runs...))
+	}
 }
 
 func TestReplayRuns_WhatIsNotWorthIt_IsNotSorted(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
@@ -49,15 +48,15 @@ func (w *replayWorker) run(r *replay) {
 // others lack them. What a huge commit has more of is sorted in parts, so that memory is bounded.
 func (w *replayWorker) collect(r *replay, item work) {
 	enough := collected(r.h.dir.Len() / len(r.workers))
-	for len(item.samples) > enough {
+	for len(item.span.samples) > enough {
 		some := item
-		some.set, some.samples = nil, item.samples[:enough]
-		item.samples = item.samples[enough:]
+		some.set, some.span.samples = nil, item.span.samples[:enough]
+		item.span.samples = item.span.samples[enough:]
 		w.parts = append(w.parts, some)
 		w.append(r)
 	}
 	w.parts = append(w.parts, item)
-	if w.samples += len(item.samples); w.samples >= enough || len(w.parts) >= len(r.workers)*setsPerWorker/2 {
+	if w.samples += len(item.span.samples); w.samples >= enough || len(w.parts) >= len(r.workers)*setsPerWorker/2 {
 		w.append(r)
 	}
 }
@@ -88,18 +87,11 @@ func (w *replayWorker) append(r *replay) {
 
 // appendOneByOne appends samples as they stand in the log.
 func (w *replayWorker) appendOneByOne(seq uint64) {
-	for _, item := range w.parts {
-		for i := range item.samples {
-			s := &item.samples[i]
-			w.restorer.AppendOne(s.Ref, chunkenc.Sample{T: s.T, V: s.V}, seq)
+	for i := range w.parts {
+		span := &w.parts[i].span
+		for _, s := range span.samples {
+			w.restorer.AppendOne(span.refOf(s), span.sampleOf(s), seq)
 		}
-	}
-}
-
-// clear empties a set for the next decoder.
-func (ps *partSet) clear() {
-	for i := range ps.parts {
-		ps.parts[i] = ps.parts[i][:0]
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/memseries"
-	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -214,7 +213,7 @@ func (x *chunkSplitter) split(s headsnap.Series, ps *partSet) error {
 	for {
 		n, err := x.dec.Decode(x.ts[:], x.vs[:])
 		for i := range n {
-			ps.parts[w] = append(ps.parts[w], record.Sample{Ref: s.Ref, T: x.ts[i], V: x.vs[i]})
+			ps.parts[w].add(s.Ref, x.ts[i], x.vs[i])
 		}
 		if n > 0 {
 			first, last, lastV = min(first, x.ts[0]), x.ts[n-1], x.vs[n-1]
@@ -252,10 +251,7 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 	}
 	// All of it was on stable storage before the snapshot got its name.
 	seq := l.meta.Start.NextSeq - 1
-	d.parts.pending.Store(int32(len(d.parts.parts)))
-	for i, w := range r.workers {
-		w.queue <- work{set: d.parts, samples: d.parts.parts[i], seq: seq, synced: seq}
-	}
+	r.send(d.parts, seq, seq)
 	return nil
 }
 
