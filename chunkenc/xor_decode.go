@@ -20,7 +20,7 @@ const impossibleWindow = 0
 // chunk.
 //
 // Bits are taken from the top of a 64-bit accumulator that is refilled by whole
-// words. Below the bits that the chunk has, it holds zeros; a sample that used more
+// words; those of values that do not fit there from their place in data, by runWide. Below the bits that the chunk has, it holds zeros; a sample that used more
 // bits than there were is found by a count below zero.
 type XORDecoder struct {
 	data []byte
@@ -196,7 +196,8 @@ const farBytes = 24
 // neither of the others. Each field is taken from its place in data, by a load that waits for
 // nothing but that place: a window that with its codes is longer than an accumulator takes one
 // load more, and a processor has several samples under way at once. Values of full precision
-// take two fifths of the time, others a tenth more, so run comes first (BenchmarkXORDecode).
+// take two fifths of the time, others a tenth more, so run comes first (BenchmarkXORDecode). It must
+// have decoded the second sample, which begins with a bit that data does not have.
 func (d *XORDecoder) runWide(ts []int64, vs []float64) int {
 	data, bit := d.data, d.pos*8-d.nbits
 	end := (len(data) - farBytes) * 8
@@ -208,6 +209,7 @@ func (d *XORDecoder) runWide(ts []int64, vs []float64) int {
 	vs = vs[:len(ts)]
 	i := 0
 	for ; i < len(ts) && bit < end; i++ {
+		begin, distance := bit, delta
 		w := bitsAt(data, bit) // 57 of them count
 		if w>>(64-idleBits) == 0 {
 			break
@@ -232,13 +234,12 @@ func (d *XORDecoder) runWide(ts []int64, vs []float64) int {
 			if w>>62 == 0b10 {
 				bit += 2
 			} else {
-				lead := uint(w << 2 >> 59)
-				sig = uint((w<<7>>58-1)&63) + 1 // 0 is written for 64
-				if lead+sig > 64 {
-					sig = impossibleWindow
+				lead, size := uint(w<<2>>59), uint((w<<7>>58-1)&63)+1 // 0 is written for 64
+				if lead+size > 64 {
+					bit, delta = begin, distance // run says what is wrong
 					break
 				}
-				trailing = 64 - lead - sig
+				sig, trailing = size, 64-lead-size
 				bit += 13
 			}
 			v ^= wideBitsAt(data, bit) >> ((64 - sig) & 63) << (trailing & 63)
@@ -250,9 +251,6 @@ func (d *XORDecoder) runWide(ts []int64, vs []float64) int {
 	d.goTo(bit)
 	d.t, d.delta, d.v = t, delta, v
 	d.sig, d.trailing = uint8(sig), uint8(trailing)
-	if sig == impossibleWindow {
-		d.nbits = -1
-	}
 	return i
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,6 +86,26 @@ func TestXORDecoder_WindowOfMoreThan64Bits_IsDamage(t *testing.T) {
 	require.ErrorIs(t, err, encbuf.ErrCorrupt)
 	require.ErrorContains(t, err, "window")
 	require.Len(t, got, 1)
+}
+
+// The place of the damage is the same however many samples are decoded at a time, also behind
+// values of full precision.
+func TestXORDecoder_ImpossibleWindow_BehindWideOnes(t *testing.T) {
+	all := series(60, 3, func(_ int, r *rand.Rand) float64 { return r.NormFloat64() })
+	data := encode(t, all)
+	found := 0
+	for bit := range len(data) * 8 {
+		bad := append([]byte{}, data...)
+		bad[bit/8] ^= 0x80 >> (bit % 8)
+		got, err := decode(bad, 64)
+		one, oneErr := decode(bad, 1)
+		require.Equal(t, oneErr, err)
+		require.Equal(t, one, got)
+		if err != nil && strings.Contains(err.Error(), "window") {
+			found++
+		}
+	}
+	require.Greater(t, found, 100)
 }
 
 func TestXORDecoder_AfterDamage_GivesNothingMore(t *testing.T) {
