@@ -2,6 +2,7 @@ package tsdb
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -271,8 +272,8 @@ func ReplaySets(workers, batches int, samplesOf func(worker int) int) int {
 		ps := r.emptyParts()
 		sets[ps] = true
 		for i := range ps.parts {
-			for range samplesOf(i) {
-				ps.parts[i].add(uint64(i), 0, 0)
+			for k := range samplesOf(i) {
+				ps.parts[i].add(uint64(i), int64(k%20/19)<<40, 0) // in spans
 			}
 		}
 		r.dispatch(run{parts: ps}, batch)
@@ -281,6 +282,11 @@ func ReplaySets(workers, batches int, samplesOf func(worker int) int) int {
 		close(w.queue)
 	}
 	wg.Wait()
+	for ps := range sets {
+		if n := ps.pending.Load(); n != 0 || ps.filled() > 0 {
+			panic(fmt.Sprintf("BUG: %d still use a set of %d parts", n, ps.filled()))
+		}
+	}
 	return len(sets)
 }
 

@@ -79,7 +79,7 @@ type recordError struct {
 
 // work is a message to a worker.
 type work struct {
-	set     *partSet
+	set     *partSet // of the last span of a worker; nil of those before
 	span    sampleSpan
 	seq     uint64          // newest commit of the samples
 	synced  uint64          // commits known to be on stable storage

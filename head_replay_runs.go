@@ -73,13 +73,13 @@ func refRange(parts []work) (low, high uint64, n int) {
 	return low, high, n
 }
 
-// count makes ends say where the samples of each ref begin, n in all of span refs. It says whether
+// count makes ends say where the samples of each ref begin, n in all of so many refs. It says whether
 // sorting is worth it.
-func (rs *runSorter) count(parts []work, low uint64, span, n int) bool {
-	if cap(rs.ends) < span {
-		rs.ends = make([]uint32, span+span/4)
+func (rs *runSorter) count(parts []work, low uint64, refs, n int) bool {
+	if cap(rs.ends) < refs {
+		rs.ends = make([]uint32, refs+refs/4)
 	}
-	rs.ends = rs.ends[:span]
+	rs.ends = rs.ends[:refs]
 	clear(rs.ends)
 	for i := range parts {
 		span := &parts[i].span

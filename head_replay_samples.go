@@ -10,7 +10,7 @@ import (
 )
 
 // packedSample is a sample on its way to the worker that owns its series, relative to a span: 16
-// bytes instead of 24. Each is moved twice, and a hundred thousand of them wait at a time.
+// bytes instead of 24. Each is moved twice, and workers collect 64k of them and more.
 type packedSample struct {
 	ref, t uint32
 	v      float64
@@ -66,7 +66,7 @@ func (p *samplePart) span(i int) sampleSpan {
 // partSet holds samples by worker. The last worker that is done with it gives it back.
 type partSet struct {
 	parts   []samplePart
-	pending atomic.Int32 // spans
+	pending atomic.Int32 // workers, and who passes samples on to them
 }
 
 // split appends the samples of one record to the parts of their workers. dups are
@@ -139,10 +139,12 @@ func (ps *partSet) clear() {
 	}
 }
 
-// numSpans returns how many spans all workers together have.
-func (ps *partSet) numSpans() (n int) {
+// filled returns how many workers have samples in the set.
+func (ps *partSet) filled() (n int) {
 	for i := range ps.parts {
-		n += len(ps.parts[i].spans)
+		if len(ps.parts[i].all) > 0 {
+			n++
+		}
 	}
 	return n
 }
@@ -160,17 +162,21 @@ func (r *replay) emptyParts() *partSet {
 // send passes samples on to the workers that own their series. seq is the newest commit, synced the
 // last one that is known to be on stable storage.
 func (r *replay) send(ps *partSet, seq, synced uint64) {
-	ps.pending.Store(int32(ps.numSpans() + 1))
+	ps.pending.Store(int32(ps.filled() + 1))
 	for i, w := range r.workers {
 		p := &ps.parts[i]
 		for k := range p.spans {
-			w.queue <- work{set: ps, span: p.span(k), seq: seq, synced: synced}
+			item := work{span: p.span(k), seq: seq, synced: synced}
+			if k == len(p.spans)-1 {
+				item.set = ps
+			}
+			w.queue <- item
 		}
 	}
 	r.release(ps)
 }
 
-// release says that somebody is done with a span of a set, or with passing it on.
+// release says that a worker is done with a set, or that it was passed on to all.
 func (r *replay) release(ps *partSet) {
 	if ps.pending.Add(-1) == 0 {
 		r.giveBack(ps)

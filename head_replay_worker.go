@@ -15,6 +15,7 @@ type replayWorker struct {
 	queue    chan work
 	parts    []work // collected, and not appended yet
 	samples  int    // in parts
+	sets     int    // that are let go of with parts
 	sorter   runSorter
 	job      writtenChunks      // what the chunk writer has of this worker, if sent; else its memory
 	written  chan writtenChunks // what the chunk writer has done of this worker's
@@ -56,7 +57,10 @@ func (w *replayWorker) collect(r *replay, item work) {
 		w.append(r)
 	}
 	w.parts = append(w.parts, item)
-	if w.samples += len(item.span.samples); w.samples >= enough || len(w.parts) >= len(r.workers)*setsPerWorker/2 {
+	if item.set != nil {
+		w.sets++
+	}
+	if w.samples += len(item.span.samples); w.samples >= enough || w.sets >= len(r.workers)*setsPerWorker/2 {
 		w.append(r)
 	}
 }
@@ -81,7 +85,7 @@ func (w *replayWorker) append(r *replay) {
 		}
 	}
 	clear(w.parts)
-	w.parts, w.samples = w.parts[:0], 0
+	w.parts, w.samples, w.sets = w.parts[:0], 0, 0
 	w.busy += time.Since(start)
 }
 
