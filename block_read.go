@@ -35,9 +35,11 @@ const manySymbols = 1 << 10
 
 // newSymbolCache makes a table for so many series: 8 KB for many.
 func newSymbolCache(series int) *symbolCache {
-	c := make(symbolCache, min(manySymbols, 2<<bits.Len(uint(series))))
+	c := make(symbolCache, symbolSlots(series))
 	return &c
 }
+
+func symbolSlots(series int) int { return min(manySymbols, 2<<bits.Len(uint(series))) }
 
 // fewSeries is up to how many series a query makes no table and no slabs for, which would
 // be most of its cost (BenchmarkSelectBlock/one).
@@ -69,8 +71,10 @@ func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher, tr
 	if err != nil {
 		return nil, err
 	}
-	if ids.Len() > fewSeries && r.symbols.Load() == nil {
-		r.symbols.CompareAndSwap(nil, newSymbolCache(ids.Len()))
+	if n := ids.Len(); n > fewSeries {
+		if have := r.symbols.Load(); have == nil || len(*have) < symbolSlots(n) {
+			r.symbols.CompareAndSwap(have, newSymbolCache(n))
+		}
 	}
 	return &blockCursor{r: r, ids: ids, transient: transient}, nil
 }

@@ -63,7 +63,7 @@ type seriesMerger struct {
 
 	transient bool           // a series is good until the next one
 	others    []sourceSeries // of the last series, if it is transient
-	twins     *labelTwins    // nil before the second series
+	twins     *labelTwins    // nil for few series
 	turns     foreground.Turns
 }
 
@@ -97,14 +97,11 @@ func (m *seriesMerger) add(c seriesCursor) {
 // next returns the next series; ok is false at the end, at the limit and on an error. What
 // the one before was made of is read over, if series are transient.
 func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
-	if err := m.advance(); err != nil || len(m.heads) == 0 {
+	err = m.advance()
+	if m.more = err == nil && len(m.heads) > 0 && m.limit == 0; m.more || err != nil || len(m.heads) == 0 {
 		m.twins.release()
 		m.twins = nil
 		return mergedSeries{}, false, err
-	}
-	if m.limit == 0 {
-		m.more = true
-		return mergedSeries{}, false, nil
 	}
 	m.limit--
 	if len(m.heads) == 1 {
@@ -139,11 +136,8 @@ func (m *seriesMerger) advance() (err error) {
 // choose marks the heads with the smallest labels, and counts them. Few sources overlap
 // in time at any moment: a scan beats a heap.
 func (m *seriesMerger) choose() (n int, err error) {
-	switch m.given++; m.given {
-	case 2:
+	if m.given++; m.given == fewSeries {
 		m.twins = twinTables.Get().(*labelTwins)
-	case fewSeries:
-		m.twins.byKeys = true
 	}
 	least := &m.heads[0]
 	least.given, n = true, 1

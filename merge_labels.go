@@ -15,10 +15,9 @@ import (
 // different places nearly all (BenchmarkSelectBlocks). The memory is a direct-mapped table
 // of fixed size, whatever the number of places and series.
 type labelTwins struct {
-	byKeys bool // series are many enough for a look at slots
-	slots  [manyTwins]labelTwin
-	known  [4]labelText // of the second of two labels: others are compared with it next
-	text   []byte       // of the first one
+	slots [manyTwins]labelTwin
+	known [4]labelText // of the second of two labels: others are compared with it next
+	text  []byte       // of the first one
 
 	series  [manySeriesTwins]seriesTwin // of earlier queries, too
 	learned int                         // by this query
@@ -37,7 +36,8 @@ type labelTwin struct {
 	places uint64 // 0: the slot is empty
 }
 
-// seriesTwin says that two series have the same labels, now and for ever.
+// seriesTwin says that two series have the same labels, now and for ever: neither a block nor a head
+// gives the number of a series to another one.
 type seriesTwin struct {
 	placeA, placeB placeID // 0: the slot is empty
 	a, b           uint64
@@ -61,13 +61,11 @@ func (t *labelTwins) release() {
 	if t == nil {
 		return
 	}
-	if t.byKeys {
-		clear(t.slots[:])
-	}
+	clear(t.slots[:])
 	for i := range t.known {
 		t.known[i].text = t.known[i].text[:0]
 	}
-	t.byKeys, t.learned = false, 0
+	t.learned = 0
 	twinTables.Put(t)
 }
 
@@ -78,8 +76,8 @@ const (
 	manySeriesTwins = 1 << 12
 )
 
-// compare orders the series that two heads stand on by their labels. Without a table it is done
-// by text.
+// compare orders the series that two heads stand on by their labels. Without a table, as long
+// as there are few series, it is done by text.
 func (t *labelTwins) compare(a, b *mergeHead) (int, error) {
 	if t == nil {
 		return labels.Compare(a.known(), b.known()), nil
@@ -90,7 +88,8 @@ func (t *labelTwins) compare(a, b *mergeHead) (int, error) {
 		return 0, nil
 	}
 	c, err := t.compareLabels(a, b)
-	if c == 0 && err == nil && t.learned < len(t.series)/2 { // more would leave nothing of what others need
+	unread := len(a.keys) == 0 && a.text.IsEmpty()                      // its labels, which ends the query
+	if c == 0 && err == nil && !unread && t.learned < len(t.series)/2 { // more would leave nothing of what others need
 		*slot = want
 		t.learned++
 	}
@@ -99,13 +98,12 @@ func (t *labelTwins) compare(a, b *mergeHead) (int, error) {
 
 // hash spreads the series of one place; the other one's are as many.
 func (w *seriesTwin) hash() uint64 {
-	return (w.a + uint64(w.placeA)<<40 + uint64(w.placeB)<<52) * oddRatio >> 40
+	return (w.a*oddRatio + uint64(w.placeA)<<16 + uint64(w.placeB)) * oddRatio >> 40
 }
 
-// compareLabels is compare for series that are not known to be the same. As long as there are few it
-// is done by text.
+// compareLabels is compare for series that are not known to be the same.
 func (t *labelTwins) compareLabels(a, b *mergeHead) (int, error) {
-	if !t.byKeys || !a.lookUp() || !b.lookUp() {
+	if !a.lookUp() || !b.lookUp() {
 		return labels.Compare(a.known(), b.known()), nil
 	}
 	places := (a.place+1)<<32 | b.place

@@ -353,6 +353,23 @@ func BenchmarkSelectBlock(b *testing.B) {
 	benchSelects(b, db, series, samples)
 }
 
+// BenchmarkSelectBlocks is the same over four blocks, each with a part of the time.
+func BenchmarkSelectBlocks(b *testing.B) {
+	const series, samples, blocks = 20_000, 480, 4
+	opts := benchOptions()
+	opts.Blocks.Manual = true
+	db := openBench(b, b.TempDir(), opts)
+	h := newHot(b, db, series)
+	for h.k < samples {
+		h.scrape(b, 1000)
+		if h.k%(samples/blocks) == 0 {
+			require.NoError(b, db.Flush(context.Background()))
+		}
+	}
+	require.Len(b, db.Blocks(), blocks)
+	benchSelects(b, db, series, samples)
+}
+
 // benchSelects runs some queries, reading every sample in batches; one series by the
 // iterator, too.
 func benchSelects(b *testing.B, db *tsdb.DB, series, samples int) {

@@ -162,7 +162,7 @@ func (r *blockSource) eachList(pairs []Pair, use func(idList)) error {
 
 func (r *blockSource) bounds(one []Pair) (lo, hi uint64, err error) {
 	err = r.eachList(one, func(ids idList) {
-		if lo = 1; ids.len() > 0 {
+		if ids.len() > 0 {
 			lo, hi = ids.at(0), ids.at(ids.len()-1)
 		}
 	})

@@ -148,6 +148,36 @@ func TestBitmap_MarksOnlyTheRange(t *testing.T) {
 	}
 }
 
+// A list whose refs begin before the bitmap and end behind it, next to each other or far apart.
+func TestBitmap_AppendsWhatIsSetInTheRange(t *testing.T) {
+	for _, step := range []uint64{1, 3, 100, 127, 128, 1000} {
+		ls, l := newLists(), list{}
+		for ref := step; ref < 60_000; ref += step {
+			ls.append(&l, ref)
+		}
+		v := ls.viewOf(&l)
+		ids := idList{}
+		for _, ref := range v.appendTo(nil) {
+			ids = binary.BigEndian.AppendUint32(ids, uint32(ref))
+		}
+		for _, r := range [][2]uint64{{3, 3}, {4, 5}, {9000, 9640}, {1, 59_999}, {20_001, 40_000}, {59_000, 70_000}, {70_000, 70_064}} {
+			b := bitmap{words: make([]uint64, (r[1]-r[0])/64+1), lo: r[0], hi: r[1]}
+			var want []uint64
+			for ref := r[0]; ref <= r[1]; ref++ {
+				if ref%5 < 2 || ref/200%2 == 0 {
+					b.words[(ref-r[0])/64] |= 1 << ((ref - r[0]) % 64)
+					if ref%step == 0 && ref < 60_000 {
+						want = append(want, ref)
+					}
+				}
+			}
+			got := b.appendSet(make([]uint64, 0, len(want)+wordRefs+1), v)
+			require.True(t, slices.Equal(want, got), "step %d in %v: %v", step, r, got)
+			require.Equal(t, want, b.appendSet(nil, view{ids: ids}))
+		}
+	}
+}
+
 // FuzzView reads any bytes as a list, and the refs that they can make as one.
 func FuzzView(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 0x80, 1, 5}, uint64(3))

@@ -42,8 +42,7 @@ type source interface {
 	// read gives the lists to use, one after the other; a view is valid during the call.
 	// allSeries is the list of all series.
 	read(ctx context.Context, pairs []Pair, use func(view)) error
-	// bounds returns the smallest and the largest ref of a list; of an empty one lo is above hi,
-	// or both are 0.
+	// bounds returns the smallest and the largest ref of a list; 0, which is no ref, of an empty one.
 	bounds(one []Pair) (lo, hi uint64, err error)
 }
 
