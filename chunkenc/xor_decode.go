@@ -20,7 +20,8 @@ const impossibleWindow = 0
 // chunk.
 //
 // Bits are taken from the top of a 64-bit accumulator that is refilled by whole
-// words; those of values that do not fit there from their place in data, by runWide. Below the bits that the chunk has, it holds zeros; a sample that used more
+// words; those of values that do not fit there from their place in data, by runWide.
+// Below the bits that the chunk has, the accumulator holds zeros; a sample that used more
 // bits than there were is found by a count below zero.
 type XORDecoder struct {
 	data []byte
