@@ -210,7 +210,6 @@ func (d *XORDecoder) runWide(ts []int64, vs []float64) int {
 	vs = vs[:len(ts)]
 	i := 0
 	for ; i < len(ts) && bit < end; i++ {
-		begin, distance := bit, delta
 		w := bitsAt(data, bit) // 57 of them count
 		if w>>(64-idleBits) == 0 {
 			break
@@ -237,8 +236,7 @@ func (d *XORDecoder) runWide(ts []int64, vs []float64) int {
 			} else {
 				lead, size := uint(w<<2>>59), uint((w<<7>>58-1)&63)+1 // 0 is written for 64
 				if lead+size > 64 {
-					bit, delta = begin, distance // run says what is wrong
-					break
+					return d.runWide(ts[:i], vs[:i]) // once more up to there: run says what is wrong
 				}
 				sig, trailing = size, 64-lead-size
 				bit += 13
