@@ -34,7 +34,7 @@ func (sp *sampleSpan) sampleOf(s packedSample) chunkenc.Sample {
 type samplePart struct {
 	spans []spanStart
 	all   []packedSample
-	last  spanStart // of spans
+	last  spanStart // of spans, beside them for the sake of add
 }
 
 type spanStart struct {

@@ -71,7 +71,7 @@ type seriesMerger struct {
 // another to compare with.
 type mergeHead struct {
 	cursor seriesCursor
-	place  uint64        // number of the cursor
+	place  placeID       // of the cursor
 	series sourceSeries  // nil before the first one
 	given  bool          // the series was given out
 	keys   []uint64      // of its labels; nil: not asked for
@@ -91,14 +91,14 @@ func newSeriesMerger(ctx context.Context, limit int, transient bool) *seriesMerg
 // add adds a cursor, of which nothing is read yet. Of the same labels the first one comes
 // first.
 func (m *seriesMerger) add(c seriesCursor) {
-	m.heads = append(m.heads, mergeHead{cursor: c, place: uint64(len(m.heads)), given: true})
+	m.heads = append(m.heads, mergeHead{cursor: c, place: c.place(), given: true})
 }
 
 // next returns the next series; ok is false at the end, at the limit and on an error. What
 // the one before was made of is read over, if series are transient.
 func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
-	err = m.advance()
-	if m.more = err == nil && len(m.heads) > 0 && m.limit == 0; m.more || err != nil || len(m.heads) == 0 {
+	if err = m.advance(); err != nil || len(m.heads) == 0 || m.limit == 0 {
+		m.more = err == nil && len(m.heads) > 0
 		m.twins.release()
 		m.twins = nil
 		return mergedSeries{}, false, err

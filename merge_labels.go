@@ -15,32 +15,35 @@ import (
 // different places nearly all (BenchmarkSelectBlocks). The memory is a direct-mapped table
 // of fixed size, whatever the number of places and series.
 type labelTwins struct {
-	slots [manyTwins]labelTwin
-	known [4]labelText // of the second of two labels: others are compared with it next
-	text  []byte       // of the first one
+	labels [manyLabelTwins]twin
+	known  [4]labelText // of the second of two labels: others are compared with it next
+	text   []byte       // of the first one
 
-	series  [manySeriesTwins]seriesTwin // of earlier queries, too
-	learned int                         // by this query
+	// Neither a block nor a head gives the number of a series to another one, so series that are
+	// the same stay so, and are remembered for later queries.
+	series  [manySeriesTwins]twin
+	learned int // by this query
 }
 
 // labelText is the text of a label: its name and its value, one behind the other.
 type labelText struct {
-	key, place uint64
-	text       []byte // empty: none
-	name       int    // length
+	place placeID
+	key   uint64
+	text  []byte // empty: none
+	name  int    // length
 }
 
-// labelTwin says that two labels are the same. Keys belong to places.
-type labelTwin struct {
-	a, b   uint64
-	places uint64 // 0: the slot is empty
-}
-
-// seriesTwin says that two series have the same labels, now and for ever: neither a block nor a head
-// gives the number of a series to another one.
-type seriesTwin struct {
+// twin says that two labels are the same, or two series: what one place calls a, and another one b.
+type twin struct {
 	placeA, placeB placeID // 0: the slot is empty
 	a, b           uint64
+}
+
+const oddRatio = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
+
+// hash spreads what one place has; the other one has as many.
+func (w *twin) hash() uint64 {
+	return (w.a*oddRatio + uint64(w.placeA)<<16 + uint64(w.placeB)) * oddRatio >> 40
 }
 
 // placeID is the number of a place that has series, a block or a head, and of no other one in
@@ -61,7 +64,7 @@ func (t *labelTwins) release() {
 	if t == nil {
 		return
 	}
-	clear(t.slots[:])
+	clear(t.labels[:])
 	for i := range t.known {
 		t.known[i].text = t.known[i].text[:0]
 	}
@@ -72,7 +75,7 @@ func (t *labelTwins) release() {
 // How many slots there are, powers of two: 48 and 96 KB, of which a query touches what its
 // labels and series need.
 const (
-	manyTwins       = 1 << 11
+	manyLabelTwins  = 1 << 11
 	manySeriesTwins = 1 << 12
 )
 
@@ -82,23 +85,18 @@ func (t *labelTwins) compare(a, b *mergeHead) (int, error) {
 	if t == nil {
 		return labels.Compare(a.known(), b.known()), nil
 	}
-	want := seriesTwin{placeA: a.cursor.place(), placeB: b.cursor.place(), a: a.series.number(), b: b.series.number()}
-	slot := &t.series[want.hash()%uint64(len(t.series))]
+	want := twin{a.place, b.place, a.series.number(), b.series.number()}
+	slot := &t.series[want.hash()%manySeriesTwins]
 	if *slot == want {
 		return 0, nil
 	}
 	c, err := t.compareLabels(a, b)
-	unread := len(a.keys) == 0 && a.text.IsEmpty()                      // its labels, which ends the query
-	if c == 0 && err == nil && !unread && t.learned < len(t.series)/2 { // more would leave nothing of what others need
+	read := !a.text.IsEmpty() || len(a.keys) > 0 && len(b.keys) > 0 // if not, the query ends
+	if c == 0 && err == nil && read && t.learned < manySeriesTwins/2 {
 		*slot = want
-		t.learned++
+		t.learned++ // more than half would leave little of what other queries need
 	}
 	return c, err
-}
-
-// hash spreads the series of one place; the other one's are as many.
-func (w *seriesTwin) hash() uint64 {
-	return (w.a*oddRatio + uint64(w.placeA)<<16 + uint64(w.placeB)) * oddRatio >> 40
 }
 
 // compareLabels is compare for series that are not known to be the same.
@@ -106,10 +104,9 @@ func (t *labelTwins) compareLabels(a, b *mergeHead) (int, error) {
 	if !a.lookUp() || !b.lookUp() {
 		return labels.Compare(a.known(), b.known()), nil
 	}
-	places := (a.place+1)<<32 | b.place
 	for i := range min(len(a.keys), len(b.keys)) {
-		want := labelTwin{a.keys[i], b.keys[i], places}
-		slot := &t.slots[want.hash()%uint64(len(t.slots))]
+		want := twin{a.place, b.place, a.keys[i], b.keys[i]}
+		slot := &t.labels[want.hash()%manyLabelTwins]
 		if *slot == want {
 			continue
 		}
@@ -120,11 +117,6 @@ func (t *labelTwins) compareLabels(a, b *mergeHead) (int, error) {
 	}
 	return cmp.Compare(len(a.keys), len(b.keys)), nil
 }
-
-// hash spreads the labels of one place; the other one's are as many.
-func (w *labelTwin) hash() uint64 { return (w.a ^ w.places<<16) * oddRatio >> 40 }
-
-const oddRatio = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 
 // compareLabel orders label i of two series by text.
 func (t *labelTwins) compareLabel(a, b *mergeHead, i int) (int, error) {

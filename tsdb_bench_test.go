@@ -340,22 +340,13 @@ func benchLabelsOnly(b *testing.B, db *tsdb.DB, hints *tsdb.SelectHints) {
 }
 
 // BenchmarkSelectBlock reads a block of two hours; the head is empty.
-func BenchmarkSelectBlock(b *testing.B) {
-	const series, samples = 20_000, 480
-	opts := benchOptions()
-	opts.Blocks.Manual = true
-	db := openBench(b, b.TempDir(), opts)
-	h := newHot(b, db, series)
-	for h.k < samples {
-		h.scrape(b, 1000)
-	}
-	require.NoError(b, db.Flush(context.Background()))
-	benchSelects(b, db, series, samples)
-}
+func BenchmarkSelectBlock(b *testing.B) { benchSelectBlocks(b, 1) }
 
-// BenchmarkSelectBlocks is the same over four blocks, each with a part of the time.
-func BenchmarkSelectBlocks(b *testing.B) {
-	const series, samples, blocks = 20_000, 480, 4
+// BenchmarkSelectBlocks is the same over blocks each of which has a part of the time.
+func BenchmarkSelectBlocks(b *testing.B) { benchSelectBlocks(b, 4) }
+
+func benchSelectBlocks(b *testing.B, blocks int) {
+	const series, samples = 20_000, 480
 	opts := benchOptions()
 	opts.Blocks.Manual = true
 	db := openBench(b, b.TempDir(), opts)

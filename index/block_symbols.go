@@ -41,7 +41,7 @@ func openSymbols(content []byte, base, version int) (symbolTable, error) {
 	t.places = make([]uint32, 0, (t.count+t.stride-1)/t.stride)
 	off := 0
 	var way foreground.Steps
-	for n, place := 0, 0; n < t.count; n++ {
+	for n, place := 0, 0; n < t.count; n++ { // without a division for each, as in readEntries
 		way.Step(waySteps)
 		if n == place {
 			t.places = append(t.places, uint32(off))
