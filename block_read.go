@@ -3,7 +3,6 @@ package tsdb
 import (
 	"context"
 	"maps"
-	"math/bits"
 	"slices"
 	"sync/atomic"
 
@@ -17,51 +16,16 @@ import (
 type blockReader struct {
 	b          viewBlock
 	mint, maxt int64
-	failure    *atomic.Pointer[error]      // of the Querier
-	symbols    atomic.Pointer[symbolCache] // nil until many series are selected
+	failure    *atomic.Pointer[error] // of the Querier
+	symbols    symbolCache
 }
-
-// symbolCache keeps strings of a block's symbol table, so that the label values that
-// many series share are not copied for each. It is a direct-mapped table of at most manySymbols
-// slots: a query of any number of series needs no more memory.
-type symbolCache []atomic.Pointer[cachedSymbol]
-
-type cachedSymbol struct {
-	n uint32
-	s string
-}
-
-const manySymbols = 1 << 10
-
-// newSymbolCache makes a table for so many series: 8 KB for many.
-func newSymbolCache(series int) *symbolCache {
-	c := make(symbolCache, symbolSlots(series))
-	return &c
-}
-
-func symbolSlots(series int) int { return min(manySymbols, 2<<bits.Len(uint(series))) }
 
 // fewSeries is up to how many series a query makes no table and no slabs for, which would
 // be most of its cost (BenchmarkSelectBlock/one).
 const fewSeries = 16
 
 // symbol returns a string of the symbol table. It belongs to the caller for ever.
-func (r *blockReader) symbol(n uint32) (string, error) {
-	cache := r.symbols.Load()
-	if cache == nil {
-		return r.b.dir.Index().Symbol(n)
-	}
-	slot := &(*cache)[n%uint32(len(*cache))]
-	if c := slot.Load(); c != nil && c.n == n {
-		return c.s, nil
-	}
-	s, err := r.b.dir.Index().Symbol(n)
-	if err != nil {
-		return "", err
-	}
-	slot.Store(&cachedSymbol{n, s})
-	return s, nil
-}
+func (r *blockReader) symbol(n uint32) (string, error) { return r.symbols.symbol(r.b.dir.Index(), n) }
 
 // selectSeries returns the series that match and have chunks in the range. Their ids
 // ascend as their labels do, so nothing is sorted, and an entry is read when the cursor
@@ -72,9 +36,7 @@ func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher, tr
 		return nil, err
 	}
 	if n := ids.Len(); n > fewSeries {
-		if have := r.symbols.Load(); have == nil || len(*have) < symbolSlots(n) {
-			r.symbols.CompareAndSwap(have, newSymbolCache(n))
-		}
+		r.symbols.expect(n)
 	}
 	return &blockCursor{r: r, ids: ids, transient: transient}, nil
 }
@@ -84,22 +46,17 @@ type blockCursor struct {
 	r     *blockReader
 	ids   index.IDs
 	done  int
-	pairs []index.SymbolPair // what is left of a slab that series get their entries from
-	metas []index.ChunkMeta
-	// What the longest entry so far has.
-	mostPairs, mostMetas int
+	metas []index.ChunkMeta // what is left of a slab that series get their chunks from
+	long  int               // the most chunks of one series so far
 
-	transient bool         // all of the slabs is for one series, the last one
+	transient bool         // all of the slab is for one series, the last one
 	one       *blockSeries // which is this
 }
 
-// Entries of series are put into slabs of this many label pairs, or chunks: a few
-// allocations for a hundred series, and a series that somebody holds keeps little else
-// alive. Series themselves are allocated one by one: from slabs they take longer.
-const (
-	pairSlab = 1024
-	metaSlab = 1024
-)
+// metaSlab is how many chunks there is room for in a slab: a few allocations for a hundred series,
+// and a series that somebody holds keeps little else alive. Series themselves are allocated one by
+// one: from slabs they take longer.
+const metaSlab = 1024
 
 func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 	for {
@@ -114,52 +71,43 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 		if !c.transient {
 			c.makeRoom()
 		}
-		pairs, metas, err := c.r.b.dir.Index().Series(id, c.pairs[:0], c.metas[:0])
+		metas, err := c.r.b.dir.Index().SeriesChunks(id, c.metas[:0])
 		if err != nil {
 			return nil, err
 		}
-		c.mostPairs, c.mostMetas = max(c.mostPairs, len(pairs)), max(c.mostMetas, len(metas))
+		c.long = max(c.long, len(metas))
 		if c.transient {
-			c.pairs, c.metas = pairs[:0], metas[:0]
+			c.metas = metas[:0]
 		}
 		if metas = c.r.inRange(metas); c.r.visible(id, metas) {
-			return c.series(id, pairs, metas), nil
+			return c.series(id, metas), nil
 		}
 	}
 }
 
+func (c *blockCursor) most() int      { return c.ids.Len() }
 func (c *blockCursor) place() placeID { return c.r.b.place }
 
-// series returns a series with its entry, which it keeps unless it is transient: then what
-// the next one gets begins behind it.
-func (c *blockCursor) series(id uint64, pairs []index.SymbolPair, metas []index.ChunkMeta) *blockSeries {
+// series returns a series with its chunks, which it keeps unless it is transient: then what
+// the next one gets begins behind them.
+func (c *blockCursor) series(id uint64, metas []index.ChunkMeta) *blockSeries {
 	if !c.transient {
 		c.one = &blockSeries{}
-		c.pairs, c.metas = pairs[len(pairs):], metas[len(metas):]
-		pairs, metas = pairs[:len(pairs):len(pairs)], metas[:len(metas):len(metas)]
+		c.metas, metas = metas[len(metas):], metas[:len(metas):len(metas)]
 	} else if c.one == nil {
 		c.one = &blockSeries{}
 	}
-	*c.one = blockSeries{r: c.r, id: id, pairs: pairs, metas: metas}
+	*c.one = blockSeries{r: c.r, id: id, metas: metas}
 	return c.one
 }
 
-// makeRoom begins slabs when there is hardly any room left, and a few series to come.
+// makeRoom begins a slab, no longer than what is still needed, when little is left of one and a few
+// series are to come.
 func (c *blockCursor) makeRoom() {
 	left := c.ids.Len() + 1
-	if left <= fewSeries {
-		return
+	if need := left * max(c.long, 1); left > fewSeries && cap(c.metas) < min(need, metaSlab/8) {
+		c.metas = make([]index.ChunkMeta, 0, min(need, metaSlab))
 	}
-	c.pairs = makeRoom(c.pairs, pairSlab, left*max(c.mostPairs, pairSlab/128))
-	c.metas = makeRoom(c.metas, metaSlab, left*max(c.mostMetas, 1))
-}
-
-// makeRoom begins a slab, no longer than what is still needed, when little is left of one.
-func makeRoom[T any](have []T, slab, need int) []T {
-	if cap(have) >= min(need, slab/8) {
-		return have
-	}
-	return make([]T, 0, min(need, slab))
 }
 
 // inRange cuts a list of chunks, which are in order, to those that overlap the range.
@@ -223,6 +171,7 @@ func (r *blockReader) labelsOfSelected(ctx context.Context, ms []*labels.Matcher
 	}
 	wanted := map[uint32]bool{} // symbols of names, and whether it is the one
 	picked := map[uint32]struct{}{}
+	var pairs []index.SymbolPair
 	for {
 		s, err := cursor.next(ctx)
 		if err != nil {
@@ -231,7 +180,10 @@ func (r *blockReader) labelsOfSelected(ctx context.Context, ms []*labels.Matcher
 		if s == nil {
 			break
 		}
-		for _, p := range s.(*blockSeries).pairs {
+		if pairs, err = r.b.dir.Index().SeriesLabels(s.number(), pairs[:0]); err != nil {
+			return nil, err
+		}
+		for _, p := range pairs {
 			ok, known := wanted[p.Name]
 			if !known {
 				text, err := r.symbol(p.Name)
@@ -262,19 +214,32 @@ func (r *blockReader) strings(picked map[uint32]struct{}) ([]string, error) {
 	return list, nil
 }
 
-// blockSeries is one series of a block in a snapshot.
+// blockSeries is one series of a block in a snapshot. Its labels are read when somebody asks for
+// them: of a series that other places have, too, mostly nobody does.
 type blockSeries struct {
 	r     *blockReader
 	id    uint64
-	pairs []index.SymbolPair
 	metas []index.ChunkMeta // those in the range
 }
 
-// labels returns the labels. When a symbol cannot be read, which only happens to a file
-// that was cut under us, the series set ends with the error.
+// usualLabels is how many labels nothing is allocated for.
+const usualLabels = 32
+
+// pairs appends the labels. When they cannot be read, which only happens to a file that was cut
+// under us or written wrongly, the series set ends with the error.
+func (s *blockSeries) pairs(dst []index.SymbolPair) []index.SymbolPair {
+	dst, err := s.r.b.dir.Index().SeriesLabels(s.id, dst)
+	if err != nil {
+		s.r.fail(err)
+	}
+	return dst
+}
+
+// labels returns the labels. Errors are treated as pairs does it.
 func (s *blockSeries) labels() labels.Labels {
+	var room [usualLabels]index.SymbolPair
 	var few [512]byte
-	encoded, err := s.r.b.dir.Index().AppendLabels(few[:0], s.pairs)
+	encoded, err := s.r.b.dir.Index().AppendLabels(few[:0], s.pairs(room[:0]))
 	if err != nil {
 		s.r.fail(err)
 		return labels.Labels{}
@@ -286,9 +251,10 @@ func (s *blockSeries) labels() labels.Labels {
 	return ls
 }
 
-// appendLabels appends the labels. Errors are treated as labels does it.
+// appendLabels appends the labels. Errors are treated as pairs does it.
 func (s *blockSeries) appendLabels(dst []labels.Label) []labels.Label {
-	for _, p := range s.pairs {
+	var room [usualLabels]index.SymbolPair
+	for _, p := range s.pairs(room[:0]) {
 		name, err := s.r.symbol(p.Name)
 		if err != nil {
 			s.r.fail(err)
@@ -309,8 +275,10 @@ func (s *blockSeries) number() uint64 { return s.id }
 // labelKeys gives a label the numbers of its symbols. Of a foreign block whose labels are
 // not in order, or empty, only the text says what they are: labels puts them right.
 func (s *blockSeries) labelKeys(dst []uint64) []uint64 {
-	for i, p := range s.pairs {
-		if i > 0 && p.Name <= s.pairs[i-1].Name || p.Value == 0 {
+	var room [usualLabels]index.SymbolPair
+	pairs := s.pairs(room[:0])
+	for i, p := range pairs {
+		if i > 0 && p.Name <= pairs[i-1].Name || p.Value == 0 {
 			return dst[:0]
 		}
 		dst = append(dst, uint64(p.Name)<<32|uint64(p.Value))

@@ -101,6 +101,7 @@ func (l *seriesList) next(context.Context) (sourceSeries, error) {
 	return s, nil
 }
 
+func (l *seriesList) most() int      { return len(l.left) }
 func (l *seriesList) place() placeID { return l.at }
 
 func (r *fakeReader) labelNames(context.Context, []*labels.Matcher) ([]string, error) {

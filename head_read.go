@@ -74,6 +74,7 @@ func (c *headCursor) next(context.Context) (sourceSeries, error) {
 	return hs, nil
 }
 
+func (c *headCursor) most() int      { return len(c.found) }
 func (c *headCursor) place() placeID { return c.r.h.place }
 
 // selected returns the visible series that match, in no order.

@@ -58,7 +58,7 @@ type seriesMerger struct {
 	heads []mergeHead // of cursors that are not at their end
 	own   [1]mergeHead
 	limit int  // series that may still be given out; below 0: any number
-	given int  // series, counted as far as anybody asks
+	most  int  // series of one place
 	more  bool // the limit was met, and there are more
 
 	transient bool           // a series is good until the next one
@@ -92,6 +92,11 @@ func newSeriesMerger(ctx context.Context, limit int, transient bool) *seriesMerg
 // first.
 func (m *seriesMerger) add(c seriesCursor) {
 	m.heads = append(m.heads, mergeHead{cursor: c, place: c.place(), given: true})
+	most := c.most()
+	if m.limit >= 0 {
+		most = min(most, m.limit)
+	}
+	m.most = max(m.most, most)
 }
 
 // next returns the next series; ok is false at the end, at the limit and on an error. What
@@ -136,7 +141,7 @@ func (m *seriesMerger) advance() (err error) {
 // choose marks the heads with the smallest labels, and counts them. Few sources overlap
 // in time at any moment: a scan beats a heap.
 func (m *seriesMerger) choose() (n int, err error) {
-	if m.given++; m.given == fewSeries {
+	if m.twins == nil && m.most > fewSeries {
 		m.twins = twinTables.Get().(*labelTwins)
 	}
 	least := &m.heads[0]

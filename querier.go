@@ -90,6 +90,7 @@ type source interface {
 // seriesCursor goes once through selected series, in the order of their labels.
 type seriesCursor interface {
 	next(ctx context.Context) (sourceSeries, error) // nil at the end
+	most() int                                      // series that are left, at most
 	place() placeID
 }
 

@@ -75,6 +75,39 @@ func TestDB_Bug30_ABlockCutUnderALiveQueryIsAnErrorAndNoSignal(t *testing.T) {
 	}
 }
 
+// Labels of a block are read when they are asked for. If that fails there are none, and the set
+// ends with the error, although there is no other series to be read.
+func TestSelect_LabelsThatCannotBeRead_EndTheSet(t *testing.T) {
+	for name, missing := range map[string]func(*tsdb.Series) bool{
+		"Labels":       func(s *tsdb.Series) bool { return s.Labels().IsEmpty() },
+		"AppendLabels": func(s *tsdb.Series) bool { return len(s.AppendLabels(nil)) == 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			db, err := tsdb.Open(dir, &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true}})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, db.Close()) }()
+			app := db.Appender()
+			_, err = app.Append(0, labels.FromStrings("__name__", "m"), testNow.UnixMilli(), 1)
+			require.NoError(t, err)
+			_, err = app.Commit(ctx)
+			require.NoError(t, err)
+			require.NoError(t, db.Flush(ctx))
+
+			q, err := db.Querier(math.MinInt64, math.MaxInt64)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, q.Close()) }()
+			set := q.Select(ctx, nil)
+			require.True(t, set.Next())
+			require.False(t, missing(set.At()))
+			require.NoError(t, os.Truncate(filepath.Join(dir, db.Blocks()[0].ULID.String(), "index"), 0))
+			require.True(t, missing(set.At()))
+			require.False(t, set.Next())
+			require.ErrorIs(t, set.Err(), tsdb.ErrCorrupt)
+		})
+	}
+}
+
 // drain reads what is left of a query.
 func drain(set *tsdb.SeriesSet, it chunkenc.Iterator) error {
 	for ok := true; ok; ok = set.Next() {

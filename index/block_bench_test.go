@@ -145,12 +145,32 @@ func BenchmarkReader_Series(b *testing.B) {
 	require.NoError(b, err)
 	var ls []index.SymbolPair
 	var cs []index.ChunkMeta
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if ls, cs, err = r.Series(ids[i%len(ids)], ls[:0], cs[:0]); err != nil {
-			b.Fatal(err)
+	read := func(b *testing.B, read func(id uint64) error) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if err := read(ids[i%len(ids)]); err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
+	b.Run("whole", func(b *testing.B) {
+		read(b, func(id uint64) (err error) {
+			ls, cs, err = r.Series(id, ls[:0], cs[:0])
+			return err
+		})
+	})
+	b.Run("labels", func(b *testing.B) {
+		read(b, func(id uint64) (err error) {
+			ls, err = r.SeriesLabels(id, ls[:0])
+			return err
+		})
+	})
+	b.Run("chunks", func(b *testing.B) {
+		read(b, func(id uint64) (err error) {
+			cs, err = r.SeriesChunks(id, cs[:0])
+			return err
+		})
+	})
 }
 
 func BenchmarkReader_Symbol(b *testing.B) {

@@ -81,21 +81,36 @@ func (r *blockSource) searchValues(dst []Pair, name, prefix string, keep func(va
 		return dst, nil
 	}
 	c, ok := r.table.lowerBound(rng, prefix)
+	if ok && keep != nil {
+		return r.matchValues(dst, c, rng.end, prefix, keep)
+	}
+	if ok {
+		dst, ok = c.appendPairs(dst, rng.end, prefix)
+	}
+	if !ok {
+		return nil, r.tableCorrupt()
+	}
+	return dst, nil
+}
+
+// matchValues appends the numbers of the next entries of c below entry end whose values begin with prefix and
+// which keep accepts.
+func (r *blockSource) matchValues(dst []Pair, c tableCursor, end int, prefix string, keep func(value string) (bool, error)) ([]Pair, error) {
 	var text []byte
 	var ends []int
-	for ok && c.num < rng.end {
-		first := c.num
-		if text, ends, ok = c.values(text[:0], ends[:0], rng.end, prefix); len(ends) == 0 {
+	for c.num < end {
+		first, ok := c.num, false
+		if text, ends, ok = c.values(text[:0], ends[:0], end, prefix); !ok {
+			return nil, r.tableCorrupt()
+		}
+		if len(ends) == 0 {
 			break
 		}
 		from, all := 0, string(text)
 		for i, end := range ends {
-			wanted := keep == nil
-			if !wanted {
-				var err error
-				if wanted, err = keep(all[from:end]); err != nil {
-					return nil, err
-				}
+			wanted, err := keep(all[from:end])
+			if err != nil {
+				return nil, err
 			}
 			if wanted && (first+i > 0) {
 				dst = append(dst, Pair(first+i))
@@ -103,10 +118,24 @@ func (r *blockSource) searchValues(dst []Pair, name, prefix string, keep func(va
 			from = end
 		}
 	}
-	if !ok {
-		return nil, r.tableCorrupt()
-	}
 	return dst, nil
+}
+
+// appendPairs appends the numbers of the next entries below entry end whose values begin with prefix.
+func (c *tableCursor) appendPairs(dst []Pair, end int, prefix string) (_ []Pair, ok bool) {
+	for c.num < end {
+		e, ok := c.next()
+		if !ok {
+			return dst, false
+		}
+		if len(e.value) < len(prefix) || string(e.value[:len(prefix)]) != prefix {
+			break
+		}
+		if c.num > 1 { // the first entry belongs to no label
+			dst = append(dst, Pair(c.num-1))
+		}
+	}
+	return dst, true
 }
 
 // values appends some of the next values to text and where each ends to ends: those

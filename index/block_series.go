@@ -3,6 +3,7 @@ package index
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/seed347100a3/tsdb/chunks"
@@ -32,6 +33,44 @@ func (r *Reader) Series(id uint64, ls []SymbolPair, cs []ChunkMeta) ([]SymbolPai
 		return ls, cs, err
 	}
 	return moreLabels, moreChunks, nil
+}
+
+// SeriesLabels is Series for the labels alone.
+func (r *Reader) SeriesLabels(id uint64, ls []SymbolPair) ([]SymbolPair, error) {
+	more := ls
+	err := r.guard(func() error {
+		off, body, err := r.entry(id)
+		if err == nil {
+			more, _, err = r.decodeLabels(off, body, ls)
+		}
+		return err
+	})
+	if err != nil {
+		return ls, err
+	}
+	return more, nil
+}
+
+// SeriesChunks is Series for the chunks alone: numbers of labels are passed over, right or
+// wrong, in less time than it takes to read them (BenchmarkReader_Series).
+func (r *Reader) SeriesChunks(id uint64, cs []ChunkMeta) ([]ChunkMeta, error) {
+	more := cs
+	err := r.guard(func() error {
+		off, body, err := r.entry(id)
+		if err != nil {
+			return err
+		}
+		n, at, err := r.labelCount(off, body)
+		if err != nil {
+			return err
+		}
+		more, err = r.decodeChunks(off, body, skipUvarints(body, at, 2*n), cs)
+		return err
+	})
+	if err != nil {
+		return cs, err
+	}
+	return more, nil
 }
 
 // AppendLabels appends the names and values of ls to dst, encoded as package labels does it:
@@ -97,24 +136,48 @@ func (r *Reader) entryAt(off int) (body []byte, end int, err error) {
 
 // decodeSeries appends what a body holds; off is for errors.
 func (r *Reader) decodeSeries(off int, body []byte, ls []SymbolPair, cs []ChunkMeta) ([]SymbolPair, []ChunkMeta, error) {
-	n, at := uvarint(body, 0)
-	if at < 0 || n > uint64((len(body)-at)/minLabelBytes) {
-		return nil, nil, r.corrupt(off, "number of labels exceeds the series entry")
+	ls, at, err := r.decodeLabels(off, body, ls)
+	if err != nil {
+		return nil, nil, err
 	}
-	ls = slices.Grow(ls, int(n))
+	cs, err = r.decodeChunks(off, body, at, cs)
+	return ls, cs, err
+}
+
+// labelCount returns how many labels a body begins with, and where they begin.
+func (r *Reader) labelCount(off int, body []byte) (n, at int, err error) {
+	count, at := uvarint(body, 0)
+	if at < 0 || count > uint64((len(body)-at)/minLabelBytes) {
+		return 0, 0, r.corrupt(off, "number of labels exceeds the series entry")
+	}
+	return int(count), at, nil
+}
+
+// decodeLabels appends the labels that a body begins with, and returns the offset behind them.
+func (r *Reader) decodeLabels(off int, body []byte, ls []SymbolPair) (_ []SymbolPair, at int, err error) {
+	n, at, err := r.labelCount(off, body)
+	if err != nil {
+		return nil, 0, err
+	}
+	ls = slices.Grow(ls, n)
 	for range n {
 		var name, value uint64
 		name, at = uvarint(body, at)
 		value, at = uvarint(body, at)
 		l, ok := r.symbolPair(name, value)
 		if at < 0 || !ok {
-			return nil, nil, r.corrupt(off, "label of the series entry is no symbol")
+			return nil, 0, r.corrupt(off, "label of the series entry is no symbol")
 		}
 		ls = append(ls, l)
 	}
-	n, at = uvarint(body, at)
+	return ls, at, nil
+}
+
+// decodeChunks appends the chunks of a body, from an offset on, which is -1 if there is none.
+func (r *Reader) decodeChunks(off int, body []byte, at int, cs []ChunkMeta) ([]ChunkMeta, error) {
+	n, at := uvarint(body, at)
 	if at < 0 || n > uint64((len(body)-at)/minChunkBytes) {
-		return nil, nil, r.corrupt(off, "number of chunks exceeds the series entry")
+		return nil, r.corrupt(off, "number of chunks exceeds the series entry")
 	}
 	cs = slices.Grow(cs, int(n))
 	var c ChunkMeta
@@ -132,9 +195,9 @@ func (r *Reader) decodeSeries(off int, body []byte, ls []SymbolPair, cs []ChunkM
 		cs = append(cs, c)
 	}
 	if at != len(body) {
-		return nil, nil, r.corrupt(off, "series entry has another length than its labels and chunks")
+		return nil, r.corrupt(off, "series entry has another length than its labels and chunks")
 	}
-	return ls, cs, nil
+	return cs, nil
 }
 
 // symbolPair makes numbers of the symbols of a label: version 1 has their places.
@@ -172,6 +235,24 @@ func uvarint(b []byte, off int) (v uint64, next int) {
 		return 0, -1
 	}
 	return v, off + n
+}
+
+// skipUvarints returns the offset behind the next n numbers, -1 if there are fewer. The last byte of
+// a number is the one below 0x80.
+func skipUvarints(b []byte, off, n int) int {
+	for n >= 8 && off+8 <= len(b) { // no word has the ends of more than eight
+		n -= bits.OnesCount64(^binary.LittleEndian.Uint64(b[off:]) & 0x8080808080808080)
+		off += 8
+	}
+	for ; n > 0; off++ {
+		if off >= len(b) {
+			return -1
+		}
+		if b[off] < 0x80 {
+			n--
+		}
+	}
+	return off
 }
 
 func zigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }

@@ -143,6 +143,12 @@ func TestReader_ReadsWhatTheReferenceWrote(t *testing.T) {
 				for i, c := range s.Chunks {
 					require.Equal(t, index.ChunkMeta{MinT: c.MinT, MaxT: c.MaxT, Ref: c.Ref}, cs[i])
 				}
+				onlyLabels, err := r.SeriesLabels(s.ID, nil)
+				require.NoError(t, err)
+				require.Equal(t, ls, onlyLabels)
+				onlyChunks, err := r.SeriesChunks(s.ID, nil)
+				require.NoError(t, err)
+				require.Equal(t, cs, onlyChunks)
 			}
 			all, err := index.Expand(r.AllSeries())
 			require.NoError(t, err)
