@@ -49,8 +49,9 @@ type blockCursor struct {
 	metas []index.ChunkMeta // what is left of a slab that series get their chunks from
 	long  int               // the most chunks of one series so far
 
-	transient bool         // all of the slab is for one series, the last one
-	one       *blockSeries // which is this
+	transient bool               // all of the slab is for one series, the last one
+	one       *blockSeries       // which is this
+	pairs     []index.SymbolPair // of its labels
 }
 
 // metaSlab is how many chunks there is room for in a slab: a few allocations for a hundred series,
@@ -71,13 +72,9 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 		if !c.transient {
 			c.makeRoom()
 		}
-		metas, err := c.r.b.dir.Index().SeriesChunks(id, c.metas[:0])
+		metas, err := c.read(id)
 		if err != nil {
 			return nil, err
-		}
-		c.long = max(c.long, len(metas))
-		if c.transient {
-			c.metas = metas[:0]
 		}
 		if metas = c.r.inRange(metas); c.r.visible(id, metas) {
 			return c.series(id, metas), nil
@@ -88,6 +85,18 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 func (c *blockCursor) most() int      { return c.ids.Len() }
 func (c *blockCursor) place() placeID { return c.r.b.place }
 
+// read returns the chunks of a series. Labels are read with them only if those of all series
+// have one place: others would be kept, and mostly nobody asks for them.
+func (c *blockCursor) read(id uint64) (metas []index.ChunkMeta, err error) {
+	if c.transient {
+		c.pairs, c.metas, err = c.r.b.dir.Index().Series(id, c.pairs[:0], c.metas[:0])
+		return c.metas, err
+	}
+	metas, err = c.r.b.dir.Index().SeriesChunks(id, c.metas[:0])
+	c.long = max(c.long, len(metas))
+	return metas, err
+}
+
 // series returns a series with its chunks, which it keeps unless it is transient: then what
 // the next one gets begins behind them.
 func (c *blockCursor) series(id uint64, metas []index.ChunkMeta) *blockSeries {
@@ -97,7 +106,7 @@ func (c *blockCursor) series(id uint64, metas []index.ChunkMeta) *blockSeries {
 	} else if c.one == nil {
 		c.one = &blockSeries{}
 	}
-	*c.one = blockSeries{r: c.r, id: id, metas: metas}
+	*c.one = blockSeries{r: c.r, id: id, metas: metas, known: c.pairs}
 	return c.one
 }
 
@@ -171,7 +180,6 @@ func (r *blockReader) labelsOfSelected(ctx context.Context, ms []*labels.Matcher
 	}
 	wanted := map[uint32]bool{} // symbols of names, and whether it is the one
 	picked := map[uint32]struct{}{}
-	var pairs []index.SymbolPair
 	for {
 		s, err := cursor.next(ctx)
 		if err != nil {
@@ -180,10 +188,7 @@ func (r *blockReader) labelsOfSelected(ctx context.Context, ms []*labels.Matcher
 		if s == nil {
 			break
 		}
-		if pairs, err = r.b.dir.Index().SeriesLabels(s.number(), pairs[:0]); err != nil {
-			return nil, err
-		}
-		for _, p := range pairs {
+		for _, p := range s.(*blockSeries).known {
 			ok, known := wanted[p.Name]
 			if !known {
 				text, err := r.symbol(p.Name)
@@ -219,20 +224,25 @@ func (r *blockReader) strings(picked map[uint32]struct{}) ([]string, error) {
 type blockSeries struct {
 	r     *blockReader
 	id    uint64
-	metas []index.ChunkMeta // those in the range
+	metas []index.ChunkMeta  // those in the range
+	known []index.SymbolPair // its labels, if it is transient
 }
 
-// usualLabels is how many labels nothing is allocated for.
-const usualLabels = 32
+// usualLabels is up to how many labels nothing is allocated.
+const usualLabels = 64
 
-// pairs appends the labels. When they cannot be read, which only happens to a file that was cut
-// under us or written wrongly, the series set ends with the error.
-func (s *blockSeries) pairs(dst []index.SymbolPair) []index.SymbolPair {
-	dst, err := s.r.b.dir.Index().SeriesLabels(s.id, dst)
+// pairs returns the labels, in room unless they are known. They were looked at when the cursor came to the series. When they
+// cannot be read all the same, which only happens to a file that was cut under us, the series set
+// ends with the error.
+func (s *blockSeries) pairs(room []index.SymbolPair) []index.SymbolPair {
+	if len(s.known) > 0 {
+		return s.known
+	}
+	pairs, err := s.r.b.dir.Index().SeriesLabels(s.id, room)
 	if err != nil {
 		s.r.fail(err)
 	}
-	return dst
+	return pairs
 }
 
 // labels returns the labels. Errors are treated as pairs does it.
@@ -287,7 +297,7 @@ func (s *blockSeries) labelKeys(dst []uint64) []uint64 {
 }
 
 func (s *blockSeries) labelText(dst []byte, key uint64) (text []byte, nameBytes int, err error) {
-	name, err := s.r.symbol(uint32(key >> 32)) // kept for the whole query
+	name, err := s.r.symbol(uint32(key >> 32)) // kept for the query once many are asked for
 	if err != nil {
 		return dst, 0, err
 	}

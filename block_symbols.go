@@ -25,8 +25,8 @@ type cachedSymbol struct {
 }
 
 const (
-	manySymbols = 1 << 10         // 8 KB of slots
-	fewSymbols  = 2 * usualLabels // the labels of a series
+	manySymbols = 1 << 10 // 8 KB of slots
+	fewSymbols  = 64      // the labels of some series
 )
 
 // expect makes the next table large enough for so many series.

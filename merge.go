@@ -58,7 +58,8 @@ type seriesMerger struct {
 	heads []mergeHead // of cursors that are not at their end
 	own   [1]mergeHead
 	limit int  // series that may still be given out; below 0: any number
-	most  int  // series of one place
+	most  int  // series that one place may still give, or the limit lets through
+	begun bool // a series was chosen
 	more  bool // the limit was met, and there are more
 
 	transient bool           // a series is good until the next one
@@ -141,9 +142,10 @@ func (m *seriesMerger) advance() (err error) {
 // choose marks the heads with the smallest labels, and counts them. Few sources overlap
 // in time at any moment: a scan beats a heap.
 func (m *seriesMerger) choose() (n int, err error) {
-	if m.twins == nil && m.most > fewSeries {
+	if m.begun && m.twins == nil && m.most > fewSeries { // who only wants the first one gets no table
 		m.twins = twinTables.Get().(*labelTwins)
 	}
+	m.begun = true
 	least := &m.heads[0]
 	least.given, n = true, 1
 	for i := 1; i < len(m.heads); i++ {

@@ -79,8 +79,8 @@ const (
 	manySeriesTwins = 1 << 12
 )
 
-// compare orders the series that two heads stand on by their labels. Without a table, as long
-// as there are few series, it is done by text.
+// compare orders the series that two heads stand on by their labels. Without a table, of few
+// series and of the first ones, it is done by text.
 func (t *labelTwins) compare(a, b *mergeHead) (int, error) {
 	if t == nil {
 		return labels.Compare(a.known(), b.known()), nil

@@ -24,7 +24,7 @@ func TestMerge_SeveralPlacesReadAsOne(t *testing.T) {
 		want := map[string]map[int64]float64{}
 		mint := rapid.Int64Range(-5, 5).Draw(rt, "mint")
 		maxt := rapid.Int64Range(0, 130).Draw(rt, "maxt")
-		many := rapid.SampledFrom([]int{6, 40}).Draw(rt, "series") // the first ones are compared by text
+		many := rapid.SampledFrom([]int{6, 40}).Draw(rt, "series") // few are compared by text, and the first ones of many
 		apart := int64(0)
 		if rapid.Bool().Draw(rt, "one after the other") {
 			apart = 42 // no series has a longer time

@@ -1,8 +1,5 @@
 package index
 
-// SkipUvarints is skipUvarints.
-var SkipUvarints = skipUvarints
-
 // SetLimits makes the fields of the format smaller than they are.
 func (w *Writer) SetLimits(section, list, file uint64) {
 	w.limits = limits{section: section, list: list, file: file}
