@@ -49,9 +49,10 @@ type blockCursor struct {
 	metas []index.ChunkMeta // what is left of a slab that series get their chunks from
 	long  int               // the most chunks of one series so far
 
-	transient bool               // all of the slab is for one series, the last one
-	one       *blockSeries       // which is this
-	pairs     []index.SymbolPair // of its labels
+	pairs []index.SymbolPair // labels of the last series
+
+	transient bool         // all of the slab is for one series, the last one
+	one       *blockSeries // which is this
 }
 
 // metaSlab is how many chunks there is room for in a slab: a few allocations for a hundred series,
@@ -72,9 +73,13 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 		if !c.transient {
 			c.makeRoom()
 		}
-		metas, err := c.read(id)
+		pairs, metas, err := c.r.b.dir.Index().Series(id, c.pairs[:0], c.metas[:0])
 		if err != nil {
 			return nil, err
+		}
+		c.pairs, c.long = pairs, max(c.long, len(metas))
+		if c.transient {
+			c.metas = metas
 		}
 		if metas = c.r.inRange(metas); c.r.visible(id, metas) {
 			return c.series(id, metas), nil
@@ -85,25 +90,14 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 func (c *blockCursor) most() int      { return c.ids.Len() }
 func (c *blockCursor) place() placeID { return c.r.b.place }
 
-// read returns the chunks of a series. Labels are read with them only if those of all series
-// have one place: others would be kept, and mostly nobody asks for them.
-func (c *blockCursor) read(id uint64) (metas []index.ChunkMeta, err error) {
-	if c.transient {
-		c.pairs, c.metas, err = c.r.b.dir.Index().Series(id, c.pairs[:0], c.metas[:0])
-		return c.metas, err
-	}
-	metas, err = c.r.b.dir.Index().SeriesChunks(id, c.metas[:0])
-	c.long = max(c.long, len(metas))
-	return metas, err
-}
-
 // series returns a series with its chunks, which it keeps unless it is transient: then what
 // the next one gets begins behind them.
 func (c *blockCursor) series(id uint64, metas []index.ChunkMeta) *blockSeries {
 	if !c.transient {
-		c.one = &blockSeries{}
-		c.metas, metas = metas[len(metas):], metas[:len(metas):len(metas)]
-	} else if c.one == nil {
+		c.metas = metas[len(metas):]
+		return &blockSeries{r: c.r, id: id, metas: metas[:len(metas):len(metas)]}
+	}
+	if c.one == nil {
 		c.one = &blockSeries{}
 	}
 	*c.one = blockSeries{r: c.r, id: id, metas: metas, known: c.pairs}
@@ -219,8 +213,9 @@ func (r *blockReader) strings(picked map[uint32]struct{}) ([]string, error) {
 	return list, nil
 }
 
-// blockSeries is one series of a block in a snapshot. Its labels are read when somebody asks for
-// them: of a series that other places have, too, mostly nobody does.
+// blockSeries is one series of a block in a snapshot. If somebody may hold on to it its labels are not
+// kept, but read again when they are asked for: of a series that other places have, too, mostly
+// nobody does.
 type blockSeries struct {
 	r     *blockReader
 	id    uint64
@@ -231,9 +226,9 @@ type blockSeries struct {
 // usualLabels is up to how many labels nothing is allocated.
 const usualLabels = 64
 
-// pairs returns the labels, in room unless they are known. They were looked at when the cursor came to the series. When they
-// cannot be read all the same, which only happens to a file that was cut under us, the series set
-// ends with the error.
+// pairs returns the labels, in room unless they are known. They were read once, when the cursor came
+// to the series. When they cannot be read again, which only happens to a file that was cut under us,
+// the series set ends with the error.
 func (s *blockSeries) pairs(room []index.SymbolPair) []index.SymbolPair {
 	if len(s.known) > 0 {
 		return s.known

@@ -165,12 +165,6 @@ func BenchmarkReader_Series(b *testing.B) {
 			return err
 		})
 	})
-	b.Run("chunks", func(b *testing.B) {
-		read(b, func(id uint64) (err error) {
-			cs, err = r.SeriesChunks(id, cs[:0])
-			return err
-		})
-	})
 }
 
 func BenchmarkReader_Symbol(b *testing.B) {

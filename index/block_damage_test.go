@@ -49,8 +49,6 @@ func ask(t testing.TB, r *index.Reader, v blockVector) answers {
 		answer(fmt.Sprint("series ", s.ID), err, ls, cs)
 		ls, err = r.SeriesLabels(s.ID, nil)
 		answer(fmt.Sprint("labels of series ", s.ID), err, ls)
-		cs, err = r.SeriesChunks(s.ID, nil)
-		answer(fmt.Sprint("chunks of series ", s.ID), err, cs)
 	}
 	for _, l := range v.Postings {
 		if l.Name != "" {
@@ -213,10 +211,6 @@ func TestReader_ChecksumsAloneAreNotBelieved(t *testing.T) {
 		_, _, err := r.Series(series/16, nil, nil)
 		return err
 	}
-	passing := func(r *index.Reader) error {
-		_, err := r.SeriesChunks(series/16, nil)
-		return err
-	}
 	for name, c := range map[string]struct {
 		at    uint64
 		patch string
@@ -233,11 +227,7 @@ func TestReader_ChecksumsAloneAreNotBelieved(t *testing.T) {
 		"fewer chunks than bytes":        {series + 4, "\x00", reading},
 		"more chunks than bytes":         {series + 4, "\x02", reading},
 		"chunk that is cut off":          {series + 7, "\x88", reading},
-		"fewer labels, passed over":      {series + 1, "\x00", passing},
-		"more labels, passed over":       {series + 1, "\x02", passing},
-		"no symbol, passed over":         {series + 3, "\x03", passing},
-		"labels that do not end":         {series + 1, "\x03\x80\x80\x80\x80\x80\x80", passing},
-		"chunks behind labels cut off":   {series + 7, "\x88", passing},
+		"labels that do not end":         {series + 1, "\x03\x80\x80\x80\x80\x80\x80", reading},
 		"list of a series behind all":    {lists + 12, "\xff\xff\xff\xff", selecting},
 		"list of a series before all":    {lists + 8, "\x00\x00\x00\x01", selecting},
 		"list that does not ascend":      {lists + 12, string(good[lists+8 : lists+12]), selecting},
@@ -316,7 +306,6 @@ func TestReader_AFileThatVanishesIsAMemoryFault(t *testing.T) {
 		"Symbols":      func() error { return r.Symbols(func(uint32, []byte) error { return nil }) },
 		"Series":       func() error { _, _, err := r.Series(v.Series[0].ID, nil, nil); return err },
 		"SeriesLabels": func() error { _, err := r.SeriesLabels(v.Series[0].ID, nil); return err },
-		"SeriesChunks": func() error { _, err := r.SeriesChunks(v.Series[0].ID, nil); return err },
 		"AllSeries":    func() error { _, err := index.Expand(r.AllSeries()); return err },
 		"Select":       func() error { _, err := r.Select(ctx); return err },
 		"LabelValues":  func() error { _, err := r.LabelValues(ctx, v.Postings[1].Name); return err },

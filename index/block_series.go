@@ -50,27 +50,6 @@ func (r *Reader) SeriesLabels(id uint64, ls []SymbolPair) ([]SymbolPair, error) 
 	return more, nil
 }
 
-// SeriesChunks is Series for the chunks alone. Labels are looked at, so that what is no label is an
-// error here already, and not kept (BenchmarkReader_Series).
-func (r *Reader) SeriesChunks(id uint64, cs []ChunkMeta) ([]ChunkMeta, error) {
-	more := cs
-	err := r.guard(func() error {
-		off, body, err := r.entry(id)
-		if err != nil {
-			return err
-		}
-		at, err := r.passLabels(off, body)
-		if err == nil {
-			more, err = r.decodeChunks(off, body, at, cs)
-		}
-		return err
-	})
-	if err != nil {
-		return cs, err
-	}
-	return more, nil
-}
-
 // AppendLabels appends the names and values of ls to dst, encoded as package labels does it:
 // labels.FromEncoded makes a set of them.
 func (r *Reader) AppendLabels(dst []byte, ls []SymbolPair) ([]byte, error) {
@@ -142,54 +121,24 @@ func (r *Reader) decodeSeries(off int, body []byte, ls []SymbolPair, cs []ChunkM
 	return ls, cs, err
 }
 
-// labelCount returns how many labels a body begins with, and where they begin.
-func (r *Reader) labelCount(off int, body []byte) (n, at int, err error) {
-	count, at := uvarint(body, 0)
-	if at < 0 || count > uint64((len(body)-at)/minLabelBytes) {
-		return 0, 0, r.corrupt(off, "number of labels exceeds the series entry")
-	}
-	return int(count), at, nil
-}
-
 // decodeLabels appends the labels that a body begins with, and returns the offset behind them.
 func (r *Reader) decodeLabels(off int, body []byte, ls []SymbolPair) (_ []SymbolPair, at int, err error) {
-	n, at, err := r.labelCount(off, body)
-	if err != nil {
-		return nil, 0, err
+	n, at := uvarint(body, 0)
+	if at < 0 || n > uint64((len(body)-at)/minLabelBytes) {
+		return nil, 0, r.corrupt(off, "number of labels exceeds the series entry")
 	}
-	ls = slices.Grow(ls, n)
+	ls = slices.Grow(ls, int(n))
 	for range n {
 		var name, value uint64
 		name, at = uvarint(body, at)
 		value, at = uvarint(body, at)
 		l, ok := r.symbolPair(name, value)
 		if at < 0 || !ok {
-			return nil, 0, r.noLabel(off)
+			return nil, 0, r.corrupt(off, "label of the series entry is no symbol")
 		}
 		ls = append(ls, l)
 	}
 	return ls, at, nil
-}
-
-// passLabels returns the offset behind the labels that a body begins with.
-func (r *Reader) passLabels(off int, body []byte) (at int, err error) {
-	n, at, err := r.labelCount(off, body)
-	if err != nil {
-		return 0, err
-	}
-	for range n {
-		var name, value uint64
-		name, at = uvarint(body, at)
-		value, at = uvarint(body, at)
-		if _, ok := r.symbolPair(name, value); at < 0 || !ok {
-			return 0, r.noLabel(off)
-		}
-	}
-	return at, nil
-}
-
-func (r *Reader) noLabel(off int) error {
-	return r.corrupt(off, "label of the series entry is no symbol")
 }
 
 // decodeChunks appends the chunks of a body, from an offset on.

@@ -146,9 +146,6 @@ func TestReader_ReadsWhatTheReferenceWrote(t *testing.T) {
 				onlyLabels, err := r.SeriesLabels(s.ID, nil)
 				require.NoError(t, err)
 				require.Equal(t, ls, onlyLabels)
-				onlyChunks, err := r.SeriesChunks(s.ID, nil)
-				require.NoError(t, err)
-				require.Equal(t, cs, onlyChunks)
 			}
 			all, err := index.Expand(r.AllSeries())
 			require.NoError(t, err)
