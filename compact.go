@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
@@ -95,7 +96,12 @@ func (c *compactor) merge(ctx context.Context, inputs []*blockdir.Dir, publish f
 	if err := c.checkSpace(inputs); err != nil {
 		return mergeResult{}, err
 	}
-	result, err := c.write(ctx, inputs, publish)
+	var result mergeResult
+	fsys := pace.FS(ctx, c.fs, c.limiter) // until ctx ends, not until work in the background does: that may publish
+	err := background.Run(ctx, c.clock, func(ctx context.Context) (err error) {
+		result, err = c.write(ctx, fsys, inputs, publish)
+		return err
+	})
 	if errors.Is(err, blockdir.ErrEmpty) {
 		if markErr := markDeletable(inputs); markErr != nil {
 			err = markErr
@@ -126,7 +132,7 @@ func (c *compactor) checkSpace(inputs []*blockdir.Dir) error {
 }
 
 // write does the work of merge.
-func (c *compactor) write(ctx context.Context, dirs []*blockdir.Dir, publish func(*blockdir.Writer) error) (mergeResult, error) {
+func (c *compactor) write(ctx context.Context, fsys FS, dirs []*blockdir.Dir, publish func(*blockdir.Writer) error) (mergeResult, error) {
 	if publish == nil {
 		publish = (*blockdir.Writer).Publish
 	}
@@ -137,7 +143,7 @@ func (c *compactor) write(ctx context.Context, dirs []*blockdir.Dir, publish fun
 		inputs[i] = mergeInput{dir: d, deleted: d.Tombstones()}
 	}
 	meta := mergedMeta(newULID(c.clock.Now()), metas)
-	w, err := blockdir.Create(pace.FS(ctx, c.fs, c.limiter), c.dir, meta.ULID, blockdir.WriterOptions{Warm: areWarm(dirs)})
+	w, err := blockdir.Create(fsys, c.dir, meta.ULID, blockdir.WriterOptions{Warm: areWarm(dirs)})
 	if err != nil {
 		return mergeResult{}, diskFull(err)
 	}

@@ -36,6 +36,15 @@ func TakeHeadSnapshot(db *DB) error {
 	return db.head.takeSnapshot(context.Background(), db.dir, db.headStart)
 }
 
+// WriteHeadBlock writes the samples that the head has at one time into a block, and drops it.
+func WriteHeadBlock(ctx context.Context, db *DB, t int64) error {
+	w, err := blockdir.Create(db.opts.FS, db.dir, newULID(db.opts.Clock.Now()), blockdir.WriterOptions{})
+	if err != nil {
+		return err
+	}
+	return joinAbort(db.head.writeBlock(ctx, w, t, t), w.Abort())
+}
+
 // HoldView keeps what new queriers see from changing until release is called.
 func HoldView(db *DB) (release func()) {
 	db.blocks.view.RLock()

@@ -13,6 +13,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -112,11 +113,15 @@ func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
 		if !ok || mint >= end {
 			break
 		}
-		if err := db.flushRange(ctx, mint, min(memseries.RangeEnd(mint, r), end)); err != nil {
+		err := background.Run(ctx, db.opts.Clock, func(ctx context.Context) error {
+			return db.flushRange(ctx, mint, min(memseries.RangeEnd(mint, r), end))
+		})
+		if err != nil {
 			return errors.WithMessage(err, "flush head")
 		}
 	}
-	return errors.WithMessage(db.truncate(ctx, end, whole), "truncate head")
+	err = background.Run(ctx, db.opts.Clock, func(ctx context.Context) error { return db.truncate(ctx, end, whole) })
+	return errors.WithMessage(err, "truncate head")
 }
 
 // seal ends what the head takes before end: when it returns every such sample is applied,
@@ -198,26 +203,29 @@ func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 	defer func() { err = stderrors.Join(err, pin.Release()) }()
 	r := &headReader{h: h, pin: pin, snapshot: math.MaxUint64, mint: mint, maxt: maxt, deleted: h.tombs.Load()}
 	var found []*memseries.Series
-	var way foreground.Steps
+	way := foreground.NewPoll(ctx)
 	for s := range h.dir.All() {
+		if !way.Step(pollEvery) {
+			return way.Err()
+		}
 		if h.dir.Visible(s, r.snapshot, mint, maxt) {
 			found = append(found, s)
 		}
-		way.Step(pollEvery)
 	}
-	syms, err := h.writeSymbols(w, found)
+	syms, err := h.writeSymbols(w, found, way)
 	if err != nil {
 		return err
 	}
-	(&labelOrder{dir: h.dir, syms: syms}).sort(found)
+	if err := (&labelOrder{dir: h.dir, syms: syms, way: way}).sort(found); err != nil {
+		return err
+	}
 	q, in := &Querier{}, &headCursor{r: r, transient: true}
 	group := headGroup{c: in}
 	var chunks *ChunkIterator
 	var pairs []index.SymbolPair
 	for i, s := range found {
-		way.Step(wayEvery)
-		if i%pollEvery == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if !way.Step(wayEvery) {
+			return way.Err()
 		}
 		in.found = found[i+1:] // their memory is asked for ahead
 		cs := ChunkSeries{Series{q: q, merged: mergedSeries{first: &headSeries{g: &group, s: s}}}}
@@ -265,17 +273,20 @@ func compareUsedSymbols(a, b usedSymbol) int {
 
 // writeSymbols writes the symbol table of some series and returns the symbols of each of
 // their label pairs, by number of the pair.
-func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series) ([]index.SymbolPair, error) {
-	marks, n := h.usedPairs(found)
-	used, names := h.usedSymbols(marks, n)
-	var way foreground.Steps
+func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series, way *foreground.Poll) ([]index.SymbolPair, error) {
+	marks, n := h.usedPairs(found, way)
+	used, names := h.usedSymbols(marks, n, way)
 	slices.SortFunc(used, func(a, b usedSymbol) int {
-		way.Step(waySteps)
+		if !way.Step(waySteps) {
+			return 0 // the end is near, in whatever order
+		}
 		return compareUsedSymbols(a, b)
 	})
 	pairs := make([]index.SymbolPair, len(marks))
 	for i, n := 0, uint32(0); i < len(used); n++ {
-		way.Step(pollEvery)
+		if !way.Step(pollEvery) {
+			return nil, way.Err()
+		}
 		s := used[i].s
 		if err := w.AddSymbol(s); err != nil {
 			return nil, err
@@ -295,13 +306,12 @@ func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series) ([]in
 			pairs[used[i].pair].Name = names[name]
 		}
 	}
-	return pairs, nil
+	return pairs, way.Err()
 }
 
 // usedPairs marks the label pairs of some series by their numbers, and counts them.
-func (h *Head) usedPairs(found []*memseries.Series) (marks []bool, n int) {
+func (h *Head) usedPairs(found []*memseries.Series, way *foreground.Poll) (marks []bool, n int) {
 	last := index.Pair(0)
-	var way foreground.Steps
 	for _, s := range found {
 		way.Step(pollEvery)
 		last = max(last, slices.Max(h.dir.Pairs(s)))
@@ -324,10 +334,9 @@ const fewNames = 64
 
 // usedSymbols returns the values of n label pairs, a value for each of them, and their
 // names, each once and as keys, too.
-func (h *Head) usedSymbols(marks []bool, n int) (used []usedSymbol, names map[string]uint32) {
+func (h *Head) usedSymbols(marks []bool, n int, way *foreground.Poll) (used []usedSymbol, names map[string]uint32) {
 	used = make([]usedSymbol, 0, n+fewNames)
 	names = map[string]uint32{}
-	var way foreground.Steps
 	for i, marked := range marks {
 		way.Step(pollEvery)
 		if !marked {

@@ -16,7 +16,7 @@ import (
 type labelOrder struct {
 	dir  *memseries.Directory
 	syms []index.SymbolPair // of each label pair; numbered in the order of their strings
-	way  foreground.Steps
+	way  *foreground.Poll
 }
 
 // keyedSeries is a series with what it is sorted by at the moment.
@@ -28,8 +28,8 @@ type keyedSeries struct {
 // cachedSeries are compared whole: they are in the processor's cache.
 const cachedSeries = 16
 
-// sort puts series in the order of their labels.
-func (o *labelOrder) sort(all []*memseries.Series) {
+// sort puts series in the order of their labels. Errors are those of the context that way looks at.
+func (o *labelOrder) sort(all []*memseries.Series) error {
 	keyed := make([]keyedSeries, len(all))
 	for i, s := range all {
 		keyed[i].s = s
@@ -38,6 +38,7 @@ func (o *labelOrder) sort(all []*memseries.Series) {
 	for i := range keyed {
 		all[i] = keyed[i].s
 	}
+	return o.way.Err()
 }
 
 // sortFrom sorts series that have the first labels in common, so many of them.
@@ -53,10 +54,12 @@ func (o *labelOrder) sortFrom(all []keyedSeries, common int) {
 		return
 	}
 	slices.SortFunc(all, func(a, b keyedSeries) int {
-		o.way.Step(waySteps)
+		if !o.way.Step(waySteps) {
+			return 0 // the end is near, in whatever order
+		}
 		return cmp.Compare(a.key, b.key)
 	})
-	for len(all) > 0 {
+	for len(all) > 0 && o.way.Err() == nil {
 		n := 1
 		for n < len(all) && all[n].key == all[0].key {
 			n++

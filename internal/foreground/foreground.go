@@ -9,6 +9,7 @@
 package foreground
 
 import (
+	"context"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -63,6 +64,34 @@ func (s *Steps) Add(n int, every Steps) {
 		*s = 0
 		MakeWay()
 	}
+}
+
+// Poll is Steps of work that a context may end. It belongs to one goroutine.
+type Poll struct {
+	ctx   context.Context
+	steps Steps
+	ended bool
+}
+
+// NewPoll returns a Poll that has counted nothing.
+func NewPoll(ctx context.Context) *Poll { return &Poll{ctx: ctx} }
+
+// Step counts one, and once in so many, a power of two, makes way and looks at the context. It tells
+// whether the work goes on: what is begun may also be done, until Err is asked.
+func (p *Poll) Step(every Steps) bool {
+	if p.steps++; p.steps&(every-1) == 0 {
+		MakeWay()
+		p.ended = p.ended || p.ctx.Err() != nil
+	}
+	return !p.ended
+}
+
+// Err is the context's error if Step found that it has ended.
+func (p *Poll) Err() error {
+	if p.ended {
+		return p.ctx.Err()
+	}
+	return nil
 }
 
 // Turns counts steps of a query. A processor that maintenance leaves is not given to those who wait

@@ -31,7 +31,8 @@ var layers = map[string]layer{
 	"internal/clock":      {level: 0},
 	"internal/foreground": {level: 0},
 
-	"internal/pace": {level: 1, foreign: []string{pkgErrors}},
+	"internal/pace":       {level: 1, foreign: []string{pkgErrors}},
+	"internal/background": {level: 1, foreign: []string{pkgErrors}},
 
 	"chunkenc": {level: 1, foreign: []string{pkgErrors}, public: true},
 	"wal":      {level: 1, foreign: []string{pkgErrors, "github.com/golang/snappy", "github.com/klauspost/compress/zstd"}},

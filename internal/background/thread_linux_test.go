@@ -1,0 +1,74 @@
+package background
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// niceOf is how nice a thread is; getpriority(2) returns 20 less that.
+func niceOf(t *testing.T, tid int) int {
+	p, err := syscall.Getpriority(syscall.PRIO_PROCESS, tid)
+	require.NoError(t, err)
+	return 20 - p
+}
+
+func TestRun_HasAThreadOfTheLeastPriorityThatEnds(t *testing.T) {
+	ours := niceOf(t, syscall.Getpid())
+	var mu sync.Mutex
+	seen := map[int]int{}
+	var wg sync.WaitGroup
+	r := ordinary()
+	for range 32 {
+		wg.Go(func() {
+			_ = r.run(t.Context(), func(context.Context) error {
+				tid := syscall.Gettid()
+				runtime.Gosched()
+				mu.Lock()
+				defer mu.Unlock()
+				priority, err := syscall.Getpriority(syscall.PRIO_PROCESS, tid)
+				seen[tid] = 20 - priority
+				if err != nil || syscall.Gettid() != tid {
+					t.Error("another thread goes on with the work")
+				}
+				return nil
+			})
+		})
+	}
+	wg.Wait()
+	require.NotEmpty(t, seen)
+	require.NotContains(t, seen, syscall.Getpid(), "the first thread never ends")
+	for tid, nice := range seen {
+		require.Equal(t, niceness, nice)
+		require.Eventually(t, func() bool {
+			_, err := os.Stat("/proc/self/task/" + strconv.Itoa(tid))
+			return os.IsNotExist(err) || niceOf(t, tid) == ours // a new thread may have the number
+		}, 10*time.Second, time.Millisecond)
+	}
+	require.Equal(t, ours, niceOf(t, syscall.Getpid()))
+}
+
+func TestMeter_CountsWhatAThreadUses(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	used := meterOf(syscall.Gettid())
+	before, err := used()
+	require.NoError(t, err)
+	for now := before; now.ran-before.ran < 5*time.Millisecond; {
+		now, err = used()
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, now.waited, before.waited)
+	}
+}
+
+func TestMeter_OfAThreadThatIsGone(t *testing.T) {
+	_, err := meterOf(1 << 30)()
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
