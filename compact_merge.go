@@ -46,7 +46,7 @@ func mergeBlocks(ctx context.Context, w *blockdir.Writer, inputs []mergeInput, m
 	for i, in := range inputs {
 		dirs[i] = in.dir
 	}
-	numbers, err := mergeSymbols(w, dirs)
+	numbers, err := mergeSymbols(ctx, w, dirs)
 	if err != nil {
 		return mergeCounts{}, err
 	}

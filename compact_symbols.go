@@ -1,6 +1,7 @@
 package tsdb
 
 import (
+	"context"
 	"iter"
 	"path/filepath"
 
@@ -27,7 +28,7 @@ func (n symbolNumbers) of(old uint32) (uint32, bool) {
 // mergeSymbols gives w the symbols of all blocks, and returns the numbers that those of
 // each have there. Symbols that no series uses any more stay; the next merge would have
 // to look at each series first to leave them out.
-func mergeSymbols(w *blockdir.Writer, dirs []*blockdir.Dir) ([]symbolNumbers, error) {
+func mergeSymbols(ctx context.Context, w *blockdir.Writer, dirs []*blockdir.Dir) ([]symbolNumbers, error) {
 	numbers := make([]symbolNumbers, len(dirs))
 	heap := newMergeHeap(func(a, b *symbolCursor) bool {
 		return a.symbol < b.symbol || a.symbol == b.symbol && a.input < b.input
@@ -43,9 +44,11 @@ func mergeSymbols(w *blockdir.Writer, dirs []*blockdir.Dir) ([]symbolNumbers, er
 		}
 	}
 	count, last := uint32(0), ""
-	var way foreground.Steps
+	way := foreground.NewPoll(ctx)
 	for len(heap.items) > 0 {
-		way.Step(pollEvery)
+		if !way.Step(pollEvery) {
+			return nil, way.Err()
+		}
 		c := heap.items[0]
 		if count == 0 || c.symbol != last {
 			if err := w.AddSymbol(c.symbol); err != nil {

@@ -120,8 +120,7 @@ func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
 			return errors.WithMessage(err, "flush head")
 		}
 	}
-	err = background.Run(ctx, db.opts.Clock, func(ctx context.Context) error { return db.truncate(ctx, end, whole) })
-	return errors.WithMessage(err, "truncate head")
+	return errors.WithMessage(db.truncate(ctx, end, whole), "truncate head")
 }
 
 // seal ends what the head takes before end: when it returns every such sample is applied,
@@ -300,7 +299,9 @@ func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series, way *
 		}
 	}
 	for i := range used {
-		way.Step(waySteps)
+		if !way.Step(waySteps) {
+			break
+		}
 		if !used[i].isName {
 			name, _ := h.dir.Postings().Label(used[i].pair)
 			pairs[used[i].pair].Name = names[name]
@@ -313,12 +314,16 @@ func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series, way *
 func (h *Head) usedPairs(found []*memseries.Series, way *foreground.Poll) (marks []bool, n int) {
 	last := index.Pair(0)
 	for _, s := range found {
-		way.Step(pollEvery)
+		if !way.Step(pollEvery) {
+			break
+		}
 		last = max(last, slices.Max(h.dir.Pairs(s)))
 	}
 	marks = make([]bool, int(last)+1)
 	for _, s := range found {
-		way.Step(pollEvery)
+		if !way.Step(pollEvery) {
+			break
+		}
 		for _, p := range h.dir.Pairs(s) {
 			if !marks[p] {
 				marks[p] = true
@@ -338,7 +343,9 @@ func (h *Head) usedSymbols(marks []bool, n int, way *foreground.Poll) (used []us
 	used = make([]usedSymbol, 0, n+fewNames)
 	names = map[string]uint32{}
 	for i, marked := range marks {
-		way.Step(pollEvery)
+		if !way.Step(pollEvery) {
+			break
+		}
 		if !marked {
 			continue
 		}

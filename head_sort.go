@@ -77,7 +77,9 @@ func (o *labelOrder) sameAt(all []keyedSeries, place int) bool {
 	same := true
 	for i := range all {
 		all[i].key = 0
-		o.way.Step(waySteps)
+		if !o.way.Step(waySteps) {
+			return false
+		}
 		if pairs := o.dir.Pairs(all[i].s); place < len(pairs) {
 			all[i].key = o.keyOf(pairs[place])
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -41,7 +42,7 @@ func (db *DB) truncate(ctx context.Context, end int64, whole bool) error {
 	if h.minT.Load() < end {
 		h.minT.Store(end) // nobody lowers it: every commit from before end is published
 	}
-	if err := db.collect(); err != nil {
+	if err := background.Run(ctx, db.opts.Clock, func(context.Context) error { return db.collect() }); err != nil {
 		return err
 	}
 	// Where no block says how far the head was flushed, as everything was deleted, the log
@@ -139,10 +140,14 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) error {
 		return nil
 	}
 	gone := h.trunc.gone
-	filter := newCheckpointFilter(mint, func(ref uint64) bool { return h.dir.ByRef(ref) != nil || gone[ref] > upTo })
-	rep, err := log.Checkpoint(ctx, wal.CheckpointOptions{
-		UpTo: upTo, TmpDir: dir, QuarantineDir: filepath.Join(dir, quarantineDirName),
-		Keep: filter.keep, Tail: filter.tail, Expired: func(newest int64) bool { return newest < mint },
+	var rep wal.CheckpointReport
+	err = background.Run(ctx, h.opts.Clock, func(ctx context.Context) (err error) {
+		filter := newCheckpointFilter(mint, func(ref uint64) bool { return h.dir.ByRef(ref) != nil || gone[ref] > upTo })
+		rep, err = log.Checkpoint(ctx, wal.CheckpointOptions{
+			UpTo: upTo, TmpDir: dir, QuarantineDir: filepath.Join(dir, quarantineDirName),
+			Keep: filter.keep, Tail: filter.tail, Expired: func(newest int64) bool { return newest < mint },
+		})
+		return err
 	})
 	if err != nil {
 		return errors.WithMessagef(err, "checkpoint log up to segment %d", upTo)

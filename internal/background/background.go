@@ -42,9 +42,9 @@ var onSystem = runner{clock: clock.System, start: startThread}
 // usage is for how long a thread has been run, and has been ready to run without being run.
 type usage struct{ ran, waited time.Duration }
 
-// starved tells whether a thread got less than an eighth of a processor that it shared in a window: beside
-// one other thread that computes it gets a sixtieth, and beside commits and queries, which have
-// pauses, a third at least.
+// starved tells whether a thread that waited for most of a window got less than an eighth of the processor that it shared: beside
+// one other thread that computes it gets a sixtieth, and beside queries, which have pauses, got a third
+// in the worst of fifty windows.
 func (u usage) starved() bool { return u.waited > window/2 && u.ran < u.waited/8 }
 
 // meter reads what a thread has used since it began.
@@ -69,15 +69,22 @@ func (r *runner) run(ctx context.Context, f func(context.Context) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	result := make(chan error, 1)
-	used, err := r.start(func() { result <- f(inner) })
+	used, err := r.start(func() {
+		err := errNoResult
+		defer func() { result <- err }()
+		err = f(inner)
+	})
 	if err != nil {
 		return f(ctx)
 	}
 	err = r.watch(used, result, cancel)
-	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(inner), errStarved) && isEnd(err) {
-		return f(ctx)
+	switch {
+	case err == nil || context.Cause(inner) != errStarved || !isEnd(err):
+		return err
+	case ctx.Err() != nil: // it ended, too, before f looked
+		return context.Cause(ctx)
 	}
-	return err
+	return f(ctx)
 }
 
 // isEnd tells the error of a context that has ended from others.
@@ -89,8 +96,8 @@ func isEnd(err error) bool {
 func (r *runner) watch(used meter, result <-chan error, cancel context.CancelCauseFunc) error {
 	ticker := r.clock.NewTicker(window)
 	defer ticker.Stop()
-	before, _ := used() // that of a thread that has ended is not looked at
-	for {
+	before, err := used()
+	for known := err == nil; ; {
 		select {
 		case err := <-result:
 			return err
@@ -100,11 +107,11 @@ func (r *runner) watch(used meter, result <-chan error, cancel context.CancelCau
 		if err != nil {
 			continue // the thread has ended, and the result is on its way
 		}
-		if last := (usage{now.ran - before.ran, now.waited - before.waited}); last.starved() {
+		if last := (usage{now.ran - before.ran, now.waited - before.waited}); known && last.starved() {
 			r.rest()
 			cancel(errStarved)
 		}
-		before = now
+		before, known = now, true
 	}
 }
 

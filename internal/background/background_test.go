@@ -4,6 +4,7 @@ import (
 	"context"
 	stderrors "errors"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,6 +116,7 @@ func TestRun_WorkThatIsStarved_BeginsAgainOnAnOrdinaryThread(t *testing.T) {
 			require.Error(t, calls[0].Err())
 			require.Equal(t, t.Context(), calls[1])
 			require.Zero(t, s.clock.Tickers())
+			require.True(t, s.resting())
 		})
 	}
 }
@@ -144,6 +146,7 @@ func TestRun_WorkThatGetsOn_IsLeftAlone(t *testing.T) {
 		{window / 100, window / 2},   // the same, and for a processor
 		{window * 50, window * 150},  // a late look
 		{window / 20, window/2 - 10}, // shortly
+		{},                           // the one before has been looked at
 	} {
 		s.look(&total, u)
 	}
@@ -178,20 +181,21 @@ func TestRun_StarvedWork_IsNotRepeatedBehindAnotherEnd(t *testing.T) {
 	}{
 		"done all the same": {func(context.Context) error { return nil }, nil},
 		"failed":            {func(context.Context) error { return errWork }, errWork},
-		"cancelled":         {context.Context.Err, context.Canceled},
+		"cancelled":         {context.Context.Err, errWork},
+		"cancelled, cause":  {context.Cause, errWork},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStation()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
 			calls := 0
 			result := make(chan error)
 			go func() {
 				result <- s.run(ctx, func(inner context.Context) error {
 					calls++
 					<-inner.Done()
-					if name == "cancelled" {
-						cancel()
+					if strings.HasPrefix(name, "cancelled") {
+						cancel(errWork)
 					}
 					return test.work(inner)
 				})
@@ -203,4 +207,11 @@ func TestRun_StarvedWork_IsNotRepeatedBehindAnotherEnd(t *testing.T) {
 			require.Equal(t, 1, calls)
 		})
 	}
+}
+
+func TestRun_WorkThatEndsItsGoroutine_IsAnError(t *testing.T) {
+	require.Equal(t, errNoResult, newStation().run(t.Context(), func(context.Context) error {
+		runtime.Goexit()
+		return nil
+	}))
 }
