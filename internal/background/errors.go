@@ -7,7 +7,4 @@ var (
 	errStarved = errors.New("others take the processors")
 	// errNoResult is of a goroutine that ended in the middle of the work (runtime.Goexit), as those of tests do.
 	errNoResult = errors.New("work in the background ended its goroutine")
-	// errNoThread is what systems return that do not know a priority of a single thread, or not one
-	// that this package knows of.
-	errNoThread = errors.New("no thread of a low priority")
 )

@@ -2,5 +2,7 @@
 
 package background
 
-// startThread is runner's start.
-func startThread(func()) (meter, error) { return nil, errNoThread }
+import "github.com/pkg/errors"
+
+// startThread is runner's start: there is no priority of a single thread here that this package knows of.
+func startThread(func()) (meter, error) { return nil, errors.New("no thread of a low priority") }
