@@ -26,8 +26,6 @@ type mergeCounts struct {
 }
 
 const (
-	// pollSeries is how many series are merged between two looks at the context.
-	pollSeries = 256
 	// wayMerged is after how many series a merge lets others run, as a flush does
 	// (foreground.MakeWay).
 	wayMerged = 16
@@ -75,19 +73,17 @@ type merger struct {
 
 func (m *merger) run(ctx context.Context, heap *mergeHeap[*mergeCursor]) (mergeCounts, error) {
 	counts := &m.chunks.counts
-	for n := 0; len(heap.items) > 0; {
+	way := foreground.NewPoll(ctx)
+	for begun := false; len(heap.items) > 0; begun = true {
 		c := heap.items[0]
-		if n == 0 || !slices.Equal(c.labels, m.labels) {
+		if !begun || !slices.Equal(c.labels, m.labels) {
 			if err := m.writeSeries(); err != nil {
 				return *counts, err
 			}
-			if n%pollSeries == 0 && ctx.Err() != nil {
+			if !way.Step(wayMerged) {
 				return *counts, context.Cause(ctx)
 			}
 			m.labels = append(m.labels[:0], c.labels...)
-			if n++; n%wayMerged == 0 {
-				foreground.MakeWay()
-			}
 		}
 		m.pieces = c.appendPieces(m.pieces)
 		more, err := c.advance()

@@ -8,20 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/turntest"
 )
-
-// endingContext has ended once its error was asked for so many times.
-type endingContext struct {
-	context.Context
-	left int
-}
-
-func (c *endingContext) Err() error {
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
 
 // A block of the head is given up wherever the context ends: while series are looked for, while symbols and series are
 // sorted, and while they are written.
@@ -35,7 +23,7 @@ func TestWriteBlock_EndsWithItsContext(t *testing.T) {
 	f.commit(rows...)
 	ends := 0
 	for ; ; ends += 5 {
-		err := tsdb.WriteHeadBlock(&endingContext{ctx, ends}, f.db, base)
+		err := tsdb.WriteHeadBlock(&turntest.EndingContext{Context: ctx, Left: ends}, f.db, base)
 		if err == nil {
 			break
 		}

@@ -74,8 +74,8 @@ type Options struct {
 	Logger *slog.Logger
 	// FS is the file system. Default: that of the operating system.
 	FS FS
-	// Clock tells the time. Default: the system's, and only by that flushes and merges have threads of the
-	// least priority (docs/adr/0008-maintenance-on-threads-of-least-priority.md).
+	// Clock tells the time. Default: the system's. By another one flushes and merges have no threads of a low
+	// priority (docs/adr/0008-maintenance-on-threads-of-least-priority.md).
 	Clock Clock
 	// Progress is called from one goroutine while Open recovers, a few times a second
 	// at most and once at the end. Default: none.

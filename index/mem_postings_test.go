@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/invariants"
+	"github.com/seed347100a3/tsdb/internal/turntest"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -132,22 +133,9 @@ func TestMemPostings_SelectStopsWithItsContext(t *testing.T) {
 	_, err := m.Select(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 
-	polled := &cancelAfter{Context: context.Background(), left: 3}
+	polled := &turntest.EndingContext{Context: context.Background(), Left: 3}
 	_, err = m.Select(polled, regexp(t, "n", ".*[0-9].*x?"), regexp(t, "n", ".+5"))
 	require.ErrorIs(t, err, context.Canceled)
-}
-
-// cancelAfter is a context that ends after it was looked at left times.
-type cancelAfter struct {
-	context.Context
-	left int
-}
-
-func (c *cancelAfter) Err() error {
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
-	return nil
 }
 
 func TestMemPostings_LongListsAreSelectedLikeShortOnes(t *testing.T) {

@@ -16,16 +16,16 @@ import (
 
 var errWork = stderrors.New("work failed")
 
-// station is a runner whose threads use what a test says.
-type station struct {
+// scripted is a runner whose threads use what a test says.
+type scripted struct {
 	runner
 	clock   *tsdbtest.Clock
 	started atomic.Int64
 	used    chan usage // what the next look finds
 }
 
-func newStation() *station {
-	s := &station{clock: tsdbtest.NewClock(time.UnixMilli(1_700_000_000_000)), used: make(chan usage, 1)}
+func newScripted() *scripted {
+	s := &scripted{clock: tsdbtest.NewClock(time.UnixMilli(1_700_000_000_000)), used: make(chan usage, 1)}
 	s.used <- usage{5 * time.Hour, 3 * time.Hour} // of the thread's former life
 	s.runner.clock = s.clock
 	s.start = func(f func()) (meter, error) {
@@ -37,7 +37,7 @@ func newStation() *station {
 }
 
 // look makes the runner look at what a thread has used in its last window.
-func (s *station) look(total *usage, last usage) {
+func (s *scripted) look(total *usage, last usage) {
 	total.ran += last.ran
 	total.waited += last.waited
 	s.used <- *total
@@ -67,7 +67,7 @@ func TestRun_ReturnsWhatTheWorkReturns(t *testing.T) {
 
 func TestRun_UnderTheClockOfATest_IsACall(t *testing.T) {
 	calls := 0
-	require.Equal(t, errWork, Run(t.Context(), newStation().clock, func(inner context.Context) error {
+	require.Equal(t, errWork, Run(t.Context(), newScripted().clock, func(inner context.Context) error {
 		calls++
 		require.Equal(t, t.Context(), inner)
 		return errWork
@@ -76,7 +76,7 @@ func TestRun_UnderTheClockOfATest_IsACall(t *testing.T) {
 }
 
 func TestRun_WithoutSuchThreads_IsACall(t *testing.T) {
-	s := newStation()
+	s := newScripted()
 	s.start = func(func()) (meter, error) { return nil, errWork }
 	calls := 0
 	require.Equal(t, context.Canceled, s.run(t.Context(), func(inner context.Context) error {
@@ -93,7 +93,7 @@ func TestRun_WorkThatIsStarved_BeginsAgainOnAnOrdinaryThread(t *testing.T) {
 		"cause": context.Cause,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStation()
+			s := newScripted()
 			var calls []context.Context
 			result, begun := make(chan error), make(chan struct{})
 			go func() {
@@ -128,7 +128,7 @@ func waitForTicker(c *tsdbtest.Clock) {
 }
 
 func TestRun_WorkThatGetsOn_IsLeftAlone(t *testing.T) {
-	s := newStation()
+	s := newScripted()
 	result, end := make(chan error), make(chan struct{})
 	go func() {
 		result <- s.run(t.Context(), func(inner context.Context) error {
@@ -156,7 +156,7 @@ func TestRun_WorkThatGetsOn_IsLeftAlone(t *testing.T) {
 }
 
 func TestRun_AfterStarvation_RestsForTenMinutes(t *testing.T) {
-	s := newStation()
+	s := newScripted()
 	s.rest()
 	run := func() int64 {
 		before := s.started.Load()
@@ -185,7 +185,7 @@ func TestRun_StarvedWork_IsNotRepeatedBehindAnotherEnd(t *testing.T) {
 		"cancelled, cause":  {context.Cause, errWork},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStation()
+			s := newScripted()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			calls := 0
@@ -210,7 +210,7 @@ func TestRun_StarvedWork_IsNotRepeatedBehindAnotherEnd(t *testing.T) {
 }
 
 func TestRun_WorkThatEndsItsGoroutine_IsAnError(t *testing.T) {
-	require.Equal(t, errNoResult, newStation().run(t.Context(), func(context.Context) error {
+	require.Equal(t, errNoResult, newScripted().run(t.Context(), func(context.Context) error {
 		runtime.Goexit()
 		return nil
 	}))

@@ -54,6 +54,31 @@ func TestRun_HasAThreadOfTheLeastPriorityThatEnds(t *testing.T) {
 	require.Equal(t, ours, niceOf(t, syscall.Getpid()))
 }
 
+func TestRun_ThreadsThatBeginMeanwhileAreOrdinary(t *testing.T) {
+	ours := niceOf(t, syscall.Getpid())
+	const threads = 16
+	priorities := make(chan int, threads)
+	require.NoError(t, ordinary().run(t.Context(), func(context.Context) error {
+		var all sync.WaitGroup
+		all.Add(threads)
+		for range threads {
+			go func() {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				priority, _ := syscall.Getpriority(syscall.PRIO_PROCESS, syscall.Gettid())
+				priorities <- priority
+				all.Done()
+				all.Wait() // each has a thread of its own, then
+			}()
+		}
+		all.Wait()
+		return nil
+	}))
+	for range threads {
+		require.Equal(t, ours, 20-<-priorities)
+	}
+}
+
 func TestMeter_CountsWhatAThreadUses(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

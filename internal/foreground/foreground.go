@@ -77,13 +77,17 @@ type Poll struct {
 func NewPoll(ctx context.Context) *Poll { return &Poll{ctx: ctx} }
 
 // Step counts one, and once in so many, a power of two, makes way and looks at the context. It tells
-// whether the work goes on: what is begun may also be done, until Err is asked.
+// whether the work is to go on.
 func (p *Poll) Step(every Steps) bool {
 	if p.steps++; p.steps&(every-1) == 0 {
-		MakeWay()
-		p.ended = p.ended || p.ctx.Err() != nil
+		p.look()
 	}
 	return !p.ended
+}
+
+func (p *Poll) look() {
+	MakeWay()
+	p.ended = p.ended || p.ctx.Err() != nil
 }
 
 // Err is the context's error if Step found that it has ended.

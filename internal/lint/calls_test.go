@@ -11,15 +11,11 @@ func TestFiles_AreTouchedThroughTheSeamOnly(t *testing.T) {
 	check(t, filesThroughSeam)
 }
 
-// notFiles is what is taken from package os although it is no file: who is asking for
-// the lock of a directory.
+// notFiles is what is taken from packages os and syscall although it is no file of a database: who is asking
+// for the lock of a directory; the priority of a thread, and what it has used.
 var notFiles = map[string][]string{
-	"db.go": {"Hostname", "Getpid", "Args"},
-}
-
-// threads is files that call the system about something else than files, each with its reason.
-var threads = map[string]string{
-	"internal/background/thread_linux.go": "the priority of a thread, and what it has used",
+	"db.go":                               {"Hostname", "Getpid", "Args"},
+	"internal/background/thread_linux.go": {"Gettid", "Getpid", "Setpriority", "PRIO_PROCESS", "ReadFile"},
 }
 
 // network is the packages that serve or ask over the network. A program that does not
@@ -32,7 +28,7 @@ var network = map[string][]string{
 // it would be invisible to the tests that cut the power or fill the disk. Error numbers
 // of package syscall are values, not calls.
 func filesThroughSeam(s *source) []string {
-	if !s.library() || s.dir == "internal/fileutil" || threads[s.path] != "" {
+	if !s.library() || s.dir == "internal/fileutil" {
 		return nil
 	}
 	var wrong []string
@@ -43,8 +39,11 @@ func filesThroughSeam(s *source) []string {
 			}
 		})
 	}
-	banned("os", func(name string) bool { return slices.Contains(notFiles[s.path], name) })
-	banned("syscall", func(name string) bool { return name == "Errno" || strings.ToUpper(name) == name && name[0] == 'E' })
+	noFile := func(name string) bool { return slices.Contains(notFiles[s.path], name) }
+	banned("os", noFile)
+	banned("syscall", func(name string) bool {
+		return name == "Errno" || strings.ToUpper(name) == name && name[0] == 'E' || noFile(name)
+	})
 	banned("path/filepath", func(name string) bool {
 		return !slices.Contains([]string{"Walk", "WalkDir", "Glob", "EvalSymlinks", "Abs"}, name)
 	})

@@ -1,7 +1,8 @@
-// Package turntest tells tests how often code lets others run.
+// Package turntest tells tests how often code lets others run, and how often it looks at its context.
 package turntest
 
 import (
+	"context"
 	"runtime"
 	"sync/atomic"
 )
@@ -35,4 +36,19 @@ func Count(f, turn func()) int {
 	before := turns.Load()
 	f()
 	return int(turns.Load() - before)
+}
+
+// EndingContext is a context that has ended once its error was asked for Left times. Its Done channel does
+// not tell. It belongs to one goroutine.
+type EndingContext struct {
+	context.Context
+	Left int
+}
+
+// Err counts, and is context.Canceled in the end.
+func (c *EndingContext) Err() error {
+	if c.Left--; c.Left < 0 {
+		return context.Canceled
+	}
+	return nil
 }
