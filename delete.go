@@ -61,6 +61,7 @@ func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matche
 	bs.view.Unlock()
 	if seq > 0 {
 		db.head.iso.publish(seq)
+		db.head.iso.waitPublished(seq)
 	}
 	if err == nil {
 		db.head.stats.deletes.Add(1)
@@ -164,10 +165,13 @@ func (h *Head) logDelete(ctx context.Context, log *wal.Log, d deletion) (*tombst
 	if len(stones) > 0 {
 		commit.End(record.AppendTombstones(commit.Begin(), stones))
 	}
-	err = log.Write(&commit)
-	h.dir.LockInTurn(shards, &turns)
-	h.dir.EndTurn(shards)
-	if err != nil {
+	passTurn := func() {
+		h.dir.LockInTurn(shards, &turns)
+		h.dir.EndTurn(shards)
+	}
+	commit.Apply = passTurn
+	if err = log.Write(&commit); err != nil {
+		passTurn()
 		log.Settle(&commit)
 		return old, 0, err
 	}

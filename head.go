@@ -72,7 +72,11 @@ func newHead(opts *Options) *Head {
 	h.trunc.done = math.MinInt64
 	h.minT.Store(math.MaxInt64)
 	h.maxT.Store(math.MinInt64)
-	h.batches.New = func() any { return &batch{h: h} }
+	h.batches.New = func() any {
+		b := &batch{h: h}
+		b.commit.Apply = b.apply
+		return b
+	}
 	h.appenders.New = func() any { return &appenders{} }
 	return h
 }

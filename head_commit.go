@@ -63,8 +63,7 @@ func (b *batch) run(ctx context.Context, log *wal.Log) (CommitResult, error) {
 		b.undo(log)
 		return CommitResult{}, err
 	}
-	b.apply()
-	h.iso.publish(b.commit.Seq())
+	h.iso.waitPublished(b.commit.Seq())
 	h.stats.commits.Add(1)
 	h.stats.samplesAppended.Add(uint64(len(b.samples)))
 	h.stats.samplesRejected.Add(uint64(len(res.Rejected)))
@@ -179,7 +178,8 @@ func (h *Head) appendSeries(rec []byte, s *memseries.Series) []byte {
 	return rec
 }
 
-// apply adds the samples to their series, behind all commits that reserved before.
+// apply adds the samples to their series, behind all commits that reserved before, and publishes them. The log calls it,
+// maybe in the goroutine of another commit.
 func (b *batch) apply() {
 	h := b.h
 	seq, floor := b.commit.Seq(), h.iso.floor.Load()
@@ -192,6 +192,7 @@ func (b *batch) apply() {
 	}
 	h.dir.EndTurn(b.shards)
 	h.widen(mint, maxt)
+	h.iso.publish(seq)
 }
 
 // undo takes the reservation back, in turn, and lets new commits in. Every commit

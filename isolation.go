@@ -44,18 +44,12 @@ func newIsolation(published uint64) *isolation {
 	return iso
 }
 
-// publish makes an applied commit visible, after all commits before it, and returns
-// when it is.
+// publish makes an applied commit visible as soon as all commits before it are.
 func (iso *isolation) publish(seq uint64) {
 	iso.mu.Lock()
 	defer iso.mu.Unlock()
 	if seq != iso.published.Load()+1 {
 		iso.mu.done[seq] = struct{}{}
-		for iso.published.Load() < seq {
-			iso.mu.waiting++
-			iso.mu.inOrder.Wait()
-			iso.mu.waiting--
-		}
 		return
 	}
 	for {
@@ -75,6 +69,9 @@ func (iso *isolation) publish(seq uint64) {
 
 // waitPublished returns when commit seq, which is applied, is visible.
 func (iso *isolation) waitPublished(seq uint64) {
+	if iso.published.Load() >= seq {
+		return
+	}
 	iso.mu.Lock()
 	defer iso.mu.Unlock()
 	for iso.published.Load() < seq {

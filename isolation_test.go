@@ -440,6 +440,50 @@ func TestSyncCommit_AnyNumberOfWritersLoseNothingToAPowerCut(t *testing.T) {
 	}
 }
 
+// A delete is a commit among others: whoever leads the group that it is in does not wait for what its owner does later.
+func TestSyncCommit_DeletesAmongCommits(t *testing.T) {
+	watchdog(t, 30*time.Second)
+	f := newFixture(t, func(o *tsdb.Options) { o.WAL.Sync = tsdb.SyncCommit() })
+	const writers, commits = 8, 40
+	write := func(w string) error {
+		for n := range commits {
+			app := f.db.Appender()
+			for _, ls := range []labels.Labels{labels.FromStrings("w", w), labels.FromStrings("gone", "1", "w", w)} {
+				if _, err := app.Append(0, ls, int64(n), float64(n)); err != nil {
+					return err
+				}
+			}
+			if _, err := app.Commit(ctx); err != nil {
+				return err
+			}
+			if n%2 == 0 {
+				continue
+			}
+			if err := f.db.Delete(ctx, math.MinInt64, math.MaxInt64, labels.Equal("gone", "1"), labels.Equal("w", w)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	errs := make(chan error, writers)
+	for w := range writers {
+		go func() { errs <- write(strconv.Itoa(w)) }()
+	}
+	for range writers {
+		require.NoError(t, <-errs)
+	}
+	want := f.all()
+	require.Len(t, want, writers, "all that is deleted is gone")
+	for ls, samples := range want {
+		require.Len(t, samples, commits, ls)
+	}
+	cut := f.fs.CrashClone(tsdbtest.CrashOptions{Choose: tsdbtest.LoseAll})
+	db, err := tsdb.Open(fixtureDir, &tsdb.Options{FS: cut, Clock: f.clock})
+	require.NoError(t, err)
+	require.Equal(t, want, dump(t, db, math.MinInt64, math.MaxInt64))
+	require.NoError(t, db.Close())
+}
+
 // Maintenance waits for those who read when it begins to, not for those who come later.
 func TestIsolation_SettlesWhenOlderReadersHaveGone(t *testing.T) {
 	f := newFixture(t, nil)

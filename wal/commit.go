@@ -19,6 +19,11 @@ func kept(buf []byte, used int) []byte {
 // The zero Commit is ready for use. It belongs to one goroutine at a time and to one
 // Log between Enqueue and the end of Write.
 type Commit struct {
+	// Apply, unless it is nil, brings the commit into memory. It is called once the commit is in the log, and synced under
+	// SyncCommit, by whoever leads its group: one commit after the other in the order of the log, and before Write returns.
+	// It must not wait for what the owner does after Write, nor for later commits. Reset leaves it.
+	Apply func()
+
 	seq    uint64
 	bodies [][]byte // as encoded by the owner; the first n are of this commit
 	n      int

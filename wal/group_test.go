@@ -18,7 +18,7 @@ import (
 )
 
 // writers commit until each has done n or the log refuses for good; they settle what
-// fails. acked gets the bodies of what was written, by number.
+// fails. acked gets the bodies of what was written, by number. What is written has been applied once, anything else never.
 func writers(t testing.TB, l *Log, count, n int) (acked map[uint64][]string, failed int64) {
 	t.Helper()
 	acked = map[uint64][]string{}
@@ -28,8 +28,11 @@ func writers(t testing.TB, l *Log, count, n int) (acked map[uint64][]string, fai
 	for w := range count {
 		wg.Go(func() {
 			var c Commit
+			applied := 0
+			c.Apply = func() { applied++ }
 			for i := range n {
 				fill(&c)
+				applied = 0
 				if !enqueue(l, &c) {
 					return
 				}
@@ -37,7 +40,11 @@ func writers(t testing.TB, l *Log, count, n int) (acked map[uint64][]string, fai
 				for _, rec := range body { // encoded after its place is taken
 					c.End(append(c.Begin(), rec...))
 				}
-				if err := l.Write(&c); err != nil {
+				err := l.Write(&c)
+				if want := map[bool]int{true: 1}[err == nil]; applied != want {
+					t.Errorf("commit %d was applied %d times, with error %v", c.Seq(), applied, err)
+				}
+				if err != nil {
 					refused.Add(1)
 					l.Settle(&c)
 					continue
@@ -125,8 +132,11 @@ func TestLog_LeaderWritesReadyCommitsInOneWriteAndOneSync(t *testing.T) {
 	require.NoError(t, l.Enqueue(first))
 	var wg sync.WaitGroup
 	rest := make([]Commit, 20)
+	var applied []uint64 // by the leader alone
+	first.Apply = func() { applied = append(applied, first.Seq()) }
 	for i := range rest {
 		require.NoError(t, l.Enqueue(fill(&rest[i], []byte("\x02rest"))))
+		rest[i].Apply = func() { applied = append(applied, rest[i].Seq()) }
 		wg.Go(func() { require.NoError(t, l.Write(&rest[i])) })
 	}
 	for l.queued.Load() < int32(len(rest)) { // they wait for the first one
@@ -139,6 +149,7 @@ func TestLog_LeaderWritesReadyCommitsInOneWriteAndOneSync(t *testing.T) {
 	require.EqualValues(t, 1, l.Stats().Syncs)
 	require.Equal(t, 21, l.Stats().MaxGroup)
 	require.EqualValues(t, 21, l.Synced())
+	require.Equal(t, upTo(21), applied, "in the order of the log")
 }
 
 func TestLog_SyncRunsBesideWrites(t *testing.T) {
