@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // source reads the segments in order, checks their fragments and groups records into
@@ -11,6 +13,8 @@ import (
 // records need a frame.
 type source struct {
 	*pipeline
+	file    fileutil.File // the segment being read
+	behind  fileutil.WriteBehind
 	scan    scanner
 	b       *Batch // being filled; nil between batches
 	batches int
@@ -50,6 +54,7 @@ func (s *source) readSegment(i int) error {
 	if err != nil {
 		return err
 	}
+	s.file, s.behind = f, fileutil.WriteBehind{}
 	s.scan.reset(f, size)
 	s.seg, s.framed = i, own == ownerUs
 	err = s.readItems(checkpoint)
@@ -263,6 +268,8 @@ func (s *source) ensureBatch() error {
 // batches there are.
 func (s *source) send() error {
 	s.b.bytes = s.done + min(s.scan.off, s.scan.size)
+	// What a writer left unsynced is synced at the end (Repair), and goes to the disk while it is read.
+	s.behind.Grown(s.file, min(s.scan.off, s.scan.size), writebackBytes)
 	s.order <- s.b
 	s.work <- s.b
 	s.b = nil

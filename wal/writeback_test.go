@@ -47,6 +47,26 @@ func requireBegun(t *testing.T, f *faultfs.AdvisedFile, every int64) (end int64)
 	return end
 }
 
+// A log that a kill left unsynced goes to the disk while it is read, and Repair's syncs find little left.
+func TestReplay_BeginsToWriteWhatItReads(t *testing.T) {
+	disk := tsdbtest.NewMemFS()
+	l := openLog(t, disk, Options{SegmentSize: 4 * writebackBytes, Sync: SyncNever()}, Position{})
+	for range 20 {
+		write(t, l, noise(1, 1<<20))
+	}
+	require.NoError(t, l.Close())
+	fsys := &faultfs.Advised{FS: disk}
+	replay(t, fsys, 2)
+	var begun []int64
+	for _, f := range fsys.Files {
+		if end := requireBegun(t, f, writebackBytes); end > 0 {
+			begun = append(begun, end)
+		}
+	}
+	require.Len(t, begun, 2, "each segment, once")
+	require.Greater(t, begun[0], int64(2*writebackBytes))
+}
+
 func TestCheckpointWriter_EachFileIsWrittenBehind(t *testing.T) {
 	fsys := &faultfs.Advised{FS: tsdbtest.NewMemFS()}
 	require.NoError(t, fsys.MkdirAll("d"))
