@@ -19,9 +19,10 @@ func kept(buf []byte, used int) []byte {
 // The zero Commit is ready for use. It belongs to one goroutine at a time and to one
 // Log between Enqueue and the end of Write.
 type Commit struct {
-	// Apply, unless it is nil, brings the commit into memory. It is called once the commit is in the log, and synced under
-	// SyncCommit, by whoever leads its group: one commit after the other in the order of the log, and before Write returns.
-	// It must not wait for what the owner does after Write, nor for later commits. Reset leaves it.
+	// Apply, unless it is nil, brings the commit into memory. It is called once the commit is in the log and before Write
+	// returns, under SyncCommit by whoever leads its group, one commit after the other, otherwise by its owner. Groups may
+	// overlap, so it waits for its turn itself; it must not wait for what an owner does after Write, nor for later commits,
+	// nor panic. Reset leaves it.
 	Apply func()
 
 	seq    uint64
@@ -35,7 +36,7 @@ type Commit struct {
 
 	// Guarded by Log.mu until done; a wake-up hands them to the owner.
 	state commitState
-	next  *Commit       // behind this one in the queue
+	next  *Commit       // behind this one in the queue, and then in the leader's list of written ones
 	wake  chan struct{} // capacity 1: the commit is done, or its owner leads
 
 	expires bool  // Expires was called,

@@ -49,7 +49,8 @@ type leader struct {
 // log is): the commit is not in the log. ErrIndeterminate, which comes with
 // ErrPoisoned: it was written, but not synced. When a commit fails, all that are
 // behind it in the queue fail, too. After an error the owner undoes what it prepared
-// in memory and calls Settle. Otherwise Commit.Apply has been called.
+// in memory and calls Settle. Otherwise Commit.Apply has been called, and maybe those of other commits: the caller
+// holds no lock that they take.
 func (l *Log) Write(c *Commit) error {
 	if !c.rotate {
 		c.encode(l.comp)
@@ -69,6 +70,9 @@ func (l *Log) Write(c *Commit) error {
 		l.mu.Unlock()
 		<-c.wake
 		if c.state == stateDone {
+			if c.err == nil && !l.leaderApplies() {
+				c.apply()
+			}
 			return c.err
 		}
 		l.mu.Lock()
@@ -270,12 +274,13 @@ func (l *Log) retryCut() error {
 	return nil
 }
 
-// finishGroup tells the owners what became of their commits and passes the lead on.
+// finishGroup tells the owners what became of their commits, passes the lead on and applies what is written.
 func (l *Log) finishGroup(own *Commit, out outcome) {
 	g := &l.lead
 	g.lastSize = len(g.group)
 	l.stats.group(g.group[:out.stood])
-	var first *Commit
+	var rest *Commit // behind own, in the log
+	stands := out.stood > 0 && out.unsynced == nil
 	l.mu.Lock()
 	switch {
 	case out.unsynced != nil:
@@ -284,8 +289,8 @@ func (l *Log) finishGroup(own *Commit, out outcome) {
 			l.doneLocked(c, stands, c == own)
 		}
 		out.err = out.unsynced
-	case out.stood > 0:
-		first = linkDone(g.group[:out.stood])
+	case stands:
+		rest = linkDone(g.group[:out.stood])
 	}
 	if out.err == nil {
 		l.mu.refused = nil
@@ -295,35 +300,50 @@ func (l *Log) finishGroup(own *Commit, out outcome) {
 	clear(g.group)
 	passed := l.passLeadLocked()
 	l.mu.Unlock()
-	if passed && l.opts.Sync.mode == ModeCommit {
-		runtime.Gosched() // to the next leader: the disk has nothing to do until it syncs
+	switch {
+	case !stands:
+	case l.leaderApplies():
+		if passed {
+			runtime.Gosched() // to the next leader: the disk has nothing to do until it syncs
+		}
+		own.apply()
+		rest.wakeAll((*Commit).apply)
+	default:
+		rest.wakeAll(func(*Commit) {})
+		own.apply()
 	}
-	applyAll(first, own)
 }
 
-// linkDone marks commits as written and links them, as the group belongs to the next leader soon.
-func linkDone(group []*Commit) *Commit {
-	for i, c := range group {
+// leaderApplies says that the leader applies its group. Those that a sync wakes all at once would mostly find that it is not
+// their turn yet, and be woken twice (BenchmarkSyncCommit). Without a sync groups are small, and their owners quicker than one goroutine.
+func (l *Log) leaderApplies() bool { return l.opts.Sync.mode == ModeCommit }
+
+func (c *Commit) apply() {
+	if c.Apply != nil {
+		c.Apply()
+	}
+}
+
+// linkDone marks commits as written, of which the leader's own is the first, and returns the others linked to each other, as the
+// group belongs to the next leader soon.
+func linkDone(group []*Commit) (rest *Commit) {
+	for i := len(group) - 1; i >= 0; i-- {
+		c := group[i]
 		c.state, c.err, c.next = stateDone, nil, nil
 		if i > 0 {
-			group[i-1].next = c
+			c.next, rest = rest, c
 		}
 	}
-	return group[0]
+	return rest
 }
 
-// applyAll applies written commits in the order of the log and wakes their owners, one after the other. If each owner applied
-// its own, most of those that wake at once would have to wait for their turn, and be woken twice (BenchmarkSyncCommit).
-func applyAll(c, own *Commit) {
+// wakeAll wakes the owners of linked commits, each behind a call of first.
+func (c *Commit) wakeAll(first func(*Commit)) {
 	for c != nil {
 		next := c.next // the owner may use c again once it is awake
 		c.next = nil
-		if c.Apply != nil {
-			c.Apply()
-		}
-		if c != own {
-			c.wake <- struct{}{}
-		}
+		first(c)
+		c.wake <- struct{}{}
 		c = next
 	}
 }

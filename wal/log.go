@@ -45,7 +45,7 @@ type Position struct {
 //
 // Commits stand in a queue in the order of their sequence numbers. The owner of the
 // commit at the front leads: it writes all ready commits at the front with one write
-// (and, under SyncCommit, one sync), then passes the lead to the owner of the next.
+// (and, under SyncCommit, one sync), then passes the lead to the owner of the next, and applies what it wrote (Commit.Apply).
 // There is no writer goroutine, and so nothing to start or stop.
 //
 // Lock order: checkpointing, syncMu, then mu. mu is never held during I/O, so Enqueue is quick

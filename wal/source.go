@@ -268,7 +268,8 @@ func (s *source) ensureBatch() error {
 // batches there are.
 func (s *source) send() error {
 	s.b.bytes = s.done + min(s.scan.off, s.scan.size)
-	// What a writer left unsynced is synced at the end (Repair), and goes to the disk while it is read.
+	// Repair syncs every segment that it keeps. What was copied or restored just before is dirty still, and goes to the disk
+	// while it is read; for all others, and all other readers, this is nothing to do.
 	s.behind.Grown(s.file, min(s.scan.off, s.scan.size), writebackBytes)
 	s.order <- s.b
 	s.work <- s.b

@@ -47,7 +47,7 @@ func requireBegun(t *testing.T, f *faultfs.AdvisedFile, every int64) (end int64)
 	return end
 }
 
-// A log that a kill left unsynced goes to the disk while it is read, and Repair's syncs find little left.
+// A log that is still dirty goes to the disk while it is read, and Repair's syncs find little left.
 func TestReplay_BeginsToWriteWhatItReads(t *testing.T) {
 	disk := tsdbtest.NewMemFS()
 	l := openLog(t, disk, Options{SegmentSize: 4 * writebackBytes, Sync: SyncNever()}, Position{})
