@@ -152,6 +152,42 @@ func TestLog_LeaderWritesReadyCommitsInOneWriteAndOneSync(t *testing.T) {
 	require.Equal(t, upTo(21), applied, "in the order of the log")
 }
 
+// While a leader applies its group the next one is written, and may be applied, by another.
+func TestLog_GroupsOverlapWhenTheyAreApplied(t *testing.T) {
+	for _, policy := range []SyncPolicy{SyncCommit(), SyncNever()} {
+		l := openLog(t, tsdbtest.NewMemFS(), Options{Sync: policy}, Position{})
+		var commits [6]Commit // two groups of three
+		var applied [6]atomic.Int64
+		var wg sync.WaitGroup
+		write := func(i int) {
+			require.NoError(t, l.Write(&commits[i]))
+			require.EqualValues(t, 1, applied[i].Load(), i)
+		}
+		for i := range commits {
+			require.NoError(t, l.Enqueue(fill(&commits[i], []byte("\x02one"))))
+			commits[i].Apply = func() { applied[i].Add(1) }
+		}
+		commits[0].Apply = func() {
+			for i := 3; i < 6; i++ {
+				wg.Go(func() { write(i) })
+			}
+			for applied[3].Load()+applied[4].Load()+applied[5].Load() < 3 {
+				runtime.Gosched()
+			}
+			applied[0].Add(1)
+		}
+		for i := 1; i < 3; i++ {
+			wg.Go(func() { write(i) })
+		}
+		for l.queued.Load() < 2 {
+			runtime.Gosched()
+		}
+		write(0)
+		wg.Wait()
+		require.NoError(t, l.Close())
+	}
+}
+
 func TestLog_SyncRunsBesideWrites(t *testing.T) {
 	fsys := tsdbtest.NewMemFS()
 	l := openLog(t, fsys, Options{Sync: SyncInterval(time.Second)}, Position{})
