@@ -284,9 +284,9 @@ func (l *Log) finishGroup(own *Commit, out outcome) {
 	l.mu.Lock()
 	switch {
 	case out.unsynced != nil:
-		stands := indeterminate(out.unsynced)
+		doubt := indeterminate(out.unsynced)
 		for _, c := range g.group[:out.stood] {
-			l.doneLocked(c, stands, c == own)
+			l.doneLocked(c, doubt, c == own)
 		}
 		out.err = out.unsynced
 	case stands:
