@@ -59,7 +59,7 @@ func (b *batch) run(ctx context.Context, log *wal.Log) (CommitResult, error) {
 		return CommitResult{}, err
 	}
 	b.encode()
-	if err := log.Write(&b.commit); err != nil {
+	if err := log.Write(&b.commit); err != nil { // behind the write it calls b.apply
 		b.undo(log)
 		return CommitResult{}, err
 	}

@@ -267,10 +267,11 @@ func (s *source) ensureBatch() error {
 // send hands the batch to the decoders and the rules; both channels have room for all
 // batches there are.
 func (s *source) send() error {
-	s.b.bytes = s.done + min(s.scan.off, s.scan.size)
+	read := min(s.scan.off, s.scan.size)
+	s.b.bytes = s.done + read
 	// Repair syncs every segment that it keeps. What was copied or restored just before is dirty still, and goes to the disk
 	// while it is read; for all others, and all other readers, this is nothing to do.
-	s.behind.Grown(s.file, min(s.scan.off, s.scan.size), writebackBytes)
+	s.behind.Grown(s.file, read, writebackBytes)
 	s.order <- s.b
 	s.work <- s.b
 	s.b = nil
