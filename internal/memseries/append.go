@@ -1,9 +1,11 @@
 package memseries
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
 )
 
 const (
@@ -32,13 +34,15 @@ type Full struct {
 	Data       []byte // a finished chunk; recovery fills it in when it is needed (AppendData)
 
 	bytes chunkBytes // the same in pieces
+	ref   chunks.Ref // of waiting
 }
 
 // Size returns how many bytes the chunk has.
 func (f *Full) Size() int { return int(f.bytes.size) }
 
 // fullChunk is a Full where it is kept: a finished chunk that stays in the pieces in which
-// it grew, so that cutting copies and allocates nothing (BenchmarkCut).
+// it grew, so that cutting copies and allocates nothing (BenchmarkCut). The number of samples, with
+// which a chunk begins, is not in the pieces yet: the first of them has left the caches.
 type fullChunk struct {
 	series     *Series
 	minT, maxT int64
@@ -49,10 +53,21 @@ type fullChunk struct {
 	taken bool // CollectFull gave it out: its bytes may be on their way to a file
 }
 
-// given returns what others get of it, but for its bytes.
+// given returns what others get of it.
 func (f *fullChunk) given() Full {
-	return Full{Series: f.series, MinT: f.minT, MaxT: f.maxT, Num: f.num, Seq: f.seq}
+	return Full{Series: f.series, MinT: f.minT, MaxT: f.maxT, Num: f.num, Seq: f.seq, bytes: f.bytes}
 }
+
+// appendTo appends the finished chunk to dst.
+func (f *fullChunk) appendTo(dst []byte, a *pieceArena) []byte {
+	from := len(dst)
+	dst = f.bytes.appendTo(dst, a)
+	putCount(dst[from:], f.num)
+	return dst
+}
+
+// putCount puts the number of its samples into a chunk.
+func putCount(chunk []byte, num uint16) { binary.BigEndian.PutUint16(chunk, num) }
 
 // kept is the chunk as it was before it was given.
 func (f *Full) kept() fullChunk {
@@ -65,7 +80,7 @@ type appender struct {
 	cutting Cutting
 	limit   int64 // a chunk that begins before it ends there (CutAt); NoTime: none
 	pieces  pieces
-	onFull  func(fullChunk)
+	onFull  func(fullChunk) chunks.Ref
 	seq     uint64 // commit being applied
 	scratch [chunkenc.MaxSampleBytes]byte
 
@@ -132,9 +147,9 @@ func (a *appender) open(s *Series, t int64) {
 // closeChunk hands the open chunk over as a full one.
 func (a *appender) closeChunk(s *Series) {
 	m := Mapped{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: uint16(s.enc.Len())}
-	a.addMapped(s, m)
 	s.bytes.finish(&a.pieces, &s.enc)
-	a.onFull(fullChunk{series: s, minT: m.MinT, maxT: m.MaxT, num: m.Num, seq: a.seq, bytes: s.bytes})
+	m.Ref = a.onFull(fullChunk{series: s, minT: m.MinT, maxT: m.MaxT, num: m.Num, seq: a.seq, bytes: s.bytes})
+	a.addMapped(s, m)
 	s.bytes = chunkBytes{}
 }
 

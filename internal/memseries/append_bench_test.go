@@ -16,26 +16,8 @@ import (
 func BenchmarkAppend(b *testing.B) {
 	const series, perCommit = 10_000, 1000
 	d := NewDirectory(defaultCutting)
-	all := make([]*Series, series)
-	for i := range all {
-		s, _, err := d.GetOrCreate(labels.FromStrings("a", fmt.Sprint(i)))
-		require.NoError(b, err)
-		all[i] = s
-	}
-	rnd := rand.New(rand.NewPCG(1, 2))
-	vs := make([]float64, 64*series)
-	for i := range vs {
-		switch i % 4 {
-		case 0:
-			vs[i] = float64(i/series) * 17
-		case 1:
-			vs[i] = float64(rnd.IntN(1000)) / 100
-		case 2:
-			vs[i] = 1
-		default:
-			vs[i] = rnd.Float64()
-		}
-	}
+	all := benchSeries(b, d, series)
+	vs := benchValues(series)
 	var fulls []Full
 	refs := make([]chunks.Ref, series)
 	b.ReportAllocs()
@@ -44,17 +26,8 @@ func BenchmarkAppend(b *testing.B) {
 	for range b.N {
 		t += 15_000
 		for from := 0; from < series; from += perCommit {
-			run := all[from : from+perCommit]
-			set := Shards(0)
-			for _, s := range run {
-				set |= Bit(s)
-			}
 			seq++
-			d.Lock(set)
-			for i, s := range run {
-				d.ApplyLocked(s, t, vs[int(t/15_000)%64*series+from+i], seq, seq, alwaysOpen{})
-			}
-			d.Unlock(set)
+			applyAll(d, all[from:from+perCommit], t, seq, vs[int(t/15_000)%64*series+from:])
 		}
 		for shard := 0; d.FullBytes() > 1<<20 && shard < NumShards; {
 			fulls, shard = d.CollectFull(fulls[:0], shard, 1<<20)
@@ -62,4 +35,47 @@ func BenchmarkAppend(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*series), "ns/sample")
+}
+
+// benchSeries makes n series.
+func benchSeries(b *testing.B, d *Directory, n int) []*Series {
+	all := make([]*Series, n)
+	for i := range all {
+		s, _, err := d.GetOrCreate(labels.FromStrings("a", fmt.Sprint(i)))
+		require.NoError(b, err)
+		all[i] = s
+	}
+	return all
+}
+
+// benchValues returns 64 values of each of n series, scrape by scrape: counters, decimals, constants, noise.
+func benchValues(n int) []float64 {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	vs := make([]float64, 64*n)
+	for i := range vs {
+		switch i % 4 {
+		case 0:
+			vs[i] = float64(i/n) * 17
+		case 1:
+			vs[i] = float64(rnd.IntN(1000)) / 100
+		case 2:
+			vs[i] = 1
+		default:
+			vs[i] = rnd.Float64()
+		}
+	}
+	return vs
+}
+
+// applyAll applies a commit of a sample of each series.
+func applyAll(d *Directory, all []*Series, t int64, seq uint64, vs []float64) {
+	set := Shards(0)
+	for _, s := range all {
+		set |= Bit(s)
+	}
+	d.Lock(set)
+	for i, s := range all {
+		d.ApplyLocked(s, t, vs[i], seq, seq, alwaysOpen{})
+	}
+	d.Unlock(set)
 }

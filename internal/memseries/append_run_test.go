@@ -27,9 +27,10 @@ func cutsOf(t *testing.T, cutting Cutting, do func(a *appender, s *Series)) (cut
 	require.NoError(t, err)
 	a := appender{cutting: cutting, limit: NoTime}
 	a.pieces.arena = d.chunkBytes
-	a.onFull = func(f fullChunk) {
-		cuts = append(cuts, chunkOf{f.minT, f.maxT, f.num, string(f.bytes.appendTo(nil, d.chunkBytes))})
+	a.onFull = func(f fullChunk) chunks.Ref {
+		cuts = append(cuts, chunkOf{f.minT, f.maxT, f.num, string(f.appendTo(nil, d.chunkBytes))})
 		f.bytes.drop(&a.pieces)
+		return 0
 	}
 	do(&a, s)
 	if s.enc.Len() > 0 {

@@ -76,9 +76,9 @@ func (c *captor) copyLocked(sh *Shard, s *Series) {
 	out := Captured{Ref: s.ref, Pairs: c.d.Pairs(s), from: len(c.data)}
 	n := c.copyMapped(s)
 	if n < int(s.numMapped) {
-		f := sh.mu.full[fullKey{s.ref, s.mappedAt(n).MinT}]
+		f := sh.mu.waiting.get(s.mappedAt(n).Ref)
 		out.MinT, out.MaxT, out.full = f.minT, f.maxT, true
-		c.data = f.bytes.appendTo(c.data, c.d.chunkBytes)
+		c.data = f.appendTo(c.data, c.d.chunkBytes)
 	} else if s.enc.Len() > 0 {
 		out.MinT, out.MaxT, out.LastV = s.enc.FirstT(), s.enc.LastT(), s.enc.LastV()
 		c.data = s.bytes.appendTo(slices.Grow(c.data, int(s.bytes.size)+chunkenc.MaxSampleBytes), c.d.chunkBytes)
@@ -92,7 +92,7 @@ func (c *captor) copyLocked(sh *Shard, s *Series) {
 // number.
 func (c *captor) copyMapped(s *Series) int {
 	for i, m := range s.mapped() {
-		if m.Ref == 0 {
+		if !m.inFile() {
 			return i
 		}
 		c.mapped = append(c.mapped, m)

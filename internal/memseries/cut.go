@@ -51,11 +51,17 @@ func (c *splitter) cutLocked(sh *Shard, s *Series) {
 	if i == int(s.numMapped) || s.mappedAt(i).MinT >= c.t {
 		return
 	}
-	if m := s.mappedAt(i); m.Ref != 0 || sh.mu.full[fullKey{s.ref, m.MinT}].taken {
+	m := s.mappedAt(i)
+	if m.inFile() {
 		c.over++
 		return
 	}
-	c.splitFullLocked(sh, s, i)
+	f := sh.mu.waiting.get(m.Ref)
+	if f.taken {
+		c.over++
+		return
+	}
+	c.splitFullLocked(sh, s, i, f)
 }
 
 // splitOpenLocked makes a full chunk of the samples before t and appends the others to a
@@ -78,16 +84,16 @@ func (c *splitter) splitOpenLocked(sh *Shard, s *Series) {
 	}
 }
 
-// splitFullLocked puts two chunks in the place of one that no file has.
-func (c *splitter) splitFullLocked(sh *Shard, s *Series, i int) {
-	key := fullKey{s.ref, s.mappedAt(i).MinT}
-	f := sh.mu.full[key]
-	c.data = f.bytes.appendTo(c.data[:0], sh.mu.pieces.arena)
+// splitFullLocked puts two chunks in the place of number i, which is f and which no file has.
+func (c *splitter) splitFullLocked(sh *Shard, s *Series, i int, f *fullChunk) {
+	whole := *f
+	c.data = whole.appendTo(c.data[:0], sh.mu.pieces.arena)
 	n := c.decode(c.data)
-	c.d.dropFullLocked(sh, key)
+	c.d.dropFullLocked(sh, f)
 
-	sh.mu.insertMapped(s, i, c.addFullLocked(sh, f, 0, n))
-	sh.mu.setMapped(s, i+1, c.addFullLocked(sh, f, n, len(c.ts)))
+	sh.mu.insertMapped(s, i, c.addFullLocked(sh, whole, 0, n))
+	sh.mu.setMapped(s, i+1, c.addFullLocked(sh, whole, n, len(c.ts)))
+	sh.mu.waiting.mixed = true
 }
 
 // addFullLocked makes a full chunk of some decoded samples of f.
@@ -101,8 +107,7 @@ func (c *splitter) addFullLocked(sh *Shard, f fullChunk, from, to int) Mapped {
 	f.minT, f.maxT, f.num = c.ts[from], c.ts[to-1], uint16(to-from)
 	c.data, f.bytes = c.enc.AppendTo(c.data[:0]), chunkBytes{}
 	f.bytes.add(&sh.mu.pieces, c.data)
-	sh.mu.onFull(f)
-	return Mapped{MinT: f.minT, MaxT: f.maxT, Num: f.num}
+	return Mapped{Ref: sh.mu.onFull(f), MinT: f.minT, MaxT: f.maxT, Num: f.num}
 }
 
 // decode fills ts and vs with the samples of a chunk that this process encoded, and

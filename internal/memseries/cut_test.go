@@ -2,7 +2,9 @@ package memseries
 
 import (
 	"math"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,5 +52,40 @@ func BenchmarkCut(b *testing.B) {
 	b.ReportAllocs()
 	for range b.N {
 		c.run()
+	}
+}
+
+// BenchmarkCutScrape applies commits of 1,000 samples to 100,000 series, forty samples a chunk, all
+// of which end together: the time of a commit that cuts a chunk of each of its series, beside that of
+// all others.
+func BenchmarkCutScrape(b *testing.B) {
+	const series, perCommit, perChunk, step = 100_000, 1000, 40, 15_000
+	d := NewDirectory(Cutting{Range: perChunk * step, Samples: 120})
+	all := benchSeries(b, d, series)
+	vs := benchValues(series)
+	var cut, other []time.Duration
+	var fulls []Full
+	refs := make([]chunks.Ref, series)
+	b.ResetTimer()
+	for k := range int64(b.N * perChunk) {
+		for from := 0; from < series; from += perCommit {
+			begin := time.Now()
+			applyAll(d, all[from:from+perCommit], k*step, uint64(k+1), vs[int(k)%64*series+from:])
+			if took := time.Since(begin); k%perChunk == 0 && k > 0 {
+				cut = append(cut, took)
+			} else {
+				other = append(other, took)
+			}
+			for shard := 0; d.FullBytes() > 1<<20 && shard < NumShards; {
+				fulls, shard = d.CollectFull(fulls[:0], shard, 1<<20)
+				d.Written(fulls, refs[:len(fulls)])
+			}
+		}
+	}
+	slices.Sort(cut)
+	slices.Sort(other)
+	b.ReportMetric(float64(other[len(other)/2].Nanoseconds())/perCommit, "ns/sample")
+	if len(cut) > 0 {
+		b.ReportMetric(float64(cut[len(cut)/2].Nanoseconds())/perCommit, "ns/sample-and-cut")
 	}
 }

@@ -20,19 +20,20 @@ func (d *Directory) CollectFull(dst []Full, shard, bytes int) ([]Full, int) {
 	for ; shard < NumShards && bytes > 0; shard++ {
 		sh := &d.shards[shard]
 		sh.mu.Lock()
-		for key, f := range sh.mu.full {
+		from := len(dst)
+		for ref, f := range sh.mu.waiting.all() {
 			f.taken = true
-			sh.mu.full[key] = f
 			out := f.given()
-			out.bytes = f.bytes
+			out.ref = ref
 			dst = append(dst, out)
-			bytes -= int(f.bytes.size)
+			bytes -= out.Size()
 		}
+		mixed := sh.mu.waiting.mixed
 		sh.mu.Unlock()
+		if mixed {
+			slices.SortFunc(dst[from:], func(a, b Full) int { return cmp.Compare(a.MinT, b.MinT) })
+		}
 	}
-	slices.SortFunc(dst[given:], func(a, b Full) int {
-		return cmp.Or(cmp.Compare(a.Series.ref, b.Series.ref), cmp.Compare(a.MinT, b.MinT))
-	})
 	d.copyData(dst[given:])
 	return dst, shard
 }
@@ -64,6 +65,7 @@ func (d *Directory) AppendData(buf []byte, fulls []Full) []byte {
 		for i := range some {
 			from := len(buf)
 			buf = w.appendTo(buf, i, d.chunkBytes)
+			putCount(buf[from:], some[i].Num)
 			some[i].Data = buf[from:len(buf):len(buf)]
 		}
 		fulls = fulls[len(some):]
@@ -78,9 +80,9 @@ func (d *Directory) Written(fulls []Full, refs []chunks.Ref) {
 		f := &fulls[i]
 		sh := d.ShardOf(f.Series)
 		sh.mu.Lock()
-		if key := (fullKey{f.Series.ref, f.MinT}); sh.hasFullLocked(key) {
+		if kept := sh.mu.waiting.get(f.ref); kept != nil {
 			sh.mu.setMappedRef(f.Series, f.MinT, refs[i])
-			d.forgetFullLocked(sh, key)
+			d.forgetFullLocked(sh, kept)
 		}
 		f.bytes.drop(&sh.mu.pieces)
 		sh.mu.Unlock()
@@ -93,10 +95,8 @@ func (d *Directory) Unwritten(fulls []Full) {
 		f := &fulls[i]
 		sh := d.ShardOf(f.Series)
 		sh.mu.Lock()
-		key := fullKey{f.Series.ref, f.MinT}
-		if kept, ok := sh.mu.full[key]; ok {
+		if kept := sh.mu.waiting.get(f.ref); kept != nil {
 			kept.taken = false
-			sh.mu.full[key] = kept
 		} else {
 			f.bytes.drop(&sh.mu.pieces)
 		}
@@ -104,14 +104,9 @@ func (d *Directory) Unwritten(fulls []Full) {
 	}
 }
 
-func (sh *Shard) hasFullLocked(key fullKey) bool {
-	_, ok := sh.mu.full[key]
-	return ok
-}
-
 // forgetFullLocked takes a chunk out of those that no file has. Its pieces are left to
 // the caller.
-func (d *Directory) forgetFullLocked(sh *Shard, key fullKey) {
-	d.fullBytes.Add(-int64(sh.mu.full[key].bytes.size))
-	delete(sh.mu.full, key)
+func (d *Directory) forgetFullLocked(sh *Shard, f *fullChunk) {
+	d.fullBytes.Add(-int64(f.bytes.size))
+	sh.mu.waiting.remove(f)
 }

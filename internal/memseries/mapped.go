@@ -9,13 +9,15 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 )
 
-// Mapped is a full chunk of a series. Ref is 0 until the chunk is in a head-chunk
-// file; until then the shard keeps its bytes.
+// Mapped is a full chunk of a series. Until it is in a head-chunk file, Ref is its place among those
+// that wait for one (waiting), or 0 as long as the log is replayed.
 type Mapped struct {
 	Ref        chunks.Ref
 	MinT, MaxT int64 // closed
 	Num        uint16
 }
+
+func (m Mapped) inFile() bool { return m.Ref > 0 && m.Ref.File() != waitingFile }
 
 // mappedAt returns full chunk i, the oldest of which is 0.
 func (s *Series) mappedAt(i int) Mapped {

@@ -27,13 +27,17 @@ type mappedBlock struct {
 
 	begins  [mappedBlockLen]uint32 // from mint on, in milliseconds
 	lengths [mappedBlockLen]uint32 // from there to the newest sample, in milliseconds
-	places  [mappedBlockLen]uint32 // files behind file, and the offset there; 0: there is no ref
+	places  [mappedBlockLen]uint32 // files behind file, and the offset there; noFile, and where it waits; 0: there is no ref
 	nums    [mappedBlockLen]uint16
 }
 
 // offsetBits hold every offset in a head-chunk file: none is longer than chunks.MaxHeadFileBytes.
-// What is left is for files, 32 of them: a series that has eight full chunks in more is wide.
-const offsetBits = 27
+// What is left is for files, 31 of them: a series that has eight full chunks in more is wide. The
+// last number says that the chunk is in none, and where it waits for one.
+const (
+	offsetBits = 27
+	noFile     = 1<<(32-offsetBits) - 1
+)
 
 // begin makes a block ready for a first chunk at mint.
 func (b *mappedBlock) begin(mint int64) { b.mint, b.file = mint, 0 }
@@ -52,14 +56,16 @@ func (b *mappedBlock) put(i int, m Mapped) bool {
 
 // place returns how the block keeps a ref.
 func (b *mappedBlock) place(ref chunks.Ref) (uint32, bool) {
-	if ref == 0 {
+	switch {
+	case ref == 0:
 		return 0, true
-	}
-	if b.file == 0 {
+	case ref.File() == waitingFile:
+		return noFile<<offsetBits | ref.Offset(), ref.Offset() < 1<<offsetBits
+	case b.file == 0:
 		b.file = ref.File()
 	}
 	behind, offset := ref.File()-b.file, ref.Offset()
-	ok := b.file > 0 && behind < 1<<(32-offsetBits) && offset > 0 && offset < 1<<offsetBits
+	ok := b.file > 0 && behind < noFile && offset > 0 && offset < 1<<offsetBits
 	return behind<<offsetBits | offset, ok
 }
 
@@ -67,7 +73,10 @@ func (b *mappedBlock) place(ref chunks.Ref) (uint32, bool) {
 func (b *mappedBlock) at(i int) Mapped {
 	m := Mapped{MinT: b.mint + int64(b.begins[i]), Num: b.nums[i]}
 	m.MaxT = m.MinT + int64(b.lengths[i])
-	if p := b.places[i]; p != 0 {
+	switch p := b.places[i]; {
+	case p>>offsetBits == noFile:
+		m.Ref = chunks.NewRef(waitingFile, p&(1<<offsetBits-1))
+	case p != 0:
 		m.Ref = chunks.NewRef(b.file+p>>offsetBits, p&(1<<offsetBits-1))
 	}
 	return m

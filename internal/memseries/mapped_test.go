@@ -16,7 +16,13 @@ var mappedKinds = map[string]func(rnd *rand.Rand, i int64) Mapped{
 	"as they are": func(rnd *rand.Rand, i int64) Mapped {
 		return Mapped{Ref: chunks.NewRef(1+uint32(i)/5, 8+rnd.Uint32N(1000)), MinT: i * 100, MaxT: i*100 + rnd.Int64N(100), Num: uint16(i)}
 	},
-	"in no file yet":  func(_ *rand.Rand, i int64) Mapped { return Mapped{MinT: i * 100, MaxT: i*100 + 99, Num: 120} },
+	"in no file yet": func(rnd *rand.Rand, i int64) Mapped {
+		return Mapped{Ref: chunks.NewRef(waitingFile, 1+rnd.Uint32N(numbers)), MinT: i * 100, MaxT: i*100 + 99, Num: 120}
+	},
+	"some in no file yet": func(rnd *rand.Rand, i int64) Mapped {
+		return Mapped{Ref: chunks.NewRef(1+rnd.Uint32N(2)*(waitingFile-1), 1+rnd.Uint32N(numbers)), MinT: i * 100, MaxT: i*100 + 99, Num: 120}
+	},
+	"being replayed":  func(_ *rand.Rand, i int64) Mapped { return Mapped{MinT: i * 100, MaxT: i*100 + 99, Num: 120} },
 	"before the year": func(_ *rand.Rand, i int64) Mapped { return Mapped{Ref: 8, MinT: i*100 - 3000, MaxT: i*100 - 2990} },
 	"anywhere in files": func(rnd *rand.Rand, i int64) Mapped {
 		return Mapped{Ref: chunks.Ref(rnd.Uint64()), MinT: i * 100, MaxT: i*100 + 7, Num: math.MaxUint16}
@@ -112,7 +118,7 @@ func requireMapped(t *testing.T, want []Mapped, s *Series) {
 }
 
 // A block holds eight chunks in two cache lines, whatever the time of day and the age of their
-// files, up to 49 days and 32 files; beyond that, and where a ref is none of ours, it takes two.
+// files, up to 49 days and 31 files; beyond that, and where a ref is none of ours, it takes two.
 func TestMapped_WhatFitsABlock(t *testing.T) {
 	const day = 24 * 3600 * 1000
 	now := int64(1_700_000_000_000)
@@ -126,8 +132,8 @@ func TestMapped_WhatFitsABlock(t *testing.T) {
 		"one more":                  {Mapped{MinT: now + math.MaxUint32 + 1, MaxT: now + math.MaxUint32 + 1}, 2},
 		"4,294,967,295 ms long":     {Mapped{MinT: now + 2, MaxT: now + 2 + math.MaxUint32}, 1},
 		"a millisecond longer":      {Mapped{MinT: now + 2, MaxT: now + 3 + math.MaxUint32}, 2},
-		"31 files on":               {Mapped{Ref: chunks.NewRef(38, chunks.MaxHeadFileBytes-1), MinT: now + 2, MaxT: now + 2}, 1},
-		"32 files on":               {Mapped{Ref: chunks.NewRef(39, 8), MinT: now + 2, MaxT: now + 2}, 2},
+		"30 files on":               {Mapped{Ref: chunks.NewRef(37, chunks.MaxHeadFileBytes-1), MinT: now + 2, MaxT: now + 2}, 1},
+		"31 files on":               {Mapped{Ref: chunks.NewRef(38, 8), MinT: now + 2, MaxT: now + 2}, 2},
 		"in the file before":        {Mapped{Ref: chunks.NewRef(6, 8), MinT: now + 2, MaxT: now + 2}, 2},
 		"in a file that is too big": {Mapped{Ref: chunks.NewRef(7, chunks.MaxHeadFileBytes), MinT: now + 2, MaxT: now + 2}, 2},
 		"at the start of a file":    {Mapped{Ref: chunks.NewRef(7, 0), MinT: now + 2, MaxT: now + 2}, 2},

@@ -203,12 +203,11 @@ func (c *chunkBytes) appendTo(dst []byte, a *pieceArena) []byte {
 	return dst
 }
 
-// finish makes a whole chunk of what the encoder has given out.
+// finish adds what the encoder has kept back, but for the number of samples (fullChunk).
 func (c *chunkBytes) finish(p *pieces, enc *chunkenc.XORState) {
 	const countBytes = 2 // a chunk begins with its number of samples
 	var buf [countBytes + wordBytes]byte
 	whole := enc.Finish(buf[:countBytes])
-	copy(p.arena.at(c.first).data[:], whole[:countBytes])
 	c.add(p, whole[countBytes:])
 }
 

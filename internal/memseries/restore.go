@@ -141,12 +141,13 @@ func (r *Restorer) covered(s *Series, t int64) bool {
 
 // keepFull leaves a full chunk in the pieces in which it grew: they do not change until
 // Written, so that another goroutine may read them (AppendData).
-func (r *Restorer) keepFull(f fullChunk) {
+func (r *Restorer) keepFull(f fullChunk) chunks.Ref {
 	if len(r.full) == cap(r.full) {
 		r.full = slices.Grow(r.full, max(fullRun, len(r.full)))
 	}
 	r.full = append(r.full, f)
 	r.fullBytes += int(f.bytes.size)
+	return 0
 }
 
 // TakeFull moves full chunks to dst, those that were cut first, as long as all their commits are
@@ -166,9 +167,7 @@ func (r *Restorer) TakeFull(dst []Full, synced uint64, least, most int) []Full {
 	}
 	dst = slices.Grow(dst, n)
 	for i := range r.full[:n] {
-		f := r.full[i].given()
-		f.bytes = r.full[i].bytes
-		dst = append(dst, f)
+		dst = append(dst, r.full[i].given())
 	}
 	r.full = slices.Delete(r.full, 0, n)
 	r.fullBytes -= bytes
@@ -204,7 +203,7 @@ func (r *Restorer) Written(fulls []Full, refs []chunks.Ref) {
 // not written yet. All workers are done.
 func (r *Restorer) Close() {
 	for _, f := range r.full {
-		r.d.ShardOf(f.series).mu.onFull(f)
+		r.setMappedRef(f.series, f.minT, r.d.ShardOf(f.series).mu.onFull(f))
 	}
 	r.d.shards[0].mu.pieces.absorb(&r.pieces)
 	r.d.shards[0].mu.mappedBytes += r.mappedBytes

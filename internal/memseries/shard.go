@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+
+	"github.com/seed347100a3/tsdb/chunks"
 )
 
 // NumShards is how many locks partition the series. A set of shards is a bit mask in
@@ -19,35 +21,26 @@ type Shard struct {
 	mu struct {
 		sync.Mutex
 		appender
-		full     map[fullKey]fullChunk // full chunks that no file has yet
-		fullPeak int                   // most of them ever: a map does not shrink
-		marks    map[uint64][]mark     // by ref: the past that open queriers may still need
-		lastV    map[uint64]uint64     // by ref: newest value of a restored series without an open chunk
+		waiting waiting
+		marks   map[uint64][]mark // by ref: the past that open queriers may still need
+		lastV   map[uint64]uint64 // by ref: newest value of a restored series without an open chunk
 		// Commits apply in the order in which they reserved: nextTurn is handed out
 		// while reserving, turn is who may apply now.
 		nextTurn, turn uint64
 		turned         sync.Cond
-		waiting        int
+		queued         int // commits that wait for turned
 	}
 	_ [64]byte // keeps neighbours' locks off this cache line
-}
-
-// fullKey names a full chunk: chunks of a series do not overlap.
-type fullKey struct {
-	ref  uint64
-	mint int64
 }
 
 func (sh *Shard) init(cutting Cutting, arena *pieceArena, fullBytes *atomic.Int64) {
 	sh.mu.turned.L = &sh.mu.Mutex
 	sh.mu.cutting, sh.mu.limit = cutting, NoTime
 	sh.mu.pieces.arena = arena
-	sh.mu.full = map[fullKey]fullChunk{}
 	sh.mu.marks = map[uint64][]mark{}
-	sh.mu.onFull = func(f fullChunk) {
-		sh.mu.full[fullKey{f.series.ref, f.minT}] = f
-		sh.mu.fullPeak = max(sh.mu.fullPeak, len(sh.mu.full))
+	sh.mu.onFull = func(f fullChunk) chunks.Ref {
 		fullBytes.Add(int64(f.bytes.size))
+		return sh.mu.waiting.add(f)
 	}
 }
 
@@ -100,9 +93,9 @@ func (d *Directory) LockInTurn(set Shards, turns *Turns) {
 		d.Unlock(set &^ (1 << i))
 		sh := &d.shards[i]
 		for sh.mu.turn != turns[i] {
-			sh.mu.waiting++
+			sh.mu.queued++
 			sh.mu.turned.Wait()
-			sh.mu.waiting--
+			sh.mu.queued--
 		}
 		sh.mu.Unlock()
 		d.Lock(set)
@@ -124,7 +117,7 @@ func (d *Directory) EndTurn(set Shards) {
 	for ; set != 0; set &= set - 1 {
 		sh := &d.shards[bits.TrailingZeros64(uint64(set))]
 		sh.mu.turn++
-		if sh.mu.waiting > 0 {
+		if sh.mu.queued > 0 {
 			sh.mu.turned.Broadcast()
 		}
 		sh.mu.Unlock()

@@ -3,9 +3,9 @@ package memseries
 import "unsafe"
 
 const (
-	fullBytes = int64(unsafe.Sizeof(fullChunk{})+unsafe.Sizeof(fullKey{})) * 4 / 3 // a map entry at three quarters of the load
-	markBytes = 96                                                                 // a map entry and a list of few marks
-	farBytes  = 128                                                                // a sync.Map entry beside its series
+	fullBytes = int64(unsafe.Sizeof(fullChunk{}))
+	markBytes = 96  // a map entry and a list of few marks
+	farBytes  = 128 // a sync.Map entry beside its series
 )
 
 // SizeBytes returns the memory that the directory holds: series, labels, symbols,
@@ -30,5 +30,5 @@ func (d *Directory) SizeBytes() int64 {
 func (sh *Shard) sizeBytes() int64 {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.mu.mappedBytes + int64(sh.mu.fullPeak)*fullBytes + int64(len(sh.mu.marks))*markBytes
+	return sh.mu.mappedBytes + sh.mu.waiting.sizeBytes() + int64(len(sh.mu.marks))*markBytes
 }

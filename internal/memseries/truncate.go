@@ -61,9 +61,9 @@ func (d *Directory) Barrier() {
 		sh := &d.shards[i]
 		sh.mu.Lock()
 		for sh.mu.turn < last[i] {
-			sh.mu.waiting++
+			sh.mu.queued++
 			sh.mu.turned.Wait()
-			sh.mu.waiting--
+			sh.mu.queued--
 		}
 		sh.mu.Unlock()
 	}
@@ -87,7 +87,7 @@ func (d *Directory) DropBefore(t int64) (lowest chunks.Ref) {
 	d.eachLocked(func(sh *Shard, s *Series) {
 		d.dropBeforeLocked(sh, s, t)
 		for _, m := range s.mapped() {
-			if m.Ref != 0 {
+			if m.inFile() {
 				lowest = min(lowest, m.Ref)
 			}
 		}
@@ -102,8 +102,8 @@ func (d *Directory) DropBefore(t int64) (lowest chunks.Ref) {
 func (d *Directory) dropBeforeLocked(sh *Shard, s *Series, t int64) {
 	n := 0
 	for ; n < int(s.numMapped) && s.mappedMaxt(n) < t; n++ {
-		if m := s.mappedAt(n); m.Ref == 0 {
-			d.dropFullLocked(sh, fullKey{s.ref, m.MinT})
+		if m := s.mappedAt(n); !m.inFile() {
+			d.dropFullLocked(sh, sh.mu.waiting.get(m.Ref))
 		}
 	}
 	if n > 0 {
@@ -121,11 +121,11 @@ func (d *Directory) dropBeforeLocked(sh *Shard, s *Series, t int64) {
 
 // dropFullLocked forgets a full chunk that no file has. One that is on its way to a file
 // keeps its pieces until Written.
-func (d *Directory) dropFullLocked(sh *Shard, key fullKey) {
-	f := sh.mu.full[key]
-	d.forgetFullLocked(sh, key)
-	if !f.taken {
-		f.bytes.drop(&sh.mu.pieces)
+func (d *Directory) dropFullLocked(sh *Shard, f *fullChunk) {
+	bytes, taken := f.bytes, f.taken
+	d.forgetFullLocked(sh, f)
+	if !taken {
+		bytes.drop(&sh.mu.pieces)
 	}
 }
 
@@ -133,12 +133,5 @@ func (d *Directory) dropFullLocked(sh *Shard, key fullKey) {
 func (sh *Shard) shrink() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.mu.fullPeak <= 2*len(sh.mu.full) {
-		return
-	}
-	full := make(map[fullKey]fullChunk, len(sh.mu.full))
-	for key, f := range sh.mu.full {
-		full[key] = f
-	}
-	sh.mu.full, sh.mu.fullPeak = full, len(full)
+	sh.mu.waiting.shrink()
 }

@@ -361,7 +361,7 @@ func requirePieces(t require.TestingT, d *Directory, collected []Full) {
 	}
 	for i := range d.shards {
 		sh := &d.shards[i]
-		for _, f := range sh.mu.full {
+		for _, f := range sh.mu.waiting.all() {
 			chunk(f.bytes)
 		}
 		for n := sh.mu.pieces.free; n != 0; n = d.chunkBytes.at(n).next {
@@ -372,7 +372,7 @@ func requirePieces(t require.TestingT, d *Directory, collected []Full) {
 		}
 	}
 	for _, f := range collected {
-		if !d.ShardOf(f.Series).hasFullLocked(fullKey{f.Series.ref, f.MinT}) {
+		if d.ShardOf(f.Series).mu.waiting.get(f.ref) == nil {
 			chunk(f.bytes)
 		}
 	}
@@ -444,10 +444,10 @@ func TestBarrier_WaitsForCommitsThatHadTheirTurnsAndForNoOthers(t *testing.T) {
 		d.Barrier()
 		close(passed)
 	}()
-	for waiting := 0; waiting == 0; {
+	for queued := 0; queued == 0; {
 		sh := d.ShardOf(s)
 		sh.mu.Lock()
-		waiting = sh.mu.waiting
+		queued = sh.mu.queued
 		sh.mu.Unlock()
 	}
 	select {
@@ -608,7 +608,7 @@ func TestTruncation_BesideWriters(t *testing.T) {
 // waitingBytes counts FullBytes anew.
 func waitingBytes(d *Directory) (n int64) {
 	for i := range d.shards {
-		for _, f := range d.shards[i].mu.full {
+		for _, f := range d.shards[i].mu.waiting.all() {
 			n += int64(f.bytes.size)
 		}
 	}

@@ -61,7 +61,7 @@ func (sh *Shard) viewLocked(s *Series, snapshot uint64, mint, maxt int64, v *Vie
 	last := min(maxt, v.Maxt)
 	for _, m := range s.mapped() {
 		if m.MaxT >= mint && m.MinT <= last {
-			sh.viewFullLocked(s, m, v)
+			sh.viewFullLocked(m, v)
 		}
 	}
 	n := s.enc.Len()
@@ -81,12 +81,13 @@ func (v *View) finish(s *Series) {
 	c.to = len(v.data)
 }
 
-func (sh *Shard) viewFullLocked(s *Series, m Mapped, v *View) {
-	c := ViewChunk{MinT: m.MinT, MaxT: m.MaxT, Num: int(m.Num), Ref: m.Ref}
-	if m.Ref == 0 {
+func (sh *Shard) viewFullLocked(m Mapped, v *View) {
+	c := ViewChunk{MinT: m.MinT, MaxT: m.MaxT, Num: int(m.Num)}
+	if m.inFile() {
+		c.Ref = m.Ref
+	} else {
 		c.from = len(v.data)
-		f := sh.mu.full[fullKey{s.ref, m.MinT}]
-		v.data = f.bytes.appendTo(v.data, sh.mu.pieces.arena)
+		v.data = sh.mu.waiting.get(m.Ref).appendTo(v.data, sh.mu.pieces.arena)
 		c.to = len(v.data)
 	}
 	v.Chunks = append(v.Chunks, c)
