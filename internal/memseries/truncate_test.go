@@ -1,9 +1,11 @@
 package memseries
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -315,6 +317,7 @@ func TestTruncation_EqualsAMap(t *testing.T) {
 			"take": func(t *rapid.T) {
 				if taken == nil {
 					taken = cs.take(d)
+					require.True(t, slices.IsSortedFunc(taken, func(a, b Full) int { return cmp.Compare(a.MinT, b.MinT) }), "not in the order of time")
 				}
 			},
 			"write": func(t *rapid.T) {
