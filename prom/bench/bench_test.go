@@ -135,7 +135,7 @@ func TestReport_WriteDocs_ReplacesItsPart(t *testing.T) {
 	}
 	text, err := os.ReadFile(readme)
 	require.NoError(t, err)
-	require.Contains(t, string(text), "| work | s | 500 m | - | - | - |")
+	require.Contains(t, string(text), "| work | s | 500 m | - | - | - | <= 1.00 PASS |")
 	require.True(t, strings.HasSuffix(string(text), pageEnd+"me\n"))
 	svg, err := os.ReadFile(filepath.Join(dir, "bench", "c.svg"))
 	require.NoError(t, err)

@@ -90,7 +90,7 @@ var quoted = []string{
 // quote is what the README says.
 func (r Report) quote() string {
 	var b strings.Builder
-	b.WriteString("| work | unit | tsdb | Prometheus | VictoriaMetrics | times better |\n| --- | --- | ---: | ---: | ---: | ---: |\n")
+	b.WriteString("| work | unit | tsdb | Prometheus | VictoriaMetrics | times better | goal |\n| --- | --- | ---: | ---: | ---: | ---: | --- |\n")
 	for _, name := range quoted {
 		for _, row := range r.Rows {
 			if row.Name == name {
@@ -98,7 +98,7 @@ func (r Report) quote() string {
 				if row.RatioVictoria.Times > 0 {
 					better += ", " + times(row.RatioVictoria)
 				}
-				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", row.Work, row.Unit, middle(row.Ours), middle(row.Reference), middle(row.Victoria), better)
+				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", row.Work, row.Unit, middle(row.Ours), middle(row.Reference), middle(row.Victoria), better, row.markedGoal())
 			}
 		}
 	}

@@ -131,9 +131,7 @@ func markdownRows(rows []Row) string {
 			work = ""
 		}
 		cells := row.cells()
-		if row.HasGoal() && !row.Reached() {
-			cells[6] = "**" + cells[6] + "**"
-		}
+		cells[6] = row.markedGoal()
 		fmt.Fprintf(&b, "| %s | %s |\n", work, strings.Join(cells, " | "))
 	}
 	return b.String()
@@ -170,6 +168,14 @@ func spreadText(values []float64) string {
 		return ""
 	}
 	return strconv.FormatFloat(100*spread(values), 'f', 0, 64)
+}
+
+// markedGoal is goalText as markdown: who falls short of it stands out.
+func (r Row) markedGoal() string {
+	if r.HasGoal() && !r.Reached() {
+		return "**" + r.goalText() + "**"
+	}
+	return r.goalText()
 }
 
 func (r Row) goalText() string {
