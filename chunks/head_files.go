@@ -17,6 +17,9 @@ import (
 // reference maps no more of one.
 const MaxHeadFileBytes = 128 << 20
 
+// LastHeadFile is the greatest number of a head-chunk file. The one behind it is free for other uses of a Ref.
+const LastHeadFile = math.MaxUint32 - 1
+
 // keptBufferBytes is the largest write buffer that is kept for the next batch.
 const keptBufferBytes = 1 << 20
 
@@ -109,7 +112,7 @@ func (h *HeadFiles) list(e fs.DirEntry) error {
 	}
 	path := filepath.Join(h.dir, e.Name())
 	n, err := strconv.ParseUint(e.Name(), 10, 32)
-	if err != nil || n == math.MaxUint32 {
+	if err != nil || n > LastHeadFile {
 		return encbuf.Corrupt(0, "number of a head chunk file is too large").At(path, 0)
 	}
 	if e.IsDir() {

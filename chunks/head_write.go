@@ -136,6 +136,9 @@ func (h *HeadFiles) cutLocked() error {
 // together with its first chunks: the reference takes a file without a whole header
 // for one that was never written, or refuses it.
 func (h *HeadFiles) createLocked() error {
+	if h.w.next > LastHeadFile {
+		return errors.Errorf("no file can follow %s: remove the head-chunk files while nobody has the database open, the log has what is in them", fileName(LastHeadFile))
+	}
 	if h.w.next == 1 {
 		if err := h.fs.MkdirAll(h.dir); err != nil {
 			return err

@@ -412,3 +412,25 @@ func TestWrite_KeepsItsBuffer(t *testing.T) {
 	}
 	require.NoError(t, h.Close())
 }
+
+// Behind the last number there is no file: the one behind it would be the first again.
+func TestWrite_BehindTheLastFile_IsRefused(t *testing.T) {
+	dir := headDir(t)
+	h, _, _ := openLoaded(t, fileutil.OS, dir, HeadOptions{})
+	write(t, h, fullChunks(0, 3))
+	require.NoError(t, h.Close())
+	last := fileName(LastHeadFile)
+	require.NoError(t, os.Rename(filepath.Join(dir, fileName(1)), filepath.Join(dir, last)))
+
+	h, _, _ = openLoaded(t, fileutil.OS, dir, HeadOptions{})
+	for range 2 {
+		_, err := h.Write(fullChunks(3, 1))
+		require.ErrorContains(t, err, "no file can follow "+last)
+	}
+	requireChunks(t, h, []Ref{NewRef(LastHeadFile, headHeaderSize)}, fullChunks(0, 1))
+	require.NoError(t, h.Close())
+	require.NoError(t, os.Remove(filepath.Join(dir, last)))
+	h, _, _ = openLoaded(t, fileutil.OS, dir, HeadOptions{})
+	write(t, h, fullChunks(3, 1))
+	require.NoError(t, h.Close())
+}

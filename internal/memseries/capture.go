@@ -76,7 +76,7 @@ func (c *captor) copyLocked(sh *Shard, s *Series) {
 	out := Captured{Ref: s.ref, Pairs: c.d.Pairs(s), from: len(c.data)}
 	n := c.copyMapped(s)
 	if n < int(s.numMapped) {
-		f := sh.mu.waiting.get(s.mappedAt(n).Ref)
+		f := sh.mu.waiting.of(s.mappedAt(n))
 		out.MinT, out.MaxT, out.full = f.minT, f.maxT, true
 		c.data = f.appendTo(c.data, c.d.chunkBytes)
 	} else if s.enc.Len() > 0 {

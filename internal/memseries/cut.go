@@ -56,7 +56,7 @@ func (c *splitter) cutLocked(sh *Shard, s *Series) {
 		c.over++
 		return
 	}
-	f := sh.mu.waiting.get(m.Ref)
+	f := sh.mu.waiting.of(m)
 	if f.taken {
 		c.over++
 		return

@@ -103,7 +103,7 @@ func (d *Directory) dropBeforeLocked(sh *Shard, s *Series, t int64) {
 	n := 0
 	for ; n < int(s.numMapped) && s.mappedMaxt(n) < t; n++ {
 		if m := s.mappedAt(n); !m.inFile() {
-			d.dropFullLocked(sh, sh.mu.waiting.get(m.Ref))
+			d.dropFullLocked(sh, sh.mu.waiting.of(m))
 		}
 	}
 	if n > 0 {

@@ -87,7 +87,7 @@ func (sh *Shard) viewFullLocked(m Mapped, v *View) {
 		c.Ref = m.Ref
 	} else {
 		c.from = len(v.data)
-		v.data = sh.mu.waiting.get(m.Ref).appendTo(v.data, sh.mu.pieces.arena)
+		v.data = sh.mu.waiting.of(m).appendTo(v.data, sh.mu.pieces.arena)
 		c.to = len(v.data)
 	}
 	v.Chunks = append(v.Chunks, c)

@@ -2,7 +2,6 @@ package memseries
 
 import (
 	"iter"
-	"math"
 
 	"github.com/seed347100a3/tsdb/chunks"
 )
@@ -23,8 +22,8 @@ type waiting struct {
 // chunks in memory.
 const numbers = 1<<offsetBits - 1
 
-// waitingFile is the file of their refs. No file has this number (chunks.OpenHead).
-const waitingFile = math.MaxUint32
+// waitingFile is the file of their refs. No file has this number.
+const waitingFile = chunks.LastHeadFile + 1
 
 // add appends a chunk and returns its ref.
 func (w *waiting) add(f fullChunk) chunks.Ref {
@@ -47,6 +46,15 @@ func (w *waiting) get(ref chunks.Ref) *fullChunk {
 		return nil
 	}
 	return &w.queue[i]
+}
+
+// of returns the chunk of a series' list that is in no file.
+func (w *waiting) of(m Mapped) *fullChunk {
+	f := w.get(m.Ref)
+	if f == nil {
+		panic("BUG: a full chunk is in no file and does not wait for one")
+	}
+	return f
 }
 
 // remove takes a chunk out that is there. Its pieces are left to the caller.
@@ -81,7 +89,8 @@ func (w *waiting) all() iter.Seq2[chunks.Ref, *fullChunk] {
 	}
 }
 
-// shrink gives memory back if there is room for more than twice the chunks that are left.
+// shrink gives memory back if there is room for more than twice what the queue has. That is more than the
+// chunks that are left, as long as the oldest of them stays: those behind it keep their numbers.
 func (w *waiting) shrink() {
 	w.drop(w.head)
 	if cap(w.queue) > 2*len(w.queue) {
