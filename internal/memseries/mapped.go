@@ -10,7 +10,7 @@ import (
 )
 
 // Mapped is a full chunk of a series. Until it is in a head-chunk file, Ref is its place among those
-// that wait for one (waiting), or 0 as long as the log is replayed: from Restorer.Close on, each is in either.
+// that wait for one (waiting), or 0 as long as the log is replayed. From Restorer.Close on each is in a file, or waits for one.
 type Mapped struct {
 	Ref        chunks.Ref
 	MinT, MaxT int64 // closed

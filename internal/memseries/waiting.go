@@ -23,7 +23,7 @@ type waiting struct {
 const numbers = 1<<offsetBits - 1
 
 // waitingFile is the file of their refs. No file has this number.
-const waitingFile = chunks.LastHeadFile + 1
+const waitingFile uint32 = chunks.LastHeadFile + 1
 
 // add appends a chunk and returns its ref.
 func (w *waiting) add(f fullChunk) chunks.Ref {
