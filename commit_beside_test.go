@@ -31,7 +31,7 @@ func ofTheLog(op tsdbtest.Op) bool {
 // besideMaintenance commits while operations of maintenance on files are held up.
 type besideMaintenance struct {
 	f          *fixture
-	at         int64
+	at         int64 // milliseconds, of the newest commit
 	committing bool
 	held       int   // operations that a commit went through beside
 	err        error // the first thing that was wrong
@@ -41,9 +41,10 @@ type besideMaintenance struct {
 // time here, so there is one commit at most, and what comes while there is one is the commit's.
 func (b *besideMaintenance) hook(op tsdbtest.Op) error {
 	switch {
-	case b.committing && !ofTheLog(op):
+	case ofTheLog(op):
+	case b.committing:
 		b.note(fmt.Errorf("a commit did %v", op))
-	case !b.committing && !ofTheLog(op):
+	default:
 		b.commit(op)
 	}
 	return b.err
@@ -73,10 +74,11 @@ func (b *besideMaintenance) commit(op tsdbtest.Op) {
 	}()
 	select {
 	case err := <-done:
-		if b.committing = false; err != nil {
+		b.committing = false
+		b.held++
+		if err != nil {
 			b.note(fmt.Errorf("a commit beside %v: %w", op, err))
 		}
-		b.held++
 	case <-time.After(time.Minute):
 		b.note(fmt.Errorf("a commit waits for %v", op))
 	}

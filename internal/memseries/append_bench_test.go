@@ -29,10 +29,7 @@ func BenchmarkAppend(b *testing.B) {
 			seq++
 			applyAll(d, all[from:from+perCommit], t, seq, vs[int(t/15_000)%64*series+from:])
 		}
-		for shard := 0; d.FullBytes() > 1<<20 && shard < NumShards; {
-			fulls, shard = d.CollectFull(fulls[:0], shard, 1<<20)
-			d.Written(fulls, refs[:len(fulls)])
-		}
+		fulls = storeFull(d, fulls, refs)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*series), "ns/sample")
 }
@@ -65,6 +62,16 @@ func benchValues(n int) []float64 {
 		}
 	}
 	return vs
+}
+
+// storeFull takes full chunks away, as a writer would, when there is a MiB of them. It returns the room
+// that fulls has now.
+func storeFull(d *Directory, fulls []Full, refs []chunks.Ref) []Full {
+	for shard := 0; d.FullBytes() > 1<<20 && shard < NumShards; {
+		fulls, shard = d.CollectFull(fulls[:0], shard, 1<<20)
+		d.Written(fulls, refs[:len(fulls)])
+	}
+	return fulls
 }
 
 // applyAll applies a commit of a sample of each series.

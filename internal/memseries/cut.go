@@ -52,16 +52,11 @@ func (c *splitter) cutLocked(sh *Shard, s *Series) {
 		return
 	}
 	m := s.mappedAt(i)
-	if m.inFile() {
+	if m.inFile() || sh.mu.waiting.of(m).taken {
 		c.over++
 		return
 	}
-	f := sh.mu.waiting.of(m)
-	if f.taken {
-		c.over++
-		return
-	}
-	c.splitFullLocked(sh, s, i, f)
+	c.splitFullLocked(sh, s, i, sh.mu.waiting.of(m))
 }
 
 // splitOpenLocked makes a full chunk of the samples before t and appends the others to a

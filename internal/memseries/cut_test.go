@@ -76,10 +76,7 @@ func BenchmarkCutScrape(b *testing.B) {
 			} else {
 				other = append(other, took)
 			}
-			for shard := 0; d.FullBytes() > 1<<20 && shard < NumShards; {
-				fulls, shard = d.CollectFull(fulls[:0], shard, 1<<20)
-				d.Written(fulls, refs[:len(fulls)])
-			}
+			fulls = storeFull(d, fulls, refs)
 		}
 	}
 	slices.Sort(cut)

@@ -2,14 +2,16 @@ package memseries
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/seed347100a3/tsdb/chunks"
 )
 
 // waiting is a queue of the full chunks of a shard that no file has, in the order in which they were
-// cut. The series knows the number of each, as a ref (Mapped), so to put one into the
-// queue, and to find it there, takes no hash of anything: all series of a scrape are cut by one commit
-// (BenchmarkCutScrape).
+// cut. The series knows the number of each, as a ref (Mapped), so to put one into the queue, and
+// to find it there, takes no hash of anything: all series of a scrape are cut by one commit
+// (BenchmarkCutScrape). Guarded by the shard's lock; what get and of return is good until the next add
+// or remove.
 type waiting struct {
 	queue []fullChunk // those before head are gone, and those without a series
 	head  int
@@ -94,7 +96,7 @@ func (w *waiting) all() iter.Seq2[chunks.Ref, *fullChunk] {
 func (w *waiting) shrink() {
 	w.drop(w.head)
 	if cap(w.queue) > 2*len(w.queue) {
-		w.queue = append([]fullChunk(nil), w.queue...)
+		w.queue = slices.Clone(w.queue)
 	}
 }
 
