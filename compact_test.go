@@ -425,13 +425,14 @@ func TestNewULID_ClocksOutsideOfItsRange(t *testing.T) {
 func TestCompactor_ResultIsWarmIfItsInputsAre(t *testing.T) {
 	for _, cached := range []bool{true, false} {
 		m := twoBlocks(t)
-		fsys := &faultfs.Advised{FS: m.fs, Cached: cached}
+		fsys := &faultfs.Advised{FS: m.fs, Cached: cached, Direct: true}
 		var inputs []*blockdir.Dir
 		for _, d := range m.inputs {
 			inputs = append(inputs, openBlock(t, fsys, "data", d.Meta().ULID))
 		}
 		_, err := tsdb.NewCompactor(fsys, "data", clock.System, 0, 120).Merge(context.Background(), inputs)
 		require.NoError(t, err)
-		require.Equal(t, cached, fsys.DroppedAfterReading() == 0)
+		require.Equal(t, cached, fsys.Dropped(true) == 0)
+		require.Equal(t, cached, fsys.Dropped(false) == 0)
 	}
 }

@@ -11,22 +11,21 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
-// SegmentScanner reads the segment files of a block once, front to back, to see that they
-// are what was written. It is used by one goroutine.
+// SegmentScanner reads the segment files of a block once, front to back, to see that the disk
+// has what was written. It is used by one goroutine.
 type SegmentScanner struct {
 	fs       fileutil.FS
 	dir      string
 	segments int  // how many there are to be
-	keep     bool // what is read stays in the page cache
+	keep     bool // in the page cache
 
-	file  fileutil.File // of segment; nil between two
-	path  string
-	next  int   // number of the file to open next
-	size  int64 // of file
-	base  int64 // offset of buf in file
-	buf   []byte
-	pos   int   // in buf, of the next record
-	fresh int64 // bytes read since the cache was dropped
+	file fileutil.DiskReader // of segment; nil between two
+	path string
+	next int   // number of the file to open next
+	size int64 // of file
+	base int64 // offset of buf in file
+	buf  []byte
+	pos  int // in buf, of the next record
 
 	ref    BlockRef
 	record int64 // size of the record at ref
@@ -34,7 +33,8 @@ type SegmentScanner struct {
 }
 
 // NewSegmentScanner returns a scanner before the first chunk of dir, which has this many
-// files. Unless it is told to keep them it leaves nothing of them in the page cache.
+// files. They are read past the page cache where that can be done, and through it elsewhere
+// (fileutil.OpenFromDisk), where they stay if they are to be kept.
 func NewSegmentScanner(fsys fileutil.FS, dir string, segments int, keepCached bool) *SegmentScanner {
 	return &SegmentScanner{fs: fsys, dir: dir, segments: segments, keep: keepCached}
 }
@@ -76,31 +76,19 @@ func (s *SegmentScanner) closeFile() error {
 	if s.file == nil {
 		return nil
 	}
-	s.dropCache()
 	err := s.file.Close()
 	s.file = nil
 	return err
 }
 
-// dropCache gives the page cache of what was read back. It is advice.
-func (s *SegmentScanner) dropCache() {
-	s.fresh = 0
-	if !s.keep {
-		_ = fileutil.DropCache(s.file)
-	}
-}
-
 // open begins the next file and checks its header.
 func (s *SegmentScanner) open() (err error) {
 	s.path = filepath.Join(s.dir, SegmentName(s.next))
-	if s.file, err = s.fs.Open(s.path); err != nil {
+	if s.file, err = fileutil.OpenFromDisk(s.fs, s.path, s.keep); err != nil {
 		return err
 	}
 	s.next++
-	s.base, s.pos, s.fresh, s.buf = 0, 0, 0, s.buf[:0]
-	if s.size, err = s.file.Size(); err != nil {
-		return err
-	}
+	s.base, s.pos, s.size, s.buf = 0, 0, s.file.Size(), s.buf[:0]
 	if err := s.fill(int(min(segmentHeaderSize, s.size))); err != nil {
 		return err
 	}
@@ -154,15 +142,13 @@ func (s *SegmentScanner) fill(n int) error {
 		s.buf = append(make([]byte, 0, want), s.buf[:kept]...)
 	}
 	s.buf = s.buf[:want]
-	if got, err := s.file.ReadAt(s.buf[kept:], s.base+int64(kept)); kept+got < want {
-		s.buf = s.buf[:kept+got]
-		if errors.Is(err, io.EOF) {
-			return encbuf.Corrupt(0, "file ends before its size").At(s.path, s.base+int64(kept+got))
-		}
-		return errors.WithMessage(err, s.path)
+	got, err := io.ReadFull(s.file, s.buf[kept:])
+	if err == nil {
+		return nil
 	}
-	if s.fresh += int64(want - kept); s.fresh >= segmentSyncBytes {
-		s.dropCache()
+	s.buf = s.buf[:kept+got]
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return encbuf.Corrupt(0, "file ends before its size").At(s.path, s.base+int64(kept+got))
 	}
-	return nil
+	return errors.WithMessage(err, s.path)
 }

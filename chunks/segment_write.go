@@ -26,6 +26,9 @@ type SegmentOptions struct {
 	// Written, if set, is called behind each write with its size in bytes. It may
 	// block, to pace the writing; an error ends the writing.
 	Written func(n int) error
+	// KeepCached: what is written stays in the page cache. Otherwise it is dropped once it
+	// is synced, for the page cache belongs to those who read.
+	KeepCached bool
 }
 
 func (o SegmentOptions) withDefaults() SegmentOptions {
@@ -39,8 +42,7 @@ func (o SegmentOptions) withDefaults() SegmentOptions {
 // SegmentWriter writes the segment files of one block, front to back. It is used by one
 // goroutine at a time. Its first error is final: every later call returns it.
 //
-// What is written is synced in pieces and dropped from the page cache, which belongs to
-// those who read.
+// What is written is synced in pieces.
 type SegmentWriter struct {
 	fs   fileutil.FS
 	dir  string
@@ -149,7 +151,9 @@ func (w *SegmentWriter) sync() error {
 		return err
 	}
 	w.unsynced = 0
-	_ = fileutil.DropCache(w.cur) // advice: nothing is lost when nobody takes it
+	if !w.opts.KeepCached {
+		_ = fileutil.DropCache(w.cur) // advice: nothing is lost when nobody takes it
+	}
 	return nil
 }
 

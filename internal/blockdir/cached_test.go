@@ -31,28 +31,42 @@ func largeBlock(t *testing.T) (all []testSeries) {
 
 func TestWriter_FilesAreWrittenBehind_AndDroppedUnlessWarm(t *testing.T) {
 	series := largeBlock(t)
-	for _, warm := range []bool{false, true} {
-		fsys := &faultfs.Advised{FS: newDisk(t)}
-		w, err := Create(fsys, dataDir, testID, WriterOptions{SegmentBytes: 5 << 18, Warm: warm})
+	for _, tc := range []struct{ warm, direct bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
+		fsys := &faultfs.Advised{FS: newDisk(t), Direct: tc.direct}
+		w, err := Create(fsys, dataDir, testID, WriterOptions{SegmentBytes: 5 << 18, Warm: tc.warm})
 		require.NoError(t, err)
 		require.NoError(t, fill(w, series))
 		_, err = w.Commit(context.Background(), testMeta())
 		require.NoError(t, err)
 
-		begun, dropped := map[string]int64{}, map[string]bool{}
+		begun, written, read := map[string]int64{}, map[string]int{}, map[string]int{} // how often they were dropped
 		for _, f := range fsys.Files {
 			name := filepath.Base(f.Name())
 			for _, r := range f.Begun {
 				require.Equal(t, begun[name], r[0], name)
 				begun[name] += r[1]
 			}
-			if !f.Created && f.Dropped > 0 {
-				dropped[name] = true
+			if f.Created {
+				written[name] += f.Dropped
+			} else {
+				read[name] += f.Dropped
 			}
 		}
 		for _, name := range []string{"000001", "000002", indexName} {
 			require.GreaterOrEqual(t, begun[name], int64(1<<20), name)
-			require.Equal(t, !warm, dropped[name], name)
 		}
+		for _, name := range []string{"000001", "000002"} {
+			require.Equal(t, !tc.warm, written[name] > 0, name)
+			switch {
+			case tc.direct:
+				require.Zero(t, read[name], name)
+			case tc.warm:
+				require.Equal(t, 1, read[name], "%s: before it is read, and not afterwards", name)
+			default:
+				require.Equal(t, 2, read[name], name)
+			}
+		}
+		require.Equal(t, !tc.warm, read[indexName] > 0)
+		require.Equal(t, tc.direct, len(fsys.Directly) > 0)
 	}
 }

@@ -144,8 +144,8 @@ func (w *Writer) finish(ctx context.Context, m Meta) error {
 	return w.readBack(ctx, m)
 }
 
-// readBack reads every byte that was written, chunks from the disk as they were dropped from the page
-// cache, and drops all of it unless the block is to be warm.
+// readBack reads every byte that was written, chunks from the disk and not from the page cache, and
+// drops all of it from there unless the block is to be warm.
 func (w *Writer) readBack(ctx context.Context, m Meta) error {
 	d, err := Open(w.fs, w.tmp)
 	if err != nil {

@@ -25,8 +25,8 @@ type WriterOptions struct {
 	// PostingsBytes is the memory that lists of series may take while the index is
 	// finished. Default: that of index.WriterOptions.
 	PostingsBytes int
-	// Warm: the block stays in the page cache when it has been read back, for queries that
-	// come next. Otherwise nothing of it does, so that it pushes out nothing else.
+	// Warm: the block stays in the page cache as it was written, for queries that come next.
+	// Otherwise nothing of it does, so that it pushes out nothing else.
 	Warm bool
 }
 
@@ -105,6 +105,7 @@ func (w *Writer) open(opts WriterOptions) (err error) {
 	w.chunks, err = chunks.NewSegmentWriter(w.fs, filepath.Join(w.tmp, chunksName), chunks.SegmentOptions{
 		SegmentBytes: opts.SegmentBytes,
 		Written:      opts.Written,
+		KeepCached:   opts.Warm,
 	})
 	if err != nil {
 		return err

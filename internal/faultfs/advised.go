@@ -12,9 +12,11 @@ import (
 type Advised struct {
 	fileutil.FS
 	Cached bool // all files are in the page cache; else none is
+	Direct bool // there is direct I/O
 
-	mu    sync.Mutex
-	Files []*AdvisedFile // as they were created and opened; guarded by mu
+	mu       sync.Mutex
+	Files    []*AdvisedFile // as they were created and opened, but for direct I/O; guarded by mu
+	Directly []string       // names opened for direct I/O; guarded by mu
 }
 
 // AdvisedFile is an open file.
@@ -38,6 +40,17 @@ func (a *Advised) Open(name string) (fileutil.File, error) {
 	return a.note(f, false, err)
 }
 
+// OpenDirect is what fileutil.OpenDirect looks for.
+func (a *Advised) OpenDirect(name string) (fileutil.DiskReader, error) {
+	if !a.Direct {
+		return nil, fileutil.ErrUnsupported
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.Directly = append(a.Directly, name)
+	return fileutil.OpenFromDisk(a.FS, name, true)
+}
+
 func (a *Advised) note(f fileutil.File, created bool, err error) (fileutil.File, error) {
 	if err != nil {
 		return nil, err
@@ -49,11 +62,11 @@ func (a *Advised) note(f fileutil.File, created bool, err error) (fileutil.File,
 	return noted, nil
 }
 
-// DroppedAfterReading returns how many files that were opened, not created, were dropped from the
-// page cache.
-func (a *Advised) DroppedAfterReading() (n int) {
+// Dropped returns how many files were dropped from the page cache, of those that were created or of
+// those that were opened.
+func (a *Advised) Dropped(created bool) (n int) {
 	for _, f := range a.Files {
-		if !f.Created && f.Dropped > 0 {
+		if f.Created == created && f.Dropped > 0 {
 			n++
 		}
 	}
@@ -69,5 +82,10 @@ func (f *AdvisedFile) DropCache() error {
 	return nil
 }
 
-// IsCached tells what the file system was told.
-func (f *AdvisedFile) IsCached(int64) (bool, error) { return f.Cached, nil }
+// CachedBytes tells what the file system was told.
+func (f *AdvisedFile) CachedBytes() (int64, error) {
+	if !f.Cached {
+		return 0, nil
+	}
+	return f.Size()
+}

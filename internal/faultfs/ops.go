@@ -194,8 +194,8 @@ func (f *file) DropCache() error { return fileutil.DropCache(f.File) }
 // StartWriteback is not counted.
 func (f *file) StartWriteback(off, n int64) { fileutil.StartWriteback(f.File, off, n) }
 
-// IsCached is not counted and never fails on purpose.
-func (f *file) IsCached(off int64) (bool, error) { return fileutil.IsCached(f.File, off) }
+// CachedBytes is not counted and never fails on purpose.
+func (f *file) CachedBytes() (int64, error) { return fileutil.CachedBytes(f.File) }
 
 func (f *file) Mmap(length int64) (fileutil.Mapping, error) {
 	if err := f.fail(tsdbtest.OpMmap, length); err != nil {

@@ -1,6 +1,7 @@
 package fileutil_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/pkg/errors"
@@ -9,13 +10,58 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
-func TestCachedBytes_OfAFileJustWritten_IsAllOfIt(t *testing.T) {
-	f := newFile(t, 1<<20)
-	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	cached, err := fileutil.CachedBytes(f)
+// needsCachedBytes skips the test where the system does not tell. An overlay file system has no pages of its
+// own and says so.
+func needsCachedBytes(t *testing.T) {
+	t.Helper()
+	f := newFile(t, 1)
+	_, err := fileutil.ProbeCached(f)
+	require.NoError(t, f.Close())
 	if errors.Is(err, fileutil.ErrUnsupported) {
 		t.Skip("overlayfs and older tmpfs, where the temporary directory is, do not tell what is cached (RWF_NOWAIT)")
 	}
 	require.NoError(t, err)
-	require.EqualValues(t, 1<<20, cached)
+}
+
+func requireCached(t *testing.T, bytes int64, f fileutil.File) {
+	t.Helper()
+	n, err := fileutil.CachedBytes(f)
+	require.NoError(t, err)
+	require.Equal(t, bytes, n)
+}
+
+func TestCachedBytes_OfAFileJustWritten_IsAllOfIt(t *testing.T) {
+	needsCachedBytes(t)
+	for _, size := range []int{0, 1, 1<<20 + 7} {
+		f := newFile(t, size)
+		requireCached(t, int64(size), f)
+		require.NoError(t, f.Close())
+	}
+}
+
+func TestCachedBytes_AskingTwice_IsTheSame(t *testing.T) {
+	f := newFile(t, 16<<20)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	require.NoError(t, f.Sync())
+	require.NoError(t, fileutil.DropCache(f))
+	n, err := fileutil.CachedBytes(f)
+	require.NoError(t, err)
+	require.Less(t, n, int64(8<<20), "a few pages at most, as far as the advice was taken")
+	requireCached(t, n, f)
+}
+
+func TestCachedBytes_WithoutCachestat(t *testing.T) {
+	needsCachedBytes(t)
+	f := newFile(t, 1<<20)
+	n, err := fileutil.ProbeCached(f)
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<20, n)
+	require.NoError(t, f.Sync())
+	require.NoError(t, fileutil.DropCache(f))
+	n, err = fileutil.ProbeCached(f)
+	require.NoError(t, err)
+	require.Less(t, n, int64(1<<20))
+	require.NoError(t, f.Close())
+	_, err = fileutil.CachedBytes(f)
+	require.ErrorIs(t, err, os.ErrClosed)
 }

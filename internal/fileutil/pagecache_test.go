@@ -20,33 +20,12 @@ func TestDropCache_LosesNothing(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-// halfCached has the first half of a file in the page cache.
-type halfCached struct{ fileutil.File }
-
-func (f halfCached) IsCached(off int64) (bool, error) { return off < 1<<19, nil }
-
-func TestCachedBytes_Estimates(t *testing.T) {
-	f := newFile(t, 1<<20)
-	cached, err := fileutil.CachedBytes(halfCached{f})
+func TestCachedBytes_OfAFileSystemThatDoesNotTell_IsUnsupported(t *testing.T) {
+	f, err := tsdbtest.NewMemFS().Create("a")
 	require.NoError(t, err)
-	require.EqualValues(t, 1<<19, cached)
-	require.NoError(t, f.Close())
-	_, err = fileutil.CachedBytes(halfCached{f})
-	require.Error(t, err)
-
-	f = newFile(t, 0)
-	cached, err = fileutil.CachedBytes(halfCached{f})
-	require.NoError(t, err)
-	require.Zero(t, cached)
-	require.NoError(t, f.Close())
-
-	m, err := tsdbtest.NewMemFS().Create("a")
-	require.NoError(t, err)
-	_, err = m.Write(make([]byte, 100))
-	require.NoError(t, err)
-	_, err = fileutil.CachedBytes(m)
+	_, err = fileutil.CachedBytes(f)
 	require.ErrorIs(t, err, fileutil.ErrUnsupported)
-	require.NoError(t, m.Close())
+	require.NoError(t, f.Close())
 }
 
 func newFile(t *testing.T, size int) fileutil.File {

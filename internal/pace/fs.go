@@ -46,6 +46,11 @@ func (p *pacedFS) DiskSpace(dir string) (free, total int64, err error) {
 	return fileutil.DiskSpace(p.FS, dir)
 }
 
+// OpenDirect passes on what fileutil.OpenDirect looks for.
+func (p *pacedFS) OpenDirect(name string) (fileutil.DiskReader, error) {
+	return fileutil.OpenDirect(p.FS, name)
+}
+
 type pacedFile struct {
 	fileutil.File
 	fs *pacedFS
