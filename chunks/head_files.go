@@ -63,8 +63,9 @@ type HeadFiles struct {
 		cur    *headFile     // file being written; nil before its first chunk
 		handle fileutil.File // of cur
 		end    int64         // end of cur's last good record; 0: not even its header is written
-		torn   bool          // behind end may be half a write, to be cut off
-		dirty  bool          // something is not synced
+		behind fileutil.WriteBehind
+		torn   bool // behind end may be half a write, to be cut off
+		dirty  bool // something is not synced
 		buf    []byte
 		refs   []Ref
 

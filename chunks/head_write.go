@@ -88,6 +88,7 @@ func (h *HeadFiles) writeToFileLocked(batch []Full) error {
 	}
 	h.w.end += int64(len(buf))
 	h.w.cur.size.Store(h.w.end)
+	h.w.behind.Grown(h.w.handle, h.w.end, fileutil.BehindBytes)
 	h.w.chunks += uint64(n)
 	h.w.bytes += uint64(len(buf))
 	return nil
@@ -155,7 +156,7 @@ func (h *HeadFiles) createLocked() error {
 	f := newHeadFile(h.fs, path, h.w.next, 0, h.fileBytes)
 	f.setHandle(handle)
 	h.w.cur, h.w.handle, h.w.end = f, handle, 0
-	h.w.torn, h.w.dirty = false, false
+	h.w.behind, h.w.torn, h.w.dirty = fileutil.WriteBehind{}, false, false
 	h.w.next++
 	h.mu.Lock()
 	h.mu.live = append(h.mu.live, f)

@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
 // fullChunk returns a chunk whose content follows from its number.
@@ -433,4 +435,19 @@ func TestWrite_BehindTheLastFile_IsRefused(t *testing.T) {
 	h, _, _ = openLoaded(t, fileutil.OS, dir, HeadOptions{})
 	write(t, h, fullChunks(3, 1))
 	require.NoError(t, h.Close())
+}
+
+// The sync of a full file, for which chunks wait in memory, has little left to do.
+func TestWrite_EachFileIsWrittenBehind(t *testing.T) {
+	fsys := &faultfs.Advised{FS: tsdbtest.NewMemFS()}
+	h, _, _ := openLoaded(t, fsys, "d", HeadOptions{FileBytes: 4 << 20})
+	data := make([]byte, 1<<19)
+	for i := range int64(14) { // seven to a file
+		write(t, h, []Full{{Series: 1, MinT: i, MaxT: i, Encoding: chunkenc.EncXOR, Data: data}})
+	}
+	require.NoError(t, h.Close())
+	require.Len(t, fsys.Files, 2)
+	for _, f := range fsys.Files {
+		require.GreaterOrEqual(t, f.BegunTo(fileutil.BehindBytes), int64(5<<19))
+	}
 }

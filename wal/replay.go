@@ -19,9 +19,9 @@ const (
 	batchBytes = 128 << 10
 	// maxUnits bounds the other dimension, for logs of tiny commits.
 	maxUnits = 8 << 10
-	// batchesPerDecoder: one being decoded, one waiting. Two more are with the reader
-	// and with Apply.
-	batchesPerDecoder = 2
+	// batchesPerDecoder: those being decoded. Two more are with the reader and with Apply, which does not
+	// keep them.
+	batchesPerDecoder = 1
 )
 
 // ReplayOptions configure Replay.

@@ -28,23 +28,12 @@ func TestStartWriteback_CoversASegmentFromItsStartInOrder(t *testing.T) {
 			require.Len(t, fsys.Files, 2)
 			for _, f := range fsys.Files {
 				require.Equal(t, tc.begins, len(f.Begun) > 0)
-				require.LessOrEqual(t, requireBegun(t, f, writebackBytes), int64(4*writebackBytes), "of the segment")
+				end := f.BegunTo(writebackBytes)
+				require.GreaterOrEqual(t, end, int64(0))
+				require.LessOrEqual(t, end, int64(4*writebackBytes), "of the segment")
 			}
 		})
 	}
-}
-
-// requireBegun checks that a file was begun from its start on, so much and more at a time, in whole
-// pages. It returns up to where.
-func requireBegun(t *testing.T, f *faultfs.AdvisedFile, every int64) (end int64) {
-	t.Helper()
-	for _, r := range f.Begun {
-		require.Equal(t, end, r[0])
-		require.GreaterOrEqual(t, r[1], every)
-		end += r[1]
-		require.Zero(t, end%4096, "whole pages")
-	}
-	return end
 }
 
 // A log that is still dirty goes to the disk while it is read, and Repair's syncs find little left.
@@ -59,8 +48,8 @@ func TestReplay_BeginsToWriteWhatItReads(t *testing.T) {
 	replay(t, fsys, 2)
 	var begun []int64
 	for _, f := range fsys.Files {
-		if end := requireBegun(t, f, writebackBytes); end > 0 {
-			begun = append(begun, end)
+		if len(f.Begun) > 0 {
+			begun = append(begun, f.BegunTo(writebackBytes))
 		}
 	}
 	require.Len(t, begun, 2, "each segment, once")
@@ -78,7 +67,7 @@ func TestCheckpointWriter_EachFileIsWrittenBehind(t *testing.T) {
 	require.NoError(t, w.endFile())
 	require.Len(t, fsys.Files, 2)
 	for _, f := range fsys.Files {
-		require.Greater(t, requireBegun(t, f, fileutil.BehindBytes), int64(2<<20))
+		require.Greater(t, f.BegunTo(fileutil.BehindBytes), int64(2<<20))
 	}
 }
 

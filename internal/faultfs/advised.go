@@ -76,6 +76,18 @@ func (a *Advised) Dropped(created bool) (n int) {
 // StartWriteback notes it.
 func (f *AdvisedFile) StartWriteback(off, n int64) { f.Begun = append(f.Begun, [2]int64{off, n}) }
 
+// BegunTo returns up to where the file was begun to be written, if that was from its start on, so much and
+// more at a time, in whole pages; else -1.
+func (f *AdvisedFile) BegunTo(every int64) (end int64) {
+	for _, r := range f.Begun {
+		if r[0] != end || r[1] < every || (end+r[1])%4096 != 0 {
+			return -1
+		}
+		end += r[1]
+	}
+	return end
+}
+
 // DropCache notes it.
 func (f *AdvisedFile) DropCache() error {
 	f.Dropped++

@@ -14,7 +14,7 @@ func StartWriteback(f File, off, n int64) {
 // is on its way to the disk, some systems let nobody change it.
 const writebackAlign = 4 << 10
 
-// BehindBytes is after how many new bytes of a block, a checkpoint or a snapshot the system is told to
+// BehindBytes is after how many new bytes of a block, a checkpoint, a snapshot or a head-chunk file the system is told to
 // begin writing them (WriteBehind.Grown). They are synced every few MiB, so that the kernel never has much
 // of ours to flush at once; a sync holds up a whole thread, and so it has little left to do.
 const BehindBytes = 1 << 20
