@@ -27,6 +27,8 @@ func (s crashSetup) String() string { return s.sync + "," + s.compression.String
 // pass without a tick of anything else.
 const crashTick = time.Millisecond
 
+var compressions = []tsdb.Compression{tsdb.CompressionSnappy, tsdb.CompressionZstd, tsdb.CompressionNone}
+
 var syncPolicies = map[string]tsdb.SyncPolicy{
 	"commit": tsdb.SyncCommit(), "interval": tsdb.SyncInterval(crashTick),
 	"rotate": tsdb.SyncRotate(), "never": tsdb.SyncNever(),

@@ -323,7 +323,7 @@ func removeSnapshots(disk *tsdbtest.MemFS) error {
 func foreignRecords(t *testing.T, recs ...[]byte) []byte {
 	fs := tsdbtest.NewMemFS()
 	require.NoError(t, fs.MkdirAll("x"))
-	w, err := wal.NewSnapshotWriter(wal.SnapshotOptions{FS: fs, Dir: "x", Compression: wal.CompressionNone, Start: wal.Start{Segment: 1, NextSeq: 1}})
+	w, err := wal.NewSnapshotWriter(wal.SnapshotOptions{FS: fs, Dir: "x", Compression: &wal.None, Start: wal.Start{Segment: 1, NextSeq: 1}})
 	require.NoError(t, err)
 	for _, rec := range recs {
 		require.NoError(t, w.Append(rec))

@@ -47,8 +47,8 @@ const (
 type killConfig struct {
 	Dir         string
 	Round       int
-	Sync        int // index in killSyncs
-	Compression tsdb.Compression
+	Sync        int           // index in killSyncs
+	Compression int           // index in compressions
 	CloseAfter  time.Duration // 0: never
 	Snapshots   bool          // of the head are taken, while it runs, too
 }
@@ -59,7 +59,7 @@ func (c killConfig) options() *tsdb.Options {
 	o := &tsdb.Options{Clock: hurriedClock{}}
 	o.Head.SamplesPerChunk = 16
 	o.WAL.SegmentSize = 256 << 10
-	o.WAL.Compression = c.Compression
+	o.WAL.Compression = compressions[c.Compression]
 	o.WAL.Sync = killSyncs[c.Sync]
 	o.Blocks.Range, o.Blocks.MaxRange = time.Minute, 9*time.Minute
 	o.Head.SnapshotThreshold = -1

@@ -63,7 +63,7 @@ func (k *killed) upTo(d time.Duration) time.Duration {
 // It is killed some time after it was started, or after it began to recover or to close.
 func (k *killed) kill() {
 	k.round++
-	cfg := killConfig{Dir: k.dir, Round: k.round, Sync: k.rng.IntN(len(killSyncs)), Compression: tsdb.Compression(k.rng.IntN(3)), Snapshots: k.rng.IntN(4) > 0}
+	cfg := killConfig{Dir: k.dir, Round: k.round, Sync: k.rng.IntN(len(killSyncs)), Compression: k.rng.IntN(len(compressions)), Snapshots: k.rng.IntN(4) > 0}
 	delay, since := k.upTo(killMaxDelay), "start"
 	switch k.rng.IntN(4) {
 	case 0:

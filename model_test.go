@@ -69,7 +69,7 @@ func (m *model) open() {
 	opts.Head.SamplesPerChunk = rapid.SampledFrom([]int{16, 30, 120}).Draw(m.T, "samples a chunk")
 	opts.Head.ReplayWorkers = rapid.IntRange(1, 4).Draw(m.T, "workers")
 	opts.WAL.SegmentSize = rapid.SampledFrom([]int64{32 << 10, 96 << 10, 1 << 20}).Draw(m.T, "segment")
-	opts.WAL.Compression = rapid.SampledFrom([]tsdb.Compression{tsdb.CompressionSnappy, tsdb.CompressionZstd, tsdb.CompressionNone}).Draw(m.T, "compression")
+	opts.WAL.Compression = rapid.SampledFrom(compressions).Draw(m.T, "compression")
 	opts.WAL.Sync = rapid.SampledFrom([]tsdb.SyncPolicy{tsdb.SyncCommit(), tsdb.SyncInterval(time.Hour), tsdb.SyncRotate(), tsdb.SyncNever()}).Draw(m.T, "sync")
 	db, err := tsdb.Open("data", opts)
 	require.NoError(m, err)

@@ -88,7 +88,6 @@ func TestOptions_EachBoundHolds(t *testing.T) {
 		{"largest segment", func(o *tsdb.Options) { o.WAL.SegmentSize = 1 << 30 }, nil},
 		{"segment too large", func(o *tsdb.Options) { o.WAL.SegmentSize = 1<<30 + page }, []string{"WAL.SegmentSize is 1073774592 bytes", "up to 1073741824"}},
 		{"last compression", func(o *tsdb.Options) { o.WAL.Compression = tsdb.CompressionNone }, nil},
-		{"no such compression", func(o *tsdb.Options) { o.WAL.Compression = tsdb.CompressionNone + 1 }, []string{"WAL.Compression is 3", "CompressionSnappy, CompressionZstd or CompressionNone"}},
 		{"shortest interval", func(o *tsdb.Options) { o.WAL.Sync = tsdb.SyncInterval(1) }, nil},
 		{"no interval", func(o *tsdb.Options) { o.WAL.Sync = tsdb.SyncInterval(0) }, []string{"WAL.Sync is interval(0s)", "more than 0"}},
 		{"negative interval", func(o *tsdb.Options) { o.WAL.Sync = tsdb.SyncInterval(-time.Second) }, []string{"WAL.Sync is interval(-1s)", "more than 0"}},

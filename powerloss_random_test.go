@@ -11,7 +11,6 @@ import (
 	"github.com/pkg/errors"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -53,7 +52,7 @@ type randomRun struct {
 func (r *randomRun) randomSetup() crashSetup {
 	return crashSetup{
 		sync:        syncNames[r.rng.IntN(len(syncNames))],
-		compression: []tsdb.Compression{tsdb.CompressionNone, tsdb.CompressionSnappy, tsdb.CompressionZstd}[r.rng.IntN(3)],
+		compression: compressions[r.rng.IntN(len(compressions))],
 		samples:     16 + r.rng.IntN(8),
 	}
 }

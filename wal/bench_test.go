@@ -36,7 +36,7 @@ func appendSamples(dst []byte, n int, t int64) []byte {
 
 func benchLog(b *testing.B, policy SyncPolicy, comp Compression) *Log {
 	b.Helper()
-	l, err := Open(Options{FS: fileutil.OS, Dir: filepath.Join(b.TempDir(), "wal"), Sync: policy, Compression: comp}, Position{})
+	l, err := Open(Options{FS: fileutil.OS, Dir: filepath.Join(b.TempDir(), "wal"), Sync: policy, Compression: codecOf(comp)}, Position{})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, l.Close()) })
 	return l
@@ -141,7 +141,7 @@ func TestSyncCommit_WritersShareSyncs(t *testing.T) {
 			}
 			return nil
 		})
-		l := openLog(t, fsys, Options{Compression: CompressionSnappy}, Position{})
+		l := openLog(t, fsys, Options{Compression: &Snappy}, Position{})
 		active.Store(int32(writers))
 		var wg sync.WaitGroup
 		for range writers {
@@ -177,7 +177,7 @@ func TestSyncCommit_WritersShareSyncs(t *testing.T) {
 
 func TestCommit_AllocatesNothingInSteadyState(t *testing.T) {
 	for _, comp := range []Compression{CompressionNone, CompressionSnappy, CompressionZstd} {
-		l := openLog(t, discardFS{tsdbtest.NewMemFS()}, Options{Compression: comp}, Position{})
+		l := openLog(t, discardFS{tsdbtest.NewMemFS()}, Options{Compression: codecOf(comp)}, Position{})
 		var c Commit
 		n := testing.AllocsPerRun(200, func() {
 			c.Reset()
@@ -208,7 +208,7 @@ func (discardFile) Sync() error                 { return nil }
 func replayLog(b *testing.B, comp Compression, samples, perCommit int) string {
 	b.Helper()
 	dir := filepath.Join(b.TempDir(), "wal")
-	l, err := Open(Options{FS: fileutil.OS, Dir: dir, Sync: SyncNever(), Compression: comp}, Position{})
+	l, err := Open(Options{FS: fileutil.OS, Dir: dir, Sync: SyncNever(), Compression: codecOf(comp)}, Position{})
 	require.NoError(b, err)
 	var c Commit
 	for i := range samples / perCommit {

@@ -65,7 +65,7 @@ func requireTexts(t testing.TB, want, got []string, about string) {
 
 // checkpointLog is a log of n commits in several segments, the last of which is empty.
 func checkpointLog(t testing.TB, fsys fileutil.FS, n int, comp Compression, policy SyncPolicy) *Log {
-	l := openLog(t, fsys, Options{SegmentSize: 2 * PageSize, Compression: comp, Sync: policy, NextRef: func() uint64 { return 77 }}, Position{})
+	l := openLog(t, fsys, Options{SegmentSize: 2 * PageSize, Compression: codecOf(comp), Sync: policy, NextRef: func() uint64 { return 77 }}, Position{})
 	for from := 1; from <= n; from += 4 {
 		writeCommits(t, l, from, min(n, from+3))
 		_, err := l.Rotate()
@@ -180,7 +180,7 @@ func TestCheckpoint_TakesRecordsOfOthersAsTheyCome(t *testing.T) {
 		bytes.Repeat([]byte{typeFrame}, 100), bytes.Repeat([]byte{typeShortFrame}, 100))...)) // stored as they are they would be taken for frames
 	r := replay(t, fsys, 1)
 	require.Len(t, r.allTexts(), 8)
-	l := openLog(t, fsys, Options{Compression: CompressionNone}, repair(t, fsys, r))
+	l := openLog(t, fsys, Options{Compression: &None}, repair(t, fsys, r))
 	write(t, l, []byte("\x02ours"))
 	_, err := l.Checkpoint(context.Background(), checkpointTo(3))
 	require.NoError(t, err)
@@ -323,7 +323,7 @@ func TestCheckpoint_ThatCannotBeMadeChangesNothing(t *testing.T) {
 
 func TestCheckpoint_BesideCommits(t *testing.T) {
 	fsys := tsdbtest.NewMemFS()
-	l := openLog(t, fsys, Options{SegmentSize: 2 * PageSize, Compression: CompressionSnappy, Sync: SyncInterval(1)}, Position{})
+	l := openLog(t, fsys, Options{SegmentSize: 2 * PageSize, Compression: &Snappy, Sync: SyncInterval(1)}, Position{})
 	const writers, each = 4, 300
 	var wg sync.WaitGroup
 	for w := range writers {

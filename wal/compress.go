@@ -8,8 +8,8 @@ import (
 	"github.com/seed347100a3/tsdb/internal/foreground"
 )
 
-// Compression says how record bodies are stored. Readers take each record as it
-// says itself, so the setting may change between runs.
+// Compression says how a record body is stored. Readers take each record as it
+// says itself.
 type Compression uint8
 
 // The compressions of the format.
@@ -33,14 +33,34 @@ func (c Compression) String() string {
 	}
 }
 
-// ParseCompression is the inverse of String.
-func ParseCompression(s string) (Compression, error) {
-	for c := CompressionNone; c <= CompressionZstd; c++ {
-		if c.String() == s {
-			return c, nil
-		}
-	}
-	return 0, errors.Errorf("unknown compression %q: none, snappy or zstd", s)
+// Codec is how a Log stores the record bodies that it writes; it may change between runs. Only a program that
+// names Zstd has zstd's encoder linked into it, which with what it needs takes 250 kB.
+type Codec struct {
+	kind       Compression
+	newEncoder func(workers int) (encoder, error) // nil: none is needed
+}
+
+// The codecs. They are not changed.
+var (
+	None   = Codec{kind: CompressionNone}
+	Snappy = Codec{kind: CompressionSnappy}
+	Zstd   = Codec{kind: CompressionZstd, newEncoder: newZstdEncoder}
+)
+
+// String returns none, snappy or zstd.
+func (c *Codec) String() string { return c.kind.String() }
+
+// encoder is one that is made. EncodeAll appends to dst, and is safe for concurrent use.
+type encoder interface {
+	EncodeAll(src, dst []byte) []byte
+	Close() error
+}
+
+func newZstdEncoder(workers int) (encoder, error) {
+	// The record's own CRC makes zstd's superfluous.
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers),
+		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
+	return enc, errors.Wrap(err, "make zstd encoder")
 }
 
 // Bits of a fragment's type byte. If both are set, snappy wins.
@@ -95,20 +115,19 @@ const MaxRecordSize = 1 << 30
 // compressor compresses the records of one Log; it is safe for concurrent use.
 type compressor struct {
 	kind Compression
-	zstd *zstd.Encoder
+	enc  encoder // nil: this package compresses
 }
 
 // newCompressor returns a compressor for up to workers callers at a time.
-func newCompressor(kind Compression, workers int) (*compressor, error) {
-	c := &compressor{kind: kind}
-	if kind != CompressionZstd {
-		return c, nil
+func newCompressor(codec *Codec, workers int) (c *compressor, err error) {
+	if codec == nil {
+		codec = &None
 	}
-	// The record's own CRC makes zstd's superfluous.
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers),
-		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
-	c.zstd = enc
-	return c, errors.Wrap(err, "make zstd encoder")
+	c = &compressor{kind: codec.kind}
+	if codec.newEncoder != nil {
+		c.enc, err = codec.newEncoder(workers)
+	}
+	return c, err
 }
 
 // compress returns data compressed into buf, or data itself if that is not smaller,
@@ -117,13 +136,13 @@ func (c *compressor) compress(buf, data []byte) (out []byte, kind Compression, g
 	if c.kind == CompressionNone || len(data) < minCompressSize {
 		return data, CompressionNone, buf
 	}
-	if c.kind == CompressionSnappy {
+	if c.enc == nil {
 		if need := snappy.MaxEncodedLen(len(data)); cap(buf) < need {
 			buf = make([]byte, need+need/4)
 		}
 		out = snappy.Encode(buf[:cap(buf)], data)
 	} else {
-		out = c.zstd.EncodeAll(data, buf[:0])
+		out = c.enc.EncodeAll(data, buf[:0])
 		buf = out
 	}
 	if len(out) >= len(data) || int64(len(data)) > maxZstdRatio*int64(len(out)) {
@@ -133,10 +152,10 @@ func (c *compressor) compress(buf, data []byte) (out []byte, kind Compression, g
 }
 
 func (c *compressor) close() error {
-	if c.zstd == nil {
+	if c.enc == nil {
 		return nil
 	}
-	return errors.Wrap(c.zstd.Close(), "close zstd encoder")
+	return errors.Wrap(c.enc.Close(), "close encoder of the log")
 }
 
 // decompressor decompresses records. It belongs to one goroutine; close it.

@@ -53,7 +53,7 @@ func (c *crasher) run(disk *tsdbtest.MemFS, at Position, p promise, depth int) {
 	}
 	p.bodies = maps.Clone(p.bodies)
 	policies := []SyncPolicy{SyncCommit(), SyncInterval(1), SyncRotate(), SyncNever()}
-	opts := Options{SegmentSize: 2 * PageSize, Compression: Compression(c.rng.IntN(3)), Sync: policies[c.rng.IntN(4)]}
+	opts := Options{SegmentSize: 2 * PageSize, Compression: codecOf(Compression(c.rng.IntN(3))), Sync: policies[c.rng.IntN(4)]}
 	var l *Log
 	busy := false
 	disk.SetHook(func(op tsdbtest.Op) error {

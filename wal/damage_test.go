@@ -15,7 +15,7 @@ import (
 func smallLog(t testing.TB, comp Compression, n, synced int) (seg []byte, spans map[uint64]placed) {
 	t.Helper()
 	fsys := tsdbtest.NewMemFS()
-	l := openLog(t, fsys, Options{Compression: comp, Sync: SyncNever()}, Position{})
+	l := openLog(t, fsys, Options{Compression: codecOf(comp), Sync: SyncNever()}, Position{})
 	for i := 1; i <= n; i++ {
 		write(t, l, smallBody(uint64(i))...)
 		if i == synced {

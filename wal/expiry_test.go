@@ -17,7 +17,7 @@ import (
 // expiringLog has a segment for each of times, with two commits that expire then and a
 // lasting one between them. Commits are named by their segments.
 func expiringLog(t *testing.T, fsys fileutil.FS, times ...int64) *Log {
-	l := openLog(t, fsys, Options{SegmentSize: 2 * PageSize, Compression: CompressionSnappy, Sync: SyncCommit()}, Position{})
+	l := openLog(t, fsys, Options{SegmentSize: 2 * PageSize, Compression: &Snappy, Sync: SyncCommit()}, Position{})
 	for i, at := range times {
 		for k := range 3 {
 			c := fill(new(Commit), fmt.Appendf(nil, "\x02segment %d commit %d", i, k))

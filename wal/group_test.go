@@ -84,7 +84,7 @@ func TestLog_ConcurrentCommitsAreAllThereInOrder(t *testing.T) {
 	for _, policy := range []SyncPolicy{SyncCommit(), SyncRotate(), SyncNever()} {
 		t.Run(policy.String(), func(t *testing.T) {
 			fsys := tsdbtest.NewMemFS()
-			l := openLog(t, fsys, Options{SegmentSize: 2 * PageSize, Sync: policy, Compression: CompressionSnappy}, Position{})
+			l := openLog(t, fsys, Options{SegmentSize: 2 * PageSize, Sync: policy, Compression: &Snappy}, Position{})
 			stop := make(chan struct{})
 			var wg sync.WaitGroup
 			wg.Go(func() { // syncs and rotations of the owner go beside the commits
@@ -492,7 +492,7 @@ func TestLog_GroupsBeyondAMegabyteAreSplit(t *testing.T) {
 
 // Buffers of large commits are there for the next one, until there is a small one.
 func TestCommit_Reset_KeepsWhatIsUsed(t *testing.T) {
-	l := openLog(t, tsdbtest.NewMemFS(), Options{Sync: SyncRotate(), Compression: CompressionSnappy}, Position{})
+	l := openLog(t, tsdbtest.NewMemFS(), Options{Sync: SyncRotate(), Compression: &Snappy}, Position{})
 	c := new(Commit)
 	for i, size := range []int{6 << 20, 3 << 20, 10} {
 		require.NoError(t, l.Enqueue(fill(c, noise(uint32(i), size))))
@@ -674,7 +674,6 @@ func TestOpen_RefusesBadOptionsAndExistingSegments(t *testing.T) {
 		{FS: fsys, Dir: testDir, SegmentSize: 1000},
 		{FS: fsys, Dir: testDir, SegmentSize: PageSize + 1},
 		{FS: fsys, Dir: testDir, SegmentSize: -PageSize},
-		{FS: fsys, Dir: testDir, Compression: 9},
 		{FS: fsys},
 		{Dir: testDir},
 	} {

@@ -185,9 +185,12 @@ func writeCommits(t testing.TB, l *Log, from, to int) {
 	}
 }
 
+// codecOf returns what writes records stored like this.
+func codecOf(c Compression) *Codec { return []*Codec{&None, &Snappy, &Zstd}[c] }
+
 // foreignSegment is a segment as somebody else writes it: records only.
 func foreignSegment(comp Compression, recs ...[]byte) (seg []byte) {
-	c, err := newCompressor(comp, 1)
+	c, err := newCompressor(codecOf(comp), 1)
 	if err != nil {
 		panic(err)
 	}

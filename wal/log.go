@@ -23,9 +23,9 @@ const (
 // Options configure a Log.
 type Options struct {
 	FS          fileutil.FS
-	Dir         string // where the segments are: .../wal
-	SegmentSize int64  // bytes, a multiple of PageSize; 0 means DefaultSegmentSize
-	Compression Compression
+	Dir         string     // where the segments are: .../wal
+	SegmentSize int64      // bytes, a multiple of PageSize; 0 means DefaultSegmentSize
+	Compression *Codec     // nil: None
 	Sync        SyncPolicy // the zero policy is SyncCommit
 	// NextRef returns the smallest series ref never handed out so far, for the header
 	// of a new segment or checkpoint. It is called without the log's lock, by a goroutine
@@ -122,9 +122,6 @@ func (o *Options) fill() error {
 	}
 	if o.SegmentSize < MinSegmentSize || o.SegmentSize%PageSize != 0 {
 		return errors.Errorf("log segment size of %d bytes: must be a multiple of %d", o.SegmentSize, PageSize)
-	}
-	if o.Compression > CompressionZstd {
-		return errors.Errorf("unknown log compression %d", o.Compression)
 	}
 	if o.FS == nil || o.Dir == "" {
 		return errors.New("log options lack the file system or the directory")

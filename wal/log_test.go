@@ -15,7 +15,7 @@ func TestLog_ReplayGivesBackWhatWasCommitted(t *testing.T) {
 	for _, comp := range []Compression{CompressionNone, CompressionSnappy, CompressionZstd} {
 		t.Run(comp.String(), func(t *testing.T) {
 			fsys := tsdbtest.NewMemFS()
-			l := openLog(t, fsys, Options{SegmentSize: 2 * PageSize, Compression: comp, NextRef: func() uint64 { return 77 }}, Position{})
+			l := openLog(t, fsys, Options{SegmentSize: 2 * PageSize, Compression: codecOf(comp), NextRef: func() uint64 { return 77 }}, Position{})
 			writeCommits(t, l, 1, 200)
 			require.EqualValues(t, 200, l.LastSeq())
 			require.EqualValues(t, 200, l.Synced())

@@ -15,7 +15,7 @@ import (
 type SnapshotOptions struct {
 	FS          fileutil.FS
 	Dir         string // exists, and is empty
-	Compression Compression
+	Compression *Codec // nil: None
 	Start       Start
 }
 

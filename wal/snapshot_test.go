@@ -37,7 +37,7 @@ func snapshotRecords(n int) (recs [][]byte) {
 func writeSnapshotFiles(t testing.TB, fsys fileutil.FS, comp Compression, fileBytes int64, recs [][]byte) SnapshotSum {
 	t.Helper()
 	require.NoError(t, fsys.MkdirAll(snapshotDir))
-	w, err := NewSnapshotWriter(SnapshotOptions{FS: fsys, Dir: snapshotDir, Compression: comp, Start: snapshotStart})
+	w, err := NewSnapshotWriter(SnapshotOptions{FS: fsys, Dir: snapshotDir, Compression: codecOf(comp), Start: snapshotStart})
 	require.NoError(t, err)
 	if fileBytes > 0 {
 		w.w.segmentSize = fileBytes
@@ -117,7 +117,7 @@ func TestSnapshotWriter_RecordsOfAnyFirstByte(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, texts(recs), got)
 
-	w, err := NewSnapshotWriter(SnapshotOptions{FS: fsys, Dir: "data", Start: snapshotStart, Compression: CompressionNone})
+	w, err := NewSnapshotWriter(SnapshotOptions{FS: fsys, Dir: "data", Start: snapshotStart, Compression: &None})
 	require.NoError(t, err)
 	require.ErrorIs(t, w.Append(make([]byte, MaxRecordSize+1)), ErrRecordTooLarge)
 	require.NoError(t, w.Append(nil), "an empty one says nothing")
@@ -283,7 +283,7 @@ func TestSnapshotWriter_Faults(t *testing.T) {
 }
 
 func tryWriteSnapshot(fsys fileutil.FS, recs [][]byte) (sum SnapshotSum, err error) {
-	w, err := NewSnapshotWriter(SnapshotOptions{FS: fsys, Dir: snapshotDir, Compression: CompressionNone, Start: snapshotStart})
+	w, err := NewSnapshotWriter(SnapshotOptions{FS: fsys, Dir: snapshotDir, Compression: &None, Start: snapshotStart})
 	if err != nil {
 		return sum, err
 	}

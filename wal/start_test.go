@@ -114,7 +114,7 @@ func TestBeginSnapshot_FindsTheLastFrameAnywhere(t *testing.T) {
 	}
 	for _, n := range sizes {
 		fsys := tsdbtest.NewMemFS()
-		l := openLog(t, fsys, Options{Compression: CompressionNone, Sync: SyncInterval(1), SegmentSize: 8 * PageSize}, Position{})
+		l := openLog(t, fsys, Options{Compression: &None, Sync: SyncInterval(1), SegmentSize: 8 * PageSize}, Position{})
 		write(t, l, noise(1, 100))
 		write(t, l, noise(uint32(n), n))
 		s, err := l.BeginSnapshot()
@@ -312,7 +312,7 @@ func requireSameFrom(t testing.TB, disk *tsdbtest.MemFS, s Start, about string) 
 func startLog(t testing.TB, comp Compression, policy SyncPolicy, behind int, rotate bool) (*tsdbtest.MemFS, Start) {
 	t.Helper()
 	fsys := tsdbtest.NewMemFS()
-	l := openLog(t, fsys, Options{Compression: comp, Sync: policy, SegmentSize: 4 * PageSize, NextRef: func() uint64 { return 77 }}, Position{})
+	l := openLog(t, fsys, Options{Compression: codecOf(comp), Sync: policy, SegmentSize: 4 * PageSize, NextRef: func() uint64 { return 77 }}, Position{})
 	writeCommits(t, l, 1, 10)
 	s := begin(t, fsys, l)
 	require.NoError(t, l.SyncTo(l.LastSeq()))

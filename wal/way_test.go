@@ -16,7 +16,7 @@ import (
 // Records of series compress well: what is few bytes of the log may be long in memory, and commits
 // and queries wait for it.
 func TestCheckpoint_LetsOthersRun(t *testing.T) {
-	l := openLog(t, tsdbtest.NewMemFS(), Options{Compression: CompressionSnappy}, Position{})
+	l := openLog(t, tsdbtest.NewMemFS(), Options{Compression: &Snappy}, Position{})
 	defer func() { require.NoError(t, l.Close()) }()
 	rec := bytes.Repeat([]byte("\x01the same "), 2*wayBytes/10)
 	const commits = 100

@@ -25,7 +25,7 @@ const (
 type Options struct {
 	Start       wal.Start
 	HeadStart   int64 // see Meta
-	Compression wal.Compression
+	Compression *wal.Codec
 }
 
 // Writer writes a snapshot aside. Its life: Create, for each series BeginSeries, Label for
