@@ -26,7 +26,7 @@ import (
 // owns the series with ref mod N and appends to them without a lock.
 
 const (
-	workerQueue   = 8         // batches that wait for a worker, beside those collected: about what it appends at once
+	workerQueue   = 6         // batches that wait for a worker, beside those collected: about what it appends at once
 	setsPerWorker = 48        // empty sets of parts that are kept: twice what a worker with many series collects
 	maxRoom       = 64 << 10  // samples that a set of parts is prepared for: a usual batch
 	decodeRun     = 512       // samples decoded at a time: 12 KiB, first-level cache

@@ -113,7 +113,7 @@ func (ps *partSet) makeRoom(n int) {
 	share := min(n, maxRoom)/len(ps.parts) + 1
 	for i := range ps.parts {
 		if p := &ps.parts[i]; cap(p.all) < share {
-			p.all = make([]packedSample, 0, share+share/8)
+			p.all = make([]packedSample, 0, share+share/32)
 		}
 	}
 }

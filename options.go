@@ -38,7 +38,8 @@ func SyncRotate() SyncPolicy { return wal.SyncRotate() }
 // tests and bulk loads.
 func SyncNever() SyncPolicy { return wal.SyncNever() }
 
-// Compression is how log records are compressed. Values can be compared; the zero value is CompressionSnappy.
+// Compression is how log records are compressed: one of the variables below, which can be compared; the zero
+// value is CompressionSnappy. A program that reads its settings from text chooses by a name of its own.
 type Compression struct{ codec *wal.Codec }
 
 // The compressions. They are not changed. Whatever is chosen, all of them can be read, but a program that does

@@ -19,7 +19,7 @@ type SegmentScanner struct {
 	segments int  // how many there are to be
 	keep     bool // in the page cache
 
-	file fileutil.DiskReader // of segment; nil between two
+	file io.ReadCloser // of segment; nil between two
 	path string
 	next int   // number of the file to open next
 	size int64 // of file
@@ -34,7 +34,7 @@ type SegmentScanner struct {
 
 // NewSegmentScanner returns a scanner before the first chunk of dir, which has this many
 // files. They are read past the page cache where that can be done, and through it elsewhere
-// (fileutil.OpenFromDisk), where they stay if they are to be kept.
+// (fileutil.OpenFromDisk), where they stay if they are to be kept. The writer was told the same.
 func NewSegmentScanner(fsys fileutil.FS, dir string, segments int, keepCached bool) *SegmentScanner {
 	return &SegmentScanner{fs: fsys, dir: dir, segments: segments, keep: keepCached}
 }
@@ -84,11 +84,11 @@ func (s *SegmentScanner) closeFile() error {
 // open begins the next file and checks its header.
 func (s *SegmentScanner) open() (err error) {
 	s.path = filepath.Join(s.dir, SegmentName(s.next))
-	if s.file, err = fileutil.OpenFromDisk(s.fs, s.path, s.keep); err != nil {
+	if s.file, s.size, err = fileutil.OpenFromDisk(s.fs, s.path, s.keep); err != nil {
 		return err
 	}
 	s.next++
-	s.base, s.pos, s.size, s.buf = 0, 0, s.file.Size(), s.buf[:0]
+	s.base, s.pos, s.buf = 0, 0, s.buf[:0]
 	if err := s.fill(int(min(segmentHeaderSize, s.size))); err != nil {
 		return err
 	}

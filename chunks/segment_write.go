@@ -26,8 +26,9 @@ type SegmentOptions struct {
 	// Written, if set, is called behind each write with its size in bytes. It may
 	// block, to pace the writing; an error ends the writing.
 	Written func(n int) error
-	// KeepCached: what is written stays in the page cache. Otherwise it is dropped once it
-	// is synced, for the page cache belongs to those who read.
+	// KeepCached: what is written stays in the page cache, if SegmentScanner can read past that. Otherwise
+	// it is dropped once it is synced, for the page cache belongs to those who read, and so that the disk is
+	// asked for it.
 	KeepCached bool
 }
 
@@ -53,6 +54,7 @@ type SegmentWriter struct {
 	end      int64         // of cur, what is buffered included
 	done     int64         // bytes of the files that are finished
 	unsynced int64         // bytes written to cur since its last sync
+	keep     bool          // cur stays in the page cache
 	behind   fileutil.WriteBehind
 	buf      []byte // the end of cur that is not written yet
 	err      error
@@ -109,10 +111,12 @@ func (w *SegmentWriter) write(enc chunkenc.Encoding, data []byte) (BlockRef, err
 }
 
 func (w *SegmentWriter) createFile() error {
-	f, err := w.fs.Create(filepath.Join(w.dir, fileName(uint32(w.segments+1))))
+	path := filepath.Join(w.dir, fileName(uint32(w.segments+1)))
+	f, err := w.fs.Create(path)
 	if err != nil {
 		return err
 	}
+	w.keep = w.opts.KeepCached && fileutil.HasDirect(w.fs, path)
 	w.segments++
 	w.cur = f
 	w.buf = append(w.buf[:0], segmentHeader[:]...)
@@ -151,7 +155,7 @@ func (w *SegmentWriter) sync() error {
 		return err
 	}
 	w.unsynced = 0
-	if !w.opts.KeepCached {
+	if !w.keep {
 		_ = fileutil.DropCache(w.cur) // advice: nothing is lost when nobody takes it
 	}
 	return nil

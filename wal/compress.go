@@ -48,7 +48,14 @@ var (
 )
 
 // String returns none, snappy or zstd.
-func (c *Codec) String() string { return c.kind.String() }
+func (c *Codec) String() string { return c.orNone().kind.String() }
+
+func (c *Codec) orNone() *Codec {
+	if c == nil {
+		return &None
+	}
+	return c
+}
 
 // encoder is one that is made. EncodeAll appends to dst, and is safe for concurrent use.
 type encoder interface {
@@ -60,7 +67,10 @@ func newZstdEncoder(workers int) (encoder, error) {
 	// The record's own CRC makes zstd's superfluous.
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers),
 		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
-	return enc, errors.Wrap(err, "make zstd encoder")
+	if err != nil {
+		return nil, errors.Wrap(err, "make zstd encoder")
+	}
+	return enc, nil
 }
 
 // Bits of a fragment's type byte. If both are set, snappy wins.
@@ -115,14 +125,12 @@ const MaxRecordSize = 1 << 30
 // compressor compresses the records of one Log; it is safe for concurrent use.
 type compressor struct {
 	kind Compression
-	enc  encoder // nil: this package compresses
+	enc  encoder // of zstd; nil: none is needed
 }
 
 // newCompressor returns a compressor for up to workers callers at a time.
 func newCompressor(codec *Codec, workers int) (c *compressor, err error) {
-	if codec == nil {
-		codec = &None
-	}
+	codec = codec.orNone()
 	c = &compressor{kind: codec.kind}
 	if codec.newEncoder != nil {
 		c.enc, err = codec.newEncoder(workers)
@@ -155,7 +163,7 @@ func (c *compressor) close() error {
 	if c.enc == nil {
 		return nil
 	}
-	return errors.Wrap(c.enc.Close(), "close encoder of the log")
+	return errors.Wrap(c.enc.Close(), "close zstd encoder")
 }
 
 // decompressor decompresses records. It belongs to one goroutine; close it.

@@ -19,6 +19,7 @@ func TestCodec_HasTheNameOfWhatItWrites(t *testing.T) {
 		require.Equal(t, text, codecOf(kind).String())
 	}
 	require.Equal(t, "unknown", Compression(9).String())
+	require.Equal(t, "none", (*Codec)(nil).String())
 }
 
 func TestSyncPolicy_SaysWhatItIs(t *testing.T) {

@@ -1,6 +1,7 @@
 package faultfs
 
 import (
+	"io"
 	"sync"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
@@ -41,9 +42,9 @@ func (a *Advised) Open(name string) (fileutil.File, error) {
 }
 
 // OpenDirect is what fileutil.OpenDirect looks for.
-func (a *Advised) OpenDirect(name string) (fileutil.DiskReader, error) {
+func (a *Advised) OpenDirect(name string) (io.ReadCloser, int64, error) {
 	if !a.Direct {
-		return nil, fileutil.ErrUnsupported
+		return nil, 0, fileutil.ErrUnsupported
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,10 +1,14 @@
 package fileutil
 
+import "golang.org/x/sys/unix"
+
 // ProbeCached is CachedBytes where there is no cachestat(2).
-func ProbeCached(f File) (int64, error) {
-	size, err := f.Size()
-	if err != nil {
-		return 0, err
-	}
-	return f.(*osFile).probeCached(size)
+func ProbeCached(f File, size int64) (int64, error) {
+	return estimateCached(size, f.(*osFile).isCached)
 }
+
+// EstimateCached, LacksCachestat and IsDirect are the parts that need no file.
+var EstimateCached, LacksCachestat, IsDirect = estimateCached, lacksCachestat, isDirect
+
+// Statx is what IsDirect judges.
+type Statx = unix.Statx_t

@@ -2,11 +2,15 @@ package fileutil_test
 
 import (
 	"io"
+	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/pkg/errors"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
@@ -19,9 +23,10 @@ func TestOpenDirect_LeavesThePageCacheAsItIs(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	readDirectly := func() {
-		d, err := fileutil.OpenDirect(fileutil.OS, path)
+		d, _, err := fileutil.OpenDirect(fileutil.OS, path)
 		if errors.Is(err, fileutil.ErrUnsupported) {
-			t.Skip("the file system of the temporary directory has no direct I/O (O_DIRECT)")
+			require.False(t, mustHaveDirect(t, path))
+			t.Skip("the file system of the temporary directory does not say that it has direct I/O (STATX_DIOALIGN)")
 		}
 		require.NoError(t, err)
 		_, err = io.Copy(io.Discard, d)
@@ -35,4 +40,44 @@ func TestOpenDirect_LeavesThePageCacheAsItIs(t *testing.T) {
 	require.NoError(t, err)
 	readDirectly()
 	requireCached(t, before, f)
+	require.True(t, fileutil.HasDirect(fileutil.OS, path))
+}
+
+// mustHaveDirect tells whether path is on ext4 or xfs, of a kernel that says what they can.
+func mustHaveDirect(t *testing.T, path string) bool {
+	t.Helper()
+	var stat syscall.Statfs_t
+	require.NoError(t, syscall.Statfs(path, &stat))
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	require.NoError(t, err)
+	old := strings.HasPrefix(string(release), "4.") || strings.HasPrefix(string(release), "5.") || strings.HasPrefix(string(release), "6.0.")
+	const ext4, xfs = 0xef53, 0x58465342
+	return !old && (stat.Type == ext4 || stat.Type == xfs)
+}
+
+func TestOpenDirect_OfWhatHasNone_IsUnsupported(t *testing.T) {
+	for _, path := range []string{"/proc/self/status", t.TempDir()} {
+		_, _, err := fileutil.OpenDirect(fileutil.OS, path)
+		require.ErrorIs(t, err, fileutil.ErrUnsupported, path)
+		require.False(t, fileutil.HasDirect(fileutil.OS, path))
+	}
+	r, _, err := fileutil.OpenFromDisk(fileutil.OS, "/proc/self/status", true)
+	require.NoError(t, err, "read through the page cache")
+	require.NoError(t, r.Close())
+}
+
+func TestOpenDirect_GoesByWhatTheKernelSays(t *testing.T) {
+	for _, tc := range []struct {
+		stat fileutil.Statx
+		want bool
+	}{
+		{fileutil.Statx{}, false},                          // an older kernel
+		{fileutil.Statx{Mask: unix.STATX_DIOALIGN}, false}, // not this file
+		{fileutil.Statx{Mask: unix.STATX_DIOALIGN, Dio_mem_align: 4, Dio_offset_align: 512}, true},
+		{fileutil.Statx{Mask: unix.STATX_DIOALIGN, Dio_mem_align: 4096, Dio_offset_align: 64 << 10}, true},
+		{fileutil.Statx{Mask: unix.STATX_DIOALIGN, Dio_mem_align: 4, Dio_offset_align: 128 << 10}, false},
+		{fileutil.Statx{Mask: unix.STATX_DIOALIGN, Dio_mem_align: 1 << 20, Dio_offset_align: 512}, false},
+	} {
+		require.Equal(t, tc.want, fileutil.IsDirect(&tc.stat), "%+v", tc.stat)
+	}
 }

@@ -51,14 +51,14 @@ func TestOpenFromDisk_ReadsEveryByte_OfEverySize(t *testing.T) {
 			path := filepath.Join(dir, string(rune('a'+i)))
 			want := writeSynced(t, fsys, path, size)
 			for _, keep := range []bool{true, false} {
-				f, err := fileutil.OpenFromDisk(fsys, path, keep)
+				f, n, err := fileutil.OpenFromDisk(fsys, path, keep)
 				require.NoError(t, err)
-				require.EqualValues(t, size, f.Size())
+				require.EqualValues(t, size, n)
 				got, err := io.ReadAll(f)
 				require.NoError(t, err)
 				require.True(t, bytes.Equal(want, got), "%s: %d bytes", path, size)
-				n, err := f.Read(make([]byte, 1))
-				require.Zero(t, n)
+				last, err := f.Read(make([]byte, 1))
+				require.Zero(t, last)
 				require.Equal(t, io.EOF, err)
 				require.NoError(t, f.Close())
 			}
@@ -70,7 +70,7 @@ func TestOpenFromDisk_OfAFileThatIsCutMeanwhile_EndsEarly(t *testing.T) {
 	for dir, fsys := range fileSystems(t) {
 		path := filepath.Join(dir, "a")
 		want := writeSynced(t, fsys, path, 3<<20)
-		f, err := fileutil.OpenFromDisk(fsys, path, true)
+		f, _, err := fileutil.OpenFromDisk(fsys, path, true)
 		require.NoError(t, err)
 		w, err := fsys.OpenWrite(path)
 		require.NoError(t, err)
@@ -85,12 +85,12 @@ func TestOpenFromDisk_OfAFileThatIsCutMeanwhile_EndsEarly(t *testing.T) {
 
 func TestOpenFromDisk_Errors(t *testing.T) {
 	for dir, fsys := range fileSystems(t) {
-		_, err := fileutil.OpenFromDisk(fsys, filepath.Join(dir, "none"), true)
+		_, _, err := fileutil.OpenFromDisk(fsys, filepath.Join(dir, "none"), true)
 		require.ErrorIs(t, err, fs.ErrNotExist)
 
 		path := filepath.Join(dir, "a")
 		writeSynced(t, fsys, path, 3<<20)
-		f, err := fileutil.OpenFromDisk(fsys, path, true)
+		f, _, err := fileutil.OpenFromDisk(fsys, path, true)
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 		_, err = f.Read(make([]byte, 1))
@@ -105,18 +105,18 @@ type refuses struct {
 	err error
 }
 
-func (r refuses) OpenDirect(string) (fileutil.DiskReader, error) { return nil, r.err }
+func (r refuses) OpenDirect(string) (io.ReadCloser, int64, error) { return nil, 0, r.err }
 
 func TestOpenFromDisk_FallsBackOnUnsupportedOnly(t *testing.T) {
 	m := tsdbtest.NewMemFS()
 	writeSynced(t, m, "a", 10)
-	f, err := fileutil.OpenFromDisk(refuses{m, fileutil.ErrUnsupported}, "a", true)
+	f, _, err := fileutil.OpenFromDisk(refuses{m, fileutil.ErrUnsupported}, "a", true)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	mine := errors.New("mine")
-	_, err = fileutil.OpenFromDisk(refuses{m, mine}, "a", true)
+	_, _, err = fileutil.OpenFromDisk(refuses{m, mine}, "a", true)
 	require.ErrorIs(t, err, mine)
-	_, err = fileutil.OpenDirect(m, "a")
+	_, _, err = fileutil.OpenDirect(m, "a")
 	require.ErrorIs(t, err, fileutil.ErrUnsupported)
 }
 
@@ -124,7 +124,7 @@ func TestOpenFromDisk_ThroughThePageCache_DropsWhatWasThereBefore_AndUnlessKeptW
 	for _, keep := range []bool{true, false} {
 		fsys := &faultfs.Advised{FS: tsdbtest.NewMemFS()}
 		writeSynced(t, fsys, "a", 20<<20)
-		f, err := fileutil.OpenFromDisk(fsys, "a", keep)
+		f, _, err := fileutil.OpenFromDisk(fsys, "a", keep)
 		require.NoError(t, err)
 		opened := fsys.Files[len(fsys.Files)-1]
 		require.Equal(t, 1, opened.Dropped)

@@ -73,33 +73,8 @@ func linkedModules(t *testing.T, goos string) []string {
 	return slices.DeleteFunc(modules, func(m string) bool { return m == module })
 }
 
-const smallestProgram = `package main
-
-import (
-	"context"
-	"log"
-
-	"github.com/seed347100a3/tsdb"
-	"github.com/seed347100a3/tsdb/labels"
-)
-
-func main() {
-	db, err := tsdb.Open("data", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	a := db.Appender()
-	if _, err := a.Append(0, labels.FromStrings("__name__", "up"), 1, 1); err != nil {
-		log.Fatal(err)
-	}
-	if _, err := a.Commit(context.Background()); err != nil {
-		log.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		log.Fatal(err)
-	}
-}
-`
+// smallestProgram is that of the benchmarks, which appends a sample and reads it.
+const smallestProgram = "prom/bench/cmd/minimal/ours/main.go"
 
 func TestSmallestProgram_StaysSmall(t *testing.T) {
 	if testing.Short() {
@@ -112,12 +87,14 @@ func TestSmallestProgram_StaysSmall(t *testing.T) {
 	require.NoError(t, err)
 	mod := strings.Replace(string(requires), "module "+module, "module smallest", 1) +
 		fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %s => %s\n", module, module, root)
-	for name, text := range map[string]string{"main.go": smallestProgram, "go.mod": mod, "go.sum": string(sums)} {
+	program, err := os.ReadFile(filepath.Join(root, smallestProgram))
+	require.NoError(t, err)
+	for name, text := range map[string]string{"main.go": string(program), "go.mod": mod, "go.sum": string(sums)} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	build := exec.Command("go", "build", "-mod=mod", "-trimpath", "-ldflags", "-s -w", "-o", "smallest", ".")
 	build.Dir = dir
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
 	info, err := os.Stat(filepath.Join(dir, "smallest"))

@@ -2,6 +2,7 @@ package pace
 
 import (
 	"context"
+	"io"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
@@ -47,7 +48,7 @@ func (p *pacedFS) DiskSpace(dir string) (free, total int64, err error) {
 }
 
 // OpenDirect passes on what fileutil.OpenDirect looks for.
-func (p *pacedFS) OpenDirect(name string) (fileutil.DiskReader, error) {
+func (p *pacedFS) OpenDirect(name string) (io.ReadCloser, int64, error) {
 	return fileutil.OpenDirect(p.FS, name)
 }
 

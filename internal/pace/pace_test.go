@@ -221,7 +221,7 @@ func TestFS_PassesOnAdvice(t *testing.T) {
 	require.Equal(t, &faultfs.AdvisedFile{Begun: [][2]int64{{10, 20}}, Dropped: 1}, under)
 
 	disk := &faultfs.Advised{FS: tsdbtest.NewMemFS(), Direct: true}
-	_, err := fileutil.OpenDirect(FS(context.Background(), disk, New(newRunner(), 100)), "missing")
+	_, _, err := fileutil.OpenDirect(FS(context.Background(), disk, New(newRunner(), 100)), "missing")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Equal(t, []string{"missing"}, disk.Directly)
 }
