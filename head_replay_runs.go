@@ -13,7 +13,7 @@ import (
 // batches, sorts them by series, and appends what a series has together (BenchmarkReplay).
 
 const (
-	minCollected = 48 << 10  // samples that a worker collects: 1 MiB when sorted, as much as a core's cache holds
+	minCollected = 48 << 10  // samples that a worker collects: 768 KiB when sorted, as much as a core's cache holds
 	maxCollected = 256 << 10 // the same, for many series: each takes 32 bytes
 	usualLength  = 4         // samples of each series, on average, that a worker collects if that is not too many
 	worthLength  = 2         // with fewer they are not sorted

@@ -10,7 +10,7 @@ import (
 )
 
 // packedSample is a sample on its way to the worker that owns its series, relative to a span: 16
-// bytes instead of 24. Each is moved twice, and workers collect 64k of them and more.
+// bytes instead of 24. Each is moved twice, and workers collect 48k of them and more.
 type packedSample struct {
 	ref, t uint32
 	v      float64
