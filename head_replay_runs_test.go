@@ -78,7 +78,7 @@ func TestReplay_SetsOfPartsAreBoundedHoweverSamplesAreSpread(t *testing.T) {
 }
 
 func TestReplayRuns_ManySeriesWantMoreSamples_VeryManyNone(t *testing.T) {
-	for series, want := range map[int]int{0: 64 << 10, 10_000: 64 << 10, 20_000: 80_000, 100_000: 256 << 10, 128 << 10: 256 << 10, 128<<10 + 1: 64 << 10} {
+	for series, want := range map[int]int{0: 48 << 10, 10_000: 48 << 10, 20_000: 80_000, 100_000: 256 << 10, 128 << 10: 256 << 10, 128<<10 + 1: 48 << 10} {
 		require.Equal(t, want, tsdb.CollectedSamples(series), "%d series", series)
 	}
 }
