@@ -235,6 +235,7 @@ func (l *loader) load(f *headFile) error {
 			l.forget(m, l.off)
 		}
 	}
+	l.kept = 0 // around a place that is read the system maps what was forgotten before, too
 	l.forget(m, len(b))
 	f.size.Store(int64(l.off))
 	l.rep.Files++

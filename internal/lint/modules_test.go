@@ -28,7 +28,7 @@ var linked = []string{
 // maxLinked leaves no room: one more is a decision.
 const maxLinked = 7
 
-// maxProgramBytes is what the smallest program that opens a database may weigh,
+// maxProgramBytes is what the smallest program that uses a database may weigh,
 // stripped: the goal of the benchmarks.
 const maxProgramBytes = 5_000_000
 

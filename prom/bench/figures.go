@@ -52,7 +52,7 @@ const (
 	goalNoGarbage = 0.001 // allocations for each sample: fewer than one a commit
 	goalSize      = 0.999 // a block of ours has a checksum of its meta file more, some dozen bytes
 	goalCollect   = 0.03  // of the processor time goes to garbage collection
-	goalProgram   = 5e6   // bytes; the test of the smallest program has a limit of its own
+	goalProgram   = 5e6   // bytes; internal/lint has a test of it
 	streamedBytes = 8 << 20
 	sampledBytes  = 64 << 20
 )
