@@ -87,5 +87,7 @@ func (hs *headSeries) view(src *headChunks) *memseries.View {
 		}
 	}
 	src.views.Take(r.h.dir, near[:n], r.snapshot, r.mint, r.maxt)
+	src.refs = src.views.AppendRefs(src.refs[:0])
+	src.files.Ahead(src.refs)
 	return src.views.Of(hs.s)
 }

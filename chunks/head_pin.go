@@ -76,36 +76,6 @@ func (h *HeadFiles) findLocked(ref Ref) (*headFile, error) {
 	return nil, ErrUnknownRef
 }
 
-// HeadCursor reads chunks for the holder of a pin. It remembers the file that was read last: the
-// next chunk is mostly in there, and then nothing is locked or counted. The zero value
-// reads nothing before Reset. It is for one goroutine.
-type HeadCursor struct {
-	h    *HeadFiles
-	file *headFile // nil: none was read
-	buf  []byte    // the record that was read last
-}
-
-// Reset makes c read for the holder of p, and only until that is released.
-func (c *HeadCursor) Reset(p *Pin) { c.h, c.file = p.h, nil }
-
-// Read is HeadFiles.Read with memory of its own: the data is valid until the next Read.
-func (c *HeadCursor) Read(ref Ref) (enc chunkenc.Encoding, data []byte, err error) {
-	if c.file == nil || c.file.number != ref.File() {
-		if err := c.find(ref); err != nil {
-			return 0, nil, err
-		}
-	}
-	enc, c.buf, data, err = c.file.read(int64(ref.Offset()), c.buf)
-	return enc, data, err
-}
-
-func (c *HeadCursor) find(ref Ref) (err error) {
-	c.h.mu.RLock()
-	defer c.h.mu.RUnlock()
-	c.file, err = c.h.findLocked(ref)
-	return err
-}
-
 // retire takes removed files out of the directory's list; they stay readable until the
 // pins that exist now are released.
 func (h *HeadFiles) retire(files []*headFile) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -204,6 +205,47 @@ func TestHeadCursor_ReadsWhatItsPinKeeps(t *testing.T) {
 		require.NoError(t, err)
 	}))
 	require.NoError(t, pin.Release())
+}
+
+// Ahead is advice: whatever it is given, Read says the same behind it as before.
+func TestHeadCursor_AheadChangesNoAnswer(t *testing.T) {
+	h, _, _ := openLoaded(t, fileutil.OS, headDir(t), HeadOptions{FileBytes: 300})
+	all := fullChunks(0, 30)
+	refs := write(t, h, all)
+	pin, err := h.Acquire()
+	require.NoError(t, err)
+	var c HeadCursor
+	c.Reset(pin)
+	wrong := []Ref{0, NewRef(1000, 8), NewRef(refs[3].File(), 1<<32-1), refs[2] + 1}
+	answer := func(ref Ref) string {
+		enc, data, err := c.Read(ref)
+		return fmt.Sprint(enc, data, err)
+	}
+	asked := append(slices.Clone(wrong), refs...)
+	for round := range 3 { // knowing no length, and with what earlier rounds taught
+		c.usual = round * 300
+		for i, ref := range asked {
+			want := answer(ref)
+			c.Ahead(asked[i:])
+			require.Equal(t, want, answer(ref))
+			c.Ahead(wrong)
+			require.Equal(t, want, answer(ref))
+		}
+	}
+	c.Ahead(nil)
+	require.Zero(t, testing.AllocsPerRun(50, func() { c.Ahead(refs) }))
+
+	// A file that was cut behind our back is no crash.
+	last := refs[len(refs)-1]
+	require.NoError(t, os.Truncate(h.mu.byNum[last.File()].path, 0))
+	c.Ahead(refs)
+	_, _, err = c.Read(last)
+	require.ErrorIs(t, err, encbuf.ErrCorrupt)
+	_, data, err := c.Read(refs[0])
+	require.NoError(t, err)
+	require.Equal(t, all[0].Data, data)
+	require.NoError(t, pin.Release())
+	require.NoError(t, h.Close())
 }
 
 // Readers, each with a pin, beside a writer that truncates, and Close at the end.

@@ -29,7 +29,7 @@ func (a *chunkAnswer) write(ctx context.Context, queries []*openQuery) error {
 		}
 	}
 	warn(a.out, queries)
-	return a.out.finish()
+	return a.out.finish(a.frame.complete())
 }
 
 func (a *chunkAnswer) writeQuery(ctx context.Context, index int, q *openQuery) error {
@@ -81,6 +81,11 @@ func (a *chunkAnswer) writeFrame(ctx context.Context, index int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := a.out.Write(a.frame.finish(index))
+	a.frame.finish(index)
+	if len(a.frame.complete()) < framesPiece {
+		return nil
+	}
+	n, err := a.out.sendPieces(a.frame.complete())
+	a.frame.drop(n)
 	return err
 }

@@ -58,11 +58,13 @@ func (m *madeAnswer) streamed(w http.ResponseWriter) error {
 		data = enc.AppendTo(data[:0])
 		e.begin(m.labels(i))
 		e.add(m.time(i, 0), m.time(i, madeSamples-1), chunkenc.EncXOR, data)
-		if _, err := out.Write(e.finish(0)); err != nil {
+		e.finish(0)
+		if _, err := out.Write(e.complete()); err != nil {
 			return err
 		}
+		e.drop(len(e.complete()))
 	}
-	return out.finish()
+	return out.finish(nil)
 }
 
 // samples appends the samples of a series, or of a part of the one, which have the same
@@ -107,7 +109,7 @@ func (m *madeAnswer) sampled(w http.ResponseWriter) error {
 	if err := e.flush(); err != nil {
 		return err
 	}
-	return out.finish()
+	return out.finish(nil)
 }
 
 // ServeHTTP implements http.Handler.

@@ -27,26 +27,16 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// frameRoom is what stands before the labels of a frame's series: length, checksum, and
-// tag and length of the series. It is filled in from its end when the frame is complete.
-const frameRoom = binary.MaxVarintLen64 + crc32.Size + 1 + binary.MaxVarintLen64
-
-// frameEncoder builds frames of one series each in a buffer that it keeps. The zero value
-// with a limit is ready.
+// frameEncoder builds frames of one series each, one behind the other, in the buffer that they
+// are sent from. The zero value with a limit is ready.
 type frameEncoder struct {
 	limit  int // bytes after which a frame is complete
+	labels frameLabels
 	buf    []byte
-	labels []frameLabel
-	end    int // buf[frameRoom:end] are the labels, for every frame of the series
-	size   int // of the labels, as the limit counts them
+	start  int // buf[:start] are complete frames
+	room   int // in front of the labels: what the frame before needed
 	left   int // bytes of the limit that are not used up
 	chunks int // in the frame
-}
-
-// frameLabel is a label that stands in the buffer, and where its texts do.
-type frameLabel struct {
-	labels.Label
-	name, value int
 }
 
 // frameCap: a frame that is complete when it has reached its limit is longer than that by
@@ -57,70 +47,23 @@ const frameCap = 1 << 20
 // brokenFrame is no frame: its length has more than 64 bits.
 var brokenFrame = bytes.Repeat([]byte{0xff}, binary.MaxVarintLen64+1)
 
-// begin starts the frames of a series. Up to the first one that is longer or shorter, labels
-// are put over those of the series before: lengths and tags stand there already
-// (BenchmarkReadHead).
+// begin starts the frames of a series.
 func (e *frameEncoder) begin(ls []labels.Label) {
-	if cap(e.buf) < frameRoom {
-		e.buf, e.end = make([]byte, frameRoom, 4<<10), frameRoom
-	}
-	e.buf = e.buf[:e.end]
-	fit := e.fit(ls)
-	if fit < len(ls) || fit < len(e.labels) {
-		e.encode(ls, fit)
-	}
+	e.labels.set(ls)
 	e.next()
 }
 
-// fit puts labels over those in the buffer, and returns of how many that could be done. Most
-// are the same label, of which head and blocks give the same strings.
-func (e *frameEncoder) fit(ls []labels.Label) int {
-	n := min(len(ls), len(e.labels))
-	old := e.labels[:n]
-	for i := range ls[:n] {
-		l, at := &ls[i], &old[i]
-		if l.Value == at.Value && l.Name == at.Name {
-			continue
-		}
-		if len(l.Value) != len(at.Value) || len(l.Name) != len(at.Name) {
-			return i
-		}
-		copy(e.buf[at.name:], l.Name)
-		copy(e.buf[at.value:], l.Value)
-		at.Label = *l
-	}
-	return n
-}
-
-// encode appends the labels from ls[fit] on.
-func (e *frameEncoder) encode(ls []labels.Label, fit int) {
-	e.labels, e.end, e.size = e.labels[:fit], frameRoom, 0
-	if fit > 0 {
-		last := e.labels[fit-1]
-		e.end = last.value + len(last.Value)
-	}
-	e.buf = appendLabels(e.buf[:e.end], ls[fit:])
-	for i, l := range ls {
-		e.size += sizeLabel(l)
-		if i >= fit {
-			e.end += sizeBytes(sizeLabel(l))
-			value := e.end - len(l.Value)
-			name := e.end - sizeString(l.Value) - len(l.Name)
-			e.labels = append(e.labels, frameLabel{l, name, value})
-		}
-	}
-}
-
-// next starts another frame of the series.
+// next starts another frame of the series. What stands behind the complete frames is dropped.
 func (e *frameEncoder) next() {
-	e.buf = e.buf[:e.end]
+	e.buf = slices.Grow(e.buf[:e.start], e.room)[:e.start+e.room]
+	e.buf = append(e.buf, e.labels.bytes...)
 	e.chunks = 0
-	e.left = e.limit - e.size
+	e.left = e.limit - e.labels.size
 }
 
 // full reports whether the frame is complete before a chunk of n bytes.
 func (e *frameEncoder) full(n int) bool {
-	return e.chunks > 0 && (e.left <= 0 || len(e.buf)+n+maxChunkHeader > max(e.limit, frameCap))
+	return e.chunks > 0 && (e.left <= 0 || len(e.buf)-e.start+n+maxChunkHeader > max(e.limit, frameCap))
 }
 
 // maxChunkHeader is the most that a chunk takes besides its data, in a frame that it is
@@ -176,19 +119,31 @@ func (e *frameEncoder) addRare(mint, maxt int64, enc chunkenc.Encoding, data []b
 	}
 }
 
-// finish completes the frame and returns it, valid until the next call of begin or next.
-func (e *frameEncoder) finish(queryIndex int) []byte {
-	var room [binary.MaxVarintLen64]byte
-	series := len(e.buf) - frameRoom
-	at := frameRoom
-	put := func(b []byte) { at -= copy(e.buf[at-len(b):], b) }
-	put(room[:binary.PutUvarint(room[:], uint64(series))])
-	put([]byte{bytesTag(1)})
+// finish completes the frame. Its head, length, checksum, and tag and length of the series, is as
+// long as the one before it as a rule; otherwise what was built is moved.
+func (e *frameEncoder) finish(queryIndex int) {
+	series := len(e.buf) - e.start - e.room
 	e.buf = appendInt(e.buf, 2, int64(queryIndex))
-	data := e.buf[at:]
-	put(binary.BigEndian.AppendUint32(room[:0], crc32.Checksum(data, castagnoli)))
-	put(room[:binary.PutUvarint(room[:], uint64(len(data)))])
-	return e.buf[at:]
+	rest := e.buf[e.start+e.room:]
+	data := 1 + sizeVarint(uint64(series)) + len(rest)
+	if room := sizeVarint(uint64(data)) + crc32.Size + data - len(rest); room != e.room {
+		e.buf = slices.Grow(e.buf[:e.start], room+len(rest))[:e.start+room+len(rest)]
+		copy(e.buf[e.start+room:], rest)
+		e.room = room
+	}
+	head := binary.AppendUvarint(e.buf[:e.start], uint64(data))
+	content := e.buf[len(head)+crc32.Size:]
+	binary.AppendUvarint(append(content[:0], bytesTag(1)), uint64(series))
+	binary.BigEndian.AppendUint32(head, crc32.Checksum(content, castagnoli))
+	e.start = len(e.buf)
+}
+
+// complete returns the frames that are finished, valid until the next call of another method.
+func (e *frameEncoder) complete() []byte { return e.buf[:e.start] }
+
+// drop removes the first n bytes of what is complete. No frame is being built.
+func (e *frameEncoder) drop(n int) {
+	e.start = copy(e.buf, e.buf[n:e.start])
 }
 
 // frameChunk is a chunk as a frame has it; its data aliases the frame.

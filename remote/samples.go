@@ -69,7 +69,7 @@ func (a *sampleAnswer) write(ctx context.Context, queries []*openQuery) error {
 		return err
 	}
 	warn(a.out, queries)
-	return a.out.finish()
+	return a.out.finish(nil)
 }
 
 // sizeMessage is the size of an embedded message of n bytes, with its tag.

@@ -48,7 +48,7 @@ func (e *blockEncoder) series(head []byte, ls []labels.Label) error {
 	*l = packedLabels{text: l.text[:0], ends: l.ends[:0], from: e.pos}
 	from, was := 0, 0
 	for i := range ls {
-		l.text = appendLabels(l.text, ls[i:i+1])
+		l.text = appendLabel(l.text, ls[i])
 		l.ends = append(l.ends, len(l.text))
 		text := l.text[from:]
 		from = len(l.text)

@@ -66,7 +66,7 @@ func blockOf(t require.TestingT, all []madeSeries) (content, block []byte) {
 	}
 	require.NoError(t, e.flush())
 	require.EqualValues(t, len(content), e.pos)
-	require.NoError(t, out.finish())
+	require.NoError(t, out.finish(nil))
 	return content, w.Body.Bytes()
 }
 

@@ -165,8 +165,12 @@ func sizeLabel(l labels.Label) int { return sizeString(l.Name) + sizeString(l.Va
 // appendLabels appends labels as field 1, which they are of all messages that have some.
 func appendLabels(dst []byte, ls []labels.Label) []byte {
 	for _, l := range ls {
-		dst = protowire.AppendVarint(append(dst, bytesTag(1)), uint64(sizeLabel(l)))
-		dst = appendString(appendString(dst, 1, l.Name), 2, l.Value)
+		dst = appendLabel(dst, l)
 	}
 	return dst
+}
+
+func appendLabel(dst []byte, l labels.Label) []byte {
+	dst = protowire.AppendVarint(append(dst, bytesTag(1)), uint64(sizeLabel(l)))
+	return appendString(appendString(dst, 1, l.Name), 2, l.Value)
 }

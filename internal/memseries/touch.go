@@ -4,12 +4,15 @@ package memseries
 // the processor.
 const GroupLen = 16
 
-// touchLists asks for the series, and then for their lists of full chunks.
-func touchLists(series []*Series) (sum uint32) {
+// touchLists asks for the series, and then for their label pairs and lists of full chunks.
+func (d *Directory) touchLists(series []*Series) (sum uint32) {
 	for _, s := range series {
-		sum += s.numMapped + s.bytes.first
+		sum += s.numMapped + s.bytes.first + uint32(s.cutAt) + s.pairs
 	}
 	for _, s := range series {
+		if pairs := d.Pairs(s); len(pairs) > 0 {
+			sum += uint32(pairs[0]) + uint32(pairs[len(pairs)-1])
+		}
 		for _, b := range s.blocks {
 			sum += b.begins[0] + b.places[0]
 		}

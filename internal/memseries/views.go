@@ -1,5 +1,7 @@
 package memseries
 
+import "github.com/seed347100a3/tsdb/chunks"
+
 // Views are the views of some series that are read one after the other. What a series has lies
 // all over the memory, one part leading to the next: read one series after the other, each part
 // is waited for; here the same part of all series is waited for at once (BenchmarkReadHead of
@@ -22,7 +24,7 @@ func (v *Views) Take(d *Directory, series []*Series, snapshot uint64, mint, maxt
 	shards := shardsOf(series)
 	d.Lock(shards)
 	defer d.Unlock(shards)
-	v.read += touchLists(series)
+	v.read += d.touchLists(series)
 	var open [GroupLen]bool
 	var bytes [GroupLen]chunkBytes // of open chunks
 	for i, s := range series {
@@ -48,6 +50,18 @@ func (v *Views) Of(s *Series) *View {
 	}
 	v.next++
 	return &v.views[v.next-1]
+}
+
+// AppendRefs appends the Refs of the views that Of has not given out.
+func (v *Views) AppendRefs(dst []chunks.Ref) []chunks.Ref {
+	for i := range v.views[v.next:len(v.series)] {
+		for _, c := range v.views[v.next+i].Chunks {
+			if c.Ref != 0 {
+				dst = append(dst, c.Ref)
+			}
+		}
+	}
+	return dst
 }
 
 // Forget lets go of all series, and keeps the memory of the views.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
 )
 
 // Views of series are taken while others fill their pieces, free them and give them back: each
@@ -58,6 +59,43 @@ func TestViews_BesideWritersAndTrims(t *testing.T) {
 			require.Equal(t, math.Sqrt(float64(at)), v)
 		}
 	}
+}
+
+// AppendRefs gives what is in files of the views that are left, in their order.
+func TestViews_AppendRefs(t *testing.T) {
+	d := NewDirectory(defaultCutting)
+	var files chunkStore
+	var series []*Series
+	for i := range 5 {
+		series = append(series, newSeries(t, d, "__name__", "m", "i", strconv.Itoa(i)))
+	}
+	for i := range int64(400) {
+		if i == 300 {
+			files.write(d, files.take(d))
+		}
+		for _, s := range series[:3+i%2] { // the last has none; that before it, half as many
+			commit(d, uint64(i+1), uint64(i), s, i, 1)
+		}
+	}
+	var v Views
+	v.Take(d, series, math.MaxUint64, math.MinInt64, math.MaxInt64)
+	var want []chunks.Ref
+	for _, s := range series {
+		var view View
+		d.View(s, math.MaxUint64, math.MinInt64, math.MaxInt64, &view)
+		for _, c := range view.Chunks {
+			if c.Ref != 0 {
+				want = append(want, c.Ref)
+			}
+		}
+	}
+	require.Len(t, want, 3*2+1, "as many were full when they were written")
+	require.Equal(t, want, v.AppendRefs(nil))
+	require.NotNil(t, v.Of(series[0]))
+	require.Equal(t, want[2:], v.AppendRefs(nil))
+	require.Equal(t, append([]chunks.Ref{7}, want[2:]...), v.AppendRefs([]chunks.Ref{7}))
+	v.Forget()
+	require.Empty(t, v.AppendRefs(nil))
 }
 
 // takeViews takes views of the first series and decodes them.

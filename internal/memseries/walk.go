@@ -1,5 +1,7 @@
 package memseries
 
+import "slices"
+
 // Pieces of a chunk are linked, and few of them are in a cache. One after the other,
 // each would be waited for. So chunks are walked side by side: the first pieces of all
 // of them come at once, then the second ones.
@@ -11,6 +13,7 @@ const maxPieces = (chunkCap + piecePayload - 1) / piecePayload
 // walk is the pieces of some chunks that nobody changes.
 type walk struct {
 	size   [GroupLen]int
+	num    [GroupLen]int // of pieces, up to maxPieces
 	pieces [GroupLen][maxPieces]uint32
 }
 
@@ -20,11 +23,12 @@ func (w *walk) begin(n int, bytesOf func(i int) chunkBytes, a *pieceArena) {
 	for i := range n {
 		b := bytesOf(i)
 		w.size[i], w.pieces[i][0] = int(b.size), b.first
-		most = max(most, len(w.of(i)))
+		w.num[i] = min(maxPieces, (int(b.size)+piecePayload-1)/piecePayload)
+		most = max(most, w.num[i])
 	}
 	for round := 1; round < most; round++ {
 		for i := range n {
-			if round < len(w.of(i)) {
+			if round < w.num[i] {
 				w.pieces[i][round] = a.at(w.pieces[i][round-1]).next
 			}
 		}
@@ -32,9 +36,7 @@ func (w *walk) begin(n int, bytesOf func(i int) chunkBytes, a *pieceArena) {
 }
 
 // of returns the pieces of chunk i, up to maxPieces.
-func (w *walk) of(i int) []uint32 {
-	return w.pieces[i][:min(maxPieces, (w.size[i]+piecePayload-1)/piecePayload)]
-}
+func (w *walk) of(i int) []uint32 { return w.pieces[i][:w.num[i]] }
 
 // rest returns what chunk i has behind those, nothing as a rule.
 func (w *walk) rest(i int, a *pieceArena) chunkBytes {
@@ -47,11 +49,16 @@ func (w *walk) rest(i int, a *pieceArena) chunkBytes {
 
 // appendTo appends the bytes of chunk i to dst.
 func (w *walk) appendTo(dst []byte, i int, a *pieceArena) []byte {
-	left := w.size[i]
+	left, at := w.size[i], len(dst)
+	dst = slices.Grow(dst, left)[:at+min(left, maxPieces*piecePayload)]
 	for _, n := range w.of(i) {
-		m := min(left, piecePayload)
-		dst = append(dst, a.at(n).data[:m]...)
-		left -= m
+		pc := a.at(n)
+		if left >= piecePayload {
+			*(*[piecePayload]byte)(dst[at:]) = pc.data // without a call
+		} else {
+			copy(dst[at:], pc.data[:left])
+		}
+		at, left = at+piecePayload, left-piecePayload
 	}
 	rest := w.rest(i, a)
 	return rest.appendTo(dst, a)
