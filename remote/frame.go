@@ -53,8 +53,21 @@ func (e *frameEncoder) begin(ls []labels.Label) {
 	e.next()
 }
 
+// Room for frames: of a short answer, and of one that has more: a piece, and the frame that
+// completes it, unless that is a long one. In between it would grow step by step.
+const (
+	fewFrames  = 16 << 10
+	manyFrames = framesPiece + 2*fewFrames
+)
+
 // next starts another frame of the series. What stands behind the complete frames is dropped.
 func (e *frameEncoder) next() {
+	switch {
+	case cap(e.buf) == 0:
+		e.buf = make([]byte, 0, fewFrames)
+	case cap(e.buf) < manyFrames && e.start > fewFrames/2:
+		e.buf = append(make([]byte, 0, manyFrames), e.buf[:e.start]...)
+	}
 	e.buf = slices.Grow(e.buf[:e.start], e.room)[:e.start+e.room]
 	e.buf = append(e.buf, e.labels.bytes...)
 	e.chunks = 0
