@@ -264,8 +264,8 @@ type headChunks struct {
 	own   memseries.View
 	views memseries.Views // of this series and the next ones
 	view  *memseries.View // own or one of views
-	refs  []chunks.Ref
-	order headOrder // of series that are not transient
+	refs  []chunks.Ref    // of views, for Ahead
+	order headOrder       // of series that are not transient
 	in    bounds
 	at    int
 }

@@ -166,14 +166,21 @@ func TestPin_ClosesTheFilesAtTheLastReleaseAfterClose(t *testing.T) {
 	require.Zero(t, h.Stats().Files)
 }
 
+// pinned returns a pin and a cursor for its holder.
+func pinned(t *testing.T, h *HeadFiles) (*Pin, *HeadCursor) {
+	t.Helper()
+	pin, err := h.Acquire()
+	require.NoError(t, err)
+	c := &HeadCursor{}
+	c.Reset(pin)
+	return pin, c
+}
+
 func TestHeadCursor_ReadsWhatItsPinKeeps(t *testing.T) {
 	h, _, _ := openLoaded(t, newTestFS(), headDir(t), HeadOptions{FileBytes: 300})
 	all := fullChunks(0, 30)
 	refs := write(t, h, all)
-	pin, err := h.Acquire()
-	require.NoError(t, err)
-	var c HeadCursor
-	c.Reset(pin)
+	pin, c := pinned(t, h)
 	requireNext := func(i int) {
 		t.Helper()
 		enc, data, err := c.Read(refs[i])
@@ -184,7 +191,7 @@ func TestHeadCursor_ReadsWhatItsPinKeeps(t *testing.T) {
 	for _, i := range []int{0, 1, 29, 0, 15, 14} {
 		requireNext(i)
 	}
-	_, _, err = c.Read(refs[0] + 1)
+	_, _, err := c.Read(refs[0] + 1)
 	require.ErrorIs(t, err, encbuf.ErrCorrupt)
 	requireNext(0)
 	_, _, err = c.Read(NewRef(1000, 8))
@@ -212,10 +219,7 @@ func TestHeadCursor_AheadChangesNoAnswer(t *testing.T) {
 	h, _, _ := openLoaded(t, fileutil.OS, headDir(t), HeadOptions{FileBytes: 300})
 	all := fullChunks(0, 30)
 	refs := write(t, h, all)
-	pin, err := h.Acquire()
-	require.NoError(t, err)
-	var c HeadCursor
-	c.Reset(pin)
+	pin, c := pinned(t, h)
 	wrong := []Ref{0, NewRef(1000, 8), NewRef(refs[3].File(), 1<<32-1), refs[2] + 1}
 	answer := func(ref Ref) string {
 		enc, data, err := c.Read(ref)
@@ -239,7 +243,7 @@ func TestHeadCursor_AheadChangesNoAnswer(t *testing.T) {
 	last := refs[len(refs)-1]
 	require.NoError(t, os.Truncate(h.mu.byNum[last.File()].path, 0))
 	c.Ahead(refs)
-	_, _, err = c.Read(last)
+	_, _, err := c.Read(last)
 	require.ErrorIs(t, err, encbuf.ErrCorrupt)
 	_, data, err := c.Read(refs[0])
 	require.NoError(t, err)
