@@ -61,6 +61,10 @@ func (g *headGroup) place(hs *headSeries, from int) int {
 	panic("BUG: a series of the head that is not in its group")
 }
 
+// chunksAhead is how many chunks in files are asked for with the series that they are of: what fits
+// the caches next to the processor.
+const chunksAhead = 128
+
 // view returns the view of a series, and takes those of the next ones with it if they are read in
 // their order: what a million series have fits no cache (BenchmarkSelectHead_ManySeries).
 func (hs *headSeries) view(src *headChunks) *memseries.View {
@@ -87,7 +91,7 @@ func (hs *headSeries) view(src *headChunks) *memseries.View {
 		}
 	}
 	src.views.Take(r.h.dir, near[:n], r.snapshot, r.mint, r.maxt)
-	src.refs = src.views.AppendRefs(src.refs[:0])
+	src.refs = src.views.AppendRefs(src.refs[:0], chunksAhead)
 	src.files.Ahead(src.refs)
 	return src.views.Of(hs.s)
 }

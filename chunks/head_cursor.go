@@ -39,25 +39,23 @@ func (c *HeadCursor) find(ref Ref) (err error) {
 }
 
 const (
-	cacheLine = 64
+	cacheLine = 64             // bytes
 	usualOf   = 8              // records, about: the usual length is that of the last ones
 	maxAhead  = 16 * cacheLine // of a record: no less than most take
 )
 
-// Ahead asks the memory for the chunks at refs, which are read next. Lines of all of them are on
-// their way at once; while one chunk is copied after the other, each is waited for, as it is
-// not known before its head is there how long it is (BenchmarkReadHead of package remote). What
-// is wrong with a chunk, or its file, is for Read to say, which maps files, too.
+// Ahead asks the memory for the chunks at refs, which are read next: of each as many bytes as a
+// record has as a rule. Lines of all of them are on their way at once; while one chunk is
+// copied after the other, each is waited for, as it is not known before its head is there how
+// long it is (BenchmarkReadHead of package remote). What is wrong with a chunk, or its file, is
+// for Read to say, which maps files, too: here it is passed over.
 func (c *HeadCursor) Ahead(refs []Ref) {
 	_ = fileutil.GuardFaults(func() error {
 		length := min(c.usual+cacheLine, maxAhead)
 		var content []byte // of the file
 		for i, ref := range refs {
-			if i == 0 || c.file.number != ref.File() {
-				var err error
-				if content, err = c.content(ref); err != nil {
-					return err
-				}
+			if i == 0 || c.file == nil || c.file.number != ref.File() {
+				content = c.content(ref)
 			}
 			rest := content[min(int64(ref.Offset()), int64(len(content))):]
 			for at := 0; at < min(length, len(rest)); at += cacheLine {
@@ -70,13 +68,17 @@ func (c *HeadCursor) Ahead(refs []Ref) {
 
 // content returns all that readers may see of the file of ref, nothing if it is not mapped. The
 // file becomes the one that was read last.
-func (c *HeadCursor) content(ref Ref) ([]byte, error) {
-	if err := c.find(ref); err != nil {
-		return nil, err
+func (c *HeadCursor) content(ref Ref) []byte {
+	if c.find(ref) != nil {
+		return nil
 	}
 	m := c.file.mapping.Load()
 	if m == nil {
-		return nil, nil
+		return nil
 	}
-	return (*m).At(0, int(c.file.size.Load()))
+	b, err := (*m).At(0, int(c.file.size.Load()))
+	if err != nil {
+		return nil
+	}
+	return b
 }

@@ -85,7 +85,9 @@ func (a *chunkAnswer) writeFrame(ctx context.Context, index int) error {
 	if len(a.frame.complete()) < framesPiece {
 		return nil
 	}
-	n, err := a.out.sendPieces(a.frame.complete())
-	a.frame.drop(n)
-	return err
+	if err := a.out.sendFrames(a.frame.complete()); err != nil {
+		return err
+	}
+	a.frame.drop()
+	return nil
 }

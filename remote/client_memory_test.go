@@ -62,7 +62,7 @@ func (m *madeAnswer) streamed(w http.ResponseWriter) error {
 		if _, err := out.Write(e.complete()); err != nil {
 			return err
 		}
-		e.drop(len(e.complete()))
+		e.drop()
 	}
 	return out.finish(nil)
 }

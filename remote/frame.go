@@ -62,16 +62,24 @@ const (
 
 // next starts another frame of the series. What stands behind the complete frames is dropped.
 func (e *frameEncoder) next() {
-	switch {
-	case cap(e.buf) == 0:
-		e.buf = make([]byte, 0, fewFrames)
-	case cap(e.buf) < manyFrames && e.start > fewFrames/2:
-		e.buf = append(make([]byte, 0, manyFrames), e.buf[:e.start]...)
-	}
-	e.buf = slices.Grow(e.buf[:e.start], e.room)[:e.start+e.room]
-	e.buf = append(e.buf, e.labels.bytes...)
+	e.buf = e.buf[:e.start]
+	e.grow(e.room + len(e.labels.bytes))
+	e.buf = append(e.buf[:e.start+e.room], e.labels.bytes...)
 	e.chunks = 0
 	e.left = e.limit - e.labels.size
+}
+
+// grow makes room for n more bytes.
+func (e *frameEncoder) grow(n int) {
+	switch need := len(e.buf) + n; {
+	case need <= cap(e.buf):
+	case need <= fewFrames:
+		e.buf = append(make([]byte, 0, fewFrames), e.buf...)
+	case need <= manyFrames:
+		e.buf = append(make([]byte, 0, manyFrames), e.buf...)
+	default:
+		e.buf = slices.Grow(e.buf, n)
+	}
 }
 
 // full reports whether the frame is complete before a chunk of n bytes.
@@ -80,7 +88,8 @@ func (e *frameEncoder) full(n int) bool {
 }
 
 // maxChunkHeader is the most that a chunk takes besides its data, in a frame that it is
-// the last one of.
+// the last one of. Fields take less than their types have room for: what they leave is enough for the
+// head of the frame, which is not counted before it is known.
 const maxChunkHeader = 1 + binary.MaxVarintLen32 + 3*(1+binary.MaxVarintLen64) + 1 + binary.MaxVarintLen32 + 1 + binary.MaxVarintLen64
 
 // add appends a chunk. Its data is copied (BenchmarkReadHead).
@@ -97,7 +106,8 @@ func (e *frameEncoder) add(mint, maxt int64, enc chunkenc.Encoding, data []byte)
 	e.left -= size
 	whole, s := shortVarint(uint64(size))
 	at := len(e.buf)
-	e.buf = slices.Grow(e.buf, chunkHeaderRoom+len(data))[:at+chunkHeaderRoom]
+	e.grow(chunkHeaderRoom + len(data))
+	e.buf = e.buf[:at+chunkHeaderRoom]
 	b := (*[chunkHeaderRoom]byte)(e.buf[at:])
 	b[0] = bytesTag(2)
 	binary.LittleEndian.PutUint64(b[1:], whole)
@@ -154,10 +164,8 @@ func (e *frameEncoder) finish(queryIndex int) {
 // complete returns the frames that are finished, valid until the next call of another method.
 func (e *frameEncoder) complete() []byte { return e.buf[:e.start] }
 
-// drop removes the first n bytes of what is complete. No frame is being built.
-func (e *frameEncoder) drop(n int) {
-	e.start = copy(e.buf, e.buf[n:e.start])
-}
+// drop removes what is complete. No frame is being built.
+func (e *frameEncoder) drop() { e.start = 0 }
 
 // frameChunk is a chunk as a frame has it; its data aliases the frame.
 type frameChunk struct {

@@ -21,13 +21,23 @@ type frameLabel struct {
 	size int
 }
 
+// maxMoved is how many labels of another length may move what stands behind them. More are
+// written anew with all behind them: labels may be many.
+const maxMoved = 4
+
 // set replaces the labels. Most are those of the series before, of which head and blocks give the
 // same strings, or have the same length: their messages stay where they are (BenchmarkReadHead).
 func (f *frameLabels) set(ls []labels.Label) {
-	n, at := min(len(ls), len(f.labels)), 0
-	for i := range ls[:n] {
-		old := &f.labels[i]
-		if l := &ls[i]; l.Value != old.Value || l.Name != old.Name {
+	n, at, moved := 0, 0, 0
+	for ; n < min(len(ls), len(f.labels)); n++ {
+		l, old := &ls[n], &f.labels[n]
+		if l.Value != old.Value || l.Name != old.Name {
+			if !old.isLike(l) {
+				moved++
+			}
+			if moved > maxMoved {
+				break
+			}
 			f.replace(at, old, l)
 		}
 		at += old.size
@@ -42,9 +52,14 @@ func (f *frameLabels) set(ls []labels.Label) {
 	}
 }
 
+// isLike reports whether the message of another label has the same lengths.
+func (f *frameLabel) isLike(l *labels.Label) bool {
+	return f.size > 0 && len(l.Value) == len(f.Value) && len(l.Name) == len(f.Name)
+}
+
 // replace puts a label where the message of old begins, which it becomes.
 func (f *frameLabels) replace(at int, old *frameLabel, l *labels.Label) {
-	if end := at + old.size; old.size > 0 && len(l.Value) == len(old.Value) && len(l.Name) == len(old.Name) {
+	if end := at + old.size; old.isLike(l) {
 		copy(f.bytes[end-len(l.Value):], l.Value)
 		copy(f.bytes[end-sizeString(l.Value)-len(l.Name):], l.Name)
 	} else {

@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"math"
 	"strings"
@@ -109,6 +110,12 @@ func decodeSample(b []byte) (t int64, v float64, err error) {
 // before.
 func TestFrame_LabelsOverThoseOfTheSeriesBefore(t *testing.T) {
 	long := strings.Repeat("x", 127)
+	many := func(length int) (ls []labels.Label) {
+		for i := range 3 * maxMoved {
+			ls = append(ls, labels.Label{Name: fmt.Sprintf("n%02d", i), Value: long[:length]})
+		}
+		return ls
+	}
 	series := [][]labels.Label{
 		{{Name: "a", Value: "1"}, {Name: "b", Value: "22"}, {Name: "c", Value: "3"}},
 		{{Name: "a", Value: "2"}, {Name: "b", Value: "33"}, {Name: "c", Value: "4"}},
@@ -121,12 +128,16 @@ func TestFrame_LabelsOverThoseOfTheSeriesBefore(t *testing.T) {
 		{{Name: "", Value: "1"}},
 		{{Name: "a", Value: long}, {Name: "b", Value: strings.Repeat(long, 140)}},
 		{{Name: "b", Value: long}, {Name: "c", Value: strings.Repeat(long, 140)}},
+		many(5), many(5), many(6), append(many(6), many(7)...), many(1),
 		{{Name: "a", Value: "1"}, {Name: "b", Value: "22"}, {Name: "c", Value: "3"}},
 	}
 	kept := frameEncoder{limit: 1 << 10}
 	for round := range 2 {
 		for i, ls := range series {
 			fresh := frameEncoder{limit: 1 << 10}
+			if i%3 == 0 {
+				kept.drop()
+			}
 			for _, e := range []*frameEncoder{&kept, &fresh} {
 				e.begin(ls)
 				e.add(1, 2, chunkenc.EncXOR, bytes.Repeat([]byte{byte(i)}, 100*i))
@@ -165,9 +176,8 @@ func FuzzFrame(f *testing.F) {
 			if e.full(len(data)) {
 				e.finish(queryIndex)
 				if i%2 == 0 {
-					n := len(e.complete()) / 2
-					body = append(body, e.complete()[:n]...)
-					e.drop(n)
+					body = append(body, e.complete()...)
+					e.drop()
 				}
 				e.next()
 			}

@@ -124,36 +124,67 @@ func TestMemory_IsFlatInTheLengthOfASeries(t *testing.T) {
 	t.Logf("chunks: %d and %d bytes", shortChunks, longChunks)
 	// What the head lists of a series, 24 bytes and more a chunk, is in memory.
 	require.Less(t, longSamples-shortSamples, int64(512<<10))
-	require.Less(t, longChunks, int64(3<<20), "a frame of 1 MiB, with room to grow")
+	require.Less(t, longChunks, int64(3<<20), "a frame of 1 MiB behind others, with room to grow")
 }
 
 func TestMemory_ManyReadersNeedSoManyTimesAsMuch(t *testing.T) {
 	skipShort(t)
 	const readers = 20
-	db := openBlocks(t, 2000, 240)
+	db := openBlocks(t, 4000, 240)
 	h := ReadHandler(db, &ReadOptions{MaxInFlight: readers})
-	one, _ := peakOf(t, h, typeSamples, "requests_total")
-	var all, left sync.WaitGroup
-	all.Add(readers)
-	idle := liveBytes()
-	hold := make(chan struct{})
-	for range readers {
-		left.Go(func() {
-			w := newSink()
-			n := 0
-			w.write = func() {
-				if n++; n == 5 {
-					all.Done()
-					<-hold
+	for typ, pieces := range map[responseType]int{typeSamples: 5, typeChunks: 3} {
+		one, _ := peakOf(t, h, typ, "requests_total")
+		var all, left sync.WaitGroup
+		all.Add(readers)
+		idle := liveBytes()
+		hold := make(chan struct{})
+		for range readers {
+			left.Go(func() {
+				w := newSink()
+				n := 0
+				w.write = func() {
+					if n++; n == pieces {
+						all.Done()
+						<-hold
+					}
 				}
-			}
-			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", bodyOf(allOf(typeSamples, "requests_total"))))
-		})
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", bodyOf(allOf(typ, "requests_total"))))
+			})
+		}
+		all.Wait()
+		together := liveBytes() - idle
+		close(hold)
+		left.Wait()
+		t.Logf("%v: %d bytes for one, %d for %d", typ, one, together, readers)
+		require.Less(t, together, readers*(one+64<<10))
 	}
-	all.Wait()
-	together := liveBytes() - idle
-	close(hold)
-	left.Wait()
-	t.Logf("%d bytes for one, %d for %d", one, together, readers)
-	require.Less(t, together, readers*(one+64<<10))
+}
+
+// What is made for an answer in frames and thrown away is not much more than what it has at a time.
+func TestMemory_GarbageOfFrames(t *testing.T) {
+	ts, vs := make([]int64, 100_000), make([]float64, 100_000)
+	for i := range ts {
+		ts[i], vs[i] = fixtureStart+int64(i)*1000, math.Sqrt(float64(i))
+	}
+	for name, c := range map[string]struct {
+		db          *tsdb.DB
+		metric      string
+		least, most int // bytes of the answer, of garbage
+	}{
+		"a short answer":  {openOne(t, ts[:100], vs[:100]), "one", 100, 200 << 10},
+		"many series":     {openBlocks(t, 4000, 240), "requests_total", 4 * framesPiece, 3 * manyFrames},
+		"one long series": {openOne(t, ts, vs), "one", framesPiece, 3 * manyFrames},
+	} {
+		h := ReadHandler(c.db, nil)
+		request := allOf(typeChunks, c.metric)
+		answer := func() *sink {
+			w := newSink()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", bodyOf(request)))
+			return w
+		}
+		require.Greater(t, answer().bytes, int64(c.least), name)
+		garbage := allocatedBy(func() { answer() })
+		t.Logf("%s: %d bytes", name, garbage)
+		require.Less(t, garbage, uint64(c.most), name)
+	}
 }

@@ -32,9 +32,9 @@ type ReadOptions struct {
 	RequestBytes int
 	// ReadTimeout is how long a client may take to send its body. Default 30 s.
 	ReadTimeout time.Duration
-	// WriteTimeout is how long a client may take to accept a piece of the answer, 512 KiB at
-	// most; then the connection is dropped, and with it the snapshot that it reads from.
-	// Default 1 min.
+	// WriteTimeout is how long a client may take to accept a piece of the answer, 512 KiB as a
+	// rule and less than 1 MiB; then the connection is dropped, and with it the snapshot that
+	// it reads from. Default 1 min.
 	WriteTimeout time.Duration
 	// AnswerTimeout is how long an answer may take, from the request to the last byte; then
 	// it is cut off, or refused with 503 if nothing was sent. A client that reads steadily

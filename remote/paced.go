@@ -10,10 +10,11 @@ import (
 // pacedPiece is how much is handed to the connection at a time, with a deadline each.
 const pacedPiece = 256 << 10
 
-// framesPiece is pacedPiece for frames, which are sent from where they are built. The server writes
-// each piece in two, 4 KiB with the head of an HTTP chunk and the rest, and either wakes the
-// client: half of this takes a twentieth more of the processor, twice as much takes no less.
-const framesPiece = 512 << 10
+// framesPiece is how many bytes of frames are handed over at least, from where they are built: with
+// the frame that completes it a piece has 512 KiB, as a rule. The server writes each in two, 4 KiB
+// with the head of an HTTP chunk and the rest, and either wakes the client: half of this takes
+// more of the processor, twice as much no less (docs/design/performance.md).
+const framesPiece = 480 << 10
 
 // pacedWriter writes the body of an answer. The status goes out with the first piece, so
 // an error before that can still be answered as one.
@@ -50,14 +51,18 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 	return len(b), p.err
 }
 
-// sendPieces sends as much of b as makes whole pieces of frames, without a copy of it, and returns
-// how much that was. Nothing waits in the buffer: who calls this does not call Write.
-func (p *pacedWriter) sendPieces(b []byte) (n int, _ error) {
-	for len(b)-n >= framesPiece && p.err == nil {
-		p.send(b[n : n+framesPiece])
-		n += framesPiece
+// sendFrames sends whole frames without a copy of them, long ones in several pieces. Nothing waits
+// in the buffer: an answer in frames does not call Write, but to spoil it.
+func (p *pacedWriter) sendFrames(b []byte) error {
+	for len(b) > 0 && p.err == nil {
+		n := len(b)
+		if n >= 2*framesPiece {
+			n = framesPiece
+		}
+		p.send(b[:n])
+		b = b[n:]
 	}
-	return n, p.err
+	return p.err
 }
 
 // finish writes what is left, and rest behind it. The deadline stays for what the server still
@@ -79,7 +84,7 @@ func (p *pacedWriter) finish(rest []byte) error {
 // spoil ends an answer that cannot be finished. Cutting the connection is enough, unless
 // something between the handler and the client turns that into an ordinary end.
 func (p *pacedWriter) spoil() {
-	if len(p.broken) > 0 {
+	if len(p.broken) > 0 && p.err == nil {
 		_, _ = p.Write(p.broken)
 		_ = p.finish(nil)
 	}

@@ -162,14 +162,7 @@ func sizeVarint(v uint64) int { return int(uint(9*bits.Len64(v|1)+64) / 64) }
 
 func sizeLabel(l labels.Label) int { return sizeString(l.Name) + sizeString(l.Value) }
 
-// appendLabels appends labels as field 1, which they are of all messages that have some.
-func appendLabels(dst []byte, ls []labels.Label) []byte {
-	for _, l := range ls {
-		dst = appendLabel(dst, l)
-	}
-	return dst
-}
-
+// appendLabel appends a label as field 1, which it is of all messages that have some.
 func appendLabel(dst []byte, l labels.Label) []byte {
 	dst = protowire.AppendVarint(append(dst, bytesTag(1)), uint64(sizeLabel(l)))
 	return appendString(appendString(dst, 1, l.Name), 2, l.Value)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/labels"
 )
 
 func TestSpreadVarint_IsThatOfTheStandardLibrary(t *testing.T) {
@@ -58,4 +59,11 @@ func TestFrameEncoder_AddIsAddRare(t *testing.T) {
 			}
 		}
 	}
+}
+
+func appendLabels(dst []byte, ls []labels.Label) []byte {
+	for _, l := range ls {
+		dst = appendLabel(dst, l)
+	}
+	return dst
 }

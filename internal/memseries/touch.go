@@ -4,7 +4,8 @@ package memseries
 // the processor.
 const GroupLen = 16
 
-// touchLists asks for the series, and then for their label pairs and lists of full chunks.
+// touchLists asks for the series, and then for their label pairs and lists of full chunks: a field of
+// each of the lines that they take.
 func (d *Directory) touchLists(series []*Series) (sum uint32) {
 	for _, s := range series {
 		sum += s.numMapped + s.bytes.first + uint32(s.cutAt) + s.pairs

@@ -52,12 +52,16 @@ func (v *Views) Of(s *Series) *View {
 	return &v.views[v.next-1]
 }
 
-// AppendRefs appends the Refs of the views that Of has not given out.
-func (v *Views) AppendRefs(dst []chunks.Ref) []chunks.Ref {
+// AppendRefs appends the Refs of the views that Of has not given out, the first most of them.
+func (v *Views) AppendRefs(dst []chunks.Ref, most int) []chunks.Ref {
 	for i := range v.views[v.next:len(v.series)] {
 		for _, c := range v.views[v.next+i].Chunks {
-			if c.Ref != 0 {
-				dst = append(dst, c.Ref)
+			switch {
+			case c.Ref == 0:
+			case most == 0:
+				return dst
+			default:
+				dst, most = append(dst, c.Ref), most-1
 			}
 		}
 	}

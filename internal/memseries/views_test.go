@@ -90,12 +90,14 @@ func TestViews_AppendRefs(t *testing.T) {
 		}
 	}
 	require.Len(t, want, 3*2+1, "as many were full when they were written")
-	require.Equal(t, want, v.AppendRefs(nil))
+	require.Equal(t, want, v.AppendRefs(nil, 100))
+	require.Equal(t, want[:3], v.AppendRefs(nil, 3))
+	require.Empty(t, v.AppendRefs(nil, 0))
 	require.NotNil(t, v.Of(series[0]))
-	require.Equal(t, want[2:], v.AppendRefs(nil))
-	require.Equal(t, append([]chunks.Ref{7}, want[2:]...), v.AppendRefs([]chunks.Ref{7}))
+	require.Equal(t, want[2:], v.AppendRefs(nil, len(want)))
+	require.Equal(t, append([]chunks.Ref{7}, want[2:]...), v.AppendRefs([]chunks.Ref{7}, 100))
 	v.Forget()
-	require.Empty(t, v.AppendRefs(nil))
+	require.Empty(t, v.AppendRefs(nil, 100))
 }
 
 // takeViews takes views of the first series and decodes them.
