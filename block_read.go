@@ -35,10 +35,12 @@ func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher, tr
 	if err != nil {
 		return nil, err
 	}
+	c := &blockCursor{r: r, ids: ids, transient: transient}
 	if n := ids.Len(); n > fewSeries {
 		r.symbols.expect(n)
+		c.near.slots = symbolSlots(n)
 	}
-	return &blockCursor{r: r, ids: ids, transient: transient}, nil
+	return c, nil
 }
 
 // blockCursor reads the entries of selected series.
@@ -53,6 +55,7 @@ type blockCursor struct {
 
 	transient bool         // all of the slab is for one series, the last one
 	one       *blockSeries // which is this
+	near      nearSymbols  // of the last one
 }
 
 // metaSlab is how many chunks there is room for in a slab: a few allocations for a hundred series,
@@ -100,7 +103,7 @@ func (c *blockCursor) series(id uint64, metas []index.ChunkMeta) *blockSeries {
 	if c.one == nil {
 		c.one = &blockSeries{}
 	}
-	*c.one = blockSeries{r: c.r, id: id, metas: metas, known: c.pairs}
+	*c.one = blockSeries{r: c.r, id: id, metas: metas, known: c.pairs, near: &c.near}
 	return c.one
 }
 
@@ -221,6 +224,7 @@ type blockSeries struct {
 	id    uint64
 	metas []index.ChunkMeta  // those in the range
 	known []index.SymbolPair // its labels, if it is transient
+	near  *nearSymbols       // of the one before, if it is transient
 }
 
 // usualLabels is up to how many labels nothing is allocated.
@@ -258,6 +262,13 @@ func (s *blockSeries) labels() labels.Labels {
 
 // appendLabels appends the labels. Errors are treated as pairs does it.
 func (s *blockSeries) appendLabels(dst []labels.Label) []labels.Label {
+	if s.near != nil {
+		dst, err := s.near.appendLabels(dst, s.known, s.r.b.dir.Index())
+		if err != nil {
+			s.r.fail(err)
+		}
+		return dst
+	}
 	var room [usualLabels]index.SymbolPair
 	for _, p := range s.pairs(room[:0]) {
 		name, err := s.r.symbol(p.Name)

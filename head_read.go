@@ -31,7 +31,11 @@ func (r *headReader) selectSeries(ctx context.Context, ms []*labels.Matcher, tra
 	if err != nil {
 		return nil, err
 	}
-	index.SortByLabels(r.h.dir.Postings(), found, r.h.dir.Pairs)
+	if transient { // or what is allocated for each series is more than sorting takes
+		index.SortByLabelsInParts(r.h.dir.Postings(), found, r.h.dir.Pairs)
+	} else {
+		index.SortByLabels(r.h.dir.Postings(), found, r.h.dir.Pairs)
+	}
 	c := &headCursor{r: r, found: found, transient: transient}
 	if len(found) > 0 {
 		c.texts = r.h.texts.of(r.h.dir.Len())

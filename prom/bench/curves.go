@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/pkg/errors"
 )
@@ -52,46 +53,27 @@ var curveFigures = []Curve{
 	{Name: "compaction", Title: "Head to block", Unit: "CPU us/series", Grows: growsEach},
 }
 
-// Curves of remote reads, by the number of series that are selected. Their bounds are those of
-// the rows, at any number.
-var remoteCurveFigures = []Curve{
-	{Name: "remote-chunks", Title: "Memory of a streamed remote read of eight hours", Unit: "peak heap MB", Grows: growsFlat, Bound: streamedBytes / 1e6},
-	{Name: "remote-samples", Title: "Memory of a remote read of samples, eight hours", Unit: "peak heap MB", Grows: growsFlat, Bound: sampledBytes / 1e6},
-}
-
-// remotePoints is how many samples of a series are in two hours: few, as it is about series.
-const remotePoints = 60
-
 // curves measures how cost grows. With an error it returns the curves that are whole.
-func (c *comparison) curves(ctx context.Context) ([]Curve, error) {
-	local, err := c.localCurves(ctx)
-	if err != nil {
-		return nil, err
+func (c *comparison) curves(ctx context.Context) (curves []Curve, err error) {
+	if len(c.Curve) > 0 {
+		if curves, err = c.localCurves(ctx); err != nil {
+			return nil, err
+		}
 	}
-	served, err := c.remoteCurves(ctx)
-	return append(local, served...), err
-}
-
-// remoteCurves measures the memory of answers.
-func (c *comparison) remoteCurves(ctx context.Context) ([]Curve, error) {
-	curves := append([]Curve(nil), remoteCurveFigures...)
-	rows := []string{"remote/chunks/heap", "remote/samples/heap"}
-	for _, engine := range files {
-		for i := range curves {
-			curves[i].Lines = append(curves[i].Lines, Line{Engine: engine})
-		}
-		for _, series := range c.Selected {
-			m, err := c.point(ctx, task{Engine: engine, Series: series, Samples: remotePoints}, "fillremote", "remote")
-			if err != nil {
-				return nil, err
-			}
-			for i := range curves {
-				line := &curves[i].Lines[len(curves[i].Lines)-1]
-				line.Points = append(line.Points, Point{series, m[rows[i]] / 1e6})
-			}
-		}
+	if len(c.Selected) > 0 {
+		served, err := c.remoteCurves(ctx)
+		return append(curves, served...), err
 	}
 	return curves, nil
+}
+
+// allCurves are the curves of every kind.
+func allCurves() []Curve {
+	all := slices.Clone(curveFigures)
+	for _, figure := range remoteCurveFigures {
+		all = append(all, figure.Curve)
+	}
+	return all
 }
 
 // localCurves measures how cost grows, with one thread and with all processors.

@@ -25,6 +25,7 @@ type task struct {
 	Times   int     // how often it asks, at least once
 	Procs   int     // how many threads may work; 0: as many as there are processors
 	Peak    float64 // the most memory that the process had which filled the directory
+	Garbage int     // how many hundredths of what lives may be garbage before it is collected; 0: as usual
 	Profile string  // a file for a profile of the processor; empty: none
 
 	Sustain *sustainOrder `json:",omitempty"` // what processes of Sustain are told
@@ -81,6 +82,9 @@ func (t task) run() (measures, error) {
 	work, ok := kinds[t.Kind]
 	if !ok {
 		return nil, errors.Errorf("no task %q", t.Kind)
+	}
+	if t.Garbage > 0 {
+		defer debug.SetGCPercent(debug.SetGCPercent(t.Garbage))
 	}
 	m, err := work(t)
 	return m, errors.WithMessagef(err, "%s with %s", t.Kind, t.Engine)

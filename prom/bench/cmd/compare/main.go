@@ -60,7 +60,7 @@ func run() error {
 	flags.StringVar(&c.Dir, "dir", "", "where to put the data, which is removed at the end (default: the system's temporary directory)")
 	flags.StringVar(&c.Profile, "profile", "", "directory for a processor profile of each measurement")
 	only := flags.String("only", "", "groups of rows, separated by commas: "+strings.Join(bench.Groups, ", ")+", curves (default: all)")
-	flags.Func("curve", fmt.Sprintf("numbers of series for curves, separated by commas (default %v)", c.Curve), numbers(&c.Curve))
+	flags.Func("curve", fmt.Sprintf("numbers of series for curves, separated by commas; empty: no curves of these (default %v)", c.Curve), numbers(&c.Curve))
 	flags.Func("selected", fmt.Sprintf("the same for curves of remote reads (default %v)", c.Selected), numbers(&c.Selected))
 	output := flags.String("output", "table", "table, markdown or json")
 	docs := flags.String("docs", "", "directory of a page bench.md to write numbers and charts into; what is not measured stays")
@@ -121,6 +121,9 @@ func interruptible() (context.Context, context.CancelFunc) {
 func numbers(list *[]int) func(string) error {
 	return func(text string) error {
 		*list = nil
+		if text == "" {
+			return nil
+		}
 		for _, field := range strings.Split(text, ",") {
 			n, err := strconv.Atoi(field)
 			if err != nil || n < 1 {

@@ -1,0 +1,111 @@
+package tsdb_test
+
+import (
+	"bytes"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// stamped is a chunk of n samples from a time on, one a millisecond, that says whether it was
+// encoded again: behind its last bit is a byte that nobody reads.
+func stamped(t int64, n int) blockdir.Chunk {
+	c := ramp(t, n, 1)
+	c.Data = append(c.Data, 0xaa)
+	return c
+}
+
+// chunkTimes is the times of the first and the last sample of a chunk.
+type chunkTimes struct{ mint, maxt int64 }
+
+// SelectChunks gives the bytes that are in the file wherever a range, a delete and another block
+// allow it, and makes chunks of what they leave of the others.
+func TestSelectChunks_BytesAreThoseOfTheFileUnlessAChunkIsCut(t *testing.T) {
+	five := func() []blockdir.Chunk {
+		return []blockdir.Chunk{stamped(0, 100), stamped(200, 100), stamped(400, 100), stamped(600, 100), stamped(800, 100)}
+	}
+	for _, c := range []struct {
+		what       string
+		mint, maxt int64
+		more       []blockdir.Chunk // of a second block
+		gone       []chunkTimes     // from the first block
+		stored     []chunkTimes     // chunks that must come as they are
+		made       []chunkTimes     // chunks that must have been made, others than these
+	}{
+		{what: "all", mint: math.MinInt64, maxt: math.MaxInt64,
+			stored: []chunkTimes{{0, 99}, {200, 299}, {400, 499}, {600, 699}, {800, 899}}},
+		{what: "a range that ends with its chunks", mint: 200, maxt: 699,
+			stored: []chunkTimes{{200, 299}, {400, 499}, {600, 699}}},
+		{what: "a range that cuts two chunks", mint: 201, maxt: 698,
+			stored: []chunkTimes{{400, 499}}, made: []chunkTimes{{201, 299}, {600, 698}}},
+		{what: "a range in a chunk", mint: 450, maxt: 451,
+			made: []chunkTimes{{450, 451}}},
+		{what: "a delete in a chunk", mint: math.MinInt64, maxt: math.MaxInt64, gone: []chunkTimes{{250, 320}},
+			stored: []chunkTimes{{0, 99}, {400, 499}, {600, 699}, {800, 899}}, made: []chunkTimes{{200, 249}}},
+		{what: "a delete between chunks", mint: math.MinInt64, maxt: math.MaxInt64, gone: []chunkTimes{{100, 199}},
+			stored: []chunkTimes{{0, 99}, {200, 299}, {400, 499}, {600, 699}, {800, 899}}},
+		{what: "a delete of a whole chunk and of a sample of another one", mint: math.MinInt64, maxt: math.MaxInt64, gone: []chunkTimes{{200, 299}, {699, 699}},
+			stored: []chunkTimes{{0, 99}, {400, 499}, {800, 899}}, made: []chunkTimes{{600, 698}}},
+		{what: "a delete and a range", mint: 210, maxt: 880, gone: []chunkTimes{{430, 440}},
+			stored: []chunkTimes{{600, 699}}, made: []chunkTimes{{210, 299}, {400, 499}, {800, 880}}},
+		{what: "an overlap with a chunk", mint: math.MinInt64, maxt: math.MaxInt64, more: []blockdir.Chunk{stamped(250, 100)},
+			stored: []chunkTimes{{0, 99}, {400, 499}, {600, 699}, {800, 899}}, made: []chunkTimes{{200, 319}, {320, 349}}},
+		{what: "an overlap of blocks, not of chunks", mint: math.MinInt64, maxt: math.MaxInt64, more: []blockdir.Chunk{stamped(120, 50), stamped(950, 20)},
+			stored: []chunkTimes{{0, 99}, {120, 169}, {200, 299}, {400, 499}, {600, 699}, {800, 899}, {950, 969}}},
+		{what: "an overlap, a delete and a range", mint: 10, maxt: 899, more: []blockdir.Chunk{stamped(450, 30)}, gone: []chunkTimes{{700, 850}},
+			stored: []chunkTimes{{200, 299}, {600, 699}}, made: []chunkTimes{{10, 99}, {400, 499}, {851, 899}}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			m := newMergeTest(t)
+			d := m.block(0, 1000, only(t, `{a="b"}`, five()...), only(t, `{a="other"}`, five()...))
+			files := five()
+			if len(c.more) > 0 {
+				m.block(0, 1000, only(t, `{a="b"}`, c.more...))
+				files = append(files, c.more...)
+			}
+			for _, gone := range c.gone {
+				remove(t, d, `{a="b"}`, gone.mint, gone.maxt)
+			}
+			db, err := tsdb.Open("data", &tsdb.Options{FS: m.fs, Clock: m.clock, Blocks: tsdb.BlockOptions{Manual: true}})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, db.Close()) }()
+			for _, hints := range []*tsdb.SelectHints{nil, {Transient: true}} {
+				stored, made := chunksOf(t, db, c.mint, c.maxt, hints, files)
+				require.Equal(t, c.stored, stored, "as they are in the file")
+				require.Equal(t, c.made, made, "encoded again")
+			}
+		})
+	}
+}
+
+// chunksOf returns the chunks of the series in a range that are bytes of a file, and the others.
+func chunksOf(t *testing.T, db *tsdb.DB, mint, maxt int64, hints *tsdb.SelectHints, files []blockdir.Chunk) (stored, made []chunkTimes) {
+	t.Helper()
+	q, err := db.Querier(mint, maxt)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, q.Close()) }()
+	set := q.SelectChunks(ctx, hints, labels.Equal("a", "b"))
+	require.True(t, set.Next())
+	for it := set.At().Chunks(nil); it.Next(); {
+		c := it.At()
+		at := chunkTimes{c.MinT, c.MaxT}
+		isStored := false
+		for _, file := range files {
+			isStored = isStored || file.Encoding == c.Chunk.Encoding() && bytes.Equal(file.Data, c.Chunk.Bytes())
+		}
+		if isStored {
+			stored = append(stored, at)
+		} else {
+			require.NotEqual(t, byte(0xaa), c.Chunk.Bytes()[len(c.Chunk.Bytes())-1], "neither stored nor made")
+			made = append(made, at)
+		}
+	}
+	require.False(t, set.Next())
+	require.NoError(t, set.Err())
+	return stored, made
+}
