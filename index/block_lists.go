@@ -18,6 +18,15 @@ func (l idList) len() int { return len(l) / idBytes }
 
 func (l idList) at(i int) uint64 { return uint64(binary.BigEndian.Uint32(l[i*idBytes:])) }
 
+// all gives the ids as they stand there.
+func (l idList) all(yield func(id uint64) bool) {
+	for i := range l.len() {
+		if !yield(l.at(i)) {
+			return
+		}
+	}
+}
+
 func (l idList) appendTo(dst []uint64) []uint64 {
 	n := len(dst)
 	dst = slices.Grow(dst, l.len())[:n+l.len()]

@@ -2,6 +2,8 @@ package index
 
 import (
 	"context"
+	"iter"
+	"slices"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/labels"
@@ -16,18 +18,18 @@ type IDs struct {
 	at     uint64 // the last id that was taken
 }
 
-// packIDs copies ascending ids.
-func packIDs(refs []uint64) IDs {
+// packIDs copies n ascending ids.
+func packIDs(n int, all iter.Seq[uint64]) IDs {
 	size, last := 0, uint64(0)
-	for _, ref := range refs {
-		size += uvarintBytes(ref - last)
-		last = ref
+	for id := range all {
+		size += uvarintBytes(id - last)
+		last = id
 	}
-	ids := IDs{packed: make([]byte, 0, size), left: len(refs)}
+	ids := IDs{packed: make([]byte, 0, size), left: n}
 	last = 0
-	for _, ref := range refs {
-		ids.packed = encbuf.AppendUvarint(ids.packed, ref-last)
-		last = ref
+	for id := range all {
+		ids.packed = encbuf.AppendUvarint(ids.packed, id-last)
+		last = id
 	}
 	return ids
 }
@@ -47,17 +49,16 @@ func (ids *IDs) Next() (id uint64, ok bool) {
 	return ids.at, true
 }
 
-// SelectIDs is Select with a result that is small.
-func (r *Reader) SelectIDs(ctx context.Context, ms ...*labels.Matcher) (ids IDs, err error) {
+// SelectIDs is Select with a result that is small. It is packed at once where it stands in one list or
+// one bitmap: then there is no larger form of it in between.
+func (r *Reader) SelectIDs(ctx context.Context, ms ...*labels.Matcher) (IDs, error) {
 	s := selectors.Get().(*selection)
 	defer s.release()
+	s.pack = true
 	refs, err := r.selectWith(ctx, s, ms)
-	if err != nil {
-		return IDs{}, err
+	if err != nil || len(refs) == 0 {
+		return s.packed, err
 	}
-	ids = packIDs(refs)
-	if cap(refs) > 0 {
-		s.refs = refs[:0]
-	}
-	return ids, nil
+	s.refs = refs[:0]
+	return packIDs(len(refs), slices.Values(refs)), nil
 }

@@ -1,5 +1,7 @@
 package index
 
+import "math/bits"
+
 // bitmap is a set of refs of the closed range lo..hi.
 type bitmap struct {
 	words  []uint64 // bit 0 of the first is lo
@@ -68,6 +70,17 @@ func (b *bitmap) appendSet(dst []uint64, v view) []uint64 {
 		c.ref = at + b.lo
 	}
 	return dst[:n]
+}
+
+// all gives the refs, ascending.
+func (b *bitmap) all(yield func(ref uint64) bool) {
+	for i, w := range b.words {
+		for base := b.lo + uint64(i)*64; w != 0; w &= w - 1 {
+			if !yield(base + uint64(bits.TrailingZeros64(w))) {
+				return
+			}
+		}
+	}
 }
 
 // none reports whether the words of bits from to to are known to be empty, which is asked of

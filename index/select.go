@@ -65,6 +65,7 @@ func (s *selection) run(ctx context.Context, src source, ms []*labels.Matcher) (
 	if err != nil {
 		return nil, err
 	}
+	s.pack = s.pack && len(excluding) == 0
 	refs, err := s.choose(choosing)
 	if err != nil || len(refs) == 0 {
 		return nil, err
@@ -81,17 +82,23 @@ type selection struct {
 	bits  []uint64
 	refs  []uint64 // memory for the result; nil if somebody else gets it
 
+	pack   bool // the result may be packed, if nothing more is taken away from it
+	packed IDs  // it
+
 	choices []choice
 	value   [1]string   // of a matcher that stands for one
 	block   blockSource // src, of a block
 	got     []uint64    // what add is given
 	add     func(view)
+
+	packList func(view) // of a block
 }
 
 // Selections are used again with all that they have: a query for one series allocates
 // nothing here (TestSelect_AllocatesNothingForAFewSeries).
 var selectors = sync.Pool{New: func() any {
 	s := new(selection)
+	s.packList = func(v view) { s.packed = packIDs(v.ids.len(), v.ids.all) }
 	s.add = func(v view) { s.got = v.appendTo(slices.Grow(s.got, v.count())) }
 	return s
 }}
@@ -104,6 +111,7 @@ const (
 
 func (s *selection) release() {
 	s.src, s.ctx, s.block, s.got = nil, nil, blockSource{}, nil
+	s.pack, s.packed = false, IDs{}
 	s.value[0] = ""
 	clear(s.choices[:cap(s.choices)])
 	s.pairs, s.bits = s.pairs[:0], s.bits[:0]
@@ -214,9 +222,10 @@ func (s *selection) addValues(name string, values []string) (err error) {
 	return err
 }
 
-// choose returns the refs that every choice has, as a slice of its own.
+// choose returns the refs that every choice has, as a slice of its own; nothing, if they
+// were packed.
 func (s *selection) choose(choosing []choice) ([]uint64, error) {
-	if len(choosing) == 0 {
+	if s.pack = s.pack && len(choosing) <= 1; len(choosing) == 0 {
 		return s.refsOf(allSeries)
 	}
 	refs, rest, err := s.begin(choosing)
@@ -246,6 +255,11 @@ func (s *selection) begin(choosing []choice) (refs []uint64, rest []choice, err 
 		return refs, rest, err
 	}
 	n, err := s.union(c.pairs, lo, hi)
+	if s.pack && err == nil {
+		b := bitmap{words: s.bits, lo: lo, hi: hi}
+		s.packed = packIDs(n, b.all)
+		return nil, nil, nil
+	}
 	if err != nil || len(rest) == 0 || len(rest[0].pairs) != 1 || n < rest[0].cost/seekRatio {
 		return s.marked(n, lo), rest, err
 	}
@@ -286,6 +300,9 @@ func (s *selection) sortedOf(c choice) ([]uint64, error) {
 
 // refsOf returns the refs of one list.
 func (s *selection) refsOf(one []Pair) (refs []uint64, err error) {
+	if s.pack {
+		return nil, s.src.read(s.ctx, one, s.packList)
+	}
 	s.got = s.refs[:0]
 	err = s.src.read(s.ctx, one, s.add)
 	return s.got, err
@@ -384,10 +401,9 @@ func (s *selection) union(pairs []Pair, lo, hi uint64) (n int, err error) {
 // marked returns the n refs of the bitmap.
 func (s *selection) marked(n int, lo uint64) []uint64 {
 	out := slices.Grow(s.refs[:0], n)
-	for i, w := range s.bits {
-		for base := lo + uint64(i)*64; w != 0; w &= w - 1 {
-			out = append(out, base+uint64(bits.TrailingZeros64(w)))
-		}
+	b := bitmap{words: s.bits, lo: lo}
+	for ref := range b.all {
+		out = append(out, ref)
 	}
 	return out
 }
