@@ -1,7 +1,10 @@
 package compat
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -10,9 +13,11 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/golang/snappy"
 	"github.com/prometheus/client_golang/prometheus"
 	configutil "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
@@ -240,30 +245,107 @@ func TestRemoteRead_OurClientReadsAServer(t *testing.T) {
 }
 
 // A server of Prometheus that has nothing itself answers with what ours has: its query
-// language, its own remote-read endpoint, promtool that asks it.
+// language, its own remote-read endpoint, promtool that asks it. It takes both modes, and asks
+// for frames by itself.
 func TestRemoteRead_AServerReadsOurs(t *testing.T) {
 	w := remoteWorld(t, openOurBlocks, 9104)
 	for _, external := range [][]string{nil, remoteLabels} {
-		ours := httptest.NewServer(ourHandler(w.e, external...))
-		defer ours.Close()
-		config := "global:\n  scrape_interval: 1h\n"
-		if len(external) > 0 {
-			config += "  external_labels: {region: eu, replica: r0}\n"
-		}
-		config += "remote_read: [{url: " + ours.URL + "/api/v1/read, read_recent: true}]\n"
-		s := startServerWith(t, config, t.TempDir())
+		for _, streamed := range []bool{true, false} {
+			between := &between{handler: ourHandler(w.e, external...), samples: !streamed}
+			ours := httptest.NewServer(between)
+			defer ours.Close()
+			config := "global:\n  scrape_interval: 1h\n"
+			if len(external) > 0 {
+				config += "  external_labels: {region: eu, replica: r0}\n"
+			}
+			config += "remote_read: [{url: " + ours.URL + "/api/v1/read, read_recent: true}]\n"
+			s := startServerWith(t, config, t.TempDir())
 
-		want := w.want.withoutStale()
-		requireEqual(t, want.changed(point.text), s.samples(`{n=~".+"}[30h]`, worldStart+9*hour), "PromQL")
-		requireEqual(t, want.only(t, w.g.set, matcher{"=", "mod", "2"}).changed(point.text), s.samples(`{mod="2"}[30h]`, worldStart+9*hour), "PromQL with a matcher")
-		require.InDelta(t, want.samples(), s.instant(`sum(count_over_time({n=~".+"}[30h]))`, worldStart+9*hour), 0)
-		if len(external) == 0 {
-			requireEqual(t, w.want.changed(point.wire), s.dump().changed(point.wire), "handed on")
+			at := worldStart + 9*hour
+			want := w.want.withoutStale()
+			requireEqual(t, want.changed(point.text), s.samples(`{n=~".+"}[30h]`, at), "PromQL")
+			requireEqual(t, want.only(t, w.g.set, matcher{"=", "mod", "2"}).changed(point.text), s.samples(`{mod="2"}[30h]`, at), "PromQL with a matcher")
+			require.InDelta(t, want.samples(), s.instant(`sum(count_over_time({n=~".+"}[30h]))`, at), 0)
+			requireEqual(t, w.want.labelled(w.g.set, external...).changed(point.wire), s.dump().changed(point.wire), "handed on")
+			requireEqual(t, want.changed(point.text), s.samplesByPromtool(`{n=~".+"}[30h]`, at), "promtool")
+			between.requireAnswers(t)
 		}
-		out, err := exec.Command(promtoolProgram.build(t), "query", "instant", "--time="+strconv.FormatInt((worldStart+9*hour)/1000, 10), s.url, `count(count_over_time({n=~".+"}[30h]))`).CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		require.Contains(t, string(out), " "+strconv.Itoa(len(want))+" @", "promtool")
 	}
+}
+
+// between stands between a client and a server of ours.
+type between struct {
+	handler http.Handler
+	samples bool // the client seems to know samples only
+
+	mu    sync.Mutex
+	types map[string]int // of answers
+}
+
+func (b *between) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if b.samples {
+		if err := samplesOnly(r); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+	}
+	b.handler.ServeHTTP(w, r)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.types == nil {
+		b.types = map[string]int{}
+	}
+	b.types[w.Header().Get("Content-Type")]++
+}
+
+// samplesOnly changes a request to one of a client that knows no frames.
+func samplesOnly(r *http.Request) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	if body, err = snappy.Decode(nil, body); err != nil {
+		return err
+	}
+	var req prompb.ReadRequest
+	if err := req.Unmarshal(body); err != nil {
+		return err
+	}
+	req.AcceptedResponseTypes = []prompb.ReadRequest_ResponseType{prompb.ReadRequest_SAMPLES}
+	if body, err = req.Marshal(); err != nil {
+		return err
+	}
+	body = snappy.Encode(nil, body)
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return nil
+}
+
+// requireAnswers requires that all answers were of the mode.
+func (b *between) requireAnswers(t testing.TB) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	want := "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse"
+	if b.samples {
+		want = "application/x-protobuf"
+	}
+	require.NotZero(t, b.types[want])
+	require.Len(t, b.types, 1, b.types)
+}
+
+// labelled adds labels to all series.
+func (d data) labelled(set []series, pairs ...string) data {
+	all := data{}
+	for _, s := range set {
+		if ps := d[s.key]; len(ps) > 0 {
+			builder := theirlabels.NewBuilder(s.theirs)
+			for i := 0; i < len(pairs); i += 2 {
+				builder.Set(pairs[i], pairs[i+1])
+			}
+			all[keyOfTheirs(builder.Labels())] = ps
+		}
+	}
+	return all
 }
 
 // withoutStale leaves out what ends a series for PromQL.
@@ -294,24 +376,41 @@ func (d data) only(t testing.TB, set []series, ms ...matcher) data {
 	return kept
 }
 
-// samples is what a range selector gives at a time.
-func (s *server) samples(expr string, at int64) data {
-	s.t.Helper()
-	var answer struct {
-		Result []struct {
-			Metric map[string]string
-			Values [][2]any
-		}
-	}
-	s.get("/api/v1/query", url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at)/1000, 'f', 3, 64)}}, &answer)
+// matrix is what a range selector gives, as the query API says it.
+type matrix []struct {
+	Metric map[string]string
+	Values [][2]any
+}
+
+func (m matrix) data(t testing.TB) data {
+	t.Helper()
 	all := data{}
-	for _, r := range answer.Result {
+	for _, r := range m {
 		key := keyOfTheirs(theirlabels.FromMap(r.Metric))
 		for _, p := range r.Values {
 			v, err := strconv.ParseFloat(p[1].(string), 64)
-			require.NoError(s.t, err)
+			require.NoError(t, err)
 			all[key] = append(all[key], point{int64(math.Round(p[0].(float64) * 1000)), math.Float64bits(v)}.text())
 		}
 	}
 	return all
+}
+
+// samples is what a range selector gives at a time.
+func (s *server) samples(expr string, at int64) data {
+	s.t.Helper()
+	var answer struct{ Result matrix }
+	s.get("/api/v1/query", url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at)/1000, 'f', 3, 64)}}, &answer)
+	return answer.Result.data(s.t)
+}
+
+// samplesByPromtool is samples, asked by promtool.
+func (s *server) samplesByPromtool(expr string, at int64) data {
+	s.t.Helper()
+	cmd := exec.Command(promtoolProgram.build(s.t), "query", "-o", "json", "instant", "--time="+strconv.FormatInt(at/1000, 10), s.url, expr)
+	out, err := cmd.Output()
+	require.NoError(s.t, err)
+	var answer matrix
+	require.NoError(s.t, json.Unmarshal(out, &answer), "%s", out)
+	return answer.data(s.t)
 }
