@@ -94,7 +94,9 @@ func (h *readHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // receive reads and decodes the body.
 func (h *readHandler) receive(w http.ResponseWriter, r *http.Request) (*readRequest, error) {
 	for _, encoding := range r.Header.Values("Content-Encoding") {
-		if encoding != "" && !strings.EqualFold(encoding, snappyEncoding) {
+		switch strings.ToLower(encoding) {
+		case snappyEncoding, "identity", "":
+		default:
 			return nil, errEncoding
 		}
 	}

@@ -250,9 +250,9 @@ func TestRequests_OfAnyTypeAndVersionAreTaken(t *testing.T) {
 		require.Equal(t, http.StatusOK, send(http.Header{"X-Prometheus-Remote-Read-Version": {version}}))
 	}
 	for encoding, status := range map[string]int{
-		"snappy": http.StatusOK, "Snappy": http.StatusOK, "": http.StatusOK,
+		"snappy": http.StatusOK, "Snappy": http.StatusOK, "": http.StatusOK, "identity": http.StatusOK,
 		"gzip": http.StatusUnsupportedMediaType, "zstd": http.StatusUnsupportedMediaType,
-		"snappy, gzip": http.StatusUnsupportedMediaType, "identity": http.StatusUnsupportedMediaType,
+		"snappy, gzip": http.StatusUnsupportedMediaType,
 	} {
 		require.Equal(t, status, send(http.Header{"Content-Encoding": {encoding}}), encoding)
 	}

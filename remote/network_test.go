@@ -228,7 +228,7 @@ func TestKeptConnection_IsUsedForManyRequests(t *testing.T) {
 }
 
 func TestHTTP2_IsServedAndDropsClientsThatStopReading(t *testing.T) {
-	const samples = 4 * large // more than the client's window of 4 MiB
+	const samples = 10 * large // more than the client's window of 4 MiB
 	db := openLarge(t, samples)
 	h := watched{ReadHandler(db, &ReadOptions{WriteTimeout: 200 * time.Millisecond}), make(chan any, 1)}
 	server := httptest.NewUnstartedServer(h)
@@ -246,11 +246,13 @@ func TestHTTP2_IsServedAndDropsClientsThatStopReading(t *testing.T) {
 	require.Len(t, samplesOfFrames(t, body, 0)[0].ts, samples)
 	require.Nil(t, eventually(t, h.done, "the handler hangs"))
 
-	resp, err = client.Post(server.URL, "", bodyOf(allOf(typeSamples, "one")))
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	require.Equal(t, http.ErrAbortHandler, eventually(t, h.done, "the handler hangs"))
-	require.Zero(t, db.Stats().QueriersOpen)
+	for _, typ := range []responseType{typeSamples, typeChunks} {
+		resp, err = client.Post(server.URL, "", bodyOf(allOf(typ, "one")))
+		require.NoError(t, err)
+		require.Equal(t, http.ErrAbortHandler, eventually(t, h.done, "the handler hangs"))
+		require.Zero(t, db.Stats().QueriersOpen)
+		require.NoError(t, resp.Body.Close())
+	}
 }
 
 // breaking is a database that is closed while it is read.

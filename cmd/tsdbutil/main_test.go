@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exitcode": exitCode, "damage": damage, "damageblock": damageBlock,
-			"serving": serving, "ended": ended, "certificate": certificate,
+			"serving": serving, "ended": ended, "get": get, "certificate": certificate,
 		},
 	})
 }

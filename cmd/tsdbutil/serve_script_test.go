@@ -8,11 +8,14 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -29,7 +32,7 @@ type servedProcess struct {
 	err bytes.Buffer
 }
 
-// serving ARGS... runs tsdbutil serve ARGS... and sets URL when it is ready.
+// serving ARGS... runs tsdbutil serve ARGS... and sets URL and PORT when it is ready.
 func serving(ts *testscript.TestScript, neg bool, args []string) {
 	p, ok := ts.Value(serverKey{}).(*servedProcess)
 	if neg || !ok || p.cmd != nil {
@@ -54,7 +57,24 @@ func serving(ts *testscript.TestScript, neg bool, args []string) {
 	if err != nil {
 		ts.Fatalf("the server does not get ready: %v: %s", err, &p.err)
 	}
-	ts.Setenv("URL", strings.TrimSuffix(strings.TrimSpace(line), readPath))
+	at := strings.TrimSuffix(strings.TrimSpace(line), readPath)
+	ts.Setenv("URL", at)
+	ts.Setenv("PORT", at[strings.LastIndex(at, ":")+1:])
+}
+
+// get URL STATUS [TEXT] asks for a page without any credentials.
+func get(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: get URL STATUS [TEXT]")
+	}
+	res, err := http.Get(args[0])
+	ts.Check(err)
+	body, err := io.ReadAll(res.Body)
+	ts.Check(err)
+	ts.Check(res.Body.Close())
+	if strconv.Itoa(res.StatusCode) != args[1] || len(args) > 2 && strings.TrimSpace(string(body)) != args[2] {
+		ts.Fatalf("%s: %s: %s", args[0], res.Status, body)
+	}
 }
 
 // ended ends the server as a service manager does. It must be quiet, and end with code 0.

@@ -173,6 +173,50 @@ func TestServe_WaitsForNoClientForEver(t *testing.T) {
 	}
 }
 
+// The same timeouts, a hundred times as short: who sends half a header, and who keeps a connection
+// and sends nothing, is let go.
+func TestServe_LetsGoOfClientsThatSendNothing(t *testing.T) {
+	db := openServed(t, database(t, `{__name__="up"} 1 1000`))
+	server := newServer(&newTestConsole().console, handler(db, remote.ReadHandler(db, nil)))
+	server.ReadHeaderTimeout /= 100
+	server.IdleTimeout /= 600
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	defer func() {
+		require.NoError(t, stop(server))
+		require.ErrorIs(t, <-ended, http.ErrServerClosed)
+	}()
+	for name, c := range map[string]struct{ sent, got string }{
+		"half a header": {"POST /api/v1/read HTTP/1.1\r\nHost: x\r\nX-A: ", ""},
+		"nothing":       {"", ""},
+		"nothing more":  {"GET /-/ready HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK"},
+	} {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		require.NoError(t, err)
+		require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
+		_, err = io.WriteString(conn, c.sent)
+		require.NoError(t, err)
+		got, err := io.ReadAll(conn) // until the server closes it
+		require.NoError(t, err, name)
+		require.True(t, strings.HasPrefix(string(got), c.got), "%s: %s", name, got)
+		require.NoError(t, conn.Close())
+	}
+}
+
+// Only this machine can connect, unless somebody says otherwise.
+func TestServe_ListensOnTheLoopbackByDefault(t *testing.T) {
+	var f listenFlags
+	app := kingpin.New("", "")
+	f.flags(app.Command("serve", ""))
+	_, err := app.Parse([]string{"serve"})
+	require.NoError(t, err)
+	addr, err := net.ResolveTCPAddr("tcp", f.address)
+	require.NoError(t, err)
+	require.True(t, addr.IP.IsLoopback(), f.address)
+}
+
 // htpasswdFile writes lines and returns the name of the file.
 func htpasswdFile(t *testing.T, lines ...string) string {
 	t.Helper()
