@@ -19,3 +19,9 @@ func (w *Writer) SkipTo(off int64) error {
 	w.out.flushed, w.firstSeries = off, off
 	return nil
 }
+
+// SortParts is SortByLabelsInParts with parts of about so many items.
+func SortParts[T any](m *MemPostings, items []T, pairs func(T) []Pair, atOnce int) {
+	o := &order{m: m}
+	sortParts(o, items, pairs, atOnce)
+}

@@ -18,12 +18,18 @@ import (
 // few steps for each series and label, where comparing series costs that for each
 // comparison (BenchmarkSortByLabels: a tenth).
 func SortByLabels[T any](m *MemPostings, items []T, pairs func(T) []Pair) {
+	o := orders.Get().(*order)
+	defer o.release()
+	o.m = m
+	sortAtOnce(o, items, pairs)
+}
+
+// sortAtOnce sorts with scratch memory for all items.
+func sortAtOnce[T any](o *order, items []T, pairs func(T) []Pair) {
 	if len(items) < 2 {
 		return
 	}
-	o := orders.Get().(*order)
-	defer o.release()
-	o.m, o.rows = m, slices.Grow(o.rows, len(items))
+	o.rows = slices.Grow(o.rows[:0], len(items))
 	for i, item := range items {
 		o.rows = append(o.rows, orderRow{pairs: pairs(item), at: uint32(i)})
 	}
@@ -89,7 +95,7 @@ func (o *order) release() {
 	if cap(o.rows) > keepScratch {
 		return
 	}
-	clear(o.rows)
+	clear(o.rows[:cap(o.rows)])
 	clear(o.spare[:cap(o.spare)])
 	clear(o.texts[:cap(o.texts)])
 	o.m, o.rows = nil, o.rows[:0]

@@ -19,51 +19,57 @@ const sampledPerPart = 32
 // W. D. Frazer and A. C. McKellar, Samplesort: a sampling approach to minimal storage tree sorting,
 // JACM 17 (1970).
 func SortByLabelsInParts[T any](m *MemPostings, items []T, pairs func(T) []Pair) {
-	sortParts(m, items, pairs, 1<<14)
+	o := orders.Get().(*order)
+	defer o.release()
+	o.m = m
+	sortParts(o, items, pairs, 1<<14)
 }
 
 // sortParts sorts about so many items at once.
-func sortParts[T any](m *MemPostings, items []T, pairs func(T) []Pair, atOnce int) {
+func sortParts[T any](o *order, items []T, pairs func(T) []Pair, atOnce int) {
 	if len(items) <= 2*atOnce {
-		SortByLabels(m, items, pairs)
+		sortAtOnce(o, items, pairs)
 		return
 	}
-	from := 0
-	for _, to := range splitItems(m, items, pairs, atOnce) {
-		if to-from < len(items) {
-			sortParts(m, items[from:to], pairs, atOnce)
+	parts := splitItems(o, items, pairs, atOnce)
+	// The longest one first: what it needs is enough for the others.
+	slices.SortFunc(parts, func(a, b []T) int { return len(b) - len(a) })
+	for _, part := range parts {
+		if len(part) < len(items) {
+			sortParts(o, part, pairs, atOnce)
 		} else { // all labels of the sample are equal
-			SortByLabels(m, items, pairs)
+			sortAtOnce(o, part, pairs)
 		}
-		from = to
 	}
 }
 
-// splitItems brings items into parts that follow each other, and returns where each ends.
-func splitItems[T any](m *MemPostings, items []T, pairs func(T) []Pair, atOnce int) (ends []int) {
-	parts := min(len(items)/atOnce, math.MaxUint16)
-	sample := make([]T, 0, parts*sampledPerPart)
+// splitItems brings items into parts that follow each other.
+func splitItems[T any](o *order, items []T, pairs func(T) []Pair, atOnce int) [][]T {
+	count := min(len(items)/atOnce, math.MaxUint16)
+	sample := make([]T, 0, min(count*sampledPerPart, len(items)))
 	for i := range cap(sample) {
 		sample = append(sample, items[i*len(items)/cap(sample)])
 	}
-	SortByLabels(m, sample, pairs)
-	borders := make([][]Pair, 0, parts-1) // the first of each part but the first one
-	for i := 1; i < parts; i++ {
-		borders = append(borders, pairs(sample[i*sampledPerPart]))
+	sortAtOnce(o, sample, pairs)
+	borders := make([][]Pair, count-1) // the first of each part but the first one
+	for i := range borders {
+		borders[i] = pairs(sample[(i+1)*len(sample)/count])
 	}
-	partOf, ends := make([]uint16, len(items)), make([]int, parts)
+	partOf, ends := make([]uint16, len(items)), make([]int, count)
 	for i, item := range items {
-		part, found := slices.BinarySearchFunc(borders, pairs(item), m.comparePairs)
+		part, found := slices.BinarySearchFunc(borders, pairs(item), o.m.comparePairs)
 		if found {
 			part++
 		}
 		partOf[i] = uint16(part)
 		ends[part]++
 	}
-	next, sum := make([]int, parts), 0
-	for part, count := range ends {
+	next, sum := make([]int, count), 0
+	parts := make([][]T, count)
+	for part, n := range ends {
 		next[part] = sum
-		sum += count
+		parts[part] = items[sum : sum+n]
+		sum += n
 		ends[part] = sum
 	}
 	for part, end := range ends {
@@ -75,7 +81,7 @@ func splitItems[T any](m *MemPostings, items []T, pairs func(T) []Pair, atOnce i
 			next[to]++
 		}
 	}
-	return ends
+	return parts
 }
 
 // comparePairs orders label sets as labels.Compare does.

@@ -3,6 +3,7 @@ package index_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -31,6 +32,13 @@ func requireSorted(t *testing.T, m *index.MemPostings, all []orderedSeries) {
 	index.SortByLabels(m, all, pairsOf)
 	for i := range want {
 		require.Equal(t, want[i].ls.String(), all[i].ls.String(), i)
+	}
+	for _, atOnce := range []int{1, 2, 7, 40, 1000} {
+		slices.Reverse(all)
+		index.SortParts(m, all, pairsOf, atOnce)
+		for i := range want {
+			require.Equal(t, want[i].ls.String(), all[i].ls.String(), "%d, %d at once", i, atOnce)
+		}
 	}
 }
 
@@ -77,6 +85,36 @@ func TestSortByLabels_EqualSetsStayTogether(t *testing.T) {
 	requireSorted(t, m, []orderedSeries{two, one, two, one, one})
 }
 
+// A hundred bytes of scratch memory for each item are for those of one part, not for all.
+func TestSortByLabelsInParts_TakesLittleMemory(t *testing.T) {
+	const n = 150_000
+	m := index.NewMemPostings()
+	all := make([]orderedSeries, n)
+	for i := range all {
+		all[i] = orderedSeriesOf(m, labels.FromStrings(fleet(i*7919%n)...))
+	}
+	in := slices.Clone(all)
+	garbage := func(sort func()) uint64 {
+		runtime.GC() // what is kept for the next one is gone with the second collection
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		sort()
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	whole := garbage(func() { index.SortByLabels(m, all, pairsOf) })
+	parts := garbage(func() { index.SortByLabelsInParts(m, in, pairsOf) })
+	t.Logf("%d bytes, %d in parts", whole, parts)
+	require.Less(t, parts, uint64(5<<20))
+	require.Less(t, 2*parts, whole)
+	for i := range all {
+		if all[i].ls != in[i].ls {
+			require.Equal(t, all[i].ls.String(), in[i].ls.String(), i)
+		}
+	}
+}
+
 func BenchmarkSortByLabels(b *testing.B) {
 	const n = 100_000
 	m := index.NewMemPostings()
@@ -95,6 +133,15 @@ func BenchmarkSortByLabels(b *testing.B) {
 			for range b.N {
 				copy(work, some)
 				index.SortByLabels(m, work, pairsOf)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*take), "ns/series")
+		})
+		b.Run(fmt.Sprintf("series=%d/parts", take), func(b *testing.B) {
+			work := make([]orderedSeries, len(some))
+			b.ReportAllocs()
+			for range b.N {
+				copy(work, some)
+				index.SortByLabelsInParts(m, work, pairsOf)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*take), "ns/series")
 		})
