@@ -173,22 +173,47 @@ func regrow(t task) (m measures, err error) {
 	return m, err
 }
 
+// askTimes is how often each query is measured: it takes so little that one measurement may be half
+// as much again as the next one.
+const askTimes = 3
+
 // askAll measures queries by as many goroutines as there are threads.
 func (t task) askAll(e engine, m measures) error {
-	readers := runtime.GOMAXPROCS(0)
-	times, _, cost, err := readParallel(e, always(readSamples, oneMatcher(t.Series)), readers, t.Time)
+	one, err := t.ask(e, oneMatcher(t.Series))
 	if err != nil {
 		return err
 	}
-	m["select"] = cost.cpu.Seconds() * 1e6 / float64(times)
-	times, found, cost, err := readParallel(e, always(readSamples, someMatchers...), readers, t.Time)
+	m["select"] = one.cpu * 1e6
+	many, err := t.ask(e, someMatchers...)
 	if err != nil {
 		return err
 	}
-	if found.samples != found.series*t.Samples {
-		return errors.Errorf("%d samples of %d series were found, want %d of each", found.samples, found.series, t.Samples)
+	if many.found.samples != many.found.series*t.Samples {
+		return errors.Errorf("%d samples of %d series were found, want %d of each", many.found.samples, many.found.series, t.Samples)
 	}
-	m["selectmany"] = cost.cpu.Seconds() * 1e6 / float64(times*found.series)
-	m["select-wait"] = cost.runtime.blocked * 1e9 / float64(times*found.samples)
+	m["selectmany"] = many.cpu * 1e6 / float64(many.found.series)
+	m["select-wait"] = many.waited * 1e9 / float64(many.found.samples)
 	return nil
+}
+
+// answered is what one query found and took: seconds, medians of askTimes measurements.
+type answered struct {
+	found       result
+	cpu, waited float64
+}
+
+func (t task) ask(e engine, ms ...matcher) (answered, error) {
+	var all answered
+	var cpu, waited []float64
+	for range askTimes {
+		times, found, cost, err := readParallel(e, always(readSamples, ms...), runtime.GOMAXPROCS(0), t.Time)
+		if err != nil {
+			return answered{}, err
+		}
+		all.found = found
+		cpu = append(cpu, cost.cpu.Seconds()/float64(times))
+		waited = append(waited, cost.runtime.blocked/float64(times))
+	}
+	all.cpu, all.waited = median(cpu), median(waited)
+	return all, nil
 }
