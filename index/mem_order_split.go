@@ -33,7 +33,13 @@ func sortParts[T any](o *order, items []T, pairs func(T) []Pair, atOnce int) {
 	}
 	parts := splitItems(o, items, pairs, atOnce)
 	// The longest one first: what it needs is enough for the others.
-	slices.SortFunc(parts, func(a, b []T) int { return len(b) - len(a) })
+	longest := 0
+	for i, part := range parts {
+		if len(part) > len(parts[longest]) {
+			longest = i
+		}
+	}
+	parts[0], parts[longest] = parts[longest], parts[0]
 	for _, part := range parts {
 		if len(part) < len(items) {
 			sortParts(o, part, pairs, atOnce)
