@@ -106,8 +106,7 @@ func TestSortByLabelsInParts_TakesLittleMemory(t *testing.T) {
 	whole := garbage(func() { index.SortByLabels(m, all, pairsOf) })
 	parts := garbage(func() { index.SortByLabelsInParts(m, in, pairsOf) })
 	t.Logf("%d bytes, %d in parts", whole, parts)
-	require.Less(t, parts, uint64(5<<20))
-	require.Less(t, 2*parts, whole)
+	require.Less(t, 3*parts, whole, "of ten parts one is twice as long, as there are samples of them only")
 	for i := range all {
 		if all[i].ls != in[i].ls {
 			require.Equal(t, all[i].ls.String(), in[i].ls.String(), i)
