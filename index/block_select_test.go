@@ -3,7 +3,9 @@ package index_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -79,6 +81,7 @@ func TestReader_SelectsWhatMatches(t *testing.T) {
 			for id, set := range byID {
 				require.Equal(rt, matches(set, ms), found[id], "%s by %v", set, ms)
 			}
+			requireSameIDs(rt, r, ids, ms)
 		}
 	})
 }
@@ -111,6 +114,7 @@ func TestReader_SelectsAmongManyValues(t *testing.T) {
 		for _, id := range ids {
 			require.True(t, matches(byID[id], ms), selector)
 		}
+		requireSameIDs(t, r, ids, ms)
 	}
 	values, err := r.LabelValues(ctx, "id")
 	require.NoError(t, err)
@@ -194,30 +198,67 @@ func TestReader_CanBeUsedByMany(t *testing.T) {
 	wg.Wait()
 }
 
-// SelectIDs finds what Select finds, in little memory.
-func TestReader_SelectIDs(t *testing.T) {
+// requireSameIDs checks that SelectIDs finds what Select found.
+func requireSameIDs(t require.TestingT, r *index.Reader, want []uint64, ms []*labels.Matcher) {
+	ids, err := r.SelectIDs(context.Background(), ms...)
+	require.NoError(t, err)
+	require.Equal(t, len(want), ids.Len(), "%v", ms)
+	for _, id := range want {
+		got, ok := ids.Next()
+		require.True(t, ok)
+		require.Equal(t, id, got, "%v", ms)
+	}
+	_, ok := ids.Next()
+	require.False(t, ok)
+	require.Zero(t, ids.Len())
+}
+
+func TestReader_SelectIDsOfAnotherBuilder(t *testing.T) {
 	for _, v := range blockVectors(t) {
 		r := openBlock(t, v.raw)
 		for _, ms := range [][]*labels.Matcher{nil, {labels.NotEqual("__name__", "")}, {labels.Equal("no", "such")}} {
 			want, err := r.Select(context.Background(), ms...)
 			require.NoError(t, err)
-			ids, err := r.SelectIDs(context.Background(), ms...)
-			require.NoError(t, err)
-			require.Equal(t, len(want), ids.Len())
-			for _, id := range want {
-				got, ok := ids.Next()
-				require.True(t, ok)
-				require.Equal(t, id, got)
-			}
-			_, ok := ids.Next()
-			require.False(t, ok)
-			require.Zero(t, ids.Len())
+			requireSameIDs(t, r, want, ms)
 		}
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err := openBlock(t, blockVectors(t)[1].raw).SelectIDs(ended)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// What stands in one list or one bitmap is packed from there: eight bytes for each series are
+// never allocated.
+func TestReader_SelectIDsTakesLittleMemory(t *testing.T) {
+	const n = 20_000
+	var sets []labels.Labels
+	for i := range n {
+		sets = append(sets, labels.FromStrings("all", "same", "id", fmt.Sprintf("user-%05d", i)))
+	}
+	r, _ := blockOf(t, sets)
+	for selector, most := range map[string]uint64{
+		`{}`:              4 * n,
+		`{all="same"}`:    4 * n,
+		`{id=~"user-.*"}`: 24 * n, // each value's list is found at its own place, and they are joined
+	} {
+		ms, err := labels.ParseSelector(selector)
+		require.NoError(t, err)
+		least := uint64(math.MaxUint64)
+		for range 5 {
+			runtime.GC() // scratch memory of the one before is gone with the second collection
+			runtime.GC()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			ids, err := r.SelectIDs(context.Background(), ms...)
+			runtime.ReadMemStats(&after)
+			require.NoError(t, err)
+			require.Equal(t, n, ids.Len())
+			least = min(least, after.TotalAlloc-before.TotalAlloc)
+		}
+		t.Logf("%s: %d bytes", selector, least)
+		require.Less(t, least, most, selector)
+	}
 }
 
 func TestReader_ReadingASeriesAllocatesNothing(t *testing.T) {

@@ -18,6 +18,9 @@ import (
 // few steps for each series and label, where comparing series costs that for each
 // comparison (BenchmarkSortByLabels: a tenth).
 func SortByLabels[T any](m *MemPostings, items []T, pairs func(T) []Pair) {
+	if len(items) < 2 {
+		return
+	}
 	o := orders.Get().(*order)
 	defer o.release()
 	o.m = m
@@ -29,6 +32,7 @@ func sortAtOnce[T any](o *order, items []T, pairs func(T) []Pair) {
 	if len(items) < 2 {
 		return
 	}
+	o.most = max(o.most, len(items))
 	o.rows = slices.Grow(o.rows[:0], len(items))
 	for i, item := range items {
 		o.rows = append(o.rows, orderRow{pairs: pairs(item), at: uint32(i)})
@@ -56,6 +60,7 @@ func place[T any](rows []orderRow, items []T, i int) {
 // order is the scratch memory of one SortByLabels.
 type order struct {
 	m     *MemPostings
+	most  int // rows at once, of this use
 	rows  []orderRow
 	spare []orderRow
 	runs  []orderRun // rows that are equal so far, and what comes of them
@@ -91,14 +96,16 @@ type orderKey struct {
 
 var orders = sync.Pool{New: func() any { return new(order) }}
 
+// release forgets what points at labels, which is at most what this use had: the memory may be
+// of one that sorted a thousand times as much.
 func (o *order) release() {
 	if cap(o.rows) > keepScratch {
 		return
 	}
-	clear(o.rows[:cap(o.rows)])
-	clear(o.spare[:cap(o.spare)])
-	clear(o.texts[:cap(o.texts)])
-	o.m, o.rows = nil, o.rows[:0]
+	clear(o.rows[:min(o.most, cap(o.rows))])
+	clear(o.spare[:min(o.most, cap(o.spare))])
+	clear(o.texts[:min(o.most, cap(o.texts))])
+	o.m, o.most, o.rows = nil, 0, o.rows[:0]
 	orders.Put(o)
 }
 

@@ -19,6 +19,9 @@ const sampledPerPart = 32
 // W. D. Frazer and A. C. McKellar, Samplesort: a sampling approach to minimal storage tree sorting,
 // JACM 17 (1970).
 func SortByLabelsInParts[T any](m *MemPostings, items []T, pairs func(T) []Pair) {
+	if len(items) < 2 {
+		return
+	}
 	o := orders.Get().(*order)
 	defer o.release()
 	o.m = m
@@ -54,12 +57,12 @@ func splitItems[T any](o *order, items []T, pairs func(T) []Pair, atOnce int) []
 	count := min(len(items)/atOnce, math.MaxUint16)
 	sample := make([]T, 0, min(count*sampledPerPart, len(items)))
 	for i := range cap(sample) {
-		sample = append(sample, items[i*len(items)/cap(sample)])
+		sample = append(sample, items[portion(len(items), i, cap(sample))])
 	}
 	sortAtOnce(o, sample, pairs)
 	borders := make([][]Pair, count-1) // the first of each part but the first one
 	for i := range borders {
-		borders[i] = pairs(sample[(i+1)*len(sample)/count])
+		borders[i] = pairs(sample[portion(len(sample), i+1, count)])
 	}
 	partOf, ends := make([]uint16, len(items)), make([]int, count)
 	for i, item := range items {
@@ -89,6 +92,9 @@ func splitItems[T any](o *order, items []T, pairs func(T) []Pair, atOnce int) []
 	}
 	return parts
 }
+
+// portion returns n*i/of, also where the product does not fit an int of 32 bits.
+func portion(n, i, of int) int { return int(uint64(n) * uint64(i) / uint64(of)) }
 
 // comparePairs orders label sets as labels.Compare does.
 func (m *MemPostings) comparePairs(a, b []Pair) int {

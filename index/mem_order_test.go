@@ -149,4 +149,18 @@ func BenchmarkSortByLabels(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*take), "ns/series")
 		})
 	}
+	// Memory of a large one that is kept costs the small ones behind it nothing.
+	few, many := slices.Clone(all[:10]), slices.Clone(all[:60_000])
+	for name, before := range map[string]int{"": 10, "/after=60000": len(many)} {
+		b.Run("series=10"+name, func(b *testing.B) {
+			runtime.GC()
+			runtime.GC()
+			index.SortByLabels(m, many[:before], pairsOf)
+			b.ResetTimer()
+			for range b.N {
+				index.SortByLabels(m, few, pairsOf)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(few)), "ns/series")
+		})
+	}
 }
