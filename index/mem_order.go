@@ -155,7 +155,7 @@ func (o *order) number(label int) {
 	}
 	o.slots = slices.Grow(o.slots[:0], size)[:size]
 	clear(o.slots)
-	o.texts = o.texts[:0]
+	o.texts = slices.Grow(o.texts[:0], rows)
 	last, num := Pair(0), uint32(0)
 	for _, run := range o.runs {
 		for i := run.from; i < run.to; i++ {

@@ -25,7 +25,7 @@ func SortByLabelsInParts[T any](m *MemPostings, items []T, pairs func(T) []Pair)
 	o := orders.Get().(*order)
 	defer o.release()
 	o.m = m
-	sortParts(o, items, pairs, 1<<14)
+	sortParts(o, items, pairs, 1<<13)
 }
 
 // sortParts sorts about so many items at once.
