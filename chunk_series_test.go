@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -91,9 +92,13 @@ func chunksOf(t *testing.T, db *tsdb.DB, mint, maxt int64, hints *tsdb.SelectHin
 	defer func() { require.NoError(t, q.Close()) }()
 	set := q.SelectChunks(ctx, hints, labels.Equal("a", "b"))
 	require.True(t, set.Next())
+	var encoded []int64
 	for it := set.At().Chunks(nil); it.Next(); {
 		c := it.At()
+		ts := timesOf(t, c.Chunk.Iterator(nil))
 		at := chunkTimes{c.MinT, c.MaxT}
+		require.Equal(t, chunkTimes{ts[0], ts[len(ts)-1]}, at)
+		encoded = append(encoded, ts...)
 		isStored := false
 		for _, file := range files {
 			isStored = isStored || file.Encoding == c.Chunk.Encoding() && bytes.Equal(file.Data, c.Chunk.Bytes())
@@ -107,5 +112,22 @@ func chunksOf(t *testing.T, db *tsdb.DB, mint, maxt int64, hints *tsdb.SelectHin
 	}
 	require.False(t, set.Next())
 	require.NoError(t, set.Err())
+
+	all := q.Select(ctx, hints, labels.Equal("a", "b"))
+	require.True(t, all.Next())
+	samples := timesOf(t, all.At().Iterator(nil))
+	require.Equal(t, samples, encoded)
 	return stored, made
+}
+
+// timesOf returns the times of samples, which are their values, too.
+func timesOf(t *testing.T, it chunkenc.Iterator) (ts []int64) {
+	t.Helper()
+	for it.Next() == chunkenc.ValFloat {
+		at, v := it.At()
+		require.Equal(t, float64(at), v)
+		ts = append(ts, at)
+	}
+	require.NoError(t, it.Err())
+	return ts
 }

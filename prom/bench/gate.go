@@ -26,6 +26,7 @@ var floors = map[string]float64{
 	"blocks/all/garbage": 3.5,
 	"merge/cpu":          1.3,
 	"remote/chunks/cpu":  2,
+	"remote/samples/cpu": 2,
 }
 
 // GateConfig measures, with little data and beside the reference only, what floors are for.
