@@ -22,6 +22,5 @@ func (w *Writer) SkipTo(off int64) error {
 
 // SortParts is SortByLabelsInParts with parts of about so many items.
 func SortParts[T any](m *MemPostings, items []T, pairs func(T) []Pair, atOnce int) {
-	o := &order{m: m}
-	sortParts(o, items, pairs, atOnce)
+	sortBy(m, items, pairs, atOnce)
 }

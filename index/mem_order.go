@@ -18,13 +18,18 @@ import (
 // few steps for each series and label, where comparing series costs that for each
 // comparison (BenchmarkSortByLabels: a tenth).
 func SortByLabels[T any](m *MemPostings, items []T, pairs func(T) []Pair) {
+	sortBy(m, items, pairs, len(items))
+}
+
+// sortBy sorts about so many items at once.
+func sortBy[T any](m *MemPostings, items []T, pairs func(T) []Pair, atOnce int) {
 	if len(items) < 2 {
 		return
 	}
 	o := orders.Get().(*order)
 	defer o.release()
 	o.m = m
-	sortAtOnce(o, items, pairs)
+	sortParts(o, items, pairs, atOnce)
 }
 
 // sortAtOnce sorts with scratch memory for all items.
@@ -155,7 +160,7 @@ func (o *order) number(label int) {
 	}
 	o.slots = slices.Grow(o.slots[:0], size)[:size]
 	clear(o.slots)
-	o.texts = slices.Grow(o.texts[:0], rows)
+	o.texts = slices.Grow(o.texts[:0], min(rows, 2*perPart)) // of more rows most have pairs that others have, too
 	last, num := Pair(0), uint32(0)
 	for _, run := range o.runs {
 		for i := run.from; i < run.to; i++ {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// perPart is about how many items are sorted at once: they need 0.8 MB, as much as the rest of an
-// answer to a remote read; with half of them the items are compared with more borders for little.
+// perPart is about how many items are sorted at once. Up to twice as many are not split. They need a
+// hundred bytes each: as much as the rest of an answer to a remote read.
 const perPart = 1 << 13
 
 // sampledPerPart is how many items of each part are looked at to say where it ends: then few parts have
@@ -23,13 +23,7 @@ const sampledPerPart = 32
 // W. D. Frazer and A. C. McKellar, Samplesort: a sampling approach to minimal storage tree sorting,
 // JACM 17 (1970).
 func SortByLabelsInParts[T any](m *MemPostings, items []T, pairs func(T) []Pair) {
-	if len(items) < 2 {
-		return
-	}
-	o := orders.Get().(*order)
-	defer o.release()
-	o.m = m
-	sortParts(o, items, pairs, perPart)
+	sortBy(m, items, pairs, perPart)
 }
 
 // sortParts sorts about so many items at once.

@@ -94,17 +94,8 @@ func TestSortByLabelsInParts_TakesLittleMemory(t *testing.T) {
 		all[i] = orderedSeriesOf(m, labels.FromStrings(fleet(i*7919%n)...))
 	}
 	in := slices.Clone(all)
-	garbage := func(sort func()) uint64 {
-		runtime.GC() // what is kept for the next one is gone with the second collection
-		runtime.GC()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		sort()
-		runtime.ReadMemStats(&after)
-		return after.TotalAlloc - before.TotalAlloc
-	}
-	whole := garbage(func() { index.SortByLabels(m, all, pairsOf) })
-	parts := garbage(func() { index.SortByLabelsInParts(m, in, pairsOf) })
+	whole := allocatedBy(func() { index.SortByLabels(m, all, pairsOf) })
+	parts := allocatedBy(func() { index.SortByLabelsInParts(m, in, pairsOf) })
 	t.Logf("%d bytes, %d in parts", whole, parts)
 	require.Less(t, 3*parts, whole, "of ten parts one is twice as long, as there are samples of them only")
 	for i := range all {
@@ -112,6 +103,17 @@ func TestSortByLabelsInParts_TakesLittleMemory(t *testing.T) {
 			require.Equal(t, all[i].ls.String(), in[i].ls.String(), i)
 		}
 	}
+}
+
+// allocatedBy returns the bytes that are allocated meanwhile, with no scratch memory there from before.
+func allocatedBy(f func()) uint64 {
+	runtime.GC() // what is kept for the next one is gone with the second collection
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 func BenchmarkSortByLabels(b *testing.B) {
