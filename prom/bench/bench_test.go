@@ -109,6 +109,31 @@ func TestCompare_Curves_HavePointsAndAreDrawn(t *testing.T) {
 	}
 }
 
+// A point of a curve is the median of as many runs as rows have, and not the same line begins in each.
+func TestCompare_Curves_AreMediansOfRunsInTurns(t *testing.T) {
+	c := tiny()
+	c.Runs, c.Curve, c.Selected = 3, []int{40, 80}, nil
+	runs, asked := map[task]int{}, []task(nil)
+	cmp := &comparison{Config: c, dir: t.TempDir(), fork: func(_ context.Context, made task) (measures, error) {
+		if made.Kind != "grow" {
+			return measures{}, nil
+		}
+		runs[made]++
+		asked = append(asked, made)
+		return measures{"create": float64([]int{900, 1, 5}[runs[made]-1] * made.Series)}, nil
+	}}
+	curves, err := cmp.curves(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, len(runs)*c.Runs, len(asked))
+	perRun := len(asked) / c.Runs
+	require.NotEqual(t, asked[0], asked[perRun])
+	require.Equal(t, asked[0].Series, asked[perRun].Series)
+	require.Equal(t, "create", curves[2].Name)
+	for _, line := range curves[2].Lines {
+		require.Equal(t, []Point{{40, 5 * 40}, {80, 5 * 80}}, line.Points, line)
+	}
+}
+
 // The page keeps what people wrote, and gets numbers, results and charts.
 func TestReport_WriteDocs_ReplacesItsPart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "docs")

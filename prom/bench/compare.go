@@ -41,7 +41,7 @@ type Config struct {
 	Progress func(what string)
 }
 
-// DefaultConfig has the sizes of the project's goals. It takes 35 to 40 minutes on two
+// DefaultConfig has the sizes of the project's goals. It takes 45 to 50 minutes on two
 // processors, and 12 GB of disk.
 func DefaultConfig() Config {
 	return Config{

@@ -78,27 +78,47 @@ func allCurves() []Curve {
 
 // localCurves measures how cost grows, with one thread and with all processors.
 func (c *comparison) localCurves(ctx context.Context) ([]Curve, error) {
-	curves := append([]Curve(nil), curveFigures...)
-	procs := []int{1}
-	if n := runtime.GOMAXPROCS(0); n > 1 {
-		procs = append(procs, n)
-	}
+	var lines []Line
 	for _, engine := range files {
-		for _, n := range procs {
-			for i := range curves {
-				curves[i].Lines = append(curves[i].Lines, Line{Engine: engine, Procs: n})
-			}
-			for _, series := range c.Curve {
-				m, err := c.point(ctx, task{Engine: engine, Procs: n, Series: series, Samples: curveSamples, Time: c.Time}, "grow", "regrow")
+		lines = append(lines, Line{Engine: engine, Procs: 1})
+		if n := runtime.GOMAXPROCS(0); n > 1 {
+			lines = append(lines, Line{Engine: engine, Procs: n})
+		}
+	}
+	return c.inTurns(curveFigures, lines, c.Curve, func(l Line, series int) (measures, error) {
+		return c.point(ctx, task{Engine: l.Engine, Procs: l.Procs, Series: series, Samples: curveSamples, Time: c.Time}, "grow", "regrow")
+	})
+}
+
+// inTurns measures all points of all lines as often as rows are measured, one run after the other, and
+// returns curves of the medians. measure returns a figure for each curve by its name.
+func (c *comparison) inTurns(figures []Curve, lines []Line, sizes []int, measure func(l Line, series int) (measures, error)) ([]Curve, error) {
+	curves := slices.Clone(figures)
+	for i := range curves {
+		for _, line := range lines {
+			line.Points = make([]Point, len(sizes))
+			curves[i].Lines = append(curves[i].Lines, line)
+		}
+	}
+	values := map[*Point][]float64{}
+	for run := range c.Runs {
+		for i := range lines {
+			line := (i + run) % len(lines) // another one begins
+			for at, series := range sizes {
+				m, err := measure(lines[line], series)
 				if err != nil {
 					return nil, err
 				}
-				for i := range curves {
-					line := &curves[i].Lines[len(curves[i].Lines)-1]
-					line.Points = append(line.Points, Point{series, m[curves[i].Name]})
+				for k := range curves {
+					p := &curves[k].Lines[line].Points[at]
+					p.Series = series
+					values[p] = append(values[p], m[curves[k].Name])
 				}
 			}
 		}
+	}
+	for p, found := range values {
+		p.Value = median(found)
 	}
 	return curves, nil
 }

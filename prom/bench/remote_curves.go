@@ -33,30 +33,28 @@ const remoteGarbage = 1
 
 // remoteCurves measures the memory of answers.
 func (c *comparison) remoteCurves(ctx context.Context) ([]Curve, error) {
-	curves := make([]Curve, len(remoteCurveFigures))
-	for i, figure := range remoteCurveFigures {
-		curves[i] = figure.Curve
+	var curves []Curve
+	for _, figure := range remoteCurveFigures {
+		curves = append(curves, figure.Curve)
 	}
+	var lines []Line
 	for _, engine := range files {
-		for i := range curves {
-			curves[i].Lines = append(curves[i].Lines, Line{Engine: engine})
-		}
-		for _, series := range c.Selected {
-			t := task{Engine: engine, Series: series, Samples: remotePoints, Garbage: remoteGarbage}
-			m, err := c.point(ctx, t, "fillremote", "remote")
-			if err != nil {
-				return nil, err
-			}
-			ofHead, err := c.point(ctx, t, "remotehead")
-			if err != nil {
-				return nil, err
-			}
-			maps.Copy(m, ofHead)
-			for i, figure := range remoteCurveFigures {
-				line := &curves[i].Lines[len(curves[i].Lines)-1]
-				line.Points = append(line.Points, Point{series, m[figure.row] / 1e6})
-			}
-		}
+		lines = append(lines, Line{Engine: engine})
 	}
-	return curves, nil
+	return c.inTurns(curves, lines, c.Selected, func(l Line, series int) (measures, error) {
+		t := task{Engine: l.Engine, Series: series, Samples: remotePoints, Garbage: remoteGarbage}
+		m, err := c.point(ctx, t, "fillremote", "remote")
+		if err != nil {
+			return nil, err
+		}
+		ofHead, err := c.point(ctx, t, "remotehead")
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(m, ofHead)
+		for _, figure := range remoteCurveFigures {
+			m[figure.Name] = m[figure.row] / 1e6
+		}
+		return m, nil
+	})
 }
