@@ -64,17 +64,18 @@ func place[T any](rows []orderRow, items []T, i int) {
 
 // order is the scratch memory of one SortByLabels.
 type order struct {
-	m     *MemPostings
-	most  int // rows at once, of this use
-	rows  []orderRow
-	spare []orderRow
-	runs  []orderRun // rows that are equal so far, and what comes of them
-	next  []orderRun
-	slots []uint32 // hash table: 1 + index in texts
-	texts []orderText
-	keys  []orderKey
-	ranks []uint32 // by number of a text
-	ends  []uint32 // of the rows of each rank
+	m      *MemPostings
+	most   int // rows at once, of this use
+	rows   []orderRow
+	spare  []orderRow
+	runs   []orderRun // rows that are equal so far, and what comes of them
+	next   []orderRun
+	slots  []uint32 // hash table: 1 + index in texts
+	texts  []orderText
+	keys   []orderKey
+	ranks  []uint32 // by number of a text
+	ends   []uint32 // of the rows of each rank
+	places []uint64 // rank and index of rows
 }
 
 // orderRow is one item.
@@ -170,10 +171,29 @@ func (o *order) number(label int) {
 			o.rows[i].rank = num
 		}
 	}
-	for i := range o.texts {
-		t := &o.texts[i]
-		t.name, t.value = o.m.Label(t.pair)
+	for texts := o.texts; len(texts) > 0; {
+		n := min(len(texts), aheadLen)
+		if n > fewTexts {
+			o.m.textsAhead(texts[:n])
+		}
+		for i := range texts[:n] {
+			t := &texts[i]
+			t.name, t.value = o.m.Label(t.pair)
+		}
+		texts = texts[n:]
 	}
+}
+
+// fewTexts are so few that the processor asks for all of them by itself.
+const fewTexts = 16
+
+// textsAhead is Ahead for pairs that are being sorted.
+func (m *MemPostings) textsAhead(texts []orderText) {
+	var pairs [aheadLen]Pair
+	for i := range texts {
+		pairs[i] = texts[i].pair
+	}
+	m.Ahead(pairs[:len(texts)])
 }
 
 // pairsAt gives the rows of all runs their pair at a label for a rank, and counts them.
@@ -279,7 +299,7 @@ func (o *order) sortRun(run orderRun) {
 	case len(o.texts) <= 2*len(rows):
 		o.countingSort(rows, o.spare[run.from:run.to])
 	default:
-		slices.SortFunc(rows, func(a, b orderRow) int { return cmp.Compare(a.rank, b.rank) })
+		o.sortFew(rows, o.spare[run.from:run.to])
 	}
 	from := 0
 	for i := 1; i <= len(rows); i++ {
@@ -291,6 +311,19 @@ func (o *order) sortRun(run orderRun) {
 		}
 		from = i
 	}
+}
+
+// sortFew sorts rows when there are many more ranks: numbers are moved about for less than rows are.
+func (o *order) sortFew(rows, spare []orderRow) {
+	o.places = o.places[:0]
+	for i := range rows {
+		o.places = append(o.places, uint64(rows[i].rank)<<32|uint64(i))
+	}
+	slices.Sort(o.places)
+	for to, from := range o.places {
+		spare[to] = rows[uint32(from)]
+	}
+	copy(rows, spare)
 }
 
 // countingSort sorts rows when there are about as many ranks as rows, or fewer.
