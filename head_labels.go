@@ -13,7 +13,7 @@ const (
 	// labelWays is how many places a series may have in the table of texts.
 	labelWays = 4
 
-	// A head keeps the text of at most one in this many of its series, 43 bytes for each of
+	// A head keeps the text of at most one in this many of its series, 44 bytes for each of
 	// all when a text has 210, and of no more than manyTexts.
 	seriesPerText = 6
 	fewTexts      = 1 << 8
@@ -21,6 +21,7 @@ const (
 
 	maxKeptText   = 1 << 10 // bytes; a longer one is put together each time
 	keptTextBytes = 32      // of an entry beside its text
+	tagSizeBits   = 12      // of a tag, below the ref: the bytes of the entry
 )
 
 // labelTexts keeps the labels of series of the head that were selected last as text: what is
@@ -32,11 +33,17 @@ const (
 // wrong. Safe for concurrent use.
 type labelTexts struct{ table atomic.Pointer[textTable] }
 
-// textTable has sets of labelWays places; their number is a power of two.
+// textTable has sets of labelWays places; the number of places is a power of two.
 type textTable struct {
-	places []atomic.Pointer[seriesText]
-	turn   atomic.Uint32 // which place of a full set is next to be taken
-	bytes  atomic.Int64  // of the entries
+	sets  []textSet
+	turn  atomic.Uint32 // which place of a full set is next to be taken
+	bytes atomic.Int64  // of the entries
+}
+
+// textSet is a line of the cache: texts that are not looked for are not looked at, and take another line each.
+type textSet struct {
+	tags  [labelWays]atomic.Uint64 // where a text may be: the text itself says whose it is
+	texts [labelWays]atomic.Pointer[seriesText]
 }
 
 type seriesText struct {
@@ -50,38 +57,47 @@ func (l *labelTexts) sizeBytes() int64 {
 	if t == nil {
 		return 0
 	}
-	return int64(len(t.places))*int64(unsafe.Sizeof(t.places[0])) + t.bytes.Load()
+	return int64(len(t.sets))*int64(unsafe.Sizeof(textSet{})) + t.bytes.Load()
 }
 
 // of returns the table for a head of so many series.
 func (l *labelTexts) of(series int) *textTable {
-	want := min(max(1<<(bits.Len(uint(series/seriesPerText)|1)-1), fewTexts), manyTexts)
+	want := min(max(1<<(bits.Len(uint(series/seriesPerText)|1)-1), fewTexts), manyTexts) / labelWays
 	old := l.table.Load()
-	if old != nil && (len(old.places) == want || len(old.places) == 2*want) {
+	if old != nil && (len(old.sets) == want || len(old.sets) == 2*want) {
 		return old // one that should be a little smaller is not thrown away
 	}
-	l.table.CompareAndSwap(old, &textTable{places: make([]atomic.Pointer[seriesText], want)})
+	l.table.CompareAndSwap(old, &textTable{sets: make([]textSet, want)})
 	return l.table.Load()
 }
 
 // holds reports whether the labels of so many series are worth keeping: more would only push
 // each other out.
-func (t *textTable) holds(series int) bool { return series <= len(t.places)/2 }
+func (t *textTable) holds(series int) bool { return series <= len(t.sets)*labelWays/2 }
 
 // set returns the places of a series. Refs that are selected together often have the same
 // distance from each other: multiplied by 2^64 divided by the golden ratio they are spread
 // evenly whatever it is.
-func (t *textTable) set(ref uint64) []atomic.Pointer[seriesText] {
+func (t *textTable) set(ref uint64) *textSet {
 	const odd = 0x9e3779b97f4a7c15
-	at, _ := bits.Mul64(ref*odd, uint64(len(t.places)/labelWays))
-	return t.places[at*labelWays:][:labelWays]
+	at, _ := bits.Mul64(ref*odd, uint64(len(t.sets)))
+	return &t.sets[at]
 }
+
+// touch asks for the places of a series. What it returns means nothing, but the compiler would leave
+// out what is not used.
+//
+//go:noinline
+func (t *textTable) touch(ref uint64) uint32 { return uint32(t.set(ref).tags[0].Load()) }
 
 // find returns the labels of a series if they are there.
 func (t *textTable) find(ref uint64) (labels.Labels, bool) {
 	set := t.set(ref)
-	for i := range set {
-		if e := set[i].Load(); e != nil && e.ref == ref {
+	for i := range set.tags {
+		if set.tags[i].Load()>>tagSizeBits != ref {
+			continue
+		}
+		if e := set.texts[i].Load(); e != nil && e.ref == ref {
 			return e.text, true
 		}
 	}
@@ -93,20 +109,26 @@ func (t *textTable) keep(ref uint64, text labels.Labels) {
 	if text.SizeBytes() > maxKeptText {
 		return
 	}
-	e := &seriesText{ref, text}
-	t.bytes.Add(e.sizeBytes())
-	set := t.set(ref)
-	for i := range set {
-		if set[i].CompareAndSwap(nil, e) {
-			return
-		}
+	set, e := t.set(ref), &seriesText{ref, text}
+	i := set.free()
+	if i < 0 || !set.texts[i].CompareAndSwap(nil, e) {
+		i = int(t.turn.Add(1) % labelWays)
+		set.texts[i].Store(e)
 	}
-	if old := set[t.turn.Add(1)%labelWays].Swap(e); old != nil {
-		t.bytes.Add(-old.sizeBytes())
-	}
+	size := uint64(text.SizeBytes() + keptTextBytes)
+	old := set.tags[i].Swap(ref<<tagSizeBits | size)
+	t.bytes.Add(int64(size) - int64(old%(1<<tagSizeBits)))
 }
 
-func (e *seriesText) sizeBytes() int64 { return int64(e.text.SizeBytes()) + keptTextBytes }
+// free returns a place that has no text, -1 if there is none.
+func (s *textSet) free() int {
+	for i := range s.texts {
+		if s.texts[i].Load() == nil {
+			return i
+		}
+	}
+	return -1
+}
 
 // labelsOf puts the labels of a series together.
 func (h *Head) labelsOf(pairs []index.Pair) labels.Labels {

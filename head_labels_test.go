@@ -88,10 +88,10 @@ func TestSelect_LabelsOfTheHeadAreKept(t *testing.T) {
 
 // What is kept is counted, and long labels are not kept.
 func TestStats_CountLabelsThatAreKept(t *testing.T) {
-	const series, size = 100, 600
+	const series, size, table = 100, 600, 256 * 16 // bytes; of 256 places
 	for name, tc := range map[string]struct{ size, least, most int64 }{
-		"kept":     {size, series * size, series*(size+200) + 256*8},
-		"too long": {4 << 10, 0, 256 * 8},
+		"kept":     {size, series * size, series*(size+200) + table},
+		"too long": {4 << 10, 0, table},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nil)

@@ -1,6 +1,9 @@
 package tsdb
 
-import "github.com/seed347100a3/tsdb/internal/memseries"
+import (
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+)
 
 // headGroup is series of a set that are allocated together, in their order.
 type headGroup struct {
@@ -28,6 +31,41 @@ func (c *headCursor) newGroup() *headGroup {
 		g.series[i] = headSeries{g: g, s: c.found[i]}
 	}
 	return g
+}
+
+// labelsAhead asks for what the labels of the next series are made of, if those of series before them were
+// asked for: read one series after the other, each text would be waited for (BenchmarkSelectHead/labels-first).
+func (c *headCursor) labelsAhead() {
+	if c.ahead > 0 {
+		c.ahead--
+		return
+	}
+	if !c.asked.Load() {
+		return
+	}
+	series := c.found[:min(len(c.found), headSlab)]
+	c.ahead = len(series) - 1
+	for _, s := range series {
+		c.texts.touch(s.Ref())
+	}
+	dir := c.r.h.dir
+	var pairs [headSlab * 8]index.Pair // that the series before does not have at the same place
+	var last []index.Pair
+	n := 0
+	for _, s := range series {
+		if _, ok := c.texts.find(s.Ref()); ok && !c.transient {
+			continue
+		}
+		own := dir.Pairs(s)
+		for i, p := range own {
+			if n < len(pairs) && (i >= len(last) || last[i] != p) {
+				pairs[n] = p
+				n++
+			}
+		}
+		last = own
+	}
+	dir.Postings().Ahead(pairs[:n])
 }
 
 // headOrder follows in which order series are opened that a program may hold on to.

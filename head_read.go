@@ -3,6 +3,7 @@ package tsdb
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
@@ -53,7 +54,9 @@ type headCursor struct {
 	room      []headSeries // the next one; unless they are transient more of them
 
 	texts *textTable
-	keep  bool // the texts of the found ones
+	keep  bool        // the texts of the found ones
+	asked atomic.Bool // for labels of some
+	ahead int         // of how many more series what labels are made of was asked for
 
 	near nearLabels // of the last one, if they are transient
 }
@@ -62,6 +65,7 @@ func (c *headCursor) next(context.Context) (sourceSeries, error) {
 	if len(c.found) == 0 {
 		return nil, nil
 	}
+	c.labelsAhead()
 	if len(c.room) == 0 {
 		c.room = c.newGroup().series
 	}
@@ -78,6 +82,13 @@ func (c *headCursor) next(context.Context) (sourceSeries, error) {
 	return hs, nil
 }
 
+// noteAsked is for any goroutine, as each may have a series of the set.
+func (c *headCursor) noteAsked() {
+	if !c.asked.Load() {
+		c.asked.Store(true)
+	}
+}
+
 func (c *headCursor) most() int      { return len(c.found) }
 func (c *headCursor) place() placeID { return c.r.h.place }
 
@@ -85,16 +96,12 @@ func (c *headCursor) place() placeID { return c.r.h.place }
 func (r *headReader) selected(ctx context.Context, ms []*labels.Matcher) (found []*memseries.Series, err error) {
 	err = r.h.dir.Postings().Selected(ctx, func(refs []uint64) error {
 		found = make([]*memseries.Series, 0, len(refs))
-		for i, ref := range refs {
-			if i%pollEvery == 0 && ctx.Err() != nil {
-				return ctx.Err()
-			}
-			s := r.h.dir.ByRef(ref)
-			if s != nil && r.h.dir.Visible(s, r.snapshot, r.mint, r.maxt) {
-				found = append(found, s)
-			}
+		for len(refs) > 0 && ctx.Err() == nil {
+			n := min(len(refs), pollEvery)
+			found = r.h.dir.AppendVisible(found, refs[:n], r.snapshot, r.mint, r.maxt)
+			refs = refs[n:]
 		}
-		return nil
+		return ctx.Err()
 	}, ms...)
 	return found, err
 }
@@ -177,6 +184,7 @@ func (hs *headSeries) dir() *memseries.Directory { return hs.g.c.r.h.dir }
 
 func (hs *headSeries) labels() labels.Labels {
 	c, ref := hs.g.c, hs.s.Ref()
+	c.noteAsked()
 	if text, ok := c.texts.find(ref); ok {
 		return text
 	}
@@ -190,6 +198,7 @@ func (hs *headSeries) labels() labels.Labels {
 
 func (hs *headSeries) appendLabels(dst []labels.Label) []labels.Label {
 	c, dir := hs.g.c, hs.dir()
+	c.noteAsked()
 	pairs := dir.Pairs(hs.s)
 	if c.transient {
 		return c.near.appendLabels(dst, pairs, dir.Postings())

@@ -285,8 +285,23 @@ func BenchmarkSelectHead(b *testing.B) {
 		h.scrape(b, 1000)
 	}
 	benchSelects(b, db, series, samples)
-	b.Run("labels", func(b *testing.B) { benchLabelsOnly(b, db, nil) })
-	b.Run("labels-transient", func(b *testing.B) { benchLabelsOnly(b, db, &tsdb.SelectHints{Transient: true}) })
+	regex := mustRegexp(b, "__name__", "http_server_requests_duration_seconds_1.*")
+	again := [][]*labels.Matcher{{regex, labels.Equal("method", "GET")}}
+	b.Run("labels", func(b *testing.B) { benchLabelsOnly(b, db, nil, again) })
+	b.Run("labels-transient", func(b *testing.B) { benchLabelsOnly(b, db, &tsdb.SelectHints{Transient: true}, again) })
+	var inTurns [][]*labels.Matcher // 88,000 series: when one is asked for again others have taken its place
+	for tens := 1; tens <= 4; tens++ {
+		for _, method := range []string{"GET", "POST", "PUT"} {
+			inTurns = append(inTurns, []*labels.Matcher{mustRegexp(b, "pod", fmt.Sprintf("service-%d.*", tens)), labels.Equal("method", method)})
+		}
+	}
+	b.Run("labels-first", func(b *testing.B) { benchLabelsOnly(b, db, nil, inTurns) })
+}
+
+func mustRegexp(b *testing.B, name, expr string) *labels.Matcher {
+	m, err := labels.Regexp(name, expr)
+	require.NoError(b, err)
+	return m
 }
 
 // BenchmarkSelectHead_ManySeries finds one in 27 of series that do not fit any cache, and reads them
@@ -298,8 +313,7 @@ func BenchmarkSelectHead_ManySeries(b *testing.B) {
 	for h.k < samples {
 		h.scrape(b, 1000)
 	}
-	regex, err := labels.Regexp("__name__", "http_server_requests_duration_seconds_1.*")
-	require.NoError(b, err)
+	regex := mustRegexp(b, "__name__", "http_server_requests_duration_seconds_1.*")
 	for name, batches := range map[string]bool{"batches": true, "iterator": false} {
 		b.Run(name, func(b *testing.B) {
 			read := 0
@@ -312,18 +326,16 @@ func BenchmarkSelectHead_ManySeries(b *testing.B) {
 	}
 }
 
-// benchLabelsOnly reads the labels of a twentieth of the series, as text that the caller may
+// benchLabelsOnly reads the labels of some twentieths of the series in turn, as text that the caller may
 // keep, or of transient ones piece by piece.
-func benchLabelsOnly(b *testing.B, db *tsdb.DB, hints *tsdb.SelectHints) {
-	regex, err := labels.Regexp("__name__", "http_server_requests_duration_seconds_1.*")
-	require.NoError(b, err)
+func benchLabelsOnly(b *testing.B, db *tsdb.DB, hints *tsdb.SelectHints, queries [][]*labels.Matcher) {
 	var pieces []labels.Label
 	series, text := 0, 0
 	b.ReportAllocs()
-	for range b.N {
+	for i := range b.N {
 		q, err := db.Querier(math.MinInt64, math.MaxInt64)
 		require.NoError(b, err)
-		set := q.Select(context.Background(), hints, regex, labels.Equal("method", "GET"))
+		set := q.Select(context.Background(), hints, queries[i%len(queries)]...)
 		for set.Next() {
 			series++
 			if hints == nil {
@@ -364,8 +376,7 @@ func benchSelectBlocks(b *testing.B, blocks int) {
 // benchSelects runs some queries, reading every sample in batches; one series by the
 // iterator, too.
 func benchSelects(b *testing.B, db *tsdb.DB, series, samples int) {
-	regex, err := labels.Regexp("__name__", "http_server_requests_duration_seconds_1.*")
-	require.NoError(b, err)
+	regex := mustRegexp(b, "__name__", "http_server_requests_duration_seconds_1.*")
 	one := []*labels.Matcher{labels.Equal("shard", fmt.Sprint(series/2+1))}
 	for _, c := range []struct {
 		name     string

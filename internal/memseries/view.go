@@ -31,10 +31,42 @@ func (v *View) Data(c ViewChunk) []byte { return v.data[c.from:c.to] }
 func (d *Directory) Visible(s *Series, snapshot uint64, mint, maxt int64) bool {
 	sh := d.ShardOf(s)
 	sh.mu.Lock()
-	newest := sh.visibleLocked(s, snapshot)
-	oldest := s.Mint()
-	sh.mu.Unlock()
+	defer sh.mu.Unlock()
+	return sh.boundsLocked(s, snapshot, mint, maxt)
+}
+
+func (sh *Shard) boundsLocked(s *Series, snapshot uint64, mint, maxt int64) bool {
+	newest, oldest := sh.visibleLocked(s, snapshot), s.Mint()
 	return newest != NoTime && oldest != NoTime && newest >= max(mint, oldest) && oldest <= maxt
+}
+
+// lookAhead is how many series are asked for before the first of them is looked at.
+const lookAhead = 64
+
+// AppendVisible appends those of the series with these refs to dst that are Visible. Series lie all over
+// the memory, so many of them are asked for at once (BenchmarkSelectHead_ManySeries).
+func (d *Directory) AppendVisible(dst []*Series, refs []uint64, snapshot uint64, mint, maxt int64) []*Series {
+	var room [lookAhead]*Series
+	for len(refs) > 0 {
+		n := min(len(refs), lookAhead)
+		near := room[:0]
+		for _, ref := range refs[:n] {
+			if s := d.ByRef(ref); s != nil {
+				near = append(near, s)
+			}
+		}
+		refs = refs[n:]
+		shards := shardsOf(near)
+		d.Lock(shards)
+		touchBounds(near)
+		for _, s := range near {
+			if d.ShardOf(s).boundsLocked(s, snapshot, mint, maxt) {
+				dst = append(dst, s)
+			}
+		}
+		d.Unlock(shards)
+	}
+	return dst
 }
 
 // View fills v with the chunks of s that overlap [mint, maxt] in a snapshot. It
