@@ -331,3 +331,41 @@ func SortRuns(batches ...[]record.Sample) (runs [][]record.Sample) {
 	}
 	return runs
 }
+
+// KeptTexts is the table of the texts of labels that were asked for, of a head of so many series.
+type KeptTexts struct {
+	*textTable
+	all labelTexts
+}
+
+// NewKeptTexts returns an empty one.
+func NewKeptTexts(series int) *KeptTexts {
+	k := &KeptTexts{}
+	k.textTable = k.all.of(series)
+	return k
+}
+
+func (k *KeptTexts) Keep(ref uint64, text labels.Labels)   { k.keep(ref, text) }
+func (k *KeptTexts) Find(ref uint64) (labels.Labels, bool) { return k.find(ref) }
+func (k *KeptTexts) Places() int                           { return len(k.sets) * labelWays }
+func (k *KeptTexts) Bytes() int64                          { return k.bytes.Load() }
+
+// Mix lets the tags of a series' places say that they are of another one.
+func (k *KeptTexts) Mix(ref, other uint64) {
+	for i := range k.set(ref).tags {
+		k.set(other).tags[i].Store(other << tagSizeBits)
+		k.set(other).texts[i].Store(k.set(ref).texts[i].Load())
+	}
+}
+
+// TextBytes is the sum over the texts that are there, with what each entry takes beside it.
+func (k *KeptTexts) TextBytes() (sum int64) {
+	for i := range k.sets {
+		for j := range k.sets[i].texts {
+			if e := k.sets[i].texts[j].Load(); e != nil {
+				sum += int64(e.text.SizeBytes()) + keptTextBytes
+			}
+		}
+	}
+	return sum
+}

@@ -24,6 +24,8 @@ const (
 	tagSizeBits   = 12      // of a tag, below the ref: the bytes of the entry
 )
 
+const _ = uint(1<<tagSizeBits - 1 - maxKeptText - keptTextBytes) // an entry's bytes fit a tag
+
 // labelTexts keeps the labels of series of the head that were selected last as text: what is
 // asked for is mostly what was asked for a minute ago, and to put it together from numbers
 // costs more than all else of a query for labels (BenchmarkSelectHead/labels). The memory is that of
@@ -37,10 +39,11 @@ type labelTexts struct{ table atomic.Pointer[textTable] }
 type textTable struct {
 	sets  []textSet
 	turn  atomic.Uint32 // which place of a full set is next to be taken
-	bytes atomic.Int64  // of the entries
+	bytes atomic.Int64  // of the entries, as the tags have it
 }
 
-// textSet is a line of the cache: texts that are not looked for are not looked at, and take another line each.
+// textSet is a line of the cache in all but the smallest tables: texts that are not looked for are not
+// looked at, and take another line each.
 type textSet struct {
 	tags  [labelWays]atomic.Uint64 // where a text may be: the text itself says whose it is
 	texts [labelWays]atomic.Pointer[seriesText]
@@ -84,10 +87,7 @@ func (t *textTable) set(ref uint64) *textSet {
 	return &t.sets[at]
 }
 
-// touch asks for the places of a series. What it returns means nothing, but the compiler would leave
-// out what is not used.
-//
-//go:noinline
+// touch asks for the places of a series. What it returns means nothing.
 func (t *textTable) touch(ref uint64) uint32 { return uint32(t.set(ref).tags[0].Load()) }
 
 // find returns the labels of a series if they are there.
@@ -104,7 +104,9 @@ func (t *textTable) find(ref uint64) (labels.Labels, bool) {
 	return labels.Labels{}, false
 }
 
-// keep puts the labels of a series into a free place, or into that of another one.
+// keep puts the labels of a series into a free place, or into that of another one. Of two that take the
+// same place at once the text of one and the tag of the other may stay: that text is not found
+// until the place is taken again.
 func (t *textTable) keep(ref uint64, text labels.Labels) {
 	if text.SizeBytes() > maxKeptText {
 		return

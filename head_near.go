@@ -33,39 +33,66 @@ func (c *headCursor) newGroup() *headGroup {
 	return g
 }
 
-// labelsAhead asks for what the labels of the next series are made of, if those of series before them were
-// asked for: read one series after the other, each text would be waited for (BenchmarkSelectHead/labels-first).
+// What was asked of series of a set since labelsAhead looked the last time.
+const (
+	askedNothing uint32 = iota
+	askedText           // Labels
+	askedPieces         // AppendLabels
+)
+
+const (
+	labelsAheadLen = 64  // series that are looked ahead at
+	pairsAheadLen  = 512 // pairs of theirs that are, at most: what they take fits the second cache
+)
+
+// noteAsked is for any goroutine, as each may have a series of the set.
+func (c *headCursor) noteAsked(what uint32) {
+	if c.asked.Load() != what {
+		c.asked.Store(what)
+	}
+}
+
+// labelsAhead asks for what the labels of the next series are made of, if those of some of the series before
+// them were asked for: read one series after the other, each text would be waited for
+// (BenchmarkSelectHead/labels-first).
 func (c *headCursor) labelsAhead() {
 	if c.ahead > 0 {
 		c.ahead--
 		return
 	}
-	if !c.asked.Load() {
+	asked := c.asked.Swap(askedNothing)
+	if asked == askedNothing {
 		return
 	}
-	series := c.found[:min(len(c.found), headSlab)]
+	series := c.found[:min(len(c.found), labelsAheadLen)]
 	c.ahead = len(series) - 1
-	for _, s := range series {
-		c.texts.touch(s.Ref())
+	if asked == askedText {
+		for _, s := range series {
+			c.texts.touch(s.Ref())
+		}
 	}
 	dir := c.r.h.dir
-	var pairs [headSlab * 8]index.Pair // that the series before does not have at the same place
+	var room [pairsAheadLen]index.Pair
+	pairs := room[:0] // that the series looked at before does not have at the same place
 	var last []index.Pair
-	n := 0
 	for _, s := range series {
-		if _, ok := c.texts.find(s.Ref()); ok && !c.transient {
-			continue
+		if asked == askedText {
+			if _, kept := c.texts.find(s.Ref()); kept {
+				continue
+			}
 		}
 		own := dir.Pairs(s)
+		if len(pairs)+len(own) > len(room) {
+			break
+		}
 		for i, p := range own {
-			if n < len(pairs) && (i >= len(last) || last[i] != p) {
-				pairs[n] = p
-				n++
+			if i >= len(last) || last[i] != p {
+				pairs = append(pairs, p)
 			}
 		}
 		last = own
 	}
-	dir.Postings().Ahead(pairs[:n])
+	dir.Postings().Ahead(pairs)
 }
 
 // headOrder follows in which order series are opened that a program may hold on to.

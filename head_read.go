@@ -54,9 +54,9 @@ type headCursor struct {
 	room      []headSeries // the next one; unless they are transient more of them
 
 	texts *textTable
-	keep  bool        // the texts of the found ones
-	asked atomic.Bool // for labels of some
-	ahead int         // of how many more series what labels are made of was asked for
+	keep  bool          // the texts of the found ones
+	asked atomic.Uint32 // askedNothing, askedText, askedPieces
+	ahead int           // of how many more series what labels are made of was asked for
 
 	near nearLabels // of the last one, if they are transient
 }
@@ -80,13 +80,6 @@ func (c *headCursor) next(context.Context) (sourceSeries, error) {
 		c.room = c.room[1:]
 	}
 	return hs, nil
-}
-
-// noteAsked is for any goroutine, as each may have a series of the set.
-func (c *headCursor) noteAsked() {
-	if !c.asked.Load() {
-		c.asked.Store(true)
-	}
 }
 
 func (c *headCursor) most() int      { return len(c.found) }
@@ -184,7 +177,7 @@ func (hs *headSeries) dir() *memseries.Directory { return hs.g.c.r.h.dir }
 
 func (hs *headSeries) labels() labels.Labels {
 	c, ref := hs.g.c, hs.s.Ref()
-	c.noteAsked()
+	c.noteAsked(askedText)
 	if text, ok := c.texts.find(ref); ok {
 		return text
 	}
@@ -198,7 +191,7 @@ func (hs *headSeries) labels() labels.Labels {
 
 func (hs *headSeries) appendLabels(dst []labels.Label) []labels.Label {
 	c, dir := hs.g.c, hs.dir()
-	c.noteAsked()
+	c.noteAsked(askedPieces)
 	pairs := dir.Pairs(hs.s)
 	if c.transient {
 		return c.near.appendLabels(dst, pairs, dir.Postings())

@@ -173,8 +173,8 @@ func (o *order) number(label int) {
 	}
 	for texts := o.texts; len(texts) > 0; {
 		n := min(len(texts), aheadLen)
-		if n > fewTexts {
-			o.m.textsAhead(texts[:n])
+		if n >= aheadFrom {
+			o.textsAhead(texts[:n])
 		}
 		for i := range texts[:n] {
 			t := &texts[i]
@@ -184,16 +184,16 @@ func (o *order) number(label int) {
 	}
 }
 
-// fewTexts are so few that the processor asks for all of them by itself.
-const fewTexts = 16
+// aheadFrom is how many texts it takes: the processor asks for fewer at once by itself.
+const aheadFrom = 16
 
-// textsAhead is Ahead for pairs that are being sorted.
-func (m *MemPostings) textsAhead(texts []orderText) {
+// textsAhead asks for texts that are read next.
+func (o *order) textsAhead(texts []orderText) {
 	var pairs [aheadLen]Pair
 	for i := range texts {
 		pairs[i] = texts[i].pair
 	}
-	m.Ahead(pairs[:len(texts)])
+	o.m.Ahead(pairs[:len(texts)])
 }
 
 // pairsAt gives the rows of all runs their pair at a label for a rank, and counts them.

@@ -162,8 +162,7 @@ func (m *MemPostings) AppendLabels(dst []byte, pairs []Pair) []byte {
 	return dst
 }
 
-// aheadLen is how many pairs are asked for before the first of them is used: their lines fit the
-// cache next to the processor.
+// aheadLen is how many places of values are looked up before the values are read.
 const aheadLen = 128
 
 // Ahead asks for the values of pairs that are to be read next. They lie all over the memory: one after the

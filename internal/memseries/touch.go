@@ -21,13 +21,29 @@ func (d *Directory) touchLists(series []*Series) (sum uint32) {
 	return sum
 }
 
-// touchBounds asks for what tells from when to when series have samples. What it returns means nothing,
-// but the compiler would leave out what is not used.
+// touchNewest asks for what of series may be read without their shards' locks. What it returns means
+// nothing, but the compiler would leave out what is not used.
 //
 //go:noinline
-func touchBounds(series []*Series) (sum uint32) {
+func touchNewest(series []*Series) (sum uint32) {
+	for _, s := range series {
+		sum += uint32(s.PendingT())
+	}
+	return sum
+}
+
+// touchBoundsLocked asks for what tells from when to when series of a locked shard have samples. What it
+// returns means nothing, either.
+//
+//go:noinline
+func touchBoundsLocked(series []*Series) (sum uint32) {
 	for _, s := range series {
 		sum += s.numMapped + uint32(s.cutAt) + uint32(s.lastSeq)
+	}
+	for _, s := range series {
+		if s.numMapped > 0 {
+			sum += s.blocks[0].begins[0] + s.blocks[0].places[0]
+		}
 	}
 	return sum
 }

@@ -32,10 +32,10 @@ func (d *Directory) Visible(s *Series, snapshot uint64, mint, maxt int64) bool {
 	sh := d.ShardOf(s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.boundsLocked(s, snapshot, mint, maxt)
+	return sh.isVisibleLocked(s, snapshot, mint, maxt)
 }
 
-func (sh *Shard) boundsLocked(s *Series, snapshot uint64, mint, maxt int64) bool {
+func (sh *Shard) isVisibleLocked(s *Series, snapshot uint64, mint, maxt int64) bool {
 	newest, oldest := sh.visibleLocked(s, snapshot), s.Mint()
 	return newest != NoTime && oldest != NoTime && newest >= max(mint, oldest) && oldest <= maxt
 }
@@ -44,7 +44,8 @@ func (sh *Shard) boundsLocked(s *Series, snapshot uint64, mint, maxt int64) bool
 const lookAhead = 64
 
 // AppendVisible appends those of the series with these refs to dst that are Visible. Series lie all over
-// the memory, so many of them are asked for at once (BenchmarkSelectHead_ManySeries).
+// the memory, so many of them are asked for at once, and the shard of neighbours is locked once
+// (BenchmarkSelectHead/labels). It holds one shard at a time, for lookAhead series at most.
 func (d *Directory) AppendVisible(dst []*Series, refs []uint64, snapshot uint64, mint, maxt int64) []*Series {
 	var room [lookAhead]*Series
 	for len(refs) > 0 {
@@ -56,15 +57,28 @@ func (d *Directory) AppendVisible(dst []*Series, refs []uint64, snapshot uint64,
 			}
 		}
 		refs = refs[n:]
-		shards := shardsOf(near)
-		d.Lock(shards)
-		touchBounds(near)
-		for _, s := range near {
-			if d.ShardOf(s).boundsLocked(s, snapshot, mint, maxt) {
-				dst = append(dst, s)
+		touchNewest(near)
+		for len(near) > 0 {
+			sh, same := d.ShardOf(near[0]), 1
+			for same < len(near) && d.ShardOf(near[same]) == sh {
+				same++
 			}
+			dst = sh.appendVisible(dst, near[:same], snapshot, mint, maxt)
+			near = near[same:]
 		}
-		d.Unlock(shards)
+	}
+	return dst
+}
+
+// appendVisible is AppendVisible for series of one shard.
+func (sh *Shard) appendVisible(dst, series []*Series, snapshot uint64, mint, maxt int64) []*Series {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	touchBoundsLocked(series)
+	for _, s := range series {
+		if sh.isVisibleLocked(s, snapshot, mint, maxt) {
+			dst = append(dst, s)
+		}
 	}
 	return dst
 }
