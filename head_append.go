@@ -40,18 +40,10 @@ type Reject struct {
 	Err   error
 }
 
-// staged is a sample on its way. Its kind is a tag: all kinds share the commit loop.
-type staged struct {
-	s    *memseries.Series
-	t    int64
-	v    float64
-	kind memseries.Kind
-}
-
 // batch is what an Appender has staged. It outlives the Appender in a pool.
 type batch struct {
 	h       *Head
-	samples []staged
+	samples []memseries.Sample
 	shards  memseries.Shards
 	pinned  []*memseries.Series // series that may have no sample in the head
 	fresh   []*memseries.Series // series whose record this commit logs
@@ -151,12 +143,12 @@ func (a *Appender) stage(s *memseries.Series, t int64, v float64) error {
 		}
 	}
 	b := a.b
-	if n := len(b.samples); n > 0 && b.samples[n-1].s == s && t <= b.samples[n-1].t {
-		if err := lateBy(t, b.samples[n-1].t, v, b.samples[n-1].v); err != nil {
+	if n := len(b.samples); n > 0 && b.samples[n-1].Series == s && t <= b.samples[n-1].T {
+		if err := lateBy(t, b.samples[n-1].T, v, b.samples[n-1].V); err != nil {
 			return err
 		}
 	}
-	b.samples = append(b.samples, staged{s: s, t: t, v: v, kind: memseries.KindFloat})
+	b.samples = append(b.samples, memseries.Sample{Series: s, T: t, V: v, Kind: memseries.KindFloat})
 	b.shards |= memseries.Bit(s)
 	return nil
 }
@@ -177,7 +169,7 @@ func (a *Appender) late(s *memseries.Series, t int64, v float64, newest int64) e
 	if !same {
 		return ErrDuplicateSample
 	}
-	a.b.samples = append(a.b.samples, staged{s: s, t: t, v: v, kind: memseries.KindFloat})
+	a.b.samples = append(a.b.samples, memseries.Sample{Series: s, T: t, V: v, Kind: memseries.KindFloat})
 	a.b.shards |= bit
 	return nil
 }

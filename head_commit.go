@@ -81,18 +81,27 @@ func (b *batch) reserve(ctx context.Context, log *wal.Log, res *CommitResult) er
 		return err
 	}
 	h.dir.TakeTurnsLocked(b.shards, &b.turns)
-	kept := b.samples[:0]
+	kept, minValid := 0, h.minValid.Load() // a flush that raises it waits for these locks
 	for i := range b.samples {
-		st := b.samples[i]
-		switch ok, err := b.admitLocked(st); {
-		case ok:
-			kept = append(kept, st)
-		case err != nil:
-			res.Rejected = append(res.Rejected, Reject{Index: i, Err: err})
+		st := &b.samples[i]
+		if st.Series.PendingT() >= st.T || st.T < minValid || st.Series.Dead() {
+			if err := refusedLocked(st); err != nil {
+				res.Rejected = append(res.Rejected, Reject{Index: i, Err: err})
+			}
+			continue
 		}
+		st.Series.Reserve(st.T, math.Float64bits(st.V))
+		if !st.Series.Logged() {
+			st.Series.SetLogged(true)
+			b.fresh = append(b.fresh, st.Series)
+		}
+		if kept < i {
+			b.samples[kept] = *st
+		}
+		kept++
 	}
-	clear(b.samples[len(kept):])
-	b.samples = kept
+	clear(b.samples[kept:])
+	b.samples = b.samples[:kept]
 	h.dir.Unlock(b.shards)
 	return nil
 }
@@ -116,28 +125,18 @@ func (h *Head) enqueue(ctx context.Context, log *wal.Log, c *wal.Commit, shards 
 	}
 }
 
-// admitLocked decides about one sample and reserves its time. An exact repeat is
-// neither admitted nor an error: it is there, or comes with an older commit, without
-// which this one does not succeed either.
-func (b *batch) admitLocked(st staged) (bool, error) {
-	s := st.s
-	v := math.Float64bits(st.v)
-	newest := s.PendingT()
-	if st.t <= newest {
-		return false, lateBy(st.t, newest, st.v, math.Float64frombits(s.PendingV()))
+// refusedLocked says why a sample is not taken. An exact repeat is no error: it is there, or comes
+// with an older commit, without which this one does not succeed either.
+func refusedLocked(st *memseries.Sample) error {
+	s := st.Series
+	switch newest := s.PendingT(); {
+	case st.T <= newest:
+		return lateBy(st.T, newest, st.V, math.Float64frombits(s.PendingV()))
+	case s.Dead():
+		return ErrNotFound
+	default: // before minValid
+		return ErrOutOfBounds
 	}
-	if s.Dead() {
-		return false, ErrNotFound
-	}
-	if st.t < b.h.minValid.Load() {
-		return false, ErrOutOfBounds
-	}
-	s.Reserve(st.t, v)
-	if !s.Logged() {
-		s.SetLogged(true)
-		b.fresh = append(b.fresh, s)
-	}
-	return true, nil
 }
 
 // encode writes the records of the commit: new series first, then samples in the
@@ -158,8 +157,8 @@ func (b *batch) encode() {
 		maxt := int64(math.MinInt64)
 		for i := range b.samples {
 			st := &b.samples[i]
-			rec = enc.Append(rec, st.s.Ref(), st.t, st.v)
-			maxt = max(maxt, st.t)
+			rec = enc.Append(rec, st.Series.Ref(), st.T, st.V)
+			maxt = max(maxt, st.T)
 		}
 		c.End(rec)
 		if len(b.fresh) == 0 {
@@ -183,13 +182,8 @@ func (h *Head) appendSeries(rec []byte, s *memseries.Series) []byte {
 func (b *batch) apply() {
 	h := b.h
 	seq, floor := b.commit.Seq(), h.iso.floor.Load()
-	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
 	h.dir.LockInTurn(b.shards, &b.turns)
-	for i := range b.samples {
-		st := &b.samples[i]
-		h.dir.ApplyLocked(st.s, st.t, st.v, seq, floor, h.iso)
-		mint, maxt = min(mint, st.t), max(maxt, st.t)
-	}
+	mint, maxt := h.dir.ApplyLocked(b.samples, seq, floor, h.iso)
 	h.dir.EndTurn(b.shards)
 	h.widen(mint, maxt)
 	h.iso.publish(seq)
@@ -201,7 +195,7 @@ func (b *batch) undo(log *wal.Log) {
 	h := b.h
 	h.dir.LockInTurn(b.shards, &b.turns)
 	for i := range b.samples {
-		h.dir.UnreserveLocked(b.samples[i].s)
+		h.dir.UnreserveLocked(b.samples[i].Series)
 	}
 	for _, s := range b.fresh {
 		s.SetLogged(false)

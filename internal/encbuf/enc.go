@@ -38,8 +38,11 @@ func AppendUvarint(dst []byte, v uint64) []byte {
 // AppendVarint appends v zig-zag mapped as a uvarint, so that small negative numbers
 // are short too.
 func AppendVarint(dst []byte, v int64) []byte {
-	return AppendUvarint(dst, uint64(v)<<1^uint64(v>>63))
+	return AppendUvarint(dst, Zigzag(v))
 }
+
+// Zigzag maps small numbers, negative or not, to small ones.
+func Zigzag(v int64) uint64 { return uint64(v)<<1 ^ uint64(v>>63) }
 
 // AppendBE32 appends v as four bytes, big endian.
 func AppendBE32(dst []byte, v uint32) []byte { return binary.BigEndian.AppendUint32(dst, v) }

@@ -30,6 +30,7 @@ var layers = map[string]layer{
 	"internal/invariants": {level: 0},
 	"internal/clock":      {level: 0},
 	"internal/foreground": {level: 0},
+	"internal/prefetch":   {level: 0},
 
 	"internal/pace":       {level: 1, foreign: []string{pkgErrors}},
 	"internal/background": {level: 1, foreign: []string{pkgErrors}},

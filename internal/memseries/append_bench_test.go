@@ -82,7 +82,7 @@ func applyAll(d *Directory, all []*Series, t int64, seq uint64, vs []float64) {
 	}
 	d.Lock(set)
 	for i, s := range all {
-		d.ApplyLocked(s, t, vs[i], seq, seq, alwaysOpen{})
+		d.ApplyLocked([]Sample{{Series: s, T: t, V: vs[i]}}, seq, seq, alwaysOpen{})
 	}
 	d.Unlock(set)
 }

@@ -32,7 +32,7 @@ func commit(d *Directory, seq, floor uint64, s *Series, t int64, v float64) {
 	set := Bit(s)
 	d.Lock(set)
 	s.Reserve(t, math.Float64bits(v))
-	d.ApplyLocked(s, t, v, seq, floor, alwaysOpen{})
+	d.ApplyLocked([]Sample{{Series: s, T: t, V: v}}, seq, floor, alwaysOpen{})
 	d.Unlock(set)
 }
 

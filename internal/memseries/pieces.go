@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/prefetch"
 )
 
 // Bytes of open chunks live in pieces of one cache line, linked by number. A chunk
@@ -113,6 +114,9 @@ func (p *pieces) get() (uint32, *piece) {
 	if n := p.free; n != 0 {
 		pc := p.arena.at(n)
 		p.free, pc.next = pc.next, 0
+		if p.free != 0 { // its number of the next one is read the next time
+			prefetch.Byte(&p.arena.at(p.free).data[0])
+		}
 		return n, pc
 	}
 	if p.freshLeft == 0 {

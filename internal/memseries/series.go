@@ -27,6 +27,7 @@ const (
 
 // Series is one label set with its samples: the open head chunk and its encoder
 // inline, full chunks by reference. It lives in a slab page and is never copied.
+// aheadLocked knows which fields lie 64 bytes apart.
 //
 // Invariant: appliedMaxt <= pendT. They differ while a commit is on its way.
 type Series struct {
@@ -46,16 +47,16 @@ type Series struct {
 	pendT atomic.Int64
 	pendV uint64 // bits of the value at pendT
 
+	bytes     chunkBytes // what the encoder of the open chunk has given out
+	numMapped uint32
+
 	lastSeq  uint64 // newest commit applied to this series
 	prevMaxt int64  // newest time before lastSeq was applied
 
-	cutAt int64 // a sample at or after it goes to a new chunk
 	enc   chunkenc.XORState
-	bytes chunkBytes // what the encoder has given out
+	cutAt int64 // a sample at or after it goes to a new chunk
 
-	// Full chunks, oldest first, without a hole (mapped.go).
-	numMapped uint32
-	blocks    []*mappedBlock
+	blocks []*mappedBlock // numMapped full chunks, oldest first, without a hole (mapped.go)
 }
 
 // Ref returns the series' number.

@@ -123,19 +123,3 @@ func (d *Directory) EndTurn(set Shards) {
 		sh.mu.Unlock()
 	}
 }
-
-// ApplyLocked adds a sample of commit seq to its series. The sample is newer than
-// all others of the series: the reservation made sure. floor is the oldest snapshot
-// that anybody can still ask for.
-func (d *Directory) ApplyLocked(s *Series, t int64, v float64, seq, floor uint64, snapshots Snapshots) {
-	sh := d.ShardOf(s)
-	if s.lastSeq != seq {
-		if s.lastSeq > floor {
-			sh.markLocked(s, floor, snapshots)
-		}
-		s.prevMaxt = s.Maxt()
-		s.lastSeq = seq
-	}
-	sh.mu.seq = seq
-	sh.mu.append(s, t, v)
-}

@@ -432,7 +432,7 @@ func reserve(d *Directory, s *Series, t int64, v float64, turns *Turns) {
 
 func apply(d *Directory, s *Series, t int64, v float64, seq uint64, turns *Turns) {
 	d.LockInTurn(Bit(s), turns)
-	d.ApplyLocked(s, t, v, seq, seq, alwaysOpen{})
+	d.ApplyLocked([]Sample{{Series: s, T: t, V: v}}, seq, seq, alwaysOpen{})
 	d.EndTurn(Bit(s))
 }
 
@@ -508,7 +508,7 @@ func TestTruncation_BesideWriters(t *testing.T) {
 					d.Unlock(Bit(s))
 					d.LockInTurn(Bit(s), &turns)
 					if ok {
-						d.ApplyLocked(s, ts, v, seq.Add(1), math.MaxUint64, alwaysOpen{})
+						d.ApplyLocked([]Sample{{Series: s, T: ts, V: v}}, seq.Add(1), math.MaxUint64, alwaysOpen{})
 					}
 					d.EndTurn(Bit(s))
 					s.Unpin()

@@ -202,13 +202,17 @@ func BenchmarkSampleDecoder(b *testing.B) {
 
 // BenchmarkSampleEncoder writes commits of 1000. One operation is one sample.
 func BenchmarkSampleEncoder(b *testing.B) {
-	samples := make([]record.Sample, 1000)
-	for i := range samples {
-		samples[i] = record.Sample{Ref: uint64(i * 37), T: 1_700_000_000_000, V: float64(i)}
-	}
-	var dst []byte
-	for n := 0; n < b.N; n += len(samples) {
-		dst = record.AppendSamples(dst[:0], samples)
+	for name, stride := range map[string]int{"dense": 1, "sparse": 37} {
+		b.Run(name, func(b *testing.B) {
+			samples := make([]record.Sample, 1000)
+			for i := range samples {
+				samples[i] = record.Sample{Ref: uint64(i * stride), T: 1_700_000_000_000, V: float64(i)}
+			}
+			var dst []byte
+			for n := 0; n < b.N; n += len(samples) {
+				dst = record.AppendSamples(dst[:0], samples)
+			}
+		})
 	}
 }
 
