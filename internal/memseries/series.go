@@ -92,6 +92,11 @@ func (s *Series) Maxt() int64 {
 	if s.enc.Len() > 0 {
 		return s.enc.LastT()
 	}
+	return s.fullMaxt()
+}
+
+// fullMaxt is Maxt of a series without an open chunk.
+func (s *Series) fullMaxt() int64 {
 	if n := int(s.numMapped); n > 0 {
 		return s.mappedMaxt(n - 1)
 	}
