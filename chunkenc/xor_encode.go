@@ -74,18 +74,12 @@ func (s *XORState) PendingBytes() int { return int(s.nbits+7) / 8 }
 // Time and value are collected in one word, as nearly all samples fit one: a
 // sample is then one shift into the pending bits (BenchmarkXORAppend).
 func (s *XORState) Append(buf []byte, t int64, v float64) []byte {
-	if s.num-2 >= MaxSamples-2 { // 0, 1 and MaxSamples in one comparison
-		return s.appendRare(buf, t, v)
-	}
 	delta := uint64(t) - uint64(s.lastT)
-	dod := delta - s.delta
-	x := math.Float64bits(v) ^ s.lastV
-	s.lastT, s.delta, s.lastV = t, delta, math.Float64bits(v)
-	s.num++
-
 	word, n := uint64(0), uint(1)
-	if dod != 0 {
-		switch {
+	switch {
+	case s.num-2 < MaxSamples-2:
+		switch dod := delta - s.delta; {
+		case dod == 0:
 		case dod+8191 <= 8191+8192:
 			word, n = 0b10<<14|dod&(1<<14-1), 2+14
 		case dod+65535 <= 65535+65536:
@@ -97,34 +91,15 @@ func (s *XORState) Append(buf []byte, t int64, v float64) []byte {
 			buf = s.put(buf, dod, 64)
 			n = 0
 		}
-	}
-	return s.appendValue(buf, x, word, n)
-}
-
-// appendRare adds the samples that are coded differently: the first two.
-func (s *XORState) appendRare(buf []byte, t int64, v float64) []byte {
-	x := math.Float64bits(v) ^ s.lastV
-	switch s.num {
-	case 0:
-		*s = XORState{firstT: t, leading: windowUnset}
-		buf = append(buf[:0], 0, 0) // the count, known at the end
-		buf = binary.AppendVarint(buf, t)
-		buf = binary.BigEndian.AppendUint64(buf, math.Float64bits(v))
-	case 1:
-		s.delta = uint64(t) - uint64(s.lastT)
-		buf = binary.AppendUvarint(buf, s.delta)
-		buf = s.appendValue(buf, x, 0, 0)
+	case s.num == 1:
+		buf = binary.AppendUvarint(buf, delta)
+		n = 0
 	default:
-		panic("BUG: append to a full XOR chunk")
+		return s.appendFirst(buf, t, v)
 	}
-	s.lastT, s.lastV = t, math.Float64bits(v)
+	x := math.Float64bits(v) ^ s.lastV
+	s.lastT, s.delta, s.lastV = t, delta, math.Float64bits(v)
 	s.num++
-	return buf
-}
-
-// appendValue writes the n bits of word (n <= 24), then the code of a value that
-// differs from the one before it by x.
-func (s *XORState) appendValue(buf []byte, x, word uint64, n uint) []byte {
 	if x == 0 {
 		return s.put(buf, word<<1, n+1)
 	}
@@ -143,6 +118,17 @@ func (s *XORState) appendValue(buf []byte, x, word uint64, n uint) []byte {
 	}
 	buf = s.put(buf, word, n)
 	return s.put(buf, x>>(trail&63), sig)
+}
+
+// appendFirst begins a chunk.
+func (s *XORState) appendFirst(buf []byte, t int64, v float64) []byte {
+	if s.num > 0 {
+		panic("BUG: append to a full XOR chunk")
+	}
+	*s = XORState{firstT: t, lastT: t, lastV: math.Float64bits(v), num: 1, leading: windowUnset}
+	buf = append(buf[:0], 0, 0) // the count, known at the end
+	buf = binary.AppendVarint(buf, t)
+	return binary.BigEndian.AppendUint64(buf, math.Float64bits(v))
 }
 
 // put appends the low n bits of w; the bits above them are zero and n <= 64.
