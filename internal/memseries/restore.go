@@ -22,7 +22,6 @@ type Restorer struct {
 	full      []fullChunk
 	fullBytes int // of them
 	encoded   [runCap]byte
-	touched   byte // what touch read; it means nothing
 
 	// MinValid is the time from which on samples are wanted. It is set before the first
 	// Append; a new Restorer wants all.

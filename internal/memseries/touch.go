@@ -1,5 +1,7 @@
 package memseries
 
+import "github.com/seed347100a3/tsdb/internal/prefetch"
+
 // GroupLen is how many series are looked at together: their open chunks fit the cache next to
 // the processor.
 const GroupLen = 16
@@ -48,16 +50,21 @@ func touchBoundsLocked(series []*Series) (sum uint32) {
 	return sum
 }
 
-// touch asks for the memory that appending to series needs: the ends of their open chunks, and pieces
-// for what comes behind.
+// touch asks for the memory that appending to series needs: their records, the ends of their open chunks,
+// and pieces for what comes behind.
 func (r *Restorer) touch(series []*Series) {
 	for _, s := range series {
+		if s != nil {
+			prefetch.Int64s(&s.prevMaxt, &s.cutAt)
+		}
+	}
+	for _, s := range series {
 		if s != nil && s.bytes.size > 0 {
-			r.touched += r.pieces.arena.at(s.bytes.last).data[int(s.bytes.size)%piecePayload]
+			prefetch.Byte(&r.pieces.arena.at(s.bytes.last).data[int(s.bytes.size)%piecePayload])
 		}
 	}
 	spare := r.pieces.recycled.spare
 	for _, n := range spare[max(0, len(spare)-GroupLen):] {
-		r.touched += r.pieces.arena.at(n).data[0]
+		prefetch.Byte(&r.pieces.arena.at(n).data[0])
 	}
 }
