@@ -40,7 +40,7 @@ func touchNewest(series []*Series) (sum uint32) {
 //go:noinline
 func touchBoundsLocked(series []*Series) (sum uint32) {
 	for _, s := range series {
-		sum += s.numMapped + uint32(s.cutAt) + uint32(s.lastSeq)
+		sum += s.numMapped + uint32(s.enc.Len()) + uint32(s.lastSeq)
 	}
 	for _, s := range series {
 		if s.numMapped > 0 {
