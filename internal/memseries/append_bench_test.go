@@ -77,12 +77,12 @@ func storeFull(d *Directory, fulls []Full, refs []chunks.Ref) []Full {
 // applyAll applies a commit of a sample of each series.
 func applyAll(d *Directory, all []*Series, t int64, seq uint64, vs []float64) {
 	set := Shards(0)
-	for _, s := range all {
+	samples := make([]Sample, len(all))
+	for i, s := range all {
 		set |= Bit(s)
+		samples[i] = Sample{Series: s, T: t, V: vs[i]}
 	}
 	d.Lock(set)
-	for i, s := range all {
-		d.ApplyLocked([]Sample{{Series: s, T: t, V: vs[i]}}, seq, seq, alwaysOpen{})
-	}
+	d.ApplyLocked(samples, seq, seq, alwaysOpen{})
 	d.Unlock(set)
 }

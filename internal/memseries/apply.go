@@ -47,8 +47,8 @@ const aheadLen = 8
 // aheadLocked asks for what applying a sample needs: of far all of the record that Append has not read, of near,
 // whose record was asked for before, the end of the open chunk.
 func (d *Directory) aheadLocked(far, near *Series) {
-	prefetch.Int64s(&far.prevMaxt, &far.cutAt)
+	prefetch.Lines(&far.prevMaxt, &far.cutAt)
 	if near.bytes.size > 0 {
-		prefetch.Byte(&d.chunkBytes.at(near.bytes.last).data[0])
+		prefetch.Line(d.chunkBytes.at(near.bytes.last))
 	}
 }

@@ -114,8 +114,8 @@ func (p *pieces) get() (uint32, *piece) {
 	if n := p.free; n != 0 {
 		pc := p.arena.at(n)
 		p.free, pc.next = pc.next, 0
-		if p.free != 0 { // its number of the next one is read the next time
-			prefetch.Byte(&p.arena.at(p.free).data[0])
+		if p.free != 0 { // which has the number of the next one
+			prefetch.Line(p.arena.at(p.free))
 		}
 		return n, pc
 	}

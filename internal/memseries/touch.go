@@ -55,16 +55,16 @@ func touchBoundsLocked(series []*Series) (sum uint32) {
 func (r *Restorer) touch(series []*Series) {
 	for _, s := range series {
 		if s != nil {
-			prefetch.Int64s(&s.prevMaxt, &s.cutAt)
+			prefetch.Lines(&s.prevMaxt, &s.cutAt)
 		}
 	}
 	for _, s := range series {
 		if s != nil && s.bytes.size > 0 {
-			prefetch.Byte(&r.pieces.arena.at(s.bytes.last).data[int(s.bytes.size)%piecePayload])
+			prefetch.Line(&r.pieces.arena.at(s.bytes.last).data[int(s.bytes.size)%piecePayload])
 		}
 	}
 	spare := r.pieces.recycled.spare
 	for _, n := range spare[max(0, len(spare)-GroupLen):] {
-		prefetch.Byte(&r.pieces.arena.at(n).data[0])
+		prefetch.Line(r.pieces.arena.at(n))
 	}
 }

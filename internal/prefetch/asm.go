@@ -2,12 +2,10 @@
 
 package prefetch
 
-// Byte asks for the line that p is in.
-//
-//go:noescape
-func Byte(p *byte)
+import "unsafe"
 
-// Int64s asks for the lines that p and q are in.
-//
 //go:noescape
-func Int64s(p, q *int64)
+func line(p unsafe.Pointer)
+
+//go:noescape
+func lines(p, q unsafe.Pointer)

@@ -9,22 +9,24 @@ import (
 )
 
 // What is asked for is not changed, nothing is allocated, and nil is no fault.
-func TestPrefetch_HasNoEffectThatCanBeSeen(t *testing.T) {
-	b, x, y := byte(7), int64(8), int64(9)
-	allocs := testing.AllocsPerRun(100, func() {
-		prefetch.Byte(&b)
-		prefetch.Int64s(&x, &y)
-		prefetch.Byte(nil)
-		prefetch.Int64s(nil, nil)
-	})
-	require.Zero(t, allocs)
-	require.Equal(t, []int64{7, 8, 9}, []int64{int64(b), x, y})
+func TestLine_HasNoEffectThatCanBeSeen(t *testing.T) {
+	x, y := int64(8), [2]string{"a", "b"}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		var local [64]byte
+		prefetch.Line(&local[7])
+		prefetch.Line(&x)
+		prefetch.Lines(&x, &y[1])
+		prefetch.Line[int](nil)
+		prefetch.Lines[int, string](nil, nil)
+	}))
+	require.Equal(t, int64(8), x)
+	require.Equal(t, [2]string{"a", "b"}, y)
 }
 
 // What a call costs when the line is there.
-func BenchmarkPrefetch(b *testing.B) {
+func BenchmarkLine(b *testing.B) {
 	var x byte
 	for b.Loop() {
-		prefetch.Byte(&x)
+		prefetch.Line(&x)
 	}
 }
