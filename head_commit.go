@@ -81,7 +81,7 @@ func (b *batch) reserve(ctx context.Context, log *wal.Log, res *CommitResult) er
 		return err
 	}
 	h.dir.TakeTurnsLocked(b.shards, &b.turns)
-	kept, minValid := 0, h.minValid.Load() // a flush that raises it waits for these locks
+	kept, minValid := 0, h.minValid.Load() // the turns are drawn: a flush that raises it now waits for them (Directory.Barrier)
 	for i := range b.samples {
 		st := &b.samples[i]
 		if st.Series.PendingT() >= st.T || st.T < minValid || st.Series.Dead() {

@@ -72,7 +72,7 @@ func (s *XORState) PendingBytes() int { return int(s.nbits+7) / 8 }
 // MaxSamples, else Append panics.
 //
 // Time and value are collected in one word, as nearly all samples fit one: a
-// sample is then one shift into the pending bits (BenchmarkXORAppend).
+// sample is then one shift into the pending bits; in one piece, as calls were a seventh of it (BenchmarkXORAppend).
 func (s *XORState) Append(buf []byte, t int64, v float64) []byte {
 	delta := uint64(t) - uint64(s.lastT)
 	word, n := uint64(0), uint(1)
@@ -120,7 +120,7 @@ func (s *XORState) Append(buf []byte, t int64, v float64) []byte {
 	return s.put(buf, x>>(trail&63), sig)
 }
 
-// appendFirst begins a chunk.
+// appendFirst begins a chunk. It panics if there is one that is full.
 func (s *XORState) appendFirst(buf []byte, t int64, v float64) []byte {
 	if s.num > 0 {
 		panic("BUG: append to a full XOR chunk")

@@ -16,7 +16,7 @@ import (
 func BenchmarkAppend(b *testing.B) {
 	const series, perCommit = 10_000, 1000
 	d := NewDirectory(defaultCutting)
-	all := benchSeries(b, d, series)
+	all := commitOf(benchSeries(b, d, series))
 	vs := benchValues(series)
 	var fulls []Full
 	refs := make([]chunks.Ref, series)
@@ -74,13 +74,21 @@ func storeFull(d *Directory, fulls []Full, refs []chunks.Ref) []Full {
 	return fulls
 }
 
-// applyAll applies a commit of a sample of each series.
-func applyAll(d *Directory, all []*Series, t int64, seq uint64, vs []float64) {
-	set := Shards(0)
+// commitOf returns a commit of a sample of each series, to be given times and values.
+func commitOf(all []*Series) []Sample {
 	samples := make([]Sample, len(all))
 	for i, s := range all {
-		set |= Bit(s)
-		samples[i] = Sample{Series: s, T: t, V: vs[i]}
+		samples[i].Series = s
+	}
+	return samples
+}
+
+// applyAll applies a commit with a sample of each of its series at t.
+func applyAll(d *Directory, samples []Sample, t int64, seq uint64, vs []float64) {
+	set := Shards(0)
+	for i := range samples {
+		set |= Bit(samples[i].Series)
+		samples[i].T, samples[i].V = t, vs[i]
 	}
 	d.Lock(set)
 	d.ApplyLocked(samples, seq, seq, alwaysOpen{})

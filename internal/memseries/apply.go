@@ -9,19 +9,22 @@ import (
 // Sample is one on its way to its series. Its kind is a tag: all kinds share the loops.
 type Sample struct {
 	Series *Series
-	T      int64
+	T      int64 // milliseconds
 	V      float64
 	Kind   Kind
 }
 
-// ApplyLocked adds the samples of commit seq, one or more, to their series, and returns the oldest and the newest of their
-// times. Each is newer than all others of its series: the reservation made sure. floor is the oldest
+// ApplyLocked adds the samples of commit seq to their series, and returns the oldest and the newest of their
+// times; of none math.MaxInt64 and math.MinInt64. Each is newer than all others of its series: the reservation made sure. floor is the oldest
 // snapshot that anybody can still ask for.
 func (d *Directory) ApplyLocked(samples []Sample, seq, floor uint64, snapshots Snapshots) (mint, maxt int64) {
 	mint, maxt = math.MaxInt64, math.MinInt64
 	for i := range samples {
 		if far := i + 2*aheadLen; far < len(samples) {
-			d.aheadLocked(samples[far].Series, samples[far-aheadLen].Series)
+			samples[far].Series.ahead()
+		}
+		if near := i + aheadLen; near < len(samples) {
+			d.endAheadLocked(samples[near].Series)
 		}
 		st := &samples[i]
 		s := st.Series
@@ -40,15 +43,16 @@ func (d *Directory) ApplyLocked(samples []Sample, seq, floor uint64, snapshots S
 	return mint, maxt
 }
 
-// aheadLen is how many samples before it is needed memory is asked for: a load takes as long as five or ten of them
-// (BenchmarkAppendCommit).
+// aheadLen is how many samples before it is needed memory is asked for, and the record that leads to it as many before
+// that: a load takes as long as five or ten of them (BenchmarkAppendCommit).
 const aheadLen = 8
 
-// aheadLocked asks for what applying a sample needs: of far all of the record that Append has not read, of near,
-// whose record was asked for before, the end of the open chunk.
-func (d *Directory) aheadLocked(far, near *Series) {
-	prefetch.Lines(&far.prevMaxt, &far.cutAt)
-	if near.bytes.size > 0 {
-		prefetch.Line(d.chunkBytes.at(near.bytes.last))
+// ahead asks for the record: for what of it Append has not read.
+func (s *Series) ahead() { prefetch.Lines(&s.prevMaxt, &s.cutAt) }
+
+// endAheadLocked asks for the end of the open chunk.
+func (d *Directory) endAheadLocked(s *Series) {
+	if s.bytes.size > 0 {
+		prefetch.Line(d.chunkBytes.at(s.bytes.last))
 	}
 }

@@ -61,7 +61,7 @@ func BenchmarkCut(b *testing.B) {
 func BenchmarkCutScrape(b *testing.B) {
 	const series, perCommit, perChunk, step = 100_000, 1000, 40, 15_000
 	d := NewDirectory(Cutting{Range: perChunk * step, Samples: 120})
-	all := benchSeries(b, d, series)
+	all := commitOf(benchSeries(b, d, series))
 	vs := benchValues(series)
 	var cut, other []time.Duration
 	var fulls []Full

@@ -114,7 +114,7 @@ func (p *pieces) get() (uint32, *piece) {
 	if n := p.free; n != 0 {
 		pc := p.arena.at(n)
 		p.free, pc.next = pc.next, 0
-		if p.free != 0 { // which has the number of the next one
+		if p.free != 0 { // the next call reads in it which one is behind it
 			prefetch.Line(p.arena.at(p.free))
 		}
 		return n, pc

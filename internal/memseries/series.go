@@ -27,7 +27,8 @@ const (
 
 // Series is one label set with its samples: the open head chunk and its encoder
 // inline, full chunks by reference. It lives in a slab page and is never copied.
-// aheadLocked knows which fields lie 64 bytes apart.
+// A record begins with a line of the cache or in the middle of one: prevMaxt and cutAt are in the two
+// lines that pendT is not in, or in one of them (TestSeries_LiesInThreeLines). What asks for records ahead depends on that.
 //
 // Invariant: appliedMaxt <= pendT. They differ while a commit is on its way.
 type Series struct {
@@ -48,7 +49,7 @@ type Series struct {
 	pendV uint64 // bits of the value at pendT
 
 	bytes     chunkBytes // what the encoder of the open chunk has given out
-	numMapped uint32
+	numMapped uint32     // full chunks
 
 	lastSeq  uint64 // newest commit applied to this series
 	prevMaxt int64  // newest time before lastSeq was applied
@@ -56,7 +57,7 @@ type Series struct {
 	enc   chunkenc.XORState
 	cutAt int64 // a sample at or after it goes to a new chunk
 
-	blocks []*mappedBlock // numMapped full chunks, oldest first, without a hole (mapped.go)
+	blocks []*mappedBlock // full chunks, oldest first, without a hole (mapped.go)
 }
 
 // Ref returns the series' number.

@@ -10,7 +10,7 @@ const GroupLen = 16
 // each of the lines that they take.
 func (d *Directory) touchLists(series []*Series) (sum uint32) {
 	for _, s := range series {
-		sum += s.numMapped + s.bytes.first + uint32(s.cutAt) + s.pairs
+		sum += s.pairs + uint32(s.prevMaxt) + uint32(s.cutAt)
 	}
 	for _, s := range series {
 		if pairs := d.Pairs(s); len(pairs) > 0 {
@@ -40,7 +40,7 @@ func touchNewest(series []*Series) (sum uint32) {
 //go:noinline
 func touchBoundsLocked(series []*Series) (sum uint32) {
 	for _, s := range series {
-		sum += s.numMapped + uint32(s.enc.Len()) + uint32(s.lastSeq)
+		sum += s.numMapped + uint32(s.lastSeq) + uint32(len(s.blocks))
 	}
 	for _, s := range series {
 		if s.numMapped > 0 {
@@ -55,12 +55,12 @@ func touchBoundsLocked(series []*Series) (sum uint32) {
 func (r *Restorer) touch(series []*Series) {
 	for _, s := range series {
 		if s != nil {
-			prefetch.Lines(&s.prevMaxt, &s.cutAt)
+			s.ahead()
 		}
 	}
 	for _, s := range series {
 		if s != nil && s.bytes.size > 0 {
-			prefetch.Line(&r.pieces.arena.at(s.bytes.last).data[int(s.bytes.size)%piecePayload])
+			prefetch.Line(r.pieces.arena.at(s.bytes.last))
 		}
 	}
 	spare := r.pieces.recycled.spare

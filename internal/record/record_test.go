@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"encoding/binary"
 	"math"
 	"testing"
 
@@ -241,5 +242,21 @@ func TestMetadataDecoder_EntriesMoveAsTheyAre(t *testing.T) {
 			continue
 		}
 		requirePlace(t, all[:cut], d.Err())
+	}
+}
+
+// Whatever a ref and a time are to the first ones, the entry is the two varints and the value.
+func TestSampleEncoder_EntriesAreVarints(t *testing.T) {
+	const ref, at = 1 << 40, 1_700_000_000_000
+	for _, dr := range []int64{0, 1, -1, 63, -64, 64, -65, 8191, -8192, 8192, -8193, 1 << 20, math.MaxInt64, math.MinInt64} {
+		for _, dt := range []int64{0, 1, -1, 64, math.MaxInt64 - at, math.MinInt64} {
+			want := record.AppendSamples(nil, []record.Sample{{Ref: ref, T: at, V: 1}})
+			want = binary.AppendVarint(want, dr)
+			want = binary.AppendVarint(want, dt)
+			want = binary.BigEndian.AppendUint64(want, math.Float64bits(2.5))
+			ref, at := uint64(ref), int64(at)
+			got := record.AppendSamples(nil, []record.Sample{{Ref: ref, T: at, V: 1}, {Ref: ref + uint64(dr), T: at + dt, V: 2.5}})
+			require.Equal(t, want, got, "ref %d, time %d", dr, dt)
+		}
 	}
 }
