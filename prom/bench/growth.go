@@ -35,9 +35,11 @@ func (c *Curve) askedNow() {
 
 // growth is how much faster than the logarithm a line with two points or more rises in its
 // last step; 1: exactly so.
-func growth(l Line) float64 {
-	n := len(l.Points)
-	from, to := l.Points[n-2], l.Points[n-1]
+func growth(l Line) float64 { return growthFrom(l.Points[len(l.Points)-2], l) }
+
+// growthFrom is the same from one of its points to the last.
+func growthFrom(from Point, l Line) float64 {
+	to := l.Points[len(l.Points)-1]
 	return to.Value / from.Value / (math.Log(float64(to.Series)) / math.Log(float64(from.Series)))
 }
 
@@ -60,7 +62,7 @@ type judgement struct {
 
 // judge looks how the lines of a curve grow.
 func (c Curve) judge() judgement {
-	what, of, least, bound := "The last step, times log n", growth, 2, growthSlack
+	what, of, least, bound := "The last step, and in brackets all of them, times log n", growth, 2, growthSlack
 	switch c.Grows {
 	case "":
 		return judgement{}
@@ -74,7 +76,11 @@ func (c Curve) judge() judgement {
 			continue
 		}
 		value := of(l)
-		lines = append(lines, fmt.Sprintf("%s %s", l, factor(value)))
+		all := ""
+		if c.Grows == growsEach {
+			all = fmt.Sprintf(" (%s)", factor(growthFrom(l.Points[0], l)))
+		}
+		lines = append(lines, fmt.Sprintf("%s %s%s", l, factor(value), all))
 		if l.Engine == Ours {
 			reached = reached && measured(l) && value <= bound
 		}

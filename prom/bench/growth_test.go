@@ -29,7 +29,7 @@ func TestCurve_Judge_AllowsALogarithm(t *testing.T) {
 	c := Curve{Grows: growsEach, Lines: []Line{line(Ours, constant), line(Ours, logarithm)}}
 	require.InDelta(t, 1, growth(c.Lines[1]), 1e-9)
 	require.True(t, c.judge().reached)
-	require.Contains(t, c.judge().text, "ours, GOMAXPROCS=1 0.67; ours, GOMAXPROCS=1 1.00. Goal for ours <= 1.25: PASS")
+	require.Contains(t, c.judge().text, "ours, GOMAXPROCS=1 0.67 (0.50); ours, GOMAXPROCS=1 1.00 (1.00). Goal for ours <= 1.25: PASS")
 	c.Lines = append(c.Lines, line(Reference, root))
 	require.Contains(t, c.judge().text, "PASS", "the goal is ours")
 	c.Lines = append(c.Lines, line(Ours, root))
