@@ -28,7 +28,7 @@ fuzz:
 		done; \
 	done
 
-# the benchmarks that the README quotes
+# the benchmarks of this library alone; the README quotes bench-compare
 bench:
 	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem .
 
@@ -40,7 +40,7 @@ bench-diff:
 	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -count $(COUNT) -benchmem . | tee bench-new.out
 	go run $(BENCHSTAT) bench-base.out bench-new.out
 
-# this engine beside others, in one run: 45 to 50 minutes, writes docs/bench.md
+# this engine beside others, in one run: 40 to 60 minutes, writes docs/bench.md
 bench-compare:
 	cd prom/bench && CGO_ENABLED=0 go run ./cmd/compare --docs ../../docs
 

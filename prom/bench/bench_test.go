@@ -386,7 +386,7 @@ func Benchmark(b *testing.B) {
 						f.Kind = g.fill
 						m, err := inProcess(b.Context(), f)
 						require.NoError(b, err)
-						t.Peak = m["peak"]
+						t.Peak, t.Own = m["peak"], m["own"]
 					}
 					m, err := t.run()
 					require.NoError(b, err)

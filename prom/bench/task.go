@@ -24,7 +24,8 @@ type task struct {
 	Maxt    int64
 	Times   int     // how often it asks, at least once
 	Procs   int     // how many threads may work; 0: as many as there are processors
-	Peak    float64 // the most memory that the process had which filled the directory
+	Peak    float64 // the most memory that the process had which filled the directory,
+	Own     float64 // and what of it was no file
 	Garbage int     // how many hundredths of what lives may be garbage before it is collected; 0: as usual
 	Profile string  // a file for a profile of the processor; empty: none
 
@@ -165,7 +166,8 @@ func fillAndLeave(t task) (measures, error) {
 			return nil, err
 		}
 	}
-	return measures{"peak": peakResident()}, nil
+	peak := peakResident()
+	return measures{"peak": peak, "own": max(0, peak-residentFiles())}, nil
 }
 
 // appendHot measures appends by ref to series that exist and have chunks.
@@ -279,12 +281,12 @@ func reopen(t task, row string, whole bool) (m measures, err error) {
 }
 
 // limited is recovery from the log alone when Go's runtime may have as much memory as the process
-// that wrote the directory ever had, and collects garbage as often as that needs.
+// that wrote the directory ever had of its own, without mapped files, and collects garbage as often as that needs.
 func limited(t task) (measures, error) {
-	if t.Peak <= 0 {
+	if t.Own <= 0 {
 		return nil, errors.New("the memory of the process that wrote the directory is not known")
 	}
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(t.Peak)))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(t.Own)))
 	return reopen(t, "limited", true)
 }
 

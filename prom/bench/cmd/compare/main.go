@@ -2,11 +2,11 @@
 // format and beside VictoriaMetrics, and prints a table. docs/bench.md says what the rows
 // mean.
 //
-//	go run ./cmd/compare                  # half an hour
+//	go run ./cmd/compare                  # 40 to 60 minutes
 //	go run ./cmd/compare --quick          # a few minutes, less data
 //	go run ./cmd/compare --only replay --runs 5 --output markdown
 //	go run ./cmd/compare --docs ../../docs
-//	go run ./cmd/compare sustained        # the workload of a large server: six minutes
+//	go run ./cmd/compare sustained        # the workload of a large server: nine minutes
 package main
 
 import (
