@@ -63,7 +63,7 @@ func (e *SampleEncoder) Append(dst []byte, ref uint64, t int64, v float64) []byt
 		dst = slices.Grow(dst, maxSampleBytes)
 	}
 	b := (*[maxSampleBytes]byte)(dst[n : n+maxSampleBytes])
-	if zig := encbuf.Zigzag(int64(ref - e.ref)); zig-1<<7 < 1<<14-1<<7 && t == e.t { // two bytes, and a 0: most of a scrape
+	if zig := encbuf.Zigzag(int64(ref - e.ref)); zig-1<<7 < 1<<14-1<<7 && t == e.t { // a ref of two bytes, and a time of one: most of a scrape
 		binary.LittleEndian.PutUint32(b[:], uint32(zig&0x7f|0x80|zig>>7<<8))
 		binary.BigEndian.PutUint64(b[3:], math.Float64bits(v))
 		return dst[:n+3+8]
