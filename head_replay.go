@@ -211,14 +211,14 @@ func (r *replay) applySeries(rec wal.Record) error {
 
 // restore makes one series, or learns that its ref is another name for one.
 func (r *replay) restore(ref uint64, ls labels.Labels, rec wal.Record) error {
-	dir := r.h.dir
+	dir, hash := r.h.dir, ls.Hash()
 	if s := dir.ByRef(ref); s != nil {
-		if dir.ByLabels(ls, ls.Hash()) != s {
+		if dir.ByLabels(ls, hash) != s {
 			r.damage(&recordError{rec, errors.Errorf("series ref %d has two label sets; the first one stays", ref)})
 		}
 		return nil
 	}
-	if s := dir.ByLabels(ls, ls.Hash()); s != nil {
+	if s := dir.ByLabels(ls, hash); s != nil {
 		r.dups[ref] = s.Ref()
 		dir.RaiseNextRef(ref + 1)
 		r.attachMore(s, ref)
@@ -228,7 +228,7 @@ func (r *replay) restore(ref uint64, ls labels.Labels, rec wal.Record) error {
 		r.damage(&recordError{rec, errors.Errorf("series ref %d stands for ref %d and has other labels; the first ones stay", ref, first)})
 		return nil
 	}
-	s, err := dir.Restore(ref, ls)
+	s, err := dir.Restore(ref, ls, hash)
 	if errors.Is(err, memseries.ErrRefUsed) {
 		r.damage(&recordError{rec, errors.Errorf("series ref %d was that of a series that is gone", ref)})
 		return nil

@@ -305,11 +305,11 @@ func (l *mappedList) take(ref uint64) []memseries.Mapped {
 // makeSeries makes one series with the full chunks that the snapshot knows. What head-chunk files
 // have of it beyond the snapshot comes behind them.
 func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series, known []memseries.Mapped) error {
-	dir := r.h.dir
-	if dir.ByRef(s.Ref) != nil || dir.ByLabels(s.Labels, s.Labels.Hash()) != nil {
+	dir, hash := r.h.dir, s.Labels.Hash()
+	if dir.ByRef(s.Ref) != nil || dir.ByLabels(s.Labels, hash) != nil {
 		return l.damage("two series have the same ref or the same labels")
 	}
-	made, err := dir.Restore(s.Ref, s.Labels)
+	made, err := dir.Restore(s.Ref, s.Labels, hash)
 	if err != nil {
 		return l.damage(err.Error())
 	}

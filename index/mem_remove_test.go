@@ -3,6 +3,7 @@ package index_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -118,4 +119,30 @@ func TestRemoveSome_PartsAndAnEnd_AreOneRemove(t *testing.T) {
 	}
 	p, _ := m.Lookup("side", "0")
 	require.Equal(t, 25+int(next)-101, m.Count(p))
+}
+
+// Of long strings the hash is kept: the table grows by it, and they are dropped by it.
+func TestRemove_LongValuesAreFoundAndDropped(t *testing.T) {
+	m := index.NewMemPostings()
+	const n = 300 // the table grows four times
+	long := func(i int) string { return fmt.Sprint(i, strings.Repeat("x", 4096)) }
+	pairs := make([]index.Pair, n)
+	for i := range pairs {
+		pairs[i] = m.Intern("long", long(i))
+		m.Add(uint64(i)+1, pairs[i:i+1])
+	}
+	for i := 0; i < n; i += 2 {
+		removeAll(m, pairs[i])
+	}
+	removeAll(m) // numbers and blocks are free now
+	for i := n; i < n+50; i++ {
+		m.Add(uint64(i)+1, []index.Pair{m.Intern("long", long(i)), m.Intern("short", fmt.Sprint(i))})
+	}
+	for i := range n + 50 {
+		p, ok := m.Lookup("long", long(i))
+		require.Equal(t, i >= n || i%2 == 1, ok, "value %d", i)
+		if ok {
+			require.Equal(t, long(i), m.Value(p))
+		}
+	}
 }

@@ -60,6 +60,14 @@ func (s *symbols) hash(group uint32, str string) uint64 {
 	return h * 0xd6e8feb86659fd93
 }
 
+// hashOf is the hash of a string that has a number. Only what creates and drops strings asks.
+func (s *symbols) hashOf(num uint32) uint64 {
+	if hash := s.text.longHash(uint32(s.word(num))); hash != 0 {
+		return hash
+	}
+	return s.hash(s.at(num))
+}
+
 // key is the upper half of the word of a string.
 func key(group uint32, hash uint64) uint32 { return group<<8 | uint32(byte(hash)) | 1 }
 
@@ -143,7 +151,7 @@ func (s *symbols) create(group uint32, str string, hash uint64) (num uint32) {
 		num = s.next
 		s.next++
 	}
-	s.page(num)[num%wordPageLen].Store(uint64(key(group, hash))<<32 | uint64(s.text.put(str)))
+	s.page(num)[num%wordPageLen].Store(uint64(key(group, hash))<<32 | uint64(s.text.put(str, hash)))
 	return num
 }
 
@@ -199,7 +207,7 @@ func (s *symbols) rebuild(n int) []atomic.Uint32 {
 	slots := make([]atomic.Uint32, n)
 	for i := range old {
 		if num := old[i].Load(); num != 0 && num != tableGone {
-			insertSlot(slots, num, s.hash(s.at(num)))
+			insertSlot(slots, num, s.hashOf(num))
 		}
 	}
 	s.size.Add(int64(n-len(old)) * 4)
@@ -211,7 +219,7 @@ func (s *symbols) rebuild(n int) []atomic.Uint32 {
 // drop makes a string unfindable; its number still stands for it until release.
 func (s *symbols) drop(num uint32) {
 	slots := *s.table.Load()
-	i := slotOf(s.hash(s.at(num)), len(slots))
+	i := slotOf(s.hashOf(num), len(slots))
 	for slots[i].Load() != num {
 		if i++; i == len(slots) {
 			i = 0

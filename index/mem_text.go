@@ -37,6 +37,9 @@ type text struct {
 type textBlock struct {
 	live uint32 // bytes of strings that are not released
 	cap  uint32 // bytes of memory
+	// long is the hash of the string that has the block for itself, as it takes a microsecond
+	// to make it again; 0 for others.
+	long uint64
 }
 
 func (t *text) init(size *atomic.Int64) {
@@ -110,13 +113,14 @@ func textBytes(s string) int {
 	return (n + textStep - 1) / textStep * textStep
 }
 
-// put copies a string and returns its place.
-func (t *text) put(s string) uint32 {
+// put copies a string with its hash and returns its place.
+func (t *text) put(s string, hash uint64) uint32 {
 	n := textBytes(s)
 	if len(s) > textMaxPacked {
 		var own strings.Builder
 		own.Grow(n)
 		num := t.newBlock(own.Cap())
+		t.owned[num].long = hash
 		t.write(&own, num, s)
 		return num << textOffsetBits
 	}
@@ -127,6 +131,9 @@ func (t *text) put(s string) uint32 {
 	t.write(&t.open, t.openNum, s)
 	return place
 }
+
+// longHash returns the hash that put got with a string, 0 if it was not kept.
+func (t *text) longHash(place uint32) uint64 { return t.owned[place>>textOffsetBits].long }
 
 // openBlock begins a new block to fill. Blocks grow with the text, so that a small
 // head stays small.

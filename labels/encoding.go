@@ -2,6 +2,8 @@ package labels
 
 import (
 	"encoding/binary"
+	"math/bits"
+	"unsafe"
 
 	"github.com/pkg/errors"
 )
@@ -11,33 +13,81 @@ import (
 // bytes that a series record of the WAL has after its number of labels.
 func (ls Labels) AppendEncoded(dst []byte) []byte { return append(dst, ls.data...) }
 
+// encode copies sorted labels into one string, in one allocation.
+func encode(ls []Label) Labels {
+	n := 0
+	for i := range ls {
+		n += encodedLen(ls[i].Name) + encodedLen(ls[i].Value)
+	}
+	b := appendLabels(make([]byte, 0, n), ls)
+	return Labels{unsafe.String(unsafe.SliceData(b), len(b))} // nobody else has b
+}
+
+// encodedLen is what a string takes with its length before it.
+func encodedLen(s string) int { return (bits.Len64(uint64(len(s))|1)+6)/7 + len(s) }
+
+func appendLabels(dst []byte, ls []Label) []byte {
+	for i := range ls {
+		dst = binary.AppendUvarint(dst, uint64(len(ls[i].Name)))
+		dst = append(dst, ls[i].Name...)
+		dst = binary.AppendUvarint(dst, uint64(len(ls[i].Value)))
+		dst = append(dst, ls[i].Value...)
+	}
+	return dst
+}
+
 // FromEncoded makes a set of all of b, which AppendEncoded or a foreign encoder
 // wrote; b is copied. Labels out of order are sorted and empty values are dropped,
 // because other writers may leave both. An error is ErrEncoding.
 func FromEncoded(b []byte) (Labels, error) {
-	if isOrdinary(b) {
+	canonical, err := isCanonicalEncoding(b)
+	switch {
+	case err != nil:
+		return Labels{}, err
+	case canonical:
 		return Labels{string(b)}, nil
+	default:
+		return fromForeign(b), nil
 	}
-	canonical := true
+}
+
+// UnsafeFromEncoded is FromEncoded without the copy: the set and the strings taken out of it lie in
+// b, unless that is in another form than AppendEncoded writes, and are good until b changes. It is
+// for who looks at many sets and keeps none, as recovery does (BenchmarkFromEncoded).
+func UnsafeFromEncoded(b []byte) (Labels, error) {
+	canonical, err := isCanonicalEncoding(b)
+	switch {
+	case err != nil:
+		return Labels{}, err
+	case canonical:
+		return Labels{unsafe.String(unsafe.SliceData(b), len(b))}, nil
+	default:
+		return fromForeign(b), nil
+	}
+}
+
+// isCanonicalEncoding says whether b is as AppendEncoded writes it. An error is ErrEncoding.
+func isCanonicalEncoding(b []byte) (canonical bool, err error) {
+	if isOrdinary(b) {
+		return true, nil
+	}
+	canonical = true
 	prev := []byte(nil)
 	for off := 0; off < len(b); {
 		name, mid, shortName := cutBytes(b, off)
 		if mid < 0 {
-			return Labels{}, errors.WithMessagef(ErrEncoding, "name at offset %d is cut off", off)
+			return false, errors.WithMessagef(ErrEncoding, "name at offset %d is cut off", off)
 		}
 		value, end, shortValue := cutBytes(b, mid)
 		if end < 0 {
-			return Labels{}, errors.WithMessagef(ErrEncoding, "value at offset %d is cut off", mid)
+			return false, errors.WithMessagef(ErrEncoding, "value at offset %d is cut off", mid)
 		}
 		if !shortName || !shortValue || len(value) == 0 || string(name) < string(prev) {
 			canonical = false
 		}
 		prev, off = name, end
 	}
-	if canonical {
-		return Labels{string(b)}, nil
-	}
-	return fromForeign(b), nil
+	return canonical, nil
 }
 
 // isOrdinary says whether b is as AppendEncoded writes it, and all lengths are of one byte:

@@ -7,7 +7,6 @@
 package labels
 
 import (
-	"encoding/binary"
 	"iter"
 	"slices"
 	"strings"
@@ -262,21 +261,4 @@ func isCanonical(ls []Label) bool {
 
 func sortLabels(ls []Label) {
 	slices.SortStableFunc(ls, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
-}
-
-// encode copies sorted labels into one string, in one allocation for sets of
-// ordinary size.
-func encode(ls []Label) Labels {
-	var stack [512]byte
-	return Labels{string(appendLabels(stack[:0], ls))}
-}
-
-func appendLabels(dst []byte, ls []Label) []byte {
-	for i := range ls {
-		dst = binary.AppendUvarint(dst, uint64(len(ls[i].Name)))
-		dst = append(dst, ls[i].Name...)
-		dst = binary.AppendUvarint(dst, uint64(len(ls[i].Value)))
-		dst = append(dst, ls[i].Value...)
-	}
-	return dst
 }

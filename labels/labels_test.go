@@ -236,7 +236,21 @@ func TestFromEncoded_ReadsWhatAppendEncodedWrote(t *testing.T) {
 		back, err := labels.FromEncoded(b[1:])
 		require.NoError(t, err)
 		require.Equal(t, ls, back)
+		lying, err := labels.UnsafeFromEncoded(b[1:])
+		require.NoError(t, err)
+		require.Equal(t, ls, lying)
+		clear(b)
+		require.Equal(t, ls, back)
 	})
+}
+
+func TestUnsafeFromEncoded_LiesInTheBytes(t *testing.T) {
+	b := []byte("\x01a\x011\x01b\x012")
+	require.Zero(t, testing.AllocsPerRun(100, func() { sinkLabels, _ = labels.UnsafeFromEncoded(b) }))
+	ls, err := labels.UnsafeFromEncoded(b)
+	require.NoError(t, err)
+	b[3] = '9'
+	require.Equal(t, labels.FromStrings("a", "9", "b", "2"), ls)
 }
 
 func TestFromEncoded_NormalisesWhatOthersWrote(t *testing.T) {
@@ -245,9 +259,13 @@ func TestFromEncoded_NormalisesWhatOthersWrote(t *testing.T) {
 		"empty value":  "\x01a\x011\x01b\x012\x01c\x00",
 		"long lengths": "\x81\x00a\x81\x80\x00\x31\x01b\x012",
 	} {
-		ls, err := labels.FromEncoded([]byte(b))
-		require.NoError(t, err, name)
-		require.Equal(t, labels.FromStrings("a", "1", "b", "2"), ls, name)
+		for _, decode := range []func([]byte) (labels.Labels, error){labels.FromEncoded, labels.UnsafeFromEncoded} {
+			encoded := []byte(b)
+			ls, err := decode(encoded)
+			clear(encoded)
+			require.NoError(t, err, name)
+			require.Equal(t, labels.FromStrings("a", "1", "b", "2"), ls, name)
+		}
 	}
 }
 

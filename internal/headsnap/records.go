@@ -120,12 +120,12 @@ func EachSeries(rec []byte, fn func(series []byte) error) error {
 	return d.Err()
 }
 
-// Series is a series of a snapshot.
+// Series is a series of a snapshot. Labels and Chunk lie in its record, and are good until that
+// changes.
 type Series struct {
 	Ref    uint64
 	Labels labels.Labels
-	// Chunk is the first chunk that was in no head-chunk file; nil: there was none. It
-	// aliases the record.
+	// Chunk is the first chunk that was in no head-chunk file; nil: there was none.
 	Chunk      []byte
 	MinT, MaxT int64 // of Chunk, closed
 	LastV      float64
@@ -155,7 +155,7 @@ func DecodeSeries(rec []byte) (Series, error) {
 	if d.Err() != nil {
 		return Series{}, d.Err()
 	}
-	ls, err := labels.FromEncoded(encoded)
+	ls, err := labels.UnsafeFromEncoded(encoded)
 	if err != nil {
 		return Series{}, encbuf.Corrupt(from, err.Error())
 	}

@@ -23,7 +23,7 @@ type chunkOf struct {
 // cutsOf appends samples to one series and returns all of its chunks, the open one last.
 func cutsOf(t *testing.T, cutting Cutting, do func(a *appender, s *Series)) (cuts []chunkOf) {
 	d := NewDirectory(cutting)
-	s, err := d.Restore(1, labels.FromStrings("a", "b"))
+	s, err := restore(d, 1, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
 	a := appender{cutting: cutting, limit: NoTime}
 	a.pieces.arena = d.chunkBytes
@@ -98,7 +98,7 @@ func TestRestorer_PiecesGoFromChunkToChunk(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	r := d.NewRestorer()
 	for ref := range uint64(series) {
-		_, err := d.Restore(ref+1, labels.FromStrings("a", fmt.Sprint(ref)))
+		_, err := restore(d, ref+1, labels.FromStrings("a", fmt.Sprint(ref)))
 		require.NoError(t, err)
 	}
 	value := func(ref uint64, at int64) float64 { return float64(ref) + math.Sqrt(float64(at)) }

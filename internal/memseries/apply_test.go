@@ -22,9 +22,9 @@ func TestApply_ManySamplesAreThoseOfEach(t *testing.T) {
 			series[k] = append(series[k], newSeries(t, d, "i", strconv.Itoa(i)))
 		}
 	}
-	far, err := whole.Restore(1<<30, labels.FromStrings("far", "1"))
+	far, err := restore(whole, 1<<30, labels.FromStrings("far", "1"))
 	require.NoError(t, err)
-	farToo, err := single.Restore(1<<30, labels.FromStrings("far", "1"))
+	farToo, err := restore(single, 1<<30, labels.FromStrings("far", "1"))
 	require.NoError(t, err)
 	series[0], series[1] = append(series[0], far), append(series[1], farToo)
 

@@ -115,11 +115,11 @@ func TestCapture_TakesTheFirstChunkThatIsInNoFile(t *testing.T) {
 
 func TestCapture_LeavesOutWhatTheLogDoesNotKnow(t *testing.T) {
 	d := NewDirectory(defaultCutting)
-	old, err := d.Restore(3, labels.FromStrings("s", "restored, and empty"))
+	old, err := restore(d, 3, labels.FromStrings("s", "restored, and empty"))
 	require.NoError(t, err)
-	far, err := d.Restore(1<<39, labels.FromStrings("s", "far"))
+	far, err := restore(d, 1<<39, labels.FromStrings("s", "far"))
 	require.NoError(t, err)
-	nearer, err := d.Restore(1<<38, labels.FromStrings("s", "nearer"))
+	nearer, err := restore(d, 1<<38, labels.FromStrings("s", "nearer"))
 	require.NoError(t, err)
 	require.NoError(t, d.FinishRestore(1, nil))
 	restored := d.NextRef()
@@ -153,7 +153,7 @@ func TestCapture_AnErrorEndsIt(t *testing.T) {
 	for _, refs := range [][]uint64{{1, 2, 40, 5000}, {1 << 38, 1<<38 + 1}} {
 		d := NewDirectory(defaultCutting)
 		for _, ref := range refs {
-			_, err := d.Restore(ref, labels.FromStrings("ref", fmt.Sprint(ref)))
+			_, err := restore(d, ref, labels.FromStrings("ref", fmt.Sprint(ref)))
 			require.NoError(t, err)
 		}
 		require.NoError(t, d.FinishRestore(1, nil))

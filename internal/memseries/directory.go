@@ -191,9 +191,9 @@ func (d *Directory) pinned(ls labels.Labels, hash uint64) *Series {
 }
 
 // Restore makes a series with a given ref, as recovery reads it from the log. The
-// postings learn of it by FinishRestore. The ref is not in use; the labels are new.
-// Errors: ErrRefs, ErrRefUsed, ErrFull.
-func (d *Directory) Restore(ref uint64, ls labels.Labels) (*Series, error) {
+// postings learn of it by FinishRestore. The ref is not in use; the labels are new, have
+// that hash, and are not kept. Errors: ErrRefs, ErrRefUsed, ErrFull.
+func (d *Directory) Restore(ref uint64, ls labels.Labels, hash uint64) (*Series, error) {
 	if ref == 0 || ref > uint64(chunks.MaxSeriesRef) {
 		return nil, ErrRefs
 	}
@@ -206,7 +206,7 @@ func (d *Directory) Restore(ref uint64, ls labels.Labels) (*Series, error) {
 		return nil, ErrFull
 	}
 	d.nextRef.Store(max(d.nextRef.Load(), ref+1))
-	return d.createLocked(ref, ls, ls.Hash()), nil
+	return d.createLocked(ref, ls, hash), nil
 }
 
 // removed reports whether a series with this ref was there and still holds its slot.
@@ -246,7 +246,8 @@ func (d *Directory) internLocked(ls labels.Labels) []index.Pair {
 			last, pairs = append(last, labels.Label{}), append(pairs, 0)
 		}
 		if last[i] != l {
-			last[i], pairs[i] = l, d.postings.Intern(l.Name, l.Value)
+			pairs[i] = d.postings.Intern(l.Name, l.Value)
+			last[i].Name, last[i].Value = d.postings.Label(pairs[i]) // whose strings stay, others may not
 		}
 		i++
 	}

@@ -57,7 +57,7 @@ func TestDirectory_RefsFarAwayLiveApart(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	refs := []uint64{1, 2, 1 << 20, 1<<32 - 1, 1 << 32, 1 << 39, uint64(chunks.MaxSeriesRef)}
 	for _, ref := range refs {
-		s, err := d.Restore(ref, labels.FromStrings("ref", fmt.Sprint(ref)))
+		s, err := restore(d, ref, labels.FromStrings("ref", fmt.Sprint(ref)))
 		require.NoError(t, err)
 		require.Equal(t, ref, s.Ref())
 	}
@@ -67,7 +67,7 @@ func TestDirectory_RefsFarAwayLiveApart(t *testing.T) {
 		require.Same(t, d.ByRef(ref), d.ByLabels(ls, ls.Hash()))
 	}
 	require.Less(t, d.SizeBytes(), int64(1<<20))
-	_, err := d.Restore(uint64(chunks.MaxSeriesRef)+1, labels.FromStrings("a", "b"))
+	_, err := restore(d, uint64(chunks.MaxSeriesRef)+1, labels.FromStrings("a", "b"))
 	require.ErrorIs(t, err, ErrRefs)
 	_, _, err = d.GetOrCreate(labels.FromStrings("one", "more"))
 	require.ErrorIs(t, err, ErrRefs)
@@ -99,7 +99,7 @@ func TestDirectory_TextBeyondWhatFits_IsRefused(t *testing.T) {
 	require.GreaterOrEqual(t, made, values/perSeries-1)
 	_, _, err := d.GetOrCreate(set(made))
 	require.ErrorIs(t, err, ErrFull)
-	_, err = d.Restore(1<<20, set(made))
+	_, err = restore(d, 1<<20, set(made))
 	require.ErrorIs(t, err, ErrFull)
 	_, created, err := d.GetOrCreate(set(3))
 	require.NoError(t, err)

@@ -157,7 +157,7 @@ func BenchmarkRemoveIdle(b *testing.B) {
 
 func TestRestorer_OldSamplesAreCountedWhateverTheirSeries(t *testing.T) {
 	d := NewDirectory(defaultCutting)
-	_, err := d.Restore(7, labels.FromStrings("a", "b"))
+	_, err := restore(d, 7, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
 	r := d.NewRestorer()
 	r.MinValid = 100

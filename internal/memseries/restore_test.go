@@ -3,6 +3,7 @@ package memseries
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,11 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/labels"
 )
+
+// restore makes a series as recovery does.
+func restore(d *Directory, ref uint64, ls labels.Labels) (*Series, error) {
+	return d.Restore(ref, ls, ls.Hash())
+}
 
 // restoreOne replays one sample of commit 1.
 func restoreOne(r *Restorer, ref uint64, t int64, v float64) {
@@ -21,7 +27,7 @@ func restoreOne(r *Restorer, ref uint64, t int64, v float64) {
 // as given.
 func restored(t *testing.T, n int, attached []Mapped) (*Directory, *Series, *Restorer) {
 	d := NewDirectory(defaultCutting)
-	s, err := d.Restore(7, labels.FromStrings("a", "b"))
+	s, err := restore(d, 7, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
 	d.Attach(s, attached)
 	r := d.NewRestorer()
@@ -58,7 +64,7 @@ func TestRestorer_AHoleInTheChunksIsRebuiltFromTheLog(t *testing.T) {
 
 func TestRestorer_LateAndUnknownSamplesAreCounted(t *testing.T) {
 	d := NewDirectory(defaultCutting)
-	_, err := d.Restore(7, labels.FromStrings("a", "b"))
+	_, err := restore(d, 7, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
 	r := d.NewRestorer()
 	restoreOne(r, 7, 10, 1)
@@ -95,7 +101,7 @@ func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := NewDirectory(defaultCutting)
-			s, err := d.Restore(7, labels.FromStrings("a", "b"))
+			s, err := restore(d, 7, labels.FromStrings("a", "b"))
 			require.NoError(t, err)
 			d.Attach(s, slices.Clone(tc.attached))
 			r := d.NewRestorer()
@@ -122,7 +128,7 @@ func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
 
 func TestTakeFull_TakesWhatIsSyncedInTheOrderOfCutting(t *testing.T) {
 	d := NewDirectory(defaultCutting)
-	s, err := d.Restore(7, labels.FromStrings("a", "b"))
+	s, err := restore(d, 7, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
 	r := d.NewRestorer()
 	for i := range int64(5 * 120) {
@@ -152,4 +158,31 @@ func TestTakeFull_TakesWhatIsSyncedInTheOrderOfCutting(t *testing.T) {
 	require.Equal(t, want[1:2], mints(r.TakeFull(nil, math.MaxUint64, 0, 1)), "one at least")
 	require.Equal(t, want[2:], mints(r.TakeFull(nil, math.MaxUint64, 0, math.MaxInt)))
 	require.Zero(t, r.FullBytes())
+}
+
+// Recovery gives the labels as they lie in a record of the log, whose buffer has other records later.
+func TestRestore_KeepsNothingOfTheLabelsThatItIsGiven(t *testing.T) {
+	d := NewDirectory(defaultCutting)
+	sets := []labels.Labels{
+		labels.FromStrings("job", "api", "long", strings.Repeat("l", 4096), "pod", "a"),
+		labels.FromStrings("job", "api", "long", strings.Repeat("l", 4096), "pod", "b"),
+		labels.FromStrings("job", "db", "pod", "b"),
+	}
+	buf := make([]byte, 0, 8192)
+	for i, ls := range sets {
+		buf = ls.AppendEncoded(buf[:0])
+		lying, err := labels.UnsafeFromEncoded(buf)
+		require.NoError(t, err)
+		_, err = restore(d, uint64(i)+1, lying)
+		require.NoError(t, err)
+		for k := range buf {
+			buf[k] = '?'
+		}
+	}
+	require.NoError(t, d.FinishRestore(1, nil))
+	for i, ls := range sets {
+		s := d.ByLabels(ls, ls.Hash())
+		require.NotNil(t, s, "series %d", i)
+		require.EqualValues(t, i+1, s.Ref())
+	}
 }

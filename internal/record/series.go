@@ -105,8 +105,8 @@ func (s *SeriesDecoder) Label() (name, value []byte, ok bool) {
 	return name, value, true
 }
 
-// Labels returns the labels of the present series as a set of their own, in the
-// canonical form: sorted, without empty values. It costs one allocation. Labels that
+// Labels returns the labels of the present series as a set in the canonical form: sorted,
+// without empty values. It lies in the record, and is good until that changes. Labels that
 // Label has returned are part of it; behind it, Label has nothing left.
 func (s *SeriesDecoder) Labels() (labels.Labels, error) {
 	for s.left > 0 {
@@ -115,7 +115,7 @@ func (s *SeriesDecoder) Labels() (labels.Labels, error) {
 	if s.d.Err() != nil {
 		return labels.Labels{}, s.d.Err()
 	}
-	return labels.FromEncoded(s.d.Since(s.labelsOff))
+	return labels.UnsafeFromEncoded(s.d.Since(s.labelsOff))
 }
 
 // Entry returns the bytes of the present entry, to be appended to another series record as
