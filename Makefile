@@ -7,7 +7,7 @@ COUNT     ?= 6
 FUZZTIME  ?= 1m
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: test race lint fuzz bench bench-base bench-diff bench-compare bench-quick bench-sustained cross demo ci
+.PHONY: test race lint fuzz bench bench-base bench-diff bench-compare bench-quick bench-sustained bench-recovery cross demo ci
 
 test:
 	go test ./...
@@ -51,6 +51,10 @@ bench-quick:
 # 1.7M series at 380k samples a second with a kill: nine minutes, 5 GB of memory; writes docs/bench.md
 bench-sustained:
 	cd prom/bench && CGO_ENABLED=0 go run ./cmd/compare sustained --docs ../../docs
+
+# opens 1e8 and 1e9 samples after a kill: eight minutes, 20 GB of disk; writes docs/bench.md
+bench-recovery:
+	cd prom/bench && CGO_ENABLED=0 go run ./cmd/compare recovery --docs ../../docs
 
 cross:
 	.ci/run cross

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/labels"
 )
 
 // sustainCheck reads a database back that others wrote: every series must have every sample
@@ -31,26 +32,54 @@ func sustainCheck(t task) (m measures, err error) {
 			err = closeErr
 		}
 	}()
-	if r := db.OpenReport(); !r.Clean() {
-		return nil, errors.Errorf("recovery found damage: %+v", r)
-	}
-	q, err := db.Querier(math.MinInt64, math.MaxInt64)
+	got, err := want.all(db)
 	if err != nil {
 		return nil, err
+	}
+	return measures{"samples": float64(got.samples), "series": float64(got.series)}, nil
+}
+
+// all reads a whole database.
+func (w wanted) all(db *tsdb.DB) (got seriesCount, err error) {
+	if r := db.OpenReport(); !r.Clean() {
+		return got, errors.Errorf("recovery found damage: %+v", r)
+	}
+	if got, err = w.selected(db); err != nil {
+		return got, err
+	}
+	if all := w.total(); got != all {
+		return got, errors.Errorf("%d samples of %d series were read back, want %d of %d", got.samples, got.series, all.samples, all.series)
+	}
+	return got, nil
+}
+
+// some reads every so many-th of the first series of all places.
+func (w wanted) some(db *tsdb.DB, step int) error {
+	name := pairs(0)[shardName]
+	for series := 0; series < w.parts[0].o.Series; series += step {
+		got, err := w.selected(db, labels.Equal(name, strconv.Itoa(series)))
+		if err == nil && got.series != 1 {
+			err = errors.Errorf("series %d was found %d times", series, got.series)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// selected reads some series.
+func (w wanted) selected(db *tsdb.DB, ms ...*labels.Matcher) (got seriesCount, err error) {
+	q, err := db.Querier(math.MinInt64, math.MaxInt64)
+	if err != nil {
+		return got, err
 	}
 	defer func() {
 		if closeErr := q.Close(); err == nil {
 			err = closeErr
 		}
 	}()
-	got, err := want.compare(q.Select(context.Background(), &tsdb.SelectHints{Transient: true}))
-	if err != nil {
-		return nil, err
-	}
-	if all := want.total(); got != all {
-		return nil, errors.Errorf("%d samples of %d series were read back, want %d of %d", got.samples, got.series, all.samples, all.series)
-	}
-	return measures{"samples": float64(got.samples), "series": float64(got.series)}, nil
+	return w.compare(q.Select(context.Background(), &tsdb.SelectHints{Transient: true}, ms...))
 }
 
 // wanted is what a database must have: of each writer, so many commits.

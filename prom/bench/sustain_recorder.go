@@ -4,8 +4,6 @@ import (
 	"os"
 	"runtime/metrics"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -131,7 +129,7 @@ func (r *recorder) lookLocked() error {
 	dt := now.at.Sub(last.at).Seconds()
 	s := SustainSecond{
 		Took: dt, Phase: r.mu.phase, CPU: (now.cpu - last.cpu) / dt, GC: (now.gc - last.gc) / dt, GCIdle: (now.gcIdle - last.gcIdle) / dt,
-		Heap: objectBytes(), Resident: statusBytes("VmRSS:"), PeakSoFar: peakResident(),
+		Heap: objectBytes(), Resident: processStatus(self, "VmRSS:"), PeakSoFar: peakResident(),
 		Read: (now.read - last.read) / dt, Written: (now.written - last.written) / dt,
 		DiskRead: (now.diskRead - last.diskRead) / dt, DiskWritten: (now.diskWritten - last.diskWritten) / dt,
 		Samples: float64(done.samples) / dt, Backlog: done.backlog.Seconds(),
@@ -160,25 +158,4 @@ func countNow() counts {
 	c.read, c.written = procField(text, "rchar:", 1), procField(text, "wchar:", 1)
 	c.diskRead, c.diskWritten = procField(text, "read_bytes:", 1), procField(text, "write_bytes:", 1)
 	return c
-}
-
-// statusBytes returns a size that the system knows of this process; 0 where it does not say.
-func statusBytes(name string) float64 {
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	return procField(text, name, 1024)
-}
-
-// procField returns the number behind a name at the begin of a line, times a unit.
-func procField(text []byte, name string, unit float64) float64 {
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == name {
-			if n, err := strconv.ParseFloat(fields[1], 64); err == nil {
-				return n * unit
-			}
-		}
-	}
-	return 0
 }

@@ -26,10 +26,11 @@ type task struct {
 	Procs   int     // how many threads may work; 0: as many as there are processors
 	Peak    float64 // the most memory that the process had which filled the directory,
 	Own     float64 // and what of it was no file
+	Whole   bool    // only the log is to be read
 	Garbage int     // how many hundredths of what lives may be garbage before it is collected; 0: as usual
 	Profile string  // a file for a profile of the processor; empty: none
 
-	Sustain *sustainOrder `json:",omitempty"` // what processes of Sustain are told
+	Sustain *sustainOrder `json:",omitempty"` // what processes of Sustain and Recover are told
 }
 
 // values of rows, by the name of the row.
@@ -77,6 +78,10 @@ var kinds = map[string]func(task) (measures, error){
 
 	"sustain":      sustain,
 	"sustaincheck": sustainCheck,
+
+	"recoverwrite": recoverWrite,
+	"recoveropen":  recoverOpen,
+	"recovercheck": recoverCheck,
 }
 
 func (t task) run() (measures, error) {

@@ -6,6 +6,7 @@ import (
 	"runtime/metrics"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -141,25 +142,67 @@ func objectBytes() float64 {
 // peakResident returns the most bytes that this process had in memory, mapped files
 // included; 0 where the system does not say. The counter of getrusage is of no use: a
 // new process inherits it.
-func peakResident() float64 { return processStatus("VmHWM:") }
+func peakResident() float64 { return processStatus(self, "VmHWM:") }
 
 // residentFiles returns the bytes of mapped files that this process has in memory, the program
 // itself among them.
-func residentFiles() float64 { return processStatus("RssFile:") }
+func residentFiles() float64 { return processStatus(self, "RssFile:") }
 
-// processStatus returns a line of what Linux tells about this process, in bytes.
-func processStatus(name string) float64 {
-	text, err := os.ReadFile("/proc/self/status")
+// self is this process.
+const self = "self"
+
+// processStatus returns a size that Linux knows of a process, in bytes; 0 where it does not say.
+func processStatus(process, name string) float64 {
+	text, err := os.ReadFile("/proc/" + process + "/status")
 	if err != nil {
 		return 0
 	}
+	return procField(text, name, 1024)
+}
+
+// procField returns the number behind a name at the begin of a line, times a unit.
+func procField(text []byte, name string, unit float64) float64 {
 	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == name {
-			kib, err := strconv.ParseFloat(fields[1], 64)
-			if err == nil {
-				return kib * 1024
+		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == name {
+			if n, err := strconv.ParseFloat(fields[1], 64); err == nil {
+				return n * unit
 			}
 		}
 	}
 	return 0
+}
+
+// processWatch looks how much memory another process has.
+type processWatch struct {
+	done, ended chan struct{}
+	once        sync.Once
+	peak, own   float64 // the most bytes, with mapped files and without; to be read behind stop
+}
+
+// processEvery is how often a processWatch looks.
+const processEvery = 10 * time.Millisecond
+
+func watchProcess(pid int) *processWatch {
+	w := &processWatch{done: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		defer close(w.ended)
+		tick := time.NewTicker(processEvery)
+		defer tick.Stop()
+		for {
+			w.peak = max(w.peak, processStatus(strconv.Itoa(pid), "VmHWM:"))
+			w.own = max(w.own, processStatus(strconv.Itoa(pid), "RssAnon:"))
+			select {
+			case <-tick.C:
+			case <-w.done:
+				return
+			}
+		}
+	}()
+	return w
+}
+
+// stop ends it; more than once, too.
+func (w *processWatch) stop() {
+	w.once.Do(func() { close(w.done) })
+	<-w.ended
 }

@@ -7,6 +7,7 @@
 //	go run ./cmd/compare --only replay --runs 5 --output markdown
 //	go run ./cmd/compare --docs ../../docs
 //	go run ./cmd/compare sustained        # the workload of a large server: nine minutes
+//	go run ./cmd/compare recovery         # opening 1e8 and 1e9 samples after a kill: six minutes
 package main
 
 import (
@@ -35,8 +36,13 @@ func main() {
 }
 
 func run() error {
-	if len(os.Args) > 1 && os.Args[1] == "sustained" {
-		return sustained(os.Args[2:])
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "sustained":
+			return sustained(os.Args[2:])
+		case "recovery":
+			return recovery(os.Args[2:])
+		}
 	}
 	c := bench.DefaultConfig()
 	gate := slices.Contains(os.Args[1:], "--gate") || slices.Contains(os.Args[1:], "-gate")
@@ -127,7 +133,7 @@ func numbers(list *[]int) func(string) error {
 		for _, field := range strings.Split(text, ",") {
 			n, err := strconv.Atoi(field)
 			if err != nil || n < 1 {
-				return errors.Errorf("%q is not a number of series", field)
+				return errors.Errorf("%q is not a number above 0", field)
 			}
 			*list = append(*list, n)
 		}

@@ -1,0 +1,124 @@
+package bench
+
+import (
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb"
+)
+
+// recoverWrite appends as fast as it can until it is killed, and tells when there are as many samples
+// as were asked for.
+func recoverWrite(t task) (m measures, err error) {
+	o, out := t.Sustain, &teller{to: os.Stdout}
+	acks, err := os.Create(o.ackFile())
+	if err != nil {
+		return nil, errors.Wrap(err, "make acknowledgements")
+	}
+	defer acks.Close()
+	if err := acks.Truncate(acknowledgement); err != nil {
+		return nil, errors.Wrap(err, "size acknowledgements")
+	}
+	db, err := tsdb.Open(o.dataDir(), o.options(&teller{to: io.Discard}))
+	if err != nil {
+		return nil, err
+	}
+	w, err := newSustainWriter(o, db, 0, acks)
+	if err != nil {
+		return nil, err
+	}
+	var done taken
+	for enough := int64(t.Samples * w.commits()); ; {
+		if w.next == enough {
+			if err := out.event(eventStart, 0); err != nil {
+				return nil, err
+			}
+		}
+		if err := w.one(time.Now()); err != nil {
+			return nil, err
+		}
+		done.took = done.took[:0]
+		w.take(&done, time.Now()) // nobody looks at it
+	}
+}
+
+// recoverOpen opens what a kill left, says what that took, and that the database is good: it goes
+// on with the commit that may have been made and not acknowledged, and has the samples of some series.
+func recoverOpen(t task) (m measures, err error) {
+	o := t.Sustain
+	if t.Whole {
+		if err := t.onlyLog(); err != nil {
+			return nil, err
+		}
+	}
+	if t.Own > 0 {
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(t.Own)))
+	}
+	before := now()
+	db, err := tsdb.Open(o.dataDir(), o.options(&teller{to: io.Discard}))
+	if err != nil {
+		return nil, err
+	}
+	cost, peak, files := now().since(before), peakResident(), residentFiles()
+	defer func() {
+		if closeErr := db.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	want, err := o.goOn(db)
+	if err != nil {
+		return nil, err
+	}
+	rep := db.OpenReport()
+	if t.Whole != (rep.Snapshot == "") {
+		return nil, errors.Errorf("opened with snapshot %q; ignored: %v", rep.Snapshot, rep.SnapshotsIgnored)
+	}
+	return measures{
+		"cpu": cost.cpu.Seconds(), "wall": cost.wall.Seconds(), "peak": peak, "own": max(0, peak-files),
+		"log": float64(rep.Bytes), "chunks": float64(rep.HeadChunks),
+	}, want.some(db, max(1, o.Series/checkedSeries))
+}
+
+// checkedSeries is how many series are read after opening.
+const checkedSeries = 100
+
+// recoverCheck opens what a kill left and reads all of it.
+func recoverCheck(t task) (m measures, err error) {
+	o := t.Sustain
+	db, err := tsdb.Open(o.dataDir(), o.options(&teller{to: io.Discard}))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closeErr := db.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	want, err := o.goOn(db)
+	if err != nil {
+		return nil, err
+	}
+	got, err := want.all(db)
+	return measures{"samples": float64(got.samples)}, err
+}
+
+// goOn makes the next commit, and says what there must be then.
+func (o *sustainOrder) goOn(db *tsdb.DB) (want wanted, err error) {
+	acks, err := os.OpenFile(o.ackFile(), os.O_RDWR, 0)
+	if err != nil {
+		return want, errors.Wrap(err, "open acknowledgements")
+	}
+	defer acks.Close()
+	w, err := newSustainWriter(o, db, 0, acks)
+	if err == nil {
+		err = w.one(time.Now())
+	}
+	if err != nil {
+		return want, err
+	}
+	return o.wanted()
+}
