@@ -106,7 +106,7 @@ var selectors = sync.Pool{New: func() any {
 // keepScratch and keepRefs bound, in elements, what a selection keeps for the next one.
 const (
 	keepScratch = 1 << 16
-	keepRefs    = 1 << 17
+	keepRefs    = 1 << 20 // 8 MiB: of a million series, those of a few metrics, before other labels choose among them
 )
 
 func (s *selection) release() {

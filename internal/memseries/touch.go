@@ -6,21 +6,24 @@ import "github.com/seed347100a3/tsdb/internal/prefetch"
 // the processor.
 const GroupLen = 16
 
-// touchLists asks for the series, and then for their label pairs and lists of full chunks: a field of
-// each of the lines that they take.
-func (d *Directory) touchLists(series []*Series) (sum uint32) {
+// recordsAhead asks for the lines of series that shardsOf does not read, so that all of them come at once
+// (BenchmarkSelectHead_ManySeries).
+func recordsAhead(series []*Series) {
 	for _, s := range series {
-		sum += s.pairs + uint32(s.prevMaxt) + uint32(s.cutAt)
+		s.ahead()
 	}
+}
+
+// listsAheadLocked asks for label pairs and lists of full chunks.
+func (d *Directory) listsAheadLocked(series []*Series) {
 	for _, s := range series {
 		if pairs := d.Pairs(s); len(pairs) > 0 {
-			sum += uint32(pairs[0]) + uint32(pairs[len(pairs)-1])
+			prefetch.Lines(&pairs[0], &pairs[len(pairs)-1])
 		}
 		for _, b := range s.blocks {
-			sum += b.begins[0] + b.places[0]
+			prefetch.Lines(&b.begins[0], &b.places[0])
 		}
 	}
-	return sum
 }
 
 // touchNewest asks for what of series may be read without their shards' locks. What it returns means

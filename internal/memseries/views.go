@@ -9,9 +9,8 @@ import "github.com/seed347100a3/tsdb/chunks"
 type Views struct {
 	series []*Series
 	views  []View
-	next   int    // of views, as Of gives them out
-	walk   walk   // of the open chunks
-	read   uint32 // a sum of what was read ahead: it means nothing, and keeps it from being left out
+	next   int  // of views, as Of gives them out
+	walk   walk // of the open chunks
 }
 
 // Take fills v with the views of the first series, up to GroupLen, each as Directory.View does it.
@@ -21,10 +20,11 @@ func (v *Views) Take(d *Directory, series []*Series, snapshot uint64, mint, maxt
 	for len(v.views) < len(series) {
 		v.views = append(v.views, View{})
 	}
+	recordsAhead(series)
 	shards := shardsOf(series)
 	d.Lock(shards)
 	defer d.Unlock(shards)
-	v.read += d.touchLists(series)
+	d.listsAheadLocked(series)
 	var open [GroupLen]bool
 	var bytes [GroupLen]chunkBytes // of open chunks
 	for i, s := range series {

@@ -1,6 +1,10 @@
 package memseries
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/seed347100a3/tsdb/internal/prefetch"
+)
 
 // Pieces of a chunk are linked, and few of them are in a cache. One after the other,
 // each would be waited for. So chunks are walked side by side: the first pieces of all
@@ -17,7 +21,8 @@ type walk struct {
 	pieces [GroupLen][maxPieces]uint32
 }
 
-// begin finds the pieces of up to GroupLen chunks; bytesOf returns where those of a chunk begin.
+// begin finds the pieces of up to GroupLen chunks, and asks for all of them; bytesOf returns where
+// those of a chunk begin.
 func (w *walk) begin(n int, bytesOf func(i int) chunkBytes, a *pieceArena) {
 	most := 0
 	for i := range n {
@@ -25,11 +30,15 @@ func (w *walk) begin(n int, bytesOf func(i int) chunkBytes, a *pieceArena) {
 		w.size[i], w.pieces[i][0] = int(b.size), b.first
 		w.num[i] = min(maxPieces, (int(b.size)+piecePayload-1)/piecePayload)
 		most = max(most, w.num[i])
+		if w.num[i] > 0 {
+			prefetch.Line(a.at(b.first))
+		}
 	}
 	for round := 1; round < most; round++ {
 		for i := range n {
 			if round < w.num[i] {
 				w.pieces[i][round] = a.at(w.pieces[i][round-1]).next
+				prefetch.Line(a.at(w.pieces[i][round]))
 			}
 		}
 	}
