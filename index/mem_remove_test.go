@@ -124,7 +124,7 @@ func TestRemoveSome_PartsAndAnEnd_AreOneRemove(t *testing.T) {
 // Of long strings the hash is kept: the table grows by it, and they are dropped by it.
 func TestRemove_LongValuesAreFoundAndDropped(t *testing.T) {
 	m := index.NewMemPostings()
-	const n = 300 // the table grows four times
+	const n = 300 // the table grows five times
 	long := func(i int) string { return fmt.Sprint(i, strings.Repeat("x", 4096)) }
 	pairs := make([]index.Pair, n)
 	for i := range pairs {
@@ -145,4 +145,16 @@ func TestRemove_LongValuesAreFoundAndDropped(t *testing.T) {
 			require.Equal(t, long(i), m.Value(p))
 		}
 	}
+}
+
+// The block of a long string goes with it, that of the first string of all, too.
+func TestRemove_ALongValue_LeavesNoText(t *testing.T) {
+	m := index.NewMemPostings()
+	idle := m.SizeBytes()
+	p := m.Intern(strings.Repeat("n", 2049), strings.Repeat("v", 1<<20))
+	m.Add(1, []index.Pair{p})
+	require.Greater(t, m.SizeBytes(), idle+1<<20)
+	removeAll(m, p)
+	removeAll(m)
+	require.Less(t, m.SizeBytes(), idle+1<<15)
 }

@@ -190,7 +190,7 @@ func (t *text) write(to *strings.Builder, num uint32, s string) {
 func (t *text) release(place uint32) {
 	num := place >> textOffsetBits
 	t.owned[num].live -= uint32(textBytes(t.at(place)))
-	if t.owned[num].live == 0 && num != t.openNum {
+	if t.owned[num].live == 0 && (num != t.openNum || t.open.Cap() == 0) {
 		t.drop(num)
 	}
 }

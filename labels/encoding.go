@@ -3,6 +3,7 @@ package labels
 import (
 	"encoding/binary"
 	"math/bits"
+	"strings"
 	"unsafe"
 
 	"github.com/pkg/errors"
@@ -19,8 +20,22 @@ func encode(ls []Label) Labels {
 	for i := range ls {
 		n += encodedLen(ls[i].Name) + encodedLen(ls[i].Value)
 	}
-	b := appendLabels(make([]byte, 0, n), ls)
-	return Labels{unsafe.String(unsafe.SliceData(b), len(b))} // nobody else has b
+	var b strings.Builder
+	b.Grow(n)
+	for i := range ls {
+		writeWithLength(&b, ls[i].Name)
+		writeWithLength(&b, ls[i].Value)
+	}
+	return Labels{b.String()}
+}
+
+func writeWithLength(b *strings.Builder, s string) {
+	n := len(s)
+	for ; n >= 0x80; n >>= 7 {
+		b.WriteByte(byte(n) | 0x80)
+	}
+	b.WriteByte(byte(n))
+	b.WriteString(s)
 }
 
 // encodedLen is what a string takes with its length before it.
@@ -52,8 +67,9 @@ func FromEncoded(b []byte) (Labels, error) {
 }
 
 // UnsafeFromEncoded is FromEncoded without the copy: the set and the strings taken out of it lie in
-// b, unless that is in another form than AppendEncoded writes, and are good until b changes. It is
-// for who looks at many sets and keeps none, as recovery does (BenchmarkFromEncoded).
+// b, unless that is in another form than AppendEncoded writes. Nobody may use any of them when b has
+// changed; strings that change break maps and comparisons. It is for who looks at many sets and
+// keeps none, as recovery does (BenchmarkFromEncoded/unsafe). An error is ErrEncoding.
 func UnsafeFromEncoded(b []byte) (Labels, error) {
 	canonical, err := isCanonicalEncoding(b)
 	switch {

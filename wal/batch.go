@@ -1,6 +1,9 @@
 package wal
 
-import "github.com/seed347100a3/tsdb/internal/encbuf"
+import (
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/invariants"
+)
 
 // Record is one record of the log.
 type Record struct {
@@ -99,9 +102,20 @@ type unit struct {
 }
 
 func (b *Batch) reset(index int) {
+	if invariants.Enabled { // who kept something of the records finds out
+		scribble(b.raw[:cap(b.raw)])
+		scribble(b.text[:cap(b.text)])
+	}
 	b.Records, b.Index = nil, index
 	b.all, b.spans, b.kept, b.failed, b.units = b.all[:0], b.spans[:0], b.kept[:0], b.failed[:0], b.units[:0]
 	b.raw, b.text = trimBatch(b.raw), trimBatch(b.text)
+}
+
+// scribble makes bytes what no record has.
+func scribble(buf []byte) {
+	for i := range buf {
+		buf[i] = 0xdb
+	}
 }
 
 // trimBatch empties a buffer, and drops one that a huge commit made, or that series records made,

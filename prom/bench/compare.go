@@ -173,12 +173,12 @@ func (c *comparison) group(ctx context.Context, g group) error {
 }
 
 // runs is how often a group is measured. The most of something varies more than its middle;
-// extremes take long, and are about orders of magnitude.
+// extremes and the longest series take long, and are about orders of magnitude.
 func (c *comparison) runs(g group) int {
 	switch {
 	case g.kind == "latency" && c.Runs > 1:
 		return max(c.Runs, latencyRuns)
-	case g.kind == "extremes":
+	case g.kind == "extremes" || g.kind == "giant":
 		return 1
 	default:
 		return c.Runs

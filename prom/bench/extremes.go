@@ -65,7 +65,14 @@ func pathological(t task) (measures, error) {
 		}
 	}
 	t.Dir = filepath.Join(t.Dir, "one")
-	return all, errors.WithMessage(t.oneSeries(all), "extremes/one")
+	return all, errors.WithMessage(t.oneSeries("extremes/one", all), "extremes/one")
+}
+
+// giant measures a series that is ten times as long. The reference would take hours: to find a full chunk
+// of the head it walks a list of all.
+func giant(t task) (measures, error) {
+	m := measures{}
+	return m, t.oneSeries("giant", m)
 }
 
 // extreme makes series with a sample each, looks for some, and opens the directory again.
@@ -112,7 +119,7 @@ func history(e engine, vs []float64) error {
 }
 
 // oneSeries measures a series that has as many samples as others have together.
-func (t task) oneSeries(m measures) (err error) {
+func (t task) oneSeries(row string, m measures) (err error) {
 	e, err := open(t.Engine, t.Dir)
 	if err != nil {
 		return err
@@ -127,9 +134,9 @@ func (t task) oneSeries(m measures) (err error) {
 	if err == nil {
 		err = history(e, table)
 	}
-	m["extremes/one/append"] = float64(samples) / now().since(before).cpu.Seconds()
+	m[row+"/append"] = float64(samples) / now().since(before).cpu.Seconds()
 	if err == nil {
-		s := selection{row: "extremes/one", query: always(readSamples, matcher{"=", "shard", "0"}), series: 1, samples: samples, rate: true}
+		s := selection{row: row, query: always(readSamples, matcher{"=", "shard", "0"}), series: 1, samples: samples, rate: true}
 		err = s.measure(e, t, m)
 	}
 	closing(e, &err)
@@ -140,7 +147,7 @@ func (t task) oneSeries(m measures) (err error) {
 	if e, err = open(t.Engine, t.Dir); err != nil {
 		return err
 	}
-	m["extremes/one/reopen"] = now().since(before).cpu.Seconds() * 1e9 / float64(samples)
+	m[row+"/reopen"] = now().since(before).cpu.Seconds() * 1e9 / float64(samples)
 	closing(e, &err)
 	return err
 }
@@ -153,7 +160,11 @@ func (c *comparison) extremeFigures() (all []figure) {
 			more(x.row+"/create", "new series/CPU s"), less(x.row+"/heap", "heap B/series"),
 			less(x.row+"/find/time", "s to find one"), less(x.row+"/reopen", "CPU us/series to reopen"))...)
 	}
-	return append(all, section(fmt.Sprintf("one series of %s samples", count(t.Series*t.Samples)),
-		more("extremes/one/append", "samples/CPU s"), more("extremes/one/rate", "samples read/CPU s"),
-		less("extremes/one/reopen", "CPU ns/sample to reopen"))...)
+	return append(append(all, oneFigures("extremes/one", t)...), oneFigures("giant", c.task("giant"))...)
+}
+
+// oneFigures are the rows about a single series.
+func oneFigures(row string, t task) []figure {
+	return section(fmt.Sprintf("one series of %s samples", count(t.Series*t.Samples)),
+		more(row+"/append", "samples/CPU s"), more(row+"/rate", "samples read/CPU s"), less(row+"/reopen", "CPU ns/sample to reopen"))
 }

@@ -49,8 +49,12 @@ var plan = []group{
 	{"values", everybody, "", (*Config).valued, true},
 	{"real", everybody, "", (*Config).real, true},
 	{"extremes", files, "", (*Config).hot, false},
+	{"giant", alone, "", (*Config).longest, false},
 	{"program", everybody, "", (*Config).hot, false},
 }
+
+// giantTimes is how much longer the longest series is than the one among the extremes.
+const giantTimes = 10
 
 // Groups are the names for Config.Only, in the order in which they run.
 var Groups = func() (names []string) {
@@ -66,6 +70,7 @@ func groupOf(kind string) group {
 }
 
 func (c *Config) hot() (series, samples int)        { return c.Series, c.Samples }
+func (c *Config) longest() (series, samples int)    { return c.Series, giantTimes * c.Samples }
 func (c *Config) fresh() (series, samples int)      { return c.New, c.Few }
 func (c *Config) logged() (series, samples int)     { return c.Series, c.Logged }
 func (c *Config) remembered() (series, samples int) { return c.Many, c.Few }

@@ -12,7 +12,7 @@ import (
 )
 
 // recoverWrite appends as fast as it can until it is killed, and tells when there are as many samples
-// as were asked for.
+// as were asked for and a snapshot of the head. It gives up when nobody kills it then.
 func recoverWrite(t task) (m measures, err error) {
 	o, out := t.Sustain, &teller{to: os.Stdout}
 	acks, err := os.Create(o.ackFile())
@@ -31,19 +31,22 @@ func recoverWrite(t task) (m measures, err error) {
 	if err != nil {
 		return nil, err
 	}
+	var told time.Time
 	var done taken
-	for enough := int64(t.Samples * w.commits()); ; {
-		if w.next == enough {
-			if err := out.event(eventStart, 0); err != nil {
-				return nil, err
-			}
-		}
+	for enough := int64(t.Samples * w.commits()); told.IsZero() || time.Since(told) < t.Time; {
 		if err := w.one(time.Now()); err != nil {
 			return nil, err
 		}
 		done.took = done.took[:0]
-		w.take(&done, time.Now()) // nobody looks at it
+		w.take(&done, time.Now()) // or the writer keeps it for a recorder
+		if told.IsZero() && w.next >= enough && db.Stats().HeadSnapshots > 0 {
+			told = time.Now()
+			if err := out.tell(sustainMessage{Event: &SustainEvent{Kind: eventStart}, Least: leastMemory()}); err != nil {
+				return nil, err
+			}
+		}
 	}
+	return nil, errors.Errorf("nobody killed this process within %v", t.Time)
 }
 
 // recoverOpen opens what a kill left, says what that took, and that the database is good: it goes
@@ -55,15 +58,16 @@ func recoverOpen(t task) (m measures, err error) {
 			return nil, err
 		}
 	}
-	if t.Own > 0 {
+	if t.Own > 0 { // who recovers may have that much
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(t.Own)))
 	}
-	before := now()
+	watch, before := watchProcess(os.Getpid()), now()
 	db, err := tsdb.Open(o.dataDir(), o.options(&teller{to: io.Discard}))
+	cost, peak := now().since(before), peakResident()
+	watch.stop()
 	if err != nil {
 		return nil, err
 	}
-	cost, peak, files := now().since(before), peakResident(), residentFiles()
 	defer func() {
 		if closeErr := db.Close(); err == nil {
 			err = closeErr
@@ -74,21 +78,28 @@ func recoverOpen(t task) (m measures, err error) {
 		return nil, err
 	}
 	rep := db.OpenReport()
-	if t.Whole != (rep.Snapshot == "") {
-		return nil, errors.Errorf("opened with snapshot %q; ignored: %v", rep.Snapshot, rep.SnapshotsIgnored)
+	switch {
+	case t.Whole && rep.Snapshot != "":
+		return nil, errors.Errorf("opened with snapshot %s, which was to be taken away", rep.Snapshot)
+	case !t.Whole && rep.Snapshot == "":
+		return nil, errors.Errorf("opened without the snapshot of the process that was killed; left out: %v", rep.SnapshotsIgnored)
 	}
 	return measures{
-		"cpu": cost.cpu.Seconds(), "wall": cost.wall.Seconds(), "peak": peak, "own": max(0, peak-files),
-		"log": float64(rep.Bytes), "chunks": float64(rep.HeadChunks),
+		"cpu": cost.cpu.Seconds(), "wall": cost.wall.Seconds(), "peak": peak, "own": watch.own, "log": float64(rep.Bytes),
 	}, want.some(db, max(1, o.Series/checkedSeries))
 }
 
-// checkedSeries is how many series are read after opening.
+// checkedSeries is about how many series are read after opening.
 const checkedSeries = 100
 
-// recoverCheck opens what a kill left and reads all of it.
+// recoverCheck opens what a kill left, as recoverOpen does, and reads all of it.
 func recoverCheck(t task) (m measures, err error) {
 	o := t.Sustain
+	if t.Whole {
+		if err := t.onlyLog(); err != nil {
+			return nil, err
+		}
+	}
 	db, err := tsdb.Open(o.dataDir(), o.options(&teller{to: io.Discard}))
 	if err != nil {
 		return nil, err

@@ -2,11 +2,14 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -14,6 +17,9 @@ import (
 // Two databases whose writers are killed, opened in all ways. What was acknowledged is read back by
 // Recover itself, or it fails.
 func TestRecover_EveryWayAndDatabase_IsMeasured(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the memory of other processes is known on Linux only")
+	}
 	c := RecoverConfig{Series: 150, Samples: []int{30, 9000}, Runs: 2, Dir: t.TempDir()}
 	rep, err := Recover(t.Context(), c)
 	require.NoError(t, err)
@@ -25,8 +31,12 @@ func TestRecover_EveryWayAndDatabase_IsMeasured(t *testing.T) {
 	for i, d := range rep.Databases {
 		require.Equal(t, 150, d.Series)
 		require.GreaterOrEqual(t, d.Samples, 150*c.Samples[i])
-		require.InDelta(t, d.Samples, d.Checked, 150) // and a commit more, unless the kill came behind one
+		require.Len(t, d.Checked, 2)
+		for _, n := range d.Checked {
+			require.Equal(t, float64(d.Samples+150), n) // and the commit that the next process made
+		}
 		require.Greater(t, d.LogBytes, int64(0))
+		require.Greater(t, d.Limit, 0.0)
 		require.Greater(t, d.Own, 0.0)
 		require.Greater(t, d.Peak, d.Own)
 		require.Len(t, d.Opened, len(recoverWays))
@@ -59,7 +69,7 @@ func TestRecover_EveryWayAndDatabase_IsMeasured(t *testing.T) {
 	for _, format := range []string{"table", "markdown"} {
 		var out bytes.Buffer
 		require.NoError(t, rep.Write(&out, format))
-		require.Equal(t, 2, strings.Count(strings.Join(strings.Fields(out.String()), " "), "acknowledged samples were read back"), out.String())
+		require.Equal(t, 2, strings.Count(strings.Join(strings.Fields(out.String()), " "), "acknowledged samples were read back, with what there was and by the log alone"), out.String())
 	}
 	require.Error(t, rep.Write(new(bytes.Buffer), "other"))
 }
@@ -67,7 +77,7 @@ func TestRecover_EveryWayAndDatabase_IsMeasured(t *testing.T) {
 // What takes more than was promised, or more memory than the killed process had, is marked.
 func TestRecoverReport_WhatFallsShort_IsMarked(t *testing.T) {
 	marks := func(cpu, logBytes, peak float64) int {
-		d := RecoverDatabase{Series: 1000, Samples: 1e6, Peak: 100, Own: 50}
+		d := RecoverDatabase{Series: 1000, Samples: 1e6, Peak: 100, Own: 50, Limit: 40}
 		for i := range recoverWays {
 			d.note(i, measures{"cpu": cpu, "log": logBytes, "peak": peak})
 		}
@@ -79,6 +89,12 @@ func TestRecoverReport_WhatFallsShort_IsMarked(t *testing.T) {
 	require.Equal(t, 4, marks(0.126, 10<<20, 110))
 	require.Equal(t, 4, marks(0.125, 10<<20, 111))
 	require.Equal(t, 8, marks(0.125, 9<<20, 111))
+
+	d := RecoverDatabase{Series: 1000, Samples: 1e6, Peak: 100, Own: 50, Limit: 40}
+	for _, cpu := range []float64{0.1, 0.1, 0.2} {
+		d.note(0, measures{"cpu": cpu, "log": 10 << 20, "peak": 1})
+	}
+	require.Contains(t, RecoverReport{Databases: []RecoverDatabase{{Series: 1000, Peak: 100, Opened: d.Opened[:1]}}}.lines()[0][4], "SHORT", "the worst run is judged")
 }
 
 func TestRecover_BadConfig_IsRefused(t *testing.T) {
@@ -86,4 +102,24 @@ func TestRecover_BadConfig_IsRefused(t *testing.T) {
 		_, err := Recover(t.Context(), c)
 		require.ErrorContains(t, err, "at least 1")
 	}
+}
+
+func TestRecover_WhoIsInterrupted_SaysSo(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the memory of other processes is known on Linux only")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c := RecoverConfig{Series: 10, Samples: []int{1 << 30}, Runs: 1, Dir: t.TempDir(), Progress: func(string) { time.AfterFunc(200*time.Millisecond, cancel) }}
+	_, err := Recover(ctx, c)
+	require.ErrorIs(t, err, context.Canceled)
+	left, err := os.ReadDir(c.Dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// The process that writes ends although nobody kills it.
+func TestRecoverWrite_LeftAlone_GivesUp(t *testing.T) {
+	o := RecoverConfig{Series: 1000}.order(t.TempDir(), 1)
+	_, err := recoverWrite(task{Sustain: &o, Samples: 1, Time: time.Millisecond})
+	require.ErrorContains(t, err, "nobody killed this process")
 }

@@ -160,7 +160,7 @@ func (s *sustained) process(ctx context.Context, work time.Duration, kill bool) 
 // sustainEnded is how a process of the workload came to its end.
 type sustainEnded struct {
 	toKill  bool  // it was to be killed
-	started bool  // it said, if it was to be killed, that samples come at the given rate
+	started bool  // it said, if it was to be killed, that it had begun
 	early   bool  // it ended before the time to kill it
 	exited  bool  // it ended by itself
 	read    error // of what it told
@@ -177,7 +177,7 @@ func (e sustainEnded) err() error {
 	case e.process != nil && e.exited:
 		return errors.WithMessage(e.process, "process ended by itself instead of being killed")
 	case !e.started:
-		return errors.Errorf("process ended before samples came at the given rate: %v", e.process)
+		return errors.Errorf("process ended before it said that it had begun: %v", e.process)
 	case e.early:
 		return errors.Errorf("process ended before it was killed: %v", e.process)
 	case e.exited:

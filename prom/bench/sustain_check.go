@@ -41,8 +41,8 @@ func sustainCheck(t task) (m measures, err error) {
 
 // all reads a whole database.
 func (w wanted) all(db *tsdb.DB) (got seriesCount, err error) {
-	if r := db.OpenReport(); !r.Clean() {
-		return got, errors.Errorf("recovery found damage: %+v", r)
+	if err := noDamage(db); err != nil {
+		return got, err
 	}
 	if got, err = w.selected(db); err != nil {
 		return got, err
@@ -55,6 +55,9 @@ func (w wanted) all(db *tsdb.DB) (got seriesCount, err error) {
 
 // some reads every so many-th of the first series of all places.
 func (w wanted) some(db *tsdb.DB, step int) error {
+	if err := noDamage(db); err != nil {
+		return err
+	}
 	name := pairs(0)[shardName]
 	for series := 0; series < w.parts[0].o.Series; series += step {
 		got, err := w.selected(db, labels.Equal(name, strconv.Itoa(series)))
@@ -64,6 +67,13 @@ func (w wanted) some(db *tsdb.DB, step int) error {
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func noDamage(db *tsdb.DB) error {
+	if r := db.OpenReport(); !r.Clean() {
+		return errors.Errorf("recovery found damage: %+v", r)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ type sustainMessage struct {
 	Unix   int64          // when, in nanoseconds; of what took some time, its end
 	Second *SustainSecond `json:",omitempty"`
 	Event  *SustainEvent  `json:",omitempty"`
+	Least  float64        `json:",omitempty"` // bytes that the runtime of the process needs now
 }
 
 // teller writes messages, each as one line at once.

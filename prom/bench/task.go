@@ -51,6 +51,7 @@ var kinds = map[string]func(task) (measures, error){
 	"values":      allValues,
 	"real":        realLabels,
 	"extremes":    pathological,
+	"giant":       giant,
 	"program":     program,
 	"grow":        grow,
 	"regrow":      regrow,

@@ -131,6 +131,15 @@ func (w heapWatch) stop() float64 {
 	return <-w.peak
 }
 
+// leastMemory returns the bytes that Go's runtime needs here: all that it has from the system, without
+// garbage and free room on the heap.
+func leastMemory() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.Sys - m.HeapSys + m.HeapAlloc)
+}
+
 // objectBytes returns the bytes of objects on the heap, dead ones included, without
 // stopping anybody.
 func objectBytes() float64 {
@@ -172,11 +181,13 @@ func procField(text []byte, name string, unit float64) float64 {
 	return 0
 }
 
-// processWatch looks how much memory another process has.
+// processWatch looks how much memory a process has, on Linux.
 type processWatch struct {
 	done, ended chan struct{}
 	once        sync.Once
-	peak, own   float64 // the most bytes, with mapped files and without; to be read behind stop
+	// The most bytes with mapped files, and the most that it was seen with without; to be read
+	// behind stop. 0: not known.
+	peak, own float64
 }
 
 // processEvery is how often a processWatch looks.
@@ -184,13 +195,16 @@ const processEvery = 10 * time.Millisecond
 
 func watchProcess(pid int) *processWatch {
 	w := &processWatch{done: make(chan struct{}), ended: make(chan struct{})}
+	name := "/proc/" + strconv.Itoa(pid) + "/status"
 	go func() {
 		defer close(w.ended)
 		tick := time.NewTicker(processEvery)
 		defer tick.Stop()
 		for {
-			w.peak = max(w.peak, processStatus(strconv.Itoa(pid), "VmHWM:"))
-			w.own = max(w.own, processStatus(strconv.Itoa(pid), "RssAnon:"))
+			if text, err := os.ReadFile(name); err == nil {
+				w.peak = max(w.peak, procField(text, "VmHWM:", 1024))
+				w.own = max(w.own, procField(text, "RssAnon:", 1024))
+			}
 			select {
 			case <-tick.C:
 			case <-w.done:

@@ -7,7 +7,7 @@
 //	go run ./cmd/compare --only replay --runs 5 --output markdown
 //	go run ./cmd/compare --docs ../../docs
 //	go run ./cmd/compare sustained        # the workload of a large server: nine minutes
-//	go run ./cmd/compare recovery         # opening 1e8 and 1e9 samples after a kill: six minutes
+//	go run ./cmd/compare recovery         # opening 1e8 and 1e9 samples after a kill: eight minutes
 package main
 
 import (
