@@ -28,9 +28,9 @@ type text struct {
 	size   *atomic.Int64 // of MemPostings
 
 	open    strings.Builder // the block that is being filled
-	openNum uint32
-	owned   []textBlock // by block number
-	free    []uint32    // block numbers
+	openNum uint32          // its number; textMaxBlocks: there was none yet
+	owned   []textBlock     // by block number
+	free    []uint32        // block numbers
 }
 
 // textBlock is what the writer knows about a block.
@@ -44,6 +44,7 @@ type textBlock struct {
 
 func (t *text) init(size *atomic.Int64) {
 	t.size = size
+	t.openNum = textMaxBlocks // none: a long string may take the first number
 	t.blocks.Store(new([]atomic.Pointer[string]))
 }
 
@@ -190,7 +191,7 @@ func (t *text) write(to *strings.Builder, num uint32, s string) {
 func (t *text) release(place uint32) {
 	num := place >> textOffsetBits
 	t.owned[num].live -= uint32(textBytes(t.at(place)))
-	if t.owned[num].live == 0 && (num != t.openNum || t.open.Cap() == 0) {
+	if t.owned[num].live == 0 && num != t.openNum {
 		t.drop(num)
 	}
 }

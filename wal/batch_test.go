@@ -6,6 +6,8 @@ import (
 
 	"github.com/golang/snappy"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb/internal/invariants"
 )
 
 // A batch takes memory for its text once, and none for what nobody wants.
@@ -39,4 +41,14 @@ func TestBatch_TakesMemoryForItsTextOnce(t *testing.T) {
 	b.decode(&d)
 	require.Empty(t, b.Records)
 	require.Zero(t, cap(b.text))
+}
+
+// What somebody keeps of a batch beyond its time is seen where assertions are compiled in.
+func TestBatch_Reset_OverwritesWhatWasInIt(t *testing.T) {
+	b := &Batch{raw: []byte("stored"), text: []byte("decoded")}
+	raw, text := b.raw, b.text
+	b.reset(1)
+	require.Equal(t, invariants.Enabled, string(raw) != "stored")
+	require.Equal(t, invariants.Enabled, string(text) != "decoded")
+	require.Equal(t, 1, b.Index)
 }

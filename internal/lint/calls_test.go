@@ -91,7 +91,7 @@ func TestUnsafeAndC_AreNotUsed(t *testing.T) {
 // unsafeFiles may use all of package unsafe, each for its reason. The size of a type is
 // a number, and free for all.
 var unsafeFiles = map[string]string{
-	"labels/encoding.go":            "recovery looks at sets of labels where they lie in the log",
+	"labels/encoding.go":            "recovery looks at sets of labels where they lie in the log; a new set is not copied from where it was put together",
 	"internal/prefetch/prefetch.go": "assembly takes addresses of any type",
 	"internal/prefetch/asm.go":      "the same",
 	"internal/prefetch/other.go":    "the same",

@@ -3,6 +3,7 @@ package record_test
 import (
 	"encoding/binary"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -80,6 +81,20 @@ func TestSeriesDecoder_MakesLabelsOfASeries(t *testing.T) {
 	}
 	_, err := d.Labels()
 	require.ErrorIs(t, err, encbuf.ErrCorrupt)
+}
+
+func TestSeriesDecoder_LabelsAllocateNothing(t *testing.T) {
+	rec := record.AppendSeries(record.BeginSeries(nil), 1, labels.FromStrings("__name__", "up", "long", strings.Repeat("x", 4096)))
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		var d record.SeriesDecoder
+		d.Reset(rec)
+		if !d.Next() {
+			t.Fail()
+		}
+		if ls, err := d.Labels(); err != nil || ls.Len() != 2 {
+			t.Fail()
+		}
+	}))
 }
 
 func TestSeriesDecoder_RefusesALabelCountBeyondTheRecord(t *testing.T) {

@@ -75,9 +75,9 @@ const limitOver = 1.1
 // recovering is one run of Recover.
 type recovering struct {
 	RecoverConfig
-	dir   string
-	begin time.Time
-	rep   RecoverReport
+	stopwatch
+	dir string
+	rep RecoverReport
 }
 
 // Recover writes the databases, opens them, and reads all samples back that were acknowledged: one
@@ -95,7 +95,7 @@ func Recover(ctx context.Context, c RecoverConfig) (rep RecoverReport, err error
 		return rep, err
 	}
 	defer remove(&err)
-	r := &recovering{RecoverConfig: c, dir: dir, begin: time.Now()}
+	r := &recovering{RecoverConfig: c, stopwatch: stopwatch{time.Now(), c.Progress}, dir: dir}
 	r.rep = RecoverReport{Date: r.begin.Format(time.DateOnly), System: system(), Config: c}
 	load := watchLoad()
 	for _, samples := range c.Samples {
@@ -109,28 +109,26 @@ func Recover(ctx context.Context, c RecoverConfig) (rep RecoverReport, err error
 
 // database tries the promise with one size.
 func (r *recovering) database(ctx context.Context, samples int) error {
-	left, opened := filepath.Join(r.dir, "left"), filepath.Join(r.dir, "opened")
-	order := r.order(left, samples)
-	if err := os.Mkdir(left, 0o777); err != nil {
+	left, opened := r.order(filepath.Join(r.dir, "left"), samples), r.order(filepath.Join(r.dir, "opened"), samples)
+	if err := os.Mkdir(left.Dir, 0o777); err != nil {
 		return errors.Wrap(err, "make directory for data")
 	}
-	written, err := r.write(ctx, order, samples)
+	written, err := r.write(ctx, left, samples)
 	if err != nil {
 		return err
 	}
-	order.Dir = opened
 	try := func(kind string, way recoverWay) (m measures, err error) {
 		if err := copyKilled(opened, left); err != nil {
 			return nil, err
 		}
-		t := task{Kind: kind, Engine: Ours, Dir: order.dataDir(), Sustain: &order, Whole: way.whole}
+		t := task{Kind: kind, Engine: Ours, Dir: opened.dataDir(), Sustain: &opened, Whole: way.whole}
 		if way.limited {
-			t.Own = written.Limit
+			t.Limit = written.Limit
 		}
 		if m, err = t.runInChild(ctx); err != nil {
 			return nil, err
 		}
-		return m, errors.Wrap(os.RemoveAll(opened), "remove data")
+		return m, errors.Wrap(os.RemoveAll(opened.Dir), "remove data")
 	}
 	for range r.Runs {
 		for i, way := range recoverWays {
@@ -154,7 +152,7 @@ func (r *recovering) database(ctx context.Context, samples int) error {
 		written.Checked = append(written.Checked, m["samples"])
 	}
 	r.rep.Databases = append(r.rep.Databases, written)
-	return errors.Wrap(os.RemoveAll(left), "remove data")
+	return errors.Wrap(os.RemoveAll(left.Dir), "remove data")
 }
 
 const (
@@ -236,16 +234,16 @@ func isBlock(name string) bool {
 }
 
 // copyKilled makes a copy of what a process left. Blocks are never changed in place.
-func copyKilled(dst, src string) error {
-	entries, err := os.ReadDir(filepath.Join(src, "data"))
+func copyKilled(dst, src sustainOrder) error {
+	entries, err := os.ReadDir(src.dataDir())
 	if err != nil {
 		return errors.Wrap(err, "look at what is left")
 	}
-	if err := os.MkdirAll(filepath.Join(dst, "data"), 0o777); err != nil {
+	if err := os.MkdirAll(dst.dataDir(), 0o777); err != nil {
 		return errors.Wrap(err, "copy data")
 	}
 	for _, e := range entries {
-		from, to := filepath.Join(src, "data", e.Name()), filepath.Join(dst, "data", e.Name())
+		from, to := filepath.Join(src.dataDir(), e.Name()), filepath.Join(dst.dataDir(), e.Name())
 		switch {
 		case isBlock(e.Name()):
 			err = linkTree(to, from)
@@ -258,7 +256,7 @@ func copyKilled(dst, src string) error {
 			return err
 		}
 	}
-	return copyFile(filepath.Join(dst, "acknowledged"), filepath.Join(src, "acknowledged"))
+	return copyFile(dst.ackFile(), src.ackFile())
 }
 
 func copyFile(dst, src string) error {
@@ -267,12 +265,6 @@ func copyFile(dst, src string) error {
 		err = os.WriteFile(dst, data, 0o666)
 	}
 	return errors.Wrap(err, "copy data")
-}
-
-func (r *recovering) tell(what string) {
-	if r.Progress != nil {
-		r.Progress(time.Since(r.begin).Round(time.Second).String() + " " + what)
-	}
 }
 
 // promised is the most processor time that opening may take.

@@ -52,21 +52,51 @@ func recoverWrite(t task) (m measures, err error) {
 // recoverOpen opens what a kill left, says what that took, and that the database is good: it goes
 // on with the commit that may have been made and not acknowledged, and has the samples of some series.
 func recoverOpen(t task) (m measures, err error) {
+	err = t.recovered(func(db *tsdb.DB, want wanted, opened measures) error {
+		m = opened
+		rep := db.OpenReport()
+		switch {
+		case t.Whole && rep.Snapshot != "":
+			return errors.Errorf("opened with snapshot %s, which was to be taken away", rep.Snapshot)
+		case !t.Whole && rep.Snapshot == "":
+			return errors.Errorf("opened without the snapshot of the process that was killed; left out: %v", rep.SnapshotsIgnored)
+		}
+		return want.some(db, max(1, t.Sustain.Series/checkedSeries))
+	})
+	return m, err
+}
+
+// checkedSeries is about how many series are read after opening.
+const checkedSeries = 100
+
+// recoverCheck opens what a kill left in the same way and reads all of it.
+func recoverCheck(t task) (m measures, err error) {
+	err = t.recovered(func(db *tsdb.DB, want wanted, _ measures) error {
+		got, err := want.all(db)
+		m = measures{"samples": float64(got.samples)}
+		return err
+	})
+	return m, err
+}
+
+// recovered opens what a kill left, goes on with a commit, and has use look at it: at what there must be,
+// and at what opening took.
+func (t task) recovered(use func(db *tsdb.DB, want wanted, opened measures) error) (err error) {
 	o := t.Sustain
 	if t.Whole {
 		if err := t.onlyLog(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if t.Own > 0 { // who recovers may have that much
-		defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(t.Own)))
+	if t.Limit > 0 {
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(t.Limit)))
 	}
 	watch, before := watchProcess(os.Getpid()), now()
 	db, err := tsdb.Open(o.dataDir(), o.options(&teller{to: io.Discard}))
 	cost, peak := now().since(before), peakResident()
 	watch.stop()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() {
 		if closeErr := db.Close(); err == nil {
@@ -75,46 +105,11 @@ func recoverOpen(t task) (m measures, err error) {
 	}()
 	want, err := o.goOn(db)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	rep := db.OpenReport()
-	switch {
-	case t.Whole && rep.Snapshot != "":
-		return nil, errors.Errorf("opened with snapshot %s, which was to be taken away", rep.Snapshot)
-	case !t.Whole && rep.Snapshot == "":
-		return nil, errors.Errorf("opened without the snapshot of the process that was killed; left out: %v", rep.SnapshotsIgnored)
-	}
-	return measures{
-		"cpu": cost.cpu.Seconds(), "wall": cost.wall.Seconds(), "peak": peak, "own": watch.own, "log": float64(rep.Bytes),
-	}, want.some(db, max(1, o.Series/checkedSeries))
-}
-
-// checkedSeries is about how many series are read after opening.
-const checkedSeries = 100
-
-// recoverCheck opens what a kill left, as recoverOpen does, and reads all of it.
-func recoverCheck(t task) (m measures, err error) {
-	o := t.Sustain
-	if t.Whole {
-		if err := t.onlyLog(); err != nil {
-			return nil, err
-		}
-	}
-	db, err := tsdb.Open(o.dataDir(), o.options(&teller{to: io.Discard}))
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if closeErr := db.Close(); err == nil {
-			err = closeErr
-		}
-	}()
-	want, err := o.goOn(db)
-	if err != nil {
-		return nil, err
-	}
-	got, err := want.all(db)
-	return measures{"samples": float64(got.samples)}, err
+	return use(db, want, measures{
+		"cpu": cost.cpu.Seconds(), "wall": cost.wall.Seconds(), "peak": peak, "own": watch.own, "log": float64(db.OpenReport().Bytes),
+	})
 }
 
 // goOn makes the next commit, and says what there must be then.

@@ -2,14 +2,11 @@ package bench
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/pkg/errors"
 )
 
 // RecoverDatabase is a database that was written by a process which was killed, and how it opened.
@@ -101,46 +98,34 @@ func (r RecoverReport) lines() (lines [][]string) {
 // writers say what the processes did that were killed.
 func (r RecoverReport) writers() (lines []string) {
 	for _, d := range r.Databases {
-		lines = append(lines, fmt.Sprintf("%s samples were written in %.0f s. The process had %.0f MB at most, %.0f without mapped files, and needed %.0f when garbage was just collected; it left %d blocks of %.2f GB and %.0f MiB of log. All of its %d acknowledged samples were read back, with what there was and by the log alone.",
-			number(float64(d.Samples)), d.Writing, d.Peak/1e6, d.Own/1e6, d.Limit/limitOver/1e6, d.Blocks, float64(d.BlockBytes)/1e9, float64(d.LogBytes)/(1<<20), d.Samples))
+		lines = append(lines, fmt.Sprintf("%s samples were written in %.0f s. The process had %.0f MB at most, %.0f without mapped files, and needed %.0f when garbage was just collected; it left %.2f GB of blocks (%d) and %.0f MiB of log. All of its %d acknowledged samples were read back, with what there was and by the log alone.",
+			number(float64(d.Samples)), d.Writing, d.Peak/1e6, d.Own/1e6, d.Limit/limitOver/1e6, float64(d.BlockBytes)/1e9, d.Blocks, float64(d.LogBytes)/(1<<20), d.Samples))
 	}
 	return lines
 }
 
 // Write writes the report as a "table" for a terminal, as "markdown" or as "json".
 func (r RecoverReport) Write(w io.Writer, format string) error {
-	var b bytes.Buffer
 	lines := r.lines()
-	switch format {
-	case "table":
+	return writeReport(w, format, r, func(b *bytes.Buffer) {
 		cells := append([][]string{recoverColumns}, lines...)
 		align(cells)
-		fmt.Fprintf(&b, "%s\n%s\n\n", wrap(r.String(), terminalWidth), wrap(promise(), terminalWidth))
+		fmt.Fprintf(b, "%s\n%s\n\n", wrap(r.String(), terminalWidth), wrap(promise(), terminalWidth))
 		for _, l := range cells {
-			fmt.Fprintf(&b, "  %s\n", strings.TrimRight(strings.Join(l, "  "), " "))
+			fmt.Fprintf(b, "  %s\n", strings.TrimRight(strings.Join(l, "  "), " "))
 		}
 		for _, text := range r.writers() {
-			fmt.Fprintf(&b, "\n%s\n", wrap(text, terminalWidth))
+			fmt.Fprintf(b, "\n%s\n", wrap(text, terminalWidth))
 		}
-	case "markdown":
-		fmt.Fprintf(&b, "%s %s\n\n| %s |\n| ---: | --- |%s\n", r, promise(), strings.Join(recoverColumns, " | "), strings.Repeat(" ---: |", len(recoverColumns)-2))
+	}, func(b *bytes.Buffer) {
+		fmt.Fprintf(b, "%s %s\n\n| %s |\n| ---: | --- |%s\n", r, promise(), strings.Join(recoverColumns, " | "), strings.Repeat(" ---: |", len(recoverColumns)-2))
 		for _, l := range lines {
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(l, " | "))
+			fmt.Fprintf(b, "| %s |\n", strings.Join(l, " | "))
 		}
 		for _, text := range r.writers() {
-			fmt.Fprintf(&b, "\n%s\n", text)
+			fmt.Fprintf(b, "\n%s\n", text)
 		}
-	case "json":
-		e := json.NewEncoder(&b)
-		e.SetIndent("", " ")
-		if err := e.Encode(r); err != nil {
-			return errors.Wrap(err, "encode report")
-		}
-	default:
-		return errors.Errorf("no format %q, there are table, markdown and json", format)
-	}
-	_, err := w.Write(b.Bytes())
-	return errors.Wrap(err, "write report")
+	})
 }
 
 // Marks of the part of a page that WriteDocs of a RecoverReport makes.

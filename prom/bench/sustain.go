@@ -64,9 +64,21 @@ func (c SustainConfig) validate() error {
 // sustained is one run of Sustain.
 type sustained struct {
 	SustainConfig
+	stopwatch
 	order sustainOrder
-	begin time.Time
 	rep   SustainReport
+}
+
+// stopwatch tells what happens, and when.
+type stopwatch struct {
+	begin    time.Time
+	progress func(what string) // nil: nobody is told
+}
+
+func (s stopwatch) tell(what string) {
+	if s.progress != nil {
+		s.progress(time.Since(s.begin).Round(time.Second).String() + " " + what)
+	}
 }
 
 // Sustain runs the workload and reads back every sample that the database has acknowledged:
@@ -81,7 +93,7 @@ func Sustain(ctx context.Context, c SustainConfig) (rep SustainReport, err error
 		return rep, err
 	}
 	defer remove(&err)
-	s := &sustained{SustainConfig: c, order: c.order(dir), begin: time.Now()}
+	s := &sustained{SustainConfig: c, stopwatch: stopwatch{time.Now(), c.Progress}, order: c.order(dir)}
 	s.rep = SustainReport{Date: s.begin.Format(time.DateOnly), System: system(), Config: c, Speed: s.order.Speed}
 	load := watchLoad()
 	if err := s.processes(ctx); err != nil {
@@ -203,12 +215,6 @@ func (s *sustained) note(m sustainMessage) {
 func (s *sustained) event(e SustainEvent) {
 	s.rep.Events = append(s.rep.Events, e)
 	s.tell(e.String())
-}
-
-func (s *sustained) tell(what string) {
-	if s.Progress != nil {
-		s.Progress(time.Since(s.begin).Round(time.Second).String() + " " + what)
-	}
 }
 
 // dataDir and ackFile are what the processes of a run share.

@@ -129,7 +129,7 @@ func (r *recorder) lookLocked() error {
 	dt := now.at.Sub(last.at).Seconds()
 	s := SustainSecond{
 		Took: dt, Phase: r.mu.phase, CPU: (now.cpu - last.cpu) / dt, GC: (now.gc - last.gc) / dt, GCIdle: (now.gcIdle - last.gcIdle) / dt,
-		Heap: objectBytes(), Resident: processStatus(self, "VmRSS:"), PeakSoFar: peakResident(),
+		Heap: objectBytes(), Resident: processStatus("VmRSS:"), PeakSoFar: peakResident(),
 		Read: (now.read - last.read) / dt, Written: (now.written - last.written) / dt,
 		DiskRead: (now.diskRead - last.diskRead) / dt, DiskWritten: (now.diskWritten - last.diskWritten) / dt,
 		Samples: float64(done.samples) / dt, Backlog: done.backlog.Seconds(),

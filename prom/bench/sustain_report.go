@@ -252,22 +252,31 @@ func (r SustainReport) String() string {
 
 // Write writes the report as a "table" for a terminal, as "markdown" or as "json".
 func (r SustainReport) Write(w io.Writer, format string) error {
+	return writeReport(w, format, r, func(b *bytes.Buffer) {
+		fmt.Fprintf(b, "%s\n\n", wrap(r.String(), terminalWidth))
+		for _, l := range r.lines() {
+			fmt.Fprintln(b, strings.TrimRight(fmt.Sprintf("  %-58s %s", l[0], l[1]), " "))
+		}
+	}, func(b *bytes.Buffer) {
+		fmt.Fprintf(b, "%s\n\n| what | figure | goal |\n| --- | --- | --- |\n", r)
+		for _, l := range r.lines() {
+			fmt.Fprintf(b, "| %s | %s | %s |\n", l[0], l[1], l[2])
+		}
+	})
+}
+
+// writeReport writes a report about this library alone in one of its formats.
+func writeReport(w io.Writer, format string, report any, table, markdown func(*bytes.Buffer)) error {
 	var b bytes.Buffer
 	switch format {
 	case "table":
-		fmt.Fprintf(&b, "%s\n\n", wrap(r.String(), terminalWidth))
-		for _, l := range r.lines() {
-			fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("  %-58s %s", l[0], l[1]), " "))
-		}
+		table(&b)
 	case "markdown":
-		fmt.Fprintf(&b, "%s\n\n| what | figure | goal |\n| --- | --- | --- |\n", r)
-		for _, l := range r.lines() {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", l[0], l[1], l[2])
-		}
+		markdown(&b)
 	case "json":
 		e := json.NewEncoder(&b)
 		e.SetIndent("", " ")
-		if err := e.Encode(r); err != nil {
+		if err := e.Encode(report); err != nil {
 			return errors.Wrap(err, "encode report")
 		}
 	default:

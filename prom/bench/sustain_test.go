@@ -121,8 +121,17 @@ func TestSustainCheck_FindsEveryDifference(t *testing.T) {
 		_, err := sustainCheck(task{Sustain: &o})
 		return err
 	}
+	some := func() error {
+		want, err := o.wanted()
+		require.NoError(t, err)
+		db, err := tsdb.Open(o.dataDir(), nil)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, db.Close()) }()
+		return want.some(db, 10)
+	}
 	m, err := sustainCheck(task{Sustain: &o})
 	require.NoError(t, err)
+	require.NoError(t, some())
 	require.Equal(t, float64(2*(7*1250+1000)), m["samples"])
 	require.Equal(t, float64(2500+2*(625*7/10)), m["series"])
 
@@ -132,8 +141,10 @@ func TestSustainCheck_FindsEveryDifference(t *testing.T) {
 	}
 	acknowledge(commits + 1) // one that is not there
 	require.ErrorContains(t, check(), "1 more were acknowledged")
+	require.ErrorContains(t, some(), "1 more were acknowledged")
 	acknowledge(commits - 1)
 	require.ErrorContains(t, check(), "of up to 7")
+	require.ErrorContains(t, some(), "of up to 7")
 	acknowledge(commits)
 	require.NoError(t, check())
 

@@ -27,6 +27,7 @@ type task struct {
 	Peak    float64 // the most memory that the process had which filled the directory,
 	Own     float64 // and what of it was no file
 	Whole   bool    // only the log is to be read
+	Limit   float64 // bytes that Go's runtime may have; 0: any number
 	Garbage int     // how many hundredths of what lives may be garbage before it is collected; 0: as usual
 	Profile string  // a file for a profile of the processor; empty: none
 

@@ -151,18 +151,15 @@ func objectBytes() float64 {
 // peakResident returns the most bytes that this process had in memory, mapped files
 // included; 0 where the system does not say. The counter of getrusage is of no use: a
 // new process inherits it.
-func peakResident() float64 { return processStatus(self, "VmHWM:") }
+func peakResident() float64 { return processStatus("VmHWM:") }
 
 // residentFiles returns the bytes of mapped files that this process has in memory, the program
 // itself among them.
-func residentFiles() float64 { return processStatus(self, "RssFile:") }
+func residentFiles() float64 { return processStatus("RssFile:") }
 
-// self is this process.
-const self = "self"
-
-// processStatus returns a size that Linux knows of a process, in bytes; 0 where it does not say.
-func processStatus(process, name string) float64 {
-	text, err := os.ReadFile("/proc/" + process + "/status")
+// processStatus returns a size that Linux knows of this process, in bytes; 0 where it does not say.
+func processStatus(name string) float64 {
+	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
