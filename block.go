@@ -14,6 +14,8 @@ import (
 type block struct {
 	dir     *blockdir.Dir
 	place   placeID
+	early   int64 // half-open bounds of all chunks, milliseconds
+	late    int64
 	pins    atomic.Int64
 	copied  atomic.Int64 // copies of its files that are being made
 	retired atomic.Bool  // other blocks have its samples, or nobody wants them, and its directory may be there
@@ -23,6 +25,7 @@ type block struct {
 // newBlock returns a block with one pin. last is called by the last release.
 func newBlock(dir *blockdir.Dir, last func(*block)) *block {
 	b := &block{dir: dir, place: newPlaceID(), last: last}
+	b.early, b.late = dir.Reach() // of a foreign block this may be more than its meta file says
 	b.pins.Store(1)
 	return b
 }
@@ -46,5 +49,5 @@ type viewBlock struct {
 
 // overlaps reports whether the block can have samples in the closed range.
 func (b *viewBlock) overlaps(mint, maxt int64) bool {
-	return b.meta.MinTime <= maxt && b.meta.MaxTime > mint
+	return b.early <= maxt && b.late > mint
 }

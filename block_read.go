@@ -3,12 +3,17 @@ package tsdb
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync/atomic"
+
+	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -16,8 +21,27 @@ import (
 type blockReader struct {
 	b          viewBlock
 	mint, maxt int64
+	whole      bool                   // chunks in the range may be seen beyond it
 	failure    *atomic.Pointer[error] // of the Querier
-	symbols    symbolCache
+	symbols    *symbolCache           // shared by all Selects of the Querier
+	ownSymbols symbolCache            // what symbols is, but for narrowed ones
+}
+
+// narrow implements source.
+func (r *blockReader) narrow(mint, maxt int64, whole bool) source {
+	if mint > maxt || !r.b.overlaps(mint, maxt) {
+		return nil
+	}
+	return &blockReader{b: r.b, mint: mint, maxt: maxt, whole: whole, failure: r.failure, symbols: r.symbols}
+}
+
+// visible returns what may be seen of the chunks of a series that are in the range.
+func (r *blockReader) visible(id uint64) bounds {
+	in := bounds{mint: r.mint, maxt: r.maxt, deleted: r.b.deleted.Of(id)}
+	if r.whole {
+		in.mint, in.maxt = math.MinInt64, math.MaxInt64
+	}
+	return in
 }
 
 // fewSeries is up to how many series a query makes no table and no slabs for, which would
@@ -30,12 +54,15 @@ func (r *blockReader) symbol(n uint32) (string, error) { return r.symbols.symbol
 // selectSeries returns the series that match and have chunks in the range. Their ids
 // ascend as their labels do, so nothing is sorted, and an entry is read when the cursor
 // comes to it.
-func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher, transient bool) (seriesCursor, error) {
+func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher, transient bool, passed *Warnings) (seriesCursor, error) {
 	ids, err := r.b.dir.Index().SelectIDs(ctx, ms...)
 	if err != nil {
 		return nil, err
 	}
-	c := &blockCursor{r: r, ids: ids, transient: transient}
+	if r.b.dir.Disordered() {
+		return r.selectDisordered(ctx, ids, passed)
+	}
+	c := &blockCursor{r: r, ids: ids, transient: transient, passed: passed}
 	if n := ids.Len(); n > fewSeries {
 		r.symbols.expect(n)
 		c.near.slots = symbolSlots(n)
@@ -50,8 +77,11 @@ type blockCursor struct {
 	done  int
 	metas []index.ChunkMeta // what is left of a slab that series get their chunks from
 	long  int               // the most chunks of one series so far
+	kept  int               // the same, of those in the range
 
 	pairs []index.SymbolPair // labels of the last series
+
+	passed *Warnings // gets the entries that cannot be read
 
 	transient bool         // all of the slab is for one series, the last one
 	one       *blockSeries // which is this
@@ -78,32 +108,63 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 		}
 		pairs, metas, err := c.r.b.dir.Index().Series(id, c.pairs[:0], c.metas[:0])
 		if err != nil {
-			return nil, err
+			if err = c.r.passBy(err, c.passed); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		c.pairs, c.long = pairs, max(c.long, len(metas))
+		all := metas
 		if c.transient {
 			c.metas = metas
 		}
-		if metas = c.r.inRange(metas); c.r.visible(id, metas) {
-			return c.series(id, metas), nil
+		if metas = c.r.inRange(metas); len(metas) > 0 {
+			if !c.transient && len(metas) < len(all) { // the others give their room to the next series
+				metas = all[:copy(all, metas)]
+			}
+			c.kept = max(c.kept, len(metas))
+			if p := c.r.presence(id, metas); p != memseries.Absent {
+				return c.series(id, metas, p == memseries.Present), nil
+			}
 		}
 	}
 }
 
-func (c *blockCursor) most() int      { return c.ids.Len() }
-func (c *blockCursor) place() placeID { return c.r.b.place }
+// maxPassedBy is how many damaged entries a result has warnings of.
+const maxPassedBy = 16
+
+// passBy leaves a damaged entry of the index out, with a warning that names block and place: what
+// it says is lost, and the others are as good. A device that cannot be read is another matter.
+func (r *blockReader) passBy(err error, passed *Warnings) error {
+	if !isDamage(err) {
+		return err
+	}
+	if len(*passed) < maxPassedBy {
+		*passed = append(*passed, &refusal{ErrMissing, errors.WithMessagef(err, "a series of block %s", r.b.meta.ULID)})
+	}
+	return nil
+}
+
+// isDamage tells damage of what is stored from a device that cannot be read, which may pass.
+func isDamage(err error) bool {
+	return errors.Is(err, ErrCorrupt) && !errors.Is(err, fileutil.ErrMemoryFault)
+}
+
+func (c *blockCursor) most() int        { return c.ids.Len() }
+func (c *blockCursor) allPresent() bool { return false }
+func (c *blockCursor) place() placeID   { return c.r.b.place }
 
 // series returns a series with its chunks, which it keeps unless it is transient: then what
 // the next one gets begins behind them.
-func (c *blockCursor) series(id uint64, metas []index.ChunkMeta) *blockSeries {
+func (c *blockCursor) series(id uint64, metas []index.ChunkMeta, present bool) *blockSeries {
 	if !c.transient {
 		c.metas = metas[len(metas):]
-		return &blockSeries{r: c.r, id: id, metas: metas[:len(metas):len(metas)]}
+		return &blockSeries{r: c.r, id: id, metas: metas[:len(metas):len(metas)], known: present}
 	}
 	if c.one == nil {
 		c.one = &blockSeries{}
 	}
-	*c.one = blockSeries{r: c.r, id: id, metas: metas, known: c.pairs, near: &c.near}
+	*c.one = blockSeries{r: c.r, id: id, metas: metas, known: present, own: c.pairs, near: &c.near}
 	return c.one
 }
 
@@ -111,8 +172,9 @@ func (c *blockCursor) series(id uint64, metas []index.ChunkMeta) *blockSeries {
 // series are to come.
 func (c *blockCursor) makeRoom() {
 	left := c.ids.Len() + 1
-	if need := left * max(c.long, 1); left > fewSeries && cap(c.metas) < min(need, metaSlab/8) {
-		c.metas = make([]index.ChunkMeta, 0, min(need, metaSlab))
+	need := left*max(c.kept, 1) + c.long // an entry is read as a whole
+	if left > fewSeries && cap(c.metas) < min(need, max(metaSlab/8, c.long)) {
+		c.metas = make([]index.ChunkMeta, 0, min(need, max(metaSlab, c.long)))
 	}
 }
 
@@ -128,79 +190,98 @@ func (r *blockReader) inRange(metas []index.ChunkMeta) []index.ChunkMeta {
 	return metas[:n]
 }
 
-// visible reports whether a series may have a sample in these chunks that is not
-// deleted.
-func (r *blockReader) visible(id uint64, metas []index.ChunkMeta) bool {
-	if len(metas) == 0 {
-		return false
-	}
-	deleted := r.b.deleted.Of(id)
-	if len(deleted) == 0 {
-		return true
-	}
-	for _, m := range metas {
-		if !deleted.CoversRange(max(m.MinT, r.mint), min(m.MaxT, r.maxt)) {
-			return true
+// presence tells what the bounds of a series' chunks, and what is deleted, say of samples that may be
+// seen. The ends of a chunk are samples.
+func (r *blockReader) presence(id uint64, metas []index.ChunkMeta) memseries.Presence {
+	in := bounds{mint: r.mint, maxt: r.maxt, deleted: r.b.deleted.Of(id)}
+	found := memseries.Absent
+	for i := range metas {
+		m := &metas[i]
+		if in.shows(m.MaxT) || in.shows(m.MinT) {
+			return memseries.Present
+		}
+		if !in.hides(m.MinT, m.MaxT) {
+			found = memseries.Possible
 		}
 	}
-	return false
+	return found
 }
 
-// all reports whether the range covers the block and nothing of it is deleted, so that
-// every series of the index is visible.
+// all reports whether the range covers the block, nothing of it is deleted, and no series is without
+// chunks, so that every series of the index is visible.
 func (r *blockReader) all() bool {
-	return r.mint <= r.b.meta.MinTime && r.maxt >= r.b.meta.MaxTime-1 && r.b.deleted.Len() == 0
+	return r.b.dir.Listed() && r.mint <= r.b.early && r.maxt >= r.b.late-1 && r.b.deleted.Len() == 0
 }
 
 // labelNames returns the names that visible matching series have, sorted.
-func (r *blockReader) labelNames(ctx context.Context, ms []*labels.Matcher) ([]string, error) {
+func (r *blockReader) labelNames(ctx context.Context, ms []*labels.Matcher, passed *Warnings) ([]string, error) {
+	if r.b.dir.Disordered() {
+		return r.labelsOfDisordered(ctx, ms, passed, func(l labels.Label) (string, bool) { return l.Name, true })
+	}
 	if len(ms) == 0 && r.all() {
 		return r.b.dir.Index().LabelNames(ctx)
 	}
-	return r.labelsOfSelected(ctx, ms, func(p index.SymbolPair) uint32 { return p.Name }, "")
+	return r.labelsOfSelected(ctx, ms, func(p index.SymbolPair) uint32 { return p.Name }, "", passed)
 }
 
 // labelValues returns the values of name that visible matching series have, sorted.
-func (r *blockReader) labelValues(ctx context.Context, name string, ms []*labels.Matcher) ([]string, error) {
+func (r *blockReader) labelValues(ctx context.Context, name string, ms []*labels.Matcher, passed *Warnings) ([]string, error) {
+	if r.b.dir.Disordered() {
+		return r.labelsOfDisordered(ctx, ms, passed, func(l labels.Label) (string, bool) { return l.Value, l.Name == name })
+	}
 	if len(ms) == 0 && r.all() {
 		return r.b.dir.Index().LabelValues(ctx, name)
 	}
-	return r.labelsOfSelected(ctx, ms, func(p index.SymbolPair) uint32 { return p.Value }, name)
+	return r.labelsOfSelected(ctx, ms, func(p index.SymbolPair) uint32 { return p.Value }, name, passed)
 }
 
 // labelsOfSelected collects one side of each label of selected series; with a name, of
 // the labels with that name.
-func (r *blockReader) labelsOfSelected(ctx context.Context, ms []*labels.Matcher, side func(index.SymbolPair) uint32, name string) ([]string, error) {
-	cursor, err := r.selectSeries(ctx, ms, true)
+func (r *blockReader) labelsOfSelected(ctx context.Context, ms []*labels.Matcher, side func(index.SymbolPair) uint32, name string, passed *Warnings) ([]string, error) {
+	cursor, err := r.selectSeries(ctx, ms, true, passed)
 	if err != nil {
 		return nil, err
 	}
 	wanted := map[uint32]bool{} // symbols of names, and whether it is the one
 	picked := map[uint32]struct{}{}
+	var prober sampleProber
+	var fresh []uint32
 	for {
-		s, err := cursor.next(ctx)
+		next, err := cursor.next(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if s == nil {
+		if next == nil {
 			break
 		}
-		for _, p := range s.(*blockSeries).known {
+		s := next.(*blockSeries)
+		fresh = fresh[:0]
+		for _, p := range s.own {
 			ok, known := wanted[p.Name]
 			if !known {
-				text, err := r.symbol(p.Name)
-				if err != nil {
+				if ok, err = r.isNamed(p.Name, name); err != nil {
 					return nil, err
 				}
-				ok = name == "" || text == name
 				wanted[p.Name] = ok
 			}
-			if ok {
-				picked[side(p)] = struct{}{}
+			if _, has := picked[side(p)]; ok && !has {
+				fresh = append(fresh, side(p))
 			}
+		}
+		if len(fresh) == 0 || !s.known && !prober.hasSample(s.open(prober.src)) {
+			continue
+		}
+		for _, n := range fresh {
+			picked[n] = struct{}{}
 		}
 	}
 	return r.strings(picked)
+}
+
+// isNamed reports whether a symbol is a name; an empty name is any.
+func (r *blockReader) isNamed(symbol uint32, name string) (bool, error) {
+	text, err := r.symbol(symbol)
+	return name == "" || text == name, err
 }
 
 // strings returns symbols in their order, which is that of their numbers.
@@ -223,8 +304,9 @@ type blockSeries struct {
 	r     *blockReader
 	id    uint64
 	metas []index.ChunkMeta  // those in the range
-	known []index.SymbolPair // its labels, if it is transient
+	own   []index.SymbolPair // its labels, if it is transient
 	near  *nearSymbols       // of the one before, if it is transient
+	known bool               // that it has a sample that may be seen
 }
 
 // usualLabels is up to how many labels nothing is allocated.
@@ -234,8 +316,8 @@ const usualLabels = 64
 // to the series. When they cannot be read again, which only happens to a file that was cut under us,
 // the series set ends with the error.
 func (s *blockSeries) pairs(room []index.SymbolPair) []index.SymbolPair {
-	if len(s.known) > 0 {
-		return s.known
+	if len(s.own) > 0 {
+		return s.own
 	}
 	pairs, err := s.r.b.dir.Index().SeriesLabels(s.id, room)
 	if err != nil {
@@ -263,7 +345,7 @@ func (s *blockSeries) labels() labels.Labels {
 // appendLabels appends the labels. Errors are treated as pairs does it.
 func (s *blockSeries) appendLabels(dst []labels.Label) []labels.Label {
 	if s.near != nil {
-		dst, err := s.near.appendLabels(dst, s.known, s.r.b.dir.Index())
+		dst, err := s.near.appendLabels(dst, s.own, s.r.b.dir.Index())
 		if err != nil {
 			s.r.fail(err)
 		}
@@ -311,10 +393,15 @@ func (s *blockSeries) labelText(dst []byte, key uint64) (text []byte, nameBytes 
 	return text, len(name), err
 }
 
+func (s *blockSeries) present() bool { return s.known }
+
 func (s *blockSeries) span() (mint, maxt int64) {
 	mint, maxt = s.metas[0].MinT, s.metas[0].MaxT
 	for _, m := range s.metas[1:] {
 		mint, maxt = min(mint, m.MinT), max(maxt, m.MaxT)
+	}
+	if s.r.whole {
+		return mint, maxt
 	}
 	return max(mint, s.r.mint), min(maxt, s.r.maxt)
 }
@@ -328,7 +415,7 @@ func (s *blockSeries) open(reuse chunkSource) chunkSource {
 	}
 	src.chunks, src.metas = s.r.b.dir.Chunks(), s.metas
 	src.run.Reset()
-	src.in = bounds{mint: s.r.mint, maxt: s.r.maxt, deleted: s.r.b.deleted.Of(s.id)}
+	src.in = s.r.visible(s.id)
 	return src
 }
 
@@ -346,7 +433,7 @@ type blockChunks struct {
 }
 
 func (bc *blockChunks) next(mint int64, c *sourceChunk) (ok bool, err error) {
-	for len(bc.metas) > 0 && (bc.metas[0].MaxT < mint || len(bc.in.deleted) > 0 && bc.in.deleted.CoversRange(bc.metas[0].MinT, bc.metas[0].MaxT)) {
+	for len(bc.metas) > 0 && (bc.metas[0].MaxT < mint || len(bc.in.deleted) > 0 && bc.in.hides(bc.metas[0].MinT, bc.metas[0].MaxT)) {
 		bc.metas = bc.metas[1:]
 	}
 	if len(bc.metas) == 0 {

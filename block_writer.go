@@ -29,6 +29,17 @@ const (
 	maxBackfillMemory     = 32 << 30
 )
 
+// DuplicatePolicy says what a BlockWriter does with samples of one series that have one time
+// and different values. An exact repeat is stored once whatever it says.
+type DuplicatePolicy uint8
+
+// What there is to choose from. First and last are meant in the order of Append.
+const (
+	DuplicatesError DuplicatePolicy = iota // they are ErrDuplicateSample
+	DuplicatesFirst                        // the first is kept
+	DuplicatesLast                         // the last is kept
+)
+
 // BlockWriterOptions configure NewBlockWriter. The zero value of each field means its
 // default.
 type BlockWriterOptions struct {
@@ -44,12 +55,16 @@ type BlockWriterOptions struct {
 	// 1 MiB to 32 GiB; default 256 MiB. Samples that come in turns from many
 	// series want 300 bytes for each series, labels not counted.
 	MemoryBytes int64
+	// OnDuplicate decides between several values at one time. Default DuplicatesError.
+	OnDuplicate DuplicatePolicy
 	// OutOfOrder marks every block as one that says nothing about the head, for blocks
 	// that somebody moves into the directory of a database with newer samples. In its
 	// own directory the writer knows when the mark is needed.
 	OutOfOrder bool
 	// Limits of labels, as for a database. MaxFuture is not looked at.
 	Limits Limits
+	// AnyDirectory is that of Options.
+	AnyDirectory bool
 	// FS is the file system. Default: that of the operating system.
 	FS FS
 	// Clock tells the time for names of blocks. Default: the system's.
@@ -64,12 +79,15 @@ type BlockWriterProgress struct {
 	Written      int64 // of these, in blocks of the Flush that runs
 	SpilledBytes int64 // on disk for want of memory, since the last Flush
 	BlockBytes   int64 // of the blocks of the Flush that runs
+	// Duplicates went for want of a time of their own, as OnDuplicate says. Those that only
+	// sorting shows are counted in Flush.
+	Duplicates int64
 }
 
 // BlockWriter makes blocks of samples of any age: history that is imported, or a
-// database that is converted. Series come in any order, the samples of each in the order
-// of time. Memory is bounded by an option; what is more goes to disk until Flush sorts it
-// into blocks. It is for one goroutine.
+// database that is converted. Series and samples come in any order; samples in the order of
+// time are taken fastest. Memory is bounded by an option; what is more goes to disk until
+// Flush sorts it into blocks. It is for one goroutine.
 //
 // The directory may be that of an open database, in this process or another: the
 // database finds the blocks when it looks for new ones the next time. docs/design/backfill.md
@@ -78,14 +96,17 @@ type BlockWriter struct {
 	dir, tmp string
 	opts     BlockWriterOptions
 	ranges   []int64 // widths of windows in milliseconds, ascending
+	bare     FS      // without looking whether the directory is still there
 	lock     fileutil.DirLock
 	store    *backfill.Store
 	progress BlockWriterProgress
 	err      error // of the disk, or ErrClosed: nothing goes any more
+
+	duplicates int64 // what the store had counted at the last Flush
 }
 
 // NewBlockWriter returns a writer of blocks into a data directory, which is created if
-// there is none. Nil options are the defaults. Close it.
+// there is none. Nil options are the defaults. Close it. ErrNotDataDir as for Open.
 func NewBlockWriter(dir string, opts *BlockWriterOptions) (*BlockWriter, error) {
 	w := &BlockWriter{dir: dir}
 	if opts != nil {
@@ -101,6 +122,7 @@ func NewBlockWriter(dir string, opts *BlockWriterOptions) (*BlockWriter, error) 
 	w.store = backfill.NewStore(w.opts.FS, w.tmp, backfill.Options{
 		Range:       w.ranges[len(w.ranges)-1],
 		MemoryBytes: w.opts.MemoryBytes,
+		Duplicates:  backfill.Duplicates(w.opts.OnDuplicate),
 		Check:       func(ls labels.Labels) error { return checkLabels(ls, &w.opts.Limits) },
 		Spilled: func(bytes int64) {
 			w.progress.SpilledBytes += bytes
@@ -126,6 +148,8 @@ func (o *BlockWriterOptions) withDefaults() error {
 		return errors.Errorf("option MaxRange is %v, want %v, which is Range, or more", o.MaxRange, o.Range)
 	case o.MaxRange > maxBlockRange:
 		return errors.Errorf("option MaxRange is %v, want at most %v", o.MaxRange, maxBlockRange)
+	case o.OnDuplicate > DuplicatesLast:
+		return errors.Errorf("option OnDuplicate is %d, want DuplicatesError, DuplicatesFirst or DuplicatesLast", o.OnDuplicate)
 	case o.MemoryBytes < minBackfillMemory || o.MemoryBytes > maxBackfillMemory:
 		return errors.Errorf("option MemoryBytes is %d, want %d to %d", o.MemoryBytes, minBackfillMemory, int64(maxBackfillMemory))
 	}
@@ -139,8 +163,16 @@ func (o *BlockWriterOptions) withDefaults() error {
 // open makes the writer's own directory and locks it.
 func (w *BlockWriter) open() error {
 	fsys := w.opts.FS
+	dir, err := fileutil.Abs(fsys, w.dir)
+	if err != nil {
+		return errors.WithMessage(err, "open data directory")
+	}
+	w.dir = dir
 	if err := fileutil.MkdirSync(fsys, w.dir); err != nil {
 		return errors.WithMessagef(err, "create data directory %s", w.dir)
+	}
+	if err := checkDataDir(fsys, w.dir, w.opts.AnyDirectory); err != nil {
+		return err
 	}
 	w.tmp = filepath.Join(w.dir, backfillPrefix+newULID(w.opts.Clock.Now()).String())
 	if err := fsys.MkdirAll(w.tmp); err != nil {
@@ -151,12 +183,25 @@ func (w *BlockWriter) open() error {
 		return stderrors.Join(errors.WithMessage(err, "create directory of a block writer"), fileutil.RemoveAll(fsys, w.tmp))
 	}
 	w.lock = lock
+	// When the data directory is moved, so is the writer's own, and nothing is written any more.
+	w.bare, w.opts.FS = fsys, fileutil.Held(fsys, w.check)
 	return nil
 }
 
-// Append adds one sample. An exact repeat of the newest sample of the series is dropped.
+// check returns ErrPoisoned when the writer's directory is not where it was.
+func (w *BlockWriter) check() error {
+	err := w.lock.Check()
+	if errors.Is(err, fileutil.ErrLockLost) {
+		return &refusal{ErrPoisoned, errors.WithMessagef(err, "data directory %s was moved or replaced while blocks were written for it", w.dir)}
+	}
+	return err
+}
+
+// Append adds one sample. It may be older than others of its series, and is stored once if
+// it is an exact repeat of one.
 //
-// ErrOutOfOrder, ErrDuplicateSample, ErrOutOfBounds (the least and the greatest int64
+// ErrDuplicateSample (the newest sample of the series has this time; of older ones Flush
+// tells), ErrOutOfBounds (the least and the greatest int64
 // are no times), ErrInvalidLabels and ErrLimit are of this sample, and the others
 // are not touched. ErrClosed; ErrDiskFull and other errors of the file system end the writer.
 func (w *BlockWriter) Append(ls labels.Labels, t int64, v float64) error {
@@ -189,8 +234,6 @@ func (w *BlockWriter) AppendRef(ref SeriesRef, ls labels.Labels, t int64, v floa
 // error is final.
 func (w *BlockWriter) rejected(err error) error {
 	switch {
-	case errors.Is(err, backfill.ErrOutOfOrder):
-		return ErrOutOfOrder
 	case errors.Is(err, backfill.ErrDuplicate):
 		return ErrDuplicateSample
 	case errors.Is(err, backfill.ErrNotFound):
@@ -205,7 +248,7 @@ func (w *BlockWriter) rejected(err error) error {
 // fail makes an error the last word.
 func (w *BlockWriter) fail(err error) error {
 	if fileutil.IsDiskFull(err) {
-		err = &refusal{ErrDiskFull, err}
+		err = whileWriting(w.opts.FS, w.dir, "write blocks", 0, err)
 	}
 	w.err = err
 	return err
@@ -213,6 +256,7 @@ func (w *BlockWriter) fail(err error) error {
 
 func (w *BlockWriter) report() {
 	if w.opts.Progress != nil {
+		w.progress.Duplicates = w.store.Duplicates() - w.duplicates
 		w.opts.Progress(w.progress)
 	}
 }
@@ -224,7 +268,7 @@ func (w *BlockWriter) Close() error {
 		return nil
 	}
 	w.err = ErrClosed
-	err := stderrors.Join(w.lock.Release(), fileutil.RemoveAll(w.opts.FS, w.tmp))
+	err := stderrors.Join(w.lock.Release(), fileutil.RemoveAll(w.bare, w.tmp))
 	w.lock, w.store = nil, nil
 	return err
 }

@@ -27,14 +27,17 @@ const noBorder = math.MaxInt64
 // Flush turns all samples that were appended since the last Flush into blocks, moves
 // them into the data directory and returns what they are, oldest first. The blocks are on
 // stable storage then. Without samples there is nothing to do. Samples may be appended
-// afterwards, newer than the old ones in each series; they become blocks of their own.
+// afterwards; they become blocks of their own, which may overlap those before them.
 //
 // First all blocks are written aside, then all of them are moved; so after an error, a
 // cancelled context among them, there are none, unless moving them failed, when those
-// that had been moved are returned. ErrOutOfOrder and ErrDuplicateSample name a series
-// whose samples were not in order and so far apart that it had been forgotten between
-// them. After any error the writer can only be closed. ErrClosed, ErrDiskFull.
+// that had been moved are returned. ErrDuplicateSample names a series and a time with
+// different values, unless OnDuplicate chooses between them. ErrClosed, ErrDiskFull. After
+// any error the writer can only be closed.
 func (w *BlockWriter) Flush(ctx context.Context) ([]BlockMeta, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
 	if w.err != nil {
 		return nil, w.err
 	}
@@ -43,16 +46,13 @@ func (w *BlockWriter) Flush(ctx context.Context) ([]BlockMeta, error) {
 		return metas, w.rejectedAll(err)
 	}
 	w.report()
-	w.progress = BlockWriterProgress{}
+	w.progress, w.duplicates = BlockWriterProgress{}, w.store.Duplicates()
 	return metas, nil
 }
 
 // rejectedAll is rejected for an error that ends the writer in any case.
 func (w *BlockWriter) rejectedAll(err error) error {
-	switch {
-	case errors.Is(err, backfill.ErrOutOfOrder):
-		err = &refusal{ErrOutOfOrder, err}
-	case errors.Is(err, backfill.ErrDuplicate):
+	if errors.Is(err, backfill.ErrDuplicate) {
 		err = &refusal{ErrDuplicateSample, err}
 	}
 	return w.fail(err)
@@ -72,7 +72,8 @@ func (w *BlockWriter) flush(ctx context.Context) ([]BlockMeta, error) {
 		return nil, stderrors.Join(err, m.Close())
 	}
 	wide := w.ranges[len(w.ranges)-1]
-	plan := planBackfill(m.Windows(), wide, widest(w.ranges, mint, maxt), w.ranges[0], mint, maxt, border)
+	edges := backfillEdges{head: border, now: w.opts.Clock.Now().UnixMilli()}
+	plan := planBackfill(m.Windows(), wide, widest(w.ranges, mint, maxt), w.ranges[0], mint, maxt, edges)
 	metas, err := w.writeBlocks(ctx, m, plan)
 	if err := stderrors.Join(err, m.Close()); err != nil {
 		return nil, err
@@ -100,22 +101,39 @@ type backfillBlock struct {
 	mint, maxt int64
 }
 
+// backfillEdges are the times at which blocks are cut.
+type backfillEdges struct {
+	// head is from when on the samples of a head count: noBorder without a head.
+	head int64
+	// now is the clock's. What lies beyond both is of the future of the head: blocks have the least
+	// width there, or they would overlap all that the head is written to for a long time.
+	now int64
+}
+
+// width returns how wide a block is that begins at t, and the first edge behind t.
+func (e backfillEdges) width(t, narrow, least int64) (width, edge int64) {
+	ahead := max(e.head, e.now)
+	switch {
+	case t < e.head:
+		return narrow, e.head
+	case t < ahead:
+		return narrow, ahead
+	default:
+		return least, noBorder
+	}
+}
+
 // planBackfill cuts windows of width wide, which have samples from mint to maxt, into
-// blocks of width narrow, and at the border. Beyond the border they have the least width,
-// as those that the head is written to have, so that they are merged with these and do
-// not reach into what is still in the head then.
-func planBackfill(windows []int64, wide, narrow, least, mint, maxt, border int64) []backfillBlock {
+// blocks of width narrow, and at the edges. Beyond them they have the least width.
+func planBackfill(windows []int64, wide, narrow, least, mint, maxt int64, edges backfillEdges) []backfillBlock {
 	var plan []backfillBlock
 	for _, window := range windows {
 		end := min(backfill.LastOf(window, wide), maxt)
 		for t := max(backfill.FirstOf(window, wide), mint); ; {
-			width := narrow
-			if t >= border {
-				width = least
-			}
+			width, edge := edges.width(t, narrow, least)
 			last := min(backfill.LastOf(backfill.WindowOf(t, width), width), end)
-			if t < border && border <= last {
-				last = border - 1
+			if t < edge && edge <= last {
+				last = edge - 1
 			}
 			plan = append(plan, backfillBlock{window, t, last})
 			if last == end {

@@ -198,7 +198,7 @@ func TestBlockWriter_BadSamplesSpoilNothing(t *testing.T) {
 	require.NoError(t, err)
 	ls := metric(1)
 	require.NoError(t, w.Append(ls, 10, 1))
-	require.ErrorIs(t, w.Append(ls, 9, 1), tsdb.ErrOutOfOrder)
+	require.NoError(t, w.Append(ls, 9, 1), "older is fine")
 	require.ErrorIs(t, w.Append(ls, 10, 2), tsdb.ErrDuplicateSample)
 	require.NoError(t, w.Append(ls, 10, 1), "an exact repeat is dropped")
 	require.ErrorIs(t, w.Append(ls, math.MaxInt64, 1), tsdb.ErrOutOfBounds)
@@ -211,7 +211,7 @@ func TestBlockWriter_BadSamplesSpoilNothing(t *testing.T) {
 	metas, err := w.Flush(context.Background())
 	require.NoError(t, err)
 	require.Len(t, metas, 1)
-	require.EqualValues(t, 2, metas[0].Stats.NumSamples)
+	require.EqualValues(t, 3, metas[0].Stats.NumSamples)
 	require.EqualValues(t, 12, metas[0].MaxTime)
 
 	require.ErrorIs(t, w.Append(ls, 11, 2), tsdb.ErrDuplicateSample, "what was flushed still counts")
@@ -222,6 +222,99 @@ func TestBlockWriter_BadSamplesSpoilNothing(t *testing.T) {
 	require.ErrorIs(t, w.Append(ls, 12, 1), tsdb.ErrClosed)
 	_, err = w.Flush(context.Background())
 	require.ErrorIs(t, err, tsdb.ErrClosed)
+}
+
+// Newest first, days put together in reverse, or shuffled, over many spills: the blocks are
+// those of the same samples in the order of time.
+func TestBlockWriter_AnyOrderOfTime_IsSorted(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 9))
+	const samples = 200_000
+	for name, place := range map[string]func(n int) int{
+		"newest first":    func(n int) int { return samples - 1 - n },
+		"days in reverse": func(n int) int { return (samples-1-n)/1440*1440 + n%1440 },
+		"shuffled":        func() func(int) int { p := r.Perm(samples); return func(n int) int { return p[n] } }(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			var last tsdb.BlockWriterProgress
+			w, err := tsdb.NewBlockWriter(dir, &tsdb.BlockWriterOptions{
+				MemoryBytes: 1 << 20, MaxRange: 54 * time.Hour,
+				Progress: func(p tsdb.BlockWriterProgress) { last = p },
+			})
+			require.NoError(t, err)
+			seen := make([]bool, samples+1440)
+			for n := range samples {
+				at := place(n)
+				seen[at] = true
+				require.NoError(t, w.Append(metric(at%3), int64(at)*minute, float64(at)))
+			}
+			metas, err := w.Flush(context.Background())
+			require.NoError(t, err)
+			require.NoError(t, w.Close())
+			require.Positive(t, last.SpilledBytes)
+			blocks, _ := readBackfilled(t, fileutil.OS, dir)
+			got := make(backfilled)
+			for _, m := range metas {
+				for key, xs := range blocks[m.ULID.String()] {
+					got[key] = append(got[key], xs...)
+				}
+			}
+			want := make(backfilled)
+			for at, ok := range seen {
+				if key := metric(at % 3).String(); ok {
+					want[key] = append(want[key], samplePair{int64(at) * minute, float64(at)})
+				}
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// Of several values at one time one is kept, or they are an error that names series and
+// time. A repeat is none.
+func TestBlockWriter_ValuesOfOneTime_AreChosenFrom(t *testing.T) {
+	stale := math.Float64frombits(0x7ff0000000000002)
+	for policy, want := range map[tsdb.DuplicatePolicy][]samplePair{
+		tsdb.DuplicatesFirst: {{5, 1}, {9, 1}},
+		tsdb.DuplicatesLast:  {{5, stale}, {9, 3}},
+		tsdb.DuplicatesError: nil,
+	} {
+		dir := t.TempDir()
+		var last tsdb.BlockWriterProgress
+		w, err := tsdb.NewBlockWriter(dir, &tsdb.BlockWriterOptions{
+			OnDuplicate: policy, Progress: func(p tsdb.BlockWriterProgress) { last = p },
+		})
+		require.NoError(t, err)
+		for _, x := range []samplePair{{5, 1}, {9, 1}, {9, 1}, {5, 1}, {5, stale}} {
+			require.NoError(t, w.Append(metric(1), x.T, x.V))
+		}
+		err = w.Append(metric(1), 9, 3)
+		if policy == tsdb.DuplicatesError {
+			require.ErrorIs(t, err, tsdb.ErrDuplicateSample)
+			_, err = w.Flush(context.Background())
+			require.ErrorIs(t, err, tsdb.ErrDuplicateSample)
+			require.ErrorContains(t, err, `{__name__="metric_1", i="1"} at time 5`)
+			require.NoError(t, w.Close())
+			requireNothingElse(t, fileutil.OS, dir)
+			continue
+		}
+		require.NoError(t, err)
+		metas, err := w.Flush(context.Background())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, last.Duplicates, int64(2))
+		blocks, _ := readBackfilled(t, fileutil.OS, dir)
+		got := blocks[metas[0].ULID.String()][metric(1).String()]
+		require.Len(t, got, len(want))
+		for i, x := range want {
+			require.Equal(t, x.T, got[i].T)
+			require.Equal(t, math.Float64bits(x.V), math.Float64bits(got[i].V))
+		}
+		require.NoError(t, w.Append(metric(1), 20, 1))
+		_, err = w.Flush(context.Background())
+		require.NoError(t, err)
+		require.Zero(t, last.Duplicates, "of each Flush")
+		require.NoError(t, w.Close())
+	}
 }
 
 func TestBlockWriter_ClosedOrCancelled_LeavesNothing(t *testing.T) {
@@ -251,6 +344,7 @@ func TestBlockWriter_OptionsThatMakeNoSense_AreRefused(t *testing.T) {
 		{Range: time.Second},
 		{Range: 3 * time.Hour, MaxRange: 2 * time.Hour},
 		{MaxRange: 100_000 * time.Hour},
+		{OnDuplicate: tsdb.DuplicatesLast + 1},
 		{MemoryBytes: 1},
 		{MemoryBytes: 1 << 40},
 		{Limits: tsdb.Limits{LabelsPerSeries: 1 << 20}},

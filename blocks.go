@@ -3,6 +3,7 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
+	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -23,15 +24,21 @@ type blockSet struct {
 	dir  string
 	// readOnly: nothing is moved, removed or written, whatever is found.
 	readOnly bool
+	// busy: somebody brought blocks into the directory when it was opened, and may be changing
+	// them.
+	busy   bool
+	looked *lookedAt // nil: nothing is remembered
 	// settle waits for a while for those who read; nil: nobody does.
 	settle func()
 
 	change struct {
 		sync.Mutex
 		builds []*build // blocks that are being written
-		// leaving has the blocks that left the view and may still be in the directory.
-		leaving []ulid.ULID
-		closed  bool // nothing is removed from the directory any more
+		// leaving has the blocks that left the view and may still be in the directory, left
+		// those of them that could not be removed.
+		leaving, left []ulid.ULID
+		list          blockList
+		closed        bool // nothing is removed from the directory any more
 	}
 	view struct {
 		sync.RWMutex
@@ -42,7 +49,7 @@ type blockSet struct {
 // view is what a Querier finds at one moment.
 type view struct {
 	blocks  []viewBlock    // ascending by MinTime
-	missing []missingBlock // what is in quarantine
+	missing []missingBlock // what is in quarantine, not read, or gone
 	// start is where the head begins: what the head has before it, blocks have, too.
 	start int64
 }
@@ -93,11 +100,25 @@ func (v *view) bytes() (n int64) {
 	return n
 }
 
-// warnings names the damaged blocks that a query of the closed range would touch.
+// newest returns the time of the newest sample that a block may have, math.MinInt64 if there
+// is no block.
+func (v *view) newest() int64 {
+	newest := int64(math.MinInt64)
+	for _, b := range v.blocks {
+		newest = max(newest, b.meta.MaxTime-1)
+	}
+	return newest
+}
+
+// warnings names the missing blocks that a query of the closed range would touch.
 func (v *view) warnings(mint, maxt int64) (ws Warnings) {
 	for _, m := range v.missing {
 		if m.mint <= maxt && m.maxt >= mint {
-			ws = append(ws, errors.WithMessagef(ErrMissing, "block %s", m.name))
+			what := "block "
+			if m.vanished {
+				what = "vanished block "
+			}
+			ws = append(ws, errors.WithMessage(ErrMissing, what+m.name))
 		}
 	}
 	return ws
@@ -120,14 +141,19 @@ func (bs *blockSet) open(dir *blockdir.Dir) viewBlock {
 func (bs *blockSet) last(b *block) {
 	err := b.dir.Close()
 	if b.retired.Load() {
-		err = stderrors.Join(err, bs.remove(b.dir.Meta().ULID))
+		id := b.dir.Meta().ULID
+		removeErr := bs.remove(id)
+		if removeErr != nil {
+			bs.keepLeft(id)
+		}
+		err = stderrors.Join(err, removeErr)
 	}
 	bs.warnOfRemoval(b, err)
 }
 
 func (bs *blockSet) warnOfRemoval(b *block, err error) {
 	if err != nil {
-		bs.opts.Logger.Warn("remove block", "block", b.dir.Path(), "error", err)
+		bs.opts.Logger.Warn("remove block", "block", b.dir.Path(), "error", logged(err))
 	}
 }
 
@@ -142,8 +168,33 @@ func (bs *blockSet) remove(id ulid.ULID) error {
 	if err := blockdir.Remove(bs.opts.FS, bs.dir, id); err != nil {
 		return err // the next one to open the directory tries again
 	}
-	bs.change.leaving = slices.DeleteFunc(bs.change.leaving, func(gone ulid.ULID) bool { return gone == id })
+	is := func(gone ulid.ULID) bool { return gone == id }
+	bs.change.leaving = slices.DeleteFunc(bs.change.leaving, is)
+	bs.change.left = slices.DeleteFunc(bs.change.left, is)
 	return nil
+}
+
+// removeLeft tries again to remove what could not be removed.
+func (bs *blockSet) removeLeft() error {
+	bs.change.Lock()
+	left := slices.Clone(bs.change.left)
+	bs.change.Unlock()
+	var errs []error
+	for _, id := range left {
+		if err := bs.remove(id); err != nil {
+			errs = append(errs, errors.WithMessagef(err, "remove block %s", id))
+		}
+	}
+	return stderrors.Join(errs...)
+}
+
+// keepLeft notes a block that could not be removed, for removeLeft.
+func (bs *blockSet) keepLeft(id ulid.ULID) {
+	bs.change.Lock()
+	defer bs.change.Unlock()
+	if !slices.Contains(bs.change.left, id) {
+		bs.change.left = append(bs.change.left, id)
+	}
 }
 
 // beginBuild notes that a block is being written. What is deleted from here on is
@@ -165,14 +216,14 @@ func (bs *blockSet) endBuild(bd *build) {
 
 // publish gives a block that was written its name and puts it into the view in the place of
 // others; start is where the head begins now. What was deleted while it was written is
-// deleted of it before: no crash brings it back. On an error the view is as it was, and
-// there is no new block.
-func (bs *blockSet) publish(bd *build, w *blockdir.Writer, replaced []ulid.ULID, start int64) error {
+// deleted of it before: no crash brings it back. On an error err the view is as it was, and
+// there is no new block. left says which of the replaced blocks could not be removed; they are
+// in the view no more.
+func (bs *blockSet) publish(bd *build, w *blockdir.Writer, replaced []ulid.ULID, start int64) (left, err error) {
 	bs.change.Lock()
 	old, err := bs.publishLocked(bd, w, replaced, start)
 	bs.change.Unlock()
-	bs.retire(old)
-	return err
+	return bs.retire(old), err
 }
 
 func (bs *blockSet) publishLocked(bd *build, w *blockdir.Writer, replaced []ulid.ULID, start int64) ([]viewBlock, error) {
@@ -191,15 +242,17 @@ func (bs *blockSet) publishLocked(bd *build, w *blockdir.Writer, replaced []ulid
 		err = stderrors.Join(err, blockdir.Remove(bs.opts.FS, bs.dir, w.ULID()))
 		return nil, errors.WithMessagef(err, "open new block %s", w.ULID())
 	}
-	return bs.replaceLocked([]viewBlock{bs.open(dir)}, replaced, start), nil
+	old := bs.replaceLocked([]viewBlock{bs.open(dir)}, replaced, start)
+	bs.noteListLocked()
+	return old, nil
 }
 
 // deleteFrom deletes from a block what was deleted while it was written.
 func (bd *build) deleteFrom(d *blockdir.Dir) error {
 	for _, missed := range bd.missed {
 		b := viewBlock{block: &block{dir: d}, meta: d.Meta(), deleted: d.Tombstones()}
-		if _, err := missed.of(context.Background(), b); err != nil {
-			return err
+		if _, damaged, err := missed.of(context.Background(), b); err != nil || damaged != nil {
+			return stderrors.Join(err, damaged)
 		}
 	}
 	return nil
@@ -226,14 +279,24 @@ func (bs *blockSet) replaceLocked(added []viewBlock, replaced []ulid.ULID, start
 
 // retire lets go of blocks that are not in the view any more. Readers keep their files open,
 // which is enough where those may be removed; then nothing is left that a crash, or an end
-// of the database before the last reader's, could bring back.
-func (bs *blockSet) retire(old []viewBlock) {
+// of the database before the last reader's, could bring back. What cannot be removed is an
+// error, and removeLeft tries again.
+func (bs *blockSet) retire(old []viewBlock) error {
+	var errs []error
 	for _, b := range old {
 		b.retired.Store(true)
-		if b.copied.Load() == 0 {
-			err := bs.remove(b.meta.ULID)
-			b.retired.Store(err != nil) // the last reader tries again
-			bs.warnOfRemoval(b.block, err)
+		if b.copied.Load() > 0 {
+			continue // the last reader removes it
+		}
+		err := bs.remove(b.meta.ULID)
+		if errors.Is(err, blockdir.ErrNotMoved) && b.pins.Load() > 1 {
+			bs.warnOfRemoval(b.block, err) // readers may be in the way: the last one tries again
+			continue
+		}
+		b.retired.Store(false)
+		if err != nil {
+			bs.keepLeft(b.meta.ULID)
+			errs = append(errs, errors.WithMessagef(err, "remove block %s", b.meta.ULID))
 		}
 	}
 	if bs.settle != nil && len(old) > 0 {
@@ -242,14 +305,20 @@ func (bs *blockSet) retire(old []viewBlock) {
 	for _, b := range old {
 		b.release()
 	}
+	return stderrors.Join(errs...)
 }
 
-// drop retires blocks that nothing replaces.
-func (bs *blockSet) drop(ids []ulid.ULID) {
+// drop retires blocks that nothing replaces, and returns how many left the view: all of them or,
+// with an error, none. With an error and all of them, some could not be removed.
+func (bs *blockSet) drop(ids []ulid.ULID) (n int, err error) {
 	bs.change.Lock()
+	if err := bs.leaveListLocked(ids); err != nil {
+		bs.change.Unlock()
+		return 0, err
+	}
 	old := bs.replaceLocked(nil, ids, bs.current().start)
 	bs.change.Unlock()
-	bs.retire(old)
+	return len(old), bs.retire(old)
 }
 
 // pinned returns blocks by name, pinned, in the order of the view; nil if one of them is

@@ -2,17 +2,16 @@ package tsdb
 
 import (
 	stderrors "errors"
-	"io/fs"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blocklist"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
@@ -26,67 +25,140 @@ type loaded struct {
 
 // load opens the blocks of the directory. Damaged ones are set aside, those that others
 // were made of are removed. What cannot be opened for another reason than damage (no more
-// files may be open, a newer version) is an error.
+// files may be open, a newer version) is an error, and then nothing is moved. Who only reads goes
+// on without a block of a newer version.
 func (bs *blockSet) load(report *OpenReport) error {
 	bs.change.Lock()
 	defer bs.change.Unlock()
-	var damaged []missingBlock
-	added, err := bs.openNewLocked(func(id ulid.ULID, damage error) error {
-		report.Damages = append(report.Damages, damageOf(id, damage))
-		if bs.readOnly {
-			damaged = append(damaged, missingAt(bs.opts.FS, bs.dir, id.String(), id))
-			return nil
-		}
-		moved, err := bs.setAside(id)
-		if err != nil {
-			return err
-		}
-		report.BlocksSetAside++
-		report.Quarantined = append(report.Quarantined, moved)
-		bs.opts.Logger.Error("block is damaged and was set aside", "block", id, "to", moved, "error", damage)
-		return nil
-	})
-	var missing []missingBlock
-	if err == nil {
-		missing, err = bs.missing(added, report)
-	}
+	// The list is read before the directory: what is added meanwhile is not missed in it.
+	listed, err := bs.readListLocked()
 	if err != nil {
-		for _, b := range added {
-			b.release()
-		}
 		return err
 	}
-	v := &view{blocks: added, missing: append(missing, damaged...)}
+	l := blockLoad{bs: bs, report: report}
+	added, err := bs.openNewLocked(l.refused)
+	v := &view{blocks: added}
+	if err == nil {
+		v.missing, err = l.missing(added, listed)
+	}
+	if err != nil {
+		releaseBlocks(added)
+		return err
+	}
+	for i := range added {
+		added[i] = bs.foreignFutureLocked(added[i])
+	}
+	report.Damages = append(report.Damages, disorderOf(added)...)
 	v.start = v.startWithout(nil)
 	bs.set(v)
 	report.Blocks = len(added)
 	return nil
 }
 
+// blockLoad is one load under way: what is told of blocks that are not opened.
+type blockLoad struct {
+	bs     *blockSet
+	report *OpenReport
+	unread []missingBlock
+	none   []ulid.ULID // directories that are called after blocks and are none
+}
+
+// refused decides about a directory that is damaged, or no block that can be read.
+func (l *blockLoad) refused(id ulid.ULID, why error) error {
+	bs, d := l.bs, damageOf(id, why)
+	switch {
+	case errors.Is(why, errNotBlock):
+		d.Harmless = true
+		l.none = append(l.none, id)
+		bs.opts.Logger.Warn("database inside a data directory", "dir", id)
+	case bs.readOnly:
+		l.unread = append(l.unread, missingAt(bs.opts.FS, bs.dir, id.String(), id))
+	default:
+		moved, err := moveToQuarantine(bs.opts.FS, bs.dir, id.String())
+		if err != nil {
+			return err
+		}
+		l.report.BlocksSetAside++
+		l.report.Quarantined = append(l.report.Quarantined, moved)
+		bs.opts.Logger.Error("block is damaged and was set aside", "block", id, "to", moved, "error", logged(why))
+	}
+	l.report.Damages = append(l.report.Damages, d)
+	return nil
+}
+
+// missing returns the blocks that there should be and that are not read, each once.
+func (l *blockLoad) missing(added []viewBlock, listed []blocklist.Block) ([]missingBlock, error) {
+	bs, have := l.bs, newLineage()
+	for _, b := range added {
+		have.add(b.meta)
+	}
+	found, err := bs.missing(have, l.report)
+	if err != nil {
+		return nil, err
+	}
+	gone, err := vanishedBlocks(bs.opts.FS, bs.dir, listed, have, l.none)
+	if err != nil {
+		return nil, err
+	}
+	bs.reportVanished(gone, l.report)
+	found = slices.DeleteFunc(found, func(m missingBlock) bool { // a link in the place of a block
+		return slices.ContainsFunc(gone, func(g missingBlock) bool { return g.id == m.id })
+	})
+	return slices.Concat(found, l.unread, gone), nil
+}
+
 // openNewLocked opens all directories that the view does not have, several at a time.
-// damaged decides about those that are damaged. What could be opened is returned beside an
-// error.
-func (bs *blockSet) openNewLocked(damaged func(id ulid.ULID, damage error) error) (added []viewBlock, err error) {
+// refused decides about those that are damaged, or no blocks; it is not asked about any if one could not be
+// opened for another reason. What could be opened is returned beside an error.
+func (bs *blockSet) openNewLocked(refused func(id ulid.ULID, why error) error) (added []viewBlock, err error) {
 	ids, err := blockdir.List(bs.opts.FS, bs.dir)
 	if err != nil {
 		return nil, errors.WithMessage(err, "list blocks")
 	}
 	ids = slices.DeleteFunc(ids, func(id ulid.ULID) bool { return bs.current().has(id) || slices.Contains(bs.change.leaving, id) })
-	results := bs.openAll(ids)
 	var errs []error
-	for _, r := range results {
+	var odd []loaded
+	for _, r := range bs.openAll(ids) {
 		switch {
 		case r.err == nil:
 			added = append(added, bs.open(r.dir))
 		case errors.Is(r.err, ErrCorrupt) && !errors.Is(r.err, fileutil.ErrMemoryFault): // a fault may pass
-			errs = append(errs, damaged(r.id, r.err))
+			odd = append(odd, r)
+		case errors.Is(r.err, blockdir.ErrUnsupportedVersion) && bs.readOnly:
+			odd = append(odd, r)
 		case errors.Is(r.err, blockdir.ErrUnsupportedVersion):
 			errs = append(errs, &refusal{ErrUnsupported, errors.WithMessagef(r.err, "open block %s", r.id)})
 		default:
 			errs = append(errs, errors.WithMessagef(r.err, "open block %s", r.id))
 		}
 	}
+	if len(errs) == 0 {
+		for _, r := range odd {
+			errs = append(errs, bs.refuse(r, refused))
+		}
+	}
 	return bs.removeReplacedLocked(added), stderrors.Join(errs...)
+}
+
+// refuse asks what becomes of a directory that cannot be opened as a block.
+func (bs *blockSet) refuse(r loaded, refused func(id ulid.ULID, why error) error) error {
+	other, err := isNestedDataDir(bs.opts.FS, blockdir.Path(bs.dir, r.id))
+	if err != nil {
+		return err
+	}
+	if other {
+		return refused(r.id, errNotBlock)
+	}
+	return refused(r.id, r.err)
+}
+
+// isNestedDataDir reports whether a directory with the name of a block is that of a database.
+func isNestedDataDir(fsys FS, path string) (bool, error) {
+	hasMeta, err := blockdir.HasMeta(fsys, path)
+	if err != nil || hasMeta {
+		return false, err
+	}
+	return isDataDir(fsys, path)
 }
 
 // openAll opens directories, one per CPU at a time.
@@ -112,24 +184,44 @@ func (bs *blockSet) openAll(ids []ulid.ULID) []loaded {
 
 func (bs *blockSet) openDir(id ulid.ULID) (*blockdir.Dir, error) {
 	path := blockdir.Path(bs.dir, id)
+	open := blockdir.Open
 	if bs.readOnly {
-		return blockdir.OpenReadOnly(bs.opts.FS, path)
+		open = blockdir.OpenReadOnly
 	}
-	dir, err := blockdir.Open(bs.opts.FS, path)
-	if err == nil {
+	dir, err := open(bs.opts.FS, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := bs.look(dir); err != nil {
+		return nil, stderrors.Join(err, dir.Close())
+	}
+	if !bs.readOnly {
 		bs.renewSidecar(dir)
+		bs.tidy(dir)
 	}
-	return dir, err
+	return dir, nil
 }
 
-// renewSidecar writes the checksum of a meta file that somebody else has written. Without
-// it the block is as good, so a failure is only told.
+// tidy removes what a crash left of changes of a block. It does no harm there, so a failure is
+// only told.
+func (bs *blockSet) tidy(dir *blockdir.Dir) {
+	if bs.busy {
+		return // who brings blocks may be changing this one
+	}
+	if err := blockdir.RemoveTemporary(bs.opts.FS, dir.Path()); err != nil {
+		bs.opts.Logger.Warn("remove leftovers in block", "block", dir.Path(), "error", logged(err))
+	}
+}
+
+// renewSidecar writes the sidecar of a block that somebody else has written, or whose meta file
+// somebody has: the checksum of the meta file, and whether the block is in order. Without it the
+// block is as good, so a failure is only told.
 func (bs *blockSet) renewSidecar(dir *blockdir.Dir) {
-	if !dir.NeedsSidecar() {
+	if !dir.NeedsSidecar() && dir.InOrder() == dir.Proven() {
 		return
 	}
-	if err := blockdir.RenewSidecar(bs.opts.FS, dir.Path(), dir.Meta()); err != nil {
-		bs.opts.Logger.Warn("write checksum of meta file", "block", dir.Path(), "error", err)
+	if err := blockdir.RenewSidecar(bs.opts.FS, dir.Path(), dir.Meta(), dir.Proven()); err != nil {
+		bs.opts.Logger.Warn("write checksum of meta file", "block", dir.Path(), "error", logged(err))
 	}
 }
 
@@ -169,37 +261,11 @@ func (bs *blockSet) removeReplacedLocked(added []viewBlock) (kept []viewBlock) {
 			continue
 		}
 		if err := blockdir.Remove(bs.opts.FS, bs.dir, b.meta.ULID); err != nil {
-			bs.opts.Logger.Warn("remove block", "block", b.dir.Path(), "error", err)
+			bs.change.left = append(bs.change.left, b.meta.ULID)
+			bs.opts.Logger.Warn("remove block", "block", b.dir.Path(), "error", logged(err))
 		}
 	}
 	return kept
-}
-
-// setAside moves a damaged block into quarantine/ and returns where it is now, relative
-// to the data directory.
-func (bs *blockSet) setAside(id ulid.ULID) (string, error) {
-	fsys, quarantine := bs.opts.FS, filepath.Join(bs.dir, quarantineDirName)
-	if err := fileutil.MkdirSync(fsys, quarantine); err != nil {
-		return "", err
-	}
-	name := id.String()
-	for i := 1; ; i++ {
-		_, err := fsys.Stat(filepath.Join(quarantine, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if err != nil {
-			return "", err
-		}
-		name = id.String() + "." + strconv.Itoa(i)
-	}
-	if err := fsys.Rename(blockdir.Path(bs.dir, id), filepath.Join(quarantine, name)); err != nil {
-		return "", err
-	}
-	if err := fsys.SyncDir(quarantine); err != nil {
-		return "", err
-	}
-	return filepath.Join(quarantineDirName, name), fsys.SyncDir(bs.dir)
 }
 
 // has reports whether a block is in the view.
@@ -224,8 +290,8 @@ func (bs *blockSet) reload() error {
 	if bs.change.closed {
 		return nil
 	}
-	added, err := bs.openNewLocked(func(id ulid.ULID, damage error) error {
-		return errors.WithMessagef(damage, "open block %s", id)
+	added, err := bs.openNewLocked(func(id ulid.ULID, why error) error {
+		return errors.WithMessagef(why, "open block %s", id)
 	})
 	cur := bs.current()
 	errs := []error{err}
@@ -238,9 +304,21 @@ func (bs *blockSet) reload() error {
 		}
 	}
 	if len(kept) > 0 {
-		bs.set(&view{missing: cur.missing, start: cur.start, blocks: append(kept, cur.blocks...)})
+		bs.set(&view{missing: cur.missingBeside(kept), start: cur.start, blocks: append(kept, cur.blocks...)})
+	}
+	if len(kept) > 0 || bs.change.list.stale {
+		bs.noteListLocked()
 	}
 	return stderrors.Join(errs...)
+}
+
+// missingBeside returns what is still missing when blocks are added that somebody brought.
+func (v *view) missingBeside(added []viewBlock) []missingBlock {
+	have := newLineage()
+	for _, b := range added {
+		have.add(b.meta)
+	}
+	return slices.DeleteFunc(slices.Clone(v.missing), have.has)
 }
 
 // besideHeadLocked sees to it that a block from somewhere else, which reaches into the time
@@ -250,10 +328,82 @@ func (bs *blockSet) besideHeadLocked(b viewBlock, start int64) (viewBlock, error
 	if b.meta.MaxTime <= start || besideHead(b.meta) {
 		return b, nil
 	}
-	meta := b.meta
-	meta.Compaction.Hints = append(slices.Clone(meta.Compaction.Hints), blockdir.HintFromOutOfOrder)
-	slices.Sort(meta.Compaction.Hints)
-	b.release()
+	defer b.release()
+	return bs.markBesideLocked(b)
+}
+
+// foreignFutureLocked sees to it that a block of the future does not close the head. Where its
+// hint cannot be written, it counts as if it had it.
+func (bs *blockSet) foreignFutureLocked(b viewBlock) viewBlock {
+	if !isForeignFuture(b.meta, bs.opts) {
+		return b
+	}
+	if !bs.readOnly {
+		bs.opts.Logger.Warn("a block of the future does not close the head", "block", b.meta.ULID, "mint", b.meta.MinTime)
+		if marked, err := bs.markBesideLocked(b); err == nil {
+			b.release()
+			return marked
+		}
+	}
+	b.meta = withHint(b.meta)
+	return b
+}
+
+// isForeignFuture reports whether a block begins further ahead of the clock, also of that by
+// which it was made, than a head takes samples: it is no flushed head, and the log counts before
+// it and beside it.
+func isForeignFuture(m BlockMeta, o *Options) bool {
+	if o.Limits.MaxFuture < 0 || besideHead(m) {
+		return false
+	}
+	made := m.ULID.Timestamp()
+	return m.MinTime > max(o.present(), made.Add(o.Limits.MaxFuture).UnixMilli())
+}
+
+// withHint says of a block that it lies beside the head.
+func withHint(m BlockMeta) BlockMeta {
+	m.Compaction.Hints = append(slices.Clone(m.Compaction.Hints), blockdir.HintFromOutOfOrder)
+	slices.Sort(m.Compaction.Hints)
+	return m
+}
+
+// markBeside marks blocks as lying beside the head, and makes the head begin at the end of the
+// others, which it returns. Nothing that the log has lies before where it began.
+func (bs *blockSet) markBeside(ids []ulid.ULID) (start int64, err error) {
+	bs.change.Lock()
+	defer bs.change.Unlock()
+	cur := bs.current()
+	next := &view{missing: cur.missing}
+	var old, marked []viewBlock
+	for _, b := range cur.blocks {
+		if !slices.Contains(ids, b.meta.ULID) {
+			next.blocks = append(next.blocks, b)
+			continue
+		}
+		m, err := bs.markBesideLocked(b)
+		if err != nil {
+			releaseBlocks(marked)
+			return 0, err
+		}
+		old, marked = append(old, b), append(marked, m)
+	}
+	next.blocks = append(next.blocks, marked...)
+	next.start = next.startWithout(nil)
+	bs.set(next)
+	releaseBlocks(old)
+	return next.start, nil
+}
+
+func releaseBlocks(bs []viewBlock) {
+	for _, b := range bs {
+		b.release()
+	}
+}
+
+// markBesideLocked writes the hint of a block and opens it once more. The caller lets go of the
+// block as it was.
+func (bs *blockSet) markBesideLocked(b viewBlock) (viewBlock, error) {
+	meta := withHint(b.meta)
 	err := blockdir.WriteMeta(bs.opts.FS, blockdir.Path(bs.dir, meta.ULID), meta)
 	if err != nil {
 		return b, errors.WithMessagef(err, "mark block %s, which reaches into the head", meta.ULID)

@@ -4,6 +4,8 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/oklog/ulid/v2"
 
@@ -16,31 +18,65 @@ type missingBlock struct {
 	name       string    // of the directory, relative to the data directory
 	mint, maxt int64     // closed
 	sources    []ulid.ULID
+	vanished   bool // it is nowhere: the list of blocks has it
 }
 
-// missing returns the blocks in quarantine, and those whose directories are misspelt, that
-// no other block has the samples of, as Repair and a merge make them. What is misspelt is
-// reported.
-func (bs *blockSet) missing(blocks []viewBlock, report *OpenReport) ([]missingBlock, error) {
-	have := newLineage()
-	for _, b := range blocks {
-		have.add(b.meta)
+// MissingBlock is a block that there should be and that is not read.
+type MissingBlock struct {
+	ULID ulid.ULID
+	// Path is where it is, or was if it has vanished, relative to the data directory.
+	Path string
+	// MinTime and MaxTime are in milliseconds, half-open, as those of BlockMeta. math.MinInt64 and
+	// math.MaxInt64 mean that nobody knows: it may have had samples of any time.
+	MinTime, MaxTime int64
+	// Vanished: it is nowhere. Others are in quarantine, or in a place where they are not read.
+	Vanished bool
+}
+
+// missingBlocks returns what is missing, as others get it.
+func (v *view) missingBlocks() []MissingBlock {
+	var out []MissingBlock
+	for _, m := range v.missing {
+		b := MissingBlock{ULID: m.id, Path: m.name, MinTime: m.mint, MaxTime: m.maxt, Vanished: m.vanished}
+		if m.maxt < math.MaxInt64 {
+			b.MaxTime++
+		}
+		out = append(out, b)
 	}
+	return out
+}
+
+// missing returns the blocks in quarantine, those whose directories are misspelt, and those that
+// links lead to, as far as no other block has the samples of them, as Repair and a merge make
+// them. Each is reported, also one that an earlier Open has set aside.
+func (bs *blockSet) missing(have *lineage, report *OpenReport) ([]missingBlock, error) {
 	out, err := quarantinedBlocks(bs.opts.FS, bs.dir, have)
 	if err != nil {
 		return nil, err
 	}
-	names, err := blockdir.Misspelt(bs.opts.FS, bs.dir)
+	for _, m := range out {
+		if !slices.Contains(report.Quarantined, m.name) {
+			report.Damages = append(report.Damages, Damage{File: m.name, Reason: "the block was damaged and set aside, and no other one has its samples"})
+		}
+	}
+	misspelt, err := blockdir.Misspelt(bs.opts.FS, bs.dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
+	links, err := blockdir.Links(bs.opts.FS, bs.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range append(misspelt, links...) {
 		m := missingAt(bs.opts.FS, bs.dir, name, ulid.MustParseStrict(name))
 		there := have.has(m)
 		if !there {
 			out = append(out, m)
 		}
 		reason := "directory of a block is not spelt " + m.id.String() + ", so it is not read"
+		if slices.Contains(links, name) {
+			reason = "it is a link and not the directory of a block, so it is not read"
+		}
 		report.Damages = append(report.Damages, Damage{File: name, Reason: reason, Harmless: there})
 	}
 	return out, nil
@@ -64,10 +100,28 @@ func quarantinedBlocks(fsys FS, dataDir string, have *lineage) (out []missingBlo
 	return out, nil
 }
 
+// quarantineIDs returns the blocks that something in quarantine is called after.
+func quarantineIDs(fsys FS, dataDir string) (ids []ulid.ULID, err error) {
+	entries, err := fsys.ReadDir(filepath.Join(dataDir, quarantineDirName))
+	if ignoreNotExist(err) != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if id, ok := quarantinedID(e); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
 // quarantinedID returns the block that an entry of quarantine is: its name, maybe with a
 // number behind it.
 func quarantinedID(e fs.DirEntry) (id ulid.ULID, ok bool) {
 	if len(e.Name()) < ulid.EncodedSize || !e.IsDir() {
+		return id, false
+	}
+	number, numbered := strings.CutPrefix(e.Name()[ulid.EncodedSize:], ".")
+	if numbered != isNumber(number) || !numbered && number != "" {
 		return id, false
 	}
 	return blockdir.ParseName(e.Name()[:ulid.EncodedSize])
@@ -84,13 +138,17 @@ func missingAt(fsys FS, dataDir, name string, id ulid.ULID) missingBlock {
 }
 
 // lineage is what blocks were made of.
-type lineage struct{ ids, sources map[ulid.ULID]bool }
+type lineage struct {
+	ids, sources map[ulid.ULID]bool
+	mint         int64 // where the oldest of them begins; math.MaxInt64: there is none
+}
 
 func newLineage() *lineage {
-	return &lineage{ids: map[ulid.ULID]bool{}, sources: map[ulid.ULID]bool{}}
+	return &lineage{ids: map[ulid.ULID]bool{}, sources: map[ulid.ULID]bool{}, mint: math.MaxInt64}
 }
 
 func (l *lineage) add(m BlockMeta) {
+	l.mint = min(l.mint, m.MinTime)
 	l.ids[m.ULID] = true
 	for _, p := range m.Compaction.Parents {
 		l.ids[p.ULID] = true

@@ -27,6 +27,46 @@ func warningsOf(t *testing.T, db *tsdb.DB, mint, maxt int64) tsdb.Warnings {
 	return set.Warnings()
 }
 
+// What is missing is told with its times, by whoever has the directory open.
+func TestDB_MissingBlocksHaveNamesAndTimes(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(f *fixture, block string) error
+		where  string
+		known  bool
+		gone   bool
+	}{
+		{"set aside", func(f *fixture, block string) error {
+			return f.fs.WriteFile(path.Join(block, "index"), make([]byte, 40))
+		}, "quarantine/", true, false},
+		{"without a meta file", func(f *fixture, block string) error { return f.fs.WriteFile(path.Join(block, "meta.json"), nil) }, "quarantine/", false, false},
+		{"vanished", func(f *fixture, block string) error { return f.fs.Rename(block, "attic") }, "", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t, manual)
+			base := testNow.UnixMilli() / (2 * hour) * (2 * hour)
+			f.scrapes(2, base-3*hour, base)
+			require.NoError(t, f.db.Flush(ctx))
+			require.Empty(t, f.db.MissingBlocks())
+			block := f.db.Blocks()[0]
+			require.NoError(t, f.db.Close())
+			require.NoError(t, c.damage(f, path.Join(fixtureDir, block.ULID.String())))
+			f.open()
+			want := tsdb.MissingBlock{ULID: block.ULID, Path: c.where + block.ULID.String(), MinTime: block.MinTime, MaxTime: block.MaxTime, Vanished: c.gone}
+			if !c.known {
+				want.MinTime, want.MaxTime = math.MinInt64, math.MaxInt64
+			}
+			require.Equal(t, []tsdb.MissingBlock{want}, f.db.MissingBlocks())
+			require.Len(t, f.db.MissingBlocks(), f.db.Stats().BlocksMissing)
+			r, err := tsdb.OpenReadOnly(fixtureDir, &tsdb.Options{FS: f.fs, Clock: f.clock})
+			require.NoError(t, err)
+			require.Equal(t, []tsdb.MissingBlock{want}, r.MissingBlocks())
+			require.NoError(t, r.Close())
+			require.Empty(t, r.MissingBlocks())
+		})
+	}
+}
+
 func TestOpen_ABlockInLowerCaseIsNotReadAndThatIsTold(t *testing.T) {
 	f := newFixture(t, manual)
 	base := testNow.UnixMilli() / (2 * hour) * (2 * hour)

@@ -97,6 +97,9 @@ func (r *Reader) Cardinality(ctx context.Context, opts CardinalityOptions) (Card
 }
 
 func cardinality(ctx context.Context, opts CardinalityOptions, open func(mint, maxt int64) (*Querier, error)) (_ Cardinality, err error) {
+	if err := checkQuery(ctx, opts.Matchers); err != nil {
+		return Cardinality{}, err
+	}
 	mint, maxt := opts.MinT, opts.MaxT
 	if mint == 0 && maxt == 0 {
 		mint, maxt = math.MinInt64, math.MaxInt64
@@ -121,7 +124,6 @@ func cardinality(ctx context.Context, opts CardinalityOptions, open func(mint, m
 		return Cardinality{}, errors.WithMessage(err, "count labels")
 	}
 	out := c.result()
-	out.Warnings = q.warnings
 	return out, nil
 }
 
@@ -170,7 +172,7 @@ func newLabelCounter(opts CardinalityOptions, sources []source, mint, maxt int64
 
 // count goes through all series.
 func (c *labelCounter) count(ctx context.Context, q *Querier) error {
-	merged, _, err := q.selectMerged(ctx, nil, c.opts.Matchers)
+	merged, err := q.selectMerged(ctx, nil, false, c.opts.Matchers)
 	if err != nil {
 		return err
 	}
@@ -196,6 +198,7 @@ func (c *labelCounter) count(ctx context.Context, q *Querier) error {
 		}
 	}
 	c.tell()
+	c.out.Warnings = merged.warnings
 	return ctx.Err()
 }
 

@@ -11,23 +11,40 @@ import (
 
 // ChunkSeriesSet is the result of SelectChunks, a cursor for one goroutine.
 type ChunkSeriesSet struct {
-	q        *Querier
-	series   *seriesMerger // nil after an error
-	cur      *ChunkSeries
-	warnings Warnings
-	err      error
+	q      *Querier
+	series *seriesMerger // nil after an error
+	cur    *ChunkSeries
+	err    error
 }
 
-// Next moves to the next series.
+// Next moves to the next series. Once it has returned false it always does.
 func (cs *ChunkSeriesSet) Next() bool {
-	merged, ok := cs.q.nextSeries(cs.series, &cs.warnings, &cs.err)
-	if ok {
+	cs.q.chunkIterators.withdraw()
+	for {
+		merged, ok := cs.q.nextSeries(cs.series, &cs.err)
+		if !ok {
+			return false
+		}
+		var it *ChunkIterator
+		if cs.series.mustLook(&merged) {
+			if it = cs.q.chunkIterators.next(); !it.prime(cs.q, &merged) {
+				cs.q.chunkIterators.back(it)
+				cs.err = cs.series.ctx.Err()
+				continue
+			}
+		}
+		if !cs.series.admit() {
+			return false
+		}
 		if cs.cur == nil || !cs.series.transient {
 			cs.cur = &ChunkSeries{}
 		}
 		cs.cur.series = Series{q: cs.q, merged: merged}
+		if it != nil {
+			cs.q.chunkIterators.offer(cs.cur, it)
+		}
+		return true
 	}
-	return ok
 }
 
 // At returns the series that the set stands on. It stays valid when the set moves on,
@@ -38,7 +55,12 @@ func (cs *ChunkSeriesSet) At() *ChunkSeries { return cs.cur }
 func (cs *ChunkSeriesSet) Err() error { return cs.err }
 
 // Warnings returns what is to be known about the result; ask at its end.
-func (cs *ChunkSeriesSet) Warnings() Warnings { return cs.warnings }
+func (cs *ChunkSeriesSet) Warnings() Warnings {
+	if cs.series == nil {
+		return nil
+	}
+	return cs.series.warnings
+}
 
 // All ranges over the series that are left; an error comes last, with a nil series.
 func (cs *ChunkSeriesSet) All() iter.Seq2[*ChunkSeries, error] {
@@ -68,10 +90,13 @@ func (s *ChunkSeries) AppendLabels(dst []labels.Label) []labels.Label {
 // Chunks returns a cursor over the chunks, oldest first; they do not overlap. A reuse
 // that an earlier call returned is used again; nil is fine.
 func (s *ChunkSeries) Chunks(reuse *ChunkIterator) *ChunkIterator {
+	if prepared := s.series.q.chunkIterators.take(s, reuse); prepared != nil {
+		return prepared
+	}
 	if reuse == nil {
 		reuse = &ChunkIterator{}
 	}
-	reuse.reset(&s.series)
+	reuse.begin(s.series.q, &s.series.merged)
 	return reuse
 }
 
@@ -92,22 +117,37 @@ type ChunkIterator struct {
 	enc   chunkenc.FloatEncoder
 	buf   []byte
 	err   error
+	ended bool // without an error
+	ready bool // the chunk that Next moves to is there
 	turns foreground.Turns
 }
 
-func (ci *ChunkIterator) reset(s *Series) {
-	ci.q, ci.meta, ci.err = s.q, ChunkMeta{}, nil
-	if !s.q.begin() {
+func (ci *ChunkIterator) begin(q *Querier, s *mergedSeries) {
+	ci.q, ci.meta, ci.err, ci.ended, ci.ready = q, ChunkMeta{}, nil, false, false
+	if !q.begin() {
 		ci.err = ErrClosed
 		return
 	}
-	defer s.q.end()
-	ci.src = s.merged.open(ci.src)
+	defer q.end()
+	ci.src = s.open(ci.src)
 }
 
-// Next moves to the next chunk. The bytes of the one before are gone then.
+// prime is begin, and makes the first chunk. It reports whether there is one; an error counts as
+// one, as nobody knows what is behind it.
+func (ci *ChunkIterator) prime(q *Querier, s *mergedSeries) bool {
+	ci.begin(q, s)
+	ci.ready = ci.Next()
+	return ci.ready || ci.err != nil
+}
+
+// Next moves to the next chunk. The bytes of the one before are gone then. Once it has returned
+// false it always does.
 func (ci *ChunkIterator) Next() bool {
-	for ci.err == nil {
+	if ci.ready {
+		ci.ready = false
+		return true
+	}
+	for ci.err == nil && !ci.ended {
 		ci.turns.Step(chunksATurn)
 		if !ci.q.begin() {
 			ci.err = ErrClosed
@@ -117,7 +157,7 @@ func (ci *ChunkIterator) Next() bool {
 		ok, err := ci.src.next(math.MinInt64, c)
 		ci.q.end()
 		if !ok {
-			ci.err = err
+			ci.err, ci.ended = err, true
 			return false
 		}
 		if c.whole() {

@@ -25,12 +25,34 @@ func stamped(t int64, n int) blockdir.Chunk {
 // chunkTimes is the times of the first and the last sample of a chunk.
 type chunkTimes struct{ mint, maxt int64 }
 
+// fiveChunks have gaps as long as they are.
+func fiveChunks() []blockdir.Chunk {
+	return []blockdir.Chunk{stamped(0, 100), stamped(200, 100), stamped(400, 100), stamped(600, 100), stamped(800, 100)}
+}
+
+// openFive opens a database with fiveChunks of a series, of which some is deleted, in a block, and with
+// more of them in another one. It returns all chunks that files have.
+func openFive(t *testing.T, more []blockdir.Chunk, gone []chunkTimes) (*tsdb.DB, []blockdir.Chunk) {
+	t.Helper()
+	m := newMergeTest(t)
+	d := m.block(0, 1000, only(t, `{a="b"}`, fiveChunks()...), only(t, `{a="other"}`, fiveChunks()...))
+	files := fiveChunks()
+	if len(more) > 0 {
+		m.block(0, 1000, only(t, `{a="b"}`, more...))
+		files = append(files, more...)
+	}
+	for _, g := range gone {
+		remove(t, d, `{a="b"}`, g.mint, g.maxt)
+	}
+	db, err := tsdb.Open("data", &tsdb.Options{FS: m.fs, Clock: m.clock, Blocks: tsdb.BlockOptions{Manual: true}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db, files
+}
+
 // SelectChunks gives the bytes that are in the file wherever a range, a delete and another block
 // allow it, and makes chunks of what they leave of the others.
 func TestSelectChunks_BytesAreThoseOfTheFileUnlessAChunkIsCut(t *testing.T) {
-	five := func() []blockdir.Chunk {
-		return []blockdir.Chunk{stamped(0, 100), stamped(200, 100), stamped(400, 100), stamped(600, 100), stamped(800, 100)}
-	}
 	for _, c := range []struct {
 		what       string
 		mint, maxt int64
@@ -63,20 +85,8 @@ func TestSelectChunks_BytesAreThoseOfTheFileUnlessAChunkIsCut(t *testing.T) {
 			stored: []chunkTimes{{200, 299}, {600, 699}}, made: []chunkTimes{{10, 99}, {400, 499}, {851, 899}}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			m := newMergeTest(t)
-			d := m.block(0, 1000, only(t, `{a="b"}`, five()...), only(t, `{a="other"}`, five()...))
-			files := five()
-			if len(c.more) > 0 {
-				m.block(0, 1000, only(t, `{a="b"}`, c.more...))
-				files = append(files, c.more...)
-			}
-			for _, gone := range c.gone {
-				remove(t, d, `{a="b"}`, gone.mint, gone.maxt)
-			}
-			db, err := tsdb.Open("data", &tsdb.Options{FS: m.fs, Clock: m.clock, Blocks: tsdb.BlockOptions{Manual: true}})
-			require.NoError(t, err)
-			defer func() { require.NoError(t, db.Close()) }()
-			want := remaining(c.mint, c.maxt, five(), c.gone, c.more)
+			db, files := openFive(t, c.more, c.gone)
+			want := remaining(c.mint, c.maxt, fiveChunks(), c.gone, c.more)
 			for _, hints := range []*tsdb.SelectHints{nil, {Transient: true}} {
 				stored, made, times := chunksOf(t, db, c.mint, c.maxt, hints, files)
 				require.Equal(t, c.stored, stored, "as they are in the file")

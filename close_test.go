@@ -1,7 +1,6 @@
 package tsdb_test
 
 import (
-	"runtime"
 	"strings"
 	"testing"
 
@@ -52,9 +51,7 @@ func TestClose_EndsLongCalls(t *testing.T) {
 	f.fs.SetHook(func(op tsdbtest.Op) error {
 		if op.Kind == tsdbtest.OpCreate && strings.HasSuffix(op.Name, "/index") && len(closed) == 0 {
 			go func(db *tsdb.DB) { closed <- db.Close() }(f.db)
-			for f.db.Health() == nil { // until Close has begun
-				runtime.Gosched()
-			}
+			<-tsdb.Ended(f.db)
 		}
 		return nil
 	})

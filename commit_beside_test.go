@@ -18,7 +18,7 @@ import (
 // segment, or writes and syncs one.
 func ofTheLog(op tsdbtest.Op) bool {
 	dir, name := filepath.Split(op.Name)
-	segment := dir == fixtureDir+"/wal/" && strings.Trim(name, "0123456789") == ""
+	segment := dir == fixtureDir+"/wal/" && strings.Trim(name, "0123456789") == "" || op.Name == fixtureDir+"/log_reach"
 	switch op.Kind {
 	case tsdbtest.OpCreate, tsdbtest.OpWrite, tsdbtest.OpSync, tsdbtest.OpClose:
 		return segment
@@ -79,7 +79,7 @@ func (b *besideMaintenance) commit(op tsdbtest.Op) {
 		if err != nil {
 			b.note(fmt.Errorf("a commit beside %v: %w", op, err))
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		b.note(fmt.Errorf("a commit waits for %v", op))
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	stderrors "errors"
+	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -23,9 +25,6 @@ const (
 	// good costs one attempt an hour.
 	minMergeBackoff = time.Minute
 	maxMergeBackoff = time.Hour
-	// mergeReserveBytes must be free beside the room for the result, so that a merge
-	// never takes the last of the disk from the log.
-	mergeReserveBytes = 64 << 20
 )
 
 // compactor merges blocks: one merge a call, what and when is its caller's decision. It is
@@ -79,11 +78,15 @@ func (c *compactor) forget() {
 	c.mu.failed = nil
 }
 
+// publishFunc publishes a block that is finished. inPlace: it takes the place of the inputs of the merge.
+type publishFunc func(w *blockdir.Writer, inPlace bool) error
+
 // merge writes the samples of inputs, which the caller keeps open and gives in the order of
 // the plan, as one new block. The inputs stay; they may go once the new block is loaded.
 // What is deleted of them while merge runs is not deleted of the result: the caller keeps
 // deletes away, or applies them again: publish is called with the finished block, and
-// publishes it; nil does no more than that.
+// publishes it; nil does no more than that. Samples that foreign inputs have outside of their bounds
+// go into blocks of their own, which are published before.
 //
 // When merge returns nil, the block is on stable storage, checked. On an error there is no
 // block, and nothing is left behind that opening the database would not remove. Errors:
@@ -92,8 +95,9 @@ func (c *compactor) forget() {
 // meanwhile; ErrCorrupt, with the file of an input that is damaged; the context's. Behind
 // an error other than the context's and a refusal for lack of room, the inputs rest
 // (see resting).
-func (c *compactor) merge(ctx context.Context, inputs []*blockdir.Dir, publish func(*blockdir.Writer) error) (mergeResult, error) {
-	if err := c.checkSpace(inputs); err != nil {
+func (c *compactor) merge(ctx context.Context, inputs []*blockdir.Dir, publish publishFunc) (mergeResult, error) {
+	purpose, bytes := fmt.Sprintf("merge %d blocks from %s on", len(inputs), inputs[0].Meta().ULID), inputBytes(inputs)
+	if err := checkRoom(c.fs, c.dir, purpose, bytes); err != nil {
 		return mergeResult{}, err
 	}
 	var result mergeResult
@@ -108,60 +112,63 @@ func (c *compactor) merge(ctx context.Context, inputs []*blockdir.Dir, publish f
 		}
 	}
 	c.note(ctx, inputs, err)
-	return result, err
+	return result, whileWriting(c.fs, c.dir, purpose, bytes, err)
 }
 
-// checkSpace refuses a merge for whose result there is no room. It is about as large as the
-// inputs together, or smaller.
-func (c *compactor) checkSpace(inputs []*blockdir.Dir) error {
-	free, _, err := fileutil.DiskSpace(c.fs, c.dir)
-	if errors.Is(err, fileutil.ErrUnsupported) {
-		return nil
-	}
-	if err != nil {
-		return errors.WithMessage(err, "ask for disk space")
-	}
-	need := int64(mergeReserveBytes)
+// inputBytes is how much the inputs of a merge have on disk. Its result has about as much, or less.
+func inputBytes(inputs []*blockdir.Dir) (n int64) {
 	for _, d := range inputs {
-		need += d.SizeBytes()
+		n += d.SizeBytes()
 	}
-	if free < need {
-		return errors.WithMessagef(ErrDiskFull, "merge %d blocks: %d bytes are free, %d are needed", len(inputs), free, need)
-	}
-	return nil
+	return n
 }
 
 // write does the work of merge.
-func (c *compactor) write(ctx context.Context, fsys FS, dirs []*blockdir.Dir, publish func(*blockdir.Writer) error) (mergeResult, error) {
+func (c *compactor) write(ctx context.Context, fsys FS, dirs []*blockdir.Dir, publish publishFunc) (mergeResult, error) {
 	if publish == nil {
-		publish = (*blockdir.Writer).Publish
+		publish = func(w *blockdir.Writer, _ bool) error { return w.Publish() }
 	}
 	metas := make([]BlockMeta, len(dirs))
-	inputs := make([]mergeInput, len(dirs))
 	for i, d := range dirs {
 		metas[i] = d.Meta()
-		inputs[i] = mergeInput{dir: d, deleted: d.Tombstones()}
 	}
-	meta := mergedMeta(newULID(c.clock.Now()), metas)
-	w, err := blockdir.Create(fsys, c.dir, meta.ULID, blockdir.WriterOptions{Warm: areWarm(dirs)})
-	if err != nil {
-		return mergeResult{}, diskFull(err)
+	meta := mergedMeta(newOwnULID(c.clock.Now(), endOfOrdinary(metas)), metas)
+	parts := append([]mergedPart{{meta: meta}}, c.outside(meta, dirs)...)
+	result := mergeResult{}
+	for i := range parts {
+		p := &parts[i]
+		if err := c.writePart(ctx, fsys, dirs, p); err != nil {
+			return mergeResult{}, diskFull(joinAbort(err, abortParts(parts)))
+		}
+		result.Bytes += p.bytes
+		result.Counts.add(p.counts)
 	}
-	// A block's times are half-open, its samples' closed: the last instant is the one
-	// before the end.
-	counts, err := mergeBlocks(ctx, w, inputs, meta.MinTime, meta.MaxTime-1, c.samplesPerChunk)
-	if err != nil {
-		return mergeResult{}, diskFull(joinAbort(err, w.Abort()))
+	result.Meta = parts[0].meta
+	// The one that takes the place of the inputs comes last: there is no moment at which a sample is
+	// in no block.
+	for i := len(parts) - 1; i >= 0; i-- {
+		if parts[i].empty {
+			continue
+		}
+		if err := publish(parts[i].w, i == 0); err != nil {
+			return mergeResult{}, diskFull(joinAbort(err, abortParts(parts)))
+		}
 	}
-	size := w.Size()
-	meta, err = w.Finish(ctx, meta)
-	if err == nil {
-		err = publish(w)
+	if parts[0].empty {
+		return mergeResult{}, blockdir.ErrEmpty
 	}
-	if err != nil {
-		return mergeResult{}, diskFull(joinAbort(err, w.Abort()))
+	return result, nil
+}
+
+// endOfOrdinary returns where the blocks end that say where the head begins.
+func endOfOrdinary(metas []BlockMeta) int64 {
+	end := int64(math.MinInt64)
+	for _, m := range metas {
+		if !besideHead(m) {
+			end = max(end, m.MaxTime)
+		}
 	}
-	return mergeResult{Meta: meta, Bytes: size, Counts: counts}, nil
+	return end
 }
 
 // areWarm tells whether the page cache has most of the chunks of some blocks: queries read them, and
@@ -232,6 +239,15 @@ func mergeBackoff(times int) time.Duration {
 		d *= 2
 	}
 	return min(d, maxMergeBackoff)
+}
+
+// newOwnULID names a block of the head, or of such blocks, that ends at maxt. Its time is not
+// before that, or it would look like one of the future that somebody else has made.
+func newOwnULID(now time.Time, maxt int64) ulid.ULID {
+	if end := time.UnixMilli(maxt); end.After(now) {
+		now = end
+	}
+	return newULID(now)
 }
 
 // newULID names a block that is made now.

@@ -1,7 +1,6 @@
 package tsdb
 
 import (
-	"cmp"
 	"encoding/binary"
 	"path/filepath"
 	"slices"
@@ -20,7 +19,7 @@ import (
 type piece struct {
 	index.ChunkMeta // closed bounds
 	dir             *blockdir.Dir
-	input           int                  // smaller ones win where two have a sample at one time
+	input           int64                // smaller ones win where two have a sample at one time
 	deleted         tombstones.Intervals // of the series in this input
 }
 
@@ -54,6 +53,7 @@ type chunkMerger struct {
 	samplesPerChunk int
 	counts          mergeCounts
 
+	spare      []piece        // what sort merges into
 	buf, other []byte         // chunks that were read, or encoded
 	run        chunkenc.Batch // of a chunk that is joined
 	lanes      mergeLanes
@@ -96,10 +96,7 @@ type smallChunk struct {
 
 // write writes the chunks of one series.
 func (m *chunkMerger) write(ps []piece) error {
-	byStart := func(a, b piece) int { return cmp.Compare(a.MinT, b.MinT) }
-	if !slices.IsSortedFunc(ps, byStart) {
-		slices.SortStableFunc(ps, byStart)
-	}
+	m.sort(ps)
 	for len(ps) > 0 {
 		n, end := 1, ps[0].MaxT
 		for n < len(ps) && ps[n].MinT <= end {
@@ -118,6 +115,44 @@ func (m *chunkMerger) write(ps []piece) error {
 		ps = ps[n:]
 	}
 	return m.flush()
+}
+
+// sort sorts pieces by start, those of equal starts as they stand. They are a few runs, of one input
+// each, that are merged pairwise: package slices would make its sort anew for them, and package sort
+// allocates.
+func (m *chunkMerger) sort(ps []piece) {
+	for {
+		merged := m.spare[:0]
+		for rest := ps; len(rest) > 0; {
+			n := ascending(rest)
+			if n == len(ps) {
+				return
+			}
+			a, b := rest[:n], rest[n:]
+			b = b[:ascending(b)]
+			rest = rest[len(a)+len(b):]
+			for len(a) > 0 && len(b) > 0 {
+				from := &a
+				if b[0].MinT < a[0].MinT {
+					from = &b
+				}
+				merged = append(merged, (*from)[0])
+				*from = (*from)[1:]
+			}
+			merged = append(append(merged, a...), b...)
+		}
+		m.spare = merged
+		copy(ps, merged)
+	}
+}
+
+// ascending returns how many pieces in front are in order.
+func ascending(ps []piece) int {
+	n := min(len(ps), 1)
+	for n < len(ps) && ps[n-1].MinT <= ps[n].MinT {
+		n++
+	}
+	return n
 }
 
 // whole tells whether all of a piece is kept; gone, whether nothing is.

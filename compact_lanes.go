@@ -1,7 +1,6 @@
 package tsdb
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -35,7 +34,7 @@ func (r *runReader) next(b *chunkenc.Batch) error {
 }
 
 // mergeLanes are chunks that overlap, put into lanes in which none does: one for each
-// input.
+// input, several for one whose chunks overlap each other.
 type mergeLanes struct {
 	active []*lane // in the order of inputs, each with a sample
 	pool   []*lane
@@ -43,7 +42,7 @@ type mergeLanes struct {
 
 // lane is chunks of one input, one behind the other.
 type lane struct {
-	input int
+	input int64
 	ps    []piece
 	next  int // index into ps of the first one that is not begun
 
@@ -65,7 +64,11 @@ func (ls *mergeLanes) begin(m *chunkMerger, ps []piece) error {
 		l := ls.laneOf(p.input)
 		l.ps = append(l.ps, p)
 	}
-	slices.SortStableFunc(ls.active, func(a, b *lane) int { return cmp.Compare(a.input, b.input) })
+	for i := range ls.active { // few
+		for k := i; k > 0 && ls.active[k].input < ls.active[k-1].input; k-- {
+			ls.active[k], ls.active[k-1] = ls.active[k-1], ls.active[k]
+		}
+	}
 	for i := 0; i < len(ls.active); {
 		more, err := ls.active[i].fill(m)
 		if err != nil {
@@ -81,7 +84,7 @@ func (ls *mergeLanes) begin(m *chunkMerger, ps []piece) error {
 }
 
 // laneOf returns the lane of an input, a new one if there is none.
-func (ls *mergeLanes) laneOf(input int) *lane {
+func (ls *mergeLanes) laneOf(input int64) *lane {
 	for _, l := range ls.active {
 		if l.input == input {
 			return l

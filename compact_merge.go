@@ -8,6 +8,7 @@ import (
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/foreground"
+	"github.com/seed347100a3/tsdb/internal/minheap"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
@@ -48,15 +49,18 @@ func mergeBlocks(ctx context.Context, w *blockdir.Writer, inputs []mergeInput, m
 	if err != nil {
 		return mergeCounts{}, err
 	}
-	heap := newMergeHeap((*mergeCursor).before)
+	heap := &minheap.Heap[*mergeCursor]{Less: (*mergeCursor).before}
 	for i, in := range inputs {
 		c := &mergeCursor{mergeInput: in, input: i, ids: in.dir.Index().AllSeries(), numbers: numbers[i]}
+		if err := c.sort(ctx); err != nil {
+			return mergeCounts{}, err
+		}
 		more, err := c.advance()
 		if err != nil {
 			return mergeCounts{}, err
 		}
 		if more {
-			heap.push(c)
+			heap.Push(c)
 		}
 	}
 	m := &merger{w: w, chunks: chunkMerger{w: w, mint: mint, maxt: maxt, samplesPerChunk: samplesPerChunk}}
@@ -71,11 +75,11 @@ type merger struct {
 	chunks chunkMerger
 }
 
-func (m *merger) run(ctx context.Context, heap *mergeHeap[*mergeCursor]) (mergeCounts, error) {
+func (m *merger) run(ctx context.Context, heap *minheap.Heap[*mergeCursor]) (mergeCounts, error) {
 	counts := &m.chunks.counts
 	way := foreground.NewPoll(ctx)
-	for begun := false; len(heap.items) > 0; begun = true {
-		c := heap.items[0]
+	for begun := false; len(heap.Items) > 0; begun = true {
+		c := heap.Items[0]
 		if !begun || !slices.Equal(c.labels, m.labels) {
 			if err := m.writeSeries(); err != nil {
 				return *counts, err
@@ -90,7 +94,7 @@ func (m *merger) run(ctx context.Context, heap *mergeHeap[*mergeCursor]) (mergeC
 		if err != nil {
 			return *counts, err
 		}
-		heap.advanced(more)
+		heap.Advance(more)
 	}
 	return *counts, m.writeSeries()
 }
@@ -118,6 +122,9 @@ type mergeCursor struct {
 	id           uint64
 	labels, prev []index.SymbolPair // as numbers of the new block
 	chunks       []index.ChunkMeta
+
+	sorted *index.Sorted // of a block that is not in order; nil: ids are in the order of labels
+	pieces []piece       // of the present series of such a block
 }
 
 // before orders cursors by labels, those of equal labels by input.
@@ -140,6 +147,9 @@ func compareSymbolPairs(a, b []index.SymbolPair) int {
 
 // advance moves to the next series; false: there is none.
 func (c *mergeCursor) advance() (_ bool, err error) {
+	if c.sorted != nil {
+		return c.advanceSorted()
+	}
 	if !c.ids.Next() {
 		return false, c.ids.Err()
 	}
@@ -151,13 +161,8 @@ func (c *mergeCursor) advance() (_ bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	for i, p := range c.labels {
-		name, ok1 := c.numbers.of(p.Name)
-		value, ok2 := c.numbers.of(p.Value)
-		if !ok1 || !ok2 {
-			return false, indexDamage(c.dir, "series has a symbol that there is not")
-		}
-		c.labels[i] = index.SymbolPair{Name: name, Value: value}
+	if err := c.translate(); err != nil {
+		return false, err
 	}
 	if !first && compareSymbolPairs(c.prev, c.labels) >= 0 {
 		return false, indexDamage(c.dir, "series do not ascend by labels")
@@ -170,11 +175,78 @@ func (c *mergeCursor) advance() (_ bool, err error) {
 	return true, nil
 }
 
+// translate makes numbers of the new block of the labels.
+func (c *mergeCursor) translate() error {
+	for i, p := range c.labels {
+		name, ok1 := c.numbers.of(p.Name)
+		value, ok2 := c.numbers.of(p.Value)
+		if !ok1 || !ok2 {
+			return indexDamage(c.dir, "series has a symbol that there is not")
+		}
+		c.labels[i] = index.SymbolPair{Name: name, Value: value}
+	}
+	return nil
+}
+
+// sort makes the cursor go through the series of a block that is not in order by their labels, which it
+// holds.
+func (c *mergeCursor) sort(ctx context.Context) (err error) {
+	if !c.dir.Disordered() {
+		return nil
+	}
+	next := func() (uint64, bool) {
+		more := c.ids.Next()
+		return c.ids.At(), more
+	}
+	c.sorted, err = c.dir.Index().Sorted(ctx, next, func(_ uint64, err error) error { return err })
+	if err == nil {
+		err = c.ids.Err()
+	}
+	return err
+}
+
+// maxLanes is how many ranks an input of a merge has: one for each list of chunks, of one series, that
+// do not overlap.
+const maxLanes = 1 << 32
+
+// advanceSorted is advance for such a block. Of samples at one time that of the entry with the
+// smaller id counts, and within an entry that of the first lane, as in queries.
+func (c *mergeCursor) advanceSorted() (_ bool, err error) {
+	if !c.sorted.Next() {
+		return false, nil
+	}
+	c.labels = append(c.labels[:0], c.sorted.Labels()...)
+	if err := c.translate(); err != nil {
+		return false, err
+	}
+	c.pieces = c.pieces[:0]
+	rank := int64(c.input) * maxLanes
+	for _, id := range c.sorted.IDs() {
+		if _, c.chunks, err = c.dir.Index().Series(id, nil, c.chunks[:0]); err != nil {
+			return false, err
+		}
+		deleted := c.deleted.Of(id)
+		for _, lane := range index.Lanes(c.chunks) {
+			for _, meta := range lane {
+				if meta.MinT > meta.MaxT {
+					return false, indexDamage(c.dir, "chunk ends before it begins")
+				}
+				c.pieces = append(c.pieces, piece{ChunkMeta: meta, dir: c.dir, input: rank, deleted: deleted})
+			}
+			rank++
+		}
+	}
+	return true, nil
+}
+
 // appendPieces appends the chunks of the present series.
 func (c *mergeCursor) appendPieces(dst []piece) []piece {
+	if c.sorted != nil {
+		return append(dst, c.pieces...)
+	}
 	deleted := c.deleted.Of(c.id)
 	for _, meta := range c.chunks {
-		dst = append(dst, piece{ChunkMeta: meta, dir: c.dir, input: c.input, deleted: deleted})
+		dst = append(dst, piece{ChunkMeta: meta, dir: c.dir, input: int64(c.input) * maxLanes, deleted: deleted})
 	}
 	return dst
 }

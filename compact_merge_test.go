@@ -125,6 +125,19 @@ func TestMerge_OverlappingChunks_AreMergedByTimeAndTheFirstInputWins(t *testing.
 	require.Equal(t, tsdb.MergeCounts{Reencoded: 4}, r.Counts)
 }
 
+// A chunk that begins at the very instant at which another one ends: of the two samples one stays.
+func TestMerge_ChunksThatShareOneInstant_KeepTheFirstInputsSample(t *testing.T) {
+	for _, n := range []int{1, 2, 60, 120, 130} { // small ones, which are joined, and whole ones
+		m := newMergeTest(t)
+		m.block(0, 1000, only(t, `{a="1"}`, ramp(500-int64(n)+1, n, 1)))
+		m.block(0, 1000, only(t, `{a="1"}`, floats(500, -1, 501, -1), ramp(600, 120, 1)))
+		d, _ := m.merge()
+		ps := blockPoints(t, d)[`{a="1"}`]
+		require.Len(t, ps, n+1+120, "%d samples", n)
+		require.Equal(t, points(500, 500, 501, -1), ps[n-1:n+1], "%d samples", n)
+	}
+}
+
 // Bug 35: what an interrupted merge leaves is merged again without another byte.
 func TestMerge_Bug35_ResultBesideItsInputs_ChangesNothing(t *testing.T) {
 	m := newMergeTest(t)

@@ -3,8 +3,6 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -12,8 +10,6 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
-	"github.com/seed347100a3/tsdb/internal/fileutil"
-	"github.com/seed347100a3/tsdb/internal/headsnap"
 )
 
 // Compact does all maintenance that is due: it flushes the part of the head that is old
@@ -30,13 +26,22 @@ func (db *DB) Compact(ctx context.Context) (err error) {
 	}
 	defer done(&err)
 	db.merges.forget()
-	return diskFull(stderrors.Join(db.flushDue(ctx), db.blocks.reload(), db.mergeAll(ctx, true), db.retain(ctx)))
+	// What is too old goes first, as that needs no room: on a full disk there is some behind it.
+	old := db.retain(ctx)
+	err = stderrors.Join(old, db.flushDue(ctx), db.reload(), db.blocks.removeLeft(), db.mergeAll(ctx, true))
+	if old == nil {
+		err = stderrors.Join(err, db.retain(ctx))
+	}
+	return diskFull(err)
 }
 
 // flushDue makes blocks of the part of the head that is over.
 func (db *DB) flushDue(ctx context.Context) error {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
+	if present := db.head.acceptsTo(); db.head.isAhead(present) {
+		return db.leaveFuture(ctx, present)
+	}
 	if end, ok := db.head.due(); ok {
 		return db.flushTo(ctx, end, false)
 	}
@@ -44,22 +49,25 @@ func (db *DB) flushDue(ctx context.Context) error {
 }
 
 // CleanTombstones writes every block anew that has deleted samples, so that their space
-// comes back. Errors are those of Compact.
+// comes back. A block that cannot be written keeps the others from nothing; all errors are
+// returned. Errors are those of Compact.
 func (db *DB) CleanTombstones(ctx context.Context) (err error) {
 	ctx, done, err := db.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done(&err)
+	var errs []error
+	failed := map[ulid.ULID]bool{}
 	for {
 		var left []ulid.ULID
 		for _, m := range db.Blocks() {
-			if m.Stats.NumTombstones > 0 {
+			if m.Stats.NumTombstones > 0 && !failed[m.ULID] {
 				left = append(left, m.ULID)
 			}
 		}
-		if len(left) == 0 {
-			return nil
+		if len(left) == 0 || ctx.Err() != nil {
+			return diskFull(stderrors.Join(append(errs, ctx.Err())...))
 		}
 		for _, id := range left {
 			if !db.busy.take([]ulid.ULID{id}) {
@@ -67,12 +75,13 @@ func (db *DB) CleanTombstones(ctx context.Context) (err error) {
 			}
 			err := db.merge(ctx, []ulid.ULID{id})
 			db.busy.give([]ulid.ULID{id})
-			if err != nil {
-				return errors.WithMessagef(err, "clean block %s", id)
+			if err != nil && ctx.Err() == nil {
+				failed[id] = true
+				errs = append(errs, errors.WithMessagef(err, "clean block %s", id))
 			}
 		}
 		if err := db.busy.wait(ctx, left); err != nil {
-			return err
+			return stderrors.Join(append(errs, err)...)
 		}
 	}
 }
@@ -148,9 +157,8 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 	ranges := blockRanges(db.opts.Blocks.Range, db.opts.Blocks.MaxRange)
 	var errs []error
 	for ctx.Err() == nil {
-		early := db.blocks.current().reachIntoHead()
-		plan := planMerge(db.Blocks(), ranges, func(id ulid.ULID) bool {
-			return db.busy.has(id) || db.merges.resting(id) || slices.Contains(early, id)
+		plan := db.blocks.current().plan(ranges, func(id ulid.ULID) bool {
+			return db.busy.has(id) || db.merges.resting(id)
 		})
 		if len(plan) == 0 {
 			if wait := db.busy.all(); whole && len(wait) > 0 {
@@ -178,17 +186,36 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 	return stderrors.Join(append(errs, ctx.Err())...)
 }
 
-// reachIntoHead returns the blocks beside the head that end after it begins. They are not
-// merged before the head is written that far: the result of merging one with an ordinary
-// block is an ordinary block, and its end would say that the head's samples up to there
-// are in blocks. The next open would drop them.
-func (v *view) reachIntoHead() (ids []ulid.ULID) {
-	for _, b := range v.blocks {
+// plan says which blocks to merge next.
+//
+// Blocks beside the head that end after it begins are merged with each other only: the result says
+// no more about the head than they do. The result of merging one with an ordinary block is an
+// ordinary block, and its end would say that the head's samples up to there are in blocks. The next
+// open would drop them. So those wait until the head is written that far.
+func (v *view) plan(ranges []int64, busy func(ulid.ULID) bool) []BlockMeta {
+	var behind, beside []BlockMeta
+	for i := range v.blocks {
+		b := &v.blocks[i]
+		class := &behind
 		if besideHead(b.meta) && b.meta.MaxTime > v.start {
-			ids = append(ids, b.meta.ULID)
+			if !besideHead(b.dir.Meta()) {
+				continue // the mark could not be written, and the result would have none
+			}
+			class = &beside
 		}
+		*class = append(*class, b.meta)
 	}
-	return ids
+	busyOrBeside := busy
+	if n, m := len(behind), len(beside); n > 0 && m > 0 && compareStart(behind[n-1], beside[m-1]) < 0 {
+		// The newest block of all is left alone, and it is not an ordinary one.
+		newest := beside[m-1].ULID
+		behind = append(behind, beside[m-1])
+		busyOrBeside = func(id ulid.ULID) bool { return id == newest || busy(id) }
+	}
+	if plan := planMerge(behind, ranges, busyOrBeside); len(plan) > 0 {
+		return plan
+	}
+	return planMerge(beside, ranges, busy)
 }
 
 // merge merges blocks and puts the result in their place.
@@ -209,126 +236,33 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 		dirs[i] = b.dir
 	}
 	begun := db.opts.Clock.Now()
-	result, err := db.merges.merge(ctx, dirs, func(w *blockdir.Writer) error {
-		return db.blocks.publish(bd, w, ids, db.blocks.current().start)
-	})
+	var result mergeResult
+	var left error
+	err := blockdir.ErrEmpty // a block of which nothing is left needs no room to go
+	if len(inputs) > 1 || !inputs[0].allDeleted(ctx) {
+		result, err = db.merges.merge(ctx, dirs, func(w *blockdir.Writer, inPlace bool) (err error) {
+			replaced := ids
+			if !inPlace {
+				replaced = nil
+			}
+			left, err = db.blocks.publish(bd, w, replaced, db.blocks.current().start)
+			return err
+		})
+	}
 	switch {
 	case errors.Is(err, blockdir.ErrEmpty):
-		if err := db.drop(ctx, ids); err != nil {
+		if _, err := db.drop(ctx, ids); err != nil {
 			db.merges.note(ctx, dirs, err) // or the next plan would be the same
 			return err
 		}
 		return nil
 	case err != nil:
 		db.head.stats.mergeErrors.Add(1)
-		return errors.WithMessagef(err, "merge %d blocks from %s on", len(ids), ids[0])
+		return err
 	}
 	db.head.stats.merges.Add(1)
 	db.opts.Logger.Info("blocks merged", "block", result.Meta.ULID, "inputs", len(ids), "level", result.Meta.Compaction.Level,
 		"mint", result.Meta.MinTime, "maxt", result.Meta.MaxTime, "samples", result.Meta.Stats.NumSamples, "bytes", result.Bytes,
 		"duration", db.opts.Clock.Now().Sub(begun))
-	return nil
-}
-
-// drop removes blocks that nothing replaces. When the head begins behind one of them, the
-// log is shortened to there before: else the next start, which knows from blocks only where
-// the head begins, would find their samples in it again, and not what was deleted of them.
-func (db *DB) drop(ctx context.Context, ids []ulid.ULID) error {
-	if v := db.blocks.current(); v.startWithout(ids) < v.startWithout(nil) {
-		db.flushing.Lock()
-		err := db.head.checkpoint(ctx, v.start, true)
-		db.flushing.Unlock()
-		if err != nil {
-			return errors.WithMessage(err, "shorten log before blocks go")
-		}
-	}
-	db.blocks.drop(ids)
-	return nil
-}
-
-// retain removes the blocks that the retention options do not keep.
-func (db *DB) retain(ctx context.Context) error {
-	o := db.opts.Blocks
-	state := retentionState{NewestT: db.head.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
-	for _, b := range db.blocks.current().blocks {
-		state.Blocks = append(state.Blocks, sizedBlock{Meta: b.meta, Bytes: b.size})
-	}
-	var err error
-	if o.RetentionBytes > 0 || o.RetentionPercent > 0 {
-		if state.HeadBytes, err = db.headBytes(); err != nil {
-			return err
-		}
-		_, state.DiskBytes, err = fileutil.DiskSpace(db.opts.FS, db.dir)
-		if err != nil && !errors.Is(err, fileutil.ErrUnsupported) {
-			return errors.WithMessage(err, "ask for disk space")
-		}
-	}
-	gone := obsoleteBlocks(state, retentionLimits{Duration: o.Retention, Bytes: o.RetentionBytes, Percent: o.RetentionPercent})
-	if len(gone) == 0 {
-		return nil
-	}
-	ids := make([]ulid.ULID, 0, len(gone))
-	for id, why := range gone {
-		if db.busy.has(id) {
-			continue // its merge ends first
-		}
-		ids = append(ids, id)
-		db.opts.Logger.Info("block is obsolete", "block", id, "reason", why.String())
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	db.head.stats.blocksRemoved.Add(uint64(len(ids)))
-	return db.drop(ctx, ids)
-}
-
-// headBytes returns the size of the log, the head-chunk files and the snapshots of the head.
-func (db *DB) headBytes() (n int64, err error) {
-	dirs := []string{filepath.Join(db.dir, walDirName), filepath.Join(db.dir, headChunksDirName)}
-	snapshots, err := headsnap.List(db.opts.FS, db.dir)
-	if err != nil {
-		return 0, err
-	}
-	for _, s := range snapshots {
-		dirs = append(dirs, s.Path)
-	}
-	for _, dir := range dirs {
-		size, err := treeSize(db.opts.FS, dir)
-		if err != nil {
-			return 0, err
-		}
-		n += size
-	}
-	return n, nil
-}
-
-// treeSize adds up the files below a directory; one that goes meanwhile counts nothing.
-func treeSize(fsys FS, dir string) (n int64, err error) {
-	entries, err := fsys.ReadDir(dir)
-	if err != nil {
-		return 0, ignoreNotExist(err)
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			size, err := treeSize(fsys, filepath.Join(dir, e.Name()))
-			if err != nil {
-				return 0, err
-			}
-			n += size
-			continue
-		}
-		size, err := sizeOf(e)
-		if ignoreNotExist(err) != nil {
-			return 0, err
-		}
-		n += size
-	}
-	return n, nil
-}
-
-func ignoreNotExist(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return errors.WithMessagef(left, "behind the merge into block %s", result.Meta.ULID)
 }

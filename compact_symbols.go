@@ -10,6 +10,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/foreground"
+	"github.com/seed347100a3/tsdb/internal/minheap"
 )
 
 // symbolNumbers translates the numbers of one block's symbols into those of the block that
@@ -30,9 +31,9 @@ func (n symbolNumbers) of(old uint32) (uint32, bool) {
 // to look at each series first to leave them out.
 func mergeSymbols(ctx context.Context, w *blockdir.Writer, dirs []*blockdir.Dir) ([]symbolNumbers, error) {
 	numbers := make([]symbolNumbers, len(dirs))
-	heap := newMergeHeap(func(a, b *symbolCursor) bool {
+	heap := minheap.Heap[*symbolCursor]{Less: func(a, b *symbolCursor) bool {
 		return a.symbol < b.symbol || a.symbol == b.symbol && a.input < b.input
-	})
+	}}
 	for i, d := range dirs {
 		numbers[i] = make(symbolNumbers, d.Index().NumSymbols())
 		c := newSymbolCursor(d, i)
@@ -40,16 +41,16 @@ func mergeSymbols(ctx context.Context, w *blockdir.Writer, dirs []*blockdir.Dir)
 		if more, err := c.advance(); err != nil {
 			return nil, err
 		} else if more {
-			heap.push(c)
+			heap.Push(c)
 		}
 	}
 	count, last := uint32(0), ""
 	way := foreground.NewPoll(ctx)
-	for len(heap.items) > 0 {
+	for len(heap.Items) > 0 {
 		if !way.Step(pollEvery) {
 			return nil, way.Err()
 		}
-		c := heap.items[0]
+		c := heap.Items[0]
 		if count == 0 || c.symbol != last {
 			if err := w.AddSymbol(c.symbol); err != nil {
 				return nil, err
@@ -65,7 +66,7 @@ func mergeSymbols(ctx context.Context, w *blockdir.Writer, dirs []*blockdir.Dir)
 		if err != nil {
 			return nil, err
 		}
-		heap.advanced(more)
+		heap.Advance(more)
 	}
 	return numbers, nil
 }
@@ -150,47 +151,4 @@ func (c *symbolCursor) advance() (bool, error) {
 // indexDamage is damage of a block's index that only shows when it is used.
 func indexDamage(d *blockdir.Dir, reason string) error {
 	return encbuf.Corrupt(0, reason).At(filepath.Join(d.Path(), "index"), 0)
-}
-
-// mergeHeap orders cursors by what they stand on; the least is items[0].
-type mergeHeap[T any] struct {
-	items []T
-	less  func(a, b T) bool
-}
-
-func newMergeHeap[T any](less func(a, b T) bool) *mergeHeap[T] { return &mergeHeap[T]{less: less} }
-
-func (h *mergeHeap[T]) push(x T) {
-	h.items = append(h.items, x)
-	for i := len(h.items) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !h.less(h.items[i], h.items[up]) {
-			return
-		}
-		h.items[i], h.items[up] = h.items[up], h.items[i]
-		i = up
-	}
-}
-
-// advanced puts the first item, which has moved on, into its new place; more is false
-// if it is at its end.
-func (h *mergeHeap[T]) advanced(more bool) {
-	if !more {
-		last := len(h.items) - 1
-		h.items[0] = h.items[last]
-		h.items = h.items[:last]
-	}
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(h.items); child++ {
-			if h.less(h.items[child], h.items[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		h.items[i], h.items[least] = h.items[least], h.items[i]
-		i = least
-	}
 }

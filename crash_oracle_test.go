@@ -208,7 +208,7 @@ func sameContent(got map[labels.Labels][]point, want *content) error {
 	return nil
 }
 
-func readContent(db *tsdb.DB) (_ map[labels.Labels][]point, err error) {
+func readContent(db snapshots) (_ map[labels.Labels][]point, err error) {
 	q, err := db.Querier(math.MinInt64, math.MaxInt64)
 	if err != nil {
 		return nil, err

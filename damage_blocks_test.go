@@ -112,7 +112,12 @@ func lookAt(disk *tsdbtest.MemFS) (l look, err error) {
 	l.report = db.OpenReport()
 	l.got, err = readAll(q)
 	_, warnings, namesErr := q.LabelNames(ctx, nil)
-	l.warnings = warnings
+	set := q.Select(ctx, nil)
+	for set.Next() {
+	}
+	if l.warnings = set.Warnings(); set.Err() != nil {
+		l.warnings = warnings
+	}
 	for _, err := range []error{err, namesErr} {
 		if err != nil && !errors.Is(err, tsdb.ErrCorrupt) {
 			return l, errors.WithMessage(err, "query")
@@ -184,6 +189,8 @@ func (sp *blockSpecimen) judge(l look) (class string, err error) {
 		return "set aside, queries warn", nil
 	case l.failed != nil:
 		return "queries fail", nil
+	case len(l.warnings) > 0:
+		return "left out, queries warn", nil
 	case !sameData(l.got, sp.whole):
 		return "", errors.Errorf("silent loss: %+v", l.report)
 	}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,21 +23,11 @@ import (
 // chunks, postings. Holding a leaf, nothing else is taken. Only those down to
 // blockSet.change, that of who writes full chunks, and the log's are held across a sync.
 
-// Names in a data directory.
-const (
-	walDirName        = "wal"
-	wblDirName        = "wbl"
-	headChunksDirName = "chunks_head"
-	quarantineDirName = "quarantine"
-	tempPrefix        = "tmp-" // of ours; removed at open
-	snapshotPrefix    = "chunk_snapshot."
-)
-
 // DB is an open data directory. It is safe for concurrent use.
 type DB struct {
 	dir    string
 	opts   *Options
-	lock   fileutil.DirLock
+	held   *holding
 	head   *Head
 	blocks *blockSet
 	report OpenReport
@@ -46,6 +35,7 @@ type DB struct {
 
 	merges *compactor
 	busy   busyBlocks
+	time   *retentionClock
 
 	flushing sync.Mutex // held by who makes blocks of the head and truncates it
 
@@ -62,10 +52,12 @@ type DB struct {
 }
 
 // Open opens a data directory, creating it if there is none, and recovers what its
-// log has. Nil options are the defaults. OpenReport says what recovery did.
+// log has. Nil options are the defaults. OpenReport says what recovery did. A relative path is
+// looked up once: a later change of the working directory is of no matter.
 //
 // Errors: ErrLocked (another process has it open; the error names it),
 // ErrUnsupported (it holds files of another version; the error names them),
+// ErrNotDataDir (there are files of something else in it, and none of a database),
 // ErrCorrupt (damage that would not leave a log to go on with), and those of the file
 // system. Damage that can be contained is not an error: what is left is there, the
 // damaged files are copied into quarantine/, and OpenReport lists them.
@@ -78,20 +70,29 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := newDB(dir, o)
+	if dir, err = fileutil.Abs(o.FS, dir); err != nil {
+		return nil, errors.WithMessage(err, "open data directory")
+	}
 	if err := fileutil.MkdirSync(o.FS, dir); err != nil {
 		return nil, errors.WithMessagef(err, "create data directory %s", dir)
 	}
-	if db.lock, err = o.FS.LockDir(dir, owner()); err != nil {
+	if err := checkDataDir(o.FS, dir, o.AnyDirectory); err != nil {
+		return nil, err
+	}
+	db := newDB(dir, o)
+	if db.held, err = hold(dir, o); err != nil {
 		return nil, errors.WithMessagef(err, "open %s", dir)
 	}
 	if err := db.open(); err != nil {
-		return nil, stderrors.Join(err, db.lock.Release())
+		return nil, stderrors.Join(err, db.held.release())
 	}
 	db.start()
 	if r := &db.report; !r.Clean() {
 		o.Logger.Warn("recovery lost data to damaged files", "damages", len(r.Damages), "dropped_commits", r.DroppedCommits,
 			"unknown_samples", r.SamplesUnknown, "quarantined", len(r.Quarantined))
+	}
+	if unread := db.head.unread; unread != nil {
+		o.Logger.Warn("the head cannot be made into blocks", "error", fileutil.Logged(unread))
 	}
 	if n := db.report.StartTimestamps; n > 0 {
 		o.Logger.Warn("start timestamps in the log are not kept", "samples", n)
@@ -102,7 +103,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 }
 
 func newDB(dir string, o *Options) *DB {
-	db := &DB{dir: dir, opts: o, opened: o.Clock.Now(), stop: make(chan struct{}), newBlock: make(chan struct{}, 1)}
+	db := &DB{dir: dir, opts: o, time: &retentionClock{opts: o, dir: dir}, opened: o.Clock.Now(), stop: make(chan struct{}), newBlock: make(chan struct{}, 1)}
 	db.ctx, db.endOfWork = context.WithCancel(context.Background())
 	return db
 }
@@ -121,22 +122,30 @@ func (db *DB) open() error {
 	if err := checkSupported(db.opts.FS, db.dir); err != nil {
 		return err
 	}
+	if err := db.time.read(); err != nil {
+		return err
+	}
 	// What an open or a repair that was interrupted left.
-	if err := removeLeftovers(db.opts.FS, db.dir, tempPrefix); err != nil {
+	busy, err := removeLeftovers(db.opts.FS, db.dir)
+	if err != nil {
 		return err
 	}
 	db.blocks = newBlockSet(db.opts, db.dir)
+	db.blocks.busy = busy
 	if err := db.blocks.load(&db.report); err != nil {
 		return err
 	}
 	db.merges = newCompactor(db.opts.FS, db.dir, db.opts.Clock, db.opts.Blocks.BytesPerSecond, db.opts.Head.SamplesPerChunk)
 	db.head = newHead(db.opts)
 	db.head.minValid.Store(db.blocks.current().start)
-	if err := db.head.recover(context.Background(), db.dir, db.lock, &db.report); err != nil {
+	if err := db.head.recover(context.Background(), db.dir, db.held.lock, &db.report); err != nil {
 		db.blocks.close()
 		return stderrors.Join(err, db.head.closeFiles())
 	}
+	db.held.tell(db.head.poison)
+	db.blocks.saveList()
 	db.blocks.settle = db.head.iso.settle
+	db.time.open(max(db.head.maxT.Load(), db.blocks.current().newest()))
 	return nil
 }
 
@@ -167,38 +176,6 @@ func sizeOf(e fs.DirEntry) (int64, error) {
 	return info.Size(), nil
 }
 
-// removeLeftovers removes what is in dir under names with a prefix, unless a BlockWriter
-// is at work in it.
-func removeLeftovers(fsys FS, dir, prefix string) error {
-	entries, err := fsys.ReadDir(dir)
-	if err != nil {
-		return errors.Wrapf(err, "list %s", dir)
-	}
-	synced := false
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), prefix) {
-			continue
-		}
-		// It may have this name since a moment before a crash only: nothing below it goes
-		// while it could get its old name back.
-		if !synced {
-			if err := fsys.SyncDir(dir); err != nil {
-				return errors.WithMessagef(err, "sync %s", dir)
-			}
-			synced = true
-		}
-		path := filepath.Join(dir, e.Name())
-		used, err := backfillInUse(fsys, path)
-		if err == nil && !used {
-			err = fileutil.RemoveAll(fsys, path)
-		}
-		if err != nil {
-			return errors.WithMessagef(err, "remove leftover %s", e.Name())
-		}
-	}
-	return nil
-}
-
 // Appender returns a new Appender. On a closed database its Commit gives ErrClosed.
 func (db *DB) Appender() *Appender { return db.head.appender() }
 
@@ -218,10 +195,17 @@ func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
 // Blocks returns what the blocks say of themselves, in the order of their times.
 func (db *DB) Blocks() []BlockMeta { return db.blocks.metas() }
 
+// MissingBlocks returns the blocks that there should be and that are not read, as far as no other block
+// has their samples. Queries of their times say so.
+func (db *DB) MissingBlocks() []MissingBlock { return db.blocks.current().missingBlocks() }
+
 // begin is called by long calls that Close interrupts and waits for. The context ends
 // with the caller's or when Close begins; done ends the call, and makes ErrClosed of what an
 // interruption by Close came to.
 func (db *DB) begin(parent context.Context) (ctx context.Context, done func(*error), err error) {
+	if err := checkContext(parent); err != nil {
+		return nil, nil, err
+	}
 	db.using.RLock()
 	if db.closing.Load() {
 		db.using.RUnlock()
@@ -252,23 +236,47 @@ func (db *DB) Sync() error {
 	return log.Sync()
 }
 
-// Health returns nil, or why commits are refused at the moment: ErrClosed,
-// ErrPoisoned, ErrDiskFull. Reads go on in any case but the first.
+// Health returns nil, or what somebody should look at. ErrClosed, ErrPoisoned and ErrDiskFull:
+// commits are refused; reads go on in any case but the first. ErrOutOfBounds: the head is ahead of
+// the clock, so that samples of the present are refused. ErrClock: retention by time waits.
+// ErrPoisoned also means that the data directory was moved or replaced, or its lock file removed:
+// nothing is written under that path any more.
+// An *UnreadError, which is an ErrUnsupported: the head cannot be made into blocks. Commits are
+// taken, but memory and log grow until somebody sees to it.
+// ErrCorrupt: chunks of the head are damaged in their files. Nothing is lost so far, and commits are
+// taken, but the disk may be failing; it lasts until a flush has removed the files. ErrMissing: of
+// such chunks the log does not have all samples either. It lasts until the database is closed, and
+// Stats.HeadSamplesLost counts them.
 func (db *DB) Health() error {
 	if db.closing.Load() {
 		return ErrClosed
 	}
-	log, err := db.head.writable()
-	if err != nil {
+	if err := db.held.err(); err != nil {
 		return err
 	}
-	return log.Err()
+	if err := db.head.refused(); err != nil {
+		return err
+	}
+	if err := db.head.aheadErr(); err != nil {
+		return err
+	}
+	if err := db.head.flushable(); err != nil {
+		return err
+	}
+	if err := db.time.err(); err != nil {
+		return err
+	}
+	return db.head.mender.err() // the last, as what is lost is said until the end
 }
 
 // OpenReport returns what Open found and did.
 func (db *DB) OpenReport() OpenReport { return db.report }
 
-// Dir returns the data directory.
+// Options returns what the database was opened with, the defaults filled in.
+func (db *DB) Options() Options { return *db.opts }
+
+// Dir returns the data directory; its path is absolute on the file system of the operating
+// system.
 func (db *DB) Dir() string { return db.dir }
 
 // Close ends the database: new work is refused, full chunks are written, the log is
@@ -285,12 +293,13 @@ func (db *DB) Close() error {
 		defer db.using.Unlock()
 		headStart := db.headStart()
 		db.blocks.close()
-		db.closeOf = stderrors.Join(db.head.close(db.dir, headStart), db.lock.Release())
+		db.time.saveOrWarn()
+		db.closeOf = stderrors.Join(db.head.close(db.dir, headStart), db.held.release())
 		level := slog.LevelInfo
 		if db.closeOf != nil {
 			level = slog.LevelError
 		}
-		db.opts.Logger.Log(context.Background(), level, "database closed", "dir", db.dir, "error", db.closeOf)
+		db.opts.Logger.Log(context.Background(), level, "database closed", "dir", db.dir, "error", logged(db.closeOf))
 	})
 	return db.closeOf
 }

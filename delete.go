@@ -2,7 +2,10 @@ package tsdb
 
 import (
 	"context"
+	stderrors "errors"
+	"math"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/index"
@@ -22,10 +25,17 @@ import (
 // Options.WAL.Sync says. The space comes back when the blocks are merged, or by
 // CleanTombstones.
 //
+// On a full disk there is no room to write down what is deleted. Then blocks go that lie in the
+// range as a whole, if there are no matchers, and what is left is tried in the room that they had.
+//
 // On an error some of the samples may be deleted; to call it again is safe. ErrClosed,
 // ErrReadOnly, ErrDiskFull, ErrNotCommitted, ErrIndeterminate as for Commit, the error
-// of the context.
+// of the context. ErrCorrupt: series of a block have damaged entries, so queries leave them out;
+// all else is deleted.
 func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matcher) (err error) {
+	if err := checkQuery(ctx, ms); err != nil {
+		return err
+	}
 	ctx, done, err := db.begin(ctx)
 	if err != nil {
 		return err
@@ -34,14 +44,81 @@ func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matche
 	if mint > maxt {
 		return errors.Errorf("delete from %d to %d: the range ends before it begins", mint, maxt)
 	}
+	d := deletion{mint: mint, maxt: maxt, ms: ms}
+	err = db.delete(ctx, d)
+	if errors.Is(err, ErrDiskFull) {
+		if n, left := db.dropCovered(d); n > 0 {
+			err = stderrors.Join(left, db.delete(ctx, d))
+		}
+	}
+	if err == nil {
+		err = db.reopenPresent(ctx, d)
+	}
+	return errors.WithMessage(err, "delete")
+}
+
+// reopenPresent makes the head take samples of the present again, if what raised it above that
+// is deleted. Where the clock counts for nothing, Limits.MaxFuture being off, that is asked of the
+// samples: none is left from the begin of the deletion on.
+func (db *DB) reopenPresent(ctx context.Context, d deletion) error {
+	h, present := db.head, db.opts.present()
+	if !h.isAhead(present) {
+		return nil
+	}
+	if db.opts.Limits.MaxFuture < 0 {
+		if d.maxt < max(h.minValid.Load()-1, h.maxT.Load()) {
+			return nil
+		}
+		if left, err := db.hasSamples(ctx, d.mint); left || err != nil {
+			return err
+		}
+	}
+	db.flushing.Lock()
+	defer db.flushing.Unlock()
+	return diskFull(db.leaveFuture(ctx, present))
+}
+
+// hasSamples reports whether there is a sample from a time on.
+func (db *DB) hasSamples(ctx context.Context, from int64) (bool, error) {
+	q, err := db.Querier(from, math.MaxInt64)
+	if err != nil {
+		return false, err
+	}
+	defer q.Close()
+	set := q.Select(ctx, nil)
+	return set.Next(), set.Err()
+}
+
+// dropCovered removes the blocks that a deletion takes everything from, and returns how many. It
+// writes nothing. Those stay that a merge reads, or that say where the head begins. Of an error
+// with no block the delete says what is wrong with the disk; else files could not be removed.
+func (db *DB) dropCovered(d deletion) (n int, err error) {
+	if len(d.ms) > 0 {
+		return 0, nil
+	}
+	v := db.blocks.current()
+	var ids []ulid.ULID
+	for _, b := range v.blocks {
+		if b.meta.MinTime >= d.mint && b.meta.MaxTime-1 <= d.maxt && !db.busy.has(b.meta.ULID) {
+			ids = append(ids, b.meta.ULID)
+		}
+	}
+	free, _ := v.splitByStart(ids)
+	if len(free) == 0 {
+		return 0, nil
+	}
+	return db.blocks.drop(free)
+}
+
+// delete marks samples as deleted, in blocks and then in the head.
+func (db *DB) delete(ctx context.Context, d deletion) error {
 	log, err := db.head.writable()
 	if err == nil {
-		err = log.Err()
+		err = db.heal(log)
 	}
 	if err != nil {
 		return err
 	}
-	d := deletion{mint: mint, maxt: maxt, ms: ms}
 	bs := db.blocks
 	bs.change.Lock()
 	defer bs.change.Unlock()
@@ -49,7 +126,7 @@ func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matche
 	for _, bd := range bs.change.builds {
 		bd.missed = append(bd.missed, d)
 	}
-	next, err := d.ofBlocks(ctx, bs.current())
+	next, damaged, err := d.ofBlocks(ctx, bs.current())
 	set, seq := db.head.tombs.Load(), uint64(0)
 	if err == nil {
 		set, seq, err = db.head.logDelete(ctx, log, d.from(next.start))
@@ -66,7 +143,7 @@ func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matche
 	if err == nil {
 		db.head.stats.deletes.Add(1)
 	}
-	return errors.WithMessage(diskFull(err), "delete")
+	return diskFull(stderrors.Join(err, damaged))
 }
 
 // deletion is what one Delete asks for.
@@ -82,8 +159,9 @@ func (d deletion) from(t int64) deletion {
 }
 
 // ofBlocks deletes from every block that overlaps, one after the other, and returns the
-// view with what was done, also when it ends with an error.
-func (d deletion) ofBlocks(ctx context.Context, cur *view) (*view, error) {
+// view with what was done, also when it ends with an error. damaged tells of series that could
+// not be deleted from, as their entries are damaged; it is no reason to end.
+func (d deletion) ofBlocks(ctx context.Context, cur *view) (_ *view, damaged, err error) {
 	next := *cur
 	next.blocks = append([]viewBlock(nil), cur.blocks...)
 	for i := range next.blocks {
@@ -91,26 +169,36 @@ func (d deletion) ofBlocks(ctx context.Context, cur *view) (*view, error) {
 		if !b.overlaps(d.mint, d.maxt) {
 			continue
 		}
-		set, err := d.of(ctx, *b)
+		set, broken, err := d.of(ctx, *b)
 		if err != nil {
-			return &next, err
+			return &next, damaged, err
+		}
+		if damaged == nil {
+			damaged = broken
 		}
 		b.deleted, b.meta = set, b.dir.Meta()
 	}
-	return &next, nil
+	return &next, damaged, nil
 }
 
-// of deletes from one block, on stable storage, and returns what is deleted of it now.
-func (d deletion) of(ctx context.Context, b viewBlock) (*tombstones.Set, error) {
+// of deletes from one block, on stable storage, and returns what is deleted of it now. damaged is
+// of the first series whose entry is.
+func (d deletion) of(ctx context.Context, b viewBlock) (_ *tombstones.Set, damaged, err error) {
 	ids, err := b.dir.Index().Select(ctx, d.ms...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	set := b.deleted
 	var metas []index.ChunkMeta
 	for _, id := range ids {
 		if _, metas, err = b.dir.Index().Series(id, nil, metas[:0]); err != nil {
-			return nil, err
+			if !isDamage(err) {
+				return nil, nil, err
+			}
+			if damaged == nil {
+				damaged = errors.WithMessagef(err, "a series of block %s", b.meta.ULID)
+			}
+			continue
 		}
 		iv, ok := d.within(metas)
 		if !ok || b.deleted.Of(id).CoversRange(iv.Mint, iv.Maxt) {
@@ -122,19 +210,44 @@ func (d deletion) of(ctx context.Context, b viewBlock) (*tombstones.Set, error) 
 		set.Add(id, iv)
 	}
 	if set == b.deleted {
-		return set, nil
+		return set, damaged, nil
 	}
-	return set, errors.WithMessagef(b.dir.SetTombstones(set), "block %s", b.meta.ULID)
+	return set, damaged, errors.WithMessagef(b.dir.SetTombstones(set), "block %s", b.meta.ULID)
+}
+
+// allDeleted reports whether nothing is left of a block, without a look at its samples; false if
+// that cannot be told.
+func (b viewBlock) allDeleted(ctx context.Context) bool {
+	if b.meta.Stats.NumTombstones < b.meta.Stats.NumSeries {
+		return false
+	}
+	ids, err := b.dir.Index().Select(ctx)
+	if err != nil {
+		return false
+	}
+	var metas []index.ChunkMeta
+	for _, id := range ids {
+		if _, metas, err = b.dir.Index().Series(id, nil, metas[:0]); err != nil {
+			return false
+		}
+		deleted := b.deleted.Of(id)
+		for _, m := range metas {
+			if !deleted.CoversRange(m.MinT, m.MaxT) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // within clamps the range to the chunks of a series; ok is false when it touches none.
 func (d deletion) within(metas []index.ChunkMeta) (iv tombstones.Interval, ok bool) {
-	for _, m := range metas {
+	iv = tombstones.Interval{Mint: math.MaxInt64, Maxt: math.MinInt64}
+	for _, m := range metas { // of a foreign block not in order
 		ok = ok || m.MinT <= d.maxt && m.MaxT >= d.mint
+		iv.Mint, iv.Maxt = min(iv.Mint, m.MinT), max(iv.Maxt, m.MaxT)
 	}
-	if ok {
-		iv = tombstones.Interval{Mint: max(d.mint, metas[0].MinT), Maxt: min(d.maxt, metas[len(metas)-1].MaxT)}
-	}
+	iv.Mint, iv.Maxt = max(d.mint, iv.Mint), min(d.maxt, iv.Maxt)
 	return iv, ok
 }
 

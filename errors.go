@@ -19,7 +19,9 @@ var (
 	ErrDuplicateSample = errors.New("duplicate sample: the series has another value at this time")
 	// ErrOutOfBounds: the time is outside what the database accepts at all: too far
 	// in the future (Options.Limits.MaxFuture), before what it still takes, or the
-	// smallest or greatest int64, which no sample can have.
+	// smallest or greatest int64, which no sample can have. Times are milliseconds since
+	// 1970; seconds or nanoseconds in their place are the usual mistake. errors.As with
+	// *BoundsError tells the time and what is accepted.
 	ErrOutOfBounds = errors.New("sample time out of bounds")
 	// ErrNotFound: no series has this ref, and no labels were given to find it by.
 	ErrNotFound = errors.New("no such series: append again with labels")
@@ -41,8 +43,8 @@ var (
 	ErrDiskFull = wal.ErrDiskFull
 	// ErrReadOnly: writes are refused; DB.Health says why.
 	ErrReadOnly = wal.ErrReadOnly
-	// ErrPoisoned: writes are refused because a sync or close failed. It is an
-	// ErrReadOnly.
+	// ErrPoisoned: writes are refused because a sync or close failed, or because the data
+	// directory was moved or replaced while it was open. It is an ErrReadOnly.
 	ErrPoisoned = wal.ErrPoisoned
 )
 
@@ -52,18 +54,31 @@ var (
 	ErrLocked = fileutil.ErrLocked
 	// ErrClosed: the DB, Querier or Appender was closed or committed before.
 	ErrClosed = wal.ErrClosed
+	// ErrInvalidArgument: nobody can mean what a call was given: a context or a matcher that is
+	// nil. The error says which. Nothing was done.
+	ErrInvalidArgument = errors.New("invalid argument")
 	// ErrUnsupported: the directory holds something that this version does not read.
 	// The error names it.
 	ErrUnsupported = errors.New("not supported by this version")
+	// ErrNotDataDir: the directory is not empty, and has nothing of a database. The error
+	// names some of what is in it; see Options.AnyDirectory.
+	ErrNotDataDir = errors.New("not a data directory")
 	// ErrTruncated, a warning: a result was cut at the limit of its hints.
 	ErrTruncated = errors.New("result cut at the limit")
-	// ErrMissing, a warning: a damaged block was set aside, so samples may be missing
-	// from a result. The text names it.
-	ErrMissing = errors.New("data is missing: a damaged block is in quarantine")
+	// ErrClock, of DB.Health: the clock, and samples with it, went further than time has passed,
+	// so blocks are kept that are too old by it. The error says what to do if the clock is right.
+	ErrClock = errors.New("the clock went further than time passed")
+	// ErrMissing, a warning: a block was damaged and set aside, is not read, or is not there
+	// any more, or chunks of the head were damaged that the log does not have, so samples may
+	// be missing from a result. The text names what. DB.Health has it for chunks of the head.
+	ErrMissing = errors.New("data is missing: a part of it is damaged or gone")
 	// ErrCorrupt: damaged data; errors.As with *CorruptError tells file and offset,
 	// unless it is a file that is missing.
 	ErrCorrupt = encbuf.ErrCorrupt
 )
+
+// errNotBlock: a directory with the name of a block is that of a database.
+var errNotBlock = errors.New("it is the directory of a database and no block: a snapshot, maybe, that was made here")
 
 // refusal is why a directory is not opened, together with the sentinel that callers
 // know.
@@ -86,3 +101,6 @@ func refuse(err error) error {
 
 // CorruptError says where damage was found. errors.Is(err, ErrCorrupt) holds for it.
 type CorruptError = encbuf.CorruptError
+
+// logged is an error as it goes to Options.Logger: one line.
+func logged(err error) any { return fileutil.Logged(err) }

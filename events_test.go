@@ -70,6 +70,7 @@ func wantEvent(t *testing.T, log *logRecords, message string) event {
 			case "error":
 				_, isErr := v.Any().(error)
 				require.True(t, isErr || v.Any() == nil, "%s: error is a %T", message, v.Any())
+				require.NotContains(t, fmt.Sprintf("%+v", v.Any()), "\n", "as a handler for text writes it")
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package tsdb
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -45,17 +46,41 @@ func WriteHeadBlock(ctx context.Context, db *DB, t int64) error {
 	return joinAbort(db.head.writeBlock(ctx, w, t, t), w.Abort())
 }
 
+// HeadChunks counts the chunks of the head one by one.
+func HeadChunks(db *DB) (n int) {
+	var v memseries.View
+	for s := range db.head.dir.All() {
+		db.head.dir.View(s, math.MaxUint64, math.MinInt64, math.MaxInt64, &v)
+		n += len(v.Chunks)
+	}
+	return n
+}
+
 // HoldView keeps what new queriers see from changing until release is called.
 func HoldView(db *DB) (release func()) {
 	db.blocks.view.RLock()
 	return db.blocks.view.RUnlock
 }
 
+// Ended is closed when Close ends what is under way.
+func Ended(db *DB) <-chan struct{} { return db.ctx.Done() }
+
 // Waiting returns how many wait until a commit is visible.
 func Waiting(db *DB) int {
 	db.head.iso.mu.Lock()
 	defer db.head.iso.mu.Unlock()
 	return db.head.iso.mu.waiting
+}
+
+// PublishInOrder publishes applied commits one after the other, and returns the newest one that is
+// visible behind each.
+func PublishInOrder(seqs ...uint64) (visible []uint64) {
+	iso := newIsolation(0)
+	for _, seq := range seqs {
+		iso.publish(seq)
+		visible = append(visible, iso.published.Load())
+	}
+	return visible
 }
 
 // Settled returns what tells whether everybody who reads now has closed.
@@ -81,7 +106,13 @@ type fakeReader struct {
 	numbers []labels.Label // by key
 }
 
-func (r *fakeReader) selectSeries(_ context.Context, ms []*labels.Matcher, _ bool) (seriesCursor, error) {
+func (r *fakeReader) narrow(mint, maxt int64, _ bool) source {
+	n := *r
+	n.bounds.mint, n.bounds.maxt = max(mint, r.bounds.mint), min(maxt, r.bounds.maxt)
+	return &n
+}
+
+func (r *fakeReader) selectSeries(_ context.Context, ms []*labels.Matcher, _ bool, _ *Warnings) (seriesCursor, error) {
 	out := seriesList{at: r.id}
 	for i, s := range r.FakeSource {
 		ok := true
@@ -110,10 +141,11 @@ func (l *seriesList) next(context.Context) (sourceSeries, error) {
 	return s, nil
 }
 
-func (l *seriesList) most() int      { return len(l.left) }
-func (l *seriesList) place() placeID { return l.at }
+func (l *seriesList) most() int        { return len(l.left) }
+func (l *seriesList) allPresent() bool { return false }
+func (l *seriesList) place() placeID   { return l.at }
 
-func (r *fakeReader) labelNames(context.Context, []*labels.Matcher) ([]string, error) {
+func (r *fakeReader) labelNames(context.Context, []*labels.Matcher, *Warnings) ([]string, error) {
 	var names []string
 	for _, s := range r.FakeSource {
 		for l := range s.Labels.All() {
@@ -123,7 +155,7 @@ func (r *fakeReader) labelNames(context.Context, []*labels.Matcher) ([]string, e
 	return names, nil
 }
 
-func (r *fakeReader) labelValues(_ context.Context, name string, _ []*labels.Matcher) ([]string, error) {
+func (r *fakeReader) labelValues(_ context.Context, name string, _ []*labels.Matcher, _ *Warnings) ([]string, error) {
 	var values []string
 	for _, s := range r.FakeSource {
 		if s.Labels.Has(name) {
@@ -162,6 +194,9 @@ func (s fakeOpen) labelText(dst []byte, key uint64) ([]byte, int, error) {
 	l := s.r.numbers[key]
 	return append(append(dst, l.Name...), l.Value...), len(l.Name), nil
 }
+
+// present is known of some of the samples only, so that there is something to look at.
+func (s fakeOpen) present() bool { return s.b.shows(s.s.T[0]) }
 
 func (s fakeOpen) span() (mint, maxt int64) {
 	return max(s.b.mint, s.s.T[0]), min(s.b.maxt, s.s.T[len(s.s.T)-1])
@@ -210,11 +245,12 @@ func WriteHeadChunks(db *DB) error { return db.head.writeChunks() }
 
 // PlanMerge, MergedMeta, BlockRanges and ObsoleteBlocks are the decisions, pure functions.
 var (
-	PlanMerge      = planMerge
-	MergedMeta     = mergedMeta
-	BlockRanges    = blockRanges
-	ObsoleteBlocks = obsoleteBlocks
-	MergeBackoff   = mergeBackoff
+	PlanMerge        = planMerge
+	MergedMeta       = mergedMeta
+	BlockRanges      = blockRanges
+	ObsoleteBlocks   = obsoleteBlocks
+	RetentionBytesOf = retentionBytes
+	MergeBackoff     = mergeBackoff
 )
 
 // What those take and give.
@@ -235,8 +271,16 @@ const (
 	ReasonBytes     = reasonBytes
 )
 
-// MergeReserveBytes is what a merge wants free beside its result.
-const MergeReserveBytes = mergeReserveBytes
+// Logged makes an attribute of an error.
+var Logged = logged
+
+// ReserveBytes is what stays free for the log on a disk of some bytes.
+var ReserveBytes = reserveBytes
+
+// CheckRoom decides whether a work may be begun on a disk.
+func CheckRoom(free, total int64, known bool, purpose string, bytes int64) error {
+	return room{free: free, total: total, known: known}.check(purpose, bytes)
+}
 
 // Compactor merges blocks without a database around it.
 type Compactor struct{ c *compactor }
@@ -300,8 +344,12 @@ func ReplaySets(workers, batches int, samplesOf func(worker int) int) int {
 	return len(sets)
 }
 
-// CollectedSamples is how many samples recovery sorts at a time, for a worker with so many series.
-var CollectedSamples = collected
+// CollectedSamples is how many samples recovery sorts at a time, for a worker with so many series;
+// MostCollectedSamples is the most within a limit of memory.
+var (
+	CollectedSamples     = collected
+	MostCollectedSamples = mostCollected
+)
 
 // SortRuns sorts batches of samples as recovery does and returns the runs that it appends,
 // none if it does not sort them.

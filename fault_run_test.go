@@ -58,6 +58,7 @@ func (r *faultRun) step(op string) error {
 		again := r.diskFull() && (hit.Kind == tsdbtest.OpSyncDir || strings.HasPrefix(hit.Name, "data/tmp-"))
 		// So are blocks, and what is deleted of them: who asked for it was told.
 		again = again || ofBlocks(hit) && len(r.told)+r.warned.count() > told
+		again = again || r.notTried(hit)
 		if (hit.Kind == tsdbtest.OpSync || hit.Kind == tsdbtest.OpSyncDir) && !again && !r.poisoned {
 			return errors.Errorf("%v failed, and the database goes on", hit)
 		}
@@ -122,6 +123,9 @@ func (r *faultRun) tryOpen() error {
 		return r.noneOpen("a failed Open")
 	}
 	r.db, r.poisoned = db, false
+	if n := db.OpenReport().BlocksVanished; n > 0 {
+		return errors.Errorf("%d blocks are said to have vanished: %+v", n, db.OpenReport().Damages)
+	}
 	for _, s := range db.OpenReport().SnapshotsIgnored {
 		r.tell(errors.New(s))
 	}
@@ -198,8 +202,14 @@ func (r *faultRun) tryCommit(rows []row) error {
 // syncFailed says that a sync or a close was hit.
 func (r *faultRun) syncFailed() bool {
 	return slices.ContainsFunc(r.fs.Hits(), func(op tsdbtest.Op) bool {
-		return op.Kind == tsdbtest.OpSync || op.Kind == tsdbtest.OpSyncDir || op.Kind == tsdbtest.OpClose
+		return (op.Kind == tsdbtest.OpSync || op.Kind == tsdbtest.OpSyncDir || op.Kind == tsdbtest.OpClose) && !r.notTried(op)
 	})
+}
+
+// notTried says that nothing was synced and nothing failed to be: the directory could not be
+// opened.
+func (r *faultRun) notTried(hit tsdbtest.Op) bool {
+	return hit.Kind == tsdbtest.OpSyncDir && strings.HasPrefix(r.fault.Name, "shortage-")
 }
 
 func (r *faultRun) diskFull() bool { return strings.Contains(r.fault.Name, "ENOSPC") }
@@ -352,6 +362,9 @@ func (r *faultRun) well() error {
 	}
 	if n := len(r.told); n > told {
 		return errors.WithMessage(r.told[n-1], "commit on a disk that is well")
+	}
+	if errors.Is(r.db.Health(), tsdb.ErrCorrupt) && strings.HasPrefix(r.fault.Name, "mapread-fault") {
+		r.clock.Advance(2 * loopInterval) // a chunk could not be read: it is looked at again, and can be
 	}
 	if err := r.db.Health(); err != nil {
 		return errors.WithMessage(err, "health on a disk that is well")

@@ -252,7 +252,10 @@ func heals(op tsdbtest.Op) bool {
 	read := op.Kind == tsdbtest.OpClose && ofBlocks(op)
 	// What is left under a temporary name goes when the directory is opened the next time.
 	left := op.Kind == tsdbtest.OpRemove && strings.HasPrefix(op.Name, "data/tmp-block-")
-	return read || left || op.Kind == tsdbtest.OpLink || strings.Contains(op.Name, "chunks_head") && !durable
+	left = left || op.Kind == tsdbtest.OpRemove && op.Name == "data/tmp-blocks.tsdb"
+	// How far the log reached is noted again, and helps after damage only.
+	note := op.Name == "data/log_reach" && op.Kind != tsdbtest.OpSync
+	return read || left || note || op.Kind == tsdbtest.OpLink || strings.Contains(op.Name, "chunks_head") && !durable
 }
 
 // nothingSwallowed: somebody was told of each fault of writing, or it heals; and Close does
@@ -322,6 +325,12 @@ func faults() []faultfs.Fault {
 	return append(faultfs.Standard(), full, always)
 }
 
+// shortageStep: of the places where descriptors or memory may lack, one in so many is tried, a
+// prime so that all kinds are met. -fault.whole tries all.
+const shortageStep = 11
+
+var faultWhole = flag.Bool("fault.whole", false, "lack descriptors and memory at every operation of the fault tests")
+
 var faultSetups = []crashSetup{
 	{sync: "commit", compression: tsdb.CompressionNone},
 	{sync: "interval", compression: tsdb.CompressionSnappy},
@@ -351,6 +360,13 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 			for _, fault := range faults() {
 				sweeps = append(sweeps, func() { w.sweep(setup, fault, y, step) })
 			}
+			ofShortages := max(step, shortageStep)
+			if *faultWhole {
+				ofShortages = step
+			}
+			for _, fault := range faultfs.Shortages() {
+				sweeps = append(sweeps, func() { w.sweep(setup, fault, y, ofShortages) })
+			}
 		}
 	}
 	inParallel(len(sweeps), func(i int) { sweeps[i]() })
@@ -358,7 +374,7 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 		y.injected.Load(), y.told.Load(), y.healed.Load(), y.poisoned.Load(), y.crashes.Load())
 	y.report(t)
 	if !testing.Short() {
-		require.GreaterOrEqual(t, y.injected.Load(), int64(4_000))
+		require.GreaterOrEqual(t, y.injected.Load(), int64(15_000), "each operation, not some of them")
 	}
 }
 
@@ -370,7 +386,7 @@ func tryFaultCase(t *testing.T, y *faultCount) {
 	require.NoError(t, err)
 	for _, w := range faultWorkloads {
 		for _, setup := range faultSetups {
-			for _, fault := range faults() {
+			for _, fault := range slices.Concat(faults(), faultfs.Shortages()) {
 				fault.Nth = nth
 				f := faultTry{w, setup, fault}
 				if f.String() != *faultCase {

@@ -154,7 +154,7 @@ func TestFlush_EarlyWithAMarginForLateSamples(t *testing.T) {
 	require.Eventually(t, func() bool {
 		f.clock.Advance(time.Second)
 		return len(f.db.Blocks()) == 1
-	}, 10*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	require.Equal(t, base-minute+1, f.db.Blocks()[0].MaxTime, "what the head had when it was too large")
 	require.Equal(t, want, f.all())
 	f.reopen()

@@ -35,6 +35,12 @@ func mountSmall(t *testing.T, bytes int) string {
 	return dir
 }
 
+// enlarge makes a file system of mountSmall larger.
+func enlarge(t *testing.T, dir string, bytes int) {
+	t.Helper()
+	require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%d", bytes)))
+}
+
 // ballast is a file that takes the room.
 type ballast struct {
 	*testing.T
@@ -192,7 +198,7 @@ func (d *fillDisk) awaitRoom() {
 	d.Helper()
 	ticks := time.NewTicker(2 * time.Millisecond)
 	defer ticks.Stop()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(patience)
 	for {
 		err := d.commit()
 		if err == nil {
@@ -203,7 +209,7 @@ func (d *fillDisk) awaitRoom() {
 		select {
 		case <-ticks.C:
 		case <-deadline:
-			require.NoError(d, err, "there is room for ten seconds now")
+			require.NoError(d, err, "there has been room for long")
 		}
 	}
 }

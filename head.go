@@ -28,15 +28,20 @@ type Head struct {
 	recovery *recovery // what Open must still write; done when log is set
 	restored uint64    // refs below it were there when recovery ended
 	snap     headSnapshot
+	// What recovery found out: the log has lost something that was promised; up to when it was
+	// truncated.
+	logLost   bool
+	truncated int64
 
 	chunkDamage atomic.Bool // a chunk could not be read from its file
+	mender      mender
 
 	// minValid is the time from which on the head takes samples: blocks have, or soon will
 	// have, what is before. It never falls.
 	minValid atomic.Int64
 	trunc    truncation
-	unread   string      // samples in the log that are not read, in words; set by recovery
-	idle     atomic.Bool // nothing was committed for long: no series is in use
+	unread   *UnreadError // samples of the log that are not read; nil: none. Set by recovery
+	idle     atomic.Bool  // nothing was committed for long: no series is in use
 
 	// bounds of all applied samples; empty while minT > maxT.
 	minT, maxT atomic.Int64
@@ -50,6 +55,9 @@ type Head struct {
 	storing sync.Mutex
 	fulls   []memseries.Full
 	batch   []chunks.Full
+	// rangeEnd is where the block range ends whose chunks go into the file that is being
+	// written.
+	rangeEnd int64
 
 	texts labelTexts // of series that were selected last
 
@@ -69,7 +77,7 @@ func newHead(opts *Options) *Head {
 	h.dir = h.newDirectory()
 	h.minValid.Store(memseries.NoTime + 1)
 	h.tombs.Store(&tombstones.Set{})
-	h.trunc.done = math.MinInt64
+	h.trunc.done, h.rangeEnd = math.MinInt64, math.MinInt64
 	h.minT.Store(math.MaxInt64)
 	h.maxT.Store(math.MinInt64)
 	h.batches.New = func() any {

@@ -49,6 +49,33 @@ type batch struct {
 	fresh   []*memseries.Series // series whose record this commit logs
 	commit  wal.Commit
 	turns   memseries.Turns
+	refused refusals
+}
+
+// refusals counts samples that are not taken, by the reason: here first, as a stream of late ones must not
+// cost more than one that is taken.
+type refusals struct{ outOfOrder, duplicate, outOfBounds uint64 }
+
+func (r *refusals) note(err error) {
+	switch {
+	case errors.Is(err, ErrOutOfOrder):
+		r.outOfOrder++
+	case errors.Is(err, ErrDuplicateSample):
+		r.duplicate++
+	case errors.Is(err, ErrOutOfBounds):
+		r.outOfBounds++
+	}
+}
+
+// moveTo adds the numbers to those of the head.
+func (r *refusals) moveTo(st *headStats) {
+	if *r == (refusals{}) {
+		return
+	}
+	st.outOfOrder.Add(r.outOfOrder)
+	st.duplicate.Add(r.duplicate)
+	st.outOfBounds.Add(r.outOfBounds)
+	*r = refusals{}
 }
 
 // appendersLen is how many Appenders are allocated together. A program may keep an
@@ -145,6 +172,7 @@ func (a *Appender) stage(s *memseries.Series, t int64, v float64) error {
 	b := a.b
 	if n := len(b.samples); n > 0 && b.samples[n-1].Series == s && t <= b.samples[n-1].T {
 		if err := lateBy(t, b.samples[n-1].T, v, b.samples[n-1].V); err != nil {
+			b.refused.note(err)
 			return err
 		}
 	}
@@ -157,9 +185,10 @@ func (a *Appender) stage(s *memseries.Series, t int64, v float64) error {
 // newest time may be a repeat; Commit decides, as the newest may still be on its way.
 func (a *Appender) late(s *memseries.Series, t int64, v float64, newest int64) error {
 	if t < a.minT {
-		return ErrOutOfBounds
+		return a.outOfBounds(t)
 	}
 	if t < newest {
+		a.b.refused.outOfOrder++
 		return ErrOutOfOrder
 	}
 	bit := memseries.Bit(s)
@@ -167,6 +196,7 @@ func (a *Appender) late(s *memseries.Series, t int64, v float64, newest int64) e
 	same := s.PendingT() == t && s.PendingV() == math.Float64bits(v)
 	a.h.dir.Unlock(bit)
 	if !same {
+		a.b.refused.duplicate++
 		return ErrDuplicateSample
 	}
 	a.b.samples = append(a.b.samples, memseries.Sample{Series: s, T: t, V: v, Kind: memseries.KindFloat})
@@ -189,14 +219,16 @@ func lateBy(t, newest int64, v, newestV float64) error {
 // outside looks at the clock when a sample is newer than the last look allowed.
 func (a *Appender) outside(t int64) error {
 	a.minT = a.h.minValid.Load()
-	a.maxT = math.MaxInt64 - 1 // the last instant is the end of no block
-	if future := a.h.opts.Limits.MaxFuture; future >= 0 {
-		a.maxT = a.h.opts.Clock.Now().Add(future).UnixMilli()
-	}
+	a.maxT = a.h.acceptsTo()
 	if t < a.minT || t > a.maxT {
-		return ErrOutOfBounds
+		return a.outOfBounds(t)
 	}
 	return nil
+}
+
+func (a *Appender) outOfBounds(t int64) error {
+	a.b.refused.outOfBounds++
+	return &BoundsError{T: t, From: a.minT, To: a.h.acceptsTo()}
 }
 
 // find returns a series that has no sample which counts, or none that its ref leads to,
@@ -307,6 +339,7 @@ func (b *batch) release() {
 	clear(b.samples) // a pooled batch keeps no page of series alive
 	b.pinned, b.fresh, b.samples = b.pinned[:0], b.fresh[:0], b.samples[:0]
 	b.shards = 0
+	b.refused.moveTo(&b.h.stats)
 	b.commit.Reset()
 	b.h.batches.Put(b)
 }

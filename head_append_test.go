@@ -244,13 +244,10 @@ func TestAppender_AnAbandonedOneLeavesNoSeries(t *testing.T) {
 		_, err := app.Append(0, series(t, `{a="b"}`), 1, 1)
 		require.NoError(t, err)
 	}()
-	for range 100 {
-		if runtime.GC(); f.db.Stats().Series == 0 {
-			break
-		}
-		runtime.Gosched()
-	}
-	require.Zero(t, f.db.Stats().Series)
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return f.db.Stats().Series == 0
+	}, patience, time.Millisecond)
 }
 
 func TestAppend_SteadyStateAllocatesNothingPerSample(t *testing.T) {

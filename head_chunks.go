@@ -1,6 +1,8 @@
 package tsdb
 
 import (
+	"math"
+
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
@@ -13,11 +15,15 @@ import (
 // fits the buffer that the chunk files keep.
 const chunkBatchBytes = 768 << 10
 
-// noteDamage tells once of a full chunk that is damaged in its file. The log has the samples:
-// the next Open finds them there, unless it begins with a snapshot.
-func (h *Head) noteDamage(err error) {
-	if errors.Is(err, ErrCorrupt) && !h.chunkDamage.Swap(true) {
-		h.opts.Logger.Error("a head chunk is damaged; the next open makes it anew from the log", "error", err)
+// noteDamage tells once of a full chunk that is damaged in its file, and has mendChunks look
+// after it. The next Open makes it anew from the log, unless it begins with a snapshot.
+func (h *Head) noteDamage(ref chunks.Ref, err error) {
+	if !errors.Is(err, ErrCorrupt) {
+		return
+	}
+	h.mender.note(ref)
+	if !h.chunkDamage.Swap(true) {
+		h.opts.Logger.Error("a head chunk is damaged; its samples are read from the log again", "error", logged(err))
 	}
 }
 
@@ -40,6 +46,7 @@ func (h *Head) writeChunks() error {
 	if err != nil || log.Err() != nil {
 		return nil // nothing may be written at the moment, and Health says so
 	}
+	log.Note() // what was left out while a mark was set
 	err = h.storeAll(log.SyncTo)
 	if errors.Is(err, chunks.ErrPoisoned) {
 		return log.Poison(err)
@@ -73,11 +80,37 @@ func (h *Head) storeAll(synced func(seq uint64) error) (err error) {
 	return err
 }
 
+// mostFilesByRange is up to how many head-chunk files a new one begins with a block range. A
+// head that is flushed has two or three at a time; one that is not has few large ones.
+const mostFilesByRange = 8
+
+// keepApart begins a new file with the first chunks of a block range: the files of a range go as
+// a whole when a block has it. Stragglers of the range before are few.
+func (h *Head) keepApart(fulls []memseries.Full) error {
+	newest := int64(math.MinInt64)
+	for i := range fulls {
+		newest = max(newest, fulls[i].MinT)
+	}
+	if newest < h.rangeEnd {
+		return nil
+	}
+	if h.chunks.Stats().Files < mostFilesByRange {
+		if err := h.chunks.EndFile(); err != nil {
+			return err
+		}
+	}
+	h.rangeEnd = memseries.RangeEnd(newest, h.opts.Blocks.Range.Milliseconds())
+	return nil
+}
+
 // storeFull writes chunks, the log of which is on stable storage, in batches, and
 // says where they are.
 func (h *Head) storeFull(fulls []memseries.Full, written func([]memseries.Full, []chunks.Ref)) error {
 	for len(fulls) > 0 {
 		n, _ := batchLen(fulls)
+		if err := h.keepApart(fulls[:n]); err != nil {
+			return err
+		}
 		batch := h.batch[:0]
 		for _, f := range fulls[:n] {
 			batch = append(batch, chunks.Full{Series: SeriesRef(f.Series.Ref()), MinT: f.MinT, MaxT: f.MaxT, Encoding: chunkenc.EncXOR, Data: f.Data})

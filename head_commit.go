@@ -6,7 +6,9 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/foreground"
+	"github.com/seed347100a3/tsdb/internal/invariants"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
@@ -32,6 +34,9 @@ func (a *Appender) Commit(ctx context.Context) (CommitResult, error) {
 	}
 	b := a.end()
 	defer b.release()
+	if ctx == nil {
+		return CommitResult{}, notCommitted(errNilContext)
+	}
 	if err := ctx.Err(); err != nil {
 		return CommitResult{}, notCommitted(err)
 	}
@@ -67,6 +72,9 @@ func (b *batch) run(ctx context.Context, log *wal.Log) (CommitResult, error) {
 	h.stats.commits.Add(1)
 	h.stats.samplesAppended.Add(uint64(len(b.samples)))
 	h.stats.samplesRejected.Add(uint64(len(res.Rejected)))
+	for _, r := range res.Rejected {
+		b.refused.note(r.Err)
+	}
 	h.wakeChunkWriter()
 	res.Samples = len(b.samples)
 	return res, nil
@@ -85,7 +93,7 @@ func (b *batch) reserve(ctx context.Context, log *wal.Log, res *CommitResult) er
 	for i := range b.samples {
 		st := &b.samples[i]
 		if st.Series.PendingT() >= st.T || st.T < minValid || st.Series.Dead() {
-			if err := refusedLocked(st); err != nil {
+			if err := h.refusedLocked(st, minValid); err != nil {
 				res.Rejected = append(res.Rejected, Reject{Index: i, Err: err})
 			}
 			continue
@@ -127,15 +135,15 @@ func (h *Head) enqueue(ctx context.Context, log *wal.Log, c *wal.Commit, shards 
 
 // refusedLocked says why a sample is not taken. An exact repeat is no error: it is there, or comes
 // with an older commit, without which this one does not succeed either.
-func refusedLocked(st *memseries.Sample) error {
+func (h *Head) refusedLocked(st *memseries.Sample, minValid int64) error {
 	s := st.Series
 	switch newest := s.PendingT(); {
 	case st.T <= newest:
 		return lateBy(st.T, newest, st.V, math.Float64frombits(s.PendingV()))
 	case s.Dead():
 		return ErrNotFound
-	default: // before minValid
-		return ErrOutOfBounds
+	default:
+		return &BoundsError{T: st.T, From: minValid, To: h.acceptsTo()}
 	}
 }
 
@@ -186,7 +194,18 @@ func (b *batch) apply() {
 	mint, maxt := h.dir.ApplyLocked(b.samples, seq, floor, h.iso)
 	h.dir.EndTurn(b.shards)
 	h.widen(mint, maxt)
+	if invariants.Enabled {
+		h.checkApplied(seq, mint, maxt)
+	}
 	h.iso.publish(seq)
+}
+
+// checkApplied holds what a reader relies on once a commit is published: its samples are there
+// before it is, and the head says that it has them. Only then is a commit seen as a whole.
+func (h *Head) checkApplied(seq uint64, mint, maxt int64) {
+	invariants.Check(h.iso.published.Load() < seq, "commit %d is published before it is applied", seq)
+	first, last := h.minT.Load(), h.maxT.Load()
+	invariants.Check(first <= mint && maxt <= last, "commit %d has samples of [%d, %d], the head says [%d, %d]", seq, mint, maxt, first, last)
 }
 
 // undo takes the reservation back, in turn, and lets new commits in. Every commit
@@ -203,6 +222,33 @@ func (b *batch) undo(log *wal.Log) {
 	h.dir.EndTurn(b.shards)
 	log.Settle(&b.commit)
 	h.stats.commitsFailed.Add(1)
+}
+
+// roomToHeal is how many bytes must be free before a log that met a full disk is tried again: two
+// pages of it.
+const roomToHeal = 64 << 10
+
+// heal returns why the log takes no commits. One that met a full disk is tried again when there is
+// room: a program that waits for DB.Health does not commit any, and so would not find out.
+func (db *DB) heal(log *wal.Log) error {
+	err := log.Err()
+	if !errors.Is(err, ErrDiskFull) {
+		return err
+	}
+	if free, _, unknown := fileutil.DiskSpace(db.opts.FS, db.dir); unknown == nil && free < roomToHeal {
+		return err
+	}
+	return log.Retry() // where nobody knows, the next commit finds out
+}
+
+// retry is heal for a flush, which tries again also what failed for another reason: there may be
+// nothing to commit, or all commits may be refused until the flush is done.
+func (db *DB) retry(log *wal.Log) error {
+	err := db.heal(log)
+	if err == nil || errors.Is(err, ErrDiskFull) || errors.Is(err, ErrPoisoned) {
+		return err
+	}
+	return log.Retry()
 }
 
 // notCommitted says that nothing was written, and why.

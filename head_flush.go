@@ -1,13 +1,12 @@
 package tsdb
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	stderrors "errors"
 	"math"
 	"slices"
-	"strings"
+	"sort"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
@@ -23,7 +22,7 @@ import (
 // and lets go of what they hold. It returns when that is done. From its begin on
 // samples that are not newer than all that the head had are out of bounds.
 //
-// Errors: ErrClosed, ErrReadOnly, ErrDiskFull, the error of the context; ErrUnsupported
+// Errors: ErrClosed, ErrReadOnly, ErrDiskFull, the error of the context; an *UnreadError
 // while the log has samples of another engine that this version does not read. After an error
 // everything is still there, in the head or in a block, and Flush can be called again.
 func (db *DB) Flush(ctx context.Context) (err error) {
@@ -34,6 +33,9 @@ func (db *DB) Flush(ctx context.Context) (err error) {
 	defer done(&err)
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
+	if present := db.head.acceptsTo(); db.head.isAhead(present) {
+		return diskFull(db.leaveFuture(ctx, present))
+	}
 	maxt := db.head.maxT.Load()
 	if db.head.minT.Load() > maxt || maxt == math.MaxInt64 {
 		return nil
@@ -94,15 +96,24 @@ func (e *early) due(h *Head) (end int64, ok bool) {
 // and truncates head and log. whole says that nothing is left in the head then. The caller
 // holds flushing.
 func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
+	if err := db.flushRanges(ctx, end, end); err != nil {
+		return err
+	}
+	return errors.WithMessage(db.truncate(ctx, end, whole), "truncate head")
+}
+
+// flushRanges makes blocks of all that the head has before end, one for each block range. No
+// block has samples from both sides of cut; those of after it say that they lie beside the head.
+func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 	log, err := db.head.writable()
 	if err == nil {
-		err = log.Err()
+		err = db.retry(log)
 	}
 	if err != nil {
 		return err
 	}
-	if db.head.unread != "" {
-		return errors.WithMessagef(ErrUnsupported, "make blocks of the head: the log has %s that this version does not read, and that would be lost", db.head.unread)
+	if err := db.head.flushable(); err != nil {
+		return err
 	}
 	if err := db.head.seal(end); err != nil {
 		return err
@@ -111,16 +122,26 @@ func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
 	for {
 		mint, ok := db.head.dir.OldestFrom(db.blocks.current().start)
 		if !ok || mint >= end {
-			break
+			return nil
+		}
+		maxt := min(memseries.RangeEnd(mint, r), end)
+		if mint < cut {
+			maxt = min(maxt, cut)
 		}
 		err := background.Run(ctx, db.opts.Clock, func(ctx context.Context) error {
-			return db.flushRange(ctx, mint, min(memseries.RangeEnd(mint, r), end))
+			return db.flushRange(ctx, mint, maxt, mint >= cut)
 		})
+		if errors.Is(err, ErrCorrupt) {
+			n, mendErr := db.head.mendChunks(ctx, db.blocks.current().start)
+			if n > 0 {
+				continue // with what took the place of the damage
+			}
+			err = stderrors.Join(err, mendErr)
+		}
 		if err != nil {
-			return errors.WithMessage(err, "flush head")
+			return whileWriting(db.opts.FS, db.dir, "flush head", db.head.dir.SizeBytes(), err)
 		}
 	}
-	return errors.WithMessage(db.truncate(ctx, end, whole), "truncate head")
 }
 
 // seal ends what the head takes before end: when it returns every such sample is applied,
@@ -147,11 +168,11 @@ func (h *Head) seal(end int64) error {
 }
 
 // flushRange writes the samples of [mint, maxt) into a block and makes the head begin
-// behind it.
-func (db *DB) flushRange(ctx context.Context, mint, maxt int64) (err error) {
+// behind it; beside: not for the next Open, too.
+func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) (err error) {
 	bd := db.blocks.beginBuild()
 	defer db.blocks.endBuild(bd)
-	id := newULID(db.opts.Clock.Now())
+	id := newOwnULID(db.opts.Clock.Now(), maxt)
 	w, err := blockdir.Create(db.opts.FS, db.dir, id, blockdir.WriterOptions{Warm: true})
 	if err != nil {
 		return err
@@ -167,6 +188,9 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64) (err error) {
 	}
 	meta := BlockMeta{ULID: id, MinTime: mint, MaxTime: maxt, Version: 1,
 		Compaction: blockdir.Compaction{Level: 1, Sources: []ulid.ULID{id}}}
+	if beside {
+		meta.Compaction.Hints = []string{blockdir.HintFromOutOfOrder}
+	}
 	meta, err = w.Finish(ctx, meta)
 	switch {
 	case errors.Is(err, blockdir.ErrEmpty):
@@ -175,7 +199,7 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64) (err error) {
 	case err != nil:
 		return err
 	}
-	if err := db.blocks.publish(bd, w, nil, maxt); err != nil {
+	if _, err := db.blocks.publish(bd, w, nil, maxt); err != nil { // nothing is replaced
 		return err
 	}
 	db.head.stats.flushes.Add(1)
@@ -200,7 +224,7 @@ func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 		return ErrClosed
 	}
 	defer func() { err = stderrors.Join(err, pin.Release()) }()
-	r := &headReader{h: h, pin: pin, snapshot: math.MaxUint64, mint: mint, maxt: maxt, deleted: h.tombs.Load()}
+	r := &headReader{h: h, pin: pin, snapshot: math.MaxUint64, mint: mint, maxt: maxt, deleted: h.tombs.Load(), losses: h.mender.seen()}
 	var found []*memseries.Series
 	way := foreground.NewPoll(ctx)
 	for s := range h.dir.All() {
@@ -263,11 +287,25 @@ func newUsedSymbol(s string, p index.Pair, isName bool) usedSymbol {
 	return usedSymbol{binary.BigEndian.Uint64(first[:]), s, p, isName}
 }
 
-func compareUsedSymbols(a, b usedSymbol) int {
-	if a.prefix != b.prefix {
-		return cmp.Compare(a.prefix, b.prefix)
+// symbolOrder sorts symbols, without an instance of the generic sort, which is 19 kB of the least
+// program. Others go first now and then.
+type symbolOrder struct {
+	used []usedSymbol
+	way  *foreground.Poll
+}
+
+func (o *symbolOrder) Len() int      { return len(o.used) }
+func (o *symbolOrder) Swap(i, k int) { o.used[i], o.used[k] = o.used[k], o.used[i] }
+
+func (o *symbolOrder) Less(i, k int) bool {
+	if !o.way.Step(waySteps) {
+		return false // the end is near, in whatever order
 	}
-	return strings.Compare(a.s, b.s)
+	a, b := &o.used[i], &o.used[k]
+	if a.prefix != b.prefix {
+		return a.prefix < b.prefix
+	}
+	return a.s < b.s
 }
 
 // writeSymbols writes the symbol table of some series and returns the symbols of each of
@@ -275,12 +313,7 @@ func compareUsedSymbols(a, b usedSymbol) int {
 func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series, way *foreground.Poll) ([]index.SymbolPair, error) {
 	marks, n := h.usedPairs(found, way)
 	used, names := h.usedSymbols(marks, n, way)
-	slices.SortFunc(used, func(a, b usedSymbol) int {
-		if !way.Step(waySteps) {
-			return 0 // the end is near, in whatever order
-		}
-		return compareUsedSymbols(a, b)
-	})
+	sort.Sort(&symbolOrder{used, way})
 	pairs := make([]index.SymbolPair, len(marks))
 	for i, n := 0, uint32(0); i < len(used); n++ {
 		if !way.Step(pollEvery) {

@@ -136,9 +136,16 @@ func (hs *headSeries) view(src *headChunks) *memseries.View {
 	c, ahead := hs.g.c, memseries.GroupLen
 	if !c.transient {
 		ahead = src.order.opened(hs)
+	} else {
+		if c.opener != nil && c.opener != src {
+			ahead = 1 // in turns with another one: each would take what the other one needs
+		}
+		c.opener = src
 	}
-	if v := src.views.Of(hs.s); v != nil {
-		return v
+	if src.views != nil {
+		if v := src.views.Of(hs.s); v != nil {
+			return v
+		}
 	}
 	r := c.r
 	if ahead == 1 {
@@ -154,6 +161,9 @@ func (hs *headSeries) view(src *headChunks) *memseries.View {
 		for ; n < min(ahead, len(near)); n++ {
 			near[n] = hs.g.series[src.order.at+n].s
 		}
+	}
+	if src.views == nil {
+		src.views = new(memseries.Views)
 	}
 	src.views.Take(r.h.dir, near[:n], r.snapshot, r.mint, r.maxt)
 	src.refs = src.views.AppendRefs(src.refs[:0], chunksAhead)

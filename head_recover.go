@@ -3,7 +3,6 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/memlimit"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
@@ -49,7 +49,7 @@ func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, r
 	}
 	report.Duration = h.opts.Clock.Now().Sub(start)
 	if err != nil && fileutil.IsDiskFull(err) && !errors.Is(err, ErrPoisoned) {
-		h.opts.Logger.Warn("disk is full: reading only until there is room", "error", err)
+		h.opts.Logger.Warn("disk is full: reading only until there is room", "error", logged(err))
 		return nil
 	}
 	return err
@@ -58,6 +58,8 @@ func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, r
 // restore reads chunk files and log. With readOnly nothing is written: full chunks stay in
 // memory.
 func (h *Head) restore(ctx context.Context, dir string, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
+	// The process that wrote all this may have been killed for its memory.
+	defer memlimit.Hold()()
 	logReport, err := h.readAll(ctx, dir, report, readOnly)
 	if err != nil {
 		return nil, err
@@ -78,20 +80,23 @@ func (h *Head) restore(ctx context.Context, dir string, report *OpenReport, read
 // readAll reads a snapshot of the head, if there is a good one, and the log behind it, or
 // else all of the log; and the head-chunk files.
 func (h *Head) readAll(ctx context.Context, dir string, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
+	reach, err := findReach(h.opts.FS, dir)
+	if err != nil {
+		return nil, err
+	}
 	for tried := []string(nil); ; {
 		snap, err := h.findSnapshot(ctx, dir, tried, report)
 		if err != nil {
 			return nil, err
 		}
 		before := *report
-		logReport, err := h.readFrom(ctx, dir, snap, report, readOnly)
+		logReport, err := h.readFrom(ctx, dir, snap, &reach, report, readOnly)
 		if snap == nil || ctx.Err() != nil || err == nil {
 			return logReport, err
 		}
 		// The snapshot, or a file that it builds on, is not as it was. The log has it all.
-		h.opts.Logger.Warn("snapshot of the head cannot be used", "snapshot", snap.path, "error", err)
 		*report = before
-		report.SnapshotsIgnored = append(report.SnapshotsIgnored, fmt.Sprintf("%s: %v", filepath.Base(snap.path), err))
+		h.ignoreSnapshot(snap.path, err.Error(), report)
 		tried = append(tried, snap.path)
 		if err := h.forget(); err != nil {
 			return nil, err
@@ -103,33 +108,33 @@ func (h *Head) readAll(ctx context.Context, dir string, report *OpenReport, read
 func (h *Head) forget() error {
 	h.dir = h.newDirectory()
 	h.tombs.Store(&tombstones.Set{})
-	h.trunc.gone, h.unread, h.snap = nil, "", headSnapshot{}
+	h.trunc.gone, h.unread, h.snap = nil, nil, headSnapshot{}
 	h.chunkDamage.Store(false)
+	h.mender.reset()
 	return h.closeFiles()
 }
 
 // readFrom reads chunk files, snapshot (nil: none) and log, and makes ordinary series of what
 // they have.
-func (h *Head) readFrom(ctx context.Context, dir string, snap *snapshotLoad, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
+func (h *Head) readFrom(ctx context.Context, dir string, snap *snapshotLoad, reach *logReach, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
 	loaded, err := h.loadChunks(dir, snap, report)
 	if err != nil {
 		return nil, err
 	}
 	r := h.newReplay(report, loaded)
-	r.readOnly, r.snapshot = readOnly, snap
+	r.readOnly, r.snapshot, r.reach = readOnly, snap, reach
 	logReport, err := r.run(ctx, filepath.Join(dir, walDirName))
 	if err != nil {
 		return nil, refuse(errors.WithMessage(err, "replay log"))
 	}
-	if isWhole(logReport) {
-		// What blocks took over, or was deleted, may still stand in chunk files.
-		h.dir.DropStale()
-	}
+	h.holdAgainstLog(r, logReport, reach)
 	if err := h.dir.FinishRestore(logReport.LastSeq, h.lastValue); err != nil {
 		return nil, errors.WithMessage(err, "read newest chunks")
 	}
+	n, _ := h.dir.Chunks()
+	h.stats.chunksAtOpen.Store(int64(n))
 	if snap != nil {
-		if err := snap.fits(logReport); err != nil {
+		if err := snap.fits(logReport, h.logLost); err != nil {
 			return nil, err
 		}
 		s := snap.meta.Start
@@ -196,7 +201,7 @@ func (h *Head) loadChunks(dir string, snap *snapshotLoad, report *OpenReport) (m
 func (h *Head) lastValue(m memseries.Mapped) (float64, error) {
 	enc, data, err := h.chunks.Read(m.Ref, nil)
 	if err != nil {
-		h.noteDamage(err)
+		h.noteDamage(m.Ref, err)
 		return 0, err
 	}
 	c, err := chunkenc.FromData(enc, data)
@@ -233,10 +238,15 @@ func (rc *recovery) run() error {
 	}
 	// Snapshots of the reference engine would not match the log after our first commit.
 	// They go only now, when it is sure that the log can be read without them.
-	if err := removeLeftovers(fsys, rc.dir, snapshotPrefix); err != nil {
+	if err := removeForeignSnapshots(fsys, rc.dir); err != nil {
 		return err
 	}
 	// Nor would those of ours that were not used.
+	if rc.h.logLost {
+		if err := rc.h.quarantineSnapshots(rc.dir); err != nil {
+			return errors.WithMessage(err, "set snapshots of the head aside")
+		}
+	}
 	if err := rc.h.removeSnapshots(rc.dir); err != nil {
 		return errors.WithMessage(err, "remove snapshots of the head")
 	}
@@ -255,6 +265,7 @@ func (rc *recovery) run() error {
 		FS: fsys, Dir: filepath.Join(rc.dir, walDirName),
 		SegmentSize: o.SegmentSize, Compression: o.Compression.wal(), Sync: o.Sync,
 		NextRef: rc.h.dir.NextRef, Logger: rc.h.opts.Logger,
+		ReachFile: filepath.Join(rc.dir, reachFileName), Mark: rc.h.truncated,
 	}, at)
 	if err != nil {
 		return errors.WithMessage(err, "open log")
@@ -289,6 +300,22 @@ func (h *Head) writable() (*wal.Log, error) {
 	return nil, wal.NotWritable(h.recovery.why)
 }
 
+// poison refuses all writes from now on, for good.
+func (h *Head) poison(why error) {
+	if log := h.log.Load(); log != nil {
+		_ = log.Poison(why) // it returns what it was given
+	}
+}
+
+// refused returns nil, or why commits are refused at the moment.
+func (h *Head) refused() error {
+	log, err := h.writable()
+	if err != nil {
+		return err
+	}
+	return log.Err()
+}
+
 // close takes a last snapshot, ends the log, so that nothing new comes, then writes what is full and
 // closes the files. Queriers keep the files open that they read.
 func (h *Head) close(dir string, headStart int64) error {
@@ -305,6 +332,9 @@ func (h *Head) close(dir string, headStart int64) error {
 	err := log.Close()
 	if err == nil {
 		err = poisoned(h.storeAll(func(uint64) error { return nil })) // the log is closed, and synced
+		if fileutil.IsDiskFull(err) && !errors.Is(err, ErrPoisoned) {
+			err = nil // the log has what these files would have
+		}
 	}
 	return stderrors.Join(err, h.closeFiles())
 }

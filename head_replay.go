@@ -12,6 +12,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/memlimit"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
@@ -32,7 +33,12 @@ const (
 	decodeRun     = 512       // samples decoded at a time: 12 KiB, first-level cache
 	leastHandover = 192 << 10 // bytes of full chunks that a worker collects before it hands them over
 	mostHandover  = 256 << 10 // bytes that are handed over at a time: the writer copies them twice
-	maxWaiting    = 512 << 10 // bytes of full chunks that a worker may have while others are written
+	// bytesPerWorker is what a worker takes, and the decoder that there is for it: samples that wait, are
+	// sorted, and full chunks; a batch and what it becomes. With many processors that is more than the
+	// series of a small head, so under a limit of memory there are fewer.
+	bytesPerWorker = 4 << 20
+
+	maxWaiting = 512 << 10 // bytes of full chunks that a worker may have while others are written
 )
 
 // replay is the state of one recovery.
@@ -40,15 +46,19 @@ type replay struct {
 	h       *Head
 	report  *OpenReport
 	workers []*replayWorker
+	most    int                           // samples that a worker collects
 	parts   chan *partSet                 // empty ones; kept across garbage collections, which empty a pool
 	loaded  map[uint64][]memseries.Mapped // full chunks by the ref they were written under
 	dups    map[uint64]uint64             // refs of the log whose labels another ref had before
-	unread  [256]int                      // records without a decoder, by type
-	batches wal.Batches                   // of the snapshot, and then of the log
+	early   earlyRecords
+	unread  unreadRecords
+	held    unreadRecords // those of them with samples that no block has
+	batches wal.Batches   // of the snapshot, and then of the log
 	writer  chunkReplayWriter
 	// readOnly: full chunks stay in memory, as nothing may be written.
 	readOnly bool
 	snapshot *snapshotLoad // what to begin with; nil: the log alone
+	reach    *logReach
 }
 
 // decoded is what a decoder makes of a batch: runs of samples, cut where a tombstone
@@ -57,6 +67,7 @@ type replay struct {
 type decoded struct {
 	runs   []run
 	unread []record.Type // of records without a decoder
+	held   []record.Type // and of those with samples that no block has
 	starts int           // samples with start timestamps
 	err    *recordError
 }
@@ -88,7 +99,9 @@ type work struct {
 
 func (h *Head) newReplay(report *OpenReport, loaded map[uint64][]memseries.Mapped) *replay {
 	r := &replay{h: h, report: report, loaded: loaded, dups: map[uint64]uint64{}}
-	n := h.opts.Head.ReplayWorkers
+	limit := memlimit.Bytes()
+	n := memlimit.Workers(h.opts.Head.ReplayWorkers, bytesPerWorker, limit)
+	r.most = mostCollected(limit, n)
 	r.parts = make(chan *partSet, setsPerWorker*n)
 	for range n {
 		restorer := h.dir.NewRestorer()
@@ -109,7 +122,7 @@ func (r *replay) decode(b *wal.Batch) {
 		d = &decoded{}
 		b.Scratch = d
 	}
-	d.runs, d.unread, d.starts, d.err = d.runs[:0], d.unread[:0], 0, nil
+	d.runs, d.unread, d.held, d.starts, d.err = d.runs[:0], d.unread[:0], d.held[:0], 0, nil
 	cur := run{stones: -1}
 	for i, rec := range b.Records {
 		switch typ := record.TypeOf(rec.Data); typ {
@@ -132,6 +145,9 @@ func (r *replay) decode(b *wal.Batch) {
 			cur = run{stones: -1}
 		default:
 			d.unread = append(d.unread, typ)
+			if holdsUnread(rec.Data, r.h.minValid.Load()) {
+				d.held = append(d.held, typ)
+			}
 		}
 	}
 	d.runs = append(d.runs, cur)
@@ -146,6 +162,9 @@ func (r *replay) apply(b *wal.Batch) error {
 	for _, typ := range d.unread {
 		r.unread[typ]++
 	}
+	for _, typ := range d.held {
+		r.held[typ]++
+	}
 	r.report.StartTimestamps += uint64(d.starts)
 	for _, run := range d.runs {
 		for _, i := range run.series {
@@ -153,6 +172,7 @@ func (r *replay) apply(b *wal.Batch) error {
 				return err
 			}
 		}
+		r.adoptDups()
 		if run.parts != nil {
 			r.dispatch(run, b)
 		}
@@ -222,6 +242,8 @@ func (r *replay) restore(ref uint64, ls labels.Labels, rec wal.Record) error {
 		r.dups[ref] = s.Ref()
 		dir.RaiseNextRef(ref + 1)
 		r.attachMore(s, ref)
+		r.early.dups = append(r.early.dups, ref)
+		r.applyEarlyTombstones(ref, s)
 		return nil
 	}
 	if first, ok := r.dups[ref]; ok {
@@ -240,6 +262,7 @@ func (r *replay) restore(ref uint64, ls labels.Labels, rec wal.Record) error {
 		dir.Attach(s, ms)
 		delete(r.loaded, ref)
 	}
+	r.applyEarlyTombstones(ref, s)
 	return nil
 }
 
@@ -268,9 +291,12 @@ func (r *replay) applyTombstones(rec wal.Record) error {
 		r.h.dir.RaiseNextRef(stone.Ref + 1)
 		s := r.h.dir.ByRef(stone.Ref)
 		switch {
-		case s == nil || stone.Mint > stone.Maxt || stone.Maxt < r.h.minValid.Load():
+		case stone.Mint > stone.Maxt || stone.Maxt < r.h.minValid.Load():
+		case s == nil:
+			r.early.keep(stone)
 		case stone.WholeSeries():
 			r.barrier()
+			r.adopt(stone.Ref, s)
 			r.h.dir.Drop(s)
 			maps.DeleteFunc(r.dups, func(_, ref uint64) bool { return ref == stone.Ref })
 		default:
@@ -317,7 +343,7 @@ func (r *replay) run(ctx context.Context, walDir string) (*wal.ReplayReport, err
 	case err == nil && errors.Is(failed, chunks.ErrPoisoned):
 		return nil, errors.WithMessage(poisoned(failed), "write head chunks")
 	case failed != nil:
-		r.h.opts.Logger.Warn("write head chunks during replay", "error", failed)
+		r.h.opts.Logger.Warn("write head chunks during replay", "error", logged(failed))
 	}
 	return rep, err
 }
@@ -326,9 +352,9 @@ func (r *replay) run(ctx context.Context, walDir string) (*wal.ReplayReport, err
 func (r *replay) read(ctx context.Context, walDir string, p *progress) (*wal.ReplayReport, error) {
 	opts := wal.ReplayOptions{
 		FS: r.h.opts.FS, Dir: walDir,
-		Decoders: r.h.opts.Head.ReplayWorkers,
+		Decoders: len(r.workers),
 		Decode:   r.decode, Apply: r.apply,
-		Progress: p.tell, Batches: &r.batches, Logger: r.h.opts.Logger,
+		Progress: p.tell, Batches: &r.batches, Logger: r.h.opts.Logger, Reached: r.reach.forReplay(),
 	}
 	if s := r.snapshot; s != nil {
 		list, err := wal.List(r.h.opts.FS, walDir)
@@ -386,6 +412,7 @@ func (p *progress) end() {
 func (r *replay) collect() {
 	rep := r.report
 	for _, w := range r.workers {
+		w.restorer.Close()
 		rep.Samples += w.restorer.Samples
 		rep.SamplesInChunks += w.restorer.Covered
 		rep.SamplesLate += w.restorer.Late
@@ -393,21 +420,15 @@ func (r *replay) collect() {
 		rep.SamplesInBlocks += w.restorer.Old
 		rep.SeriesRebuilt += int(w.restorer.Holes)
 		rep.WorkerBusy += w.busy
-		w.restorer.Close()
 	}
 	// Samples of duplicate refs may stay in the log for as long as it likes.
 	for ref := range r.dups {
 		r.h.trunc.remember(math.MaxInt, ref)
 	}
-	for typ, n := range r.unread {
-		if n > 0 {
-			if rep.UnreadRecords == nil {
-				rep.UnreadRecords = map[string]int{}
-			}
-			rep.UnreadRecords[record.Type(typ).String()] += n
-			if record.Type(typ).HoldsSamples() {
-				r.h.unread = fmt.Sprintf("%d records of %v", n, record.Type(typ))
-			}
+	rep.UnreadRecords = r.unread.names()
+	if r.h.unread = r.held.samples(); r.h.unread != nil {
+		for _, n := range r.h.unread.Records {
+			rep.UnreadSampleRecords += n
 		}
 	}
 }

@@ -14,18 +14,27 @@ import (
 
 const (
 	minCollected = 48 << 10  // samples that a worker collects: 768 KiB when sorted, as much as a core's cache holds
-	maxCollected = 256 << 10 // the same, for many series: each takes 32 bytes
+	maxCollected = 256 << 10 // the same, for many series, where memory has no limit
+	usualBytes   = 40        // what each of them takes: in its set of parts, sorted, and a place for its series
 	usualLength  = 4         // samples of each series, on average, that a worker collects if that is not too many
 	worthLength  = 2         // with fewer they are not sorted
 	sparseSpan   = 8         // refs for each sample; spread over more, samples are not sorted
 )
 
-// collected returns how many samples to collect for a worker that has so many series.
-func collected(series int) int {
-	if series > maxCollected/worthLength {
+// collected returns how many samples to collect for a worker that has so many series, most at the
+// most.
+func collected(series, most int) int {
+	if series > most/worthLength {
 		return minCollected // they will not be sorted
 	}
-	return max(minCollected, min(usualLength*series, maxCollected))
+	return max(minCollected, min(usualLength*series, most))
+}
+
+// mostCollected returns how many samples a worker may collect within a limit of memory: what all of
+// them collect takes a 32nd of it.
+func mostCollected(limit int64, workers int) int {
+	const share = 32
+	return int(min(maxCollected, max(minCollected, limit/share/usualBytes/int64(workers))))
 }
 
 // runSorter sorts samples by series, those of each in the order of the log.

@@ -79,6 +79,28 @@ func TestReplay_SetsOfPartsAreBoundedHoweverSamplesAreSpread(t *testing.T) {
 
 func TestReplayRuns_ManySeriesWantMoreSamples_VeryManyNone(t *testing.T) {
 	for series, want := range map[int]int{0: 48 << 10, 10_000: 48 << 10, 20_000: 80_000, 100_000: 256 << 10, 128 << 10: 256 << 10, 128<<10 + 1: 48 << 10} {
-		require.Equal(t, want, tsdb.CollectedSamples(series), "%d series", series)
+		require.Equal(t, want, tsdb.CollectedSamples(series, 256<<10), "%d series", series)
+	}
+	for series, want := range map[int]int{0: 48 << 10, 20_000: 80_000, 50_000: 100_000, 50_001: 48 << 10} {
+		require.Equal(t, want, tsdb.CollectedSamples(series, 100_000), "%d series of a process with a limit", series)
+	}
+}
+
+// What is collected goes by the limit of memory: it must not be what recovery is killed for.
+func TestReplayRuns_WhatIsCollectedIsASmallPartOfTheLimit(t *testing.T) {
+	const mb = 1 << 20
+	for _, tc := range []struct {
+		limit   int64
+		workers int
+		want    int
+	}{
+		{math.MaxInt64, 2, 256 << 10},
+		{1024 * mb, 2, 256 << 10},
+		{512 * mb, 2, 512 * mb / 32 / 40 / 2},
+		{512 * mb, 16, 48 << 10},
+		{90 * mb, 2, 48 << 10},
+		{1, 2, 48 << 10},
+	} {
+		require.Equal(t, tc.want, tsdb.MostCollectedSamples(tc.limit, tc.workers), "%+v", tc)
 	}
 }

@@ -48,7 +48,7 @@ func (w *replayWorker) run(r *replay) {
 // collect keeps samples until there are enough to sort, or so many sets are kept for few samples that
 // others lack them. What a huge commit has more of is sorted in parts, so that memory is bounded.
 func (w *replayWorker) collect(r *replay, item work) {
-	enough := collected(r.h.dir.Len() / len(r.workers))
+	enough := collected(r.h.dir.Len()/len(r.workers), r.most)
 	for len(item.span.samples) > enough {
 		some := item
 		some.set, some.span.samples = nil, item.span.samples[:enough]

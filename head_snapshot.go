@@ -11,7 +11,6 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
-	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/wal"
@@ -32,9 +31,10 @@ type headSnapshot struct {
 
 // snapshotTask takes a snapshot of the head when the log behind the last one is long.
 type snapshotTask struct {
-	db      *DB
-	notNow  time.Time // one failed, and is tried again then
-	backoff time.Duration
+	db       *DB
+	notNow   time.Time // one failed, and is tried again then
+	backoff  time.Duration
+	unmended bool // damaged chunks could not be set aside, and it was told
 }
 
 // maxSnapshotBackoff is how long a snapshot that failed waits at most, having failed before.
@@ -49,6 +49,7 @@ func (t *snapshotTask) step() {
 	}
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
+	t.mend()
 	due, err := h.snapshotDue(db.dir)
 	if err == nil && due {
 		err = h.takeSnapshot(db.ctx, db.dir, db.headStart)
@@ -61,8 +62,18 @@ func (t *snapshotTask) step() {
 		t.backoff = min(max(2*t.backoff, flushBackoff), maxSnapshotBackoff)
 		t.notNow = now.Add(t.backoff)
 		h.stats.snapshotErrors.Add(1)
-		h.opts.Logger.Warn("snapshot of the head", "error", err)
+		h.opts.Logger.Warn("snapshot of the head", "error", logged(err))
 	}
+}
+
+// mend sets chunks aside that readers found damaged. A failure is told once, and tried again.
+func (t *snapshotTask) mend() {
+	db := t.db
+	_, err := db.head.mendChunks(db.ctx, db.blocks.current().start)
+	if err != nil && !t.unmended && db.ctx.Err() == nil {
+		db.opts.Logger.Warn("set aside damaged head chunks", "error", logged(err))
+	}
+	t.unmended = err != nil
 }
 
 // headStart is where the head begins by the blocks alone: what a snapshot of it builds on.
@@ -78,7 +89,7 @@ func (h *Head) snapshotDue(dir string) (bool, error) {
 		}
 		return false, h.dropSnapshots(dir)
 	}
-	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || h.unread != "" {
+	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || h.unread != nil {
 		return false, nil
 	}
 	list, err := wal.List(h.opts.FS, filepath.Join(dir, walDirName))
@@ -108,7 +119,8 @@ func tailBytes(list *wal.Listing, segment int) (n int64) {
 // Open; a failed sync poisons the log, as any does.
 func (h *Head) takeSnapshot(ctx context.Context, dir string, headStart func() int64) (err error) {
 	begun := h.opts.Clock.Now()
-	if err := h.snapshotSpace(dir); err != nil {
+	bytes := h.snapshotBytes()
+	if err := checkRoom(h.opts.FS, dir, snapshotPurpose, bytes); err != nil {
 		return err
 	}
 	meta, err := h.writeSnapshot(ctx, dir, headStart)
@@ -116,7 +128,7 @@ func (h *Head) takeSnapshot(ctx context.Context, dir string, headStart func() in
 		err = h.log.Load().Poison(err)
 	}
 	if err != nil {
-		return err
+		return whileWriting(h.opts.FS, dir, snapshotPurpose, bytes, err)
 	}
 	h.snap = headSnapshot{segment: meta.Start.Segment, bytes: meta.Sum.Bytes, nextSeq: meta.Start.NextSeq}
 	h.stats.snapshots.Add(1)
@@ -125,25 +137,18 @@ func (h *Head) takeSnapshot(ctx context.Context, dir string, headStart func() in
 	return h.removeSnapshots(dir)
 }
 
-// snapshotSpace refuses a snapshot that the disk may have no room for: commits need it more. It
-// takes about as much as the head does in memory, less if the log is compressed, or about as
-// much as the one before.
-func (h *Head) snapshotSpace(dir string) error {
-	free, _, err := fileutil.DiskSpace(h.opts.FS, dir)
-	if errors.Is(err, fileutil.ErrUnsupported) {
-		return nil
-	}
-	if err != nil {
-		return errors.WithMessage(err, "ask for disk space")
-	}
-	need := h.dir.SizeBytes()
+// snapshotPurpose is what errors of a full disk call a snapshot.
+const snapshotPurpose = "snapshot of the head"
+
+// snapshotBytes is about what the next snapshot takes: as much as the head does in memory,
+// less if the log is compressed, or as much as the one before. Where the disk may have no room
+// for it, none is begun: commits need the room more.
+func (h *Head) snapshotBytes() int64 {
+	bytes := h.dir.SizeBytes()
 	if h.snap.bytes > 0 {
-		need = min(need, 2*h.snap.bytes)
+		bytes = min(bytes, 2*h.snap.bytes)
 	}
-	if need += mergeReserveBytes; free < need {
-		return errors.WithMessagef(ErrDiskFull, "snapshot of the head: %d bytes are free, %d are needed", free, need)
-	}
-	return nil
+	return bytes
 }
 
 // removeSnapshots removes all snapshots but the head's newest one.
@@ -159,6 +164,16 @@ func (h *Head) removeSnapshots(dir string) error {
 		}
 	}
 	return stderrors.Join(errs...)
+}
+
+// passSnapshot removes a snapshot that continues with a segment of the log which is gone: nobody can
+// use it any more. How large it was says how large the next one gets.
+func (h *Head) passSnapshot(dir string, upTo int) error {
+	if h.snap.segment == 0 || h.snap.segment > upTo {
+		return nil
+	}
+	h.snap.segment = 0
+	return h.removeSnapshots(dir)
 }
 
 // dropSnapshots makes the next Open read the whole log, as a chunk file is damaged.
@@ -260,11 +275,11 @@ func (h *Head) snapshotAtClose(dir string, headStart int64) {
 	log := h.log.Load()
 	if log != nil && h.chunkDamage.Load() {
 		if err := h.dropSnapshots(dir); err != nil {
-			h.opts.Logger.Warn("remove snapshots of the head", "error", err)
+			h.opts.Logger.Warn("remove snapshots of the head", "error", logged(err))
 		}
 		return
 	}
-	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || h.unread != "" || log == nil || log.Err() != nil || h.dir.Len() == 0 {
+	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || h.unread != nil || log == nil || log.Err() != nil || h.dir.Len() == 0 {
 		return
 	}
 	if h.snap.segment > 0 && h.snap.nextSeq == log.LastSeq()+1 {
@@ -276,6 +291,6 @@ func (h *Head) snapshotAtClose(dir string, headStart int64) {
 	}
 	if err := h.takeSnapshot(context.Background(), dir, func() int64 { return headStart }); err != nil {
 		h.stats.snapshotErrors.Add(1)
-		h.opts.Logger.Warn("snapshot of the head", "error", err)
+		h.opts.Logger.Warn("snapshot of the head", "error", logged(err))
 	}
 }

@@ -36,23 +36,41 @@ func (h *Head) findSnapshot(ctx context.Context, dir string, tried []string, rep
 		meta, err := headsnap.ReadMeta(h.opts.FS, f.Path)
 		if err != nil {
 			reason = err.Error()
-		} else if reason, err = wal.StaleReason(ctx, h.opts.FS, filepath.Join(dir, walDirName), meta.Start); err != nil {
+		} else if reason, err = snapshotReason(ctx, h.opts.FS, dir, f.Path, &meta, h.minValid.Load()); err != nil {
 			return nil, refuse(err) // of the log, which is read next in any case
-		}
-		switch {
-		case reason != "":
-		case meta.Start.Segment != f.Segment:
-			reason = "its name is that of another one"
-		case meta.HeadStart > h.minValid.Load():
-			// What it had the log may still have, and the snapshot has not.
-			reason = "a block is gone that it relies on"
 		}
 		if reason == "" {
 			return &snapshotLoad{path: f.Path, meta: meta}, nil
 		}
-		report.SnapshotsIgnored = append(report.SnapshotsIgnored, fmt.Sprintf("%s: %s", filepath.Base(f.Path), reason))
+		h.ignoreSnapshot(f.Path, reason, report)
 	}
 	return nil, nil
+}
+
+// ignoreSnapshot tells that a snapshot is not used, and why.
+func (h *Head) ignoreSnapshot(path, reason string, report *OpenReport) {
+	line := fmt.Sprintf("%s: %s", filepath.Base(path), reason)
+	if slices.Contains(report.SnapshotsIgnored, line) {
+		return // it is asked again, after another one
+	}
+	h.opts.Logger.Warn("snapshot of the head cannot be used", "snapshot", path, "error", logged(errors.New(reason)))
+	report.SnapshotsIgnored = append(report.SnapshotsIgnored, line)
+}
+
+// snapshotReason says why a snapshot does not fit its name, the log, or the blocks, which end at
+// start; an empty reason means that it fits.
+func snapshotReason(ctx context.Context, fsys FS, dir, path string, meta *headsnap.Meta, start int64) (reason string, err error) {
+	reason, err = wal.StaleReason(ctx, fsys, filepath.Join(dir, walDirName), meta.Start)
+	switch {
+	case err != nil || reason != "":
+		return reason, err
+	case headsnap.Name(meta.Start.Segment) != filepath.Base(path):
+		return "its name is that of another one", nil
+	case meta.HeadStart > start:
+		// What it had the log may still have, and the snapshot has not.
+		return "a block is gone that it relies on", nil
+	}
+	return "", nil
 }
 
 // snapshotLoad reads a snapshot into the series that a replay makes.
@@ -95,7 +113,7 @@ type decodedSnapshot struct {
 // nothing.
 func (l *snapshotLoad) run(ctx context.Context, r *replay, progress func(done, total int64)) error {
 	err := wal.ReadSnapshot(ctx, wal.ReplayOptions{
-		FS: r.h.opts.FS, Dir: l.path, Decoders: r.h.opts.Head.ReplayWorkers, Progress: progress, Batches: &r.batches,
+		FS: r.h.opts.FS, Dir: l.path, Decoders: len(r.workers), Progress: progress, Batches: &r.batches,
 		Decode: func(b *wal.Batch) { l.decode(r, b) },
 		Apply:  func(b *wal.Batch) error { return l.apply(r, b) },
 	}, l.meta.Start, l.meta.Sum)
@@ -108,13 +126,13 @@ func (l *snapshotLoad) run(ctx context.Context, r *replay, progress func(done, t
 // fits checks what was read of the log behind the snapshot: nothing may be lost of it but a
 // torn end behind what the snapshot knows. Its copies may have parts of commits that the log
 // has lost, and series whose records it has lost.
-func (l *snapshotLoad) fits(log *wal.ReplayReport) error {
+func (l *snapshotLoad) fits(log *wal.ReplayReport, lost bool) error {
 	for _, d := range log.Damages {
 		if !d.Tail && !d.Harmless {
 			return l.damage("the log behind it is damaged")
 		}
 	}
-	if log.OmittedDamages > 0 || log.LastSeq < l.meta.Start.Synced {
+	if lost || log.LastSeq < l.meta.Start.Synced {
 		return l.damage("the log behind it has lost commits")
 	}
 	return nil

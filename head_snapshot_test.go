@@ -137,6 +137,24 @@ func TestHeadSnapshot_TheNextOpenFindsTheSame(t *testing.T) {
 	require.Empty(t, v.Findings)
 }
 
+// A snapshot whose segment of the log went into a checkpoint goes with it.
+func TestHeadSnapshot_GoesWithTheLogThatItContinuesWith(t *testing.T) {
+	f := newFixture(t, manual)
+	f.commit(sample{`{a="b"}`, 1000, 1})
+	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+	f.commit(sample{`{a="b"}`, 2000, 2})
+	require.NoError(t, f.db.Flush(ctx))
+	list, err := headsnap.List(f.fs, fixtureDir)
+	require.NoError(t, err)
+	require.Empty(t, list)
+	require.NoError(t, f.db.Close())
+	v, err := tsdb.Verify(ctx, fixtureDir, &tsdb.VerifyOptions{FS: f.fs, Clock: f.clock})
+	require.NoError(t, err)
+	require.Empty(t, v.Findings)
+	f.open()
+	require.Empty(t, f.db.OpenReport().SnapshotsIgnored)
+}
+
 // What is committed, filled, stored and deleted while a snapshot is written may be in it,
 // or not; the log behind it has it in any case.
 func TestHeadSnapshot_WhatComesWhileItIsWrittenIsThereOnce(t *testing.T) {

@@ -2,7 +2,7 @@ package tsdb
 
 import (
 	"cmp"
-	"slices"
+	"sort"
 
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/foreground"
@@ -17,6 +17,9 @@ type labelOrder struct {
 	dir  *memseries.Directory
 	syms []index.SymbolPair // of each label pair; numbered in the order of their strings
 	way  *foreground.Poll
+
+	few  byLabels // being sorted
+	many byKey    // being sorted
 }
 
 // keyedSeries is a series with what it is sorted by at the moment.
@@ -41,6 +44,33 @@ func (o *labelOrder) sort(all []*memseries.Series) error {
 	return o.way.Err()
 }
 
+// byLabels sorts series by their labels from a place on, and byKey by their keys, without
+// instances of the generic sort, which are 14 kB of the least program.
+type byLabels struct {
+	o      *labelOrder
+	all    []keyedSeries
+	common int
+}
+
+type byKey struct {
+	o   *labelOrder
+	all []keyedSeries
+}
+
+func (f *byLabels) Len() int           { return len(f.all) }
+func (f *byLabels) Swap(i, k int)      { f.all[i], f.all[k] = f.all[k], f.all[i] }
+func (f *byLabels) Less(i, k int) bool { return f.o.compare(f.all[i].s, f.all[k].s, f.common) < 0 }
+
+func (m *byKey) Len() int      { return len(m.all) }
+func (m *byKey) Swap(i, k int) { m.all[i], m.all[k] = m.all[k], m.all[i] }
+
+func (m *byKey) Less(i, k int) bool {
+	if !m.o.way.Step(waySteps) {
+		return false // the end is near, in whatever order
+	}
+	return m.all[i].key < m.all[k].key
+}
+
 // sortFrom sorts series that have the first labels in common, so many of them.
 func (o *labelOrder) sortFrom(all []keyedSeries, common int) {
 	for len(all) > cachedSeries && o.sameAt(all, common) {
@@ -50,15 +80,12 @@ func (o *labelOrder) sortFrom(all []keyedSeries, common int) {
 		common++
 	}
 	if len(all) <= cachedSeries {
-		slices.SortFunc(all, func(a, b keyedSeries) int { return o.compare(a.s, b.s, common) })
+		o.few = byLabels{o, all, common}
+		sort.Sort(&o.few)
 		return
 	}
-	slices.SortFunc(all, func(a, b keyedSeries) int {
-		if !o.way.Step(waySteps) {
-			return 0 // the end is near, in whatever order
-		}
-		return cmp.Compare(a.key, b.key)
-	})
+	o.many = byKey{o, all}
+	sort.Sort(&o.many)
 	for len(all) > 0 && o.way.Err() == nil {
 		n := 1
 		for n < len(all) && all[n].key == all[0].key {

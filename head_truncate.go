@@ -3,6 +3,7 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
+	"fmt"
 	"maps"
 	"math"
 	"path/filepath"
@@ -48,7 +49,11 @@ func (db *DB) truncate(ctx context.Context, end int64, whole bool) error {
 	// Where no block says how far the head was flushed, as everything was deleted, the log
 	// must not have it any more either.
 	v := db.blocks.current()
-	return h.checkpoint(ctx, end, whole || v.start > v.startWithout(nil))
+	dear, err := db.logIsDear()
+	if err != nil {
+		return err
+	}
+	return h.checkpoint(ctx, end, whole || dear || v.start > v.startWithout(nil))
 }
 
 // collect forgets, in memory and in head-chunk files, what blocks have and no Querier
@@ -61,9 +66,7 @@ func (db *DB) collect() error {
 	if t <= h.trunc.done || log == nil {
 		return nil
 	}
-	// What is written into files from here on is not below their end.
-	lowest := h.chunks.End()
-	lowest = min(lowest, h.dir.DropBefore(t))
+	lowest := h.dropBefore(t)
 	removed := h.dir.RemoveIdle(h.idleBefore(t), nil)
 	h.trunc.remember(log.Segment(), removed...)
 	h.stats.seriesRemoved.Add(uint64(len(removed)))
@@ -72,13 +75,26 @@ func (db *DB) collect() error {
 	return errors.WithMessage(h.removeChunks(lowest), "truncate head chunks")
 }
 
-// removeChunks removes the head-chunk files before one.
+// dropBefore forgets chunks that end before t in memory and returns a ref below which no chunk
+// in a file is wanted any more. Nobody writes full chunks meanwhile: one that is in its file, and
+// that its series does not know to be there yet, would be missed. What is written later is not
+// below the end of the files.
+func (h *Head) dropBefore(t int64) chunks.Ref {
+	h.storing.Lock()
+	defer h.storing.Unlock()
+	return min(h.chunks.End(), h.dir.DropBefore(t))
+}
+
+// removeChunks removes the head-chunk files that have nothing from a place on.
 func (h *Head) removeChunks(lowest chunks.Ref) error {
 	pin, err := h.chunks.Acquire()
 	if err != nil {
 		return err
 	}
-	err = poisoned(h.chunks.TruncateBefore(lowest.File()))
+	err = poisoned(h.chunks.TruncateBefore(lowest))
+	if err == nil && h.chunkDamage.Load() && !h.mender.forget(lowest) {
+		h.chunkDamage.Store(false) // no file with damage is left, so snapshots hold again
+	}
 	h.iso.settle()
 	return stderrors.Join(err, pin.Release())
 }
@@ -114,7 +130,12 @@ func (db *DB) forgetDeleted(t int64, removed []uint64) {
 // checkpoint replaces the older part of the log by a checkpoint with what is still
 // needed of it: two thirds of the segments, as then little is copied more than once; with
 // whole, all of them.
-func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) error {
+func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) (err error) {
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			h.stats.checkpointErrors.Add(1)
+		}
+	}()
 	log, err := h.writable()
 	if err != nil {
 		return err
@@ -139,6 +160,10 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) error {
 	if upTo < first || !whole && upTo == first {
 		return nil
 	}
+	// What a file of chunks still has from before is not to be taken for what the log has lost.
+	if err := log.SetMark(mint); err != nil {
+		return err
+	}
 	gone := h.trunc.gone
 	var rep wal.CheckpointReport
 	err = background.Run(ctx, h.opts.Clock, func(ctx context.Context) (err error) {
@@ -150,8 +175,9 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) error {
 		return err
 	})
 	if err != nil {
-		return errors.WithMessagef(err, "checkpoint log up to segment %d", upTo)
+		return whileWriting(h.opts.FS, dir, fmt.Sprintf("checkpoint log up to segment %d", upTo), listing.Bytes(), err)
 	}
+	h.stats.logDamages.Add(uint64(len(rep.Damages)))
 	for _, d := range rep.Damages {
 		h.opts.Logger.Error("damage in the log was found by a checkpoint; a copy is in quarantine", "file", d.File, "offset", d.Offset, "reason", d.Reason)
 	}
@@ -162,7 +188,7 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) error {
 	}
 	h.stats.checkpoints.Add(1)
 	maps.DeleteFunc(gone, func(_ uint64, segment int) bool { return segment <= upTo })
-	return nil
+	return errors.WithMessage(h.passSnapshot(dir, upTo), "remove snapshot of the head")
 }
 
 // relog makes the next commit of each series that the log has no record of any more write one:

@@ -70,10 +70,46 @@ func (m *meeting) beginLocked() {
 	}
 }
 
+// pulse lets those who work beside writers do something for each step of these, and no more:
+// how much is done altogether does not depend on how fast the machine is, nor on what else it
+// does.
+type pulse struct {
+	sync.Mutex
+	more  sync.Cond
+	beats int64
+	over  bool
+}
+
+func newPulse() *pulse {
+	p := &pulse{}
+	p.more.L = p
+	return p
+}
+
+// beat is a step; the last one is over.
+func (p *pulse) beat(over bool) {
+	p.Lock()
+	defer p.Unlock()
+	p.beats++
+	p.over = p.over || over
+	p.more.Broadcast()
+}
+
+// next waits for a step behind the one seen last, and returns it; ok is false when there is
+// none any more.
+func (p *pulse) next(seen int64) (beat int64, ok bool) {
+	p.Lock()
+	defer p.Unlock()
+	for p.beats == seen && !p.over {
+		p.more.Wait()
+	}
+	return p.beats, !p.over
+}
+
 // movers are what the writers, readers and others share.
 type movers struct {
 	*fixture
-	done    atomic.Bool
+	commits *pulse                   // of all writers
 	acked   [isoWriters]atomic.Int64 // newest commit that was acknowledged
 	begun   [isoWriters]atomic.Int64 // newest delete of this writer's series that was begun, by its last commit
 	deleted [isoWriters]atomic.Int64 // and ended
@@ -113,6 +149,7 @@ func (m *movers) write(w, windows, each int, others *meeting) error {
 			return fmt.Errorf("writer %d, commit %d: %w, %d samples, %v", w, n, err, res.Samples, res.Rejected)
 		}
 		m.acked[w].Store(int64(n))
+		m.commits.beat(false)
 	}
 	return nil
 }
@@ -194,7 +231,7 @@ func (m *movers) watch(rng *rand.Rand) error {
 		}
 		return err
 	}
-	for !m.done.Load() {
+	for seen, ok := m.commits.next(0); ok; seen, ok = m.commits.next(seen) {
 		var acked, deleted extent
 		for w := range isoWriters {
 			acked[w][1], deleted[w][0] = m.acked[w].Load(), m.deleted[w].Load()
@@ -230,8 +267,8 @@ func (m *movers) watch(rng *rand.Rand) error {
 }
 
 func TestIsolation_Bug42_FlushMergeAndDeleteTakeNothingFromReadersAndWriters(t *testing.T) {
-	watchdog(t, 90*time.Second)
-	m := &movers{fixture: newFixture(t, func(o *tsdb.Options) {
+	watchdog(t)
+	m := &movers{commits: newPulse(), fixture: newFixture(t, func(o *tsdb.Options) {
 		manual(o)
 		o.Blocks.Range, o.Blocks.MaxRange = time.Minute, 9*time.Minute
 		o.Head.SamplesPerChunk = 16
@@ -255,7 +292,7 @@ func TestIsolation_Bug42_FlushMergeAndDeleteTakeNothingFromReadersAndWriters(t *
 		"chunks":  func() error { return tsdb.WriteHeadChunks(m.db) },
 	} {
 		others.Go(func() {
-			for !m.done.Load() {
+			for seen, ok := m.commits.next(0); ok; seen, ok = m.commits.next(seen) {
 				if err := do(); err != nil && !errors.Is(err, context.Canceled) {
 					errs <- fmt.Errorf("%s: %w", name, err)
 					return
@@ -269,7 +306,7 @@ func TestIsolation_Bug42_FlushMergeAndDeleteTakeNothingFromReadersAndWriters(t *
 		writers.Go(func() { errs <- m.write(w, windows, each, meeting) })
 	}
 	writers.Wait()
-	m.done.Store(true)
+	m.commits.beat(true)
 	others.Wait()
 	close(errs)
 	for err := range errs {

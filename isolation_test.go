@@ -28,15 +28,18 @@ const (
 	isoSeries  = 50 // of a writer, all of them in each of its commits
 )
 
+// watched is the limit of a test that takes some seconds on a machine that does nothing else.
+const watched = 5 * time.Minute
+
 // watchdog ends the process with the stacks of all goroutines if the test is not over in
 // time: what hangs cannot be told to fail.
-func watchdog(t *testing.T, limit time.Duration) {
+func watchdog(t *testing.T) {
 	t.Helper()
 	name := t.Name()
-	timer := time.AfterFunc(limit, func() {
+	timer := time.AfterFunc(watched, func() {
 		stacks := make([]byte, 4<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		panic(fmt.Sprintf("%s still runs after %v:\n%s", name, limit, stacks))
+		panic(fmt.Sprintf("%s still runs after %v:\n%s", name, watched, stacks))
 	})
 	t.Cleanup(func() { timer.Stop() })
 }
@@ -190,7 +193,7 @@ func isoReader(db *tsdb.DB, seed uint64, done *atomic.Bool) error {
 }
 
 func TestIsolation_CommitsAreSeenWholeAndSnapshotsStand(t *testing.T) {
-	watchdog(t, 30*time.Second)
+	watchdog(t)
 	f := newFixture(t, func(o *tsdb.Options) {
 		o.Head.SamplesPerChunk = 16 // so that chunks fill up under the readers
 		o.Limits.MaxFuture = -1
@@ -249,7 +252,7 @@ func TestIsolation_CommitsAreSeenWholeAndSnapshotsStand(t *testing.T) {
 
 // Series come and go, rolled back or committed, while others list labels.
 func TestIsolation_LabelsAreThoseOfWholeCommits(t *testing.T) {
-	watchdog(t, 30*time.Second)
+	watchdog(t)
 	f := newFixture(t, nil)
 	commits := 700
 	if testing.Short() {
@@ -301,19 +304,7 @@ func TestIsolation_LabelsAreThoseOfWholeCommits(t *testing.T) {
 	}
 	for range 2 {
 		others.Go(func() {
-			last := 0
-			for !done.Load() {
-				n, err := labelsOfWholeCommits(f.db)
-				if err == nil && n < last {
-					err = fmt.Errorf("%d commits after %d", n, last)
-				}
-				if err != nil {
-					errs <- err
-					return
-				}
-				last = n
-			}
-			errs <- nil
+			errs <- neverFalls(&done, func(int) (int, error) { return labelsOfWholeCommits(f.db) })
 		})
 	}
 	writers.Wait()
@@ -331,6 +322,22 @@ func TestIsolation_LabelsAreThoseOfWholeCommits(t *testing.T) {
 	n, err = labelsOfWholeCommits(f.db)
 	require.NoError(t, err)
 	require.Equal(t, commits, n)
+}
+
+// neverFalls counts commits until all is done. What was seen once is seen from then on. count gets what
+// was counted last, 0 at first.
+func neverFalls[N int | int64](done *atomic.Bool, count func(last N) (N, error)) error {
+	for last := N(0); !done.Load(); {
+		n, err := count(last)
+		if err != nil {
+			return err
+		}
+		if n < last {
+			return fmt.Errorf("commits up to %d were seen, and now only up to %d", last, n)
+		}
+		last = n
+	}
+	return nil
 }
 
 func isLate(err error) bool {
@@ -392,7 +399,7 @@ func labelsOfWholeCommits(db *tsdb.DB) (int, error) {
 func TestSyncCommit_AnyNumberOfWritersLoseNothingToAPowerCut(t *testing.T) {
 	for _, count := range []int{1, 8, 64} {
 		t.Run(fmt.Sprint(count, " writers"), func(t *testing.T) {
-			watchdog(t, 30*time.Second)
+			watchdog(t)
 			f := newFixture(t, func(o *tsdb.Options) { o.WAL.Sync = tsdb.SyncCommit() })
 			commits := max(10, 400/count)
 			var wg sync.WaitGroup
@@ -442,7 +449,7 @@ func TestSyncCommit_AnyNumberOfWritersLoseNothingToAPowerCut(t *testing.T) {
 
 // A delete is a commit among others: whoever leads the group that it is in does not wait for what its owner does later.
 func TestSyncCommit_DeletesAmongCommits(t *testing.T) {
-	watchdog(t, 30*time.Second)
+	watchdog(t)
 	f := newFixture(t, func(o *tsdb.Options) { o.WAL.Sync = tsdb.SyncCommit() })
 	const writers, commits = 8, 40
 	write := func(w string) error {

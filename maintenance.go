@@ -1,11 +1,13 @@
 package tsdb
 
 import (
+	stderrors "errors"
 	"math"
 	"time"
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -37,7 +39,10 @@ func (db *DB) start() {
 	}
 	db.loop(chunkWriteInterval, db.head.wake, db.writeChunks)
 	s := snapshotTask{db: db} // by hand only, it just removes those that do not hold any more
-	db.loop(snapshotInterval, nil, s.step)
+	db.loop(snapshotInterval, nil, func() {
+		s.step()
+		db.watchClock()
+	})
 	if !db.opts.Blocks.Manual {
 		f := flusher{db: db}
 		db.loop(flushInterval, nil, f.step)
@@ -76,16 +81,19 @@ func (db *DB) syncLog() {
 		return
 	}
 	if err := log.Sync(); err != nil {
-		db.opts.Logger.Error("sync log", "error", err)
+		db.opts.Logger.Error("sync log", "error", logged(err))
 	}
 }
 
 // writeChunks moves full chunks into files. When that fails they stay in memory and
 // are tried again.
 func (db *DB) writeChunks() {
+	if log := db.head.log.Load(); log != nil {
+		_ = db.heal(log) // or commits are refused as they were
+	}
 	if err := db.head.writeChunks(); err != nil {
 		db.head.stats.chunkWriteErrors.Add(1)
-		db.opts.Logger.Warn("write head chunks", "error", err)
+		db.opts.Logger.Warn("write head chunks", "error", logged(err))
 	}
 }
 
@@ -103,16 +111,19 @@ func (db *DB) finishRecovery() {
 type flusher struct {
 	db      *DB
 	commits uint64 // at the last look
-	since   time.Time
+	since   clock.Passed
 	notNow  time.Time // a flush failed, and is tried again then
 	early   early
+	ahead   ahead
 }
 
 func (f *flusher) step() {
 	db, now := f.db, f.db.opts.Clock.Now()
 	h := db.head
-	if n := h.stats.commits.Load(); n != f.commits || f.since.IsZero() {
-		f.commits, f.since = n, now
+	passed := clock.PassedBy(db.opts.Clock)
+	quiet, known := passed.After(f.since)
+	if n := h.stats.commits.Load(); n != f.commits || !known {
+		f.commits, f.since, quiet = n, passed, 0
 		h.idle.Store(false)
 	}
 	if now.Before(f.notNow) && f.notNow.Sub(now) <= flushBackoff || h.log.Load() == nil {
@@ -120,11 +131,17 @@ func (f *flusher) step() {
 	}
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
+	if ahead, due := f.ahead.due(h); ahead {
+		if due {
+			f.note(db.leaveFuture(db.ctx, h.acceptsTo()))
+		}
+		return // no border is raised to where the clock never was
+	}
 	end, ok := h.due()
 	if !ok {
 		end, ok = f.early.due(h)
 	}
-	idle := !ok && now.Sub(f.since) > db.opts.Blocks.Range && h.minT.Load() <= h.maxT.Load() && h.maxT.Load() < math.MaxInt64
+	idle := !ok && quiet > db.opts.Blocks.Range && h.minT.Load() <= h.maxT.Load() && h.maxT.Load() < math.MaxInt64
 	if idle {
 		// Nothing was committed for a whole block range: there is no newer sample to wait
 		// for, and what the head holds costs memory and the time of the next recovery.
@@ -137,11 +154,7 @@ func (f *flusher) step() {
 	} else {
 		err = db.collect() // what a Querier kept until now
 	}
-	if err != nil && db.ctx.Err() == nil {
-		f.notNow = now.Add(flushBackoff)
-		h.stats.flushErrors.Add(1)
-		db.opts.Logger.Warn("flush head", "error", err)
-	}
+	f.note(err)
 	if ok {
 		select {
 		case db.newBlock <- struct{}{}:
@@ -150,15 +163,35 @@ func (f *flusher) step() {
 	}
 }
 
+// note takes care that a flush that failed is not tried again at once.
+func (f *flusher) note(err error) {
+	if err == nil || f.db.ctx.Err() != nil {
+		return
+	}
+	f.notNow = f.db.opts.Clock.Now().Add(flushBackoff)
+	f.db.head.stats.flushErrors.Add(1)
+	f.db.opts.Logger.Warn("flush head", "error", logged(err))
+}
+
+// reload takes up new blocks.
+func (db *DB) reload() error {
+	db.head.stats.reloads.Add(1)
+	err := db.blocks.reload()
+	if err != nil {
+		db.head.stats.reloadErrors.Add(1)
+	}
+	return err
+}
+
 // compactDue takes up new blocks, removes old ones and merges until nothing is due.
 func (db *DB) compactDue() {
-	if err := db.blocks.reload(); err != nil {
-		db.opts.Logger.Warn("load new blocks", "error", err)
+	if err := db.reload(); err != nil {
+		db.opts.Logger.Warn("load new blocks", "error", logged(err))
 	}
 	if err := db.mergeAll(db.ctx, false); err != nil && db.ctx.Err() == nil {
-		db.opts.Logger.Warn("merge blocks", "error", err)
+		db.opts.Logger.Warn("merge blocks", "error", logged(err))
 	}
-	if err := db.retain(db.ctx); err != nil {
-		db.opts.Logger.Warn("remove old blocks", "error", err)
+	if err := stderrors.Join(db.blocks.removeLeft(), db.retain(db.ctx)); err != nil {
+		db.opts.Logger.Warn("remove old blocks", "error", logged(err))
 	}
 }

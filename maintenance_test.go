@@ -27,7 +27,7 @@ func TestMaintenance_RunsByItself(t *testing.T) {
 		f.clock.Advance(time.Minute)
 		st := f.db.Stats()
 		return st.Merges > 3 && st.BlocksRemoved > 0 && st.Flushes > 30
-	}, 20*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	got := f.all()
 	for key, ps := range want {
 		n := len(ps) - len(got[key])
@@ -53,7 +53,7 @@ func TestMaintenance_AHeadThatRestsBecomesBlocks(t *testing.T) {
 	require.Eventually(t, func() bool {
 		f.clock.Advance(time.Minute)
 		return len(f.db.Blocks()) > 0
-	}, 20*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	require.Equal(t, want, f.all())
 	st := f.db.Stats()
 	require.Greater(t, st.MinT, st.MaxT, "the head is empty")

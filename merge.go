@@ -37,6 +37,19 @@ func (m *mergedSeries) open(reuse chunkSource) chunkSource {
 	}
 }
 
+// present reports whether one source knows that the series has a sample that may be seen.
+func (m *mergedSeries) present() bool {
+	if m.first.present() {
+		return true
+	}
+	for _, s := range m.more {
+		if s.present() {
+			return true
+		}
+	}
+	return false
+}
+
 // disjoint reports whether each source ends before the next one begins, as blocks and the
 // head do.
 func (m *mergedSeries) disjoint() bool {
@@ -60,9 +73,12 @@ type seriesMerger struct {
 	limit int  // series that may still be given out; below 0: any number
 	most  int  // series that one place may still give, or the limit lets through
 	begun bool // a series was chosen
-	more  bool // the limit was met, and there are more
+	// warnings of the whole result; cursors add to them.
+	warnings Warnings
+	ended    bool // there is nothing more to give; an error may come again
 
 	transient bool           // a series is good until the next one
+	look      bool           // not all series are known to be present, and somebody minds
 	others    []sourceSeries // of the last series, if it is transient
 	twins     *labelTwins    // nil for few series
 	turns     foreground.Turns
@@ -78,6 +94,9 @@ type mergeHead struct {
 	keys   []uint64      // of its labels; nil: not asked for
 	text   labels.Labels // the same, where keys do not do; empty: not asked for
 }
+
+// mustLook reports whether samples must be read to know that a series may be given out.
+func (m *seriesMerger) mustLook(s *mergedSeries) bool { return m.look && !s.present() }
 
 // newSeriesMerger has no cursors yet. A limit of 0 or less is none.
 func newSeriesMerger(ctx context.Context, limit int, transient bool) *seriesMerger {
@@ -100,16 +119,13 @@ func (m *seriesMerger) add(c seriesCursor) {
 	m.most = max(m.most, most)
 }
 
-// next returns the next series; ok is false at the end, at the limit and on an error. What
+// next returns the next series; ok is false at the end and on an error. What
 // the one before was made of is read over, if series are transient.
 func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
-	if err = m.advance(); err != nil || len(m.heads) == 0 || m.limit == 0 {
-		m.more = err == nil && len(m.heads) > 0
-		m.twins.release()
-		m.twins = nil
+	if err = m.advance(); err != nil || len(m.heads) == 0 {
+		m.end(err == nil)
 		return mergedSeries{}, false, err
 	}
-	m.limit--
 	if len(m.heads) == 1 {
 		m.heads[0].given = true
 		return mergedSeries{first: m.heads[0].series}, true, nil
@@ -119,6 +135,25 @@ func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
 		return mergedSeries{}, false, err
 	}
 	return m.take(n), true, nil
+}
+
+// end lets go of what is not needed any more.
+func (m *seriesMerger) end(ended bool) {
+	m.ended = ended
+	m.twins.release()
+	m.twins = nil
+}
+
+// admit counts a series that is to be given out; false, with a warning, if the limit does not
+// let it through.
+func (m *seriesMerger) admit() bool {
+	if m.limit == 0 {
+		m.end(true)
+		m.warnings = append(m.warnings, ErrTruncated)
+		return false
+	}
+	m.limit--
+	return true
 }
 
 // advance moves the cursors on whose series were given out; at its end one goes.

@@ -142,7 +142,7 @@ func (m *model) append(t *rapid.T, a int, s modelSample) {
 	case s.t < m.minValid && m.from[a] < m.minValid:
 		// The Appender may not know yet; Commit does.
 	case s.t < m.minValid:
-		require.Equal(t, tsdb.ErrOutOfBounds, err)
+		require.ErrorIs(t, err, tsdb.ErrOutOfBounds)
 	case (!any || s.t > newest.T) && n > 0 && m.staged[a][n-1].series == s.series:
 		// It does not repeat what is committed, so it counts what was staged before.
 		last := m.staged[a][n-1]

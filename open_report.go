@@ -40,11 +40,19 @@ type OpenReport struct {
 	// Blocks.
 	Blocks         int // that are open
 	BlocksSetAside int // damaged ones, moved into quarantine/
+	BlocksVanished int // that were there before, and that nobody removed by this library; see ErrMissing
 
 	// Head-chunk files.
 	HeadChunkFiles int
 	HeadChunks     int // full chunks in them that are in use
 	SeriesRebuilt  int // series whose chunk files did not cover the log
+	// ChunksBeyondLog counts those that the log has not to their end, if it has lost something
+	// that was promised. Their samples are served. What was deleted by commits that are lost is
+	// there again: delete it once more.
+	ChunksBeyondLog int
+	// ChunksUnknown counts those without a series record, as the log has lost it: nobody can read
+	// their samples.
+	ChunksUnknown int
 
 	// StartTimestamps counts samples of the log, which another engine wrote, that have one.
 	// The head has no place for them: those whose samples are in full chunks of head-chunk
@@ -52,6 +60,9 @@ type OpenReport struct {
 	StartTimestamps uint64
 	// What this version does not read and leaves where it is: records by type.
 	UnreadRecords map[string]int
+	// UnreadSampleRecords counts those of them that hold samples which no block has. As long as
+	// there are any, DB.Health is an *UnreadError, and the head is not made into blocks.
+	UnreadSampleRecords int
 
 	// What is not there any more, and why. Originals are in quarantine/.
 	TornTail       bool // the log ended within a commit or record, as after a crash
@@ -76,20 +87,22 @@ type Damage struct {
 	// Rebuilt: a head-chunk file. What it and the files behind it held was taken from
 	// the log again, so nothing is lost. A power failure leaves such files.
 	Rebuilt bool
-	// Harmless: a place of the log where no commit was. Nothing is lost.
+	// Harmless: a place of the log where no commit was, or a block whose series are not in order,
+	// which queries and merges put right. Nothing is lost.
 	Harmless bool
 }
 
 // Clean reports whether nothing that was promised is lost: no damage but an
 // unfinished tail, what the log made good, or what had nothing to lose, and a series for
-// each sample.
+// each sample. What is there and not read by this version is not lost: see
+// UnreadSampleRecords.
 func (r *OpenReport) Clean() bool {
 	for _, d := range r.Damages {
 		if !d.Tail && !d.Rebuilt && !d.Harmless {
 			return false
 		}
 	}
-	return r.SamplesUnknown == 0
+	return r.SamplesUnknown == 0 && r.ChunksUnknown == 0
 }
 
 // RecoveryProgress tells how far Open is.

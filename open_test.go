@@ -213,7 +213,13 @@ func TestOpen_LeftoversGoBeforeTheFirstCommitAndForeignThingsStay(t *testing.T) 
 	want := f.data()
 	block := "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	ours := []string{
-		"tmp-x", "tmp-dir/a/b", "tmp-wal-00000000", "tmp-chunks_head-000001",
+		"tmp-wal-00000000", "tmp-chunks_head-000001", "tmp-blocks.tsdb", "tmp-checkpoint/00000000", "tmp-head-snapshot/00000000",
+		"tmp-head-snapshot/sidecar", "tmp-block-" + block + "/index", "tmp-block-" + block + "/chunks/000001", "tmp-block-" + block + "/meta.json.crc.tmp",
+		"tmp-deleted-" + block + "/chunks/000001", "tmp-deleted-" + block + "/no-compact-mark.json",
+		"tmp-backfill-" + block + "/run-000000-series", "tmp-backfill-" + block + "/lock.owner",
+		"tmp-backfill-" + block + "/blocks/" + block + "/meta.json", "tmp-backfill-" + block + "/blocks/tmp-block-" + block + "/chunks/000001",
+		"copy.tmp-snapshot/wal/00000000", "copy.tmp-snapshot/wal/checkpoint.00000001/00000000", "copy.tmp-snapshot/chunks_head/000001",
+		"copy.tmp-snapshot/" + block + "/meta.json",
 		"chunk_snapshot.000001.0000000000/00000000", "chunk_snapshot.000001.0000000000.tmp/00000000", "wal/series_state.json",
 		"head_snapshot.00000005/00000000",
 	}
@@ -223,6 +229,10 @@ func TestOpen_LeftoversGoBeforeTheFirstCommitAndForeignThingsStay(t *testing.T) 
 		"snapshots/20260101/" + block + "/meta.json", "x.tmp/y", "head_snapshot.000005/00000000", "head_snapshot.x/y", "head_snapshot.00000004.bak/sidecar", block + ".cold/index",
 		block + ".quarantine/index", "q-" + block + "/index", "tsdb.json", "OPEN_REPORT.json", "snapshots.json", "thanos.shipper.json",
 		block + ".tmp-for-deletion/index", "queries.active", "tmpx", "chunks_head.bak/000001",
+		"tmp-x", "tmp-dir/a/b", "tmp-wal-x", "tmp-wal-0000000x", "tmp-chunks_head-000001.bak", "tmp-block-" + strings.ToLower(block) + "/index",
+		"tmp-block-notes/index", "tmp-block-01ARZ3NDEKTSV4RRFFQ69G5FAW/thesis", "tmp-block-01ARZ3NDEKTSV4RRFFQ69G5FAX/chunks/thesis", "tmp-deleted-notes",
+		"tmp-deleted-01ARZ3NDEKTSV4RRFFQ69G5FAW/wal/00000000", "tmp-backfill-01ARZ3NDEKTSV4RRFFQ69G5FAW/photos/1", "tmp-checkpoint.old/00000000",
+		"tmp-head-snapshot-old/sidecar", "photos.tmp-snapshot/1", "chunk_snapshot.notes/00000000", "chunk_snapshot.000001/00000000", "tmp-blocks.tsdb.bak",
 		"wal/index.json", "wal/00000000.idx", "wal/00000000.bad", "wal/00000000.repair", "wal/quarantine/00000000",
 		"wal/checkpoint.00000003.bad/00000000", "wal/checkpoint.00000003.tmp/00000000", "wal/checkpoint.json",
 		"chunks_head/x.tmp", "chunks_head/000001.idx", "chunks_head/quarantine/000001",
@@ -253,6 +263,22 @@ func TestOpen_LeftoversGoBeforeTheFirstCommitAndForeignThingsStay(t *testing.T) 
 	f.commit(sample{`{a="b"}`, 1000, 1})
 	f.reopen()
 	check()
+}
+
+// What stands where something temporary is made goes out of the way, and nothing of it is lost.
+func TestOpen_AStrangerUnderATemporaryNameGoesIntoQuarantine(t *testing.T) {
+	f := writtenFixture(t)
+	want := f.data()
+	for _, name := range []string{"tmp-wal-00000001/thesis", "tmp-checkpoint/thesis", "tmp-checkpoint/00000000", "tmp-head-snapshot/chapter/1", "tmp-blocks.tsdb/thesis"} {
+		require.NoError(t, f.fs.WriteFile("data/"+name, []byte("not ours: "+name)))
+	}
+	f.open()
+	require.Equal(t, want, f.all())
+	now := allFiles(t, f.fs)
+	for _, name := range []string{"tmp-wal-00000001/thesis", "tmp-checkpoint/thesis", "tmp-checkpoint/00000000", "tmp-head-snapshot/chapter/1", "tmp-blocks.tsdb/thesis"} {
+		require.Equal(t, "not ours: "+name, string(now["data/quarantine/"+name]))
+		require.NotContains(t, now, "data/"+name)
+	}
 }
 
 func TestOpen_AStrangeFileAmongTheChunkFilesIsSetAside(t *testing.T) {

@@ -3,6 +3,7 @@ package tsdb
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func SyncNever() SyncPolicy { return wal.SyncNever() }
 type Compression struct{ codec *wal.Codec }
 
 // The compressions. They are not changed. Whatever is chosen, all of them can be read, but a program that does
-// not name CompressionZstd has no encoder of it, and is smaller by 250 kB.
+// not name CompressionZstd has no encoder of it, and is smaller by 280 kB.
 var (
 	CompressionSnappy = Compression{}          // the default
 	CompressionZstd   = Compression{&wal.Zstd} // a third smaller, four times the CPU
@@ -72,6 +73,10 @@ type Options struct {
 	Logger *slog.Logger
 	// FS is the file system. Default: that of the operating system.
 	FS FS
+	// AnyDirectory lets a directory be opened that is not empty and has nothing of a database in
+	// it. Default: that is ErrNotDataDir, so that a mistyped path puts no database among
+	// files of another kind. Files whose names begin with a dot, and lost+found, do not count.
+	AnyDirectory bool
 	// Clock tells the time. Default: the system's. By another one flushes and merges have no threads of a low
 	// priority (docs/adr/0008-maintenance-on-threads-of-least-priority.md).
 	Clock Clock
@@ -86,7 +91,8 @@ type HeadOptions struct {
 	// limit. 16 to 32,767; default 120.
 	SamplesPerChunk int
 	// ReplayWorkers is how many goroutines rebuild series while Open replays the log,
-	// and how many decode it. 1 to 256; default: one per CPU.
+	// and how many decode it. 1 to 256; default: one per CPU. Where memory is limited, by
+	// GOMEMLIMIT or by the control group, there are fewer if all of them would take too much of it.
 	ReplayWorkers int
 	// FlushBytes: when the head takes more memory than this, what it has up to then becomes
 	// a block before the block range is over, as soon as the newest sample is MaxLateness
@@ -142,7 +148,9 @@ type BlockOptions struct {
 
 // Limits keep bad input from hurting. A negative value turns a limit off.
 type Limits struct {
-	// MaxFuture is how far ahead of the clock a sample may be. Default 1 h.
+	// MaxFuture is how far ahead of the clock a sample may be. Default 1 h. Where it is off, the
+	// clock counts for nothing: the newest samples and blocks are the present, however far ahead
+	// they are, and what is long before them is refused until they are deleted.
 	MaxFuture time.Duration
 	// LabelsPerSeries counts labels, the name included. Default 64, at most 4,096.
 	LabelsPerSeries int
@@ -238,8 +246,8 @@ func (o *Options) validate() error {
 		return errors.Errorf("option Head.MaxLateness is %v, want 0 or more", o.Head.MaxLateness)
 	case o.Blocks.MaxRange < o.Blocks.Range:
 		return errors.Errorf("option Blocks.MaxRange is %v, want Blocks.Range, %v, or more", o.Blocks.MaxRange, o.Blocks.Range)
-	case o.Blocks.RetentionPercent > 100:
-		return errors.Errorf("option Blocks.RetentionPercent is %v, want at most 100", o.Blocks.RetentionPercent)
+	case math.IsNaN(o.Blocks.RetentionPercent) || math.IsInf(o.Blocks.RetentionPercent, 0) || o.Blocks.RetentionPercent > 100:
+		return errors.Errorf("option Blocks.RetentionPercent is %v, want a number of at most 100", o.Blocks.RetentionPercent)
 	case o.Blocks.Workers < 1 || o.Blocks.Workers > maxMergeWorkers:
 		return errors.Errorf("option Blocks.Workers is %d, want 1 to %d", o.Blocks.Workers, maxMergeWorkers)
 	case o.Blocks.BytesPerSecond < 0 || o.Blocks.BytesPerSecond > 0 && o.Blocks.BytesPerSecond < minBytesPerSecond:

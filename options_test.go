@@ -55,6 +55,20 @@ func TestOptions_ZeroMeansTheDefaultOfEachField(t *testing.T) {
 	require.Equal(t, &tsdb.Options{Head: tsdb.HeadOptions{SamplesPerChunk: 240}}, mine, "Open copies")
 }
 
+func TestDB_OptionsAreThoseThatHold(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		o.WAL.Sync = tsdb.SyncCommit()
+		o.Blocks.Retention = 10 * time.Hour
+	})
+	got := f.db.Options()
+	require.Equal(t, tsdb.SyncCommit(), got.WAL.Sync)
+	require.Equal(t, 2*time.Hour, got.Blocks.Range, "the default")
+	require.Equal(t, 2*time.Hour, got.Blocks.MaxRange, "what follows from the others")
+	require.Equal(t, tsdb.DefaultOptions().Limits, got.Limits)
+	got.Blocks.Retention = time.Hour
+	require.Equal(t, 10*time.Hour, f.db.Options().Blocks.Retention, "it is a copy")
+}
+
 func TestOptions_StringNamesWhatMatters(t *testing.T) {
 	o := tsdb.DefaultOptions()
 	o.Head.ReplayWorkers = 2
@@ -102,6 +116,9 @@ func TestOptions_EachBoundHolds(t *testing.T) {
 		{"negative lateness", func(o *tsdb.Options) { o.Head.MaxLateness = -1 }, []string{"Head.MaxLateness is -1ns", "0 or more"}},
 		{"whole disk", func(o *tsdb.Options) { o.Blocks.RetentionPercent = 100 }, nil},
 		{"more than the disk", func(o *tsdb.Options) { o.Blocks.RetentionPercent = 100.5 }, []string{"Blocks.RetentionPercent is 100.5", "at most 100"}},
+		{"no part of the disk", func(o *tsdb.Options) { o.Blocks.RetentionPercent = math.NaN() }, []string{"Blocks.RetentionPercent is NaN", "a number of at most 100"}},
+		{"all of any disk", func(o *tsdb.Options) { o.Blocks.RetentionPercent = math.Inf(1) }, []string{"Blocks.RetentionPercent is +Inf", "a number of at most 100"}},
+		{"less than nothing", func(o *tsdb.Options) { o.Blocks.RetentionPercent = math.Inf(-1) }, []string{"Blocks.RetentionPercent is -Inf", "a number of at most 100"}},
 		{"retention off", func(o *tsdb.Options) {
 			o.Blocks.Retention, o.Blocks.RetentionBytes, o.Blocks.RetentionPercent = -1, -1, -1
 		}, nil},

@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -17,14 +16,18 @@ import (
 // of goroutines, and it must be closed: what it pins is kept until then.
 type Querier struct {
 	mint, maxt int64
+	view       *view
+	mender     *mender // of the head
 	sources    []source
-	warnings   Warnings // data in the range that is missing
 	// use is held shared while files are read, so that Close, which lets go of them, waits
 	// for a moment and not for the end of an iteration.
 	use     sync.RWMutex
 	closed  bool                  // guarded by use
 	failure atomic.Pointer[error] // labels that could not be read
 	release func() error
+
+	iterators      handover[Series, seriesIterator]
+	chunkIterators handover[ChunkSeries, ChunkIterator]
 }
 
 // newQuerier takes a snapshot of head and blocks. The caller sees to it that the view
@@ -34,12 +37,13 @@ func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
 	if err != nil {
 		return nil, ErrClosed
 	}
-	q := &Querier{mint: mint, maxt: maxt, warnings: v.warnings(mint, maxt)}
+	losses := h.mender.seen() // of which warnings tell
+	q := &Querier{mint: mint, maxt: maxt, view: v, mender: &h.mender}
 	pinned := q.addBlocks(v)
 	foreground.Begin()
 	sn := h.iso.acquire(h.opts.Clock.Now(), v.start)
 	if h.overlaps(max(mint, v.start), maxt) {
-		q.sources = append(q.sources, &headReader{h: h, pin: pin, snapshot: sn.seq, mint: max(mint, v.start), maxt: maxt, deleted: h.tombs.Load()})
+		q.sources = append(q.sources, &headReader{h: h, pin: pin, snapshot: sn.seq, from: v.start, mint: max(mint, v.start), maxt: maxt, deleted: h.tombs.Load(), losses: losses})
 	}
 	h.stats.queriers.Add(1)
 	q.release = func() error {
@@ -71,26 +75,45 @@ func (q *Querier) addBlocks(v *view) []blockReader {
 		if b.overlaps(q.mint, q.maxt) {
 			b.pin()
 			r := &readers[len(q.sources)]
-			r.b, r.mint, r.maxt, r.failure = b, q.mint, q.maxt, &q.failure
+			r.b, r.mint, r.maxt, r.failure, r.symbols = b, q.mint, q.maxt, &q.failure, &r.ownSymbols
 			q.sources = append(q.sources, r)
 		}
 	}
 	return readers
 }
 
+// warnings tells of data in a closed range that is missing, or not what it seems.
+func (q *Querier) warnings(mint, maxt int64) Warnings {
+	if q.view == nil {
+		return nil
+	}
+	ws := append(q.view.warnings(mint, maxt), q.mender.warnings(mint, maxt)...)
+	for i := range q.view.blocks {
+		if b := &q.view.blocks[i]; b.overlaps(mint, maxt) {
+			ws = append(ws, b.ambiguity()...)
+		}
+	}
+	return ws
+}
+
 // source is one place that has series: the head, a block.
 type source interface {
-	// selectSeries returns the visible series that match. Transient ones are good until the
-	// cursor moves on.
-	selectSeries(ctx context.Context, ms []*labels.Matcher, transient bool) (seriesCursor, error)
-	labelNames(ctx context.Context, ms []*labels.Matcher) ([]string, error) // sorted
-	labelValues(ctx context.Context, name string, ms []*labels.Matcher) ([]string, error)
+	// narrow returns the same place for a part of its range; nil if it has nothing there. With whole, chunks
+	// that reach into the range may be seen beyond it.
+	narrow(mint, maxt int64, whole bool) source
+	// selectSeries returns the series that match and may have a sample that is visible. Transient
+	// ones are good until the cursor moves on. passed gets warnings of what is damaged and left
+	// out, when the cursor comes to it; likewise below.
+	selectSeries(ctx context.Context, ms []*labels.Matcher, transient bool, passed *Warnings) (seriesCursor, error)
+	labelNames(ctx context.Context, ms []*labels.Matcher, passed *Warnings) ([]string, error) // sorted
+	labelValues(ctx context.Context, name string, ms []*labels.Matcher, passed *Warnings) ([]string, error)
 }
 
 // seriesCursor goes once through selected series, in the order of their labels.
 type seriesCursor interface {
 	next(ctx context.Context) (sourceSeries, error) // nil at the end
 	most() int                                      // series that are left, at most
+	allPresent() bool                               // all series are present
 	place() placeID
 }
 
@@ -106,6 +129,8 @@ type sourceSeries interface {
 	labelKeys(dst []uint64) []uint64
 	// labelText appends name and value of the label that a key stands for.
 	labelText(dst []byte, key uint64) (text []byte, nameBytes int, err error)
+	// present reports whether it is known, without a look at chunks, that a sample may be seen.
+	present() bool
 	// span returns closed bounds of the times of samples.
 	span() (mint, maxt int64)
 	// open returns the chunks. A reuse that an earlier call returned may be taken; it
@@ -115,6 +140,10 @@ type sourceSeries interface {
 
 // SelectHints ask for less than everything that matches. Nil asks for everything.
 type SelectHints struct {
+	// MinT and MaxT narrow the range of the Querier to the part of it that is in the closed
+	// range [MinT, MaxT], in milliseconds. Both 0 are no narrowing.
+	MinT, MaxT int64
+
 	// Limit is the most series to return, the first ones in the order of labels; 0 is
 	// no limit. When there are more, Warnings says so.
 	Limit int
@@ -123,6 +152,18 @@ type SelectHints struct {
 	// iterators, are used before the set moves on, and not after that. Then their memory is
 	// used again, and a set of any number of series allocates next to nothing for each.
 	Transient bool
+
+	// MayBeEmpty says that series without a sample in the range may be in the set, and count for
+	// its Limit. Who reads the samples of each series finds out anyway; without it samples are
+	// decoded to know that.
+	MayBeEmpty bool
+
+	// WholeChunks says that SelectChunks need not cut chunks to the range: those that reach over its
+	// ends come as they are stored, with their samples outside of it, and a series that has chunks over
+	// the range and no sample in it may be in the set. Only what a delete, a later commit or a chunk of
+	// another place reaches into is encoded again, and what is deleted never comes back. Select does
+	// not look at it.
+	WholeChunks bool
 }
 
 // LabelHints ask for less than every name or value. Nil asks for everything.
@@ -130,67 +171,99 @@ type LabelHints struct {
 	Limit int // the most strings to return, the first ones in order; 0 is no limit
 }
 
-// Warnings are what a reader should know about a result that is not an error: it was
-// cut at a limit. Ask with errors.Is.
+// Warnings are what a reader should know about a result that is not an error: it was cut at a
+// limit (ErrTruncated), or something is missing from it (ErrMissing): a block, chunks of the
+// head, or series of a block whose entries in its index are damaged (ErrCorrupt, too; the text
+// names block and place of the first ones). Ask with errors.Is.
 type Warnings []error
 
 // Select returns the series that all matchers match and that have samples in the
-// range, sorted by labels. No matcher selects all. A label that a series does not
-// have counts as empty. Errors are those of the set; the context is polled while
-// matching.
+// range, sorted by labels. A series all of whose samples there are deleted, or that has a gap there,
+// is not among them (SelectHints.MayBeEmpty); one whose chunks cannot be read is, and its iterator
+// has the error. No matcher selects all. A label that a series does not have counts as empty. Errors
+// are those of the set; the context is polled while matching.
 func (q *Querier) Select(ctx context.Context, hints *SelectHints, ms ...*labels.Matcher) *SeriesSet {
-	merged, warnings, err := q.selectMerged(ctx, hints, ms)
-	return &SeriesSet{q: q, series: merged, warnings: warnings, err: err}
+	merged, err := q.selectMerged(ctx, hints, false, ms)
+	return &SeriesSet{q: q, series: merged, err: err}
 }
 
 // SelectChunks is Select for readers that want encoded chunks: they come as they are
-// stored, and are encoded again only where the range, a delete or a later commit
-// cuts into them.
+// stored, and are encoded again only where the range (but for SelectHints.WholeChunks), a delete or a
+// later commit cuts into them.
 func (q *Querier) SelectChunks(ctx context.Context, hints *SelectHints, ms ...*labels.Matcher) *ChunkSeriesSet {
-	merged, warnings, err := q.selectMerged(ctx, hints, ms)
-	return &ChunkSeriesSet{q: q, series: merged, warnings: warnings, err: err}
+	merged, err := q.selectMerged(ctx, hints, hints != nil && hints.WholeChunks, ms)
+	return &ChunkSeriesSet{q: q, series: merged, err: err}
 }
 
-func (q *Querier) selectMerged(ctx context.Context, hints *SelectHints, ms []*labels.Matcher) (*seriesMerger, Warnings, error) {
+func (q *Querier) selectMerged(ctx context.Context, hints *SelectHints, whole bool, ms []*labels.Matcher) (*seriesMerger, error) {
+	if err := checkQuery(ctx, ms); err != nil {
+		return nil, err
+	}
 	if !q.begin() {
-		return nil, nil, ErrClosed
+		return nil, ErrClosed
 	}
 	defer q.end()
 	if hints == nil {
 		hints = &SelectHints{}
 	}
+	mint, maxt := q.rangeOf(hints)
 	merged := newSeriesMerger(ctx, hints.Limit, hints.Transient)
+	merged.warnings = q.warnings(mint, maxt)
 	for _, src := range q.sources {
-		c, err := src.selectSeries(ctx, ms, hints.Transient)
-		if err != nil {
-			return nil, nil, errors.WithMessage(err, "select series")
+		if whole || mint > q.mint || maxt < q.maxt {
+			if src = src.narrow(mint, maxt, whole); src == nil {
+				continue
+			}
 		}
+		c, err := src.selectSeries(ctx, ms, hints.Transient, &merged.warnings)
+		if err != nil {
+			return nil, errors.WithMessage(err, "select series")
+		}
+		merged.look = merged.look || !hints.MayBeEmpty && !c.allPresent()
 		merged.add(c)
 	}
-	return merged, slices.Clone(q.warnings), nil
+	return merged, nil
 }
 
-// LabelNames returns the names of labels that matching series in the range have,
+// rangeOf returns the closed range that is asked for; it is empty if that is outside of the Querier's.
+func (q *Querier) rangeOf(hints *SelectHints) (mint, maxt int64) {
+	if hints.MinT == 0 && hints.MaxT == 0 {
+		return q.mint, q.maxt
+	}
+	return max(q.mint, hints.MinT), min(q.maxt, hints.MaxT)
+}
+
+// LabelNames returns the names of labels that matching series with samples in the range have,
 // sorted.
 func (q *Querier) LabelNames(ctx context.Context, hints *LabelHints, ms ...*labels.Matcher) ([]string, Warnings, error) {
-	return q.strings(hints, func(src source) ([]string, error) { return src.labelNames(ctx, ms) })
+	if err := checkQuery(ctx, ms); err != nil {
+		return nil, nil, err
+	}
+	return q.strings(hints, func(src source, passed *Warnings) ([]string, error) {
+		return src.labelNames(ctx, ms, passed)
+	})
 }
 
-// LabelValues returns the values that matching series in the range have for a label,
+// LabelValues returns the values that matching series with samples in the range have for a label,
 // sorted.
 func (q *Querier) LabelValues(ctx context.Context, name string, hints *LabelHints, ms ...*labels.Matcher) ([]string, Warnings, error) {
-	return q.strings(hints, func(src source) ([]string, error) { return src.labelValues(ctx, name, ms) })
+	if err := checkQuery(ctx, ms); err != nil {
+		return nil, nil, err
+	}
+	return q.strings(hints, func(src source, passed *Warnings) ([]string, error) {
+		return src.labelValues(ctx, name, ms, passed)
+	})
 }
 
-func (q *Querier) strings(hints *LabelHints, of func(source) ([]string, error)) ([]string, Warnings, error) {
+func (q *Querier) strings(hints *LabelHints, of func(source, *Warnings) ([]string, error)) ([]string, Warnings, error) {
 	if !q.begin() {
 		return nil, nil, ErrClosed
 	}
 	defer q.end()
 	var all []string
-	warnings := slices.Clone(q.warnings)
+	warnings := q.warnings(q.mint, q.maxt)
 	for _, src := range q.sources {
-		list, err := of(src)
+		list, err := of(src, &warnings)
 		if err != nil {
 			return nil, nil, errors.WithMessage(err, "list labels")
 		}

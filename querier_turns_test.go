@@ -89,7 +89,7 @@ func TestQuery_LetsOthersRunBesideMaintenance(t *testing.T) {
 	} {
 		// After a turn that takes long, as the system has others to run, the next one comes later.
 		turns := 0
-		for range 5 {
+		for range 100 {
 			n, ways = 0, 0
 			turns = turntest.Count(read, runtime.Gosched)
 			require.Equal(t, 640, n, what)

@@ -11,6 +11,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // readTries is how often a Reader looks again at a directory that changed while it was
@@ -26,6 +27,7 @@ type Reader struct {
 	opts *Options
 
 	refresh sync.Mutex // held by who builds the next state
+	looked  lookedAt   // blocks, which do not change
 	mu      struct {
 		sync.RWMutex
 		state *readState // nil when closed
@@ -43,13 +45,19 @@ type readState struct {
 // OpenReadOnly opens a data directory for reading. Nil options are the defaults; those
 // that are about writing mean nothing. Recovery is that of Open, in memory: it needs about
 // as much of it as the process that writes. Damage is reported by OpenReport and left
-// where it is; a query that would touch a damaged block warns.
+// where it is; a query that would touch a damaged block, or one of a newer version, warns.
 //
-// Errors: ErrUnsupported, ErrCorrupt, those of the file system, as for Open. A directory
+// Errors: ErrUnsupported, ErrCorrupt, ErrNotDataDir, those of the file system, as for Open. A directory
 // that does not exist is fs.ErrNotExist.
 func OpenReadOnly(dir string, opts *Options) (*Reader, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
+		return nil, err
+	}
+	if dir, err = fileutil.Abs(o.FS, dir); err != nil {
+		return nil, errors.WithMessage(err, "read data directory")
+	}
+	if err := checkDataDir(o.FS, dir, o.AnyDirectory); err != nil {
 		return nil, err
 	}
 	r := &Reader{dir: dir, opts: o}
@@ -63,6 +71,9 @@ func OpenReadOnly(dir string, opts *Options) (*Reader, error) {
 // found, those that are open what they saw. It takes as long as opening did. On an error
 // the Reader stays as it was. ErrClosed, the context's, those of OpenReadOnly.
 func (r *Reader) Refresh(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	r.refresh.Lock()
 	defer r.refresh.Unlock()
 	if _, done, err := r.state(); err != nil {
@@ -136,7 +147,7 @@ func (r *Reader) load(ctx context.Context) (*readState, error) {
 		return nil, err
 	}
 	s := &readState{blocks: newBlockSet(r.opts, r.dir), listed: listed}
-	s.blocks.readOnly = true
+	s.blocks.readOnly, s.blocks.looked = true, &r.looked
 	start := r.opts.Clock.Now()
 	if err := s.blocks.load(&s.report); err != nil {
 		return nil, err
@@ -189,6 +200,17 @@ func (r *Reader) Blocks() []BlockMeta {
 	}
 	defer done()
 	return s.blocks.metas()
+}
+
+// MissingBlocks returns the blocks that there should be and that are not read, as of the last look at
+// the directory; none when the Reader is closed.
+func (r *Reader) MissingBlocks() []MissingBlock {
+	s, done, err := r.state()
+	if err != nil {
+		return nil
+	}
+	defer done()
+	return s.blocks.current().missingBlocks()
 }
 
 // Stats returns the numbers of the last look at the directory; counters of writing are 0.

@@ -12,6 +12,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blocklist"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/wal"
@@ -34,56 +35,74 @@ type RepairOptions struct {
 // RepairReport is what Repair did.
 type RepairReport struct {
 	Duration time.Duration
-	Blocks   []BlockRepair // that were damaged
+	Blocks   []BlockRepair // that were damaged, or not in order
 	Renamed  []string      // directories that got the spelling of their blocks' names
 	// Filled are empty log segments in the places of missing ones: what those held is lost.
 	Filled []string
+	// Forgotten are blocks that had vanished, by name: what they held is lost, and is not
+	// expected any more.
+	Forgotten []string
 	// Log is the recovery of log and head-chunk files.
 	Log OpenReport
 }
 
-// BlockRepair is what became of one damaged block.
+// BlockRepair is what became of one block that is damaged, or not in order.
 type BlockRepair struct {
 	Original string // where it is now, relative to the data directory
 	// Saved is the block that has what could be read of it; nil: there is none, and Err says
 	// why.
 	Saved *BlockMeta
 	Err   error
+	// Beside are blocks of samples that lay outside of the original's bounds.
+	Beside []BlockMeta
+	// Repeated are samples that the original had more than once: at times of which its series has
+	// another one. Of different values the one stays that queries gave.
+	Repeated uint64
 	// What could not be saved: series whose entry is not readable, and chunks of the others.
 	// LostSamples is known if the meta file of the original counts them.
 	LostSeries, LostChunks, LostSamples uint64
 	MetaLost                            bool     // the meta file was made up from what was saved
 	DeletedLost                         bool     // deleted samples came back: see RepairOptions.Undelete
 	Damages                             []Damage // the first ones; their paths are those of before
+
+	elsewhere bool // other blocks have its samples, so that nothing is lost with it
 }
 
 // Clean reports whether nothing was lost.
 func (r *RepairReport) Clean() bool {
 	for _, b := range r.Blocks {
-		if b.Saved == nil || b.LostSeries+b.LostChunks+b.LostSamples > 0 || b.DeletedLost {
+		if b.Saved == nil && !b.elsewhere || b.LostSeries+b.LostChunks+b.LostSamples > 0 || b.DeletedLost {
 			return false
 		}
 	}
-	return len(r.Filled) == 0 && r.Log.Clean()
+	return len(r.Filled) == 0 && len(r.Forgotten) == 0 && r.Log.Clean()
 }
 
 // Repair makes a damaged data directory whole again, with all that can be read of it. Every
 // block is verified. What is readable of a damaged one goes chunk by chunk into a new
-// block, and the original into quarantine/; so does what Open has set aside there before.
+// block, and the original into quarantine/; so does what Open has set aside there before. A block of
+// another writer whose labels, series or chunks are not in order, or repeat, is written anew in
+// order, each sample once; what it has outside of its bounds goes into blocks beside it.
 // Queries do not warn any more of what was saved, little as it may be: the report says what
 // was lost. Where segments of the log are missing it goes on behind them; then log and
 // head-chunk files are recovered as Open does. Directories of blocks whose names are
-// misspelt get their right names.
+// misspelt get their right names. Blocks that vanished are not expected any more: this report has
+// them for the last time.
 //
 // Nothing that is damaged is deleted: to free the room remove quarantine/. What Delete was
 // asked for while a block was set aside does not reach it: delete again what must not come
 // back.
 //
-// Errors: ErrLocked (the database must be closed), ErrUnsupported, ErrDiskFull, those of
-// the file system, the context's. After an error, and after a crash, everything is there as it was, or
+// What goes wrong with one block keeps Repair from no other one, and not from the log: it is in the
+// block's Err, and in the error. Errors: ErrLocked (the database must be closed), ErrUnsupported,
+// ErrDiskFull, those of the file system, the context's. The report says what was done also beside an
+// error; it is nil if nothing could be begun. After an error, and after a crash, everything is there as it was, or
 // repaired, and Repair can be called again. A block that does not fit on the disk a second
-// time is left as it is, with ErrDiskFull in its Err.
+// time is left as it is, with ErrDiskFull in its Err, which is no error of Repair.
 func Repair(ctx context.Context, dir string, opts *RepairOptions) (*RepairReport, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
 	o := RepairOptions{}
 	if opts != nil {
 		o = *opts
@@ -92,20 +111,24 @@ func Repair(ctx context.Context, dir string, opts *RepairOptions) (*RepairReport
 	if err != nil {
 		return nil, err
 	}
+	if dir, err = fileutil.Abs(all.FS, dir); err != nil {
+		return nil, errors.WithMessage(err, "repair")
+	}
 	if _, err := all.FS.Stat(dir); err != nil { // a lock file would make the directory
 		return nil, errors.WithMessage(err, "repair")
 	}
-	lock, err := all.FS.LockDir(dir, owner())
+	if err := checkDataDir(all.FS, dir, all.AnyDirectory); err != nil {
+		return nil, err
+	}
+	held, err := hold(dir, all)
 	if err != nil {
 		return nil, errors.WithMessagef(err, "repair %s", dir)
 	}
-	r := &repairer{ctx: ctx, fs: all.FS, dir: dir, opts: o, db: all, lock: lock, report: &RepairReport{}}
+	r := &repairer{ctx: ctx, fs: all.FS, dir: dir, opts: o, db: all, held: held, report: &RepairReport{}}
 	start := all.Clock.Now()
-	if err := r.run(); err != nil {
-		return nil, errors.WithMessagef(err, "repair %s", dir)
-	}
+	err = r.run()
 	r.report.Duration = all.Clock.Now().Sub(start)
-	return r.report, nil
+	return r.report, errors.WithMessagef(err, "repair %s", dir)
 }
 
 // repairer is one run of Repair.
@@ -115,13 +138,14 @@ type repairer struct {
 	dir    string
 	opts   RepairOptions
 	db     *Options
-	lock   fileutil.DirLock
+	held   *holding
 	report *RepairReport
+	errs   []error // of single blocks
 
-	blocks      *blockSet // for setAside only
-	have        *lineage  // of the blocks that are there and good
-	start       int64     // where the head begins with them
-	total, done int64
+	none        []ulid.ULID // directories that are called after blocks and are none
+	have        *lineage    // of the blocks that are there and good
+	start       int64       // where the head begins with them
+	total, read int64
 }
 
 func (r *repairer) run() error {
@@ -130,9 +154,9 @@ func (r *repairer) run() error {
 		err = r.ctx.Err()
 	}
 	if err != nil {
-		return stderrors.Join(err, r.lock.Release())
+		return stderrors.Join(append(r.errs, err, r.held.release())...)
 	}
-	return r.repairLog()
+	return stderrors.Join(append(r.errs, r.repairLog())...)
 }
 
 // repairBlocks leaves only good blocks.
@@ -140,10 +164,9 @@ func (r *repairer) repairBlocks() error {
 	if err := checkSupported(r.fs, r.dir); err != nil {
 		return err
 	}
-	if err := removeLeftovers(r.fs, r.dir, tempPrefix); err != nil {
+	if _, err := removeLeftovers(r.fs, r.dir); err != nil {
 		return err
 	}
-	r.blocks = newBlockSet(r.db, r.dir)
 	r.have, r.start = newLineage(), memseries.NoTime+1
 	damaged, err := r.verifyBlocks()
 	if err != nil {
@@ -166,13 +189,22 @@ func (r *repairer) repairBlocks() error {
 			continue
 		}
 		b := BlockRepair{Original: m.name}
-		err := r.save(m, &b)
-		r.report.Blocks = append(r.report.Blocks, b)
-		if err != nil {
+		if err := r.done(&b, r.save(m, &b, false)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// done enters a block into the report, with the error that it ended with. Only the end of the
+// context ends the work.
+func (r *repairer) done(b *BlockRepair, err error) error {
+	if err != nil {
+		b.Err = err
+		r.errs = append(r.errs, errors.WithMessagef(err, "repair block %s", b.Original))
+	}
+	r.report.Blocks = append(r.report.Blocks, *b)
+	return r.ctx.Err()
 }
 
 // tried reports whether an original is one that this Repair could not save.
@@ -180,14 +212,14 @@ func (r *repairer) tried(m missingBlock) bool {
 	return slices.ContainsFunc(r.report.Blocks, func(b BlockRepair) bool { return b.Original == m.name })
 }
 
-// damagedBlock is a block in the data directory, and what is wrong with it.
+// damagedBlock is a block in the data directory that has to be written anew, and what is wrong with it.
 type damagedBlock struct {
 	id      ulid.ULID
 	bytes   int64
 	damages []Damage
 }
 
-// verifyBlocks reads every block and returns those that are damaged.
+// verifyBlocks reads every block and returns those that are damaged, or not in order.
 func (r *repairer) verifyBlocks() (damaged []damagedBlock, err error) {
 	ids, err := blockdir.List(r.fs, r.dir)
 	if err != nil {
@@ -201,24 +233,28 @@ func (r *repairer) verifyBlocks() (damaged []damagedBlock, err error) {
 		r.total += sizes[i]
 	}
 	for i, id := range ids {
-		before := r.done
+		before := r.read
 		damages, err := r.verifyBlock(id)
-		if err != nil {
-			return nil, err
-		}
-		if len(damages) > 0 {
+		switch {
+		case errors.Is(err, ErrUnsupported):
+			return nil, err // nobody knows what it has
+		case err != nil: // it could not be read to its end, which says nothing about it
+			if err := r.done(&BlockRepair{Original: id.String()}, err); err != nil {
+				return nil, err
+			}
+		case len(damages) > 0:
 			damaged = append(damaged, damagedBlock{id, sizes[i], damages})
 		}
-		r.progress(before + sizes[i] - r.done)
+		r.progress(before + sizes[i] - r.read)
 	}
 	return damaged, nil
 }
 
 // progress tells that n more bytes are read.
 func (r *repairer) progress(n int64) {
-	r.done = min(r.done+n, r.total)
+	r.read = min(r.read+n, r.total)
 	if r.opts.Progress != nil {
-		r.opts.Progress(r.done, r.total)
+		r.opts.Progress(r.read, r.total)
 	}
 }
 
@@ -227,6 +263,10 @@ func (r *repairer) verifyBlock(id ulid.ULID) (damages []Damage, err error) {
 	dir, err := blockdir.Open(r.fs, blockdir.Path(r.dir, id))
 	switch {
 	case errors.Is(err, ErrCorrupt):
+		if other, err := isNestedDataDir(r.fs, blockdir.Path(r.dir, id)); err != nil || other {
+			r.none = append(r.none, id)
+			return nil, err
+		}
 		return []Damage{damageOf(id, err)}, nil
 	case errors.Is(err, blockdir.ErrUnsupportedVersion):
 		return nil, &refusal{ErrUnsupported, errors.WithMessagef(err, "open block %s", id)}
@@ -241,6 +281,11 @@ func (r *repairer) verifyBlock(id ulid.ULID) (damages []Damage, err error) {
 	for _, problem := range report.Problems {
 		damages = append(damages, damageOf(id, problem))
 	}
+	for _, place := range report.Disorder {
+		d := damageOf(id, place)
+		d.Harmless = true
+		damages = append(damages, d)
+	}
 	if len(damages) == 0 {
 		r.keep(dir.Meta())
 	}
@@ -250,7 +295,7 @@ func (r *repairer) verifyBlock(id ulid.ULID) (damages []Damage, err error) {
 // keep notes that a good block is there.
 func (r *repairer) keep(m BlockMeta) {
 	r.have.add(m)
-	if !besideHead(m) {
+	if !besideHead(m) && !isForeignFuture(m, r.db) {
 		r.start = max(r.start, m.MaxTime)
 	}
 }
@@ -268,23 +313,8 @@ func (r *repairer) rename() error {
 		if err != nil || meta.ULID != id || r.have.has(missingAt(r.fs, r.dir, name, id)) {
 			continue
 		}
-		if err := r.fs.Rename(filepath.Join(r.dir, name), blockdir.Path(r.dir, id)); err != nil {
-			return err
-		}
-		if err := r.fs.SyncDir(r.dir); err != nil {
-			return err
-		}
-		r.report.Renamed = append(r.report.Renamed, id.String())
-		damages, err := r.verifyBlock(id)
-		if err != nil {
-			return err
-		}
-		if len(damages) > 0 {
-			size, err := treeSize(r.fs, blockdir.Path(r.dir, id))
-			if err != nil {
-				return err
-			}
-			if err := r.replace(damagedBlock{id, size, damages}); err != nil {
+		if err := r.renameOne(name, id); err != nil {
+			if err := r.done(&BlockRepair{Original: id.String()}, err); err != nil {
 				return err
 			}
 		}
@@ -292,23 +322,48 @@ func (r *repairer) rename() error {
 	return nil
 }
 
+// renameOne gives a directory its right name, and repairs the block.
+func (r *repairer) renameOne(name string, id ulid.ULID) error {
+	if err := r.fs.Rename(filepath.Join(r.dir, name), blockdir.Path(r.dir, id)); err != nil {
+		return err
+	}
+	if err := r.fs.SyncDir(r.dir); err != nil {
+		return err
+	}
+	r.report.Renamed = append(r.report.Renamed, id.String())
+	damages, err := r.verifyBlock(id)
+	if err != nil || len(damages) == 0 {
+		return err
+	}
+	size, err := treeSize(r.fs, blockdir.Path(r.dir, id))
+	if err != nil {
+		return err
+	}
+	return r.replace(damagedBlock{id, size, damages})
+}
+
 // repairLog fills gaps and lets the recovery of Open do the rest.
 func (r *repairer) repairLog() error {
+	if len(r.errs) == 0 { // a block that failed may be on its way
+		if err := r.forgetVanished(); err != nil {
+			return stderrors.Join(err, r.held.release())
+		}
+	}
 	filled, err := wal.FillGaps(r.fs, filepath.Join(r.dir, walDirName))
 	for _, path := range filled {
 		name, _ := filepath.Rel(r.dir, path) // both begin with the data directory
 		r.report.Filled = append(r.report.Filled, filepath.ToSlash(name))
 	}
 	if err != nil {
-		return stderrors.Join(refuse(err), r.lock.Release())
+		return stderrors.Join(refuse(err), r.held.release())
 	}
 	db := newDB(r.dir, r.db)
-	db.lock = r.lock
+	db.held = r.held
 	if err := db.open(); err != nil {
-		return stderrors.Join(err, r.lock.Release())
+		return stderrors.Join(err, r.held.release())
 	}
 	r.report.Log = db.report
-	err = db.Health()
+	err = db.head.refused()
 	if err == nil && db.report.Snapshot != "" {
 		err = r.mendBehindSnapshot(db)
 	}
@@ -324,6 +379,22 @@ func (r *repairer) mendBehindSnapshot(db *DB) error {
 		return err
 	}
 	return db.Flush(r.ctx)
+}
+
+// forgetVanished takes the blocks that are gone from the list of those that there should be.
+func (r *repairer) forgetVanished() error {
+	listed, _, err := blocklist.Read(r.fs, r.dir)
+	if err != nil {
+		return err
+	}
+	gone, err := vanishedBlocks(r.fs, r.dir, listed, r.have, r.none)
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	for _, m := range gone {
+		r.report.Forgotten = append(r.report.Forgotten, m.name)
+	}
+	return blocklist.Remove(r.fs, r.dir) // Open writes another one
 }
 
 // damagesOf makes damage of errors of a block that is in quarantine.

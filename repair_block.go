@@ -9,53 +9,46 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
-	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
-// repairReserveBytes is what has to be free beside the copy of a block, so that the log can
-// still be repaired.
-const repairReserveBytes = 64 << 20
-
-// replace puts what can be read of a damaged block in its place. The original moves first:
+// replace puts what can be read of a block in its place. The original moves first:
 // whatever happens then, it is there, and the next Repair finds it.
 func (r *repairer) replace(d damagedBlock) error {
 	b := BlockRepair{Original: d.id.String(), Damages: d.damages}
-	full, err := r.full(d.bytes)
+	err := checkRoom(r.fs, r.dir, "copy what can be read of block "+b.Original, d.bytes)
+	switch {
+	case errors.Is(err, ErrDiskFull):
+		b.Err = err
+		return r.done(&b, nil)
+	case err != nil:
+		return r.done(&b, err)
+	}
+	name, err := moveToQuarantine(r.fs, r.dir, d.id.String())
 	if err != nil {
-		return err
+		return r.done(&b, errors.WithMessage(err, "set block aside"))
 	}
-	if full {
-		b.Err = errors.WithMessagef(ErrDiskFull, "no room for a copy of %d bytes", d.bytes)
-		r.report.Blocks = append(r.report.Blocks, b)
-		return nil
-	}
-	if b.Original, err = r.blocks.setAside(d.id); err != nil {
-		return errors.WithMessagef(err, "set block %s aside", d.id)
-	}
+	b.Original = name
 	m := missingAt(r.fs, r.dir, b.Original, d.id)
 	if r.have.has(m) {
-		b.Err = errors.New("other blocks have its samples")
-		r.report.Blocks = append(r.report.Blocks, b)
-		return nil
+		b.Err, b.elsewhere = errors.New("other blocks have its samples"), true
+		return r.done(&b, nil)
 	}
-	if err := r.save(m, &b); err != nil {
-		return stderrors.Join(err, r.putBack(d.id, b.Original))
+	if err = r.save(m, &b, isReadable(d.damages)); err != nil {
+		back := r.putBack(d.id, b.Original)
+		if back == nil {
+			b.Original = d.id.String()
+		}
+		err = stderrors.Join(err, back)
 	}
-	r.report.Blocks = append(r.report.Blocks, b)
-	return nil
+	return r.done(&b, err)
 }
 
-// full reports whether there is no room for a copy of so many bytes, as far as the file
-// system knows.
-func (r *repairer) full(bytes int64) (bool, error) {
-	free, _, err := fileutil.DiskSpace(r.fs, r.dir)
-	if errors.Is(err, fileutil.ErrUnsupported) {
-		return false, nil
-	}
-	return free < bytes+repairReserveBytes, err
+// isReadable reports whether everything of a block could be read when it was verified.
+func isReadable(damages []Damage) bool {
+	return !slices.ContainsFunc(damages, func(d Damage) bool { return !d.Harmless })
 }
 
-// putBack undoes setAside.
+// putBack takes a block out of quarantine again.
 func (r *repairer) putBack(id ulid.ULID, name string) error {
 	if err := r.fs.Rename(filepath.Join(r.dir, name), blockdir.Path(r.dir, id)); err != nil {
 		return err
@@ -64,12 +57,14 @@ func (r *repairer) putBack(id ulid.ULID, name string) error {
 }
 
 // save makes a block of what can be read of one in quarantine. That nothing can be read
-// is in b; an error is another one.
-func (r *repairer) save(m missingBlock, b *BlockRepair) error {
+// is in b; an error is another one. Of one that is known to be readable all is read, or that is an error.
+func (r *repairer) save(m missingBlock, b *BlockRepair, readable bool) error {
 	id := newULID(r.db.Clock.Now())
 	saved, err := blockdir.Salvage(r.ctx, r.fs, filepath.Join(r.dir, m.name), r.dir, id, blockdir.SalvageOptions{
 		Undelete: r.opts.Undelete,
-		Origin:   func(meta *BlockMeta) { r.origin(meta, m.id) },
+		Whole:    readable,
+		Origin:   func(meta *BlockMeta, whole bool) { r.origin(meta, m.id, whole) },
+		NewID:    func() ulid.ULID { return newULID(r.db.Clock.Now()) },
 	})
 	if len(b.Damages) == 0 {
 		b.Damages = damagesOf(m.name, saved.Damage)
@@ -82,10 +77,13 @@ func (r *repairer) save(m missingBlock, b *BlockRepair) error {
 	default:
 		return errors.WithMessagef(err, "save block %s", m.name)
 	}
-	b.Saved = &saved.Meta
+	b.Saved, b.Beside, b.Repeated = &saved.Meta, saved.Beside, saved.Repeated
 	b.LostSeries, b.LostChunks, b.LostSamples = saved.LostSeries, saved.LostChunks, saved.LostSamples
 	b.MetaLost, b.DeletedLost = saved.MetaLost, saved.DeletedLost
-	r.have.add(saved.Meta)
+	r.keep(saved.Meta)
+	for _, m := range saved.Beside {
+		r.have.add(m)
+	}
 	return nil
 }
 
@@ -95,13 +93,14 @@ func (r *repairer) save(m missingBlock, b *BlockRepair) error {
 // what was saved; so is the original itself, when somebody brings it back from a backup.
 //
 // One that reaches further than all good blocks may hold a part of the samples of its times
-// only, so it must not tell the head that the log is not needed there.
-func (r *repairer) origin(m *BlockMeta, original ulid.ULID) {
+// only, so it must not tell the head that the log is not needed there. One of which everything could
+// be read tells what the original told.
+func (r *repairer) origin(m *BlockMeta, original ulid.ULID, whole bool) {
 	m.Compaction.Parents = nil
 	if len(m.Compaction.Sources) == 0 {
 		m.Compaction.Sources = []ulid.ULID{original}
 	}
-	if m.MaxTime > r.start && !besideHead(*m) {
+	if !whole && m.MaxTime > r.start && !besideHead(*m) {
 		hints := append(slices.Clone(m.Compaction.Hints), blockdir.HintFromOutOfOrder)
 		slices.Sort(hints)
 		m.Compaction.Hints = hints

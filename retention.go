@@ -14,19 +14,27 @@ import (
 type retentionLimits struct {
 	Duration time.Duration // of data behind the newest sample; 0 or less: no limit
 	Bytes    int64         // of blocks and head; 0 or less: no limit
-	// Percent of the whole device; it replaces Bytes where the size of the device is
-	// known. 0 or less: no limit.
-	Percent float64
 }
 
 // retentionState is what the limits are applied to.
 type retentionState struct {
 	Blocks    []sizedBlock // all that are loaded, in any order
-	HeadBytes int64        // of the log and the head-chunk files
-	DiskBytes int64        // of the whole device; 0: not known
+	HeadBytes int64        // of the log, the head-chunk files and the head's snapshots
 	// NewestT is the time of the newest sample of the head, math.MinInt64 if it has
 	// none; NowT is what the clock shows. Both in milliseconds.
 	NewestT, NowT int64
+	Behind        time.Duration // how much of the way to these is in doubt
+}
+
+// countedFrom is the time that a duration is counted back from, in milliseconds: the newest
+// sample or the clock, whichever is less. A clock that is ahead deletes nothing, and neither does
+// a sample that is. It is math.MinInt64 if there is no sample.
+func (s retentionState) countedFrom() int64 {
+	newest := s.NewestT
+	for _, b := range s.Blocks {
+		newest = max(newest, b.Meta.MaxTime-1)
+	}
+	return min(newest, s.NowT)
 }
 
 // sizedBlock is a block and its size on disk.
@@ -85,7 +93,7 @@ func obsoleteBlocks(s retentionState, limits retentionLimits) map[ulid.ULID]obso
 	for _, b := range beyondDuration(kept, s, limits.Duration) {
 		note(b.Meta, reasonDuration)
 	}
-	for _, b := range beyondBytes(kept, s, limits) {
+	for _, b := range beyondBytes(kept, s, limits.Bytes) {
 		note(b.Meta, reasonBytes)
 	}
 	return gone
@@ -96,18 +104,16 @@ func newestFirst(a, b sizedBlock) int {
 	return cmp.Or(cmp.Compare(b.Meta.MaxTime, a.Meta.MaxTime), compareULID(b.Meta.ULID, a.Meta.ULID))
 }
 
-// beyondDuration returns the blocks all of whose samples are older than d, counted back
-// from the newest sample or the clock, whichever is less: a clock that is ahead deletes
-// nothing, and neither does a sample that is. The newest block stays in any case.
+// beyondDuration returns the blocks all of whose samples are older than d. The newest block
+// stays in any case.
 func beyondDuration(blocks []sizedBlock, s retentionState, d time.Duration) []sizedBlock {
 	if d <= 0 || len(blocks) == 0 {
 		return nil
 	}
-	newest := s.NewestT
-	if end := blocks[0].Meta.MaxTime; end > math.MinInt64 {
-		newest = max(newest, end-1)
+	horizon := s.countedFrom()
+	if behind := s.Behind.Milliseconds(); horizon >= math.MinInt64+behind {
+		horizon -= behind
 	}
-	horizon := min(newest, s.NowT)
 	// Blocks count in milliseconds. Less than one is rounded up: a limit that is too
 	// short by its unit must not become none.
 	length := max(d.Milliseconds(), 1)
@@ -123,16 +129,22 @@ func beyondDuration(blocks []sizedBlock, s retentionState, d time.Duration) []si
 	return nil
 }
 
+// retentionBytes returns how many bytes blocks and head may have on a device of a size, which is
+// 0 if nobody knows it; 0 or less: no limit.
+func retentionBytes(disk int64, o BlockOptions) int64 {
+	switch {
+	case o.RetentionPercent <= 0 || disk <= 0:
+		return o.RetentionBytes
+	case o.RetentionPercent >= 100:
+		return disk
+	default:
+		return max(int64(float64(disk)*o.RetentionPercent/100), 1)
+	}
+}
+
 // beyondBytes returns the block that brings the sum of the sizes over the limit, counted
 // from the head to the oldest block, and all older ones.
-func beyondBytes(blocks []sizedBlock, s retentionState, limits retentionLimits) []sizedBlock {
-	limit := limits.Bytes
-	if limits.Percent > 0 && s.DiskBytes > 0 {
-		limit = s.DiskBytes
-		if limits.Percent < 100 {
-			limit = max(int64(float64(s.DiskBytes)*limits.Percent/100), 1)
-		}
-	}
+func beyondBytes(blocks []sizedBlock, s retentionState, limit int64) []sizedBlock {
 	if limit <= 0 {
 		return nil
 	}

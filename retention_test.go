@@ -49,11 +49,10 @@ func days(n int) tsdb.RetentionState {
 
 func TestRetention_ByDefault_NothingIsDeleted(t *testing.T) {
 	s := days(40)
-	s.HeadBytes, s.DiskBytes, s.NewestT, s.NowT = math.MaxInt64, 1, math.MaxInt64, math.MaxInt64
+	s.HeadBytes, s.NewestT, s.NowT = math.MaxInt64, math.MaxInt64, math.MaxInt64
 	require.Empty(t, obsolete(s, tsdb.RetentionLimits{}))
-	require.Empty(t, obsolete(s, tsdb.RetentionLimits{Duration: -1, Bytes: -1, Percent: -1}))
-	require.Empty(t, obsolete(s, tsdb.RetentionLimits{Percent: math.NaN()}))
-	require.Empty(t, obsolete(tsdb.RetentionState{}, tsdb.RetentionLimits{Duration: 1, Bytes: 1, Percent: 1}))
+	require.Empty(t, obsolete(s, tsdb.RetentionLimits{Duration: -1, Bytes: -1}))
+	require.Empty(t, obsolete(tsdb.RetentionState{}, tsdb.RetentionLimits{Duration: 1, Bytes: 1}))
 }
 
 func TestRetention_ByTime_GoesByTheEndOfABlock(t *testing.T) {
@@ -122,18 +121,28 @@ func TestRetention_BySize_CountsTheHeadAndTheNewestFirst(t *testing.T) {
 }
 
 func TestRetention_ByPercent_ReplacesBytesWhereTheDeviceIsKnown(t *testing.T) {
-	s := days(5)
-	s.DiskBytes = 1000
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Percent: 50}), 0)
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Percent: 49.9}), 1)
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Percent: 30, Bytes: 500}), 2)
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Percent: 50, Bytes: 100}), 0)
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Percent: 1e-9}), 5)
-	s.DiskBytes = 0
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Percent: 30}), 0)
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Percent: 30, Bytes: 400}), 1)
-	s.DiskBytes = math.MaxInt64
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Percent: 1e9}), 0)
+	percent := func(p float64, bytes int64) tsdb.BlockOptions {
+		return tsdb.BlockOptions{RetentionPercent: p, RetentionBytes: bytes}
+	}
+	for _, c := range []struct {
+		disk int64
+		opts tsdb.BlockOptions
+		want int64
+	}{
+		{1000, percent(50, 0), 500},
+		{1000, percent(49.9, 0), 499},
+		{1000, percent(30, 500), 300},
+		{1000, percent(50, 100), 500},
+		{1000, percent(1e-9, 0), 1},
+		{0, percent(30, 0), 0},
+		{0, percent(30, 400), 400},
+		{1000, percent(0, 400), 400},
+		{1000, percent(-1, -1), -1},
+		{math.MaxInt64, percent(100, 0), math.MaxInt64},
+		{math.MaxInt64, percent(1e9, 0), math.MaxInt64},
+	} {
+		require.Equal(t, c.want, tsdb.RetentionBytesOf(c.disk, c.opts), "%+v", c)
+	}
 }
 
 func TestRetention_DeletableBlocks_GoAndDoNotCount(t *testing.T) {

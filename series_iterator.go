@@ -91,6 +91,24 @@ func (it *seriesIterator) reset(src chunkSource, q *Querier) {
 	*it = seriesIterator{src: src, mint: math.MinInt64, q: q, batch: own, at: -1, turns: it.turns}
 }
 
+// begin puts the iterator before the first sample of a series.
+func (it *seriesIterator) begin(q *Querier, s *mergedSeries) {
+	if !q.begin() {
+		it.reset(nil, q)
+		it.fail(ErrClosed)
+		return
+	}
+	defer q.end()
+	it.reset(s.open(it.src), q)
+}
+
+// prime is begin, and decodes the first samples. It reports whether there are any; an error counts
+// as some, as nobody knows what is behind it.
+func (it *seriesIterator) prime(q *Querier, s *mergedSeries) bool {
+	it.begin(q, s)
+	return it.refill() || it.err != nil
+}
+
 // Next implements chunkenc.Iterator.
 func (it *seriesIterator) Next() chunkenc.ValueType {
 	if it.at+1 < it.n {
@@ -150,6 +168,7 @@ func (it *seriesIterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
 		return chunkenc.ValFloat
 	}
 	if !it.decode(b) {
+		it.n = 0 // the end is for good
 		return chunkenc.ValNone
 	}
 	it.standOn(b)

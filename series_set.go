@@ -15,29 +15,46 @@ import (
 //	}
 //	if set.Err() != nil ...
 type SeriesSet struct {
-	q        *Querier
-	series   *seriesMerger // nil after an error
-	cur      *Series
-	room     []Series // for the next ones
-	last     int      // how many there was room for at first
-	warnings Warnings
-	err      error
+	q      *Querier
+	series *seriesMerger // nil after an error
+	cur    *Series
+	room   []Series // for the next ones
+	last   int      // how many there was room for at first
+	err    error
 }
 
 // seriesSlab is how many series are allocated together at most: 480 bytes, for a quarter of the
 // time of ten times 48 (BenchmarkSelectHead/labels).
 const seriesSlab = 10
 
-// Next moves to the next series.
+// Next moves to the next series. Once it has returned false it always does.
 func (ss *SeriesSet) Next() bool {
-	merged, ok := ss.q.nextSeries(ss.series, &ss.warnings, &ss.err)
-	if ok {
+	ss.q.iterators.withdraw()
+	for {
+		merged, ok := ss.q.nextSeries(ss.series, &ss.err)
+		if !ok {
+			return false
+		}
+		var it *seriesIterator
+		if ss.series.mustLook(&merged) {
+			if it = ss.q.iterators.next(); !it.prime(ss.q, &merged) {
+				ss.q.iterators.back(it)
+				ss.err = ss.series.ctx.Err()
+				continue
+			}
+		}
+		if !ss.series.admit() {
+			return false
+		}
 		if ss.cur == nil || !ss.series.transient {
 			ss.cur = ss.place()
 		}
 		*ss.cur = Series{q: ss.q, merged: merged}
+		if it != nil {
+			ss.q.iterators.offer(ss.cur, it)
+		}
+		return true
 	}
-	return ok
 }
 
 // place returns the memory of a series that the caller may hold on to. A set of few has
@@ -52,9 +69,10 @@ func (ss *SeriesSet) place() *Series {
 	return s
 }
 
-// nextSeries is Next of both kinds of sets.
-func (q *Querier) nextSeries(series *seriesMerger, warnings *Warnings, err *error) (merged mergedSeries, ok bool) {
-	if *err != nil {
+// nextSeries returns the next series of both kinds of sets; whether it has a sample is not
+// known yet.
+func (q *Querier) nextSeries(series *seriesMerger, err *error) (merged mergedSeries, ok bool) {
+	if *err != nil || series.ended {
 		return mergedSeries{}, false
 	}
 	series.turns.Step(seriesATurn)
@@ -67,10 +85,6 @@ func (q *Querier) nextSeries(series *seriesMerger, warnings *Warnings, err *erro
 	if failure := q.failure.Load(); failure != nil && *err == nil {
 		*err = *failure
 	}
-	if series.more {
-		series.more = false
-		*warnings = append(*warnings, ErrTruncated)
-	}
 	return merged, ok && *err == nil
 }
 
@@ -82,7 +96,12 @@ func (ss *SeriesSet) At() *Series { return ss.cur }
 func (ss *SeriesSet) Err() error { return ss.err }
 
 // Warnings returns what is to be known about the result; ask at its end.
-func (ss *SeriesSet) Warnings() Warnings { return ss.warnings }
+func (ss *SeriesSet) Warnings() Warnings {
+	if ss.series == nil {
+		return nil
+	}
+	return ss.series.warnings
+}
 
 // All ranges over the series that are left; an error comes last, with a nil series.
 func (ss *SeriesSet) All() iter.Seq2[*Series, error] {
@@ -130,15 +149,12 @@ func (s *Series) AppendLabels(dst []labels.Label) []labels.Label {
 // for one goroutine.
 func (s *Series) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
 	it, ok := reuse.(*seriesIterator)
+	if prepared := s.q.iterators.take(s, it); prepared != nil {
+		return prepared
+	}
 	if !ok {
 		it = &seriesIterator{}
 	}
-	if !s.q.begin() {
-		it.reset(nil, s.q)
-		it.fail(ErrClosed)
-		return it
-	}
-	defer s.q.end()
-	it.reset(s.merged.open(it.src), s.q)
+	it.begin(s.q, &s.merged)
 	return it
 }

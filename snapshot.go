@@ -25,8 +25,13 @@ const snapshotSuffix = ".tmp-snapshot"
 // meanwhile; deletes wait for a moment, and the head is not flushed before the end.
 //
 // When it returns nil the copy is on stable storage and opens like any data directory, by
-// this library or the Prometheus TSDB. On an error, or a crash, there is no dir.
-// ErrClosed, ErrReadOnly, ErrDiskFull, the context's, those of the file system.
+// this library or the Prometheus TSDB. On an error, or a crash, there is no dir; a crash may
+// leave a part of it as dir.tmp-snapshot, which the next Snapshot into dir removes, and Open if
+// it is in the data directory.
+//
+// fs.ErrExist: there is something of one of these names. fs.ErrInvalid: a data directory would
+// take dir for a part of itself, as it is called like a block or the log. ErrClosed,
+// ErrReadOnly, ErrDiskFull, the context's, those of the file system.
 func (db *DB) Snapshot(ctx context.Context, dir string) (err error) {
 	ctx, done, err := db.begin(ctx)
 	if err != nil {
@@ -34,11 +39,17 @@ func (db *DB) Snapshot(ctx context.Context, dir string) (err error) {
 	}
 	defer done(&err)
 	fsys := db.opts.FS
+	if dir, err = fileutil.Abs(fsys, filepath.Clean(dir)); err != nil {
+		return errors.WithMessage(err, "snapshot")
+	}
+	if err := checkSnapshotTarget(fsys, db.dir, dir); err != nil {
+		return err
+	}
 	if _, err := fsys.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return errors.WithMessagef(stderrors.Join(fs.ErrExist, err), "snapshot into %s", dir)
 	}
 	s := snapshotter{db: db, ctx: ctx, fs: fsys, dir: dir + snapshotSuffix}
-	if err := fileutil.RemoveAll(fsys, s.dir); err != nil {
+	if err := s.removeLeftover(); err != nil {
 		return err
 	}
 	err = s.run()
@@ -50,7 +61,31 @@ func (db *DB) Snapshot(ctx context.Context, dir string) (err error) {
 	} else if err = fsys.SyncDir(filepath.Dir(dir)); err != nil {
 		err = stderrors.Join(err, fileutil.RemoveAll(fsys, dir))
 	}
-	return errors.WithMessagef(diskFull(err), "snapshot into %s", dir)
+	if err == nil {
+		return nil
+	}
+	bytes, sizeErr := treeSize(fsys, db.dir) // at most: what is linked takes nothing
+	return stderrors.Join(whileWriting(fsys, filepath.Dir(dir), "snapshot into "+dir, bytes, err), sizeErr)
+}
+
+// removeLeftover removes what an interrupted Snapshot into the same directory left. What somebody
+// else has put there stays.
+func (s *snapshotter) removeLeftover() error {
+	_, err := s.fs.Stat(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	ours := false
+	if err == nil {
+		ours, err = holdsOnly(s.fs, s.dir, "", isOfSnapshot)
+	}
+	if err != nil {
+		return errors.WithMessagef(err, "look into %s", s.dir)
+	}
+	if !ours {
+		return errors.WithMessagef(fs.ErrExist, "snapshot by way of %s, which is not what a snapshot leaves", s.dir)
+	}
+	return fileutil.RemoveAll(s.fs, s.dir)
 }
 
 // snapshotter is one Snapshot under way.

@@ -11,20 +11,32 @@ import (
 type headStats struct {
 	commits, commitsFailed           atomic.Uint64
 	samplesAppended, samplesRejected atomic.Uint64
+	outOfOrder, duplicate            atomic.Uint64
+	outOfBounds                      atomic.Uint64
 	seriesCreated, seriesRemoved     atomic.Uint64
 	chunksWritten, chunkWriteErrors  atomic.Uint64
+	chunksDamaged, samplesLost       atomic.Uint64
 	queriers, deletes, flushes       atomic.Uint64
-	checkpoints, flushErrors         atomic.Uint64
+	checkpoints, checkpointErrors    atomic.Uint64
+	logDamages                       atomic.Uint64
+	flushErrors                      atomic.Uint64
 	merges, mergeErrors              atomic.Uint64
+	reloads, reloadErrors            atomic.Uint64
 	blocksRemoved                    atomic.Uint64
+	timeRetentions, byteRetentions   atomic.Uint64
+	chunksAtOpen                     atomic.Int64 // that recovery left
 	snapshots, snapshotErrors        atomic.Uint64
 }
 
 // Stats are cheap counters and gauges, taken one after the other: they are not one
 // instant. Counters begin at 0 when the database is opened.
 type Stats struct {
-	Series        int   // series in the head
-	MinT, MaxT    int64 // closed bounds of the head's samples in milliseconds; MinT > MaxT: there are none
+	Series     int   // series in the head
+	MinT, MaxT int64 // closed bounds of the head's samples in milliseconds; MinT > MaxT: there are none
+	// AcceptsFrom and AcceptsTo are the closed bounds, in milliseconds, of times that samples may
+	// have now. What is before is in blocks; To goes with the clock (Limits.MaxFuture).
+	AcceptsFrom, AcceptsTo int64
+
 	HeadSizeBytes int64 // memory of the head: series, labels, postings, chunks; within 10%
 	FullBytes     int64 // full chunks that wait for a head-chunk file
 
@@ -35,17 +47,34 @@ type Stats struct {
 	SeriesCreated   uint64
 	SeriesRemoved   uint64 // created and never committed, or only in blocks now
 
+	// Samples that Append refused or Commit found late, by the reason. They count when their Appender
+	// ends.
+	SamplesOutOfOrder  uint64 // older than the newest of their series
+	SamplesDuplicate   uint64 // of the time of the newest, with another value
+	SamplesOutOfBounds uint64 // outside of what was accepted
+
+	HeadChunks           int    // of all series, those included that samples are still appended to
+	HeadChunksCreated    uint64 // begun
+	HeadChunksRemoved    uint64 // that blocks have now, or whose samples are all deleted
 	HeadChunksWritten    uint64 // full chunks put into files
 	HeadChunkWriteErrors uint64 // attempts that failed; they are repeated
+	HeadChunksDamaged    uint64 // full chunks that were damaged in their files, and set aside
+	HeadSamplesLost      uint64 // of these, that the log did not have either
 	HeadChunkFiles       int
 	HeadChunkBytes       int64 // of the head-chunk files
 
 	Blocks        int    // open blocks
 	BlockBytes    int64  // of their files when they were opened
-	BlocksMissing int    // damaged ones that were set aside and not repaired
+	BlocksMissing int    // that there should be: set aside and not repaired, not read, or vanished
 	Flushes       uint64 // blocks made of the head
 	FlushErrors   uint64 // flushes in the background that failed; they are repeated
 	Checkpoints   uint64 // of the log, each behind a flush
+	// CheckpointErrors counts those that failed: the log stays as long as it was. They are repeated.
+	CheckpointErrors uint64
+	LogDamages       uint64 // places of the log that a checkpoint found damaged; OpenReport has those of Open
+	// Reloads counts looks for blocks that somebody has put into the directory, ReloadErrors those
+	// of them that found some which cannot be opened.
+	Reloads, ReloadErrors uint64
 
 	HeadSnapshots      uint64 // taken of the head, for the next Open
 	HeadSnapshotErrors uint64 // attempts that failed; the next Open takes longer for it
@@ -53,7 +82,13 @@ type Stats struct {
 	Merges        uint64
 	MergeErrors   uint64 // their blocks rest for a while
 	BlocksRemoved uint64 // by retention
-	Deletes       uint64
+	// TimeRetentions and ByteRetentions count how often blocks went because they were too old, or all
+	// together too large.
+	TimeRetentions, ByteRetentions uint64
+	// RetentionBehind is how far retention by time stays behind the clock while blocks are kept
+	// for that, as the clock went further than time passed; 0: it does not.
+	RetentionBehind time.Duration
+	Deletes         uint64
 
 	Queriers           uint64        // opened so far
 	QueriersOpen       int           // open now
@@ -66,25 +101,36 @@ type Stats struct {
 type LogStats = wal.Stats
 
 // Stats returns the present numbers.
-func (db *DB) Stats() Stats { return takeStats(db.head, db.blocks) }
+func (db *DB) Stats() Stats {
+	s := takeStats(db.head, db.blocks)
+	s.RetentionBehind = time.Duration(db.time.behind.Load()) * time.Millisecond
+	return s
+}
 
 func takeStats(h *Head, bs *blockSet) Stats {
 	v := bs.current()
 	s := Stats{
 		Series: h.dir.Len(), MinT: h.minT.Load(), MaxT: h.maxT.Load(),
+		AcceptsFrom: h.minValid.Load(), AcceptsTo: h.acceptsTo(),
 		HeadSizeBytes: h.dir.SizeBytes() + h.texts.sizeBytes(), FullBytes: h.dir.FullBytes(),
 		Commits: h.stats.commits.Load(), CommitsFailed: h.stats.commitsFailed.Load(),
 		SamplesAppended: h.stats.samplesAppended.Load(), SamplesRejected: h.stats.samplesRejected.Load(),
 		SeriesCreated: h.stats.seriesCreated.Load(), SeriesRemoved: h.stats.seriesRemoved.Load(),
+		SamplesOutOfOrder: h.stats.outOfOrder.Load(), SamplesDuplicate: h.stats.duplicate.Load(), SamplesOutOfBounds: h.stats.outOfBounds.Load(),
 		HeadChunksWritten: h.stats.chunksWritten.Load(), HeadChunkWriteErrors: h.stats.chunkWriteErrors.Load(),
+		HeadChunksDamaged: h.stats.chunksDamaged.Load(), HeadSamplesLost: h.stats.samplesLost.Load(),
 		Queriers: h.stats.queriers.Load(),
 		Blocks:   len(v.blocks), BlockBytes: v.bytes(), BlocksMissing: len(v.missing),
 		Flushes: h.stats.flushes.Load(), FlushErrors: h.stats.flushErrors.Load(),
-		Checkpoints:   h.stats.checkpoints.Load(),
+		Checkpoints: h.stats.checkpoints.Load(), CheckpointErrors: h.stats.checkpointErrors.Load(), LogDamages: h.stats.logDamages.Load(),
+		Reloads: h.stats.reloads.Load(), ReloadErrors: h.stats.reloadErrors.Load(),
 		HeadSnapshots: h.stats.snapshots.Load(), HeadSnapshotErrors: h.stats.snapshotErrors.Load(),
 		Merges: h.stats.merges.Load(), MergeErrors: h.stats.mergeErrors.Load(),
-		BlocksRemoved: h.stats.blocksRemoved.Load(), Deletes: h.stats.deletes.Load(),
+		BlocksRemoved: h.stats.blocksRemoved.Load(), TimeRetentions: h.stats.timeRetentions.Load(), ByteRetentions: h.stats.byteRetentions.Load(),
+		Deletes: h.stats.deletes.Load(),
 	}
+	s.HeadChunks, s.HeadChunksCreated = h.dir.Chunks()
+	s.HeadChunksRemoved = uint64(h.stats.chunksAtOpen.Load()) + s.HeadChunksCreated - uint64(s.HeadChunks)
 	files := h.chunks.Stats()
 	s.HeadChunkFiles, s.HeadChunkBytes = files.Files, files.Bytes
 	n, oldest := h.iso.openSnapshots()

@@ -3,6 +3,7 @@ package tsdb_test
 import (
 	"fmt"
 	"math"
+	"path"
 	"runtime"
 	"strings"
 	"syscall"
@@ -23,7 +24,8 @@ func TestStats_BeginAtZero(t *testing.T) {
 	require.Positive(t, s.Log.Bytes, "the header of the first segment")
 	s.HeadSizeBytes, s.Log.Bytes = 0, 0
 	s.Log.Syncs, s.Log.SyncTime, s.Log.MaxSync, s.Log.LastSync = 0, 0, 0, 0
-	require.Equal(t, tsdb.Stats{MinT: math.MaxInt64, MaxT: math.MinInt64, Log: tsdb.LogStats{Segments: 1}}, s)
+	require.Equal(t, tsdb.Stats{MinT: math.MaxInt64, MaxT: math.MinInt64,
+		AcceptsFrom: math.MinInt64 + 1, AcceptsTo: testNow.Add(time.Hour).UnixMilli(), Log: tsdb.LogStats{Segments: 1}}, s)
 }
 
 func TestStats_CountCommitsSamplesAndSeries(t *testing.T) {
@@ -72,6 +74,138 @@ func TestStats_CountCommitsSamplesAndSeries(t *testing.T) {
 	require.Zero(t, s.Commits)
 	require.Zero(t, s.SeriesCreated)
 	require.Equal(t, 1, s.Log.Segment)
+}
+
+// Samples that are not taken count by the reason, whoever finds out, when their Appender ends.
+func TestStats_CountRefusedSamplesByTheReason(t *testing.T) {
+	f := newFixture(t, nil)
+	f.commit(sample{`{a="b"}`, 100, 1})
+	future := testNow.Add(2 * time.Hour).UnixMilli()
+	refused := func() []uint64 {
+		s := f.db.Stats()
+		return []uint64{s.SamplesOutOfOrder, s.SamplesDuplicate, s.SamplesOutOfBounds}
+	}
+	one, slow := f.db.Appender(), f.db.Appender()
+	ref, err := one.Append(0, series(t, `{a="b"}`), 99, 1)
+	require.ErrorIs(t, err, tsdb.ErrOutOfOrder)
+	_, err = one.Append(ref, labels.Labels{}, 100, 2)
+	require.ErrorIs(t, err, tsdb.ErrDuplicateSample)
+	_, err = one.Append(ref, labels.Labels{}, 100, 1)
+	require.NoError(t, err, "an exact repeat")
+	_, err = one.Append(ref, labels.Labels{}, future, 1)
+	require.ErrorIs(t, err, tsdb.ErrOutOfBounds)
+	_, err = one.Append(1<<40, labels.Labels{}, 1, 1)
+	require.ErrorIs(t, err, tsdb.ErrNotFound)
+	rejected, err := one.AppendBatch(98, []tsdb.SeriesRef{ref, ref}, []float64{1, 1}, nil)
+	require.NoError(t, err)
+	require.Len(t, rejected, 2)
+	require.Equal(t, []uint64{0, 0, 0}, refused(), "it is under way")
+	require.NoError(t, one.Rollback())
+	require.Equal(t, []uint64{3, 1, 1}, refused())
+
+	_, err = slow.Append(ref, labels.Labels{}, 110, 1)
+	require.NoError(t, err)
+	f.commit(sample{`{a="b"}`, 120, 1})
+	res, err := slow.Commit(ctx)
+	require.NoError(t, err)
+	require.Len(t, res.Rejected, 1)
+	require.Equal(t, []uint64{4, 1, 1}, refused())
+	require.EqualValues(t, 1, f.db.Stats().SamplesRejected)
+}
+
+// The number of chunks of the head is that of counting them, whatever becomes of them.
+func TestStats_CountChunksOfTheHead(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		o.Blocks.Manual = true
+		o.Head.SamplesPerChunk = 16
+	})
+	check := func(what string, removed bool) {
+		t.Helper()
+		s := f.db.Stats()
+		require.Equal(t, tsdb.HeadChunks(f.db), s.HeadChunks, what)
+		require.Equal(t, removed, s.HeadChunksRemoved > 0, what)
+		require.Less(t, s.HeadChunksRemoved, uint64(1000), what)
+	}
+	check("empty", false)
+	base := testNow.UnixMilli() / (2 * hour) * (2 * hour)
+	f.scrapes(5, base-4*hour, base-2*hour)
+	check("of one range", false)
+	require.Greater(t, f.db.Stats().HeadChunks, 10)
+	require.EqualValues(t, f.db.Stats().HeadChunks, f.db.Stats().HeadChunksCreated)
+	f.scrapes(3, base-2*hour, base-10*minute)
+	f.reopen()
+	check("after a replay", false)
+	require.Zero(t, f.db.Stats().HeadChunksCreated)
+	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+	f.scrapes(3, base-10*minute, base-minute)
+	f.reopen()
+	check("after a snapshot", false)
+	require.NoError(t, f.db.Delete(ctx, base-4*hour, base-3*hour))
+	check("after a delete", false)
+	f.commit(sample{`{i="9"}`, base + 20*minute, 1})
+	require.NoError(t, f.db.Compact(ctx))
+	require.NotEmpty(t, f.db.Blocks())
+	check("after a flush", true)
+	require.NoError(t, f.db.Flush(ctx))
+	check("when all is in blocks", true)
+	f.scrapes(4, base+21*minute, base+30*minute)
+	check("again", true)
+	f.reopen()
+	check("again after a replay", false)
+}
+
+// What maintenance does, and what of it fails, is counted.
+func TestStats_CountMaintenance(t *testing.T) {
+	f := newFixture(t, manual)
+	base := testNow.UnixMilli() / (2 * hour) * (2 * hour)
+	f.scrapes(2, base-4*hour, base-2*hour)
+	failOn(f.fs, tsdbtest.OpWrite, "checkpoint")
+	require.Error(t, f.db.Flush(ctx))
+	f.fs.SetHook(nil)
+	s := f.db.Stats()
+	require.Equal(t, []uint64{0, 1}, []uint64{s.Checkpoints, s.CheckpointErrors})
+	f.scrapes(2, base-2*hour, base)
+	require.NoError(t, f.db.Flush(ctx))
+	s = f.db.Stats()
+	require.Equal(t, []uint64{1, 1}, []uint64{s.Checkpoints, s.CheckpointErrors})
+
+	require.NoError(t, f.db.Compact(ctx))
+	s = f.db.Stats()
+	require.Equal(t, []uint64{1, 0}, []uint64{s.Reloads, s.ReloadErrors})
+	bad := path.Join(fixtureDir, numberedULID(7).String())
+	require.NoError(t, f.fs.MkdirAll(bad))
+	require.NoError(t, f.fs.WriteFile(path.Join(bad, "meta.json"), []byte("{")))
+	require.Error(t, f.db.Compact(ctx))
+	s = f.db.Stats()
+	require.Equal(t, []uint64{2, 1}, []uint64{s.Reloads, s.ReloadErrors})
+}
+
+func TestStats_CountWhyRetentionRemovesBlocks(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		set  func(*tsdb.BlockOptions)
+		want []uint64
+	}{
+		{"nothing", func(*tsdb.BlockOptions) {}, []uint64{0, 0}},
+		{"by time", func(o *tsdb.BlockOptions) { o.Retention = 3 * time.Hour }, []uint64{1, 0}},
+		{"by bytes", func(o *tsdb.BlockOptions) { o.RetentionBytes = 1 }, []uint64{0, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t, func(o *tsdb.Options) {
+				o.Blocks.Manual = true
+				c.set(&o.Blocks)
+			})
+			base := testNow.UnixMilli() / (2 * hour) * (2 * hour)
+			for from := base - 8*hour; from < base; from += 2 * hour {
+				f.scrapes(2, from, from+2*hour)
+				require.NoError(t, f.db.Flush(ctx))
+			}
+			require.NoError(t, f.db.Compact(ctx))
+			s := f.db.Stats()
+			require.Equal(t, c.want, []uint64{s.TimeRetentions, s.ByteRetentions})
+			require.Equal(t, c.want[0]+c.want[1] > 0, s.BlocksRemoved > 0)
+		})
+	}
 }
 
 func TestStats_CountFailedCommits(t *testing.T) {

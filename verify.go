@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/blocklist"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
@@ -20,6 +22,8 @@ type VerifyOptions struct {
 	FS FS
 	// Clock tells how long it took. Default: the system's.
 	Clock Clock
+	// AnyDirectory is that of Options.
+	AnyDirectory bool
 	// Progress is called from one goroutine with how many bytes of how many are read.
 	// Default: none.
 	Progress func(done, total int64)
@@ -87,8 +91,11 @@ func (r *VerifyReport) Clean() bool {
 // is there in any case: blocks do not change.
 //
 // What is wrong is in the report. An error says that nothing could be read: the directory's,
-// or the context's.
+// ErrNotDataDir, or the context's.
 func Verify(ctx context.Context, dir string, opts *VerifyOptions) (*VerifyReport, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
 	o := VerifyOptions{}
 	if opts != nil {
 		o = *opts
@@ -97,7 +104,10 @@ func Verify(ctx context.Context, dir string, opts *VerifyOptions) (*VerifyReport
 	if err != nil {
 		return nil, err
 	}
-	v := &verification{ctx: ctx, fs: all.FS, dir: dir, opts: o, report: &VerifyReport{}}
+	if dir, err = fileutil.Abs(all.FS, dir); err != nil {
+		return nil, errors.WithMessage(err, "verify")
+	}
+	v := &verification{ctx: ctx, fs: all.FS, dir: dir, opts: o, db: all, report: &VerifyReport{}}
 	start := all.Clock.Now()
 	if err := v.run(); err != nil {
 		return nil, errors.WithMessagef(err, "verify %s", dir)
@@ -112,23 +122,36 @@ type verification struct {
 	fs     FS
 	dir    string
 	opts   VerifyOptions
+	db     *Options // that a database has by default, with file system and clock
 	report *VerifyReport
 
 	total, done int64
-	have        *lineage // of the blocks that are there
-	start       int64    // blocks have what the log has before it
+	have        *lineage          // of the blocks that are there
+	start       int64             // blocks have what the log has before it
+	none        []ulid.ULID       // directories that are called after blocks and are none
+	listed      []blocklist.Block // that there should be
+	headTimes   []headChunkTimes
 }
 
 func (v *verification) run() error {
+	// The list is read before the directory: what is added meanwhile is not missed in it.
+	listed, _, err := blocklist.Read(v.fs, v.dir)
+	if err != nil {
+		return err
+	}
+	v.listed = listed
 	entries, err := v.fs.ReadDir(v.dir)
 	if err != nil {
+		return err
+	}
+	if err := checkDataDir(v.fs, v.dir, v.opts.AnyDirectory); err != nil {
 		return err
 	}
 	for _, e := range entries {
 		v.report.InUse = v.report.InUse || e.Name() == fileutil.LockName
 	}
 	for _, e := range entries {
-		if e.IsDir() && e.Name() != quarantineDirName {
+		if (e.IsDir() || e.Type()&fs.ModeSymlink != 0 && isLogName(e.Name())) && e.Name() != quarantineDirName {
 			size, err := treeSize(v.fs, filepath.Join(v.dir, e.Name()))
 			if err != nil {
 				return err
@@ -138,10 +161,11 @@ func (v *verification) run() error {
 	}
 	for _, step := range []func() error{
 		v.blocks,
+		v.headChunks, // before the log, which a writer makes longer first
 		v.log,
-		v.headChunks,
 		func() error { return v.names(entries) },
 		v.quarantine,
+		v.vanishedBlocks,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -156,6 +180,9 @@ func (v *verification) run() error {
 	})
 	return nil
 }
+
+// isLogName reports whether the log, or the head chunks, may be reached by a link of this name.
+func isLogName(name string) bool { return name == walDirName || name == headChunksDirName }
 
 // progress tells that n more bytes are read.
 func (v *verification) progress(n int64) {

@@ -36,7 +36,7 @@ func (v *verification) blocks() error {
 		if meta != nil {
 			metas = append(metas, *meta)
 			v.have.add(*meta)
-			if !besideHead(*meta) {
+			if !besideHead(*meta) && !isForeignFuture(*meta, v.db) {
 				v.start = max(v.start, meta.MaxTime)
 			}
 		}
@@ -61,9 +61,14 @@ func (v *verification) block(id ulid.ULID) (meta *BlockMeta, err error) {
 		return nil, nil
 	case errors.Is(err, blockdir.ErrUnsupportedVersion):
 		v.find(Finding{Severity: SeverityWarning, File: path, What: err.Error(),
-			Meaning: "this version cannot read it and refuses to open the database", Advice: "use a newer version"})
+			Meaning: "this version cannot read it: who only reads goes on without it, and queries of its times warn; Open and Repair refuse the database",
+			Advice:  "use a newer version"})
 		return nil, nil
 	default:
+		if other, err := isNestedDataDir(v.fs, path); err != nil || other {
+			v.nested(id)
+			return nil, err
+		}
 		return nil, v.trouble(path, err, blockMeaning(path, err), adviceRepair)
 	}
 	defer func() { err = stderrors.Join(err, dir.Close()) }()
@@ -81,10 +86,51 @@ func (v *verification) block(id ulid.ULID) (meta *BlockMeta, err error) {
 	if more := report.Total - len(report.Problems); more > 0 {
 		v.find(Finding{Severity: SeverityDamage, File: path, What: strconv.Itoa(more) + " more places like these", Advice: adviceRepair})
 	}
+	v.disorder(path, &report)
 	v.report.BlockSamples += report.Stats.NumSamples
 	v.blockNotes(dir, &report)
 	m := dir.Meta()
 	return &m, v.blockFiles(path)
+}
+
+// nested tells of a database that has the name of a block.
+func (v *verification) nested(id ulid.ULID) {
+	v.none = append(v.none, id)
+	v.find(Finding{Severity: SeverityWarning, File: blockdir.Path(v.dir, id), What: errNotBlock.Error(),
+		Meaning: "it is not read here, and other programs take it for a block that is broken",
+		Advice:  "move it out of the directory, or give it another name"})
+}
+
+// vanishedBlocks tells of blocks that are not there any more.
+func (v *verification) vanishedBlocks() error {
+	gone, err := vanishedBlocks(v.fs, v.dir, v.listed, v.have, v.none)
+	if err != nil {
+		return v.trouble(filepath.Join(v.dir, blockListName), err, "", "")
+	}
+	for _, m := range gone {
+		v.find(Finding{Severity: SeverityDamage, File: filepath.Join(v.dir, m.name), What: "the block is not there any more: " + m.times(),
+			Meaning: "its samples are missing, and queries of its times warn",
+			Advice:  "bring it back, from a backup if need be; Repair makes that it is not expected any more"})
+	}
+	return nil
+}
+
+// adviceOrder is what to do about a block that is not in order.
+const adviceOrder = "Repair writes it anew in order, and so does the next Compact that merges it; other programs may refuse it"
+
+// disorder tells of places where a block is not in order.
+func (v *verification) disorder(path string, report *blockdir.Report) {
+	for _, place := range report.Disorder {
+		f := Finding{Severity: SeverityWarning, File: path, What: place.Error(), Advice: adviceOrder,
+			Meaning: "another program wrote it so; nothing is lost: queries put it right, and take more memory"}
+		if c := (*CorruptError)(nil); errors.As(place, &c) {
+			f.What, f.File, f.Offset = c.Reason, c.File, c.Offset
+		}
+		v.find(f)
+	}
+	if more := report.TotalDisorder - len(report.Disorder); more > 0 {
+		v.find(Finding{Severity: SeverityWarning, File: path, What: strconv.Itoa(more) + " more places that are not in order", Advice: adviceOrder})
+	}
 }
 
 // blockMeaning says what damage of a block means, by the file that it is in.

@@ -35,11 +35,18 @@ func (v *verification) headChunks() error {
 	}
 }
 
+// headChunkTimes is what the log is held against: a chunk of it must be in the log.
+type headChunkTimes struct {
+	series uint64
+	maxt   int64
+}
+
 // headCheck is one look at the head-chunk files.
 type headCheck struct {
 	v         *verification
 	files     *chunks.HeadFiles
 	newest    map[chunks.SeriesRef]int64 // end of the newest chunk of each series
+	each      []headChunkTimes           // those that the head uses
 	n         int
 	samples   uint64
 	unordered int
@@ -58,7 +65,7 @@ func (c *headCheck) run(path string) (err error) {
 	}
 	v := c.v
 	v.progress(report.Bytes)
-	v.report.HeadChunks, v.report.HeadSamples = c.n, c.samples
+	v.report.HeadChunks, v.report.HeadSamples, v.headTimes = c.n, c.samples, c.each
 	for _, f := range c.found {
 		v.find(f)
 	}
@@ -90,6 +97,8 @@ func (c *headCheck) chunk(h chunks.HeadChunk) error {
 	if !h.OutOfOrder {
 		if newest, ok := c.newest[h.Series]; ok && h.MinT <= newest {
 			c.unordered++
+		} else if h.MaxT >= c.v.start {
+			c.each = append(c.each, headChunkTimes{uint64(h.Series), h.MaxT})
 		}
 		c.newest[h.Series] = max(h.MaxT, c.newest[h.Series])
 	}

@@ -19,16 +19,21 @@ const adviceLog = "Open and Repair mend the log and keep the original in quarant
 // those that a checkpoint covers, it starts over.
 func (v *verification) log() error {
 	begun := v.done
+	reach, err := findReach(v.fs, v.dir)
+	if err != nil {
+		return v.trouble(filepath.Join(v.dir, reachFileName), err, "", "")
+	}
 	for try := 1; ; try++ {
-		c := &logCheck{v: v, series: map[uint64]loggedSeries{}, unknown: map[uint64]struct{}{}}
+		c := &logCheck{v: v, series: map[uint64]loggedSeries{}, unknown: map[uint64]uint64{}}
 		last := int64(0)
 		report, err := wal.Replay(v.ctx, wal.ReplayOptions{
-			FS: v.fs, Dir: filepath.Join(v.dir, walDirName), Apply: c.apply,
+			FS: v.fs, Dir: filepath.Join(v.dir, walDirName), Apply: c.apply, Reached: reach.forReplay(),
 			Progress: func(done, _ int64) { v.progress(done - last); last = done },
 		})
 		switch {
 		case err == nil:
 			c.tell(report)
+			c.holdAgainstChunks(report, &reach)
 			return nil
 		case v.ctx.Err() != nil:
 			return v.ctx.Err()
@@ -66,12 +71,13 @@ type loggedSeries struct {
 type logCheck struct {
 	v       *verification
 	series  map[uint64]loggedSeries
-	unknown map[uint64]struct{} // numbers of series without a record
+	unknown map[uint64]uint64 // numbers of series without a record, and how many samples they have
+	early   uint64            // samples whose record came later
 
 	names                                 int // series records
 	samples, orphans, late, repeats, huge uint64
-	covered                               uint64 // without a series, and blocks have them
-	unread                                map[string]int
+	covered                               uint64        // without a series, and blocks have them
+	unread, held                          unreadRecords // held: with samples that no block has
 	buf                                   [decodeRun]record.Sample
 }
 
@@ -86,10 +92,11 @@ func (c *logCheck) apply(b *wal.Batch) error {
 		case record.TypeTombstones:
 			err = c.tombstonesRecord(rec)
 		default:
-			if c.unread == nil {
-				c.unread = map[string]int{}
+			if holdsUnread(rec.Data, c.v.start) {
+				c.held[typ]++
+			} else {
+				c.unread[typ]++
 			}
-			c.unread[typ.String()]++
 		}
 		if err != nil {
 			c.damage(rec, err.Error())
@@ -125,9 +132,18 @@ func (c *logCheck) seriesRecord(rec wal.Record) error {
 			c.repeats++
 		default:
 			c.series[ref] = loggedSeries{hash, memseries.NoTime}
+			c.found(ref)
 		}
 	}
 	return dec.Err()
+}
+
+// found notes that samples without a series record have one now.
+func (c *logCheck) found(ref uint64) {
+	if n := c.unknown[ref]; n > 0 {
+		c.orphans, c.early = c.orphans-n, c.early+n
+		delete(c.unknown, ref)
+	}
 }
 
 func (c *logCheck) samplesRecord(rec wal.Record) error {
@@ -143,7 +159,7 @@ func (c *logCheck) samplesRecord(rec wal.Record) error {
 				c.covered++
 			case !ok:
 				c.orphans++
-				c.unknown[s.Ref] = struct{}{}
+				c.unknown[s.Ref]++
 			case s.T < series.maxt:
 				c.late++
 			default:
@@ -187,10 +203,15 @@ func (c *logCheck) tell(log *wal.ReplayReport) {
 	note(SeverityDamage, c.orphans, fmt.Sprintf("%%d samples of %d series have no series record", len(c.unknown)),
 		"their labels are lost, so nobody can read them", "a backup may have the series records; without one nothing helps")
 	note(SeverityWarning, c.repeats, "%d series records stand in the log again", "other programs lose samples that stand between the two", "flush the head, which shortens the log")
+	note(SeverityWarning, c.early, "%d samples stand before the record of their series", "they are read here, and the program that wrote them loses them when it starts again", "flush the head, which makes blocks of them")
 	note(SeverityWarning, c.huge, "%d series have numbers above 2^40", "other programs fail when they write a block of them", "flush the head before others open the directory")
 	note(SeverityNote, c.late, "%d samples are older than one of their series before them", "they are not read: the head takes samples in the order of time", "")
 	note(SeverityNote, c.covered, "%d samples have no series record and are older than the end of the blocks", "blocks have them: nothing is lost", "")
-	for name, n := range c.unread {
+	for name, n := range c.held.names() {
+		note(SeverityWarning, uint64(n), "%d records of "+name, "this version does not read these samples, and cannot make blocks of a head that has them: head and log only grow",
+			"let the program that wrote them make blocks of its head")
+	}
+	for name, n := range c.unread.names() {
 		note(SeverityNote, uint64(n), "%d records of "+name, "this version does not read them and leaves them where they are", "")
 	}
 }
@@ -201,6 +222,8 @@ func logFinding(d wal.Damage) Finding {
 	switch {
 	case d.Tail:
 		f.Severity, f.Meaning, f.Advice = SeverityNote, "a write that is under way, or that a crash cut short: nothing that was promised is lost", "none: Open cuts it off"
+	case d.Harmless && d.Checkpoint:
+		f.Severity, f.Meaning, f.Advice = SeverityWarning, "nothing is lost: what it should have replaced is there", "none: Open puts it into quarantine; other programs read it and lose the rest"
 	case d.Harmless:
 		f.Severity, f.Meaning, f.Advice = SeverityWarning, "nothing is lost: no commit was there", "none: Open mends the log and keeps the original in quarantine"
 	case d.Commits > 0:

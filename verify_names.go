@@ -8,10 +8,13 @@ import (
 	"strings"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blocklist"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
+	"github.com/seed347100a3/tsdb/internal/horizon"
 )
 
 // names tells of entries of the data directory that are not what the names say, or that
@@ -27,7 +30,10 @@ func (v *verification) names(entries []fs.DirEntry) error {
 			err = v.headChunkNames(path, e)
 		case name == wblDirName:
 			err = v.outOfOrderLog()
-		case name == quarantineDirName, name == fileutil.LockName, name == fileutil.OwnerName:
+		case name == blockListName:
+			v.blockList(path)
+		case name == quarantineDirName, name == fileutil.LockName, name == fileutil.OwnerName,
+			name == horizon.FileName, name == reachFileName:
 		default:
 			err = v.otherName(path, e)
 		}
@@ -47,27 +53,61 @@ func (v *verification) otherName(path string, e fs.DirEntry) (err error) {
 	case isBlock && e.IsDir():
 	case notULID == nil && e.IsDir():
 		v.misspelt(path, id)
+	case notULID == nil && e.Type()&fs.ModeSymlink != 0:
+		v.link(path, id)
 	case notULID == nil:
 		v.find(Finding{Severity: SeverityWarning, File: path, What: "it has the name of a block and is no directory",
-			Meaning: "it is not read", Advice: "replace a link by what it leads to, or move it out of the directory"})
-	case strings.HasPrefix(name, tempPrefix), strings.HasSuffix(name, ".tmp-for-creation"), strings.HasSuffix(name, ".tmp-for-deletion"):
-		f := Finding{Severity: SeverityNote, File: path, What: "a leftover of work that was interrupted", Meaning: "it is not read", Advice: "none: Open removes it"}
-		if v.report.InUse {
-			f.What = "work that is under way, or a leftover of some that was interrupted"
-		}
-		if !strings.HasPrefix(name, tempPrefix) {
-			f.Advice = "none: Prometheus, which made it, removes it"
-		}
-		v.find(f)
+			Meaning: "it is not read", Advice: "move it out of the directory"})
+	case strings.HasSuffix(name, ".tmp-for-creation"), strings.HasSuffix(name, ".tmp-for-deletion"):
+		v.leftover(path, "none: Prometheus, which made it, removes it")
 	case isHeadSnapshot(e):
 		err = v.headSnapshot(path)
-	case strings.HasPrefix(name, snapshotPrefix):
+	case isForeignSnapshot(e):
 		v.find(Finding{Severity: SeverityNote, File: path, What: "a snapshot of the head that Prometheus made",
 			Meaning: "it is not read: the log has it all", Advice: "none: Open removes it"})
 	default:
+		var ours bool
+		if ours, err = isLeftover(v.fs, v.dir, e); ours {
+			v.leftover(path, "none: Open removes it")
+			break
+		}
 		v.find(Finding{Severity: SeverityNote, File: path, What: "it is no part of a database", Meaning: "it is not read", Advice: "move it out of the directory if nobody needs it"})
 	}
 	return err
+}
+
+func (v *verification) leftover(path, advice string) {
+	f := Finding{Severity: SeverityNote, File: path, What: "a leftover of work that was interrupted", Meaning: "it is not read", Advice: advice}
+	if v.report.InUse {
+		f.What = "work that is under way, or a leftover of some that was interrupted"
+	}
+	v.find(f)
+}
+
+// link tells of a link with the name of a block: neither this library nor others read what it
+// leads to.
+func (v *verification) link(path string, id ulid.ULID) {
+	f := Finding{Severity: SeverityDamage, File: path, What: "it is a link and not the directory of a block",
+		Meaning: "the samples that it leads to are not read, and queries of their times warn; other programs do not see it",
+		Advice:  "put what it leads to in its place"}
+	if v.have.has(missingAt(v.fs, v.dir, filepath.Base(path), id)) {
+		f.Severity, f.Meaning, f.Advice = SeverityWarning, "it is not read, and blocks of the directory have its samples", "remove the link"
+	}
+	v.find(f)
+}
+
+// blockList tells of a list of blocks that is worth nothing.
+func (v *verification) blockList(path string) {
+	_, state, err := blocklist.Read(v.fs, v.dir)
+	if err == nil && state != blocklist.Damaged {
+		return
+	}
+	what := "the list of the blocks that there should be cannot be read"
+	if err != nil {
+		what += ": " + err.Error()
+	}
+	v.find(Finding{Severity: SeverityNote, File: path, What: what,
+		Meaning: "a block that vanished would not be noticed", Advice: "none: Open writes another one"})
 }
 
 func isHeadSnapshot(e fs.DirEntry) bool {
@@ -75,21 +115,64 @@ func isHeadSnapshot(e fs.DirEntry) bool {
 	return ok
 }
 
-// headSnapshot reads a snapshot of the head.
+// headSnapshot reads a snapshot of the head, and asks what Open asks of it. A name of one is never
+// given twice, and nothing in it changes: what is wrong beside a writer is wrong.
 func (v *verification) headSnapshot(path string) error {
-	meta, err := headsnap.Check(v.ctx, v.fs, path)
-	switch {
-	case v.ctx.Err() != nil:
-		return v.ctx.Err()
-	case err != nil && v.report.InUse:
-		return nil // it may be gone
-	case err != nil:
-		v.find(Finding{Severity: SeverityWarning, File: path, What: "a snapshot of the head that cannot be used: " + err.Error(),
-			Meaning: "it is not read: the log has it all", Advice: "none: Open removes it"})
-	default:
-		v.report.Bytes += meta.Sum.Bytes
+	sizes, err := v.headChunkSizes()
+	if err != nil {
+		return v.trouble(filepath.Join(v.dir, headChunksDirName), err, "", "")
 	}
+	lost := false
+	meta, err := headsnap.Check(v.ctx, v.fs, path, func(m headsnap.Mapped) {
+		lost = lost || m.MaxT >= v.start && sizes[m.Ref.File()] <= int64(m.Ref.Offset())
+	})
+	if v.ctx.Err() != nil {
+		return v.ctx.Err()
+	}
+	reason := ""
+	if err != nil {
+		reason = err.Error()
+	} else if lost {
+		reason = "a head chunk is gone that it relies on"
+	} else {
+		v.report.Bytes += meta.Sum.Bytes
+		if reason, err = snapshotReason(v.ctx, v.fs, v.dir, path, &meta, v.start); err != nil {
+			reason = "" // of the log, which has findings of its own
+		}
+	}
+	if reason == "" {
+		return v.ctx.Err()
+	}
+	if v.report.InUse && v.headSnapshotGone(path) {
+		v.leftover(path, "none: Open removes it")
+		return nil
+	}
+	v.find(Finding{Severity: SeverityWarning, File: path, What: "a snapshot of the head that cannot be used: " + reason,
+		Meaning: "it is not read: the log has it all", Advice: "none: Open removes it"})
 	return nil
+}
+
+// headChunkSizes returns how long each head-chunk file is, by number.
+func (v *verification) headChunkSizes() (map[uint32]int64, error) {
+	entries, err := v.fs.ReadDir(filepath.Join(v.dir, headChunksDirName))
+	if ignoreNotExist(err) != nil {
+		return nil, err
+	}
+	sizes := map[uint32]int64{}
+	for _, e := range entries {
+		if n, err := strconv.ParseUint(e.Name(), 10, 32); err == nil {
+			if sizes[uint32(n)], err = sizeOf(e); ignoreNotExist(err) != nil {
+				return nil, err
+			}
+		}
+	}
+	return sizes, nil
+}
+
+// headSnapshotGone reports whether a writer is removing a snapshot: its sidecar goes first.
+func (v *verification) headSnapshotGone(path string) bool {
+	_, err := v.fs.Stat(headsnap.SidecarPath(path))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func (v *verification) misspelt(path string, id ulid.ULID) {
@@ -106,8 +189,7 @@ func (v *verification) misspelt(path string, id ulid.ULID) {
 
 // logNames looks for strangers among the segments.
 func (v *verification) logNames(path string, e fs.DirEntry) error {
-	if !e.IsDir() {
-		v.notDirectory(path)
+	if !v.isDirectory(path, e) {
 		return nil
 	}
 	return v.strangers(path, func(e fs.DirEntry) bool {
@@ -117,16 +199,26 @@ func (v *verification) logNames(path string, e fs.DirEntry) error {
 }
 
 func (v *verification) headChunkNames(path string, e fs.DirEntry) error {
-	if !e.IsDir() {
-		v.notDirectory(path)
+	if !v.isDirectory(path, e) {
 		return nil
 	}
 	return v.strangers(path, func(fs.DirEntry) bool { return false })
 }
 
-func (v *verification) notDirectory(path string) {
+// isDirectory reports whether an entry that has to be a directory is one, and tells of it if it
+// is none, or a link to one.
+func (v *verification) isDirectory(path string, e fs.DirEntry) bool {
+	if e.IsDir() {
+		return true
+	}
+	if info, err := v.fs.Stat(path); err == nil && info.IsDir() {
+		v.find(Finding{Severity: SeverityNote, File: path, What: "it is a link to a directory",
+			Meaning: "it works as long as that is on the same file system as the data directory"})
+		return true
+	}
 	v.find(Finding{Severity: SeverityDamage, File: path, What: "it is no directory",
 		Meaning: "Open fails", Advice: "move it out of the directory; a backup may have what belongs there"})
+	return false
 }
 
 // strangers tells of entries that are neither numbers nor known.

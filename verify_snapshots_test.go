@@ -2,6 +2,7 @@ package tsdb_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -51,31 +52,33 @@ func TestVerify_SnapshotsOfTheHead(t *testing.T) {
 		"no records":       {taken(name + "/00000000"), name, "missing"},
 		"longer":           {written(name+"/00000000", string(records)+"x"), name, "length"},
 		"an empty one":     {func(fs *tsdbtest.MemFS) error { return fs.MkdirAll(fixtureDir + "/head_snapshot.00000009") }, "head_snapshot.00000009", "no sidecar"},
-		"of another place": {moved(name, "head_snapshot.00000099"), "", ""},
+		"of another place": {moved(name, "head_snapshot.00000099"), "head_snapshot.00000099", "its name is that of another one"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			broken := disk.KillClone()
 			require.NoError(t, c.change(broken))
 			r := verify(t, broken)
 			require.True(t, r.Clean(), "%+v", r.Findings)
-			if c.file == "" { // it is whole, and Open says why it is not used
-				require.Empty(t, r.Findings)
-			} else {
-				require.Len(t, r.Findings, 1)
-				found := r.Findings[0]
-				require.Equal(t, tsdb.SeverityWarning, found.Severity)
-				require.Equal(t, c.file, found.File)
-				require.Contains(t, found.What, "snapshot of the head")
-				require.Contains(t, found.What, c.reason)
-				require.NotEmpty(t, found.Meaning)
-				require.Contains(t, found.Advice, "Open removes it")
-			}
+			require.Len(t, r.Findings, 1)
+			found := r.Findings[0]
+			require.Equal(t, tsdb.SeverityWarning, found.Severity)
+			require.Equal(t, c.file, found.File)
+			require.Contains(t, found.What, "snapshot of the head")
+			require.Contains(t, found.What, c.reason)
+			require.NotEmpty(t, found.Meaning)
+			require.Contains(t, found.Advice, "Open removes it")
 			o := *f.opts
 			o.FS = broken
+			log := &logRecords{}
+			o.Logger = slog.New(log)
 			db, err := tsdb.Open(fixtureDir, &o)
 			require.NoError(t, err)
-			bad := c.file == name || c.file == ""
-			require.Equal(t, bad, db.OpenReport().Snapshot == "", "one that is no good is no hindrance to another")
+			bad := what != "an empty one"
+			report := db.OpenReport()
+			require.Equal(t, bad, report.Snapshot == "", "one that is no good is no hindrance to another")
+			require.Len(t, report.SnapshotsIgnored, 1)
+			require.Contains(t, report.SnapshotsIgnored[0], c.file)
+			require.Len(t, log.of("snapshot of the head cannot be used"), 1, "Open was told to look")
 			require.NoError(t, tsdb.TakeHeadSnapshot(db))
 			require.NoError(t, db.Close())
 			require.Empty(t, verify(t, broken).Findings, "it did")
@@ -83,14 +86,23 @@ func TestVerify_SnapshotsOfTheHead(t *testing.T) {
 	}
 }
 
-// Beside a process that has the directory open, a snapshot may go while it is read.
+// Beside a process that has the directory open a snapshot may go while it is read, sidecar first. One
+// that is there is wrong if it is wrong: a process that was killed leaves the lock file, too.
 func TestVerify_SnapshotsOfTheHeadThatAreInUse(t *testing.T) {
 	f := snapshotFixture(t)
 	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
 	require.NoError(t, flipped(snapshotName+"/00000000", 200)(f.fs))
 	r := verify(t, f.fs)
 	require.True(t, r.InUse)
-	require.Empty(t, r.Findings)
+	require.Len(t, r.Findings, 1)
+	require.Equal(t, snapshotName, r.Findings[0].File)
+	require.Equal(t, tsdb.SeverityWarning, r.Findings[0].Severity)
+	going := f.fs.KillClone()
+	require.NoError(t, written("lock", "")(going))
+	require.NoError(t, taken(snapshotName+"/sidecar")(going))
+	r = verify(t, going)
+	require.Len(t, r.Findings, 1)
+	require.Equal(t, tsdb.SeverityNote, r.Findings[0].Severity, "somebody is removing it")
 	done, cancel := context.WithCancel(ctx)
 	f.fs.SetHook(func(op tsdbtest.Op) error {
 		if op.Kind == tsdbtest.OpOpen && strings.Contains(op.Name, snapshotName) {

@@ -7,20 +7,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzXORDecode feeds any bytes to the decoder. What it accepts must survive encoding
-// and decoding again, in runs of any length.
+// FuzzXORDecode feeds any bytes to the decoder. It gives what bits one by one give, in runs of
+// any length, and what it accepts must survive encoding and decoding again.
 func FuzzXORDecode(f *testing.F) {
 	for _, v := range xorVectors(f) {
 		f.Add(v.bytes(f), uint8(7))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, run uint8) {
-		got, err := decode(data, int(run)+1)
+		got, _ := decode(data, int(run)+1)
 		if len(data) >= headerSize {
 			require.LessOrEqual(t, len(got), int(binary.BigEndian.Uint16(data)))
 		}
-		whole, err2 := decode(data, MaxSamples)
-		require.Equal(t, whole, got)
-		require.Equal(t, err, err2)
+		_ = requirePlain(t, data, 1, int(run)+1, MaxSamples)
 		if len(got) > 0 {
 			again, err := decode(encode(t, got), int(run)+1)
 			require.NoError(t, err)

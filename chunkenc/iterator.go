@@ -31,13 +31,16 @@ type Timestamp = int64
 //
 // A new iterator stands before the first sample. At and AtT are defined only after
 // a call that returned something else than ValNone, and until the next call that
-// moves. After ValNone the iterator stays at its end and Err says whether that is
-// the end of the data (nil) or damage.
+// moves. After ValNone the iterator stays at its end, whichever call came there and whichever
+// comes next, a Seek to an earlier time included; Err says whether that is the end of the
+// data (nil) or damage, and keeps saying so. Samples in front of damage are given first; a Seek
+// may pass over damage that lies before its time.
 type Iterator interface {
 	// Next moves to the next sample and returns its kind.
 	Next() ValueType
 	// Seek moves to the first sample whose time is t or later, never backwards:
-	// an iterator that already stands on such a sample stays.
+	// an iterator that already stands on such a sample stays, as it does after a batch
+	// whose last sample is one.
 	Seek(t Timestamp) ValueType
 	// At returns the float sample that the iterator stands on.
 	At() (t int64, v float64)

@@ -22,6 +22,9 @@ const (
 	xor2FromST  = 0x7f
 )
 
+// idleBits2 is how many zeros in a row make it worth leaving the general loop for runIdle.
+const idleBits2 = 16
+
 // firstTimeCode is "the distance changes by 0, and a value of the long codes follows". The
 // second sample has no time code; this one, in front of it, makes it one like all others.
 const (
@@ -32,12 +35,21 @@ const (
 // XOR2Decoder decodes one XOR2 chunk in runs of any length, as XORDecoder does for XOR
 // chunks: it is a value, takes no memory of its own and can be reset to other chunks. The
 // zero value is an empty chunk.
+//
+// Bits are taken from the top of a 64-bit accumulator that is refilled by whole words. Below
+// the bits that the chunk has, it holds zeros; a sample that used more bits than there were is
+// found by a count below zero.
 type XOR2Decoder struct {
-	x     XORDecoder // place, newest time and value that is no stale marker, window
+	x     XORDecoder // data, newest time and value that is no stale marker, length of the window
+	pos   int        // first byte of data that is not in acc
+	acc   uint64     // the next nbits bits, at the top; zeros or the bits after them below
+	nbits int        // how many bits of acc count; below 64, and below zero after damage
 	st    int64      // start timestamp of the samples before those with fields
 	gap   uint64     // time of the sample before the newest one minus st; 0 while there are no fields
 	begin int        // index of the first sample with a field; MaxSamples+1: none
 	hasST bool
+
+	trailing uint8 // bits behind the window
 }
 
 // Reset begins a chunk, which data must hold from its first byte on and as long as it is
@@ -74,10 +86,10 @@ func (d *XOR2Decoder) Reset(data []byte) error {
 		if n <= 0 {
 			return encbuf.Corrupt(pos, "XOR2 chunk: bad time of the second sample")
 		}
-		d.x.delta, d.x.acc, d.x.nbits = delta, firstTimeCode, firstTimeCodeBits
+		d.x.delta, d.acc, d.nbits = delta, firstTimeCode, firstTimeCodeBits
 		pos += n
 	}
-	d.x.data, d.x.pos, d.x.num, d.x.left = data, pos, num, num
+	d.x.data, d.pos, d.x.num, d.x.left = data, pos, num, num
 	d.hasST = st != 0
 	if from := int(st & xor2FromST); from > 0 {
 		d.begin = from
@@ -120,18 +132,18 @@ func (d *XOR2Decoder) DecodeST(ts []int64, vs []float64, sts []int64) (n int, er
 		done = 1
 	}
 	plain := max(min(n, d.begin-index), done)
-	for done < plain && d.x.nbits >= 0 {
+	for done < plain && d.nbits >= 0 {
 		done += d.run(ts[done:plain], vs[done:plain], nil, false)
 		done += d.runIdle(ts[done:plain], vs[done:plain])
 	}
 	for i := range sts[:min(done, len(sts))] {
 		sts[i] = d.st
 	}
-	if done < n && d.x.nbits >= 0 {
+	if done < n && d.nbits >= 0 {
 		done += d.run(ts[done:], vs[done:], sts[min(done, len(sts)):], true)
 	}
 	d.x.left -= done
-	if d.x.nbits < 0 {
+	if d.nbits < 0 {
 		d.x.left = 0
 		return done, d.damage()
 	}
@@ -141,7 +153,7 @@ func (d *XOR2Decoder) DecodeST(ts []int64, vs []float64, sts []int64) (n int, er
 // damage says why nbits fell below zero.
 func (d *XOR2Decoder) damage() error {
 	if d.x.sig == impossibleWindow {
-		return encbuf.Corrupt(d.x.pos, "XOR2 chunk: value window of more than 64 bits before this place")
+		return encbuf.Corrupt(d.pos, "XOR2 chunk: value window of more than 64 bits before this place")
 	}
 	return encbuf.Corrupt(len(d.x.data), "XOR2 chunk ends inside a sample")
 }
@@ -160,9 +172,9 @@ const (
 // functions below (BenchmarkXOR2Decode).
 func (d *XOR2Decoder) run(ts []int64, vs []float64, sts []int64, fields bool) int {
 	x := &d.x
-	data, pos, acc, nbits := x.data, x.pos, x.acc, x.nbits
+	data, pos, acc, nbits := x.data, d.pos, d.acc, d.nbits
 	t, delta, v := x.t, x.delta, x.v
-	sig, trailing := int(x.sig), uint(x.trailing)
+	sig, trailing := int(x.sig), uint(d.trailing)
 	vs = vs[:len(ts)]
 	gap := d.gap
 	i := 0
@@ -240,15 +252,15 @@ func (d *XOR2Decoder) run(ts []int64, vs []float64, sts []int64, fields bool) in
 		}
 		t += int64(delta)
 		ts[i], vs[i] = t, math.Float64frombits(out)
-		if !fields && acc>>(64-idleBits) == 0 {
+		if !fields && acc>>(64-idleBits2) == 0 {
 			i++
 			break
 		}
 	}
 	d.gap = gap
-	x.pos, x.acc, x.nbits = pos, acc, nbits
+	d.pos, d.acc, d.nbits = pos, acc, nbits
 	x.t, x.delta, x.v = t, delta, v
-	x.sig, x.trailing = uint8(sig), uint8(trailing)
+	x.sig, d.trailing = uint8(sig), uint8(trailing)
 	return i
 }
 
@@ -256,14 +268,14 @@ func (d *XOR2Decoder) run(ts []int64, vs []float64, sts []int64, fields bool) in
 // same distance, same value.
 func (d *XOR2Decoder) runIdle(ts []int64, vs []float64) int {
 	x := &d.x
-	n := min(bits.LeadingZeros64(x.acc), max(x.nbits, 0), len(ts))
+	n := min(bits.LeadingZeros64(d.acc), max(d.nbits, 0), len(ts))
 	t, v := x.t, math.Float64frombits(x.v)
 	vs = vs[:n]
 	for i := range vs {
 		t += int64(x.delta)
 		ts[i], vs[i] = t, v
 	}
-	x.t, x.acc, x.nbits = t, x.acc<<uint(n), x.nbits-n
+	x.t, d.acc, d.nbits = t, d.acc<<uint(n), d.nbits-n
 	return n
 }
 
@@ -303,4 +315,43 @@ func readVarbit(data []byte, acc uint64, nbits, pos int) (u, _ uint64, _, _ int)
 		u -= 1 << w
 	}
 	return u, acc, nbits, pos
+}
+
+// refill gives acc at least 56 bits, unless data ends before; 0 <= nbits < 64.
+func refill(data []byte, acc uint64, nbits, pos int) (uint64, int, int) {
+	if pos+8 <= len(data) {
+		acc |= binary.BigEndian.Uint64(data[pos:]) >> (uint(nbits) & 63)
+		return acc, nbits | 56, pos + (63-nbits)>>3
+	}
+	return refillTail(data, acc, nbits, pos)
+}
+
+// refillTail takes the last bytes of data one by one. At the end of data it changes
+// nothing, and nbits may be below zero.
+func refillTail(data []byte, acc uint64, nbits, pos int) (uint64, int, int) {
+	for nbits < 56 && pos < len(data) {
+		acc |= uint64(data[pos]) << (uint(56-nbits) & 63)
+		pos++
+		nbits += 8
+	}
+	return acc, nbits, pos
+}
+
+// readLong takes sig bits (at most 64) where acc may have fewer. If data ends before,
+// the count that it returns is negative.
+func readLong(data []byte, acc uint64, nbits, pos, sig int) (x, _ uint64, _, _ int) {
+	for need := sig; ; {
+		if nbits <= 0 {
+			// What acc still holds is not counted; it comes again.
+			if acc, nbits, pos = refill(data, 0, max(nbits, 0), pos); nbits == 0 {
+				return 0, 0, -1, pos
+			}
+		}
+		k := min(need, nbits)
+		x = x<<uint(k) | acc>>uint(64-k)
+		acc, nbits, need = acc<<uint(k), nbits-k, need-k
+		if need == 0 {
+			return x, acc, nbits, pos
+		}
+	}
 }

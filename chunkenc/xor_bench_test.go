@@ -2,6 +2,7 @@ package chunkenc
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"testing"
 )
@@ -110,6 +111,41 @@ func BenchmarkXORDecode(b *testing.B) {
 			perSample(b, n)
 		})
 	}
+}
+
+// BenchmarkXORDecode_Mixture decodes chunks of counters, gauges, constants and noise in turn,
+// as the comparison with other engines has them (prom/bench).
+func BenchmarkXORDecode_Mixture(b *testing.B) {
+	const n, count = 120, 400
+	r := rand.New(rand.NewPCG(1, 2))
+	chunks := make([][]byte, count)
+	for i := range chunks {
+		x := float64(r.IntN(10_000))
+		var e XOREncoder
+		for k := range n {
+			switch i % 4 {
+			case 0:
+				x += float64(r.IntN(128))
+			case 1:
+				x = (math.Round(x*100) + float64(bits.OnesCount64(r.Uint64())) - 32) / 100
+			case 2:
+			default:
+				x = 1 + float64(r.Uint64()>>12)/(1<<52)
+			}
+			_ = e.Append(1_700_000_000_000+int64(k)*1000, x)
+		}
+		chunks[i] = e.AppendTo(nil)
+	}
+	batch := NewBatch(BatchSize)
+	var d FloatDecoder
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		_ = d.Reset(EncXOR, chunks[i%count])
+		if err := d.Decode(batch, BatchSize); err != nil || batch.Len() != n {
+			b.Fatal(batch.Len(), err)
+		}
+	}
+	perSample(b, n)
 }
 
 func BenchmarkFloatIterator(b *testing.B) {

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pkg/errors"
+
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
@@ -100,6 +102,9 @@ func (f *headFile) read(off int64, dst []byte) (enc chunkenc.Encoding, record, d
 		return 0, dst[:0], nil, err
 	}
 	b, err := m.At(off, int(size-off))
+	if errors.Is(err, fileutil.ErrMemoryFault) {
+		return 0, dst[:0], nil, encbuf.Corrupt(0, err.Error()).At(f.path, off)
+	}
 	if err != nil {
 		return 0, dst[:0], nil, err
 	}

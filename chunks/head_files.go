@@ -66,8 +66,10 @@ type HeadFiles struct {
 		behind fileutil.WriteBehind
 		torn   bool // behind end may be half a write, to be cut off
 		dirty  bool // something is not synced
-		buf    []byte
-		refs   []Ref
+		// unnamed: the name of cur is not durable yet; nothing is written into it before.
+		unnamed bool
+		buf     []byte
+		refs    []Ref
 
 		chunks, bytes uint64 // written since OpenHead
 	}

@@ -2,6 +2,7 @@ package chunks
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -23,11 +24,24 @@ func TestLoad_WhatWasReadIsGivenBack(t *testing.T) {
 	}
 	refs := write(t, h, batch)
 	require.NoError(t, h.Close())
-	again, _, rep := openLoaded(t, fileutil.OS, h.dir, HeadOptions{})
-	require.Equal(t, len(batch), rep.Chunks)
-	require.Less(t, residentBytes(t, again.mu.live[0].path), int64(1<<20))
-	requireChunks(t, again, refs, batch)
-	require.Greater(t, residentBytes(t, again.mu.live[0].path), int64(size/2))
+	// How much is resident is the system's affair: it maps around a place that is read, and takes
+	// away when memory is short. One look of several is enough: a loader that gives nothing back
+	// has as much behind it as one that has just read all chunks, whenever one looks.
+	var seen []string
+	for range 10 {
+		again, _, rep := openLoaded(t, fileutil.OS, h.dir, HeadOptions{})
+		require.Equal(t, len(batch), rep.Chunks)
+		path := again.mu.live[0].path
+		loaded := residentBytes(t, path)
+		requireChunks(t, again, refs, batch)
+		read := residentBytes(t, path)
+		require.NoError(t, again.Close())
+		if read > size/2 && loaded < read/4 {
+			return
+		}
+		seen = append(seen, fmt.Sprintf("%d of %d", loaded, read))
+	}
+	t.Fatalf("resident bytes behind a load, and when all of it is read again: %v", seen)
 }
 
 // residentBytes returns how much of a mapped file counts as memory of this process.

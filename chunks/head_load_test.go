@@ -99,7 +99,7 @@ func (s small) checkDamaged(tb testing.TB, dir string, file int, content []byte,
 		require.NotZero(tb, rep.DroppedBytes+int64(len(rep.Unwritten)))
 		_, err := h.Write(fullChunks(90, 1))
 		require.ErrorIs(tb, err, ErrNeedsRepair)
-		require.ErrorIs(tb, h.TruncateBefore(9), ErrNeedsRepair)
+		require.ErrorIs(tb, h.TruncateBefore(NewRef(9, 0)), ErrNeedsRepair)
 	}
 	if rep.Damage != nil {
 		require.ErrorIs(tb, rep.Damage, encbuf.ErrCorrupt)

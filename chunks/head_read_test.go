@@ -107,10 +107,10 @@ func TestPin_KeepsTruncatedFilesReadable(t *testing.T) {
 	refs := write(t, h, all)
 	first, err := h.Acquire()
 	require.NoError(t, err)
-	require.NoError(t, h.TruncateBefore(3))
+	require.NoError(t, h.TruncateBefore(NewRef(3, 0)))
 	second, err := h.Acquire()
 	require.NoError(t, err)
-	require.NoError(t, h.TruncateBefore(5))
+	require.NoError(t, h.TruncateBefore(NewRef(5, 0)))
 	require.Equal(t, 4, h.Stats().KeptFiles)
 	requireChunks(t, h, refs, all)
 	fsys.takeLog()
@@ -129,10 +129,10 @@ func TestPin_KeepsTruncatedFilesReadable(t *testing.T) {
 	write(t, h, fullChunks(30, 10))
 	third, err := h.Acquire()
 	require.NoError(t, err)
-	require.NoError(t, h.TruncateBefore(7))
+	require.NoError(t, h.TruncateBefore(NewRef(7, 0)))
 	fourth, err := h.Acquire()
 	require.NoError(t, err)
-	require.NoError(t, h.TruncateBefore(8))
+	require.NoError(t, h.TruncateBefore(NewRef(8, 0)))
 	fsys.takeLog()
 	require.NoError(t, third.Release())
 	require.Len(t, filterLog(fsys.takeLog(), "unmap"), 2)
@@ -200,7 +200,7 @@ func TestHeadCursor_ReadsWhatItsPinKeeps(t *testing.T) {
 	_, _, err = c.Read(NewRef(refs[0].File(), 1<<32-1))
 	require.ErrorIs(t, err, ErrUnknownRef)
 
-	require.NoError(t, h.TruncateBefore(5))
+	require.NoError(t, h.TruncateBefore(NewRef(5, 0)))
 	refs = append(refs, write(t, h, fullChunks(30, 5))...)
 	all = append(all, fullChunks(30, 5)...)
 	require.NoError(t, h.Close())
@@ -310,7 +310,7 @@ func TestHeadFiles_ReadersBesideTheWriter(t *testing.T) {
 		mu.Unlock()
 		if i > keep && i%80 == 0 {
 			oldest.Store(int64(i - keep))
-			require.NoError(t, h.TruncateBefore(refs[i-keep].File()))
+			require.NoError(t, h.TruncateBefore(NewRef(refs[i-keep].File(), 0)))
 		}
 	}
 	require.NoError(t, h.Close())

@@ -3,7 +3,6 @@ package chunks
 import (
 	"io/fs"
 	"path/filepath"
-	"strconv"
 
 	"github.com/pkg/errors"
 
@@ -80,7 +79,7 @@ func (h *HeadFiles) saveLocked(p *repairPlan, quarantine string) (copies []strin
 		return nil, err
 	}
 	for _, path := range paths {
-		dst, err := freeName(h.fs, filepath.Join(quarantine, filepath.Base(path)))
+		dst, err := fileutil.FreeName(h.fs, filepath.Join(quarantine, filepath.Base(path)))
 		if err != nil {
 			return copies, err
 		}
@@ -90,6 +89,35 @@ func (h *HeadFiles) saveLocked(p *repairPlan, quarantine string) (copies []strin
 		copies = append(copies, dst)
 	}
 	return copies, h.fs.SyncDir(quarantine)
+}
+
+// Quarantine keeps a copy of a file in a directory, which is made if there is none; the copy is on
+// stable storage. The file stays as it is. It may run beside everything.
+func (h *HeadFiles) Quarantine(number uint32, dir string) error {
+	h.w.Lock()
+	defer h.w.Unlock()
+	h.mu.RLock()
+	f := h.mu.byNum[number]
+	h.mu.RUnlock()
+	if f == nil {
+		return ErrUnknownRef
+	}
+	if err := fileutil.MkdirSync(h.fs, dir); err != nil {
+		return err
+	}
+	dst, err := fileutil.FreeName(h.fs, filepath.Join(dir, filepath.Base(f.path)))
+	if err != nil {
+		return err
+	}
+	if f == h.w.cur { // it grows, and a link would grow with it
+		err = fileutil.CopyFile(h.fs, f.path, dst)
+	} else {
+		err = h.save(f.path, dst)
+	}
+	if err != nil {
+		return err
+	}
+	return h.fs.SyncDir(dir)
 }
 
 // save links or copies a file. A link costs no space and reads nothing, which helps
@@ -102,32 +130,13 @@ func (h *HeadFiles) save(path, dst string) error {
 	return fileutil.CopyFile(h.fs, path, dst)
 }
 
-// freeName returns name, or name with a number behind it, so that it does not exist.
-func freeName(fsys fileutil.FS, name string) (string, error) {
-	const tries = 1000
-	for i := range tries {
-		try := name
-		if i > 0 {
-			try += "." + strconv.Itoa(i)
-		}
-		_, err := fsys.Stat(try)
-		if errors.Is(err, fs.ErrNotExist) {
-			return try, nil
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	return "", errors.Errorf("find a free name for %s: %d names are taken", name, tries)
-}
-
 // dropFilesLocked removes the files behind the damage, last one first.
 func (h *HeadFiles) dropFilesLocked(p *repairPlan) error {
 	for n := len(p.dropped); n > 0; n = len(p.dropped) {
 		if err := h.fs.Remove(p.dropped[n-1].path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := h.poisonLocked(h.fs.SyncDir(h.dir)); err != nil {
+		if err := h.syncDirLocked(h.dir); err != nil {
 			return err
 		}
 		p.dropped = p.dropped[:n-1]
@@ -151,9 +160,10 @@ func (h *HeadFiles) rewriteLocked(p *repairPlan) error {
 	if err := h.fs.Rename(tmp, old.path); err != nil {
 		return fileutil.JoinErrors(err, h.fs.Remove(tmp))
 	}
-	err := fileutil.JoinErrors(h.fs.SyncDir(h.dir), h.fs.SyncDir(filepath.Dir(h.dir)))
-	if err := h.poisonLocked(err); err != nil {
-		return err
+	for _, dir := range []string{h.dir, filepath.Dir(h.dir)} {
+		if err := h.syncDirLocked(dir); err != nil {
+			return err
+		}
 	}
 	p.damaged = nil
 	// The old mapping shows the file that is now in the quarantine alone.

@@ -118,6 +118,9 @@ func (h *HeadFiles) readyLocked() error {
 	case h.w.cur == nil:
 		return h.createLocked()
 	}
+	if err := h.nameLocked(); err != nil {
+		return err
+	}
 	return h.cutLocked()
 }
 
@@ -144,7 +147,7 @@ func (h *HeadFiles) createLocked() error {
 		if err := h.fs.MkdirAll(h.dir); err != nil {
 			return err
 		}
-		if err := h.poisonLocked(h.fs.SyncDir(filepath.Dir(h.dir))); err != nil {
+		if err := h.syncDirLocked(filepath.Dir(h.dir)); err != nil {
 			return err
 		}
 	}
@@ -162,7 +165,30 @@ func (h *HeadFiles) createLocked() error {
 	h.mu.live = append(h.mu.live, f)
 	h.mu.byNum[f.number] = f
 	h.mu.Unlock()
-	return h.poisonLocked(h.fs.SyncDir(h.dir))
+	h.w.unnamed = true
+	return h.nameLocked()
+}
+
+// nameLocked makes the name of the file being written durable, before there is anything in it.
+func (h *HeadFiles) nameLocked() error {
+	if !h.w.unnamed {
+		return nil
+	}
+	if err := h.syncDirLocked(h.dir); err != nil {
+		return err
+	}
+	h.w.unnamed = false
+	return nil
+}
+
+// syncDirLocked syncs a directory. A failure stops all writing, unless the directory could not
+// even be opened: then nothing is in doubt.
+func (h *HeadFiles) syncDirLocked(dir string) error {
+	err := h.fs.SyncDir(dir)
+	if errors.Is(err, fileutil.ErrNotTried) {
+		return err
+	}
+	return h.poisonLocked(err)
 }
 
 // finishLocked syncs and closes the file being written, so that the next chunk goes to a
@@ -228,23 +254,39 @@ func (h *HeadFiles) poisonLocked(err error) error {
 	return err
 }
 
-// TruncateBefore removes the files with numbers below number, except the one being
-// written, which is finished instead so that a later call can remove it. The order and
-// the syncs leave no gap in the numbers, whatever a crash keeps. Files that a
-// Pin keeps stay readable. On an error the rest of the files is still there.
-func (h *HeadFiles) TruncateBefore(number uint32) error {
+// TruncateBefore removes the files all of whose chunks are below lowest. The file being
+// written is among them: it is finished if it has a chunk below lowest, or if others went, so
+// that it goes with what it has now, and not only when it is full. The order and the syncs
+// leave no gap in the numbers, whatever a crash keeps. Files that a Pin keeps stay readable. On
+// an error the rest of the files is still there.
+//
+// The caller knows of every chunk that was written: none that is still wanted is below lowest.
+func (h *HeadFiles) TruncateBefore(lowest Ref) error {
 	h.w.Lock()
 	defer h.w.Unlock()
 	if err := h.mayRemoveLocked(); err != nil {
 		return err
 	}
+	gone, err := h.removeBeforeLocked(lowest)
+	if err != nil || h.w.cur == nil || h.w.end == 0 || gone == 0 && lowest <= NewRef(h.w.cur.number, headHeaderSize) {
+		return err
+	}
+	if err := h.finishLocked(); err != nil {
+		return err
+	}
+	_, err = h.removeBeforeLocked(lowest)
+	return err
+}
+
+// removeBeforeLocked removes files that are not being written and have nothing from lowest on,
+// and returns how many.
+func (h *HeadFiles) removeBeforeLocked(lowest Ref) (n int, err error) {
 	h.mu.RLock()
 	live := h.mu.live
 	h.mu.RUnlock()
 	var gone []*headFile
-	var err error
 	for _, f := range live {
-		if f.number >= number || f == h.w.cur {
+		if f == h.w.cur || NewRef(f.number, uint32(f.size.Load())) > lowest {
 			break
 		}
 		if err = h.removeLocked(f); err != nil {
@@ -252,11 +294,21 @@ func (h *HeadFiles) TruncateBefore(number uint32) error {
 		}
 		gone = append(gone, f)
 	}
-	err = fileutil.JoinErrors(err, h.retire(gone))
-	if len(gone) > 0 && h.w.cur != nil && h.w.end > 0 {
-		err = fileutil.JoinErrors(err, h.finishLocked())
+	return len(gone), fileutil.JoinErrors(err, h.retire(gone))
+}
+
+// EndFile ends the file being written: chunks that come go to a new one. Who knows that these
+// will be wanted for longer keeps their bytes apart from the others'.
+func (h *HeadFiles) EndFile() error {
+	h.w.Lock()
+	defer h.w.Unlock()
+	if err := h.mayRemoveLocked(); err != nil {
+		return err
 	}
-	return err
+	if h.w.failed != nil || h.w.end == 0 {
+		return h.w.failed
+	}
+	return h.finishLocked()
 }
 
 func (h *HeadFiles) mayRemoveLocked() error {
@@ -281,5 +333,5 @@ func (h *HeadFiles) removeLocked(f *headFile) error {
 	if err := h.fs.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return h.poisonLocked(h.fs.SyncDir(h.dir))
+	return h.syncDirLocked(h.dir)
 }

@@ -315,7 +315,7 @@ func TestClose_RemovesAFileThatGotNoChunk(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 	require.ErrorIs(t, h.Sync(), ErrClosed)
 	require.ErrorIs(t, h.Close(), ErrClosed)
-	require.ErrorIs(t, h.TruncateBefore(9), ErrClosed)
+	require.ErrorIs(t, h.TruncateBefore(NewRef(9, 0)), ErrClosed)
 	_, err = h.Repair(t.TempDir())
 	require.ErrorIs(t, err, ErrClosed)
 }
@@ -326,7 +326,7 @@ func TestWrite_BeforeLoad_IsRefused(t *testing.T) {
 	require.NoError(t, err)
 	_, err = h.Write(fullChunks(1, 1))
 	require.ErrorIs(t, err, ErrNotLoaded)
-	require.ErrorIs(t, h.TruncateBefore(2), ErrNotLoaded)
+	require.ErrorIs(t, h.TruncateBefore(NewRef(2, 0)), ErrNotLoaded)
 	_, err = h.Repair(t.TempDir())
 	require.ErrorIs(t, err, ErrNotLoaded)
 	_, err = h.Load(func(HeadChunk) error { return nil })
@@ -344,7 +344,7 @@ func TestTruncateBefore_RemovesWholeFilesAndStartsANewOne(t *testing.T) {
 	last := refs[len(refs)-1].File()
 	require.Greater(t, last, uint32(4))
 	fsys.takeLog()
-	require.NoError(t, h.TruncateBefore(3))
+	require.NoError(t, h.TruncateBefore(NewRef(3, 0)))
 	require.Equal(t, []string{
 		"open 000001", "mmap 000001", "close 000001", "remove 000001", "syncdir chunks_head",
 		"open 000002", "mmap 000002", "close 000002", "remove 000002", "syncdir chunks_head",
@@ -358,14 +358,12 @@ func TestTruncateBefore_RemovesWholeFilesAndStartsANewOne(t *testing.T) {
 			requireChunks(t, h, refs[i:i+1], all[i:i+1])
 		}
 	}
-	require.NoError(t, h.TruncateBefore(3), "nothing to do")
+	require.NoError(t, h.TruncateBefore(NewRef(3, 0)), "nothing to do")
 	require.Empty(t, filterLog(fsys.takeLog(), "remove"))
 	next := write(t, h, fullChunks(30, 1))
 	require.Equal(t, last+1, next[0].File())
-	require.NoError(t, h.TruncateBefore(math.MaxUint32))
-	require.Equal(t, 1, h.Stats().Files, "the file being written stays")
-	require.NoError(t, h.TruncateBefore(math.MaxUint32))
-	require.Zero(t, h.Stats().Files)
+	require.NoError(t, h.TruncateBefore(math.MaxUint64))
+	require.Zero(t, h.Stats().Files, "the file being written goes, too, when nothing in it is wanted")
 	next = write(t, h, fullChunks(31, 1))
 	require.Equal(t, last+2, next[0].File())
 	require.NoError(t, h.Close())
@@ -373,6 +371,40 @@ func TestTruncateBefore_RemovesWholeFilesAndStartsANewOne(t *testing.T) {
 	_, got, rep := openLoaded(t, fileutil.OS, h.dir, HeadOptions{})
 	require.False(t, rep.NeedsRepair(), "numbers may start anywhere")
 	requireLoaded(t, got, next, fullChunks(31, 1))
+}
+
+func TestTruncateBefore_AFileWithSomethingDeadEndsAndGoesWithItsLastChunk(t *testing.T) {
+	h, _, _ := openLoaded(t, fileutil.OS, headDir(t), HeadOptions{})
+	refs := write(t, h, fullChunks(0, 10))
+	require.NoError(t, h.TruncateBefore(refs[0]), "nothing is dead")
+	next := write(t, h, fullChunks(10, 1))
+	require.Equal(t, refs[0].File(), next[0].File())
+
+	require.NoError(t, h.TruncateBefore(refs[4]))
+	requireChunks(t, h, refs[4:], fullChunks(4, 6))
+	later := write(t, h, fullChunks(11, 1))
+	require.Equal(t, next[0].File()+1, later[0].File(), "what comes is kept apart from what is dead")
+	require.Equal(t, 2, h.Stats().Files)
+
+	require.NoError(t, h.TruncateBefore(later[0]))
+	require.Equal(t, 1, h.Stats().Files)
+	requireChunks(t, h, later, fullChunks(11, 1))
+	require.NoError(t, h.TruncateBefore(h.End()))
+	require.Zero(t, h.Stats().Files)
+	require.NoError(t, h.Close())
+}
+
+func TestEndFile_WhatComesNextIsInAnotherOne(t *testing.T) {
+	h, _, _ := openLoaded(t, fileutil.OS, headDir(t), HeadOptions{})
+	require.NoError(t, h.EndFile(), "there is none")
+	first := write(t, h, fullChunks(0, 1))
+	require.NoError(t, h.EndFile())
+	require.NoError(t, h.EndFile())
+	second := write(t, h, fullChunks(1, 1))
+	require.Equal(t, first[0].File()+1, second[0].File())
+	requireChunks(t, h, append(first, second...), fullChunks(0, 2))
+	require.NoError(t, h.Close())
+	require.ErrorIs(t, h.EndFile(), ErrClosed)
 }
 
 func filterLog(log []string, op string) (out []string) {
@@ -390,10 +422,10 @@ func TestTruncateBefore_AfterAFailure_GoesOn(t *testing.T) {
 	refs := write(t, h, fullChunks(0, 30))
 	files := h.Stats().Files
 	fsys.failOn("remove", 1, 1, syscall.EIO)
-	require.ErrorIs(t, h.TruncateBefore(4), syscall.EIO)
+	require.ErrorIs(t, h.TruncateBefore(NewRef(4, 0)), syscall.EIO)
 	require.Equal(t, files-1, h.Stats().Files)
 	requireChunks(t, h, refs[len(refs)-1:], fullChunks(29, 1))
-	require.NoError(t, h.TruncateBefore(4))
+	require.NoError(t, h.TruncateBefore(NewRef(4, 0)))
 	require.Equal(t, files-3, h.Stats().Files)
 	require.NoError(t, h.Close())
 }

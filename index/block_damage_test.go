@@ -230,7 +230,7 @@ func TestReader_ChecksumsAloneAreNotBelieved(t *testing.T) {
 		"labels that do not end":         {series + 1, "\x03\x80\x80\x80\x80\x80\x80", reading},
 		"list of a series behind all":    {lists + 12, "\xff\xff\xff\xff", selecting},
 		"list of a series before all":    {lists + 8, "\x00\x00\x00\x01", selecting},
-		"list that does not ascend":      {lists + 12, string(good[lists+8 : lists+12]), selecting},
+		"list that descends":             {lists + 8, string(good[lists+12:lists+16]) + string(good[lists+8:lists+12]), selecting},
 		"list of fewer series":           {lists + 4, "\x00\x00\x00\x01", selecting},
 		"list of more series":            {lists + 4, "\x00\x00\x00\x03", selecting},
 		"list of far more series":        {lists + 4, "\x40\x00\x00\x02", selecting},

@@ -107,7 +107,7 @@ func (c checkedLists) has(num int) bool { return c[num/64].Load()>>(num%64)&1 ==
 func (c checkedLists) add(num int) { c[num/64].Or(1 << (num % 64)) }
 
 // list returns the ids of a list: checked when it is first used, by its checksum and
-// its order, so that whoever reads it may rely on ascending ids of possible entries.
+// its order, so that whoever reads it may rely on ids of possible entries that never descend.
 func (r *Reader) list(num int, e tableEntry) (idList, error) {
 	off, end := e.list, r.toc.postingsTable
 	if off < r.toc.postings || off > end || end-off < sectionHeadBytes+countBytes+crcBytes {
@@ -138,7 +138,7 @@ func (r *Reader) checkList(off int, content []byte, ids idList) error {
 		return r.corrupt(off, "checksum of the postings list does not match")
 	}
 	for i := 1; i < ids.len(); i++ {
-		if ids.at(i) <= ids.at(i-1) {
+		if ids.at(i) < ids.at(i-1) { // old writers name a series twice that has a label twice
 			return r.corrupt(off, "series ids of the postings list do not ascend")
 		}
 	}

@@ -10,9 +10,32 @@ type seriesOrder struct {
 	ref        uint64       // of its last chunk
 }
 
+const endsEarly = "chunk ends before it begins"
+
 // breaks returns which rule the next series breaks, nothing if it is good. Its labels
 // are symbols.
 func (o *seriesOrder) breaks(ls []SymbolPair, cs []ChunkMeta) string {
+	for _, c := range cs {
+		if c.MaxT < c.MinT {
+			return endsEarly
+		}
+	}
+	if reason := o.relied(ls, cs); reason != "" {
+		return reason
+	}
+	ref, any := o.ref, o.any
+	for _, c := range cs {
+		if any && uint64(c.Ref) <= ref {
+			return "chunk refs do not ascend"
+		}
+		ref, any = uint64(c.Ref), true
+	}
+	return ""
+}
+
+// relied returns which of the rules that readers rely on the next series breaks. In which order
+// chunks lie in their files is none of them.
+func (o *seriesOrder) relied(ls []SymbolPair, cs []ChunkMeta) string {
 	for i, l := range ls {
 		if i > 0 && ls[i-1].Name >= l.Name {
 			return "label names do not ascend"
@@ -24,28 +47,25 @@ func (o *seriesOrder) breaks(ls []SymbolPair, cs []ChunkMeta) string {
 	if o.any && compareLabels(o.labels, ls) >= 0 {
 		return "label set does not ascend"
 	}
-	ref, any := o.ref, o.any
-	for i, c := range cs {
-		switch {
-		case c.MaxT < c.MinT:
-			return "chunk ends before it begins"
-		case i > 0 && c.MinT <= cs[i-1].MaxT:
+	for i := 1; i < len(cs); i++ {
+		if cs[i].MinT <= cs[i-1].MaxT {
 			return "chunks overlap"
-		case any && uint64(c.Ref) <= ref:
-			return "chunk refs do not ascend"
 		}
-		ref, any = uint64(c.Ref), true
 	}
 	return ""
 }
 
 // accept makes a series the one before the next.
 func (o *seriesOrder) accept(ls []SymbolPair, cs []ChunkMeta) {
-	o.any = true
-	o.labels = append(o.labels[:0], ls...)
+	o.acceptLabels(ls)
 	if len(cs) > 0 {
 		o.ref = uint64(cs[len(cs)-1].Ref)
 	}
+}
+
+func (o *seriesOrder) acceptLabels(ls []SymbolPair) {
+	o.any = true
+	o.labels = append(o.labels[:0], ls...)
 }
 
 // compareLabels orders label sets of one block as package labels does.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/seed347100a3/tsdb/internal/foreground"
@@ -24,11 +25,21 @@ const (
 //
 // It takes about 16 bytes of memory for each symbol and 24 for each list.
 func (r *Reader) Verify(ctx context.Context, fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) error) error {
+	return r.verify(ctx, nil, fn)
+}
+
+// VerifyDisorder is Verify that goes on where labels, series or chunks are not in order, or repeat:
+// what Sorted and Lanes can read all the same. Each such place is an encbuf.ErrCorrupt for disorder.
+func (r *Reader) VerifyDisorder(ctx context.Context, disorder func(error), fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) error) error {
+	return r.verify(ctx, disorder, fn)
+}
+
+func (r *Reader) verify(ctx context.Context, disorder func(error), fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) error) error {
 	if fn == nil {
 		fn = func(uint64, []SymbolPair, []ChunkMeta) error { return nil }
 	}
 	return r.guard(func() error {
-		v := verifier{r: r, ctx: ctx, pairs: newPairIndex(r.symbols.count), last: SymbolPair{Name: math.MaxUint32}}
+		v := verifier{r: r, ctx: ctx, disorder: disorder, pairs: newPairIndex(r.symbols.count), last: SymbolPair{Name: math.MaxUint32}}
 		for _, step := range []func() error{
 			v.sections, v.lists, func() error { return v.series(fn) }, v.allSeen,
 		} {
@@ -41,10 +52,11 @@ func (r *Reader) Verify(ctx context.Context, fn func(id uint64, ls []SymbolPair,
 }
 
 type verifier struct {
-	r     *Reader
-	ctx   context.Context
-	polls int
-	way   foreground.Steps
+	r        *Reader
+	ctx      context.Context
+	disorder func(error) // nil: it is an error like any other
+	polls    int
+	way      foreground.Steps
 
 	pairs *pairIndex // numbers are those of the lists
 	name  []byte     // of the list before, in the file
@@ -71,6 +83,16 @@ func (v *verifier) sections() error {
 	return v.r.Symbols(func(uint32, []byte) error { return v.poll() })
 }
 
+// disordered is about a place where the order is not as it should be.
+func (v *verifier) disordered(off int, reason string) error {
+	err := v.r.corrupt(off, reason)
+	if v.disorder == nil {
+		return err
+	}
+	v.disorder(err)
+	return nil
+}
+
 // lists checks each list and makes it known by its pair.
 func (v *verifier) lists() error {
 	r := v.r
@@ -88,6 +110,15 @@ func (v *verifier) lists() error {
 		first := off + sectionHeadBytes + countBytes
 		if err := r.checkList(off, r.b[off+sectionHeadBytes:first+len(ids)], ids); err != nil {
 			return err
+		}
+		for i := 1; i < ids.len(); i++ {
+			if ids.at(i) != ids.at(i-1) {
+				continue
+			}
+			if err := v.disordered(off, "postings list has a series twice"); err != nil {
+				return err
+			}
+			break
 		}
 		v.next = append(v.next, first)
 		v.end = append(v.end, first+len(ids))
@@ -178,8 +209,14 @@ func (v *verifier) series(fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) er
 		if ls, cs, err = r.decodeSeries(off, body, ls[:0], cs[:0]); err != nil {
 			return err
 		}
-		if reason := order.breaks(ls, cs); reason != "" {
+		switch reason := order.breaks(ls, cs); reason {
+		case "":
+		case endsEarly: // nobody can put that in order
 			return r.corrupt(off, reason)
+		default:
+			if err := v.disordered(off, reason); err != nil {
+				return err
+			}
 		}
 		if err := v.see(off, id, ls); err != nil {
 			return err
@@ -211,7 +248,10 @@ func (v *verifier) see(off int, id uint64, ls []SymbolPair) error {
 	if !v.take(0, id) {
 		return v.r.corrupt(off, "series is not in the list of all series")
 	}
-	for _, l := range ls {
+	for i, l := range ls {
+		if slices.Contains(ls[:i], l) {
+			continue // it was told that names do not ascend
+		}
 		if num, ok := v.pairs.find(l); !ok || !v.take(int(num), id) {
 			return v.r.corrupt(off, "series is not in the postings list of its label")
 		}
@@ -219,13 +259,12 @@ func (v *verifier) see(off int, id uint64, ls []SymbolPair) error {
 	return nil
 }
 
-func (v *verifier) take(num int, id uint64) bool {
-	at := v.next[num]
-	if at >= v.end[num] || uint64(binary.BigEndian.Uint32(v.r.b[at:])) != id {
-		return false
+// take passes over a series in a list, where it may stand twice.
+func (v *verifier) take(num int, id uint64) (found bool) {
+	for at := v.next[num]; at < v.end[num] && uint64(binary.BigEndian.Uint32(v.r.b[at:])) == id; at += idBytes {
+		v.next[num], found = at+idBytes, true
 	}
-	v.next[num] += idBytes
-	return true
+	return found
 }
 
 // allSeen makes sure that lists have no more series than were found.

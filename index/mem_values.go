@@ -77,7 +77,7 @@ func (m *MemPostings) mergeValues(sorted, tail []Pair) []Pair {
 	for i, p := range tail {
 		young[i] = text{m.Value(p), p}
 	}
-	slices.SortFunc(young, func(a, b text) int { return strings.Compare(a.value, b.value) })
+	sort.Slice(young, func(i, k int) bool { return young[i].value < young[k].value }) // not by package slices: 15 kB for this type
 	out := make([]Pair, 0, len(sorted)+len(tail))
 	for _, y := range young {
 		n := sort.Search(len(sorted), func(i int) bool { return m.Value(sorted[i]) > y.value })

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"cmp"
 	"context"
 	"math/bits"
 	"regexp"
@@ -159,8 +158,18 @@ func (s *selection) resolveChoosing(ms []*labels.Matcher) (choosing []choice, ex
 		choosing = append(choosing, c)
 	}
 	s.choices = choosing[:0]
-	slices.SortStableFunc(choosing, func(a, b choice) int { return cmp.Compare(a.cost, b.cost) })
+	sortByCost(choosing)
 	return choosing, excluding, nil
+}
+
+// sortByCost sorts few choices, the cheapest first. Package slices would make 8 KiB for the type,
+// and package sort would allocate.
+func sortByCost(choices []choice) {
+	for i := range choices {
+		for k := i; k > 0 && choices[k].cost < choices[k-1].cost; k-- {
+			choices[k], choices[k-1] = choices[k-1], choices[k]
+		}
+	}
 }
 
 // addMatching adds the pairs that the matcher chooses to s.pairs.

@@ -8,7 +8,7 @@ package labels
 
 import (
 	"iter"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -259,6 +259,18 @@ func isCanonical(ls []Label) bool {
 	return true
 }
 
+// fewLabels is up to how many labels an insertion sort is as quick as any.
+const fewLabels = 32
+
+// sortLabels sorts by name, and keeps the order of equal names.
 func sortLabels(ls []Label) {
-	slices.SortStableFunc(ls, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+	if len(ls) > fewLabels {
+		sort.SliceStable(ls, func(i, k int) bool { return ls[i].Name < ls[k].Name })
+		return
+	}
+	for i := range ls {
+		for k := i; k > 0 && ls[k].Name < ls[k-1].Name; k-- {
+			ls[k], ls[k-1] = ls[k-1], ls[k]
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -38,7 +39,7 @@ func (a *chunkAnswer) writeQuery(ctx context.Context, index int, q *openQuery) e
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := a.writeSeries(ctx, index, set.At()); err != nil {
+		if err := a.writeSeries(ctx, index, q, set.At()); err != nil {
 			return err
 		}
 	}
@@ -47,34 +48,78 @@ func (a *chunkAnswer) writeQuery(ctx context.Context, index int, q *openQuery) e
 }
 
 // writeSeries writes the frames of one series; none, if it has no samples in the range.
-func (a *chunkAnswer) writeSeries(ctx context.Context, index int, s *tsdb.ChunkSeries) error {
+func (a *chunkAnswer) writeSeries(ctx context.Context, index int, q *openQuery, s *tsdb.ChunkSeries) error {
 	a.own = s.AppendLabels(a.own[:0])
 	a.labels = a.external.merge(a.labels[:0], a.own)
-	a.frame.begin(a.labels)
-	a.chunks = s.Chunks(a.chunks)
-	for a.chunks.Next() {
-		c := a.chunks.At()
-		if a.xor != nil {
-			var err error
-			if c.Chunk, err = a.xor.transcode(c.Chunk); err != nil {
-				return err
-			}
-		}
-		if a.frame.full(len(c.Chunk.Bytes())) {
-			if err := a.writeFrame(ctx, index); err != nil {
-				return err
-			}
-			a.frame.next()
-		}
-		a.frame.add(c.MinT, c.MaxT, c.Chunk.Encoding(), c.Chunk.Bytes())
-	}
-	if err := a.chunks.Err(); err != nil {
+	group, skip, err := q.namesakes.group(ctx, q, a.own, a.labels)
+	if err != nil || skip {
 		return err
 	}
-	if a.frame.chunks == 0 {
-		return nil
+	a.frame.begin(a.labels)
+	if len(group) > 0 {
+		err = a.addUnion(ctx, index, group)
+	} else {
+		err = a.addChunks(ctx, index, s)
+	}
+	if err != nil || a.frame.chunks == 0 {
+		return err
 	}
 	return a.writeFrame(ctx, index)
+}
+
+// addChunks adds the chunks of a series.
+func (a *chunkAnswer) addChunks(ctx context.Context, index int, s *tsdb.ChunkSeries) error {
+	a.chunks = s.Chunks(a.chunks)
+	for a.chunks.Next() {
+		if err := a.add(ctx, index, a.chunks.At()); err != nil {
+			return err
+		}
+	}
+	return a.chunks.Err()
+}
+
+// unionChunk is how many samples a chunk has that is made of several series, as others have.
+const unionChunk = 120
+
+// addUnion adds the samples of several series as those of one, in chunks of its own.
+func (a *chunkAnswer) addUnion(ctx context.Context, index int, group []*tsdb.Series) error {
+	it, batch := unionOf(group), chunkenc.NewBatch(unionChunk)
+	var enc chunkenc.FloatEncoder
+	var data []byte
+	for it.NextBatch(batch) != chunkenc.ValNone {
+		enc.Reset()
+		for i, t := range batch.T {
+			if err := enc.Append(t, batch.V[i], batch.StartOf(i)); err != nil {
+				return err
+			}
+		}
+		data = enc.AppendTo(data[:0])
+		chunk, err := chunkenc.FromData(enc.Encoding(), data)
+		if err != nil {
+			return err
+		}
+		if err := a.add(ctx, index, tsdb.ChunkMeta{MinT: batch.T[0], MaxT: it.AtT(), Chunk: chunk}); err != nil {
+			return err
+		}
+	}
+	return it.Err()
+}
+
+// add adds a chunk of the series, to another frame if this one is complete.
+func (a *chunkAnswer) add(ctx context.Context, index int, c tsdb.ChunkMeta) (err error) {
+	if a.xor != nil {
+		if c.Chunk, err = a.xor.transcode(c.Chunk); err != nil {
+			return err
+		}
+	}
+	if a.frame.full(len(c.Chunk.Bytes())) {
+		if err := a.writeFrame(ctx, index); err != nil {
+			return err
+		}
+		a.frame.next()
+	}
+	a.frame.add(c.MinT, c.MaxT, c.Chunk.Encoding(), c.Chunk.Bytes())
+	return nil
 }
 
 func (a *chunkAnswer) writeFrame(ctx context.Context, index int) error {

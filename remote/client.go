@@ -46,6 +46,9 @@ func NewReadClient(endpoint string, opts *ReadClientOptions) (*ReadClient, error
 // Hints may be nil. Series come in the order of the server: that of labels when it streams,
 // perhaps none otherwise.
 func (c *ReadClient) Select(ctx context.Context, mint, maxt int64, hints *tsdb.SelectHints, ms ...*labels.Matcher) *SeriesSet {
+	if err := checkQuery(ctx, ms); err != nil {
+		return &SeriesSet{err: err}
+	}
 	set := &SeriesSet{mint: mint, maxt: maxt}
 	if hints != nil {
 		set.limit = hints.Limit

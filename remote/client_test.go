@@ -385,3 +385,21 @@ func drainErr(it chunkenc.Iterator, want error, t testing.TB) chunkenc.ValueType
 	require.ErrorIs(t, it.Err(), want)
 	return kind
 }
+
+func TestClient_ANilContextOrMatcherIsAnErrorBeforeAnythingIsSent(t *testing.T) {
+	c, err := NewReadClient("http://127.0.0.1:1/", nil)
+	require.NoError(t, err)
+	q := c.Querier(0, 1)
+	defer func() { require.NoError(t, q.Close()) }()
+	var none context.Context
+	for what, set := range map[string]*SeriesSet{
+		"client, no context":  c.Select(none, 0, 1, nil),
+		"client, no matcher":  c.Select(t.Context(), 0, 1, nil, labels.Equal("a", "b"), nil),
+		"querier, no context": q.Select(none, nil),
+		"querier, no matcher": q.Select(t.Context(), nil, nil),
+	} {
+		require.False(t, set.Next(), what)
+		require.ErrorIs(t, set.Err(), tsdb.ErrInvalidArgument, what)
+		require.NoError(t, set.Close(), what)
+	}
+}

@@ -130,8 +130,9 @@ func bodyError(err error) error {
 // openQuery is a query with its snapshot.
 type openQuery struct {
 	*tsdb.Querier
-	matchers []*labels.Matcher
-	warnings tsdb.Warnings
+	matchers  []*labels.Matcher
+	namesakes *namesakes // nil: none
+	warnings  tsdb.Warnings
 }
 
 // oneByOne: an answer has written a series before it comes to the next one.
@@ -186,6 +187,9 @@ func (h *readHandler) answer(r *http.Request, out *pacedWriter, req *readRequest
 			return err
 		}
 		queries = append(queries, open)
+		if open.namesakes, err = findNamesakes(r.Context(), open, h.external); err != nil {
+			return err
+		}
 	}
 	if typ == typeChunks {
 		a := chunkAnswer{out: out, external: h.external, frame: frameEncoder{limit: h.opts.FrameBytes}}
@@ -213,8 +217,17 @@ func (h *readHandler) fail(out *pacedWriter, r *http.Request, err error) {
 
 // report tells the program what the client is not told.
 func (h *readHandler) report(r *http.Request, err error) {
-	h.opts.Logger.Error("remote read failed", "client", r.RemoteAddr, "error", err)
+	h.opts.Logger.Error("remote read failed", "client", r.RemoteAddr, "error", logged(err))
 }
+
+// loggedError is an error as package tsdb logs it: on one line, and without the call stack,
+// which a handler for text would write.
+type loggedError struct{ err error }
+
+func logged(err error) error { return loggedError{err} }
+
+func (e loggedError) Error() string { return strings.ReplaceAll(e.err.Error(), "\n", "; ") }
+func (e loggedError) Unwrap() error { return e.err }
 
 // refuse answers with a status and a text, which says nothing of files.
 func (h *readHandler) refuse(w http.ResponseWriter, r *http.Request, err error) {

@@ -183,7 +183,10 @@ func TestMemory_GarbageOfFrames(t *testing.T) {
 			return w
 		}
 		require.Greater(t, answer().bytes, int64(c.least), name)
-		garbage := allocatedBy(func() { answer() })
+		garbage := uint64(math.MaxUint64)
+		for range 5 { // the least: what pools lose is not the answer's
+			garbage = min(garbage, allocatedBy(func() { answer() }))
+		}
 		t.Logf("%s: %d bytes", name, garbage)
 		require.Less(t, garbage, uint64(c.most), name)
 	}

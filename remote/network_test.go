@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,7 +45,7 @@ func eventually[T any](t *testing.T, c <-chan T, what string) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		require.Fail(t, what)
 	}
 	return v
@@ -170,7 +169,7 @@ func TestClientThatGoes_LosesItsSnapshot(t *testing.T) {
 
 func TestClientThatReadsSlowly_GetsAll(t *testing.T) {
 	db := openLarge(t, large)
-	h := ReadHandler(db, &ReadOptions{WriteTimeout: 10 * time.Second})
+	h := ReadHandler(db, &ReadOptions{WriteTimeout: 2 * time.Minute})
 	server := httptest.NewUnstartedServer(h)
 	server.Config.WriteTimeout = time.Millisecond // of the program; an answer takes longer
 	server.Start()
@@ -206,31 +205,38 @@ func TestClientThatSendsNoBody_IsToldSoInTime(t *testing.T) {
 }
 
 func TestKeptConnection_IsUsedForManyRequests(t *testing.T) {
-	h := ReadHandler(openVectorDB(t), &ReadOptions{ReadTimeout: 10 * time.Second})
-	server := httptest.NewUnstartedServer(h)
-	var conns atomic.Int32
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			conns.Add(1)
-		}
-	}
-	server.Start()
+	h := ReadHandler(openVectorDB(t), &ReadOptions{ReadTimeout: 2 * time.Minute})
+	server := httptest.NewServer(h)
 	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	answers := bufio.NewReader(conn)
 	for range 5 {
-		resp, err := http.Post(server.URL, "", bodyOf(appendReadRequest(nil, up(typeChunks))))
+		r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL, bodyOf(appendReadRequest(nil, up(typeChunks))))
+		require.NoError(t, err)
+		require.NoError(t, r.Write(conn))
+		resp, err := http.ReadResponse(answers, r)
 		require.NoError(t, err)
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		require.Len(t, samplesOfFrames(t, body, 0), 2)
-		require.NoError(t, resp.Body.Close())
+		require.False(t, resp.Close)
 	}
-	require.EqualValues(t, 1, conns.Load())
 }
 
 func TestHTTP2_IsServedAndDropsClientsThatStopReading(t *testing.T) {
 	const samples = 10 * large // more than the client's window of 4 MiB
 	db := openLarge(t, samples)
-	h := watched{ReadHandler(db, &ReadOptions{WriteTimeout: 200 * time.Millisecond}), make(chan any, 1)}
+	h := watched{done: make(chan any, 1)}
+	patient, quick := ReadHandler(db, nil), ReadHandler(db, &ReadOptions{WriteTimeout: 200 * time.Millisecond})
+	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/quick" {
+			quick.ServeHTTP(w, r)
+			return
+		}
+		patient.ServeHTTP(w, r)
+	})
 	server := httptest.NewUnstartedServer(h)
 	server.EnableHTTP2 = true
 	server.StartTLS()
@@ -247,11 +253,12 @@ func TestHTTP2_IsServedAndDropsClientsThatStopReading(t *testing.T) {
 	require.Nil(t, eventually(t, h.done, "the handler hangs"))
 
 	for _, typ := range []responseType{typeSamples, typeChunks} {
-		resp, err = client.Post(server.URL, "", bodyOf(allOf(typ, "one")))
-		require.NoError(t, err)
+		resp, err = client.Post(server.URL+"/quick", "", bodyOf(allOf(typ, "one")))
 		require.Equal(t, http.ErrAbortHandler, eventually(t, h.done, "the handler hangs"))
 		require.Zero(t, db.Stats().QueriersOpen)
-		require.NoError(t, resp.Body.Close())
+		if err == nil { // on a slow machine it is over before the first byte
+			require.NoError(t, resp.Body.Close())
+		}
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 // ReadOptions configure ReadHandler. The zero value of each field means its default; a
 // negative value turns a limit or timeout off. They are copied.
 type ReadOptions struct {
-	// ExternalLabels are added to each series that has no label of that name. Default none.
+	// ExternalLabels are added to each series that has no label of that name. Series that
+	// have the same labels then are answered as one; of several samples at one time that
+	// of the series counts whose stored labels are first in order. Default none.
 	ExternalLabels labels.Labels
 	// SampleLimit is the most samples that a query may select when the answer is SAMPLES.
 	// Streamed chunks have no such limit. Default 50 million.

@@ -2,6 +2,9 @@ package remote
 
 import (
 	"context"
+	"slices"
+
+	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
@@ -31,6 +34,9 @@ func (q *Querier) Select(ctx context.Context, hints *tsdb.SelectHints, ms ...*la
 	if q.life.Err() != nil {
 		return &SeriesSet{err: tsdb.ErrClosed}
 	}
+	if err := checkQuery(ctx, ms); err != nil {
+		return &SeriesSet{err: err}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(q.life, func() { cancel(tsdb.ErrClosed) })
 	set := q.client.Select(ctx, q.mint, q.maxt, hints, ms...)
@@ -39,6 +45,17 @@ func (q *Querier) Select(ctx context.Context, hints *tsdb.SelectHints, ms ...*la
 		cancel(nil)
 	})
 	return set
+}
+
+// checkQuery refuses a nil context and nil matchers, as tsdb.Querier does.
+func checkQuery(ctx context.Context, ms []*labels.Matcher) error {
+	switch {
+	case ctx == nil:
+		return errors.WithMessage(tsdb.ErrInvalidArgument, "remote read: the context is nil")
+	case slices.Contains(ms, nil):
+		return errors.WithMessage(tsdb.ErrInvalidArgument, "remote read: a matcher is nil")
+	}
+	return nil
 }
 
 // Close gives up what is being read: sets that are not at their end fail with

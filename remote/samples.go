@@ -37,6 +37,7 @@ type sampleAnswer struct {
 	block    *blockEncoder
 
 	own, labels []labels.Label
+	group       []*tsdb.Series // namesakes that are answered as the series; none: it is alone
 	it          chunkenc.Iterator
 	batch       chunkenc.Batch
 	held        chunkenc.Batch // samples of a series, as many as fit
@@ -84,7 +85,12 @@ func (a *sampleAnswer) measureQuery(ctx context.Context, q *openQuery) (size uin
 			return 0, err
 		}
 		s := set.At()
-		a.it = s.Iterator(a.it)
+		labelBytes := a.takeLabels(s)
+		if skip, err := a.begin(ctx, q, s); err != nil {
+			return 0, err
+		} else if skip {
+			continue
+		}
 		n, samples, err := a.measureSamples(ctx, left)
 		if err != nil {
 			return 0, err
@@ -95,12 +101,30 @@ func (a *sampleAnswer) measureQuery(ctx context.Context, q *openQuery) (size uin
 		if left >= 0 {
 			left -= n
 		}
-		if size += sizeMessage(a.takeLabels(s) + samples); size > a.longest {
+		if size += sizeMessage(labelBytes + samples); size > a.longest {
 			return 0, errTooLarge
 		}
 	}
 	q.warnings = set.Warnings()
 	return size, set.Err()
+}
+
+// begin puts the iterator before the first sample of a series, the labels of which were taken; skip says
+// that they were answered before.
+func (a *sampleAnswer) begin(ctx context.Context, q *openQuery, s *tsdb.Series) (skip bool, err error) {
+	if a.group, skip, err = q.namesakes.group(ctx, q, a.own, a.labels); err == nil && !skip {
+		a.open(s)
+	}
+	return skip, err
+}
+
+// open does begin once more, for the same series.
+func (a *sampleAnswer) open(s *tsdb.Series) {
+	if len(a.group) > 0 {
+		a.it = unionOf(a.group)
+	} else {
+		a.it = s.Iterator(a.it)
+	}
 }
 
 // takeLabels sets the labels of the series that is worked on and returns their size.
@@ -151,7 +175,7 @@ func (a *sampleAnswer) writeQuery(ctx context.Context, q *openQuery, size uint64
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := a.writeSeries(ctx, set.At(), end); err != nil {
+		if err := a.writeSeries(ctx, q, set.At(), end); err != nil {
 			return err
 		}
 	}
@@ -163,8 +187,11 @@ func (a *sampleAnswer) writeQuery(ctx context.Context, q *openQuery, size uint64
 
 // writeSeries writes a series; nothing, if it has no samples in the range. end is where
 // the result of the query must end.
-func (a *sampleAnswer) writeSeries(ctx context.Context, s *tsdb.Series, end uint64) error {
-	a.it = s.Iterator(a.it)
+func (a *sampleAnswer) writeSeries(ctx context.Context, q *openQuery, s *tsdb.Series, end uint64) error {
+	labelBytes := a.takeLabels(s)
+	if skip, err := a.begin(ctx, q, s); err != nil || skip {
+		return err
+	}
 	if err := a.hold(ctx); err != nil || a.held.Len() == 0 {
 		return err
 	}
@@ -176,7 +203,7 @@ func (a *sampleAnswer) writeSeries(ctx context.Context, s *tsdb.Series, end uint
 			return err
 		}
 	}
-	size += a.takeLabels(s) + rest
+	size += labelBytes + rest
 	if a.block.pos+sizeMessage(size) > end {
 		return errChanged
 	}
@@ -210,7 +237,7 @@ func (a *sampleAnswer) hold(ctx context.Context) (err error) {
 
 // writeRest writes the samples of a long series that come after last, size bytes of them.
 func (a *sampleAnswer) writeRest(ctx context.Context, s *tsdb.Series, last int64, size uint64) error {
-	a.it = s.Iterator(a.it)
+	a.open(s)
 	if a.it.Seek(last+1) != chunkenc.ValFloat {
 		return errChanged
 	}

@@ -1,19 +1,25 @@
 package tsdbtest
 
 import (
+	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed347100a3/tsdb/internal/clock"
 )
 
-var _ clock.Clock = (*Clock)(nil)
+var _ clock.Passing = (*Clock)(nil)
+
+// clocks counts the clocks that were made.
+var clocks atomic.Int64
 
 // Clock stands still until a test moves it. It implements the Clock option of tsdb.
 // Make one with NewClock.
 type Clock struct {
 	advance sync.Mutex // held by Advance; taken before mu
+	name    string     // of the moment from which elapsed counts
 
 	mu struct {
 		sync.Mutex
@@ -25,7 +31,7 @@ type Clock struct {
 
 // NewClock returns a clock that shows start.
 func NewClock(start time.Time) *Clock {
-	c := &Clock{}
+	c := &Clock{name: fmt.Sprintf("tsdbtest clock %d", clocks.Add(1))}
 	c.mu.now = start
 	return c
 }
@@ -43,6 +49,15 @@ func (c *Clock) Set(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.now = t
+}
+
+// Passed returns how much time has passed by Advance since the clock was made. A database that is
+// opened again with the same clock knows by it for how long it was closed, whatever Set did; with
+// another clock it does not, as after a start of the machine.
+func (c *Clock) Passed() clock.Passed {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return clock.Passed{Since: c.name, Time: c.mu.elapsed}
 }
 
 // Advance lets d pass. Tickers tick when they are due, in the order of time, those

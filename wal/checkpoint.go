@@ -39,6 +39,14 @@ func (j *rules) endCheckpoint(u *unit) {
 		j.breakCheckpoint(u, "checkpoint has no trailer")
 	}
 	j.accept(u) // no tail: it was complete when it got its name
+	j.report.cpWhole = j.checkpoint.records > 0 || j.report.cpTrailer
+	if !j.report.cpWhole && len(j.report.listing.Covered) > 0 {
+		j.suspectAt(u, "checkpoint has no records, and something of what it should have replaced is missing")
+		j.settle()
+	}
+	for _, d := range j.report.Damages {
+		j.report.cpWhole = j.report.cpWhole && d.Harmless
+	}
 }
 
 // breakCheckpoint notes damage that no fragment shows.
@@ -96,7 +104,6 @@ func (m *mender) sumSegment(seg *segmentState, t *trailer) (err error) {
 		return err
 	}
 	var d decompressor
-	defer d.close()
 	var text []byte
 	return keptRecords(f, size, seg, func(it item, rec []byte) error {
 		if isPrivate(it, rec) {

@@ -325,10 +325,14 @@ func TestCheckpoint_BesideCommits(t *testing.T) {
 	fsys := tsdbtest.NewMemFS()
 	l := openLog(t, fsys, Options{SegmentSize: 2 * PageSize, Compression: &Snappy, Sync: SyncInterval(1)}, Position{})
 	const writers, each = 4, 300
+	first := make(chan struct{}) // closed when there is a checkpoint
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
 			for i := range each {
+				if i == each/2 {
+					<-first // fast writers could end before
+				}
 				if _, err := commit(l, fmt.Appendf(nil, "\x02w%d %d", w, i), noise(uint32(w*each+i), 200)); err != nil {
 					panic(err)
 				}
@@ -351,7 +355,9 @@ func TestCheckpoint_BesideCommits(t *testing.T) {
 		rep, err := l.Checkpoint(context.Background(), opts)
 		require.NoError(t, err)
 		require.Empty(t, rep.Damages)
-		made++
+		if made++; made == 1 {
+			close(first)
+		}
 	}
 	require.Greater(t, made, 1)
 	seen := map[string]bool{}

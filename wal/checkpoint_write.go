@@ -132,7 +132,7 @@ func (c *checkpointer) fs() fileutil.FS { return c.log.opts.FS }
 
 func (c *checkpointer) syncDir(dir string) error {
 	if err := c.fs().SyncDir(dir); err != nil {
-		return Poisoned(errors.WithMessagef(err, "sync %s", filepath.Base(dir)))
+		return dirNotSynced(errors.WithMessagef(err, "sync %s", filepath.Base(dir)))
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (c *checkpointer) prepare() (err error) {
 	if refused != nil {
 		return refused
 	}
-	if c.list, err = List(c.fs(), l.opts.Dir); err != nil {
+	if c.list, err = readable(c.ctx, c.fs(), l.opts.Dir); err != nil {
 		return err
 	}
 	if c.opts.UpTo <= c.list.Checkpoint || c.opts.UpTo >= l.Segment() {
@@ -281,6 +281,9 @@ func (c *checkpointer) copyRecord(w *checkpointWriter, rec Record) error {
 // saveDamaged copies what is about to be removed and has damage.
 func (c *checkpointer) saveDamaged(r *ReplayReport) error {
 	m := &mender{ctx: c.ctx, fs: c.fs(), quarantineDir: c.opts.QuarantineDir}
+	if err := m.moveDoubted(c.list); err != nil {
+		return err
+	}
 	for i := range r.segments[:c.report.Segments] {
 		seg := &r.segments[i]
 		if !seg.dirty && !(r.cpBroken && i < r.cpNumber) {

@@ -2,10 +2,11 @@ package wal
 
 import (
 	"github.com/golang/snappy"
-	"github.com/klauspost/compress/zstd"
+	encoding "github.com/klauspost/compress/zstd"
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/foreground"
+	"github.com/seed347100a3/tsdb/internal/zstd"
 )
 
 // Compression says how a record body is stored. Readers take each record as it
@@ -34,7 +35,8 @@ func (c Compression) String() string {
 }
 
 // Codec is how a Log stores the record bodies that it writes; it may change between runs. Only a program that
-// names Zstd has zstd's encoder linked into it, which with what it needs takes 250 kB.
+// names Zstd has zstd's encoder linked into it, which with what it needs takes 280 kB.
+// Its decoder is our own and in every program (internal/zstd).
 type Codec struct {
 	kind       Compression
 	newEncoder func(workers int) (encoder, error) // nil: none is needed
@@ -65,8 +67,8 @@ type encoder interface {
 
 func newZstdEncoder(workers int) (encoder, error) {
 	// The record's own CRC makes zstd's superfluous.
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers),
-		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
+	enc, err := encoding.NewWriter(nil, encoding.WithEncoderLevel(encoding.SpeedFastest), encoding.WithEncoderConcurrency(workers),
+		encoding.WithEncoderCRC(false), encoding.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, errors.Wrap(err, "make zstd encoder")
 	}
@@ -166,7 +168,7 @@ func (c *compressor) close() error {
 	return errors.Wrap(c.enc.Close(), "close zstd encoder")
 }
 
-// decompressor decompresses records. It belongs to one goroutine; close it.
+// decompressor decompresses records. It belongs to one goroutine.
 type decompressor struct {
 	zstd  *zstd.Decoder // made for the first zstd record
 	slack int           // bytes that zstd records may still exceed maxZstdRatio by
@@ -221,60 +223,31 @@ func appendSnappy(dst, data []byte) ([]byte, error) {
 	return dst[:len(dst)+len(out)], err
 }
 
-// appendZstd decodes into a buffer of the size that the frame names. Frames that
-// name none, and several frames in a row, get the general bound.
+// appendZstd decodes into a buffer of the size that the frame names, or that is fair if it
+// names none. Several frames in a row, and content without a size, may take the slack, too.
 func (d *decompressor) appendZstd(dst, data []byte) ([]byte, error) {
-	if err := d.openZstd(); err != nil {
-		return dst, err
-	}
-	var h zstd.Header
-	if err := h.Decode(data); err != nil || h.Skippable {
+	claimed, known, err := zstd.ContentSize(data)
+	if err != nil {
 		return dst, errNotZstd
 	}
 	fair := int(min(maxZstdRatio*int64(len(data)), MaxRecordSize))
+	limit := min(fair+d.slack, MaxRecordSize)
 	size := fair
-	if h.HasFCS {
-		if h.FrameContentSize > uint64(fair+d.slack) {
+	if known {
+		if claimed > uint64(fair+d.slack) {
 			return dst, errTooDense
 		}
-		size = int(h.FrameContentSize)
+		size = min(int(claimed), limit)
 	}
-	out, err := d.decodeZstd(dst, size, data)
-	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-		out, err = d.decodeZstd(dst, fair+d.slack, data)
+	if d.zstd == nil {
+		d.zstd = zstd.NewDecoder()
 	}
+	out, err := d.zstd.Decode(grow(dst, size), data, limit)
 	if err != nil {
 		return dst, err
 	}
 	d.slack -= max(0, len(out)-len(dst)-fair)
 	return out, nil
-}
-
-func (d *decompressor) openZstd() error {
-	if d.zstd != nil {
-		return nil
-	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true),
-		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxRecordSize))
-	d.zstd = dec
-	return errors.Wrap(err, "make zstd decoder")
-}
-
-// decodeZstd appends at most n bytes to dst. The decoder gets a slice that begins
-// behind dst: it takes what stands before its output into account in odd ways.
-func (d *decompressor) decodeZstd(dst []byte, n int, data []byte) ([]byte, error) {
-	dst = grow(dst, n)
-	out, err := d.zstd.DecodeAll(data, dst[len(dst):len(dst):len(dst)+n])
-	if err != nil {
-		return dst, err
-	}
-	return dst[:len(dst)+len(out)], nil
-}
-
-func (d *decompressor) close() {
-	if d.zstd != nil {
-		d.zstd.Close()
-	}
 }
 
 // grow returns b with room for n more bytes.

@@ -19,7 +19,7 @@ var (
 	// Release what others may need to settle, call Log.WaitSettled, enqueue again.
 	ErrRetry = errors.New("an earlier failed commit is not settled yet")
 	// ErrDiskFull: there is no room. Writing goes on by itself when there is.
-	ErrDiskFull = errors.New("no space left for the log")
+	ErrDiskFull = errors.New("no space left on the disk")
 	// ErrRecordTooLarge: a record exceeds MaxRecordSize.
 	ErrRecordTooLarge = errors.New("log record is too large")
 	// ErrReservedRecord: a record begins with a byte that marks the log's own records.
@@ -105,6 +105,15 @@ func Poisoned(cause error) error {
 		return cause
 	}
 	return &failure{means: []error{ErrPoisoned}, cause: cause}
+}
+
+// dirNotSynced is the error of a SyncDir that failed: an ErrPoisoned, unless the directory could
+// not even be opened. Then nothing is in doubt.
+func dirNotSynced(err error) error {
+	if errors.Is(err, fileutil.ErrNotTried) {
+		return err
+	}
+	return Poisoned(err)
 }
 
 // indeterminate says that a commit was written but not synced.

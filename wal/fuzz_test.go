@@ -150,3 +150,17 @@ func checkDisk(t testing.TB, fsys *tsdbtest.MemFS) {
 		require.NotContains(t, name, tmpPrefix)
 	}
 }
+
+// FuzzReadReach: notes of any content give one that was noted, or none.
+func FuzzReadReach(f *testing.F) {
+	f.Add(appendReach(appendReach(nil, Reach{Segment: 1, FirstSeq: 2, Synced: 3, Mark: -4}), Reach{Segment: 5}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fsys := tsdbtest.NewMemFS()
+		putFile(t, fsys, testReach, data)
+		r, found, err := ReadReach(fsys, testReach)
+		require.NoError(t, err)
+		if found {
+			require.True(t, bytes.Contains(data, appendReach(nil, r)))
+		}
+	})
+}

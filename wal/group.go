@@ -100,6 +100,9 @@ func (l *Log) leadGroup(own *Commit, poison error) {
 		start := time.Now()
 		out.unsynced = l.sync(l.written.Load())
 		g.lastSync = time.Since(start)
+		if out.unsynced == nil {
+			l.noteAtOnce() // before anybody is told
+		}
 	}
 	l.finishGroup(own, out)
 }

@@ -29,9 +29,13 @@ type Options struct {
 	Sync        SyncPolicy // the zero policy is SyncCommit
 	// NextRef returns the smallest series ref never handed out so far, for the header
 	// of a new segment or checkpoint. It is called without the log's lock, by a goroutine
-	// inside Open, Write, Rotate or Checkpoint, and must not call the log. nil stands for 1.
+	// inside a method of the log, and must not call the log. nil stands for 1.
 	NextRef func() uint64
-	Logger  *slog.Logger // nil: none
+	// ReachFile is the path of the file in which it is noted how far the log reached, for ReadReach; it
+	// is written anew. Empty: it is not noted.
+	ReachFile string
+	Mark      int64        // the first one of SetMark
+	Logger    *slog.Logger // nil: none
 }
 
 // Position is where a Log starts. Repair returns it.
@@ -48,7 +52,7 @@ type Position struct {
 // (and, under SyncCommit, one sync), then passes the lead to the owner of the next, and applies what it wrote (Commit.Apply).
 // There is no writer goroutine, and so nothing to start or stop.
 //
-// Lock order: checkpointing, syncMu, then mu. mu is never held during I/O, so Enqueue is quick
+// Lock order: checkpointing, reach, syncMu, then mu. mu is never held during I/O, so Enqueue is quick
 // whatever the disk does.
 type Log struct {
 	opts   Options // with defaults
@@ -75,6 +79,9 @@ type Log struct {
 
 	checkpointing sync.Mutex // held by whoever makes a checkpoint; the outermost
 	expiries      expiries
+
+	newest atomic.Pointer[begun] // the current segment; by the leader
+	reach  reachWriter
 
 	// syncMu serialises syncs and keeps the files open that they work on.
 	syncMu  sync.Mutex
@@ -107,12 +114,14 @@ func Open(opts Options, at Position) (*Log, error) {
 	l.began = l.mu.nextSeq - 1
 	l.written.Store(l.began)
 	l.synced.Store(min(at.Synced, l.mu.nextSeq-1))
+	l.reach.mark = opts.Mark
 	if err := fileutil.MkdirSync(opts.FS, opts.Dir); err != nil {
 		return nil, diskFull(err)
 	}
 	if err := l.createSegment(at.Segment, l.mu.nextSeq); err != nil {
 		return nil, diskFull(errors.WithMessagef(fileutil.JoinErrors(err, l.abandonSpare()), "begin log segment %s", segmentName(at.Segment)))
 	}
+	l.Note()
 	return l, nil
 }
 
@@ -236,6 +245,17 @@ func (l *Log) Err() error {
 	return l.mu.refused
 }
 
+// Retry says that there may be room again after a full disk: Err is nil until the next write
+// fails. It returns ErrPoisoned if the log is.
+func (l *Log) Retry() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.poisoned == nil {
+		l.mu.refused = nil
+	}
+	return l.mu.poisoned
+}
+
 // Close refuses new commits, waits for those that are enqueued, syncs and closes the
 // files. The log then says of itself that all of it is on stable storage. A sync or close
 // that fails is ErrPoisoned. A second Close is ErrClosed.
@@ -260,6 +280,8 @@ func (l *Log) Close() error {
 	if poison == nil && cut == nil && l.written.Load() > l.began {
 		mark = l.markEnd()
 	}
+	l.Note()
+	l.closeReach()
 	closed := l.closeFiles()
 	if poison == nil && closed != nil {
 		poison = l.poison(closed)

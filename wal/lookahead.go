@@ -30,7 +30,6 @@ func (p *pipeline) lookAhead(from int) (*lookahead, error) {
 			w.see(it, rec)
 			return true
 		})
-		w.close()
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +119,6 @@ func (p *pipeline) owner(i int) (owner, error) {
 		w.see(it, rec)
 		return w.owner != ownerUs
 	})
-	w.close()
 	seg.owner, seg.known = w.owner, err == nil
 	return w.owner, err
 }
@@ -147,8 +145,6 @@ func (w *ownership) see(it item, rec []byte) {
 		}
 	}
 }
-
-func (w *ownership) close() { w.d.close() }
 
 // isOurs says that a record is a valid segment header or frame.
 func isOurs(it item, rec []byte) bool {

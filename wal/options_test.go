@@ -35,7 +35,7 @@ func TestSyncPolicy_SaysWhatItIs(t *testing.T) {
 func TestErrors_SayWhatHappenedAndWhy(t *testing.T) {
 	full := &fs.PathError{Op: "write", Path: "wal/00000001", Err: syscall.ENOSPC}
 	err := NotCommitted(full)
-	require.EqualError(t, err, "not committed: no space left for the log: write wal/00000001: no space left on device")
+	require.EqualError(t, err, "not committed: no space left on the disk: write wal/00000001: no space left on device")
 	for _, target := range []error{ErrNotCommitted, ErrDiskFull, syscall.ENOSPC} {
 		require.ErrorIs(t, err, target)
 	}
@@ -64,7 +64,6 @@ func TestCompressor_DenseRecordsStayInsideTheReadersBounds(t *testing.T) {
 			require.Len(t, text, len(zeros))
 			_, err = d.appendDecoded(nil, CompressionZstd, c.enc.EncodeAll(make([]byte, 2*zstdSlack), nil))
 			require.ErrorIs(t, err, errTooDense)
-			d.close()
 			continue
 		}
 		var d decompressor
@@ -77,7 +76,6 @@ func TestCompressor_DenseRecordsStayInsideTheReadersBounds(t *testing.T) {
 
 func TestDecompressor_HostileLengthsTakeNoMemory(t *testing.T) {
 	var d decompressor
-	defer d.close()
 	d.begin()
 	_, err := d.appendDecoded(nil, CompressionSnappy, []byte{0xff, 0xff, 0xff, 0x7f, 0})
 	require.ErrorIs(t, err, errTooDense)

@@ -109,7 +109,6 @@ func (r *Reader) Skip() bool {
 
 // Close closes what OpenReader opened.
 func (r *Reader) Close() error {
-	r.d.close()
 	if r.close == nil {
 		return nil
 	}

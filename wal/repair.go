@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -25,6 +26,8 @@ const (
 // that any reader opens it with nothing to repair, and another crash cannot make a
 // hole in what Replay gave:
 //
+//   - A checkpoint that is not whole, beside all that it should have replaced, moves to
+//     quarantineDir.
 //   - A damaged or torn segment is copied to quarantineDir and written again under its
 //     own number, with the records that count and nothing else.
 //   - Segments wholly behind the end of the log move to quarantineDir, highest first.
@@ -61,7 +64,7 @@ type mender struct {
 // run does everything in an order that keeps each state readable: what knows the
 // watermark is written before what else knew it moves away.
 func (m *mender) run() error {
-	for _, step := range []func() error{m.prepare, m.mendCheckpoint, m.mendSegments, m.moveRest, m.removeCovered, m.syncAll} {
+	for _, step := range []func() error{m.prepare, m.moveAllDoubted, m.mendCheckpoint, m.mendSegments, m.moveRest, m.removeCovered, m.syncAll} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -97,7 +100,8 @@ func (m *mender) prepare() error {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), tmpPrefix) {
+		number, ok := strings.CutPrefix(e.Name(), tmpPrefix)
+		if _, err := strconv.Atoi(number); ok && err == nil && e.Type().IsRegular() {
 			if err := m.remove(filepath.Join(m.tmpDir, e.Name())); err != nil {
 				return err
 			}
@@ -105,6 +109,8 @@ func (m *mender) prepare() error {
 	}
 	return nil
 }
+
+func (m *mender) moveAllDoubted() error { return m.moveDoubted(m.report.listing) }
 
 func (m *mender) remove(name string) error {
 	if err := m.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -192,7 +198,8 @@ func (m *mender) moveAway(seg *segmentState) error {
 }
 
 // removeCovered removes segments that a checkpoint made superfluous, if they do not
-// lead up to the next one: the reference takes that for a hole.
+// lead up to the next one: the reference takes that for a hole. If the checkpoint is not whole
+// they may have what it has not, and are kept in quarantine.
 func (m *mender) removeCovered() error {
 	covered := m.report.listing.Covered
 	n := len(covered)
@@ -200,6 +207,11 @@ func (m *mender) removeCovered() error {
 		return nil
 	}
 	for _, f := range covered {
+		if !m.report.cpWhole {
+			if err := m.quarantine(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
 		if err := m.remove(f.Path); err != nil {
 			return err
 		}
@@ -234,7 +246,7 @@ func (m *mender) syncFile(path string) error {
 
 func (m *mender) syncDir(dir string) error {
 	if err := m.fs.SyncDir(dir); err != nil {
-		return Poisoned(err)
+		return dirNotSynced(err)
 	}
 	return nil
 }

@@ -31,6 +31,9 @@ type ReplayOptions struct {
 	Decoders int    // goroutines that decompress and Decode; 0 means GOMAXPROCS
 	// From is where to begin; StaleReason has nothing against it. nil: with the checkpoint.
 	From *Start
+	// Reached is what is known from elsewhere of how far the log reached: what is missing of it is
+	// damage then, and no torn end. nil: nothing.
+	Reached *Reach
 	// Decode prepares a batch for Apply, for example by decoding b.Records into
 	// b.Scratch. It runs on several goroutines at once, each with a batch of its own.
 	// When the reading rules drop a part of a batch it is called again, with fewer
@@ -61,7 +64,7 @@ func Replay(ctx context.Context, opts ReplayOptions) (*ReplayReport, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	list, err := List(opts.FS, opts.Dir)
+	list, err := readable(ctx, opts.FS, opts.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +79,15 @@ func Replay(ctx context.Context, opts ReplayOptions) (*ReplayReport, error) {
 	if s := opts.From; s != nil {
 		p.next, r.Watermark, r.NextRef = s.NextSeq, max(s.NextSeq-1, s.Synced), s.NextRef
 	}
+	if err := p.takeReach(opts.Reached); err != nil {
+		return nil, err
+	}
 	err = p.run()
 	r.Elapsed = time.Since(start)
 	if err != nil {
 		return nil, err
 	}
+	p.cutBehindCheckpoint()
 	opts.Logger.Debug("replayed log", "segments", r.Segments, "records", r.Records, "last_seq", r.LastSeq, "elapsed", r.Elapsed)
 	return r, nil
 }
@@ -93,6 +100,7 @@ func newReport(list *Listing) *ReplayReport {
 		}
 	}
 	r.Segments = len(r.segments)
+	r.doubt()
 	if list.Checkpoint >= 0 && r.cpNumber == 0 && !list.partial {
 		r.Damages = append(r.Damages, Damage{File: list.CheckpointDir, Checkpoint: true, Reason: "checkpoint has no files"})
 	}
@@ -116,6 +124,8 @@ type pipeline struct {
 	covered int    // segments to read; those behind are only asked who wrote them
 	behind  uint64 // not 0: what is read ends before this commit, and all of it was synced
 	next    uint64 // not 0: what is read begins with this commit
+
+	reach *Reach // where the log reached, if that says something; nil: nobody knows
 
 	makesWay bool // for commits and queries, as a checkpoint does
 
@@ -173,7 +183,6 @@ func (p *pipeline) run() error {
 // decoder decodes batches until there are no more.
 func (p *pipeline) decoder() (busy time.Duration) {
 	d := decompressor{makesWay: p.makesWay}
-	defer d.close()
 	for b := range p.work {
 		start := time.Now()
 		b.skip(p)

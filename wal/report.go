@@ -39,6 +39,10 @@ type ReplayReport struct {
 	Watermark uint64 // highest sequence number known to be on stable storage
 	NextRef   uint64 // highest "next ref" of all headers, zero if there is none
 
+	// Reached: how far the log reached was known (ReplayOptions.Reached) and is about this log;
+	// what is missing of it is among the damages.
+	Reached bool
+
 	Foreign           int  // segments that were not written by this library
 	ForeignCheckpoint bool // so was the checkpoint
 
@@ -60,6 +64,7 @@ type ReplayReport struct {
 	cpTrailer bool           // it has a trailer
 	cpSum     trailer        // what the records before that come to
 	cpBroken  bool           // it does not match its trailer
+	cpWhole   bool           // nothing is wrong with it
 	cpNumber  int            // index in segments of the first one of the log
 	endSeg    int            // index in segments of the one where the log ends
 	ended     bool           // before the end of the last segment: what is behind does not count

@@ -52,6 +52,7 @@ func (l *Log) rotate(c *Commit) error {
 	if err := l.createSegment(l.Segment()+1, nextSeq); err != nil {
 		return err
 	}
+	l.Note()
 	h := l.lead.header
 	c.start = Start{Segment: l.Segment(), NextSeq: h.nextSeq, NextRef: h.nextRef, LastFrame: lastFrame}
 	if l.opts.Sync.mode == ModeNever {
@@ -63,8 +64,8 @@ func (l *Log) rotate(c *Commit) error {
 	return nil
 }
 
-// createSegment creates segment n, writes its header, syncs it and the directory, and
-// makes it the current one. The header is durable before the first commit is written:
+// createSegment creates segment n, syncs the directory, writes the header, syncs it, and
+// makes the segment the current one. The header is durable before the first commit is written:
 // a segment with neither header nor whole frame would be read as someone else's,
 // record by record, and half a commit would count.
 //
@@ -77,6 +78,11 @@ func (l *Log) createSegment(n int, nextSeq uint64) error {
 	if err := l.createSpare(n, buf); err != nil {
 		return err
 	}
+	// The name first, while the file is empty: if the directory cannot be opened nothing has
+	// happened, and the next commit that still finds room in the old segment may go there.
+	if err := l.syncDir(l.opts.Dir); err != nil {
+		return err
+	}
 	if wrote, err := g.spare.Write(buf); err != nil || wrote < len(buf) {
 		if err == nil {
 			err = io.ErrShortWrite
@@ -85,9 +91,6 @@ func (l *Log) createSegment(n int, nextSeq uint64) error {
 	}
 	if err := g.spare.Sync(); err != nil {
 		return l.poison(errors.WithMessagef(err, "sync log segment %s", segmentName(n)))
-	}
-	if err := l.opts.FS.SyncDir(l.opts.Dir); err != nil {
-		return l.poison(errors.WithMessagef(err, "sync directory %s", l.opts.Dir))
 	}
 	g.off, g.first, g.behind = int64(len(buf)), int64(len(buf)), fileutil.WriteBehind{}
 	g.header, g.lastFrame = h, 0
@@ -99,6 +102,7 @@ func (l *Log) createSegment(n int, nextSeq uint64) error {
 	}
 	l.file, g.spare = g.spare, nil
 	l.segment.Store(int64(n))
+	l.newest.Store(&begun{segment: n, firstSeq: nextSeq})
 	l.syncMu.Unlock()
 	l.logger.Debug("began log segment", "segment", n, "next_seq", nextSeq)
 	l.stats.segments.Add(1)

@@ -71,9 +71,7 @@ func (j *rules) unit(b *Batch, u *unit) error {
 func (j *rules) commit(u *unit) error {
 	seq := u.frame.seq
 	j.watermark(u.frame.synced())
-	if j.expect == 0 {
-		j.expect = seq
-	}
+	j.begin(u, seq)
 	if seq < j.expect {
 		return j.repeated(u)
 	}
@@ -96,6 +94,20 @@ func (j *rules) commit(u *unit) error {
 	}
 	j.accept(u)
 	return nil
+}
+
+// begin takes seq, the first sequence number that the log shows, for the next one. A checkpoint of ours
+// knows better which one came behind it. It is not asked where somebody else has written since, nor of a
+// header right behind it: where all was lost there, Repair has told that, and gone on with a new segment.
+func (j *rules) begin(u *unit, seq uint64) {
+	if j.expect > 0 {
+		return
+	}
+	j.expect = seq
+	told := u.kind == unitHeader && u.seg == j.report.cpNumber
+	if h := j.report.cpHeader; h != nil && h.nextSeq > 0 && j.report.Foreign == 0 && !told {
+		j.expect = min(seq, h.nextSeq)
+	}
 }
 
 // repeated judges a commit whose number is not higher than the last one's.
@@ -265,11 +277,9 @@ func (j *rules) header(u *unit) error {
 	if h.nextSeq == 0 {
 		return nil
 	}
+	j.begin(u, h.nextSeq)
 	if over, err := j.missing(u, h.nextSeq); over || err != nil {
 		return err
-	}
-	if j.expect == 0 {
-		j.expect = h.nextSeq
 	}
 	j.nothingMissing()
 	j.accept(u) // whatever is torn before it, nothing more is missing
@@ -362,16 +372,12 @@ func (j *rules) finish() error {
 		j.finishCovered()
 		return nil
 	}
+	if j.expect == 0 {
+		j.expect = j.noneLeft()
+	}
 	switch lost := j.expect > 0 && r.Watermark >= j.expect; {
 	case lost:
-		last := max(len(r.segments)-1, 0)
-		if r.ended {
-			last = r.endSeg
-		}
-		j.book(&unit{seg: last, off: j.endOff, end: j.endOff},
-			j.expect, r.Watermark, 0, "commits are missing at the end of the log")
-		j.fill(last, math.MaxInt64, j.expect, r.Watermark)
-		j.expect = r.Watermark + 1
+		j.lostAtEnd()
 	case !r.ended && (j.suspect < len(r.Damages) || j.records > 0):
 		j.tail(remainder{records: j.records})
 	}

@@ -36,7 +36,8 @@ type Listing struct {
 	Segments           []SegmentFile // those that follow the checkpoint, in order
 	Covered            []SegmentFile // left over from before the checkpoint, in order
 
-	partial bool // without what is before a Start
+	partial bool      // without what is before a Start
+	doubted []doubted // higher checkpoints that are not believed
 }
 
 // Next returns the number of the segment to create next.
@@ -92,6 +93,12 @@ func list(fsys fileutil.FS, dir string) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.split(all)
+	return l, l.listCheckpoint(fsys)
+}
+
+// split takes over all segments: those that the checkpoint covers, and those that follow it.
+func (l *Listing) split(all []SegmentFile) {
 	split := len(all)
 	for i, s := range all {
 		if s.Number > l.Checkpoint {
@@ -100,7 +107,6 @@ func list(fsys fileutil.FS, dir string) (*Listing, error) {
 		}
 	}
 	l.Covered, l.Segments = all[:split:split], all[split:]
-	return l, l.listCheckpoint(fsys)
 }
 
 func (l *Listing) listCheckpoint(fsys fileutil.FS) error {

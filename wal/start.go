@@ -28,7 +28,7 @@ type Start struct {
 // with the commit, what is before it, if it is still there, must end as it did, and nobody
 // else may have written since.
 func StaleReason(ctx context.Context, fsys fileutil.FS, dir string, s Start) (reason string, err error) {
-	list, err := List(fsys, dir)
+	list, err := readable(ctx, fsys, dir)
 	if err != nil {
 		return "", err
 	}

@@ -17,13 +17,21 @@ func (l *Log) Sync() error {
 	if err := l.poison(nil); err != nil {
 		return err
 	}
-	return l.sync(l.written.Load())
+	err := l.sync(l.written.Load())
+	if err == nil {
+		l.Note()
+	}
+	return err
 }
 
 // SyncTo is Sync for the commits up to seq, which must have been written; it does
 // nothing when the watermark is there already.
 func (l *Log) SyncTo(seq uint64) error {
-	return l.sync(min(seq, l.written.Load()))
+	err := l.sync(min(seq, l.written.Load()))
+	if err == nil {
+		l.Note()
+	}
+	return err
 }
 
 // sync makes the commits up to seq durable.
@@ -64,6 +72,20 @@ func (l *Log) syncFile(f fileutil.File) error {
 	}
 	l.stats.sync(time.Since(start))
 	return nil
+}
+
+// syncDir makes the names in a directory durable. A sync that fails poisons the log; one that could
+// not be tried does not.
+func (l *Log) syncDir(dir string) error {
+	err := l.opts.FS.SyncDir(dir)
+	if err == nil {
+		return nil
+	}
+	err = dirNotSynced(errors.WithMessagef(err, "sync directory %s", dir))
+	if errors.Is(err, ErrPoisoned) {
+		return l.poison(err)
+	}
+	return err
 }
 
 // Poison makes the log read-only because a sync or close of something that belongs to it

@@ -33,7 +33,7 @@ Churn is how many whole ranges of time the series of a label do not have samples
 func (p *program) addAnalyze() {
 	a := &analyzeCommand{}
 	cmd := p.app.Command("analyze", analyzeHelp)
-	cmd.Arg("dir", "Data directory.").Default("data/").StringVar(&a.dir)
+	cmd.Arg("dir", "Data directory; data/ if none is named.").Default("data/").StringVar(&a.dir)
 	cmd.Arg("block", "ULID of the only block to look at.").StringVar(&a.block)
 	cmd.Flag("limit", "How many entries each list has.").Default("20").IntVar(&a.limit)
 	cmd.Flag("extended", "Read all chunks, too: samples and bytes by metric.").BoolVar(&a.extended)

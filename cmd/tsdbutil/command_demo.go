@@ -12,6 +12,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/hostmetrics"
 )
 
 // demoCommand records this machine, kills the recorder, recovers, and shows what is
@@ -37,7 +38,7 @@ Metrics, as far as this system has them:
 func (p *program) addDemo() {
 	d := &demoCommand{}
 	cmd := p.app.Command("demo", demoHelp).HelpLong(demoLong + metricList())
-	cmd.Arg("dir", "Data directory.").Default("./tsdb-demo").StringVar(&d.dir)
+	cmd.Arg("dir", "Data directory; ./tsdb-demo if none is named.").Default("./tsdb-demo").StringVar(&d.dir)
 	cmd.Flag("duration", "How long to record.").Default("10s").DurationVar(&d.duration)
 	cmd.Flag("interval", "Between scrapes.").Default("150ms").DurationVar(&d.interval)
 	outputFlag(cmd, &d.output, "table", "json")
@@ -48,12 +49,12 @@ func (p *program) addDemo() {
 func metricList() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, m := range hostMetricDocs {
-		name := m.name
-		if m.labels != "" {
-			name += "{" + m.labels + "}"
+	for _, m := range append(hostmetrics.Docs[:len(hostmetrics.Docs):len(hostmetrics.Docs)], demoDocs...) {
+		name := m.Name
+		if m.Labels != "" {
+			name += "{" + m.Labels + "}"
 		}
-		_, _ = fmt.Fprintf(w, "\t%s\n\t    %s\n", name, m.help)
+		_, _ = fmt.Fprintf(w, "\t%s\n\t    %s\n", name, m.Help)
 	}
 	_ = w.Flush() // into memory
 	return b.String()
@@ -164,7 +165,7 @@ func (d *demoCommand) inspect(ctx context.Context, c *console, rec *recording, s
 	if err := show.blocks(&r.Compacted); err != nil {
 		return nil, err
 	}
-	if r.Disk, err = measureDisk(db); err != nil {
+	if r.Disk, err = measureDisk(ctx, db); err != nil {
 		return nil, err
 	}
 	show.end(r)
@@ -172,11 +173,13 @@ func (d *demoCommand) inspect(ctx context.Context, c *console, rec *recording, s
 }
 
 // measureDisk counts when everything is in blocks.
-func measureDisk(db *tsdb.DB) (m demoDisk, err error) {
+func measureDisk(ctx context.Context, db *tsdb.DB) (m demoDisk, err error) {
 	m.Samples = blockSamples(db)
-	for _, b := range db.Blocks() {
-		m.Series = max(m.Series, int(b.Stats.NumSeries))
+	found, err := db.Cardinality(ctx, tsdb.CardinalityOptions{})
+	if err != nil {
+		return m, err
 	}
+	m.Series = int(found.Series)
 	if m.Bytes, m.Entries, err = diskUsage(db.Dir()); err != nil {
 		return m, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/hostmetrics"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -70,7 +71,7 @@ func (d *demoRecordCommand) run(ctx context.Context, c *console) (err error) {
 		return errors.Errorf("the newest sample in %s is of %s, and it is only %s: has the clock been set back?",
 			d.dir, formatTime(hello.MaxT), formatTime(now.UnixMilli()))
 	}
-	r := &recorder{db: db, host: newHostMetrics(), series: map[string]*recordedSeries{}}
+	r := &recorder{db: db, host: hostmetrics.NewReader(), series: map[string]*recordedSeries{}}
 	tick := time.NewTicker(d.interval)
 	defer tick.Stop()
 	for {
@@ -89,11 +90,17 @@ func (d *demoRecordCommand) run(ctx context.Context, c *console) (err error) {
 	}
 }
 
+// demoDocs lists what a scrape has besides what it reads of the machine.
+var demoDocs = []hostmetrics.Doc{
+	{Name: "demo_scrape_number", Help: "counts the scrapes of a run"},
+	{Name: "demo_scrape_seconds", Help: "what reading all of this took"},
+}
+
 // recorder appends scrapes: new series by their labels, known ones by their refs in
 // one batch.
 type recorder struct {
 	db      *tsdb.DB
-	host    *hostMetrics
+	host    *hostmetrics.Reader
 	number  int                        // of the scrape
 	series  map[string]*recordedSeries // by name and labels
 	key     []byte
@@ -112,7 +119,7 @@ type recordedSeries struct {
 	v      float64
 }
 
-// take is the addMetric of a scrape. A system may list a thing twice; it counts once.
+// take is the hostmetrics.Add of a scrape. A system may list a thing twice; it counts once.
 func (r *recorder) take(metric string, v float64, nameValuePairs ...string) {
 	r.key = append(append(r.key[:0], metric...), 0)
 	for _, s := range nameValuePairs {
@@ -153,7 +160,7 @@ func (r *recorder) scrape(ctx context.Context) (scrapeAck, error) {
 	r.number++
 	r.batch, r.fresh = r.batch[:0], r.fresh[:0]
 	begin := time.Now()
-	r.host.read(ctx, begin, r.take)
+	r.host.Read(ctx, begin, r.take)
 	r.take("demo_scrape_number", float64(r.number))
 	r.take("demo_scrape_seconds", time.Since(begin).Seconds())
 	t := max(begin.UnixMilli(), r.lastT+1) // a clock that is set back by a little does no harm

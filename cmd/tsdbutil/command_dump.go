@@ -67,18 +67,15 @@ func (d *dumpCommand) run(ctx context.Context, c *console) (err error) {
 	for _, ms := range selectors {
 		sets = append(sets, querier.Select(ctx, nil, ms...))
 	}
-	w := bufio.NewWriterSize(c.out, 64<<10)
-	if err := d.write(ctx, c, newUnion(sets), w); err != nil {
-		return err
-	}
-	return errors.Wrap(w.Flush(), "write output")
+	return d.write(ctx, c, newUnion(sets), bufio.NewWriterSize(c.out, 64<<10))
 }
 
 func (d *dumpCommand) write(ctx context.Context, c *console, u *union, w *bufio.Writer) error {
 	bar := c.startProgress("Dumping series", 0, false)
 	defer bar.finish()
 	reader := newSamples(0)
-	one := d.writer(w)
+	js := &jsonSamples{w: w}
+	one := d.writer(w, js)
 	for u.next() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -88,16 +85,26 @@ func (d *dumpCommand) write(ctx context.Context, c *console, u *union, w *bufio.
 		}
 		bar.add(1)
 	}
-	return u.err
+	if u.err != nil {
+		return u.err
+	}
+	if err := w.Flush(); err != nil {
+		return errors.Wrap(err, "write output")
+	}
+	return c.tellReplaced(js.replaced)
 }
 
 // writer returns what writes one series.
-func (d *dumpCommand) writer(w *bufio.Writer) func(context.Context, *samples, *tsdb.Series) error {
+func (d *dumpCommand) writer(w *bufio.Writer, js *jsonSamples) func(context.Context, *samples, *tsdb.Series) error {
 	switch {
 	case d.format == "seriesjson":
-		return func(_ context.Context, _ *samples, s *tsdb.Series) error { return writeLabels(w, s.Labels()) }
+		return func(_ context.Context, _ *samples, s *tsdb.Series) error {
+			if !isUTF8(s.Labels()) {
+				js.replaced++
+			}
+			return writeLabels(w, s.Labels())
+		}
 	case d.output == "json":
-		js := &jsonResult{w: jsonSamples{w: w}}
 		return func(ctx context.Context, r *samples, s *tsdb.Series) error {
 			if err := js.begin(s.Labels()); err != nil {
 				return err
@@ -105,7 +112,10 @@ func (d *dumpCommand) writer(w *bufio.Writer) func(context.Context, *samples, *t
 			if err := r.each(ctx, s, js.samples); err != nil {
 				return err
 			}
-			return js.end()
+			if err := js.end(); err != nil {
+				return err
+			}
+			return errors.Wrap(w.WriteByte('\n'), "write output")
 		}
 	default:
 		var text []byte
@@ -115,7 +125,7 @@ func (d *dumpCommand) writer(w *bufio.Writer) func(context.Context, *samples, *t
 				text = text[:0]
 				for i := range t {
 					text = append(append(text, name...), ' ')
-					text = append(appendFloat(text, v[i]), ' ')
+					text = append(appendSample(text, v[i]), ' ')
 					text = append(strconv.AppendInt(text, t[i], 10), '\n')
 				}
 				_, err := w.Write(text)

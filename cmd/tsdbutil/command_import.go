@@ -3,24 +3,16 @@ package main
 import (
 	"context"
 	stderrors "errors"
+	"maps"
 	"math"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb"
-)
-
-// Formats of imports.
-const (
-	formatAuto        = "auto"
-	formatOpenMetrics = "openmetrics"
-	formatProm        = "prom"
-	formatCSV         = "csv"
 )
 
 // importCommand makes blocks of samples in a text file.
@@ -32,6 +24,9 @@ type importCommand struct {
 	blockRange  time.Duration
 	memory      string
 	memoryBytes int64
+	onDuplicate string
+	limits      limitFlags
+	allowFuture bool
 	outOfOrder  bool
 	keepGoing   bool
 	quiet       bool
@@ -39,24 +34,29 @@ type importCommand struct {
 	csv         csvFlags
 }
 
-const importHelp = `Import samples of any age from OpenMetrics, the Prometheus text format or CSV, as blocks.
+const importHelp = `Import samples of any age from OpenMetrics, the Prometheus text format, CSV, tables of InfluxDB or JSON, as blocks.
 
-FILE may be "-" for standard input, and may be a gzip. Series come in any order, the samples of each in the order of time. A line that cannot be read is named, and then nothing of the file is imported, unless --keep-going leaves such lines out. The database may be in use meanwhile: it finds the blocks by itself.
+FILE may be "-" for standard input, and may be a gzip. Series and samples come in any order. A line that cannot be read is named, and then nothing of the file is imported, unless --keep-going leaves such lines out. The database may be in use meanwhile: it finds the blocks by itself.
 
-CSV has column names in its first row. Without any flag the output of "query --output=csv" is read: columns timestamp_ms and value, all others are labels.`
+CSV has column names in its first row. Without any flag the output of "query --output=csv" is read: columns timestamp_ms and value, all others are labels. What "query" and "dump" write is read back bit for bit.`
 
 func (p *program) addImport() {
 	i := &importCommand{labels: map[string]string{}}
 	cmd := p.app.Command("import", importHelp)
 	cmd.Arg("file", "Input file; - is standard input.").Required().StringVar(&i.file)
-	cmd.Arg("dir", "Data directory; created if there is none.").Default("data/").StringVar(&i.dir)
-	formats := []string{formatAuto, formatOpenMetrics, formatProm, formatCSV}
-	cmd.Flag("format", "openmetrics (times in seconds, # EOF at the end), prom (times in milliseconds, as \"dump\" writes), csv; auto: by the name of the file.").
+	cmd.Arg("dir", "Data directory, data/ if none is named; created if there is none.").Default("data/").StringVar(&i.dir)
+	formats := []string{formatAuto, formatOpenMetrics, formatProm, formatCSV, formatInflux, formatJSON}
+	cmd.Flag("format", "openmetrics (times in seconds, # EOF at the end), prom (times in milliseconds, as \"dump\" writes), csv, influx (tables of InfluxDB), json (as \"query\" writes); auto: by the content.").
 		Default(formatAuto).HintOptions(formats...).EnumVar(&i.format, formats...)
 	cmd.Flag("label", "Label of every series, in place of what the input says; can be repeated.").PlaceHolder("NAME=VALUE").StringMapVar(&i.labels)
-	cmd.Flag("max-block-duration", "The longest time a block may cover.").PlaceHolder("DURATION").Default("744h").DurationVar(&i.maxBlock)
+	cmd.Flag("max-block-duration", "The longest time a block may cover.").PlaceHolder("744h").Default("744h").DurationVar(&i.maxBlock)
 	cmd.Flag("block-range", "The block range of the database.").Hidden().Default("2h").DurationVar(&i.blockRange)
-	cmd.Flag("memory", "Memory for samples and series; more goes to disk for a while.").PlaceHolder("SIZE").Default("256MiB").StringVar(&i.memory)
+	cmd.Flag("memory", "Memory for samples and series; more goes to disk for a while.").PlaceHolder("256MiB").Default("256MiB").StringVar(&i.memory)
+	policies := slices.Sorted(maps.Keys(duplicatePolicies))
+	cmd.Flag("on-duplicate", "Samples of a series with one time and different values: error, or the first or the last of them is kept.").
+		Default("error").HintOptions(policies...).EnumVar(&i.onDuplicate, policies...)
+	cmd.Flag("allow-future", "Take times that are more than a year ahead of the clock.").BoolVar(&i.allowFuture)
+	i.limits.flags(cmd)
 	cmd.Flag("out-of-order", "Mark blocks as out of order, for moving them into another database that has newer samples.").BoolVar(&i.outOfOrder)
 	cmd.Flag("keep-going", "Leave lines out that cannot be imported. The exit code is 1 if there were any.").Short('k').BoolVar(&i.keepGoing)
 	cmd.Flag("quiet", "Do not list the blocks.").Short('q').BoolVar(&i.quiet)
@@ -74,13 +74,12 @@ func (i *importCommand) csvFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("label-column", "CSV: column that is a label; can be repeated. Default: all others, if there is no --value-column.").PlaceHolder("COLUMN").StringsVar(&f.labels)
 	cmd.Flag("metric-prefix", "CSV: what names of metrics begin with, before the name of the column.").PlaceHolder("TEXT").StringVar(&f.metricPrefix)
 	cmd.Flag("null", "CSV: a text that stands for no value, as empty cells do; can be repeated.").PlaceHolder("TEXT").StringsVar(&f.nulls)
-	cmd.Flag("separator", "CSV: the character between cells, or tab. Default: a comma; tab for files named .tsv.").PlaceHolder("CHAR").StringVar(&f.separator)
+	cmd.Flag("separator", "CSV: the character between cells, or tab. Default: a comma, a tab or a semicolon, whichever comes first in the first row.").PlaceHolder("CHAR").StringVar(&f.separator)
 }
 
 func (i *importCommand) run(ctx context.Context, c *console) (err error) {
-	sink := &importSink{ctx: ctx, c: c, keepGoing: i.keepGoing}
-	format, err := i.prepare(sink)
-	if err != nil {
+	sink := &importSink{ctx: ctx, c: c, keepGoing: i.keepGoing, refuse: i.keepGoing && i.onDuplicate == "error"}
+	if err := i.prepare(sink); err != nil {
 		return err
 	}
 	source, err := c.openSource(i.file)
@@ -88,12 +87,15 @@ func (i *importCommand) run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	defer source.close()
+	format := i.reader(c, sink, source)
 	r := &importResult{}
 	started := time.Now()
-	if sink.w, err = i.writer(r); err != nil {
+	w, err := i.writer(r)
+	if err != nil {
 		return err
 	}
-	defer func() { err = stderrors.Join(err, sink.w.Close()) }()
+	sink.w = w
+	defer func() { err = stderrors.Join(err, w.Close()) }()
 	if err := format.read(source); err != nil {
 		return i.explain(c, source, err)
 	}
@@ -101,8 +103,11 @@ func (i *importCommand) run(ctx context.Context, c *console) (err error) {
 	bar := c.startProgress("Writing blocks", sink.Samples, false)
 	defer bar.finish()
 	r.flushing = bar
-	metas, err := sink.w.Flush(ctx)
+	metas, err := w.Flush(ctx)
 	bar.finish()
+	if errors.Is(err, tsdb.ErrDuplicateSample) {
+		c.message(chooseOne)
+	}
 	if err != nil {
 		return err
 	}
@@ -110,48 +115,99 @@ func (i *importCommand) run(ctx context.Context, c *console) (err error) {
 	if err := i.print(c, r); err != nil {
 		return err
 	}
-	if r.SkippedLines > 0 {
+	if r.SkippedLines > 0 || sink.refuse && r.SkippedDuplicates > 0 {
 		return errProblem
 	}
 	return nil
 }
 
 // prepare reads the flags.
-func (i *importCommand) prepare(sink *importSink) (format interface{ read(*importSource) error }, err error) {
+func (i *importCommand) prepare(sink *importSink) error {
 	if err := sink.setExtra(i.labels); err != nil {
-		return nil, err
-	}
-	if i.format == formatAuto {
-		i.format = formatByName(i.file)
+		return err
 	}
 	if i.maxBlock < i.blockRange {
 		i.maxBlock = i.blockRange // as the counterpart of other tools does
 	}
 	memory, err := humanize.ParseBytes(i.memory)
 	if err != nil || memory > math.MaxInt64 {
-		return nil, usageError("--memory: want a size such as 256MiB, not " + quoted(i.memory))
+		return usageError("--memory: want a size such as 256MiB, not " + quoted(i.memory))
 	}
 	i.memoryBytes = int64(memory)
-	if i.format == formatCSV {
-		if i.csv.separator == "" && strings.HasSuffix(plainName(i.file), ".tsv") {
-			i.csv.separator = "tab"
+	if i.csv.separator != "" {
+		if _, err := parseSeparator(i.csv.separator); err != nil {
+			return err
 		}
-		return newImportCSV(sink, i.csv)
 	}
-	return &importText{sink: sink, prometheus: i.format == formatProm}, nil
+	sink.times = timeCheck{now: time.Now().UnixMilli(), allowFuture: i.allowFuture}
+	sink.longest, err = i.limits.longestLine()
+	return err
 }
 
-// writer opens the writer and has it tell how far it is.
+// importFormat reads one format.
+type importFormat interface{ read(*importSource) error }
+
+// reader returns what reads the format that the flag or the content says.
+func (i *importCommand) reader(c *console, sink *importSink, source *importSource) importFormat {
+	format := i.format
+	if format == formatAuto {
+		found := sniff(source.head(), source.tail, i.file, &i.csv)
+		format = found.format
+		if named := formatByName(i.file); found.guessed || format != named && named != formatOpenMetrics {
+			c.message("reading %s as %s, by its content; --format says otherwise", i.file, formatNames[format])
+		}
+	}
+	const otherUnit = "if that is not meant, --time-format says in what unit times are"
+	sink.times.ifAhead, sink.times.ifEarly = otherUnit, otherUnit
+	switch format {
+	case formatCSV:
+		return &importCSV{sink: sink, flags: i.csv}
+	case formatInflux:
+		return &importInflux{sink: sink, flags: i.csv}
+	case formatJSON:
+		sink.times.ifAhead, sink.times.ifEarly = "times of JSON are milliseconds", "times of JSON are milliseconds, check that they are not seconds"
+		return &importJSON{sink: sink}
+	case formatProm:
+		sink.times.ifAhead = "times of this format are milliseconds"
+		sink.times.ifEarly = "times of this format are milliseconds; if they are seconds, --format=openmetrics reads them"
+		return &importText{sink: sink, prometheus: true}
+	default:
+		sink.times.ifAhead = "times of OpenMetrics are seconds; if they are milliseconds, --format=prom reads them"
+		sink.times.ifEarly = "times of OpenMetrics are seconds since 1970"
+		return &importText{sink: sink}
+	}
+}
+
+// formatNames are for people.
+var formatNames = map[string]string{
+	formatOpenMetrics: "OpenMetrics, times in seconds", formatProm: "the Prometheus text format, times in milliseconds",
+	formatCSV: "a table", formatInflux: "tables of InfluxDB", formatJSON: "JSON",
+}
+
+// duplicatePolicies are the values of --on-duplicate.
+var duplicatePolicies = map[string]tsdb.DuplicatePolicy{
+	"error": tsdb.DuplicatesError, "first": tsdb.DuplicatesFirst, "last": tsdb.DuplicatesLast,
+}
+
+// writer opens the writer and has it tell how far it is. With --keep-going nothing that a line
+// has may end the import, so values that turn up later than others of their time are left out.
 func (i *importCommand) writer(r *importResult) (*tsdb.BlockWriter, error) {
+	policy := duplicatePolicies[i.onDuplicate]
+	if i.keepGoing && policy == tsdb.DuplicatesError {
+		policy = tsdb.DuplicatesFirst
+	}
 	w, err := tsdb.NewBlockWriter(i.dir, &tsdb.BlockWriterOptions{
 		Range: i.blockRange, MaxRange: i.maxBlock, MemoryBytes: i.memoryBytes, OutOfOrder: i.outOfOrder,
+		OnDuplicate: policy, Limits: i.limits.options(),
 		Progress: func(p tsdb.BlockWriterProgress) {
-			r.Bytes, r.SpilledBytes = p.BlockBytes, p.SpilledBytes
+			r.Bytes, r.SpilledBytes, r.SkippedDuplicates = p.BlockBytes, p.SpilledBytes, p.Duplicates
 			r.flushing.set(p.Written, p.Samples)
 		},
 	})
 	return w, errors.WithMessagef(err, "import into %s", i.dir)
 }
+
+const chooseOne = "nothing was imported; --on-duplicate=first or last chooses between values of one time"
 
 // explain says what a bad line means for the rest.
 func (i *importCommand) explain(c *console, source *importSource, err error) error {
@@ -160,69 +216,15 @@ func (i *importCommand) explain(c *console, source *importSource, err error) err
 	if !errors.As(err, &line) {
 		return err
 	}
-	c.message("nothing was imported; --keep-going leaves out what cannot be read")
+	switch {
+	case errors.Is(err, tsdb.ErrDuplicateSample):
+		c.message(chooseOne)
+	case errors.Is(err, tsdb.ErrLimit):
+		c.message("nothing was imported; --label-limit and its like move the limits, --keep-going leaves such lines out")
+	case errors.Is(err, tsdb.ErrOutOfBounds):
+		c.message("nothing was imported; --keep-going leaves such lines out")
+	default:
+		c.message("nothing was imported; --keep-going leaves out what cannot be read")
+	}
 	return errors.WithMessage(err, i.file)
-}
-
-// importResult is what was done.
-type importResult struct {
-	Samples          int64         `json:"samples"`
-	Blocks           []importBlock `json:"blocks"`
-	Bytes            int64         `json:"bytes"`
-	SpilledBytes     int64         `json:"spilled_bytes"`
-	Seconds          float64       `json:"seconds"`
-	SamplesPerSecond float64       `json:"samples_per_second"`
-	SkippedLines     int64         `json:"skipped_lines"`
-	SkippedExemplars int64         `json:"skipped_exemplars"`
-
-	flushing *progress
-}
-
-type importBlock struct {
-	ULID       string `json:"ulid"`
-	MinTime    int64  `json:"min_time"`
-	MaxTime    int64  `json:"max_time"` // not included
-	Samples    uint64 `json:"samples"`
-	Series     uint64 `json:"series"`
-	Chunks     uint64 `json:"chunks"`
-	OutOfOrder bool   `json:"out_of_order"`
-}
-
-// finish fills in what is known at the end.
-func (r *importResult) finish(sink *importSink, metas []tsdb.BlockMeta, took time.Duration) {
-	r.SkippedLines, r.SkippedExemplars = sink.BadLines, sink.Exemplars
-	r.Blocks = make([]importBlock, 0, len(metas))
-	for _, m := range metas { // exact repeats are stored once
-		r.Samples += int64(m.Stats.NumSamples)
-		r.Blocks = append(r.Blocks, importBlock{
-			ULID: m.ULID.String(), MinTime: m.MinTime, MaxTime: m.MaxTime, Samples: m.Stats.NumSamples,
-			Series: m.Stats.NumSeries, Chunks: m.Stats.NumChunks, OutOfOrder: m.HasHint("from-out-of-order"),
-		})
-	}
-	r.Seconds = took.Seconds()
-	r.SamplesPerSecond = float64(r.Samples) / max(r.Seconds, 1e-9)
-}
-
-func (i *importCommand) print(c *console, r *importResult) error {
-	if i.output == "json" {
-		return c.printJSON(r)
-	}
-	if len(r.Blocks) > 0 && !i.quiet {
-		rows := make([]table.Row, 0, len(r.Blocks))
-		for _, b := range r.Blocks {
-			rows = append(rows, table.Row{b.ULID, c.time(b.MinTime, time.Time{}), c.time(b.MaxTime, time.Time{}), count(b.Samples), count(b.Series), count(b.Chunks)})
-		}
-		if err := c.printTable(table.Row{"block", "from", "before", "samples", "series", "chunks"}, rows, 0, 4, 5, 6); err != nil {
-			return err
-		}
-	}
-	c.message("imported %s into %s: %s in %s, %s a second", things(r.Samples, "sample"), things(len(r.Blocks), "block"),
-		c.bytes(r.Bytes), formatSeconds(r.Seconds), formatNumber(r.SamplesPerSecond))
-	if r.SkippedLines > 0 {
-		c.message("skipped %s", things(r.SkippedLines, "line"))
-	}
-	if r.SkippedExemplars > 0 {
-		c.message("left out %s: blocks have none", things(r.SkippedExemplars, "exemplar"))
-	}
-	return nil
 }

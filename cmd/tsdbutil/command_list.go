@@ -25,7 +25,7 @@ Names, flags and columns are those of "promtool tsdb list"; the end of a block's
 func (p *program) addList() {
 	l := &listCommand{}
 	cmd := p.app.Command("list", listHelp)
-	cmd.Arg("dir", "Data directory.").Default("data/").StringVar(&l.dir)
+	cmd.Arg("dir", "Data directory; data/ if none is named.").Default("data/").StringVar(&l.dir)
 	cmd.Flag("human-readable", "Times, durations and sizes for people, also where the output is no terminal.").Short('r').BoolVar(&l.human)
 	outputFlag(cmd, &l.output, "table", "json")
 	p.add(cmd, l.run)
@@ -63,11 +63,35 @@ func (l *listCommand) run(_ context.Context, c *console) (err error) {
 		c.message("there are no blocks")
 		return nil
 	}
+	return l.print(c, blocks)
+}
+
+// Widths of a terminal for tables of blocks, in characters.
+const (
+	listWidth  = 127 // as promtool has it
+	shortWidth = 118 // with shorter names of columns; on less, columns are left out
+)
+
+func (l *listCommand) print(c *console, blocks []listedBlock) error {
+	header := table.Row{"BLOCK ULID", "MIN TIME", "MAX TIME", "DURATION", "NUM SAMPLES", "NUM CHUNKS", "NUM SERIES", "SIZE"}
+	narrow := c.terminal && c.width < shortWidth
+	switch {
+	case narrow:
+		header = table.Row{"BLOCK ULID", "MIN TIME", "DURATION", "SAMPLES", "SIZE"}
+	case c.terminal && c.width < listWidth:
+		header = table.Row{"BLOCK ULID", "MIN TIME", "MAX TIME", "DURATION", "SAMPLES", "CHUNKS", "SERIES", "SIZE"}
+	}
 	rows := make([]table.Row, 0, len(blocks))
 	for _, b := range blocks {
-		rows = append(rows, l.row(c, b))
+		row := l.row(c, b)
+		if narrow {
+			row = table.Row{row[0], row[1], row[3], row[4], row[7]}
+		}
+		rows = append(rows, row)
 	}
-	header := table.Row{"BLOCK ULID", "MIN TIME", "MAX TIME", "DURATION", "NUM SAMPLES", "NUM CHUNKS", "NUM SERIES", "SIZE"}
+	if narrow {
+		return c.printTable(header, rows, 0, 3, 4, 5)
+	}
 	return c.printTable(header, rows, 0, 4, 5, 6, 7, 8)
 }
 

@@ -36,7 +36,7 @@ Only this machine can connect. Any other --listen address needs --tls-cert, --tl
 func (p *program) addServe() {
 	s := &serveCommand{external: map[string]string{}}
 	cmd := p.app.Command("serve", serveHelp)
-	cmd.Arg("dir", "Data directory.").Default("data/").StringVar(&s.dir)
+	cmd.Arg("dir", "Data directory; data/ if none is named.").Default("data/").StringVar(&s.dir)
 	s.listen.flags(cmd)
 	s.flags(cmd)
 	p.add(cmd, s.run)

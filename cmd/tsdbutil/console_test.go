@@ -137,3 +137,38 @@ func TestRun_HelpIntoAClosedPipeIsNoError(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, string(text))
 }
+
+func TestJoinLines_KeepsToTheWidth(t *testing.T) {
+	parts := []string{"blocks 12", "wal 3", "x", "a word that is long"}
+	require.Equal(t, []string{"blocks 12, wal 3,", "x,", "a word that is long"}, joinLines(parts, 17))
+	require.Equal(t, []string{"blocks 12,", "wal 3, x,", "a word that is long"}, joinLines(parts, 16))
+	require.Equal(t, []string{"blocks 12, wal 3, x, a word that is long"}, joinLines(parts, 80))
+	require.Equal(t, []string{"blocks 12"}, joinLines(parts[:1], 3))
+}
+
+// A table of blocks fits a terminal from 80 columns on. Elsewhere it is the one of promtool.
+func TestBlockTables_FitTheTerminal(t *testing.T) {
+	b := listedBlock{ULID: strings.Repeat("0", 26), MinTime: 1795646036418, MaxTime: 1795646036418 + 7_200_000, Samples: 9_999_999, Chunks: 999_999, Series: 99_999, Bytes: 1000 << 10}
+	for _, width := range []int{80, 100, shortWidth - 1, shortWidth, 120, listWidth - 1, listWidth, 160} {
+		c := newTestConsole()
+		c.terminal, c.width = true, width
+		require.NoError(t, (&listCommand{}).print(&c.console, []listedBlock{b}))
+		lines := strings.Split(strings.TrimSpace(c.stdout.String()), "\n")
+		require.Equal(t, width >= shortWidth, strings.Contains(lines[0], "CHUNKS"), width)
+		for _, line := range lines {
+			require.LessOrEqual(t, len([]rune(line)), width)
+		}
+	}
+	shown := demoBlock{ULID: b.ULID, MinTime: b.MinTime, MaxTime: b.MinTime + 59_999, Level: 3, Series: 9_999, Chunks: 99_999, Samples: 999_999, Bytes: 1000 << 10}
+	for _, width := range []int{80, 120} {
+		c := newTestConsole()
+		c.terminal, c.width = true, width
+		require.NoError(t, newDemoText(&c.console, &demoCommand{}).blockTable([]demoBlock{shown}))
+		for line := range strings.Lines(c.stdout.String()) {
+			require.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), width, line)
+		}
+	}
+	c := newTestConsole()
+	require.NoError(t, (&listCommand{}).print(&c.console, []listedBlock{b}))
+	require.Contains(t, c.stdout.String(), "NUM SERIES")
+}

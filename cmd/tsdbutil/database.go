@@ -66,7 +66,8 @@ func checkDatabase(dir string) error {
 		return errors.Wrap(err, "open database")
 	}
 	for _, e := range entries {
-		if e.IsDir() && (e.Name() == "wal" || e.Name() == "chunks_head" || len(e.Name()) == ulidLength) {
+		link := e.Type()&fs.ModeSymlink != 0 // as the log may be one
+		if (e.IsDir() || link) && (e.Name() == "wal" || e.Name() == "chunks_head") || e.IsDir() && len(e.Name()) == ulidLength {
 			return nil
 		}
 	}

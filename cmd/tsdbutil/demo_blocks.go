@@ -82,15 +82,29 @@ func (s *demoText) blocks(d *demoBlocks) error {
 		merged = ", " + things(d.Merged, "merge")
 	}
 	s.heading("Compacted", "the head into %s%s, in %s", things(d.Flushed, "block"), merged, formatSeconds(d.FlushSeconds))
-	rows := make([]table.Row, 0, len(d.Blocks))
-	for _, b := range d.Blocks {
-		perSample := float64(b.Bytes) / float64(max(b.Samples, 1))
-		rows = append(rows, table.Row{b.ULID, formatTime(b.MinTime), formatDuration(time.Duration(b.MaxTime-b.MinTime) * time.Millisecond),
-			b.Level, count(b.Series), count(b.Chunks), count(b.Samples), s.c.bytes(b.Bytes), strconv.FormatFloat(perSample, 'f', 2, 64)})
-	}
-	if err := s.c.printTable(table.Row{"block", "from", "for", "level", "series", "chunks", "samples", "size", "bytes/sample"}, rows, 0, 4, 5, 6, 7, 8, 9); err != nil {
+	if err := s.blockTable(d.Blocks); err != nil {
 		return err
 	}
 	s.checked(d.Check)
 	return nil
+}
+
+// blockTable shows less of each block on a terminal that has no room for everything.
+func (s *demoText) blockTable(blocks []demoBlock) error {
+	narrow := s.c.terminal && s.c.width < shortWidth
+	rows, now := make([]table.Row, 0, len(blocks)), time.Now()
+	for _, b := range blocks {
+		perSample := float64(b.Bytes) / float64(max(b.Samples, 1))
+		length := formatDuration(time.Duration(b.MaxTime-b.MinTime) * time.Millisecond)
+		if narrow {
+			rows = append(rows, table.Row{b.ULID, s.c.time(b.MinTime, now), length, b.Level, count(b.Series), count(b.Samples), s.c.bytes(b.Bytes)})
+			continue
+		}
+		rows = append(rows, table.Row{b.ULID, formatTime(b.MinTime), length,
+			b.Level, count(b.Series), count(b.Chunks), count(b.Samples), s.c.bytes(b.Bytes), strconv.FormatFloat(perSample, 'f', 2, 64)})
+	}
+	if narrow {
+		return s.c.printTable(table.Row{"block", "from", "for", "level", "series", "samples", "size"}, rows, 0, 4, 5, 6, 7)
+	}
+	return s.c.printTable(table.Row{"block", "from", "for", "level", "series", "chunks", "samples", "size", "bytes/sample"}, rows, 0, 4, 5, 6, 7, 8, 9)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -46,36 +47,6 @@ func TestReadAcks_IgnoresALineThatTheKillCutShort(t *testing.T) {
 	require.Error(t, readAcks(strings.NewReader(strings.Repeat("x", 2*maxAckLine)), &hello, acks))
 }
 
-func TestHostMetrics_AreDocumentedAndValid(t *testing.T) {
-	documented := map[string]string{}
-	for _, m := range hostMetricDocs {
-		documented[m.name] = m.labels
-	}
-	seen := map[string]bool{}
-	h := newHostMetrics()
-	h.read(t.Context(), h.listed.Add(slowly), func(metric string, _ float64, pairs ...string) {
-		var names []string
-		for i := 0; i < len(pairs); i += 2 {
-			names = append(names, pairs[i])
-		}
-		ls := labels.New(append(labelsOf(pairs), labels.Label{Name: labels.MetricName, Value: metric})...)
-		require.NoError(t, ls.Validate(), metric)
-		require.False(t, seen[ls.String()], "%s comes twice", ls)
-		seen[ls.String()] = true
-		if strings.HasPrefix(metric, "go_") {
-			require.Empty(t, names)
-			return
-		}
-		want, ok := documented[metric]
-		require.True(t, ok, "%s is not documented", metric)
-		require.Equal(t, want, strings.Join(names, ","), metric)
-	})
-	require.Greater(t, len(seen), 50)
-	for _, name := range []string{`{__name__="go_gc_heap_live_bytes"}`, `{__name__="go_gc_heap_allocs_bytes_total"}`, `{__name__="host_memory_bytes", state="used"}`} {
-		require.True(t, seen[name], "the demo shows %s", name)
-	}
-}
-
 func TestRateOf_IsTakenOverASecondAndSurvivesAReset(t *testing.T) {
 	l := line{t: []int64{0, 400, 1000, 1400, 2400}, v: []float64{0, 40, 100, 140, 90}}
 	require.Equal(t, line{t: []int64{1000, 1400, 2400}, v: []float64{100, 100, 0}}, rateOf(l))
@@ -91,4 +62,26 @@ func TestBusyLine_IsTheShareThatWasNotIdle(t *testing.T) {
 	}
 	got := busyLine([]namedLine{cpu("idle", 0, 0.5, 1.5), cpu("iowait", 0, 0.25, 0.25), cpu("user", 7, 7.25, 7.25)})
 	require.Equal(t, line{t: []int64{1000, 2000}, v: []float64{25, 0}}, got)
+}
+
+func TestMeasureDisk_CountsEachSeriesOfAllBlocksOnce(t *testing.T) {
+	dir := t.TempDir()
+	w, err := tsdb.NewBlockWriter(dir, nil)
+	require.NoError(t, err)
+	for n, names := range [][]string{{"a", "b"}, {"b", "c"}} { // a day each
+		for _, name := range names {
+			require.NoError(t, w.Append(labels.FromStrings(labels.MetricName, name), int64(n+1)*86_400_000, 1))
+		}
+		_, err := w.Flush(t.Context())
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	db, err := tsdb.Open(dir, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	m, err := measureDisk(t.Context(), db)
+	require.NoError(t, err)
+	require.Len(t, db.Blocks(), 2)
+	require.Equal(t, 3, m.Series)
+	require.EqualValues(t, 4, m.Samples)
 }

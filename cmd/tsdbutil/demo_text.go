@@ -144,7 +144,10 @@ func (s *demoText) end(r *demoResult) {
 	for _, e := range r.Disk.Entries {
 		parts = append(parts, e.Name+" "+s.c.bytes(e.Bytes))
 	}
-	s.c.printf("  %s  (%s)\n", s.c.paint(sgrBold, fmt.Sprintf("%.2f bytes per sample", r.Disk.BytesPerSample)), strings.Join(parts, ", "))
+	s.c.printf("  %s\n", s.c.paint(sgrBold, fmt.Sprintf("%.2f bytes per sample", r.Disk.BytesPerSample)))
+	for _, line := range joinLines(parts, s.c.width-2) {
+		s.c.printf("  %s\n", line)
+	}
 	s.heading("Try next", "")
 	for _, command := range r.Next {
 		s.c.printf("  %s\n", command)

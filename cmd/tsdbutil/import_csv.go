@@ -1,13 +1,10 @@
 package main
 
 import (
-	"encoding/csv"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/pkg/errors"
 
@@ -25,32 +22,25 @@ type csvFlags struct {
 	separator    string
 }
 
-// Names of columns that are known without being named.
-var (
-	timeColumns = []string{"timestamp_ms", "timestamp", "time"}
-	valueColumn = "value"
-)
+// timeColumns are names of columns with times, which are known without being named.
+var timeColumns = []string{timeColumn, "timestamp", "time"}
 
-// Formats of times besides layouts of the language.
-const (
-	timeAuto   = "auto"
-	timeUnix   = "unix"
-	timeUnixMS = "unix_ms"
-	timeUnixUS = "unix_us"
-	timeUnixNS = "unix_ns"
-)
+// given says whether any flag of tables was used.
+func (f *csvFlags) given() bool {
+	return f.time != "" || f.timeFormat != timeAuto || f.separator != "" || f.metricPrefix != "" ||
+		len(f.values)+len(f.labels)+len(f.nulls) > 0
+}
 
 // importCSV reads a table: a sample for each row and value column.
 type importCSV struct {
 	sink  *importSink
 	flags csvFlags
-	comma rune
 
+	header []string
 	time   int
 	values []csvValue
 	labels []csvLabel
-	rows   *csv.Reader
-	limit  *rowLimit
+	rows   *rowReader
 	key    []byte // of the last series
 	text   []byte // of the last value
 }
@@ -66,70 +56,58 @@ type csvValue struct {
 	metric string // name of the metric, or nothing: a label says it
 }
 
-func newImportCSV(sink *importSink, flags csvFlags) (*importCSV, error) {
-	i := &importCSV{sink: sink, flags: flags}
-	separator := flags.separator
-	switch separator {
-	case "":
-		separator = ","
-	case `\t`, "tab":
-		separator = "\t"
+// tableRows reads rows with the separator that the flags or the first row say.
+func tableRows(source *importSource, flags *csvFlags, longest int) (*rowReader, error) {
+	if flags.separator != "" {
+		comma, err := parseSeparator(flags.separator)
+		return newRowReader(source.reader, comma, longest), err
 	}
-	comma, size := utf8.DecodeRuneInString(separator)
-	if size == 0 || size != len(separator) || comma == utf8.RuneError || strings.ContainsRune("\"\r\n", comma) {
-		return nil, usageError("--separator: want one character, or tab")
-	}
-	i.comma = comma
-	return i, nil
+	comma, _ := separatorOf(firstLine(source.head()))
+	return newRowReader(source.reader, comma, longest), nil
 }
 
-func (i *importCSV) read(source *importSource) error {
-	i.limit = &rowLimit{r: source.reader}
-	i.rows = csv.NewReader(i.limit)
-	i.rows.Comma = i.comma
-	i.rows.ReuseRecord = true
-	header, err := i.next()
+func (i *importCSV) read(source *importSource) (err error) {
+	if i.rows, err = tableRows(source, &i.flags, i.sink.longest); err != nil {
+		return err
+	}
+	header, err := i.rows.next()
 	if errors.Is(err, io.EOF) {
 		return errors.New("the table is empty: it needs a row of column names")
 	}
 	if err != nil {
-		return errors.Wrap(err, "read row of column names")
+		return errors.WithMessage(err, "read row of column names")
 	}
-	if len(header) > 0 {
-		header[0] = strings.TrimPrefix(header[0], "\ufeff")
-	}
-	if err := i.columns(slices.Clone(header)); err != nil {
+	i.header = slices.Clone(header)
+	if err := i.columns(i.header); err != nil {
 		return err
 	}
-	line := 1
+	return eachRow(i.rows, i.sink, i.row)
+}
+
+// eachRow calls use for each row. What is wrong with a row is told the sink.
+func eachRow(rows *rowReader, sink *importSink, use func(row []string) error) error {
 	for n := 1; ; n++ {
-		row, err := i.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		var damage *csv.ParseError
+		row, err := rows.next()
+		line := rows.line
+		var damage *rowError
+		var long *lineError
 		switch {
-		case errors.As(err, &damage):
-			line, err = damage.Line, damage.Err
-		case err != nil:
+		case errors.Is(err, io.EOF):
+			return nil
+		case err == nil:
+			err = use(row)
+		case errors.As(err, &long):
+			line, err = long.line, long.err
+		case !errors.As(err, &damage):
 			return errors.Wrapf(err, "read input behind line %d", line)
-		default:
-			line, _ = i.rows.FieldPos(0)
-			err = i.row(row)
 		}
-		if err := i.sink.bad(line, err); err != nil {
+		if err := sink.bad(line, err); err != nil {
 			return err
 		}
-		if err := i.sink.poll(n); err != nil {
+		if err := sink.poll(n); err != nil {
 			return err
 		}
 	}
-}
-
-// next reads a row of bounded length.
-func (i *importCSV) next() ([]string, error) {
-	i.limit.left = maxLine
-	return i.rows.Read()
 }
 
 // columns finds the columns by the names in the first row.
@@ -160,7 +138,7 @@ func (i *importCSV) columns(header []string) (err error) {
 		if err != nil {
 			return err
 		}
-		i.labels = append(i.labels, csvLabel{n, name})
+		i.labels = append(i.labels, csvLabel{n, columnLabel(name)})
 	}
 	for _, name := range values {
 		n, err := find(header, "--value-column", name)
@@ -212,7 +190,13 @@ func (i *importCSV) others(header []string) (names []string) {
 // row appends the samples of a row. One that is wrong does not keep the others out; the
 // error is that of the first.
 func (i *importCSV) row(row []string) (first error) {
-	t, err := i.parseTime(row[i.time])
+	if len(row) != len(i.header) {
+		return errors.Errorf("wrong number of cells: there are %d, and %d columns", len(row), len(i.header))
+	}
+	if isHeader(row, i.header) {
+		return nil
+	}
+	t, err := i.flags.parseTime(row[i.time])
 	if err != nil {
 		return err
 	}
@@ -226,6 +210,11 @@ func (i *importCSV) row(row []string) (first error) {
 		}
 	}
 	return first
+}
+
+// isHeader says whether a row is the header again, as in tables that were put together.
+func isHeader(row, header []string) bool {
+	return row[len(row)-1] == header[len(row)-1] && slices.Equal(row, header)
 }
 
 // cell appends one sample.
@@ -252,67 +241,13 @@ func (i *importCSV) cell(n int, row []string, t int64, text string) error {
 func (i *importCSV) seriesKey(value int, row []string) []byte {
 	i.key = strconv.AppendInt(i.key[:0], int64(value), 10)
 	for _, l := range i.labels {
-		i.key = strconv.AppendInt(append(i.key, ' '), int64(len(row[l.column])), 10)
-		i.key = append(append(i.key, ' '), row[l.column]...)
+		i.key = appendKey(i.key, row[l.column])
 	}
 	return i.key
 }
 
-// parseTime reads a time as the flags say. A time without a zone is UTC.
-func (i *importCSV) parseTime(text string) (int64, error) {
-	switch i.flags.timeFormat {
-	case timeUnix:
-		return parseSeconds([]byte(text))
-	case timeUnixMS:
-		return parseMilliseconds([]byte(text))
-	case timeUnixUS:
-		return parseUnits(text, "microseconds", time.Millisecond/time.Microsecond)
-	case timeUnixNS:
-		return parseUnits(text, "nanoseconds", time.Millisecond/time.Nanosecond)
-	case timeAuto:
-		if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
-			return t.UnixMilli(), nil
-		}
-		if t, err := parseSeconds([]byte(text)); err == nil {
-			return t, nil
-		}
-		return 0, errors.Errorf("the time is neither RFC 3339 nor a number of seconds: %s (--time-format tells how to read it)", quoted(text))
-	default:
-		t, err := time.Parse(i.flags.timeFormat, text)
-		if err != nil {
-			return 0, errors.Errorf("the time is not as --time-format says: %s", quoted(text))
-		}
-		return t.UnixMilli(), nil
-	}
-}
-
-// parseUnits reads a whole number of units, of which so many make a millisecond, and
-// rounds down.
-func parseUnits(text, units string, perMillisecond time.Duration) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, errors.Errorf("the time is no whole number of %s: %s", units, quoted(text))
-	}
-	per := int64(perMillisecond)
-	t := n / per
-	if n%per < 0 {
-		t--
-	}
-	return t, nil
-}
-
-// rowLimit keeps a row with a quote that is never closed from being read to the end of
-// the file into memory.
-type rowLimit struct {
-	r    io.Reader
-	left int
-}
-
-func (l *rowLimit) Read(b []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errors.Errorf("a row is longer than %s bytes: is a quote not closed?", count(maxLine))
-	}
-	n, err := l.r.Read(b[:min(len(b), l.left)])
-	l.left -= n
-	return n, err
+// appendKey adds a cell so that different cells never make the same key.
+func appendKey(key []byte, cell string) []byte {
+	key = strconv.AppendInt(append(key, ' '), int64(len(cell)), 10)
+	return append(append(key, ' '), cell...)
 }

@@ -12,6 +12,7 @@ import (
 // textLine is a line of OpenMetrics or of the Prometheus text format that has a sample.
 type textLine struct {
 	series   []byte // name and labels as they stand; alias the line
+	at       []byte // the time as it stands
 	t        int64  // milliseconds
 	v        float64
 	exemplar bool // there is one, which is not read further
@@ -37,6 +38,7 @@ func parseTextLine(line []byte, milliseconds bool) (l textLine, err error) {
 	if len(at) == 0 || at[0] == '#' {
 		return l, errors.New("there is no time")
 	}
+	l.at = at
 	if milliseconds {
 		l.t, err = parseMilliseconds(at)
 	} else {
@@ -154,6 +156,9 @@ func parseValue(b []byte) (float64, error) {
 // hexadecimal numbers, which the language knows, are no numbers here.
 func parseRareValue(b []byte) (float64, error) {
 	s := string(b)
+	if v, ok, err := parseNaN(s); ok {
+		return v, err
+	}
 	if !strings.ContainsAny(s, "_xXpP") {
 		if v, err := strconv.ParseFloat(s, 64); err == nil {
 			return v, nil

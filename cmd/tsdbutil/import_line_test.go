@@ -31,6 +31,7 @@ func TestParseTextLine_TakesApart(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, line)
+		got.at = nil
 		require.Equal(t, want, got, line)
 	}
 	got, err := parseTextLine([]byte(`{__name__="up"} NaN -5`), true)
@@ -76,6 +77,8 @@ func TestParseSeries_ReadsEveryForm(t *testing.T) {
 		`{"dotted.name",a="\n\q"}`: labels.FromStrings("__name__", "dotted.name", "a", "\n\\q"),
 		`{"a b"="c","m"}`:          labels.FromStrings("__name__", "m", "a b", "c"),
 		`up{a="x, y} z"}`:          labels.FromStrings("__name__", "up", "a", "x, y} z"),
+		`{a="b"}`:                  labels.FromStrings("a", "b"),
+		`{"",a="b"}`:               labels.FromStrings("a", "b"),
 		`up{a="ü"}`:                labels.FromStrings("__name__", "up", "a", "ü"),
 	} {
 		var b labels.Builder
@@ -86,9 +89,9 @@ func TestParseSeries_ReadsEveryForm(t *testing.T) {
 
 func TestParseSeries_SaysWhatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
-		``:               "there is no name of a metric",
-		`{}`:             "there is no name of a metric",
-		`{a="b"}`:        "there is no name of a metric",
+		``:               "there is neither a name of a metric nor a label",
+		`{}`:             "there is neither a name of a metric nor a label",
+		`{a=""}`:         "there is neither a name of a metric nor a label",
 		`1up`:            `the name of the metric is not valid: "1up"`,
 		`u-p`:            `the name of the metric is not valid: "u-p"`,
 		`up{a}`:          `label "a" has no value`,
@@ -120,6 +123,8 @@ func TestParseSeries_ReadsWhatDumpWrites(t *testing.T) {
 	var b labels.Builder
 	require.EqualError(t, parseSeries([]byte(`{a="\q"}`), true, &b), `label "a": an escape is not valid: "\\q\"}"`)
 	require.NoError(t, parseSeries([]byte(`up{a="\t"}`), true, &b), "a name in front: not of dump")
+	require.Equal(t, `\t`, b.Get("a"))
+	require.NoError(t, parseSeries([]byte(`{"up",a="\t"}`), true, &b), "a name in quotes: not of dump")
 	require.Equal(t, `\t`, b.Get("a"))
 }
 

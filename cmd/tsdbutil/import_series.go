@@ -13,12 +13,12 @@ import (
 //
 //	name   name{label="value",...}   {"any name",label="value","any label"="value"}
 //
-// The name may also be the label __name__. Values have \\, \" and \n for what they stand
-// for. With dumped, a text without a name in front of the brace has the escapes of the Go
-// language, as "dump" writes them.
+// The name may also be the label __name__, and there may be none, as long as there is a
+// label. Values have \\, \" and \n for what they stand for. With dumped, a text of the form
+// that "dump" writes has the escapes of the Go language.
 func parseSeries(text []byte, dumped bool, b *labels.Builder) error {
 	p := seriesParser{rest: strings.TrimLeft(string(text), " \t"), b: b, seen: map[string]bool{}}
-	p.dumped = dumped && strings.HasPrefix(p.rest, "{")
+	p.dumped = dumped && isDumped(p.rest)
 	if name := p.identifier(true); name != "" {
 		if err := p.set(labels.MetricName, name); err != nil {
 			return err
@@ -44,6 +44,24 @@ func parseSeries(text []byte, dumped bool, b *labels.Builder) error {
 		return errors.Errorf("something follows the labels: %s", quoted(p.rest))
 	}
 	return p.end()
+}
+
+// isDumped says whether a series is written as "dump" does: a brace, and then no name of a
+// metric in quotes, as it stands in the text formats.
+func isDumped(text string) bool {
+	rest, ok := strings.CutPrefix(strings.TrimLeft(text, " \t"), "{")
+	if rest = strings.TrimLeft(rest, " \t"); !ok || !strings.HasPrefix(rest, `"`) {
+		return ok
+	}
+	for i := 1; i < len(rest); i++ {
+		switch rest[i] {
+		case '\\':
+			i++
+		case '"':
+			return strings.HasPrefix(strings.TrimLeft(rest[i+1:], " \t"), "=")
+		}
+	}
+	return false
 }
 
 type seriesParser struct {
@@ -171,8 +189,8 @@ func (p *seriesParser) set(name, value string) error {
 }
 
 func (p *seriesParser) end() error {
-	if p.b.Get(labels.MetricName) == "" {
-		return errors.New("there is no name of a metric")
+	if p.b.Labels().IsEmpty() {
+		return errors.New("there is neither a name of a metric nor a label")
 	}
 	return nil
 }

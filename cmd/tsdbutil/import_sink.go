@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"math"
 	"sort"
-	"strings"
 
 	"github.com/pkg/errors"
 
@@ -21,13 +21,21 @@ const (
 	cachedBytes = 32 << 20
 )
 
+// blockAppender takes samples: a tsdb.BlockWriter, and in tests what looks at them.
+type blockAppender interface {
+	AppendRef(ref tsdb.SeriesRef, ls labels.Labels, t int64, v float64) (tsdb.SeriesRef, error)
+}
+
 // importSink takes what the formats read, and what they complain about.
 type importSink struct {
 	ctx       context.Context
 	c         *console
-	w         *tsdb.BlockWriter
+	w         blockAppender
 	extra     []labels.Label // labels of every series
 	keepGoing bool
+	refuse    bool // of several values at one time the later ones, with keepGoing
+	times     timeCheck
+	longest   int // bytes of a line
 
 	builder    labels.Builder
 	cache      map[string]*importSeries
@@ -42,6 +50,10 @@ type importSink struct {
 type importSeries struct {
 	ls  labels.Labels
 	ref tsdb.SeriesRef
+
+	any   bool // there was a sample
+	lastT int64
+	lastV float64
 }
 
 // setExtra keeps the labels of --label, sorted.
@@ -86,6 +98,16 @@ func (s *importSink) series(text []byte, build func(*labels.Builder) error) (*im
 
 // append adds a sample. What is wrong with it is wrong with its line.
 func (s *importSink) append(one *importSeries, t int64, v float64) (err error) {
+	if one.ls.IsEmpty() {
+		return errors.New("the series has no labels")
+	}
+	if err := s.times.check(t); err != nil {
+		return &sampleError{ls: one.ls, err: err}
+	}
+	if s.refuse && one.any && t == one.lastT && math.Float64bits(v) != math.Float64bits(one.lastV) {
+		return &sampleError{ls: one.ls, err: tsdb.ErrDuplicateSample}
+	}
+	one.any, one.lastT, one.lastV = true, t, v
 	if one.ref, err = s.w.AppendRef(one.ref, one.ls, t, v); err != nil {
 		return &sampleError{ls: one.ls, err: err}
 	}
@@ -105,8 +127,12 @@ func (e *sampleError) Error() string {
 func (e *sampleError) Unwrap() error { return e.err }
 
 // bad decides about a line that cannot be imported: it is the end, unless the user wants
-// to go on. Errors of the disk are the end in any case.
+// to go on. Errors of the disk are the end in any case. It is called for good lines too, with a
+// nil error.
 func (s *importSink) bad(line int, err error) error {
+	if text, ok := s.times.warning(); ok {
+		s.c.message("warning: line %s: %s", count(line), text)
+	}
 	if err == nil {
 		return nil
 	}
@@ -130,25 +156,10 @@ func (s *importSink) bad(line int, err error) error {
 
 // ofSample says whether an error is of one sample and touches no other.
 func ofSample(err error) bool {
-	for _, sentinel := range []error{tsdb.ErrOutOfOrder, tsdb.ErrDuplicateSample, tsdb.ErrOutOfBounds, tsdb.ErrInvalidLabels, tsdb.ErrLimit} {
+	for _, sentinel := range []error{tsdb.ErrDuplicateSample, tsdb.ErrOutOfBounds, tsdb.ErrInvalidLabels, tsdb.ErrLimit} {
 		if errors.Is(err, sentinel) {
 			return true
 		}
 	}
 	return false
 }
-
-// formatByName guesses from the name of a file.
-func formatByName(name string) string {
-	switch name = plainName(name); {
-	case strings.HasSuffix(name, ".csv"), strings.HasSuffix(name, ".tsv"):
-		return formatCSV
-	case strings.HasSuffix(name, ".prom"):
-		return formatProm
-	default:
-		return formatOpenMetrics
-	}
-}
-
-// plainName is a name in lower case, without what says that it is a gzip.
-func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".gz") }

@@ -90,12 +90,20 @@ func checkWeather(t *testing.T, db *tsdb.DB) {
 // importFile imports a text through a file and returns the exit code and messages.
 func importFile(t *testing.T, name string, content []byte, args ...string) (int, string) {
 	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, name)
+	_, code, messages := importInto(t, name, content, args...)
+	return code, messages
+}
+
+// importInto is importFile that returns the database, too.
+func importInto(t *testing.T, name string, content []byte, args ...string) (dir string, code int, messages string) {
+	t.Helper()
+	temp := t.TempDir()
+	file := filepath.Join(temp, name)
 	require.NoError(t, os.WriteFile(file, content, 0o600))
+	dir = filepath.Join(temp, "db")
 	c := newTestConsole()
-	code := execute(context.Background(), append([]string{"import", file, filepath.Join(dir, "db")}, args...), &c.console)
-	return code, c.stderr.String()
+	code = execute(context.Background(), append([]string{"import", file, dir}, args...), &c.console)
+	return dir, code, c.stderr.String()
 }
 
 // Whatever is fed in, memory stays bounded and the place is named.
@@ -117,12 +125,12 @@ func TestImport_HostileInput_IsRefusedByName(t *testing.T) {
 		"packed, cut":   {"a.om.gz", zeros.Bytes()[:zeros.Len()-9], "unexpected EOF"},
 		"not packed":    {"a.om.gz", []byte("\x1f\x8bnonsense..."), "gzip: invalid header"},
 		"endless quote": {"a.csv", []byte("time,value\n1,\"" + strings.Repeat("1\n", maxLine)), "a row is longer than 1,048,576 bytes: is a quote not closed?"},
-		"packed table":  {"a.csv.gz", zeros.Bytes(), "a row is longer than 1,048,576 bytes"},
+		"packed table":  {"a.csv.gz", zeros.Bytes(), "line is longer than 1,048,576 bytes"},
 		"binary":        {"a.om", []byte("\x00\x01\xff 1 1\n# EOF\n"), "line 1: the name of the metric is not valid"},
 		"not UTF-8":     {"a.om", []byte("a{b=\"\xff\"} 1 1\n# EOF\n"), "line 1: value \"\\xff\" of label \"b\" is not UTF-8"},
 		"after the end": {"a.om", []byte("a 1 1\n# EOF\na 2 2\n"), `line 3: something follows "# EOF"`},
-		"fields":        {"a.csv", []byte("time,value,a\n1,2,x\n2,3\n"), "line 3: wrong number of fields"},
-		"bare quote":    {"a.csv", []byte("time,value,a\n1,2,x\"y\n"), `line 2: bare " in non-quoted-field`},
+		"fields":        {"a.csv", []byte("time,value,a\n1,2,x\n2,3\n"), "line 3: wrong number of cells: there are 2, and 3 columns"},
+		"bare quote":    {"a.csv", []byte("time,value,a\n1,2,x\"y\n"), `line 2: bare " in a cell without quotes`},
 		"two columns":   {"a.csv", []byte("time,value,a,a\n"), `two columns are named "a"`},
 		"far away":      {"a.csv", []byte("time,value,__name__\n1e16,2,x\n"), "the time is neither"},
 		"long value":    {"a.om", []byte(`a{b="` + strings.Repeat("x", 5000) + "\"} 1 1\n# EOF\n"), "value of label \"b\" has 5000 bytes"},
@@ -146,13 +154,13 @@ func TestImport_TimesOfTables(t *testing.T) {
 		"2006-01-02 15:04:05.000 -0700": {"1970-01-01 01:00:00.001 +0100": 1},
 	} {
 		for text, want := range texts {
-			i := &importCSV{flags: csvFlags{timeFormat: format}}
-			got, err := i.parseTime(text)
+			f := &csvFlags{timeFormat: format}
+			got, err := f.parseTime(text)
 			require.NoError(t, err)
 			require.Equal(t, want, got, "%s as %s", text, format)
 		}
-		i := &importCSV{flags: csvFlags{timeFormat: format}}
-		_, err := i.parseTime("soon")
+		f := &csvFlags{timeFormat: format}
+		_, err := f.parseTime("soon")
 		require.Error(t, err)
 	}
 }

@@ -10,35 +10,64 @@ import (
 )
 
 // importText reads OpenMetrics, or the Prometheus text format, which has milliseconds,
-// and needs no end mark. Both are read leniently where it does no harm: blank lines,
-// any comment, blanks and tabs. Every sample needs its time.
+// and needs no end mark. Both are read leniently where it does no harm: blank lines, behind the
+// end mark, too, any comment, blanks and tabs. Every sample needs its time.
 type importText struct {
 	sink       *importSink
 	prometheus bool
+	end        endMarks
 }
 
-var endMark = []byte("# EOF")
+// isEndMark says whether a line is the last of OpenMetrics. Blanks around it are taken.
+func isEndMark(line []byte) bool { return string(bytes.TrimSpace(line)) == "# EOF" }
+
+// endMarks looks where end marks are. Files that were put together have one in the middle, too:
+// what counts is the last one.
+type endMarks struct {
+	any    bool
+	behind int // the first line behind the last mark that is not blank; 0: there is none
+}
+
+// line takes the line of a number.
+func (e *endMarks) line(number int, line []byte) {
+	switch {
+	case isEndMark(line):
+		e.any, e.behind = true, 0
+	case e.any && e.behind == 0 && len(bytes.TrimSpace(line)) > 0:
+		e.behind = number
+	}
+}
+
+// missing says what a text of so many lines lacks, and where: nil if it ends as it should.
+func (e *endMarks) missing(lines int) (line int, err error) {
+	switch {
+	case lines == 0:
+		return 1, errors.New("the input is empty")
+	case !e.any:
+		return lines, errors.New(`the file ends without "# EOF": it may have been cut off`)
+	case e.behind > 0:
+		return e.behind, errors.New(`something follows "# EOF", and no other one stands behind it: it may have been cut off`)
+	default:
+		return lines, nil
+	}
+}
 
 func (i *importText) read(source *importSource) error {
-	lines := lineReader{r: source.reader}
-	ended := false
+	lines := lineReader{r: source.reader, longest: i.sink.longest}
 	for {
 		line, err := lines.next()
 		var long *lineError
 		switch {
-		case errors.Is(err, io.EOF):
-			if !ended && !i.prometheus {
-				return i.sink.bad(lines.number, errors.New(`the file ends without "# EOF": it may have been cut off`))
-			}
+		case errors.Is(err, io.EOF) && i.prometheus:
 			return nil
+		case errors.Is(err, io.EOF):
+			return i.sink.bad(i.end.missing(lines.number))
 		case errors.As(err, &long):
 			err = i.sink.bad(long.line, long.err)
 		case err != nil:
 			return errors.Wrapf(err, "read input behind line %d", lines.number)
-		case ended:
-			err = i.sink.bad(lines.number, errors.New(`something follows "# EOF"`))
 		default:
-			ended = !i.prometheus && bytes.Equal(line, endMark)
+			i.end.line(lines.number, line)
 			err = i.sink.bad(lines.number, i.line(line))
 		}
 		if err == nil {
@@ -52,7 +81,8 @@ func (i *importText) read(source *importSource) error {
 
 // line reads one line that may have a sample.
 func (i *importText) line(line []byte) error {
-	line = bytes.Trim(line, " \t")
+	// A mark stands within a text when files were put together.
+	line = bytes.Trim(bytes.TrimPrefix(line, []byte(markUTF8)), " \t")
 	if len(line) == 0 || line[0] == '#' {
 		return nil
 	}

@@ -164,6 +164,24 @@ func (c *console) printFacts(rows []table.Row) error {
 	return errors.Wrap(err, "write table")
 }
 
+// joinLines puts commas between parts, and begins a new line where one would be wider than width.
+func joinLines(parts []string, width int) (lines []string) {
+	line := ""
+	for i, part := range parts {
+		if i < len(parts)-1 {
+			part += ","
+		}
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(part) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += part
+	}
+	return append(lines, line)
+}
+
 func indent(text, by string) string { return by + strings.ReplaceAll(text, "\n", "\n"+by) }
 
 func appendFloat(dst []byte, v float64) []byte { return strconv.AppendFloat(dst, v, 'g', -1, 64) }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -102,7 +103,7 @@ func execute(ctx context.Context, args []string, c *console) int {
 		return exitOK
 	}
 	if err != nil {
-		return report(ctx, c, usageError(err.Error()+"; \"tsdbutil help\" tells more"))
+		return report(ctx, c, usageError(p.explain(args, err)+"; \"tsdbutil help\" tells more"))
 	}
 	stop, err := p.profiles.start()
 	if err != nil {
@@ -127,6 +128,29 @@ func (p *program) parse(args []string) (name string, err error) {
 		}
 	}()
 	return p.app.Parse(joinNegative(args))
+}
+
+// explain writes why a command line could not be read, with the flag that has a wrong value: the
+// library says only what is wrong with the value.
+func (p *program) explain(args []string, err error) string {
+	text := err.Error()
+	if number := new(strconv.NumError); errors.As(err, &number) && errors.Is(number, strconv.ErrSyntax) {
+		text = quoted(number.Num) + " is no whole number"
+	}
+	line, parseErr := p.app.ParseContext(joinNegative(args))
+	if parseErr != nil {
+		return text
+	}
+	for _, element := range line.Elements {
+		flag, ok := element.Clause.(*kingpin.FlagClause)
+		if !ok {
+			continue
+		}
+		if again := flag.Model().Value.Set(*element.Value); again != nil && again.Error() == err.Error() {
+			return "--" + flag.Model().Name + ": " + text
+		}
+	}
+	return text
 }
 
 // standardInput is what an argument of "-" becomes.

@@ -33,8 +33,11 @@ type recoveryJSON struct {
 	HeadChunkFiles  int            `json:"head_chunk_files"`
 	HeadChunks      int            `json:"head_chunks"`
 	SeriesRebuilt   int            `json:"series_rebuilt"`
+	ChunksBeyondLog int            `json:"chunks_beyond_log"`
+	ChunksUnknown   int            `json:"chunks_unknown"`
 	StartTimestamps uint64         `json:"start_timestamps"`
 	UnreadRecords   map[string]int `json:"unread_records"`
+	UnreadSamples   int            `json:"unread_sample_records"`
 	TornTail        bool           `json:"torn_tail"`
 	DroppedCommits  int            `json:"dropped_commits"`
 	DroppedRecords  int            `json:"dropped_records"`
@@ -64,7 +67,8 @@ func newRecoveryJSON(r *tsdb.OpenReport) recoveryJSON {
 		Series: r.Series, Samples: r.Samples, SamplesInChunks: r.SamplesInChunks,
 		SamplesLate: r.SamplesLate, SamplesUnknown: r.SamplesUnknown, Tombstones: r.Tombstones,
 		HeadChunkFiles: r.HeadChunkFiles, HeadChunks: r.HeadChunks, SeriesRebuilt: r.SeriesRebuilt,
-		StartTimestamps: r.StartTimestamps, UnreadRecords: r.UnreadRecords, TornTail: r.TornTail,
+		ChunksBeyondLog: r.ChunksBeyondLog, ChunksUnknown: r.ChunksUnknown,
+		StartTimestamps: r.StartTimestamps, UnreadRecords: r.UnreadRecords, UnreadSamples: r.UnreadSampleRecords, TornTail: r.TornTail,
 		DroppedCommits: r.DroppedCommits, DroppedRecords: r.DroppedRecords, DroppedBytes: r.DroppedBytes,
 		Damages: []damageJSON{}, Quarantined: append([]string{}, r.Quarantined...),
 		ReaderSeconds: r.ReaderBusy.Seconds(), DecoderSeconds: r.DecoderBusy.Seconds(), WorkerSeconds: r.WorkerBusy.Seconds(),
@@ -86,6 +90,12 @@ func summary(r *tsdb.OpenReport) string {
 	}
 	if r.SamplesUnknown > 0 {
 		parts = append(parts, things(r.SamplesUnknown, "sample")+" without a series")
+	}
+	if r.ChunksUnknown > 0 {
+		parts = append(parts, things(r.ChunksUnknown, "full chunk")+" without a series")
+	}
+	if r.ChunksBeyondLog > 0 {
+		parts = append(parts, things(r.ChunksBeyondLog, "full chunk")+" that the log has lost, also what was deleted of them")
 	}
 	if len(r.Damages) > 0 {
 		d := r.Damages[0]
@@ -126,6 +136,9 @@ func (c *console) printRecovery(r *tsdb.OpenReport) error {
 	}
 	if len(r.UnreadRecords) > 0 {
 		facts = append(facts, table.Row{"not read by this version", unread(r.UnreadRecords)})
+	}
+	if r.UnreadSampleRecords > 0 {
+		facts = append(facts, table.Row{"the head cannot be made into blocks", things(r.UnreadSampleRecords, "record") + " with samples not read"})
 	}
 	if r.StartTimestamps > 0 {
 		facts = append(facts, table.Row{"start timestamps in the log, not kept", count(r.StartTimestamps)})

@@ -2,10 +2,10 @@ package main
 
 import (
 	"bufio"
-	"encoding/csv"
 	"encoding/json"
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/pkg/errors"
 
@@ -28,11 +28,11 @@ func newResultWriter(c *console, s *selection, names []string) resultWriter {
 	buf := bufio.NewWriterSize(c.out, 64<<10)
 	switch s.output {
 	case "json":
-		return &jsonResult{w: jsonSamples{w: buf}, document: true}
+		return &jsonResult{c: c, w: jsonSamples{w: buf}, document: true}
 	case "jsonl":
-		return &jsonResult{w: jsonSamples{w: buf}}
+		return &jsonResult{c: c, w: jsonSamples{w: buf}}
 	case "csv":
-		return &csvResult{w: csv.NewWriter(buf), buf: buf, names: names}
+		return newCSVResult(buf, names)
 	case "plot":
 		return &plotResult{c: c, title: s.selector, mint: s.mint, maxt: s.maxt}
 	default:
@@ -45,10 +45,15 @@ type jsonSamples struct {
 	w    *bufio.Writer
 	line []byte
 	any  bool // a sample was written
+
+	replaced int // series with labels that are not UTF-8
 }
 
 func (j *jsonSamples) begin(ls labels.Labels) error {
 	j.any = false
+	if !isUTF8(ls) {
+		j.replaced++
+	}
 	encoded, err := json.Marshal(ls)
 	if err != nil {
 		return errors.Wrap(err, "encode labels")
@@ -66,7 +71,7 @@ func (j *jsonSamples) samples(t []int64, v []float64) error {
 		}
 		j.any = true
 		j.line = strconv.AppendInt(append(j.line, '['), t[i], 10)
-		j.line = append(appendJSONFloat(append(j.line, ','), v[i]), ']')
+		j.line = append(appendJSONSample(append(j.line, ','), v[i]), ']')
 	}
 	_, err := j.w.Write(j.line)
 	return errors.Wrap(err, "write output")
@@ -79,6 +84,7 @@ func (j *jsonSamples) end() error {
 
 // jsonResult is one object a series: a line each, or all in one document.
 type jsonResult struct {
+	c        *console
 	w        jsonSamples
 	document bool
 	series   int
@@ -126,57 +132,28 @@ func (r *jsonResult) close(warnings tsdb.Warnings) error {
 			return errors.Wrap(err, "write output")
 		}
 	}
-	return errors.Wrap(r.w.w.Flush(), "write output")
-}
-
-// csvResult is one line a sample, with a column for each label that any series of the
-// result has.
-type csvResult struct {
-	w      *csv.Writer
-	buf    *bufio.Writer
-	names  []string
-	record []string
-}
-
-func (r *csvResult) begin(ls labels.Labels) error {
-	if r.record == nil {
-		r.record = append([]string{"timestamp_ms", "value"}, r.names...)
-		if err := r.w.Write(r.record); err != nil {
-			return errors.Wrap(err, "write output")
-		}
-	}
-	known := 0
-	for i, name := range r.names {
-		value := ls.Get(name)
-		r.record[2+i] = value
-		if value != "" {
-			known++
-		}
-	}
-	if known < ls.Len() { // a server was asked for the names first, and then for the samples
-		return errors.Errorf("%s came meanwhile, and has a label that no series had: there is no column for it", seriesName(ls))
-	}
-	return nil
-}
-
-func (r *csvResult) samples(t []int64, v []float64) error {
-	for i := range t {
-		r.record[0], r.record[1] = strconv.FormatInt(t[i], 10), rawFloat(v[i])
-		if err := r.w.Write(r.record); err != nil {
-			return errors.Wrap(err, "write output")
-		}
-	}
-	return nil
-}
-
-func (r *csvResult) end() error { return nil }
-
-func (r *csvResult) close(tsdb.Warnings) error {
-	r.w.Flush()
-	if err := r.w.Error(); err != nil {
+	if err := r.w.w.Flush(); err != nil {
 		return errors.Wrap(err, "write output")
 	}
-	return errors.Wrap(r.buf.Flush(), "write output")
+	return r.c.tellReplaced(r.w.replaced)
+}
+
+func isUTF8(ls labels.Labels) bool {
+	for l := range ls.All() {
+		if !utf8.ValidString(l.Name) || !utf8.ValidString(l.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// tellReplaced says that JSON could not carry the labels of some series.
+func (c *console) tellReplaced(series int) error {
+	if series == 0 {
+		return nil
+	}
+	c.message("warning: labels of %s are not UTF-8, which JSON cannot carry: U+FFFD stands for what is not; dump --format=prom and query --output=csv have it as it is", count(series)+" series")
+	return errProblem
 }
 
 // plotResult draws the first series of a result.

@@ -181,51 +181,236 @@ func TestMerge_ShortChunksOfRunsAreJoined(t *testing.T) {
 	require.Equal(t, map[string][]int{name(1).String(): {119, 119, 119, 119, 24}}, b.sizes)
 }
 
-func TestStore_LateSamplesAreRefused(t *testing.T) {
+func TestStore_LateSamplesAreTaken_OtherValuesAreNot(t *testing.T) {
 	s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 1000, MemoryBytes: 1 << 20})
 	ref, err := s.Append(0, name(1), 10, 1)
 	require.NoError(t, err)
-	_, err = s.Append(ref, labels.Labels{}, 9, 1)
-	require.ErrorIs(t, err, ErrOutOfOrder)
 	_, err = s.Append(ref, labels.Labels{}, 10, 2)
 	require.ErrorIs(t, err, ErrDuplicate)
 	_, err = s.Append(ref, labels.Labels{}, 10, 1)
 	require.NoError(t, err, "an exact repeat is dropped")
 	_, err = s.Append(77, labels.Labels{}, 10, 1)
 	require.ErrorIs(t, err, ErrNotFound)
-	require.NoError(t, s.Spill())
 	_, err = s.Append(ref, labels.Labels{}, 9, 1)
-	require.ErrorIs(t, err, ErrOutOfOrder, "a spill forgets no times")
-	require.EqualValues(t, 1, s.Samples())
-}
-
-// forgetful makes a store that has forgotten its only series, which had a sample 1 at
-// time 100.
-func forgetful(t *testing.T) *Store {
-	s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 1000, MemoryBytes: 1})
-	ref, err := s.Append(0, name(1), 100, 1)
 	require.NoError(t, err)
+	_, err = s.Append(ref, labels.Labels{}, 10, 2)
+	require.ErrorIs(t, err, ErrDuplicate, "the newest time is still known")
 	require.NoError(t, s.Spill())
-	_, err = s.Append(ref, labels.Labels{}, 101, 1)
-	require.ErrorIs(t, err, ErrNotFound)
-	return s
+	_, err = s.Append(ref, labels.Labels{}, 10, 2)
+	require.ErrorIs(t, err, ErrDuplicate, "a spill forgets no times")
+	_, err = s.Append(ref, labels.Labels{}, 8, 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, s.Samples())
+	require.Equal(t, map[string][]sample{name(1).String(): {{8, 1}, {9, 1}, {10, 1}}}, blocks(t, s, 1000)[0].series)
 }
 
-func TestMerge_LateSamplesOfForgottenSeriesAreNoticed(t *testing.T) {
+// orders are ways in which the samples of a series may come.
+var orders = map[string]func(r *rand.Rand, n int) []int64{
+	"oldest first": func(_ *rand.Rand, n int) (ts []int64) {
+		for i := range n {
+			ts = append(ts, int64(i))
+		}
+		return ts
+	},
+	"newest first": func(_ *rand.Rand, n int) (ts []int64) {
+		for i := range n {
+			ts = append(ts, int64(n-i))
+		}
+		return ts
+	},
+	"days in reverse": func(_ *rand.Rand, n int) (ts []int64) {
+		for i := range n {
+			ts = append(ts, int64((n-i-1)/100*100+i%100))
+		}
+		return ts
+	},
+	"any": func(r *rand.Rand, n int) (ts []int64) {
+		for range n {
+			ts = append(ts, r.Int64N(int64(n)))
+		}
+		return ts
+	},
+	"many of one time": func(r *rand.Rand, n int) (ts []int64) {
+		for range n {
+			ts = append(ts, r.Int64N(8))
+		}
+		return ts
+	},
+}
+
+// Samples in any order, in memory and over many runs, are the same blocks as a map that
+// keeps the first or the last of each time.
+func TestMerge_AnyOrderOfTime_EqualsTheModel(t *testing.T) {
+	for order, make := range orders {
+		for _, policy := range []Duplicates{KeepFirst, KeepLast} {
+			for _, memory := range []int64{1, 1 << 12} {
+				for _, every := range []int{60, math.MaxInt} {
+					t.Run(fmt.Sprint(order, policy, memory, every), func(t *testing.T) {
+						checkOrder(t, make, policy, memory, every)
+					})
+				}
+			}
+		}
+	}
+}
+
+func checkOrder(t *testing.T, make func(*rand.Rand, int) []int64, policy Duplicates, memory int64, every int) {
+	r := rand.New(rand.NewPCG(1, uint64(memory)))
+	s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 900, MemoryBytes: memory, Duplicates: policy})
+	model := map[string]map[int64]float64{}
+	n := 600
+	if memory == 1 { // each sample is a run: no series is remembered
+		n = 30
+	}
+	times := [][]int64{make(r, n), make(r, n), make(r, n)}
+	for n := range times[0] {
+		for i := range times {
+			at, v, key := times[i][n], float64(r.IntN(3)), name(i).String()
+			_, err := s.Append(0, name(i), at, v)
+			require.NoError(t, err)
+			if model[key] == nil {
+				model[key] = map[int64]float64{}
+			}
+			if _, ok := model[key][at]; !ok || policy == KeepLast {
+				model[key][at] = v
+			}
+		}
+		if n%every == every-1 {
+			require.NoError(t, s.Spill())
+		}
+	}
+	got := map[string]map[int64]float64{}
+	for start, b := range blocks(t, s, 300) {
+		for key, xs := range b.series {
+			if got[key] == nil {
+				got[key] = map[int64]float64{}
+			}
+			for i, x := range xs {
+				require.True(t, x.t >= start && x.t < start+300 && (i == 0 || xs[i-1].t < x.t))
+				got[key][x.t] = x.v
+			}
+		}
+	}
+	require.Equal(t, model, got)
+}
+
+// Newest first costs no decoding of what is in the runs: their chunks are those of the
+// blocks.
+func TestMerge_NewestFirst_PassesChunksThrough(t *testing.T) {
+	s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 1 << 40, MemoryBytes: 1})
+	for i := range int64(480) {
+		_, err := s.Append(0, name(1), 1000-i, float64(i))
+		require.NoError(t, err)
+		if i%120 == 119 {
+			require.NoError(t, s.Spill())
+		}
+	}
+	require.Len(t, s.runs, 4)
+	b := blocks(t, s, 1<<40)[0]
+	require.Equal(t, map[string][]int{name(1).String(): {120, 120, 120, 120}}, b.sizes)
+	require.Nil(t, s.sorting)
+}
+
+// A series that is not in order is sorted in pieces, which take a share of the memory.
+func TestStore_UnorderedSeries_SpillsBeforeSortingTakesMuchMemory(t *testing.T) {
+	spills, most := 0, 0
+	var s *Store
+	s = NewStore(fileutil.OS, t.TempDir(), Options{Range: 1 << 40, MemoryBytes: 8 << 20, Spilled: func(int64) {
+		spills++
+		most = max(most, len(s.sorting))
+	}})
+	for i := range int64(300_000) {
+		_, err := s.Append(0, name(1), -i, 1)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 4, spills)
+	require.InDelta(t, 1<<16, most, maxBlock)
+}
+
+// One late sample behind a long run in order does not make all of the run be copied and sorted.
+func TestStore_ALateSampleBehindALongRun_SpillsItAsItIs(t *testing.T) {
+	spills := 0
+	s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 1 << 40, MemoryBytes: 8 << 20, Spilled: func(int64) { spills++ }})
+	const n = 400_000
+	for i := range int64(n) {
+		_, err := s.Append(0, name(1), i*10, 1)
+		require.NoError(t, err)
+	}
+	require.Zero(t, spills)
+	_, err := s.Append(0, name(1), 5, 2)
+	require.NoError(t, err)
+	require.Equal(t, 1, spills)
+	m, err := s.Merge()
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+	require.Less(t, cap(s.sorting), 1<<16)
+	got := blocks(t, s, 1<<40)[0].series[name(1).String()]
+	require.Len(t, got, n+1)
+	require.Equal(t, []sample{{0, 1}, {5, 2}, {10, 1}}, got[:3])
+}
+
+// Of every sample that goes because of its time it is counted that it did, wherever it
+// turns out; exact repeats are no matter.
+func TestMerge_DuplicatesAreCountedOrNamed(t *testing.T) {
+	values := []sample{{5, 1}, {9, 1}, {5, 1}, {5, 2}, {9, 1}, {3, 1}, {9, 4}}
+	for _, every := range []int{1, 2, 3, 100} {
+		for _, policy := range []Duplicates{KeepFirst, KeepLast, DuplicatesError} {
+			s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 1000, MemoryBytes: 1, Duplicates: policy})
+			refused := 0
+			for n, x := range values {
+				if _, err := s.Append(0, name(1), x.t, x.v); err != nil {
+					require.ErrorIs(t, err, ErrDuplicate)
+					refused++
+				}
+				if n%every == every-1 {
+					require.NoError(t, s.Spill())
+				}
+			}
+			m, err := s.Merge()
+			b := newBlock(t)
+			if err == nil {
+				err = m.Block(context.Background(), 0, 0, 999, b)
+				require.NoError(t, m.Close())
+			}
+			if policy == DuplicatesError {
+				require.ErrorIs(t, err, ErrDuplicate, every)
+				require.Regexp(t, "at time [59]", err.Error())
+				require.ErrorContains(t, err, `series="1"`)
+				continue
+			}
+			require.NoError(t, err)
+			want := []sample{{3, 1}, {5, 1}, {9, 1}}
+			if policy == KeepLast {
+				want = []sample{{3, 1}, {5, 2}, {9, 4}}
+			}
+			require.Equal(t, want, b.series[name(1).String()])
+			require.Positive(t, s.Duplicates())
+			require.Zero(t, refused)
+		}
+	}
+}
+
+// A series that was forgotten comes again: its samples find their places.
+func TestMerge_LateSamplesOfForgottenSeriesFindTheirPlaces(t *testing.T) {
 	for _, c := range []struct {
 		t    int64
 		v    float64
 		want error
-	}{{99, 1, ErrOutOfOrder}, {100, 2, ErrDuplicate}, {100, 1, nil}, {101, 2, nil}} {
-		s := forgetful(t)
-		_, err := s.Append(0, name(1), c.t, c.v)
+	}{{99, 1, nil}, {100, 2, ErrDuplicate}, {100, 1, nil}, {101, 2, nil}} {
+		s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 1000, MemoryBytes: 1})
+		ref, err := s.Append(0, name(1), 100, 1)
+		require.NoError(t, err)
+		require.NoError(t, s.Spill())
+		_, err = s.Append(ref, labels.Labels{}, 101, 1)
+		require.ErrorIs(t, err, ErrNotFound)
+		_, err = s.Append(0, name(1), c.t, c.v)
 		require.NoError(t, err)
 		m, err := s.Merge()
 		require.NoError(t, err)
 		err = m.Block(context.Background(), 0, math.MinInt64, math.MaxInt64, newBlock(t))
 		require.ErrorIs(t, err, c.want)
 		if c.want != nil {
-			require.ErrorContains(t, err, fmt.Sprintf(`__name__="m" parity="1" series="1" at time %d`, c.t))
+			require.ErrorContains(t, err, fmt.Sprintf(`series {__name__="m", parity="1", series="1"} at time %d`, c.t))
 		}
 		require.NoError(t, m.Close())
 	}
@@ -315,6 +500,38 @@ func TestMerge_DamagedScratchFiles_AreNoticed(t *testing.T) {
 	require.NoError(t, readAll())
 	t.Logf("%d damages", damages)
 }
+
+// A block reads its series twice. What changes in between is noticed as well.
+func TestMerge_DamageBetweenTheTwoReadings_IsNoticed(t *testing.T) {
+	s := NewStore(fileutil.OS, t.TempDir(), Options{Range: 1000, MemoryBytes: 1 << 20})
+	for i := range int64(3) {
+		_, err := s.Append(0, name(1), i, 1)
+		require.NoError(t, err)
+		_, err = s.Append(0, name(2), i, 1)
+		require.NoError(t, err)
+		require.NoError(t, s.Spill())
+	}
+	file := s.runs[1].series
+	good, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for i := range 2 * len(good) {
+		bad := slices.Clone(good)
+		bad[i/2] ^= 1 << (i % 2 * (i / 2 % 8)) // the lowest bit, and another one
+		m, err := s.Merge()
+		require.NoError(t, err)
+		err = m.Block(context.Background(), 0, 0, 999, onSymbol{func() { require.NoError(t, os.WriteFile(file, bad, 0o600)) }})
+		require.ErrorIs(t, err, encbuf.ErrCorrupt, "byte %d", i/2)
+		require.NoError(t, m.Close())
+		require.NoError(t, os.WriteFile(file, good, 0o600))
+	}
+}
+
+// onSymbol is an Output that calls f for each symbol, and keeps nothing.
+type onSymbol struct{ f func() }
+
+func (o onSymbol) AddSymbol(string) error           { o.f(); return nil }
+func (onSymbol) AddChunk(Chunk) error               { return nil }
+func (onSymbol) AddSeries([]index.SymbolPair) error { return nil }
 
 // discard is an Output that keeps nothing.
 type discard struct{}

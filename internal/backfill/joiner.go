@@ -1,10 +1,6 @@
 package backfill
 
-import (
-	"math"
-
-	"github.com/seed347100a3/tsdb/chunkenc"
-)
+import "github.com/seed347100a3/tsdb/chunkenc"
 
 // joiner passes the chunks of one series on. The newest one waits: if the next one is
 // so short that both fit into one chunk, they are put together sample by sample.
@@ -20,11 +16,8 @@ type joiner struct {
 	encoding   bool // in enc, not in buf
 	buf        []byte
 	enc        chunkenc.XOREncoder
-	lastV      float64 // newest value while encoding
 
-	lastT int64 // newest time of the series in this block
-	some  bool  // there is one
-	lateT int64 // of the sample that was late
+	some bool // the series has a sample in this block
 
 	ts [samplesPerChunk]int64
 	vs [samplesPerChunk]float64
@@ -33,16 +26,16 @@ type joiner struct {
 // begin starts a series.
 func (j *joiner) begin() { j.num, j.some, j.encoding = 0, false, false }
 
-// add takes a chunk that reaches into the range.
+// add takes a chunk that reaches into the range, newer than what came before it.
 func (j *joiner) add(h chunkHead, data []byte) error {
-	whole := h.minT >= j.mint && h.maxT <= j.maxt && (!j.some || h.minT > j.lastT)
+	whole := h.minT >= j.mint && h.maxT <= j.maxt
 	if whole && (j.num == 0 || j.num+h.num > samplesPerChunk) {
 		if err := j.flush(); err != nil {
 			return err
 		}
 		j.buf = append(j.buf[:0], data...)
 		j.num, j.minT, j.maxT = h.num, h.minT, h.maxT
-		j.lastT, j.some = h.maxT, true
+		j.some = true
 		return nil
 	}
 	if err := j.encode(); err != nil {
@@ -61,10 +54,7 @@ func (j *joiner) encode() error {
 	if j.num == 0 {
 		return nil
 	}
-	return j.each(j.buf, func(t int64, v float64) error {
-		j.lastV = v
-		return j.enc.Append(t, v)
-	})
+	return j.each(j.buf, j.enc.Append)
 }
 
 // each decodes a chunk.
@@ -87,13 +77,11 @@ func (j *joiner) each(data []byte, fn func(t int64, v float64) error) error {
 	return nil
 }
 
-// addSample adds a sample to the encoder, if it is in the range.
+// addSample adds a sample to the encoder, if it is in the range. It is newer than what came
+// before it.
 func (j *joiner) addSample(t int64, v float64) error {
 	if t < j.mint || t > j.maxt {
 		return nil
-	}
-	if j.some && t <= j.lastT {
-		return j.late(t, v)
 	}
 	if j.num == samplesPerChunk || j.num > 0 && j.enc.SizeBytes() > maxChunkBytes {
 		if err := j.flush(); err != nil {
@@ -109,21 +97,8 @@ func (j *joiner) addSample(t int64, v float64) error {
 		return err
 	}
 	j.num++
-	j.maxT, j.lastT, j.lastV, j.some = t, t, v, true
+	j.maxT, j.some = t, true
 	return nil
-}
-
-// late drops an exact repeat. The newest sample always waits, so its value is known.
-func (j *joiner) late(t int64, v float64) error {
-	j.lateT = t
-	switch {
-	case t < j.lastT:
-		return ErrOutOfOrder
-	case math.Float64bits(v) != math.Float64bits(j.lastV):
-		return ErrDuplicate
-	default:
-		return nil
-	}
 }
 
 // flush hands over what waits.

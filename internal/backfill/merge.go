@@ -11,6 +11,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/minheap"
 )
 
 // pollEvery is after how many series a merge looks at its context.
@@ -44,6 +45,8 @@ type Merge struct {
 	global      [][]uint32 // of each run: number of its symbols among all
 	ls          []index.SymbolPair
 	join        joiner
+	same        []*sectionReader // runs that have the series which is being read
+	weave       weaver
 }
 
 const (
@@ -51,12 +54,16 @@ const (
 	used   = 1 // a symbol of the block, which has no number yet
 )
 
-// Merge spills what is in memory and prepares reading. Close it.
+// Merge spills what is in memory and prepares reading. Close it. ErrDuplicate, as for
+// Block: samples that were sorted in memory have shown it.
 func (s *Store) Merge() (*Merge, error) {
 	if err := s.Spill(); err != nil {
 		return nil, err
 	}
-	s.arena.slabs = nil // makes room
+	if s.conflict != nil {
+		return nil, s.conflict
+	}
+	s.arena.slabs, s.sorting = nil, nil // makes room
 	m := &Merge{s: s}
 	if len(s.runs) == 0 {
 		return m, nil
@@ -92,8 +99,7 @@ func (m *Merge) Windows() []int64 {
 //
 // Chunks are passed on as they are, except at the edges, and except short ones that
 // follow each other, as the ends of runs leave them: they are put together.
-// ErrOutOfOrder, ErrDuplicate: a series that was forgotten came again with samples that
-// are not newer.
+// ErrDuplicate: a series has several values at one time, and that is an error. It names both.
 func (m *Merge) Block(ctx context.Context, window, mint, maxt int64, out Output) error {
 	if err := m.markSymbols(ctx, window, mint, maxt); err != nil {
 		return err
@@ -103,20 +109,15 @@ func (m *Merge) Block(ctx context.Context, window, mint, maxt int64, out Output)
 	}
 	m.join = joiner{out: out, mint: mint, maxt: maxt, buf: m.join.buf}
 	err := m.eachSection(window, true, func(rs []*sectionReader) error { return m.writeSeries(ctx, rs, out) })
-	if errors.Is(err, ErrOutOfOrder) || errors.Is(err, ErrDuplicate) {
+	if errors.Is(err, ErrDuplicate) {
 		return m.explain(err)
 	}
 	return err
 }
 
-// eachSection opens what runs have of a window.
-func (m *Merge) eachSection(window int64, chunks bool, use func([]*sectionReader) error) (err error) {
-	var open []*sectionReader
-	defer func() {
-		for _, r := range open {
-			err = fileutil.JoinErrors(err, r.close())
-		}
-	}()
+// eachSection gives what runs have of a window.
+func (m *Merge) eachSection(window int64, chunks bool, use func([]*sectionReader) error) error {
+	var all []*sectionReader
 	for i, r := range m.s.runs {
 		at, ok := slices.BinarySearchFunc(r.sections, window, func(s section, w int64) int {
 			return compare(s.window, w)
@@ -124,14 +125,11 @@ func (m *Merge) eachSection(window int64, chunks bool, use func([]*sectionReader
 		if !ok {
 			continue
 		}
-		s, err := openSection(m.s.fsys, r, r.sections[at], chunks)
-		if err != nil {
-			return err
-		}
+		s := newSectionReader(m.s.fsys, r, r.sections[at], chunks)
 		s.run, s.global = i, m.global[i]
-		open = append(open, s)
+		all = append(all, s)
 	}
-	return use(open)
+	return use(all)
 }
 
 func compare(a, b int64) int {
@@ -190,10 +188,10 @@ func poll(ctx context.Context, n int) error {
 	return ctx.Err()
 }
 
-// writeSeries merges sections by labels, and those of one series by run: later runs
-// have newer samples.
+// writeSeries merges sections by labels; those of one series come in the order of runs,
+// which is that of Append.
 func (m *Merge) writeSeries(ctx context.Context, rs []*sectionReader, out Output) error {
-	queue := heap[*sectionReader]{less: func(a, b *sectionReader) bool {
+	queue := minheap.Heap[*sectionReader]{Less: func(a, b *sectionReader) bool {
 		c := slices.Compare(a.entry.names, b.entry.names)
 		return c < 0 || c == 0 && a.run < b.run
 	}}
@@ -203,14 +201,14 @@ func (m *Merge) writeSeries(ctx context.Context, rs []*sectionReader, out Output
 			return err
 		}
 		if ok {
-			queue.push(r)
+			queue.Push(r)
 		}
 	}
-	for n := 0; len(queue.items) > 0; n++ {
+	for n := 0; len(queue.Items) > 0; n++ {
 		if err := poll(ctx, n); err != nil {
 			return err
 		}
-		m.rename(queue.items[0].entry.names)
+		m.rename(queue.Items[0].entry.names)
 		if err := m.writeOne(&queue); err != nil {
 			return err
 		}
@@ -233,32 +231,24 @@ func (m *Merge) rename(names []uint32) {
 	}
 }
 
-// writeOne writes the chunks of the series on top, from all runs that have it.
-func (m *Merge) writeOne(queue *heap[*sectionReader]) error {
+// writeOne writes the series on top, from all runs that have it.
+func (m *Merge) writeOne(queue *minheap.Heap[*sectionReader]) error {
 	m.join.begin()
-	for len(queue.items) > 0 && slices.Equal(queue.items[0].entry.names, m.join.names) {
-		r := queue.items[0]
-		for _, h := range r.entry.heads {
-			if h.minT > m.join.maxt || h.maxT < m.join.mint {
-				r.pass(h)
-				continue
-			}
-			data, err := r.chunk(h)
-			if err != nil {
-				return err
-			}
-			if err := m.join.add(h, data); err != nil {
-				return err
-			}
-		}
+	m.same = m.same[:0]
+	for len(queue.Items) > 0 && slices.Equal(queue.Items[0].entry.names, m.join.names) {
+		m.same = append(m.same, queue.Items[0])
+		queue.Pop()
+	}
+	if err := m.writeRuns(m.same); err != nil {
+		return err
+	}
+	for _, r := range m.same {
 		ok, err := r.next()
 		if err != nil {
 			return err
 		}
 		if ok {
-			queue.fix()
-		} else {
-			queue.pop()
+			queue.Push(r)
 		}
 	}
 	return m.join.flush()

@@ -2,12 +2,13 @@ package backfill
 
 import (
 	stderrors "errors"
-	"strconv"
 
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/minheap"
+	"github.com/seed347100a3/tsdb/labels"
 )
 
 // symbolReader reads the symbols of a run.
@@ -19,8 +20,10 @@ type symbolReader struct {
 	n      uint32 // its number in the run
 }
 
-func newSymbolReader(run int, f fileutil.File, size int64, crc uint32) *symbolReader {
-	return &symbolReader{run: run, stream: &stream{f: f, end: size, checksums: true}, crc: crc}
+func newSymbolReader(fsys fileutil.FS, name string, run int, size int64, crc uint32) *symbolReader {
+	s := newStream(fsys, name, extent{end: size})
+	s.checksums = true
+	return &symbolReader{run: run, stream: s, crc: crc}
 }
 
 // next reads a symbol; ok is false behind the last.
@@ -66,26 +69,17 @@ func (m *Merge) mergeSymbols() error {
 
 // mergeInto writes each different symbol once and returns how many there are.
 func (m *Merge) mergeInto(out *scratch) (num int, err error) {
-	queue := heap[*symbolReader]{less: func(a, b *symbolReader) bool { return string(a.at) < string(b.at) }}
-	defer func() {
-		for _, r := range queue.items {
-			err = fileutil.JoinErrors(err, r.stream.close())
-		}
-	}()
+	queue := minheap.Heap[*symbolReader]{Less: func(a, b *symbolReader) bool { return string(a.at) < string(b.at) }}
 	for i, r := range m.s.runs {
-		f, err := m.s.fsys.Open(r.symbols)
-		if err != nil {
+		reader := newSymbolReader(m.s.fsys, r.symbols, i, r.symbolBytes, r.symbolCRC)
+		if ok, err := reader.next(); !ok {
 			return 0, err
 		}
-		reader := newSymbolReader(i, f, r.symbolBytes, r.symbolCRC)
-		if ok, err := reader.next(); !ok {
-			return 0, stderrors.Join(err, f.Close())
-		}
-		queue.push(reader)
+		queue.Push(reader)
 	}
 	var last, buf []byte
-	for len(queue.items) > 0 {
-		r := queue.items[0]
+	for len(queue.Items) > 0 {
+		r := queue.Items[0]
 		if num == 0 || string(r.at) != string(last) {
 			last = append(last[:0], r.at...)
 			buf = encbuf.AppendString(buf[:0], last)
@@ -105,26 +99,18 @@ func (m *Merge) mergeInto(out *scratch) (num int, err error) {
 			return num, err
 		}
 		if ok {
-			queue.fix()
+			queue.Fix()
 			continue
 		}
-		queue.pop()
-		if err := r.stream.close(); err != nil {
-			return num, err
-		}
+		queue.Pop()
 	}
 	m.symbolBytes = out.off
 	return num, out.flush()
 }
 
 // eachSymbol calls fn with each symbol of all runs; the bytes are valid during the call.
-func (m *Merge) eachSymbol(fn func(n int, s []byte) error) (err error) {
-	f, err := m.s.fsys.Open(m.symbols)
-	if err != nil {
-		return err
-	}
-	defer func() { err = fileutil.JoinErrors(err, f.Close()) }()
-	r := newSymbolReader(0, f, m.symbolBytes, m.symbolCRC)
+func (m *Merge) eachSymbol(fn func(n int, s []byte) error) error {
+	r := newSymbolReader(m.s.fsys, m.symbols, 0, m.symbolBytes, m.symbolCRC)
 	for n := 0; ; n++ {
 		ok, err := r.next()
 		if err != nil || !ok {
@@ -166,9 +152,9 @@ func (m *Merge) explain(err error) error {
 	}); e != nil {
 		return stderrors.Join(err, e)
 	}
-	text := ""
-	for i := 0; i < len(m.join.names); i += 2 {
-		text += strings[m.join.names[i]] + "=" + strconv.Quote(strings[m.join.names[i+1]]) + " "
+	pairs := make([]string, 0, len(m.join.names))
+	for _, n := range m.join.names {
+		pairs = append(pairs, strings[n])
 	}
-	return errors.WithMessagef(err, "series %sat time %d", text, m.join.lateT)
+	return errors.WithMessagef(err, "series %v at time %d", labels.FromStrings(pairs...), m.weave.conflictT)
 }

@@ -1,7 +1,6 @@
 package backfill
 
 import (
-	stderrors "errors"
 	"io"
 
 	"github.com/pkg/errors"
@@ -21,9 +20,12 @@ const (
 	maxEntrySize = 1 << 30
 )
 
-// stream reads an extent of a file from its beginning.
+// stream reads an extent of a file from its beginning. The file is open only while a buffer is
+// filled: a merge of some hundred runs would hold as many descriptors otherwise, and opening takes a
+// thousandth of the time in which what was read is merged.
 type stream struct {
-	f         fileutil.File
+	fsys      fileutil.FS
+	name      string
 	off, end  int64  // of what is not in buf
 	buf       []byte // read from here
 	at        int
@@ -31,15 +33,9 @@ type stream struct {
 	checksums bool // crc is kept up
 }
 
-func openStream(fsys fileutil.FS, name string, e extent) (*stream, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	return &stream{f: f, off: e.off, end: e.end}, nil
+func newStream(fsys fileutil.FS, name string, e extent) *stream {
+	return &stream{fsys: fsys, name: name, off: e.off, end: e.end}
 }
-
-func (s *stream) close() error { return s.f.Close() }
 
 // left is how many bytes of the extent were not taken.
 func (s *stream) left() int64 { return s.end - s.off + int64(len(s.buf)-s.at) }
@@ -60,7 +56,7 @@ func (s *stream) fill(n int) error {
 	}
 	s.at = 0
 	more := int(min(int64(size-have), s.end-s.off))
-	got, err := s.f.ReadAt(s.buf[have:have+more], s.off)
+	got, err := s.readAt(s.buf[have:have+more], s.off)
 	if got < more && errors.Is(err, io.EOF) {
 		return s.damage("is shorter than it was")
 	}
@@ -70,6 +66,18 @@ func (s *stream) fill(n int) error {
 	s.buf = s.buf[:have+more]
 	s.off += int64(more)
 	return nil
+}
+
+func (s *stream) readAt(b []byte, off int64) (n int, err error) {
+	f, err := s.fsys.Open(s.name)
+	if err != nil {
+		return 0, err
+	}
+	n, err = f.ReadAt(b, off)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return n, err
 }
 
 // next takes n bytes; they are valid until the next call.
@@ -115,7 +123,7 @@ func (s *stream) uvarint(limit uint64) (uint64, error) {
 }
 
 func (s *stream) damage(reason string) error {
-	return &encbuf.CorruptError{File: s.f.Name(), Offset: s.off - int64(len(s.buf)-s.at), Reason: "scratch file: " + reason}
+	return &encbuf.CorruptError{File: s.name, Offset: s.off - int64(len(s.buf)-s.at), Reason: "scratch file: " + reason}
 }
 
 // entry is a series of a section: its labels in the numbers of the merge, and its
@@ -136,27 +144,13 @@ type sectionReader struct {
 	unread int64 // bytes of chunks of the entry that are not taken
 }
 
-func openSection(fsys fileutil.FS, r *spilled, sec section, chunks bool) (*sectionReader, error) {
-	s := &sectionReader{crc: sec.crc}
-	var err error
-	if s.series, err = openStream(fsys, r.series, sec.series); err != nil {
-		return nil, err
-	}
+func newSectionReader(fsys fileutil.FS, r *spilled, sec section, chunks bool) *sectionReader {
+	s := &sectionReader{crc: sec.crc, series: newStream(fsys, r.series, sec.series)}
 	s.series.checksums = true
-	if !chunks {
-		return s, nil
+	if chunks {
+		s.chunks = newStream(fsys, r.chunks, sec.chunks)
 	}
-	if s.chunks, err = openStream(fsys, r.chunks, sec.chunks); err != nil {
-		return nil, stderrors.Join(err, s.series.close())
-	}
-	return s, nil
-}
-
-func (s *sectionReader) close() error {
-	if s.chunks == nil {
-		return s.series.close()
-	}
-	return fileutil.JoinErrors(s.series.close(), s.chunks.close())
+	return s
 }
 
 // next reads the next series; ok is false behind the last one.
@@ -204,6 +198,9 @@ func (s *sectionReader) readHeads() error {
 	n, err := s.series.uvarint(maxEntrySize)
 	if err != nil {
 		return err
+	}
+	if n == 0 {
+		return s.series.damage("a series has no chunks")
 	}
 	s.entry.heads = s.entry.heads[:0]
 	prev := int64(0)

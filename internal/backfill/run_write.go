@@ -11,6 +11,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/minheap"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -61,7 +62,7 @@ type runWriter struct {
 
 	order []uint32 // series by labels
 	names [][]byte // of each in order: its labels in numbers of symbols
-	queue heap[pending]
+	queue minheap.Heap[pending]
 	enc   chunkenc.XOREncoder
 	heads []chunkHead
 	buf   []byte
@@ -92,6 +93,9 @@ func (s *Store) writeRun(number int) (*spilled, error) {
 
 func (w *runWriter) write() error {
 	w.sort()
+	for _, i := range w.order {
+		w.s.sortRun(&w.s.series[i])
+	}
 	if err := w.writeSymbols(); err != nil {
 		return err
 	}
@@ -104,7 +108,7 @@ func (w *runWriter) write() error {
 		return err
 	}
 	w.enqueue()
-	for len(w.queue.items) > 0 {
+	for len(w.queue.Items) > 0 {
 		if err := w.writeSection(series, chunks); err != nil {
 			return err
 		}
@@ -169,23 +173,23 @@ func (w *runWriter) nameAll(numbers map[string]uint32) {
 
 // enqueue puts each series where its first window is.
 func (w *runWriter) enqueue() {
-	w.queue = heap[pending]{
-		items: make([]pending, 0, len(w.order)),
-		less: func(a, b pending) bool {
+	w.queue = minheap.Heap[pending]{
+		Items: make([]pending, 0, len(w.order)),
+		Less: func(a, b pending) bool {
 			return a.window < b.window || a.window == b.window && a.order < b.order
 		},
 	}
 	for n, i := range w.order {
 		c := w.s.series[i].run.cursor()
-		w.queue.push(pending{window: WindowOf(c.peek(&w.s.arena).t, w.s.opts.Range), order: uint32(n), cursor: c})
+		w.queue.Push(pending{window: WindowOf(c.peek(&w.s.arena).t, w.s.opts.Range), order: uint32(n), cursor: c})
 	}
 }
 
 // writeSection writes one window: each series that has samples in it, in order.
 func (w *runWriter) writeSection(series, chunks *scratch) error {
-	sec := section{window: w.queue.items[0].window, series: extent{off: series.off}, chunks: extent{off: chunks.off}}
-	for len(w.queue.items) > 0 && w.queue.items[0].window == sec.window {
-		top := &w.queue.items[0]
+	sec := section{window: w.queue.Items[0].window, series: extent{off: series.off}, chunks: extent{off: chunks.off}}
+	for len(w.queue.Items) > 0 && w.queue.Items[0].window == sec.window {
+		top := &w.queue.Items[0]
 		if err := w.writeChunks(top, chunks); err != nil {
 			return err
 		}
@@ -195,9 +199,9 @@ func (w *runWriter) writeSection(series, chunks *scratch) error {
 			return err
 		}
 		if top.cursor.left == 0 {
-			w.queue.pop()
+			w.queue.Pop()
 		} else {
-			w.queue.fix()
+			w.queue.Fix()
 		}
 	}
 	sec.series.end, sec.chunks.end = series.off, chunks.off

@@ -6,7 +6,8 @@ package backfill
 const (
 	slabBits    = 12
 	slabSamples = 1 << slabBits
-	slabBytes   = slabSamples * 16
+	sampleBytes = 16
+	slabBytes   = slabSamples * sampleBytes
 	firstBlock  = 4  // samples of a series' first block
 	maxBlock    = 64 // and of its longest ones
 )
@@ -69,6 +70,7 @@ type run struct {
 	first, tail position
 	fill, size  uint16 // samples in the tail, and how many it has room for
 	num         uint32
+	unordered   bool // samples are not in the order of time, or one has the time of another
 }
 
 // full says whether the next sample needs a new block, and of what size.
@@ -110,12 +112,15 @@ func (r *run) cursor() cursor {
 }
 
 // peek returns the next sample; there must be one.
-func (c *cursor) peek(a *arena) sample {
+func (c *cursor) peek(a *arena) sample { return *c.slot(a) }
+
+// slot is where the next sample lies.
+func (c *cursor) slot(a *arena) *sample {
 	if c.at == c.size {
 		c.block, c.at = position(a.at(c.block).t), 0
 		c.size = min(2*c.size, maxBlock)
 	}
-	return *a.at(c.block + 1 + position(c.at))
+	return a.at(c.block + 1 + position(c.at))
 }
 
 // skip goes on to the one after the sample that peek has returned.

@@ -1,6 +1,6 @@
-// Package backfill sorts samples of any age for blocks, in bounded memory: series come
-// in any order, the samples of each in the order of time, and what does not fit is
-// spilled to disk in sorted runs of encoded chunks. A Merge reads the runs together: for
+// Package backfill sorts samples of any age for blocks, in bounded memory: series and
+// samples come in any order, and what does not fit is spilled to disk in sorted runs of
+// encoded chunks. A Merge reads the runs together: for
 // each range of time the symbols, then the series in the order of labels with their
 // chunks. It does not know what a block directory looks like.
 //
@@ -30,6 +30,7 @@ const (
 type Options struct {
 	Range       int64 // milliseconds; runs are sorted by aligned windows of this width first
 	MemoryBytes int64 // of series and samples together
+	Duplicates  Duplicates
 	// Check is asked about the labels of each series that is new; its error is that of
 	// the sample. Nil: all are fine.
 	Check func(labels.Labels) error
@@ -53,13 +54,17 @@ type Store struct {
 	files      int // runs so far, for names
 	num        int64
 	minT, maxT int64
+
+	duplicates int64    // samples that went because another has their time
+	conflict   error    // the first of these, if they are an error
+	sorting    []sample // of a series that is being sorted
 }
 
 // series is one series since it was last forgotten.
 type series struct {
 	ls    labels.Labels
-	lastT int64 // math.MinInt64: no sample yet
-	lastV float64
+	lastT int64   // newest time; math.MinInt64: no sample yet
+	lastV float64 // its value
 	run   run
 }
 
@@ -80,10 +85,11 @@ func (s *Store) forget() {
 
 // Append adds a sample to the series of a ref, or, if the ref is 0 or not known any
 // more, to that of the labels. It returns the ref for the next time. t
-// is not the least or the greatest number there is. An exact repeat of the newest sample
-// is dropped.
+// is not the least or the greatest number there is. An exact repeat of a sample is
+// dropped, now or when samples are sorted.
 //
-// ErrOutOfOrder, ErrDuplicate, ErrNotFound and what Check returns are of the sample alone.
+// ErrDuplicate, ErrNotFound and what Check returns are of the sample alone. ErrDuplicate
+// comes only if the newest sample of the series has this time; Merge and Block find the rest.
 // Any other error is of the disk, and the store is of no use any more.
 func (s *Store) Append(ref uint64, ls labels.Labels, t int64, v float64) (uint64, error) {
 	i := uint32(ref) - 1
@@ -95,34 +101,30 @@ func (s *Store) Append(ref uint64, ls labels.Labels, t int64, v float64) (uint64
 	}
 	sr := &s.series[i]
 	if t <= sr.lastT {
-		return s.ref(i), lateBy(t, sr.lastT, v, sr.lastV)
+		if keep, err := s.late(sr, t, v); !keep {
+			return s.ref(i), err
+		}
+		if s.tooLongToSort(&sr.run) { // what is there goes before it has to be sorted with this one
+			return s.appendSpilled(sr.ls, t, v)
+		}
+		sr.run.unordered = true
 	}
 	if size, full := sr.run.full(); full {
-		if s.wantsSpill(size) {
+		if s.wantsSpill(size) || sr.run.unordered && s.tooLongToSort(&sr.run) {
 			return s.appendSpilled(sr.ls, t, v)
 		}
 		sr.run.grow(&s.arena, size)
 	}
 	sr.run.add(&s.arena, t, v)
-	sr.lastT, sr.lastV = t, v
+	if t >= sr.lastT {
+		sr.lastT, sr.lastV = t, v
+	}
 	s.num++
 	s.minT, s.maxT = min(s.minT, t), max(s.maxT, t)
 	return s.ref(i), nil
 }
 
 func (s *Store) ref(i uint32) uint64 { return s.generation<<32 | uint64(i+1) }
-
-// lateBy answers for a sample that is not newer than the newest one.
-func lateBy(t, lastT int64, v, lastV float64) error {
-	switch {
-	case t < lastT:
-		return ErrOutOfOrder
-	case math.Float64bits(v) != math.Float64bits(lastV):
-		return ErrDuplicate
-	default:
-		return nil
-	}
-}
 
 // find looks a series up by its labels, or makes it.
 func (s *Store) find(ls labels.Labels) (uint32, error) {
@@ -181,6 +183,10 @@ func (s *Store) seriesSize() int64 { return s.labelBytes + int64(len(s.series))*
 // Samples returns how many samples there are, in memory and in runs.
 func (s *Store) Samples() int64 { return s.num }
 
+// Duplicates returns how many samples went because another one of the series has their
+// time and a different value, Drop or not. It is complete when all blocks of a Merge were read.
+func (s *Store) Duplicates() int64 { return s.duplicates }
+
 // Bounds returns the times of the oldest and the newest sample; ok is false if there is
 // none.
 func (s *Store) Bounds() (mint, maxt int64, ok bool) { return s.minT, s.maxT, s.num > 0 }
@@ -209,8 +215,8 @@ func (s *Store) Spill() error {
 	return nil
 }
 
-// Drop forgets all samples and removes the runs. The order of samples is still checked
-// against those that were dropped.
+// Drop forgets all samples and removes the runs. An exact repeat of the newest sample of
+// a series is still noticed.
 func (s *Store) Drop() error {
 	s.arena.reset()
 	for i := range s.series {

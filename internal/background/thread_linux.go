@@ -1,11 +1,12 @@
 package background
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/pkg/errors"
 )
@@ -55,11 +56,26 @@ func meterOf(tid int) meter {
 		if err != nil {
 			return usage{}, errors.Wrap(err, "read what a thread used")
 		}
-		var u usage
-		var times int
-		if _, err = fmt.Sscan(string(text), (*int64)(&u.ran), (*int64)(&u.waited), &times); err != nil || times == 0 {
+		u, ok := parseSchedstat(string(text))
+		if !ok {
 			return usage{}, errors.Errorf("%s is %q, want two times and how many", path, text)
 		}
 		return u, nil
 	}
+}
+
+// parseSchedstat reads three numbers, by hand as package fmt's scanner is 20 kB.
+func parseSchedstat(text string) (u usage, ok bool) {
+	var n [3]int64
+	fields := strings.Fields(text)
+	if len(fields) < len(n) {
+		return u, false
+	}
+	for i := range n {
+		var err error
+		if n[i], err = strconv.ParseInt(fields[i], 10, 64); err != nil {
+			return u, false
+		}
+	}
+	return usage{ran: time.Duration(n[0]), waited: time.Duration(n[1])}, n[2] > 0
 }

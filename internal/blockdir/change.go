@@ -50,7 +50,7 @@ func (d *Dir) setMetaLocked(change func(m *Meta)) error {
 	old := d.meta.Load()
 	m := *old
 	change(&m)
-	if !bytes.Equal(encodeSidecar(old), encodeSidecar(&m)) || m.Version != old.Version {
+	if !bytes.Equal(encodeSidecar(old, false), encodeSidecar(&m, false)) || m.Version != old.Version {
 		return errors.WithMessage(ErrInvalid, "a field of the meta file that never changes")
 	}
 	if err := WriteMeta(d.fs, d.path, m); err != nil {

@@ -98,7 +98,7 @@ func appendTrue(b []byte, name string, value bool) []byte {
 }
 
 // DecodeMeta reads a meta file. Damage is an *encbuf.CorruptError without the file's
-// name; another version than 1 and 2 is ErrUnsupportedVersion.
+// name; a version above 2 is ErrUnsupportedVersion.
 func DecodeMeta(b []byte) (Meta, error) {
 	var m Meta
 	if off, err := checkJSON(b); err != nil {
@@ -109,8 +109,11 @@ func DecodeMeta(b []byte) (Meta, error) {
 	if version, ok := take(top, "version"); ok {
 		m.Version = int(d.int(version, "version", strconv.IntSize))
 	}
-	if d.err == nil && m.Version != metaVersion && m.Version != metaVersionBug {
+	if d.err == nil && m.Version > metaVersionBug {
 		return Meta{}, errors.WithMessagef(ErrUnsupportedVersion, "meta file has version %d", m.Version)
+	}
+	if m.Version < metaVersion { // nobody ever wrote one: what is there is not what was written
+		d.fail(fmt.Sprintf("meta file has no version, or %d, which there never was", m.Version))
 	}
 	m.ULID = d.ulid(d.required(top, "ulid"))
 	m.MinTime = d.int(d.required(top, "minTime"), "minTime", 64)

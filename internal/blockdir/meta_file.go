@@ -24,40 +24,39 @@ func ReadMeta(fsys fileutil.FS, blockDir string) (Meta, error) {
 	return m, err
 }
 
-// readMeta also tells whether the sidecar has to be written anew.
-func readMeta(fsys fileutil.FS, blockDir string) (m Meta, staleSidecar bool, err error) {
+// readMeta also tells what the sidecar says.
+func readMeta(fsys fileutil.FS, blockDir string) (m Meta, side sidecarState, err error) {
 	path := filepath.Join(blockDir, metaName)
 	if err := isFile(fsys, path); err != nil {
-		return Meta{}, false, err
+		return Meta{}, side, err
 	}
 	b, err := fileutil.ReadFile(fsys, path, maxMetaBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Meta{}, false, encbuf.Corrupt(0, "meta file of the block is missing").At(path, 0)
+		return Meta{}, side, encbuf.Corrupt(0, "meta file of the block is missing").At(path, 0)
 	}
 	if err != nil {
-		return Meta{}, false, err
+		return Meta{}, side, err
 	}
 	if m, err = DecodeMeta(b); err != nil {
 		if errors.Is(err, ErrUnsupportedVersion) {
 			err = versionDamage(fsys, blockDir, err)
 		}
-		return Meta{}, false, placed(err, path)
+		return Meta{}, side, placed(err, path)
 	}
-	stale, err := checkSidecar(fsys, blockDir, &m)
-	if err != nil {
-		return Meta{}, false, err
+	if side, err = checkSidecar(fsys, blockDir, &m); err != nil {
+		return Meta{}, side, err
 	}
-	return m, stale, nil
+	return m, side, nil
 }
 
 // versionDamage tells a version that somebody wrote from one that a bit has changed: where
 // there is a sidecar, the file beside it had version 1.
 func versionDamage(fsys fileutil.FS, blockDir string, unsupported error) error {
-	sidecar, err := readSidecar(fsys, blockDir)
+	b, err := readSidecar(fsys, blockDir)
 	if err != nil {
 		return err
 	}
-	if _, _, ok := decodeSidecar(sidecar); !ok {
+	if _, ok := decodeSidecar(b); !ok {
 		return unsupported
 	}
 	return encbuf.Corrupt(0, unsupported.Error()+", and had "+strconv.Itoa(metaVersion)+" when the block was written")
@@ -73,18 +72,25 @@ func placed(err error, path string) error {
 }
 
 // WriteMeta replaces the meta file of a block and, if it has to, its sidecar: after a
-// crash the old or the new one is there, whole. On an error either may be.
+// crash the old or the new one is there, whole. On an error either may be. What the sidecar
+// says of the order of series it says again, unless a field changes that never does.
 func WriteMeta(fsys fileutil.FS, blockDir string, m Meta) error {
-	b, err := EncodeMeta(m)
-	if err != nil {
-		return err
-	}
-	sidecar := encodeSidecar(&m)
 	old, err := readSidecar(fsys, blockDir)
 	if err != nil {
 		return err
 	}
-	fresh := bytes.Equal(old, sidecar)
+	said, ok := decodeSidecar(old)
+	same := ok && said.core == encbuf.Checksum(appendCore(nil, &m))
+	return writeMeta(fsys, blockDir, m, old, same && said.inOrder)
+}
+
+// writeMeta is WriteMeta where the old sidecar was read, and it is known what to say of the order.
+func writeMeta(fsys fileutil.FS, blockDir string, m Meta, old []byte, inOrder bool) error {
+	b, err := EncodeMeta(m)
+	if err != nil {
+		return err
+	}
+	fresh := bytes.Equal(old, encodeSidecar(&m, inOrder))
 	if len(old) > 0 && !fresh {
 		// A sidecar that knows of other content must not meet the new file.
 		if err := fileutil.RemoveAll(fsys, filepath.Join(blockDir, sidecarName)); err != nil {
@@ -101,5 +107,5 @@ func WriteMeta(fsys fileutil.FS, blockDir string, m Meta) error {
 	if fresh {
 		return nil
 	}
-	return RenewSidecar(fsys, blockDir, m)
+	return RenewSidecar(fsys, blockDir, m, inOrder)
 }

@@ -14,6 +14,8 @@ package blockdir
 import (
 	"io/fs"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
@@ -84,6 +86,66 @@ func Misspelt(fsys fileutil.FS, dataDir string) (names []string, err error) {
 	return names, nil
 }
 
+// Links returns the symbolic links in a data directory whose names are ULIDs in any spelling.
+// List does not have what they lead to, and no other program reads it.
+func Links(fsys fileutil.FS, dataDir string) (names []string, err error) {
+	entries, err := fsys.ReadDir(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if _, err := ulid.ParseStrict(e.Name()); err == nil && e.Type()&fs.ModeSymlink != 0 {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// HasMeta reports whether a directory has something called as the meta file of a block.
+func HasMeta(fsys fileutil.FS, blockDir string) (bool, error) {
+	_, err := fsys.Stat(filepath.Join(blockDir, metaName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// IsPart reports whether a block that is being written, or a whole one, may have a file or
+// directory of this path, with slashes.
+func IsPart(path string, dir bool) bool {
+	top, below, nested := strings.Cut(path, "/")
+	if top == chunksName {
+		_, err := strconv.ParseUint(below, 10, 32)
+		return !nested && dir || nested && !dir && err == nil
+	}
+	return !nested && !dir && (IsFile(top) || isTemporary(top))
+}
+
+// isTemporary reports whether a file of a block has this name while it is about to replace
+// another one.
+func isTemporary(name string) bool {
+	whole, ok := strings.CutSuffix(name, tmpSuffix)
+	return ok && IsFile(whole) && whole != chunksName && whole != indexName || name == repairedName
+}
+
+// RemoveTemporary removes the files that a crash left of changes of a block. Nobody may change
+// it meanwhile.
+func RemoveTemporary(fsys fileutil.FS, blockDir string) error {
+	entries, err := fsys.ReadDir(blockDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !isTemporary(e.Name()) || !e.Type().IsRegular() {
+			continue
+		}
+		if err := fsys.Remove(filepath.Join(blockDir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // IsFile reports whether a block has a file or directory of this name at its top.
 func IsFile(name string) bool {
 	switch name {
@@ -98,19 +160,36 @@ func IsFile(name string) bool {
 // back. What does not exist is fine. On an error the block may be there or not, and some
 // of its files may be left under a temporary name, which the next Remove or opening the
 // database removes. Nobody may have the block open where open files cannot be
-// renamed (Windows).
+// renamed (Windows): that is ErrNotMoved, with the cause.
 func Remove(fsys fileutil.FS, dataDir string, id ulid.ULID) error {
 	gone := filepath.Join(dataDir, deletionPrefix+id.String())
-	if err := fileutil.RemoveAll(fsys, gone); err != nil {
+	if err := removeMoved(fsys, dataDir, gone); err != nil {
 		return err
 	}
 	if err := fsys.Rename(Path(dataDir, id), gone); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return fsys.SyncDir(dataDir) // an earlier call may have got no further
 		}
-		return err
+		return fileutil.JoinErrors(ErrNotMoved, err)
 	}
 	if err := fsys.SyncDir(dataDir); err != nil {
+		return err
+	}
+	return fileutil.RemoveAll(fsys, gone)
+}
+
+// removeMoved removes what an earlier Remove has moved away. Its sync may have failed: a power
+// cut could give the block its name back, so not one of its files goes before a sync that
+// succeeds.
+func removeMoved(fsys fileutil.FS, dataDir, gone string) error {
+	_, err := fsys.Stat(gone)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = fsys.SyncDir(dataDir)
+	}
+	if err != nil {
 		return err
 	}
 	return fileutil.RemoveAll(fsys, gone)

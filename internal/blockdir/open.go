@@ -20,12 +20,13 @@ const maxTombstonesBytes = 512 << 20
 
 // Dir is an open block.
 type Dir struct {
-	fs           fileutil.FS
-	path         string
-	index        *index.Reader
-	chunks       *chunks.Segments
-	staleSidecar bool
-	sizeBytes    int64 // when it was opened
+	fs        fileutil.FS
+	path      string
+	index     *index.Reader
+	chunks    *chunks.Segments
+	side      sidecarState // when it was opened
+	sizeBytes int64        // likewise
+	shape     *index.Shape // what Look has found; nil: nobody has looked
 
 	change sync.Mutex // held while files are replaced
 	meta   atomic.Pointer[Meta]
@@ -49,7 +50,7 @@ func Open(fsys fileutil.FS, blockDir string) (*Dir, error) {
 
 // OpenReadOnly is Open without writing: wrong version numbers are ErrNeedsRepair.
 func OpenReadOnly(fsys fileutil.FS, blockDir string) (*Dir, error) {
-	m, stale, err := readMeta(fsys, blockDir)
+	m, side, err := readMeta(fsys, blockDir)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func OpenReadOnly(fsys fileutil.FS, blockDir string) (*Dir, error) {
 		reason := "meta file belongs to block " + m.ULID.String()
 		return nil, encbuf.Corrupt(0, reason).At(filepath.Join(blockDir, metaName), 0)
 	}
-	d := &Dir{fs: fsys, path: blockDir, staleSidecar: stale}
+	d := &Dir{fs: fsys, path: blockDir, side: side}
 	if err := d.open(&m); err != nil {
 		return nil, fileutil.JoinErrors(err, d.Close())
 	}
@@ -162,7 +163,11 @@ func (d *Dir) Tombstones() *tombstones.Set { return d.stones.Load() }
 
 // NeedsSidecar tells whether the checksum sidecar of the meta file was missing, damaged or
 // out of date when the block was opened: RenewSidecar writes it.
-func (d *Dir) NeedsSidecar() bool { return d.staleSidecar }
+func (d *Dir) NeedsSidecar() bool { return d.side.stale }
+
+// InOrder reports whether all series of the block are known to be in order, with chunks inside its
+// bounds: this library wrote it, or has looked at it. Of any other block index.Reader.Shape tells.
+func (d *Dir) InOrder() bool { return d.side.inOrder }
 
 // SizeBytes returns the bytes of the block's files when it was opened.
 func (d *Dir) SizeBytes() int64 { return d.sizeBytes }

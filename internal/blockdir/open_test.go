@@ -169,9 +169,9 @@ func TestVerify_EveryFlippedBitOfEveryFile_IsSeenOrListed(t *testing.T) {
 			require.Equal(t, want, content(t, left), "%s bit %d", name, bit)
 			switch {
 			case name == "meta.json.crc":
-				_, stale, err := readMeta(left, Path(dataDir, testID))
+				_, side, err := readMeta(left, Path(dataDir, testID))
 				require.NoError(t, err)
-				require.True(t, stale, "it is renewed")
+				require.True(t, side.stale, "it is renewed")
 			case name == "meta.json":
 				got, err := ReadMeta(left, Path(dataDir, testID))
 				require.NoError(t, err)

@@ -234,7 +234,7 @@ func TestSalvage_LostDeletes_AreNotUndoneUnlessAskedTo(t *testing.T) {
 	want := content(t, m)
 	require.NoError(t, m.WriteFile(inBlock("tombstones"), []byte("damaged")))
 	s, err := Salvage(context.Background(), m, Path(dataDir, testID), dataDir, newID, SalvageOptions{
-		Origin: func(m *Meta) { m.Compaction.Parents = []Parent{{ULID: testID}} },
+		Origin: func(m *Meta, _ bool) { m.Compaction.Parents = []Parent{{ULID: testID}} },
 	})
 	require.NoError(t, err)
 	require.False(t, s.DeletedLost)

@@ -16,20 +16,39 @@ import (
 // to merge, and do not know the sidecar.
 //
 //	+-------------------+-----------+-----------+-----------------+-----------+
-//	| 0x6D637263 (be32) | version 1 | core be32 | optional (be32) | crc be32  |
+//	| 0x6D637263 (be32) | version   | core be32 | optional (be32) | crc be32  |
 //	+-------------------+-----------+-----------+-----------------+-----------+
 //
 // core is the checksum of fields that every writer keeps, optional that of fields that
-// older ones drop, crc that of all bytes before it.
+// older ones drop, crc that of all bytes before it. Version 2 says besides that all series
+// were seen to be in order, each with chunks, all inside the block's bounds; version 1 says nothing
+// about that.
 const (
 	sidecarMagic   = 0x6D637263 // "mcrc"
 	sidecarVersion = 1
+	sidecarInOrder = 2 // the version of a block in order
 	sidecarBytes   = 4 + 1 + 4 + 4 + 4
 )
 
-func encodeSidecar(m *Meta) []byte {
+// sidecar is what one says.
+type sidecar struct {
+	core, optional uint32 // checksums
+	inOrder        bool
+}
+
+// sidecarState is what a sidecar says beside a meta file that fits.
+type sidecarState struct {
+	stale   bool // it has to be written anew
+	inOrder bool // all series are known to be in order and in the block's bounds
+}
+
+func encodeSidecar(m *Meta, inOrder bool) []byte {
 	b := encbuf.AppendBE32(nil, sidecarMagic)
-	b = append(b, sidecarVersion)
+	if inOrder {
+		b = append(b, sidecarInOrder)
+	} else {
+		b = append(b, sidecarVersion)
+	}
 	b = encbuf.AppendBE32(b, encbuf.Checksum(appendCore(nil, m)))
 	b = encbuf.AppendBE32(b, encbuf.Checksum(appendOptional(nil, m)))
 	return encbuf.AppendBE32(b, encbuf.Checksum(b))
@@ -82,23 +101,23 @@ func hasOptional(m *Meta) bool {
 // checkSidecar compares m with its sidecar. A missing or damaged sidecar, one of a
 // later version, and one that knows of fields that were dropped say nothing: they are
 // stale.
-func checkSidecar(fsys fileutil.FS, blockDir string, m *Meta) (stale bool, err error) {
+func checkSidecar(fsys fileutil.FS, blockDir string, m *Meta) (sidecarState, error) {
 	b, err := readSidecar(fsys, blockDir)
 	if err != nil {
-		return false, err
+		return sidecarState{}, err
 	}
-	core, optional, ok := decodeSidecar(b)
+	said, ok := decodeSidecar(b)
 	switch {
 	case !ok:
-		return true, nil
-	case core != encbuf.Checksum(appendCore(nil, m)):
-		return false, changed(blockDir)
-	case optional == encbuf.Checksum(appendOptional(nil, m)):
-		return false, nil
+		return sidecarState{stale: true}, nil
+	case said.core != encbuf.Checksum(appendCore(nil, m)):
+		return sidecarState{}, changed(blockDir)
+	case said.optional == encbuf.Checksum(appendOptional(nil, m)):
+		return sidecarState{inOrder: said.inOrder}, nil
 	case hasOptional(m):
-		return false, changed(blockDir)
+		return sidecarState{}, changed(blockDir)
 	default:
-		return true, nil
+		return sidecarState{stale: true, inOrder: said.inOrder}, nil
 	}
 }
 
@@ -121,23 +140,25 @@ func changed(blockDir string) error {
 	return encbuf.Corrupt(0, reason).At(filepath.Join(blockDir, metaName), 0)
 }
 
-// decodeSidecar returns the two checksums; ok is false for anything that this version did
+// decodeSidecar returns what a sidecar says; ok is false for anything that this version did
 // not write.
-func decodeSidecar(b []byte) (core, optional uint32, ok bool) {
+func decodeSidecar(b []byte) (s sidecar, ok bool) {
 	if len(b) != sidecarBytes {
-		return 0, 0, false
+		return s, false
 	}
 	d := encbuf.NewDec(b)
 	magic, version := d.BE32(), d.Byte()
-	core, optional = d.BE32(), d.BE32()
+	s.core, s.optional = d.BE32(), d.BE32()
+	s.inOrder = version == sidecarInOrder
 	crc := d.BE32()
-	ok = magic == sidecarMagic && version == sidecarVersion && crc == encbuf.Checksum(b[:sidecarBytes-4])
-	return core, optional, ok
+	known := version == sidecarVersion || version == sidecarInOrder
+	return s, known && magic == sidecarMagic && crc == encbuf.Checksum(b[:sidecarBytes-4])
 }
 
 // RenewSidecar writes the sidecar of a block whose meta file is m: after another program
-// wrote the block, or wrote its meta file without fields that it does not know.
-func RenewSidecar(fsys fileutil.FS, blockDir string, m Meta) error {
+// wrote the block, or wrote its meta file without fields that it does not know, or when all of
+// its series were seen to be in order and in its bounds.
+func RenewSidecar(fsys fileutil.FS, blockDir string, m Meta, inOrder bool) error {
 	path := filepath.Join(blockDir, sidecarName)
-	return fileutil.WriteFileAtomic(fsys, path+tmpSuffix, path, encodeSidecar(&m))
+	return fileutil.WriteFileAtomic(fsys, path+tmpSuffix, path, encodeSidecar(&m, inOrder))
 }

@@ -30,6 +30,11 @@ type Report struct {
 	// Problems are encbuf.ErrCorrupt each, the first ones of Total.
 	Problems []error
 	Total    int
+	// Disorder are places where labels, series or chunks are not in order, repeat, or lie outside of
+	// the block's bounds: everything can be read. They are encbuf.ErrCorrupt each, the first ones of
+	// TotalDisorder.
+	Disorder      []error
+	TotalDisorder int
 }
 
 // Verify reads everything of a block and holds it against everything else: all
@@ -43,7 +48,7 @@ type Report struct {
 func Verify(ctx context.Context, d *Dir, progress func(bytes int64)) (Report, error) {
 	v := verifier{d: d, meta: d.Meta(), deleted: d.Tombstones().Refs(), progress: progress}
 	v.chunks.segments = d.Chunks()
-	err := d.Index().Verify(ctx, v.series)
+	err := d.Index().VerifyDisorder(ctx, v.disorder, v.series)
 	whole := err == nil
 	v.tell(0)
 	if errors.Is(err, encbuf.ErrCorrupt) {
@@ -55,6 +60,8 @@ func Verify(ctx context.Context, d *Dir, progress func(bytes int64)) (Report, er
 	}
 	if whole && !v.damagedChunks { // what cannot be read was not counted
 		v.compareStats()
+	}
+	if whole && !v.damagedChunks && v.report.TotalDisorder == 0 { // nor what is listed twice
 		v.report.UnusedBytes = d.Chunks().Size() - v.usedBytes - int64(d.Chunks().Len())*chunks.SegmentHeaderBytes
 	}
 	for _, ref := range v.deleted {
@@ -95,6 +102,13 @@ func (v *verifier) problem(err error) {
 	}
 }
 
+func (v *verifier) disorder(err error) {
+	v.report.TotalDisorder++
+	if len(v.report.Disorder) < maxProblems {
+		v.report.Disorder = append(v.report.Disorder, err)
+	}
+}
+
 // found is a problem of a whole file.
 func (v *verifier) found(file, reason string) {
 	v.problem(encbuf.Corrupt(0, reason).At(filepath.Join(v.d.path, file), 0))
@@ -104,13 +118,13 @@ func (v *verifier) series(id uint64, _ []index.SymbolPair, cs []index.ChunkMeta)
 	v.report.Stats.NumSeries++
 	v.meet(id)
 	if len(cs) == 0 {
-		v.found(indexName, fmt.Sprintf("series %d has no chunks", id))
+		v.disorder(v.ofIndex(fmt.Sprintf("series %d has no chunks", id)))
 	}
 	for _, c := range cs {
 		v.report.Stats.NumChunks++
 		if c.MinT < v.meta.MinTime || c.MaxT >= v.meta.MaxTime {
-			v.found(indexName, fmt.Sprintf("series %d has a chunk from %d to %d, the block is from %d to before %d",
-				id, c.MinT, c.MaxT, v.meta.MinTime, v.meta.MaxTime))
+			v.disorder(v.ofIndex(fmt.Sprintf("series %d has a chunk from %d to %d, the block is from %d to before %d",
+				id, c.MinT, c.MaxT, v.meta.MinTime, v.meta.MaxTime)))
 		}
 		if err := v.chunk(id, c); err != nil {
 			v.damagedChunks = true
@@ -119,6 +133,10 @@ func (v *verifier) series(id uint64, _ []index.SymbolPair, cs []index.ChunkMeta)
 	}
 	v.tell(tellEvery)
 	return nil
+}
+
+func (v *verifier) ofIndex(reason string) error {
+	return encbuf.Corrupt(0, reason).At(filepath.Join(v.d.path, indexName), 0)
 }
 
 // meet crosses a series off the tombstones; series come by ascending id, and those that were

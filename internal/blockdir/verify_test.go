@@ -113,10 +113,8 @@ func TestVerify_HoldsTheFilesAgainstEachOther(t *testing.T) {
 	}
 
 	for want, change := range map[string]func(m *Meta){
-		"":                              func(m *Meta) { m.Stats.NumFloatSamples = 0 },
-		"meta file counts":              func(m *Meta) { m.Stats.NumSamples++ },
-		"the block is from 1":           func(m *Meta) { m.MinTime = 1 },
-		"the block is from 0 to before": func(m *Meta) { m.MaxTime = 99 },
+		"":                 func(m *Meta) { m.Stats.NumFloatSamples = 0 },
+		"meta file counts": func(m *Meta) { m.Stats.NumSamples++ },
 	} {
 		bad := m.KillClone()
 		changed := meta
@@ -129,6 +127,21 @@ func TestVerify_HoldsTheFilesAgainstEachOther(t *testing.T) {
 		}
 		require.Len(t, rep.Problems, 1, want)
 		require.ErrorContains(t, rep.Problems[0], want)
+	}
+
+	for want, change := range map[string]func(m *Meta){
+		"the block is from 1":           func(m *Meta) { m.MinTime = 1 },
+		"the block is from 0 to before": func(m *Meta) { m.MaxTime = 99 },
+	} {
+		bad := m.KillClone()
+		changed := meta
+		change(&changed)
+		require.NoError(t, WriteMeta(bad, Path(dataDir, testID), changed))
+		rep := report(t, bad)
+		require.Empty(t, rep.Problems, "everything can be read")
+		require.Len(t, rep.Disorder, 1, want)
+		require.ErrorContains(t, rep.Disorder[0], want)
+		require.Equal(t, 1, rep.TotalDisorder)
 	}
 
 	meta.Stats = Stats{}

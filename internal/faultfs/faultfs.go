@@ -71,7 +71,9 @@ func (e Event) String() string {
 // FS wraps a file system. The faults of operations:
 //
 //   - a Write writes nothing, or half;
-//   - a Sync or SyncDir does not sync. If the file system inside can model it
+//   - a SyncDir that lacks descriptors or memory (EMFILE, ENFILE, ENOMEM) is
+//     fileutil.ErrNotTried and changes nothing;
+//   - a Sync, or any other SyncDir, does not sync. If the file system inside can model it
 //     (tsdbtest.MemFS), what was dirty is marked clean: later syncs succeed without
 //     writing it, and a power cut may take it;
 //   - a Close closes the file, and marks clean as a Sync does;

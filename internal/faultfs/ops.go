@@ -2,6 +2,9 @@ package faultfs
 
 import (
 	"io/fs"
+	"syscall"
+
+	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/tsdbtest"
@@ -78,10 +81,18 @@ func (f *FS) SyncDir(name string) error {
 	if err == nil {
 		return f.inner.SyncDir(name)
 	}
+	if isShortage(err) {
+		return fileutil.NotTried(err)
+	}
 	if m, ok := f.inner.(interface{ FailSync(name string) error }); ok {
 		_ = m.FailSync(name) // err is the failure that is wanted
 	}
 	return err
+}
+
+// isShortage: a directory could not be opened to be synced.
+func isShortage(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
 func (f *FS) LockDir(dir, owner string) (fileutil.DirLock, error) {
@@ -99,6 +110,12 @@ func (f *FS) LockDir(dir, owner string) (fileutil.DirLock, error) {
 func (f *FS) DiskSpace(dir string) (free, total int64, err error) {
 	return fileutil.DiskSpace(f.inner, dir)
 }
+
+// Abs is not counted and never fails on purpose.
+func (f *FS) Abs(path string) (string, error) { return fileutil.Abs(f.inner, path) }
+
+// IsLink is not counted and never fails on purpose.
+func (f *FS) IsLink(name string) (bool, error) { return fileutil.IsLink(f.inner, name) }
 
 type dirLock struct {
 	fileutil.DirLock

@@ -10,7 +10,11 @@ import (
 // DiskSpace: see the function of this name.
 func (osFS) DiskSpace(dir string) (free, total int64, err error) {
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	err = unix.EINTR
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Statfs(dir, &st)
+	}
+	if err != nil {
 		return 0, 0, errors.WithStack(&os.PathError{Op: "statfs", Path: dir, Err: err})
 	}
 	size := int64(st.Bsize)

@@ -21,5 +21,18 @@ var (
 	ErrOutOfRange = errors.New("out of the mapped range")
 )
 
+// ErrNotTried: SyncDir could not open the directory, for want of descriptors or memory most
+// often. Nothing was synced, and no sync has failed: nothing is in doubt that was not before,
+// and the call may be repeated. NotTried makes one.
+var ErrNotTried = errors.New("directory could not be opened to be synced")
+
 // ErrUnsupported: this file system has no such operation.
 var ErrUnsupported = errors.ErrUnsupported
+
+// NotTried returns an ErrNotTried with its cause.
+func NotTried(cause error) error { return &notTried{cause} }
+
+type notTried struct{ cause error }
+
+func (e *notTried) Error() string   { return ErrNotTried.Error() + ": " + e.cause.Error() }
+func (e *notTried) Unwrap() []error { return []error{ErrNotTried, e.cause} }

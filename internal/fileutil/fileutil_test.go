@@ -275,3 +275,94 @@ func TestForget_WhatIsForgottenReadsAsBefore(t *testing.T) {
 	require.NoError(t, m.Close())
 	fileutil.Forget(m, 0, size)
 }
+
+// A link is a name, and what it leads to is somebody's.
+func TestRemoveAll_OfALinkTakesTheLinkOnly(t *testing.T) {
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "kept", "below")
+	require.NoError(t, os.MkdirAll(kept, 0o777))
+	for _, link := range []string{"link", filepath.Join("tree", "link")} {
+		link = filepath.Join(dir, link)
+		require.NoError(t, os.MkdirAll(filepath.Dir(link), 0o777))
+		if err := os.Symlink(filepath.Join(dir, "kept"), link); err != nil {
+			t.Skip("no links here:", err)
+		}
+	}
+	require.NoError(t, fileutil.RemoveAll(fileutil.OS, filepath.Join(dir, "link")))
+	require.NoError(t, fileutil.RemoveAll(fileutil.OS, filepath.Join(dir, "tree")))
+	require.NoError(t, fileutil.RemoveAll(fileutil.OS, filepath.Join(dir, "link")))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.DirExists(t, kept)
+}
+
+func TestHeld_AsksBeforeEveryNameAndNotForOpenFiles(t *testing.T) {
+	m := tsdbtest.NewMemFS()
+	require.NoError(t, m.WriteFile("d/old", []byte("old")))
+	asked, lost := 0, errors.New("lost")
+	var answer error
+	held := fileutil.Held(m, func() error { asked++; return answer })
+	f, err := held.Create("d/new")
+	require.NoError(t, err)
+	require.Equal(t, 1, asked)
+	answer = lost
+	before := m.Files()
+	_, err = held.Create("d/other")
+	require.ErrorIs(t, err, lost)
+	_, err = held.Open("d/old")
+	require.ErrorIs(t, err, lost)
+	_, err = held.OpenWrite("d/old")
+	require.ErrorIs(t, err, lost)
+	_, err = held.ReadDir("d")
+	require.ErrorIs(t, err, lost)
+	_, err = held.Stat("d/old")
+	require.ErrorIs(t, err, lost)
+	require.ErrorIs(t, held.Rename("d/old", "d/older"), lost)
+	require.ErrorIs(t, held.Link("d/old", "d/older"), lost)
+	require.ErrorIs(t, held.Remove("d/old"), lost)
+	require.ErrorIs(t, held.MkdirAll("e"), lost)
+	require.ErrorIs(t, held.SyncDir("d"), lost)
+	_, err = fileutil.IsLink(held, "d/old")
+	require.ErrorIs(t, err, lost)
+	require.Equal(t, before, m.Files())
+	require.Equal(t, 12, asked)
+	_, err = f.Write([]byte("x"))
+	require.NoError(t, err)
+	require.NoError(t, f.Sync())
+	require.NoError(t, f.Close())
+	require.Equal(t, 12, asked)
+}
+
+func TestAbs_OutlivesAChangeOfTheWorkingDirectory(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	abs, err := fileutil.Abs(fileutil.OS, "data")
+	require.NoError(t, err)
+	require.True(t, filepath.IsAbs(abs))
+	require.Equal(t, "data", filepath.Base(abs))
+	abs, err = fileutil.Abs(tsdbtest.NewMemFS(), "data")
+	require.NoError(t, err)
+	require.Equal(t, "data", abs)
+	for _, around := range []fileutil.FS{
+		faultfs.New(fileutil.OS),
+		fileutil.Held(fileutil.OS, func() error { return nil }),
+	} {
+		abs, err = fileutil.Abs(around, "data")
+		require.NoError(t, err)
+		require.True(t, filepath.IsAbs(abs), "%T", around)
+	}
+}
+
+// A check that cannot be made, for want of memory for example, has nothing to do with the names in
+// a directory: nothing was synced, and no sync has failed.
+func TestHeld_ACheckThatFailsIsNoFailedSync(t *testing.T) {
+	dir := t.TempDir()
+	var why error
+	held := fileutil.Held(fileutil.OS, func() error { return why })
+	require.NoError(t, held.SyncDir(dir))
+	why = syscall.ENOMEM
+	require.ErrorIs(t, held.SyncDir(dir), fileutil.ErrNotTried)
+	require.ErrorIs(t, held.SyncDir(dir), syscall.ENOMEM)
+	require.NotErrorIs(t, held.MkdirAll(dir), fileutil.ErrNotTried)
+}

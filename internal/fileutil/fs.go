@@ -17,6 +17,11 @@ import (
 // fs.ErrNotExist, fs.ErrExist and fs.ErrPermission where they apply; IsDiskFull
 // asks for the rest.
 //
+// A call that a signal interrupts (EINTR) is repeated by the implementation, a sync like any
+// other: an interrupted one has not failed, and what it had to write is still dirty. Only a
+// close is not, since the file is closed all the same. An EINTR that comes through is an error
+// like any other.
+//
 // Durability: bytes are on stable storage after File.Sync, names (created, renamed,
 // linked, removed) after SyncDir of their directory. Nothing else promises anything.
 type FS interface {
@@ -36,7 +41,9 @@ type FS interface {
 	Remove(name string) error
 	MkdirAll(name string) error
 	// SyncDir makes the names in a directory durable. It does nothing where the
-	// operating system has no such operation (Windows).
+	// operating system has no such operation (Windows). After an error nobody knows
+	// which names are durable, unless it is ErrNotTried: then nothing has changed, and
+	// the call may be repeated.
 	SyncDir(name string) error
 	// LockDir takes the exclusive locks of a data directory without waiting.
 	// owner is written into lock.owner and names the holder in the ErrLocked that

@@ -9,8 +9,9 @@ import (
 )
 
 // Check reads a whole snapshot and says what is wrong with it, as an *encbuf.CorruptError.
-// Whether it fits the log and the head-chunk files is another question.
-func Check(ctx context.Context, fsys fileutil.FS, path string) (Meta, error) {
+// Whether it fits the log and the head-chunk files is another question: mapped gets each full chunk
+// that it speaks of.
+func Check(ctx context.Context, fsys fileutil.FS, path string, mapped func(Mapped)) (Meta, error) {
 	meta, err := ReadMeta(fsys, path)
 	if err != nil {
 		return Meta{}, err
@@ -18,7 +19,7 @@ func Check(ctx context.Context, fsys fileutil.FS, path string) (Meta, error) {
 	series := uint64(0)
 	err = wal.ReadSnapshot(ctx, wal.ReplayOptions{FS: fsys, Dir: path, Decoders: 1, Apply: func(b *wal.Batch) error {
 		for i := range b.Records {
-			n, err := checkRecord(b.Records[i].Data)
+			n, err := checkRecord(b.Records[i].Data, mapped)
 			if err != nil {
 				return err
 			}
@@ -33,7 +34,7 @@ func Check(ctx context.Context, fsys fileutil.FS, path string) (Meta, error) {
 }
 
 // checkRecord returns how many series a record has.
-func checkRecord(rec []byte) (series uint64, err error) {
+func checkRecord(rec []byte, mapped func(Mapped)) (series uint64, err error) {
 	switch KindOf(rec) {
 	case KindGroup:
 		err = EachSeries(rec, func(rec []byte) error {
@@ -44,6 +45,9 @@ func checkRecord(rec []byte) (series uint64, err error) {
 	case KindMapped:
 		var dec MappedDecoder
 		for dec.Reset(rec); dec.Next(); {
+			for m, ok := dec.Chunk(); ok; m, ok = dec.Chunk() {
+				mapped(m)
+			}
 		}
 		err = dec.Err()
 	case KindTombstones:

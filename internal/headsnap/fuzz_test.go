@@ -94,7 +94,7 @@ func readRecord(rec []byte) error {
 		_, err := DecodeSeries(rec)
 		return err
 	}
-	_, err := checkRecord(rec)
+	_, err := checkRecord(rec, func(Mapped) {})
 	return err
 }
 

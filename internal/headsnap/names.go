@@ -27,6 +27,9 @@ func IsName(e fs.DirEntry) (segment int, ok bool) {
 	return n, ok && err == nil && n > 0 && e.IsDir() && e.Name() == Name(n)
 }
 
+// SidecarPath returns the file that makes a directory a snapshot: it comes last and goes first.
+func SidecarPath(snapshot string) string { return filepath.Join(snapshot, sidecarName) }
+
 // Found is a snapshot of a data directory, good or not.
 type Found struct {
 	Segment int // that it continues with

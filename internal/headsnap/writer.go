@@ -174,10 +174,11 @@ func (w *Writer) Abort() error {
 }
 
 func (w *Writer) syncDir(dir string) error {
-	if err := w.fs.SyncDir(dir); err != nil {
-		return wal.Poisoned(errors.WithMessagef(err, "sync %s", dir))
+	err := w.fs.SyncDir(dir)
+	if err == nil || errors.Is(err, fileutil.ErrNotTried) {
+		return err
 	}
-	return nil
+	return wal.Poisoned(errors.WithMessagef(err, "sync %s", dir))
 }
 
 // Remove removes a snapshot: first its sidecar, without which it is none.

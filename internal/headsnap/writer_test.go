@@ -80,7 +80,7 @@ func checkAll(t testing.TB, fsys fileutil.FS, whole bool) (segments []int) {
 	list, err := List(fsys, dataDir)
 	require.NoError(t, err)
 	for _, f := range list {
-		meta, err := Check(context.Background(), fsys, f.Path)
+		meta, err := Check(context.Background(), fsys, f.Path, func(Mapped) {})
 		if err != nil {
 			require.False(t, whole, "%v", err)
 			require.ErrorIs(t, err, encbuf.ErrCorrupt)
@@ -98,7 +98,7 @@ func TestWriter_WhatIsPublishedChecks(t *testing.T) {
 		disk := newDisk(t)
 		wrote, err := writeSnapshot(disk, 3, series)
 		require.NoError(t, err)
-		meta, err := Check(context.Background(), disk, filepath.Join(dataDir, Name(3)))
+		meta, err := Check(context.Background(), disk, filepath.Join(dataDir, Name(3)), func(Mapped) {})
 		require.NoError(t, err)
 		require.Equal(t, wrote, meta)
 		require.EqualValues(t, series, meta.Series)

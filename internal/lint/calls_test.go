@@ -12,9 +12,10 @@ func TestFiles_AreTouchedThroughTheSeamOnly(t *testing.T) {
 }
 
 // notFiles is what is taken from packages os and syscall although it is no file of a database: who is asking
-// for the lock of a directory; the priority of a thread, and what it has used.
+// for the lock of a directory; the priority of a thread, and what it has used; how much memory there may be.
 var notFiles = map[string][]string{
 	"db.go":                               {"Hostname", "Getpid", "Args"},
+	"internal/memlimit/cgroup_linux.go":   {"ReadFile"},
 	"internal/background/thread_linux.go": {"Gettid", "Getpid", "Setpriority", "PRIO_PROCESS", "ReadFile"},
 }
 
@@ -82,6 +83,46 @@ func quiet(s *source) (wrong []string) {
 		return true
 	})
 	return wrong
+}
+
+func TestLog_GetsErrorsOnOneLine(t *testing.T) {
+	check(t, errorsLoggedOnOneLine)
+}
+
+// errorsLoggedOnOneLine: an error goes to a Logger through fileutil.Logged, or logged, or a handler for text would
+// write its call stack, and several lines. Attributes of the name "error" are errors.
+func errorsLoggedOnOneLine(s *source) (wrong []string) {
+	if !s.library() {
+		return nil
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || !isLogging(call) {
+			return true
+		}
+		for i, arg := range call.Args {
+			name, ok := arg.(*ast.BasicLit)
+			if !ok || name.Value != `"error"` || i+1 == len(call.Args) {
+				continue
+			}
+			if v, ok := call.Args[i+1].(*ast.CallExpr); !ok || !isIdent(v.Fun, "logged") && !isLogged(v.Fun) {
+				wrong = append(wrong, s.at(name, "an error is logged as it is: use fileutil.Logged"))
+			}
+		}
+		return true
+	})
+	return wrong
+}
+
+func isLogged(fun ast.Expr) bool {
+	sel, ok := fun.(*ast.SelectorExpr)
+	return ok && sel.Sel.Name == "Logged"
+}
+
+// isLogging reports whether a call is one of a method that a slog.Logger has.
+func isLogging(call *ast.CallExpr) bool {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && slices.Contains([]string{"Debug", "Info", "Warn", "Error", "Log", "With"}, sel.Sel.Name)
 }
 
 func TestUnsafeAndC_AreNotUsed(t *testing.T) {

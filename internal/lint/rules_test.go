@@ -51,6 +51,10 @@ func TestRules_SeeWhatTheyAreFor(t *testing.T) {
 		{"format", quiet, "wal/a.go", "import \"fmt\"\nvar s = fmt.Sprint()", ""},
 		{"global logger", quiet, "wal/a.go", "import \"log/slog\"\nfunc f() { slog.Info(``) }", "slog.Info"},
 
+		{"error logged as it is", errorsLoggedOnOneLine, "wal/a.go", "func f() { l.Warn(`x`, \"n\", 1, \"error\", err) }", "use fileutil.Logged"},
+		{"error logged on one line", errorsLoggedOnOneLine, "wal/a.go", "func f() { o.Logger.Warn(`x`, \"error\", logged(err)) }", ""},
+		{"error of something else", errorsLoggedOnOneLine, "wal/a.go", "func f() { put(\"error\", err) }", ""},
+
 		{"unsafe", memorySafe, "wal/a.go", "import \"unsafe\"\nvar p unsafe.Pointer", "unsafe.Pointer"},
 		{"size of a type", memorySafe, "wal/a.go", "import \"unsafe\"\nvar n = unsafe.Sizeof(1)", ""},
 		{"cgo", memorySafe, "cmd/tsdbutil/a.go", `import "C"`, "cgo"},

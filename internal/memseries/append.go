@@ -86,6 +86,9 @@ type appender struct {
 
 	slabs       mappedSlabs
 	mappedBytes int64 // memory of the lists of full chunks
+
+	chunks int64  // that came less those that went, open ones included; of all appenders it is how many there are
+	begun  uint64 // chunks that samples made necessary, or a border
 }
 
 // append adds one sample that is newer than all others of the series.
@@ -142,6 +145,8 @@ func (a *appender) open(s *Series, t int64) {
 		s.cutAt = min(s.cutAt, a.limit)
 	}
 	s.enc.Reset()
+	a.chunks++
+	a.begun++
 }
 
 // closeChunk hands the open chunk over as a full one.
@@ -150,7 +155,14 @@ func (a *appender) closeChunk(s *Series) {
 	s.bytes.finish(&a.pieces, &s.enc)
 	m.Ref = a.onFull(fullChunk{series: s, minT: m.MinT, maxT: m.MaxT, num: m.Num, seq: a.seq, bytes: s.bytes})
 	a.addMapped(s, m)
+	a.chunks-- // the open one
 	s.bytes = chunkBytes{}
+}
+
+// dropOpen forgets the bytes of the open chunk, of which nothing is wanted any more.
+func (a *appender) dropOpen(s *Series) {
+	s.bytes.drop(&a.pieces)
+	a.chunks--
 }
 
 // rangeEnd returns the end of the range of width r that t lies in. Division

@@ -86,6 +86,7 @@ func (c *splitter) splitFullLocked(sh *Shard, s *Series, i int, f *fullChunk) {
 	n := c.decode(c.data)
 	c.d.dropFullLocked(sh, f)
 
+	sh.mu.begun++
 	sh.mu.insertMapped(s, i, c.addFullLocked(sh, whole, 0, n))
 	sh.mu.setMapped(s, i+1, c.addFullLocked(sh, whole, n, len(c.ts)))
 	sh.mu.waiting.mixed = true

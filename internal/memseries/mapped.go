@@ -99,6 +99,7 @@ func (a *appender) addMapped(s *Series, m Mapped) {
 		}
 	}
 	s.numMapped++
+	a.chunks++
 	a.placeMapped(s, int(s.numMapped)-1, m)
 }
 
@@ -141,6 +142,7 @@ func (a *appender) insertMapped(s *Series, i int, m Mapped) {
 		behind = append(behind, s.mappedAt(j))
 	}
 	s.numMapped = uint32(i)
+	a.chunks -= int64(len(behind)) // they are added again
 	a.addMapped(s, m)
 	for _, m := range behind {
 		a.addMapped(s, m)
@@ -172,6 +174,7 @@ func (a *appender) cutMapped(s *Series, n int) {
 	if s.isWide() {
 		blocks *= 2
 	}
+	a.chunks -= int64(s.numMapped) - int64(n)
 	s.numMapped = uint32(n)
 	clear(s.blocks[blocks:])
 	s.blocks = s.blocks[:blocks]

@@ -96,7 +96,9 @@ func (d *Directory) Drop(s *Series) {
 	s.slot.Store(slotDead)
 	sh := d.ShardOf(s)
 	sh.mu.cutMapped(s, 0)
-	s.bytes.drop(&sh.mu.pieces)
+	if s.enc.Len() > 0 {
+		sh.mu.dropOpen(s)
+	}
 	d.forgetLocked(s)
 	if len(d.create.dead) >= gcDead {
 		d.cleanPostingsLocked()

@@ -1,9 +1,9 @@
 package memseries
 
 import (
-	"cmp"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
@@ -22,6 +22,7 @@ type Restorer struct {
 	full      []fullChunk
 	fullBytes int // of them
 	encoded   [runCap]byte
+	aside     aside // samples that came before the record of their series
 
 	// MinValid is the time from which on samples are wanted. It is set before the first
 	// Append; a new Restorer wants all.
@@ -31,7 +32,7 @@ type Restorer struct {
 	Covered uint64 // found in a full chunk from a head-chunk file
 	Old     uint64 // before MinValid, of whatever series
 	Late    uint64 // not newer than the newest: duplicates, and what was refused when it was appended
-	Unknown uint64 // without a series
+	Unknown uint64 // without a series; complete after Close
 	MaxRef  uint64 // highest ref of those, and of samples before MinValid
 	Holes   uint64 // series whose chunk files did not cover the log; they were rebuilt
 }
@@ -79,8 +80,14 @@ func (r *Restorer) AppendOne(ref uint64, sample chunkenc.Sample, seq uint64) {
 	r.appendRef(r.d.ByRef(ref), ref, one[:])
 }
 
-// appendRef replays the run of a series, nil if there is none with the ref.
+// appendRef replays the run of a series, nil if there is none with the ref, behind what is set
+// aside of it.
 func (r *Restorer) appendRef(s *Series, ref uint64, run []chunkenc.Sample) {
+	if r.aside.n > 0 && s != nil {
+		if early := r.aside.take(ref); len(early) > 0 {
+			r.appendRef(s, ref, early)
+		}
+	}
 	for n := 1; len(run) > 0; run, n = run[n:], 1 {
 		t := run[0].T
 		switch {
@@ -88,7 +95,9 @@ func (r *Restorer) appendRef(s *Series, ref uint64, run []chunkenc.Sample) {
 			r.Old++
 			r.MaxRef = max(r.MaxRef, ref) // its series may be gone, and its ref must not come back
 		case s == nil:
-			r.Unknown++
+			if !r.aside.setAside(ref, run[0]) {
+				r.Unknown++
+			}
 			r.MaxRef = max(r.MaxRef, ref)
 		case t <= s.prevMaxt:
 			r.Late++
@@ -198,14 +207,16 @@ func (r *Restorer) Written(fulls []Full, refs []chunks.Ref) {
 	}
 }
 
-// Close gives what is left to the directory: free pieces, and full chunks that are
-// not written yet. All workers are done.
+// Close appends what is set aside, and gives what is left to the directory: free pieces, and
+// full chunks that are not written yet. All workers are done.
 func (r *Restorer) Close() {
+	r.endAside()
 	for _, f := range r.full {
 		r.setMappedRef(f.series, f.minT, r.d.ShardOf(f.series).mu.onFull(f))
 	}
 	r.d.shards[0].mu.pieces.absorb(&r.pieces)
 	r.d.shards[0].mu.mappedBytes += r.mappedBytes
+	r.d.shards[0].mu.chunks += r.chunks
 	r.d.RaiseNextRef(r.MaxRef + 1)
 	r.full = nil
 }
@@ -249,7 +260,7 @@ func (d *Directory) AttachMore(s *Series, ms []Mapped) {
 		all = append(all, m)
 	}
 	all = append(all, ms...)
-	slices.SortStableFunc(all, func(a, b Mapped) int { return cmp.Compare(a.MinT, b.MinT) })
+	sort.SliceStable(all, func(i, k int) bool { return all[i].MinT < all[k].MinT })
 	sh := d.ShardOf(s)
 	sh.mu.cutMapped(s, 0)
 	for _, m := range all {
@@ -264,19 +275,40 @@ func (d *Directory) AttachMore(s *Series, ms []Mapped) {
 }
 
 // DropStale takes full chunks from series that end before the first sample that the log has
-// of the series, or of which the log has none at all, and returns how many there were. The
-// log has everything from where it was truncated last, so these are left over from before:
-// of a file that had newer chunks, too. They are in a block, or were deleted. It is called
-// before FinishRestore, if nothing of the log was lost.
-func (d *Directory) DropStale() (dropped int) {
+// of the series, or of which the log has none at all, and returns how many there were, and where
+// the newest of them ends. The log has everything from where it was truncated last, so these are
+// left over from before: of a file that had newer chunks, too. They are in a block, or were
+// deleted. Chunks that end at truncated or later stay: the log was not truncated so far, so
+// it has lost what they have. It is called before FinishRestore, if nothing else of the log was lost.
+func (d *Directory) DropStale(truncated int64) (dropped int, newest int64) {
+	newest = NoTime
 	for s := range d.All() {
 		n := int(min(s.pendV, uint64(s.numMapped)))
+		for n > 0 && s.mappedMaxt(n-1) >= truncated {
+			n--
+		}
 		if n > 0 {
+			newest = max(newest, s.mappedMaxt(n-1))
 			d.ShardOf(s).mu.dropMapped(s, n)
 			dropped += n
 		}
 	}
-	return dropped
+	return dropped, newest
+}
+
+// BeyondLog counts full chunks that the log does not have: behind are those of series of which it
+// has older samples, and as chunks never outrun the log, it has lost its end; unreached those
+// before all that it has of their series. It is called before DropStale.
+func (d *Directory) BeyondLog() (behind, unreached int) {
+	for s := range d.All() {
+		n := int(s.numMapped)
+		first := int(min(s.pendV, uint64(n)))
+		unreached += first
+		for i := n - 1; i >= first && s.mappedMaxt(i) > s.prevMaxt; i-- {
+			behind++
+		}
+	}
+	return behind, unreached
 }
 
 func (sh *Shard) keepLastV(ref uint64, v float64) {

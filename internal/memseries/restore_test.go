@@ -73,6 +73,7 @@ func TestRestorer_LateAndUnknownSamplesAreCounted(t *testing.T) {
 	restoreOne(r, 8, 5, 1)
 	require.EqualValues(t, 1, r.Samples)
 	require.EqualValues(t, 2, r.Late)
+	r.Close()
 	require.EqualValues(t, 1, r.Unknown)
 }
 
@@ -90,14 +91,15 @@ func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
 		attached []Mapped
 		log      []int64
 		kept     int
+		behind   int // chunks that have what the log should
 	}{
-		"the log begins in the first":        {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{10, 20, 30, 40}, 2},
-		"the log begins in the second":       {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{30, 40}, 1},
-		"the log begins between":             {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{20, 30}, 1},
-		"the log begins behind all":          {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{40}, 0},
-		"the log has nothing":                {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, nil, 0},
-		"the log ends before the last":       {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{0, 10}, 2},
-		"a hole that the log fills, and old": {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30), chunk(3, 60, 70)}, []int64{20, 30, 40}, 1},
+		"the log begins in the first":        {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{10, 20, 30, 40}, 2, 0},
+		"the log begins in the second":       {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{30, 40}, 1, 0},
+		"the log begins between":             {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{20, 30}, 1, 0},
+		"the log begins behind all":          {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{40}, 0, 0},
+		"the log has nothing":                {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, nil, 0, 0},
+		"the log ends before the last":       {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30)}, []int64{0, 10}, 2, 1},
+		"a hole that the log fills, and old": {[]Mapped{chunk(1, 0, 10), chunk(2, 20, 30), chunk(3, 60, 70)}, []int64{20, 30, 40}, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := NewDirectory(defaultCutting)
@@ -110,7 +112,14 @@ func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
 			}
 			r.Close()
 			before := int(s.numMapped)
-			require.Equal(t, before-tc.kept, d.DropStale())
+			behind, unreached := d.BeyondLog()
+			require.Equal(t, before-tc.kept, unreached)
+			require.Equal(t, tc.behind, behind)
+			dropped, newest := d.DropStale(math.MaxInt64)
+			require.Equal(t, before-tc.kept, dropped)
+			if dropped > 0 {
+				require.Equal(t, tc.attached[dropped-1].MaxT, newest)
+			}
 			require.EqualValues(t, tc.kept, s.numMapped)
 			require.NoError(t, d.FinishRestore(1, func(Mapped) (float64, error) { return 42, nil }))
 			if len(tc.log) == 0 {
@@ -123,6 +132,17 @@ func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
 			}
 			require.Equal(t, last, s.PendingT())
 		})
+	}
+}
+
+func TestDropStale_ChunksFromWhereTheLogWasTruncatedStay(t *testing.T) {
+	for truncated, kept := range map[int64]int{0: 2, 10: 2, 11: 1, 30: 1, 31: 0} {
+		d := NewDirectory(defaultCutting)
+		s, err := restore(d, 7, labels.FromStrings("a", "b"))
+		require.NoError(t, err)
+		d.Attach(s, []Mapped{{Ref: 1, MinT: 0, MaxT: 10, Num: 2}, {Ref: 2, MinT: 20, MaxT: 30, Num: 2}})
+		dropped, _ := d.DropStale(truncated)
+		require.Equal(t, 2-kept, dropped, "truncated at %d", truncated)
 	}
 }
 

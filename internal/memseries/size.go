@@ -32,3 +32,16 @@ func (sh *Shard) sizeBytes() int64 {
 	defer sh.mu.Unlock()
 	return sh.mu.mappedBytes + sh.mu.waiting.sizeBytes() + int64(len(sh.mu.marks))*markBytes
 }
+
+// Chunks returns how many chunks all series have, open ones included, and how many were begun since
+// recovery.
+func (d *Directory) Chunks() (n int, begun uint64) {
+	for i := range d.shards {
+		sh := &d.shards[i]
+		sh.mu.Lock()
+		n += int(sh.mu.chunks)
+		begun += sh.mu.begun
+		sh.mu.Unlock()
+	}
+	return n, begun
+}

@@ -110,7 +110,7 @@ func (d *Directory) dropBeforeLocked(sh *Shard, s *Series, t int64) {
 		sh.mu.dropMapped(s, n)
 	}
 	if s.enc.Len() > 0 && s.enc.LastT() < t {
-		s.bytes.drop(&sh.mu.pieces)
+		sh.mu.dropOpen(s)
 		s.enc.Reset()
 		s.cutAt = NoTime
 	}
@@ -134,4 +134,14 @@ func (sh *Shard) shrink() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.mu.waiting.shrink()
+}
+
+// ForgetNewest forgets the newest times of series that have no sample any more: they take samples
+// of any time again. Nothing is taken or on its way meanwhile, which the caller sees to.
+func (d *Directory) ForgetNewest() {
+	d.eachLocked(func(_ *Shard, s *Series) {
+		if s.Maxt() == NoTime {
+			s.pendT.Store(NoTime)
+		}
+	})
 }

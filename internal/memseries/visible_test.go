@@ -49,11 +49,39 @@ func TestAppendVisible_IsWhatEachSeriesSays(t *testing.T) {
 				want = append(want, d.ByRef(refs[i]))
 			}
 		}
-		got := d.AppendVisible([]*Series{first}, refs, uint64(c.snapshot), int64(c.mint), int64(c.maxt))
+		got, present := d.AppendVisible([]*Series{first}, refs, uint64(c.snapshot), int64(c.mint), int64(c.maxt))
+		require.True(t, present, "each series has one sample")
 		require.Equal(t, len(want), len(got), "%+v", c)
 		for i := range want {
 			require.Same(t, want[i], got[i])
 		}
+	}
+}
+
+// The oldest and the newest sample of a snapshot say whether one is in the range, unless they lie on both
+// sides of it.
+func TestPresence_IsWhatTheOldestAndTheNewestSampleTell(t *testing.T) {
+	d := NewDirectory(defaultCutting)
+	s, other := newSeries(t, d, "a", "1"), newSeries(t, d, "a", "2")
+	commit(d, 1, 0, s, 10, 1)
+	commit(d, 2, 0, s, 20, 1)
+	commit(d, 3, 0, s, 30, 1)
+	commit(d, 4, 0, other, 25, 1)
+	for _, c := range []struct {
+		snapshot   uint64
+		mint, maxt int64
+		want       Presence
+	}{
+		{3, 0, 9, Absent}, {3, 0, 10, Present}, {3, 10, 10, Present}, {3, 11, 29, Possible}, {3, 20, 20, Possible},
+		{3, 11, 30, Present}, {3, 30, 30, Present}, {3, 30, 99, Present}, {3, 31, 99, Absent}, {3, 0, 99, Present},
+		{2, 11, 29, Present}, {2, 20, 20, Present}, {2, 11, 19, Possible}, {2, 21, 99, Absent},
+		{1, 11, 29, Absent}, {1, 0, 99, Present}, {0, 0, 99, Absent}, {3, 25, 24, Possible},
+	} {
+		require.Equal(t, c.want, d.Presence(s, c.snapshot, c.mint, c.maxt), "%+v", c)
+		require.Equal(t, c.want != Absent, d.Visible(s, c.snapshot, c.mint, c.maxt), "%+v", c)
+		found, present := d.AppendVisible(nil, []uint64{s.Ref(), other.Ref()}, c.snapshot, c.mint, c.maxt)
+		require.Equal(t, c.want != Absent, len(found) > 0 && found[0] == s)
+		require.Equal(t, c.want != Possible, present, "%+v", c)
 	}
 }
 
@@ -84,6 +112,8 @@ func TestAppendVisible_BesideCommits(t *testing.T) {
 			more = false
 		default:
 		}
-		require.Len(t, d.AppendVisible(nil, refs, math.MaxUint64, 0, math.MaxInt64), num)
+		got, present := d.AppendVisible(nil, refs, math.MaxUint64, 0, math.MaxInt64)
+		require.Len(t, got, num)
+		require.True(t, present)
 	}
 }

@@ -52,6 +52,12 @@ func (p *pacedFS) OpenDirect(name string) (io.ReadCloser, int64, error) {
 	return fileutil.OpenDirect(p.FS, name)
 }
 
+// Abs passes on what fileutil.Abs looks for.
+func (p *pacedFS) Abs(path string) (string, error) { return fileutil.Abs(p.FS, path) }
+
+// IsLink passes on what fileutil.IsLink looks for.
+func (p *pacedFS) IsLink(name string) (bool, error) { return fileutil.IsLink(p.FS, name) }
+
 type pacedFile struct {
 	fileutil.File
 	fs *pacedFS

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"math"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -211,6 +212,9 @@ func TestFS_PassesOnErrorsAndDiskSpace(t *testing.T) {
 	free, total, err := fileutil.DiskSpace(mem, "d")
 	free2, total2, err2 := fileutil.DiskSpace(fsys, "d")
 	require.Equal(t, []any{free, total, err}, []any{free2, total2, err2})
+	abs, err := fileutil.Abs(FS(context.Background(), fileutil.OS, New(newRunner(), 100)), "d")
+	require.NoError(t, err)
+	require.True(t, filepath.IsAbs(abs))
 }
 
 func TestFS_PassesOnAdvice(t *testing.T) {

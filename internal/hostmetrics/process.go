@@ -1,4 +1,4 @@
-package main
+package hostmetrics
 
 import (
 	"cmp"
@@ -28,7 +28,7 @@ type watchedProcess struct {
 	resident, cpu float64
 }
 
-func (m *processMetrics) read(ctx context.Context, now time.Time, add addMetric) {
+func (m *processMetrics) read(ctx context.Context, now time.Time, add Add) {
 	if now.Sub(m.listed) >= slowly {
 		m.listed = now
 		m.list(ctx)
@@ -125,7 +125,7 @@ func newRuntimeMetrics() runtimeMetrics {
 	return r
 }
 
-func (r *runtimeMetrics) read(add addMetric) {
+func (r *runtimeMetrics) read(add Add) {
 	metrics.Read(r.samples)
 	for i := range r.samples {
 		switch v := r.samples[i].Value; v.Kind() {

@@ -1,4 +1,6 @@
-package main
+// Package hostmetrics reads numbers of the machine and of its processes, for programs that show a database at
+// work. It knows systems, and nothing of a database.
+package hostmetrics
 
 import (
 	"context"
@@ -13,12 +15,11 @@ import (
 	"github.com/shirou/gopsutil/v4/net"
 )
 
-// metricDoc describes a metric that the demo records.
-type metricDoc struct{ name, labels, help string }
+// Doc describes a metric.
+type Doc struct{ Name, Labels, Help string }
 
-// hostMetricDocs lists what hostMetrics reads; "demo --help" shows it. What a system
-// does not tell is left out there.
-var hostMetricDocs = []metricDoc{
+// Docs lists what Reader reads. What a system does not tell is left out there.
+var Docs = []Doc{
 	{"host_cpu_seconds_total", "cpu,mode", "time that a CPU spent in a mode"},
 	{"host_load_average", "window", "processes that run or want to"},
 	{"host_memory_bytes", "state", "memory; total = used + available"},
@@ -37,31 +38,30 @@ var hostMetricDocs = []metricDoc{
 	{"process_resident_bytes", "pid,command", "memory of the largest processes"},
 	{"process_cpu_seconds_total", "pid,command", "CPU time of the busiest"},
 	{"process_threads", "pid,command", "threads of both"},
-	{"demo_scrape_number", "", "counts the scrapes of a run"},
-	{"demo_scrape_seconds", "", "what reading all of this took"},
-	{"go_*", "", "the Go runtime's own, of the recorder"},
+	{"go_*", "", "the Go runtime's own, of this program"},
 }
 
-// addMetric takes one value: the name of the metric, labels as names and values.
-type addMetric func(metric string, v float64, nameValuePairs ...string)
+// Add takes one value: the name of the metric, labels as names and values.
+type Add func(metric string, v float64, nameValuePairs ...string)
 
 // slowly is how often what costs much is looked up: the lists of processes and file
 // systems.
 const slowly = 2 * time.Second
 
-// hostMetrics reads this machine. It is for one goroutine.
-type hostMetrics struct {
+// Reader reads this machine. It is for one goroutine.
+type Reader struct {
 	runtime    runtimeMetrics
 	processes  processMetrics
 	partitions []disk.PartitionStat
 	listed     time.Time // when partitions were
 }
 
-func newHostMetrics() *hostMetrics { return &hostMetrics{runtime: newRuntimeMetrics()} }
+// NewReader returns a reader that has read nothing yet.
+func NewReader() *Reader { return &Reader{runtime: newRuntimeMetrics()} }
 
-// read passes every metric to add, once. An error of the system means that it does
+// Read passes every metric to add, once. An error of the system means that it does
 // not have a metric, or not for us: those are left out.
-func (h *hostMetrics) read(ctx context.Context, now time.Time, add addMetric) {
+func (h *Reader) Read(ctx context.Context, now time.Time, add Add) {
 	readCPU(ctx, add)
 	readMemory(ctx, add)
 	h.readDisks(ctx, now, add)
@@ -71,7 +71,7 @@ func (h *hostMetrics) read(ctx context.Context, now time.Time, add addMetric) {
 	h.runtime.read(add)
 }
 
-func readCPU(ctx context.Context, add addMetric) {
+func readCPU(ctx context.Context, add Add) {
 	times, err := cpu.TimesWithContext(ctx, true)
 	if err != nil {
 		return
@@ -90,7 +90,7 @@ func readCPU(ctx context.Context, add addMetric) {
 	}
 }
 
-func readMemory(ctx context.Context, add addMetric) {
+func readMemory(ctx context.Context, add Add) {
 	if m, err := mem.VirtualMemoryWithContext(ctx); err == nil {
 		add("host_memory_bytes", float64(m.Total), "state", "total")
 		add("host_memory_bytes", float64(m.Available), "state", "available")
@@ -105,7 +105,7 @@ func readMemory(ctx context.Context, add addMetric) {
 	}
 }
 
-func (h *hostMetrics) readDisks(ctx context.Context, now time.Time, add addMetric) {
+func (h *Reader) readDisks(ctx context.Context, now time.Time, add Add) {
 	if disks, err := disk.IOCountersWithContext(ctx); err == nil {
 		for name, d := range disks {
 			add("host_disk_bytes_total", float64(d.ReadBytes), "device", name, "direction", "read")
@@ -134,7 +134,7 @@ func (h *hostMetrics) readDisks(ctx context.Context, now time.Time, add addMetri
 	}
 }
 
-func readNetwork(ctx context.Context, add addMetric) {
+func readNetwork(ctx context.Context, add Add) {
 	interfaces, err := net.IOCountersWithContext(ctx, true)
 	if err != nil {
 		return
@@ -155,7 +155,7 @@ func readNetwork(ctx context.Context, add addMetric) {
 	}
 }
 
-func readSystem(ctx context.Context, add addMetric) {
+func readSystem(ctx context.Context, add Add) {
 	if l, err := load.AvgWithContext(ctx); err == nil {
 		add("host_load_average", l.Load1, "window", "1m")
 		add("host_load_average", l.Load5, "window", "5m")

@@ -1,0 +1,84 @@
+package tsdb
+
+import (
+	"context"
+	"sync"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+)
+
+// Blocks of other writers may have labels, series or chunks that are not in order or repeat, and
+// chunks outside of their bounds. Such a block is read and merged by index.Reader.Sorted and
+// index.Lanes (block_disordered.go, compact_merge.go). Which blocks are, is found out when they are
+// opened, from their series entries; of those that this library wrote, or has found in order once, the
+// sidecar says that they are.
+
+// look finds out whether a block is in order, and tells when it is not.
+func (bs *blockSet) look(dir *blockdir.Dir) error {
+	id := dir.Meta().ULID
+	if shape := bs.looked.of(id); shape != nil {
+		dir.SetShape(shape)
+		return nil
+	}
+	if err := dir.Look(context.Background()); err != nil {
+		return err
+	}
+	bs.looked.keep(id, dir.Shape())
+	if dir.Disordered() {
+		bs.opts.Logger.Warn("block is not in order, and is read with more memory until it is merged or repaired",
+			"block", id, "reason", dir.Shape().Disorder)
+	}
+	return nil
+}
+
+// disorderOf says which of the blocks are not in order. Nothing is lost.
+func disorderOf(blocks []viewBlock) (damages []Damage) {
+	for _, b := range blocks {
+		if b.dir.Disordered() {
+			d := damageOf(b.meta.ULID, b.dir.Shape().Disorder)
+			d.Harmless = true
+			damages = append(damages, d)
+		}
+	}
+	return damages
+}
+
+// ambiguity warns of a block in which a series has two values of one label: one of them is read.
+func (b *viewBlock) ambiguity() (ws Warnings) {
+	if s := b.dir.Shape(); s != nil && s.Ambiguous != nil {
+		ws = append(ws, errors.WithMessagef(s.Ambiguous, "block %s", b.meta.ULID))
+	}
+	return ws
+}
+
+// lookedAt remembers what was found of blocks, for a Reader that opens them again and again and may
+// write nothing down. A nil one remembers nothing.
+type lookedAt struct {
+	sync.Mutex
+	shapes map[ulid.ULID]*index.Shape
+}
+
+func (l *lookedAt) of(id ulid.ULID) *index.Shape {
+	if l == nil {
+		return nil
+	}
+	l.Lock()
+	defer l.Unlock()
+	return l.shapes[id]
+}
+
+func (l *lookedAt) keep(id ulid.ULID, shape *index.Shape) {
+	if l == nil || shape == nil {
+		return
+	}
+	l.Lock()
+	defer l.Unlock()
+	if l.shapes == nil {
+		l.shapes = map[ulid.ULID]*index.Shape{}
+	}
+	l.shapes[id] = shape
+}

@@ -1,0 +1,157 @@
+package tsdb
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+)
+
+// A clock that was ahead, or samples with times of another unit, leave the head with samples of
+// the future, or closed up to there: nothing of the present would be taken until then. When the
+// clock knows better, the whole head becomes blocks, those of the future are marked as lying
+// beside the head, and the head begins where the present does.
+
+// usualFuture is Limits.MaxFuture by default, and what counts as the future where that is off.
+const usualFuture = time.Hour
+
+// futureWait is how long the clock must say so before it is believed: a machine that is started
+// may show 1970 for a while.
+const futureWait = time.Minute
+
+// acceptsTo returns the newest time that a sample may have now.
+func (h *Head) acceptsTo() int64 {
+	if h.opts.Limits.MaxFuture < 0 {
+		return math.MaxInt64 - 1 // the last instant is the end of no block
+	}
+	return h.opts.Clock.Now().Add(h.opts.Limits.MaxFuture).UnixMilli()
+}
+
+// present returns the newest time that counts as the present.
+func (o *Options) present() int64 {
+	future := o.Limits.MaxFuture
+	if future < 0 {
+		future = usualFuture
+	}
+	return o.Clock.Now().Add(future).UnixMilli()
+}
+
+// isAhead reports whether the head is closed beyond a time, or has samples beyond.
+func (h *Head) isAhead(of int64) bool {
+	return h.minValid.Load() > of || h.minT.Load() <= h.maxT.Load() && h.maxT.Load() > of
+}
+
+// ahead decides when the head leaves the future by itself.
+type ahead struct {
+	since clock.Passed // the clock says so; the zero value: it does not
+}
+
+// due reports whether the head is ahead of the clock, and whether it has been for long enough.
+func (a *ahead) due(h *Head) (is, due bool) {
+	if !h.isAhead(h.acceptsTo()) {
+		a.since = clock.Passed{}
+		return false, false
+	}
+	now := clock.PassedBy(h.opts.Clock)
+	waited, ok := now.After(a.since)
+	if !ok {
+		a.since = now
+	}
+	return true, waited >= futureWait
+}
+
+// leaveFuture makes the head take samples of the present again. What it holds becomes blocks, as
+// by Flush; those of after present lie beside the head. While a Querier reads what would be let
+// go, or a block is being merged, the rest is left to the next call. The caller holds flushing.
+func (db *DB) leaveFuture(ctx context.Context, present int64) error {
+	h := db.head
+	if !h.isAhead(present) {
+		return nil
+	}
+	last, err := h.newestUpTo(ctx, present)
+	if err != nil {
+		return err
+	}
+	border := max(h.minValid.Load(), h.maxT.Load()+1)
+	if err := db.flushRanges(ctx, border, last+1); err != nil {
+		return err
+	}
+	db.blocks.skipTo(border)
+	h.trunc.done = math.MinInt64 // series without samples keep their newest times until now
+	if err := db.truncate(ctx, border, true); err != nil {
+		return errors.WithMessage(err, "truncate head")
+	}
+	return db.beginAgain(border)
+}
+
+// beginAgain makes the head begin where the blocks of the past end, if nothing is left in it; else
+// it begins at border, as before. No sample is taken meanwhile: one that an Appender staged when the
+// clock was ahead might be.
+func (db *DB) beginAgain(border int64) error {
+	h, start := db.head, border
+	h.minValid.Store(math.MaxInt64)
+	defer func() { h.minValid.Store(start) }()
+	h.dir.Barrier()
+	if _, some := h.dir.OldestFrom(math.MinInt64); some {
+		return nil // it came behind the flush, or a Querier has it from nowhere else
+	}
+	present, ok, err := db.markAhead(db.opts.Clock.Now().UnixMilli() + 1)
+	if err != nil || !ok {
+		return err
+	}
+	start = present
+	h.dir.ForgetNewest()
+	h.trunc.done = start
+	h.minT.Store(math.MaxInt64)
+	h.maxT.Store(math.MinInt64)
+	db.time.back()
+	db.opts.Logger.Warn("the head was ahead of the clock and is not any more", "was", border, "is", start)
+	return nil
+}
+
+// newestUpTo returns the time of the newest sample up to a time, math.MinInt64 if there is none.
+func (h *Head) newestUpTo(ctx context.Context, t int64) (int64, error) {
+	q, err := newQuerier(h, &view{start: memseries.NoTime + 1}, math.MinInt64, t)
+	if err != nil {
+		return 0, err
+	}
+	defer q.Close()
+	newest := int64(math.MinInt64)
+	for cs, err := range q.SelectChunks(ctx, nil).All() {
+		if err != nil {
+			return 0, err
+		}
+		var it *ChunkIterator
+		for it = cs.Chunks(it); it.Next(); {
+			newest = max(newest, it.At().MaxT)
+		}
+		if err := it.Err(); err != nil {
+			return 0, errors.WithMessage(err, "read head chunk")
+		}
+	}
+	return newest, nil
+}
+
+// markAhead marks blocks that end after now as lying beside the head, and makes the head begin at
+// the end of the others, which it returns. Among them may be one with samples of the present: it
+// ends with its block range. ok is false while one of them is being merged: who merges may wait for
+// the caller.
+func (db *DB) markAhead(now int64) (start int64, ok bool, err error) {
+	var ids []ulid.ULID
+	for _, m := range db.Blocks() {
+		if m.MaxTime > now && !besideHead(m) {
+			ids = append(ids, m.ULID)
+		}
+	}
+	if len(ids) > 0 && !db.busy.take(ids) {
+		return 0, false, nil
+	}
+	defer db.busy.give(ids)
+	start, err = db.blocks.markBeside(ids)
+	return start, err == nil, err
+}

@@ -1,0 +1,367 @@
+package tsdb
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/foreground"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// A full chunk of the head whose file is damaged, or was cut while it was in use, is set aside:
+// a copy of the file goes to quarantine, and the samples are read from the log again, which has
+// them until a block does. From then on readers, and the flush, get the chunk that was made of
+// those, from memory. What the log has not is lost, and told: Stats counts it, queries of its
+// time warn of it (docs/design/recovery.md).
+//
+// Nothing is written into head-chunk files for it: they would have a chunk behind newer ones of
+// its series, which other engines take for damage.
+
+// mender has the full chunks that took the place of damaged ones.
+type mender struct {
+	sync.RWMutex
+	noted  map[uint32]bool // files with damage that nobody has looked through yet
+	copied map[uint32]bool // files that are in quarantine
+	chunks map[chunks.Ref]mendedChunk
+	lost   []lostTime
+}
+
+// mendedChunk is what the log has of a damaged chunk.
+type mendedChunk struct {
+	minT, maxT int64 // of its samples
+	enc        chunkenc.Encoding
+	data       []byte // nil: no sample is left
+	lost       int    // number of the entry of mender.lost that tells of it, from 1 on; 0: none
+	gone       bool   // its file is removed
+}
+
+// lostTime is the closed time of a damaged chunk of which the log has not all samples.
+type lostTime struct{ mint, maxt int64 }
+
+// note remembers that a chunk could not be read from its file.
+func (m *mender) note(ref chunks.Ref) {
+	m.Lock()
+	defer m.Unlock()
+	if m.noted == nil {
+		m.noted = map[uint32]bool{}
+	}
+	m.noted[ref.File()] = true
+}
+
+// reset forgets everything, as recovery begins again.
+func (m *mender) reset() {
+	m.Lock()
+	defer m.Unlock()
+	m.noted, m.copied, m.chunks, m.lost = nil, nil, nil, nil
+}
+
+// pending returns the numbers of the files that are to be looked through.
+func (m *mender) pending() (files []uint32) {
+	m.RLock()
+	defer m.RUnlock()
+	for file := range m.noted {
+		files = append(files, file)
+	}
+	slices.Sort(files)
+	return files
+}
+
+// seen is how many losses there are. A reader knows of those that there were when it began.
+func (m *mender) seen() int {
+	m.RLock()
+	defer m.RUnlock()
+	return len(m.lost)
+}
+
+// find returns what took the place of a damaged chunk, for a reader that knows of so many losses.
+func (m *mender) find(ref chunks.Ref, seen int) (mendedChunk, bool) {
+	m.RLock()
+	defer m.RUnlock()
+	c, ok := m.chunks[ref]
+	return c, ok && c.lost <= seen
+}
+
+// warnings tells of what is lost in a closed range.
+func (m *mender) warnings(mint, maxt int64) Warnings {
+	m.RLock()
+	defer m.RUnlock()
+	n := 0
+	for _, l := range m.lost {
+		if l.mint <= maxt && l.maxt >= mint {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return Warnings{errors.WithMessagef(ErrMissing, "%d damaged chunks of the head, which the log does not have", n)}
+}
+
+// err is what DB.Health says of damaged chunks: nil if their files are gone and nothing is lost.
+func (m *mender) err() error {
+	m.RLock()
+	defer m.RUnlock()
+	there := 0
+	for _, c := range m.chunks {
+		if !c.gone {
+			there++
+		}
+	}
+	switch {
+	case len(m.lost) > 0:
+		return errors.WithMessagef(ErrMissing, "%d damaged chunks of the head have samples that the log does not have; copies are in %s",
+			len(m.lost), quarantineDirName)
+	case len(m.noted) > 0:
+		return errors.WithMessagef(ErrCorrupt, "%d head-chunk files have damage, and are to be set aside", len(m.noted))
+	case there > 0:
+		return errors.WithMessagef(ErrCorrupt, "%d chunks of the head are damaged in their files; they were made anew from the log, and copies are in %s",
+			there, quarantineDirName)
+	default:
+		return nil
+	}
+}
+
+// forget lets go of chunks whose files are removed, as nothing below a place is wanted any more:
+// those that were removed the last time, since a reader may have been there then. It reports
+// whether there is still a chunk in a file that is there.
+func (m *mender) forget(lowest chunks.Ref) (left bool) {
+	m.Lock()
+	defer m.Unlock()
+	for ref, c := range m.chunks {
+		switch {
+		case ref >= lowest:
+			left = true
+		case c.gone:
+			delete(m.chunks, ref)
+		default:
+			c.gone = true
+			m.chunks[ref] = c
+		}
+	}
+	return left || len(m.noted) > 0
+}
+
+// damagedChunk is a chunk that cannot be read, and what the log has of it.
+type damagedChunk struct {
+	memseries.Located
+	found []record.Sample
+}
+
+// mendChunks sets damaged chunks aside that readers have come upon, with all others in their
+// files, and returns how many these are. start is where the head begins by the blocks. On an
+// error everything is as it was, and it is tried again. The caller holds flushing, so neither log
+// nor chunk files are truncated meanwhile.
+func (h *Head) mendChunks(ctx context.Context, start int64) (n int, err error) {
+	files := h.mender.pending()
+	if len(files) == 0 {
+		return 0, nil
+	}
+	damaged, err := h.findDamaged(ctx, files)
+	whole := true
+	if err == nil && len(damaged) > 0 {
+		if err = h.quarantineChunks(damaged); err == nil {
+			whole, err = h.readFromLog(ctx, damaged)
+		}
+	}
+	if err != nil {
+		return 0, errors.WithMessage(err, "mend head chunks")
+	}
+	lost, err := h.mender.put(damaged, files, start, whole)
+	if err != nil {
+		return 0, err
+	}
+	h.stats.chunksDamaged.Add(uint64(len(damaged)))
+	h.stats.samplesLost.Add(uint64(lost))
+	if len(damaged) > 0 {
+		h.opts.Logger.Warn("damaged head chunks were set aside", "chunks", len(damaged), "lost_samples", lost, "files", len(files))
+	}
+	return len(damaged), nil
+}
+
+// findDamaged reads all chunks in some files, and returns those that cannot be read and that
+// nothing took the place of. They are in the order of time for each series.
+func (h *Head) findDamaged(ctx context.Context, files []uint32) (damaged []*damagedChunk, err error) {
+	var buf []byte
+	way := foreground.NewPoll(ctx)
+	for _, l := range h.dir.MappedIn(func(n uint32) bool { return slices.Contains(files, n) }) {
+		if !way.Step(wayEvery) {
+			return nil, way.Err()
+		}
+		_, data, err := h.chunks.Read(l.Ref, buf)
+		if err == nil {
+			buf = data[:0]
+			continue
+		}
+		if !errors.Is(err, ErrCorrupt) {
+			return nil, err
+		}
+		if _, ok := h.mender.find(l.Ref, h.mender.seen()); !ok {
+			damaged = append(damaged, &damagedChunk{Located: l})
+		}
+	}
+	return damaged, nil
+}
+
+// quarantineChunks keeps the files of damaged chunks, each once.
+func (h *Head) quarantineChunks(damaged []*damagedChunk) error {
+	for _, d := range damaged {
+		file := d.Ref.File()
+		if h.mender.copied[file] { // nobody else writes it
+			continue
+		}
+		if err := h.chunks.Quarantine(file, filepath.Join(h.recovery.dir, quarantineDirName)); err != nil {
+			return errors.WithMessagef(err, "keep head-chunk file %d", file)
+		}
+		if h.mender.copied == nil {
+			h.mender.copied = map[uint32]bool{}
+		}
+		h.mender.copied[file] = true
+	}
+	return nil
+}
+
+// readFromLog finds the samples of damaged chunks in the log. whole says that the log lacks
+// nothing.
+func (h *Head) readFromLog(ctx context.Context, damaged []*damagedChunk) (whole bool, err error) {
+	r := &logSearch{h: h, wanted: map[uint64][]*damagedChunk{}, alias: map[uint64]uint64{}}
+	for _, d := range damaged {
+		r.wanted[d.Series.Ref()] = append(r.wanted[d.Series.Ref()], d)
+	}
+	rep, err := wal.Replay(ctx, wal.ReplayOptions{FS: h.opts.FS, Dir: filepath.Join(h.recovery.dir, walDirName), Decoders: 1, Apply: r.apply})
+	if err != nil {
+		return false, errors.WithMessage(refuse(err), "read the log again")
+	}
+	return isWhole(rep), nil
+}
+
+// logSearch looks for samples of some series in the log.
+type logSearch struct {
+	h      *Head
+	wanted map[uint64][]*damagedChunk // by ref of the series
+	alias  map[uint64]uint64          // other refs that the log has for them
+	dec    record.SampleDecoder
+	run    [256]record.Sample
+}
+
+func (r *logSearch) apply(b *wal.Batch) error {
+	for _, rec := range b.Records {
+		switch record.TypeOf(rec.Data) {
+		case record.TypeSeries:
+			r.series(rec.Data)
+		case record.TypeSamples, record.TypeSamplesV2:
+			r.samples(rec.Data)
+		}
+	}
+	return nil
+}
+
+// series learns refs that stand for a wanted series. A damaged record ends early: replay counts
+// it, as it did when the database was opened.
+func (r *logSearch) series(rec []byte) {
+	var dec record.SeriesDecoder
+	for dec.Reset(rec); dec.Next(); {
+		ref := dec.Ref()
+		ls, err := dec.Labels()
+		if err != nil || r.h.dir.ByRef(ref) != nil {
+			continue
+		}
+		if s := r.h.dir.ByLabels(ls, ls.Hash()); s != nil && r.wanted[s.Ref()] != nil {
+			r.alias[ref] = s.Ref()
+		}
+	}
+}
+
+func (r *logSearch) samples(rec []byte) {
+	r.dec.Reset(rec)
+	for n := len(r.run); n == len(r.run); {
+		var err error
+		if n, err = r.dec.Decode(r.run[:]); err != nil {
+			return
+		}
+		for _, s := range r.run[:n] {
+			if ref, ok := r.alias[s.Ref]; ok {
+				s.Ref = ref
+			}
+			if of := r.wanted[s.Ref]; of != nil {
+				takeSample(of, s)
+			}
+		}
+	}
+}
+
+// takeSample gives a sample to the chunk that it was in. The log has them in the order in which
+// they came, and one that is not newer than the one before it was not taken.
+func takeSample(of []*damagedChunk, s record.Sample) {
+	i := sort.Search(len(of), func(i int) bool { return of[i].MaxT >= s.T })
+	if i == len(of) || s.T < of[i].MinT {
+		return
+	}
+	d := of[i]
+	if n := len(d.found); n == 0 || d.found[n-1].T < s.T {
+		d.found = append(d.found, s)
+	}
+}
+
+// lostSamples is how many samples of a damaged chunk the log does not have. Those before start,
+// which blocks have, it need not have; how many these are is not known, so a log that lacks
+// nothing is believed.
+func (d *damagedChunk) lostSamples(start int64, whole bool) int {
+	if d.MinT < start && whole {
+		return 0
+	}
+	return max(0, int(d.Num)-len(d.found))
+}
+
+// put makes what was found take the place of damaged chunks, and returns how many samples are
+// lost. The files were looked through.
+func (m *mender) put(damaged []*damagedChunk, files []uint32, start int64, whole bool) (lost int, err error) {
+	made := map[chunks.Ref]mendedChunk{}
+	for _, d := range damaged {
+		c, err := d.encode()
+		if err != nil {
+			return 0, err
+		}
+		made[d.Ref] = c
+	}
+	m.Lock()
+	defer m.Unlock()
+	if m.chunks == nil {
+		m.chunks = map[chunks.Ref]mendedChunk{}
+	}
+	for _, d := range damaged {
+		c := made[d.Ref]
+		if n := d.lostSamples(start, whole); n > 0 {
+			lost += n
+			m.lost = append(m.lost, lostTime{d.MinT, d.MaxT})
+			c.lost = len(m.lost)
+		}
+		m.chunks[d.Ref] = c
+	}
+	for _, file := range files {
+		delete(m.noted, file)
+	}
+	return lost, nil
+}
+
+// encode makes a chunk of what was found.
+func (d *damagedChunk) encode() (mendedChunk, error) {
+	if len(d.found) == 0 {
+		return mendedChunk{}, nil
+	}
+	var enc chunkenc.FloatEncoder
+	for _, s := range d.found {
+		if err := enc.Append(s.T, s.V, 0); err != nil {
+			return mendedChunk{}, errors.WithMessagef(err, "make a chunk of series %d anew", d.Series.Ref())
+		}
+	}
+	return mendedChunk{minT: d.found[0].T, maxT: d.found[len(d.found)-1].T, enc: enc.Encoding(), data: enc.AppendTo(nil)}, nil
+}

@@ -1,0 +1,121 @@
+package backfill
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/pkg/errors"
+)
+
+// Duplicates says what becomes of samples of one series that have one time and different
+// values. Exact repeats are always stored once.
+type Duplicates uint8
+
+// What there is to choose from. First and last are meant in the order of Append.
+const (
+	DuplicatesError Duplicates = iota // they are an error
+	KeepFirst
+	KeepLast
+)
+
+// unorderedShare is which part of the memory the samples of one series may take when
+// they are not in the order of time: sorting them needs as much again.
+const unorderedShare = 8
+
+// late decides about a sample that is not newer than the newest of its series, and says
+// whether it is kept.
+func (s *Store) late(sr *series, t int64, v float64) (keep bool, err error) {
+	if t == sr.lastT {
+		switch {
+		case sameValue(v, sr.lastV):
+			return false, nil
+		case s.opts.Duplicates == DuplicatesError:
+			return false, ErrDuplicate
+		case s.opts.Duplicates == KeepFirst:
+			s.duplicates++
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// tooLongToSort says whether a series has as many samples in memory as may be sorted.
+func (s *Store) tooLongToSort(r *run) bool {
+	return int64(r.num)*sampleBytes*unorderedShare >= s.opts.MemoryBytes && r.num >= slabSamples
+}
+
+// sortRun puts the samples of a series into the order of time, where they are, and keeps one
+// of each time.
+func (s *Store) sortRun(sr *series) {
+	if !sr.run.unordered {
+		return
+	}
+	xs := s.sorting[:0]
+	for c := sr.run.cursor(); c.left > 0; c.skip() {
+		xs = append(xs, c.peek(&s.arena))
+	}
+	s.sorting = xs
+	sortByTime(xs)
+	kept, conflicts, at := settle(xs, s.opts.Duplicates)
+	s.num -= int64(len(xs) - len(kept))
+	s.duplicates += int64(conflicts)
+	if conflicts > 0 && s.opts.Duplicates == DuplicatesError && s.conflict == nil {
+		s.conflict = errors.WithMessagef(ErrDuplicate, "series %v at time %d", sr.ls, at)
+	}
+	c := sr.run.cursor()
+	for _, x := range kept {
+		*c.slot(&s.arena) = x
+		c.skip()
+	}
+	sr.run.num, sr.run.unordered = uint32(len(kept)), false
+}
+
+// sortByTime keeps the order of samples with the same time. What was written newest first
+// is turned round.
+func sortByTime(xs []sample) {
+	if newestFirst(xs) {
+		slices.Reverse(xs)
+		return
+	}
+	slices.SortStableFunc(xs, func(a, b sample) int { return cmp.Compare(a.t, b.t) })
+}
+
+func newestFirst(xs []sample) bool {
+	for i := 1; i < len(xs); i++ {
+		if xs[i].t >= xs[i-1].t {
+			return false
+		}
+	}
+	return true
+}
+
+// settle keeps one of the samples of each time, in the order of time. It returns how many
+// it dropped whose value is another than the kept one's, and the time of the first.
+func settle(xs []sample, d Duplicates) (kept []sample, conflicts int, at int64) {
+	kept = xs[:0]
+	for start := 0; start < len(xs); {
+		end := start + 1
+		for end < len(xs) && xs[end].t == xs[start].t {
+			end++
+		}
+		one := xs[start]
+		if d == KeepLast {
+			one = xs[end-1]
+		}
+		for _, x := range xs[start:end] {
+			if sameValue(x.v, one.v) {
+				continue
+			}
+			if conflicts++; conflicts == 1 {
+				at = x.t
+			}
+		}
+		kept = append(kept, one)
+		start = end
+	}
+	return kept, conflicts, at
+}
+
+// sameValue compares bits: a NaN equals itself, and no other one.
+func sameValue(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }

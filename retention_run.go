@@ -1,0 +1,202 @@
+package tsdb
+
+import (
+	"context"
+	stderrors "errors"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/headsnap"
+)
+
+// retain removes the blocks that the retention options do not keep.
+func (db *DB) retain(ctx context.Context) error {
+	o := db.opts.Blocks
+	state := retentionState{NewestT: db.head.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
+	for _, b := range db.blocks.current().blocks {
+		state.Blocks = append(state.Blocks, sizedBlock{Meta: b.meta, Bytes: b.size})
+	}
+	limit, err := db.byteLimit()
+	if err == nil && limit > 0 {
+		state.HeadBytes, err = db.headBytes()
+	}
+	if err != nil {
+		return err
+	}
+	gone := db.obsolete(state, retentionLimits{Duration: o.Retention, Bytes: limit})
+	var ids []ulid.ULID
+	var byTime, byBytes bool
+	for id, why := range gone {
+		if db.busy.has(id) {
+			continue // its merge ends first
+		}
+		ids = append(ids, id)
+		byTime, byBytes = byTime || why == reasonDuration, byBytes || why == reasonBytes
+		db.opts.Logger.Info("block is obsolete", "block", id, "reason", why.String())
+	}
+	n, err := db.drop(ctx, ids)
+	db.head.stats.blocksRemoved.Add(uint64(n))
+	if n > 0 && byTime {
+		db.head.stats.timeRetentions.Add(1)
+	}
+	if n > 0 && byBytes {
+		db.head.stats.byteRetentions.Add(1)
+	}
+	return stderrors.Join(err, db.time.save(false))
+}
+
+// watchClock looks at the clock now and then: one that was set, and set right again since, leaves
+// no doubt.
+func (db *DB) watchClock() {
+	if db.opts.Blocks.Retention <= 0 {
+		return
+	}
+	s := retentionState{NewestT: max(db.head.maxT.Load(), db.blocks.current().newest()), NowT: db.opts.Clock.Now().UnixMilli()}
+	if t := s.countedFrom(); t != math.MinInt64 {
+		db.time.look(t)
+	}
+}
+
+// obsolete says which blocks may go, by no more time than has passed.
+func (db *DB) obsolete(s retentionState, limits retentionLimits) map[ulid.ULID]obsoleteReason {
+	if limits.Duration <= 0 || s.countedFrom() == math.MinInt64 {
+		return obsoleteBlocks(s, limits)
+	}
+	byClock := obsoleteBlocks(s, limits)
+	s.Behind = db.time.look(s.countedFrom())
+	gone := obsoleteBlocks(s, limits)
+	db.time.note(len(byClock)-len(gone), s.Behind)
+	return gone
+}
+
+// byteLimit returns what Options.Blocks lets blocks and head have, in bytes; 0: no limit.
+func (db *DB) byteLimit() (int64, error) {
+	o := db.opts.Blocks
+	if o.RetentionPercent <= 0 {
+		return o.RetentionBytes, nil
+	}
+	_, disk, err := fileutil.DiskSpace(db.opts.FS, db.dir)
+	if err != nil && !errors.Is(err, fileutil.ErrUnsupported) {
+		return 0, errors.WithMessage(err, "ask for disk space")
+	}
+	return retentionBytes(disk, o), nil
+}
+
+// drop removes blocks that nothing replaces, the oldest first, and returns how many went. What
+// needs no writing goes before the rest, so that a full disk does not keep it.
+//
+// When the head begins behind one of them, the log is shortened to there before: else the
+// next start, which knows from blocks only where the head begins, would find their samples in
+// it again, and not what was deleted of them.
+func (db *DB) drop(ctx context.Context, ids []ulid.ULID) (n int, err error) {
+	v := db.blocks.current()
+	free, last := v.splitByStart(ids)
+	if len(free) > 0 {
+		if n, err = db.blocks.drop(free); err != nil {
+			return n, err
+		}
+	}
+	if len(last) == 0 {
+		return n, nil
+	}
+	db.flushing.Lock()
+	err = db.head.checkpoint(ctx, v.start, true)
+	db.flushing.Unlock()
+	if err != nil {
+		return n, errors.WithMessagef(err, "shorten log before block %s goes", last[0])
+	}
+	more, err := db.blocks.drop(last)
+	return n + more, err
+}
+
+// splitByStart splits blocks that are to go into those without which the head begins where it
+// does by the others, and the rest.
+func (v *view) splitByStart(ids []ulid.ULID) (free, last []ulid.ULID) {
+	start := v.startWithout(nil)
+	if v.startWithout(ids) == start {
+		return ids, nil
+	}
+	for _, b := range v.blocks {
+		switch {
+		case !slices.Contains(ids, b.meta.ULID):
+		case b.meta.MaxTime == start && !besideHead(b.meta):
+			last = append(last, b.meta.ULID)
+		default:
+			free = append(free, b.meta.ULID)
+		}
+	}
+	return free, last
+}
+
+// headBytes returns the size of the log, the head-chunk files and the snapshots of the head.
+func (db *DB) headBytes() (n int64, err error) {
+	dirs := []string{filepath.Join(db.dir, walDirName), filepath.Join(db.dir, headChunksDirName)}
+	snapshots, err := headsnap.List(db.opts.FS, db.dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range snapshots {
+		dirs = append(dirs, s.Path)
+	}
+	for _, dir := range dirs {
+		size, err := treeSize(db.opts.FS, dir)
+		if err != nil {
+			return 0, err
+		}
+		n += size
+	}
+	return n, nil
+}
+
+// deadLogShare is how much of the limit of all bytes the log may take, as a part of it, before a
+// truncation leaves nothing in it that a block has: retention must not take blocks away to pay
+// for that. Below it, copying less is worth more.
+const deadLogShare = 1.0 / 32
+
+// logIsDear reports whether the log takes so much of what retention by bytes allows that none of
+// it may be dead.
+func (db *DB) logIsDear() (bool, error) {
+	limit, err := db.byteLimit()
+	if err != nil || limit <= 0 {
+		return false, err
+	}
+	size, err := treeSize(db.opts.FS, filepath.Join(db.dir, walDirName))
+	return float64(size) > deadLogShare*float64(limit), err
+}
+
+// treeSize adds up the files below a directory; one that goes meanwhile counts nothing.
+func treeSize(fsys FS, dir string) (n int64, err error) {
+	entries, err := fsys.ReadDir(dir)
+	if err != nil {
+		return 0, ignoreNotExist(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			size, err := treeSize(fsys, filepath.Join(dir, e.Name()))
+			if err != nil {
+				return 0, err
+			}
+			n += size
+			continue
+		}
+		size, err := sizeOf(e)
+		if ignoreNotExist(err) != nil {
+			return 0, err
+		}
+		n += size
+	}
+	return n, nil
+}
+
+func ignoreNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,147 @@
+package tsdb_test
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+func TestRoom_ReserveIsATwentiethOfTheDiskAtMost(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct{ total, want int64 }{
+		{-1, 0}, {0, 0}, {19, 0}, {20, 1}, {100 * mib, 5 * mib},
+		{1280*mib - 1, 64*mib - 1}, {1280 * mib, 64 * mib}, {1 << 50, 64 * mib},
+	} {
+		require.Equal(t, c.want, tsdb.ReserveBytes(c.total), "%d", c.total)
+	}
+}
+
+func TestRoom_WorkThatFitsBesideTheReserveIsBegun(t *testing.T) {
+	for _, c := range []struct {
+		free, total int64
+		known       bool
+		bytes       int64
+		want        string
+	}{
+		{free: 100, total: 1000, known: true, bytes: 50},
+		{free: 100, total: 1000, known: true, bytes: 51, want: "this: 51 bytes are wanted and 50 kept for the log, 100 are free: no space left on the disk"},
+		{free: 0, total: 1000, known: true, bytes: 0, want: "this: 0 bytes are wanted and 50 kept for the log, 0 are free: no space left on the disk"},
+		{free: 10 << 20, total: 32 << 20, known: true, bytes: 8 << 20},
+		{bytes: 1 << 40},
+	} {
+		err := tsdb.CheckRoom(c.free, c.total, c.known, "this", c.bytes)
+		if c.want == "" {
+			require.NoError(t, err, "%+v", c)
+			continue
+		}
+		require.EqualError(t, err, c.want)
+		require.ErrorIs(t, err, tsdb.ErrDiskFull)
+	}
+}
+
+// A disk of 8 MiB is less than what was kept free of any disk once.
+func TestRoom_ASmallDisk_MergesAndTakesSnapshots(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) { o.Head.SnapshotThreshold = 64 << 10 })
+	f.fs.SetCapacity(8 << 20)
+	start := testNow.UnixMilli() / (2 * hour) * (2 * hour)
+	f.scrapes(20, start-12*hour, start)
+	want := f.all()
+	require.NoError(t, f.db.Flush(ctx))
+	require.NoError(t, f.db.Compact(ctx))
+	require.EqualValues(t, 1, f.db.Stats().Merges, "of 6 h; the other blocks are too new")
+	f.scrapes(20, start, start+hour)
+	f.reopen()
+	require.NotEmpty(t, f.db.OpenReport().Snapshot)
+	for series, ps := range f.all() {
+		require.Equal(t, want[series], ps[:len(want[series])])
+	}
+}
+
+// What an error of a full disk says: what was wanted, for what, and what there is.
+func TestRoom_ErrorsOfAFullDiskSayWhatWasWantedAndWhatThereIs(t *testing.T) {
+	for purpose, c := range map[string]struct {
+		hit string // a part of the path that finds no room
+		do  func(*fixture) error
+	}{
+		"flush head:":                  {hit: "/tmp-", do: func(f *fixture) error { return f.db.Flush(ctx) }},
+		"checkpoint log up to segment": {hit: "checkpoint", do: func(f *fixture) error { return f.db.Flush(ctx) }},
+		"snapshot of the head:":        {hit: "head-snapshot", do: func(f *fixture) error { return tsdb.TakeHeadSnapshot(f.db) }},
+		"snapshot into copy:":          {hit: "copy", do: func(f *fixture) error { return f.db.Snapshot(ctx, "copy") }},
+		"merge 1 blocks from":          {hit: "/tmp-", do: cleanFirstBlock},
+		"snapshot into copy: ":         {hit: "wal", do: func(f *fixture) error { return f.db.Snapshot(ctx, "copy") }},
+	} {
+		t.Run(purpose, func(t *testing.T) {
+			f := newFixture(t, manual)
+			f.fs.SetCapacity(64 << 20)
+			f.scrapes(5, testNow.UnixMilli()-hour, testNow.UnixMilli())
+			require.NoError(t, f.db.Flush(ctx))
+			f.scrapes(5, testNow.UnixMilli(), testNow.UnixMilli()+minute)
+			f.fs.SetHook(func(op tsdbtest.Op) error {
+				if op.Kind == tsdbtest.OpWrite && strings.Contains(op.Name, c.hit) {
+					return syscall.ENOSPC
+				}
+				if op.Kind == tsdbtest.OpLink {
+					return syscall.EXDEV
+				}
+				return nil
+			})
+			err := c.do(f)
+			f.fs.SetHook(nil)
+			require.ErrorIs(t, err, tsdb.ErrDiskFull)
+			require.ErrorContains(t, err, purpose)
+			require.Regexp(t, `about \d+ bytes are wanted, \d+ bytes are free`, err.Error())
+			require.NotContains(t, err.Error(), "for the log")
+			require.NoError(t, c.do(f), "there is room again")
+		})
+	}
+}
+
+func cleanFirstBlock(f *fixture) error {
+	if err := f.db.Delete(ctx, testNow.UnixMilli()-hour, testNow.UnixMilli()-hour+minute); err != nil {
+		return err
+	}
+	return f.db.CleanTombstones(ctx)
+}
+
+// Wherever the room ends, the text is another one and the sentinel the same.
+func TestSnapshot_OnAFullDiskIsErrDiskFullWhereverTheRoomEnds(t *testing.T) {
+	f := newFixture(t, manual)
+	f.scrapes(5, testNow.UnixMilli()-hour, testNow.UnixMilli())
+	require.NoError(t, f.db.Flush(ctx))
+	f.scrapes(5, testNow.UnixMilli(), testNow.UnixMilli()+hour)
+	f.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind == tsdbtest.OpLink {
+			return syscall.EXDEV // another disk: everything is copied
+		}
+		return nil
+	})
+	defer f.fs.SetHook(nil)
+	app := f.db.Appender()
+	tries := 0
+	for extra := int64(0); ; extra += 61 {
+		f.fs.SetCapacity(f.fs.Used() + extra)
+		if extra == 0 { // a commit has found the disk full before
+			_, err := app.Append(0, series(t, `{a="b"}`), testNow.UnixMilli()+hour, 1)
+			require.NoError(t, err)
+			_, err = app.Commit(ctx)
+			require.ErrorIs(t, err, tsdb.ErrDiskFull)
+		}
+		dir := fmt.Sprintf("copy%d", extra)
+		err := f.db.Snapshot(ctx, dir)
+		f.fs.SetCapacity(0)
+		if err == nil {
+			break
+		}
+		tries++
+		require.ErrorIs(t, err, tsdb.ErrDiskFull, "%d bytes", extra)
+		require.ErrorContains(t, err, "snapshot into "+dir)
+		require.Empty(t, namesUnder(f.fs, dir))
+	}
+	require.Greater(t, tries, 50)
+}

@@ -1,0 +1,216 @@
+package wal
+
+import (
+	"encoding/binary"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+// A log cannot say by itself that its end is missing: what would say so is in the end. So the
+// Log notes beside it how far it reached. The file is a row of notes, all of one size, of which
+// the last good one counts:
+//
+//	+--------------------+--------------+----------------+---------------+-------------+-----------+------+
+//	| "lrc1" (magic)     | segment be64 | first seq be64 | next ref be64 | synced be64 | mark be64 | crc  |
+//	+--------------------+--------------+----------------+---------------+-------------+-----------+------+
+//
+// The crc is a CRC-32C of all before it. The file is not synced, but with a new mark: each note
+// was true when it was written, and stays true, so an old one says less and nothing wrong.
+const (
+	reachMagic = 0x6c726331 // "lrc1"
+	reachBytes = 4 + 5*8 + crcSize
+	// maxReachNotes is how many notes are appended before the file begins anew: 28 KiB.
+	maxReachNotes = 600
+)
+
+// Reach says how far a log reached: all that it says was on stable storage once.
+type Reach struct {
+	Segment  int    // number of the newest segment
+	FirstSeq uint64 // sequence number of the first commit in it
+	NextRef  uint64 // smallest series ref never handed out
+	Synced   uint64 // newest commit that is known to be on stable storage
+	Mark     int64  // what the owner of the log wants to be told again: SetMark
+}
+
+func appendReach(dst []byte, r Reach) []byte {
+	start := len(dst)
+	dst = encbuf.AppendBE32(dst, reachMagic)
+	for _, v := range [...]uint64{uint64(r.Segment), r.FirstSeq, r.NextRef, r.Synced, uint64(r.Mark)} {
+		dst = binary.BigEndian.AppendUint64(dst, v)
+	}
+	return encbuf.AppendBE32(dst, encbuf.Checksum(dst[start:]))
+}
+
+func parseReach(b []byte) (r Reach, ok bool) {
+	end := reachBytes - crcSize
+	if binary.BigEndian.Uint32(b) != reachMagic || binary.BigEndian.Uint32(b[end:]) != encbuf.Checksum(b[:end]) {
+		return Reach{}, false
+	}
+	field := func(i int) uint64 { return binary.BigEndian.Uint64(b[4+8*i:]) }
+	r = Reach{Segment: int(field(0)), FirstSeq: field(1), NextRef: field(2), Synced: field(3), Mark: int64(field(4))}
+	return r, r.Segment >= 0 && r.FirstSeq <= maxSeq && r.Synced <= maxSeq
+}
+
+// ReadReach reads what a Log noted in its ReachFile. found is false if there is no file, or no
+// good note in it.
+func ReadReach(fsys fileutil.FS, path string) (r Reach, found bool, err error) {
+	const most = (maxReachNotes + 1) * reachBytes // we never make a larger one
+	info, err := fsys.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() > most) {
+		return Reach{}, false, nil
+	}
+	var b []byte
+	if err == nil {
+		b, err = fileutil.ReadFile(fsys, path, 2*most)
+	}
+	if err != nil {
+		return Reach{}, false, errors.WithMessage(err, "read how far the log reached")
+	}
+	for ; len(b) >= reachBytes; b = b[reachBytes:] {
+		if note, ok := parseReach(b); ok {
+			r, found = note, true
+		}
+	}
+	return r, found, nil
+}
+
+// reachWriter writes the notes of a Log.
+type reachWriter struct {
+	sync.Mutex
+	file    fileutil.File // nil until the first note
+	notes   int           // in the file
+	noted   uint64        // watermark of the last note
+	segment int           // of the last note
+	mark    int64
+	safe    bool // a note with the mark is on stable storage
+	unnamed bool // the file's name may not be on stable storage
+	buf     []byte
+}
+
+// begun is the beginning of a segment, as notes have it.
+type begun struct {
+	segment  int
+	firstSeq uint64
+}
+
+// SetMark makes the note of how far the log reached carry a mark, for the next process to be
+// told. It is on stable storage on return. A sync that fails is ErrPoisoned; after any other error
+// it may be tried again.
+func (l *Log) SetMark(mark int64) error {
+	l.reach.Lock()
+	defer l.reach.Unlock()
+	if l.opts.ReachFile == "" || l.reach.mark == mark && l.reach.safe {
+		return nil
+	}
+	l.reach.mark, l.reach.safe = mark, false
+	if err := l.noteLocked(); err != nil {
+		return diskFull(errors.WithMessage(err, "note how far the log reached"))
+	}
+	if err := l.reach.file.Sync(); err != nil {
+		return l.poison(errors.WithMessage(err, "sync how far the log reached"))
+	}
+	if err := l.nameReachLocked(); err != nil {
+		return err
+	}
+	l.reach.safe = true
+	return nil
+}
+
+// nameReachLocked makes the name of the file of notes durable.
+func (l *Log) nameReachLocked() error {
+	if !l.reach.unnamed {
+		return nil
+	}
+	if err := l.syncDir(filepath.Dir(l.opts.ReachFile)); err != nil {
+		return err
+	}
+	l.reach.unnamed = false
+	return nil
+}
+
+// Note writes down how far the log reached, as far as it is on stable storage, if that is more than
+// before. The log does so behind each sync; the owner may, for what was left out. It is a help
+// for an Open after damage: a failure costs no more than that, and the next note tries again.
+func (l *Log) Note() {
+	l.reach.Lock()
+	defer l.reach.Unlock()
+	l.noteMoreLocked()
+}
+
+// noteAtOnce is Note for the leader, which commits wait for: who sets a mark meanwhile may sync.
+func (l *Log) noteAtOnce() {
+	if !l.reach.TryLock() {
+		return
+	}
+	defer l.reach.Unlock()
+	l.noteMoreLocked()
+}
+
+func (l *Log) noteMoreLocked() {
+	if l.opts.ReachFile == "" || l.reach.file != nil && l.reach.noted >= l.synced.Load() && l.reach.segment == l.Segment() {
+		return
+	}
+	if err := l.noteLocked(); err != nil {
+		l.logger.Debug("note how far the log reached", "error", fileutil.Logged(err))
+	}
+}
+
+func (l *Log) noteLocked() error {
+	w, synced := &l.reach, l.synced.Load() // before the segment, so that it is of it or before
+	newest := l.newest.Load()
+	r := Reach{Segment: newest.segment, FirstSeq: newest.firstSeq, NextRef: l.opts.NextRef(), Synced: synced, Mark: w.mark}
+	if w.file == nil {
+		if err := w.open(l.opts.FS, l.opts.ReachFile); err != nil {
+			return err
+		}
+		w.notes = maxReachNotes
+	}
+	if w.notes >= maxReachNotes {
+		if err := w.file.Truncate(0); err != nil {
+			return err
+		}
+		w.notes = 0
+	}
+	w.buf = appendReach(w.buf[:0], r)
+	if n, err := w.file.Write(w.buf); err != nil || n < len(w.buf) {
+		w.notes = maxReachNotes // a part of it may be there
+		if err == nil {
+			err = io.ErrShortWrite
+		}
+		return err
+	}
+	w.notes++
+	w.noted, w.segment = r.Synced, r.Segment
+	return nil
+}
+
+func (w *reachWriter) open(fsys fileutil.FS, path string) error {
+	w.unnamed = true // whoever made it may have been killed
+	f, err := fsys.OpenWrite(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = fsys.Create(path)
+	}
+	if err == nil {
+		w.file = f
+	}
+	return err
+}
+
+// closeReach closes the file of notes.
+func (l *Log) closeReach() {
+	l.reach.Lock()
+	defer l.reach.Unlock()
+	if f := l.reach.file; f != nil {
+		l.reach.file = nil
+		if err := f.Close(); err != nil {
+			l.logger.Debug("note how far the log reached", "error", fileutil.Logged(err))
+		}
+	}
+}
