@@ -1,0 +1,111 @@
+package prom
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/prometheus/model/exemplar"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/metadata"
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/seed347100a3/tsdb"
+	tsdblabels "github.com/seed347100a3/tsdb/labels"
+)
+
+// transaction is what both appenders have in common: floats, and the end.
+type transaction struct {
+	ctx context.Context
+	app *tsdb.Appender
+}
+
+// Commit implements storage.AppenderTransaction: all samples that were accepted, or none. A sample that
+// another commit made late meanwhile is left out without an error, as by the reference.
+func (a *transaction) Commit() error {
+	_, err := a.app.Commit(a.ctx)
+	return translate(err)
+}
+
+// Rollback implements storage.AppenderTransaction.
+func (a *transaction) Rollback() error { return a.app.Rollback() }
+
+func (a *transaction) float(ref storage.SeriesRef, ls labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
+	if ref != 0 {
+		if r, err := a.app.Append(tsdb.SeriesRef(ref), noLabels, t, v); err != tsdb.ErrNotFound {
+			return accepted(r, err)
+		}
+	}
+	return accepted(a.app.Append(0, toOurs(ls), t, v))
+}
+
+func accepted(ref tsdb.SeriesRef, err error) (storage.SeriesRef, error) {
+	if err != nil {
+		return 0, translate(err)
+	}
+	return storage.SeriesRef(ref), nil
+}
+
+// appender implements storage.Appender.
+type appender struct{ transaction }
+
+// Append implements storage.Appender.
+func (a *appender) Append(ref storage.SeriesRef, ls labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
+	return a.float(ref, ls, t, v)
+}
+
+// SetOptions implements storage.Appender. Samples out of order are always refused.
+func (*appender) SetOptions(*storage.AppendOptions) {}
+
+// AppendExemplar implements storage.Appender as the reference does without a store of exemplars: nothing
+// is kept, and that is no error.
+func (*appender) AppendExemplar(storage.SeriesRef, labels.Labels, exemplar.Exemplar) (storage.SeriesRef, error) {
+	return 0, nil
+}
+
+// AppendHistogram implements storage.Appender. Histograms are not stored.
+func (*appender) AppendHistogram(storage.SeriesRef, labels.Labels, int64, *histogram.Histogram, *histogram.FloatHistogram) (storage.SeriesRef, error) {
+	return 0, storage.ErrNativeHistogramsDisabled
+}
+
+// AppendHistogramSTZeroSample implements storage.Appender. Histograms are not stored.
+func (*appender) AppendHistogramSTZeroSample(storage.SeriesRef, labels.Labels, int64, int64, *histogram.Histogram, *histogram.FloatHistogram) (storage.SeriesRef, error) {
+	return 0, storage.ErrNativeHistogramsDisabled
+}
+
+// AppendSTZeroSample implements storage.Appender: a counter that began at st is 0 there. Where the
+// series has a sample at st or later it is left out.
+func (a *appender) AppendSTZeroSample(ref storage.SeriesRef, ls labels.Labels, t, st int64) (storage.SeriesRef, error) {
+	if st >= t {
+		return 0, storage.ErrSTNewerThanSample
+	}
+	r, err := a.float(ref, ls, st, 0)
+	if err != nil && isLate(err) {
+		return ref, storage.ErrOutOfOrderST
+	}
+	return r, err
+}
+
+// UpdateMetadata implements storage.Appender. Metadata is not kept, and that is no error.
+func (*appender) UpdateMetadata(ref storage.SeriesRef, _ labels.Labels, _ metadata.Metadata) (storage.SeriesRef, error) {
+	return ref, nil
+}
+
+// appenderV2 implements storage.AppenderV2.
+type appenderV2 struct{ transaction }
+
+// Append implements storage.AppenderV2. Floats are stored; histograms are refused; start timestamps,
+// exemplars and metadata are not kept, which is no error.
+func (a *appenderV2) Append(ref storage.SeriesRef, ls labels.Labels, _, t int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram, _ storage.AppendV2Options) (storage.SeriesRef, error) {
+	if h != nil || fh != nil {
+		return 0, storage.ErrNativeHistogramsDisabled
+	}
+	return a.float(ref, ls, t, v)
+}
+
+// isLate reports whether a sample was refused because its series has one at its time or later.
+func isLate(err error) bool {
+	return errors.Is(err, storage.ErrOutOfOrderSample) || errors.Is(err, storage.ErrDuplicateSampleForTimestamp)
+}
+
+var noLabels = tsdblabels.Labels{}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/hostmetrics"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// recorder appends what it reads of this machine. A series is found by its labels once, and by its ref
+// from then on.
+type recorder struct {
+	db   *tsdb.DB
+	host *hostmetrics.Reader
+	refs map[string]tsdb.SeriesRef // by name and labels
+	key  []byte
+}
+
+// record records until the context ends.
+func (c *config) record(ctx context.Context, db *tsdb.DB, ended chan error) error {
+	r := &recorder{db: db, host: hostmetrics.NewReader(), refs: map[string]tsdb.SeriesRef{}}
+	tick := time.NewTicker(c.interval)
+	defer tick.Stop()
+	for {
+		if err := r.scrape(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("record: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-ended:
+			ended <- err // for stop
+			return fmt.Errorf("serve: %w", err)
+		case <-tick.C:
+		}
+	}
+}
+
+// scrape commits what the machine says now, all at one time.
+func (r *recorder) scrape(ctx context.Context) error {
+	now := time.Now()
+	app := r.db.Appender()
+	var failed error
+	r.host.Read(ctx, now, func(metric string, v float64, pairs ...string) {
+		if err := r.append(app, now.UnixMilli(), v, metric, pairs); err != nil {
+			failed = errors.Join(failed, err)
+		}
+	})
+	if failed != nil {
+		return errors.Join(failed, app.Rollback())
+	}
+	_, err := app.Commit(ctx)
+	return err
+}
+
+// append appends one sample. What a system lists twice counts once.
+func (r *recorder) append(app *tsdb.Appender, t int64, v float64, metric string, pairs []string) error {
+	r.key = append(append(r.key[:0], metric...), 0)
+	for _, s := range pairs {
+		r.key = append(append(r.key, s...), 0)
+	}
+	ref := r.refs[string(r.key)]
+	got, err := app.Append(ref, labels.Labels{}, t, v)
+	if errors.Is(err, tsdb.ErrNotFound) {
+		got, err = app.Append(0, labelsOf(metric, pairs), t, v)
+	}
+	if err != nil && !errors.Is(err, tsdb.ErrDuplicateSample) && !errors.Is(err, tsdb.ErrOutOfOrder) {
+		return err
+	}
+	if got != ref && got != 0 {
+		r.refs[string(r.key)] = got
+	}
+	return nil
+}
+
+func labelsOf(metric string, pairs []string) labels.Labels {
+	ls := []labels.Label{{Name: labels.MetricName, Value: metric}}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		ls = append(ls, labels.Label{Name: pairs[i], Value: strings.ToValidUTF8(pairs[i+1], "?")})
+	}
+	return labels.New(ls...)
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/alecthomas/units"
+	"github.com/prometheus/common/model"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/prom"
+	"github.com/seed347100a3/tsdb/remote"
+)
+
+// config is the flags. Names are those of a Prometheus server where they mean the same.
+type config struct {
+	dir       string
+	demo      bool
+	interval  time.Duration
+	listen    []string
+	webConfig string
+	tls       bool // of the configuration file
+	insecure  bool
+	admin     bool
+	origin    string
+
+	retention     model.Duration
+	retentionSize units.Base2Bytes
+	compression   string
+	sync          string
+
+	engine     prom.EngineOptions
+	lookback   model.Duration
+	timeout    model.Duration
+	sampleMax  int
+	readers    int
+	frameBytes int
+
+	logLevel, logFormat string
+	given               map[string]string // flags with their values, for clients that ask
+}
+
+const help = `Serve a database to Grafana, promtool, browsers and whatever else speaks the Prometheus HTTP API.
+
+The directory is opened for writing, as by a program that embeds the library; one process at a time can have it. With --demo this machine's metrics are recorded into it.
+
+Only this machine can connect. Any other --web.listen-address needs a --web.config.file with users or client certificates, or --insecure. SIGINT and SIGTERM end the server when what is being answered is answered, within 10 s.`
+
+// parse reads arguments.
+func parse(args []string, out, errOut io.Writer) (*config, error) {
+	c := &config{}
+	app := kingpin.New("tsdbserve", help).UsageWriter(out).ErrorWriter(errOut)
+	app.HelpFlag.Short('h')
+	app.Version(fmt.Sprintf("tsdbserve %s, %s", version(), runtime.Version()))
+	app.Terminate(nil)
+	app.Flag("storage.tsdb.path", "Data directory; it is made if there is none.").Default("data/").StringVar(&c.dir)
+	app.Flag("storage.tsdb.retention.time", "How long samples are kept; 0s is for ever.").Default("0s").SetValue(&c.retention)
+	app.Flag("storage.tsdb.retention.size", "How large the directory may become, as 512MB or 10GB; 0B is as large as the disk.").Default("0B").BytesVar(&c.retentionSize)
+	app.Flag("storage.tsdb.wal-compression-type", "How the log is compressed: none, snappy, zstd.").Default("snappy").EnumVar(&c.compression, "none", "snappy", "zstd")
+	app.Flag("storage.sync", "When commits are on stable storage: commit (before each is acknowledged), a duration (as 1s), or never (left to the system).").Default("1s").StringVar(&c.sync)
+	app.Flag("demo", "Record this machine's metrics into the directory.").BoolVar(&c.demo)
+	app.Flag("demo.interval", "Between two scrapes of the demo.").Default("1s").DurationVar(&c.interval)
+	app.Flag("web.listen-address", "Address and port; port 0 is any that is free. Can be repeated.").Default("127.0.0.1:9090").StringsVar(&c.listen)
+	app.Flag("web.config.file", "TLS and users, in the form of the Prometheus exporter toolkit.").PlaceHolder("FILE").StringVar(&c.webConfig)
+	app.Flag("insecure", "Listen where others can connect, without users.").BoolVar(&c.insecure)
+	app.Flag("web.enable-admin-api", "Let clients delete series and make snapshots.").BoolVar(&c.admin)
+	app.Flag("web.cors.origin", "Which pages of other hosts may read answers: a regular expression of whole origins.").PlaceHolder("REGEX").StringVar(&c.origin)
+	app.Flag("query.lookback-delta", "How old the newest sample of a series may be.").Default("5m").SetValue(&c.lookback)
+	app.Flag("query.timeout", "How long a query may take.").Default("2m").SetValue(&c.timeout)
+	app.Flag("query.max-concurrency", "How many queries are answered at a time.").Default("20").IntVar(&c.engine.Concurrency)
+	app.Flag("query.max-samples", "How many samples a query may hold in memory.").Default("50000000").IntVar(&c.engine.MaxSamples)
+	app.Flag("query.experimental", "Functions and syntax of PromQL that may change.").BoolVar(&c.engine.Experimental)
+	app.Flag("storage.remote.read-sample-limit", "The most samples of a remote read that is not streamed; 0 is no limit.").Default("50000000").IntVar(&c.sampleMax)
+	app.Flag("storage.remote.read-concurrent-limit", "How many remote reads are answered at a time.").Default("10").IntVar(&c.readers)
+	app.Flag("storage.remote.read-max-bytes-in-frame", "How long a frame of a streamed remote read is.").Default("1048576").IntVar(&c.frameBytes)
+	app.Flag("log.level", "What is logged: debug, info, warn, error.").Default("info").EnumVar(&c.logLevel, "debug", "info", "warn", "error")
+	app.Flag("log.format", "How: text or json.").Default("text").EnumVar(&c.logFormat, "text", "json")
+	if _, err := app.Parse(args); err != nil {
+		return nil, err
+	}
+	c.given = map[string]string{}
+	for _, f := range app.Model().Flags {
+		if f.Name != "help" && f.Name != "version" {
+			c.given[f.Name] = f.Value.String()
+		}
+	}
+	return c, c.check()
+}
+
+func (c *config) check() error {
+	switch {
+	case c.interval < 10*time.Millisecond:
+		return fmt.Errorf("--demo.interval %s: want 10ms or more", c.interval)
+	case c.engine.Concurrency < 1:
+		return fmt.Errorf("--query.max-concurrency %d: want 1 or more", c.engine.Concurrency)
+	case c.engine.MaxSamples < 1:
+		return fmt.Errorf("--query.max-samples %d: want 1 or more", c.engine.MaxSamples)
+	case c.timeout <= 0:
+		return fmt.Errorf("--query.timeout %s: want more than 0", c.timeout)
+	case c.lookback <= 0:
+		return fmt.Errorf("--query.lookback-delta %s: want more than 0", c.lookback)
+	case c.sampleMax < 0, c.readers < 1, c.frameBytes < 1:
+		return fmt.Errorf("limits of remote reads: want 1 or more; 0 for no limit of samples")
+	}
+	_, err := c.syncPolicy()
+	return err
+}
+
+func (c *config) syncPolicy() (tsdb.SyncPolicy, error) {
+	switch c.sync {
+	case "commit":
+		return tsdb.SyncCommit(), nil
+	case "never":
+		return tsdb.SyncNever(), nil
+	}
+	d, err := time.ParseDuration(c.sync)
+	if err != nil || d <= 0 {
+		return tsdb.SyncPolicy{}, fmt.Errorf("--storage.sync %q: want commit, never or a duration above 0", c.sync)
+	}
+	return tsdb.SyncInterval(d), nil
+}
+
+// options returns those of the database.
+func (c *config) options(logger *slog.Logger, progress func(tsdb.RecoveryProgress)) (*tsdb.Options, error) {
+	policy, err := c.syncPolicy()
+	if err != nil {
+		return nil, err
+	}
+	compressions := map[string]tsdb.Compression{"none": tsdb.CompressionNone, "snappy": tsdb.CompressionSnappy, "zstd": tsdb.CompressionZstd}
+	return &tsdb.Options{
+		WAL:    tsdb.WALOptions{Sync: policy, Compression: compressions[c.compression]},
+		Blocks: tsdb.BlockOptions{Retention: time.Duration(c.retention), RetentionBytes: int64(c.retentionSize)},
+		Logger: logger, Progress: progress,
+	}, nil
+}
+
+// handlerOptions returns those of the API.
+func (c *config) handlerOptions(logger *slog.Logger) (*prom.HandlerOptions, error) {
+	o := &prom.HandlerOptions{
+		Engine: c.engine, Admin: c.admin, Flags: c.given, Version: version(), Logger: logger,
+		Read: remote.ReadOptions{SampleLimit: c.sampleMax, MaxInFlight: c.readers, FrameBytes: c.frameBytes, Logger: logger},
+	}
+	if c.sampleMax == 0 {
+		o.Read.SampleLimit = -1
+	}
+	o.Engine.Lookback, o.Engine.Timeout = time.Duration(c.lookback), time.Duration(c.timeout)
+	if c.origin != "" {
+		re, err := regexp.Compile("^(?:" + c.origin + ")$")
+		if err != nil {
+			return nil, fmt.Errorf("--web.cors.origin: %w", err)
+		}
+		o.Origins = re
+	}
+	return o, nil
+}
+
+// logger returns what the flags ask for.
+func (c *config) logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(strings.ToUpper(c.logLevel))); err != nil {
+		panic(err) // the flag has only these
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if c.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}

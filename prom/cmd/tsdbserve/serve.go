@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/prom"
+)
+
+// stopTime is how long answers that are under way have when the server is to end.
+const stopTime = 10 * time.Second
+
+// version is what the program was built from.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// run is the program. It returns the exit code: 0, 1 for a failure, 2 for wrong arguments.
+func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+	c, err := parse(args, out, errOut)
+	if err != nil {
+		fmt.Fprintf(errOut, "tsdbserve: %v; --help lists the flags\n", err)
+		return 2
+	}
+	logger := c.logger(errOut)
+	if err := c.serve(ctx, logger, out); err != nil {
+		logger.Error("the server ends", "error", err.Error())
+		return 1
+	}
+	return 0
+}
+
+// serve listens first, so that others see how far recovery is, and serves until the context ends.
+func (c *config) serve(ctx context.Context, logger *slog.Logger, out io.Writer) (err error) {
+	listeners, err := c.listeners()
+	if err != nil {
+		return err
+	}
+	gate := &prom.Gate{}
+	server := &http.Server{Handler: gate, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- web.ServeMultiple(listeners, server, &web.FlagConfig{WebConfigFile: &c.webConfig}, logger)
+	}()
+	defer func() { err = errors.Join(err, stop(server, ended)) }()
+	db, err := c.open(logger, gate)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for _, l := range listeners {
+		fmt.Fprintf(out, "%s\n", c.url(l.Addr()))
+	}
+	if c.demo {
+		return c.record(ctx, db, ended)
+	}
+	return wait(ctx, ended)
+}
+
+// open opens the database, and the gate.
+func (c *config) open(logger *slog.Logger, gate *prom.Gate) (*tsdb.DB, error) {
+	opts, err := c.options(logger, gate.Progress)
+	if err != nil {
+		return nil, err
+	}
+	handlerOpts, err := c.handlerOptions(logger)
+	if err != nil {
+		return nil, err
+	}
+	db, err := tsdb.Open(c.dir, opts)
+	if errors.Is(err, tsdb.ErrUnsupported) {
+		return nil, fmt.Errorf("%w; nothing was changed: serve it with the version that wrote it", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	handlerOpts.Registry = prometheus.NewRegistry()
+	handlerOpts.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	gate.Open(prom.NewHandler(db, handlerOpts))
+	return db, nil
+}
+
+func wait(ctx context.Context, ended chan error) error {
+	select {
+	case <-ctx.Done():
+		return nil // that is how it is meant to end
+	case err := <-ended:
+		ended <- err // for stop
+		return fmt.Errorf("serve: %w", err)
+	}
+}
+
+// stop lets answers end that are under way.
+func stop(server *http.Server, ended <-chan error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	err := server.Shutdown(ctx)
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// served is a server that runs in this process.
+type served struct {
+	url   string
+	stop  func() int // and returns its exit code
+	log   *logBuffer
+	lines *bufio.Scanner
+}
+
+// logBuffer is a log that may be read while it is written.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func start(t *testing.T, args ...string) *served {
+	ctx, cancel := context.WithCancel(context.Background())
+	pr, pw := io.Pipe()
+	s := &served{log: &logBuffer{}, lines: bufio.NewScanner(pr)}
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, append([]string{"--web.listen-address=127.0.0.1:0"}, args...), pw, s.log)
+		_ = pw.Close() // the error is of the other end
+	}()
+	s.stop = sync.OnceValue(func() int {
+		cancel()
+		go func() { _, _ = io.Copy(io.Discard, pr) }() // what it still has to say
+		return <-code
+	})
+	t.Cleanup(func() { s.stop() })
+	require.True(t, s.lines.Scan(), "it ended: %s", s.log)
+	s.url = s.lines.Text()
+	return s
+}
+
+// get asks for data of the API.
+func (s *served) get(t *testing.T, path string, into any) {
+	resp, err := http.Get(s.url + path)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode, "%s", text)
+	require.NoError(t, json.Unmarshal(text, into), "%s", text)
+}
+
+func TestServe_TheDemoAnswersAtOnce(t *testing.T) {
+	s := start(t, "--demo", "--demo.interval=20ms", "--storage.tsdb.path", filepath.Join(t.TempDir(), "data"))
+	var answer struct {
+		Data struct {
+			Result []struct{ Value [2]any }
+		}
+	}
+	require.Eventually(t, func() bool {
+		s.get(t, "/api/v1/query?query=host_memory_bytes", &answer)
+		return len(answer.Data.Result) > 0
+	}, 2*time.Minute, 10*time.Millisecond)
+	for _, path := range []string{"/-/ready", "/-/healthy", "/metrics"} {
+		resp, err := http.Get(s.url + path)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusOK, resp.StatusCode, path)
+	}
+	require.Zero(t, s.stop(), "%s", s.log)
+	require.Contains(t, s.log.String(), "database opened")
+}
+
+func TestServe_ASecondServerOnTheDirectoryIsTold(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	s := start(t, "--storage.tsdb.path", dir)
+	var log logBuffer
+	require.Equal(t, 1, run(context.Background(), []string{"--web.listen-address=127.0.0.1:0", "--storage.tsdb.path", dir}, io.Discard, &log))
+	require.Contains(t, log.String(), "locked")
+	require.Contains(t, log.String(), dir)
+	require.Contains(t, log.String(), fmt.Sprintf("pid %d", os.Getpid()), "who has it")
+	var answer struct{ Data []string }
+	s.get(t, "/api/v1/labels", &answer) // the first one goes on
+	require.Zero(t, s.stop())
+}
+
+// onceWritten is a writer that calls a function: of a server that is up, which it should not be.
+type onceWritten func()
+
+func (w onceWritten) Write(p []byte) (int, error) {
+	w()
+	return len(p), nil
+}
+
+// filesOf has all files below a directory.
+func filesOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		all[name] = string(text)
+		return err
+	}))
+	return all
+}
+
+// A directory that has what this version does not understand is left as it is.
+func TestServe_ADirectoryOfANewerVersionIsNotTouched(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		newer func(t *testing.T, dir, block string)
+		says  []string
+	}{
+		{"a block", func(t *testing.T, _, block string) {
+			meta := filepath.Join(block, "meta.json")
+			text, err := os.ReadFile(meta)
+			require.NoError(t, err)
+			newer := regexp.MustCompile(`"version":\s*1`).ReplaceAll(text, []byte(`"version": 9`))
+			require.NotEqual(t, text, newer)
+			require.NoError(t, os.WriteFile(meta, newer, 0o666))
+			require.NoError(t, os.Remove(meta+".crc")) // which says that this library wrote another version
+		}, []string{"version 9"}},
+		{"samples out of order", func(t *testing.T, dir, _ string) {
+			require.NoError(t, os.Mkdir(filepath.Join(dir, "wbl"), 0o777))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "wbl", "00000000"), []byte("records"), 0o666))
+		}, []string{"wbl/00000000", "out-of-order"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			db, err := tsdb.Open(dir, nil)
+			require.NoError(t, err)
+			app := db.Appender()
+			_, err = app.Append(0, labels.FromStrings("__name__", "m"), time.Now().UnixMilli(), 1)
+			require.NoError(t, err)
+			_, err = app.Commit(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, db.Flush(t.Context()))
+			block := db.Blocks()[0].ULID.String()
+			require.NoError(t, db.Close())
+			c.newer(t, dir, filepath.Join(dir, block))
+			before := filesOf(t, dir)
+
+			var log logBuffer
+			ctx, cancel := context.WithCancel(t.Context())
+			require.Equal(t, 1, run(ctx, []string{"--web.listen-address=127.0.0.1:0", "--storage.tsdb.path", dir}, onceWritten(cancel), &log), "%s", &log)
+			cancel()
+			for _, text := range append(c.says, "serve it with the version that wrote it", dir) {
+				require.Contains(t, log.String(), text)
+			}
+			after := filesOf(t, dir)
+			for name, text := range before {
+				require.Equal(t, text, after[name], name)
+			}
+		})
+	}
+}
+
+func TestServe_RefusesWhatItCannotMean(t *testing.T) {
+	dir := t.TempDir()
+	config := filepath.Join(dir, "web.yml")
+	require.NoError(t, os.WriteFile(config, []byte("http_server_config:\n  http2: false\n"), 0o666))
+	local, data := "--web.listen-address=127.0.0.1:0", "--storage.tsdb.path="+filepath.Join(dir, "data")
+	for _, c := range []struct {
+		name string
+		code int
+		want string
+		args []string
+	}{
+		{"an unknown flag", 2, "unknown long flag", []string{data, local, "--nothing"}},
+		{"all addresses", 1, "others can reach", []string{data, "--web.listen-address=0.0.0.0:0"}},
+		{"all addresses, with a file that has no users", 1, "others can reach", []string{data, "--web.listen-address=0.0.0.0:0", "--web.config.file", config}},
+		{"no such file", 1, "--web.config.file", []string{data, local, "--web.config.file", filepath.Join(dir, "none.yml")}},
+		{"an address that is none", 1, "--web.listen-address", []string{data, "--web.listen-address=here"}},
+		{"a sync policy that is none", 2, "--storage.sync", []string{data, local, "--storage.sync=sometimes"}},
+		{"no concurrency", 2, "--query.max-concurrency", []string{data, local, "--query.max-concurrency=0"}},
+		{"an origin that is no expression", 1, "--web.cors.origin", []string{data, local, "--web.cors.origin=("}},
+		{"a directory of something else", 1, "not a data directory", []string{"--storage.tsdb.path", dir, local}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log logBuffer
+			require.Equal(t, c.code, run(context.Background(), c.args, io.Discard, &log), "%s", &log)
+			require.Contains(t, log.String(), c.want)
+		})
+	}
+}
+
+func TestServe_UsersOfTheConfigurationFile(t *testing.T) {
+	dir := t.TempDir()
+	config := filepath.Join(dir, "web.yml")
+	// The password is "secret".
+	require.NoError(t, os.WriteFile(config, []byte("basic_auth_users:\n  reader: $2y$05$wuyYX8QtlsLVG5K1mnv6Me8oKQ9x6Qj0cVYy5W9cZb7J3zqk2wEKm\n"), 0o666))
+	s := start(t, "--web.listen-address=0.0.0.0:0", "--web.config.file", config, "--storage.tsdb.path", filepath.Join(dir, "data"))
+	port := s.url[strings.LastIndex(s.url, ":")+1:]
+	resp, err := http.Get("http://127.0.0.1:" + port + "/api/v1/labels")
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+}

@@ -1,0 +1,94 @@
+// The values of an instant query as a table: a column for each label that differs.
+
+import { el, put } from './dom.js';
+import { count, value } from './number.js';
+import { labelText, own, shared } from './series.js';
+
+const most = 500; // rows at first
+
+// Table shows what an instant query gives.
+export class Table {
+  constructor(root) {
+    this.root = root;
+  }
+
+  show({ resultType, result }, clock) {
+    this.clock = clock;
+    if (resultType === 'scalar' || resultType === 'string') this.#single(resultType, result);
+    else this.#rows(resultType === 'matrix' ? result.map(many) : result.map(one));
+  }
+
+  #single(type, [t, v]) {
+    put(this.root, el('p', { class: 'caption' }, `One ${type} at ${this.clock.full(t * 1000)}`),
+      el('p', { class: 'single' }, type === 'string' ? v : value(number(v))));
+  }
+
+  #rows(rows) {
+    this.rows = rows;
+    this.common = rows.length > 1 ? shared(rows.map((r) => r.labels)) : {};
+    const names = new Set(rows.flatMap((r) => Object.keys(own(r.labels, this.common))));
+    this.names = [...names].sort((a, b) => (b === '__name__') - (a === '__name__') || a.localeCompare(b));
+    this.limit = most;
+    // The order stays when the same query is run again.
+    if (this.sort && this.sort.name !== null && !names.has(this.sort.name)) this.sort = null;
+    this.#order();
+    this.#draw();
+  }
+
+  #draw() {
+    const rows = this.rows.slice(0, this.limit);
+    const common = labelText(this.common), left = this.rows.length - rows.length;
+    const times = new Set(this.rows.map((r) => r.t));
+    put(this.root,
+      el('p', { class: 'caption' }, el('strong', {}, `${count(this.rows.length)} series`), times.size === 1 ? ` at ${this.clock.full([...times][0] * 1000)}` : null,
+        common ? el('span', {}, ' all with ', el('code', {}, common)) : null),
+      el('div', { class: 'scroll' }, el('table', { class: 'values' },
+        el('thead', {}, el('tr', {}, this.names.map((n) => this.#head(n, n === '__name__' ? 'metric' : n)), this.#head(null, 'Value'))),
+        el('tbody', {}, rows.map((r) => this.#row(r))))),
+      left > 0 ? el('button', { type: 'button', class: 'quiet', onclick: () => { this.limit = Infinity; this.#draw(); } }, `Show ${count(left)} more`) : null);
+  }
+
+  #head(name, text) {
+    const sorted = this.sort?.name === name ? (this.sort.down ? 'descending' : 'ascending') : null;
+    return el('th', { scope: 'col', class: name === null ? 'number' : null, 'aria-sort': sorted },
+      el('button', { type: 'button', title: 'Sort', onclick: () => this.#sortBy(name) }, text, el('span', { 'aria-hidden': 'true' }, sorted ? (this.sort.down ? ' ↓' : ' ↑') : '')));
+  }
+
+  #row(r) {
+    return el('tr', {}, this.names.map((n) => el('td', {}, r.labels[n] ?? '')),
+      el('td', { class: 'number', title: r.raw }, r.values ? this.#list(r.values) : value(r.v)));
+  }
+
+  // list is the samples of a range, each with its time.
+  #list(values) {
+    return el('ul', {}, values.map(([t, v]) => el('li', {}, value(number(v)), el('span', { class: 'when' }, ` ${this.clock.full(t * 1000)}`))));
+  }
+
+  // sortBy sorts by a label, or by the value for null; numbers the largest first.
+  #sortBy(name) {
+    const down = this.sort?.name === name ? !this.sort.down : name === null;
+    this.sort = { name, down };
+    this.#order();
+    this.#draw();
+    const at = name === null ? this.names.length : this.names.indexOf(name);
+    this.root.querySelectorAll('thead button')[at].focus();
+  }
+
+  #order() {
+    if (!this.sort) return;
+    const { name, down } = this.sort;
+    const order = name === null ? (a, b) => a.v - b.v : (a, b) => (a.labels[name] ?? '').localeCompare(b.labels[name] ?? '', undefined, { numeric: true });
+    this.rows.sort((a, b) => (down ? -order(a, b) : order(a, b)));
+  }
+}
+
+const number = (text) => parseFloat(text.replace('Inf', 'Infinity'));
+
+function one({ metric, value: [t, v] }) {
+  return { labels: metric, t, raw: v, v: number(v) };
+}
+
+function many({ metric, values }) {
+  const [t, v] = values.at(-1);
+  return { labels: metric, t, raw: v, v: number(v), values };
+}
