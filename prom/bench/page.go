@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -49,6 +50,24 @@ func (r Report) WriteDocs(dir string) error {
 		files[c.Name+".svg"] = svg
 	}
 	return writeFiles(filepath.Join(dir, "bench"), files)
+}
+
+// writePart writes a report into a directory with a page bench.md: its part between two marks, and
+// bench/NAME.json.
+func writePart(dir, begin, end, name string, r interface {
+	Write(w io.Writer, format string) error
+}) error {
+	var page, results bytes.Buffer
+	if err := r.Write(&page, "markdown"); err != nil {
+		return err
+	}
+	if err := r.Write(&results, "json"); err != nil {
+		return err
+	}
+	if err := replaceBetween(filepath.Join(dir, "bench.md"), begin, end, page.String()); err != nil {
+		return err
+	}
+	return writeFiles(filepath.Join(dir, "bench"), map[string][]byte{name + ".json": results.Bytes()})
 }
 
 // writeFiles writes files into a directory, which it makes.

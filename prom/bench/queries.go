@@ -100,7 +100,7 @@ func (t task) compareRates(e engine, all []*asked) (err error) {
 	runtime.GC() // what appending left is not collected on one side's time
 	quiet := make(chan struct{})
 	time.AfterFunc(queriedQuiet, func() { close(quiet) })
-	if err := ask(e, all, quiet, func(a *asked, took time.Duration) { a.quiet = append(a.quiet, took) }); err != nil {
+	if err := ask(e, all, overAt(quiet), func(a *asked, took time.Duration) { a.quiet = append(a.quiet, took) }); err != nil {
 		return err
 	}
 	done := make(chan struct{})
@@ -109,7 +109,7 @@ func (t task) compareRates(e engine, all []*asked) (err error) {
 		defer close(done)
 		mergeErr = e.merge()
 	}()
-	err = ask(e, all, done, func(a *asked, took time.Duration) { a.busy = append(a.busy, took) })
+	err = ask(e, all, overAt(done), func(a *asked, took time.Duration) { a.busy = append(a.busy, took) })
 	<-done
 	if mergeErr != nil {
 		return mergeErr
@@ -170,13 +170,12 @@ func (t task) wasMerged() error {
 	return errors.Errorf("no block of %d was merged", len(dirs))
 }
 
-// ask asks each query at its rate until something is done. A query is begun when its time
+// ask asks each query at its rate until something is over. A query is begun when its time
 // has come, or at once if the one before took longer, and takes as long as its answer comes
 // after that time: one that stands still delays all that were due meanwhile. Those are asked
 // even if all is done, but none that was due later: of answers that take longer than the time between
 // two queries there would be no end. No answer may differ.
-func ask(e engine, all []*asked, done <-chan struct{}, note func(*asked, time.Duration)) error {
-	over := overAt(done)
+func ask(e engine, all []*asked, over *ending, note func(*asked, time.Duration)) error {
 	return parallel(len(all), func(i int) error {
 		a := all[i]
 		begin := time.Now()

@@ -53,7 +53,7 @@ func (s *stalling) read(query) (result, error) {
 func TestAsk_AStall_DelaysAllThatWereDue(t *testing.T) {
 	s := &stalling{done: make(chan struct{})}
 	var took []time.Duration
-	err := ask(s, []*asked{{row: "q", want: result{series: 1}}}, s.done, func(_ *asked, d time.Duration) { took = append(took, d) })
+	err := ask(s, []*asked{{row: "q", want: result{series: 1}}}, overAt(s.done), func(_ *asked, d time.Duration) { took = append(took, d) })
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(took), stalled)
 	for n, d := range took[:stalled] {
@@ -66,13 +66,10 @@ type slow struct {
 	engine
 	asked int
 	done  chan struct{}
-	since time.Duration // how long it was asked until all was done
-	begun time.Time
 }
 
 func (s *slow) read(query) (result, error) {
 	if s.asked++; s.asked == 5 {
-		defer func() { s.since = time.Since(s.begun) }()
 		close(s.done)
 	}
 	<-time.After(2 * queriedEvery)
@@ -82,12 +79,13 @@ func (s *slow) read(query) (result, error) {
 // An engine that does not keep up answers what was due when all was done, and no more: of what
 // becomes due meanwhile there would be no end.
 func TestAsk_AnswersThatTakeTooLong_HaveAnEnd(t *testing.T) {
-	s := &slow{done: make(chan struct{}), begun: time.Now()}
-	n := 0
-	err := ask(s, []*asked{{row: "q", want: result{series: 1}}}, s.done, func(*asked, time.Duration) { n++ })
+	s := &slow{done: make(chan struct{})}
+	begun, over, n := time.Now(), overAt(s.done), 0
+	err := ask(s, []*asked{{row: "q", want: result{series: 1}}}, over, func(*asked, time.Duration) { n++ })
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, n, 5)
-	require.LessOrEqual(t, n, int(s.since/queriedEvery)+1)
+	<-over.known
+	require.LessOrEqual(t, n, int(over.at.Sub(begun)/queriedEvery)+2, "one may be due while the end is noted")
 }
 
 // What is compared must have been done: a block for each compaction, and one that was merged.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -137,15 +136,5 @@ const (
 // WriteDocs writes a report into a directory with a page bench.md: its part between two marks,
 // and bench/recovery.json.
 func (r RecoverReport) WriteDocs(dir string) error {
-	var page, results bytes.Buffer
-	if err := r.Write(&page, "markdown"); err != nil {
-		return err
-	}
-	if err := r.Write(&results, "json"); err != nil {
-		return err
-	}
-	if err := replaceBetween(filepath.Join(dir, "bench.md"), recoverBegin, recoverEnd, page.String()); err != nil {
-		return err
-	}
-	return writeFiles(filepath.Join(dir, "bench"), map[string][]byte{"recovery.json": results.Bytes()})
+	return writePart(dir, recoverBegin, recoverEnd, "recovery", r)
 }

@@ -8,6 +8,7 @@
 //	go run ./cmd/compare --docs ../../docs
 //	go run ./cmd/compare sustained        # the workload of a large server: nine minutes
 //	go run ./cmd/compare recovery         # opening 1e8 and 1e9 samples after a kill: eight minutes
+//	go run ./cmd/compare promql           # range queries of the PromQL engine: ten minutes
 package main
 
 import (
@@ -42,6 +43,8 @@ func run() error {
 			return sustained(os.Args[2:])
 		case "recovery":
 			return recovery(os.Args[2:])
+		case "promql":
+			return rangeQueries(os.Args[2:])
 		}
 	}
 	c := bench.DefaultConfig()
