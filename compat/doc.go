@@ -37,6 +37,11 @@
 //     and logs of the reference's second encoding of floats; start timestamps.
 //   - head_snapshots_test.go: snapshots of the head, ours and the reference's, beside each
 //     other: nobody else reads ours, and neither trusts its own when the other has written.
+//   - http_api_test.go: a Prometheus server that has opened a copy of a directory answers over
+//     HTTP what ours answers; promtool and the client of Go programs ask ours.
+//   - old_prometheus_test.go: Prometheus 2.42 opens what we wrote, answers the same, and reads
+//     from afar.
+//   - vmctl/: a reader that is not Prometheus takes a snapshot of ours, and reads from afar.
 //   - differential_test.go: the same operations in both give the same answers.
 //
 // Every test is repeatable: it takes its randomness from the seed that it prints, and
@@ -45,7 +50,9 @@
 //
 // promtool and the server (peers_test.go) are built from the module that the tests
 // import, without service discovery, on first use: some five minutes of two processors,
-// and a second from then on, as the go command keeps them in its cache.
+// and a second from then on, as the go command keeps them in its cache. Prometheus 2.42 and
+// vmctl are those of Debian (packages prometheus and victoria-metrics), wherever they are in the
+// path. Tests of what is missing skip, or fail with TSDB_REQUIRE_ROOT_TESTS=1.
 //
 // # Intended differences
 //

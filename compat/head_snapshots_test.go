@@ -234,7 +234,13 @@ func TestHeadSnapshot_OfALogThatTheReferenceRepaired(t *testing.T) {
 	p.want = r.dump() // what is left
 	p.append(r, 10)
 	r.close()
-	o = p.openOurs()
-	require.Empty(t, o.db.OpenReport().Snapshot)
+	o = openOurs(t, p.dir, withSnapshots)
+	requireEqual(t, p.want, o.dump(), "ours, opened")
+	report := o.db.OpenReport()
+	require.Empty(t, report.Snapshot)
+	// What the reference cut off is missing, and is said to be where the log had been noted that far.
+	for _, d := range report.Damages {
+		require.Equal(t, "commits are missing at the end of the log", d.Reason)
+	}
 	p.goOn(t, o)
 }

@@ -194,6 +194,7 @@ func runWorker(order string) error {
 // childTB lets a process without tests use what needs one. A failure ends it.
 type childTB struct{ testing.TB }
 
+func (*childTB) Name() string                 { return "child" }
 func (*childTB) Helper()                      {}
 func (*childTB) Cleanup(func())               {}
 func (*childTB) Logf(string, ...any)          {}

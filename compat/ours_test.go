@@ -3,7 +3,6 @@ package compat
 import (
 	"context"
 	"math"
-	"runtime"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
-	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
 // engine is a database of either side, open.
@@ -32,7 +30,7 @@ type matcher struct {
 type ours struct {
 	t     testing.TB
 	db    *tsdb.DB
-	clock *tsdbtest.Clock // stands still: the loops of the database run when a test says so
+	clock *steppedClock // stands still: the loops of the database run when a test says so
 	refs  map[string]tsdb.SeriesRef
 }
 
@@ -48,7 +46,7 @@ func ourOptions(change ...func(*tsdb.Options)) *tsdb.Options {
 func openOurs(t testing.TB, dir string, change ...func(*tsdb.Options)) *ours {
 	t.Helper()
 	opts := ourOptions(change...)
-	clock := tsdbtest.NewClock(time.UnixMilli(1_700_000_000_000))
+	clock := newSteppedClock(time.UnixMilli(1_700_000_000_000))
 	opts.Clock = clock
 	db, err := tsdb.Open(dir, opts)
 	require.NoError(t, err)
@@ -77,7 +75,6 @@ func (o *ours) commit(set []series, rows []row) {
 func (o *ours) writeChunks() {
 	for o.db.Stats().FullBytes > 0 {
 		o.clock.Advance(time.Second)
-		runtime.Gosched()
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// program is one of the reference's, built from the module that the tests import. The go
+// program is one of the reference's, or a server of ours, built from the module that tests import. The go
 // command keeps what it built in its cache, so it takes minutes once and seconds from
 // then on.
 type program struct {
@@ -23,6 +23,7 @@ type program struct {
 var (
 	promtoolProgram   = &program{name: "promtool"}
 	prometheusProgram = &program{name: "prometheus"}
+	tsdbserveProgram  = &program{name: "tsdbserve"}
 )
 
 // build returns the path of the program. It leaves out service discovery, two in five

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/golang/snappy"
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,7 +76,7 @@ func remotePeers(external ...string) map[string]remotePeer {
 				types[0] = prompb.ReadRequest_STREAMED_XOR_CHUNKS
 			}
 			client, err := theirremote.NewReadClient("test", &theirremote.ClientConfig{
-				URL: &configutil.URL{URL: u}, Timeout: model.Duration(time.Minute), ChunkedReadLimit: 5e7, AcceptedResponseTypes: types,
+				URL: &configutil.URL{URL: u}, Timeout: model.Duration(serverPatience), ChunkedReadLimit: 5e7, AcceptedResponseTypes: types,
 			})
 			require.NoError(t, err)
 			queryable := theirremote.NewSampleAndChunkQueryableClient(client, theirlabels.FromStrings(external...), nil, true, nil)

@@ -39,7 +39,7 @@ type server struct {
 }
 
 // serverPatience is how long a server may take to start, and to end.
-const serverPatience = 2 * time.Minute
+const serverPatience = 5 * time.Minute
 
 // startServer starts a server on a directory, which it may change, and returns when it
 // answers. Nothing is ever too old for it.
@@ -51,10 +51,16 @@ func startServer(t testing.TB, dir string, flags ...string) *server {
 // startServerWith is startServer with a configuration.
 func startServerWith(t testing.TB, text, dir string, flags ...string) *server {
 	t.Helper()
+	return startProgram(t, prometheusProgram.build(t), text, dir, flags...)
+}
+
+// startProgram is startServerWith with a program, which may be of another version.
+func startProgram(t testing.TB, path, text, dir string, flags ...string) *server {
+	t.Helper()
 	config := filepath.Join(t.TempDir(), "prometheus.yml")
 	require.NoError(t, os.WriteFile(config, []byte(text), 0o666))
 	s := &server{t: t, ready: make(chan string, 1), ended: make(chan struct{})}
-	s.cmd = exec.Command(prometheusProgram.build(t), append([]string{
+	s.cmd = exec.Command(path, append([]string{
 		"--config.file=" + config, "--storage.tsdb.path=" + dir, "--web.listen-address=127.0.0.1:0",
 		"--storage.tsdb.retention.time=100y", "--storage.tsdb.wal-compression",
 	}, flags...)...)
@@ -72,7 +78,12 @@ func startServerWith(t testing.TB, text, dir string, flags ...string) *server {
 	return s
 }
 
-var listeningOn = regexp.MustCompile(`msg="Listening on" .*\baddress=(\S+)`)
+// Versions before 3 write levels in small letters.
+var (
+	listeningOn = regexp.MustCompile(`msg="Listening on" .*\baddress=(\S+)`)
+	warning     = regexp.MustCompile(`\blevel=(WARN|ERROR|warn|error) `)
+	signalled   = regexp.MustCompile(`Received an OS signal|Received SIGTERM`) // which was ours
+)
 
 // read follows the output until its end.
 func (s *server) read(out io.Reader) {
@@ -94,8 +105,7 @@ func (s *server) read(out io.Reader) {
 			default: // told already, and nobody asks twice
 			}
 		}
-		warns := strings.Contains(line, " level=WARN ") || strings.Contains(line, " level=ERROR ")
-		if warns && !strings.Contains(line, "Received an OS signal") { // that one is ours
+		if warning.MatchString(line) && !signalled.MatchString(line) {
 			s.complains = append(s.complains, line)
 		}
 	}
