@@ -7,7 +7,7 @@ COUNT     ?= 6
 FUZZTIME  ?= 1m
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: test race lint fuzz bench bench-base bench-diff bench-compare bench-quick bench-sustained bench-recovery cross demo ci
+.PHONY: test race lint fuzz mutants bench bench-base bench-diff bench-compare bench-quick bench-sustained bench-recovery bench-promql bench-http cross demo ci
 
 test:
 	go test ./...
@@ -27,6 +27,10 @@ fuzz:
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 		done; \
 	done
+
+# every planted fault of internal/mutants in turn, ten seconds each; each must make its test fail
+mutants:
+	go test ./internal/mutants -plant -v -timeout 60m -run Noticed
 
 # the benchmarks of this library alone; the README quotes bench-compare
 bench:
@@ -51,6 +55,14 @@ bench-quick:
 # 1.7M series at 380k samples a second with a kill: nine minutes, 5 GB of memory; writes docs/bench.md
 bench-sustained:
 	cd prom/bench && CGO_ENABLED=0 go run ./cmd/compare sustained --docs ../../docs
+
+# range queries of the PromQL engine over this storage and the reference's: ten minutes; writes docs/bench.md
+bench-promql:
+	cd prom/bench && CGO_ENABLED=0 go run ./cmd/compare promql --docs ../../docs
+
+# query_range over HTTP, of tsdbserve and of a Prometheus server on one directory: four minutes, prints only
+bench-http:
+	cd compat && go test -run '^$$' -bench QueryRange -benchtime 5x -timeout 20m .
 
 # opens 1e8 and 1e9 samples after a kill: eight minutes, 20 GB of disk; writes docs/bench.md
 bench-recovery:
