@@ -7,10 +7,14 @@ COUNT     ?= 6
 FUZZTIME  ?= 1m
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: test race lint fuzz mutants bench bench-base bench-diff bench-compare bench-quick bench-sustained bench-recovery bench-promql bench-http cross demo ci
+.PHONY: test sweep race lint fuzz mutants bench bench-base bench-diff bench-compare bench-quick bench-sustained bench-recovery bench-promql bench-http cross demo ci
 
 test:
 	go test ./...
+
+# the tests that try some of many places, with all of these places
+sweep:
+	.ci/run sweep
 
 race:
 	.ci/run race

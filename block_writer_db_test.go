@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 )
 
 // backfill imports samples of the series {i="<first>"} to {i="<last>"}, one every ten
@@ -46,7 +47,7 @@ func (f *fixture) backfill(want map[string][]point, first, last int, from, to in
 // nothing else changes, whatever part of the head it covers and whatever happens after.
 func TestBlockWriter_IntoAnOpenDatabase_LosesNothingOfTheHead(t *testing.T) {
 	seeds := uint64(12)
-	if testing.Short() {
+	if !sweep.Whole() {
 		seeds = 3
 	}
 	for seed := range seeds {

@@ -19,6 +19,7 @@ import (
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -228,7 +229,10 @@ func TestBlockWriter_BadSamplesSpoilNothing(t *testing.T) {
 // those of the same samples in the order of time.
 func TestBlockWriter_AnyOrderOfTime_IsSorted(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 9))
-	const samples = 200_000
+	samples := 200_000
+	if !sweep.Whole() {
+		samples = 60_000 // still more than the memory holds
+	}
 	for name, place := range map[string]func(n int) int{
 		"newest first":    func(n int) int { return samples - 1 - n },
 		"days in reverse": func(n int) int { return (samples-1-n)/1440*1440 + n%1440 },
@@ -428,7 +432,7 @@ func flushThree(fsys tsdb.FS) (flushed bool, err error) {
 // returned, it is there.
 func TestBlockWriter_PowerLoss_LeavesWholeBlocks(t *testing.T) {
 	statesPerMoment := 200
-	if testing.Short() {
+	if !sweep.Whole() {
 		statesPerMoment = 20
 	}
 	fsys := tsdbtest.NewMemFS()

@@ -19,6 +19,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 )
 
 // BenchmarkCompact_Merge merges three blocks of two hours of the same series, scraped every
@@ -27,7 +28,7 @@ import (
 func BenchmarkCompact_Merge(b *testing.B) {
 	for _, series := range []int{5_000, 50_000} {
 		b.Run(fmt.Sprintf("series=%d", series), func(b *testing.B) {
-			if testing.Short() && series > 5_000 {
+			if !sweep.Whole() && series > 5_000 {
 				b.Skip("takes a while to prepare")
 			}
 			benchMerge(b, series, 2*hour, 0)

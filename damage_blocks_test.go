@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -267,14 +268,15 @@ func (sp *blockSpecimen) with(file string, data []byte) map[string][]byte {
 func TestDamage_NoFlippedBitOfABlockIsSilent(t *testing.T) {
 	sp := newBlockSpecimen(t)
 	var c census
-	step, repairEvery := 1, 16
-	if testing.Short() {
-		step, repairEvery = 8+1, 5
+	places, repairEvery := sweep.Of(t, 1, 23), 16
+	if !sweep.Whole() {
+		repairEvery = 5
 	}
 	for _, file := range sp.names() {
 		_, short, _ := strings.Cut(file, "/")
-		inParallel(8*len(sp.files[file])/step, func(n int) {
-			bit := n * step
+		bits := places.Below(8 * len(sp.files[file]))
+		inParallel(len(bits), func(n int) {
+			bit := bits[n]
 			data := bytes.Clone(sp.files[file])
 			data[bit/8] ^= 1 << (bit % 8)
 			what := fmt.Sprintf("bit %d of %s", bit, file)
@@ -291,14 +293,12 @@ func TestDamage_NoFlippedBitOfABlockIsSilent(t *testing.T) {
 func TestDamage_NoCutFileOfABlockIsSilent(t *testing.T) {
 	sp := newBlockSpecimen(t)
 	var c census
-	step := 1
-	if testing.Short() {
-		step = 7
-	}
+	places := sweep.Of(t, 1, 13)
 	for _, file := range sp.names() {
 		_, short, _ := strings.Cut(file, "/")
-		inParallel(len(sp.files[file])/step, func(n int) {
-			at := n * step
+		ends := places.Below(len(sp.files[file]))
+		inParallel(len(ends), func(n int) {
+			at := ends[n]
 			what := fmt.Sprintf("%s cut to %d bytes", file, at)
 			if sp.try(&c, "cut of "+short, what, sp.with(file, sp.files[file][:at:at]), n%8 == 0) == harmless {
 				c.fail("%s changes nothing and shows nowhere", what)
@@ -386,16 +386,14 @@ func TestDamage_NothingStrangeInADataDirectoryIsSilentOrStopsTheRest(t *testing.
 func TestDamage_NoFlippedBitBesideBlocksIsSilent(t *testing.T) {
 	sp := newBlockSpecimen(t)
 	var c census
-	step := 3
-	if testing.Short() {
-		step = 16 + 1
-	}
+	places := sweep.Of(t, 3, 31)
 	for _, file := range slices.Sorted(maps.Keys(sp.files)) {
 		if strings.HasPrefix(file, "01") {
 			continue
 		}
-		inParallel(8*len(sp.files[file])/step, func(n int) {
-			bit := n * step
+		bits := places.Below(8 * len(sp.files[file]))
+		inParallel(len(bits), func(n int) {
+			bit := bits[n]
 			data := bytes.Clone(sp.files[file])
 			data[bit/8] ^= 1 << (bit % 8)
 			what := fmt.Sprintf("bit %d of %s", bit, file)

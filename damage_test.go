@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -80,14 +81,12 @@ func (sp *specimen) names() []string { return slices.Sorted(maps.Keys(sp.files))
 func TestDamage_NoFlippedBitIsSilent(t *testing.T) {
 	sp := newSpecimen(t)
 	var c census
-	step := 1
-	if testing.Short() {
-		step = 8 + 1 // about one bit of each byte, another one each time
-	}
+	places := sweep.Of(t, 1, 23)
 	for _, file := range sp.names() {
 		spare := sp.uncovered(file)
-		inParallel(8*len(sp.files[file])/step, func(n int) {
-			bit := n * step
+		bits := places.Below(8 * len(sp.files[file]))
+		inParallel(len(bits), func(n int) {
+			bit := bits[n]
 			data := bytes.Clone(sp.files[file])
 			data[bit/8] ^= 1 << (bit % 8)
 			what := fmt.Sprintf("bit %d of %s", bit, file)
@@ -114,9 +113,12 @@ func TestDamage_NoFlippedBitIsSilent(t *testing.T) {
 func TestDamage_NoCutFileIsSilent(t *testing.T) {
 	sp := newSpecimen(t)
 	var c census
+	places := sweep.Of(t, 1, 7)
 	for _, file := range sp.names() {
 		size := len(sp.files[file])
-		inParallel(size, func(n int) {
+		ends := places.Below(size)
+		inParallel(len(ends), func(i int) {
+			n := ends[i]
 			files, what := sp.without(file, sp.files[file][:n:n]), fmt.Sprintf("%s cut to %d bytes", file, n)
 			lost := sp.mayLoseBehind(sp.touched(file, n, size))
 			if sp.endsAt(file, n) {

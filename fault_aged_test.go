@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/internal/faultfs"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -178,7 +179,7 @@ func TestFaultAged_NothingGoesThatAnHonestClockAndTheBytesKeep(t *testing.T) {
 			require.NoError(t, err, "%v", setup)
 		}
 		for i, w := range agedWorkloads {
-			if testing.Short() && i%len(agedSetups) != k {
+			if !sweep.Whole() && i%len(agedSetups) != k {
 				continue
 			}
 			base := bases[w.killed]
@@ -209,7 +210,7 @@ func TestFaultAged_NothingGoesThatAnHonestClockAndTheBytesKeep(t *testing.T) {
 	}
 	require.Positive(t, gone, "retention removed nothing")
 	require.Positive(t, y.refused.Load())
-	if !testing.Short() && *faultAgedCase == "" {
+	if sweep.Whole() && *faultAgedCase == "" {
 		require.GreaterOrEqual(t, y.injected.Load(), int64(300))
 	}
 }

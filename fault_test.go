@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/internal/faultfs"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -298,13 +299,13 @@ func tail(text string, lines int) string {
 }
 
 // sweep tries one fault at every place where it can strike.
-func (w faultWorkload) sweep(setup crashSetup, fault faultfs.Fault, y *faultCount, every int) {
+func (w faultWorkload) sweep(setup crashSetup, fault faultfs.Fault, y *faultCount, places sweep.Places) {
 	base, err := w.base(setup)
 	if err != nil {
 		y.fail("%s: %v", w.name, err)
 		return
 	}
-	for fault.Nth = 1; y.failures() < maxFailures; fault.Nth += int64(every) {
+	for fault.Nth = int64(1 + places.First); y.failures() < maxFailures; fault.Nth += int64(places.Step) {
 		f := faultTry{w, setup, fault}
 		hit, err := f.run(base, y)
 		if err != nil {
@@ -343,26 +344,23 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 		tryFaultCase(t, y)
 		return
 	}
-	every, everyOfBlocks := 1, 37 // each so many of the places where a fault can strike, all of them or a prime, so that all kinds are met
-	if testing.Short() {
-		every, everyOfBlocks = 23, 197
-	}
+	ofLog, ofBlocks := sweep.Of(t, 1, 41), sweep.Of(t, 37, 397)
 	var sweeps []func()
 	for _, w := range faultWorkloads {
-		step, setups := every, faultSetups
+		places, setups := ofLog, faultSetups
 		if slices.ContainsFunc(slices.Concat(w.before, w.ops), needsBlocks) {
-			step = everyOfBlocks
-			if testing.Short() {
+			places = ofBlocks
+			if !sweep.Whole() {
 				setups = setups[:1] // a hundred bases less to make
 			}
 		}
 		for _, setup := range setups {
 			for _, fault := range faults() {
-				sweeps = append(sweeps, func() { w.sweep(setup, fault, y, step) })
+				sweeps = append(sweeps, func() { w.sweep(setup, fault, y, places) })
 			}
-			ofShortages := max(step, shortageStep)
-			if *faultWhole {
-				ofShortages = step
+			ofShortages := places
+			if !*faultWhole {
+				ofShortages.Step = max(ofShortages.Step, shortageStep)
 			}
 			for _, fault := range faultfs.Shortages() {
 				sweeps = append(sweeps, func() { w.sweep(setup, fault, y, ofShortages) })
@@ -373,7 +371,7 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 	t.Logf("%d faults: %d told, %d healed unseen, %d poisoned; %d crashes after them",
 		y.injected.Load(), y.told.Load(), y.healed.Load(), y.poisoned.Load(), y.crashes.Load())
 	y.report(t)
-	if !testing.Short() {
+	if sweep.Whole() {
 		require.GreaterOrEqual(t, y.injected.Load(), int64(15_000), "each operation, not some of them")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 )
 
 // crowded makes everything small, so that much happens while a crowd writes a little.
@@ -29,7 +30,7 @@ func TestFlush_Bug40And42_CommitsAndChurnBesideFlushesLoseNothing(t *testing.T) 
 	f := newFixture(t, crowded)
 	const writers = 4
 	steps := int64(600)
-	if testing.Short() {
+	if !sweep.Whole() {
 		steps = 150
 	}
 	base := (testNow.UnixMilli() - 20*hour) / (9 * hour) * (9 * hour)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -308,7 +309,7 @@ func openWorld(t *testing.T, fs tsdb.FS) *tsdb.DB {
 // order.
 func TestForeignBlocks_AnyDisorderIsReadRightRepairedAndMerged(t *testing.T) {
 	seeds := uint64(100)
-	if testing.Short() {
+	if !sweep.Whole() {
 		seeds = 40
 	}
 	for seed := range seeds {

@@ -16,6 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -258,10 +259,8 @@ func TestRepair_OfDisorderInterruptedAnywhereCanBeDoneAgain(t *testing.T) {
 	w := worldOf(oddBlocks(2))
 	odd := w.disk(t)
 	match := func(op tsdbtest.Op) bool { return op.Kind != tsdbtest.OpMapRead }
-	for nth := int64(1); ; nth++ {
-		if testing.Short() && nth%7 != 1 {
-			continue
-		}
+	places := sweep.Of(t, 1, 7)
+	for nth := int64(1 + places.First); ; nth += int64(places.Step) {
 		disk := odd.KillClone()
 		fsys := faultfs.New(disk)
 		fsys.Inject(faultfs.Fault{Err: syscall.EIO, Match: match, Nth: nth})

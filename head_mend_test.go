@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -66,11 +67,8 @@ func TestMend_ADamagedHeadChunkIsMadeAnewFromTheLogAndFlushed(t *testing.T) {
 	sample, _ := damagedHead(t, func(*tsdbtest.MemFS) {})
 	data, err := sample.fs.ReadFile(firstChunkFile)
 	require.NoError(t, err)
-	step, noticed := 3, 0
-	if testing.Short() {
-		step = 37
-	}
-	for at := 0; at < len(data); at += step {
+	noticed := 0
+	for _, at := range sweep.Of(t, 3, 37).Below(len(data)) {
 		f, want := damagedHead(t, func(fs *tsdbtest.MemFS) { flipByte(t, fs, firstChunkFile, at) })
 		_, _, err := tryRead(t, f.db, math.MinInt64, math.MaxInt64)
 		require.NoError(t, f.db.Flush(ctx), "byte %d", at)

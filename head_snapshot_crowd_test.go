@@ -15,6 +15,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -80,7 +81,7 @@ func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
 func besideEverythingElse(t *testing.T, f *fixture) {
 	const writers = 3
 	steps, clones := int64(600), 25
-	if testing.Short() {
+	if !sweep.Whole() {
 		steps, clones = 150, 5
 	}
 	base := (testNow.UnixMilli() - 20*hour) / (9 * hour) * (9 * hour)

@@ -14,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -27,10 +28,7 @@ func TestHeadSnapshot_DamageCostsTimeAndNothingElse(t *testing.T) {
 	f.commit(sample{`{a="b"}`, 100_000, 1})
 	want := f.all()
 	disk := f.fs.KillClone()
-	step := 1
-	if testing.Short() {
-		step = 29
-	}
+	places := sweep.Of(t, 1, 29)
 	unseen := 0
 	try := func(what, name string, data []byte, gone, covered bool) {
 		t.Helper()
@@ -66,14 +64,14 @@ func TestHeadSnapshot_DamageCostsTimeAndNothingElse(t *testing.T) {
 		files++
 		data, err := disk.ReadFile(name)
 		require.NoError(t, err)
-		for bit := 0; bit < 8*len(data); bit += step {
+		for _, bit := range places.Below(8 * len(data)) {
 			flipped := bytes.Clone(data)
 			flipped[bit/8] ^= 1 << (bit % 8)
 			// The form of the log has bits that mean nothing, in the first byte of a record: three
 			// always, and that of one compression beside that of another.
 			try(fmt.Sprintf("bit %d of %s", bit, name), name, flipped, false, bit%8 < 4)
 		}
-		for n := 0; n < len(data); n += step {
+		for _, n := range places.Below(len(data)) {
 			try(fmt.Sprintf("%s cut to %d", name, n), name, data[:n], false, true)
 		}
 		try(name+" longer", name, append(bytes.Clone(data), 0), false, true)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -276,7 +277,7 @@ func TestIsolation_Bug42_FlushMergeAndDeleteTakeNothingFromReadersAndWriters(t *
 		o.WAL.SegmentSize = 256 << 10
 	})}
 	windows, each := 120, 8 // half a block range is always taken
-	if testing.Short() {
+	if !sweep.Whole() {
 		windows = 25
 	}
 	errs := make(chan error, 64)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -199,7 +200,7 @@ func TestIsolation_CommitsAreSeenWholeAndSnapshotsStand(t *testing.T) {
 		o.Limits.MaxFuture = -1
 	})
 	commits := 1000
-	if testing.Short() {
+	if !sweep.Whole() {
 		commits = 300
 	}
 	var done atomic.Bool
@@ -255,7 +256,7 @@ func TestIsolation_LabelsAreThoseOfWholeCommits(t *testing.T) {
 	watchdog(t)
 	f := newFixture(t, nil)
 	commits := 700
-	if testing.Short() {
+	if !sweep.Whole() {
 		commits = 250
 	}
 	var done atomic.Bool

@@ -14,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/faultfs"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -283,7 +284,8 @@ func TestDB_TooManyOpenFilesAreNoDamage(t *testing.T) {
 	f, want := blocksFixture(t)
 	few := faultfs.Fault{Err: syscall.EMFILE, Kinds: []tsdbtest.OpKind{tsdbtest.OpOpen, tsdbtest.OpCreate, tsdbtest.OpOpenWrite}}
 	opened, refused := 0, 0
-	for few.Nth = 1; ; few.Nth++ {
+	places := sweep.Of(t, 1, 5)
+	for few.Nth = 1; ; few.Nth += int64(places.Step) {
 		for _, few.Sticky = range []bool{true, false} {
 			disk := f.fs.KillClone()
 			fsys := faultfs.New(disk)
@@ -318,9 +320,6 @@ func TestDB_TooManyOpenFilesAreNoDamage(t *testing.T) {
 				require.Positive(t, opened)
 				require.Positive(t, refused)
 				return
-			}
-			if testing.Short() {
-				few.Nth += 4
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/internal/invariants"
 	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 	"github.com/seed347100a3/tsdb/wal"
@@ -170,7 +171,7 @@ func TestLifecycle_EveryOrderOfFiveSteps(t *testing.T) { everyLife(t, lifeOps, 5
 func TestLifecycle_EveryOrderOfFourStepsWithSnapshots(t *testing.T) { everyLife(t, snapLifeOps, 4) }
 
 func everyLife(t *testing.T, ops string, steps int) {
-	if testing.Short() || invariants.Enabled {
+	if !sweep.Whole() || invariants.Enabled {
 		steps = 3
 	}
 	for i := range ops {
@@ -195,7 +196,7 @@ func everyLife(t *testing.T, ops string, steps int) {
 
 func TestLifecycle_LongRandomLives(t *testing.T) {
 	runs := 300
-	if testing.Short() {
+	if !sweep.Whole() {
 		runs = 30
 	}
 	for seed := range runs {

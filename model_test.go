@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -357,7 +358,7 @@ func (m *model) Check(t *rapid.T) {
 
 func TestModel_TheEngineEqualsAMap(t *testing.T) {
 	rounds := 12 // of as many checks as the flag of rapid says
-	if testing.Short() {
+	if !sweep.Whole() {
 		rounds = 1
 	}
 	for range rounds {

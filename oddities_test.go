@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -454,7 +455,7 @@ func TestOddities_OfTwoTheWorseAnswerCounts(t *testing.T) {
 		}
 	}
 	require.Equal(t, len(twos), met, "a row for two that never meet")
-	if testing.Short() { // some of them, and others for each seed
+	if !sweep.Whole() { // some of them, and others for each seed
 		rng := rand.New(rand.NewPCG(*oddSeed, 0))
 		rng.Shuffle(len(pairs), func(i, k int) { pairs[i], pairs[k] = pairs[k], pairs[i] })
 		pairs = pairs[:40]
@@ -476,7 +477,7 @@ func TestOddities_OfManyTheWorstAnswerCounts(t *testing.T) {
 	const most = 10
 	table, twos, base := oddTable(t, "oddity"), oddTable(t, "two oddities"), newOddDir(t, 1+most)
 	n := *oddSets
-	if testing.Short() {
+	if !sweep.Whole() {
 		n /= 10
 	}
 	for seed := range uint64(n) {

@@ -11,6 +11,7 @@ import (
 	"github.com/pkg/errors"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -140,7 +141,7 @@ func TestPowerLoss_RandomWorldsLiveThroughManyPowerCuts(t *testing.T) {
 		first, runs = *powerlossSeed, 1
 	case *powerlossCase != "":
 		t.Skip("a workload was asked for")
-	case testing.Short():
+	case !sweep.Whole():
 		runs = 4
 	}
 	inParallel(runs, func(i int) {

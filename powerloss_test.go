@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -32,7 +33,7 @@ const maxFailures = 5
 // statesPerPoint is how many states of the disk are tried for each moment, if there are
 // as many.
 func statesPerPoint() int {
-	if testing.Short() {
+	if !sweep.Whole() {
 		return 8
 	}
 	return 64
@@ -44,7 +45,7 @@ func (w workload) sample(blocks bool) (step, states int) {
 	switch {
 	case !blocks:
 		return 1, statesPerPoint()
-	case testing.Short():
+	case !sweep.Whole():
 		return 8, 4
 	case slices.Contains(w.ops, "backfill") || slices.Contains(w.ops, "snapshot"):
 		return 2, 8
@@ -56,7 +57,7 @@ func (w workload) sample(blocks bool) (step, states int) {
 // deepEvery says of how many moments one is followed by a second crash.
 func (w workload) deepEvery(blocks bool) int {
 	switch {
-	case testing.Short():
+	case !sweep.Whole():
 		return 4
 	case blocks:
 		return 3
@@ -413,14 +414,14 @@ func TestPowerLoss_EveryStateAfterEveryOperationOpensWithAPrefix(t *testing.T) {
 		y.report(t)
 		return
 	}
-	if testing.Short() {
+	if !sweep.Whole() {
 		list = slices.DeleteFunc(list, func(w workload) bool { return len(w.ops) == 2 })
 		blocks = slices.DeleteFunc(blocks, func(w workload) bool { return w.setup.sync != "interval" })
 	}
 	list = append(list, blocks...)
 	inParallel(len(list), func(i int) { list[i].run(y, -1, -1) })
 	y.report(t)
-	if !testing.Short() {
+	if sweep.Whole() {
 		require.GreaterOrEqual(t, y.states.Load(), int64(20_000))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -117,7 +118,7 @@ func runBomb(t *testing.T, child, dir string, series int, env ...string) (peak i
 }
 
 func TestRecovery_OfManyNewSeries_TakesWhatTheWriterHad(t *testing.T) {
-	if testing.Short() {
+	if !sweep.Whole() {
 		t.Skip("takes some seconds of two processes")
 	}
 	const series = 250_000
@@ -161,7 +162,7 @@ func memoryGroup(t *testing.T, limit int) (dir string) {
 
 // A small group is where what recovery takes besides the head matters most.
 func TestRecovery_InTheControlGroupThatKilledTheWriter_Finishes(t *testing.T) {
-	if testing.Short() {
+	if !sweep.Whole() {
 		t.Skip("takes some seconds of two processes")
 	}
 	for _, tc := range []struct{ limit, series int }{{80 << 20, 60_000}, {400 << 20, 300_000}} {

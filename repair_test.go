@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/internal/faultfs"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -231,11 +232,9 @@ func TestRepair_InterruptedAnywhereCanBeDoneAgain(t *testing.T) {
 	want := openFiles(t, whole)
 	// A place of a mapping that cannot be read is damage as well, and not tried again.
 	match := func(op tsdbtest.Op) bool { return op.Kind != tsdbtest.OpMapRead }
+	places := sweep.Of(t, 1, 7)
 	for _, fault := range []faultfs.Fault{{Err: syscall.EIO, Match: match}, {Err: syscall.ENOSPC, Match: match}} {
-		for fault.Nth = 1; ; fault.Nth++ {
-			if testing.Short() && fault.Nth%7 != 1 {
-				continue
-			}
+		for fault.Nth = int64(1 + places.First); ; fault.Nth += int64(places.Step) {
 			disk := damaged.KillClone()
 			fsys := faultfs.New(disk)
 			fsys.Inject(fault)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -141,7 +142,7 @@ func TestRetention_ByBytes_KeepsAsMuchHistoryAsTheBytesAllow(t *testing.T) {
 // A disk that is full of blocks has room again when they go, and their going needs none.
 func TestRetention_OnAFullDisk_MakesRoom(t *testing.T) {
 	capacity := int64(24 << 20)
-	if testing.Short() {
+	if !sweep.Whole() {
 		capacity /= 2
 	}
 	full := func(t *testing.T) *host {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -379,7 +380,7 @@ func heap() int64 {
 }
 
 func TestStats_HeadSizeIsThatOfTheHeap(t *testing.T) {
-	if testing.Short() {
+	if !sweep.Whole() {
 		t.Skip("100,000 series take seconds to make")
 	}
 	const series, scrapes = 100_000, 70

@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 )
 
 // small is a directory of three files that the damage tests start from.
@@ -154,13 +155,10 @@ func TestLoad_CutAtEveryByte_KeepsThePrefixAndRepairs(t *testing.T) {
 func TestLoad_EveryFlippedBit_IsDetectedOrHarmless(t *testing.T) {
 	s := newSmall(t)
 	dir := headDir(t)
-	step := 1
-	if testing.Short() {
-		step = 11
-	}
+	places := sweep.Of(t, 1, 11)
 	for file := range s.files {
 		s.put(t, dir, -1, nil)
-		for bit := 0; bit < len(s.files[file])*8; bit += step {
+		for _, bit := range places.Below(len(s.files[file]) * 8) {
 			bad := bytes.Clone(s.files[file])
 			bad[bit/8] ^= 1 << (bit % 8)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, s.names[file]), bad, 0o666))

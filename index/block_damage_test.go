@@ -15,6 +15,7 @@ import (
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -125,7 +126,7 @@ func tried(v blockVector, i, bit int) bool {
 	if len(v.raw) > 4000 {
 		return i%8 == 0 && bit == i/8%8
 	}
-	return !testing.Short() || bit == i%8
+	return sweep.Whole() || bit == i%8
 }
 
 // uncovered are the bits that nobody misses: one of the version, and sections that no

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -172,7 +173,7 @@ func clientPeak(t testing.TB, mode Mode, n int, one bool) (peak int64) {
 
 func TestSelect_NeedsTheSameMemoryForAnyAnswer(t *testing.T) {
 	few, many := 1000, 20_000 // 2.4 million samples, 43 MB of them as messages
-	if testing.Short() {
+	if !sweep.Whole() {
 		many = 5000
 	}
 	for name, mode := range map[string]Mode{"streamed": ModeStreamed, "samples": ModeSamples} {

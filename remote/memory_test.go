@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
 // skipShort: each of these takes a second or two, ten times that with the race detector.
 func skipShort(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
+	if !sweep.Whole() {
 		t.Skip("it reads much data, which takes seconds, and ten times that with the race detector: the long form has it")
 	}
 }

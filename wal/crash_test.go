@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -30,7 +31,7 @@ type promise struct {
 
 func TestCrash_WhatIsSyncedStaysAndWhatStaysIsAPrefix(t *testing.T) {
 	runs := 80
-	if testing.Short() {
+	if !sweep.Whole() {
 		runs = 30
 	}
 	states := 0

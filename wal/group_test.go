@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/internal/faultfs"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -213,11 +214,8 @@ func TestLog_FaultAtAnyOperationIsReportedAndNoFailedCommitComesBack(t *testing.
 	for _, policy := range []SyncPolicy{SyncCommit(), SyncInterval(1), SyncNever()} {
 		for _, fault := range faultfs.Standard() {
 			t.Run(policy.String()+"/"+fault.Name, func(t *testing.T) {
-				step := int64(1)
-				if testing.Short() {
-					step = 5
-				}
-				for fault.Nth = 1; ; fault.Nth += step {
+				places := sweep.Of(t, 1, 5)
+				for fault.Nth = int64(1 + places.First); ; fault.Nth += int64(places.Step) {
 					if !faultRun(t, policy, fault) {
 						break
 					}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -138,16 +139,13 @@ func TestReadSnapshot_EveryFlippedBitAndCutIsDamage(t *testing.T) {
 	require.Greater(t, len(entries), 1)
 	want, err := readSnapshot(fsys, snapshotStart, sum)
 	require.NoError(t, err)
-	step := 101
-	if testing.Short() {
-		step = 501
-	}
+	places := sweep.Of(t, 101, 503)
 	unseen := 0
 	for _, e := range entries {
 		name := filepath.Join(snapshotDir, e.Name())
 		data, err := fsys.ReadFile(name)
 		require.NoError(t, err)
-		for bit := 0; bit < 8*len(data); bit += step {
+		for _, bit := range places.Below(8 * len(data)) {
 			flipped := bytes.Clone(data)
 			flipped[bit/8] ^= 1 << (bit % 8)
 			broken := fsys.KillClone()
@@ -160,7 +158,7 @@ func TestReadSnapshot_EveryFlippedBitAndCutIsDamage(t *testing.T) {
 			}
 			requireSnapshotDamage(t, broken, snapshotStart, sum, fmt.Sprintf("bit %d of %s", bit, name))
 		}
-		for n := 0; n < len(data); n += step {
+		for _, n := range places.Below(len(data)) {
 			broken := fsys.KillClone()
 			putFile(t, broken, name, data[:n])
 			requireSnapshotDamage(t, broken, snapshotStart, sum, fmt.Sprintf("%s cut to %d", name, n))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/internal/faultfs"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -345,12 +346,12 @@ func TestReplay_FromAPlace_TornTailAnywhere(t *testing.T) {
 	last := segmentPath(s.Segment)
 	data, err := disk.ReadFile(last)
 	require.NoError(t, err)
-	step, torn := 3, 0
-	if testing.Short() {
-		step = 37
-	}
+	torn := 0
 	head := readItems(t, data)[0].end
-	for n := int(head); n < len(data); n += step {
+	for _, n := range sweep.Of(t, 3, 37).Below(len(data)) {
+		if n < int(head) {
+			continue
+		}
 		clone := disk.KillClone()
 		putFile(t, clone, last, data[:n])
 		got := requireSameFrom(t, clone, s, fmt.Sprintf("cut to %d", n))
@@ -372,10 +373,7 @@ func TestReplay_FromAPlace_DamageAnywhere(t *testing.T) {
 		disk, s := startLog(t, CompressionSnappy, policy, 22, true)
 		list, err := List(disk, testDir)
 		require.NoError(t, err)
-		step, seen := 29, 0
-		if testing.Short() {
-			step = 83
-		}
+		places, seen := sweep.Of(t, 29, 83), 0
 		for _, seg := range list.Segments {
 			if seg.Number < s.Segment {
 				continue
@@ -383,7 +381,7 @@ func TestReplay_FromAPlace_DamageAnywhere(t *testing.T) {
 			seen++
 			data, err := disk.ReadFile(seg.Path)
 			require.NoError(t, err)
-			for i := 0; i < len(data); i += step {
+			for _, i := range places.Below(len(data)) {
 				clone := disk.KillClone()
 				flipped := bytes.Clone(data)
 				flipped[i] ^= 0x40

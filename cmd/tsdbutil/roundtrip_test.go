@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -141,7 +142,7 @@ func transfer(t *testing.T, from string, args []string, file string) string {
 // a name, values of any bits, times of either sign, whatever the file is called.
 func TestImport_WhatDumpAndQueryWrite_ComesBackBitForBit(t *testing.T) {
 	seeds := uint64(2)
-	if testing.Short() {
+	if !sweep.Whole() {
 		seeds = 1
 	}
 	for seed := range seeds {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -110,7 +111,7 @@ func name(i int) labels.Labels {
 // samples of its time, all of them, in order.
 func TestMerge_AnyInput_EqualsTheModel(t *testing.T) {
 	seeds := uint64(30)
-	if testing.Short() {
+	if !sweep.Whole() {
 		seeds = 5
 	}
 	for seed := range seeds {

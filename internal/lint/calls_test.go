@@ -19,10 +19,11 @@ var notFiles = map[string][]string{
 	"internal/background/thread_linux.go": {"Gettid", "Getpid", "Setpriority", "PRIO_PROCESS", "ReadFile"},
 }
 
-// network is the packages that serve or ask over the network. A program that does not
-// import them links none of it.
-var network = map[string][]string{
-	"remote": {"net", "net/http"},
+// beside is what single packages have a use for: remote serves and asks over the network, and a program
+// that does not import it links none of that; the flags are those of test binaries.
+var beside = map[string][]string{
+	"remote":         {"net", "net/http"},
+	"internal/sweep": {"flag"},
 }
 
 // filesThroughSeam: only internal/fileutil talks to the operating system. What went past
@@ -49,7 +50,7 @@ func filesThroughSeam(s *source) []string {
 		return !slices.Contains([]string{"Walk", "WalkDir", "Glob", "EvalSymlinks", "Abs"}, name)
 	})
 	for _, p := range []string{"io/ioutil", "os/exec", "os/signal", "os/user", "plugin", "net", "net/http", "flag", "log", "expvar"} {
-		if _, ok := s.imports()[p]; ok && !slices.Contains(network[s.dir], p) {
+		if _, ok := s.imports()[p]; ok && !slices.Contains(beside[s.dir], p) {
 			wrong = append(wrong, s.path+": imports "+p+", which an embedded library has no use for")
 		}
 	}

@@ -60,6 +60,7 @@ var layers = map[string]layer{
 	"tsdbtest":          {level: 1, foreign: []string{pkgErrors}, public: true, support: true},
 	"internal/faultfs":  {level: 2, foreign: []string{pkgErrors}, support: true},
 	"internal/turntest": {level: 0, support: true},
+	"internal/sweep":    {level: 0, support: true},
 	"internal/itertest": {level: 2, foreign: []string{pkgErrors}, support: true},
 	"internal/lint":     {level: 0},
 	"internal/mutants":  {level: 0},

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb/internal/sweep"
 )
 
 // linked is every module outside the standard library that the library may link. It is
@@ -77,7 +79,7 @@ func linkedModules(t *testing.T, goos string) []string {
 const smallestProgram = "prom/bench/cmd/minimal/ours/main.go"
 
 func TestSmallestProgram_StaysSmall(t *testing.T) {
-	if testing.Short() {
+	if !sweep.Whole() {
 		t.Skip("builds a program")
 	}
 	dir, root := t.TempDir(), rootDir(t)

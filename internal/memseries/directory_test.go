@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -76,7 +77,7 @@ func TestDirectory_RefsFarAwayLiveApart(t *testing.T) {
 // Half a million values that are longer than 2 KiB are as many as there may be. One more is refused;
 // what is there stays.
 func TestDirectory_TextBeyondWhatFits_IsRefused(t *testing.T) {
-	if testing.Short() {
+	if !sweep.Whole() {
 		t.Skip("a GiB of label text takes fifteen seconds and as much memory: the long form has it")
 	}
 	d := NewDirectory(defaultCutting)
@@ -156,7 +157,7 @@ func TestDirectory_ConcurrentCreationGivesOneSeriesALabelSet(t *testing.T) {
 }
 
 func TestSizeBytes_IsWithinATenthOfTheHeap(t *testing.T) {
-	if testing.Short() {
+	if !sweep.Whole() {
 		t.Skip("builds 100,000 series")
 	}
 	const n = 100_000
