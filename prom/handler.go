@@ -40,7 +40,8 @@ type HandlerOptions struct {
 	// values, and YAML. Default: what is known of the database.
 	Flags  map[string]string
 	Config string
-	// Version of the program.
+	// Version of the program. Clients are told it as the revision; as the version they are told
+	// APIVersion.
 	Version string
 	// Registry has the metrics of /metrics; those of the database, the engine and the API are added.
 	// It serves one handler: NewHandler panics if it has metrics of these names already.
@@ -51,6 +52,10 @@ type HandlerOptions struct {
 	// Clock tells the time. Default: the system's.
 	Clock interface{ Now() time.Time }
 }
+
+// APIVersion is the version of Prometheus whose HTTP API is served. Clients choose their calls by it:
+// Thanos asks for labels that match only from 2.24 on.
+const APIVersion = "3.15.0"
 
 // NewHandler returns a server of the Prometheus HTTP API v1 over a database, of /metrics, of the
 // endpoints by which others see whether it runs (/-/healthy, /-/ready), and of a page at /. Nil
@@ -66,7 +71,7 @@ func NewHandler(db *tsdb.DB, opts *HandlerOptions) http.Handler {
 		Read:         remote.ReadHandler(db, &o.Read),
 		QueryTimeout: o.Engine.Timeout, MaxQueryBytes: o.MaxQueryBytes, MaxFormBytes: o.MaxFormBytes,
 		Admin: o.Admin, Origins: o.Origins, Flags: o.flags(db), YAML: o.Config,
-		Build: httpapi.BuildInfo{Version: o.Version, GoVersion: runtime.Version()}, Logger: o.Logger, Now: o.Clock.Now,
+		Build: httpapi.BuildInfo{Version: APIVersion, Revision: o.Version, GoVersion: runtime.Version()}, Logger: o.Logger, Now: o.Clock.Now,
 	})
 	mux := http.NewServeMux()
 	api.Register(mux)
@@ -87,7 +92,6 @@ func (o *HandlerOptions) withDefaults() HandlerOptions {
 	}
 	setDefault(&c.MaxQueryBytes, 128<<10)
 	setDefault(&c.MaxFormBytes, 10<<20)
-	setDefault(&c.Version, "unknown")
 	setDefault(&c.Config, "{}\n")
 	if c.Registry == nil {
 		c.Registry = prometheus.NewRegistry()

@@ -110,7 +110,7 @@ func TestHTTPAPI_AnswersAsRecorded(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	rec.load(t, db)
 	handler := prom.NewHandler(db, &prom.HandlerOptions{
-		Admin: true, Engine: prom.EngineOptions{MaxSamples: 20000, StepStats: true}, Version: "3.15.0",
+		Admin: true, Engine: prom.EngineOptions{MaxSamples: 20000, StepStats: true},
 		Origins: regexp.MustCompile(".*"),
 	})
 	var known, found []difference

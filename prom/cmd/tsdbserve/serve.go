@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/pprof"
 	"runtime/debug"
 	"time"
 
@@ -51,7 +52,7 @@ func (c *config) serve(ctx context.Context, logger *slog.Logger, out io.Writer) 
 		return err
 	}
 	gate := &prom.Gate{}
-	server := &http.Server{Handler: gate, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
+	server := &http.Server{Handler: withProfiles(gate), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
 	ended := make(chan error, 1)
 	go func() {
 		ended <- web.ServeMultiple(listeners, server, &web.FlagConfig{WebConfigFile: &c.webConfig}, logger)
@@ -69,6 +70,18 @@ func (c *config) serve(ctx context.Context, logger *slog.Logger, out io.Writer) 
 		return c.record(ctx, db, ended)
 	}
 	return wait(ctx, ended)
+}
+
+// withProfiles answers with profiles of the program, from its start on, and leaves the rest to a handler.
+func withProfiles(rest http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", rest)
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
 }
 
 // open opens the database, and the gate.

@@ -91,7 +91,11 @@ func TestServe_TheDemoAnswersAtOnce(t *testing.T) {
 		s.get(t, "/api/v1/query?query=host_memory_bytes", &answer)
 		return len(answer.Data.Result) > 0
 	}, 2*time.Minute, 10*time.Millisecond)
-	for _, path := range []string{"/-/ready", "/-/healthy", "/metrics"} {
+	profiles := []string{"", "allocs", "block", "goroutine", "heap", "mutex", "threadcreate", "cmdline", "symbol", "trace?seconds=0.1", "profile?seconds=1"}
+	for i := range profiles { // what promtool debug asks for
+		profiles[i] = "/debug/pprof/" + profiles[i]
+	}
+	for _, path := range append(profiles, "/-/ready", "/-/healthy", "/metrics") {
 		resp, err := http.Get(s.url + path)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())

@@ -10,7 +10,7 @@ export async function showSource(clock) {
     const [health, blocks, build] = await Promise.all([ask('status/health'), ask('status/tsdb/blocks'), ask('status/buildinfo')]);
     const { stats, directory } = health.data;
     byId('health-dot').hidden = health.data.health === 'ok' && health.data.open.clean && stats.blocksMissing === 0;
-    byId('source').replaceChildren(...line(stats, directory, blocks.data.blocks, build.data.version, clock));
+    byId('source').replaceChildren(...line(stats, directory, blocks.data.blocks, build.data.revision, clock));
   } catch { /* a query says it, and with words */ }
 }
 
@@ -21,5 +21,5 @@ function line(stats, directory, blocks, version, clock) {
   const times = from <= to ? `, with samples from ${clock.minutes(from)} to ${clock.minutes(to)}` : ', with no samples yet';
   const places = `${plural(count(blocks.length), blocks.length, 'block')} and the head`;
   return ['Data of ', el('code', {}, directory), ` on ${location.host}: ${places}${times}. Times are in ${clock.zone()}.`,
-    version && version !== 'unknown' ? ` Version ${version}.` : ''];
+    version ? ` Version ${version}.` : ''];
 }
