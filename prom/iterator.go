@@ -9,16 +9,19 @@ import (
 
 // iterator is an iterator of ours as one of theirs. It reads runs, so that a step costs an addition.
 type iterator struct {
-	it  chunkenc.Iterator
-	run chunkenc.Batch // [at:] is still to be read; at is where it stands
-	at  int
+	it   chunkenc.Iterator
+	run  chunkenc.Batch // [at:] is still to be read; at is where it stands
+	at   int
+	ones int // samples that were read one by one
+	oneT [1]int64
+	oneV [1]float64
 }
 
-// The first samples are read ahead in small runs, which is all that a query of one instant needs; who
-// reads on gets runs of a usual chunk.
+// The first samples are read one by one, which is all that a query of one instant needs: five minutes of
+// them, one each ten seconds. Who reads on gets runs of a usual chunk, which take 2 kB.
 const (
-	firstRun = 32
-	runSize  = 128
+	readAlone = 32
+	runSize   = 128
 )
 
 // reset puts the iterator before the first sample of another one.
@@ -26,7 +29,7 @@ func (it *iterator) reset(of chunkenc.Iterator) {
 	it.it, it.at = of, -1
 	it.run.Cut(0)
 	if cap(it.run.T) == 0 {
-		it.run = *chunkenc.NewBatch(firstRun)
+		it.run = chunkenc.Batch{T: it.oneT[:0], V: it.oneV[:0]}
 	}
 }
 
@@ -40,13 +43,30 @@ func (it *iterator) Next() promchunkenc.ValueType {
 }
 
 func (it *iterator) refill() promchunkenc.ValueType {
-	if len(it.run.T) == cap(it.run.T) && cap(it.run.T) < runSize {
+	if cap(it.run.T) < runSize {
+		if it.ones++; it.ones <= readAlone {
+			return it.take(it.it.Next())
+		}
 		it.run = *chunkenc.NewBatch(runSize)
 	}
 	if it.it.NextBatch(&it.run) != chunkenc.ValFloat {
-		it.run.Cut(0)
-		it.at = -1
+		return it.take(chunkenc.ValNone)
+	}
+	it.at = 0
+	return promchunkenc.ValFloat
+}
+
+// take makes a run of the sample that the iterator below has moved to; none if it is at its end.
+func (it *iterator) take(moved chunkenc.ValueType) promchunkenc.ValueType {
+	it.run.Cut(0)
+	it.at = -1
+	if moved != chunkenc.ValFloat {
 		return promchunkenc.ValNone
+	}
+	t, v := it.it.At()
+	it.run.T, it.run.V = append(it.run.T, t), append(it.run.V, v)
+	if st := it.it.AtST(); st != 0 {
+		it.run.ST = append(it.run.ST, st)
 	}
 	it.at = 0
 	return promchunkenc.ValFloat
@@ -62,19 +82,7 @@ func (it *iterator) Seek(t chunkenc.Timestamp) promchunkenc.ValueType {
 			return promchunkenc.ValFloat
 		}
 	}
-	if it.it.Seek(t) != chunkenc.ValFloat {
-		it.run.Cut(0)
-		it.at = -1
-		return promchunkenc.ValNone
-	}
-	// It stands on one sample; those behind it come with the next run.
-	at, v := it.it.At()
-	it.run.T, it.run.V, it.run.ST = append(it.run.T[:0], at), append(it.run.V[:0], v), it.run.ST[:0]
-	if st := it.it.AtST(); st != 0 {
-		it.run.ST = append(it.run.ST, st)
-	}
-	it.at = 0
-	return promchunkenc.ValFloat
+	return it.take(it.it.Seek(t)) // what is behind that sample comes with the next run
 }
 
 // At implements chunkenc.Iterator.

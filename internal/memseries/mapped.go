@@ -56,6 +56,11 @@ func (s *Series) mappedFrom(t int64) int {
 	return sort.Search(int(s.numMapped), func(i int) bool { return s.mappedMaxt(i) >= t })
 }
 
+// mappedTo returns how many full chunks begin at t or before.
+func (s *Series) mappedTo(t int64) int {
+	return sort.Search(int(s.numMapped), func(i int) bool { return s.mappedAt(i).MinT > t })
+}
+
 // setMapped puts another full chunk in the place of number i.
 func (a *appender) setMapped(s *Series, i int, m Mapped) {
 	b, j := s.blocks[i/mappedBlockLen], i%mappedBlockLen

@@ -111,6 +111,7 @@ func requireMapped(t *testing.T, want []Mapped, s *Series) {
 	requireMappedList(t, want, s)
 	for i, m := range want {
 		require.Equal(t, i, s.mappedFrom(m.MaxT))
+		require.Equal(t, i+1, s.mappedTo(m.MinT))
 	}
 	if len(want) > 0 && want[len(want)-1].MaxT < math.MaxInt64 {
 		require.Equal(t, len(want), s.mappedFrom(want[len(want)-1].MaxT+1))

@@ -134,18 +134,17 @@ func (sh *Shard) viewLocked(s *Series, snapshot uint64, mint, maxt int64, v *Vie
 		return false
 	}
 	last := min(maxt, v.Maxt)
-	for _, m := range s.mapped() {
-		if m.MaxT >= mint && m.MinT <= last {
-			sh.viewFullLocked(m, v)
-		}
+	from, to := s.mappedFrom(mint), s.mappedTo(last)
+	v.Chunks = slices.Grow(v.Chunks, max(0, to-from)+1)
+	for i := from; i < to; i++ {
+		sh.viewFullLocked(s.mappedAt(i), v)
 	}
 	n := s.enc.Len()
 	if n == 0 || s.enc.FirstT() > last || s.enc.LastT() < mint {
 		return false
 	}
-	from := len(v.data)
+	v.Chunks = append(v.Chunks, ViewChunk{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: n, from: len(v.data)})
 	v.data = slices.Grow(v.data, int(s.bytes.size)+chunkenc.MaxSampleBytes)
-	v.Chunks = append(v.Chunks, ViewChunk{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: n, from: from})
 	return true
 }
 
