@@ -91,7 +91,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 		o.Logger.Warn("recovery lost data to damaged files", "damages", len(r.Damages), "dropped_commits", r.DroppedCommits,
 			"unknown_samples", r.SamplesUnknown, "quarantined", len(r.Quarantined))
 	}
-	if unread := db.head.unread; unread != nil {
+	if unread := db.head.flushable(); unread != nil {
 		o.Logger.Warn("the head cannot be made into blocks", "error", fileutil.Logged(unread))
 	}
 	if n := db.report.StartTimestamps; n > 0 {

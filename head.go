@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -40,8 +41,8 @@ type Head struct {
 	// have, what is before. It never falls.
 	minValid atomic.Int64
 	trunc    truncation
-	unread   *UnreadError // samples of the log that are not read; nil: none. Set by recovery
-	idle     atomic.Bool  // nothing was committed for long: no series is in use
+	unread   record.Counts // records of the log with samples that are not read and no block has. Set by recovery
+	idle     atomic.Bool   // nothing was committed for long: no series is in use
 
 	// bounds of all applied samples; empty while minT > maxT.
 	minT, maxT atomic.Int64

@@ -51,8 +51,8 @@ type replay struct {
 	loaded  map[uint64][]memseries.Mapped // full chunks by the ref they were written under
 	dups    map[uint64]uint64             // refs of the log whose labels another ref had before
 	early   earlyRecords
-	unread  unreadRecords
-	held    unreadRecords // those of them with samples that no block has
+	unread  record.Counts
+	held    record.Counts // those of them with samples that no block has
 	batches wal.Batches   // of the snapshot, and then of the log
 	writer  chunkReplayWriter
 	// readOnly: full chunks stay in memory, as nothing may be written.
@@ -145,7 +145,7 @@ func (r *replay) decode(b *wal.Batch) {
 			cur = run{stones: -1}
 		default:
 			d.unread = append(d.unread, typ)
-			if holdsUnread(rec.Data, r.h.minValid.Load()) {
+			if record.HoldsUnread(rec.Data, r.h.minValid.Load()) {
 				d.held = append(d.held, typ)
 			}
 		}
@@ -160,10 +160,10 @@ func (r *replay) apply(b *wal.Batch) error {
 		r.damage(d.err)
 	}
 	for _, typ := range d.unread {
-		r.unread[typ]++
+		r.unread.Add(typ)
 	}
 	for _, typ := range d.held {
-		r.held[typ]++
+		r.held.Add(typ)
 	}
 	r.report.StartTimestamps += uint64(d.starts)
 	for _, run := range d.runs {
@@ -425,10 +425,6 @@ func (r *replay) collect() {
 	for ref := range r.dups {
 		r.h.trunc.remember(math.MaxInt, ref)
 	}
-	rep.UnreadRecords = r.unread.names()
-	if r.h.unread = r.held.samples(); r.h.unread != nil {
-		for _, n := range r.h.unread.Records {
-			rep.UnreadSampleRecords += n
-		}
-	}
+	rep.UnreadRecords, rep.UnreadSampleRecords = r.unread.Names(), r.held.Total()
+	r.h.unread = r.held
 }

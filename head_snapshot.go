@@ -89,7 +89,7 @@ func (h *Head) snapshotDue(dir string) (bool, error) {
 		}
 		return false, h.dropSnapshots(dir)
 	}
-	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || h.unread != nil {
+	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || len(h.unread) > 0 {
 		return false, nil
 	}
 	list, err := wal.List(h.opts.FS, filepath.Join(dir, walDirName))
@@ -279,7 +279,7 @@ func (h *Head) snapshotAtClose(dir string, headStart int64) {
 		}
 		return
 	}
-	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || h.unread != nil || log == nil || log.Err() != nil || h.dir.Len() == 0 {
+	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || len(h.unread) > 0 || log == nil || log.Err() != nil || h.dir.Len() == 0 {
 		return
 	}
 	if h.snap.segment > 0 && h.snap.nextSeq == log.LastSeq()+1 {

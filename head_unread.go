@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/seed347100a3/tsdb/internal/record"
 )
 
 // UnreadError says that the log has samples of kinds that this version does not read, which
@@ -35,44 +33,10 @@ func (e *UnreadError) Error() string {
 // Unwrap returns ErrUnsupported.
 func (e *UnreadError) Unwrap() error { return ErrUnsupported }
 
-// unreadRecords counts records of the log that have no decoder, by type.
-type unreadRecords [256]int
-
-// names returns the counts by the names of the types; nil for none.
-func (u *unreadRecords) names() (named map[string]int) {
-	for typ, n := range u {
-		if n > 0 {
-			if named == nil {
-				named = map[string]int{}
-			}
-			named[record.Type(typ).String()] += n
-		}
-	}
-	return named
-}
-
-// samples returns nil, or the error about the records, all of which hold samples.
-func (u *unreadRecords) samples() *UnreadError {
-	if records := u.names(); records != nil {
-		return &UnreadError{Records: records}
-	}
-	return nil
-}
-
-// holdsUnread reports whether a record without a decoder has samples that only the log has: not
-// if all of them are before start, where the blocks end.
-func holdsUnread(rec []byte, start int64) bool {
-	if !record.TypeOf(rec).HoldsSamples() {
-		return false
-	}
-	newest, ok := record.NewestHistogram(rec)
-	return !ok || newest >= start
-}
-
 // flushable returns nil, or why the head must not be made into blocks.
 func (h *Head) flushable() error {
-	if h.unread != nil {
-		return h.unread
+	if len(h.unread) > 0 {
+		return &UnreadError{Records: h.unread.Names()}
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ type logCheck struct {
 	names                                 int // series records
 	samples, orphans, late, repeats, huge uint64
 	covered                               uint64        // without a series, and blocks have them
-	unread, held                          unreadRecords // held: with samples that no block has
+	unread, held                          record.Counts // held: with samples that no block has
 	buf                                   [decodeRun]record.Sample
 }
 
@@ -92,10 +92,10 @@ func (c *logCheck) apply(b *wal.Batch) error {
 		case record.TypeTombstones:
 			err = c.tombstonesRecord(rec)
 		default:
-			if holdsUnread(rec.Data, c.v.start) {
-				c.held[typ]++
+			if record.HoldsUnread(rec.Data, c.v.start) {
+				c.held.Add(typ)
 			} else {
-				c.unread[typ]++
+				c.unread.Add(typ)
 			}
 		}
 		if err != nil {
@@ -207,11 +207,11 @@ func (c *logCheck) tell(log *wal.ReplayReport) {
 	note(SeverityWarning, c.huge, "%d series have numbers above 2^40", "other programs fail when they write a block of them", "flush the head before others open the directory")
 	note(SeverityNote, c.late, "%d samples are older than one of their series before them", "they are not read: the head takes samples in the order of time", "")
 	note(SeverityNote, c.covered, "%d samples have no series record and are older than the end of the blocks", "blocks have them: nothing is lost", "")
-	for name, n := range c.held.names() {
+	for name, n := range c.held.Names() {
 		note(SeverityWarning, uint64(n), "%d records of "+name, "this version does not read these samples, and cannot make blocks of a head that has them: head and log only grow",
 			"let the program that wrote them make blocks of its head")
 	}
-	for name, n := range c.unread.names() {
+	for name, n := range c.unread.Names() {
 		note(SeverityNote, uint64(n), "%d records of "+name, "this version does not read them and leaves them where they are", "")
 	}
 }
