@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/horizon"
+	"github.com/seed347100a3/tsdb/internal/logreach"
 )
 
 // Names in a data directory.
@@ -28,7 +29,7 @@ const (
 // reference engine count, and those of blocks in any spelling.
 func isPartOfDatabase(name string) bool {
 	switch name {
-	case walDirName, wblDirName, headChunksDirName, quarantineDirName, fileutil.LockName, fileutil.OwnerName, blockListName, horizon.FileName, reachFileName, "queries.active":
+	case walDirName, wblDirName, headChunksDirName, quarantineDirName, fileutil.LockName, fileutil.OwnerName, blockListName, horizon.FileName, logreach.FileName, "queries.active":
 		return true
 	}
 	if strings.HasPrefix(name, snapshotPrefix) || strings.HasPrefix(name, headSnapshotStart) {

@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/foreground"
+	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
@@ -240,7 +241,7 @@ func (h *Head) readFromLog(ctx context.Context, damaged []*damagedChunk) (whole 
 	if err != nil {
 		return false, errors.WithMessage(refuse(err), "read the log again")
 	}
-	return isWhole(rep), nil
+	return logreach.IsWhole(rep), nil
 }
 
 // logSearch looks for samples of some series in the log.

@@ -12,6 +12,8 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/headsnap"
+	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memlimit"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
@@ -80,7 +82,7 @@ func (h *Head) restore(ctx context.Context, dir string, report *OpenReport, read
 // readAll reads a snapshot of the head, if there is a good one, and the log behind it, or
 // else all of the log; and the head-chunk files.
 func (h *Head) readAll(ctx context.Context, dir string, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
-	reach, err := findReach(h.opts.FS, dir)
+	reach, err := headsnap.FindReach(h.opts.FS, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +118,7 @@ func (h *Head) forget() error {
 
 // readFrom reads chunk files, snapshot (nil: none) and log, and makes ordinary series of what
 // they have.
-func (h *Head) readFrom(ctx context.Context, dir string, snap *snapshotLoad, reach *logReach, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
+func (h *Head) readFrom(ctx context.Context, dir string, snap *snapshotLoad, reach *logreach.Reach, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
 	loaded, err := h.loadChunks(dir, snap, report)
 	if err != nil {
 		return nil, err
@@ -142,18 +144,6 @@ func (h *Head) readFrom(ctx context.Context, dir string, snap *snapshotLoad, rea
 		report.Snapshot, report.SnapshotBytes = filepath.Base(snap.path), snap.meta.Sum.Bytes
 	}
 	return logReport, nil
-}
-
-// isWhole reports whether the log has all that was ever in it and not truncated: it may
-// have the torn end of a crash, ahead of which no chunk file of ours ever is.
-func isWhole(r *wal.ReplayReport) bool {
-	for _, d := range r.Damages {
-		torn := d.Tail && r.Foreign == 0 && !r.ForeignCheckpoint
-		if !d.Harmless && !torn {
-			return false
-		}
-	}
-	return r.OmittedDamages == 0
 }
 
 // loadChunks reads which full chunks the head-chunk files have, beyond those that a snapshot
@@ -265,7 +255,7 @@ func (rc *recovery) run() error {
 		FS: fsys, Dir: filepath.Join(rc.dir, walDirName),
 		SegmentSize: o.SegmentSize, Compression: o.Compression.wal(), Sync: o.Sync,
 		NextRef: rc.h.dir.NextRef, Logger: rc.h.opts.Logger,
-		ReachFile: filepath.Join(rc.dir, reachFileName), Mark: rc.h.truncated,
+		ReachFile: filepath.Join(rc.dir, logreach.FileName), Mark: rc.h.truncated,
 	}, at)
 	if err != nil {
 		return errors.WithMessage(err, "open log")

@@ -12,6 +12,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memlimit"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
@@ -58,7 +59,7 @@ type replay struct {
 	// readOnly: full chunks stay in memory, as nothing may be written.
 	readOnly bool
 	snapshot *snapshotLoad // what to begin with; nil: the log alone
-	reach    *logReach
+	reach    *logreach.Reach
 }
 
 // decoded is what a decoder makes of a batch: runs of samples, cut where a tombstone
@@ -354,7 +355,7 @@ func (r *replay) read(ctx context.Context, walDir string, p *progress) (*wal.Rep
 		FS: r.h.opts.FS, Dir: walDir,
 		Decoders: len(r.workers),
 		Decode:   r.decode, Apply: r.apply,
-		Progress: p.tell, Batches: &r.batches, Logger: r.h.opts.Logger, Reached: r.reach.forReplay(),
+		Progress: p.tell, Batches: &r.batches, Logger: r.h.opts.Logger, Reached: r.reach.ForReplay(),
 	}
 	if s := r.snapshot; s != nil {
 		list, err := wal.List(r.h.opts.FS, walDir)

@@ -36,7 +36,7 @@ func (h *Head) findSnapshot(ctx context.Context, dir string, tried []string, rep
 		meta, err := headsnap.ReadMeta(h.opts.FS, f.Path)
 		if err != nil {
 			reason = err.Error()
-		} else if reason, err = snapshotReason(ctx, h.opts.FS, dir, f.Path, &meta, h.minValid.Load()); err != nil {
+		} else if reason, err = meta.Unfit(ctx, h.opts.FS, filepath.Join(dir, walDirName), f.Path, h.minValid.Load()); err != nil {
 			return nil, refuse(err) // of the log, which is read next in any case
 		}
 		if reason == "" {
@@ -55,22 +55,6 @@ func (h *Head) ignoreSnapshot(path, reason string, report *OpenReport) {
 	}
 	h.opts.Logger.Warn("snapshot of the head cannot be used", "snapshot", path, "error", logged(errors.New(reason)))
 	report.SnapshotsIgnored = append(report.SnapshotsIgnored, line)
-}
-
-// snapshotReason says why a snapshot does not fit its name, the log, or the blocks, which end at
-// start; an empty reason means that it fits.
-func snapshotReason(ctx context.Context, fsys FS, dir, path string, meta *headsnap.Meta, start int64) (reason string, err error) {
-	reason, err = wal.StaleReason(ctx, fsys, filepath.Join(dir, walDirName), meta.Start)
-	switch {
-	case err != nil || reason != "":
-		return reason, err
-	case headsnap.Name(meta.Start.Segment) != filepath.Base(path):
-		return "its name is that of another one", nil
-	case meta.HeadStart > start:
-		// What it had the log may still have, and the snapshot has not.
-		return "a block is gone that it relies on", nil
-	}
-	return "", nil
 }
 
 // snapshotLoad reads a snapshot into the series that a replay makes.

@@ -14,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blocklist"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -375,7 +376,7 @@ func (r *repairer) repairLog() error {
 // checkpoint that takes its place has the good part, and the original goes into quarantine.
 func (r *repairer) mendBehindSnapshot(db *DB) error {
 	log, err := wal.Replay(r.ctx, wal.ReplayOptions{FS: r.fs, Dir: filepath.Join(r.dir, walDirName)})
-	if err != nil || isWhole(log) {
+	if err != nil || logreach.IsWhole(log) {
 		return err
 	}
 	return db.Flush(r.ctx)

@@ -8,6 +8,8 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/headsnap"
+	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
@@ -19,15 +21,15 @@ const adviceLog = "Open and Repair mend the log and keep the original in quarant
 // those that a checkpoint covers, it starts over.
 func (v *verification) log() error {
 	begun := v.done
-	reach, err := findReach(v.fs, v.dir)
+	reach, err := headsnap.FindReach(v.fs, v.dir)
 	if err != nil {
-		return v.trouble(filepath.Join(v.dir, reachFileName), err, "", "")
+		return v.trouble(filepath.Join(v.dir, logreach.FileName), err, "", "")
 	}
 	for try := 1; ; try++ {
 		c := &logCheck{v: v, series: map[uint64]loggedSeries{}, unknown: map[uint64]uint64{}}
 		last := int64(0)
 		report, err := wal.Replay(v.ctx, wal.ReplayOptions{
-			FS: v.fs, Dir: filepath.Join(v.dir, walDirName), Apply: c.apply, Reached: reach.forReplay(),
+			FS: v.fs, Dir: filepath.Join(v.dir, walDirName), Apply: c.apply, Reached: reach.ForReplay(),
 			Progress: func(done, _ int64) { v.progress(done - last); last = done },
 		})
 		switch {

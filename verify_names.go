@@ -15,6 +15,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/horizon"
+	"github.com/seed347100a3/tsdb/internal/logreach"
 )
 
 // names tells of entries of the data directory that are not what the names say, or that
@@ -33,7 +34,7 @@ func (v *verification) names(entries []fs.DirEntry) error {
 		case name == blockListName:
 			v.blockList(path)
 		case name == quarantineDirName, name == fileutil.LockName, name == fileutil.OwnerName,
-			name == horizon.FileName, name == reachFileName:
+			name == horizon.FileName, name == logreach.FileName:
 		default:
 			err = v.otherName(path, e)
 		}
@@ -136,7 +137,7 @@ func (v *verification) headSnapshot(path string) error {
 		reason = "a head chunk is gone that it relies on"
 	} else {
 		v.report.Bytes += meta.Sum.Bytes
-		if reason, err = snapshotReason(v.ctx, v.fs, v.dir, path, &meta, v.start); err != nil {
+		if reason, err = meta.Unfit(v.ctx, v.fs, filepath.Join(v.dir, walDirName), path, v.start); err != nil {
 			reason = "" // of the log, which has findings of its own
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -12,8 +13,8 @@ import (
 const adviceCut = "Open serves what is in full chunks and goes on behind what is lost; a backup may have the rest"
 
 // holdAgainstChunks compares what the log says with the full chunks, as Open does.
-func (c *logCheck) holdAgainstChunks(log *wal.ReplayReport, reach *logReach) {
-	s := stateOfLog(log, reach)
+func (c *logCheck) holdAgainstChunks(log *wal.ReplayReport, reach *logreach.Reach) {
+	s := logreach.StateOf(log, reach)
 	newest := map[uint64]int64{} // by labels: two refs may stand for the same
 	for _, l := range c.series {
 		if old, ok := newest[l.hash]; !ok || l.maxt > old {
@@ -33,8 +34,8 @@ func (c *logCheck) holdAgainstChunks(log *wal.ReplayReport, reach *logReach) {
 			behind++
 		}
 	}
-	cut := s.isCut(behind)
-	s.lost = s.lost || cut
+	cut := s.IsCut(behind)
+	s.Lost = s.Lost || cut
 	find := func(severity Severity, n int, what, meaning string) {
 		if n > 0 {
 			c.v.find(Finding{Severity: severity, File: filepath.Join(c.v.dir, headChunksDirName),
@@ -44,11 +45,11 @@ func (c *logCheck) holdAgainstChunks(log *wal.ReplayReport, reach *logReach) {
 	if cut {
 		find(SeverityDamage, behind, "%d full chunks have samples that the log has not", "the log has lost its end")
 	}
-	if s.lost {
+	if s.Lost {
 		find(SeverityWarning, behind+unreached, "%d full chunks are the only ones that have their samples",
 			"what commits deleted that the log has lost is there again")
 	}
-	if s.mayLackSeries(log) {
+	if s.MayLackSeries(log) {
 		find(SeverityDamage, unknown, "%d full chunks are of series that the log does not have", "their labels are lost, so nobody can read them")
 	}
 }
