@@ -4,20 +4,16 @@ import (
 	stderrors "errors"
 	"math"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/backfill"
 	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/labels"
 )
-
-// backfillPrefix begins the name of a writer's directory, which it keeps locked: an Open
-// that finds it locked leaves it alone.
-const backfillPrefix = tempPrefix + "backfill-"
 
 // progressSamples is after how many samples Progress is told.
 const progressSamples = 1 << 16
@@ -171,14 +167,14 @@ func (w *BlockWriter) open() error {
 	if err := fileutil.MkdirSync(fsys, w.dir); err != nil {
 		return errors.WithMessagef(err, "create data directory %s", w.dir)
 	}
-	if err := checkDataDir(fsys, w.dir, w.opts.AnyDirectory); err != nil {
+	if err := datadir.Check(fsys, w.dir, w.opts.AnyDirectory); err != nil {
 		return err
 	}
-	w.tmp = filepath.Join(w.dir, backfillPrefix+newULID(w.opts.Clock.Now()).String())
+	w.tmp = filepath.Join(w.dir, datadir.BackfillPrefix+newULID(w.opts.Clock.Now()).String())
 	if err := fsys.MkdirAll(w.tmp); err != nil {
 		return errors.WithMessage(err, "create directory of a block writer")
 	}
-	lock, err := fsys.LockDir(w.tmp, owner())
+	lock, err := fsys.LockDir(w.tmp, datadir.Owner())
 	if err != nil {
 		return stderrors.Join(errors.WithMessage(err, "create directory of a block writer"), fileutil.RemoveAll(fsys, w.tmp))
 	}
@@ -271,17 +267,4 @@ func (w *BlockWriter) Close() error {
 	err := stderrors.Join(w.lock.Release(), fileutil.RemoveAll(w.bare, w.tmp))
 	w.lock, w.store = nil, nil
 	return err
-}
-
-// backfillInUse says whether something with a temporary name is the directory of a
-// BlockWriter that is at work, in this process or another.
-func backfillInUse(fsys FS, path string) (bool, error) {
-	if !strings.HasPrefix(filepath.Base(path), backfillPrefix) {
-		return false, nil
-	}
-	lock, err := fsys.LockDir(path, owner())
-	if err != nil {
-		return errors.Is(err, ErrLocked), nil // who cannot lock it will see whether it can go
-	}
-	return false, lock.Release()
 }

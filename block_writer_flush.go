@@ -13,10 +13,8 @@ import (
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/backfill"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 )
-
-// stagingDir is where blocks wait in the writer's directory until all of them are there.
-const stagingDir = "blocks"
 
 // progressSeries is after how many series of a block Progress is told.
 const progressSeries = 1 << 10
@@ -164,7 +162,7 @@ func headBorder(fsys FS, dir string) (int64, error) {
 	border := int64(math.MinInt64)
 	for _, id := range ids {
 		// One that cannot be read, or has gone meanwhile, does not count.
-		if m, err := blockdir.ReadMeta(fsys, blockdir.Path(dir, id)); err == nil && !besideHead(m) {
+		if m, err := blockdir.ReadMeta(fsys, blockdir.Path(dir, id)); err == nil && !blockdir.BesideHead(m) {
 			border = max(border, m.MaxTime)
 		}
 	}
@@ -173,7 +171,7 @@ func headBorder(fsys FS, dir string) (int64, error) {
 
 // writeBlocks writes blocks aside.
 func (w *BlockWriter) writeBlocks(ctx context.Context, m *backfill.Merge, plan []backfillBlock) ([]BlockMeta, error) {
-	staging := filepath.Join(w.tmp, stagingDir)
+	staging := filepath.Join(w.tmp, datadir.StagingDir)
 	if err := w.opts.FS.MkdirAll(staging); err != nil {
 		return nil, err
 	}
@@ -241,7 +239,7 @@ func (o *backfillOutput) AddSeries(ls []index.SymbolPair) error {
 // publish moves the blocks into the data directory. The mark is decided at the last
 // moment: a database may have been opened, or have written blocks of its own.
 func (w *BlockWriter) publish(metas []BlockMeta) ([]BlockMeta, error) {
-	staging, fsys := filepath.Join(w.tmp, stagingDir), w.opts.FS
+	staging, fsys := filepath.Join(w.tmp, datadir.StagingDir), w.opts.FS
 	border, err := headBorder(fsys, w.dir)
 	if err != nil {
 		return nil, err
@@ -276,7 +274,7 @@ func (w *BlockWriter) publish(metas []BlockMeta) ([]BlockMeta, error) {
 func (w *BlockWriter) mark(dir string, metas []BlockMeta, border int64) error {
 	for i := range metas {
 		m := &metas[i]
-		if m.MaxTime <= border || besideHead(*m) {
+		if m.MaxTime <= border || blockdir.BesideHead(*m) {
 			continue
 		}
 		m.Compaction.Hints = append(slices.Clone(m.Compaction.Hints), blockdir.HintFromOutOfOrder)

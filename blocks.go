@@ -12,6 +12,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 )
 
 // blockSet is the blocks of a data directory. What queriers see of it is one immutable
@@ -48,8 +49,8 @@ type blockSet struct {
 
 // view is what a Querier finds at one moment.
 type view struct {
-	blocks  []viewBlock    // ascending by MinTime
-	missing []missingBlock // what is in quarantine, not read, or gone
+	blocks  []viewBlock       // ascending by MinTime
+	missing []datadir.Missing // what is in quarantine, not read, or gone
 	// start is where the head begins: what the head has before it, blocks have, too.
 	start int64
 }
@@ -113,12 +114,12 @@ func (v *view) newest() int64 {
 // warnings names the missing blocks that a query of the closed range would touch.
 func (v *view) warnings(mint, maxt int64) (ws Warnings) {
 	for _, m := range v.missing {
-		if m.mint <= maxt && m.maxt >= mint {
+		if m.Mint <= maxt && m.Maxt >= mint {
 			what := "block "
-			if m.vanished {
+			if m.Vanished {
 				what = "vanished block "
 			}
-			ws = append(ws, errors.WithMessage(ErrMissing, what+m.name))
+			ws = append(ws, errors.WithMessage(ErrMissing, what+m.Name))
 		}
 	}
 	return ws

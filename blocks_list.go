@@ -2,24 +2,20 @@ package tsdb
 
 import (
 	"bytes"
-	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blocklist"
-	"github.com/seed347100a3/tsdb/wal"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 )
 
 // The data directory has a list of the blocks that there should be (docs/design/blocks.md).
 // What it has and the directory has not was taken away by somebody. It must never cry wolf, so
 // a block that is about to go for good leaves the list before, and one that comes
 // stands in the directory before. A block that went into others is known by these.
-const blockListName = blocklist.FileName
 
 // blockList is the list as a blockSet keeps it. It is guarded by the set's change.
 type blockList struct {
@@ -46,8 +42,8 @@ func (v *view) wantedBlocks(without []ulid.ULID) (list []blocklist.Block) {
 		list = append(list, w)
 	}
 	for _, m := range v.missing {
-		if m.vanished && m.maxt >= lastGone {
-			list = append(list, blocklist.Block{ULID: m.id, MinTime: m.mint, MaxTime: m.maxt + 1, Sources: m.sources})
+		if m.Vanished && m.Maxt >= lastGone {
+			list = append(list, blocklist.Block{ULID: m.ID, MinTime: m.Mint, MaxTime: m.Maxt + 1, Sources: m.Sources})
 		}
 	}
 	return list
@@ -114,86 +110,11 @@ func (bs *blockSet) readListLocked() ([]blocklist.Block, error) {
 	return blocks, err
 }
 
-// vanishedBlocks returns the blocks of the list that are not in the directory and went into no
-// other one. Some directories that are called after blocks are none.
-func vanishedBlocks(fsys FS, dataDir string, list []blocklist.Block, have *lineage, none []ulid.ULID) ([]missingBlock, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	there, err := blocksByName(fsys, dataDir)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range none {
-		delete(there, id)
-	}
-	gone := absent(list, there, have)
-	if len(gone) == 0 {
-		return nil, nil
-	}
-	// Another engine that had the directory meanwhile removes the oldest blocks, as its
-	// retention says, and tells nobody.
-	foreign, err := wal.EndsForeign(fsys, filepath.Join(dataDir, walDirName))
-	if err != nil {
-		foreign = false // recovery says what is wrong with the log
-	}
-	if foreign {
-		gone = slices.DeleteFunc(gone, func(m missingBlock) bool { return m.maxt < have.mint })
-	}
-	// A writer beside us may have removed some since the list was read.
-	now, _, err := blocklist.Read(fsys, dataDir)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(gone, func(m missingBlock) bool {
-		return !slices.ContainsFunc(now, func(b blocklist.Block) bool { return b.ULID == m.id })
-	}), nil
-}
-
-// absent returns the blocks of the list whose names are not there, and which are not in others.
-func absent(list []blocklist.Block, there map[ulid.ULID]bool, have *lineage) (gone []missingBlock) {
-	for _, b := range list {
-		m := missingBlock{id: b.ULID, name: b.ULID.String(), mint: b.MinTime, maxt: b.MaxTime - 1, sources: b.Sources, vanished: true}
-		if !there[b.ULID] && !have.has(m) {
-			gone = append(gone, m)
-		}
-	}
-	return gone
-}
-
-// blocksByName returns the blocks that a directory is called after, in any spelling, at the top or
-// in quarantine: whatever is in it, another rule tells of it.
-func blocksByName(fsys FS, dataDir string) (map[ulid.ULID]bool, error) {
-	entries, err := fsys.ReadDir(dataDir)
-	if err != nil {
-		return nil, err
-	}
-	there := map[ulid.ULID]bool{}
-	for _, e := range entries {
-		if id, err := ulid.ParseStrict(e.Name()); err == nil && e.IsDir() {
-			there[id] = true
-		}
-	}
-	set, err := quarantineIDs(fsys, dataDir)
-	for _, id := range set {
-		there[id] = true
-	}
-	return there, err
-}
-
 // reportVanished tells of blocks that are gone.
-func (bs *blockSet) reportVanished(gone []missingBlock, report *OpenReport) {
+func (bs *blockSet) reportVanished(gone []datadir.Missing, report *OpenReport) {
 	for _, m := range gone {
-		report.Damages = append(report.Damages, Damage{File: m.name, Reason: "the block is not there any more: " + m.times()})
+		report.Damages = append(report.Damages, Damage{File: m.Name, Reason: "the block is not there any more: " + m.Times()})
 		report.BlocksVanished++
-		bs.opts.Logger.Error("block has vanished", "block", m.name, "mint", m.mint, "maxt", m.maxt)
+		bs.opts.Logger.Error("block has vanished", "block", m.Name, "mint", m.Mint, "maxt", m.Maxt)
 	}
-}
-
-// times says what a block had.
-func (m *missingBlock) times() string {
-	if m.mint == math.MinInt64 && m.maxt == math.MaxInt64 {
-		return "nobody knows of which times it had samples"
-	}
-	return fmt.Sprintf("it had samples from %s to %s", time.UnixMilli(m.mint).UTC().Format(time.RFC3339), time.UnixMilli(m.maxt).UTC().Format(time.RFC3339))
 }

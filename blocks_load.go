@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blocklist"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
@@ -59,7 +60,7 @@ func (bs *blockSet) load(report *OpenReport) error {
 type blockLoad struct {
 	bs     *blockSet
 	report *OpenReport
-	unread []missingBlock
+	unread []datadir.Missing
 	none   []ulid.ULID // directories that are called after blocks and are none
 }
 
@@ -67,14 +68,14 @@ type blockLoad struct {
 func (l *blockLoad) refused(id ulid.ULID, why error) error {
 	bs, d := l.bs, damageOf(id, why)
 	switch {
-	case errors.Is(why, errNotBlock):
+	case errors.Is(why, datadir.ErrNotBlock):
 		d.Harmless = true
 		l.none = append(l.none, id)
 		bs.opts.Logger.Warn("database inside a data directory", "dir", id)
 	case bs.readOnly:
-		l.unread = append(l.unread, missingAt(bs.opts.FS, bs.dir, id.String(), id))
+		l.unread = append(l.unread, datadir.MissingAt(bs.opts.FS, bs.dir, id.String(), id))
 	default:
-		moved, err := moveToQuarantine(bs.opts.FS, bs.dir, id.String())
+		moved, err := datadir.MoveToQuarantine(bs.opts.FS, bs.dir, id.String())
 		if err != nil {
 			return err
 		}
@@ -87,22 +88,22 @@ func (l *blockLoad) refused(id ulid.ULID, why error) error {
 }
 
 // missing returns the blocks that there should be and that are not read, each once.
-func (l *blockLoad) missing(added []viewBlock, listed []blocklist.Block) ([]missingBlock, error) {
-	bs, have := l.bs, newLineage()
+func (l *blockLoad) missing(added []viewBlock, listed []blocklist.Block) ([]datadir.Missing, error) {
+	bs, have := l.bs, datadir.NewLineage()
 	for _, b := range added {
-		have.add(b.meta)
+		have.Add(b.meta)
 	}
 	found, err := bs.missing(have, l.report)
 	if err != nil {
 		return nil, err
 	}
-	gone, err := vanishedBlocks(bs.opts.FS, bs.dir, listed, have, l.none)
+	gone, err := datadir.Vanished(bs.opts.FS, bs.dir, listed, have, l.none)
 	if err != nil {
 		return nil, err
 	}
 	bs.reportVanished(gone, l.report)
-	found = slices.DeleteFunc(found, func(m missingBlock) bool { // a link in the place of a block
-		return slices.ContainsFunc(gone, func(g missingBlock) bool { return g.id == m.id })
+	found = slices.DeleteFunc(found, func(m datadir.Missing) bool { // a link in the place of a block
+		return slices.ContainsFunc(gone, func(g datadir.Missing) bool { return g.ID == m.ID })
 	})
 	return slices.Concat(found, l.unread, gone), nil
 }
@@ -142,23 +143,14 @@ func (bs *blockSet) openNewLocked(refused func(id ulid.ULID, why error) error) (
 
 // refuse asks what becomes of a directory that cannot be opened as a block.
 func (bs *blockSet) refuse(r loaded, refused func(id ulid.ULID, why error) error) error {
-	other, err := isNestedDataDir(bs.opts.FS, blockdir.Path(bs.dir, r.id))
+	other, err := datadir.IsNested(bs.opts.FS, blockdir.Path(bs.dir, r.id))
 	if err != nil {
 		return err
 	}
 	if other {
-		return refused(r.id, errNotBlock)
+		return refused(r.id, datadir.ErrNotBlock)
 	}
 	return refused(r.id, r.err)
-}
-
-// isNestedDataDir reports whether a directory with the name of a block is that of a database.
-func isNestedDataDir(fsys FS, path string) (bool, error) {
-	hasMeta, err := blockdir.HasMeta(fsys, path)
-	if err != nil || hasMeta {
-		return false, err
-	}
-	return isDataDir(fsys, path)
 }
 
 // openAll opens directories, one per CPU at a time.
@@ -229,17 +221,11 @@ func (bs *blockSet) renewSidecar(dir *blockdir.Dir) {
 func (v *view) startWithout(ids []ulid.ULID) int64 {
 	start := int64(memseries.NoTime + 1)
 	for _, b := range v.blocks {
-		if !besideHead(b.meta) && !slices.Contains(ids, b.meta.ULID) {
+		if !blockdir.BesideHead(b.meta) && !slices.Contains(ids, b.meta.ULID) {
 			start = max(start, b.meta.MaxTime)
 		}
 	}
 	return start
-}
-
-// besideHead reports whether a block may hold a part of the samples of its times only, so
-// that the log still counts there.
-func besideHead(m BlockMeta) bool {
-	return m.HasHint(blockdir.HintFromOutOfOrder) || m.HasHint(blockdir.HintFromStaleSeries) || m.HasHint(blockdir.HintFromSelectedSeries)
 }
 
 // removeReplacedLocked removes the blocks that others, which could be opened, were made
@@ -313,19 +299,19 @@ func (bs *blockSet) reload() error {
 }
 
 // missingBeside returns what is still missing when blocks are added that somebody brought.
-func (v *view) missingBeside(added []viewBlock) []missingBlock {
-	have := newLineage()
+func (v *view) missingBeside(added []viewBlock) []datadir.Missing {
+	have := datadir.NewLineage()
 	for _, b := range added {
-		have.add(b.meta)
+		have.Add(b.meta)
 	}
-	return slices.DeleteFunc(slices.Clone(v.missing), have.has)
+	return slices.DeleteFunc(slices.Clone(v.missing), have.Has)
 }
 
 // besideHeadLocked sees to it that a block from somewhere else, which reaches into the time
 // of the head, says that the log counts there, too: without the hint the next start would
 // take the head's samples before its end for samples of blocks.
 func (bs *blockSet) besideHeadLocked(b viewBlock, start int64) (viewBlock, error) {
-	if b.meta.MaxTime <= start || besideHead(b.meta) {
+	if b.meta.MaxTime <= start || blockdir.BesideHead(b.meta) {
 		return b, nil
 	}
 	defer b.release()
@@ -335,7 +321,7 @@ func (bs *blockSet) besideHeadLocked(b viewBlock, start int64) (viewBlock, error
 // foreignFutureLocked sees to it that a block of the future does not close the head. Where its
 // hint cannot be written, it counts as if it had it.
 func (bs *blockSet) foreignFutureLocked(b viewBlock) viewBlock {
-	if !isForeignFuture(b.meta, bs.opts) {
+	if !blockdir.FromFuture(b.meta, bs.opts.Clock, bs.opts.Limits.MaxFuture) {
 		return b
 	}
 	if !bs.readOnly {
@@ -347,17 +333,6 @@ func (bs *blockSet) foreignFutureLocked(b viewBlock) viewBlock {
 	}
 	b.meta = withHint(b.meta)
 	return b
-}
-
-// isForeignFuture reports whether a block begins further ahead of the clock, also of that by
-// which it was made, than a head takes samples: it is no flushed head, and the log counts before
-// it and beside it.
-func isForeignFuture(m BlockMeta, o *Options) bool {
-	if o.Limits.MaxFuture < 0 || besideHead(m) {
-		return false
-	}
-	made := m.ULID.Timestamp()
-	return m.MinTime > max(o.present(), made.Add(o.Limits.MaxFuture).UnixMilli())
 }
 
 // withHint says of a block that it lies beside the head.

@@ -164,7 +164,7 @@ func (c *compactor) write(ctx context.Context, fsys FS, dirs []*blockdir.Dir, pu
 func endOfOrdinary(metas []BlockMeta) int64 {
 	end := int64(math.MinInt64)
 	for _, m := range metas {
-		if !besideHead(m) {
+		if !blockdir.BesideHead(m) {
 			end = max(end, m.MaxTime)
 		}
 	}

@@ -197,8 +197,8 @@ func (v *view) plan(ranges []int64, busy func(ulid.ULID) bool) []BlockMeta {
 	for i := range v.blocks {
 		b := &v.blocks[i]
 		class := &behind
-		if besideHead(b.meta) && b.meta.MaxTime > v.start {
-			if !besideHead(b.dir.Meta()) {
+		if blockdir.BesideHead(b.meta) && b.meta.MaxTime > v.start {
+			if !blockdir.BesideHead(b.dir.Meta()) {
 				continue // the mark could not be written, and the result would have none
 			}
 			class = &beside

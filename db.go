@@ -3,17 +3,14 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
@@ -27,7 +24,7 @@ import (
 type DB struct {
 	dir    string
 	opts   *Options
-	held   *holding
+	held   *datadir.Held
 	head   *Head
 	blocks *blockSet
 	report OpenReport
@@ -76,15 +73,15 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err := fileutil.MkdirSync(o.FS, dir); err != nil {
 		return nil, errors.WithMessagef(err, "create data directory %s", dir)
 	}
-	if err := checkDataDir(o.FS, dir, o.AnyDirectory); err != nil {
+	if err := datadir.Check(o.FS, dir, o.AnyDirectory); err != nil {
 		return nil, err
 	}
 	db := newDB(dir, o)
-	if db.held, err = hold(dir, o); err != nil {
+	if db.held, o.FS, err = datadir.Hold(o.FS, dir, o.Logger); err != nil {
 		return nil, errors.WithMessagef(err, "open %s", dir)
 	}
 	if err := db.open(); err != nil {
-		return nil, stderrors.Join(err, db.held.release())
+		return nil, stderrors.Join(err, db.held.Release())
 	}
 	db.start()
 	if r := &db.report; !r.Clean() {
@@ -108,25 +105,16 @@ func newDB(dir string, o *Options) *DB {
 	return db
 }
 
-// owner is what a second opener is told.
-func owner() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown host"
-	}
-	return fmt.Sprintf("pid %d of %s on %s", os.Getpid(), filepath.Base(os.Args[0]), host)
-}
-
 // open reads what is there.
 func (db *DB) open() error {
-	if err := checkSupported(db.opts.FS, db.dir); err != nil {
+	if err := datadir.CheckSupported(db.opts.FS, db.dir); err != nil {
 		return err
 	}
 	if err := db.time.read(); err != nil {
 		return err
 	}
 	// What an open or a repair that was interrupted left.
-	busy, err := removeLeftovers(db.opts.FS, db.dir)
+	busy, err := datadir.RemoveLeftovers(db.opts.FS, db.dir)
 	if err != nil {
 		return err
 	}
@@ -138,42 +126,15 @@ func (db *DB) open() error {
 	db.merges = newCompactor(db.opts.FS, db.dir, db.opts.Clock, db.opts.Blocks.BytesPerSecond, db.opts.Head.SamplesPerChunk)
 	db.head = newHead(db.opts)
 	db.head.minValid.Store(db.blocks.current().start)
-	if err := db.head.recover(context.Background(), db.dir, db.held.lock, &db.report); err != nil {
+	if err := db.head.recover(context.Background(), db.dir, db.held.Lock(), &db.report); err != nil {
 		db.blocks.close()
 		return stderrors.Join(err, db.head.closeFiles())
 	}
-	db.held.tell(db.head.poison)
+	db.held.Tell(db.head.poison)
 	db.blocks.saveList()
 	db.blocks.settle = db.head.iso.settle
 	db.time.open(max(db.head.maxT.Load(), db.blocks.current().newest()))
 	return nil
-}
-
-// checkSupported refuses what this version would not understand, before anything is
-// written.
-func checkSupported(fsys FS, dir string) error {
-	wbl, err := fsys.ReadDir(filepath.Join(dir, wblDirName))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errors.Wrap(err, "list "+wblDirName)
-	}
-	for _, e := range wbl {
-		size, err := sizeOf(e)
-		if err != nil {
-			return err
-		}
-		if size > 0 {
-			return errors.WithMessagef(ErrUnsupported, "open %s: %s/%s holds out-of-order samples", dir, wblDirName, e.Name())
-		}
-	}
-	return nil
-}
-
-func sizeOf(e fs.DirEntry) (int64, error) {
-	info, err := e.Info()
-	if err != nil {
-		return 0, errors.Wrapf(err, "stat %s", e.Name())
-	}
-	return info.Size(), nil
 }
 
 // Appender returns a new Appender. On a closed database its Commit gives ErrClosed.
@@ -251,7 +212,7 @@ func (db *DB) Health() error {
 	if db.closing.Load() {
 		return ErrClosed
 	}
-	if err := db.held.err(); err != nil {
+	if err := db.held.Err(); err != nil {
 		return err
 	}
 	if err := db.head.refused(); err != nil {
@@ -294,7 +255,7 @@ func (db *DB) Close() error {
 		headStart := db.headStart()
 		db.blocks.close()
 		db.time.saveOrWarn()
-		db.closeOf = stderrors.Join(db.head.close(db.dir, headStart), db.held.release())
+		db.closeOf = stderrors.Join(db.head.close(db.dir, headStart), db.held.Release())
 		level := slog.LevelInfo
 		if db.closeOf != nil {
 			level = slog.LevelError

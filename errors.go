@@ -3,6 +3,7 @@ package tsdb
 import (
 	"errors"
 
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/labels"
@@ -59,10 +60,10 @@ var (
 	ErrInvalidArgument = errors.New("invalid argument")
 	// ErrUnsupported: the directory holds something that this version does not read.
 	// The error names it.
-	ErrUnsupported = errors.New("not supported by this version")
+	ErrUnsupported = datadir.ErrUnsupported
 	// ErrNotDataDir: the directory is not empty, and has nothing of a database. The error
 	// names some of what is in it; see Options.AnyDirectory.
-	ErrNotDataDir = errors.New("not a data directory")
+	ErrNotDataDir = datadir.ErrNotDataDir
 	// ErrTruncated, a warning: a result was cut at the limit of its hints.
 	ErrTruncated = errors.New("result cut at the limit")
 	// ErrClock, of DB.Health: the clock, and samples with it, went further than time has passed,
@@ -76,9 +77,6 @@ var (
 	// unless it is a file that is missing.
 	ErrCorrupt = encbuf.ErrCorrupt
 )
-
-// errNotBlock: a directory with the name of a block is that of a database.
-var errNotBlock = errors.New("it is the directory of a database and no block: a snapshot, maybe, that was made here")
 
 // refusal is why a directory is not opened, together with the sentinel that callers
 // know.

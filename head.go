@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
@@ -115,3 +116,5 @@ func (h *Head) widen(mint, maxt int64) {
 		old = h.maxT.Load()
 	}
 }
+
+const walDirName = datadir.WALDir

@@ -8,6 +8,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
@@ -144,7 +145,7 @@ func (h *Head) newestUpTo(ctx context.Context, t int64) (int64, error) {
 func (db *DB) markAhead(now int64) (start int64, ok bool, err error) {
 	var ids []ulid.ULID
 	for _, m := range db.Blocks() {
-		if m.MaxTime > now && !besideHead(m) {
+		if m.MaxTime > now && !blockdir.BesideHead(m) {
 			ids = append(ids, m.ULID)
 		}
 	}

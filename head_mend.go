@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -120,12 +121,12 @@ func (m *mender) err() error {
 	switch {
 	case len(m.lost) > 0:
 		return errors.WithMessagef(ErrMissing, "%d damaged chunks of the head have samples that the log does not have; copies are in %s",
-			len(m.lost), quarantineDirName)
+			len(m.lost), datadir.QuarantineDir)
 	case len(m.noted) > 0:
 		return errors.WithMessagef(ErrCorrupt, "%d head-chunk files have damage, and are to be set aside", len(m.noted))
 	case there > 0:
 		return errors.WithMessagef(ErrCorrupt, "%d chunks of the head are damaged in their files; they were made anew from the log, and copies are in %s",
-			there, quarantineDirName)
+			there, datadir.QuarantineDir)
 	default:
 		return nil
 	}
@@ -219,7 +220,7 @@ func (h *Head) quarantineChunks(damaged []*damagedChunk) error {
 		if h.mender.copied[file] { // nobody else writes it
 			continue
 		}
-		if err := h.chunks.Quarantine(file, filepath.Join(h.recovery.dir, quarantineDirName)); err != nil {
+		if err := h.chunks.Quarantine(file, filepath.Join(h.recovery.dir, datadir.QuarantineDir)); err != nil {
 			return errors.WithMessagef(err, "keep head-chunk file %d", file)
 		}
 		if h.mender.copied == nil {

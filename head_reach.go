@@ -3,6 +3,7 @@ package tsdb
 import (
 	"path/filepath"
 
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/logreach"
@@ -52,7 +53,7 @@ func (h *Head) quarantineSnapshots(dir string) error {
 		if f.Segment == h.snap.segment {
 			continue
 		}
-		_, synced, err := fileutil.MoveInto(h.opts.FS, f.Path, filepath.Join(dir, quarantineDirName), filepath.Base(f.Path))
+		_, synced, err := fileutil.MoveInto(h.opts.FS, f.Path, filepath.Join(dir, datadir.QuarantineDir), filepath.Base(f.Path))
 		if err != nil && !synced {
 			return wal.Poisoned(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/logreach"
@@ -150,7 +151,7 @@ func (h *Head) readFrom(ctx context.Context, dir string, snap *snapshotLoad, rea
 // knows.
 func (h *Head) loadChunks(dir string, snap *snapshotLoad, report *OpenReport) (map[uint64][]memseries.Mapped, error) {
 	var err error
-	h.chunks, err = chunks.OpenHead(h.opts.FS, filepath.Join(dir, headChunksDirName), chunks.HeadOptions{})
+	h.chunks, err = chunks.OpenHead(h.opts.FS, filepath.Join(dir, datadir.HeadChunksDir), chunks.HeadOptions{})
 	if err != nil {
 		return nil, errors.WithMessage(err, "open head chunks")
 	}
@@ -221,14 +222,14 @@ func (h *Head) finishRecovery() error {
 }
 
 func (rc *recovery) run() error {
-	fsys, quarantine := rc.h.opts.FS, filepath.Join(rc.dir, quarantineDirName)
+	fsys, quarantine := rc.h.opts.FS, filepath.Join(rc.dir, datadir.QuarantineDir)
 	// Nobody may have taken the directory from us while we were reading.
 	if err := rc.lock.Check(); err != nil {
 		return err
 	}
 	// Snapshots of the reference engine would not match the log after our first commit.
 	// They go only now, when it is sure that the log can be read without them.
-	if err := removeForeignSnapshots(fsys, rc.dir); err != nil {
+	if err := datadir.RemoveForeignSnapshots(fsys, rc.dir); err != nil {
 		return err
 	}
 	// Nor would those of ours that were not used.
@@ -266,13 +267,13 @@ func (rc *recovery) run() error {
 
 // quarantined lists what is in quarantine.
 func (rc *recovery) quarantined() []string {
-	entries, err := rc.h.opts.FS.ReadDir(filepath.Join(rc.dir, quarantineDirName))
+	entries, err := rc.h.opts.FS.ReadDir(filepath.Join(rc.dir, datadir.QuarantineDir))
 	if err != nil {
 		return nil // there is no such directory
 	}
 	var names []string
 	for _, e := range entries {
-		names = append(names, filepath.Join(quarantineDirName, e.Name()))
+		names = append(names, filepath.Join(datadir.QuarantineDir, e.Name()))
 	}
 	return names
 }

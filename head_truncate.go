@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/background"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -169,7 +170,7 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) (err erro
 	err = background.Run(ctx, h.opts.Clock, func(ctx context.Context) (err error) {
 		filter := newCheckpointFilter(mint, func(ref uint64) bool { return h.dir.ByRef(ref) != nil || gone[ref] > upTo })
 		rep, err = log.Checkpoint(ctx, wal.CheckpointOptions{
-			UpTo: upTo, TmpDir: dir, QuarantineDir: filepath.Join(dir, quarantineDirName),
+			UpTo: upTo, TmpDir: dir, QuarantineDir: filepath.Join(dir, datadir.QuarantineDir),
 			Keep: filter.keep, Tail: filter.tail, Expired: func(newest int64) bool { return newest < mint },
 		})
 		return err

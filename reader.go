@@ -11,6 +11,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
@@ -57,7 +58,7 @@ func OpenReadOnly(dir string, opts *Options) (*Reader, error) {
 	if dir, err = fileutil.Abs(o.FS, dir); err != nil {
 		return nil, errors.WithMessage(err, "read data directory")
 	}
-	if err := checkDataDir(o.FS, dir, o.AnyDirectory); err != nil {
+	if err := datadir.Check(o.FS, dir, o.AnyDirectory); err != nil {
 		return nil, err
 	}
 	r := &Reader{dir: dir, opts: o}
@@ -139,7 +140,7 @@ func (r *Reader) changed(s *readState) bool {
 
 // load reads the directory once. The state is nil on an error.
 func (r *Reader) load(ctx context.Context) (*readState, error) {
-	if err := checkSupported(r.opts.FS, r.dir); err != nil {
+	if err := datadir.CheckSupported(r.opts.FS, r.dir); err != nil {
 		return nil, err
 	}
 	listed, err := blockdir.List(r.opts.FS, r.dir)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blocklist"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -118,14 +119,15 @@ func Repair(ctx context.Context, dir string, opts *RepairOptions) (*RepairReport
 	if _, err := all.FS.Stat(dir); err != nil { // a lock file would make the directory
 		return nil, errors.WithMessage(err, "repair")
 	}
-	if err := checkDataDir(all.FS, dir, all.AnyDirectory); err != nil {
+	if err := datadir.Check(all.FS, dir, all.AnyDirectory); err != nil {
 		return nil, err
 	}
-	held, err := hold(dir, all)
+	held, fsys, err := datadir.Hold(all.FS, dir, all.Logger)
 	if err != nil {
 		return nil, errors.WithMessagef(err, "repair %s", dir)
 	}
-	r := &repairer{ctx: ctx, fs: all.FS, dir: dir, opts: o, db: all, held: held, report: &RepairReport{}}
+	all.FS = fsys
+	r := &repairer{ctx: ctx, fs: fsys, dir: dir, opts: o, db: all, held: held, report: &RepairReport{}}
 	start := all.Clock.Now()
 	err = r.run()
 	r.report.Duration = all.Clock.Now().Sub(start)
@@ -139,13 +141,13 @@ type repairer struct {
 	dir    string
 	opts   RepairOptions
 	db     *Options
-	held   *holding
+	held   *datadir.Held
 	report *RepairReport
 	errs   []error // of single blocks
 
-	none        []ulid.ULID // directories that are called after blocks and are none
-	have        *lineage    // of the blocks that are there and good
-	start       int64       // where the head begins with them
+	none        []ulid.ULID      // directories that are called after blocks and are none
+	have        *datadir.Lineage // of the blocks that are there and good
+	start       int64            // where the head begins with them
 	total, read int64
 }
 
@@ -155,20 +157,20 @@ func (r *repairer) run() error {
 		err = r.ctx.Err()
 	}
 	if err != nil {
-		return stderrors.Join(append(r.errs, err, r.held.release())...)
+		return stderrors.Join(append(r.errs, err, r.held.Release())...)
 	}
 	return stderrors.Join(append(r.errs, r.repairLog())...)
 }
 
 // repairBlocks leaves only good blocks.
 func (r *repairer) repairBlocks() error {
-	if err := checkSupported(r.fs, r.dir); err != nil {
+	if err := datadir.CheckSupported(r.fs, r.dir); err != nil {
 		return err
 	}
-	if _, err := removeLeftovers(r.fs, r.dir); err != nil {
+	if _, err := datadir.RemoveLeftovers(r.fs, r.dir); err != nil {
 		return err
 	}
-	r.have, r.start = newLineage(), memseries.NoTime+1
+	r.have, r.start = datadir.NewLineage(), memseries.NoTime+1
 	damaged, err := r.verifyBlocks()
 	if err != nil {
 		return err
@@ -181,15 +183,15 @@ func (r *repairer) repairBlocks() error {
 			return err
 		}
 	}
-	missing, err := quarantinedBlocks(r.fs, r.dir, r.have)
+	missing, err := datadir.Quarantined(r.fs, r.dir, r.have)
 	if err != nil {
 		return err
 	}
 	for _, m := range missing {
-		if r.tried(m) || r.have.has(m) {
+		if r.tried(m) || r.have.Has(m) {
 			continue
 		}
-		b := BlockRepair{Original: m.name}
+		b := BlockRepair{Original: m.Name}
 		if err := r.done(&b, r.save(m, &b, false)); err != nil {
 			return err
 		}
@@ -209,8 +211,8 @@ func (r *repairer) done(b *BlockRepair, err error) error {
 }
 
 // tried reports whether an original is one that this Repair could not save.
-func (r *repairer) tried(m missingBlock) bool {
-	return slices.ContainsFunc(r.report.Blocks, func(b BlockRepair) bool { return b.Original == m.name })
+func (r *repairer) tried(m datadir.Missing) bool {
+	return slices.ContainsFunc(r.report.Blocks, func(b BlockRepair) bool { return b.Original == m.Name })
 }
 
 // damagedBlock is a block in the data directory that has to be written anew, and what is wrong with it.
@@ -228,7 +230,7 @@ func (r *repairer) verifyBlocks() (damaged []damagedBlock, err error) {
 	}
 	sizes := make([]int64, len(ids))
 	for i, id := range ids {
-		if sizes[i], err = treeSize(r.fs, blockdir.Path(r.dir, id)); err != nil {
+		if sizes[i], err = fileutil.TreeSize(r.fs, blockdir.Path(r.dir, id)); err != nil {
 			return nil, err
 		}
 		r.total += sizes[i]
@@ -264,7 +266,7 @@ func (r *repairer) verifyBlock(id ulid.ULID) (damages []Damage, err error) {
 	dir, err := blockdir.Open(r.fs, blockdir.Path(r.dir, id))
 	switch {
 	case errors.Is(err, ErrCorrupt):
-		if other, err := isNestedDataDir(r.fs, blockdir.Path(r.dir, id)); err != nil || other {
+		if other, err := datadir.IsNested(r.fs, blockdir.Path(r.dir, id)); err != nil || other {
 			r.none = append(r.none, id)
 			return nil, err
 		}
@@ -295,8 +297,8 @@ func (r *repairer) verifyBlock(id ulid.ULID) (damages []Damage, err error) {
 
 // keep notes that a good block is there.
 func (r *repairer) keep(m BlockMeta) {
-	r.have.add(m)
-	if !besideHead(m) && !isForeignFuture(m, r.db) {
+	r.have.Add(m)
+	if !blockdir.BesideHead(m) && !blockdir.FromFuture(m, r.db.Clock, r.db.Limits.MaxFuture) {
 		r.start = max(r.start, m.MaxTime)
 	}
 }
@@ -311,7 +313,7 @@ func (r *repairer) rename() error {
 	for _, name := range names {
 		id := ulid.MustParseStrict(name)
 		meta, err := blockdir.ReadMeta(r.fs, filepath.Join(r.dir, name))
-		if err != nil || meta.ULID != id || r.have.has(missingAt(r.fs, r.dir, name, id)) {
+		if err != nil || meta.ULID != id || r.have.Has(datadir.MissingAt(r.fs, r.dir, name, id)) {
 			continue
 		}
 		if err := r.renameOne(name, id); err != nil {
@@ -336,7 +338,7 @@ func (r *repairer) renameOne(name string, id ulid.ULID) error {
 	if err != nil || len(damages) == 0 {
 		return err
 	}
-	size, err := treeSize(r.fs, blockdir.Path(r.dir, id))
+	size, err := fileutil.TreeSize(r.fs, blockdir.Path(r.dir, id))
 	if err != nil {
 		return err
 	}
@@ -347,7 +349,7 @@ func (r *repairer) renameOne(name string, id ulid.ULID) error {
 func (r *repairer) repairLog() error {
 	if len(r.errs) == 0 { // a block that failed may be on its way
 		if err := r.forgetVanished(); err != nil {
-			return stderrors.Join(err, r.held.release())
+			return stderrors.Join(err, r.held.Release())
 		}
 	}
 	filled, err := wal.FillGaps(r.fs, filepath.Join(r.dir, walDirName))
@@ -356,12 +358,12 @@ func (r *repairer) repairLog() error {
 		r.report.Filled = append(r.report.Filled, filepath.ToSlash(name))
 	}
 	if err != nil {
-		return stderrors.Join(refuse(err), r.held.release())
+		return stderrors.Join(refuse(err), r.held.Release())
 	}
 	db := newDB(r.dir, r.db)
 	db.held = r.held
 	if err := db.open(); err != nil {
-		return stderrors.Join(err, r.held.release())
+		return stderrors.Join(err, r.held.Release())
 	}
 	r.report.Log = db.report
 	err = db.head.refused()
@@ -388,12 +390,12 @@ func (r *repairer) forgetVanished() error {
 	if err != nil {
 		return err
 	}
-	gone, err := vanishedBlocks(r.fs, r.dir, listed, r.have, r.none)
+	gone, err := datadir.Vanished(r.fs, r.dir, listed, r.have, r.none)
 	if err != nil || len(gone) == 0 {
 		return err
 	}
 	for _, m := range gone {
-		r.report.Forgotten = append(r.report.Forgotten, m.name)
+		r.report.Forgotten = append(r.report.Forgotten, m.Name)
 	}
 	return blocklist.Remove(r.fs, r.dir) // Open writes another one
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 )
 
 // replace puts what can be read of a block in its place. The original moves first:
@@ -23,13 +24,13 @@ func (r *repairer) replace(d damagedBlock) error {
 	case err != nil:
 		return r.done(&b, err)
 	}
-	name, err := moveToQuarantine(r.fs, r.dir, d.id.String())
+	name, err := datadir.MoveToQuarantine(r.fs, r.dir, d.id.String())
 	if err != nil {
 		return r.done(&b, errors.WithMessage(err, "set block aside"))
 	}
 	b.Original = name
-	m := missingAt(r.fs, r.dir, b.Original, d.id)
-	if r.have.has(m) {
+	m := datadir.MissingAt(r.fs, r.dir, b.Original, d.id)
+	if r.have.Has(m) {
 		b.Err, b.elsewhere = errors.New("other blocks have its samples"), true
 		return r.done(&b, nil)
 	}
@@ -53,21 +54,21 @@ func (r *repairer) putBack(id ulid.ULID, name string) error {
 	if err := r.fs.Rename(filepath.Join(r.dir, name), blockdir.Path(r.dir, id)); err != nil {
 		return err
 	}
-	return stderrors.Join(r.fs.SyncDir(r.dir), r.fs.SyncDir(filepath.Join(r.dir, quarantineDirName)))
+	return stderrors.Join(r.fs.SyncDir(r.dir), r.fs.SyncDir(filepath.Join(r.dir, datadir.QuarantineDir)))
 }
 
 // save makes a block of what can be read of one in quarantine. That nothing can be read
 // is in b; an error is another one. Of one that is known to be readable all is read, or that is an error.
-func (r *repairer) save(m missingBlock, b *BlockRepair, readable bool) error {
+func (r *repairer) save(m datadir.Missing, b *BlockRepair, readable bool) error {
 	id := newULID(r.db.Clock.Now())
-	saved, err := blockdir.Salvage(r.ctx, r.fs, filepath.Join(r.dir, m.name), r.dir, id, blockdir.SalvageOptions{
+	saved, err := blockdir.Salvage(r.ctx, r.fs, filepath.Join(r.dir, m.Name), r.dir, id, blockdir.SalvageOptions{
 		Undelete: r.opts.Undelete,
 		Whole:    readable,
-		Origin:   func(meta *BlockMeta, whole bool) { r.origin(meta, m.id, whole) },
+		Origin:   func(meta *BlockMeta, whole bool) { r.origin(meta, m.ID, whole) },
 		NewID:    func() ulid.ULID { return newULID(r.db.Clock.Now()) },
 	})
 	if len(b.Damages) == 0 {
-		b.Damages = damagesOf(m.name, saved.Damage)
+		b.Damages = damagesOf(m.Name, saved.Damage)
 	}
 	switch {
 	case err == nil:
@@ -75,14 +76,14 @@ func (r *repairer) save(m missingBlock, b *BlockRepair, readable bool) error {
 		b.Err = err
 		return nil
 	default:
-		return errors.WithMessagef(err, "save block %s", m.name)
+		return errors.WithMessagef(err, "save block %s", m.Name)
 	}
 	b.Saved, b.Beside, b.Repeated = &saved.Meta, saved.Beside, saved.Repeated
 	b.LostSeries, b.LostChunks, b.LostSamples = saved.LostSeries, saved.LostChunks, saved.LostSamples
 	b.MetaLost, b.DeletedLost = saved.MetaLost, saved.DeletedLost
 	r.keep(saved.Meta)
 	for _, m := range saved.Beside {
-		r.have.add(m)
+		r.have.Add(m)
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func (r *repairer) origin(m *BlockMeta, original ulid.ULID, whole bool) {
 	if len(m.Compaction.Sources) == 0 {
 		m.Compaction.Sources = []ulid.ULID{original}
 	}
-	if !whole && m.MaxTime > r.start && !besideHead(*m) {
+	if !whole && m.MaxTime > r.start && !blockdir.BesideHead(*m) {
 		hints := append(slices.Clone(m.Compaction.Hints), blockdir.HintFromOutOfOrder)
 		slices.Sort(hints)
 		m.Compaction.Hints = hints

@@ -3,7 +3,6 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
-	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,8 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 )
@@ -125,7 +126,7 @@ func (v *view) splitByStart(ids []ulid.ULID) (free, last []ulid.ULID) {
 	for _, b := range v.blocks {
 		switch {
 		case !slices.Contains(ids, b.meta.ULID):
-		case b.meta.MaxTime == start && !besideHead(b.meta):
+		case b.meta.MaxTime == start && !blockdir.BesideHead(b.meta):
 			last = append(last, b.meta.ULID)
 		default:
 			free = append(free, b.meta.ULID)
@@ -136,7 +137,7 @@ func (v *view) splitByStart(ids []ulid.ULID) (free, last []ulid.ULID) {
 
 // headBytes returns the size of the log, the head-chunk files and the snapshots of the head.
 func (db *DB) headBytes() (n int64, err error) {
-	dirs := []string{filepath.Join(db.dir, walDirName), filepath.Join(db.dir, headChunksDirName)}
+	dirs := []string{filepath.Join(db.dir, walDirName), filepath.Join(db.dir, datadir.HeadChunksDir)}
 	snapshots, err := headsnap.List(db.opts.FS, db.dir)
 	if err != nil {
 		return 0, err
@@ -145,7 +146,7 @@ func (db *DB) headBytes() (n int64, err error) {
 		dirs = append(dirs, s.Path)
 	}
 	for _, dir := range dirs {
-		size, err := treeSize(db.opts.FS, dir)
+		size, err := fileutil.TreeSize(db.opts.FS, dir)
 		if err != nil {
 			return 0, err
 		}
@@ -166,37 +167,6 @@ func (db *DB) logIsDear() (bool, error) {
 	if err != nil || limit <= 0 {
 		return false, err
 	}
-	size, err := treeSize(db.opts.FS, filepath.Join(db.dir, walDirName))
+	size, err := fileutil.TreeSize(db.opts.FS, filepath.Join(db.dir, walDirName))
 	return float64(size) > deadLogShare*float64(limit), err
-}
-
-// treeSize adds up the files below a directory; one that goes meanwhile counts nothing.
-func treeSize(fsys FS, dir string) (n int64, err error) {
-	entries, err := fsys.ReadDir(dir)
-	if err != nil {
-		return 0, ignoreNotExist(err)
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			size, err := treeSize(fsys, filepath.Join(dir, e.Name()))
-			if err != nil {
-				return 0, err
-			}
-			n += size
-			continue
-		}
-		size, err := sizeOf(e)
-		if ignoreNotExist(err) != nil {
-			return 0, err
-		}
-		n += size
-	}
-	return n, nil
-}
-
-func ignoreNotExist(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

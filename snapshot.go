@@ -12,12 +12,10 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/wal"
 )
-
-// snapshotSuffix names a snapshot until it is whole.
-const snapshotSuffix = ".tmp-snapshot"
 
 // Snapshot makes a copy of the database in dir, which must not exist: everything that was
 // committed before the call, and nothing of a commit that begins later. Files are linked
@@ -42,13 +40,13 @@ func (db *DB) Snapshot(ctx context.Context, dir string) (err error) {
 	if dir, err = fileutil.Abs(fsys, filepath.Clean(dir)); err != nil {
 		return errors.WithMessage(err, "snapshot")
 	}
-	if err := checkSnapshotTarget(fsys, db.dir, dir); err != nil {
+	if err := datadir.CheckCopyTarget(fsys, db.dir, dir); err != nil {
 		return err
 	}
 	if _, err := fsys.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return errors.WithMessagef(stderrors.Join(fs.ErrExist, err), "snapshot into %s", dir)
 	}
-	s := snapshotter{db: db, ctx: ctx, fs: fsys, dir: dir + snapshotSuffix}
+	s := snapshotter{db: db, ctx: ctx, fs: fsys, dir: dir + datadir.CopySuffix}
 	if err := s.removeLeftover(); err != nil {
 		return err
 	}
@@ -64,7 +62,7 @@ func (db *DB) Snapshot(ctx context.Context, dir string) (err error) {
 	if err == nil {
 		return nil
 	}
-	bytes, sizeErr := treeSize(fsys, db.dir) // at most: what is linked takes nothing
+	bytes, sizeErr := fileutil.TreeSize(fsys, db.dir) // at most: what is linked takes nothing
 	return stderrors.Join(whileWriting(fsys, filepath.Dir(dir), "snapshot into "+dir, bytes, err), sizeErr)
 }
 
@@ -77,7 +75,7 @@ func (s *snapshotter) removeLeftover() error {
 	}
 	ours := false
 	if err == nil {
-		ours, err = holdsOnly(s.fs, s.dir, "", isOfSnapshot)
+		ours, err = datadir.IsCopy(s.fs, s.dir)
 	}
 	if err != nil {
 		return errors.WithMessagef(err, "look into %s", s.dir)
@@ -185,10 +183,10 @@ func (s *snapshotter) copyLog() error {
 // copyHeadChunks takes the head-chunk files; the one that is being written only as far as
 // it went.
 func (s *snapshotter) copyHeadChunks() error {
-	from, to := filepath.Join(s.db.dir, headChunksDirName), filepath.Join(s.dir, headChunksDirName)
+	from, to := filepath.Join(s.db.dir, datadir.HeadChunksDir), filepath.Join(s.dir, datadir.HeadChunksDir)
 	entries, err := s.fs.ReadDir(from)
 	if err != nil {
-		return ignoreNotExist(err)
+		return fileutil.IgnoreNotExist(err)
 	}
 	if err := fileutil.MkdirSync(s.fs, to); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blocklist"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
@@ -126,7 +127,7 @@ type verification struct {
 	report *VerifyReport
 
 	total, done int64
-	have        *lineage          // of the blocks that are there
+	have        *datadir.Lineage  // of the blocks that are there
 	start       int64             // blocks have what the log has before it
 	none        []ulid.ULID       // directories that are called after blocks and are none
 	listed      []blocklist.Block // that there should be
@@ -144,15 +145,15 @@ func (v *verification) run() error {
 	if err != nil {
 		return err
 	}
-	if err := checkDataDir(v.fs, v.dir, v.opts.AnyDirectory); err != nil {
+	if err := datadir.Check(v.fs, v.dir, v.opts.AnyDirectory); err != nil {
 		return err
 	}
 	for _, e := range entries {
 		v.report.InUse = v.report.InUse || e.Name() == fileutil.LockName
 	}
 	for _, e := range entries {
-		if (e.IsDir() || e.Type()&fs.ModeSymlink != 0 && isLogName(e.Name())) && e.Name() != quarantineDirName {
-			size, err := treeSize(v.fs, filepath.Join(v.dir, e.Name()))
+		if (e.IsDir() || e.Type()&fs.ModeSymlink != 0 && isLogName(e.Name())) && e.Name() != datadir.QuarantineDir {
+			size, err := fileutil.TreeSize(v.fs, filepath.Join(v.dir, e.Name()))
 			if err != nil {
 				return err
 			}
@@ -182,7 +183,7 @@ func (v *verification) run() error {
 }
 
 // isLogName reports whether the log, or the head chunks, may be reached by a link of this name.
-func isLogName(name string) bool { return name == walDirName || name == headChunksDirName }
+func isLogName(name string) bool { return name == walDirName || name == datadir.HeadChunksDir }
 
 // progress tells that n more bytes are read.
 func (v *verification) progress(n int64) {

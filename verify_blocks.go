@@ -11,6 +11,8 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blocklist"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
@@ -24,7 +26,7 @@ func (v *verification) blocks() error {
 		return err
 	}
 	var metas []BlockMeta
-	v.have, v.start = newLineage(), memseries.NoTime+1
+	v.have, v.start = datadir.NewLineage(), memseries.NoTime+1
 	for _, id := range ids {
 		if err := v.ctx.Err(); err != nil {
 			return err
@@ -35,8 +37,8 @@ func (v *verification) blocks() error {
 		}
 		if meta != nil {
 			metas = append(metas, *meta)
-			v.have.add(*meta)
-			if !besideHead(*meta) && !isForeignFuture(*meta, v.db) {
+			v.have.Add(*meta)
+			if !blockdir.BesideHead(*meta) && !blockdir.FromFuture(*meta, v.db.Clock, v.db.Limits.MaxFuture) {
 				v.start = max(v.start, meta.MaxTime)
 			}
 		}
@@ -65,7 +67,7 @@ func (v *verification) block(id ulid.ULID) (meta *BlockMeta, err error) {
 			Advice:  "use a newer version"})
 		return nil, nil
 	default:
-		if other, err := isNestedDataDir(v.fs, path); err != nil || other {
+		if other, err := datadir.IsNested(v.fs, path); err != nil || other {
 			v.nested(id)
 			return nil, err
 		}
@@ -96,19 +98,19 @@ func (v *verification) block(id ulid.ULID) (meta *BlockMeta, err error) {
 // nested tells of a database that has the name of a block.
 func (v *verification) nested(id ulid.ULID) {
 	v.none = append(v.none, id)
-	v.find(Finding{Severity: SeverityWarning, File: blockdir.Path(v.dir, id), What: errNotBlock.Error(),
+	v.find(Finding{Severity: SeverityWarning, File: blockdir.Path(v.dir, id), What: datadir.ErrNotBlock.Error(),
 		Meaning: "it is not read here, and other programs take it for a block that is broken",
 		Advice:  "move it out of the directory, or give it another name"})
 }
 
 // vanishedBlocks tells of blocks that are not there any more.
 func (v *verification) vanishedBlocks() error {
-	gone, err := vanishedBlocks(v.fs, v.dir, v.listed, v.have, v.none)
+	gone, err := datadir.Vanished(v.fs, v.dir, v.listed, v.have, v.none)
 	if err != nil {
-		return v.trouble(filepath.Join(v.dir, blockListName), err, "", "")
+		return v.trouble(filepath.Join(v.dir, blocklist.FileName), err, "", "")
 	}
 	for _, m := range gone {
-		v.find(Finding{Severity: SeverityDamage, File: filepath.Join(v.dir, m.name), What: "the block is not there any more: " + m.times(),
+		v.find(Finding{Severity: SeverityDamage, File: filepath.Join(v.dir, m.Name), What: "the block is not there any more: " + m.Times(),
 			Meaning: "its samples are missing, and queries of its times warn",
 			Advice:  "bring it back, from a backup if need be; Repair makes that it is not expected any more"})
 	}

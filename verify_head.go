@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 )
 
 // Head-chunk files repeat what is in the log.
@@ -19,7 +20,7 @@ const (
 
 // headChunks decodes every chunk of the head-chunk files.
 func (v *verification) headChunks() error {
-	path := filepath.Join(v.dir, headChunksDirName)
+	path := filepath.Join(v.dir, datadir.HeadChunksDir)
 	for try := 1; ; try++ {
 		c := &headCheck{v: v, newest: map[chunks.SeriesRef]int64{}}
 		err := c.run(path)
@@ -107,7 +108,7 @@ func (c *headCheck) chunk(h chunks.HeadChunk) error {
 			return err
 		}
 		c.found = append(c.found, Finding{Severity: SeverityWarning,
-			File: filepath.Join(c.v.dir, headChunksDirName, fmt.Sprintf("%06d", h.Ref.File())), Offset: int64(h.Ref.Offset()),
+			File: filepath.Join(c.v.dir, datadir.HeadChunksDir, fmt.Sprintf("%06d", h.Ref.File())), Offset: int64(h.Ref.Offset()),
 			What: fmt.Sprintf("chunk of series number %d: %v", h.Series, err), Meaning: "queries that touch it fail",
 			Advice: "move the file out of the directory while the database is closed: Open rebuilds the chunks from the log"})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blocklist"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/horizon"
@@ -27,13 +28,13 @@ func (v *verification) names(entries []fs.DirEntry) error {
 		switch name := e.Name(); {
 		case name == walDirName:
 			err = v.logNames(path, e)
-		case name == headChunksDirName:
+		case name == datadir.HeadChunksDir:
 			err = v.headChunkNames(path, e)
-		case name == wblDirName:
+		case name == datadir.WBLDir:
 			err = v.outOfOrderLog()
-		case name == blockListName:
+		case name == blocklist.FileName:
 			v.blockList(path)
-		case name == quarantineDirName, name == fileutil.LockName, name == fileutil.OwnerName,
+		case name == datadir.QuarantineDir, name == fileutil.LockName, name == fileutil.OwnerName,
 			name == horizon.FileName, name == logreach.FileName:
 		default:
 			err = v.otherName(path, e)
@@ -63,12 +64,12 @@ func (v *verification) otherName(path string, e fs.DirEntry) (err error) {
 		v.leftover(path, "none: Prometheus, which made it, removes it")
 	case isHeadSnapshot(e):
 		err = v.headSnapshot(path)
-	case isForeignSnapshot(e):
+	case datadir.IsForeignSnapshot(e):
 		v.find(Finding{Severity: SeverityNote, File: path, What: "a snapshot of the head that Prometheus made",
 			Meaning: "it is not read: the log has it all", Advice: "none: Open removes it"})
 	default:
 		var ours bool
-		if ours, err = isLeftover(v.fs, v.dir, e); ours {
+		if ours, err = datadir.IsLeftover(v.fs, v.dir, e); ours {
 			v.leftover(path, "none: Open removes it")
 			break
 		}
@@ -91,7 +92,7 @@ func (v *verification) link(path string, id ulid.ULID) {
 	f := Finding{Severity: SeverityDamage, File: path, What: "it is a link and not the directory of a block",
 		Meaning: "the samples that it leads to are not read, and queries of their times warn; other programs do not see it",
 		Advice:  "put what it leads to in its place"}
-	if v.have.has(missingAt(v.fs, v.dir, filepath.Base(path), id)) {
+	if v.have.Has(datadir.MissingAt(v.fs, v.dir, filepath.Base(path), id)) {
 		f.Severity, f.Meaning, f.Advice = SeverityWarning, "it is not read, and blocks of the directory have its samples", "remove the link"
 	}
 	v.find(f)
@@ -121,7 +122,7 @@ func isHeadSnapshot(e fs.DirEntry) bool {
 func (v *verification) headSnapshot(path string) error {
 	sizes, err := v.headChunkSizes()
 	if err != nil {
-		return v.trouble(filepath.Join(v.dir, headChunksDirName), err, "", "")
+		return v.trouble(filepath.Join(v.dir, datadir.HeadChunksDir), err, "", "")
 	}
 	lost := false
 	meta, err := headsnap.Check(v.ctx, v.fs, path, func(m headsnap.Mapped) {
@@ -155,14 +156,14 @@ func (v *verification) headSnapshot(path string) error {
 
 // headChunkSizes returns how long each head-chunk file is, by number.
 func (v *verification) headChunkSizes() (map[uint32]int64, error) {
-	entries, err := v.fs.ReadDir(filepath.Join(v.dir, headChunksDirName))
-	if ignoreNotExist(err) != nil {
+	entries, err := v.fs.ReadDir(filepath.Join(v.dir, datadir.HeadChunksDir))
+	if fileutil.IgnoreNotExist(err) != nil {
 		return nil, err
 	}
 	sizes := map[uint32]int64{}
 	for _, e := range entries {
 		if n, err := strconv.ParseUint(e.Name(), 10, 32); err == nil {
-			if sizes[uint32(n)], err = sizeOf(e); ignoreNotExist(err) != nil {
+			if sizes[uint32(n)], err = fileutil.EntrySize(e); fileutil.IgnoreNotExist(err) != nil {
 				return nil, err
 			}
 		}
@@ -177,11 +178,11 @@ func (v *verification) headSnapshotGone(path string) bool {
 }
 
 func (v *verification) misspelt(path string, id ulid.ULID) {
-	m := missingAt(v.fs, v.dir, filepath.Base(path), id)
+	m := datadir.MissingAt(v.fs, v.dir, filepath.Base(path), id)
 	f := Finding{Severity: SeverityDamage, File: path, What: "the name of a block is not spelt " + id.String(),
 		Meaning: "its samples are not read, and queries of its times warn; other programs read it and cannot get rid of it",
 		Advice:  "Repair gives it its right name"}
-	if v.have.has(m) {
+	if v.have.Has(m) {
 		f.Severity, f.Meaning = SeverityWarning, "it is not read, and other blocks have its samples; other programs read it and cannot get rid of it"
 		f.Advice = "move it out of the directory"
 	}
@@ -238,8 +239,8 @@ func (v *verification) strangers(path string, known func(fs.DirEntry) bool) erro
 }
 
 func (v *verification) outOfOrderLog() error {
-	if err := checkSupported(v.fs, v.dir); err != nil {
-		v.find(Finding{Severity: SeverityWarning, File: filepath.Join(v.dir, wblDirName), What: err.Error(),
+	if err := datadir.CheckSupported(v.fs, v.dir); err != nil {
+		v.find(Finding{Severity: SeverityWarning, File: filepath.Join(v.dir, datadir.WBLDir), What: err.Error(),
 			Meaning: "this version cannot read it and refuses to open the database",
 			Advice:  "let Prometheus run on the directory until it has written blocks of them, or move it out of the directory, which loses them"})
 	}
@@ -249,18 +250,18 @@ func (v *verification) outOfOrderLog() error {
 // quarantine tells which blocks are missing because they were set aside, and what else
 // there is.
 func (v *verification) quarantine() error {
-	path := filepath.Join(v.dir, quarantineDirName)
-	missing, err := quarantinedBlocks(v.fs, v.dir, v.have)
+	path := filepath.Join(v.dir, datadir.QuarantineDir)
+	missing, err := datadir.Quarantined(v.fs, v.dir, v.have)
 	if err != nil {
 		return v.trouble(path, err, "", "")
 	}
 	for _, m := range missing {
-		v.find(Finding{Severity: SeverityDamage, File: filepath.Join(v.dir, m.name), What: "a damaged block that was set aside",
+		v.find(Finding{Severity: SeverityDamage, File: filepath.Join(v.dir, m.Name), What: "a damaged block that was set aside",
 			Meaning: "its samples are missing, and queries of its times warn",
 			Advice:  "Repair saves what can be read of it; when that was done and a backup had no more, remove it"})
 	}
 	entries, err := v.fs.ReadDir(path)
-	if ignoreNotExist(err) != nil {
+	if fileutil.IgnoreNotExist(err) != nil {
 		return v.trouble(path, err, "", "")
 	}
 	if kept := len(entries) - len(missing); kept > 0 {

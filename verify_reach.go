@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/wal"
@@ -38,7 +39,7 @@ func (c *logCheck) holdAgainstChunks(log *wal.ReplayReport, reach *logreach.Reac
 	s.Lost = s.Lost || cut
 	find := func(severity Severity, n int, what, meaning string) {
 		if n > 0 {
-			c.v.find(Finding{Severity: severity, File: filepath.Join(c.v.dir, headChunksDirName),
+			c.v.find(Finding{Severity: severity, File: filepath.Join(c.v.dir, datadir.HeadChunksDir),
 				What: fmt.Sprintf(what, n), Meaning: meaning, Advice: adviceCut})
 		}
 	}

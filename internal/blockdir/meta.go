@@ -3,8 +3,11 @@ package blockdir
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/seed347100a3/tsdb/internal/clock"
 )
 
 // metaVersion is the version of meta files. 2 was written by Prometheus 2.1 by mistake.
@@ -72,3 +75,20 @@ type Extra struct {
 
 // HasHint tells whether the block carries a hint.
 func (m *Meta) HasHint(hint string) bool { return slices.Contains(m.Compaction.Hints, hint) }
+
+// BesideHead reports whether a block may hold a part of the samples of its times only, so
+// that the log still counts there.
+func BesideHead(m Meta) bool {
+	return m.HasHint(HintFromOutOfOrder) || m.HasHint(HintFromStaleSeries) || m.HasHint(HintFromSelectedSeries)
+}
+
+// FromFuture reports whether a block begins further ahead of the clock, also of that by which it
+// was made, than a head takes samples: it is no flushed head, and the log counts before it and
+// beside it. maxFuture is how far that is; less than 0: any time is taken, and no block is.
+func FromFuture(m Meta, c clock.Clock, maxFuture time.Duration) bool {
+	if maxFuture < 0 || BesideHead(m) {
+		return false
+	}
+	made := m.ULID.Timestamp()
+	return m.MinTime > max(c.Now().Add(maxFuture).UnixMilli(), made.Add(maxFuture).UnixMilli())
+}

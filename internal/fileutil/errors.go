@@ -26,6 +26,14 @@ var (
 // and the call may be repeated. NotTried makes one.
 var ErrNotTried = errors.New("directory could not be opened to be synced")
 
+// Meaning returns an error with the text of why that is a sentinel as well, which callers ask for.
+func Meaning(sentinel, why error) error { return &meaning{sentinel, why} }
+
+type meaning struct{ sentinel, why error }
+
+func (m *meaning) Error() string   { return m.why.Error() }
+func (m *meaning) Unwrap() []error { return []error{m.sentinel, m.why} }
+
 // ErrUnsupported: this file system has no such operation.
 var ErrUnsupported = errors.ErrUnsupported
 

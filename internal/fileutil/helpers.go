@@ -209,3 +209,44 @@ func JoinErrors(errs ...error) error {
 	}
 	return only
 }
+
+// TreeSize adds up the files below a directory; one that goes meanwhile counts nothing.
+func TreeSize(fsys FS, dir string) (n int64, err error) {
+	entries, err := fsys.ReadDir(dir)
+	if err != nil {
+		return 0, IgnoreNotExist(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			size, err := TreeSize(fsys, filepath.Join(dir, e.Name()))
+			if err != nil {
+				return 0, err
+			}
+			n += size
+			continue
+		}
+		size, err := EntrySize(e)
+		if IgnoreNotExist(err) != nil {
+			return 0, err
+		}
+		n += size
+	}
+	return n, nil
+}
+
+// EntrySize returns the size of a file that a directory was listed with.
+func EntrySize(e fs.DirEntry) (int64, error) {
+	info, err := e.Info()
+	if err != nil {
+		return 0, errors.Wrapf(err, "stat %s", e.Name())
+	}
+	return info.Size(), nil
+}
+
+// IgnoreNotExist returns an error unless it says that something is not there.
+func IgnoreNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -14,7 +14,7 @@ func TestFiles_AreTouchedThroughTheSeamOnly(t *testing.T) {
 // notFiles is what is taken from packages os and syscall although it is no file of a database: who is asking
 // for the lock of a directory; the priority of a thread, and what it has used; how much memory there may be.
 var notFiles = map[string][]string{
-	"db.go":                               {"Hostname", "Getpid", "Args"},
+	"internal/datadir/held.go":            {"Hostname", "Getpid", "Args"},
 	"internal/memlimit/cgroup_linux.go":   {"ReadFile"},
 	"internal/background/thread_linux.go": {"Gettid", "Getpid", "Setpriority", "PRIO_PROCESS", "ReadFile"},
 }

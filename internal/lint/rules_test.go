@@ -37,7 +37,7 @@ func TestRules_SeeWhatTheyAreFor(t *testing.T) {
 
 		{"file opened aside", filesThroughSeam, "wal/a.go", "import \"os\"\nvar f, _ = os.Open(``)", "os.Open"},
 		{"renamed import", filesThroughSeam, "wal/a.go", "import sys \"os\"\nvar f = sys.Exit", "os.Exit"},
-		{"host name in db.go", filesThroughSeam, "db.go", "import \"os\"\nvar f, _ = os.Hostname()", ""},
+		{"host name for a lock", filesThroughSeam, "internal/datadir/held.go", "import \"os\"\nvar f, _ = os.Hostname()", ""},
 		{"host name elsewhere", filesThroughSeam, "head.go", "import \"os\"\nvar f, _ = os.Hostname()", "os.Hostname"},
 		{"system call", filesThroughSeam, "wal/a.go", "import \"syscall\"\nvar e = syscall.Fsync(1)", "syscall.Fsync"},
 		{"error number", filesThroughSeam, "wal/a.go", "import \"syscall\"\nvar e = syscall.ENOSPC", ""},

@@ -1,4 +1,4 @@
-package tsdb
+package datadir
 
 import (
 	"io/fs"
@@ -9,9 +9,20 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blocklist"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/horizon"
 )
+
+// CopySuffix names a copy of a database until it is whole.
+const CopySuffix = ".tmp-snapshot"
+
+// BackfillPrefix begins the name of the directory of a writer of blocks, which it keeps locked: who
+// removes leftovers and finds it locked leaves it alone.
+const BackfillPrefix = tempPrefix + "backfill-"
+
+// StagingDir is where blocks wait in such a directory until all of them are there.
+const StagingDir = "blocks"
 
 // tempPrefix begins the names of what is being made, or removed, at the top of a data
 // directory. Other engines ignore such names. Not all that is called so is ours.
@@ -29,8 +40,8 @@ type leftover struct {
 
 // leftoverKind returns what has this name, if that is one that this library gives.
 func leftoverKind(name string) (k leftover, ok bool) {
-	if target, ok := strings.CutSuffix(name, snapshotSuffix); ok && target != "" {
-		return leftover{dir: true, may: isOfSnapshot}, true
+	if target, ok := strings.CutSuffix(name, CopySuffix); ok && target != "" {
+		return leftover{dir: true, may: isOfCopy}, true
 	}
 	rest, ok := strings.CutPrefix(name, tempPrefix)
 	if !ok {
@@ -49,7 +60,7 @@ func leftoverKind(name string) (k leftover, ok bool) {
 		return leftover{dir: true, fixed: true, may: isOfCheckpoint}, true
 	case rest == "head-snapshot":
 		return leftover{dir: true, fixed: true, may: isOfHeadSnapshot}, true
-	case rest == blockListName, name == horizon.TempName, kind == "wal" && isNumber(of), kind == "chunks_head" && isNumber(of):
+	case rest == blocklist.FileName, name == horizon.TempName, kind == "wal" && isNumber(of), kind == "chunks_head" && isNumber(of):
 		return leftover{fixed: true}, true
 	}
 	return leftover{}, false
@@ -66,23 +77,23 @@ func isOfHeadSnapshot(path string, dir bool) bool {
 	return !dir && (isNumber(path) || path == "sidecar")
 }
 
-// isOfSnapshot: parts of a database that Snapshot copies; a block has what others have put into
+// isOfCopy: parts of a database that Snapshot copies; a block has what others have put into
 // it, too.
-func isOfSnapshot(path string, dir bool) bool {
+func isOfCopy(path string, dir bool) bool {
 	top, below, nested := strings.Cut(path, "/")
 	if _, ok := blockdir.ParseName(top); ok {
 		return nested || dir
 	}
 	if !nested {
-		return dir && (top == walDirName || top == headChunksDirName)
+		return dir && (top == WALDir || top == HeadChunksDir)
 	}
-	if top == walDirName {
+	if top == WALDir {
 		if checkpoint, file, ok := strings.Cut(below, "/"); ok {
 			return strings.HasPrefix(checkpoint, "checkpoint.") && isOfCheckpoint(file, dir)
 		}
 		return dir && strings.HasPrefix(below, "checkpoint.") || isOfCheckpoint(below, dir)
 	}
-	return top == headChunksDirName && !dir && isNumber(below)
+	return top == HeadChunksDir && !dir && isNumber(below)
 }
 
 // isOfBlockWriter: its lock, its runs, and blocks that are whole or not.
@@ -90,7 +101,7 @@ func isOfBlockWriter(path string, dir bool) bool {
 	top, below, nested := strings.Cut(path, "/")
 	if !nested {
 		if dir {
-			return top == stagingDir
+			return top == StagingDir
 		}
 		return top == fileutil.LockName || top == fileutil.OwnerName || top == "merge-symbols" || strings.HasPrefix(top, "run-")
 	}
@@ -102,9 +113,9 @@ func isOfBlockWriter(path string, dir bool) bool {
 	return isID && (!nested && dir || blockdir.IsPart(file, dir))
 }
 
-// isLeftover reports whether an entry of a data directory is one of ours, by its name, its
+// IsLeftover reports whether an entry of a data directory is one of ours, by its name, its
 // type and what is in it.
-func isLeftover(fsys FS, dir string, e fs.DirEntry) (bool, error) {
+func IsLeftover(fsys fileutil.FS, dir string, e fs.DirEntry) (bool, error) {
 	kind, ok := leftoverKind(e.Name())
 	if !ok || e.IsDir() != kind.dir || !kind.dir && !e.Type().IsRegular() {
 		return false, nil
@@ -114,7 +125,7 @@ func isLeftover(fsys FS, dir string, e fs.DirEntry) (bool, error) {
 	case !kind.dir:
 		return true, nil
 	case kind.may == nil:
-		other, err := isDataDir(fsys, path)
+		other, err := IsDatabase(fsys, path)
 		return !other, err
 	}
 	return holdsOnly(fsys, path, "", kind.may)
@@ -122,10 +133,10 @@ func isLeftover(fsys FS, dir string, e fs.DirEntry) (bool, error) {
 
 // holdsOnly reports whether everything below a directory may be there. below is the path of
 // the directory from where may looks.
-func holdsOnly(fsys FS, dir, below string, may func(path string, dir bool) bool) (bool, error) {
+func holdsOnly(fsys fileutil.FS, dir, below string, may func(path string, dir bool) bool) (bool, error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
-		return false, ignoreNotExist(err)
+		return false, fileutil.IgnoreNotExist(err)
 	}
 	for _, e := range entries {
 		path := below + e.Name()
@@ -141,22 +152,27 @@ func holdsOnly(fsys FS, dir, below string, may func(path string, dir bool) bool)
 	return true, nil
 }
 
-// removeLeftovers removes what an interrupted run left at the top of a data directory. What is
+// IsCopy reports whether a directory holds only what an interrupted copy of a database leaves.
+func IsCopy(fsys fileutil.FS, dir string) (bool, error) {
+	return holdsOnly(fsys, dir, "", isOfCopy)
+}
+
+// RemoveLeftovers removes what an interrupted run left at the top of a data directory. What is
 // called so and is not ours stays where it is, or goes into quarantine if the name is needed. busy
-// says that a BlockWriter is at work in it, whose directory stays.
-func removeLeftovers(fsys FS, dir string) (busy bool, err error) {
+// says that a writer of blocks is at work in it, whose directory stays.
+func RemoveLeftovers(fsys fileutil.FS, dir string) (busy bool, err error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
 		return false, errors.Wrapf(err, "list %s", dir)
 	}
 	synced := false
 	for _, e := range entries {
-		ours, err := isLeftover(fsys, dir, e)
+		ours, err := IsLeftover(fsys, dir, e)
 		if err != nil {
 			return false, errors.WithMessagef(err, "look into leftover %s", e.Name())
 		}
 		if kind, ok := leftoverKind(e.Name()); ok && !ours && kind.fixed {
-			_, err = moveToQuarantine(fsys, dir, e.Name())
+			_, err = MoveToQuarantine(fsys, dir, e.Name())
 		}
 		if err != nil {
 			return false, errors.WithMessagef(err, "set %s aside", e.Name())
@@ -185,24 +201,37 @@ func removeLeftovers(fsys FS, dir string) (busy bool, err error) {
 	return busy, nil
 }
 
-// isForeignSnapshot reports whether an entry is a snapshot of the head that the reference engine
+// backfillInUse says whether something with a temporary name is the directory of a writer of blocks
+// that is at work, in this process or another.
+func backfillInUse(fsys fileutil.FS, path string) (bool, error) {
+	if !strings.HasPrefix(filepath.Base(path), BackfillPrefix) {
+		return false, nil
+	}
+	lock, err := fsys.LockDir(path, Owner())
+	if err != nil {
+		return errors.Is(err, fileutil.ErrLocked), nil // who cannot lock it will see whether it can go
+	}
+	return false, lock.Release()
+}
+
+// IsForeignSnapshot reports whether an entry is a snapshot of the head that the reference engine
 // made, or began to.
-func isForeignSnapshot(e fs.DirEntry) bool {
-	rest, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".tmp"), snapshotPrefix)
+func IsForeignSnapshot(e fs.DirEntry) bool {
+	rest, ok := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".tmp"), foreignSnapshotPrefix)
 	segment, offset, two := strings.Cut(rest, ".")
 	return ok && two && e.IsDir() && isNumber(segment) && isNumber(offset)
 }
 
-// removeForeignSnapshots removes the snapshots of the head that the reference engine made: they
+// RemoveForeignSnapshots removes the snapshots of the head that the reference engine made: they
 // do not match the log any more once we have written to it, and it would believe them. One
 // with something else in it goes into quarantine as it is.
-func removeForeignSnapshots(fsys FS, dir string) error {
+func RemoveForeignSnapshots(fsys fileutil.FS, dir string) error {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
 		return errors.Wrapf(err, "list %s", dir)
 	}
 	for _, e := range entries {
-		if !isForeignSnapshot(e) {
+		if !IsForeignSnapshot(e) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
@@ -210,18 +239,11 @@ func removeForeignSnapshots(fsys FS, dir string) error {
 		if err == nil && ours {
 			err = fileutil.RemoveAll(fsys, path)
 		} else if err == nil {
-			_, err = moveToQuarantine(fsys, dir, e.Name())
+			_, err = MoveToQuarantine(fsys, dir, e.Name())
 		}
 		if err != nil {
 			return errors.WithMessagef(err, "remove snapshot %s", e.Name())
 		}
 	}
 	return nil
-}
-
-// moveToQuarantine moves something at the top of a data directory into quarantine/, under a free
-// name that begins with its own, and returns the new path relative to the data directory.
-func moveToQuarantine(fsys FS, dir, name string) (string, error) {
-	to, _, err := fileutil.MoveInto(fsys, filepath.Join(dir, name), filepath.Join(dir, quarantineDirName), name)
-	return filepath.Join(quarantineDirName, filepath.Base(to)), err
 }

@@ -1,4 +1,11 @@
-package tsdb
+// Package datadir knows the directory of a database from outside: which names it gives to what is
+// in it, how one tells it from a directory of something else, what interrupted work leaves at its
+// top, what is in quarantine, and the lock that it is held by. It opens no block and reads no
+// record: what is in a file is for the packages of the formats, and what to do about it for the root.
+//
+// Functions on a directory may be called beside others that only look. Those that remove or move
+// something are for who holds the lock. A Held is safe for concurrent use.
+package datadir
 
 import (
 	"fmt"
@@ -9,19 +16,22 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blocklist"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/horizon"
 	"github.com/seed347100a3/tsdb/internal/logreach"
 )
 
-// Names in a data directory.
+// Names at the top of a data directory.
 const (
-	walDirName        = "wal"
-	wblDirName        = "wbl"
-	headChunksDirName = "chunks_head"
-	quarantineDirName = "quarantine"
-	snapshotPrefix    = "chunk_snapshot." // of the reference engine
-	headSnapshotStart = "head_snapshot."  // of ours
+	WALDir        = "wal"
+	WBLDir        = "wbl" // of the reference engine: samples that were out of order
+	HeadChunksDir = "chunks_head"
+	QuarantineDir = "quarantine"
+
+	foreignSnapshotPrefix = "chunk_snapshot."
+	headSnapshotPrefix    = "head_snapshot."
 )
 
 // isPartOfDatabase reports whether a database gives this name to something at the top of its
@@ -29,10 +39,10 @@ const (
 // reference engine count, and those of blocks in any spelling.
 func isPartOfDatabase(name string) bool {
 	switch name {
-	case walDirName, wblDirName, headChunksDirName, quarantineDirName, fileutil.LockName, fileutil.OwnerName, blockListName, horizon.FileName, logreach.FileName, "queries.active":
+	case WALDir, WBLDir, HeadChunksDir, QuarantineDir, fileutil.LockName, fileutil.OwnerName, blocklist.FileName, horizon.FileName, logreach.FileName, "queries.active":
 		return true
 	}
-	if strings.HasPrefix(name, snapshotPrefix) || strings.HasPrefix(name, headSnapshotStart) {
+	if strings.HasPrefix(name, foreignSnapshotPrefix) || strings.HasPrefix(name, headSnapshotPrefix) {
 		return true
 	}
 	if len(name) >= ulid.EncodedSize {
@@ -48,7 +58,7 @@ func isPartOfDatabase(name string) bool {
 
 // isKnownToOthers reports whether a part of a database has a name that files of another kind may
 // have, so that it does not tell whose the directory is.
-func isKnownToOthers(name string) bool { return name == fileutil.LockName || name == quarantineDirName }
+func isKnownToOthers(name string) bool { return name == fileutil.LockName || name == QuarantineDir }
 
 // isUnfinishedBlock reports whether the reference engine ends the name of a block so while it
 // makes or removes it.
@@ -62,10 +72,10 @@ func isOfVolume(name string) bool {
 	return strings.HasPrefix(name, ".") || name == "lost+found" || name == "System Volume Information" || name == "$RECYCLE.BIN"
 }
 
-// checkDataDir returns ErrNotDataDir if a directory is somebody else's: there is something in
+// Check returns ErrNotDataDir if a directory is somebody else's: there is something in
 // it, and nothing of a database. A path that was mistyped must not make a database among files
-// of another kind. any is Options.AnyDirectory.
-func checkDataDir(fsys FS, dir string, any bool) error {
+// of another kind. any: it may be anybody's.
+func Check(fsys fileutil.FS, dir string, any bool) error {
 	if any {
 		return nil
 	}
@@ -85,17 +95,36 @@ func checkDataDir(fsys FS, dir string, any bool) error {
 	return errors.WithMessagef(ErrNotDataDir, "directory %s has %s and nothing of a database: name an empty directory, or that of a database", dir, text)
 }
 
+// CheckSupported returns an ErrUnsupported if a directory has what this version would not
+// understand.
+func CheckSupported(fsys fileutil.FS, dir string) error {
+	wbl, err := fsys.ReadDir(filepath.Join(dir, WBLDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Wrap(err, "list "+WBLDir)
+	}
+	for _, e := range wbl {
+		size, err := fileutil.EntrySize(e)
+		if err != nil {
+			return err
+		}
+		if size > 0 {
+			return errors.WithMessagef(ErrUnsupported, "open %s: %s/%s holds out-of-order samples", dir, WBLDir, e.Name())
+		}
+	}
+	return nil
+}
+
 // strangersIn returns the names in a directory that are no part of a database if nothing else there
 // shows that it is one. A copy that is being made, as a directory of backups has it, shows nothing.
-func strangersIn(fsys FS, dir string, entries []fs.DirEntry) (names []string, err error) {
+func strangersIn(fsys fileutil.FS, dir string, entries []fs.DirEntry) (names []string, err error) {
 	var log fs.DirEntry
 	for _, e := range entries {
 		name := e.Name()
 		switch {
-		case name == walDirName:
+		case name == WALDir:
 			log = e
 		case isOfVolume(name), isKnownToOthers(name):
-		case isPartOfDatabase(name) && !strings.HasSuffix(name, snapshotSuffix):
+		case isPartOfDatabase(name) && !strings.HasSuffix(name, CopySuffix):
 			return nil, nil
 		default:
 			names = append(names, name)
@@ -104,7 +133,7 @@ func strangersIn(fsys FS, dir string, entries []fs.DirEntry) (names []string, er
 	if len(names) == 0 || log == nil {
 		return names, nil
 	}
-	segments, err := fsys.ReadDir(filepath.Join(dir, walDirName))
+	segments, err := fsys.ReadDir(filepath.Join(dir, WALDir))
 	switch {
 	case err != nil && log.IsDir():
 		return nil, err
@@ -119,25 +148,34 @@ func strangersIn(fsys FS, dir string, entries []fs.DirEntry) (names []string, er
 	return names, nil // it is a file, or the log of another program
 }
 
-// isDataDir reports whether a directory has the log or the head-chunk files of a database, or
+// IsDatabase reports whether a directory has the log or the head-chunk files of a database, or
 // blocks: as a snapshot has that somebody made under the name of a block.
-func isDataDir(fsys FS, dir string) (bool, error) {
+func IsDatabase(fsys fileutil.FS, dir string) (bool, error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
-		return false, ignoreNotExist(err)
+		return false, fileutil.IgnoreNotExist(err)
 	}
 	for _, e := range entries {
 		_, notULID := ulid.ParseStrict(e.Name())
-		if e.IsDir() && (e.Name() == walDirName || e.Name() == headChunksDirName || notULID == nil) {
+		if e.IsDir() && (e.Name() == WALDir || e.Name() == HeadChunksDir || notULID == nil) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// checkSnapshotTarget refuses to put the copy of a database where another one would take it
+// IsNested reports whether a directory with the name of a block is that of a database.
+func IsNested(fsys fileutil.FS, path string) (bool, error) {
+	hasMeta, err := blockdir.HasMeta(fsys, path)
+	if err != nil || hasMeta {
+		return false, err
+	}
+	return IsDatabase(fsys, path)
+}
+
+// CheckCopyTarget refuses to put the copy of a database where another one would take it
 // for a part of itself.
-func checkSnapshotTarget(fsys FS, dataDir, target string) error {
+func CheckCopyTarget(fsys fileutil.FS, dataDir, target string) error {
 	parent, name := filepath.Split(filepath.Clean(target))
 	refused := func(why string) error {
 		return errors.WithMessagef(fs.ErrInvalid, "snapshot into %s: %s", target, why)
@@ -157,7 +195,7 @@ func checkSnapshotTarget(fsys FS, dataDir, target string) error {
 	}
 	entries, err := fsys.ReadDir(parent)
 	if err != nil {
-		return ignoreNotExist(err) // there is none yet
+		return fileutil.IgnoreNotExist(err) // there is none yet
 	}
 	for _, e := range entries {
 		if isPartOfDatabase(e.Name()) {
