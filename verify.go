@@ -3,18 +3,14 @@ package tsdb
 import (
 	"cmp"
 	"context"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/internal/blocklist"
-	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/verify"
 )
 
 // VerifyOptions are the options of Verify. Nil are the defaults.
@@ -108,142 +104,59 @@ func Verify(ctx context.Context, dir string, opts *VerifyOptions) (*VerifyReport
 	if dir, err = fileutil.Abs(all.FS, dir); err != nil {
 		return nil, errors.WithMessage(err, "verify")
 	}
-	v := &verification{ctx: ctx, fs: all.FS, dir: dir, opts: o, db: all, report: &VerifyReport{}}
 	start := all.Clock.Now()
-	if err := v.run(); err != nil {
+	found, err := verify.Run(ctx, verify.Options{
+		FS: all.FS, Dir: dir, AnyDirectory: o.AnyDirectory, Clock: all.Clock, MaxFuture: all.Limits.MaxFuture, Progress: o.Progress,
+	})
+	if err != nil {
 		return nil, errors.WithMessagef(err, "verify %s", dir)
 	}
-	v.report.Duration = all.Clock.Now().Sub(start)
-	return v.report, nil
-}
-
-// verification is one run of Verify.
-type verification struct {
-	ctx    context.Context
-	fs     FS
-	dir    string
-	opts   VerifyOptions
-	db     *Options // that a database has by default, with file system and clock
-	report *VerifyReport
-
-	total, done int64
-	have        *datadir.Lineage  // of the blocks that are there
-	start       int64             // blocks have what the log has before it
-	none        []ulid.ULID       // directories that are called after blocks and are none
-	listed      []blocklist.Block // that there should be
-	headTimes   []headChunkTimes
-}
-
-func (v *verification) run() error {
-	// The list is read before the directory: what is added meanwhile is not missed in it.
-	listed, _, err := blocklist.Read(v.fs, v.dir)
-	if err != nil {
-		return err
-	}
-	v.listed = listed
-	entries, err := v.fs.ReadDir(v.dir)
-	if err != nil {
-		return err
-	}
-	if err := datadir.Check(v.fs, v.dir, v.opts.AnyDirectory); err != nil {
-		return err
-	}
-	for _, e := range entries {
-		v.report.InUse = v.report.InUse || e.Name() == fileutil.LockName
-	}
-	for _, e := range entries {
-		if (e.IsDir() || e.Type()&fs.ModeSymlink != 0 && isLogName(e.Name())) && e.Name() != datadir.QuarantineDir {
-			size, err := fileutil.TreeSize(v.fs, filepath.Join(v.dir, e.Name()))
-			if err != nil {
-				return err
-			}
-			v.total += size
-		}
-	}
-	for _, step := range []func() error{
-		v.blocks,
-		v.headChunks, // before the log, which a writer makes longer first
-		v.log,
-		func() error { return v.names(entries) },
-		v.quarantine,
-		v.vanishedBlocks,
-	} {
-		if err := step(); err != nil {
-			return err
-		}
-		if err := v.ctx.Err(); err != nil {
-			return err
-		}
-	}
-	v.progress(v.total - v.done)
-	slices.SortStableFunc(v.report.Findings, func(a, b Finding) int {
+	report := newVerifyReport(&found)
+	report.Findings = append(report.Findings, superfluous(report.Blocks)...)
+	slices.SortStableFunc(report.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), strings.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
 	})
-	return nil
+	report.Duration = all.Clock.Now().Sub(start)
+	return report, nil
 }
 
-// isLogName reports whether the log, or the head chunks, may be reached by a link of this name.
-func isLogName(name string) bool { return name == walDirName || name == datadir.HeadChunksDir }
-
-// progress tells that n more bytes are read.
-func (v *verification) progress(n int64) {
-	v.done = min(v.done+n, v.total)
-	v.report.Bytes = v.done
-	if v.opts.Progress != nil {
-		v.opts.Progress(v.done, v.total)
+// newVerifyReport makes the report of what was found.
+func newVerifyReport(r *verify.Report) *VerifyReport {
+	report := &VerifyReport{
+		Bytes: r.Bytes, InUse: r.InUse, Blocks: r.Blocks, BlockSamples: r.BlockSamples,
+		LogSegments: r.LogSegments, LogRecords: r.LogRecords, LogSamples: r.LogSamples, LogSeries: r.LogSeries,
+		HeadChunks: r.HeadChunks, HeadSamples: r.HeadSamples, OmittedFinds: r.Omitted, damageOmitted: r.OmittedDamages > 0,
 	}
+	for _, f := range r.Findings {
+		report.Findings = append(report.Findings, Finding{
+			Severity: Severity(f.Severity), File: f.File, Offset: f.Offset, What: f.What, Meaning: f.Meaning, Advice: f.Advice,
+		})
+	}
+	return report
 }
 
-// maxFindings bounds the list: of a directory that is broken in more places nobody reads
-// more.
-const maxFindings = 10_000
-
-// find notes a finding. Its file may be a path.
-func (v *verification) find(f Finding) {
-	if len(v.report.Findings) == maxFindings {
-		v.report.OmittedFinds++
-		v.report.damageOmitted = v.report.damageOmitted || f.Severity == SeverityDamage
-		return
+// superfluous finds blocks that the next open removes, and those that overlap.
+func superfluous(metas []BlockMeta) (found []Finding) {
+	sized := make([]sizedBlock, len(metas))
+	for i, m := range metas {
+		sized[i] = sizedBlock{Meta: m}
 	}
-	f.File = v.relative(f.File)
-	v.report.Findings = append(v.report.Findings, f)
-}
-
-// relative returns a path relative to the data directory.
-func (v *verification) relative(path string) string {
-	rel, err := filepath.Rel(v.dir, path)
-	if err != nil || strings.HasPrefix(rel, "..") {
-		rel = path
-	}
-	return filepath.ToSlash(rel)
-}
-
-// trouble notes an error of reading something, and returns it if the context has ended.
-// Damage is noted with its place.
-func (v *verification) trouble(path string, err error, meaning, advice string) error {
-	if v.ctx.Err() != nil {
-		return v.ctx.Err()
-	}
-	f := Finding{Severity: SeverityDamage, File: path, What: err.Error(), Meaning: meaning, Advice: advice}
-	if c := (*CorruptError)(nil); errors.As(err, &c) {
-		f.What, f.Offset = c.Reason, c.Offset
-		if c.File != "" {
-			f.File = c.File
+	gone := obsoleteBlocks(retentionState{Blocks: sized}, retentionLimits{})
+	var widest *BlockMeta
+	for i := range metas {
+		m := &metas[i]
+		if why := gone[m.ULID]; why != 0 {
+			found = append(found, Finding{Severity: SeverityNote, File: m.ULID.String(), What: "a leftover: " + why.String(),
+				Meaning: "nothing is read twice", Advice: "none: Open removes it"})
+			continue
 		}
-	} else if !errors.Is(err, ErrCorrupt) {
-		f.Meaning = "it could not be read, so nothing is known about it"
-		f.Advice = "look into the cause, then verify again"
+		if widest != nil && m.MinTime < widest.MaxTime {
+			found = append(found, Finding{Severity: SeverityNote, File: m.ULID.String(), What: "its times overlap with those of block " + widest.ULID.String(),
+				Meaning: "samples that both have are read once; queries take a little longer", Advice: "none: the next Compact merges them"})
+		}
+		if widest == nil || m.MaxTime > widest.MaxTime {
+			widest = m
+		}
 	}
-	v.find(f)
-	return nil
-}
-
-// vanished reports whether something went away while it was read, as a writer does with
-// what it has replaced.
-func (v *verification) vanished(path string, err error) bool {
-	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt) {
-		return false
-	}
-	_, statErr := v.fs.Stat(path)
-	return errors.Is(statErr, fs.ErrNotExist)
+	return found
 }

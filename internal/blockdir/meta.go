@@ -1,6 +1,7 @@
 package blockdir
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -80,6 +81,12 @@ func (m *Meta) HasHint(hint string) bool { return slices.Contains(m.Compaction.H
 // that the log still counts there.
 func BesideHead(m Meta) bool {
 	return m.HasHint(HintFromOutOfOrder) || m.HasHint(HintFromStaleSeries) || m.HasHint(HintFromSelectedSeries)
+}
+
+// CompareStart orders blocks by start, then by name: the order in which they are read and
+// merged.
+func CompareStart(a, b Meta) int {
+	return cmp.Or(cmp.Compare(a.MinTime, b.MinTime), a.ULID.Compare(b.ULID))
 }
 
 // FromFuture reports whether a block begins further ahead of the clock, also of that by which it

@@ -1,4 +1,4 @@
-package tsdb
+package verify
 
 import (
 	"fmt"
@@ -8,12 +8,16 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
+
+// decodeRun is how many samples are decoded at a time: 12 KiB, first-level cache.
+const decodeRun = 512
 
 const adviceLog = "Open and Repair mend the log and keep the original in quarantine; a backup may have what is lost"
 
@@ -29,7 +33,7 @@ func (v *verification) log() error {
 		c := &logCheck{v: v, series: map[uint64]loggedSeries{}, unknown: map[uint64]uint64{}}
 		last := int64(0)
 		report, err := wal.Replay(v.ctx, wal.ReplayOptions{
-			FS: v.fs, Dir: filepath.Join(v.dir, walDirName), Apply: c.apply, Reached: reach.ForReplay(),
+			FS: v.fs, Dir: filepath.Join(v.dir, datadir.WALDir), Apply: c.apply, Reached: reach.ForReplay(),
 			Progress: func(done, _ int64) { v.progress(done - last); last = done },
 		})
 		switch {
@@ -49,13 +53,13 @@ func (v *verification) log() error {
 
 // logRefused tells why the log cannot be read at all.
 func (v *verification) logRefused(err error) error {
-	path := filepath.Join(v.dir, walDirName)
+	path := filepath.Join(v.dir, datadir.WALDir)
 	switch {
 	case errors.Is(err, wal.ErrVersion):
-		v.find(Finding{Severity: SeverityWarning, File: path, What: err.Error(),
+		v.find(Finding{Severity: Warning, File: path, What: err.Error(),
 			Meaning: "this version cannot read it and refuses to open the database", Advice: "use a newer version"})
 	case errors.Is(err, wal.ErrSegments):
-		v.find(Finding{Severity: SeverityDamage, File: path, What: err.Error(),
+		v.find(Finding{Severity: Damage, File: path, What: err.Error(),
 			Meaning: "Open refuses the directory, because it cannot tell what is lost", Advice: "restore the files; or Repair, which goes on without them"})
 	default:
 		return v.trouble(path, err, "", "")
@@ -109,7 +113,7 @@ func (c *logCheck) apply(b *wal.Batch) error {
 
 // damage is a record that passed its checksum and makes no sense.
 func (c *logCheck) damage(rec wal.Record, what string) {
-	c.v.find(Finding{Severity: SeverityDamage, File: filepath.Join(c.v.dir, logFile(rec)), Offset: rec.Offset, What: what,
+	c.v.find(Finding{Severity: Damage, File: filepath.Join(c.v.dir, fmt.Sprintf("%s/%08d", datadir.WALDir, rec.Segment)), Offset: rec.Offset, What: what,
 		Meaning: "what this record said is lost from there on", Advice: "a backup may have it"})
 }
 
@@ -188,46 +192,46 @@ func (c *logCheck) tombstonesRecord(rec wal.Record) error {
 
 // tell puts what was found into the report.
 func (c *logCheck) tell(log *wal.ReplayReport) {
-	v, path := c.v, filepath.Join(c.v.dir, walDirName)
-	r := v.report
+	v, path := c.v, filepath.Join(c.v.dir, datadir.WALDir)
+	r := &v.report
 	r.LogSegments, r.LogRecords, r.LogSamples, r.LogSeries = log.Segments, log.Records, c.samples, c.names
 	for _, d := range log.Damages {
 		v.find(logFinding(d))
 	}
 	if log.OmittedDamages > 0 {
-		v.find(Finding{Severity: SeverityDamage, File: path, What: strconv.Itoa(log.OmittedDamages) + " more places like these", Advice: adviceLog})
+		v.find(Finding{Severity: Damage, File: path, What: strconv.Itoa(log.OmittedDamages) + " more places like these", Advice: adviceLog})
 	}
 	note := func(severity Severity, n uint64, what, meaning, advice string) {
 		if n > 0 {
 			v.find(Finding{Severity: severity, File: path, What: fmt.Sprintf(what, n), Meaning: meaning, Advice: advice})
 		}
 	}
-	note(SeverityDamage, c.orphans, fmt.Sprintf("%%d samples of %d series have no series record", len(c.unknown)),
+	note(Damage, c.orphans, fmt.Sprintf("%%d samples of %d series have no series record", len(c.unknown)),
 		"their labels are lost, so nobody can read them", "a backup may have the series records; without one nothing helps")
-	note(SeverityWarning, c.repeats, "%d series records stand in the log again", "other programs lose samples that stand between the two", "flush the head, which shortens the log")
-	note(SeverityWarning, c.early, "%d samples stand before the record of their series", "they are read here, and the program that wrote them loses them when it starts again", "flush the head, which makes blocks of them")
-	note(SeverityWarning, c.huge, "%d series have numbers above 2^40", "other programs fail when they write a block of them", "flush the head before others open the directory")
-	note(SeverityNote, c.late, "%d samples are older than one of their series before them", "they are not read: the head takes samples in the order of time", "")
-	note(SeverityNote, c.covered, "%d samples have no series record and are older than the end of the blocks", "blocks have them: nothing is lost", "")
+	note(Warning, c.repeats, "%d series records stand in the log again", "other programs lose samples that stand between the two", "flush the head, which shortens the log")
+	note(Warning, c.early, "%d samples stand before the record of their series", "they are read here, and the program that wrote them loses them when it starts again", "flush the head, which makes blocks of them")
+	note(Warning, c.huge, "%d series have numbers above 2^40", "other programs fail when they write a block of them", "flush the head before others open the directory")
+	note(Note, c.late, "%d samples are older than one of their series before them", "they are not read: the head takes samples in the order of time", "")
+	note(Note, c.covered, "%d samples have no series record and are older than the end of the blocks", "blocks have them: nothing is lost", "")
 	for name, n := range c.held.Names() {
-		note(SeverityWarning, uint64(n), "%d records of "+name, "this version does not read these samples, and cannot make blocks of a head that has them: head and log only grow",
+		note(Warning, uint64(n), "%d records of "+name, "this version does not read these samples, and cannot make blocks of a head that has them: head and log only grow",
 			"let the program that wrote them make blocks of its head")
 	}
 	for name, n := range c.unread.Names() {
-		note(SeverityNote, uint64(n), "%d records of "+name, "this version does not read them and leaves them where they are", "")
+		note(Note, uint64(n), "%d records of "+name, "this version does not read them and leaves them where they are", "")
 	}
 }
 
 // logFinding says what damage of the log means.
 func logFinding(d wal.Damage) Finding {
-	f := Finding{Severity: SeverityDamage, File: d.File, Offset: d.Offset, What: d.Reason, Advice: adviceLog}
+	f := Finding{Severity: Damage, File: d.File, Offset: d.Offset, What: d.Reason, Advice: adviceLog}
 	switch {
 	case d.Tail:
-		f.Severity, f.Meaning, f.Advice = SeverityNote, "a write that is under way, or that a crash cut short: nothing that was promised is lost", "none: Open cuts it off"
+		f.Severity, f.Meaning, f.Advice = Note, "a write that is under way, or that a crash cut short: nothing that was promised is lost", "none: Open cuts it off"
 	case d.Harmless && d.Checkpoint:
-		f.Severity, f.Meaning, f.Advice = SeverityWarning, "nothing is lost: what it should have replaced is there", "none: Open puts it into quarantine; other programs read it and lose the rest"
+		f.Severity, f.Meaning, f.Advice = Warning, "nothing is lost: what it should have replaced is there", "none: Open puts it into quarantine; other programs read it and lose the rest"
 	case d.Harmless:
-		f.Severity, f.Meaning, f.Advice = SeverityWarning, "nothing is lost: no commit was there", "none: Open mends the log and keeps the original in quarantine"
+		f.Severity, f.Meaning, f.Advice = Warning, "nothing is lost: no commit was there", "none: Open mends the log and keeps the original in quarantine"
 	case d.Commits > 0:
 		f.Meaning = fmt.Sprintf("commits %d to %d are lost", d.FirstSeq, d.LastSeq)
 	case d.Records > 0:

@@ -1,4 +1,4 @@
-package tsdb
+package verify
 
 import (
 	"fmt"
@@ -44,13 +44,13 @@ func (c *logCheck) holdAgainstChunks(log *wal.ReplayReport, reach *logreach.Reac
 		}
 	}
 	if cut {
-		find(SeverityDamage, behind, "%d full chunks have samples that the log has not", "the log has lost its end")
+		find(Damage, behind, "%d full chunks have samples that the log has not", "the log has lost its end")
 	}
 	if s.Lost {
-		find(SeverityWarning, behind+unreached, "%d full chunks are the only ones that have their samples",
+		find(Warning, behind+unreached, "%d full chunks are the only ones that have their samples",
 			"what commits deleted that the log has lost is there again")
 	}
 	if s.MayLackSeries(log) {
-		find(SeverityDamage, unknown, "%d full chunks are of series that the log does not have", "their labels are lost, so nobody can read them")
+		find(Damage, unknown, "%d full chunks are of series that the log does not have", "their labels are lost, so nobody can read them")
 	}
 }

@@ -1,4 +1,4 @@
-package tsdb
+package verify
 
 import (
 	stderrors "errors"
@@ -13,6 +13,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blocklist"
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
@@ -25,7 +26,7 @@ func (v *verification) blocks() error {
 	if err != nil {
 		return err
 	}
-	var metas []BlockMeta
+	var metas []blockdir.Meta
 	v.have, v.start = datadir.NewLineage(), memseries.NoTime+1
 	for _, id := range ids {
 		if err := v.ctx.Err(); err != nil {
@@ -38,19 +39,18 @@ func (v *verification) blocks() error {
 		if meta != nil {
 			metas = append(metas, *meta)
 			v.have.Add(*meta)
-			if !blockdir.BesideHead(*meta) && !blockdir.FromFuture(*meta, v.db.Clock, v.db.Limits.MaxFuture) {
+			if !blockdir.BesideHead(*meta) && !blockdir.FromFuture(*meta, v.opts.Clock, v.opts.MaxFuture) {
 				v.start = max(v.start, meta.MaxTime)
 			}
 		}
 	}
-	sort.Slice(metas, func(i, k int) bool { return compareStart(metas[i], metas[k]) < 0 })
+	sort.Slice(metas, func(i, k int) bool { return blockdir.CompareStart(metas[i], metas[k]) < 0 })
 	v.report.Blocks = metas
-	v.superfluous(metas)
 	return nil
 }
 
 // block verifies one; meta is nil if it cannot be opened.
-func (v *verification) block(id ulid.ULID) (meta *BlockMeta, err error) {
+func (v *verification) block(id ulid.ULID) (meta *blockdir.Meta, err error) {
 	path := blockdir.Path(v.dir, id)
 	dir, err := blockdir.OpenReadOnly(v.fs, path)
 	switch {
@@ -58,11 +58,11 @@ func (v *verification) block(id ulid.ULID) (meta *BlockMeta, err error) {
 	case v.vanished(path, err):
 		return nil, nil
 	case errors.Is(err, blockdir.ErrNeedsRepair):
-		v.find(Finding{Severity: SeverityNote, File: path, What: "it has the version numbers that Prometheus 2.1 wrote by mistake",
+		v.find(Finding{Severity: Note, File: path, What: "it has the version numbers that Prometheus 2.1 wrote by mistake",
 			Meaning: "it was not verified", Advice: "open the database, which puts them right, then verify again"})
 		return nil, nil
 	case errors.Is(err, blockdir.ErrUnsupportedVersion):
-		v.find(Finding{Severity: SeverityWarning, File: path, What: err.Error(),
+		v.find(Finding{Severity: Warning, File: path, What: err.Error(),
 			Meaning: "this version cannot read it: who only reads goes on without it, and queries of its times warn; Open and Repair refuse the database",
 			Advice:  "use a newer version"})
 		return nil, nil
@@ -86,7 +86,7 @@ func (v *verification) block(id ulid.ULID) (meta *BlockMeta, err error) {
 		}
 	}
 	if more := report.Total - len(report.Problems); more > 0 {
-		v.find(Finding{Severity: SeverityDamage, File: path, What: strconv.Itoa(more) + " more places like these", Advice: adviceRepair})
+		v.find(Finding{Severity: Damage, File: path, What: strconv.Itoa(more) + " more places like these", Advice: adviceRepair})
 	}
 	v.disorder(path, &report)
 	v.report.BlockSamples += report.Stats.NumSamples
@@ -98,7 +98,7 @@ func (v *verification) block(id ulid.ULID) (meta *BlockMeta, err error) {
 // nested tells of a database that has the name of a block.
 func (v *verification) nested(id ulid.ULID) {
 	v.none = append(v.none, id)
-	v.find(Finding{Severity: SeverityWarning, File: blockdir.Path(v.dir, id), What: datadir.ErrNotBlock.Error(),
+	v.find(Finding{Severity: Warning, File: blockdir.Path(v.dir, id), What: datadir.ErrNotBlock.Error(),
 		Meaning: "it is not read here, and other programs take it for a block that is broken",
 		Advice:  "move it out of the directory, or give it another name"})
 }
@@ -110,7 +110,7 @@ func (v *verification) vanishedBlocks() error {
 		return v.trouble(filepath.Join(v.dir, blocklist.FileName), err, "", "")
 	}
 	for _, m := range gone {
-		v.find(Finding{Severity: SeverityDamage, File: filepath.Join(v.dir, m.Name), What: "the block is not there any more: " + m.Times(),
+		v.find(Finding{Severity: Damage, File: filepath.Join(v.dir, m.Name), What: "the block is not there any more: " + m.Times(),
 			Meaning: "its samples are missing, and queries of its times warn",
 			Advice:  "bring it back, from a backup if need be; Repair makes that it is not expected any more"})
 	}
@@ -123,21 +123,21 @@ const adviceOrder = "Repair writes it anew in order, and so does the next Compac
 // disorder tells of places where a block is not in order.
 func (v *verification) disorder(path string, report *blockdir.Report) {
 	for _, place := range report.Disorder {
-		f := Finding{Severity: SeverityWarning, File: path, What: place.Error(), Advice: adviceOrder,
+		f := Finding{Severity: Warning, File: path, What: place.Error(), Advice: adviceOrder,
 			Meaning: "another program wrote it so; nothing is lost: queries put it right, and take more memory"}
-		if c := (*CorruptError)(nil); errors.As(place, &c) {
+		if c := (*encbuf.CorruptError)(nil); errors.As(place, &c) {
 			f.What, f.File, f.Offset = c.Reason, c.File, c.Offset
 		}
 		v.find(f)
 	}
 	if more := report.TotalDisorder - len(report.Disorder); more > 0 {
-		v.find(Finding{Severity: SeverityWarning, File: path, What: strconv.Itoa(more) + " more places that are not in order", Advice: adviceOrder})
+		v.find(Finding{Severity: Warning, File: path, What: strconv.Itoa(more) + " more places that are not in order", Advice: adviceOrder})
 	}
 }
 
 // blockMeaning says what damage of a block means, by the file that it is in.
 func blockMeaning(path string, err error) string {
-	c := (*CorruptError)(nil)
+	c := (*encbuf.CorruptError)(nil)
 	if !errors.As(err, &c) {
 		return ""
 	}
@@ -158,15 +158,15 @@ func blockMeaning(path string, err error) string {
 
 func (v *verification) blockNotes(dir *blockdir.Dir, report *blockdir.Report) {
 	if dir.NeedsSidecar() {
-		v.find(Finding{Severity: SeverityNote, File: dir.Path(), What: "the meta file has no valid checksum beside it",
+		v.find(Finding{Severity: Note, File: dir.Path(), What: "the meta file has no valid checksum beside it",
 			Meaning: "another program wrote it, which is fine; a bit that changed there would not be noticed", Advice: "none: Open writes the checksum"})
 	}
 	if report.UnusedBytes > 0 {
-		v.find(Finding{Severity: SeverityNote, File: filepath.Join(dir.Path(), "chunks"), What: fmt.Sprintf("%d bytes belong to no series", report.UnusedBytes),
+		v.find(Finding{Severity: Note, File: filepath.Join(dir.Path(), "chunks"), What: fmt.Sprintf("%d bytes belong to no series", report.UnusedBytes),
 			Meaning: "they take room", Advice: "none: the next merge leaves them out"})
 	}
 	if report.UnknownChunks > 0 {
-		v.find(Finding{Severity: SeverityNote, File: dir.Path(), What: fmt.Sprintf("%d chunks have an encoding that this version does not read", report.UnknownChunks),
+		v.find(Finding{Severity: Note, File: dir.Path(), What: fmt.Sprintf("%d chunks have an encoding that this version does not read", report.UnknownChunks),
 			Meaning: "their checksums are right; what is in them was not verified"})
 	}
 }
@@ -179,7 +179,7 @@ func (v *verification) blockFiles(path string) error {
 	}
 	for _, e := range entries {
 		if !blockdir.IsFile(e.Name()) {
-			v.find(Finding{Severity: SeverityNote, File: filepath.Join(path, e.Name()), What: "it is none of the files of a block",
+			v.find(Finding{Severity: Note, File: filepath.Join(path, e.Name()), What: "it is none of the files of a block",
 				Meaning: "it is not read, and goes with the block"})
 		}
 	}
@@ -190,7 +190,7 @@ func (v *verification) blockFiles(path string) error {
 	}
 	for _, e := range entries {
 		if _, err := strconv.Atoi(e.Name()); err != nil {
-			v.find(Finding{Severity: SeverityWarning, File: filepath.Join(chunks, e.Name()), What: "it is no chunk segment",
+			v.find(Finding{Severity: Warning, File: filepath.Join(chunks, e.Name()), What: "it is no chunk segment",
 				Meaning: "it is not read here, and other programs refuse such a block", Advice: "move it out of the directory"})
 		}
 	}
@@ -203,30 +203,4 @@ func (v *verification) gone(path string, err error) error {
 		return nil
 	}
 	return v.trouble(path, err, "", "")
-}
-
-// superfluous tells of blocks that the next open removes, and of those that overlap.
-func (v *verification) superfluous(metas []BlockMeta) {
-	sized := make([]sizedBlock, len(metas))
-	for i, m := range metas {
-		sized[i] = sizedBlock{Meta: m}
-	}
-	gone := obsoleteBlocks(retentionState{Blocks: sized}, retentionLimits{})
-	var widest *BlockMeta
-	for i := range metas {
-		m := &metas[i]
-		path := blockdir.Path(v.dir, m.ULID)
-		if why := gone[m.ULID]; why != 0 {
-			v.find(Finding{Severity: SeverityNote, File: path, What: "a leftover: " + why.String(),
-				Meaning: "nothing is read twice", Advice: "none: Open removes it"})
-			continue
-		}
-		if widest != nil && m.MinTime < widest.MaxTime {
-			v.find(Finding{Severity: SeverityNote, File: path, What: "its times overlap with those of block " + widest.ULID.String(),
-				Meaning: "samples that both have are read once; queries take a little longer", Advice: "none: the next Compact merges them"})
-		}
-		if widest == nil || m.MaxTime > widest.MaxTime {
-			widest = m
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package tsdb
+package verify
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ func (v *verification) names(entries []fs.DirEntry) error {
 		path := filepath.Join(v.dir, e.Name())
 		var err error
 		switch name := e.Name(); {
-		case name == walDirName:
+		case name == datadir.WALDir:
 			err = v.logNames(path, e)
 		case name == datadir.HeadChunksDir:
 			err = v.headChunkNames(path, e)
@@ -58,14 +58,14 @@ func (v *verification) otherName(path string, e fs.DirEntry) (err error) {
 	case notULID == nil && e.Type()&fs.ModeSymlink != 0:
 		v.link(path, id)
 	case notULID == nil:
-		v.find(Finding{Severity: SeverityWarning, File: path, What: "it has the name of a block and is no directory",
+		v.find(Finding{Severity: Warning, File: path, What: "it has the name of a block and is no directory",
 			Meaning: "it is not read", Advice: "move it out of the directory"})
 	case strings.HasSuffix(name, ".tmp-for-creation"), strings.HasSuffix(name, ".tmp-for-deletion"):
 		v.leftover(path, "none: Prometheus, which made it, removes it")
 	case isHeadSnapshot(e):
 		err = v.headSnapshot(path)
 	case datadir.IsForeignSnapshot(e):
-		v.find(Finding{Severity: SeverityNote, File: path, What: "a snapshot of the head that Prometheus made",
+		v.find(Finding{Severity: Note, File: path, What: "a snapshot of the head that Prometheus made",
 			Meaning: "it is not read: the log has it all", Advice: "none: Open removes it"})
 	default:
 		var ours bool
@@ -73,13 +73,13 @@ func (v *verification) otherName(path string, e fs.DirEntry) (err error) {
 			v.leftover(path, "none: Open removes it")
 			break
 		}
-		v.find(Finding{Severity: SeverityNote, File: path, What: "it is no part of a database", Meaning: "it is not read", Advice: "move it out of the directory if nobody needs it"})
+		v.find(Finding{Severity: Note, File: path, What: "it is no part of a database", Meaning: "it is not read", Advice: "move it out of the directory if nobody needs it"})
 	}
 	return err
 }
 
 func (v *verification) leftover(path, advice string) {
-	f := Finding{Severity: SeverityNote, File: path, What: "a leftover of work that was interrupted", Meaning: "it is not read", Advice: advice}
+	f := Finding{Severity: Note, File: path, What: "a leftover of work that was interrupted", Meaning: "it is not read", Advice: advice}
 	if v.report.InUse {
 		f.What = "work that is under way, or a leftover of some that was interrupted"
 	}
@@ -89,11 +89,11 @@ func (v *verification) leftover(path, advice string) {
 // link tells of a link with the name of a block: neither this library nor others read what it
 // leads to.
 func (v *verification) link(path string, id ulid.ULID) {
-	f := Finding{Severity: SeverityDamage, File: path, What: "it is a link and not the directory of a block",
+	f := Finding{Severity: Damage, File: path, What: "it is a link and not the directory of a block",
 		Meaning: "the samples that it leads to are not read, and queries of their times warn; other programs do not see it",
 		Advice:  "put what it leads to in its place"}
 	if v.have.Has(datadir.MissingAt(v.fs, v.dir, filepath.Base(path), id)) {
-		f.Severity, f.Meaning, f.Advice = SeverityWarning, "it is not read, and blocks of the directory have its samples", "remove the link"
+		f.Severity, f.Meaning, f.Advice = Warning, "it is not read, and blocks of the directory have its samples", "remove the link"
 	}
 	v.find(f)
 }
@@ -108,7 +108,7 @@ func (v *verification) blockList(path string) {
 	if err != nil {
 		what += ": " + err.Error()
 	}
-	v.find(Finding{Severity: SeverityNote, File: path, What: what,
+	v.find(Finding{Severity: Note, File: path, What: what,
 		Meaning: "a block that vanished would not be noticed", Advice: "none: Open writes another one"})
 }
 
@@ -138,7 +138,7 @@ func (v *verification) headSnapshot(path string) error {
 		reason = "a head chunk is gone that it relies on"
 	} else {
 		v.report.Bytes += meta.Sum.Bytes
-		if reason, err = meta.Unfit(v.ctx, v.fs, filepath.Join(v.dir, walDirName), path, v.start); err != nil {
+		if reason, err = meta.Unfit(v.ctx, v.fs, filepath.Join(v.dir, datadir.WALDir), path, v.start); err != nil {
 			reason = "" // of the log, which has findings of its own
 		}
 	}
@@ -149,7 +149,7 @@ func (v *verification) headSnapshot(path string) error {
 		v.leftover(path, "none: Open removes it")
 		return nil
 	}
-	v.find(Finding{Severity: SeverityWarning, File: path, What: "a snapshot of the head that cannot be used: " + reason,
+	v.find(Finding{Severity: Warning, File: path, What: "a snapshot of the head that cannot be used: " + reason,
 		Meaning: "it is not read: the log has it all", Advice: "none: Open removes it"})
 	return nil
 }
@@ -179,11 +179,11 @@ func (v *verification) headSnapshotGone(path string) bool {
 
 func (v *verification) misspelt(path string, id ulid.ULID) {
 	m := datadir.MissingAt(v.fs, v.dir, filepath.Base(path), id)
-	f := Finding{Severity: SeverityDamage, File: path, What: "the name of a block is not spelt " + id.String(),
+	f := Finding{Severity: Damage, File: path, What: "the name of a block is not spelt " + id.String(),
 		Meaning: "its samples are not read, and queries of its times warn; other programs read it and cannot get rid of it",
 		Advice:  "Repair gives it its right name"}
 	if v.have.Has(m) {
-		f.Severity, f.Meaning = SeverityWarning, "it is not read, and other blocks have its samples; other programs read it and cannot get rid of it"
+		f.Severity, f.Meaning = Warning, "it is not read, and other blocks have its samples; other programs read it and cannot get rid of it"
 		f.Advice = "move it out of the directory"
 	}
 	v.find(f)
@@ -214,11 +214,11 @@ func (v *verification) isDirectory(path string, e fs.DirEntry) bool {
 		return true
 	}
 	if info, err := v.fs.Stat(path); err == nil && info.IsDir() {
-		v.find(Finding{Severity: SeverityNote, File: path, What: "it is a link to a directory",
+		v.find(Finding{Severity: Note, File: path, What: "it is a link to a directory",
 			Meaning: "it works as long as that is on the same file system as the data directory"})
 		return true
 	}
-	v.find(Finding{Severity: SeverityDamage, File: path, What: "it is no directory",
+	v.find(Finding{Severity: Damage, File: path, What: "it is no directory",
 		Meaning: "Open fails", Advice: "move it out of the directory; a backup may have what belongs there"})
 	return false
 }
@@ -231,7 +231,7 @@ func (v *verification) strangers(path string, known func(fs.DirEntry) bool) erro
 	}
 	for _, e := range entries {
 		if _, err := strconv.Atoi(e.Name()); err != nil && !known(e) {
-			v.find(Finding{Severity: SeverityWarning, File: filepath.Join(path, e.Name()), What: "it does not belong here",
+			v.find(Finding{Severity: Warning, File: filepath.Join(path, e.Name()), What: "it does not belong here",
 				Meaning: "it is not read, but its size counts where retention is by bytes", Advice: "move it out of the directory"})
 		}
 	}
@@ -240,7 +240,7 @@ func (v *verification) strangers(path string, known func(fs.DirEntry) bool) erro
 
 func (v *verification) outOfOrderLog() error {
 	if err := datadir.CheckSupported(v.fs, v.dir); err != nil {
-		v.find(Finding{Severity: SeverityWarning, File: filepath.Join(v.dir, datadir.WBLDir), What: err.Error(),
+		v.find(Finding{Severity: Warning, File: filepath.Join(v.dir, datadir.WBLDir), What: err.Error(),
 			Meaning: "this version cannot read it and refuses to open the database",
 			Advice:  "let Prometheus run on the directory until it has written blocks of them, or move it out of the directory, which loses them"})
 	}
@@ -256,7 +256,7 @@ func (v *verification) quarantine() error {
 		return v.trouble(path, err, "", "")
 	}
 	for _, m := range missing {
-		v.find(Finding{Severity: SeverityDamage, File: filepath.Join(v.dir, m.Name), What: "a damaged block that was set aside",
+		v.find(Finding{Severity: Damage, File: filepath.Join(v.dir, m.Name), What: "a damaged block that was set aside",
 			Meaning: "its samples are missing, and queries of its times warn",
 			Advice:  "Repair saves what can be read of it; when that was done and a backup had no more, remove it"})
 	}
@@ -265,7 +265,7 @@ func (v *verification) quarantine() error {
 		return v.trouble(path, err, "", "")
 	}
 	if kept := len(entries) - len(missing); kept > 0 {
-		v.find(Finding{Severity: SeverityNote, File: path, What: fmt.Sprintf("%d originals of what was repaired", kept),
+		v.find(Finding{Severity: Note, File: path, What: fmt.Sprintf("%d originals of what was repaired", kept),
 			Meaning: "they are not read", Advice: "remove them when nobody wants to look at them any more"})
 	}
 	return nil

@@ -1,4 +1,4 @@
-package tsdb
+package verify
 
 import (
 	stderrors "errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
 )
 
 // Head-chunk files repeat what is in the log.
@@ -71,18 +72,18 @@ func (c *headCheck) run(path string) (err error) {
 		v.find(f)
 	}
 	if d := report.Damage; d != nil {
-		f := Finding{Severity: SeverityWarning, File: d.File, Offset: d.Offset, What: d.Reason, Meaning: meaningHeadChunk, Advice: adviceHeadChunk}
+		f := Finding{Severity: Warning, File: d.File, Offset: d.Offset, What: d.Reason, Meaning: meaningHeadChunk, Advice: adviceHeadChunk}
 		if v.report.InUse {
 			f.Meaning = "a write that is under way looks the same; if it is none, " + f.Meaning
 		}
 		v.find(f)
 	}
 	if report.Unwritten != "" {
-		v.find(Finding{Severity: SeverityNote, File: report.Unwritten, What: "the file was made and not written yet",
+		v.find(Finding{Severity: Note, File: report.Unwritten, What: "the file was made and not written yet",
 			Meaning: "other programs do not start with such a file", Advice: "none: Open removes it"})
 	}
 	if c.unordered > 0 {
-		v.find(Finding{Severity: SeverityWarning, File: path, What: fmt.Sprintf("%d chunks are not newer than one of their series before them", c.unordered),
+		v.find(Finding{Severity: Warning, File: path, What: fmt.Sprintf("%d chunks are not newer than one of their series before them", c.unordered),
 			Meaning: "they are not used; " + meaningHeadChunk})
 	}
 	return nil
@@ -104,10 +105,10 @@ func (c *headCheck) chunk(h chunks.HeadChunk) error {
 		c.newest[h.Series] = max(h.MaxT, c.newest[h.Series])
 	}
 	if err := c.decode(h); err != nil {
-		if !errors.Is(err, ErrCorrupt) {
+		if !errors.Is(err, encbuf.ErrCorrupt) {
 			return err
 		}
-		c.found = append(c.found, Finding{Severity: SeverityWarning,
+		c.found = append(c.found, Finding{Severity: Warning,
 			File: filepath.Join(c.v.dir, datadir.HeadChunksDir, fmt.Sprintf("%06d", h.Ref.File())), Offset: int64(h.Ref.Offset()),
 			What: fmt.Sprintf("chunk of series number %d: %v", h.Series, err), Meaning: "queries that touch it fail",
 			Advice: "move the file out of the directory while the database is closed: Open rebuilds the chunks from the log"})
@@ -133,7 +134,7 @@ func (c *headCheck) decode(h chunks.HeadChunk) error {
 		if n == 0 {
 			first = t
 		} else if t <= last {
-			return errors.WithMessagef(ErrCorrupt, "sample %d at %d is not behind the one at %d", n, t, last)
+			return errors.WithMessagef(encbuf.ErrCorrupt, "sample %d at %d is not behind the one at %d", n, t, last)
 		}
 		last = t
 		n++
@@ -143,7 +144,7 @@ func (c *headCheck) decode(h chunks.HeadChunk) error {
 	case c.it.Err() != nil:
 		return c.it.Err()
 	case n == 0 || first != h.MinT || last != h.MaxT:
-		return errors.WithMessagef(ErrCorrupt, "it has %d samples from %d to %d, its record says %d to %d", n, first, last, h.MinT, h.MaxT)
+		return errors.WithMessagef(encbuf.ErrCorrupt, "it has %d samples from %d to %d, its record says %d to %d", n, first, last, h.MinT, h.MaxT)
 	}
 	return nil
 }
