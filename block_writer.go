@@ -11,6 +11,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/backfill"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -244,7 +245,7 @@ func (w *BlockWriter) rejected(err error) error {
 // fail makes an error the last word.
 func (w *BlockWriter) fail(err error) error {
 	if fileutil.IsDiskFull(err) {
-		err = whileWriting(w.opts.FS, w.dir, "write blocks", 0, err)
+		err = diskspace.WhileWriting(w.opts.FS, w.dir, "write blocks", 0, err)
 	}
 	w.err = err
 	return err

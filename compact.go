@@ -15,7 +15,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/clock"
-	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/pace"
 )
 
@@ -97,7 +97,7 @@ type publishFunc func(w *blockdir.Writer, inPlace bool) error
 // (see resting).
 func (c *compactor) merge(ctx context.Context, inputs []*blockdir.Dir, publish publishFunc) (mergeResult, error) {
 	purpose, bytes := fmt.Sprintf("merge %d blocks from %s on", len(inputs), inputs[0].Meta().ULID), inputBytes(inputs)
-	if err := checkRoom(c.fs, c.dir, purpose, bytes); err != nil {
+	if err := diskspace.Check(c.fs, c.dir, purpose, bytes); err != nil {
 		return mergeResult{}, err
 	}
 	var result mergeResult
@@ -112,7 +112,7 @@ func (c *compactor) merge(ctx context.Context, inputs []*blockdir.Dir, publish p
 		}
 	}
 	c.note(ctx, inputs, err)
-	return result, whileWriting(c.fs, c.dir, purpose, bytes, err)
+	return result, diskspace.WhileWriting(c.fs, c.dir, purpose, bytes, err)
 }
 
 // inputBytes is how much the inputs of a merge have on disk. Its result has about as much, or less.
@@ -138,7 +138,7 @@ func (c *compactor) write(ctx context.Context, fsys FS, dirs []*blockdir.Dir, pu
 	for i := range parts {
 		p := &parts[i]
 		if err := c.writePart(ctx, fsys, dirs, p); err != nil {
-			return mergeResult{}, diskFull(joinAbort(err, abortParts(parts)))
+			return mergeResult{}, diskspace.Full(joinAbort(err, abortParts(parts)))
 		}
 		result.Bytes += p.bytes
 		result.Counts.add(p.counts)
@@ -151,7 +151,7 @@ func (c *compactor) write(ctx context.Context, fsys FS, dirs []*blockdir.Dir, pu
 			continue
 		}
 		if err := publish(parts[i].w, i == 0); err != nil {
-			return mergeResult{}, diskFull(joinAbort(err, abortParts(parts)))
+			return mergeResult{}, diskspace.Full(joinAbort(err, abortParts(parts)))
 		}
 	}
 	if parts[0].empty {
@@ -188,14 +188,6 @@ func joinAbort(err, abort error) error {
 		return err
 	}
 	return stderrors.Join(err, abort)
-}
-
-// diskFull gives an error of a full disk the sentinel that callers know.
-func diskFull(err error) error {
-	if fileutil.IsDiskFull(err) && !errors.Is(err, ErrDiskFull) {
-		return &refusal{ErrDiskFull, err}
-	}
-	return err
 }
 
 // markDeletable notes in all blocks that nothing is left of them.

@@ -10,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 )
 
 // Compact does all maintenance that is due: it flushes the part of the head that is old
@@ -32,7 +33,7 @@ func (db *DB) Compact(ctx context.Context) (err error) {
 	if old == nil {
 		err = stderrors.Join(err, db.retain(ctx))
 	}
-	return diskFull(err)
+	return diskspace.Full(err)
 }
 
 // flushDue makes blocks of the part of the head that is over.
@@ -67,7 +68,7 @@ func (db *DB) CleanTombstones(ctx context.Context) (err error) {
 			}
 		}
 		if len(left) == 0 || ctx.Err() != nil {
-			return diskFull(stderrors.Join(append(errs, ctx.Err())...))
+			return diskspace.Full(stderrors.Join(append(errs, ctx.Err())...))
 		}
 		for _, id := range left {
 			if !db.busy.take([]ulid.ULID{id}) {

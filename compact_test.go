@@ -16,6 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/tsdbtest"
@@ -68,7 +69,7 @@ func TestCompactor_TooLittleRoom_IsRefusedWithNumbersBeforeAnythingIsWritten(t *
 	}
 	used := m.fs.Used()
 	capacity := used + bytes
-	for capacity-used-tsdb.ReserveBytes(capacity) < bytes {
+	for capacity-used-diskspace.ReserveBytes(capacity) < bytes {
 		capacity++
 	}
 	m.fs.SetCapacity(capacity - 1)
@@ -81,7 +82,7 @@ func TestCompactor_TooLittleRoom_IsRefusedWithNumbersBeforeAnythingIsWritten(t *
 	_, err := m.c.Merge(context.Background(), m.inputs)
 	require.ErrorIs(t, err, tsdb.ErrDiskFull)
 	require.Equal(t, fmt.Sprintf("merge 2 blocks from %s on: %d bytes are wanted and %d kept for the log, %d are free: no space left on the disk",
-		m.inputs[0].Meta().ULID, bytes, tsdb.ReserveBytes(capacity-1), capacity-1-used), err.Error())
+		m.inputs[0].Meta().ULID, bytes, diskspace.ReserveBytes(capacity-1), capacity-1-used), err.Error())
 	require.Equal(t, used, m.fs.Used())
 	require.False(t, m.c.Resting(m.inputs[0].Meta().ULID), "to ask again costs nothing")
 

@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
@@ -75,7 +76,7 @@ func (db *DB) reopenPresent(ctx context.Context, d deletion) error {
 	}
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
-	return diskFull(db.leaveFuture(ctx, present))
+	return diskspace.Full(db.leaveFuture(ctx, present))
 }
 
 // hasSamples reports whether there is a sample from a time on.
@@ -143,7 +144,7 @@ func (db *DB) delete(ctx context.Context, d deletion) error {
 	if err == nil {
 		db.head.stats.deletes.Add(1)
 	}
-	return diskFull(stderrors.Join(err, damaged))
+	return diskspace.Full(stderrors.Join(err, damaged))
 }
 
 // deletion is what one Delete asks for.

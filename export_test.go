@@ -274,14 +274,6 @@ const (
 // Logged makes an attribute of an error.
 var Logged = logged
 
-// ReserveBytes is what stays free for the log on a disk of some bytes.
-var ReserveBytes = reserveBytes
-
-// CheckRoom decides whether a work may be begun on a disk.
-func CheckRoom(free, total int64, known bool, purpose string, bytes int64) error {
-	return room{free: free, total: total, known: known}.check(purpose, bytes)
-}
-
 // Compactor merges blocks without a database around it.
 type Compactor struct{ c *compactor }
 

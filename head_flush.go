@@ -14,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
@@ -34,13 +35,13 @@ func (db *DB) Flush(ctx context.Context) (err error) {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
 	if present := db.head.acceptsTo(); db.head.isAhead(present) {
-		return diskFull(db.leaveFuture(ctx, present))
+		return diskspace.Full(db.leaveFuture(ctx, present))
 	}
 	maxt := db.head.maxT.Load()
 	if db.head.minT.Load() > maxt || maxt == math.MaxInt64 {
 		return nil
 	}
-	return diskFull(db.flushTo(ctx, maxt+1, true))
+	return diskspace.Full(db.flushTo(ctx, maxt+1, true))
 }
 
 // due returns where the part of the head ends that is to become blocks: it is more than
@@ -139,7 +140,7 @@ func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 			err = stderrors.Join(err, mendErr)
 		}
 		if err != nil {
-			return whileWriting(db.opts.FS, db.dir, "flush head", db.head.dir.SizeBytes(), err)
+			return diskspace.WhileWriting(db.opts.FS, db.dir, "flush head", db.head.dir.SizeBytes(), err)
 		}
 	}
 }

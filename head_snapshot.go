@@ -11,6 +11,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/wal"
@@ -120,7 +121,7 @@ func tailBytes(list *wal.Listing, segment int) (n int64) {
 func (h *Head) takeSnapshot(ctx context.Context, dir string, headStart func() int64) (err error) {
 	begun := h.opts.Clock.Now()
 	bytes := h.snapshotBytes()
-	if err := checkRoom(h.opts.FS, dir, snapshotPurpose, bytes); err != nil {
+	if err := diskspace.Check(h.opts.FS, dir, snapshotPurpose, bytes); err != nil {
 		return err
 	}
 	meta, err := h.writeSnapshot(ctx, dir, headStart)
@@ -128,7 +129,7 @@ func (h *Head) takeSnapshot(ctx context.Context, dir string, headStart func() in
 		err = h.log.Load().Poison(err)
 	}
 	if err != nil {
-		return whileWriting(h.opts.FS, dir, snapshotPurpose, bytes, err)
+		return diskspace.WhileWriting(h.opts.FS, dir, snapshotPurpose, bytes, err)
 	}
 	h.snap = headSnapshot{segment: meta.Start.Segment, bytes: meta.Sum.Bytes, nextSeq: meta.Start.NextSeq}
 	h.stats.snapshots.Add(1)
@@ -207,11 +208,11 @@ func (h *Head) writeSnapshot(ctx context.Context, dir string, headStart func() i
 	}
 	w, err := headsnap.Create(h.opts.FS, dir, headsnap.Options{Start: start, HeadStart: headStart(), Compression: h.opts.WAL.Compression.wal()})
 	if err != nil {
-		return meta, diskFull(err)
+		return meta, diskspace.Full(err)
 	}
 	defer func() {
 		if err != nil {
-			err = diskFull(stderrors.Join(err, w.Abort()))
+			err = diskspace.Full(stderrors.Join(err, w.Abort()))
 		}
 	}()
 	c := seriesCopier{ctx: ctx, h: h, w: w}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -176,7 +177,7 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) (err erro
 		return err
 	})
 	if err != nil {
-		return whileWriting(h.opts.FS, dir, fmt.Sprintf("checkpoint log up to segment %d", upTo), listing.Bytes(), err)
+		return diskspace.WhileWriting(h.opts.FS, dir, fmt.Sprintf("checkpoint log up to segment %d", upTo), listing.Bytes(), err)
 	}
 	h.stats.logDamages.Add(uint64(len(rep.Damages)))
 	for _, d := range rep.Damages {

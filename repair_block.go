@@ -10,13 +10,14 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 )
 
 // replace puts what can be read of a block in its place. The original moves first:
 // whatever happens then, it is there, and the next Repair finds it.
 func (r *repairer) replace(d damagedBlock) error {
 	b := BlockRepair{Original: d.id.String(), Damages: d.damages}
-	err := checkRoom(r.fs, r.dir, "copy what can be read of block "+b.Original, d.bytes)
+	err := diskspace.Check(r.fs, r.dir, "copy what can be read of block "+b.Original, d.bytes)
 	switch {
 	case errors.Is(err, ErrDiskFull):
 		b.Err = err

@@ -13,6 +13,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -63,7 +64,7 @@ func (db *DB) Snapshot(ctx context.Context, dir string) (err error) {
 		return nil
 	}
 	bytes, sizeErr := fileutil.TreeSize(fsys, db.dir) // at most: what is linked takes nothing
-	return stderrors.Join(whileWriting(fsys, filepath.Dir(dir), "snapshot into "+dir, bytes, err), sizeErr)
+	return stderrors.Join(diskspace.WhileWriting(fsys, filepath.Dir(dir), "snapshot into "+dir, bytes, err), sizeErr)
 }
 
 // removeLeftover removes what an interrupted Snapshot into the same directory left. What somebody

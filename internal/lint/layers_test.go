@@ -42,7 +42,8 @@ var layers = map[string]layer{
 	"chunkenc": {level: 1, foreign: []string{pkgErrors}, public: true},
 	"wal":      {level: 1, foreign: []string{pkgErrors, "github.com/golang/snappy", "github.com/klauspost/compress/zstd"}},
 
-	"internal/logreach": {level: 2},
+	"internal/logreach":  {level: 2},
+	"internal/diskspace": {level: 2, foreign: []string{pkgErrors}},
 
 	"chunks": {level: 2, foreign: []string{pkgErrors}},
 
