@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/backfill"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
@@ -171,7 +172,7 @@ func (w *BlockWriter) open() error {
 	if err := datadir.Check(fsys, w.dir, w.opts.AnyDirectory); err != nil {
 		return err
 	}
-	w.tmp = filepath.Join(w.dir, datadir.BackfillPrefix+newULID(w.opts.Clock.Now()).String())
+	w.tmp = filepath.Join(w.dir, datadir.BackfillPrefix+blockdir.NewULID(w.opts.Clock.Now()).String())
 	if err := fsys.MkdirAll(w.tmp); err != nil {
 		return errors.WithMessage(err, "create directory of a block writer")
 	}

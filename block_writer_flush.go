@@ -191,7 +191,7 @@ func (w *BlockWriter) writeBlocks(ctx context.Context, m *backfill.Merge, plan [
 }
 
 func (w *BlockWriter) writeBlock(ctx context.Context, m *backfill.Merge, staging string, p backfillBlock) (BlockMeta, error) {
-	bw, err := blockdir.Create(w.opts.FS, staging, newULID(w.opts.Clock.Now()), blockdir.WriterOptions{})
+	bw, err := blockdir.Create(w.opts.FS, staging, blockdir.NewULID(w.opts.Clock.Now()), blockdir.WriterOptions{})
 	if err != nil {
 		return BlockMeta{}, err
 	}

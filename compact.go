@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	"crypto/rand"
 	stderrors "errors"
 	"fmt"
 	"math"
@@ -239,19 +238,5 @@ func newOwnULID(now time.Time, maxt int64) ulid.ULID {
 	if end := time.UnixMilli(maxt); end.After(now) {
 		now = end
 	}
-	return newULID(now)
-}
-
-// newULID names a block that is made now.
-func newULID(now time.Time) (id ulid.ULID) {
-	ms := min(max(now.UnixMilli(), 0), int64(ulid.MaxTime()))
-	if err := id.SetTime(uint64(ms)); err != nil {
-		panic("BUG: time of a block name: " + err.Error())
-	}
-	var entropy [10]byte
-	_, _ = rand.Read(entropy[:]) // never fails, by its documentation
-	if err := id.SetEntropy(entropy[:]); err != nil {
-		panic("BUG: entropy of a block name: " + err.Error())
-	}
-	return id
+	return blockdir.NewULID(now)
 }

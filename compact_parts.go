@@ -41,7 +41,7 @@ func (c *compactor) outside(result BlockMeta, dirs []*blockdir.Dir) (parts []mer
 // besideMeta is what a block says of itself that has samples from mint to before maxt, and says nothing
 // about the head.
 func (c *compactor) besideMeta(mint, maxt int64) (m BlockMeta) {
-	m.ULID, m.MinTime, m.MaxTime = newULID(c.clock.Now()), mint, maxt
+	m.ULID, m.MinTime, m.MaxTime = blockdir.NewULID(c.clock.Now()), mint, maxt
 	m.Compaction.Hints = []string{blockdir.HintFromOutOfOrder}
 	return m
 }

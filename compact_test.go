@@ -418,15 +418,6 @@ func TestCompactor_LevelSourcesAndTimes_AreThoseOfThePlan(t *testing.T) {
 	require.Equal(t, [2]int64{0, 3000}, [2]int64{r.Meta.MinTime, r.Meta.MaxTime})
 }
 
-func TestNewULID_ClocksOutsideOfItsRange(t *testing.T) {
-	for _, ms := range []int64{-1 << 40, -1, 0, 1, 1 << 50} {
-		a, b := tsdb.NewULID(time.UnixMilli(ms)), tsdb.NewULID(time.UnixMilli(ms))
-		require.NotEqual(t, a, b)
-		_, ok := blockdir.ParseName(a.String())
-		require.True(t, ok)
-	}
-}
-
 // What was read comes from the page cache, and what takes its place is there, too.
 func TestCompactor_ResultIsWarmIfItsInputsAre(t *testing.T) {
 	for _, cached := range []bool{true, false} {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -39,7 +38,7 @@ func TakeHeadSnapshot(db *DB) error {
 
 // WriteHeadBlock writes the samples that the head has at one time into a block, and drops it.
 func WriteHeadBlock(ctx context.Context, db *DB, t int64) error {
-	w, err := blockdir.Create(db.opts.FS, db.dir, newULID(db.opts.Clock.Now()), blockdir.WriterOptions{})
+	w, err := blockdir.Create(db.opts.FS, db.dir, blockdir.NewULID(db.opts.Clock.Now()), blockdir.WriterOptions{})
 	if err != nil {
 		return err
 	}
@@ -289,9 +288,6 @@ func (c Compactor) Merge(ctx context.Context, inputs []*blockdir.Dir) (MergeResu
 
 func (c Compactor) Resting(id ulid.ULID) bool { return c.c.resting(id) }
 func (c Compactor) Forget()                   { c.c.forget() }
-
-// NewULID names a block that is made at a time.
-func NewULID(now time.Time) ulid.ULID { return newULID(now) }
 
 // CheckpointFilter returns what a checkpoint keeps of the log's records, and what it adds.
 func CheckpointFilter(mint int64, wanted func(ref uint64) bool) (keep func(wal.Record, []byte) ([]byte, bool), tail func(func([]byte) error) error) {

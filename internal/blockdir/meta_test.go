@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
@@ -371,4 +372,13 @@ func FuzzSidecar(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestNewULID_ClocksOutsideOfItsRange(t *testing.T) {
+	for _, ms := range []int64{-1 << 40, -1, 0, 1, 1 << 50} {
+		a, b := NewULID(time.UnixMilli(ms)), NewULID(time.UnixMilli(ms))
+		require.NotEqual(t, a, b)
+		_, ok := ParseName(a.String())
+		require.True(t, ok)
+	}
 }

@@ -12,10 +12,12 @@
 package blockdir
 
 import (
+	"crypto/rand"
 	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
@@ -44,6 +46,20 @@ const (
 
 // Path returns the directory of a block.
 func Path(dataDir string, id ulid.ULID) string { return filepath.Join(dataDir, id.String()) }
+
+// NewULID names a block that is made now.
+func NewULID(now time.Time) (id ulid.ULID) {
+	ms := min(max(now.UnixMilli(), 0), int64(ulid.MaxTime()))
+	if err := id.SetTime(uint64(ms)); err != nil {
+		panic("BUG: time of a block name: " + err.Error())
+	}
+	var entropy [10]byte
+	_, _ = rand.Read(entropy[:]) // never fails, by its documentation
+	if err := id.SetEntropy(entropy[:]); err != nil {
+		panic("BUG: entropy of a block name: " + err.Error())
+	}
+	return id
+}
 
 // ParseName returns the block whose directory has this name. Only the one spelling that
 // blocks are written with counts: of a directory with another one the reference would

@@ -1,4 +1,4 @@
-package tsdb
+package repair
 
 import (
 	stderrors "errors"
@@ -11,15 +11,17 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/wal"
 )
 
 // replace puts what can be read of a block in its place. The original moves first:
 // whatever happens then, it is there, and the next Repair finds it.
 func (r *repairer) replace(d damagedBlock) error {
-	b := BlockRepair{Original: d.id.String(), Damages: d.damages}
+	b := Block{Original: d.id.String(), Damages: d.damages}
 	err := diskspace.Check(r.fs, r.dir, "copy what can be read of block "+b.Original, d.bytes)
 	switch {
-	case errors.Is(err, ErrDiskFull):
+	case errors.Is(err, wal.ErrDiskFull):
 		b.Err = err
 		return r.done(&b, nil)
 	case err != nil:
@@ -32,7 +34,7 @@ func (r *repairer) replace(d damagedBlock) error {
 	b.Original = name
 	m := datadir.MissingAt(r.fs, r.dir, b.Original, d.id)
 	if r.have.Has(m) {
-		b.Err, b.elsewhere = errors.New("other blocks have its samples"), true
+		b.Err, b.Elsewhere = errors.New("other blocks have its samples"), true
 		return r.done(&b, nil)
 	}
 	if err = r.save(m, &b, isReadable(d.damages)); err != nil {
@@ -60,20 +62,20 @@ func (r *repairer) putBack(id ulid.ULID, name string) error {
 
 // save makes a block of what can be read of one in quarantine. That nothing can be read
 // is in b; an error is another one. Of one that is known to be readable all is read, or that is an error.
-func (r *repairer) save(m datadir.Missing, b *BlockRepair, readable bool) error {
-	id := newULID(r.db.Clock.Now())
+func (r *repairer) save(m datadir.Missing, b *Block, readable bool) error {
+	id := blockdir.NewULID(r.opts.Clock.Now())
 	saved, err := blockdir.Salvage(r.ctx, r.fs, filepath.Join(r.dir, m.Name), r.dir, id, blockdir.SalvageOptions{
 		Undelete: r.opts.Undelete,
 		Whole:    readable,
-		Origin:   func(meta *BlockMeta, whole bool) { r.origin(meta, m.ID, whole) },
-		NewID:    func() ulid.ULID { return newULID(r.db.Clock.Now()) },
+		Origin:   func(meta *blockdir.Meta, whole bool) { r.origin(meta, m.ID, whole) },
+		NewID:    func() ulid.ULID { return blockdir.NewULID(r.opts.Clock.Now()) },
 	})
 	if len(b.Damages) == 0 {
 		b.Damages = damagesOf(m.Name, saved.Damage)
 	}
 	switch {
 	case err == nil:
-	case errors.Is(err, ErrCorrupt), errors.Is(err, blockdir.ErrEmpty), errors.Is(err, blockdir.ErrDeletedLost):
+	case errors.Is(err, encbuf.ErrCorrupt), errors.Is(err, blockdir.ErrEmpty), errors.Is(err, blockdir.ErrDeletedLost):
 		b.Err = err
 		return nil
 	default:
@@ -97,7 +99,7 @@ func (r *repairer) save(m datadir.Missing, b *BlockRepair, readable bool) error 
 // One that reaches further than all good blocks may hold a part of the samples of its times
 // only, so it must not tell the head that the log is not needed there. One of which everything could
 // be read tells what the original told.
-func (r *repairer) origin(m *BlockMeta, original ulid.ULID, whole bool) {
+func (r *repairer) origin(m *blockdir.Meta, original ulid.ULID, whole bool) {
 	m.Compaction.Parents = nil
 	if len(m.Compaction.Sources) == 0 {
 		m.Compaction.Sources = []ulid.ULID{original}
