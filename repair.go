@@ -76,26 +76,25 @@ func (r *RepairReport) Clean() bool {
 }
 
 // Repair makes a damaged data directory whole again, with all that can be read of it. Every
-// block is verified. What is readable of a damaged one goes chunk by chunk into a new
-// block, and the original into quarantine/; so does what Open has set aside there before. A block of
+// block is verified. What is readable of a damaged one goes chunk by chunk into a new block, and
+// the original into quarantine/; so does what Open has set aside there before. A block of
 // another writer whose labels, series or chunks are not in order, or repeat, is written anew in
-// order, each sample once; what it has outside of its bounds goes into blocks beside it.
-// Queries do not warn any more of what was saved, little as it may be: the report says what
-// was lost. Where segments of the log are missing it goes on behind them; then log and
-// head-chunk files are recovered as Open does. Directories of blocks whose names are
-// misspelt get their right names. Blocks that vanished are not expected any more: this report has
-// them for the last time.
+// order, each sample once; what it has outside of its bounds goes into blocks beside it. Queries
+// do not warn any more of what was saved, little as it may be: the report says what was lost.
+// Where segments of the log are missing it goes on behind them; then log and head-chunk files
+// are recovered as Open does. Directories of blocks whose names are misspelt get their right
+// names. Blocks that vanished are not expected any more: this report has them for the last time.
 //
-// Nothing that is damaged is deleted: to free the room remove quarantine/. What Delete was
-// asked for while a block was set aside does not reach it: delete again what must not come
-// back.
+// Nothing that is damaged is deleted: to free the room remove quarantine/. What Delete was asked
+// for while a block was set aside does not reach it: delete again what must not come back.
 //
-// What goes wrong with one block keeps Repair from no other one, and not from the log: it is in the
-// block's Err, and in the error. Errors: ErrLocked (the database must be closed), ErrUnsupported,
-// ErrDiskFull, those of the file system, the context's. The report says what was done also beside an
-// error; it is nil if nothing could be begun. After an error, and after a crash, everything is there as it was, or
-// repaired, and Repair can be called again. A block that does not fit on the disk a second
-// time is left as it is, with ErrDiskFull in its Err, which is no error of Repair.
+// What goes wrong with one block keeps Repair from no other one, and not from the log: it is in
+// the block's Err, and in the error. Errors: ErrLocked (the database must be closed),
+// ErrUnsupported, ErrDiskFull, those of the file system, the context's. The report says what was
+// done also beside an error; it is nil if nothing could be begun. After an error, and after a
+// crash, everything is there as it was, or repaired, and Repair can be called again. A block
+// that does not fit on the disk a second time is left as it is, with ErrDiskFull in its Err,
+// which is no error of Repair.
 func Repair(ctx context.Context, dir string, opts *RepairOptions) (*RepairReport, error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err
@@ -188,9 +187,10 @@ func (r *repairer) repairLog() error {
 	return stderrors.Join(err, db.Close())
 }
 
-// mendBehindSnapshot looks at the part of the log that was not read, as a snapshot of the head has what is in
-// there. If it is damaged the head becomes blocks, so that nothing of it is needed any more: the
-// checkpoint that takes its place has the good part, and the original goes into quarantine.
+// mendBehindSnapshot looks at the part of the log that was not read, as a snapshot of the head
+// has what is in there. If it is damaged the head becomes blocks, so that nothing of it is
+// needed any more: the checkpoint that takes its place has the good part, and the original goes
+// into quarantine.
 func (r *repairer) mendBehindSnapshot(db *DB) error {
 	log, err := wal.Replay(r.ctx, wal.ReplayOptions{FS: r.db.FS, Dir: filepath.Join(r.dir, walDirName)})
 	if err != nil || logreach.IsWhole(log) {

@@ -1,7 +1,8 @@
 // Package datadir knows the directory of a database from outside: which names it gives to what is
 // in it, how one tells it from a directory of something else, what interrupted work leaves at its
-// top, what is in quarantine, and the lock that it is held by. It opens no block and reads no
-// record: what is in a file is for the packages of the formats, and what to do about it for the root.
+// top, which blocks are missing in it, and the lock that it is held by. It opens no block and reads
+// no record: what is in a file is for the packages of the formats, and what to do about it for the
+// root.
 //
 // Functions on a directory may be called beside others that only look. Those that remove or move
 // something are for who holds the lock. A Held is safe for concurrent use.

@@ -105,9 +105,10 @@ func copyContent(to, from File) error {
 	}
 }
 
-// RemoveAll removes a file, or a directory with all that is in it. What does not
-// exist is fine. Of a symbolic link the link goes, and nothing that it leads to. It goes on after an error and returns all of them. The removal is
-// durable after SyncDir of the parent; a crash may leave any part of the tree.
+// RemoveAll removes a file, or a directory with all that is in it. What does not exist is fine.
+// Of a symbolic link the link goes, and nothing that it leads to. It goes on after an error and
+// returns all of them. The removal is durable after SyncDir of the parent; a crash may leave any
+// part of the tree.
 func RemoveAll(fsys FS, name string) error {
 	link, err := IsLink(fsys, name)
 	if err != nil {

@@ -1,7 +1,8 @@
-// Package repair makes the blocks of a data directory whole again, with all that can be read of them:
-// it verifies each, saves what is readable of a damaged one, and keeps the original in quarantine. It
-// knows the order in which that is done, so that every state between two steps is one from which it
-// can go on. It does not know the log: what is done about that, and how it is told, is the root's.
+// Package repair makes the blocks of a data directory whole again, with all that can be read of
+// them: it verifies each, saves what is readable of a damaged one, and keeps the original in
+// quarantine. It knows the order in which that is done, so that every state between two steps is one
+// from which it can go on. It does not know the log: what is done about that, and how it is told, is
+// the root's.
 //
 // It is for who holds the lock of the directory, and for one goroutine (docs/design/repair.md).
 package repair
@@ -76,9 +77,9 @@ type Damage struct {
 // Run leaves only good blocks: what is readable of a damaged one, or of one that is not in order,
 // goes into a new one, and the original into quarantine. Blocks that vanished are not expected any
 // more, unless something went wrong with one that is there. What goes wrong with one block keeps
-// Run from no other one: it is in the block's Err, and in Errs. An error ends the work; the report is
-// there beside it. After an error, and after a crash, everything is there as it was, or repaired, and
-// Run can be called again.
+// Run from no other one: it is in the block's Err, and in Errs. An error ends the work; the report
+// is there beside it. After an error, and after a crash, everything is there as it was, or repaired,
+// and Run can be called again.
 //
 // Errors: datadir.ErrUnsupported, those of the file system, the context's.
 func Run(ctx context.Context, opts Options) (Report, error) {
@@ -167,7 +168,8 @@ func (r *repairer) tried(m datadir.Missing) bool {
 	return slices.ContainsFunc(r.report.Blocks, func(b Block) bool { return b.Original == m.Name })
 }
 
-// damagedBlock is a block in the data directory that has to be written anew, and what is wrong with it.
+// damagedBlock is a block in the data directory that has to be written anew, and what is wrong with
+// it.
 type damagedBlock struct {
 	id      ulid.ULID
 	bytes   int64

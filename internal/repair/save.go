@@ -61,7 +61,8 @@ func (r *repairer) putBack(id ulid.ULID, name string) error {
 }
 
 // save makes a block of what can be read of one in quarantine. That nothing can be read
-// is in b; an error is another one. Of one that is known to be readable all is read, or that is an error.
+// is in b; an error is another one. Of one that is known to be readable all is read, or that is an
+// error.
 func (r *repairer) save(m datadir.Missing, b *Block, readable bool) error {
 	id := blockdir.NewULID(r.opts.Clock.Now())
 	saved, err := blockdir.Salvage(r.ctx, r.fs, filepath.Join(r.dir, m.Name), r.dir, id, blockdir.SalvageOptions{
@@ -97,8 +98,8 @@ func (r *repairer) save(m datadir.Missing, b *Block, readable bool) error {
 // what was saved; so is the original itself, when somebody brings it back from a backup.
 //
 // One that reaches further than all good blocks may hold a part of the samples of its times
-// only, so it must not tell the head that the log is not needed there. One of which everything could
-// be read tells what the original told.
+// only, so it must not tell the head that the log is not needed there. One of which everything
+// could be read tells what the original told.
 func (r *repairer) origin(m *blockdir.Meta, original ulid.ULID, whole bool) {
 	m.Compaction.Parents = nil
 	if len(m.Compaction.Sources) == 0 {
