@@ -3,19 +3,16 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
-	"io"
 	"io/fs"
 	"path/filepath"
-	"strconv"
 
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
-	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/dircopy"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
-	"github.com/seed347100a3/tsdb/wal"
 )
 
 // Snapshot makes a copy of the database in dir, which must not exist: everything that was
@@ -47,8 +44,9 @@ func (db *DB) Snapshot(ctx context.Context, dir string) (err error) {
 	if _, err := fsys.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return errors.WithMessagef(stderrors.Join(fs.ErrExist, err), "snapshot into %s", dir)
 	}
-	s := snapshotter{db: db, ctx: ctx, fs: fsys, dir: dir + datadir.CopySuffix}
-	if err := s.removeLeftover(); err != nil {
+	s := snapshotter{db: db, fs: fsys, dir: dir + datadir.CopySuffix}
+	s.to = dircopy.New(ctx, fsys, db.dir, s.dir)
+	if err := dircopy.RemoveLeftover(fsys, s.dir); err != nil {
 		return err
 	}
 	err = s.run()
@@ -67,32 +65,12 @@ func (db *DB) Snapshot(ctx context.Context, dir string) (err error) {
 	return stderrors.Join(diskspace.WhileWriting(fsys, filepath.Dir(dir), "snapshot into "+dir, bytes, err), sizeErr)
 }
 
-// removeLeftover removes what an interrupted Snapshot into the same directory left. What somebody
-// else has put there stays.
-func (s *snapshotter) removeLeftover() error {
-	_, err := s.fs.Stat(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	ours := false
-	if err == nil {
-		ours, err = datadir.IsCopy(s.fs, s.dir)
-	}
-	if err != nil {
-		return errors.WithMessagef(err, "look into %s", s.dir)
-	}
-	if !ours {
-		return errors.WithMessagef(fs.ErrExist, "snapshot by way of %s, which is not what a snapshot leaves", s.dir)
-	}
-	return fileutil.RemoveAll(s.fs, s.dir)
-}
-
 // snapshotter is one Snapshot under way.
 type snapshotter struct {
 	db     *DB
-	ctx    context.Context
 	fs     FS
 	dir    string // of the copy
+	to     *dircopy.Copier
 	blocks []viewBlock
 	upTo   int        // log segments up to this one belong to the copy
 	end    chunks.Ref // and head chunks before this place
@@ -115,8 +93,14 @@ func (s *snapshotter) run() error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []func() error{s.copyLog, s.copyHeadChunks, s.copyBlocks} {
-		if err := step(); err != nil {
+	if err := s.to.Log(s.upTo); err != nil {
+		return err
+	}
+	if err := s.to.HeadChunks(s.end); err != nil {
+		return err
+	}
+	for _, b := range s.blocks {
+		if err := s.to.BlockChunks(b.meta.ULID); err != nil {
 			return err
 		}
 	}
@@ -148,140 +132,9 @@ func (s *snapshotter) fix() error {
 		b.pin()
 		b.copied.Add(1)
 		s.blocks = append(s.blocks, b)
-		if err := s.copyTree(b.dir.Path(), blockdir.Path(s.dir, b.meta.ULID), false); err != nil {
+		if err := s.to.BlockFiles(b.meta.ULID); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// copyLog takes the checkpoint and the segments.
-func (s *snapshotter) copyLog() error {
-	from, to := filepath.Join(s.db.dir, walDirName), filepath.Join(s.dir, walDirName)
-	listing, err := wal.List(s.fs, from)
-	if err != nil {
-		return err
-	}
-	if err := fileutil.MkdirSync(s.fs, to); err != nil {
-		return err
-	}
-	if listing.CheckpointDir != "" {
-		if err := s.copyTree(listing.CheckpointDir, filepath.Join(to, filepath.Base(listing.CheckpointDir)), true); err != nil {
-			return err
-		}
-	}
-	for _, seg := range listing.Segments {
-		if seg.Number > s.upTo {
-			break
-		}
-		if err := s.copyFile(seg.Path, filepath.Join(to, filepath.Base(seg.Path))); err != nil {
-			return err
-		}
-	}
-	return s.fs.SyncDir(to)
-}
-
-// copyHeadChunks takes the head-chunk files; the one that is being written only as far as
-// it went.
-func (s *snapshotter) copyHeadChunks() error {
-	from, to := filepath.Join(s.db.dir, datadir.HeadChunksDir), filepath.Join(s.dir, datadir.HeadChunksDir)
-	entries, err := s.fs.ReadDir(from)
-	if err != nil {
-		return fileutil.IgnoreNotExist(err)
-	}
-	if err := fileutil.MkdirSync(s.fs, to); err != nil {
-		return err
-	}
-	for _, e := range entries {
-		number, err := strconv.ParseUint(e.Name(), 10, 32)
-		if err != nil || uint32(number) > s.end.File() {
-			continue
-		}
-		src, dst := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
-		if uint32(number) < s.end.File() {
-			err = s.copyFile(src, dst)
-		} else {
-			err = copyStart(s.fs, src, dst, int64(s.end.Offset()))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return s.fs.SyncDir(to)
-}
-
-// copyBlocks takes the directories below the blocks: their chunks.
-func (s *snapshotter) copyBlocks() error {
-	for _, b := range s.blocks {
-		to := blockdir.Path(s.dir, b.meta.ULID)
-		entries, err := s.fs.ReadDir(b.dir.Path())
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if !e.IsDir() {
-				continue
-			}
-			if err := s.copyTree(filepath.Join(b.dir.Path(), e.Name()), filepath.Join(to, e.Name()), true); err != nil {
-				return err
-			}
-		}
-		if err := s.fs.SyncDir(to); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// copyTree copies the files of a directory, and with deep those below it.
-func (s *snapshotter) copyTree(from, to string, deep bool) error {
-	entries, err := s.fs.ReadDir(from)
-	if err != nil {
-		return err
-	}
-	if err := s.fs.MkdirAll(to); err != nil {
-		return err
-	}
-	for _, e := range entries {
-		src, dst := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
-		switch {
-		case !e.IsDir():
-			err = s.copyFile(src, dst)
-		case deep:
-			err = s.copyTree(src, dst, deep)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return s.fs.SyncDir(to)
-}
-
-// copyFile links a file that is never changed in place, or copies it.
-func (s *snapshotter) copyFile(from, to string) error {
-	if err := s.ctx.Err(); err != nil {
-		return err
-	}
-	if s.fs.Link(from, to) == nil {
-		return nil
-	}
-	return fileutil.CopyFile(s.fs, from, to)
-}
-
-// copyStart copies the first n bytes of a file, synced.
-func copyStart(fsys FS, from, to string, n int64) (err error) {
-	src, err := fsys.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { err = stderrors.Join(err, src.Close()) }()
-	dst, err := fsys.Create(to)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(dst, io.NewSectionReader(src, 0, n))
-	if err == nil {
-		err = dst.Sync()
-	}
-	return stderrors.Join(err, dst.Close())
 }

@@ -59,8 +59,9 @@ var layers = map[string]layer{
 
 	"internal/datadir": {level: 5, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
-	"internal/repair": {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
-	"internal/verify": {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
+	"internal/dircopy": {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
+	"internal/repair":  {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
+	"internal/verify":  {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
 	".": {level: 7, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}, public: true},
 

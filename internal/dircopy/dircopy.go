@@ -1,0 +1,187 @@
+// Package dircopy copies the parts of a data directory into another one: files that never change
+// are linked where that is possible, the others are copied, and each directory is synced. It knows
+// which files a part has. What belongs to a copy, and at which moment, is for who holds the parts
+// still meanwhile: the root.
+//
+// A Copier is for one goroutine.
+package dircopy
+
+import (
+	"context"
+	stderrors "errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// Copier copies from one directory to another one. The context ends it between two files.
+type Copier struct {
+	ctx      context.Context
+	fs       fileutil.FS
+	from, to string
+}
+
+// New returns a Copier. The directory to copy to is there.
+func New(ctx context.Context, fsys fileutil.FS, from, to string) *Copier {
+	return &Copier{ctx: ctx, fs: fsys, from: from, to: to}
+}
+
+// RemoveLeftover removes what an interrupted copy by way of the same directory left. What somebody
+// else has put there stays: fs.ErrExist.
+func RemoveLeftover(fsys fileutil.FS, dir string) error {
+	_, err := fsys.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	ours := false
+	if err == nil {
+		ours, err = datadir.IsCopy(fsys, dir)
+	}
+	if err != nil {
+		return errors.WithMessagef(err, "look into %s", dir)
+	}
+	if !ours {
+		return errors.WithMessagef(fs.ErrExist, "snapshot by way of %s, which is not what a snapshot leaves", dir)
+	}
+	return fileutil.RemoveAll(fsys, dir)
+}
+
+// Log copies the checkpoint, and the segments up to one.
+func (c *Copier) Log(upTo int) error {
+	from, to := filepath.Join(c.from, datadir.WALDir), filepath.Join(c.to, datadir.WALDir)
+	listing, err := wal.List(c.fs, from)
+	if err != nil {
+		return err
+	}
+	if err := fileutil.MkdirSync(c.fs, to); err != nil {
+		return err
+	}
+	if listing.CheckpointDir != "" {
+		if err := c.copyTree(listing.CheckpointDir, filepath.Join(to, filepath.Base(listing.CheckpointDir)), true); err != nil {
+			return err
+		}
+	}
+	for _, seg := range listing.Segments {
+		if seg.Number > upTo {
+			break
+		}
+		if err := c.copyFile(seg.Path, filepath.Join(to, filepath.Base(seg.Path))); err != nil {
+			return err
+		}
+	}
+	return c.fs.SyncDir(to)
+}
+
+// HeadChunks copies the head-chunk files up to a place in one of them, which may be growing.
+func (c *Copier) HeadChunks(end chunks.Ref) error {
+	from, to := filepath.Join(c.from, datadir.HeadChunksDir), filepath.Join(c.to, datadir.HeadChunksDir)
+	entries, err := c.fs.ReadDir(from)
+	if err != nil {
+		return fileutil.IgnoreNotExist(err)
+	}
+	if err := fileutil.MkdirSync(c.fs, to); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		number, err := strconv.ParseUint(e.Name(), 10, 32)
+		if err != nil || uint32(number) > end.File() {
+			continue
+		}
+		src, dst := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		if uint32(number) < end.File() {
+			err = c.copyFile(src, dst)
+		} else {
+			err = copyStart(c.fs, src, dst, int64(end.Offset()))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.fs.SyncDir(to)
+}
+
+// BlockFiles copies the files of a block that may be replaced: those in none of its directories.
+func (c *Copier) BlockFiles(id ulid.ULID) error {
+	return c.copyTree(blockdir.Path(c.from, id), blockdir.Path(c.to, id), false)
+}
+
+// BlockChunks copies the directories below a block: its chunks. BlockFiles comes before.
+func (c *Copier) BlockChunks(id ulid.ULID) error {
+	from, to := blockdir.Path(c.from, id), blockdir.Path(c.to, id)
+	entries, err := c.fs.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		if err := c.copyTree(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()), true); err != nil {
+			return err
+		}
+	}
+	return c.fs.SyncDir(to)
+}
+
+// copyTree copies the files of a directory, and with deep those below it.
+func (c *Copier) copyTree(from, to string, deep bool) error {
+	entries, err := c.fs.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	if err := c.fs.MkdirAll(to); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		src, dst := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		switch {
+		case !e.IsDir():
+			err = c.copyFile(src, dst)
+		case deep:
+			err = c.copyTree(src, dst, deep)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.fs.SyncDir(to)
+}
+
+// copyFile links a file that is never changed in place, or copies it.
+func (c *Copier) copyFile(from, to string) error {
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	if c.fs.Link(from, to) == nil {
+		return nil
+	}
+	return fileutil.CopyFile(c.fs, from, to)
+}
+
+// copyStart copies the first n bytes of a file, synced.
+func copyStart(fsys fileutil.FS, from, to string, n int64) (err error) {
+	src, err := fsys.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = stderrors.Join(err, src.Close()) }()
+	dst, err := fsys.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, io.NewSectionReader(src, 0, n))
+	if err == nil {
+		err = dst.Sync()
+	}
+	return stderrors.Join(err, dst.Close())
+}

@@ -1,0 +1,66 @@
+package dircopy_test
+
+import (
+	"context"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/dircopy"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+const block = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+func diskWith(t *testing.T, files ...string) *tsdbtest.MemFS {
+	t.Helper()
+	disk := tsdbtest.NewMemFS()
+	for _, name := range files {
+		require.NoError(t, disk.WriteFile(name, []byte(name)))
+	}
+	return disk
+}
+
+// A copy has the parts that it was asked for, whole, and the last head-chunk file up to its end.
+func TestCopier_CopiesPartByPart(t *testing.T) {
+	disk := diskWith(t, "data/wal/checkpoint.00000001/00000000", "data/wal/00000002", "data/wal/00000003",
+		"data/chunks_head/000001", "data/chunks_head/000002", "data/chunks_head/000003", "data/chunks_head/letter",
+		"data/"+block+"/meta.json", "data/"+block+"/chunks/000001")
+	require.NoError(t, disk.MkdirAll("copy"))
+	c := dircopy.New(context.Background(), disk, "data", "copy")
+	require.NoError(t, c.BlockFiles(ulid.MustParseStrict(block)))
+	require.NoError(t, c.Log(2))
+	require.NoError(t, c.HeadChunks(chunks.NewRef(2, 7)))
+	require.NoError(t, c.BlockChunks(ulid.MustParseStrict(block)))
+	var got []string
+	for _, name := range disk.Files() {
+		if name, ok := strings.CutPrefix(name, "copy/"); ok {
+			text, err := disk.ReadFile("copy/" + name)
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix("data/"+name, string(text)))
+			require.Equal(t, name == "chunks_head/000002", len(text) == 7, name)
+			got = append(got, name)
+		}
+	}
+	require.ElementsMatch(t, []string{"wal/checkpoint.00000001/00000000", "wal/00000002", "chunks_head/000001", "chunks_head/000002",
+		block + "/meta.json", block + "/chunks/000001"}, got)
+}
+
+func TestCopier_EndsWithItsContext(t *testing.T) {
+	disk := diskWith(t, "data/wal/00000000", "copy/x")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, dircopy.New(ctx, disk, "data", "copy").Log(2), context.Canceled)
+}
+
+func TestRemoveLeftover_OnlyOfACopy(t *testing.T) {
+	disk := diskWith(t, "a.tmp-snapshot/wal/00000002", "b.tmp-snapshot/letter")
+	require.NoError(t, dircopy.RemoveLeftover(disk, "a.tmp-snapshot"))
+	require.NoError(t, dircopy.RemoveLeftover(disk, "a.tmp-snapshot"))
+	require.ErrorIs(t, dircopy.RemoveLeftover(disk, "b.tmp-snapshot"), fs.ErrExist)
+	require.Contains(t, disk.Files(), "b.tmp-snapshot/letter")
+}
