@@ -124,9 +124,9 @@ func (db *DB) open() error {
 		return err
 	}
 	db.merges = newCompactor(db.opts.FS, db.dir, db.opts.Clock, db.opts.Blocks.BytesPerSecond, db.opts.Head.SamplesPerChunk)
-	db.head = newHead(db.opts)
+	db.head = newHead(db.opts, db.dir)
 	db.head.minValid.Store(db.blocks.current().start)
-	if err := db.head.recover(context.Background(), db.dir, db.held.Lock(), &db.report); err != nil {
+	if err := db.head.recover(context.Background(), db.held.Lock(), &db.report); err != nil {
 		db.blocks.close()
 		return stderrors.Join(err, db.head.closeFiles())
 	}
@@ -255,7 +255,7 @@ func (db *DB) Close() error {
 		headStart := db.headStart()
 		db.blocks.close()
 		db.time.saveOrWarn()
-		db.closeOf = stderrors.Join(db.head.close(db.dir, headStart), db.held.Release())
+		db.closeOf = stderrors.Join(db.head.close(headStart), db.held.Release())
 		level := slog.LevelInfo
 		if db.closeOf != nil {
 			level = slog.LevelError

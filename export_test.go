@@ -2,17 +2,14 @@ package tsdb
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/oklog/ulid/v2"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/memseries"
-	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -33,7 +30,7 @@ type FakeSeries struct {
 func TakeHeadSnapshot(db *DB) error {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
-	return db.head.takeSnapshot(context.Background(), db.dir, db.headStart)
+	return db.head.takeSnapshot(context.Background(), db.headStart)
 }
 
 // WriteHeadBlock writes the samples that the head has at one time into a block, and drops it.
@@ -293,79 +290,6 @@ func (c Compactor) Forget()                   { c.c.forget() }
 func CheckpointFilter(mint int64, wanted func(ref uint64) bool) (keep func(wal.Record, []byte) ([]byte, bool), tail func(func([]byte) error) error) {
 	f := newCheckpointFilter(mint, wanted)
 	return f.keep, f.tail
-}
-
-// ReplaySets recovers batches of samples by several workers and returns how many sets of parts that
-// took: samplesOf gives the number of samples that a worker has in a batch.
-func ReplaySets(workers, batches int, samplesOf func(worker int) int) int {
-	opts, err := (&Options{Head: HeadOptions{ReplayWorkers: workers}}).withDefaults()
-	if err != nil {
-		panic(err)
-	}
-	r := newHead(opts).newReplay(&OpenReport{}, nil)
-	r.readOnly = true
-	var wg sync.WaitGroup
-	for _, w := range r.workers {
-		wg.Go(func() { w.run(r) })
-	}
-	sets := map[*partSet]bool{}
-	batch := &wal.Batch{Records: make([]wal.Record, 1)}
-	for range batches {
-		ps := r.emptyParts()
-		sets[ps] = true
-		for i := range ps.parts {
-			for k := range samplesOf(i) {
-				ps.parts[i].add(uint64(i), int64(k%20/19)<<40, 0) // in spans
-			}
-		}
-		r.dispatch(run{parts: ps}, batch)
-	}
-	for _, w := range r.workers {
-		close(w.queue)
-	}
-	wg.Wait()
-	for ps := range sets {
-		if n := ps.pending.Load(); n != 0 || ps.filled() > 0 {
-			panic(fmt.Sprintf("BUG: %d still use a set of %d parts", n, ps.filled()))
-		}
-	}
-	return len(sets)
-}
-
-// CollectedSamples is how many samples recovery sorts at a time, for a worker with so many series;
-// MostCollectedSamples is the most within a limit of memory.
-var (
-	CollectedSamples     = collected
-	MostCollectedSamples = mostCollected
-)
-
-// SortRuns sorts batches of samples as recovery does and returns the runs that it appends,
-// none if it does not sort them.
-func SortRuns(batches ...[]record.Sample) (runs [][]record.Sample) {
-	var rs runSorter
-	var parts []work
-	for _, b := range batches {
-		var p samplePart
-		for _, s := range b {
-			p.add(s.Ref, s.T, s.V)
-		}
-		for i := range p.spans {
-			parts = append(parts, work{span: p.span(i)})
-		}
-	}
-	for range 2 { // the second time with the memory of the first
-		runs = nil
-		rs.sort(parts, func(some []memseries.Run) {
-			for _, run := range some {
-				var of []record.Sample
-				for _, s := range run.Samples {
-					of = append(of, record.Sample{Ref: run.Ref, T: s.T, V: s.V})
-				}
-				runs = append(runs, of)
-			}
-		})
-	}
-	return runs
 }
 
 // KeptTexts is the table of the texts of labels that were asked for, of a head of so many series.

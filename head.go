@@ -2,6 +2,7 @@ package tsdb
 
 import (
 	"math"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -18,9 +19,10 @@ import (
 // A sample's way: Appender.Append finds its series and stages it (head_append.go);
 // Commit reserves, logs, applies and publishes it (head_commit.go); full chunks go to
 // head-chunk files behind it (head_chunks.go); queriers read it (head_read.go); after
-// a restart the log brings it back (head_replay.go).
+// a restart the log brings it back (head_recover.go).
 type Head struct {
 	opts   *Options
+	path   string // the data directory
 	place  placeID
 	dir    *memseries.Directory
 	log    atomic.Pointer[wal.Log] // nil while recovery waits for room on the disk
@@ -70,9 +72,10 @@ type Head struct {
 	wake      chan struct{} // tells the chunk writer that there is enough to write
 }
 
-func newHead(opts *Options) *Head {
+func newHead(opts *Options, path string) *Head {
 	h := &Head{
 		opts:  opts,
+		path:  path,
 		place: newPlaceID(),
 		wake:  make(chan struct{}, 1),
 	}
@@ -90,6 +93,9 @@ func newHead(opts *Options) *Head {
 	h.appenders.New = func() any { return &appenders{} }
 	return h
 }
+
+// walDir is where the segments of the log are.
+func (h *Head) walDir() string { return filepath.Join(h.path, datadir.WALDir) }
 
 // newDirectory returns an empty directory of series.
 func (h *Head) newDirectory() *memseries.Directory {

@@ -66,18 +66,27 @@ func (h *Head) storeAll(synced func(seq uint64) error) (err error) {
 		foreground.MakeWay()
 		n := 0
 		if err = synced(newestSeq(fulls)); err == nil {
-			err = h.storeFull(fulls, func(done []memseries.Full, refs []chunks.Ref) {
-				foreground.MakeWay()
-				h.dir.Written(done, refs)
-				foreground.MakeWay()
-				n += len(done)
-			})
+			n, err = h.storeFull(fulls)
 		}
 		h.dir.Unwritten(fulls[n:])
 		clear(fulls) // keeps no chunk alive
 	}
 	h.fulls = fulls[:0]
 	return err
+}
+
+// storeFull writes chunks in batches, and tells their series where they are. It returns how many it
+// wrote.
+func (h *Head) storeFull(fulls []memseries.Full) (n int, err error) {
+	for n < len(fulls) && err == nil {
+		var refs []chunks.Ref
+		refs, err = h.storeBatch(fulls[n : n+batchLen(fulls[n:])])
+		foreground.MakeWay()
+		h.dir.Written(fulls[n:n+len(refs)], refs)
+		foreground.MakeWay()
+		n += len(refs)
+	}
+	return n, err
 }
 
 // mostFilesByRange is up to how many head-chunk files a new one begins with a block range. A
@@ -103,41 +112,42 @@ func (h *Head) keepApart(fulls []memseries.Full) error {
 	return nil
 }
 
-// storeFull writes chunks, the log of which is on stable storage, in batches, and
-// says where they are.
-func (h *Head) storeFull(fulls []memseries.Full, written func([]memseries.Full, []chunks.Ref)) error {
-	for len(fulls) > 0 {
-		n, _ := batchLen(fulls)
-		if err := h.keepApart(fulls[:n]); err != nil {
-			return err
-		}
-		batch := h.batch[:0]
-		for _, f := range fulls[:n] {
-			batch = append(batch, chunks.Full{Series: SeriesRef(f.Series.Ref()), MinT: f.MinT, MaxT: f.MaxT, Encoding: chunkenc.EncXOR, Data: f.Data})
-		}
-		refs, err := h.chunks.Write(batch)
-		clear(batch)
-		h.batch = batch[:0]
-		written(fulls[:len(refs)], refs)
-		h.stats.chunksWritten.Add(uint64(len(refs)))
-		if err != nil {
-			return err
-		}
-		fulls = fulls[n:]
+// storeBatch writes chunks, the log of which is on stable storage and which fit a batch, and returns
+// where the first of them are. An error says why the others are nowhere.
+func (h *Head) storeBatch(fulls []memseries.Full) ([]chunks.Ref, error) {
+	if err := h.keepApart(fulls); err != nil {
+		return nil, err
 	}
-	return nil
+	batch := h.batch[:0]
+	for _, f := range fulls {
+		batch = append(batch, chunks.Full{Series: SeriesRef(f.Series.Ref()), MinT: f.MinT, MaxT: f.MaxT, Encoding: chunkenc.EncXOR, Data: f.Data})
+	}
+	refs, err := h.chunks.Write(batch)
+	clear(batch)
+	h.batch = batch[:0]
+	h.stats.chunksWritten.Add(uint64(len(refs)))
+	return refs, err
 }
 
-// batchLen returns how many chunks to write at once, at least one, and how many bytes they have.
-func batchLen(fulls []memseries.Full) (n, bytes int) {
-	for n = range fulls {
+// chunkStore is where recovery writes full chunks: it hands over at most replay.StoreBytes of them,
+// which is less than a batch.
+type chunkStore struct{ h *Head }
+
+func (s chunkStore) StoreFull(fulls []memseries.Full) ([]chunks.Ref, error) {
+	return s.h.storeBatch(fulls)
+}
+
+// batchLen returns how many chunks to write at once, at least one.
+func batchLen(fulls []memseries.Full) int {
+	bytes := 0
+	for n := range fulls {
 		size := fulls[n].Size()
 		if n > 0 && bytes+size > chunkBatchBytes {
-			return n, bytes
+			return n
 		}
 		bytes += size
 	}
-	return len(fulls), bytes
+	return len(fulls)
 }
 
 func newestSeq(fulls []memseries.Full) uint64 {

@@ -220,7 +220,7 @@ func (h *Head) quarantineChunks(damaged []*damagedChunk) error {
 		if h.mender.copied[file] { // nobody else writes it
 			continue
 		}
-		if err := h.chunks.Quarantine(file, filepath.Join(h.recovery.dir, datadir.QuarantineDir)); err != nil {
+		if err := h.chunks.Quarantine(file, filepath.Join(h.path, datadir.QuarantineDir)); err != nil {
 			return errors.WithMessagef(err, "keep head-chunk file %d", file)
 		}
 		if h.mender.copied == nil {
@@ -238,7 +238,7 @@ func (h *Head) readFromLog(ctx context.Context, damaged []*damagedChunk) (whole 
 	for _, d := range damaged {
 		r.wanted[d.Series.Ref()] = append(r.wanted[d.Series.Ref()], d)
 	}
-	rep, err := wal.Replay(ctx, wal.ReplayOptions{FS: h.opts.FS, Dir: filepath.Join(h.recovery.dir, walDirName), Decoders: 1, Apply: r.apply})
+	rep, err := wal.Replay(ctx, wal.ReplayOptions{FS: h.opts.FS, Dir: h.walDir(), Decoders: 1, Apply: r.apply})
 	if err != nil {
 		return false, errors.WithMessage(refuse(err), "read the log again")
 	}

@@ -3,13 +3,15 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
+	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
@@ -17,7 +19,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memlimit"
 	"github.com/seed347100a3/tsdb/internal/memseries"
-	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/internal/replay"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -26,22 +28,21 @@ import (
 type recovery struct {
 	mu      sync.Mutex
 	h       *Head
-	dir     string
 	lock    fileutil.DirLock
 	log     *wal.ReplayReport
 	why     error // why it is not finished
 	chunked bool  // the head-chunk files are repaired
 }
 
-// recover brings the head to where the log in dir ends, and makes the directory ready
+// recover brings the head to where its log ends, and makes the directory ready
 // for the first commit (docs/design/recovery.md).
-func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, report *OpenReport) error {
+func (h *Head) recover(ctx context.Context, lock fileutil.DirLock, report *OpenReport) error {
 	start := h.opts.Clock.Now()
-	logReport, err := h.restore(ctx, dir, report, false)
+	logReport, err := h.restore(ctx, report, false)
 	if err != nil {
 		return err
 	}
-	rc := &recovery{h: h, dir: dir, lock: lock, log: logReport}
+	rc := &recovery{h: h, lock: lock, log: logReport}
 	h.recovery = rc
 	before := rc.quarantined()
 	err = h.finishRecovery()
@@ -60,151 +61,174 @@ func (h *Head) recover(ctx context.Context, dir string, lock fileutil.DirLock, r
 
 // restore reads chunk files and log. With readOnly nothing is written: full chunks stay in
 // memory.
-func (h *Head) restore(ctx context.Context, dir string, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
+func (h *Head) restore(ctx context.Context, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
 	// The process that wrote all this may have been killed for its memory.
 	defer memlimit.Hold()()
-	logReport, err := h.readAll(ctx, dir, report, readOnly)
+	rep, err := h.readAll(ctx, report, readOnly)
 	if err != nil {
 		return nil, err
 	}
-	h.dir.RaiseNextRef(logReport.NextRef)
+	h.dir.RaiseNextRef(rep.Log.NextRef)
 	h.restored = h.dir.NextRef()
-	h.iso = newIsolation(logReport.LastSeq)
+	h.iso = newIsolation(rep.Log.LastSeq)
 	for s := range h.dir.All() {
 		if maxt := s.Maxt(); maxt != memseries.NoTime {
 			h.widen(max(s.Mint(), h.minValid.Load()), maxt)
 		}
 	}
 	report.Series = h.dir.Len()
-	report.addLog(logReport)
-	return logReport, nil
+	report.addReplay(rep)
+	if h.snap.segment > 0 {
+		report.Snapshot, report.SnapshotBytes = headsnap.Name(h.snap.segment), h.snap.bytes
+	}
+	return rep.Log, nil
 }
 
 // readAll reads a snapshot of the head, if there is a good one, and the log behind it, or
 // else all of the log; and the head-chunk files.
-func (h *Head) readAll(ctx context.Context, dir string, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
-	reach, err := headsnap.FindReach(h.opts.FS, dir)
+func (h *Head) readAll(ctx context.Context, report *OpenReport, readOnly bool) (*replay.Report, error) {
+	reach, err := headsnap.FindReach(h.opts.FS, h.path)
 	if err != nil {
 		return nil, err
 	}
 	for tried := []string(nil); ; {
-		snap, err := h.findSnapshot(ctx, dir, tried, report)
+		snap, err := h.findSnapshot(ctx, tried, report)
 		if err != nil {
 			return nil, err
 		}
-		before := *report
-		logReport, err := h.readFrom(ctx, dir, snap, &reach, report, readOnly)
-		if snap == nil || ctx.Err() != nil || err == nil {
-			return logReport, err
+		rep, err := h.readFrom(ctx, snap, &reach, readOnly)
+		if err == nil {
+			h.take(rep, snap)
+			return rep, nil
+		}
+		if snap == nil || ctx.Err() != nil {
+			return nil, err
 		}
 		// The snapshot, or a file that it builds on, is not as it was. The log has it all.
-		*report = before
-		h.ignoreSnapshot(snap.path, err.Error(), report)
-		tried = append(tried, snap.path)
-		if err := h.forget(); err != nil {
+		h.ignoreSnapshot(snap.Path, err.Error(), report)
+		tried = append(tried, snap.Path)
+		// What the attempt left is worth nothing.
+		h.dir = h.newDirectory()
+		if err := h.closeFiles(); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// forget takes back what an attempt to read a snapshot left.
-func (h *Head) forget() error {
-	h.dir = h.newDirectory()
-	h.tombs.Store(&tombstones.Set{})
-	h.trunc.gone, h.unread, h.snap = nil, nil, headSnapshot{}
-	h.chunkDamage.Store(false)
-	h.mender.reset()
-	return h.closeFiles()
+// findSnapshot returns the newest snapshot that can be used with the log, and nil if there is
+// none. Why others cannot be used goes to the report.
+func (h *Head) findSnapshot(ctx context.Context, tried []string, report *OpenReport) (*replay.Snapshot, error) {
+	if h.opts.Head.SnapshotThreshold < 0 {
+		return nil, nil
+	}
+	list, err := headsnap.List(h.opts.FS, h.path)
+	if err != nil {
+		return nil, errors.WithMessage(err, "list snapshots of the head")
+	}
+	for _, f := range list {
+		if slices.Contains(tried, f.Path) {
+			continue
+		}
+		reason := ""
+		meta, err := headsnap.ReadMeta(h.opts.FS, f.Path)
+		if err != nil {
+			reason = err.Error()
+		} else if reason, err = meta.Unfit(ctx, h.opts.FS, h.walDir(), f.Path, h.minValid.Load()); err != nil {
+			return nil, refuse(err) // of the log, which is read next in any case
+		}
+		if reason == "" {
+			return &replay.Snapshot{Path: f.Path, Meta: meta}, nil
+		}
+		h.ignoreSnapshot(f.Path, reason, report)
+	}
+	return nil, nil
+}
+
+// ignoreSnapshot tells that a snapshot is not used, and why.
+func (h *Head) ignoreSnapshot(path, reason string, report *OpenReport) {
+	line := fmt.Sprintf("%s: %s", filepath.Base(path), reason)
+	if slices.Contains(report.SnapshotsIgnored, line) {
+		return // it is asked again, after another one
+	}
+	h.opts.Logger.Warn("snapshot of the head cannot be used", "snapshot", path, "error", logged(errors.New(reason)))
+	report.SnapshotsIgnored = append(report.SnapshotsIgnored, line)
 }
 
 // readFrom reads chunk files, snapshot (nil: none) and log, and makes ordinary series of what
 // they have.
-func (h *Head) readFrom(ctx context.Context, dir string, snap *snapshotLoad, reach *logreach.Reach, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
-	loaded, err := h.loadChunks(dir, snap, report)
-	if err != nil {
-		return nil, err
-	}
-	r := h.newReplay(report, loaded)
-	r.readOnly, r.snapshot, r.reach = readOnly, snap, reach
-	logReport, err := r.run(ctx, filepath.Join(dir, walDirName))
-	if err != nil {
-		return nil, refuse(errors.WithMessage(err, "replay log"))
-	}
-	h.holdAgainstLog(r, logReport, reach)
-	if err := h.dir.FinishRestore(logReport.LastSeq, h.lastValue); err != nil {
-		return nil, errors.WithMessage(err, "read newest chunks")
-	}
-	n, _ := h.dir.Chunks()
-	h.stats.chunksAtOpen.Store(int64(n))
-	if snap != nil {
-		if err := snap.fits(logReport, h.logLost); err != nil {
-			return nil, err
-		}
-		s := snap.meta.Start
-		h.snap = headSnapshot{segment: s.Segment, bytes: snap.meta.Sum.Bytes, nextSeq: s.NextSeq}
-		report.Snapshot, report.SnapshotBytes = filepath.Base(snap.path), snap.meta.Sum.Bytes
-	}
-	return logReport, nil
-}
-
-// loadChunks reads which full chunks the head-chunk files have, beyond those that a snapshot
-// knows.
-func (h *Head) loadChunks(dir string, snap *snapshotLoad, report *OpenReport) (map[uint64][]memseries.Mapped, error) {
-	var err error
-	h.chunks, err = chunks.OpenHead(h.opts.FS, filepath.Join(dir, datadir.HeadChunksDir), chunks.HeadOptions{})
+func (h *Head) readFrom(ctx context.Context, snap *replay.Snapshot, reach *logreach.Reach, readOnly bool) (rep *replay.Report, err error) {
+	h.chunks, err = chunks.OpenHead(h.opts.FS, filepath.Join(h.path, datadir.HeadChunksDir), chunks.HeadOptions{})
 	if err != nil {
 		return nil, errors.WithMessage(err, "open head chunks")
 	}
-	if snap != nil {
-		if err := h.chunks.Trust(snap.meta.Files); err != nil {
-			return nil, err
-		}
+	to := replay.Target{Series: h.dir, MinValid: h.minValid.Load(), Chunks: h.chunks}
+	if !readOnly {
+		to.Store = chunkStore{h}
 	}
-	loaded, maxRef := map[uint64][]memseries.Mapped{}, uint64(0)
-	rep, err := h.chunks.Load(func(c chunks.HeadChunk) error {
-		ref := uint64(c.Series)
-		maxRef = max(maxRef, ref)
-		ms := loaded[ref]
-		// Out-of-order chunks stay in their files, as kinds that this version does not read
-		// do. A chunk that is not newer than the one before it does not belong here.
-		if c.OutOfOrder || len(ms) > 0 && c.MinT <= ms[len(ms)-1].MaxT {
-			return nil
-		}
-		if c.MaxT < h.minValid.Load() {
-			return nil // a block has it
-		}
-		loaded[ref] = append(ms, memseries.Mapped{Ref: c.Ref, MinT: c.MinT, MaxT: c.MaxT, Num: uint16(c.NumSamples)})
-		return nil
+	p := progress{report: h.opts.Progress, logger: h.opts.Logger, shown: -progressEvery}
+	p.begun = time.Now()
+	rep, err = replay.Run(ctx, to, replay.Options{
+		FS: h.opts.FS, WALDir: h.walDir(), Reach: reach, Snapshot: snap,
+		Workers: h.opts.Head.ReplayWorkers, Progress: p.tell, Logger: h.opts.Logger,
 	})
 	if err != nil {
-		return nil, errors.WithMessage(err, "load head chunks")
+		return nil, refuse(err)
 	}
-	report.addChunks(rep)
-	if snap != nil {
-		snap.trust(rep.Trusted)
+	p.end()
+	if rep.StoreErr != nil {
+		h.opts.Logger.Warn("write head chunks during replay", "error", logged(rep.StoreErr))
 	}
-	// Series that the log lost must not lend their chunks to new ones.
-	h.dir.RaiseNextRef(maxRef + 1)
-	return loaded, nil
+	return rep, nil
 }
 
-// lastValue reads the value at the end of a full chunk.
-func (h *Head) lastValue(m memseries.Mapped) (float64, error) {
-	enc, data, err := h.chunks.Read(m.Ref, nil)
-	if err != nil {
-		h.noteDamage(m.Ref, err)
-		return 0, err
+// take makes what was read the head's.
+func (h *Head) take(rep *replay.Report, snap *replay.Snapshot) {
+	h.tombs.Store(rep.Tombs)
+	for _, g := range rep.Gone {
+		h.trunc.remember(g.Segment, g.Ref)
 	}
-	c, err := chunkenc.FromData(enc, data)
-	if err != nil {
-		return 0, err
+	h.unread, h.logLost, h.truncated = rep.Held, rep.LogLost, rep.Truncated
+	n, _ := h.dir.Chunks()
+	h.stats.chunksAtOpen.Store(int64(n))
+	if snap != nil {
+		s := snap.Meta.Start
+		h.snap = headSnapshot{segment: s.Segment, bytes: snap.Meta.Sum.Bytes, nextSeq: s.NextSeq}
 	}
-	v := 0.0
-	it := c.Iterator(nil)
-	for it.Next() != chunkenc.ValNone {
-		_, v = it.At()
+}
+
+// Progress is reported this often at most.
+const (
+	progressEvery    = 200 * time.Millisecond // to the callback
+	progressLogEvery = 5 * time.Second
+)
+
+// progress thins the log's progress out for the callback and the logger.
+type progress struct {
+	report        func(RecoveryProgress) // may be nil
+	logger        *slog.Logger
+	begun         time.Time
+	shown, logged time.Duration // when report and logger were called last
+	last          RecoveryProgress
+}
+
+func (p *progress) tell(done, total int64) {
+	elapsed := time.Since(p.begun)
+	p.last = RecoveryProgress{Done: done, Total: total}
+	if p.report != nil && done < total && elapsed-p.shown >= progressEvery {
+		p.shown = elapsed
+		p.report(p.last)
 	}
-	return v, it.Err()
+	if elapsed-p.logged >= progressLogEvery {
+		p.logged = elapsed
+		p.logger.Info("replaying log", "done_bytes", done, "total_bytes", total, "elapsed", elapsed)
+	}
+}
+
+// end tells that all is done: also when there is no log, or it ended early.
+func (p *progress) end() {
+	if p.report != nil {
+		p.report(RecoveryProgress{Done: p.last.Total, Total: p.last.Total})
+	}
 }
 
 // finishRecovery repairs what replay found, so that the reference engine opens the
@@ -222,23 +246,23 @@ func (h *Head) finishRecovery() error {
 }
 
 func (rc *recovery) run() error {
-	fsys, quarantine := rc.h.opts.FS, filepath.Join(rc.dir, datadir.QuarantineDir)
+	fsys, quarantine := rc.h.opts.FS, filepath.Join(rc.h.path, datadir.QuarantineDir)
 	// Nobody may have taken the directory from us while we were reading.
 	if err := rc.lock.Check(); err != nil {
 		return err
 	}
 	// Snapshots of the reference engine would not match the log after our first commit.
 	// They go only now, when it is sure that the log can be read without them.
-	if err := datadir.RemoveForeignSnapshots(fsys, rc.dir); err != nil {
+	if err := datadir.RemoveForeignSnapshots(fsys, rc.h.path); err != nil {
 		return err
 	}
 	// Nor would those of ours that were not used.
 	if rc.h.logLost {
-		if err := rc.h.quarantineSnapshots(rc.dir); err != nil {
+		if err := rc.h.quarantineSnapshots(); err != nil {
 			return errors.WithMessage(err, "set snapshots of the head aside")
 		}
 	}
-	if err := rc.h.removeSnapshots(rc.dir); err != nil {
+	if err := rc.h.removeSnapshots(); err != nil {
 		return errors.WithMessage(err, "remove snapshots of the head")
 	}
 	if !rc.chunked {
@@ -247,16 +271,16 @@ func (rc *recovery) run() error {
 		}
 		rc.chunked = true
 	}
-	at, err := wal.Repair(context.Background(), fsys, filepath.Join(rc.dir, walDirName), quarantine, rc.dir, rc.log)
+	at, err := wal.Repair(context.Background(), fsys, rc.h.walDir(), quarantine, rc.h.path, rc.log)
 	if err != nil {
 		return errors.WithMessage(err, "repair log")
 	}
 	o := rc.h.opts.WAL
 	log, err := wal.Open(wal.Options{
-		FS: fsys, Dir: filepath.Join(rc.dir, walDirName),
+		FS: fsys, Dir: rc.h.walDir(),
 		SegmentSize: o.SegmentSize, Compression: o.Compression.wal(), Sync: o.Sync,
 		NextRef: rc.h.dir.NextRef, Logger: rc.h.opts.Logger,
-		ReachFile: filepath.Join(rc.dir, logreach.FileName), Mark: rc.h.truncated,
+		ReachFile: filepath.Join(rc.h.path, logreach.FileName), Mark: rc.h.truncated,
 	}, at)
 	if err != nil {
 		return errors.WithMessage(err, "open log")
@@ -267,7 +291,7 @@ func (rc *recovery) run() error {
 
 // quarantined lists what is in quarantine.
 func (rc *recovery) quarantined() []string {
-	entries, err := rc.h.opts.FS.ReadDir(filepath.Join(rc.dir, datadir.QuarantineDir))
+	entries, err := rc.h.opts.FS.ReadDir(filepath.Join(rc.h.path, datadir.QuarantineDir))
 	if err != nil {
 		return nil // there is no such directory
 	}
@@ -309,9 +333,9 @@ func (h *Head) refused() error {
 
 // close takes a last snapshot, ends the log, so that nothing new comes, then writes what is full and
 // closes the files. Queriers keep the files open that they read.
-func (h *Head) close(dir string, headStart int64) error {
+func (h *Head) close(headStart int64) error {
 	h.closed.Store(true)
-	h.snapshotAtClose(dir, headStart)
+	h.snapshotAtClose(headStart)
 	log := h.log.Load()
 	if log == nil {
 		_, why := h.writable()

@@ -4,7 +4,6 @@ import (
 	"context"
 	stderrors "errors"
 	"maps"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -51,9 +50,9 @@ func (t *snapshotTask) step() {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
 	t.mend()
-	due, err := h.snapshotDue(db.dir)
+	due, err := h.snapshotDue()
 	if err == nil && due {
-		err = h.takeSnapshot(db.ctx, db.dir, db.headStart)
+		err = h.takeSnapshot(db.ctx, db.headStart)
 	}
 	switch {
 	case err == nil:
@@ -83,59 +82,45 @@ func (db *DB) headStart() int64 { return db.blocks.current().startWithout(nil) }
 // snapshotDue reports whether so much log stands behind the last snapshot that the next Open
 // is worth another one: more than the threshold, and so much that snapshots stay a part of
 // what is written.
-func (h *Head) snapshotDue(dir string) (bool, error) {
+func (h *Head) snapshotDue() (bool, error) {
 	if h.chunkDamage.Load() {
 		if h.snap.segment == 0 {
 			return false, nil
 		}
-		return false, h.dropSnapshots(dir)
+		return false, h.dropSnapshots()
 	}
 	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || len(h.unread) > 0 {
 		return false, nil
 	}
-	list, err := wal.List(h.opts.FS, filepath.Join(dir, walDirName))
+	list, err := wal.List(h.opts.FS, h.walDir())
 	if err != nil {
 		return false, err
 	}
-	return tailBytes(list, h.snap.segment) > max(h.opts.Head.SnapshotThreshold, 2*h.snap.bytes), nil
-}
-
-// tailBytes is how much log there is to read behind a snapshot that continues with a
-// segment, and altogether if that is gone.
-func tailBytes(list *wal.Listing, segment int) (n int64) {
-	if len(list.Segments) == 0 || segment < list.Segments[0].Number {
-		return list.Bytes()
-	}
-	for _, s := range list.Segments {
-		if s.Number >= segment {
-			n += s.Size
-		}
-	}
-	return n
+	return list.BytesFrom(h.snap.segment) > max(h.opts.Head.SnapshotThreshold, 2*h.snap.bytes), nil
 }
 
 // takeSnapshot writes a snapshot of the head and removes those before it. The caller holds
 // flushing, so no series and no chunk is forgotten meanwhile; commits, queries and deletes go
 // on. headStart returns where the head begins by the blocks. A failure costs the time of the next
 // Open; a failed sync poisons the log, as any does.
-func (h *Head) takeSnapshot(ctx context.Context, dir string, headStart func() int64) (err error) {
+func (h *Head) takeSnapshot(ctx context.Context, headStart func() int64) (err error) {
 	begun := h.opts.Clock.Now()
 	bytes := h.snapshotBytes()
-	if err := diskspace.Check(h.opts.FS, dir, snapshotPurpose, bytes); err != nil {
+	if err := diskspace.Check(h.opts.FS, h.path, snapshotPurpose, bytes); err != nil {
 		return err
 	}
-	meta, err := h.writeSnapshot(ctx, dir, headStart)
+	meta, err := h.writeSnapshot(ctx, headStart)
 	if errors.Is(err, ErrPoisoned) {
 		err = h.log.Load().Poison(err)
 	}
 	if err != nil {
-		return diskspace.WhileWriting(h.opts.FS, dir, snapshotPurpose, bytes, err)
+		return diskspace.WhileWriting(h.opts.FS, h.path, snapshotPurpose, bytes, err)
 	}
 	h.snap = headSnapshot{segment: meta.Start.Segment, bytes: meta.Sum.Bytes, nextSeq: meta.Start.NextSeq}
 	h.stats.snapshots.Add(1)
 	h.opts.Logger.Info("snapshot of the head", "segment", meta.Start.Segment, "series", meta.Series, "bytes", meta.Sum.Bytes,
 		"duration", h.opts.Clock.Now().Sub(begun))
-	return h.removeSnapshots(dir)
+	return h.removeSnapshots()
 }
 
 // snapshotPurpose is what errors of a full disk call a snapshot.
@@ -153,8 +138,8 @@ func (h *Head) snapshotBytes() int64 {
 }
 
 // removeSnapshots removes all snapshots but the head's newest one.
-func (h *Head) removeSnapshots(dir string) error {
-	list, err := headsnap.List(h.opts.FS, dir)
+func (h *Head) removeSnapshots() error {
+	list, err := headsnap.List(h.opts.FS, h.path)
 	if err != nil {
 		return err
 	}
@@ -169,22 +154,22 @@ func (h *Head) removeSnapshots(dir string) error {
 
 // passSnapshot removes a snapshot that continues with a segment of the log which is gone: nobody can
 // use it any more. How large it was says how large the next one gets.
-func (h *Head) passSnapshot(dir string, upTo int) error {
+func (h *Head) passSnapshot(upTo int) error {
 	if h.snap.segment == 0 || h.snap.segment > upTo {
 		return nil
 	}
 	h.snap.segment = 0
-	return h.removeSnapshots(dir)
+	return h.removeSnapshots()
 }
 
 // dropSnapshots makes the next Open read the whole log, as a chunk file is damaged.
-func (h *Head) dropSnapshots(dir string) error {
+func (h *Head) dropSnapshots() error {
 	h.snap = headSnapshot{}
-	return h.removeSnapshots(dir)
+	return h.removeSnapshots()
 }
 
 // writeSnapshot writes a snapshot and gives it its name, behind everything that it builds on.
-func (h *Head) writeSnapshot(ctx context.Context, dir string, headStart func() int64) (meta headsnap.Meta, err error) {
+func (h *Head) writeSnapshot(ctx context.Context, headStart func() int64) (meta headsnap.Meta, err error) {
 	log, err := h.writable()
 	if err != nil {
 		return meta, err
@@ -206,7 +191,7 @@ func (h *Head) writeSnapshot(ctx context.Context, dir string, headStart func() i
 	if err != nil {
 		return meta, poisoned(err)
 	}
-	w, err := headsnap.Create(h.opts.FS, dir, headsnap.Options{Start: start, HeadStart: headStart(), Compression: h.opts.WAL.Compression.wal()})
+	w, err := headsnap.Create(h.opts.FS, h.path, headsnap.Options{Start: start, HeadStart: headStart(), Compression: h.opts.WAL.Compression.wal()})
 	if err != nil {
 		return meta, diskspace.Full(err)
 	}
@@ -272,10 +257,10 @@ const closeShare = 64
 
 // snapshotAtClose takes a last snapshot, if there is much log that the newest one does not
 // have. Commits that had begun may still come.
-func (h *Head) snapshotAtClose(dir string, headStart int64) {
+func (h *Head) snapshotAtClose(headStart int64) {
 	log := h.log.Load()
 	if log != nil && h.chunkDamage.Load() {
-		if err := h.dropSnapshots(dir); err != nil {
+		if err := h.dropSnapshots(); err != nil {
 			h.opts.Logger.Warn("remove snapshots of the head", "error", logged(err))
 		}
 		return
@@ -286,11 +271,11 @@ func (h *Head) snapshotAtClose(dir string, headStart int64) {
 	if h.snap.segment > 0 && h.snap.nextSeq == log.LastSeq()+1 {
 		return
 	}
-	list, err := wal.List(h.opts.FS, filepath.Join(dir, walDirName))
-	if err != nil || tailBytes(list, h.snap.segment) < h.opts.Head.SnapshotThreshold/closeShare {
+	list, err := wal.List(h.opts.FS, h.walDir())
+	if err != nil || list.BytesFrom(h.snap.segment) < h.opts.Head.SnapshotThreshold/closeShare {
 		return
 	}
-	if err := h.takeSnapshot(context.Background(), dir, func() int64 { return headStart }); err != nil {
+	if err := h.takeSnapshot(context.Background(), func() int64 { return headStart }); err != nil {
 		h.stats.snapshotErrors.Add(1)
 		h.opts.Logger.Warn("snapshot of the head", "error", logged(err))
 	}

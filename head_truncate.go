@@ -142,8 +142,7 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) (err erro
 	if err != nil {
 		return err
 	}
-	dir := h.recovery.dir
-	listing, err := wal.List(h.opts.FS, filepath.Join(dir, walDirName))
+	listing, err := wal.List(h.opts.FS, h.walDir())
 	if err != nil {
 		return err
 	}
@@ -171,33 +170,33 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) (err erro
 	err = background.Run(ctx, h.opts.Clock, func(ctx context.Context) (err error) {
 		filter := newCheckpointFilter(mint, func(ref uint64) bool { return h.dir.ByRef(ref) != nil || gone[ref] > upTo })
 		rep, err = log.Checkpoint(ctx, wal.CheckpointOptions{
-			UpTo: upTo, TmpDir: dir, QuarantineDir: filepath.Join(dir, datadir.QuarantineDir),
+			UpTo: upTo, TmpDir: h.path, QuarantineDir: filepath.Join(h.path, datadir.QuarantineDir),
 			Keep: filter.keep, Tail: filter.tail, Expired: func(newest int64) bool { return newest < mint },
 		})
 		return err
 	})
 	if err != nil {
-		return diskspace.WhileWriting(h.opts.FS, dir, fmt.Sprintf("checkpoint log up to segment %d", upTo), listing.Bytes(), err)
+		return diskspace.WhileWriting(h.opts.FS, h.path, fmt.Sprintf("checkpoint log up to segment %d", upTo), listing.Bytes(), err)
 	}
 	h.stats.logDamages.Add(uint64(len(rep.Damages)))
 	for _, d := range rep.Damages {
 		h.opts.Logger.Error("damage in the log was found by a checkpoint; a copy is in quarantine", "file", d.File, "offset", d.Offset, "reason", d.Reason)
 	}
 	if len(rep.Damages) > 0 {
-		if err := h.relog(ctx, filepath.Join(dir, walDirName)); err != nil {
+		if err := h.relog(ctx); err != nil {
 			return err
 		}
 	}
 	h.stats.checkpoints.Add(1)
 	maps.DeleteFunc(gone, func(_ uint64, segment int) bool { return segment <= upTo })
-	return errors.WithMessage(h.passSnapshot(dir, upTo), "remove snapshot of the head")
+	return errors.WithMessage(h.passSnapshot(upTo), "remove snapshot of the head")
 }
 
 // relog makes the next commit of each series that the log has no record of any more write one:
 // without, the log would be worth nothing for it.
-func (h *Head) relog(ctx context.Context, walDir string) error {
+func (h *Head) relog(ctx context.Context) error {
 	seen := map[uint64]bool{}
-	rep, err := wal.Replay(ctx, wal.ReplayOptions{FS: h.opts.FS, Dir: walDir, Decoders: 1, Apply: func(b *wal.Batch) error {
+	rep, err := wal.Replay(ctx, wal.ReplayOptions{FS: h.opts.FS, Dir: h.walDir(), Decoders: 1, Apply: func(b *wal.Batch) error {
 		var dec record.SeriesDecoder
 		for _, rec := range b.Records {
 			if record.TypeOf(rec.Data) != record.TypeSeries {

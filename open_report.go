@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/replay"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -108,6 +109,21 @@ func (r *OpenReport) Clean() bool {
 // RecoveryProgress tells how far Open is.
 type RecoveryProgress struct {
 	Done, Total int64 // bytes of log
+}
+
+// addReplay takes over what replay says of snapshot, log and head-chunk files.
+func (r *OpenReport) addReplay(p *replay.Report) {
+	r.addChunks(p.Chunks)
+	r.Samples, r.SamplesInChunks, r.SamplesLate = p.Samples, p.SamplesInChunks, p.SamplesLate
+	r.SamplesUnknown, r.SamplesInBlocks = p.SamplesUnknown, p.SamplesInBlocks
+	r.StartTimestamps, r.Tombstones = p.StartTimestamps, p.Tombstones
+	r.SeriesRebuilt, r.ChunksBeyondLog, r.ChunksUnknown = p.SeriesRebuilt, p.ChunksBeyondLog, p.ChunksUnknown
+	r.UnreadRecords, r.UnreadSampleRecords = p.Unread.Names(), p.Held.Total()
+	r.WorkerBusy = p.WorkerBusy
+	for _, d := range p.Damages {
+		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason})
+	}
+	r.addLog(p.Log)
 }
 
 // addLog takes over what replay says of the log.

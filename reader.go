@@ -153,9 +153,9 @@ func (r *Reader) load(ctx context.Context) (*readState, error) {
 	if err := s.blocks.load(&s.report); err != nil {
 		return nil, err
 	}
-	s.head = newHead(r.opts)
+	s.head = newHead(r.opts, r.dir)
 	s.head.minValid.Store(s.blocks.current().start)
-	if _, err := s.head.restore(ctx, r.dir, &s.report, true); err != nil {
+	if _, err := s.head.restore(ctx, &s.report, true); err != nil {
 		return nil, stderrors.Join(err, s.close())
 	}
 	s.report.Duration = r.opts.Clock.Now().Sub(start)

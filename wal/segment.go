@@ -60,6 +60,20 @@ func (l *Listing) Bytes() int64 {
 	return n
 }
 
+// BytesFrom returns how much log there is to read behind a snapshot that continues with a
+// segment, and altogether if that is gone.
+func (l *Listing) BytesFrom(segment int) (n int64) {
+	if len(l.Segments) == 0 || segment < l.Segments[0].Number {
+		return l.Bytes()
+	}
+	for _, s := range l.Segments {
+		if s.Number >= segment {
+			n += s.Size
+		}
+	}
+	return n
+}
+
 // List lists a log directory; one that does not exist is empty. Names that are no
 // numbers are none of its business. A hole in the numbers, or a number that is no
 // regular file, is ErrSegments with the name and what to do.

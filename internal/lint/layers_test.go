@@ -57,6 +57,7 @@ var layers = map[string]layer{
 	"internal/blocklist": {level: 4, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/blockdir":  {level: 4, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
+	"internal/replay":  {level: 5, foreign: []string{pkgErrors}},
 	"internal/datadir": {level: 5, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
 	"internal/dircopy": {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},

@@ -1,16 +1,13 @@
-package tsdb
+package replay
 
 import (
-	"slices"
-	"sync"
 	"time"
 
-	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
-// replayWorker owns the series with ref mod N while the log is replayed.
-type replayWorker struct {
+// worker owns the series with ref mod N while the log is replayed.
+type worker struct {
 	restorer *memseries.Restorer
 	queue    chan work
 	parts    []work // collected, and not appended yet
@@ -24,13 +21,7 @@ type replayWorker struct {
 	busy     time.Duration
 }
 
-// writtenChunks is a batch of full chunks and where the first of them are now.
-type writtenChunks struct {
-	fulls []memseries.Full
-	refs  []chunks.Ref
-}
-
-func (w *replayWorker) run(r *replay) {
+func (w *worker) run(r *replay) {
 	for item := range w.queue {
 		if item.barrier == nil {
 			w.collect(r, item)
@@ -47,8 +38,8 @@ func (w *replayWorker) run(r *replay) {
 
 // collect keeps samples until there are enough to sort, or so many sets are kept for few samples that
 // others lack them. What a huge commit has more of is sorted in parts, so that memory is bounded.
-func (w *replayWorker) collect(r *replay, item work) {
-	enough := collected(r.h.dir.Len()/len(r.workers), r.most)
+func (w *worker) collect(r *replay, item work) {
+	enough := collected(r.to.Series.Len()/len(r.workers), r.most)
 	for len(item.span.samples) > enough {
 		some := item
 		some.set, some.span.samples = nil, item.span.samples[:enough]
@@ -66,7 +57,7 @@ func (w *replayWorker) collect(r *replay, item work) {
 }
 
 // append appends what was collected.
-func (w *replayWorker) append(r *replay) {
+func (w *worker) append(r *replay) {
 	if len(w.parts) == 0 {
 		return
 	}
@@ -90,7 +81,7 @@ func (w *replayWorker) append(r *replay) {
 }
 
 // appendOneByOne appends samples as they stand in the log.
-func (w *replayWorker) appendOneByOne(seq uint64) {
+func (w *worker) appendOneByOne(seq uint64) {
 	for i := range w.parts {
 		span := &w.parts[i].span
 		for _, s := range span.samples {
@@ -102,9 +93,9 @@ func (w *replayWorker) appendOneByOne(seq uint64) {
 // handOver gives full chunks to the writer, so that recovery needs no more memory
 // than the process did before: those whose commits are on stable storage. One
 // batch of a worker is on its way at a time; the rest waits.
-func (w *replayWorker) handOver(r *replay, synced uint64) {
-	for !r.readOnly && w.mayHandOver() {
-		w.job.fulls = w.restorer.TakeFull(w.job.fulls[:0], synced, leastHandover, mostHandover)
+func (w *worker) handOver(r *replay, synced uint64) {
+	for r.to.Store != nil && w.mayHandOver() {
+		w.job.fulls = w.restorer.TakeFull(w.job.fulls[:0], synced, leastHandover, StoreBytes)
 		if len(w.job.fulls) == 0 {
 			return
 		}
@@ -117,7 +108,7 @@ func (w *replayWorker) handOver(r *replay, synced uint64) {
 // mayHandOver takes what the chunk writer has done, and says whether it has nothing of this worker.
 // When much has been cut meanwhile it waits for that: a disk that is slower than replay must not
 // fill the memory.
-func (w *replayWorker) mayHandOver() bool {
+func (w *worker) mayHandOver() bool {
 	switch {
 	case !w.sent:
 	case w.restorer.FullBytes() >= maxWaiting:
@@ -134,56 +125,10 @@ func (w *replayWorker) mayHandOver() bool {
 }
 
 // take notes where chunks are; those that could not be written stay in memory.
-func (w *replayWorker) take(done writtenChunks) {
+func (w *worker) take(done writtenChunks) {
 	w.sent, w.job = false, done
 	n := len(done.refs)
 	w.restorer.Written(done.fulls[:n], done.refs)
 	w.restorer.GiveFull(done.fulls[n:])
 	w.failed = n < len(done.fulls)
-}
-
-// chunkReplayWriter writes full chunks into files while the log is replayed. When
-// writing fails it stops trying: the chunks stay in memory and are written later.
-type chunkReplayWriter struct {
-	queue chan writeJob
-	wg    sync.WaitGroup
-	buf   []byte // of the chunks that are being written
-	err   error
-}
-
-type writeJob struct {
-	writtenChunks
-	done chan writtenChunks
-}
-
-func (cw *chunkReplayWriter) start(h *Head) {
-	cw.queue = make(chan writeJob, maxReplayWorkers)
-	cw.wg.Go(func() {
-		for job := range cw.queue {
-			cw.write(h, &job.writtenChunks)
-			job.done <- job.writtenChunks
-		}
-	})
-}
-
-// write puts chunks into files, a batch at a time, as each is copied out of its pieces.
-func (cw *chunkReplayWriter) write(h *Head, job *writtenChunks) {
-	for fulls := job.fulls; len(fulls) > 0 && cw.err == nil; {
-		n, size := batchLen(fulls)
-		cw.buf = h.dir.AppendData(slices.Grow(cw.buf[:0], size), fulls[:n])
-		cw.err = h.storeFull(fulls[:n], func(_ []memseries.Full, refs []chunks.Ref) {
-			job.refs = append(job.refs, refs...)
-		})
-		for i := range fulls[:n] {
-			fulls[i].Data = nil
-		}
-		fulls = fulls[n:]
-	}
-}
-
-// stop ends the writer. A full disk is no reason to fail: it is met again, and told,
-// when recovery writes what it must.
-func (cw *chunkReplayWriter) stop() {
-	close(cw.queue)
-	cw.wg.Wait()
 }

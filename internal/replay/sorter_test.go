@@ -1,16 +1,19 @@
-package tsdb_test
+package replay
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/wal"
 )
 
 // samplesOf returns n samples of refs that next gives, numbered by their times.
@@ -25,7 +28,7 @@ func samplesOf(n int, next func(i int) uint64) []record.Sample {
 func TestReplayRuns_AreTheSamplesOfOneSeriesEach(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	all := samplesOf(5000, func(int) uint64 { return 1<<40 + r.Uint64N(300) })
-	runs := tsdb.SortRuns(all[:1000], nil, all[1000:1001], all[1001:])
+	runs := sortRuns(all[:1000], nil, all[1000:1001], all[1001:])
 	require.Len(t, runs, 300)
 	slices.SortStableFunc(all, func(a, b record.Sample) int { return int(a.Ref) - int(b.Ref) })
 	require.Equal(t, all, slices.Concat(runs...), "by ref, and then in the order of the log")
@@ -41,7 +44,7 @@ func TestReplayRuns_TimesFarApart(t *testing.T) {
 		for i := range all {
 			all[i].T = times[r.IntN(len(times))] + int64(r.IntN(3)-1)
 		}
-		runs := tsdb.SortRuns(all[:100], all[100:])
+		runs := sortRuns(all[:100], all[100:])
 		slices.SortStableFunc(all, func(a, b record.Sample) int { return cmp.Compare(a.Ref, b.Ref) })
 		require.Equal(t, all, slices.Concat(runs...))
 	}
@@ -55,12 +58,12 @@ func TestReplayRuns_WhatIsNotWorthIt_IsNotSorted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := samplesOf(3000, next)
-			require.Empty(t, tsdb.SortRuns(all[:10], all[10:]))
+			require.Empty(t, sortRuns(all[:10], all[10:]))
 		})
 	}
-	require.Empty(t, tsdb.SortRuns(nil, nil))
+	require.Empty(t, sortRuns(nil, nil))
 	two := samplesOf(2, func(int) uint64 { return math.MaxUint64 })
-	require.Equal(t, [][]record.Sample{two}, tsdb.SortRuns(two))
+	require.Equal(t, [][]record.Sample{two}, sortRuns(two))
 }
 
 // A worker that gets few samples must not keep those of all others until it has enough of its own.
@@ -72,17 +75,17 @@ func TestReplay_SetsOfPartsAreBoundedHoweverSamplesAreSpread(t *testing.T) {
 		"none":               func(int) int { return 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.LessOrEqual(t, tsdb.ReplaySets(3, 2000, samplesOf), 100)
+			require.LessOrEqual(t, replaySets(3, 2000, samplesOf), 100)
 		})
 	}
 }
 
 func TestReplayRuns_ManySeriesWantMoreSamples_VeryManyNone(t *testing.T) {
 	for series, want := range map[int]int{0: 48 << 10, 10_000: 48 << 10, 20_000: 80_000, 100_000: 256 << 10, 128 << 10: 256 << 10, 128<<10 + 1: 48 << 10} {
-		require.Equal(t, want, tsdb.CollectedSamples(series, 256<<10), "%d series", series)
+		require.Equal(t, want, collected(series, 256<<10), "%d series", series)
 	}
 	for series, want := range map[int]int{0: 48 << 10, 20_000: 80_000, 50_000: 100_000, 50_001: 48 << 10} {
-		require.Equal(t, want, tsdb.CollectedSamples(series, 100_000), "%d series of a process with a limit", series)
+		require.Equal(t, want, collected(series, 100_000), "%d series of a process with a limit", series)
 	}
 }
 
@@ -101,6 +104,68 @@ func TestReplayRuns_WhatIsCollectedIsASmallPartOfTheLimit(t *testing.T) {
 		{90 * mb, 2, 48 << 10},
 		{1, 2, 48 << 10},
 	} {
-		require.Equal(t, tc.want, tsdb.MostCollectedSamples(tc.limit, tc.workers), "%+v", tc)
+		require.Equal(t, tc.want, mostCollected(tc.limit, tc.workers), "%+v", tc)
 	}
+}
+
+// replaySets recovers batches of samples by several workers and returns how many sets of parts that
+// took: count gives the number of samples that a worker has in a batch.
+func replaySets(workers, batches int, count func(worker int) int) int {
+	series := memseries.NewDirectory(memseries.Cutting{Range: 7_200_000, Samples: 120})
+	r := newReplay(Target{Series: series}, Options{Workers: workers})
+	var wg sync.WaitGroup
+	for _, w := range r.workers {
+		wg.Go(func() { w.run(r) })
+	}
+	sets := map[*partSet]bool{}
+	batch := &wal.Batch{Records: make([]wal.Record, 1)}
+	for range batches {
+		ps := r.emptyParts()
+		sets[ps] = true
+		for i := range ps.parts {
+			for k := range count(i) {
+				ps.parts[i].add(uint64(i), int64(k%20/19)<<40, 0) // in spans
+			}
+		}
+		r.dispatch(stretch{parts: ps}, batch)
+	}
+	for _, w := range r.workers {
+		close(w.queue)
+	}
+	wg.Wait()
+	for ps := range sets {
+		if n := ps.pending.Load(); n != 0 || ps.filled() > 0 {
+			panic(fmt.Sprintf("BUG: %d still use a set of %d parts", n, ps.filled()))
+		}
+	}
+	return len(sets)
+}
+
+// sortRuns sorts batches of samples as recovery does and returns the runs that it appends,
+// none if it does not sort them.
+func sortRuns(batches ...[]record.Sample) (runs [][]record.Sample) {
+	var rs runSorter
+	var parts []work
+	for _, b := range batches {
+		var p samplePart
+		for _, s := range b {
+			p.add(s.Ref, s.T, s.V)
+		}
+		for i := range p.spans {
+			parts = append(parts, work{span: p.span(i)})
+		}
+	}
+	for range 2 { // the second time with the memory of the first
+		runs = nil
+		rs.sort(parts, func(some []memseries.Run) {
+			for _, run := range some {
+				var of []record.Sample
+				for _, s := range run.Samples {
+					of = append(of, record.Sample{Ref: run.Ref, T: s.T, V: s.V})
+				}
+				runs = append(runs, of)
+			}
+		})
+	}
+	return runs
 }

@@ -1,4 +1,4 @@
-package tsdb
+package replay
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package tsdb
+package replay
 
 import (
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -38,8 +38,8 @@ func (e *earlyRecords) keep(stone record.Tombstone) {
 // applyEarlyTombstones gives a series the deletes that came under a ref before its record.
 func (r *replay) applyEarlyTombstones(ref uint64, s *memseries.Series) {
 	for _, stone := range r.early.stone[ref] {
-		r.h.tombs.Load().Add(s.Ref(), stone)
-		r.report.Tombstones++
+		r.out.Tombs.Add(s.Ref(), stone)
+		r.out.Tombstones++
 		r.early.n--
 	}
 	delete(r.early.stone, ref)
@@ -54,7 +54,7 @@ func (r *replay) adoptDups() {
 	}
 	r.barrier()
 	for _, ref := range r.early.dups {
-		if s := r.h.dir.ByRef(r.dups[ref]); s != nil {
+		if s := r.to.Series.ByRef(r.dups[ref]); s != nil {
 			r.adopt(ref, s)
 		}
 	}

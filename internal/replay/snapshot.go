@@ -1,13 +1,9 @@
-package tsdb
+package replay
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
-
-	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
@@ -18,49 +14,15 @@ import (
 	"github.com/seed347100a3/tsdb/wal"
 )
 
-// findSnapshot returns the newest snapshot of dir that can be used with the log there, and
-// nil if there is none. Why others cannot be used goes to the report.
-func (h *Head) findSnapshot(ctx context.Context, dir string, tried []string, report *OpenReport) (*snapshotLoad, error) {
-	if h.opts.Head.SnapshotThreshold < 0 {
-		return nil, nil
-	}
-	list, err := headsnap.List(h.opts.FS, dir)
-	if err != nil {
-		return nil, errors.WithMessage(err, "list snapshots of the head")
-	}
-	for _, f := range list {
-		if slices.Contains(tried, f.Path) {
-			continue
-		}
-		reason := ""
-		meta, err := headsnap.ReadMeta(h.opts.FS, f.Path)
-		if err != nil {
-			reason = err.Error()
-		} else if reason, err = meta.Unfit(ctx, h.opts.FS, filepath.Join(dir, walDirName), f.Path, h.minValid.Load()); err != nil {
-			return nil, refuse(err) // of the log, which is read next in any case
-		}
-		if reason == "" {
-			return &snapshotLoad{path: f.Path, meta: meta}, nil
-		}
-		h.ignoreSnapshot(f.Path, reason, report)
-	}
-	return nil, nil
-}
-
-// ignoreSnapshot tells that a snapshot is not used, and why.
-func (h *Head) ignoreSnapshot(path, reason string, report *OpenReport) {
-	line := fmt.Sprintf("%s: %s", filepath.Base(path), reason)
-	if slices.Contains(report.SnapshotsIgnored, line) {
-		return // it is asked again, after another one
-	}
-	h.opts.Logger.Warn("snapshot of the head cannot be used", "snapshot", path, "error", logged(errors.New(reason)))
-	report.SnapshotsIgnored = append(report.SnapshotsIgnored, line)
+// Snapshot is a snapshot of the head that fits the log.
+type Snapshot struct {
+	Path string
+	Meta headsnap.Meta
 }
 
 // snapshotLoad reads a snapshot into the series that a replay makes.
 type snapshotLoad struct {
-	path    string
-	meta    headsnap.Meta
+	Snapshot
 	trusted map[uint32]int64 // bytes of head-chunk files that its chunks may be in
 
 	mapped mappedList // full chunks of the series whose records follow
@@ -97,11 +59,11 @@ type decodedSnapshot struct {
 // nothing.
 func (l *snapshotLoad) run(ctx context.Context, r *replay, progress func(done, total int64)) error {
 	err := wal.ReadSnapshot(ctx, wal.ReplayOptions{
-		FS: r.h.opts.FS, Dir: l.path, Decoders: len(r.workers), Progress: progress, Batches: &r.batches,
+		FS: r.opts.FS, Dir: l.Path, Decoders: len(r.workers), Progress: progress, Batches: &r.batches,
 		Decode: func(b *wal.Batch) { l.decode(r, b) },
 		Apply:  func(b *wal.Batch) error { return l.apply(r, b) },
-	}, l.meta.Start, l.meta.Sum)
-	if err == nil && (l.series != l.meta.Series || !l.mapped.isEmpty()) {
+	}, l.Meta.Start, l.Meta.Sum)
+	if err == nil && (l.series != l.Meta.Series || !l.mapped.isEmpty()) {
 		err = l.damage("series are missing")
 	}
 	return err
@@ -116,13 +78,13 @@ func (l *snapshotLoad) fits(log *wal.ReplayReport, lost bool) error {
 			return l.damage("the log behind it is damaged")
 		}
 	}
-	if lost || log.LastSeq < l.meta.Start.Synced {
+	if lost || log.LastSeq < l.Meta.Start.Synced {
 		return l.damage("the log behind it has lost commits")
 	}
 	return nil
 }
 
-func (l *snapshotLoad) damage(reason string) error { return encbuf.Corrupt(0, reason).At(l.path, 0) }
+func (l *snapshotLoad) damage(reason string) error { return encbuf.Corrupt(0, reason).At(l.Path, 0) }
 
 func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 	d, ok := b.Scratch.(*decodedSnapshot)
@@ -244,15 +206,15 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 		return err
 	}
 	if d.stones != nil {
-		r.h.tombs.Store(d.stones)
-		r.report.Tombstones += uint64(d.stones.Len())
+		r.out.Tombs = d.stones
+		r.out.Tombstones += uint64(d.stones.Len())
 	}
+	r.out.Gone = append(r.out.Gone, d.gone...)
 	for _, g := range d.gone {
-		r.h.trunc.remember(g.Segment, g.Ref)
-		r.h.dir.RaiseNextRef(g.Ref + 1)
+		r.to.Series.RaiseNextRef(g.Ref + 1)
 	}
 	// All of it was on stable storage before the snapshot got its name.
-	seq := l.meta.Start.NextSeq - 1
+	seq := l.Meta.Start.NextSeq - 1
 	r.send(d.parts, seq, seq)
 	return nil
 }
@@ -283,7 +245,7 @@ func (l *snapshotLoad) makeAll(r *replay, series []headsnap.Series, records []wa
 func (l *snapshotLoad) decodeNext(r *replay, records []wal.Record) ([]wal.Record, error) {
 	for i, rec := range records {
 		if headsnap.KindOf(rec.Data) == headsnap.KindMapped {
-			return records[i+1:], l.mapped.decode(rec.Data, r.h.minValid.Load())
+			return records[i+1:], l.mapped.decode(rec.Data, r.to.MinValid)
 		}
 	}
 	return nil, nil
@@ -307,7 +269,7 @@ func (l *mappedList) take(ref uint64) []memseries.Mapped {
 // makeSeries makes one series with the full chunks that the snapshot knows. What head-chunk files
 // have of it beyond the snapshot comes behind them.
 func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series, known []memseries.Mapped) error {
-	dir, hash := r.h.dir, s.Labels.Hash()
+	dir, hash := r.to.Series, s.Labels.Hash()
 	if dir.ByRef(s.Ref) != nil || dir.ByLabels(s.Labels, hash) != nil {
 		return l.damage("two series have the same ref or the same labels")
 	}
@@ -321,7 +283,7 @@ func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series, known []memseri
 		if int64(m.Ref.Offset()) >= l.trusted[m.Ref.File()] && !slices.Contains(r.loaded[s.Ref], m) {
 			return l.damage("a head chunk file is not what it was")
 		}
-		r.report.SamplesInChunks += uint64(m.Num)
+		r.out.SamplesInChunks += uint64(m.Num)
 	}
 	dir.AttachKnown(made, known, r.loaded[s.Ref])
 	delete(r.loaded, s.Ref)

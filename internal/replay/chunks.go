@@ -1,0 +1,97 @@
+package replay
+
+import (
+	"path/filepath"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/logreach"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+)
+
+// loadChunks reads which full chunks the head-chunk files have, beyond those that a snapshot
+// knows.
+func (r *replay) loadChunks(load *snapshotLoad) (err error) {
+	if load != nil {
+		if err := r.to.Chunks.Trust(load.Meta.Files); err != nil {
+			return err
+		}
+	}
+	maxRef := uint64(0)
+	r.out.Chunks, err = r.to.Chunks.Load(func(c chunks.HeadChunk) error {
+		ref := uint64(c.Series)
+		maxRef = max(maxRef, ref)
+		ms := r.loaded[ref]
+		// Out-of-order chunks stay in their files, as kinds that this version does not read
+		// do. A chunk that is not newer than the one before it does not belong here.
+		if c.OutOfOrder || len(ms) > 0 && c.MinT <= ms[len(ms)-1].MaxT {
+			return nil
+		}
+		if c.MaxT < r.to.MinValid {
+			return nil // a block has it
+		}
+		r.loaded[ref] = append(ms, memseries.Mapped{Ref: c.Ref, MinT: c.MinT, MaxT: c.MaxT, Num: uint16(c.NumSamples)})
+		return nil
+	})
+	if err != nil {
+		return errors.WithMessage(err, "load head chunks")
+	}
+	if load != nil {
+		load.trust(r.out.Chunks.Trusted)
+	}
+	// Series that the log lost must not lend their chunks to new ones.
+	r.to.Series.RaiseNextRef(maxRef + 1)
+	return nil
+}
+
+// lastValue reads the value at the end of a full chunk.
+func (r *replay) lastValue(m memseries.Mapped) (float64, error) {
+	enc, data, err := r.to.Chunks.Read(m.Ref, nil)
+	if err != nil {
+		return 0, err
+	}
+	c, err := chunkenc.FromData(enc, data)
+	if err != nil {
+		return 0, err
+	}
+	v := 0.0
+	it := c.Iterator(nil)
+	for it.Next() != chunkenc.ValNone {
+		_, v = it.At()
+	}
+	return v, it.Err()
+}
+
+// holdAgainstLog compares the full chunks of the files with what the log says, before
+// FinishRestore: some are left over from before the log was truncated, others show that
+// it was cut.
+func (r *replay) holdAgainstLog() {
+	s := logreach.StateOf(r.out.Log, r.opts.Reach)
+	if !s.Noted || s.Lost {
+		behind, unreached := r.to.Series.BeyondLog()
+		if s.IsCut(behind) && !s.Lost {
+			s.Lost = true
+			r.out.Damages = append(r.out.Damages, Damage{File: filepath.Base(r.opts.WALDir), Reason: logreach.ReasonCut})
+		}
+		if s.Lost {
+			r.out.ChunksBeyondLog = behind + unreached
+		}
+	}
+	if s.MayLackSeries(r.out.Log) {
+		for _, ms := range r.loaded {
+			r.out.ChunksUnknown += len(ms)
+		}
+	}
+	r.out.Truncated = logreach.NeverTruncated
+	if s.Noted {
+		r.out.Truncated = r.opts.Reach.Mark
+	}
+	if t := s.Stale(r.out.Truncated); t > logreach.NeverTruncated {
+		if dropped, newest := r.to.Series.DropStale(t); dropped > 0 {
+			r.out.Truncated = max(r.out.Truncated, newest+1)
+		}
+	}
+	r.out.LogLost = s.Lost
+}

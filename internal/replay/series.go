@@ -1,0 +1,113 @@
+package replay
+
+import (
+	"maps"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// applySeries makes the series of a record.
+func (r *replay) applySeries(rec wal.Record) error {
+	var dec record.SeriesDecoder
+	dec.Reset(rec.Data)
+	for dec.Next() {
+		ls, err := dec.Labels()
+		if err != nil {
+			break // Err says it
+		}
+		if err := r.restore(dec.Ref(), ls, rec); err != nil {
+			return err
+		}
+	}
+	if err := dec.Err(); err != nil {
+		r.damage(&recordError{rec, err})
+	}
+	return nil
+}
+
+// restore makes one series, or learns that its ref is another name for one.
+func (r *replay) restore(ref uint64, ls labels.Labels, rec wal.Record) error {
+	dir, hash := r.to.Series, ls.Hash()
+	if s := dir.ByRef(ref); s != nil {
+		if dir.ByLabels(ls, hash) != s {
+			r.damage(&recordError{rec, errors.Errorf("series ref %d has two label sets; the first one stays", ref)})
+		}
+		return nil
+	}
+	if s := dir.ByLabels(ls, hash); s != nil {
+		r.dups[ref] = s.Ref()
+		dir.RaiseNextRef(ref + 1)
+		r.attachMore(s, ref)
+		r.early.dups = append(r.early.dups, ref)
+		r.applyEarlyTombstones(ref, s)
+		return nil
+	}
+	if first, ok := r.dups[ref]; ok {
+		r.damage(&recordError{rec, errors.Errorf("series ref %d stands for ref %d and has other labels; the first ones stay", ref, first)})
+		return nil
+	}
+	s, err := dir.Restore(ref, ls, hash)
+	if errors.Is(err, memseries.ErrRefUsed) {
+		r.damage(&recordError{rec, errors.Errorf("series ref %d was that of a series that is gone", ref)})
+		return nil
+	}
+	if err != nil {
+		return errors.WithMessagef(err, "series record in %s at offset %d: ref %d", r.logFile(rec), rec.Offset, ref)
+	}
+	if ms := r.loaded[ref]; ms != nil {
+		dir.Attach(s, ms)
+		delete(r.loaded, ref)
+	}
+	r.applyEarlyTombstones(ref, s)
+	return nil
+}
+
+// attachMore hands full chunks that were written under a duplicate ref to the series.
+// Its worker may be at it, so all of them come to rest first; this is rare.
+func (r *replay) attachMore(s *memseries.Series, ref uint64) {
+	ms := r.loaded[ref]
+	if ms == nil {
+		return
+	}
+	delete(r.loaded, ref)
+	r.barrier()
+	r.to.Series.AttachMore(s, ms)
+}
+
+// applyTombstones notes deleted intervals, and drops series that the log says were
+// removed as a whole.
+func (r *replay) applyTombstones(rec wal.Record) error {
+	var dec record.TombstoneDecoder
+	dec.Reset(rec.Data)
+	for dec.Next() {
+		stone := dec.At()
+		if ref, ok := r.dups[stone.Ref]; ok {
+			stone.Ref = ref
+		}
+		r.to.Series.RaiseNextRef(stone.Ref + 1)
+		s := r.to.Series.ByRef(stone.Ref)
+		switch {
+		case stone.Mint > stone.Maxt || stone.Maxt < r.to.MinValid:
+		case s == nil:
+			r.early.keep(stone)
+		case stone.WholeSeries():
+			r.barrier()
+			r.adopt(stone.Ref, s)
+			r.to.Series.Drop(s)
+			maps.DeleteFunc(r.dups, func(_, ref uint64) bool { return ref == stone.Ref })
+		default:
+			r.out.Tombs.Add(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt})
+			r.out.Tombstones++
+		}
+	}
+	if err := dec.Err(); err != nil {
+		r.damage(&recordError{rec, err})
+	}
+	return nil
+}
