@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
-	"sort"
 	"sync"
 
 	"github.com/pkg/errors"
@@ -13,10 +12,8 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/foreground"
-	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memseries"
-	"github.com/seed347100a3/tsdb/internal/record"
-	"github.com/seed347100a3/tsdb/wal"
+	"github.com/seed347100a3/tsdb/internal/replay"
 )
 
 // A full chunk of the head whose file is damaged, or was cut while it was in use, is set aside:
@@ -152,12 +149,6 @@ func (m *mender) forget(lowest chunks.Ref) (left bool) {
 	return left || len(m.noted) > 0
 }
 
-// damagedChunk is a chunk that cannot be read, and what the log has of it.
-type damagedChunk struct {
-	memseries.Located
-	found []record.Sample
-}
-
 // mendChunks sets damaged chunks aside that readers have come upon, with all others in their
 // files, and returns how many these are. start is where the head begins by the blocks. On an
 // error everything is as it was, and it is tried again. The caller holds flushing, so neither log
@@ -168,19 +159,17 @@ func (h *Head) mendChunks(ctx context.Context, start int64) (n int, err error) {
 		return 0, nil
 	}
 	damaged, err := h.findDamaged(ctx, files)
+	var made []replay.Remade
 	whole := true
 	if err == nil && len(damaged) > 0 {
 		if err = h.quarantineChunks(damaged); err == nil {
-			whole, err = h.readFromLog(ctx, damaged)
+			made, whole, err = replay.Search(ctx, h.opts.FS, h.walDir(), h.dir, damaged)
 		}
 	}
 	if err != nil {
-		return 0, errors.WithMessage(err, "mend head chunks")
+		return 0, errors.WithMessage(refuse(err), "mend head chunks")
 	}
-	lost, err := h.mender.put(damaged, files, start, whole)
-	if err != nil {
-		return 0, err
-	}
+	lost := h.mender.put(damaged, made, files, start, whole)
 	h.stats.chunksDamaged.Add(uint64(len(damaged)))
 	h.stats.samplesLost.Add(uint64(lost))
 	if len(damaged) > 0 {
@@ -191,7 +180,7 @@ func (h *Head) mendChunks(ctx context.Context, start int64) (n int, err error) {
 
 // findDamaged reads all chunks in some files, and returns those that cannot be read and that
 // nothing took the place of. They are in the order of time for each series.
-func (h *Head) findDamaged(ctx context.Context, files []uint32) (damaged []*damagedChunk, err error) {
+func (h *Head) findDamaged(ctx context.Context, files []uint32) (damaged []memseries.Located, err error) {
 	var buf []byte
 	way := foreground.NewPoll(ctx)
 	for _, l := range h.dir.MappedIn(func(n uint32) bool { return slices.Contains(files, n) }) {
@@ -207,14 +196,14 @@ func (h *Head) findDamaged(ctx context.Context, files []uint32) (damaged []*dama
 			return nil, err
 		}
 		if _, ok := h.mender.find(l.Ref, h.mender.seen()); !ok {
-			damaged = append(damaged, &damagedChunk{Located: l})
+			damaged = append(damaged, l)
 		}
 	}
 	return damaged, nil
 }
 
 // quarantineChunks keeps the files of damaged chunks, each once.
-func (h *Head) quarantineChunks(damaged []*damagedChunk) error {
+func (h *Head) quarantineChunks(damaged []memseries.Located) error {
 	for _, d := range damaged {
 		file := d.Ref.File()
 		if h.mender.copied[file] { // nobody else writes it
@@ -231,117 +220,27 @@ func (h *Head) quarantineChunks(damaged []*damagedChunk) error {
 	return nil
 }
 
-// readFromLog finds the samples of damaged chunks in the log. whole says that the log lacks
-// nothing.
-func (h *Head) readFromLog(ctx context.Context, damaged []*damagedChunk) (whole bool, err error) {
-	r := &logSearch{h: h, wanted: map[uint64][]*damagedChunk{}, alias: map[uint64]uint64{}}
-	for _, d := range damaged {
-		r.wanted[d.Series.Ref()] = append(r.wanted[d.Series.Ref()], d)
-	}
-	rep, err := wal.Replay(ctx, wal.ReplayOptions{FS: h.opts.FS, Dir: h.walDir(), Decoders: 1, Apply: r.apply})
-	if err != nil {
-		return false, errors.WithMessage(refuse(err), "read the log again")
-	}
-	return logreach.IsWhole(rep), nil
-}
-
-// logSearch looks for samples of some series in the log.
-type logSearch struct {
-	h      *Head
-	wanted map[uint64][]*damagedChunk // by ref of the series
-	alias  map[uint64]uint64          // other refs that the log has for them
-	dec    record.SampleDecoder
-	run    [256]record.Sample
-}
-
-func (r *logSearch) apply(b *wal.Batch) error {
-	for _, rec := range b.Records {
-		switch record.TypeOf(rec.Data) {
-		case record.TypeSeries:
-			r.series(rec.Data)
-		case record.TypeSamples, record.TypeSamplesV2:
-			r.samples(rec.Data)
-		}
-	}
-	return nil
-}
-
-// series learns refs that stand for a wanted series. A damaged record ends early: replay counts
-// it, as it did when the database was opened.
-func (r *logSearch) series(rec []byte) {
-	var dec record.SeriesDecoder
-	for dec.Reset(rec); dec.Next(); {
-		ref := dec.Ref()
-		ls, err := dec.Labels()
-		if err != nil || r.h.dir.ByRef(ref) != nil {
-			continue
-		}
-		if s := r.h.dir.ByLabels(ls, ls.Hash()); s != nil && r.wanted[s.Ref()] != nil {
-			r.alias[ref] = s.Ref()
-		}
-	}
-}
-
-func (r *logSearch) samples(rec []byte) {
-	r.dec.Reset(rec)
-	for n := len(r.run); n == len(r.run); {
-		var err error
-		if n, err = r.dec.Decode(r.run[:]); err != nil {
-			return
-		}
-		for _, s := range r.run[:n] {
-			if ref, ok := r.alias[s.Ref]; ok {
-				s.Ref = ref
-			}
-			if of := r.wanted[s.Ref]; of != nil {
-				takeSample(of, s)
-			}
-		}
-	}
-}
-
-// takeSample gives a sample to the chunk that it was in. The log has them in the order in which
-// they came, and one that is not newer than the one before it was not taken.
-func takeSample(of []*damagedChunk, s record.Sample) {
-	i := sort.Search(len(of), func(i int) bool { return of[i].MaxT >= s.T })
-	if i == len(of) || s.T < of[i].MinT {
-		return
-	}
-	d := of[i]
-	if n := len(d.found); n == 0 || d.found[n-1].T < s.T {
-		d.found = append(d.found, s)
-	}
-}
-
 // lostSamples is how many samples of a damaged chunk the log does not have. Those before start,
 // which blocks have, it need not have; how many these are is not known, so a log that lacks
 // nothing is believed.
-func (d *damagedChunk) lostSamples(start int64, whole bool) int {
+func lostSamples(d memseries.Located, c *replay.Remade, start int64, whole bool) int {
 	if d.MinT < start && whole {
 		return 0
 	}
-	return max(0, int(d.Num)-len(d.found))
+	return max(0, int(d.Num)-c.Samples)
 }
 
 // put makes what was found take the place of damaged chunks, and returns how many samples are
 // lost. The files were looked through.
-func (m *mender) put(damaged []*damagedChunk, files []uint32, start int64, whole bool) (lost int, err error) {
-	made := map[chunks.Ref]mendedChunk{}
-	for _, d := range damaged {
-		c, err := d.encode()
-		if err != nil {
-			return 0, err
-		}
-		made[d.Ref] = c
-	}
+func (m *mender) put(damaged []memseries.Located, made []replay.Remade, files []uint32, start int64, whole bool) (lost int) {
 	m.Lock()
 	defer m.Unlock()
 	if m.chunks == nil {
 		m.chunks = map[chunks.Ref]mendedChunk{}
 	}
-	for _, d := range damaged {
-		c := made[d.Ref]
-		if n := d.lostSamples(start, whole); n > 0 {
+	for i, d := range damaged {
+		c := mendedChunk{minT: made[i].MinT, maxT: made[i].MaxT, enc: made[i].Enc, data: made[i].Data}
+		if n := lostSamples(d, &made[i], start, whole); n > 0 {
 			lost += n
 			m.lost = append(m.lost, lostTime{d.MinT, d.MaxT})
 			c.lost = len(m.lost)
@@ -351,19 +250,5 @@ func (m *mender) put(damaged []*damagedChunk, files []uint32, start int64, whole
 	for _, file := range files {
 		delete(m.noted, file)
 	}
-	return lost, nil
-}
-
-// encode makes a chunk of what was found.
-func (d *damagedChunk) encode() (mendedChunk, error) {
-	if len(d.found) == 0 {
-		return mendedChunk{}, nil
-	}
-	var enc chunkenc.FloatEncoder
-	for _, s := range d.found {
-		if err := enc.Append(s.T, s.V, 0); err != nil {
-			return mendedChunk{}, errors.WithMessagef(err, "make a chunk of series %d anew", d.Series.Ref())
-		}
-	}
-	return mendedChunk{minT: d.found[0].T, maxT: d.found[len(d.found)-1].T, enc: enc.Encoding(), data: enc.AppendTo(nil)}, nil
+	return lost
 }
