@@ -393,3 +393,11 @@ func (h *Head) usedSymbols(marks []bool, n int, way *foreground.Poll) (used []us
 	}
 	return used, names
 }
+
+// flushable returns nil, or why the head must not be made into blocks.
+func (h *Head) flushable() error {
+	if len(h.unread) > 0 {
+		return &UnreadError{Records: h.unread.Names()}
+	}
+	return nil
+}

@@ -56,13 +56,6 @@ func (m *mender) note(ref chunks.Ref) {
 	m.noted[ref.File()] = true
 }
 
-// reset forgets everything, as recovery begins again.
-func (m *mender) reset() {
-	m.Lock()
-	defer m.Unlock()
-	m.noted, m.copied, m.chunks, m.lost = nil, nil, nil, nil
-}
-
 // pending returns the numbers of the files that are to be looked through.
 func (m *mender) pending() (files []uint32) {
 	m.RLock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	stderrors "errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -193,41 +192,6 @@ func (h *Head) take(rep *replay.Report, snap *replay.Snapshot) {
 	if snap != nil {
 		s := snap.Meta.Start
 		h.snap = headSnapshot{segment: s.Segment, bytes: snap.Meta.Sum.Bytes, nextSeq: s.NextSeq}
-	}
-}
-
-// Progress is reported this often at most.
-const (
-	progressEvery    = 200 * time.Millisecond // to the callback
-	progressLogEvery = 5 * time.Second
-)
-
-// progress thins the log's progress out for the callback and the logger.
-type progress struct {
-	report        func(RecoveryProgress) // may be nil
-	logger        *slog.Logger
-	begun         time.Time
-	shown, logged time.Duration // when report and logger were called last
-	last          RecoveryProgress
-}
-
-func (p *progress) tell(done, total int64) {
-	elapsed := time.Since(p.begun)
-	p.last = RecoveryProgress{Done: done, Total: total}
-	if p.report != nil && done < total && elapsed-p.shown >= progressEvery {
-		p.shown = elapsed
-		p.report(p.last)
-	}
-	if elapsed-p.logged >= progressLogEvery {
-		p.logged = elapsed
-		p.logger.Info("replaying log", "done_bytes", done, "total_bytes", total, "elapsed", elapsed)
-	}
-}
-
-// end tells that all is done: also when there is no log, or it ended early.
-func (p *progress) end() {
-	if p.report != nil {
-		p.report(RecoveryProgress{Done: p.last.Total, Total: p.last.Total})
 	}
 }
 

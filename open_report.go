@@ -1,6 +1,11 @@
 package tsdb
 
 import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed347100a3/tsdb/chunks"
@@ -106,9 +111,70 @@ func (r *OpenReport) Clean() bool {
 	return r.SamplesUnknown == 0 && r.ChunksUnknown == 0
 }
 
+// UnreadError says that the log has samples of kinds that this version does not read, which
+// another engine has written. They stay in the log, for a program that reads them. No block would
+// have them, so the head is not made into blocks as long as they are newer than the end of the
+// blocks: commits are taken, but head and log only grow. The way out is to close the database, let
+// the other engine make blocks of its head, and open it again.
+//
+// errors.Is(err, ErrUnsupported) holds for it.
+type UnreadError struct {
+	// Records counts the records of such samples by kind, as OpenReport.UnreadRecords does.
+	// Exemplars, metadata and the like are not among them: blocks do without.
+	Records map[string]int
+}
+
+// Error names the kinds.
+func (e *UnreadError) Error() string {
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(e.Records)) {
+		kinds = append(kinds, fmt.Sprintf("%d records of %s", e.Records[kind], kind))
+	}
+	return "the head cannot be made into blocks: the log has " + strings.Join(kinds, ", ") +
+		", samples that this version does not read and that would be lost: let the program that wrote them make blocks of its head"
+}
+
+// Unwrap returns ErrUnsupported.
+func (e *UnreadError) Unwrap() error { return ErrUnsupported }
+
 // RecoveryProgress tells how far Open is.
 type RecoveryProgress struct {
 	Done, Total int64 // bytes of log
+}
+
+// Progress is reported this often at most.
+const (
+	progressEvery    = 200 * time.Millisecond // to the callback
+	progressLogEvery = 5 * time.Second
+)
+
+// progress thins the log's progress out for the callback and the logger.
+type progress struct {
+	report        func(RecoveryProgress) // may be nil
+	logger        *slog.Logger
+	begun         time.Time
+	shown, logged time.Duration // when report and logger were called last
+	last          RecoveryProgress
+}
+
+func (p *progress) tell(done, total int64) {
+	elapsed := time.Since(p.begun)
+	p.last = RecoveryProgress{Done: done, Total: total}
+	if p.report != nil && done < total && elapsed-p.shown >= progressEvery {
+		p.shown = elapsed
+		p.report(p.last)
+	}
+	if elapsed-p.logged >= progressLogEvery {
+		p.logged = elapsed
+		p.logger.Info("replaying log", "done_bytes", done, "total_bytes", total, "elapsed", elapsed)
+	}
+}
+
+// end tells that all is done: also when there is no log, or it ended early.
+func (p *progress) end() {
+	if p.report != nil {
+		p.report(RecoveryProgress{Done: p.last.Total, Total: p.last.Total})
+	}
 }
 
 // addReplay takes over what replay says of snapshot, log and head-chunk files.
