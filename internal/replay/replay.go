@@ -35,7 +35,7 @@ const (
 	workerQueue   = 6         // batches that wait for a worker, beside those collected: about what it appends at once
 	setsPerWorker = 48        // empty sets of parts that are kept: twice what a worker with many series collects
 	maxRoom       = 64 << 10  // samples that a set of parts is prepared for: a usual batch
-	decodeRun     = 512       // samples decoded at a time: 12 KiB, first-level cache
+	decodeLen     = 512       // samples decoded at a time: 12 KiB, first-level cache
 	leastHandover = 192 << 10 // bytes of full chunks that a worker collects before it hands them over
 	// bytesPerWorker is what a worker takes, and the decoder that there is for it: samples that wait, are
 	// sorted, and full chunks; a batch and what it becomes. With many processors that is more than the

@@ -74,7 +74,7 @@ type partSet struct {
 // in memory has no place.
 func (ps *partSet) split(rec []byte, dups map[uint64]uint64) (starts int, err error) {
 	var dec record.SampleDecoder
-	var buf [decodeRun]record.Sample
+	var buf [decodeLen]record.Sample
 	dec.Reset(rec)
 	n := uint64(len(ps.parts))
 	mask := n - 1

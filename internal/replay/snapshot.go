@@ -161,8 +161,8 @@ func splitChunks(series []headsnap.Series, ps *partSet) error {
 // chunkSplitter turns the chunks of a snapshot into samples for the workers.
 type chunkSplitter struct {
 	dec chunkenc.XORDecoder
-	ts  [decodeRun]int64
-	vs  [decodeRun]float64
+	ts  [decodeLen]int64
+	vs  [decodeLen]float64
 }
 
 func (x *chunkSplitter) split(s headsnap.Series, ps *partSet) error {
