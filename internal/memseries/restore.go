@@ -15,7 +15,9 @@ import (
 // recovery is over. While it runs, three fields of a series mean something else:
 // prevMaxt is the newest time seen in the log, lastSeq the index of the full chunk
 // that the log has reached, and pendV how many of the attached chunks end before the first
-// sample in the log, notReached while there was none.
+// sample in the log, notReached while there was none. Pages of such places beside the records, only
+// for series with attached chunks, were tried: they cost 2.1% of the instructions of
+// BenchmarkOpenSnapshot with a long tail, 0.9% of BenchmarkReplay.
 type Restorer struct {
 	d *Directory
 	appender
@@ -37,8 +39,8 @@ type Restorer struct {
 	Holes   uint64 // series whose chunk files did not cover the log; they were rebuilt
 }
 
-// fullRun is how many full chunks the list of a worker has room for when it is new.
-const fullRun = 64
+// minFullRoom is how many full chunks the list of a worker has room for when it is new.
+const minFullRoom = 64
 
 // notReached is what pendV is while the log has shown no sample of a series with attached
 // chunks.
@@ -151,7 +153,7 @@ func (r *Restorer) covered(s *Series, t int64) bool {
 // Written, so that another goroutine may read them (AppendData).
 func (r *Restorer) keepFull(f fullChunk) chunks.Ref {
 	if len(r.full) == cap(r.full) {
-		r.full = slices.Grow(r.full, max(fullRun, len(r.full)))
+		r.full = slices.Grow(r.full, max(minFullRoom, len(r.full)))
 	}
 	r.full = append(r.full, f)
 	r.fullBytes += int(f.bytes.size)
