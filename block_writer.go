@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/backfill"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
@@ -113,7 +114,7 @@ func NewBlockWriter(dir string, opts *BlockWriterOptions) (*BlockWriter, error) 
 	if err := w.opts.withDefaults(); err != nil {
 		return nil, err
 	}
-	w.ranges = blockRanges(w.opts.Range, w.opts.MaxRange)
+	w.ranges = blockplan.Ranges(w.opts.Range, w.opts.MaxRange)
 	if err := w.open(); err != nil {
 		return nil, w.fail(err)
 	}

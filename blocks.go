@@ -77,7 +77,7 @@ func (bs *blockSet) current() *view {
 func (bs *blockSet) set(v *view) {
 	// Not by package slices: its sort is made anew for each type, 17 KiB for a large one, and
 	// these are few. So it is wherever nothing is hot (TestSmallestProgram).
-	sort.Slice(v.blocks, func(i, k int) bool { return compareStart(v.blocks[i].meta, v.blocks[k].meta) < 0 })
+	sort.Slice(v.blocks, func(i, k int) bool { return blockdir.CompareStart(v.blocks[i].meta, v.blocks[k].meta) < 0 })
 	bs.view.Lock()
 	defer bs.view.Unlock()
 	bs.view.cur = v

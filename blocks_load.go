@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blocklist"
+	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -231,13 +232,13 @@ func (v *view) startWithout(ids []ulid.ULID) int64 {
 // removeReplacedLocked removes the blocks that others, which could be opened, were made
 // of: what a crash left. One that cannot be removed is not read.
 func (bs *blockSet) removeReplacedLocked(added []viewBlock) (kept []viewBlock) {
-	var sized []sizedBlock
+	var metas []BlockMeta
 	for _, b := range append(slices.Clone(added), bs.current().blocks...) {
-		sized = append(sized, sizedBlock{Meta: b.meta})
+		metas = append(metas, b.meta)
 	}
-	replaced := replacedBlocks(sized)
+	replaced := blockplan.Replaced(metas)
 	for _, b := range added {
-		if replaced[b.meta.ULID] == 0 {
+		if !replaced[b.meta.ULID] {
 			kept = append(kept, b)
 			continue
 		}

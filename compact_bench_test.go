@@ -48,7 +48,7 @@ func benchMerge(b *testing.B, series int, apart, shift int64) {
 		var all []blockSeries
 		rng := rand.New(rand.NewPCG(uint64(n), 1))
 		for i := range series {
-			s := blockSeries{labels: benchLabels(i)}
+			s := blockSeries{Labels: benchLabels(i)}
 			at := meta.MinTime + int64(n)*shift/3
 			for c := range chunksPerSeries {
 				var enc chunkenc.XOREncoder
@@ -57,7 +57,7 @@ func benchMerge(b *testing.B, series int, apart, shift int64) {
 					require.NoError(b, enc.Append(at, benchValue(i, c*perChunk+k)+rng.Float64()*float64(i%4/3)))
 					at += step
 				}
-				s.chunks = append(s.chunks, blockdir.Chunk{
+				s.Chunks = append(s.Chunks, blockdir.Chunk{
 					MinT: first, MaxT: at - step, Num: perChunk, Encoding: chunkenc.EncXOR, Data: enc.AppendTo(nil),
 				})
 			}

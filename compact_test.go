@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/faultfs"
@@ -51,14 +53,14 @@ func TestCompactor_NothingLeft_MarksTheInputsDeletable(t *testing.T) {
 	require.ErrorIs(t, err, blockdir.ErrEmpty)
 	require.Equal(t, before, m.names())
 	require.Empty(t, leftovers(t, m.fs, "data"))
-	var blocks []tsdb.SizedBlock
+	var blocks []blockplan.SizedBlock
 	for _, d := range m.inputs {
 		require.False(t, m.c.Resting(d.Meta().ULID))
 		again := openBlock(t, m.fs, "data", d.Meta().ULID)
 		require.True(t, again.Meta().Compaction.Deletable)
-		blocks = append(blocks, tsdb.SizedBlock{Meta: again.Meta()})
+		blocks = append(blocks, blockplan.SizedBlock{Meta: again.Meta()})
 	}
-	require.Len(t, tsdb.ObsoleteBlocks(tsdb.RetentionState{Blocks: blocks}, tsdb.RetentionLimits{}), 2)
+	require.Len(t, blockplan.Obsolete(blockplan.RetentionState{Blocks: blocks}, blockplan.RetentionLimits{}), 2)
 }
 
 func TestCompactor_TooLittleRoom_IsRefusedWithNumbersBeforeAnythingIsWritten(t *testing.T) {
@@ -136,13 +138,6 @@ func TestCompactor_Bug36_AFailedMerge_LeavesNothingAndRests(t *testing.T) {
 	_, r := m.merge()
 	require.False(t, m.c.Resting(ids))
 	require.False(t, m.c.Resting(r.Meta.ULID))
-}
-
-func TestMergeBackoff_DoublesUpToAnHour(t *testing.T) {
-	require.Equal(t, time.Minute, tsdb.MergeBackoff(1))
-	require.Equal(t, 2*time.Minute, tsdb.MergeBackoff(2))
-	require.Equal(t, time.Hour, tsdb.MergeBackoff(7))
-	require.Equal(t, time.Hour, tsdb.MergeBackoff(math.MaxInt))
 }
 
 func TestCompactor_CancelledAnywhere_LeavesNothingAndDoesNotRest(t *testing.T) {
@@ -348,17 +343,17 @@ func TestCompactor_Bug35_PowerCutAnywhere_HasInputsOrResult(t *testing.T) {
 	check := func(left *tsdbtest.MemFS) {
 		list, err := blockdir.List(left, "data")
 		require.NoError(t, err)
-		var blocks []tsdb.SizedBlock
+		var blocks []blockplan.SizedBlock
 		for _, id := range list {
 			d := openBlock(t, left, "data", id)
-			blocks = append(blocks, tsdb.SizedBlock{Meta: d.Meta()})
+			blocks = append(blocks, blockplan.SizedBlock{Meta: d.Meta()})
 			if len(d.Meta().Compaction.Parents) > 0 {
 				whole++
 				require.Equal(t, want, blockPoints(t, d))
 			}
 			require.NoError(t, d.Close())
 		}
-		gone := tsdb.ObsoleteBlocks(tsdb.RetentionState{Blocks: blocks}, tsdb.RetentionLimits{})
+		gone := blockplan.Obsolete(blockplan.RetentionState{Blocks: blocks}, blockplan.RetentionLimits{})
 		require.Equal(t, len(list) == 3, len(gone) == 2, "%v", list)
 		require.GreaterOrEqual(t, len(list), 2)
 	}
@@ -408,7 +403,9 @@ func TestCompactor_LevelSourcesAndTimes_AreThoseOfThePlan(t *testing.T) {
 	start := m.clock.Now()
 	first, r := m.merge()
 	require.Equal(t, uint64(start.UnixMilli()), r.Meta.ULID.Time())
-	require.Equal(t, []int{1, 2}, planned([]tsdb.BlockMeta{{ULID: r.Meta.Compaction.Sources[0]}, {ULID: r.Meta.Compaction.Sources[1]}}))
+	require.Equal(t, 2, r.Meta.Compaction.Level)
+	require.Len(t, r.Meta.Compaction.Parents, 2)
+	require.Equal(t, []ulid.ULID{numberedULID(1), numberedULID(2)}, r.Meta.Compaction.Sources)
 	m.block(2000, 3000, only(t, `{a="1"}`, ramp(2000, 1, 1)))
 	m.inputs = []*blockdir.Dir{first, m.inputs[2]}
 	_, r = m.merge()

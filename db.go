@@ -10,6 +10,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
@@ -31,7 +32,7 @@ type DB struct {
 	opened time.Time
 
 	merges *compactor
-	busy   busyBlocks
+	busy   blockplan.Busy
 	time   *retentionClock
 
 	flushing sync.Mutex // held by who makes blocks of the head and truncates it

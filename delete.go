@@ -100,7 +100,7 @@ func (db *DB) dropCovered(d deletion) (n int, err error) {
 	v := db.blocks.current()
 	var ids []ulid.ULID
 	for _, b := range v.blocks {
-		if b.meta.MinTime >= d.mint && b.meta.MaxTime-1 <= d.maxt && !db.busy.has(b.meta.ULID) {
+		if b.meta.MinTime >= d.mint && b.meta.MaxTime-1 <= d.maxt && !db.busy.Has(b.meta.ULID) {
 			ids = append(ids, b.meta.ULID)
 		}
 	}

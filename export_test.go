@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
@@ -39,7 +40,7 @@ func WriteHeadBlock(ctx context.Context, db *DB, t int64) error {
 	if err != nil {
 		return err
 	}
-	return joinAbort(db.head.writeBlock(ctx, w, t, t), w.Abort())
+	return fileutil.JoinErrors(db.head.writeBlock(ctx, w, t, t), w.Abort())
 }
 
 // HeadChunks counts the chunks of the head one by one.
@@ -237,35 +238,8 @@ func MinValid(db *DB) int64 { return db.head.minValid.Load() }
 // WriteHeadChunks does what the loop does in time: it puts full chunks into files.
 func WriteHeadChunks(db *DB) error { return db.head.writeChunks() }
 
-// What tests of plans, merges and retention need.
-
-// PlanMerge, MergedMeta, BlockRanges and ObsoleteBlocks are the decisions, pure functions.
-var (
-	PlanMerge        = planMerge
-	MergedMeta       = mergedMeta
-	BlockRanges      = blockRanges
-	ObsoleteBlocks   = obsoleteBlocks
-	RetentionBytesOf = retentionBytes
-	MergeBackoff     = mergeBackoff
-)
-
-// What those take and give.
-type (
-	RetentionState  = retentionState
-	RetentionLimits = retentionLimits
-	SizedBlock      = sizedBlock
-	ObsoleteReason  = obsoleteReason
-	MergeCounts     = mergeCounts
-	MergeResult     = mergeResult
-)
-
-// Reasons of ObsoleteBlocks.
-const (
-	ReasonReplaced  = reasonReplaced
-	ReasonDeletable = reasonDeletable
-	ReasonDuration  = reasonDuration
-	ReasonBytes     = reasonBytes
-)
+// MergeResult is what a merge gives.
+type MergeResult = mergeResult
 
 // Logged makes an attribute of an error.
 var Logged = logged
@@ -280,11 +254,11 @@ func NewCompactor(fsys FS, dir string, c Clock, bytesPerSecond int64, samplesPer
 
 // Merge, Resting and Forget are those of the type behind.
 func (c Compactor) Merge(ctx context.Context, inputs []*blockdir.Dir) (MergeResult, error) {
-	return c.c.merge(ctx, inputs, nil)
+	return c.c.merge(ctx, inputs, func(w *blockdir.Writer, _ bool) error { return w.Publish() })
 }
 
 func (c Compactor) Resting(id ulid.ULID) bool { return c.c.resting(id) }
-func (c Compactor) Forget()                   { c.c.forget() }
+func (c Compactor) Forget()                   { c.c.rest.Forget() }
 
 // CheckpointFilter returns what a checkpoint keeps of the log's records, and what it adds.
 func CheckpointFilter(mint int64, wanted func(ref uint64) bool) (keep func(wal.Record, []byte) ([]byte, bool), tail func(func([]byte) error) error) {

@@ -77,18 +77,6 @@ func (f *fixture) commit(rows ...sample) {
 	require.Empty(f.t, res.Rejected)
 }
 
-// series makes labels of a selector.
-func series(t testing.TB, selector string) labels.Labels {
-	t.Helper()
-	ms, err := labels.ParseSelector(selector)
-	require.NoError(t, err)
-	var b labels.Builder
-	for _, m := range ms {
-		b.Set(m.Name(), m.Value())
-	}
-	return b.Labels()
-}
-
 // point is a sample as it was read; values are compared by bits.
 type point struct {
 	T int64

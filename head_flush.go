@@ -59,10 +59,10 @@ func (h *Head) due() (end int64, ok bool) {
 
 // ceilTo returns the first multiple of r that is not below t.
 func ceilTo(t, r int64) int64 {
-	if m := floorMod(t, r); m > 0 {
+	if m := t % r; m > 0 {
 		return t - m + r
 	}
-	return t
+	return t - t%r // rounded towards 0, which is up
 }
 
 // early decides about flushing before a block range is over, because the head takes more

@@ -149,10 +149,10 @@ func (db *DB) markAhead(now int64) (start int64, ok bool, err error) {
 			ids = append(ids, m.ULID)
 		}
 	}
-	if len(ids) > 0 && !db.busy.take(ids) {
+	if len(ids) > 0 && !db.busy.Take(ids) {
 		return 0, false, nil
 	}
-	defer db.busy.give(ids)
+	defer db.busy.Give(ids)
 	start, err = db.blocks.markBeside(ids)
 	return start, err == nil, err
 }

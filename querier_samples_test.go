@@ -177,7 +177,7 @@ func TestSelect_MayBeEmpty_GivesTheSameSamples(t *testing.T) {
 // A chunk around a gap has no sample of the gap: its series is there only where empty ones are taken.
 func TestSelect_MayBeEmpty_TakesASeriesWithAGap(t *testing.T) {
 	m := newMergeTest(t)
-	m.block(0, 100, blockSeries{worldLabels(0), []blockdir.Chunk{floats(10, 1, 90, 2)}})
+	m.block(0, 100, blockSeries{Labels: worldLabels(0), Chunks: []blockdir.Chunk{floats(10, 1, 90, 2)}})
 	db, err := tsdb.Open("data", &tsdb.Options{FS: m.fs, Clock: m.clock, Blocks: tsdb.BlockOptions{Manual: true}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
@@ -207,8 +207,8 @@ func narrowSamples(t require.TestingT, it chunkenc.Iterator) (all []itertest.Sam
 // Warnings of a narrowed Select are about its range only.
 func TestSelect_NarrowedByItsHints_WarnsOfItsRangeOnly(t *testing.T) {
 	m := newMergeTest(t)
-	m.block(0, 100, blockSeries{worldLabels(0), []blockdir.Chunk{floats(10, 1)}})
-	m.block(100, 200, blockSeries{worldLabels(0), []blockdir.Chunk{floats(110, 2)}})
+	m.block(0, 100, blockSeries{Labels: worldLabels(0), Chunks: []blockdir.Chunk{floats(10, 1)}})
+	m.block(100, 200, blockSeries{Labels: worldLabels(0), Chunks: []blockdir.Chunk{floats(110, 2)}})
 	opts := &tsdb.Options{FS: m.fs, Clock: m.clock, Blocks: tsdb.BlockOptions{Manual: true}}
 	db, err := tsdb.Open("data", opts)
 	require.NoError(t, err)

@@ -1,223 +1,173 @@
 package tsdb
 
 import (
-	"cmp"
+	"context"
+	stderrors "errors"
 	"math"
+	"path/filepath"
 	"slices"
-	"sort"
-	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockplan"
+	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/headsnap"
 )
 
-// retentionLimits say how much is kept. The zero value keeps everything.
-type retentionLimits struct {
-	Duration time.Duration // of data behind the newest sample; 0 or less: no limit
-	Bytes    int64         // of blocks and head; 0 or less: no limit
-}
-
-// retentionState is what the limits are applied to.
-type retentionState struct {
-	Blocks    []sizedBlock // all that are loaded, in any order
-	HeadBytes int64        // of the log, the head-chunk files and the head's snapshots
-	// NewestT is the time of the newest sample of the head, math.MinInt64 if it has
-	// none; NowT is what the clock shows. Both in milliseconds.
-	NewestT, NowT int64
-	Behind        time.Duration // how much of the way to these is in doubt
-}
-
-// countedFrom is the time that a duration is counted back from, in milliseconds: the newest
-// sample or the clock, whichever is less. A clock that is ahead deletes nothing, and neither does
-// a sample that is. It is math.MinInt64 if there is no sample.
-func (s retentionState) countedFrom() int64 {
-	newest := s.NewestT
-	for _, b := range s.Blocks {
-		newest = max(newest, b.Meta.MaxTime-1)
+// retain removes the blocks that the retention options do not keep.
+func (db *DB) retain(ctx context.Context) error {
+	o := db.opts.Blocks
+	state := blockplan.RetentionState{NewestT: db.head.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
+	for _, b := range db.blocks.current().blocks {
+		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: b.meta, Bytes: b.size})
 	}
-	return min(newest, s.NowT)
-}
-
-// sizedBlock is a block and its size on disk.
-type sizedBlock struct {
-	Meta  BlockMeta
-	Bytes int64
-}
-
-// obsoleteReason is why a block goes.
-type obsoleteReason uint8
-
-// Reasons, the strongest first: a block gets the first one that holds.
-const (
-	reasonReplaced  obsoleteReason = iota + 1 // it went into another block
-	reasonDeletable                           // merging it gave nothing
-	reasonDuration
-	reasonBytes
-)
-
-// String returns the reason as the log shows it.
-func (r obsoleteReason) String() string {
-	switch r {
-	case reasonReplaced:
-		return "replaced"
-	case reasonDeletable:
-		return "empty"
-	case reasonDuration:
-		return "duration"
-	case reasonBytes:
-		return "bytes"
-	default:
-		return "none"
+	limit, err := db.byteLimit()
+	if err == nil && limit > 0 {
+		state.HeadBytes, err = db.headBytes()
 	}
-}
-
-// obsoleteBlocks says which blocks may go and why. Nothing is cut inside a block: one
-// stays as long as any of it may be inside the limits.
-func obsoleteBlocks(s retentionState, limits retentionLimits) map[ulid.ULID]obsoleteReason {
-	gone := replacedBlocks(s.Blocks)
-	note := func(m BlockMeta, why obsoleteReason) {
-		if gone[m.ULID] == 0 {
-			gone[m.ULID] = why
+	if err != nil {
+		return err
+	}
+	gone := db.obsolete(state, blockplan.RetentionLimits{Duration: o.Retention, Bytes: limit})
+	var ids []ulid.ULID
+	var byTime, byBytes bool
+	for id, why := range gone {
+		if db.busy.Has(id) {
+			continue // its merge ends first
 		}
+		ids = append(ids, id)
+		byTime, byBytes = byTime || why == blockplan.ReasonDuration, byBytes || why == blockplan.ReasonBytes
+		db.opts.Logger.Info("block is obsolete", "block", id, "reason", why.String())
 	}
-	// What goes anyway must not count against the rest.
-	var kept []sizedBlock
-	for _, b := range s.Blocks {
-		if b.Meta.Compaction.Deletable {
-			note(b.Meta, reasonDeletable)
-		}
-		if gone[b.Meta.ULID] == 0 {
-			kept = append(kept, b)
-		}
+	n, err := db.drop(ctx, ids)
+	db.head.stats.blocksRemoved.Add(uint64(n))
+	if n > 0 && byTime {
+		db.head.stats.timeRetentions.Add(1)
 	}
-	sort.Slice(kept, func(i, k int) bool { return newestFirst(kept[i], kept[k]) < 0 })
-	for _, b := range beyondDuration(kept, s, limits.Duration) {
-		note(b.Meta, reasonDuration)
+	if n > 0 && byBytes {
+		db.head.stats.byteRetentions.Add(1)
 	}
-	for _, b := range beyondBytes(kept, s, limits.Bytes) {
-		note(b.Meta, reasonBytes)
+	return stderrors.Join(err, db.time.save(false))
+}
+
+// watchClock looks at the clock now and then: one that was set, and set right again since, leaves
+// no doubt.
+func (db *DB) watchClock() {
+	if db.opts.Blocks.Retention <= 0 {
+		return
 	}
+	s := blockplan.RetentionState{NewestT: max(db.head.maxT.Load(), db.blocks.current().newest()), NowT: db.opts.Clock.Now().UnixMilli()}
+	if t := s.CountedFrom(); t != math.MinInt64 {
+		db.time.look(t)
+	}
+}
+
+// obsolete says which blocks may go, by no more time than has passed.
+func (db *DB) obsolete(s blockplan.RetentionState, limits blockplan.RetentionLimits) map[ulid.ULID]blockplan.Reason {
+	if limits.Duration <= 0 || s.CountedFrom() == math.MinInt64 {
+		return blockplan.Obsolete(s, limits)
+	}
+	byClock := blockplan.Obsolete(s, limits)
+	s.Behind = db.time.look(s.CountedFrom())
+	gone := blockplan.Obsolete(s, limits)
+	db.time.note(len(byClock)-len(gone), s.Behind)
 	return gone
 }
 
-// newestFirst orders blocks by their end, the newest first.
-func newestFirst(a, b sizedBlock) int {
-	return cmp.Or(cmp.Compare(b.Meta.MaxTime, a.Meta.MaxTime), compareULID(b.Meta.ULID, a.Meta.ULID))
+// byteLimit returns what Options.Blocks lets blocks and head have, in bytes; 0: no limit.
+func (db *DB) byteLimit() (int64, error) {
+	o := db.opts.Blocks
+	if o.RetentionPercent <= 0 {
+		return o.RetentionBytes, nil
+	}
+	_, disk, err := fileutil.DiskSpace(db.opts.FS, db.dir)
+	if err != nil && !errors.Is(err, fileutil.ErrUnsupported) {
+		return 0, errors.WithMessage(err, "ask for disk space")
+	}
+	return blockplan.LimitBytes(disk, o.RetentionPercent, o.RetentionBytes), nil
 }
 
-// beyondDuration returns the blocks all of whose samples are older than d. The newest block
-// stays in any case.
-func beyondDuration(blocks []sizedBlock, s retentionState, d time.Duration) []sizedBlock {
-	if d <= 0 || len(blocks) == 0 {
-		return nil
-	}
-	horizon := s.countedFrom()
-	if behind := s.Behind.Milliseconds(); horizon >= math.MinInt64+behind {
-		horizon -= behind
-	}
-	// Blocks count in milliseconds. Less than one is rounded up: a limit that is too
-	// short by its unit must not become none.
-	length := max(d.Milliseconds(), 1)
-	if horizon < math.MinInt64+length {
-		return nil
-	}
-	keep := horizon - length + 1 // the first instant that is younger than the limit
-	for i := 1; i < len(blocks); i++ {
-		if blocks[i].Meta.MaxTime <= keep {
-			return blocks[i:]
+// drop removes blocks that nothing replaces, the oldest first, and returns how many went. What
+// needs no writing goes before the rest, so that a full disk does not keep it.
+//
+// When the head begins behind one of them, the log is shortened to there before: else the
+// next start, which knows from blocks only where the head begins, would find their samples in
+// it again, and not what was deleted of them.
+func (db *DB) drop(ctx context.Context, ids []ulid.ULID) (n int, err error) {
+	v := db.blocks.current()
+	free, last := v.splitByStart(ids)
+	if len(free) > 0 {
+		if n, err = db.blocks.drop(free); err != nil {
+			return n, err
 		}
 	}
-	return nil
+	if len(last) == 0 {
+		return n, nil
+	}
+	db.flushing.Lock()
+	err = db.head.checkpoint(ctx, v.start, true)
+	db.flushing.Unlock()
+	if err != nil {
+		return n, errors.WithMessagef(err, "shorten log before block %s goes", last[0])
+	}
+	more, err := db.blocks.drop(last)
+	return n + more, err
 }
 
-// retentionBytes returns how many bytes blocks and head may have on a device of a size, which is
-// 0 if nobody knows it; 0 or less: no limit.
-func retentionBytes(disk int64, o BlockOptions) int64 {
-	switch {
-	case o.RetentionPercent <= 0 || disk <= 0:
-		return o.RetentionBytes
-	case o.RetentionPercent >= 100:
-		return disk
-	default:
-		return max(int64(float64(disk)*o.RetentionPercent/100), 1)
+// splitByStart splits blocks that are to go into those without which the head begins where it
+// does by the others, and the rest.
+func (v *view) splitByStart(ids []ulid.ULID) (free, last []ulid.ULID) {
+	start := v.startWithout(nil)
+	if v.startWithout(ids) == start {
+		return ids, nil
 	}
+	for _, b := range v.blocks {
+		switch {
+		case !slices.Contains(ids, b.meta.ULID):
+		case b.meta.MaxTime == start && !blockdir.BesideHead(b.meta):
+			last = append(last, b.meta.ULID)
+		default:
+			free = append(free, b.meta.ULID)
+		}
+	}
+	return free, last
 }
 
-// beyondBytes returns the block that brings the sum of the sizes over the limit, counted
-// from the head to the oldest block, and all older ones.
-func beyondBytes(blocks []sizedBlock, s retentionState, limit int64) []sizedBlock {
-	if limit <= 0 {
-		return nil
+// headBytes returns the size of the log, the head-chunk files and the snapshots of the head.
+func (db *DB) headBytes() (n int64, err error) {
+	dirs := []string{filepath.Join(db.dir, walDirName), filepath.Join(db.dir, datadir.HeadChunksDir)}
+	snapshots, err := headsnap.List(db.opts.FS, db.dir)
+	if err != nil {
+		return 0, err
 	}
-	left := limit - s.HeadBytes
-	for i, b := range blocks {
-		if left < b.Bytes {
-			return blocks[i:]
+	for _, s := range snapshots {
+		dirs = append(dirs, s.Path)
+	}
+	for _, dir := range dirs {
+		size, err := fileutil.TreeSize(db.opts.FS, dir)
+		if err != nil {
+			return 0, err
 		}
-		left -= b.Bytes
+		n += size
 	}
-	return nil
+	return n, nil
 }
 
-// replacedBlocks returns the blocks that went into others that are loaded: what a merge
-// that was interrupted before its end leaves. Whoever lists a block as its parent must cover
-// its times, and a chain of parents must begin at a block that nobody lists: so blocks that
-// claim each other all stay.
-func replacedBlocks(blocks []sizedBlock) map[ulid.ULID]obsoleteReason {
-	byID := make(map[ulid.ULID]BlockMeta, len(blocks))
-	for _, b := range blocks {
-		byID[b.Meta.ULID] = b.Meta
-	}
-	parents := func(m BlockMeta) (ids []ulid.ULID) {
-		for _, b := range blocks {
-			if wentInto(b.Meta, m) {
-				ids = append(ids, b.Meta.ULID)
-			}
-		}
-		return ids
-	}
-	listed := make(map[ulid.ULID]bool)
-	for _, b := range blocks {
-		for _, id := range parents(b.Meta) {
-			listed[id] = true
-		}
-	}
-	gone := make(map[ulid.ULID]obsoleteReason)
-	var todo []ulid.ULID
-	for _, b := range blocks {
-		if !listed[b.Meta.ULID] {
-			todo = append(todo, parents(b.Meta)...)
-		}
-	}
-	for len(todo) > 0 {
-		id := todo[0]
-		todo = todo[1:]
-		if gone[id] == 0 {
-			gone[id] = reasonReplaced
-			todo = append(todo, parents(byID[id])...)
-		}
-	}
-	return gone
-}
+// deadLogShare is how much of the limit of all bytes the log may take, as a part of it, before a
+// truncation leaves nothing in it that a block has: retention must not take blocks away to pay
+// for that. Below it, copying less is worth more.
+const deadLogShare = 1.0 / 32
 
-// wentInto reports whether a block was merged into another one, which covers its times:
-// directly, as its parent, or on the way, as all that went into it went into the other
-// one, too. Of a chain of merges a block in the middle may be gone already.
-func wentInto(old, m BlockMeta) bool {
-	if old.ULID == m.ULID || old.MinTime < m.MinTime || old.MaxTime > m.MaxTime {
-		return false
+// logIsDear reports whether the log takes so much of what retention by bytes allows that none of
+// it may be dead.
+func (db *DB) logIsDear() (bool, error) {
+	limit, err := db.byteLimit()
+	if err != nil || limit <= 0 {
+		return false, err
 	}
-	for _, p := range m.Compaction.Parents {
-		if p.ULID == old.ULID {
-			return true
-		}
-	}
-	if old.Compaction.Level >= m.Compaction.Level || len(old.Compaction.Sources) == 0 {
-		return false
-	}
-	for _, id := range old.Compaction.Sources {
-		if !slices.Contains(m.Compaction.Sources, id) {
-			return false
-		}
-	}
-	return true
+	size, err := fileutil.TreeSize(db.opts.FS, filepath.Join(db.dir, walDirName))
+	return float64(size) > deadLogShare*float64(limit), err
 }

@@ -1,243 +1,207 @@
 package tsdb_test
 
 import (
+	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/seed347100a3/tsdb"
-	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/sweep"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
-// sized gives blocks sizes, the same to each.
-func sized(bytes int64, metas ...tsdb.BlockMeta) (blocks []tsdb.SizedBlock) {
-	for _, m := range metas {
-		blocks = append(blocks, tsdb.SizedBlock{Meta: m, Bytes: bytes})
+// host is a machine of some series that are sampled every ten seconds, in a file system in
+// memory.
+type host struct {
+	*testing.T
+	fs     *tsdbtest.MemFS
+	clock  *tsdbtest.Clock
+	opts   *tsdb.Options
+	db     *tsdb.DB
+	series []labels.Labels
+	refs   []tsdb.SeriesRef
+	rand   *rand.Rand
+}
+
+const hostInterval = 10 * time.Second
+
+func newHost(t *testing.T, series int, blocks tsdb.BlockOptions) *host {
+	h := &host{T: t, fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(testNow), rand: rand.New(rand.NewPCG(1, 2))}
+	h.opts = &tsdb.Options{FS: h.fs, Clock: h.clock, WAL: tsdb.WALOptions{SegmentSize: 1 << 20, Sync: tsdb.SyncNever()}, Blocks: blocks}
+	for i := range series {
+		h.series = append(h.series, labels.FromStrings("__name__", "m", "i", strconv.Itoa(i)))
 	}
-	return blocks
+	h.open()
+	t.Cleanup(func() { _ = h.db.Close() })
+	return h
 }
 
-// reasons are those of obsolete blocks by number.
-func reasons(s tsdb.RetentionState, limits tsdb.RetentionLimits) map[int]tsdb.ObsoleteReason {
-	out := map[int]tsdb.ObsoleteReason{}
-	for id, why := range tsdb.ObsoleteBlocks(s, limits) {
-		out[planned([]tsdb.BlockMeta{{ULID: id}})[0]] = why
+func (h *host) open() {
+	h.Helper()
+	db, err := tsdb.Open("data", h.opts)
+	require.NoError(h, err)
+	h.db, h.refs = db, make([]tsdb.SeriesRef, len(h.series))
+}
+
+func (h *host) reopen() {
+	h.Helper()
+	require.NoError(h, h.db.Close())
+	h.open()
+}
+
+// scrape lets time pass and commits a sample of each series.
+func (h *host) scrape() error {
+	h.clock.Advance(hostInterval)
+	app, now := h.db.Appender(), h.clock.Now().UnixMilli()
+	for i, ls := range h.series {
+		ref, err := app.Append(h.refs[i], ls, now, h.rand.Float64())
+		if err != nil {
+			return err
+		}
+		h.refs[i] = ref
 	}
-	return out
+	_, err := app.Commit(context.Background())
+	return err
 }
 
-// obsolete are the numbers of obsolete blocks.
-func obsolete(s tsdb.RetentionState, limits tsdb.RetentionLimits) []int {
-	return slices.AppendSeq([]int{}, maps.Keys(reasons(s, limits)))
-}
-
-// days makes blocks of one day each, numbered from 1, that end at day n.
-func days(n int) tsdb.RetentionState {
-	var metas []tsdb.BlockMeta
-	for d := range n {
-		metas = append(metas, bounded(d+1, int64(d)*24*hour, int64(d+1)*24*hour))
+// run scrapes for a while.
+func (h *host) run(d time.Duration) {
+	h.Helper()
+	for range d / hostInterval {
+		require.NoError(h, h.scrape())
 	}
-	return tsdb.RetentionState{Blocks: sized(100, metas...), NewestT: math.MinInt64, NowT: int64(n) * 24 * hour}
 }
 
-func TestRetention_ByDefault_NothingIsDeleted(t *testing.T) {
-	s := days(40)
-	s.HeadBytes, s.NewestT, s.NowT = math.MaxInt64, math.MaxInt64, math.MaxInt64
-	require.Empty(t, obsolete(s, tsdb.RetentionLimits{}))
-	require.Empty(t, obsolete(s, tsdb.RetentionLimits{Duration: -1, Bytes: -1}))
-	require.Empty(t, obsolete(tsdb.RetentionState{}, tsdb.RetentionLimits{Duration: 1, Bytes: 1}))
-}
-
-func TestRetention_ByTime_GoesByTheEndOfABlock(t *testing.T) {
-	const day = 24 * time.Hour
-	s := days(5)
-	require.Equal(t, map[int]tsdb.ObsoleteReason{1: tsdb.ReasonDuration, 2: tsdb.ReasonDuration}, reasons(s, tsdb.RetentionLimits{Duration: 3 * day}))
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Duration: 3*day + time.Millisecond}), 1, "the last sample of block 2 is 3 days old")
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Duration: 3*day - time.Millisecond}), 2)
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Duration: time.Nanosecond}), 4, "the newest one stays")
-
-	s.NewestT = 5*24*hour + 24*hour - 1
-	s.NowT = s.NewestT
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Duration: 3 * day}), 3, "the head has a day more")
-}
-
-// Bug 47: durations count in nanoseconds, blocks in milliseconds. A retention of d keeps a
-// block that ends d minus a millisecond ago, and not one that ends d ago.
-func TestRetention_Bug47_Units(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		unit := rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour}).Draw(t, "unit")
-		d := time.Duration(rapid.Int64Range(1, 100).Draw(t, "n")) * unit
-		end := rapid.Int64Range(-1<<50, 1<<50).Draw(t, "end")
-		ago := func(ms int64) int64 { return end - ms }
-		s := tsdb.RetentionState{NewestT: math.MinInt64, NowT: end, Blocks: sized(1,
-			bounded(1, ago(d.Milliseconds()+10), ago(d.Milliseconds())),
-			bounded(2, ago(d.Milliseconds()-1)-1, ago(d.Milliseconds()-1)),
-			bounded(3, end-1, end),
-		)}
-		require.Equal(t, []int{1}, obsolete(s, tsdb.RetentionLimits{Duration: d}))
-	})
-}
-
-func TestRetention_AClockTenYearsOff_DeletesNothing(t *testing.T) {
-	const tenYears = 10 * 365 * 24 * hour
-	limits := tsdb.RetentionLimits{Duration: 30 * 24 * time.Hour}
-	s := days(30)
-	end := s.NowT
-	for _, now := range []int64{end, end - tenYears, end + tenYears, math.MinInt64, math.MaxInt64} {
-		s.NowT = now
-		require.Empty(t, obsolete(s, limits), "clock at %d", now)
-		s.NewestT = end - 1
-		require.Empty(t, obsolete(s, limits), "clock at %d", now)
-	}
-	// A sample from the future, in the head or in a block, makes nothing old either.
-	s.NowT, s.NewestT = end, end+tenYears
-	require.Empty(t, obsolete(s, limits))
-	s.Blocks = append(s.Blocks, sized(1, bounded(31, end+tenYears, end+tenYears+hour))...)
-	require.Empty(t, obsolete(s, limits))
-	// A clock that is back lets go of nothing that it let go of before, and of the rest.
-	s = days(31)
-	require.Len(t, obsolete(s, limits), 1)
-}
-
-func TestRetention_BySize_CountsTheHeadAndTheNewestFirst(t *testing.T) {
-	s := days(5) // of 100 bytes each
-	s.HeadBytes = 50
-	for limit, want := range map[int64]int{550: 0, 549: 1, 450: 1, 250: 3, 249: 4, 150: 4, 149: 5, 50: 5, 1: 5} {
-		got := reasons(s, tsdb.RetentionLimits{Bytes: limit})
-		require.Len(t, got, want, "limit %d", limit)
-		for n := range want {
-			require.Equal(t, tsdb.ReasonBytes, got[n+1], "the oldest go")
+// fill scrapes until the disk is full.
+func (h *host) fill() {
+	h.Helper()
+	for refused := 0; refused < 20; {
+		if err := h.scrape(); err != nil {
+			require.ErrorIs(h, err, tsdb.ErrDiskFull)
+			refused++
 		}
 	}
-	s.HeadBytes = math.MaxInt64
-	require.Len(t, obsolete(s, tsdb.RetentionLimits{Bytes: 1}), 5)
 }
 
-func TestRetention_ByPercent_ReplacesBytesWhereTheDeviceIsKnown(t *testing.T) {
-	percent := func(p float64, bytes int64) tsdb.BlockOptions {
-		return tsdb.BlockOptions{RetentionPercent: p, RetentionBytes: bytes}
+// history is how far back the samples go.
+func (h *host) history() time.Duration {
+	oldest := h.db.Stats().MinT
+	for _, b := range h.db.Blocks() {
+		oldest = min(oldest, b.MinTime)
 	}
-	for _, c := range []struct {
-		disk int64
-		opts tsdb.BlockOptions
-		want int64
-	}{
-		{1000, percent(50, 0), 500},
-		{1000, percent(49.9, 0), 499},
-		{1000, percent(30, 500), 300},
-		{1000, percent(50, 100), 500},
-		{1000, percent(1e-9, 0), 1},
-		{0, percent(30, 0), 0},
-		{0, percent(30, 400), 400},
-		{1000, percent(0, 400), 400},
-		{1000, percent(-1, -1), -1},
-		{math.MaxInt64, percent(100, 0), math.MaxInt64},
-		{math.MaxInt64, percent(1e9, 0), math.MaxInt64},
-	} {
-		require.Equal(t, c.want, tsdb.RetentionBytesOf(c.disk, c.opts), "%+v", c)
-	}
+	return h.clock.Now().Sub(time.UnixMilli(oldest))
 }
 
-func TestRetention_DeletableBlocks_GoAndDoNotCount(t *testing.T) {
-	s := days(5)
-	s.Blocks[4].Meta.Compaction.Deletable = true
-	s.Blocks[0].Meta.Compaction.Deletable = true
-	require.Equal(t, map[int]tsdb.ObsoleteReason{1: tsdb.ReasonDeletable, 5: tsdb.ReasonDeletable}, reasons(s, tsdb.RetentionLimits{Bytes: 300}))
-	require.Equal(t, []string{"replaced", "empty", "duration", "bytes", "none"},
-		[]string{fmt.Sprint(tsdb.ReasonReplaced), fmt.Sprint(tsdb.ReasonDeletable), fmt.Sprint(tsdb.ReasonDuration), fmt.Sprint(tsdb.ReasonBytes), fmt.Sprint(tsdb.ObsoleteReason(0))})
-}
-
-// childOf makes a block of parents.
-func childOf(m tsdb.BlockMeta, parents ...tsdb.BlockMeta) tsdb.BlockMeta {
-	for _, p := range parents {
-		m.Compaction.Parents = append(m.Compaction.Parents, blockdir.Parent{ULID: p.ULID, MinTime: p.MinTime, MaxTime: p.MaxTime})
-	}
-	return m
-}
-
-// Bug 35: a merge that was interrupted after its result was there.
-func TestRetention_Bug35_InputsBesideTheirResult_Go(t *testing.T) {
-	a, b, c := bounded(1, 0, 10), bounded(2, 10, 20), bounded(3, 20, 30)
-	ab := childOf(bounded(4, 0, 20), a, b)
-	abc := childOf(bounded(5, 0, 30), ab, c)
-	replaced := func(metas ...tsdb.BlockMeta) []int {
-		ids := obsolete(tsdb.RetentionState{Blocks: sized(1, metas...)}, tsdb.RetentionLimits{})
-		slices.Sort(ids)
-		return ids
-	}
-	require.Equal(t, []int{1, 2}, replaced(a, b, c, ab))
-	require.Equal(t, []int{1, 2, 3, 4}, replaced(a, b, c, ab, abc))
-	require.Equal(t, []int{3}, replaced(a, b, c, abc), "ab is not there to speak for a and b")
-	require.Empty(t, replaced(a, b, c))
-	require.Empty(t, replaced(ab, bounded(5, 0, 30)))
-}
-
-// Whoever says that a block went into another one deletes it: so it must be plausible.
-func TestRetention_WrongParents_DeleteNothing(t *testing.T) {
-	a, b := bounded(1, 0, 10), bounded(2, 0, 10)
-	all := func(metas ...tsdb.BlockMeta) []int {
-		return obsolete(tsdb.RetentionState{Blocks: sized(1, metas...)}, tsdb.RetentionLimits{})
-	}
-	require.Empty(t, all(childOf(a, a)))
-	require.Empty(t, all(childOf(a, b), childOf(b, a)), "each claims the other")
-	require.Empty(t, all(a, childOf(bounded(3, 1, 10), a)), "it does not cover the times")
-	require.Empty(t, all(a, childOf(bounded(3, 0, 9), a)), "it does not cover the times")
-	require.Empty(t, all(a, childOf(b, tsdb.BlockMeta{})), "the artefact of out-of-order blocks")
-	require.NotContains(t, tsdb.ObsoleteBlocks(tsdb.RetentionState{Blocks: sized(1, a)}, tsdb.RetentionLimits{}), ulid.ULID{})
-}
-
-// The rules in other words, for any blocks: nothing goes that is inside all limits, and what
-// stays is inside them, as far as blocks can be.
-func TestRetention_KeepsWhatIsInsideTheLimits_AndNotMore(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := tsdb.RetentionState{
-			NewestT:   rapid.SampledFrom([]int64{math.MinInt64, 0, 900, 5000}).Draw(t, "newest"),
-			NowT:      rapid.Int64Range(-2000, 6000).Draw(t, "now"),
-			HeadBytes: rapid.Int64Range(0, 300).Draw(t, "head"),
+// used are the bytes below a directory of the database.
+func (h *host) used(below string) (n int64) {
+	for _, path := range h.fs.Files() {
+		if ok, _ := filepath.Match(filepath.Join("data", below), filepath.Dir(path)); ok {
+			info, err := h.fs.Stat(path)
+			require.NoError(h, err)
+			n += info.Size()
 		}
-		newest := s.NewestT
-		for n := range rapid.IntRange(0, 12).Draw(t, "blocks") {
-			mint := rapid.Int64Range(-1000, 1000).Draw(t, "mint")
-			m := bounded(n+1, mint, mint+rapid.Int64Range(1, 500).Draw(t, "length"))
-			s.Blocks = append(s.Blocks, tsdb.SizedBlock{Meta: m, Bytes: rapid.Int64Range(0, 100).Draw(t, "bytes")})
-			newest = max(newest, m.MaxTime-1)
-		}
-		limits := tsdb.RetentionLimits{
-			Duration: time.Duration(rapid.Int64Range(0, 2000).Draw(t, "ms")) * time.Millisecond,
-			Bytes:    rapid.Int64Range(0, 900).Draw(t, "limit"),
-		}
-		gone := tsdb.ObsoleteBlocks(s, limits)
-		cutoff := min(newest, s.NowT) - limits.Duration.Milliseconds()
-		sum, youngestGone := s.HeadBytes, int64(math.MinInt64)
-		for _, b := range s.Blocks {
-			if gone[b.Meta.ULID] == 0 {
-				sum += b.Bytes
-				continue
-			}
-			youngestGone = max(youngestGone, b.Meta.MaxTime)
-			if gone[b.Meta.ULID] == tsdb.ReasonDuration {
-				require.LessOrEqual(t, b.Meta.MaxTime-1, cutoff)
-			}
-		}
-		old := 0
-		for _, b := range s.Blocks {
-			if gone[b.Meta.ULID] == 0 {
-				require.GreaterOrEqual(t, b.Meta.MaxTime, youngestGone, "the oldest go first")
-				if limits.Duration > 0 && b.Meta.MaxTime-1 <= cutoff {
-					old++
+	}
+	return n
+}
+
+// What is dead in head-chunk files and in the log costs no history: it goes at every truncation.
+func TestRetention_ByBytes_KeepsAsMuchHistoryAsTheBytesAllow(t *testing.T) {
+	const limit, hours = 24 << 20, 48
+	for _, reopened := range []time.Duration{0, 30 * time.Minute, 31 * time.Hour} {
+		t.Run(fmt.Sprint(reopened), func(t *testing.T) {
+			h := newHost(t, 300, tsdb.BlockOptions{Range: 30 * time.Minute, MaxRange: 30 * time.Minute, RetentionBytes: limit, Manual: true})
+			for hour := range time.Duration(hours) {
+				for half := range time.Duration(2) {
+					h.run(30 * time.Minute)
+					if hour*time.Hour+half*30*time.Minute == reopened && reopened > 0 {
+						h.reopen()
+					}
+					require.NoError(t, h.db.Compact(context.Background()))
 				}
+				s := h.db.Stats()
+				perHour := float64(s.BlockBytes) / float64(len(h.db.Blocks())) * 2
+				head := h.used("wal") + h.used("wal/*") + h.used("chunks_head")
+				require.LessOrEqual(t, s.BlockBytes+head, int64(limit))
+				require.Less(t, float64(head), 6*perHour, "the head holds an hour at most, in its log and in its chunks")
+				allowed := min(float64(hour+1), (limit-float64(head))/perHour)
+				require.Greater(t, h.history().Hours(), allowed-1, "after %d h", hour+1)
 			}
-		}
-		require.LessOrEqual(t, old, 1, "only the newest block may be older")
-		if limits.Bytes > 0 && len(gone) < len(s.Blocks) {
-			require.LessOrEqual(t, sum, limits.Bytes)
-		}
+			require.Less(t, h.history().Hours(), float64(hours)-4, "the limit bound at all")
+		})
+	}
+}
+
+// A disk that is full of blocks has room again when they go, and their going needs none.
+func TestRetention_OnAFullDisk_MakesRoom(t *testing.T) {
+	capacity := int64(24 << 20)
+	if !sweep.Whole() {
+		capacity /= 2
+	}
+	full := func(t *testing.T) *host {
+		h := newHost(t, 500, tsdb.BlockOptions{Range: 30 * time.Minute, MaxRange: 30 * time.Minute}) // nothing is merged
+		h.fs.SetCapacity(capacity)
+		h.fill()
+		require.ErrorIs(t, h.db.Health(), tsdb.ErrDiskFull)
+		return h
+	}
+	t.Run("by a lower limit", func(t *testing.T) {
+		h := full(t)
+		require.NoError(t, h.db.Close())
+		h.opts.Blocks.RetentionBytes = capacity / 2
+		h.open()
+		blocks := uint64(len(h.db.Blocks()))
+		// There is room within two minutes; the second after that tells the log. The head, which had none, is flushed beside this.
+		require.Eventually(t, func() bool {
+			h.clock.Advance(time.Minute)
+			s := h.db.Stats()
+			return 2*s.BlocksRemoved > blocks && blocks+s.Flushes-s.BlocksRemoved == uint64(s.Blocks) && h.db.Health() == nil
+		}, patience, time.Millisecond)
+		h.run(time.Hour)
 	})
+	t.Run("by a call of Compact", func(t *testing.T) {
+		h := full(t)
+		require.NoError(t, h.db.Close())
+		h.opts.Blocks.RetentionBytes, h.opts.Blocks.Manual = capacity/2, true
+		h.open()
+		require.NoError(t, h.db.Compact(context.Background()))
+		require.LessOrEqual(t, h.db.Stats().BlockBytes, capacity/2)
+		h.run(time.Hour)
+	})
+	t.Run("by Delete of all that is old", func(t *testing.T) {
+		h := full(t)
+		bs := h.db.Blocks()
+		require.NoError(t, h.db.Delete(context.Background(), math.MinInt64, bs[len(bs)/2].MaxTime-1))
+		require.Less(t, len(h.db.Blocks()), len(bs)*2/3)
+		h.run(time.Hour)
+	})
+	t.Run("Delete by matchers says that it could not", func(t *testing.T) {
+		h := full(t)
+		bs := h.db.Blocks()
+		h.fs.SetCapacity(1) // what is given back meanwhile is no room either
+		err := h.db.Delete(context.Background(), math.MinInt64, math.MaxInt64, labels.Equal("i", "1"))
+		require.ErrorIs(t, err, tsdb.ErrDiskFull)
+		require.Len(t, h.db.Blocks(), len(bs), "nothing else goes")
+	})
+}
+
+// What is left of nothing is not written: such a block goes on a full disk, too.
+func TestCleanTombstones_OnAFullDisk_LetsGoOfWhatIsWhollyDeleted(t *testing.T) {
+	h := newHost(t, 100, tsdb.BlockOptions{Range: 30 * time.Minute, Manual: true})
+	h.run(3 * time.Hour)
+	require.NoError(t, h.db.Compact(context.Background()))
+	bs := h.db.Blocks()
+	require.NoError(t, h.db.Delete(context.Background(), bs[0].MinTime, bs[1].MaxTime-1))
+	full := h.fs.Used()
+	h.fs.SetCapacity(full)
+	require.NoError(t, h.db.CleanTombstones(context.Background()))
+	require.Len(t, h.db.Blocks(), len(bs)-2)
+	require.Less(t, h.fs.Used(), full)
 }

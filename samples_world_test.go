@@ -48,7 +48,7 @@ func drawWorld(t *testing.T, rt *rapid.T) *samplesWorld {
 		var all []blockSeries
 		for i := range worldSeries {
 			if cs := w.drawChunks(rt, i, from); len(cs) > 0 {
-				all = append(all, blockSeries{worldLabels(i), cs})
+				all = append(all, blockSeries{Labels: worldLabels(i), Chunks: cs})
 			}
 		}
 		if len(all) > 0 {

@@ -68,8 +68,8 @@ func startedBlocks(m *mergeTest, r *rand.Rand) map[string][]started {
 			for range 1 + r.IntN(4) {
 				samples, xor := drawStarted(r, next)
 				next = samples[len(samples)-1].T + 3*int64(1+r.IntN(50))
-				s.chunks = append(s.chunks, startedChunk(m, xor, samples))
-				of[s.labels.String()] = append(of[s.labels.String()], samples...)
+				s.Chunks = append(s.Chunks, startedChunk(m, xor, samples))
+				of[s.Labels.String()] = append(of[s.Labels.String()], samples...)
 			}
 			series = append(series, s)
 		}

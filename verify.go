@@ -1,10 +1,7 @@
 package tsdb
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/pkg/errors"
@@ -112,10 +109,6 @@ func Verify(ctx context.Context, dir string, opts *VerifyOptions) (*VerifyReport
 		return nil, errors.WithMessagef(err, "verify %s", dir)
 	}
 	report := newVerifyReport(&found)
-	report.Findings = append(report.Findings, superfluous(report.Blocks)...)
-	slices.SortStableFunc(report.Findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), strings.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
-	})
 	report.Duration = all.Clock.Now().Sub(start)
 	return report, nil
 }
@@ -133,30 +126,4 @@ func newVerifyReport(r *verify.Report) *VerifyReport {
 		})
 	}
 	return report
-}
-
-// superfluous finds blocks that the next open removes, and those that overlap.
-func superfluous(metas []BlockMeta) (found []Finding) {
-	sized := make([]sizedBlock, len(metas))
-	for i, m := range metas {
-		sized[i] = sizedBlock{Meta: m}
-	}
-	gone := obsoleteBlocks(retentionState{Blocks: sized}, retentionLimits{})
-	var widest *BlockMeta
-	for i := range metas {
-		m := &metas[i]
-		if why := gone[m.ULID]; why != 0 {
-			found = append(found, Finding{Severity: SeverityNote, File: m.ULID.String(), What: "a leftover: " + why.String(),
-				Meaning: "nothing is read twice", Advice: "none: Open removes it"})
-			continue
-		}
-		if widest != nil && m.MinTime < widest.MaxTime {
-			found = append(found, Finding{Severity: SeverityNote, File: m.ULID.String(), What: "its times overlap with those of block " + widest.ULID.String(),
-				Meaning: "samples that both have are read once; queries take a little longer", Advice: "none: the next Compact merges them"})
-		}
-		if widest == nil || m.MaxTime > widest.MaxTime {
-			widest = m
-		}
-	}
-	return found
 }

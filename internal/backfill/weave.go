@@ -2,17 +2,21 @@ package backfill
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
+	"github.com/pkg/errors"
+
 	"github.com/seed347100a3/tsdb/chunkenc"
-	"github.com/seed347100a3/tsdb/internal/minheap"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 )
 
 // weaver puts samples of one series in the order of time that several runs have of the same
 // time. What is in one run is in order already, with one sample of each time.
 type weaver struct {
-	streams   []sampleStream
-	queue     minheap.Heap[*sampleStream]
+	merged    samplemerge.Merger
+	run       chunkenc.Batch // of it
+	sources   []*runSource
 	conflictT int64 // time of samples whose values differ, if that is an error
 }
 
@@ -72,25 +76,34 @@ func (m *Merge) writeWoven(runs []*sectionReader) error {
 	if err := m.join.encode(); err != nil {
 		return err
 	}
-	for len(m.weave.queue.Items) > 0 {
-		x, err := m.weave.next()
-		if err != nil {
+	var last sample // not written yet: the next one may have its time
+	for some := false; ; some = true {
+		if err := m.weave.merged.Next(&m.weave.run); err != nil {
 			return err
 		}
-		for len(m.weave.queue.Items) > 0 && m.weave.queue.Items[0].at().t == x.t {
-			other, err := m.weave.next()
+		if m.weave.run.Len() == 0 && some {
+			return m.join.addSample(last.t, last.v)
+		}
+		if m.weave.run.Len() == 0 {
+			return nil
+		}
+		for i, t := range m.weave.run.T {
+			x := sample{t, m.weave.run.V[i]}
+			var err error
+			switch {
+			case !some:
+				some = true
+			case t == last.t:
+				x, err = m.choose(last, x)
+			default:
+				err = m.join.addSample(last.t, last.v)
+			}
 			if err != nil {
 				return err
 			}
-			if x, err = m.choose(x, other); err != nil {
-				return err
-			}
-		}
-		if err := m.join.addSample(x.t, x.v); err != nil {
-			return err
+			last = x
 		}
 	}
-	return nil
 }
 
 // choose decides between two samples of one time, of which the first came first.
@@ -112,62 +125,33 @@ func (m *Merge) choose(first, later sample) (sample, error) {
 	}
 }
 
+// begin starts with runs of one series: of samples of one time, that of the first run comes first.
 func (w *weaver) begin(runs []*sectionReader, j *joiner) error {
-	for len(w.streams) < len(runs) {
-		w.streams = append(w.streams, sampleStream{})
+	slices.SortFunc(runs, func(a, b *sectionReader) int { return a.run - b.run })
+	for len(w.sources) < len(runs) {
+		w.sources = append(w.sources, &runSource{})
 	}
-	w.queue = minheap.Heap[*sampleStream]{
-		Items: w.queue.Items[:0],
-		Less: func(a, b *sampleStream) bool {
-			return a.at().t < b.at().t || a.at().t == b.at().t && a.r.run < b.r.run
-		},
-	}
+	w.merged.Reset()
+	w.merged.Repeats = true // choose decides
 	for i, r := range runs {
-		s := &w.streams[i]
-		s.r, s.heads, s.n, s.pos, s.mint, s.maxt = r, r.entry.heads, 0, 0, j.mint, j.maxt
-		ok, err := s.load()
-		if err != nil {
+		*w.sources[i] = runSource{r: r, heads: r.entry.heads, mint: j.mint, maxt: j.maxt}
+		if err := w.merged.Add(w.sources[i]); err != nil {
 			return err
-		}
-		if ok {
-			w.queue.Push(s)
 		}
 	}
 	return nil
 }
 
-// next takes the oldest sample, and of several the one that came first.
-func (w *weaver) next() (sample, error) {
-	s := w.queue.Items[0]
-	x := s.at()
-	if s.pos++; s.pos == s.n {
-		ok, err := s.load()
-		if err != nil {
-			return x, err
-		}
-		if !ok {
-			w.queue.Pop()
-			return x, nil
-		}
-	}
-	w.queue.Fix()
-	return x, nil
-}
-
-// sampleStream gives out the samples that one run has of a series, a chunk at a time.
-type sampleStream struct {
+// runSource gives the chunks that one run has of a series.
+type runSource struct {
 	r          *sectionReader
 	heads      []chunkHead // not read yet
 	mint, maxt int64       // closed; chunks that do not reach into it are passed over
-	pos, n     int
-	ts         [samplesPerChunk]int64
-	vs         [samplesPerChunk]float64
 }
 
-func (s *sampleStream) at() sample { return sample{s.ts[s.pos], s.vs[s.pos]} }
-
-// load decodes the next chunk; ok is false behind the last.
-func (s *sampleStream) load() (ok bool, err error) {
+// Next implements samplemerge.Source. All samples of a chunk count: whether two of one time differ is
+// told of the whole window.
+func (s *runSource) Next(c *samplemerge.Chunk) (bool, error) {
 	for len(s.heads) > 0 {
 		h := s.heads[0]
 		s.heads = s.heads[1:]
@@ -179,18 +163,13 @@ func (s *sampleStream) load() (ok bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		var d chunkenc.XORDecoder
-		if err := d.Reset(data); err != nil {
-			return false, err
-		}
-		for s.pos, s.n = 0, 0; d.Left() > 0; {
-			n, err := d.Decode(s.ts[s.n:], s.vs[s.n:])
-			if err != nil {
-				return false, err
-			}
-			s.n += n
-		}
+		*c = samplemerge.Chunk{Encoding: Encoding, Data: data, MinT: h.minT, MaxT: h.maxT, From: math.MinInt64, To: math.MaxInt64}
 		return true, nil
 	}
 	return false, nil
+}
+
+// Place implements samplemerge.Source.
+func (s *runSource) Place(err error) error {
+	return errors.WithMessagef(err, "scratch file %s", s.r.chunks.name)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blocklist"
+	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -46,6 +47,7 @@ func (v *verification) blocks() error {
 	}
 	sort.Slice(metas, func(i, k int) bool { return blockdir.CompareStart(metas[i], metas[k]) < 0 })
 	v.report.Blocks = metas
+	v.superfluous(metas)
 	return nil
 }
 
@@ -203,4 +205,30 @@ func (v *verification) gone(path string, err error) error {
 		return nil
 	}
 	return v.trouble(path, err, "", "")
+}
+
+// superfluous tells of blocks that the next open removes, and of those that overlap.
+func (v *verification) superfluous(metas []blockdir.Meta) {
+	sized := make([]blockplan.SizedBlock, len(metas))
+	for i, m := range metas {
+		sized[i] = blockplan.SizedBlock{Meta: m}
+	}
+	gone := blockplan.Obsolete(blockplan.RetentionState{Blocks: sized}, blockplan.RetentionLimits{})
+	var widest *blockdir.Meta
+	for i := range metas {
+		m := &metas[i]
+		path := blockdir.Path(v.dir, m.ULID)
+		if why := gone[m.ULID]; why != 0 {
+			v.find(Finding{Severity: Note, File: path, What: "a leftover: " + why.String(),
+				Meaning: "nothing is read twice", Advice: "none: Open removes it"})
+			continue
+		}
+		if widest != nil && m.MinTime < widest.MaxTime {
+			v.find(Finding{Severity: Note, File: path, What: "its times overlap with those of block " + widest.ULID.String(),
+				Meaning: "samples that both have are read once; queries take a little longer", Advice: "none: the next Compact merges them"})
+		}
+		if widest == nil || m.MaxTime > widest.MaxTime {
+			widest = m
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package tsdb
+package blockmerge
 
 import (
 	"context"
@@ -26,17 +26,20 @@ func (n symbolNumbers) of(old uint32) (uint32, bool) {
 	return n[old], true
 }
 
+// wayMergedSymbols is after how many symbols a merge lets others run, and looks at its context.
+const wayMergedSymbols = 1024
+
 // mergeSymbols gives w the symbols of all blocks, and returns the numbers that those of
 // each have there. Symbols that no series uses any more stay; the next merge would have
 // to look at each series first to leave them out.
-func mergeSymbols(ctx context.Context, w *blockdir.Writer, dirs []*blockdir.Dir) ([]symbolNumbers, error) {
-	numbers := make([]symbolNumbers, len(dirs))
+func mergeSymbols(ctx context.Context, w *blockdir.Writer, inputs []input) ([]symbolNumbers, error) {
+	numbers := make([]symbolNumbers, len(inputs))
 	heap := minheap.Heap[*symbolCursor]{Less: func(a, b *symbolCursor) bool {
 		return a.symbol < b.symbol || a.symbol == b.symbol && a.input < b.input
 	}}
-	for i, d := range dirs {
-		numbers[i] = make(symbolNumbers, d.Index().NumSymbols())
-		c := newSymbolCursor(d, i)
+	for i, in := range inputs {
+		numbers[i] = make(symbolNumbers, in.dir.Index().NumSymbols())
+		c := newSymbolCursor(in.dir, i)
 		defer c.stop()
 		if more, err := c.advance(); err != nil {
 			return nil, err
@@ -47,7 +50,7 @@ func mergeSymbols(ctx context.Context, w *blockdir.Writer, dirs []*blockdir.Dir)
 	count, last := uint32(0), ""
 	way := foreground.NewPoll(ctx)
 	for len(heap.Items) > 0 {
-		if !way.Step(pollEvery) {
+		if !way.Step(wayMergedSymbols) {
 			return nil, way.Err()
 		}
 		c := heap.Items[0]

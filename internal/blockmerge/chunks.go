@@ -1,4 +1,4 @@
-package tsdb
+package blockmerge
 
 import (
 	"encoding/binary"
@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
@@ -36,8 +37,6 @@ func (p *piece) damage(err error) error {
 	return errors.WithMessagef(err, "chunk in %s at offset %d", file, p.Ref.Offset())
 }
 
-func errNoSamples() error { return encbuf.Corrupt(0, "chunk has no samples") }
-
 // chunkMerger writes the chunks of one series after the other. A chunk that overlaps no
 // other one, has nothing deleted, and is not small is copied as it is: to decode and
 // encode it again would cost a hundred times as much.
@@ -51,13 +50,14 @@ type chunkMerger struct {
 	w               *blockdir.Writer
 	mint, maxt      int64 // closed; samples outside are dropped
 	samplesPerChunk int
-	counts          mergeCounts
+	counts          Counts
 
 	spare      []piece        // what sort merges into
 	buf, other []byte         // chunks that were read, or encoded
 	run        chunkenc.Batch // of a chunk that is joined
-	lanes      mergeLanes
-	enc        chunkEncoder // of overlapping chunks
+	sources    sources        // that overlap
+	mixed      chunkenc.Batch // of their samples
+	enc        chunkEncoder   // of chunks of those
 	small      smallChunk
 }
 
@@ -67,14 +67,16 @@ type chunkEncoder struct {
 	mint, maxt int64
 }
 
-// add appends a sample, of which there is room for.
-func (e *chunkEncoder) add(t int64, v float64, st int64) {
+// add appends the samples [i, n) of a run, of which there is at least one, and for which there is room.
+func (e *chunkEncoder) add(run *chunkenc.Batch, i, n int) {
 	if e.Len() == 0 {
-		e.mint = t
+		e.mint = run.T[i]
 	}
-	e.maxt = t
-	if err := e.Append(t, v, st); err != nil {
-		panic("BUG: merged chunk has no end: " + err.Error())
+	e.maxt = run.T[n-1]
+	for ; i < n; i++ {
+		if err := e.Append(run.T[i], run.V[i], run.StartOf(i)); err != nil {
+			panic("BUG: merged chunk has no end: " + err.Error())
+		}
 	}
 }
 
@@ -193,7 +195,7 @@ func (m *chunkMerger) read(p *piece) (c blockdir.Chunk, err error) {
 		c.Num = int(binary.BigEndian.Uint16(c.Data))
 	}
 	if c.Num == 0 {
-		return c, p.damage(errNoSamples())
+		return c, p.damage(samplemerge.NoSamples())
 	}
 	return c, nil
 }
@@ -236,26 +238,25 @@ func (m *chunkMerger) identical(ps []piece) (bool, blockdir.Chunk, error) {
 // mix decodes pieces, sorted by start, and writes their samples by time in chunks of
 // perChunk samples.
 func (m *chunkMerger) mix(ps []piece, perChunk int) error {
-	if err := m.lanes.begin(m, ps); err != nil {
+	if err := m.sources.begin(m, ps); err != nil {
 		return err
 	}
-	for last, begun := int64(0), false; ; {
-		l := m.lanes.least()
-		if l == nil {
+	for {
+		if err := m.sources.merged.Next(&m.mixed); err != nil {
+			return err
+		}
+		if m.mixed.Len() == 0 {
 			return m.passEncoded()
 		}
-		// Of samples at one time the first one counts: the lanes are in the order of inputs.
-		if t := l.t(); !begun || t != last {
+		for i := 0; i < m.mixed.Len(); {
 			if m.enc.Len() == perChunk {
 				if err := m.passEncoded(); err != nil {
 					return err
 				}
 			}
-			m.enc.add(t, l.samples.V[l.at], l.samples.StartOf(l.at))
-			last, begun = t, true
-		}
-		if err := m.lanes.advance(m, l); err != nil {
-			return err
+			n := min(m.mixed.Len(), i+perChunk-m.enc.Len())
+			m.enc.add(&m.mixed, i, n)
+			i = n
 		}
 	}
 }
@@ -329,19 +330,17 @@ func (m *chunkMerger) flush() error {
 
 // appendSamples decodes all of a chunk, which p may place, into e.
 func (m *chunkMerger) appendSamples(e *chunkEncoder, p *piece, c blockdir.Chunk) error {
-	r := runReader{mint: c.MinT, maxt: c.MaxT}
-	if err := r.dec.Reset(c.Encoding, c.Data); err != nil {
+	var r samplemerge.Runs
+	if err := r.Reset(c.Encoding, c.Data, c.MinT, c.MaxT); err != nil {
 		return p.damage(err)
 	}
 	for {
-		if err := r.next(&m.run); err != nil {
+		if err := r.Next(&m.run); err != nil {
 			return p.damage(err)
 		}
 		if m.run.Len() == 0 {
 			return nil
 		}
-		for i, t := range m.run.T {
-			e.add(t, m.run.V[i], m.run.StartOf(i))
-		}
+		e.add(&m.run, 0, m.run.Len())
 	}
 }

@@ -1,4 +1,4 @@
-package tsdb_test
+package blockmerge_test
 
 import (
 	"context"
@@ -7,61 +7,92 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockmerge"
+	"github.com/seed347100a3/tsdb/internal/blocktest"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// Blocks, what is in them, and how it is written down.
+var (
+	remove      = blocktest.Delete
+	blockChunks = blocktest.Chunks
+	blockPoints = blocktest.Points
+	points      = blocktest.Samples
+	floats      = blocktest.Floats
+	ramp        = blocktest.Ramp
+	only        = blocktest.Only
 )
 
 // mergeTest is a directory with blocks.
 type mergeTest struct {
 	testing.TB
 	fs     *tsdbtest.MemFS
-	clock  *tsdbtest.Clock
-	c      tsdb.Compactor
 	inputs []*blockdir.Dir
+	named  int // blocks have names by number
 }
 
 func newMergeTest(t testing.TB) *mergeTest {
-	m := &mergeTest{TB: t, fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(time.UnixMilli(1_700_000_000_000))}
+	m := &mergeTest{TB: t, fs: tsdbtest.NewMemFS()}
 	require.NoError(t, m.fs.MkdirAll("data"))
-	m.c = tsdb.NewCompactor(m.fs, "data", m.clock, 0, 120)
 	return m
 }
 
 // block adds an input with these half-open bounds.
-func (m *mergeTest) block(mint, maxt int64, series ...blockSeries) *blockdir.Dir {
+func (m *mergeTest) block(mint, maxt int64, series ...blocktest.Series) *blockdir.Dir {
 	m.Helper()
-	d := makeBlock(m, m.fs, "data", bounded(len(m.inputs)+1, mint, maxt), series...)
+	m.named++
+	d := blocktest.Make(m, m.fs, "data", blocktest.Meta(m.named, mint, maxt), series...)
 	m.inputs = append(m.inputs, d)
 	return d
 }
 
-// merge merges all inputs, and checks all that holds of every result.
-func (m *mergeTest) merge() (*blockdir.Dir, tsdb.MergeResult) {
+// reopen opens the inputs anew.
+func (m *mergeTest) reopen() {
 	m.Helper()
-	r, err := m.c.Merge(context.Background(), m.inputs)
+	for i, d := range m.inputs {
+		m.inputs[i] = blocktest.Open(m, m.fs, "data", d.Meta().ULID)
+		require.NoError(m, d.Close())
+	}
+}
+
+// write merges all inputs into a block of all their times, which has no name yet.
+func (m *mergeTest) write() (blockmerge.Block, error) {
+	m.named++
+	meta := blocktest.Meta(m.named, math.MaxInt64, math.MinInt64)
+	for _, d := range m.inputs {
+		meta.MinTime, meta.MaxTime = min(meta.MinTime, d.Meta().MinTime), max(meta.MaxTime, d.Meta().MaxTime)
+	}
+	blocks, err := blockmerge.Write(context.Background(), blockmerge.Target{FS: m.fs, Dir: "data", SamplesPerChunk: 120}, m.inputs, meta)
+	if err != nil {
+		return blockmerge.Block{}, err
+	}
+	require.Len(m, blocks, 1)
+	return blocks[0], nil
+}
+
+// merge merges all inputs, and checks all that holds of every result.
+func (m *mergeTest) merge() (*blockdir.Dir, blockmerge.Block) {
+	m.Helper()
+	r, err := m.write()
 	require.NoError(m, err)
-	d := openBlock(m, m.fs, "data", r.Meta.ULID)
+	require.False(m, r.Empty)
+	require.NoError(m, r.Writer.Publish())
+	d := blocktest.Open(m, m.fs, "data", r.Meta.ULID)
 	require.Equal(m, d.Meta(), r.Meta)
 	require.Zero(m, d.Tombstones().Len())
 	report, err := blockdir.Verify(context.Background(), d, nil)
 	require.NoError(m, err)
 	require.Empty(m, report.Problems)
-	require.Empty(m, leftovers(m, m.fs, "data"))
+	require.Empty(m, blocktest.Leftovers(m, m.fs, "data"))
 	return d, r
-}
-
-// only is a series of one label with chunks.
-func only(t testing.TB, selector string, chunks ...blockdir.Chunk) blockSeries {
-	return blockSeries{labels: series(t, selector), chunks: chunks}
 }
 
 func TestMerge_Neighbours_KeepTheirChunksByteForByte(t *testing.T) {
@@ -74,11 +105,9 @@ func TestMerge_Neighbours_KeepTheirChunksByteForByte(t *testing.T) {
 	require.Equal(t, map[string][]blockdir.Chunk{
 		`{a="1"}`: append(a, b...), `{a="2"}`: {ramp(5, 120, 1)}, `{b="1"}`: {ramp(1005, 120, 1)},
 	}, blockChunks(t, d))
-	require.Equal(t, tsdb.MergeCounts{Passed: 7}, r.Counts)
+	require.Equal(t, blockmerge.Counts{Passed: 7}, r.Counts)
 	require.Equal(t, int64(0), r.Meta.MinTime)
 	require.Equal(t, int64(2000), r.Meta.MaxTime)
-	require.Equal(t, 2, r.Meta.Compaction.Level)
-	require.Len(t, r.Meta.Compaction.Parents, 2)
 }
 
 func TestMerge_SmallNeighbours_BecomeOneChunk(t *testing.T) {
@@ -91,7 +120,7 @@ func TestMerge_SmallNeighbours_BecomeOneChunk(t *testing.T) {
 	require.Equal(t, []int{120, 2}, sampleCounts(chunks[`{a="1"}`]))
 	require.Equal(t, []int{2}, sampleCounts(chunks[`{a="2"}`]))
 	require.Equal(t, []int64{0, 159}, []int64{chunks[`{a="1"}`][0].MinT, chunks[`{a="1"}`][0].MaxT})
-	require.Equal(t, tsdb.MergeCounts{Joined: 6}, r.Counts)
+	require.Equal(t, blockmerge.Counts{Joined: 6}, r.Counts)
 	requireSamples(t, d, m.inputs...)
 }
 
@@ -105,7 +134,7 @@ func sampleCounts(cs []blockdir.Chunk) (counts []int) {
 // requireSamples compares a block with inputs that do not overlap.
 func requireSamples(t testing.TB, got *blockdir.Dir, inputs ...*blockdir.Dir) {
 	t.Helper()
-	want := map[string][]point{}
+	want := map[string][]blocktest.Point{}
 	for _, d := range inputs {
 		for key, ps := range blockPoints(t, d) {
 			want[key] = append(want[key], ps...)
@@ -122,7 +151,7 @@ func TestMerge_OverlappingChunks_AreMergedByTimeAndTheFirstInputWins(t *testing.
 	ps := blockPoints(t, d)[`{a="1"}`]
 	require.Equal(t, points(10, 1, 15, 2, 20, 1, 30, 1, 31, 2), ps[:5])
 	require.Equal(t, []int{5, 120, 120, 60}, sampleCounts(blockChunks(t, d)[`{a="1"}`]))
-	require.Equal(t, tsdb.MergeCounts{Reencoded: 4}, r.Counts)
+	require.Equal(t, blockmerge.Counts{Reencoded: 4}, r.Counts)
 }
 
 // A chunk that begins at the very instant at which another one ends: of the two samples one stays.
@@ -147,7 +176,7 @@ func TestMerge_Bug35_ResultBesideItsInputs_ChangesNothing(t *testing.T) {
 	m.inputs = append(m.inputs, first)
 	again, r := m.merge()
 	require.Equal(t, blockChunks(t, first), blockChunks(t, again))
-	require.Equal(t, tsdb.MergeCounts{Passed: 3, Dropped: 3}, r.Counts)
+	require.Equal(t, blockmerge.Counts{Passed: 3, Dropped: 3}, r.Counts)
 }
 
 // Bug 41: a sample in the last millisecond of a block, and one in the first of the next.
@@ -184,7 +213,7 @@ func TestMerge_Bug45_DeletedSamples_AreGone(t *testing.T) {
 
 	d, r := m.merge()
 	require.Equal(t, before, tombstones.Encode(a.Tombstones()))
-	require.Equal(t, tsdb.MergeCounts{Passed: 1, Reencoded: 4, Dropped: 2}, r.Counts)
+	require.Equal(t, blockmerge.Counts{Passed: 1, Reencoded: 4, Dropped: 2}, r.Counts)
 	got := blockPoints(t, d)
 	require.Equal(t, append(blockPoints(t, a)[`{a="1"}`], blockPoints(t, b)[`{a="1"}`]...), got[`{a="1"}`])
 	require.Equal(t, points(5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14), got[`{a="3"}`], "what one input has lost the other one has")
@@ -224,7 +253,7 @@ func TestMerge_SamplesOutsideOfTheBlocksTimes_AreDropped(t *testing.T) {
 	require.Equal(t, []int{3, 130, 5}, sampleCounts(blockChunks(t, got)[`{a="1"}`]))
 	require.Equal(t, []int{120}, sampleCounts(blockChunks(t, got)[`{a="2"}`]))
 	require.Equal(t, int64(999), blockChunks(t, got)[`{a="2"}`][0].MaxT)
-	require.Equal(t, tsdb.MergeCounts{Passed: 2, Reencoded: 2, Dropped: 2}, r.Counts)
+	require.Equal(t, blockmerge.Counts{Passed: 2, Reencoded: 2, Dropped: 2}, r.Counts)
 }
 
 func TestMerge_ChunksThatItCannotDecode_AreCopied(t *testing.T) {
@@ -242,10 +271,10 @@ func TestMerge_ChunksThatItCannotDecode_AreCopied(t *testing.T) {
 
 	// Where it would have to look inside it says so, and leaves everything as it was.
 	remove(t, a, `{a="1"}`, 12, 13)
-	_, err := m.c.Merge(context.Background(), m.inputs)
+	_, err := m.write()
 	require.ErrorIs(t, err, chunkenc.ErrUnknownEncoding)
 	require.ErrorContains(t, err, "chunks/000001")
-	require.Empty(t, leftovers(t, m.fs, "data"))
+	require.Empty(t, blocktest.Leftovers(t, m.fs, "data"))
 
 	remove(t, a, `{a="1"}`, 10, 19)
 	_, r = m.merge()
@@ -256,7 +285,7 @@ func TestMerge_SeriesWithoutLabelsAndManyInputs(t *testing.T) {
 	m := newMergeTest(t)
 	const blocks = 40
 	for i := range int64(blocks) {
-		m.block(i*10, i*10+10, blockSeries{chunks: []blockdir.Chunk{ramp(i*10, 10, 1)}},
+		m.block(i*10, i*10+10, blocktest.Series{Chunks: []blockdir.Chunk{ramp(i*10, 10, 1)}},
 			only(t, fmt.Sprintf(`{n="%03d"}`, blocks-i), ramp(i*10, 1, 1)),
 			only(t, fmt.Sprintf(`{n="%03d",x="%d"}`, blocks-i, i%2), ramp(i*10, 1, 1)))
 	}
@@ -273,7 +302,7 @@ func TestMerge_EqualsTheObviousOne(t *testing.T) {
 		want := map[string]map[int64]uint64{}
 		for n := range rapid.IntRange(1, 4).Draw(rt, "blocks") {
 			base := rapid.Int64Range(0, 400).Draw(rt, "base")
-			var all []blockSeries
+			var all []blocktest.Series
 			for s := range 3 {
 				at := base
 				bs := only(t, fmt.Sprintf(`{s="%d"}`, s))
@@ -285,10 +314,10 @@ func TestMerge_EqualsTheObviousOne(t *testing.T) {
 					for i := range int64(k) {
 						tv = append(tv, float64(at+i*step), float64(n))
 					}
-					bs.chunks = append(bs.chunks, floats(tv...))
+					bs.Chunks = append(bs.Chunks, floats(tv...))
 					at += int64(k) * step
 				}
-				if len(bs.chunks) > 0 {
+				if len(bs.Chunks) > 0 {
 					all = append(all, bs)
 				}
 			}
@@ -298,7 +327,7 @@ func TestMerge_EqualsTheObviousOne(t *testing.T) {
 			d := m.block(base, base+4000, all...)
 			for range rapid.IntRange(0, 3).Draw(rt, "deletes") {
 				from := base + rapid.Int64Range(0, 600).Draw(rt, "from")
-				remove(t, d, rapid.SampledFrom([]string{`{s=~".+"}`, all[0].labels.String()}).Draw(rt, "of"), from, from+rapid.Int64Range(0, 300).Draw(rt, "length"))
+				remove(t, d, rapid.SampledFrom([]string{`{s=~".+"}`, all[0].Labels.String()}).Draw(rt, "of"), from, from+rapid.Int64Range(0, 300).Draw(rt, "length"))
 			}
 			for key, ps := range blockPoints(t, d) {
 				if want[key] == nil {
@@ -315,17 +344,18 @@ func TestMerge_EqualsTheObviousOne(t *testing.T) {
 			return
 		}
 		if len(want) == 0 {
-			_, err := m.c.Merge(context.Background(), m.inputs)
-			require.ErrorIs(t, err, blockdir.ErrEmpty)
+			r, err := m.write()
+			require.NoError(t, err)
+			require.True(t, r.Empty)
 			return
 		}
 		d, _ := m.merge()
-		sorted := map[string][]point{}
+		sorted := map[string][]blocktest.Point{}
 		for key, ps := range want {
 			for ts, v := range ps {
-				sorted[key] = append(sorted[key], point{ts, v})
+				sorted[key] = append(sorted[key], blocktest.Point{T: ts, V: v})
 			}
-			slices.SortFunc(sorted[key], func(a, b point) int { return int(a.T - b.T) })
+			slices.SortFunc(sorted[key], func(a, b blocktest.Point) int { return int(a.T - b.T) })
 		}
 		require.Equal(t, sorted, blockPoints(t, d))
 		for _, cs := range blockChunks(t, d) {
@@ -345,11 +375,11 @@ func TestMerge_OrderOfSeries_IsThatOfTheirLabels(t *testing.T) {
 	names := []string{"", "a", "aa", "b", "\xff", "é", "z", "B"}
 	next := 0
 	for i := range int64(3) {
-		var all []blockSeries
+		var all []blocktest.Series
 		for _, x := range names[1:] {
 			for _, y := range names {
 				if next++; next%3 == int(i) || next%5 == 0 {
-					all = append(all, blockSeries{labels: labels.FromStrings("a", y, "b", x), chunks: []blockdir.Chunk{ramp(i*10, 10, 1)}})
+					all = append(all, blocktest.Series{Labels: labels.FromStrings("a", y, "b", x), Chunks: []blockdir.Chunk{ramp(i*10, 10, 1)}})
 				}
 			}
 		}
@@ -364,7 +394,7 @@ func TestMerge_Series_AllocateNothing(t *testing.T) {
 	allocs := func(series int, overlap int64) float64 {
 		m := newMergeTest(t)
 		for n := range int64(2) {
-			var all []blockSeries
+			var all []blocktest.Series
 			for i := range series {
 				at := n * (1000 - overlap)
 				all = append(all, only(t, fmt.Sprintf(`{i="%06d"}`, i), ramp(at, 50, 1), ramp(at+60, 50, 1), ramp(at+200, 130, 1)))
@@ -372,7 +402,7 @@ func TestMerge_Series_AllocateNothing(t *testing.T) {
 			m.block(0, 3000, all...)
 		}
 		return testing.AllocsPerRun(1, func() {
-			_, err := m.c.Merge(context.Background(), m.inputs)
+			_, err := m.write()
 			require.NoError(t, err)
 		})
 	}

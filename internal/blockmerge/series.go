@@ -1,4 +1,4 @@
-package tsdb
+package blockmerge
 
 import (
 	"cmp"
@@ -9,30 +9,13 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/minheap"
-	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
-// mergeInput is a block that goes into a merge, with what is deleted of it.
-type mergeInput struct {
-	dir     *blockdir.Dir
-	deleted *tombstones.Set // a snapshot: what is deleted later is not applied
-}
+// wayMerged is after how many series a merge lets others run, as a flush does
+// (foreground.MakeWay).
+const wayMerged = 16
 
-// mergeCounts tell what became of the chunks of the inputs.
-type mergeCounts struct {
-	Passed    uint64 // chunks written as they were read
-	Joined    uint64 // small chunks written together with a neighbour
-	Reencoded uint64 // chunks read for their samples: overlapping, or deleted or out of bounds in part
-	Dropped   uint64 // chunks without a sample to keep, or equal to another one
-}
-
-const (
-	// wayMerged is after how many series a merge lets others run, as a flush does
-	// (foreground.MakeWay).
-	wayMerged = 16
-)
-
-// mergeBlocks writes the series of all inputs into w, those with equal labels as one, with
+// mergeSeries writes the series of all inputs into w, those with equal labels as one, with
 // the samples in mint..maxt that are not deleted. Where inputs have different values at
 // one time, the first input wins. samplesPerChunk is how many samples a new chunk gets.
 //
@@ -40,24 +23,20 @@ const (
 // label becomes a string, and a chunk that may stay as it is is not decoded.
 // Errors are those of the inputs, encbuf.ErrCorrupt with the file, those of w, and the
 // context's.
-func mergeBlocks(ctx context.Context, w *blockdir.Writer, inputs []mergeInput, mint, maxt int64, samplesPerChunk int) (mergeCounts, error) {
-	dirs := make([]*blockdir.Dir, len(inputs))
-	for i, in := range inputs {
-		dirs[i] = in.dir
-	}
-	numbers, err := mergeSymbols(ctx, w, dirs)
+func mergeSeries(ctx context.Context, w *blockdir.Writer, inputs []input, mint, maxt int64, samplesPerChunk int) (Counts, error) {
+	numbers, err := mergeSymbols(ctx, w, inputs)
 	if err != nil {
-		return mergeCounts{}, err
+		return Counts{}, err
 	}
-	heap := &minheap.Heap[*mergeCursor]{Less: (*mergeCursor).before}
+	heap := &minheap.Heap[*cursor]{Less: (*cursor).before}
 	for i, in := range inputs {
-		c := &mergeCursor{mergeInput: in, input: i, ids: in.dir.Index().AllSeries(), numbers: numbers[i]}
+		c := &cursor{input: in, rank: i, ids: in.dir.Index().AllSeries(), numbers: numbers[i]}
 		if err := c.sort(ctx); err != nil {
-			return mergeCounts{}, err
+			return Counts{}, err
 		}
 		more, err := c.advance()
 		if err != nil {
-			return mergeCounts{}, err
+			return Counts{}, err
 		}
 		if more {
 			heap.Push(c)
@@ -75,7 +54,7 @@ type merger struct {
 	chunks chunkMerger
 }
 
-func (m *merger) run(ctx context.Context, heap *minheap.Heap[*mergeCursor]) (mergeCounts, error) {
+func (m *merger) run(ctx context.Context, heap *minheap.Heap[*cursor]) (Counts, error) {
 	counts := &m.chunks.counts
 	way := foreground.NewPoll(ctx)
 	for begun := false; len(heap.Items) > 0; begun = true {
@@ -111,10 +90,10 @@ func (m *merger) writeSeries() error {
 	return m.w.AddSeries(m.labels)
 }
 
-// mergeCursor goes through the series of one input in the order of their labels.
-type mergeCursor struct {
-	mergeInput
-	input   int // smaller ones win
+// cursor goes through the series of one input in the order of their labels.
+type cursor struct {
+	input
+	rank    int // smaller ones win
 	ids     index.Postings
 	numbers symbolNumbers
 
@@ -128,9 +107,9 @@ type mergeCursor struct {
 }
 
 // before orders cursors by labels, those of equal labels by input.
-func (c *mergeCursor) before(o *mergeCursor) bool {
+func (c *cursor) before(o *cursor) bool {
 	by := compareSymbolPairs(c.labels, o.labels)
-	return by < 0 || by == 0 && c.input < o.input
+	return by < 0 || by == 0 && c.rank < o.rank
 }
 
 // compareSymbolPairs orders label sets, given as numbers of sorted symbols, as
@@ -146,7 +125,7 @@ func compareSymbolPairs(a, b []index.SymbolPair) int {
 }
 
 // advance moves to the next series; false: there is none.
-func (c *mergeCursor) advance() (_ bool, err error) {
+func (c *cursor) advance() (_ bool, err error) {
 	if c.sorted != nil {
 		return c.advanceSorted()
 	}
@@ -176,7 +155,7 @@ func (c *mergeCursor) advance() (_ bool, err error) {
 }
 
 // translate makes numbers of the new block of the labels.
-func (c *mergeCursor) translate() error {
+func (c *cursor) translate() error {
 	for i, p := range c.labels {
 		name, ok1 := c.numbers.of(p.Name)
 		value, ok2 := c.numbers.of(p.Value)
@@ -190,7 +169,7 @@ func (c *mergeCursor) translate() error {
 
 // sort makes the cursor go through the series of a block that is not in order by their labels, which it
 // holds.
-func (c *mergeCursor) sort(ctx context.Context) (err error) {
+func (c *cursor) sort(ctx context.Context) (err error) {
 	if !c.dir.Disordered() {
 		return nil
 	}
@@ -211,7 +190,7 @@ const maxLanes = 1 << 32
 
 // advanceSorted is advance for such a block. Of samples at one time that of the entry with the
 // smaller id counts, and within an entry that of the first lane, as in queries.
-func (c *mergeCursor) advanceSorted() (_ bool, err error) {
+func (c *cursor) advanceSorted() (_ bool, err error) {
 	if !c.sorted.Next() {
 		return false, nil
 	}
@@ -220,7 +199,7 @@ func (c *mergeCursor) advanceSorted() (_ bool, err error) {
 		return false, err
 	}
 	c.pieces = c.pieces[:0]
-	rank := int64(c.input) * maxLanes
+	lanes := int64(c.rank) * maxLanes
 	for _, id := range c.sorted.IDs() {
 		if _, c.chunks, err = c.dir.Index().Series(id, nil, c.chunks[:0]); err != nil {
 			return false, err
@@ -231,22 +210,22 @@ func (c *mergeCursor) advanceSorted() (_ bool, err error) {
 				if meta.MinT > meta.MaxT {
 					return false, indexDamage(c.dir, "chunk ends before it begins")
 				}
-				c.pieces = append(c.pieces, piece{ChunkMeta: meta, dir: c.dir, input: rank, deleted: deleted})
+				c.pieces = append(c.pieces, piece{ChunkMeta: meta, dir: c.dir, input: lanes, deleted: deleted})
 			}
-			rank++
+			lanes++
 		}
 	}
 	return true, nil
 }
 
 // appendPieces appends the chunks of the present series.
-func (c *mergeCursor) appendPieces(dst []piece) []piece {
+func (c *cursor) appendPieces(dst []piece) []piece {
 	if c.sorted != nil {
 		return append(dst, c.pieces...)
 	}
 	deleted := c.deleted.Of(c.id)
 	for _, meta := range c.chunks {
-		dst = append(dst, piece{ChunkMeta: meta, dir: c.dir, input: int64(c.input) * maxLanes, deleted: deleted})
+		dst = append(dst, piece{ChunkMeta: meta, dir: c.dir, input: int64(c.rank) * maxLanes, deleted: deleted})
 	}
 	return dst
 }

@@ -1,8 +1,13 @@
-package tsdb
+// Package blockplan says which blocks to merge next, and which may go. Decisions are pure
+// functions over what blocks say of themselves; beside them it keeps what plans pass over: blocks
+// that somebody works on (Busy), and those whose merge failed a while ago (Rest). It opens no
+// file, and does not know what becomes of a plan.
+//
+// Functions are safe for concurrent use, and so are Busy and Rest; nothing that is given is
+// changed.
+package blockplan
 
 import (
-	"bytes"
-	"cmp"
 	"slices"
 	"sort"
 	"time"
@@ -15,10 +20,10 @@ import (
 // rangeStep is how many times longer the blocks of the next level are.
 const rangeStep = 3
 
-// blockRanges returns the lengths of blocks by level in milliseconds, ascending: base,
+// Ranges returns the lengths of blocks by level in milliseconds, ascending: base,
 // then three times as much each as long as it is not above longest. There is always the
 // first.
-func blockRanges(base, longest time.Duration) []int64 {
+func Ranges(base, longest time.Duration) []int64 {
 	ranges := []int64{base.Milliseconds()}
 	for r := base.Milliseconds(); r <= longest.Milliseconds()/rangeStep; {
 		r *= rangeStep
@@ -27,16 +32,58 @@ func blockRanges(base, longest time.Duration) []int64 {
 	return ranges
 }
 
-// planMerge says which blocks to merge next, by their start; none: nothing is due. ranges are
-// the lengths of blocks by level (blockRanges). A plan with a block for which busy is true
+// Block is a block as plans see it.
+type Block struct {
+	Meta blockdir.Meta
+	// Unmarked: it lies beside the head, and its meta file does not say so, as the mark could not
+	// be written.
+	Unmarked bool
+}
+
+// Next says which blocks to merge next, by their start; none: nothing is due. blocks are all that
+// there are, sorted by start (blockdir.CompareStart), and the head begins at start. ranges are
+// the lengths of blocks by level (Ranges). A plan with a block for which busy is true
 // is passed over, because somebody else works on it or it failed a moment ago; the
 // others go on.
 //
+// Blocks beside the head that end after it begins are merged with each other only: the result says
+// no more about the head than they do. The result of merging one with an ordinary block is an
+// ordinary block, and its end would say that the head's samples up to there are in blocks. The next
+// open would drop them. So those wait until the head is written that far.
+//
 // Blocks of stale and of selected series stay apart from the rest, and come after it.
-func planMerge(metas []BlockMeta, ranges []int64, busy func(ulid.ULID) bool) []BlockMeta {
-	if busy == nil {
-		busy = func(ulid.ULID) bool { return false }
+func Next(blocks []Block, start int64, ranges []int64, busy func(ulid.ULID) bool) []blockdir.Meta {
+	behind, beside := splitByHead(blocks, start)
+	busyOrBeside := busy
+	if n, m := len(behind), len(beside); n > 0 && m > 0 && blockdir.CompareStart(behind[n-1], beside[m-1]) < 0 {
+		// The newest block of all is left alone, and it is not an ordinary one.
+		newest := beside[m-1].ULID
+		behind = append(behind, beside[m-1])
+		busyOrBeside = func(id ulid.ULID) bool { return id == newest || busy(id) }
 	}
+	if plan := planMerge(behind, ranges, busyOrBeside); len(plan) > 0 {
+		return plan
+	}
+	return planMerge(beside, ranges, busy)
+}
+
+// splitByHead splits blocks into those behind the head, and those that lie beside it and end after
+// it begins. One without a mark is in neither: the result of its merge would have none.
+func splitByHead(blocks []Block, start int64) (behind, beside []blockdir.Meta) {
+	for i := range blocks {
+		b := &blocks[i]
+		switch {
+		case !blockdir.BesideHead(b.Meta) || b.Meta.MaxTime <= start:
+			behind = append(behind, b.Meta)
+		case !b.Unmarked:
+			beside = append(beside, b.Meta)
+		}
+	}
+	return behind, beside
+}
+
+// planMerge is Next of blocks that are all behind the head, or all beside it, in any order.
+func planMerge(metas []blockdir.Meta, ranges []int64, busy func(ulid.ULID) bool) []blockdir.Meta {
 	for _, blocks := range planClasses(metas) {
 		if plan := planClass(blocks, ranges, busy); len(plan) > 0 {
 			return plan
@@ -47,7 +94,7 @@ func planMerge(metas []BlockMeta, ranges []int64, busy func(ulid.ULID) bool) []B
 
 // planClasses splits blocks into those that may be merged with each other, each class
 // sorted by start.
-func planClasses(metas []BlockMeta) (classes [3][]BlockMeta) {
+func planClasses(metas []blockdir.Meta) (classes [3][]blockdir.Meta) {
 	for _, m := range metas {
 		class := 0
 		if m.HasHint(blockdir.HintFromStaleSeries) {
@@ -58,23 +105,15 @@ func planClasses(metas []BlockMeta) (classes [3][]BlockMeta) {
 		classes[class] = append(classes[class], m)
 	}
 	for _, blocks := range classes {
-		sort.Slice(blocks, func(i, k int) bool { return compareStart(blocks[i], blocks[k]) < 0 })
+		sort.Slice(blocks, func(i, k int) bool { return blockdir.CompareStart(blocks[i], blocks[k]) < 0 })
 	}
 	return classes
 }
 
-// compareStart orders blocks by start, then by name: the order in which they are read and
-// merged.
-func compareStart(a, b BlockMeta) int {
-	return cmp.Or(cmp.Compare(a.MinTime, b.MinTime), compareULID(a.ULID, b.ULID))
-}
-
-func compareULID(a, b ulid.ULID) int { return bytes.Compare(a[:], b[:]) }
-
 // planClass plans blocks that may be merged with each other, sorted by start.
-func planClass(blocks []BlockMeta, ranges []int64, busy func(ulid.ULID) bool) []BlockMeta {
-	isBusy := func(plan []BlockMeta) bool {
-		return slices.ContainsFunc(plan, func(m BlockMeta) bool { return busy(m.ULID) })
+func planClass(blocks []blockdir.Meta, ranges []int64, busy func(ulid.ULID) bool) []blockdir.Meta {
+	isBusy := func(plan []blockdir.Meta) bool {
+		return slices.ContainsFunc(plan, func(m blockdir.Meta) bool { return busy(m.ULID) })
 	}
 	if plan := planOverlap(blocks, isBusy); len(plan) > 0 || len(blocks) == 0 || len(ranges) == 0 {
 		return plan
@@ -92,7 +131,7 @@ func planClass(blocks []BlockMeta, ranges []int64, busy func(ulid.ULID) bool) []
 // planOverlap returns the first run of blocks in which each begins before the ones in
 // front of it have ended. Overlapping blocks make every query merge samples, so they come
 // first, and the newest block may be among them.
-func planOverlap(blocks []BlockMeta, isBusy func([]BlockMeta) bool) []BlockMeta {
+func planOverlap(blocks []blockdir.Meta, isBusy func([]blockdir.Meta) bool) []blockdir.Meta {
 	for len(blocks) > 0 {
 		n, end := 1, blocks[0].MaxTime
 		for n < len(blocks) && blocks[n].MinTime < end {
@@ -109,7 +148,7 @@ func planOverlap(blocks []BlockMeta, isBusy func([]BlockMeta) bool) []BlockMeta 
 
 // planRange returns the first group of blocks in one aligned window of length r that is
 // complete: it fills the window, or newer blocks tell that nothing will come.
-func planRange(blocks []BlockMeta, r int64, isBusy func([]BlockMeta) bool) []BlockMeta {
+func planRange(blocks []blockdir.Meta, r int64, isBusy func([]blockdir.Meta) bool) []blockdir.Meta {
 	if len(blocks) == 0 {
 		return nil
 	}
@@ -123,7 +162,7 @@ func planRange(blocks []BlockMeta, r int64, isBusy func([]BlockMeta) bool) []Blo
 		group := blocks[:n]
 		first, last := group[0], group[n-1]
 		complete := last.MaxTime-first.MinTime == r || last.MaxTime <= newest
-		failed := slices.ContainsFunc(group, func(m BlockMeta) bool { return m.Compaction.Failed })
+		failed := slices.ContainsFunc(group, func(m blockdir.Meta) bool { return m.Compaction.Failed })
 		if n > 1 && complete && !failed && !isBusy(group) {
 			return group
 		}
@@ -134,7 +173,7 @@ func planRange(blocks []BlockMeta, r int64, isBusy func([]BlockMeta) bool) []Blo
 
 // inWindow returns how many of the blocks lie in the aligned window of length r in which
 // the first one starts; 0 if that one does not.
-func inWindow(blocks []BlockMeta, r int64) int {
+func inWindow(blocks []blockdir.Meta, r int64) int {
 	first := blocks[0].MinTime
 	left := r - floorMod(first, r)
 	n := 0
@@ -161,7 +200,7 @@ const deletedShare = 0.05
 // planTombstones returns a block that is worth writing anew only to get rid of what is
 // deleted. Small ones will be merged before long, so only those go that are deleted as
 // a whole; a small one that is not ends the search, because older blocks are not smaller.
-func planTombstones(blocks []BlockMeta, ranges []int64, isBusy func([]BlockMeta) bool) []BlockMeta {
+func planTombstones(blocks []blockdir.Meta, ranges []int64, isBusy func([]blockdir.Meta) bool) []blockdir.Meta {
 	for i := len(blocks) - 1; i >= 0; i-- {
 		m := blocks[i]
 		deleted, series := m.Stats.NumTombstones, m.Stats.NumSeries
@@ -177,36 +216,4 @@ func planTombstones(blocks []BlockMeta, ranges []int64, isBusy func([]BlockMeta)
 		}
 	}
 	return nil
-}
-
-// mergedMeta returns what the block merged of inputs says of itself, without counts.
-// Its parents are in the order of the inputs.
-func mergedMeta(id ulid.ULID, inputs []BlockMeta) BlockMeta {
-	out := BlockMeta{ULID: id, MinTime: inputs[0].MinTime, MaxTime: inputs[0].MaxTime, Version: inputs[0].Version}
-	c := &out.Compaction
-	outOfOrder := true
-	for _, in := range inputs {
-		out.MinTime = min(out.MinTime, in.MinTime)
-		out.MaxTime = max(out.MaxTime, in.MaxTime)
-		c.Level = max(c.Level, in.Compaction.Level)
-		c.Sources = append(c.Sources, in.Compaction.Sources...)
-		c.Parents = append(c.Parents, blockdir.Parent{ULID: in.ULID, MinTime: in.MinTime, MaxTime: in.MaxTime})
-		outOfOrder = outOfOrder && in.HasHint(blockdir.HintFromOutOfOrder)
-		for _, hint := range in.Compaction.Hints {
-			if hint == blockdir.HintFromStaleSeries || hint == blockdir.HintFromSelectedSeries {
-				c.Hints = append(c.Hints, hint)
-			}
-		}
-	}
-	if outOfOrder {
-		// The hint says that the head may hold samples as old as these. That the head has
-		// let go of the time of one input in order is true of the result as well.
-		c.Hints = append(c.Hints, blockdir.HintFromOutOfOrder)
-	}
-	c.Level++
-	sort.Slice(c.Sources, func(i, k int) bool { return compareULID(c.Sources[i], c.Sources[k]) < 0 })
-	c.Sources = slices.Compact(c.Sources)
-	slices.Sort(c.Hints)
-	c.Hints = slices.Compact(c.Hints)
-	return out
 }

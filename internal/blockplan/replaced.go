@@ -1,0 +1,73 @@
+package blockplan
+
+import (
+	"slices"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+)
+
+// Replaced returns the blocks that went into others that are loaded: what a merge
+// that was interrupted before its end leaves. Whoever lists a block as its parent must cover
+// its times, and a chain of parents must begin at a block that nobody lists: so blocks that
+// claim each other all stay.
+func Replaced(blocks []blockdir.Meta) map[ulid.ULID]bool {
+	byID := make(map[ulid.ULID]blockdir.Meta, len(blocks))
+	for _, b := range blocks {
+		byID[b.ULID] = b
+	}
+	parents := func(m blockdir.Meta) (ids []ulid.ULID) {
+		for _, b := range blocks {
+			if wentInto(b, m) {
+				ids = append(ids, b.ULID)
+			}
+		}
+		return ids
+	}
+	listed := make(map[ulid.ULID]bool)
+	for _, b := range blocks {
+		for _, id := range parents(b) {
+			listed[id] = true
+		}
+	}
+	gone := make(map[ulid.ULID]bool)
+	var todo []ulid.ULID
+	for _, b := range blocks {
+		if !listed[b.ULID] {
+			todo = append(todo, parents(b)...)
+		}
+	}
+	for len(todo) > 0 {
+		id := todo[0]
+		todo = todo[1:]
+		if !gone[id] {
+			gone[id] = true
+			todo = append(todo, parents(byID[id])...)
+		}
+	}
+	return gone
+}
+
+// wentInto reports whether a block was merged into another one, which covers its times:
+// directly, as its parent, or on the way, as all that went into it went into the other
+// one, too. Of a chain of merges a block in the middle may be gone already.
+func wentInto(old, m blockdir.Meta) bool {
+	if old.ULID == m.ULID || old.MinTime < m.MinTime || old.MaxTime > m.MaxTime {
+		return false
+	}
+	for _, p := range m.Compaction.Parents {
+		if p.ULID == old.ULID {
+			return true
+		}
+	}
+	if old.Compaction.Level >= m.Compaction.Level || len(old.Compaction.Sources) == 0 {
+		return false
+	}
+	for _, id := range old.Compaction.Sources {
+		if !slices.Contains(m.Compaction.Sources, id) {
+			return false
+		}
+	}
+	return true
+}

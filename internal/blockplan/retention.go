@@ -1,0 +1,171 @@
+package blockplan
+
+import (
+	"cmp"
+	"math"
+	"sort"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+)
+
+// RetentionLimits say how much is kept. The zero value keeps everything.
+type RetentionLimits struct {
+	Duration time.Duration // of data behind the newest sample; 0 or less: no limit
+	Bytes    int64         // of blocks and head; 0 or less: no limit
+}
+
+// RetentionState is what the limits are applied to.
+type RetentionState struct {
+	Blocks    []SizedBlock // all that are loaded, in any order
+	HeadBytes int64        // of the log, the head-chunk files and the head's snapshots
+	// NewestT is the time of the newest sample of the head, math.MinInt64 if it has
+	// none; NowT is what the clock shows. Both in milliseconds.
+	NewestT, NowT int64
+	Behind        time.Duration // how much of the way to these is in doubt
+}
+
+// CountedFrom is the time that a duration is counted back from, in milliseconds: the newest
+// sample or the clock, whichever is less. A clock that is ahead deletes nothing, and neither does
+// a sample that is. It is math.MinInt64 if there is no sample.
+func (s RetentionState) CountedFrom() int64 {
+	newest := s.NewestT
+	for _, b := range s.Blocks {
+		newest = max(newest, b.Meta.MaxTime-1)
+	}
+	return min(newest, s.NowT)
+}
+
+// SizedBlock is a block and its size on disk.
+type SizedBlock struct {
+	Meta  blockdir.Meta
+	Bytes int64
+}
+
+// Reason is why a block goes.
+type Reason uint8
+
+// Reasons, the strongest first: a block gets the first one that holds.
+const (
+	ReasonReplaced  Reason = iota + 1 // it went into another block
+	ReasonDeletable                   // merging it gave nothing
+	ReasonDuration
+	ReasonBytes
+)
+
+// String returns the reason as the log shows it.
+func (r Reason) String() string {
+	switch r {
+	case ReasonReplaced:
+		return "replaced"
+	case ReasonDeletable:
+		return "empty"
+	case ReasonDuration:
+		return "duration"
+	case ReasonBytes:
+		return "bytes"
+	default:
+		return "none"
+	}
+}
+
+// Obsolete says which blocks may go and why. Nothing is cut inside a block: one
+// stays as long as any of it may be inside the limits.
+func Obsolete(s RetentionState, limits RetentionLimits) map[ulid.ULID]Reason {
+	gone := make(map[ulid.ULID]Reason)
+	for id := range Replaced(metasOf(s.Blocks)) {
+		gone[id] = ReasonReplaced
+	}
+	note := func(m blockdir.Meta, why Reason) {
+		if gone[m.ULID] == 0 {
+			gone[m.ULID] = why
+		}
+	}
+	// What goes anyway must not count against the rest.
+	var kept []SizedBlock
+	for _, b := range s.Blocks {
+		if b.Meta.Compaction.Deletable {
+			note(b.Meta, ReasonDeletable)
+		}
+		if gone[b.Meta.ULID] == 0 {
+			kept = append(kept, b)
+		}
+	}
+	sort.Slice(kept, func(i, k int) bool { return newestFirst(kept[i], kept[k]) < 0 })
+	for _, b := range beyondDuration(kept, s, limits.Duration) {
+		note(b.Meta, ReasonDuration)
+	}
+	for _, b := range beyondBytes(kept, s, limits.Bytes) {
+		note(b.Meta, ReasonBytes)
+	}
+	return gone
+}
+
+func metasOf(blocks []SizedBlock) []blockdir.Meta {
+	metas := make([]blockdir.Meta, len(blocks))
+	for i, b := range blocks {
+		metas[i] = b.Meta
+	}
+	return metas
+}
+
+// newestFirst orders blocks by their end, the newest first.
+func newestFirst(a, b SizedBlock) int {
+	return cmp.Or(cmp.Compare(b.Meta.MaxTime, a.Meta.MaxTime), b.Meta.ULID.Compare(a.Meta.ULID))
+}
+
+// beyondDuration returns the blocks all of whose samples are older than d. The newest block
+// stays in any case.
+func beyondDuration(blocks []SizedBlock, s RetentionState, d time.Duration) []SizedBlock {
+	if d <= 0 || len(blocks) == 0 {
+		return nil
+	}
+	horizon := s.CountedFrom()
+	if behind := s.Behind.Milliseconds(); horizon >= math.MinInt64+behind {
+		horizon -= behind
+	}
+	// Blocks count in milliseconds. Less than one is rounded up: a limit that is too
+	// short by its unit must not become none.
+	length := max(d.Milliseconds(), 1)
+	if horizon < math.MinInt64+length {
+		return nil
+	}
+	keep := horizon - length + 1 // the first instant that is younger than the limit
+	for i := 1; i < len(blocks); i++ {
+		if blocks[i].Meta.MaxTime <= keep {
+			return blocks[i:]
+		}
+	}
+	return nil
+}
+
+// LimitBytes returns how many bytes blocks and head may have on a device of diskBytes, which is 0 if
+// nobody knows it: percent of them where both are known, else bytes. 0 or less: no limit.
+func LimitBytes(diskBytes int64, percent float64, bytes int64) int64 {
+	switch {
+	case percent <= 0 || diskBytes <= 0:
+		return bytes
+	case percent >= 100:
+		return diskBytes
+	default:
+		return max(int64(float64(diskBytes)*percent/100), 1)
+	}
+}
+
+// beyondBytes returns the block that brings the sum of the sizes over the limit, counted
+// from the head to the oldest block, and all older ones.
+func beyondBytes(blocks []SizedBlock, s RetentionState, limit int64) []SizedBlock {
+	if limit <= 0 {
+		return nil
+	}
+	left := limit - s.HeadBytes
+	for i, b := range blocks {
+		if left < b.Bytes {
+			return blocks[i:]
+		}
+		left -= b.Bytes
+	}
+	return nil
+}

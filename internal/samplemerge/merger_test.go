@@ -1,0 +1,291 @@
+package samplemerge
+
+import (
+	stderrors "errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/pkg/errors"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+)
+
+// sample is one of a source; values are compared by their bits.
+type sample struct {
+	t, st  int64
+	v      uint64
+	source int
+}
+
+// chunks is a source of chunks that are at hand.
+type chunks struct {
+	left []Chunk
+	err  error // behind them
+}
+
+func (c *chunks) Next(out *Chunk) (bool, error) {
+	if len(c.left) == 0 {
+		return false, c.err
+	}
+	*out = c.left[0]
+	c.left = c.left[1:]
+	return true, nil
+}
+
+func (c *chunks) Place(err error) error {
+	return errors.WithMessagef(err, "with %d chunks left", len(c.left))
+}
+
+// encode makes a chunk of all samples, as XOR2 if that is asked for or one has a start timestamp.
+func encode(t require.TestingT, second bool, samples []sample) Chunk {
+	c := Chunk{Encoding: chunkenc.EncXOR2, MinT: samples[0].t, MaxT: samples[len(samples)-1].t, From: math.MinInt64, To: math.MaxInt64}
+	var xor2 chunkenc.XOR2Encoder
+	var floats chunkenc.FloatEncoder
+	for _, s := range samples {
+		require.NoError(t, floats.Append(s.t, math.Float64frombits(s.v), s.st))
+		require.NoError(t, xor2.Append(s.t, math.Float64frombits(s.v), s.st))
+	}
+	c.Data = xor2.AppendTo(nil)
+	if !second {
+		c.Encoding, c.Data = floats.Encoding(), floats.AppendTo(nil)
+	}
+	return c
+}
+
+// ramp makes n samples from t on, step apart.
+func ramp(source int, t int64, n int, step int64) (samples []sample) {
+	for range n {
+		samples = append(samples, sample{t: t, v: math.Float64bits(float64(t)), source: source})
+		t += step
+	}
+	return samples
+}
+
+// drawChunk draws a chunk that begins behind a time, and what of its samples counts.
+func drawChunk(t *rapid.T, source int, behind int64) (c Chunk, kept []sample) {
+	at := behind + rapid.SampledFrom([]int64{1, 1, 2, 50, 1000}).Draw(t, "gap")
+	n := rapid.SampledFrom([]int{1, 2, 3, 30, 120, 255, 256, 257, 600}).Draw(t, "samples")
+	step := rapid.SampledFrom([]int64{1, 1, 2, 15}).Draw(t, "step")
+	started := rapid.IntRange(0, 3).Draw(t, "started") == 0
+	samples := ramp(source, at, n, step)
+	for i := range samples {
+		samples[i].v = uint64(source)<<32 | uint64(i)
+		if started && i%3 == 1 {
+			samples[i].st = samples[i].t - 5
+		}
+	}
+	c = encode(t, rapid.Bool().Draw(t, "second"), samples)
+	if rapid.IntRange(0, 3).Draw(t, "cut") == 0 {
+		c.From = at + rapid.Int64Range(-2, 400).Draw(t, "from")
+		c.To = c.From + rapid.Int64Range(-1, 400).Draw(t, "length")
+	}
+	for range rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "deletes") {
+		mint := at + rapid.Int64Range(-2, 700).Draw(t, "mint")
+		c.Deleted = c.Deleted.Add(tombstones.Interval{Mint: mint, Maxt: mint + rapid.Int64Range(0, 300).Draw(t, "deleted")})
+	}
+	for _, s := range samples {
+		if s.t >= c.From && s.t <= c.To && !c.Deleted.Covers(s.t) {
+			kept = append(kept, s)
+		}
+	}
+	return c, kept
+}
+
+// read reads all samples; which source they are of is in their values.
+func read(t require.TestingT, m *Merger, room int) (all []sample) {
+	for b := chunkenc.NewBatch(room); ; {
+		require.NoError(t, m.Next(b))
+		if b.Len() == 0 {
+			return all
+		}
+		require.LessOrEqual(t, b.Len(), room)
+		for i, ts := range b.T {
+			v := math.Float64bits(b.V[i])
+			all = append(all, sample{t: ts, st: b.StartOf(i), v: v, source: int(v >> 32)})
+		}
+	}
+}
+
+// However many sources there are, of whichever encoding, wherever they overlap, whatever is deleted of
+// them or out of bounds: what comes is a sort of all samples.
+func TestMerger_EqualsASortOfAllSamples(t *testing.T) {
+	var m Merger // keeps its memory
+	rapid.Check(t, func(t *rapid.T) {
+		var all []sample
+		var sources [][]Chunk
+		for source := range rapid.IntRange(0, 9).Draw(t, "sources") {
+			var of []Chunk
+			behind := rapid.Int64Range(-100, 500).Draw(t, "behind")
+			for range rapid.IntRange(0, 4).Draw(t, "chunks") {
+				c, kept := drawChunk(t, source, behind)
+				of, behind = append(of, c), c.MaxT
+				all = append(all, kept...)
+			}
+			sources = append(sources, of)
+		}
+		slices.SortFunc(all, func(a, b sample) int {
+			if a.t != b.t {
+				return int(a.t - b.t)
+			}
+			return a.source - b.source
+		})
+		room := rapid.SampledFrom([]int{1, 2, 7, 120, 256}).Draw(t, "room")
+		for _, m.Repeats = range []bool{true, false} {
+			m.Reset()
+			for _, of := range sources {
+				require.NoError(t, m.Add(&chunks{left: of}))
+			}
+			if !m.Repeats {
+				all = slices.CompactFunc(all, func(a, b sample) bool { return a.t == b.t })
+			}
+			require.Equal(t, all, read(t, &m, room))
+		}
+	})
+}
+
+func TestMerger_AtTheEndsOfTime(t *testing.T) {
+	var m Merger
+	at := func(source int, ts ...int64) (samples []sample) {
+		for _, ts := range ts {
+			samples = append(samples, sample{t: ts, v: uint64(source) << 32, source: source})
+		}
+		return samples
+	}
+	for _, samples := range [][]sample{
+		at(0, math.MinInt64, math.MaxInt64), at(1, math.MinInt64, 0, math.MaxInt64-1, math.MaxInt64), at(2, math.MaxInt64),
+	} {
+		require.NoError(t, m.Add(&chunks{left: []Chunk{encode(t, true, samples)}}))
+	}
+	require.Equal(t, slices.Concat(at(0, math.MinInt64), at(1, 0, math.MaxInt64-1), at(0, math.MaxInt64)), read(t, &m, 2))
+}
+
+// Damage comes behind the samples before it, and says where it is; so does what a source says.
+func TestMerger_DamageIsPlacedByItsSource(t *testing.T) {
+	good := encode(t, false, ramp(0, 0, 3, 10))
+	for name, c := range map[string]struct {
+		spoil func(c *Chunk)
+		want  error
+	}{
+		"late":             {func(c *Chunk) { c.MaxT-- }, encbuf.ErrCorrupt},
+		"early":            {func(c *Chunk) { c.MinT++ }, encbuf.ErrCorrupt},
+		"no samples":       {func(c *Chunk) { c.Data = []byte{0, 0} }, encbuf.ErrCorrupt},
+		"cut":              {func(c *Chunk) { c.Data = c.Data[:3] }, encbuf.ErrCorrupt},
+		"unknown encoding": {func(c *Chunk) { c.Encoding = 2 }, chunkenc.ErrUnknownEncoding},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := encode(t, false, ramp(0, 100, 3, 10))
+			c.spoil(&bad)
+			var m Merger
+			err := m.Add(&chunks{left: []Chunk{bad}})
+			require.ErrorIs(t, err, c.want)
+			require.ErrorContains(t, err, "with 0 chunks left")
+
+			m.Reset()
+			require.NoError(t, m.Add(&chunks{left: []Chunk{good, bad, good}}))
+			var b chunkenc.Batch
+			err = m.Next(&b)
+			require.Equal(t, []int64{0, 10, 20}, b.T)
+			require.ErrorIs(t, err, c.want)
+			require.ErrorContains(t, err, "with 1 chunks left")
+		})
+	}
+	failed := stderrors.New("cannot be read")
+	var m Merger
+	require.ErrorIs(t, m.Add(&chunks{err: failed}), failed)
+	m.Reset()
+	require.NoError(t, m.Add(&chunks{left: []Chunk{good}, err: failed}))
+	var b chunkenc.Batch
+	require.Equal(t, failed, m.Next(&b))
+	require.Equal(t, []int64{0, 10, 20}, b.T)
+}
+
+// A chunk whose samples do not ascend is damage, whatever its bounds say.
+func TestRuns_SamplesThatDoNotAscend_AreDamage(t *testing.T) {
+	for name, ts := range map[string][]int64{"backwards": {1, 3, 2}, "twice": {1, 1, 3}, "twice the first": {0, 0, 3}} {
+		t.Run(name, func(t *testing.T) {
+			var enc chunkenc.XOREncoder
+			for _, ts := range ts {
+				require.NoError(t, enc.Append(ts, 1))
+			}
+			var r Runs
+			var b chunkenc.Batch
+			require.NoError(t, r.Reset(chunkenc.EncXOR, enc.AppendTo(nil), 0, 3))
+			require.ErrorIs(t, r.Next(&b), encbuf.ErrCorrupt)
+		})
+	}
+}
+
+func TestMerger_AllocatesNothingOnceItIsWarm(t *testing.T) {
+	var m Merger
+	var b chunkenc.Batch
+	var sources [5]chunks
+	var of [5][]Chunk
+	for i := range sources {
+		of[i] = []Chunk{encode(t, false, ramp(0, int64(i), 120, 3)), encode(t, true, ramp(0, 1000, 400, 2))}
+	}
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		m.Reset()
+		for i := range sources {
+			sources[i].left = of[i]
+			if err := m.Add(&sources[i]); err != nil {
+				panic(err)
+			}
+		}
+		for {
+			if err := m.Next(&b); err != nil {
+				panic(err)
+			}
+			if b.Len() == 0 {
+				return
+			}
+		}
+	}))
+}
+
+// BenchmarkMerger merges sources that take turns: sample by sample, or in runs of a hundred.
+func BenchmarkMerger(b *testing.B) {
+	for _, sources := range []int{2, 3, 10, 100} {
+		for _, length := range []int64{1, 100} {
+			b.Run(fmt.Sprintf("sources=%d,runs=%d", sources, length), func(b *testing.B) {
+				const perChunk = 120
+				list := make([]chunks, sources)
+				of := make([][]Chunk, sources)
+				for i := range of {
+					var samples []sample
+					for k := range int64(perChunk) {
+						turn := k/length*int64(sources) + int64(i)
+						samples = append(samples, sample{t: turn*length + k%length, v: uint64(k)})
+					}
+					of[i] = []Chunk{encode(b, false, samples)}
+				}
+				var m Merger
+				var batch chunkenc.Batch
+				b.ReportAllocs()
+				for b.Loop() {
+					m.Reset()
+					for i := range list {
+						list[i].left = of[i]
+						if err := m.Add(&list[i]); err != nil {
+							b.Fatal(err)
+						}
+					}
+					for batch.Cut(0); ; {
+						if err := m.Next(&batch); err != nil {
+							b.Fatal(err)
+						}
+						if batch.Len() == 0 {
+							break
+						}
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*sources*perChunk), "ns/sample")
+			})
+		}
+	}
+}
