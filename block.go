@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/read"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
@@ -13,9 +14,8 @@ import (
 // otherwise.
 type block struct {
 	dir     *blockdir.Dir
-	place   placeID
-	early   int64 // half-open bounds of all chunks, milliseconds
-	late    int64
+	place   read.PlaceID
+	reach   read.Reach
 	pins    atomic.Int64
 	copied  atomic.Int64 // copies of its files that are being made
 	retired atomic.Bool  // other blocks have its samples, or nobody wants them, and its directory may be there
@@ -24,8 +24,8 @@ type block struct {
 
 // newBlock returns a block with one pin. last is called by the last release.
 func newBlock(dir *blockdir.Dir, last func(*block)) *block {
-	b := &block{dir: dir, place: newPlaceID(), last: last}
-	b.early, b.late = dir.Reach() // of a foreign block this may be more than its meta file says
+	b := &block{dir: dir, place: read.NewPlaceID(), last: last}
+	b.reach.Early, b.reach.Late = dir.Reach() // of a foreign block this may be more than its meta file says
 	b.pins.Store(1)
 	return b
 }
@@ -49,5 +49,10 @@ type viewBlock struct {
 
 // overlaps reports whether the block can have samples in the closed range.
 func (b *viewBlock) overlaps(mint, maxt int64) bool {
-	return b.early <= maxt && b.late > mint
+	return b.reach.Overlaps(mint, maxt)
+}
+
+// readable is what a query reads. Whoever has it holds a pin.
+func (b *viewBlock) readable() read.Block {
+	return read.Block{Dir: b.dir, Place: b.place, Deleted: b.deleted, Reach: b.reach}
 }

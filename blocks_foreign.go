@@ -13,7 +13,7 @@ import (
 
 // Blocks of other writers may have labels, series or chunks that are not in order or repeat, and
 // chunks outside of their bounds. Such a block is read and merged by index.Reader.Sorted and
-// index.Lanes (block_disordered.go, internal/blockmerge). Which blocks are, is found out when they are
+// index.Lanes (internal/read/block_disordered.go, internal/blockmerge). Which blocks are, is found out when they are
 // opened, from their series entries; of those that this library wrote, or has found in order once, the
 // sidecar says that they are.
 

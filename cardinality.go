@@ -13,6 +13,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/read"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -111,15 +112,12 @@ func cardinality(ctx context.Context, opts CardinalityOptions, open func(mint, m
 	}
 	defer func() { err = stderrors.Join(err, q.Close()) }()
 	if opts.Block != (ulid.ULID{}) {
-		q.sources = slices.DeleteFunc(q.sources, func(s source) bool {
-			b, ok := s.(*blockReader)
-			return !ok || b.b.meta.ULID != opts.Block
-		})
-		if len(q.sources) == 0 {
+		if !q.keep(opts.Block) {
 			return Cardinality{}, errors.WithMessagef(fs.ErrNotExist, "block %s in the range", opts.Block)
 		}
 	}
-	c := newLabelCounter(opts, q.sources, mint, maxt)
+	c := newLabelCounter(opts)
+	c.out.MinT, c.out.MaxT = q.times(opts.Block)
 	if err := c.count(ctx, q); err != nil {
 		return Cardinality{}, errors.WithMessage(err, "count labels")
 	}
@@ -137,7 +135,7 @@ type labelCounter struct {
 
 	labels []labels.Label
 	spans  []span
-	chunks chunkSource
+	chunks *read.StoredChunks
 }
 
 type nameCount struct {
@@ -153,42 +151,47 @@ type pairCount struct {
 // span is the closed range of one chunk.
 type span struct{ mint, maxt int64 }
 
-func newLabelCounter(opts CardinalityOptions, sources []source, mint, maxt int64) *labelCounter {
-	c := &labelCounter{opts: opts, names: map[string]*nameCount{}, pairs: map[labels.Label]*pairCount{}, sizes: map[string]*MetricSize{}}
-	from, to := int64(math.MaxInt64), int64(math.MinInt64)
-	for _, s := range sources {
-		switch s := s.(type) {
-		case *blockReader:
-			from, to = min(from, s.b.meta.MinTime), max(to, s.b.meta.MaxTime-1)
-		case *headReader:
-			if s.h.minT.Load() <= s.h.maxT.Load() {
-				from, to = min(from, max(s.mint, s.h.minT.Load())), max(to, s.h.maxT.Load())
-			}
+func newLabelCounter(opts CardinalityOptions) *labelCounter {
+	return &labelCounter{opts: opts, names: map[string]*nameCount{}, pairs: map[labels.Label]*pairCount{}, sizes: map[string]*MetricSize{}}
+}
+
+// keep makes a Querier one of a single block, and reports whether that is there.
+func (q *Querier) keep(id ulid.ULID) bool {
+	mint, maxt := q.read.Range()
+	for i := range q.view.blocks {
+		if b := &q.view.blocks[i]; b.meta.ULID == id && b.overlaps(mint, maxt) {
+			return q.read.Keep(b.place)
 		}
 	}
-	c.out.MinT, c.out.MaxT = max(from, mint), min(to, maxt)
-	return c
+	return false
+}
+
+// times returns the closed range of what is there to read, or of a single block; mint > maxt if
+// that is nothing.
+func (q *Querier) times(only ulid.ULID) (mint, maxt int64) {
+	first, last := q.read.Range()
+	mint, maxt = int64(math.MaxInt64), int64(math.MinInt64)
+	for i := range q.view.blocks {
+		if b := &q.view.blocks[i]; b.overlaps(first, last) && (only == ulid.ULID{} || b.meta.ULID == only) {
+			mint, maxt = min(mint, b.meta.MinTime), max(maxt, b.meta.MaxTime-1)
+		}
+	}
+	if h := q.head; q.read.HasHead() && h.minT.Load() <= h.maxT.Load() {
+		mint, maxt = min(mint, max(first, q.view.start, h.minT.Load())), max(maxt, h.maxT.Load())
+	}
+	return max(mint, first), min(maxt, last)
 }
 
 // count goes through all series.
 func (c *labelCounter) count(ctx context.Context, q *Querier) error {
-	merged, err := q.selectMerged(ctx, nil, false, c.opts.Matchers)
-	if err != nil {
-		return err
-	}
+	set := q.selected(ctx, &SelectHints{MayBeEmpty: true}, false, c.opts.Matchers)
 	for {
-		s, ok, err := merged.next()
-		if err != nil {
-			return err
-		}
+		s, ok := set.Next()
 		if !ok {
 			break
 		}
-		if err := c.series(s); err != nil {
+		if err := c.series(&s); err != nil {
 			return err
-		}
-		if failed := q.failure.Load(); failed != nil {
-			return *failed
 		}
 		if c.out.Series%pollEvery == 0 {
 			if err := ctx.Err(); err != nil {
@@ -197,8 +200,11 @@ func (c *labelCounter) count(ctx context.Context, q *Querier) error {
 			c.tell()
 		}
 	}
+	if err := set.Err(); err != nil {
+		return err
+	}
 	c.tell()
-	c.out.Warnings = merged.warnings
+	c.out.Warnings = set.Warnings()
 	return ctx.Err()
 }
 
@@ -208,9 +214,9 @@ func (c *labelCounter) tell() {
 	}
 }
 
-func (c *labelCounter) series(s mergedSeries) error {
+func (c *labelCounter) series(s *read.Series) error {
 	c.out.Series++
-	c.labels = s.first.appendLabels(c.labels[:0])
+	c.labels = s.AppendLabels(c.labels[:0])
 	c.spans = c.spans[:0]
 	metric := ""
 	for _, l := range c.labels {
@@ -224,10 +230,8 @@ func (c *labelCounter) series(s mergedSeries) error {
 		c.sizes[metric] = size
 	}
 	size.Series++
-	for _, part := range append(s.more, s.first) {
-		if err := c.part(part, size); err != nil {
-			return err
-		}
+	if err := c.stored(s, size); err != nil {
+		return err
 	}
 	churn := c.uncovered()
 	c.out.LabelPairEntries += uint64(len(c.labels))
@@ -251,31 +255,20 @@ func (c *labelCounter) series(s mergedSeries) error {
 	return nil
 }
 
-// part notes the chunks that one place has of a series.
-func (c *labelCounter) part(s sourceSeries, size *MetricSize) error {
-	if b, ok := s.(*blockSeries); ok && !c.opts.Chunks {
-		for _, m := range b.metas {
-			c.spans = append(c.spans, span{m.MinT, m.MaxT})
-		}
-		c.out.Chunks += uint64(len(b.metas))
-		return nil
-	}
-	c.chunks = s.open(c.chunks)
-	for {
-		var chunk sourceChunk
-		ok, err := c.chunks.next(math.MinInt64, &chunk)
-		if err != nil || !ok {
-			return err
-		}
+// stored notes the chunks that all places have of a series.
+func (c *labelCounter) stored(s *read.Series, size *MetricSize) error {
+	for c.chunks = s.Stored(c.chunks, c.opts.Chunks); c.chunks.Next(); {
+		chunk := c.chunks.At()
 		c.out.Chunks++
-		c.spans = append(c.spans, span{chunk.minT, chunk.maxT})
+		c.spans = append(c.spans, span{chunk.MinT, chunk.MaxT})
 		if c.opts.Chunks {
-			size.Bytes += uint64(len(chunk.data))
-			if data, err := chunkenc.FromData(chunk.enc, chunk.data); err == nil {
+			size.Bytes += uint64(len(chunk.Data))
+			if data, err := chunkenc.FromData(chunk.Encoding, chunk.Data); err == nil {
 				size.Samples += uint64(data.NumSamples())
 			}
 		}
 	}
+	return c.chunks.Err()
 }
 
 // uncovered returns the part of the range, between 0 and 1, for which a series has no

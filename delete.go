@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
@@ -193,7 +194,7 @@ func (d deletion) of(ctx context.Context, b viewBlock) (_ *tombstones.Set, damag
 	var metas []index.ChunkMeta
 	for _, id := range ids {
 		if _, metas, err = b.dir.Index().Series(id, nil, metas[:0]); err != nil {
-			if !isDamage(err) {
+			if !blockdir.IsDamage(err) {
 				return nil, nil, err
 			}
 			if damaged == nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/read"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -65,14 +66,14 @@ var (
 	// names some of what is in it; see Options.AnyDirectory.
 	ErrNotDataDir = datadir.ErrNotDataDir
 	// ErrTruncated, a warning: a result was cut at the limit of its hints.
-	ErrTruncated = errors.New("result cut at the limit")
+	ErrTruncated = read.ErrTruncated
 	// ErrClock, of DB.Health: the clock, and samples with it, went further than time has passed,
 	// so blocks are kept that are too old by it. The error says what to do if the clock is right.
 	ErrClock = errors.New("the clock went further than time passed")
 	// ErrMissing, a warning: a block was damaged and set aside, is not read, or is not there
 	// any more, or chunks of the head were damaged that the log does not have, so samples may
 	// be missing from a result. The text names what. DB.Health has it for chunks of the head.
-	ErrMissing = errors.New("data is missing: a part of it is damaged or gone")
+	ErrMissing = read.ErrMissing
 	// ErrCorrupt: damaged data; errors.As with *CorruptError tells file and offset,
 	// unless it is a file that is missing.
 	ErrCorrupt = encbuf.ErrCorrupt

@@ -3,29 +3,16 @@ package tsdb
 import (
 	"context"
 	"math"
-	"slices"
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
-	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
 // What white-box tests of package tsdb_test need; nothing else reaches inside.
-
-// FakeSource is a place with series, as blocks will be: labels to samples.
-type FakeSource []FakeSeries
-
-// FakeSeries is a series of it. Samples are chunked by two.
-type FakeSeries struct {
-	Labels labels.Labels
-	T      []int64
-	V      []float64
-}
 
 // TakeHeadSnapshot takes a snapshot of the head, due or not.
 func TakeHeadSnapshot(db *DB) error {
@@ -86,152 +73,6 @@ func Settled(db *DB) func() bool {
 	return func() bool { return db.head.iso.oldest.Load() >= next }
 }
 
-// QuerierOver returns a Querier over places whose series are sorted by labels.
-func QuerierOver(mint, maxt int64, places ...FakeSource) *Querier {
-	q := &Querier{mint: mint, maxt: maxt, release: func() error { return nil }}
-	for i, p := range places {
-		q.sources = append(q.sources, &fakeReader{FakeSource: p, bounds: bounds{mint: mint, maxt: maxt}, place: i, id: newPlaceID()})
-	}
-	return q
-}
-
-type fakeReader struct {
-	FakeSource
-	bounds  bounds
-	place   int
-	id      placeID
-	numbers []labels.Label // by key
-}
-
-func (r *fakeReader) narrow(mint, maxt int64, _ bool) source {
-	n := *r
-	n.bounds.mint, n.bounds.maxt = max(mint, r.bounds.mint), min(maxt, r.bounds.maxt)
-	return &n
-}
-
-func (r *fakeReader) selectSeries(_ context.Context, ms []*labels.Matcher, _ bool, _ *Warnings) (seriesCursor, error) {
-	out := seriesList{at: r.id}
-	for i, s := range r.FakeSource {
-		ok := true
-		for _, m := range ms {
-			ok = ok && m.Matches(s.Labels.Get(m.Name()))
-		}
-		if ok {
-			out.left = append(out.left, fakeOpen{s, uint64(i), r.bounds, r})
-		}
-	}
-	return &out, nil
-}
-
-// seriesList is a cursor over series that are at hand.
-type seriesList struct {
-	left []sourceSeries
-	at   placeID
-}
-
-func (l *seriesList) next(context.Context) (sourceSeries, error) {
-	if len(l.left) == 0 {
-		return nil, nil
-	}
-	s := l.left[0]
-	l.left = l.left[1:]
-	return s, nil
-}
-
-func (l *seriesList) most() int        { return len(l.left) }
-func (l *seriesList) allPresent() bool { return false }
-func (l *seriesList) place() placeID   { return l.at }
-
-func (r *fakeReader) labelNames(context.Context, []*labels.Matcher, *Warnings) ([]string, error) {
-	var names []string
-	for _, s := range r.FakeSource {
-		for l := range s.Labels.All() {
-			names = mergeStrings(names, []string{l.Name})
-		}
-	}
-	return names, nil
-}
-
-func (r *fakeReader) labelValues(_ context.Context, name string, _ []*labels.Matcher, _ *Warnings) ([]string, error) {
-	var values []string
-	for _, s := range r.FakeSource {
-		if s.Labels.Has(name) {
-			values = mergeStrings(values, []string{s.Labels.Get(name)})
-		}
-	}
-	return values, nil
-}
-
-type fakeOpen struct {
-	s FakeSeries
-	n uint64
-	b bounds
-	r *fakeReader
-}
-
-func (s fakeOpen) number() uint64 { return s.n }
-
-// labelKeys are numbers that differ from place to place; every third place has none.
-func (s fakeOpen) labelKeys(dst []uint64) []uint64 {
-	if s.r.place%3 == 2 {
-		return dst
-	}
-	for l := range s.s.Labels.All() {
-		i := slices.Index(s.r.numbers, l)
-		if i < 0 {
-			i = len(s.r.numbers)
-			s.r.numbers = append(s.r.numbers, l)
-		}
-		dst = append(dst, uint64(i))
-	}
-	return dst
-}
-
-func (s fakeOpen) labelText(dst []byte, key uint64) ([]byte, int, error) {
-	l := s.r.numbers[key]
-	return append(append(dst, l.Name...), l.Value...), len(l.Name), nil
-}
-
-// present is known of some of the samples only, so that there is something to look at.
-func (s fakeOpen) present() bool { return s.b.shows(s.s.T[0]) }
-
-func (s fakeOpen) span() (mint, maxt int64) {
-	return max(s.b.mint, s.s.T[0]), min(s.b.maxt, s.s.T[len(s.s.T)-1])
-}
-
-func (s fakeOpen) labels() labels.Labels { return s.s.Labels }
-
-func (s fakeOpen) appendLabels(dst []labels.Label) []labels.Label { return s.s.Labels.AppendTo(dst) }
-
-func (s fakeOpen) open(chunkSource) chunkSource { return &fakeChunks{s: s.s, in: s.b} }
-
-type fakeChunks struct {
-	s   FakeSeries
-	in  bounds
-	enc chunkenc.XOREncoder
-	buf []byte
-}
-
-func (c *fakeChunks) next(mint int64, out *sourceChunk) (bool, error) {
-	for len(c.s.T) > 0 && c.s.T[min(2, len(c.s.T))-1] < mint {
-		c.s.T, c.s.V = c.s.T[min(2, len(c.s.T)):], c.s.V[min(2, len(c.s.V)):]
-	}
-	n := min(2, len(c.s.T))
-	if n == 0 {
-		return false, nil
-	}
-	c.enc.Reset()
-	for i := range n {
-		if err := c.enc.Append(c.s.T[i], c.s.V[i]); err != nil {
-			return false, err
-		}
-	}
-	c.buf = c.enc.AppendTo(c.buf[:0])
-	*out = sourceChunk{enc: chunkenc.EncXOR, data: c.buf, minT: c.s.T[0], maxT: c.s.T[n-1], in: &c.in}
-	c.s.T, c.s.V = c.s.T[n:], c.s.V[n:]
-	return true, nil
-}
-
 // MinValid returns the time from which on the head takes samples.
 func MinValid(db *DB) int64 { return db.head.minValid.Load() }
 
@@ -264,42 +105,4 @@ func (c Compactor) Forget()                   { c.c.rest.Forget() }
 func CheckpointFilter(mint int64, wanted func(ref uint64) bool) (keep func(wal.Record, []byte) ([]byte, bool), tail func(func([]byte) error) error) {
 	f := newCheckpointFilter(mint, wanted)
 	return f.keep, f.tail
-}
-
-// KeptTexts is the table of the texts of labels that were asked for, of a head of so many series.
-type KeptTexts struct {
-	*textTable
-	all labelTexts
-}
-
-// NewKeptTexts returns an empty one.
-func NewKeptTexts(series int) *KeptTexts {
-	k := &KeptTexts{}
-	k.textTable = k.all.of(series)
-	return k
-}
-
-func (k *KeptTexts) Keep(ref uint64, text labels.Labels)   { k.keep(ref, text) }
-func (k *KeptTexts) Find(ref uint64) (labels.Labels, bool) { return k.find(ref) }
-func (k *KeptTexts) Places() int                           { return len(k.sets) * labelWays }
-func (k *KeptTexts) Bytes() int64                          { return k.bytes.Load() }
-
-// Mix lets the tags of a series' places say that they are of another one.
-func (k *KeptTexts) Mix(ref, other uint64) {
-	for i := range k.set(ref).tags {
-		k.set(other).tags[i].Store(other << tagSizeBits)
-		k.set(other).texts[i].Store(k.set(ref).texts[i].Load())
-	}
-}
-
-// TextBytes is the sum over the texts that are there, with what each entry takes beside it.
-func (k *KeptTexts) TextBytes() (sum int64) {
-	for i := range k.sets {
-		for j := range k.sets[i].texts {
-			if e := k.sets[i].texts[j].Load(); e != nil {
-				sum += int64(e.text.SizeBytes()) + keptTextBytes
-			}
-		}
-	}
-	return sum
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/read"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
@@ -18,12 +19,12 @@ import (
 //
 // A sample's way: Appender.Append finds its series and stages it (head_append.go);
 // Commit reserves, logs, applies and publishes it (head_commit.go); full chunks go to
-// head-chunk files behind it (head_chunks.go); queriers read it (head_read.go); after
+// head-chunk files behind it (head_chunks.go); queries read it (internal/read); after
 // a restart the log brings it back (head_recover.go).
 type Head struct {
 	opts   *Options
 	path   string // the data directory
-	place  placeID
+	place  read.PlaceID
 	dir    *memseries.Directory
 	log    atomic.Pointer[wal.Log] // nil while recovery waits for room on the disk
 	chunks *chunks.HeadFiles
@@ -63,7 +64,7 @@ type Head struct {
 	// written.
 	rangeEnd int64
 
-	texts labelTexts // of series that were selected last
+	labels read.LabelMemory // of queries
 
 	batches   sync.Pool // of *batch
 	appenders sync.Pool // of *appenders with some to give out
@@ -76,7 +77,7 @@ func newHead(opts *Options, path string) *Head {
 	h := &Head{
 		opts:  opts,
 		path:  path,
-		place: newPlaceID(),
+		place: read.NewPlaceID(),
 		wake:  make(chan struct{}, 1),
 	}
 	h.dir = h.newDirectory()
@@ -124,3 +125,10 @@ func (h *Head) widen(mint, maxt int64) {
 }
 
 const walDirName = datadir.WALDir
+
+// readable is what a query, or a flush, reads of a snapshot, and from a time on. pin is that of the
+// chunk files, which the caller holds; losses are those of the mender that are known.
+func (h *Head) readable(pin *chunks.Pin, snapshot uint64, from int64, losses int) read.Head {
+	return read.Head{Place: h.place, Series: h.dir, Chunks: pin, Snapshot: snapshot, From: from,
+		Deleted: h.tombs.Load(), Mender: headMender{h}, Losses: losses, Labels: &h.labels}
+}

@@ -213,6 +213,8 @@ const (
 	// wayEvery is how many series are written before others go first, about a hundred
 	// microseconds.
 	wayEvery = 16
+	// pollEvery is the same of series or values that are only looked at.
+	pollEvery = 1024
 	// waySteps is the same of steps that take some ten nanoseconds, comparisons and the like.
 	waySteps = 4096
 )
@@ -225,14 +227,15 @@ func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 		return ErrClosed
 	}
 	defer func() { err = stderrors.Join(err, pin.Release()) }()
-	r := &headReader{h: h, pin: pin, snapshot: math.MaxUint64, mint: mint, maxt: maxt, deleted: h.tombs.Load(), losses: h.mender.seen()}
+	const snapshot = math.MaxUint64 // everything
+	src := h.readable(pin, snapshot, mint, h.mender.seen())
 	var found []*memseries.Series
 	way := foreground.NewPoll(ctx)
 	for s := range h.dir.All() {
 		if !way.Step(pollEvery) {
 			return way.Err()
 		}
-		if h.dir.Visible(s, r.snapshot, mint, maxt) {
+		if h.dir.Visible(s, snapshot, mint, maxt) {
 			found = append(found, s)
 		}
 	}
@@ -243,17 +246,14 @@ func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 	if err := (&labelOrder{dir: h.dir, syms: syms, way: way}).sort(found); err != nil {
 		return err
 	}
-	q, in := &Querier{}, &headCursor{r: r, transient: true}
-	group := headGroup{c: in}
-	var chunks *ChunkIterator
+	walk := src.Walk(found, mint, maxt)
 	var pairs []index.SymbolPair
-	for i, s := range found {
+	for _, s := range found {
 		if !way.Step(wayEvery) {
 			return way.Err()
 		}
-		in.found = found[i+1:] // their memory is asked for ahead
-		cs := ChunkSeries{Series{q: q, merged: mergedSeries{first: &headSeries{g: &group, s: s}}}}
-		for chunks = cs.Chunks(chunks); chunks.Next(); {
+		chunks := walk.Next()
+		for chunks.Next() {
 			c := chunks.At()
 			err := w.AddChunk(blockdir.Chunk{MinT: c.MinT, MaxT: c.MaxT, Num: c.Chunk.NumSamples(), Encoding: c.Chunk.Encoding(), Data: c.Chunk.Bytes()})
 			if err != nil {

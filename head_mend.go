@@ -13,6 +13,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/read"
 	"github.com/seed347100a3/tsdb/internal/replay"
 )
 
@@ -81,6 +82,16 @@ func (m *mender) find(ref chunks.Ref, seen int) (mendedChunk, bool) {
 	c, ok := m.chunks[ref]
 	return c, ok && c.lost <= seen
 }
+
+// headMender implements read.Mender.
+type headMender struct{ h *Head }
+
+func (m headMender) Mended(ref chunks.Ref, losses int) (read.MendedChunk, bool) {
+	c, ok := m.h.mender.find(ref, losses)
+	return read.MendedChunk{MinT: c.minT, MaxT: c.maxT, Encoding: c.enc, Data: c.data}, ok
+}
+
+func (m headMender) NoteDamage(ref chunks.Ref, err error) { m.h.noteDamage(ref, err) }
 
 // warnings tells of what is lost in a closed range.
 func (m *mender) warnings(mint, maxt int64) Warnings {

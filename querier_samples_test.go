@@ -2,7 +2,6 @@ package tsdb_test
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -321,22 +320,4 @@ func TestQuerier_ChunkThatCannotBeRead_IsListedAndItsIteratorFails(t *testing.T)
 		require.Equal(t, chunkenc.ValNone, it.Next())
 		require.ErrorIs(t, it.Err(), tsdb.ErrCorrupt)
 	}
-}
-
-// A set that goes past a great many series without samples looks at its context.
-func TestSelect_PastSeriesWithoutSamples_EndsWithItsContext(t *testing.T) {
-	var many tsdb.FakeSource
-	for i := range 100 {
-		many = append(many, tsdb.FakeSeries{Labels: labels.FromStrings("a", fmt.Sprint(i)), T: []int64{0, 100}, V: []float64{1, 1}})
-	}
-	slices.SortFunc(many, func(a, b tsdb.FakeSeries) int { return labels.Compare(a.Labels, b.Labels) })
-	q := tsdb.QuerierOver(40, 60, many)
-	ended, cancel := context.WithCancel(context.Background())
-	set, chunks := q.Select(ended, nil), q.SelectChunks(ended, nil)
-	cancel()
-	require.False(t, set.Next())
-	require.ErrorIs(t, set.Err(), context.Canceled)
-	require.False(t, chunks.Next())
-	require.ErrorIs(t, chunks.Err(), context.Canceled)
-	require.False(t, q.Select(context.Background(), nil).Next())
 }

@@ -112,7 +112,7 @@ func takeStats(h *Head, bs *blockSet) Stats {
 	s := Stats{
 		Series: h.dir.Len(), MinT: h.minT.Load(), MaxT: h.maxT.Load(),
 		AcceptsFrom: h.minValid.Load(), AcceptsTo: h.acceptsTo(),
-		HeadSizeBytes: h.dir.SizeBytes() + h.texts.sizeBytes(), FullBytes: h.dir.FullBytes(),
+		HeadSizeBytes: h.dir.SizeBytes() + h.labels.SizeBytes(), FullBytes: h.dir.FullBytes(),
 		Commits: h.stats.commits.Load(), CommitsFailed: h.stats.commitsFailed.Load(),
 		SamplesAppended: h.stats.samplesAppended.Load(), SamplesRejected: h.stats.samplesRejected.Load(),
 		SeriesCreated: h.stats.seriesCreated.Load(), SeriesRemoved: h.stats.seriesRemoved.Load(),

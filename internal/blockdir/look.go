@@ -3,7 +3,11 @@ package blockdir
 import (
 	"context"
 
+	"github.com/pkg/errors"
+
 	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // Look finds out whether the block is in order: each series entry is read, unless the sidecar says
@@ -53,4 +57,9 @@ func (d *Dir) Proven() bool {
 	}
 	m, s := d.Meta(), d.shape
 	return s != nil && s.Disorder == nil && !s.Damaged && !s.Empty && (s.MinT > s.MaxT || s.MinT >= m.MinTime && s.MaxT < m.MaxTime)
+}
+
+// IsDamage tells damage of what is stored from a device that cannot be read, which may pass.
+func IsDamage(err error) bool {
+	return errors.Is(err, encbuf.ErrCorrupt) && !errors.Is(err, fileutil.ErrMemoryFault)
 }

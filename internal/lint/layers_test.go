@@ -60,6 +60,7 @@ var layers = map[string]layer{
 	"internal/backfill":   {level: 5, foreign: []string{pkgErrors}},
 	"internal/blockplan":  {level: 5, foreign: []string{"github.com/oklog/ulid/v2"}},
 	"internal/blockmerge": {level: 5, foreign: []string{pkgErrors}},
+	"internal/read":       {level: 5, foreign: []string{pkgErrors}},
 	"internal/replay":     {level: 5, foreign: []string{pkgErrors}},
 	"internal/datadir":    {level: 5, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 

@@ -1,11 +1,11 @@
-package tsdb
+package read
 
 import (
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -26,13 +26,13 @@ const (
 
 const _ = uint(1<<tagSizeBits - 1 - maxKeptText - keptTextBytes) // an entry's bytes fit a tag
 
-// labelTexts keeps the labels of series of the head that were selected last as text: what is
-// asked for is mostly what was asked for a minute ago, and to put it together from numbers
-// costs more than all else of a query for labels (BenchmarkSelectHead/labels). The memory is that of
-// a part of the series, and it is not taken before anybody asks.
+// labelTexts keeps the labels of series of the head that were selected last as text: what is asked
+// for is mostly what was asked for a minute ago, and to put it together from numbers costs more
+// than all else of a query for labels (BenchmarkSelectHead/labels). The memory is that of a part of
+// the series, and it is not taken before anybody asks.
 //
-// A ref stands for the same labels for as long as a head lives, so nothing in here is ever
-// wrong. Safe for concurrent use.
+// A ref stands for the same labels for as long as a head lives, so nothing in here is ever wrong.
+// Safe for concurrent use.
 type labelTexts struct{ table atomic.Pointer[textTable] }
 
 // textTable has sets of labelWays places; the number of places is a power of two.
@@ -42,8 +42,8 @@ type textTable struct {
 	bytes atomic.Int64  // of the entries, as the tags have it
 }
 
-// textSet is a line of the cache in all but the smallest tables: texts that are not looked for are not
-// looked at, and take another line each.
+// textSet is a line of the cache in all but the smallest tables: texts that are not looked for are
+// not looked at, and take another line each.
 type textSet struct {
 	tags  [labelWays]atomic.Uint64 // where a text may be: the text itself says whose it is
 	texts [labelWays]atomic.Pointer[seriesText]
@@ -104,8 +104,8 @@ func (t *textTable) find(ref uint64) (labels.Labels, bool) {
 	return labels.Labels{}, false
 }
 
-// keep puts the labels of a series into a free place, or into that of another one. Of two that take the
-// same place at once the text of one and the tag of the other may stay: that text is not found
+// keep puts the labels of a series into a free place, or into that of another one. Of two that take
+// the same place at once the text of one and the tag of the other may stay: that text is not found
 // until the place is taken again.
 func (t *textTable) keep(ref uint64, text labels.Labels) {
 	if text.SizeBytes() > maxKeptText {
@@ -133,9 +133,9 @@ func (s *textSet) free() int {
 }
 
 // labelsOf puts the labels of a series together.
-func (h *Head) labelsOf(pairs []index.Pair) labels.Labels {
+func labelsOf(series *memseries.Directory, s *memseries.Series) labels.Labels {
 	var few [512]byte
-	ls, err := labels.FromEncoded(h.dir.Postings().AppendLabels(few[:0], pairs))
+	ls, err := labels.FromEncoded(series.Postings().AppendLabels(few[:0], series.Pairs(s)))
 	if err != nil {
 		panic("BUG: labels of the head: " + err.Error())
 	}

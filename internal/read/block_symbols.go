@@ -1,11 +1,10 @@
-package tsdb
+package read
 
 import (
 	"math/bits"
 	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/index"
-	"github.com/seed347100a3/tsdb/labels"
 )
 
 // symbolCache keeps strings of a block's symbol table, so that the label values that
@@ -70,55 +69,28 @@ func (c *symbolCache) current() symbolTable {
 	return larger // another goroutine's may be the one that is kept
 }
 
-// nearSymbols are the labels of a transient series. The next one in order has most of them, mostly
-// at the same places. Values that come back are found in a table of its own, which belongs to one
-// goroutine: then a value that only one series has is garbage of its length, and not of three times
-// that (BenchmarkRead of package remote).
-type nearSymbols struct {
-	pairs  []index.SymbolPair
-	labels []labels.Label
-	table  []cachedSymbol
-	slots  int // that the table should have; 0 for few series
+// ownSymbols is a symbolCache of one goroutine: a value that only one series has is garbage of its
+// length, and not of three times that (BenchmarkRead of package remote).
+type ownSymbols struct {
+	table []cachedSymbol
+	slots int // that the table should have; 0 for few series
 }
 
-// appendLabels appends the labels that pairs stand for.
-func (n *nearSymbols) appendLabels(dst []labels.Label, pairs []index.SymbolPair, r *index.Reader) (_ []labels.Label, err error) {
-	for i, p := range pairs {
-		if i == len(n.pairs) {
-			n.pairs, n.labels = append(n.pairs, index.SymbolPair{}), append(n.labels, labels.Label{})
-		}
-		have, l := &n.pairs[i], &n.labels[i]
-		if *have == p && l.Name != "" {
-			continue
-		}
-		next := labels.Label{Name: l.Name}
-		if have.Name != p.Name || l.Name == "" {
-			if next.Name, err = n.symbol(p.Name, r); err != nil {
-				return dst, err
-			}
-		}
-		if next.Value, err = n.symbol(p.Value, r); err != nil {
-			return dst, err
-		}
-		*have, *l = p, next
+// symbol returns a string of the symbol table of r.
+func (o *ownSymbols) symbol(r *index.Reader, n uint32) (string, error) {
+	if o.slots == 0 {
+		return r.Symbol(n)
 	}
-	return append(dst, n.labels[:len(pairs)]...), nil
-}
-
-func (n *nearSymbols) symbol(symbol uint32, r *index.Reader) (string, error) {
-	if n.slots == 0 {
-		return r.Symbol(symbol)
+	if o.table == nil {
+		o.table = make([]cachedSymbol, o.slots)
 	}
-	if n.table == nil {
-		n.table = make([]cachedSymbol, n.slots)
-	}
-	slot := &n.table[symbol%uint32(n.slots)]
-	if slot.n == symbol && slot.s != "" {
+	slot := &o.table[n%uint32(o.slots)]
+	if slot.n == n && slot.s != "" {
 		return slot.s, nil
 	}
-	s, err := r.Symbol(symbol)
+	s, err := r.Symbol(n)
 	if err == nil {
-		*slot = cachedSymbol{symbol, s}
+		*slot = cachedSymbol{n, s}
 	}
 	return s, err
 }

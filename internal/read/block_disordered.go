@@ -1,4 +1,4 @@
-package tsdb
+package read
 
 import (
 	"context"
@@ -12,20 +12,20 @@ import (
 // selectDisordered is selectSeries of a block whose series, labels or chunks are not in order, as
 // foreign blocks may be: entries are sorted by their labels, those with the same labels are one
 // series, and its chunks are merged by time. It holds the labels of what matches.
-func (r *blockReader) selectDisordered(ctx context.Context, ids index.IDs, passed *Warnings) (seriesCursor, error) {
-	sorted, err := r.b.dir.Index().Sorted(ctx, ids.Next, func(_ uint64, err error) error { return r.passBy(err, passed) })
+func (r *blockReader) selectDisordered(ctx context.Context, ids index.IDs, passed *[]error) (seriesCursor, error) {
+	sorted, err := r.Dir.Index().Sorted(ctx, ids.Next, func(_ uint64, err error) error { return r.passBy(err, passed) })
 	if err != nil {
 		return nil, err
 	}
 	return &disorderedCursor{r: r, sorted: sorted, passed: passed}, nil
 }
 
-// disorderedCursor goes through sorted series. None of them is transient: they are few, or the block
-// is merged soon.
+// disorderedCursor goes through sorted series. None of them is transient: they are few, or the
+// block is merged soon.
 type disorderedCursor struct {
 	r      *blockReader
 	sorted *index.Sorted
-	passed *Warnings // gets the entries that cannot be read
+	passed *[]error // gets the entries that cannot be read
 	done   int
 }
 
@@ -51,7 +51,7 @@ func (c *disorderedCursor) next(ctx context.Context) (sourceSeries, error) {
 // addLanes adds the chunks of an entry that lie in the range, lane by lane: which chunks are in one
 // does not depend on the range, so a query of any range gives the same samples.
 func (c *disorderedCursor) addLanes(s *disorderedSeries, id uint64) error {
-	_, metas, err := c.r.b.dir.Index().Series(id, nil, nil)
+	_, metas, err := c.r.Dir.Index().Series(id, nil, nil)
 	if err != nil {
 		return c.r.passBy(err, c.passed)
 	}
@@ -68,7 +68,7 @@ func (c *disorderedCursor) addLanes(s *disorderedSeries, id uint64) error {
 
 func (c *disorderedCursor) most() int        { return c.sorted.Len() }
 func (c *disorderedCursor) allPresent() bool { return false }
-func (c *disorderedCursor) place() placeID   { return c.r.b.place }
+func (c *disorderedCursor) place() PlaceID   { return c.r.Place }
 
 // disorderedSeries is one series of such a block: lists of chunks, each in order and without
 // overlap. Of samples at one time that of the first list counts.
@@ -112,7 +112,7 @@ func (s *disorderedSeries) open(reuse chunkSource) chunkSource {
 
 // labelsOfDisordered is labelNames and labelValues of such a block: strings of the labels of each
 // series that is selected, sorted.
-func (r *blockReader) labelsOfDisordered(ctx context.Context, ms []*labels.Matcher, passed *Warnings, of func(labels.Label) (string, bool)) ([]string, error) {
+func (r *blockReader) labelsOfDisordered(ctx context.Context, ms []*labels.Matcher, passed *[]error, of func(labels.Label) (string, bool)) ([]string, error) {
 	cursor, err := r.selectSeries(ctx, ms, false, passed)
 	if err != nil {
 		return nil, err

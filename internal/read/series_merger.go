@@ -1,4 +1,4 @@
-package tsdb
+package read
 
 import (
 	"context"
@@ -68,13 +68,14 @@ func (m *mergedSeries) disjoint() bool {
 // ahead but one series a cursor.
 type seriesMerger struct {
 	ctx   context.Context
+	q     *Query
 	heads []mergeHead // of cursors that are not at their end
 	own   [1]mergeHead
 	limit int  // series that may still be given out; below 0: any number
 	most  int  // series that one place may still give, or the limit lets through
 	begun bool // a series was chosen
 	// warnings of the whole result; cursors add to them.
-	warnings Warnings
+	warnings []error
 	ended    bool // there is nothing more to give; an error may come again
 
 	transient bool           // a series is good until the next one
@@ -88,24 +89,21 @@ type seriesMerger struct {
 // another to compare with.
 type mergeHead struct {
 	cursor seriesCursor
-	place  placeID       // of the cursor
+	place  PlaceID       // of the cursor
 	series sourceSeries  // nil before the first one
 	given  bool          // the series was given out
 	keys   []uint64      // of its labels; nil: not asked for
 	text   labels.Labels // the same, where keys do not do; empty: not asked for
 }
 
-// mustLook reports whether samples must be read to know that a series may be given out.
-func (m *seriesMerger) mustLook(s *mergedSeries) bool { return m.look && !s.present() }
-
-// newSeriesMerger has no cursors yet. A limit of 0 or less is none.
-func newSeriesMerger(ctx context.Context, limit int, transient bool) *seriesMerger {
-	m := &seriesMerger{ctx: ctx, limit: -1, transient: transient}
+// begin makes a merger of the zero value, without cursors yet.
+func (m *seriesMerger) begin(ctx context.Context, q *Query, s *Selection) {
+	m.ctx, m.q, m.transient, m.warnings = ctx, q, s.Transient, s.Warnings
 	m.heads = m.own[:0]
-	if limit > 0 {
-		m.limit = limit
+	m.limit = -1
+	if s.Limit > 0 {
+		m.limit = s.Limit
 	}
-	return m
 }
 
 // add adds a cursor, of which nothing is read yet. Of the same labels the first one comes
@@ -140,8 +138,10 @@ func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
 // end lets go of what is not needed any more.
 func (m *seriesMerger) end(ended bool) {
 	m.ended = ended
-	m.twins.release()
-	m.twins = nil
+	if m.twins != nil {
+		m.q.labels.keep(m.twins)
+		m.twins = nil
+	}
 }
 
 // admit counts a series that is to be given out; false, with a warning, if the limit does not
@@ -178,7 +178,7 @@ func (m *seriesMerger) advance() (err error) {
 // in time at any moment: a scan beats a heap.
 func (m *seriesMerger) choose() (n int, err error) {
 	if m.begun && m.twins == nil && m.most > fewSeries { // who only wants the first one gets no table
-		m.twins = twinTables.Get().(*labelTwins)
+		m.twins = m.q.labels.labelTwins()
 	}
 	m.begun = true
 	least := &m.heads[0]
@@ -222,18 +222,4 @@ func (m *seriesMerger) take(n int) (merged mergedSeries) {
 		m.others = merged.more
 	}
 	return merged
-}
-
-// mergeStrings returns the union of two sorted lists, each without repeats.
-func mergeStrings(a, b []string) []string {
-	switch {
-	case len(a) == 0:
-		return b
-	case len(b) == 0:
-		return a
-	}
-	all := make([]string, 0, len(a)+len(b))
-	all = append(append(all, a...), b...)
-	slices.Sort(all)
-	return slices.Compact(all)
 }

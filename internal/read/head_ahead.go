@@ -1,37 +1,9 @@
-package tsdb
+package read
 
 import (
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
-
-// headGroup is series of a set that are allocated together, in their order.
-type headGroup struct {
-	c      *headCursor
-	series []headSeries // all of them, unless they are transient
-}
-
-// headSlab is how many series are in a group: one that somebody holds keeps a kilobyte alive.
-const headSlab = 64
-
-// newGroup returns the next series, of transient ones the place for any of them.
-func (c *headCursor) newGroup() *headGroup {
-	g := &c.first
-	if g.c != nil {
-		g = new(headGroup)
-	}
-	g.c = c
-	if c.transient {
-		g.series = make([]headSeries, 1)
-		g.series[0].g = g
-		return g
-	}
-	g.series = make([]headSeries, min(len(c.found), headSlab))
-	for i := range g.series {
-		g.series[i] = headSeries{g: g, s: c.found[i]}
-	}
-	return g
-}
 
 // What was asked of series of a set since labelsAhead looked the last time.
 const (
@@ -52,8 +24,8 @@ func (c *headCursor) noteAsked(what uint32) {
 	}
 }
 
-// labelsAhead asks for what the labels of the next series are made of, if those of some of the series before
-// them were asked for: read one series after the other, each text would be waited for
+// labelsAhead asks for what the labels of the next series are made of, if those of some of the
+// series before them were asked for: read one series after the other, each text would be waited for
 // (BenchmarkSelectHead/labels-first).
 func (c *headCursor) labelsAhead() {
 	if c.ahead > 0 {
@@ -64,24 +36,24 @@ func (c *headCursor) labelsAhead() {
 	if asked == askedNothing {
 		return
 	}
-	series := c.found[:min(len(c.found), labelsAheadLen)]
-	c.ahead = len(series) - 1
+	next := c.found[:min(len(c.found), labelsAheadLen)]
+	c.ahead = len(next) - 1
 	if asked == askedText {
-		for _, s := range series {
+		for _, s := range next {
 			c.texts.touch(s.Ref())
 		}
 	}
-	dir := c.r.h.dir
+	series := c.r.Series
 	var room [pairsAheadLen]index.Pair
 	pairs := room[:0] // that the series looked at before does not have at the same place
 	var last []index.Pair
-	for _, s := range series {
+	for _, s := range next {
 		if asked == askedText {
 			if _, kept := c.texts.find(s.Ref()); kept {
 				continue
 			}
 		}
-		own := dir.Pairs(s)
+		own := series.Pairs(s)
 		if len(pairs)+len(own) > len(room) {
 			break
 		}
@@ -92,38 +64,7 @@ func (c *headCursor) labelsAhead() {
 		}
 		last = own
 	}
-	dir.Postings().Ahead(pairs)
-}
-
-// headOrder follows in which order series are opened that a program may hold on to.
-type headOrder struct {
-	g   *headGroup // of the last one
-	at  int        // its place there
-	run int        // how many were opened one after the other
-}
-
-// opened notes that a series is opened. It returns how many may well be opened one after the
-// other now, this one included: as many as were before.
-func (o *headOrder) opened(hs *headSeries) int {
-	next := 0
-	if o.g == hs.g {
-		next = o.at + 1
-	}
-	o.g, o.at = hs.g, hs.g.place(hs, next)
-	if o.run++; o.at != next {
-		o.run = 1
-	}
-	return min(o.run, len(o.g.series)-o.at)
-}
-
-// place returns where a series is in its group; it is looked for from a place on.
-func (g *headGroup) place(hs *headSeries, from int) int {
-	for i := range g.series {
-		if at := (from + i) % len(g.series); &g.series[at] == hs {
-			return at
-		}
-	}
-	panic("BUG: a series of the head that is not in its group")
+	series.Postings().Ahead(pairs)
 }
 
 // chunksAhead is how many chunks in files are asked for with the series that they are of: what fits
@@ -149,7 +90,7 @@ func (hs *headSeries) view(src *headChunks) *memseries.View {
 	}
 	r := c.r
 	if ahead == 1 {
-		r.h.dir.View(hs.s, r.snapshot, r.mint, r.maxt, &src.own)
+		r.Series.View(hs.s, r.Snapshot, r.mint, r.maxt, &src.own)
 		return &src.own
 	}
 	var near [memseries.GroupLen]*memseries.Series
@@ -165,7 +106,7 @@ func (hs *headSeries) view(src *headChunks) *memseries.View {
 	if src.views == nil {
 		src.views = new(memseries.Views)
 	}
-	src.views.Take(r.h.dir, near[:n], r.snapshot, r.mint, r.maxt)
+	src.views.Take(r.Series, near[:n], r.Snapshot, r.mint, r.maxt)
 	src.refs = src.views.AppendRefs(src.refs[:0], chunksAhead)
 	src.files.Ahead(src.refs)
 	return src.views.Of(hs.s)

@@ -1,56 +1,12 @@
-package tsdb
+package read
 
 import (
 	"math"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/foreground"
-	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/wal"
 )
-
-// chunkSource gives the chunks of one series in one place (the head, a block), oldest
-// first and without overlap.
-type chunkSource interface {
-	// next sets c to the next chunk that overlaps the range asked for and does not end
-	// before mint, which never falls. Its bytes are checked, and valid until the next
-	// call. ok is false at the end and on error.
-	next(mint int64, c *sourceChunk) (ok bool, err error)
-}
-
-// sourceChunk is one chunk as it is stored.
-type sourceChunk struct {
-	enc        chunkenc.Encoding
-	data       []byte
-	minT, maxT int64   // closed, of all its samples
-	in         *bounds // what may be seen of it
-}
-
-// first and last are bounds of the samples that may be seen.
-func (c *sourceChunk) first() int64 { return max(c.minT, c.in.mint) }
-func (c *sourceChunk) last() int64  { return min(c.maxT, c.in.maxt) }
-
-// whole reports whether every sample may be seen.
-func (c *sourceChunk) whole() bool {
-	return c.minT >= c.in.mint && c.maxT <= c.in.maxt && !c.in.deleted.Overlaps(c.minT, c.maxT)
-}
-
-// bounds is what a reader may see of a series.
-type bounds struct {
-	mint, maxt int64
-	deleted    tombstones.Intervals
-}
-
-// clip takes the samples that are outside out of a run, whose times ascend.
-func (b *bounds) clip(run *chunkenc.Batch) {
-	n := 0
-	for i, t := range run.T {
-		if t >= b.mint && t <= b.maxt && (len(b.deleted) == 0 || !b.deleted.Covers(t)) {
-			run.Move(n, i)
-			n++
-		}
-	}
-	run.Cut(n)
-}
 
 const (
 	// ownBatch is how many samples an iterator decodes ahead for Next: a chunk of the
@@ -62,11 +18,11 @@ const (
 	clippedRun = 32
 )
 
-// seriesIterator is a cursor over runs of decoded samples: each chunk is decoded in
+// iterator is a cursor over runs of decoded samples: each chunk is decoded in
 // passes of up to a batch, and clipped only if it is not wholly inside the bounds.
-type seriesIterator struct {
+type iterator struct {
 	src    chunkSource
-	q      *Querier
+	gate   *Gate
 	mint   int64  // where Seek went
 	bounds bounds // of the chunk, from mint on
 
@@ -83,34 +39,34 @@ type seriesIterator struct {
 	turns foreground.Turns
 }
 
-func (it *seriesIterator) reset(src chunkSource, q *Querier) {
+func (it *iterator) reset(src chunkSource, gate *Gate) {
 	own := it.batch
 	if cap(own.T) < clippedRun {
 		own = chunkenc.Batch{}
 	}
-	*it = seriesIterator{src: src, mint: math.MinInt64, q: q, batch: own, at: -1, turns: it.turns}
+	*it = iterator{src: src, mint: math.MinInt64, gate: gate, batch: own, at: -1, turns: it.turns}
 }
 
 // begin puts the iterator before the first sample of a series.
-func (it *seriesIterator) begin(q *Querier, s *mergedSeries) {
-	if !q.begin() {
-		it.reset(nil, q)
-		it.fail(ErrClosed)
+func (it *iterator) begin(gate *Gate, s *mergedSeries) {
+	if !gate.begin() {
+		it.reset(nil, gate)
+		it.fail(wal.ErrClosed)
 		return
 	}
-	defer q.end()
-	it.reset(s.open(it.src), q)
+	defer gate.end()
+	it.reset(s.open(it.src), gate)
 }
 
 // prime is begin, and decodes the first samples. It reports whether there are any; an error counts
 // as some, as nobody knows what is behind it.
-func (it *seriesIterator) prime(q *Querier, s *mergedSeries) bool {
-	it.begin(q, s)
+func (it *iterator) prime(gate *Gate, s *mergedSeries) bool {
+	it.begin(gate, s)
 	return it.refill() || it.err != nil
 }
 
 // Next implements chunkenc.Iterator.
-func (it *seriesIterator) Next() chunkenc.ValueType {
+func (it *iterator) Next() chunkenc.ValueType {
 	if it.at+1 < it.n {
 		it.at++
 		return chunkenc.ValFloat
@@ -123,7 +79,7 @@ func (it *seriesIterator) Next() chunkenc.ValueType {
 }
 
 // Seek implements chunkenc.Iterator. Chunks that end before t are not decoded.
-func (it *seriesIterator) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
+func (it *iterator) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
 	if it.at >= 0 && it.at < it.n && it.batch.T[it.at] >= t {
 		return chunkenc.ValFloat
 	}
@@ -145,20 +101,20 @@ func (it *seriesIterator) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
 }
 
 // At implements chunkenc.Iterator.
-func (it *seriesIterator) At() (int64, float64) { return it.batch.T[it.at], it.batch.V[it.at] }
+func (it *iterator) At() (int64, float64) { return it.batch.T[it.at], it.batch.V[it.at] }
 
 // AtT implements chunkenc.Iterator.
-func (it *seriesIterator) AtT() int64 { return it.batch.T[it.at] }
+func (it *iterator) AtT() int64 { return it.batch.T[it.at] }
 
 // AtST implements chunkenc.Iterator.
-func (it *seriesIterator) AtST() int64 { return it.batch.StartOf(it.at) }
+func (it *iterator) AtST() int64 { return it.batch.StartOf(it.at) }
 
 // Err implements chunkenc.Iterator.
-func (it *seriesIterator) Err() error { return it.err }
+func (it *iterator) Err() error { return it.err }
 
 // NextBatch implements chunkenc.Iterator: what is left of the run is copied, runs
 // after it are decoded straight into b.
-func (it *seriesIterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
+func (it *iterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
 	grow(b)
 	if it.at+1 < it.n {
 		n := min(cap(b.T), cap(b.V), it.n-it.at-1)
@@ -177,7 +133,7 @@ func (it *seriesIterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
 
 // standOn puts the iterator on the last sample of a caller's batch. One that is only
 // read in batches never needs a large batch of its own.
-func (it *seriesIterator) standOn(b *chunkenc.Batch) {
+func (it *iterator) standOn(b *chunkenc.Batch) {
 	if cap(it.batch.T) == 0 {
 		it.batch = chunkenc.Batch{T: it.oneT[:], V: it.oneV[:]}
 	}
@@ -194,7 +150,7 @@ func grow(b *chunkenc.Batch) {
 }
 
 // refill decodes the next run into the iterator's own batch.
-func (it *seriesIterator) refill() bool {
+func (it *iterator) refill() bool {
 	for it.dec.Left() == 0 && !it.done {
 		it.nextChunk()
 	}
@@ -211,7 +167,7 @@ func (it *seriesIterator) refill() bool {
 }
 
 // makeRoom sees to it that the own batch is large enough for the chunk.
-func (it *seriesIterator) makeRoom() {
+func (it *iterator) makeRoom() {
 	want := clippedRun
 	if it.inner && it.dec.Left() > clippedRun {
 		want = ownBatch
@@ -222,7 +178,7 @@ func (it *seriesIterator) makeRoom() {
 }
 
 // decode fills b with the next samples inside the bounds; false at the end or on error.
-func (it *seriesIterator) decode(b *chunkenc.Batch) bool {
+func (it *iterator) decode(b *chunkenc.Batch) bool {
 	b.Cut(0)
 	for !it.done {
 		if it.dec.Left() == 0 {
@@ -248,7 +204,7 @@ func (it *seriesIterator) decode(b *chunkenc.Batch) bool {
 
 // clip takes those of the decoded samples that are outside the bounds out of b. When one
 // is behind the bounds, so is the rest of the chunk.
-func (it *seriesIterator) clip(b *chunkenc.Batch) {
+func (it *iterator) clip(b *chunkenc.Batch) {
 	if n := b.Len(); n > 0 && b.T[n-1] > it.bounds.maxt {
 		it.dec = chunkenc.FloatDecoder{}
 	}
@@ -256,15 +212,15 @@ func (it *seriesIterator) clip(b *chunkenc.Batch) {
 }
 
 // nextChunk loads the next chunk that is not wholly before the bounds.
-func (it *seriesIterator) nextChunk() {
+func (it *iterator) nextChunk() {
 	it.turns.Step(chunksATurn)
-	if !it.q.begin() {
-		it.fail(ErrClosed)
+	if !it.gate.begin() {
+		it.fail(wal.ErrClosed)
 		return
 	}
 	c := &it.chunk
 	ok, err := it.src.next(it.mint, c)
-	it.q.end()
+	it.gate.end()
 	if !ok {
 		it.fail(err)
 		return
@@ -278,7 +234,7 @@ func (it *seriesIterator) nextChunk() {
 }
 
 // fail ends the iteration; a nil error is its ordinary end.
-func (it *seriesIterator) fail(err error) {
+func (it *iterator) fail(err error) {
 	it.done = true
 	if it.err == nil {
 		it.err = err

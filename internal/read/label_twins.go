@@ -1,10 +1,8 @@
-package tsdb
+package read
 
 import (
 	"bytes"
 	"cmp"
-	"sync"
-	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -25,9 +23,18 @@ type labelTwins struct {
 	learned int // by this query
 }
 
+// forget makes the table ready for the next query: of labels it is empty.
+func (t *labelTwins) forget() {
+	clear(t.labels[:])
+	for i := range t.known {
+		t.known[i].text = t.known[i].text[:0]
+	}
+	t.learned = 0
+}
+
 // labelText is the text of a label: its name and its value, one behind the other.
 type labelText struct {
-	place placeID
+	place PlaceID
 	key   uint64
 	text  []byte // empty: none
 	name  int    // length
@@ -35,7 +42,7 @@ type labelText struct {
 
 // twin says that two labels are the same, or two series: what one place calls a, and another one b.
 type twin struct {
-	placeA, placeB placeID // 0: the slot is empty
+	placeA, placeB PlaceID // 0: the slot is empty
 	a, b           uint64
 }
 
@@ -44,32 +51,6 @@ const oddRatio = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 // hash spreads what one place has; the other one has as many.
 func (w *twin) hash() uint64 {
 	return (w.a*oddRatio + uint64(w.placeA)<<16 + uint64(w.placeB)) * oddRatio >> 40
-}
-
-// placeID is the number of a place that has series, a block or a head, and of no other one in
-// this process.
-type placeID uint32
-
-// newPlaceID returns a number that was not given out before.
-func newPlaceID() placeID { return placeID(placesMade.Add(1)) }
-
-var placesMade atomic.Uint32
-
-// twinTables are those that no query uses: 150 KB of garbage less for each that has use for one. A
-// query that is asked again, as those of dashboards are, finds there which series are the same.
-var twinTables = sync.Pool{New: func() any { return new(labelTwins) }}
-
-// release gives the table to the next query; of labels it is empty. Nil is none.
-func (t *labelTwins) release() {
-	if t == nil {
-		return
-	}
-	clear(t.labels[:])
-	for i := range t.known {
-		t.known[i].text = t.known[i].text[:0]
-	}
-	t.learned = 0
-	twinTables.Put(t)
 }
 
 // How many slots there are, powers of two: 48 and 96 KB, of which a query touches what its

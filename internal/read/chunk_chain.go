@@ -1,4 +1,4 @@
-package tsdb
+package read
 
 // chainedChunks gives the chunks of a series place by place, where each place ends before
 // the next one begins: all but those of blocks that overlap (BenchmarkSelectBlocks). Only

@@ -1,0 +1,84 @@
+package read
+
+import (
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+)
+
+// chunksIn returns a place for the chunks of a series, which is reuse if it is one.
+func (r *headReader) chunksIn(reuse chunkSource) *headChunks {
+	src, ok := reuse.(*headChunks)
+	if !ok {
+		src = &headChunks{}
+	}
+	if src.r != r {
+		src.r = r
+		src.files.Reset(r.Chunks)
+		if src.views != nil {
+			src.views.Forget()
+		}
+	}
+	return src
+}
+
+// headChunks gives the chunks of a head series: full ones from their file, the open
+// one and those that no file has yet from the copy in the view.
+type headChunks struct {
+	r     *headReader
+	files chunks.HeadCursor // of r's pin
+	own   memseries.View
+	views *memseries.Views // of this series and the next ones; nil: of no other was ever taken
+	view  *memseries.View  // own or one of views
+	refs  []chunks.Ref     // of views, for Ahead
+	order headOrder        // of series that are not transient
+	in    bounds
+	at    int
+}
+
+// begin goes to the first chunk of a view of a series.
+func (hc *headChunks) begin(s *memseries.Series, view *memseries.View) {
+	r := hc.r
+	hc.at, hc.view = 0, view
+	hc.in.mint, hc.in.maxt = r.visible()
+	hc.in.deleted = r.Deleted.Of(s.Ref())
+	if len(view.Chunks) > 0 {
+		hc.in.maxt = min(hc.in.maxt, view.Maxt)
+	}
+}
+
+func (hc *headChunks) next(mint int64, out *sourceChunk) (bool, error) {
+	for hc.at < len(hc.view.Chunks) && (hc.view.Chunks[hc.at].MaxT < mint || len(hc.in.deleted) > 0 && hc.in.hides(hc.view.Chunks[hc.at].MinT, hc.view.Chunks[hc.at].MaxT)) {
+		hc.at++
+	}
+	if hc.at == len(hc.view.Chunks) {
+		return false, nil
+	}
+	c := hc.view.Chunks[hc.at]
+	hc.at++
+	*out = sourceChunk{enc: chunkenc.EncXOR, minT: c.MinT, maxT: c.MaxT, in: &hc.in}
+	if c.Ref == 0 {
+		out.data = hc.view.Data(c)
+		return true, nil
+	}
+	var err error
+	if out.enc, out.data, err = hc.files.Read(c.Ref); err != nil {
+		return hc.mended(c.Ref, err, mint, out)
+	}
+	return true, nil
+}
+
+// mended gives what took the place of a chunk that cannot be read. If nothing is left of it the
+// next one is given; a reader that began before that was known gets the error.
+func (hc *headChunks) mended(ref chunks.Ref, err error, mint int64, out *sourceChunk) (bool, error) {
+	c, ok := hc.r.Mender.Mended(ref, hc.r.Losses)
+	if !ok {
+		hc.r.Mender.NoteDamage(ref, err)
+		return false, err
+	}
+	if c.Data == nil {
+		return hc.next(mint, out)
+	}
+	out.enc, out.data, out.minT, out.maxT = c.Encoding, c.Data, c.MinT, c.MaxT
+	return true, nil
+}

@@ -1,0 +1,67 @@
+package read
+
+import (
+	"math"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+)
+
+// A series is listed if one of its samples may be seen. As a rule that is known without a look at
+// any: the ends of a chunk are samples, so one that is in the range, and not deleted, is enough.
+// Only of a series of which each chunk reaches over both ends of the range, or is touched by a
+// delete, chunks are decoded, up to the first sample that may be seen (BenchmarkSelectNarrow). Sets
+// do that with an iterator that they pass on (handover); who lists labels has the prober below.
+
+// sampleProber looks into chunks for a sample that may be seen. It keeps its memory from series to
+// series. The zero value is ready.
+type sampleProber struct {
+	src chunkSource
+	c   sourceChunk
+	dec chunkenc.FloatDecoder
+	run chunkenc.Batch
+}
+
+// hasSample reports whether a series has a sample that may be seen; src are its chunks, opened with
+// p.src for reuse. It counts as having one if a
+// chunk cannot be read: whoever reads the series gets the error. The caller holds the Gate.
+func (p *sampleProber) hasSample(src chunkSource) bool {
+	p.src = src
+	for {
+		ok, err := p.src.next(math.MinInt64, &p.c)
+		if err != nil || !ok {
+			return err != nil
+		}
+		in := p.c.in
+		if in.shows(p.c.minT) || in.shows(p.c.maxT) {
+			return true
+		}
+		if in.hides(p.c.minT, p.c.maxT) {
+			continue
+		}
+		if ok, err := p.inChunk(); ok || err != nil {
+			return true
+		}
+	}
+}
+
+// inChunk decodes the chunk up to the first sample that may be seen.
+func (p *sampleProber) inChunk() (bool, error) {
+	if err := p.dec.Reset(p.c.enc, p.c.data); err != nil {
+		return false, err
+	}
+	if cap(p.run.T) == 0 {
+		p.run = *chunkenc.NewBatch(clippedRun)
+	}
+	for p.dec.Left() > 0 {
+		err := p.dec.Decode(&p.run, clippedRun)
+		behind := p.run.Len() > 0 && p.run.T[p.run.Len()-1] > p.c.in.maxt
+		p.c.in.clip(&p.run)
+		if p.run.Len() > 0 || err != nil {
+			return p.run.Len() > 0, err
+		}
+		if behind {
+			break
+		}
+	}
+	return false, nil
+}
