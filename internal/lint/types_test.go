@@ -1,0 +1,179 @@
+package lint
+
+import (
+	"go/ast"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The shape of functions and types, so that each stays one noun.
+const (
+	maxFuncLines = 80 // a screen
+	maxParams    = 6
+	maxFields    = 15
+	maxMethods   = 25
+	maxTypeFiles = 3
+)
+
+// The root decides, and packages know how: so it is small. Files that are tests do not count.
+const (
+	maxRootLines = 8600
+	maxRootFiles = 43
+)
+
+// shape is what is counted of a function or a type.
+type shape struct{ lines, params, fields, methods, files int }
+
+// outgrown is what is larger than it should be, as large as it is today, and why. It may become smaller,
+// and then leaves the list; it may not grow.
+var outgrown = map[string]struct {
+	shape
+	why string
+}{
+	"chunkenc/run":                 {shape{lines: 93}, "one state machine, whose variables stay in registers"},
+	"internal/zstd/carryOut":       {shape{lines: 100}, "one loop over sequences, whose variables stay in registers"},
+	"internal/headsnap/EndSeries":  {shape{params: 7}, "the parts of one record"},
+	"planBackfill":                 {shape{params: 7}, "to become a struct"},
+	"headStats":                    {shape{fields: 30}, "counters: one field a fact"},
+	"DB":                           {shape{fields: 20, methods: 52, files: 13}, "the public API"},
+	"Head":                         {shape{fields: 31, methods: 61, files: 12}, "to be cut: what flushes, what mends, what counts"},
+	"blockSet":                     {shape{methods: 40, files: 5}, "to be cut: what loads, what is there"},
+	"view":                         {shape{files: 7}, "to be moved with blockSet"},
+	"chunks/HeadFiles":             {shape{methods: 40, files: 6}, "to be cut: writing, reading, loading"},
+	"index/MemPostings":            {shape{methods: 52, files: 6}, "to be cut: lists, symbols, selection"},
+	"index/Reader":                 {shape{methods: 45, files: 8}, "to be cut: sections, selection, verification"},
+	"index/Writer":                 {shape{fields: 16}, "the state between sections of one file"},
+	"internal/backfill/Store":      {shape{fields: 16, files: 4}, "what spills and what merges"},
+	"internal/blockdir/Dir":        {shape{files: 4}, "a block's parts, each in its file"},
+	"internal/blockdir/Writer":     {shape{fields: 17}, "the state of one block that is written"},
+	"internal/memseries/Directory": {shape{methods: 78, files: 17}, "to be cut: registry, turns, shelf of full chunks, views"},
+	"internal/memseries/Series":    {shape{fields: 17}, "one record of 160 bytes, packed by hand"},
+	"internal/memseries/Shard":     {shape{files: 6}, "to be cut with Directory"},
+	"internal/read/blockReader":    {shape{files: 4}, "a block's labels, series and disorder, each in its file"},
+	"internal/replay/replay":       {shape{files: 5}, "the steps of one recovery"},
+	"internal/verify/verification": {shape{methods: 33, files: 5}, "one method for each kind of file"},
+	"labels/Labels":                {shape{files: 4}, "text, encoding and selectors of one value"},
+	"wal/Log":                      {shape{fields: 18, methods: 50, files: 8}, "to be cut: commits, segments, snapshots"},
+	"wal/leader":                   {shape{fields: 17}, "the state of one group of commits"},
+	"wal/mender":                   {shape{files: 4}, "the steps of one repair"},
+	"wal/rules":                    {shape{methods: 39}, "one method for each rule of the format"},
+}
+
+func TestTypesAndFunctions_KeepTheirShape(t *testing.T) {
+	all := map[string]*shape{}
+	for _, s := range tree(t) {
+		if s.library() && !layers[s.dir].support && s.dir != "internal/fileutil" { // which has a file for each system
+			s.measure(all)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		got, allowed := all[name].beyond(), outgrown[name].shape
+		require.LessOrEqual(t, got.lines, allowed.lines, "%s: lines of a function", name)
+		require.LessOrEqual(t, got.params, allowed.params, "%s: parameters", name)
+		require.LessOrEqual(t, got.fields, allowed.fields, "%s: fields", name)
+		require.LessOrEqual(t, got.methods, allowed.methods, "%s: methods", name)
+		require.LessOrEqual(t, got.files, allowed.files, "%s: files with its methods", name)
+	}
+	for name, was := range outgrown {
+		require.Contains(t, all, name)
+		require.NotEqual(t, shape{}, all[name].beyond(), "%s has its shape again: take it off the list", name)
+		require.NotEmpty(t, was.why, name)
+	}
+}
+
+// beyond returns what is over its limit, 0 for what is not.
+func (c shape) beyond() shape {
+	over := func(n, limit int) int {
+		if n > limit {
+			return n
+		}
+		return 0
+	}
+	return shape{over(c.lines, maxFuncLines), over(c.params, maxParams), over(c.fields, maxFields), over(c.methods, maxMethods), over(c.files, maxTypeFiles)}
+}
+
+// measure adds what a file has to the shapes of all, by package and name.
+func (s *source) measure(all map[string]*shape) {
+	of := func(name string) *shape {
+		if s.dir != "." {
+			name = s.dir + "/" + name
+		}
+		if all[name] == nil {
+			all[name] = &shape{}
+		}
+		return all[name]
+	}
+	methods := map[string]bool{} // types with methods in this file
+	for _, d := range s.file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			f := of(d.Name.Name)
+			f.lines = max(f.lines, s.fset.Position(d.End()).Line-s.fset.Position(d.Pos()).Line+1)
+			f.params = max(f.params, d.Type.Params.NumFields())
+			if d.Recv != nil {
+				name := receiver(d)
+				of(name).methods++
+				methods[name] = true
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if ts, ok := spec.(*ast.TypeSpec); ok {
+					if st, ok := ts.Type.(*ast.StructType); ok && !isReport(st) {
+						of(ts.Name.Name).fields = st.Fields.NumFields()
+					}
+				}
+			}
+		}
+	}
+	for name := range methods {
+		of(name).files++
+	}
+}
+
+// receiver returns the name of the type that a method is of.
+func receiver(d *ast.FuncDecl) string {
+	x := d.Recv.List[0].Type
+	for {
+		switch y := x.(type) {
+		case *ast.StarExpr:
+			x = y.X
+		case *ast.IndexExpr:
+			x = y.X
+		default:
+			return x.(*ast.Ident).Name
+		}
+	}
+}
+
+// isReport is true for options and reports, of which each field is a fact that a caller reads or says: most
+// are exported.
+func isReport(st *ast.StructType) bool {
+	exported := 0
+	for _, f := range st.Fields.List {
+		for _, name := range f.Names {
+			if name.IsExported() {
+				exported++
+			}
+		}
+	}
+	return 2*exported > st.Fields.NumFields()
+}
+
+func TestRoot_IsSmall(t *testing.T) {
+	lines, files := 0, 0
+	for _, s := range tree(t) {
+		if s.dir == "." && !s.test {
+			lines += s.lines
+			files++
+		}
+	}
+	require.LessOrEqual(t, lines, maxRootLines, "move how something is done into a package")
+	require.LessOrEqual(t, files, maxRootFiles, "put together what is one noun")
+	for _, name := range strings.Fields("db.go head.go compact.go querier.go tsdb_bench_test.go") {
+		require.FileExists(t, rootDir(t)+"/"+name)
+	}
+}
