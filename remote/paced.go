@@ -13,7 +13,7 @@ const pacedPiece = 256 << 10
 // framesPiece is how many bytes of frames are handed over at least, from where they are built: with
 // the frame that completes it a piece has 512 KiB, as a rule. The server writes each in two, 4 KiB
 // with the head of an HTTP chunk and the rest, and either wakes the client: half of this takes
-// more of the processor, twice as much no less (docs/design/performance.md).
+// more of the processor, twice as much no less (docs/bench/diary.md, remote read).
 const framesPiece = 480 << 10
 
 // pacedWriter writes the body of an answer. The status goes out with the first piece, so
