@@ -127,13 +127,3 @@ func (b *Batch) Move(to, i int) {
 		b.ST[to] = b.ST[i]
 	}
 }
-
-// remove takes the samples [i, j) out.
-func (b *Batch) remove(i, j int) {
-	n := i + copy(b.T[i:], b.T[j:])
-	copy(b.V[i:], b.V[j:])
-	if len(b.ST) > 0 {
-		copy(b.ST[i:], b.ST[j:])
-	}
-	b.Cut(n)
-}

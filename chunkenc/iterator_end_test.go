@@ -60,36 +60,6 @@ func TestIterator_AllSequencesOfFourMoves_EqualTheSlice(t *testing.T) {
 	require.NoError(t, itertest.CheckAll(nil, 3, func() chunkenc.Iterator { return &none }))
 }
 
-func TestBoundedIterator_AllSequencesOfThreeMoves_EqualTheSlice(t *testing.T) {
-	all := fewSamples(true) // 10, 13, 16, 19, 22
-	chunk := chunkOf(t, all, true)
-	for name, c := range map[string]struct {
-		mint, maxt int64
-		deleted    []chunkenc.Interval
-		want       []itertest.Sample
-	}{
-		"everything":          {math.MinInt64, math.MaxInt64, nil, all},
-		"cut in front":        {11, math.MaxInt64, nil, all[1:]},
-		"cut behind":          {math.MinInt64, 21, nil, all[:4]},
-		"cut on samples":      {13, 19, nil, all[1:4]},
-		"in a gap":            {14, 15, nil, nil},
-		"ends before":         {20, 10, nil, nil},
-		"first deleted":       {math.MinInt64, math.MaxInt64, []chunkenc.Interval{{Mint: 0, Maxt: 10}}, all[1:]},
-		"middle deleted":      {math.MinInt64, math.MaxInt64, []chunkenc.Interval{{Mint: 12, Maxt: 17}}, []itertest.Sample{all[0], all[3], all[4]}},
-		"last deleted":        {math.MinInt64, math.MaxInt64, []chunkenc.Interval{{Mint: 22, Maxt: 22}}, all[:4]},
-		"all deleted":         {math.MinInt64, math.MaxInt64, []chunkenc.Interval{{Mint: math.MinInt64, Maxt: math.MaxInt64}}, nil},
-		"cut, with deletions": {11, 21, []chunkenc.Interval{{Mint: 0, Maxt: 13}, {Mint: 19, Maxt: 30}}, all[2:3]},
-	} {
-		var inner chunkenc.Iterator
-		var bounded chunkenc.BoundedIterator
-		require.NoError(t, itertest.CheckAll(c.want, 3, func() chunkenc.Iterator {
-			inner = chunk.Iterator(inner)
-			bounded.Reset(inner, c.mint, c.maxt, c.deleted)
-			return &bounded
-		}), name)
-	}
-}
-
 // A chunk that is damaged behind some samples: the end is as final, and has its error.
 func TestIterator_BehindDamage_StaysAtItsEndWithTheError(t *testing.T) {
 	for _, xor2 := range []bool{false, true} {
@@ -101,14 +71,11 @@ func TestIterator_BehindDamage_StaysAtItsEndWithTheError(t *testing.T) {
 		whole := chunkOf(t, list, xor2)
 		chunk, err := chunkenc.FromData(whole.Encoding(), whole.Bytes()[:len(whole.Bytes())/2])
 		require.NoError(t, err)
-		var bounded chunkenc.BoundedIterator
-		bounded.Reset(chunk.Iterator(nil), 10, math.MaxInt64, nil)
-		for _, it := range []chunkenc.Iterator{chunk.Iterator(nil), &bounded} {
-			for it.Next() != chunkenc.ValNone {
-			}
-			requireEnded(t, it)
-		}
 		for _, toEnd := range []func(chunkenc.Iterator){
+			func(it chunkenc.Iterator) {
+				for it.Next() != chunkenc.ValNone {
+				}
+			},
 			func(it chunkenc.Iterator) { it.Seek(math.MaxInt64) },
 			func(it chunkenc.Iterator) {
 				for b := chunkenc.NewBatch(7); it.NextBatch(b) != chunkenc.ValNone; {

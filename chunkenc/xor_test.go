@@ -229,7 +229,7 @@ func TestChunk_Iterator_ReusesOnlyItsOwn(t *testing.T) {
 	require.Same(t, it, c.Iterator(it))
 	require.Equal(t, ValFloat, it.Next())
 	require.Equal(t, int64(1), it.AtT())
-	require.NotSame(t, it, c.Iterator(&BoundedIterator{}))
+	require.NotSame(t, it, c.Iterator(struct{ Iterator }{}))
 	require.NotNil(t, c.Iterator((*FloatIterator)(nil)))
 }
 
@@ -247,7 +247,6 @@ func TestSteadyState_AllocatesNothing(t *testing.T) {
 		snap = s.Snapshot(snap[:0], buf)
 		buf = s.Finish(buf)
 	}))
-	var b BoundedIterator
 	it := Chunk{enc: EncXOR, data: buf}.Iterator(nil)
 	batch := &Batch{}
 	read := func() {
@@ -255,10 +254,10 @@ func TestSteadyState_AllocatesNothing(t *testing.T) {
 		for it.Next() != ValNone {
 			it.At()
 		}
-		b.Reset(Chunk{enc: EncXOR, data: buf}.Iterator(it), 0, math.MaxInt64, nil)
-		b.Next()
-		for b.NextBatch(batch) != ValNone {
-			b.At()
+		it = Chunk{enc: EncXOR, data: buf}.Iterator(it)
+		it.Next()
+		for it.NextBatch(batch) != ValNone {
+			it.At()
 		}
 	}
 	read()

@@ -24,3 +24,12 @@ func (w *Writer) SkipTo(off int64) error {
 func SortParts[T any](m *MemPostings, items []T, pairs func(T) []Pair, atOnce int) {
 	sortBy(m, items, pairs, atOnce)
 }
+
+// Expand returns the refs that are left of p.
+func Expand(p Postings) ([]uint64, error) {
+	var refs []uint64
+	for p.Next() {
+		refs = append(refs, p.At())
+	}
+	return refs, p.Err()
+}

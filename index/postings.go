@@ -62,67 +62,6 @@ func searchRefs(refs []uint64, ref uint64) int {
 	return i
 }
 
-// Intersect returns the refs that all of ps have; the shortest should come first. No
-// postings at all have no refs in common.
-func Intersect(ps ...Postings) Postings {
-	switch len(ps) {
-	case 0:
-		return NewPostings(nil)
-	case 1:
-		return ps[0]
-	default:
-		return &intersection{ps: ps}
-	}
-}
-
-type intersection struct {
-	ps []Postings
-}
-
-func (x *intersection) Next() bool { return x.ps[0].Next() && x.meet() }
-
-func (x *intersection) Seek(ref uint64) bool { return x.ps[0].Seek(ref) && x.meet() }
-
-// meet moves all forward until they are at the same ref.
-func (x *intersection) meet() bool {
-	lead := x.ps[0]
-	for i := 1; i < len(x.ps); {
-		p := x.ps[i]
-		if !p.Seek(lead.At()) {
-			return false
-		}
-		if p.At() == lead.At() {
-			i++
-			continue
-		}
-		if !lead.Seek(p.At()) {
-			return false
-		}
-		i = 1
-	}
-	return true
-}
-
-func (x *intersection) At() uint64 { return x.ps[0].At() }
-
-func (x *intersection) Err() error {
-	for _, p := range x.ps {
-		if err := p.Err(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Expand returns the refs that are left of p.
-func Expand(p Postings) ([]uint64, error) {
-	var refs []uint64
-	for p.Next() {
-		refs = append(refs, p.At())
-	}
-	return refs, p.Err()
-}
-
 // sortRefs sorts refs and drops repetitions, in place.
 func sortRefs(refs []uint64) []uint64 {
 	if !sort.SliceIsSorted(refs, func(i, j int) bool { return refs[i] < refs[j] }) {

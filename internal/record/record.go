@@ -65,16 +65,6 @@ func TypeOf(rec []byte) Type {
 // some version of the log's readers.
 func (t Type) Known() bool { return t != TypeNone && int(t) < len(typeNames) }
 
-// Decodable tells whether this package reads records of the type.
-func (t Type) Decodable() bool {
-	switch t {
-	case TypeSeries, TypeSamples, TypeSamplesV2, TypeTombstones:
-		return true
-	default:
-		return false
-	}
-}
-
 // HoldsSamples tells whether records of the type have samples of any kind, and so cannot
 // be dropped when blocks take over without them.
 func (t Type) HoldsSamples() bool {

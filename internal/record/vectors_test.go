@@ -173,8 +173,6 @@ func TestTypeOf_NamesEveryTypeOfTheVectors(t *testing.T) {
 	require.False(t, record.Type(0x80).Known())
 	require.Equal(t, "unknown type 128", record.Type(0x80).String())
 	require.Equal(t, "min valid time", record.TypeMinValidTime.String())
-	require.True(t, record.TypeSamplesV2.Decodable())
-	require.False(t, record.TypeExemplars.Decodable())
 }
 
 func TestDecoders_RefuseARecordOfAnotherType(t *testing.T) {
