@@ -1,19 +1,15 @@
 package tsdb
 
 import (
-	"cmp"
 	"context"
 	stderrors "errors"
 	"io/fs"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
-	"github.com/seed347100a3/tsdb/internal/read"
+	"github.com/seed347100a3/tsdb/internal/cardinality"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -88,16 +84,16 @@ type MetricSize struct {
 // Cardinality counts series and their labels. ErrClosed; fs.ErrNotExist if there is no such
 // block; the context's error.
 func (db *DB) Cardinality(ctx context.Context, opts CardinalityOptions) (Cardinality, error) {
-	return cardinality(ctx, opts, db.Querier)
+	return countLabels(ctx, opts, db.Querier)
 }
 
 // Cardinality counts series and their labels as of the last Refresh. ErrClosed;
 // fs.ErrNotExist if there is no such block; the context's error.
 func (r *Reader) Cardinality(ctx context.Context, opts CardinalityOptions) (Cardinality, error) {
-	return cardinality(ctx, opts, r.Querier)
+	return countLabels(ctx, opts, r.Querier)
 }
 
-func cardinality(ctx context.Context, opts CardinalityOptions, open func(mint, maxt int64) (*Querier, error)) (_ Cardinality, err error) {
+func countLabels(ctx context.Context, opts CardinalityOptions, open func(mint, maxt int64) (*Querier, error)) (_ Cardinality, err error) {
 	if err := checkQuery(ctx, opts.Matchers); err != nil {
 		return Cardinality{}, err
 	}
@@ -116,43 +112,41 @@ func cardinality(ctx context.Context, opts CardinalityOptions, open func(mint, m
 			return Cardinality{}, errors.WithMessagef(fs.ErrNotExist, "block %s in the range", opts.Block)
 		}
 	}
-	c := newLabelCounter(opts)
-	c.out.MinT, c.out.MaxT = q.times(opts.Block)
-	if err := c.count(ctx, q); err != nil {
+	mint, maxt = q.times(opts.Block)
+	set := q.selected(ctx, &SelectHints{MayBeEmpty: true}, false, opts.Matchers)
+	rep, err := cardinality.Of(ctx, set, cardinality.Options{MinT: mint, MaxT: maxt, Limit: opts.Limit, Chunks: opts.Chunks, Progress: opts.Progress})
+	if err != nil {
 		return Cardinality{}, errors.WithMessage(err, "count labels")
 	}
-	out := c.result()
-	return out, nil
+	return Cardinality{
+		MinT: mint, MaxT: maxt,
+		Series: rep.Series, LabelNames: rep.LabelNames, LabelPairs: rep.LabelPairs, LabelPairEntries: rep.LabelPairEntries,
+		Chunks: rep.Chunks, Samples: rep.Samples, Bytes: rep.Bytes,
+		Metrics: labelCounts(rep.Metrics), Names: labelCounts(rep.Names), Pairs: labelCounts(rep.Pairs), ValueBytes: labelCounts(rep.ValueBytes),
+		ChurnNames: labelChurns(rep.ChurnNames), ChurnPairs: labelChurns(rep.ChurnPairs), MetricChunks: metricSizes(rep.MetricChunks),
+		Warnings: rep.Warnings,
+	}, nil
 }
 
-// labelCounter counts labels of series one after the other.
-type labelCounter struct {
-	opts  CardinalityOptions
-	out   Cardinality
-	names map[string]*nameCount
-	pairs map[labels.Label]*pairCount
-	sizes map[string]*MetricSize
-
-	labels []labels.Label
-	spans  []span
-	chunks *read.StoredChunks
+func labelCounts(list []cardinality.Count) (out []LabelCount) {
+	for _, c := range list {
+		out = append(out, LabelCount(c))
+	}
+	return out
 }
 
-type nameCount struct {
-	values, valueBytes uint64
-	churn              float64
+func labelChurns(list []cardinality.Churn) (out []LabelChurn) {
+	for _, c := range list {
+		out = append(out, LabelChurn(c))
+	}
+	return out
 }
 
-type pairCount struct {
-	series uint64
-	churn  float64
-}
-
-// span is the closed range of one chunk.
-type span struct{ mint, maxt int64 }
-
-func newLabelCounter(opts CardinalityOptions) *labelCounter {
-	return &labelCounter{opts: opts, names: map[string]*nameCount{}, pairs: map[labels.Label]*pairCount{}, sizes: map[string]*MetricSize{}}
+func metricSizes(list []cardinality.Size) (out []MetricSize) {
+	for _, s := range list {
+		out = append(out, MetricSize(s))
+	}
+	return out
 }
 
 // keep makes a Querier one of a single block, and reports whether that is there.
@@ -180,164 +174,4 @@ func (q *Querier) times(only ulid.ULID) (mint, maxt int64) {
 		mint, maxt = min(mint, max(first, q.view.start, h.minT.Load())), max(maxt, h.maxT.Load())
 	}
 	return max(mint, first), min(maxt, last)
-}
-
-// count goes through all series.
-func (c *labelCounter) count(ctx context.Context, q *Querier) error {
-	set := q.selected(ctx, &SelectHints{MayBeEmpty: true}, false, c.opts.Matchers)
-	for {
-		s, ok := set.Next()
-		if !ok {
-			break
-		}
-		if err := c.series(&s); err != nil {
-			return err
-		}
-		if c.out.Series%pollEvery == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			c.tell()
-		}
-	}
-	if err := set.Err(); err != nil {
-		return err
-	}
-	c.tell()
-	c.out.Warnings = set.Warnings()
-	return ctx.Err()
-}
-
-func (c *labelCounter) tell() {
-	if c.opts.Progress != nil {
-		c.opts.Progress(c.out.Series)
-	}
-}
-
-func (c *labelCounter) series(s *read.Series) error {
-	c.out.Series++
-	c.labels = s.AppendLabels(c.labels[:0])
-	c.spans = c.spans[:0]
-	metric := ""
-	for _, l := range c.labels {
-		if l.Name == labels.MetricName {
-			metric = l.Value
-		}
-	}
-	size := c.sizes[metric]
-	if size == nil {
-		size = &MetricSize{Name: metric}
-		c.sizes[metric] = size
-	}
-	size.Series++
-	if err := c.stored(s, size); err != nil {
-		return err
-	}
-	churn := c.uncovered()
-	c.out.LabelPairEntries += uint64(len(c.labels))
-	for _, l := range c.labels {
-		name := c.names[l.Name]
-		if name == nil {
-			name = &nameCount{}
-			c.names[l.Name] = name
-		}
-		pair := c.pairs[l]
-		if pair == nil {
-			pair = &pairCount{}
-			c.pairs[l] = pair
-			name.values++
-			name.valueBytes += uint64(len(l.Value))
-		}
-		pair.series++
-		pair.churn += churn
-		name.churn += churn
-	}
-	return nil
-}
-
-// stored notes the chunks that all places have of a series.
-func (c *labelCounter) stored(s *read.Series, size *MetricSize) error {
-	for c.chunks = s.Stored(c.chunks, c.opts.Chunks); c.chunks.Next(); {
-		chunk := c.chunks.At()
-		c.out.Chunks++
-		c.spans = append(c.spans, span{chunk.MinT, chunk.MaxT})
-		if c.opts.Chunks {
-			size.Bytes += uint64(len(chunk.Data))
-			if data, err := chunkenc.FromData(chunk.Encoding, chunk.Data); err == nil {
-				size.Samples += uint64(data.NumSamples())
-			}
-		}
-	}
-	return c.chunks.Err()
-}
-
-// uncovered returns the part of the range, between 0 and 1, for which a series has no
-// chunk. The time between two chunks counts as covered if it is short against them: samples
-// do not stand still between the last one of a chunk and the first one of the next.
-func (c *labelCounter) uncovered() float64 {
-	slices.SortFunc(c.spans, func(a, b span) int { return cmp.Compare(a.mint, b.mint) })
-	whole := float64(c.out.MaxT) - float64(c.out.MinT)
-	if whole <= 0 {
-		return 0
-	}
-	covered, end := 0.0, int64(math.MinInt64)
-	for _, s := range c.spans {
-		mint, maxt := max(s.mint, c.out.MinT, end), min(s.maxt, c.out.MaxT)
-		if end != math.MinInt64 && float64(mint)-float64(end) <= (float64(s.maxt)-float64(s.mint))/8 {
-			mint = end
-		}
-		if maxt >= mint {
-			covered += float64(maxt) - float64(mint)
-			end = maxt
-		}
-	}
-	return max(0, 1-covered/whole)
-}
-
-// result puts the lists in order.
-func (c *labelCounter) result() Cardinality {
-	out := c.out
-	out.LabelNames, out.LabelPairs = len(c.names), len(c.pairs)
-	for name, n := range c.names {
-		out.Names = append(out.Names, LabelCount{Name: name, Count: n.values})
-		out.ValueBytes = append(out.ValueBytes, LabelCount{Name: name, Count: n.valueBytes})
-		out.ChurnNames = append(out.ChurnNames, LabelChurn{Name: name, Churn: n.churn})
-	}
-	for l, n := range c.pairs {
-		out.Pairs = append(out.Pairs, LabelCount{l.Name, l.Value, n.series})
-		out.ChurnPairs = append(out.ChurnPairs, LabelChurn{l.Name, l.Value, n.churn})
-	}
-	for name, size := range c.sizes {
-		if name != "" {
-			out.Metrics = append(out.Metrics, LabelCount{Name: name, Count: size.Series})
-		}
-		out.Samples += size.Samples
-		out.Bytes += size.Bytes
-		if c.opts.Chunks {
-			out.MetricChunks = append(out.MetricChunks, *size)
-		}
-	}
-	for _, list := range []*[]LabelCount{&out.Names, &out.ValueBytes, &out.Pairs, &out.Metrics} {
-		*list = top(*list, c.opts.Limit, func(a, b LabelCount) int {
-			return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Name, b.Name), strings.Compare(a.Value, b.Value))
-		})
-	}
-	for _, list := range []*[]LabelChurn{&out.ChurnNames, &out.ChurnPairs} {
-		*list = top(*list, c.opts.Limit, func(a, b LabelChurn) int {
-			return cmp.Or(cmp.Compare(b.Churn, a.Churn), strings.Compare(a.Name, b.Name), strings.Compare(a.Value, b.Value))
-		})
-	}
-	out.MetricChunks = top(out.MetricChunks, c.opts.Limit, func(a, b MetricSize) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Name, b.Name))
-	})
-	return out
-}
-
-// top returns the first elements of a list in an order.
-func top[T any](list []T, limit int, compare func(a, b T) int) []T {
-	slices.SortFunc(list, compare)
-	if limit >= 0 && len(list) > limit {
-		list = list[:limit:limit]
-	}
-	return list
 }

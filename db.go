@@ -133,7 +133,7 @@ func (db *DB) open() error {
 	}
 	db.held.Tell(db.head.poison)
 	db.blocks.saveList()
-	db.blocks.settle = db.head.iso.settle
+	db.blocks.settle = db.head.iso.Settle
 	db.time.open(max(db.head.maxT.Load(), db.blocks.current().newest()))
 	return nil
 }

@@ -139,8 +139,8 @@ func (db *DB) delete(ctx context.Context, d deletion) error {
 	db.head.tombs.Store(set)
 	bs.view.Unlock()
 	if seq > 0 {
-		db.head.iso.publish(seq)
-		db.head.iso.waitPublished(seq)
+		db.head.iso.Publish(seq)
+		db.head.iso.WaitPublished(seq)
 	}
 	if err == nil {
 		db.head.stats.deletes.Add(1)

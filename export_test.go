@@ -9,7 +9,6 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
-	"github.com/seed347100a3/tsdb/wal"
 )
 
 // What white-box tests of package tsdb_test need; nothing else reaches inside.
@@ -50,28 +49,7 @@ func HoldView(db *DB) (release func()) {
 func Ended(db *DB) <-chan struct{} { return db.ctx.Done() }
 
 // Waiting returns how many wait until a commit is visible.
-func Waiting(db *DB) int {
-	db.head.iso.mu.Lock()
-	defer db.head.iso.mu.Unlock()
-	return db.head.iso.mu.waiting
-}
-
-// PublishInOrder publishes applied commits one after the other, and returns the newest one that is
-// visible behind each.
-func PublishInOrder(seqs ...uint64) (visible []uint64) {
-	iso := newIsolation(0)
-	for _, seq := range seqs {
-		iso.publish(seq)
-		visible = append(visible, iso.published.Load())
-	}
-	return visible
-}
-
-// Settled returns what tells whether everybody who reads now has closed.
-func Settled(db *DB) func() bool {
-	next := db.head.iso.nextNumber()
-	return func() bool { return db.head.iso.oldest.Load() >= next }
-}
+func Waiting(db *DB) int { return db.head.iso.Waiting() }
 
 // MinValid returns the time from which on the head takes samples.
 func MinValid(db *DB) int64 { return db.head.minValid.Load() }
@@ -100,9 +78,3 @@ func (c Compactor) Merge(ctx context.Context, inputs []*blockdir.Dir) (MergeResu
 
 func (c Compactor) Resting(id ulid.ULID) bool { return c.c.resting(id) }
 func (c Compactor) Forget()                   { c.c.rest.Forget() }
-
-// CheckpointFilter returns what a checkpoint keeps of the log's records, and what it adds.
-func CheckpointFilter(mint int64, wanted func(ref uint64) bool) (keep func(wal.Record, []byte) ([]byte, bool), tail func(func([]byte) error) error) {
-	f := newCheckpointFilter(mint, wanted)
-	return f.keep, f.tail
-}

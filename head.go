@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/isolation"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/read"
 	"github.com/seed347100a3/tsdb/internal/record"
@@ -28,7 +29,7 @@ type Head struct {
 	dir    *memseries.Directory
 	log    atomic.Pointer[wal.Log] // nil while recovery waits for room on the disk
 	chunks *chunks.HeadFiles
-	iso    *isolation
+	iso    *isolation.Commits
 
 	recovery *recovery // what Open must still write; done when log is set
 	restored uint64    // refs below it were there when recovery ended

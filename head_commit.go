@@ -68,7 +68,7 @@ func (b *batch) run(ctx context.Context, log *wal.Log) (CommitResult, error) {
 		b.undo(log)
 		return CommitResult{}, err
 	}
-	h.iso.waitPublished(b.commit.Seq())
+	h.iso.WaitPublished(b.commit.Seq())
 	h.stats.commits.Add(1)
 	h.stats.samplesAppended.Add(uint64(len(b.samples)))
 	h.stats.samplesRejected.Add(uint64(len(res.Rejected)))
@@ -189,7 +189,7 @@ func (h *Head) appendSeries(rec []byte, s *memseries.Series) []byte {
 // maybe in the goroutine of another commit.
 func (b *batch) apply() {
 	h := b.h
-	seq, floor := b.commit.Seq(), h.iso.floor.Load()
+	seq, floor := b.commit.Seq(), h.iso.Floor()
 	h.dir.LockInTurn(b.shards, &b.turns)
 	mint, maxt := h.dir.ApplyLocked(b.samples, seq, floor, h.iso)
 	h.dir.EndTurn(b.shards)
@@ -197,13 +197,13 @@ func (b *batch) apply() {
 	if invariants.Enabled {
 		h.checkApplied(seq, mint, maxt)
 	}
-	h.iso.publish(seq)
+	h.iso.Publish(seq)
 }
 
 // checkApplied holds what a reader relies on once a commit is published: its samples are there
 // before it is, and the head says that it has them. Only then is a commit seen as a whole.
 func (h *Head) checkApplied(seq uint64, mint, maxt int64) {
-	invariants.Check(h.iso.published.Load() < seq, "commit %d is published before it is applied", seq)
+	invariants.Check(h.iso.Published() < seq, "commit %d is published before it is applied", seq)
 	first, last := h.minT.Load(), h.maxT.Load()
 	invariants.Check(first <= mint && maxt <= last, "commit %d has samples of [%d, %d], the head says [%d, %d]", seq, mint, maxt, first, last)
 }

@@ -2,20 +2,16 @@ package tsdb
 
 import (
 	"context"
-	"encoding/binary"
 	stderrors "errors"
 	"math"
-	"slices"
-	"sort"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
-	"github.com/seed347100a3/tsdb/internal/foreground"
+	"github.com/seed347100a3/tsdb/internal/headblock"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
@@ -164,7 +160,7 @@ func (h *Head) seal(end int64) error {
 	if err := log.SyncTo(seq); err != nil {
 		return err
 	}
-	h.iso.waitPublished(seq)
+	h.iso.WaitPublished(seq)
 	return nil
 }
 
@@ -209,16 +205,6 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) (er
 	return nil
 }
 
-const (
-	// wayEvery is how many series are written before others go first, about a hundred
-	// microseconds.
-	wayEvery = 16
-	// pollEvery is the same of series or values that are only looked at.
-	pollEvery = 1024
-	// waySteps is the same of steps that take some ten nanoseconds, comparisons and the like.
-	waySteps = 4096
-)
-
 // writeBlock writes symbols and series of the closed range [mint, maxt], which no commit
 // changes any more. Deletes are applied.
 func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt int64) (err error) {
@@ -229,169 +215,7 @@ func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 	defer func() { err = stderrors.Join(err, pin.Release()) }()
 	const snapshot = math.MaxUint64 // everything
 	src := h.readable(pin, snapshot, mint, h.mender.seen())
-	var found []*memseries.Series
-	way := foreground.NewPoll(ctx)
-	for s := range h.dir.All() {
-		if !way.Step(pollEvery) {
-			return way.Err()
-		}
-		if h.dir.Visible(s, snapshot, mint, maxt) {
-			found = append(found, s)
-		}
-	}
-	syms, err := h.writeSymbols(w, found, way)
-	if err != nil {
-		return err
-	}
-	if err := (&labelOrder{dir: h.dir, syms: syms, way: way}).sort(found); err != nil {
-		return err
-	}
-	walk := src.Walk(found, mint, maxt)
-	var pairs []index.SymbolPair
-	for _, s := range found {
-		if !way.Step(wayEvery) {
-			return way.Err()
-		}
-		chunks := walk.Next()
-		for chunks.Next() {
-			c := chunks.At()
-			err := w.AddChunk(blockdir.Chunk{MinT: c.MinT, MaxT: c.MaxT, Num: c.Chunk.NumSamples(), Encoding: c.Chunk.Encoding(), Data: c.Chunk.Bytes()})
-			if err != nil {
-				return err
-			}
-		}
-		if err := chunks.Err(); err != nil {
-			return errors.WithMessage(err, "read head chunk")
-		}
-		pairs = pairs[:0]
-		for _, p := range h.dir.Pairs(s) {
-			pairs = append(pairs, syms[p])
-		}
-		if err := w.AddSeries(pairs); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// usedSymbol is a string that some label pair needs.
-type usedSymbol struct {
-	prefix uint64 // its first eight bytes, which decide most comparisons
-	s      string
-	pair   index.Pair
-	isName bool
-}
-
-func newUsedSymbol(s string, p index.Pair, isName bool) usedSymbol {
-	var first [8]byte
-	copy(first[:], s)
-	return usedSymbol{binary.BigEndian.Uint64(first[:]), s, p, isName}
-}
-
-// symbolOrder sorts symbols, without an instance of the generic sort, which is 19 kB of the least
-// program. Others go first now and then.
-type symbolOrder struct {
-	used []usedSymbol
-	way  *foreground.Poll
-}
-
-func (o *symbolOrder) Len() int      { return len(o.used) }
-func (o *symbolOrder) Swap(i, k int) { o.used[i], o.used[k] = o.used[k], o.used[i] }
-
-func (o *symbolOrder) Less(i, k int) bool {
-	if !o.way.Step(waySteps) {
-		return false // the end is near, in whatever order
-	}
-	a, b := &o.used[i], &o.used[k]
-	if a.prefix != b.prefix {
-		return a.prefix < b.prefix
-	}
-	return a.s < b.s
-}
-
-// writeSymbols writes the symbol table of some series and returns the symbols of each of
-// their label pairs, by number of the pair.
-func (h *Head) writeSymbols(w *blockdir.Writer, found []*memseries.Series, way *foreground.Poll) ([]index.SymbolPair, error) {
-	marks, n := h.usedPairs(found, way)
-	used, names := h.usedSymbols(marks, n, way)
-	sort.Sort(&symbolOrder{used, way})
-	pairs := make([]index.SymbolPair, len(marks))
-	for i, n := 0, uint32(0); i < len(used); n++ {
-		if !way.Step(pollEvery) {
-			return nil, way.Err()
-		}
-		s := used[i].s
-		if err := w.AddSymbol(s); err != nil {
-			return nil, err
-		}
-		for ; i < len(used) && used[i].s == s; i++ {
-			if used[i].isName {
-				names[s] = n
-			} else {
-				pairs[used[i].pair].Value = n
-			}
-		}
-	}
-	for i := range used {
-		if !way.Step(waySteps) {
-			break
-		}
-		if !used[i].isName {
-			name, _ := h.dir.Postings().Label(used[i].pair)
-			pairs[used[i].pair].Name = names[name]
-		}
-	}
-	return pairs, way.Err()
-}
-
-// usedPairs marks the label pairs of some series by their numbers, and counts them.
-func (h *Head) usedPairs(found []*memseries.Series, way *foreground.Poll) (marks []bool, n int) {
-	last := index.Pair(0)
-	for _, s := range found {
-		if !way.Step(pollEvery) {
-			break
-		}
-		last = max(last, slices.Max(h.dir.Pairs(s)))
-	}
-	marks = make([]bool, int(last)+1)
-	for _, s := range found {
-		if !way.Step(pollEvery) {
-			break
-		}
-		for _, p := range h.dir.Pairs(s) {
-			if !marks[p] {
-				marks[p] = true
-				n++
-			}
-		}
-	}
-	return marks, n
-}
-
-// fewNames is how many names of labels there mostly are.
-const fewNames = 64
-
-// usedSymbols returns the values of n label pairs, a value for each of them, and their
-// names, each once and as keys, too.
-func (h *Head) usedSymbols(marks []bool, n int, way *foreground.Poll) (used []usedSymbol, names map[string]uint32) {
-	used = make([]usedSymbol, 0, n+fewNames)
-	names = map[string]uint32{}
-	for i, marked := range marks {
-		if !way.Step(pollEvery) {
-			break
-		}
-		if !marked {
-			continue
-		}
-		p := index.Pair(i)
-		name, value := h.dir.Postings().Label(p)
-		used = append(used, newUsedSymbol(value, p, false))
-		if _, ok := names[name]; !ok {
-			names[name] = 0
-			used = append(used, newUsedSymbol(name, p, true))
-		}
-	}
-	return used, names
+	return headblock.Write(ctx, w, &src, mint, maxt)
 }
 
 // flushable returns nil, or why the head must not be made into blocks.

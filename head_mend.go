@@ -185,6 +185,7 @@ func (h *Head) mendChunks(ctx context.Context, start int64) (n int, err error) {
 // findDamaged reads all chunks in some files, and returns those that cannot be read and that
 // nothing took the place of. They are in the order of time for each series.
 func (h *Head) findDamaged(ctx context.Context, files []uint32) (damaged []memseries.Located, err error) {
+	const wayEvery = 16 // chunks, which take about a hundred microseconds
 	var buf []byte
 	way := foreground.NewPoll(ctx)
 	for _, l := range h.dir.MappedIn(func(n uint32) bool { return slices.Contains(files, n) }) {

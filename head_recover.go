@@ -15,6 +15,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
+	"github.com/seed347100a3/tsdb/internal/isolation"
 	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memlimit"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -69,7 +70,7 @@ func (h *Head) restore(ctx context.Context, report *OpenReport, readOnly bool) (
 	}
 	h.dir.RaiseNextRef(rep.Log.NextRef)
 	h.restored = h.dir.NextRef()
-	h.iso = newIsolation(rep.Log.LastSeq)
+	h.iso = isolation.New(rep.Log.LastSeq)
 	for s := range h.dir.All() {
 		if maxt := s.Maxt(); maxt != memseries.NoTime {
 			h.widen(max(s.Mint(), h.minValid.Load()), maxt)

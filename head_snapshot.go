@@ -206,7 +206,7 @@ func (h *Head) writeSnapshot(ctx context.Context, headStart func() int64) (meta 
 	// From here on every commit before the segment is applied, deletes too, and what it filled is
 	// in files: of each series the first chunk that is in none has all that is left of them.
 	h.dir.Barrier()
-	h.iso.waitPublished(start.NextSeq - 1)
+	h.iso.WaitPublished(start.NextSeq - 1)
 	if err := h.storeAll(log.SyncTo); err != nil {
 		return meta, poisoned(err)
 	}
@@ -262,6 +262,7 @@ type seriesCopier struct {
 }
 
 func (c *seriesCopier) add(s *memseries.Captured) error {
+	const pollEvery = 1024 // series between two looks at the context
 	if c.seen++; c.seen%pollEvery == 0 && c.ctx.Err() != nil {
 		return c.ctx.Err()
 	}

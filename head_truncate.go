@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/background"
+	"github.com/seed347100a3/tsdb/internal/checkpoint"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/record"
@@ -63,7 +64,7 @@ func (db *DB) truncate(ctx context.Context, end int64, whole bool) error {
 func (db *DB) collect() error {
 	h := db.head
 	start := db.blocks.current().start
-	t := min(start, h.iso.oldestStart(start))
+	t := min(start, h.iso.OldestStart(start))
 	log := h.log.Load()
 	if t <= h.trunc.done || log == nil {
 		return nil
@@ -97,7 +98,7 @@ func (h *Head) removeChunks(lowest chunks.Ref) error {
 	if err == nil && h.chunkDamage.Load() && !h.mender.forget(lowest) {
 		h.chunkDamage.Store(false) // no file with damage is left, so snapshots hold again
 	}
-	h.iso.settle()
+	h.iso.Settle()
 	return stderrors.Join(err, pin.Release())
 }
 
@@ -168,10 +169,10 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) (err erro
 	gone := h.trunc.gone
 	var rep wal.CheckpointReport
 	err = background.Run(ctx, h.opts.Clock, func(ctx context.Context) (err error) {
-		filter := newCheckpointFilter(mint, func(ref uint64) bool { return h.dir.ByRef(ref) != nil || gone[ref] > upTo })
+		filter := checkpoint.NewFilter(mint, func(ref uint64) bool { return h.dir.ByRef(ref) != nil || gone[ref] > upTo })
 		rep, err = log.Checkpoint(ctx, wal.CheckpointOptions{
 			UpTo: upTo, TmpDir: h.path, QuarantineDir: filepath.Join(h.path, datadir.QuarantineDir),
-			Keep: filter.keep, Tail: filter.tail, Expired: func(newest int64) bool { return newest < mint },
+			Keep: filter.Keep, Tail: filter.Tail, Expired: func(newest int64) bool { return newest < mint },
 		})
 		return err
 	})

@@ -491,25 +491,3 @@ func TestSyncCommit_DeletesAmongCommits(t *testing.T) {
 	require.Equal(t, want, dump(t, db, math.MinInt64, math.MaxInt64))
 	require.NoError(t, db.Close())
 }
-
-// Maintenance waits for those who read when it begins to, not for those who come later.
-func TestIsolation_SettlesWhenOlderReadersHaveGone(t *testing.T) {
-	f := newFixture(t, nil)
-	open := func() *tsdb.Querier {
-		q, err := f.db.Querier(math.MinInt64, math.MaxInt64)
-		require.NoError(t, err)
-		return q
-	}
-	require.True(t, tsdb.Settled(f.db)(), "nobody reads")
-	a, b := open(), open()
-	two := tsdb.Settled(f.db)
-	c := open()
-	require.NoError(t, a.Close())
-	require.False(t, two(), "one of two still reads")
-	three := tsdb.Settled(f.db)
-	require.NoError(t, b.Close())
-	require.True(t, two())
-	require.False(t, three())
-	require.NoError(t, c.Close())
-	require.True(t, three())
-}

@@ -2,7 +2,6 @@ package tsdb_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"syscall"
@@ -100,26 +99,6 @@ func TestSync_ThatFailsLetsNothingBeWrittenBehindTheLog(t *testing.T) {
 			require.Error(t, f.db.Close())
 			f.db = nil
 		})
-	}
-}
-
-// Whatever the order in which commits are applied, readers get them in the order of the log.
-func TestIsolation_CommitsArePublishedInTheOrderOfTheLog(t *testing.T) {
-	require.Equal(t, []uint64{0, 0, 3, 3, 5}, tsdb.PublishInOrder(2, 3, 1, 5, 4))
-	for seed := range uint64(100) {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		var order []uint64
-		for _, i := range rng.Perm(12) {
-			order = append(order, uint64(i+1))
-		}
-		done := map[uint64]bool{}
-		for i, published := range tsdb.PublishInOrder(order...) {
-			done[order[i]] = true
-			require.False(t, done[published+1], "%v: %d waits for nobody", order, published+1)
-			for seq := uint64(1); seq <= published; seq++ {
-				require.True(t, done[seq], "%v: %d is published and not applied", order, seq)
-			}
-		}
 	}
 }
 

@@ -30,18 +30,18 @@ func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
 	var few [fewBlocks]read.Block
 	q.read.Open(mint, maxt, v.appendPinned(few[:0], mint, maxt), &h.labels)
 	foreground.Begin()
-	sn := h.iso.acquire(h.opts.Clock.Now(), v.start)
+	sn := h.iso.Acquire(h.opts.Clock.Now(), v.start)
 	if h.overlaps(max(mint, v.start), maxt) {
-		q.read.AddHead(h.readable(pin, sn.seq, v.start, losses))
+		q.read.AddHead(h.readable(pin, sn.Seq(), v.start, losses))
 	}
 	h.stats.queriers.Add(1)
 	q.release = func() error {
 		defer foreground.End()
 		v.unpin(mint, maxt)
 		err := pin.Release()
-		// Last: who waits for the snapshot (isolation.settle) closes the files.
-		if h.iso.release(sn) {
-			h.dir.SweepMarks(h.iso.floor.Load())
+		// Last: who waits for the snapshot (isolation.Commits.Settle) closes the files.
+		if h.iso.Release(sn) {
+			h.dir.SweepMarks(h.iso.Floor())
 		}
 		return err
 	}

@@ -133,7 +133,7 @@ func takeStats(h *Head, bs *blockSet) Stats {
 	s.HeadChunksRemoved = uint64(h.stats.chunksAtOpen.Load()) + s.HeadChunksCreated - uint64(s.HeadChunks)
 	files := h.chunks.Stats()
 	s.HeadChunkFiles, s.HeadChunkBytes = files.Files, files.Bytes
-	n, oldest := h.iso.openSnapshots()
+	n, oldest := h.iso.Open()
 	s.QueriersOpen = n
 	if n > 0 {
 		s.OldestQuerierSince = h.opts.Clock.Now().Sub(oldest)

@@ -30,6 +30,7 @@ var layers = map[string]layer{
 	"internal/invariants": {level: 0},
 	"internal/clock":      {level: 0, foreign: []string{xsysUnix}},
 	"internal/foreground": {level: 0},
+	"internal/isolation":  {level: 0},
 	"internal/prefetch":   {level: 0},
 	"internal/memlimit":   {level: 0},
 	"internal/minheap":    {level: 0},
@@ -62,11 +63,14 @@ var layers = map[string]layer{
 	"internal/blockmerge": {level: 5, foreign: []string{pkgErrors}},
 	"internal/read":       {level: 5, foreign: []string{pkgErrors}},
 	"internal/replay":     {level: 5, foreign: []string{pkgErrors}},
+	"internal/checkpoint": {level: 5},
 	"internal/datadir":    {level: 5, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
-	"internal/dircopy": {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
-	"internal/repair":  {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
-	"internal/verify":  {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
+	"internal/cardinality": {level: 6},
+	"internal/dircopy":     {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
+	"internal/headblock":   {level: 6, foreign: []string{pkgErrors}},
+	"internal/repair":      {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
+	"internal/verify":      {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
 	".": {level: 7, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}, public: true},
 

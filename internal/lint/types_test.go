@@ -40,7 +40,7 @@ var outgrown = map[string]struct {
 	"planBackfill":                 {shape{params: 7}, "to become a struct"},
 	"headStats":                    {shape{fields: 30}, "counters: one field a fact"},
 	"DB":                           {shape{fields: 20, methods: 52, files: 13}, "the public API"},
-	"Head":                         {shape{fields: 31, methods: 61, files: 12}, "to be cut: what flushes, what mends, what counts"},
+	"Head":                         {shape{fields: 31, methods: 58, files: 12}, "to be cut: what flushes, what mends, what counts"},
 	"blockSet":                     {shape{methods: 40, files: 5}, "to be cut: what loads, what is there"},
 	"view":                         {shape{files: 7}, "to be moved with blockSet"},
 	"chunks/HeadFiles":             {shape{methods: 40, files: 6}, "to be cut: writing, reading, loading"},

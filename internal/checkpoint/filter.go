@@ -1,4 +1,10 @@
-package tsdb
+// Package checkpoint decides what of the log's records a checkpoint keeps, and writes those anew
+// of which a part goes.
+//
+// It knows records, one after the other, and two rules: from when on samples count, and which
+// series are wanted. It does not know why, nor where records lie: wal reads and writes them, and
+// the head says when. A Filter is for one goroutine. docs/format/wal.md tells what a checkpoint is.
+package checkpoint
 
 import (
 	"maps"
@@ -9,7 +15,7 @@ import (
 	"github.com/seed347100a3/tsdb/wal"
 )
 
-// checkpointFilter decides what of the log's records a checkpoint keeps:
+// Filter decides what of the log's records a checkpoint keeps:
 //
 //   - series that are wanted
 //   - samples from mint on, of whatever series
@@ -18,9 +24,8 @@ import (
 //   - records that it cannot take apart, as they are: of kinds that this version does not
 //     read, and damaged ones
 //
-// A record of which everything is kept stays as it is, byte for byte. It is for one
-// goroutine.
-type checkpointFilter struct {
+// A record of which everything is kept stays as it is, byte for byte.
+type Filter struct {
 	mint    int64
 	wanted  func(ref uint64) bool
 	newest  map[uint64][]byte  // metadata entries by ref
@@ -34,12 +39,13 @@ type checkpointFilter struct {
 // each.
 const wayWanted = 256
 
-func newCheckpointFilter(mint int64, wanted func(ref uint64) bool) *checkpointFilter {
-	return &checkpointFilter{mint: mint, wanted: wanted, newest: map[uint64][]byte{}}
+// NewFilter returns one that keeps samples from mint on, and wanted series.
+func NewFilter(mint int64, wanted func(ref uint64) bool) *Filter {
+	return &Filter{mint: mint, wanted: wanted, newest: map[uint64][]byte{}}
 }
 
-// keep is wal.CheckpointOptions.Keep.
-func (f *checkpointFilter) keep(rec wal.Record, dst []byte) ([]byte, bool) {
+// Keep is wal.CheckpointOptions.Keep.
+func (f *Filter) Keep(rec wal.Record, dst []byte) ([]byte, bool) {
 	var kept []byte
 	var whole bool
 	switch record.TypeOf(rec.Data) {
@@ -64,7 +70,7 @@ func (f *checkpointFilter) keep(rec wal.Record, dst []byte) ([]byte, bool) {
 }
 
 // series keeps the entries of wanted series. whole: the record stays as it is.
-func (f *checkpointFilter) series(rec, dst []byte) (kept []byte, whole bool) {
+func (f *Filter) series(rec, dst []byte) (kept []byte, whole bool) {
 	var dec record.SeriesDecoder
 	all, wanted := 0, 0
 	for dec.Reset(rec); dec.Next(); all++ {
@@ -96,7 +102,7 @@ func (f *checkpointFilter) series(rec, dst []byte) (kept []byte, whole bool) {
 
 // samplesFrom keeps samples from mint on. Start timestamps have no place in what would be
 // written anew, so a record with some is kept as a whole if any of it is.
-func (f *checkpointFilter) samplesFrom(rec, dst []byte) (kept []byte, whole bool) {
+func (f *Filter) samplesFrom(rec, dst []byte) (kept []byte, whole bool) {
 	var dec record.SampleDecoder
 	dec.Reset(rec)
 	all, fresh := 0, 0
@@ -126,7 +132,7 @@ func (f *checkpointFilter) samplesFrom(rec, dst []byte) (kept []byte, whole bool
 	return record.AppendSamples(dst, f.samples), false
 }
 
-func (f *checkpointFilter) tombstones(rec, dst []byte) (kept []byte, whole bool) {
+func (f *Filter) tombstones(rec, dst []byte) (kept []byte, whole bool) {
 	var dec record.TombstoneDecoder
 	dec.Reset(rec)
 	f.stones = f.stones[:0]
@@ -149,7 +155,7 @@ func (f *checkpointFilter) tombstones(rec, dst []byte) (kept []byte, whole bool)
 }
 
 // metadata remembers the entries of a record, and reports whether it can be read.
-func (f *checkpointFilter) metadata(rec []byte) bool {
+func (f *Filter) metadata(rec []byte) bool {
 	var dec record.MetadataDecoder
 	for dec.Reset(rec); dec.Next(); {
 	}
@@ -164,8 +170,8 @@ func (f *checkpointFilter) metadata(rec []byte) bool {
 	return true
 }
 
-// tail is wal.CheckpointOptions.Tail: the metadata.
-func (f *checkpointFilter) tail(emit func(rec []byte) error) error {
+// Tail is wal.CheckpointOptions.Tail: the metadata.
+func (f *Filter) Tail(emit func(rec []byte) error) error {
 	if len(f.newest) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package tsdb_test
+package checkpoint_test
 
 import (
 	"encoding/hex"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/checkpoint"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/turntest"
@@ -22,15 +22,15 @@ import (
 // checkpointed runs records through the filter and returns what is left.
 func checkpointed(t testing.TB, mint int64, wanted func(uint64) bool, recs ...[]byte) (kept [][]byte) {
 	t.Helper()
-	keep, tail := tsdb.CheckpointFilter(mint, wanted)
+	f := checkpoint.NewFilter(mint, wanted)
 	scratch := make([]byte, 0, 1<<10)
 	for _, rec := range recs {
-		if out, ok := keep(wal.Record{Data: rec}, scratch[:0]); ok {
+		if out, ok := f.Keep(wal.Record{Data: rec}, scratch[:0]); ok {
 			require.NotEmpty(t, out)
 			kept = append(kept, slices.Clone(out))
 		}
 	}
-	require.NoError(t, tail(func(rec []byte) error {
+	require.NoError(t, f.Tail(func(rec []byte) error {
 		kept = append(kept, slices.Clone(rec))
 		return nil
 	}))

@@ -1,0 +1,187 @@
+package isolation
+
+import (
+	"cmp"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Commits decides which commits a reader sees. They are published in sequence order, each
+// as a whole; a reader's snapshot is the newest one published when it was opened. The
+// series keep what open snapshots need (memseries, marks).
+type Commits struct {
+	published atomic.Uint64 // newest commit that readers see
+	floor     atomic.Uint64 // no snapshot below it is open or will be opened
+	oldest    atomic.Uint64 // number of the oldest open snapshot, or of the next one
+
+	mu struct {
+		sync.Mutex
+		done    map[uint64]struct{} // applied, waiting for older ones
+		inOrder sync.Cond
+		waiting int
+		open    []*Snapshot // as they were opened, and so ascending by seq
+		opened  uint64      // snapshots so far
+	}
+}
+
+// Snapshot is what one reader sees: all commits up to a sequence number.
+type Snapshot struct {
+	seq    uint64
+	number uint64 // ascending from 1
+	start  int64  // where the head began then: it reads nothing of the head before
+	opened time.Time
+}
+
+// Seq returns the sequence number of the newest commit that is seen.
+func (sn *Snapshot) Seq() uint64 { return sn.seq }
+
+// New returns commits of which all up to a sequence number are published.
+func New(published uint64) *Commits {
+	c := &Commits{}
+	c.mu.done = map[uint64]struct{}{}
+	c.mu.inOrder.L = &c.mu.Mutex
+	c.published.Store(published)
+	c.setFloorLocked() // nobody else has it yet
+	return c
+}
+
+// Published returns the sequence number of the newest commit that readers see.
+func (c *Commits) Published() uint64 { return c.published.Load() }
+
+// Floor returns a sequence number that no open snapshot is below, and none will be.
+func (c *Commits) Floor() uint64 { return c.floor.Load() }
+
+// Publish makes an applied commit visible as soon as all commits before it are.
+func (c *Commits) Publish(seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if seq != c.published.Load()+1 {
+		c.mu.done[seq] = struct{}{}
+		return
+	}
+	for {
+		next := seq + 1
+		if _, ok := c.mu.done[next]; !ok {
+			break
+		}
+		delete(c.mu.done, next)
+		seq = next
+	}
+	c.published.Store(seq)
+	c.setFloorLocked()
+	if c.mu.waiting > 0 {
+		c.mu.inOrder.Broadcast()
+	}
+}
+
+// WaitPublished returns when commit seq, which is applied, is visible.
+func (c *Commits) WaitPublished(seq uint64) {
+	if c.published.Load() >= seq {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.published.Load() < seq {
+		c.mu.waiting++
+		c.mu.inOrder.Wait()
+		c.mu.waiting--
+	}
+}
+
+// Waiting returns how many wait until a commit is visible.
+func (c *Commits) Waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.waiting
+}
+
+// OldestStart returns where the head begins for the oldest open snapshot; now, if none is
+// open.
+func (c *Commits) OldestStart(now int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, sn := range c.mu.open {
+		now = min(now, sn.start)
+	}
+	return now
+}
+
+// setFloorLocked: the oldest open snapshot, or what the next one will be.
+func (c *Commits) setFloorLocked() {
+	floor, oldest := c.published.Load(), c.mu.opened+1
+	if len(c.mu.open) > 0 {
+		floor, oldest = min(floor, c.mu.open[0].seq), c.mu.open[0].number
+	}
+	c.floor.Store(floor)
+	c.oldest.Store(oldest)
+}
+
+// Acquire opens a snapshot of all that is published, with a head that begins at start.
+func (c *Commits) Acquire(now time.Time, start int64) *Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.opened++
+	sn := &Snapshot{seq: c.published.Load(), number: c.mu.opened, start: start, opened: now}
+	c.mu.open = append(c.mu.open, sn) // published never falls, so this keeps the order
+	c.setFloorLocked()
+	return sn
+}
+
+// Release closes a snapshot and reports whether the floor rose, so that marks below
+// it can be swept.
+func (c *Commits) Release(sn *Snapshot) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.mu.open, sn); i >= 0 {
+		c.mu.open = slices.Delete(c.mu.open, i, i+1)
+	}
+	before := c.floor.Load()
+	c.setFloorLocked()
+	return c.floor.Load() > before
+}
+
+// settleFor bounds how long Settle waits. Most queries take a few milliseconds.
+const settleFor = 20 * time.Millisecond
+
+// Settle returns when nobody reads any more who does so now, or after 20 ms. Maintenance
+// that holds on to retired files until then closes them itself; the last query would have to
+// unmap them, and free up to some hundred megabytes of page cache, on its way out.
+//
+// It gives its turn away until then: no clock that a test has stopped keeps it waiting.
+func (c *Commits) Settle() {
+	next := c.nextNumber()
+	for begun := time.Now(); c.oldest.Load() < next && time.Since(begun) < settleFor; {
+		runtime.Gosched()
+	}
+}
+
+// nextNumber returns the number of the next snapshot: all that are open now are below it.
+func (c *Commits) nextNumber() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.opened + 1
+}
+
+// Within implements memseries.Snapshots.
+func (c *Commits) Within(lo, hi uint64) bool {
+	if c.published.Load() < hi {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(c.mu.open, lo, func(sn *Snapshot, lo uint64) int { return cmp.Compare(sn.seq, lo) })
+	return i < len(c.mu.open) && c.mu.open[i].seq < hi
+}
+
+// Open returns how many snapshots are open and since when the oldest is.
+func (c *Commits) Open() (n int, oldest time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.mu.open) > 0 {
+		oldest = c.mu.open[0].opened
+	}
+	return len(c.mu.open), oldest
+}
