@@ -152,9 +152,9 @@ func metricSizes(list []cardinality.Size) (out []MetricSize) {
 // keep makes a Querier one of a single block, and reports whether that is there.
 func (q *Querier) keep(id ulid.ULID) bool {
 	mint, maxt := q.read.Range()
-	for i := range q.view.blocks {
-		if b := &q.view.blocks[i]; b.meta.ULID == id && b.overlaps(mint, maxt) {
-			return q.read.Keep(b.place)
+	for i := range q.view.Blocks {
+		if b := &q.view.Blocks[i]; b.Meta.ULID == id && b.Overlaps(mint, maxt) {
+			return q.read.Keep(b.Place())
 		}
 	}
 	return false
@@ -165,13 +165,13 @@ func (q *Querier) keep(id ulid.ULID) bool {
 func (q *Querier) times(only ulid.ULID) (mint, maxt int64) {
 	first, last := q.read.Range()
 	mint, maxt = int64(math.MaxInt64), int64(math.MinInt64)
-	for i := range q.view.blocks {
-		if b := &q.view.blocks[i]; b.overlaps(first, last) && (only == ulid.ULID{} || b.meta.ULID == only) {
-			mint, maxt = min(mint, b.meta.MinTime), max(maxt, b.meta.MaxTime-1)
+	for i := range q.view.Blocks {
+		if b := &q.view.Blocks[i]; b.Overlaps(first, last) && (only == ulid.ULID{} || b.Meta.ULID == only) {
+			mint, maxt = min(mint, b.Meta.MinTime), max(maxt, b.Meta.MaxTime-1)
 		}
 	}
 	if h := q.head; q.read.HasHead() && h.minT.Load() <= h.maxT.Load() {
-		mint, maxt = min(mint, max(first, q.view.start, h.minT.Load())), max(maxt, h.maxT.Load())
+		mint, maxt = min(mint, max(first, q.view.Start, h.minT.Load())), max(maxt, h.maxT.Load())
 	}
 	return max(mint, first), min(maxt, last)
 }

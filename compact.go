@@ -35,7 +35,7 @@ func (db *DB) Compact(ctx context.Context) (err error) {
 	db.merges.rest.Forget()
 	// What is too old goes first, as that needs no room: on a full disk there is some behind it.
 	old := db.retain(ctx)
-	err = stderrors.Join(old, db.flushDue(ctx), db.reload(), db.blocks.removeLeft(), db.mergeAll(ctx, true))
+	err = stderrors.Join(old, db.flushDue(ctx), db.reload(), db.blocks.RemoveLeft(), db.mergeAll(ctx, true))
 	if old == nil {
 		err = stderrors.Join(err, db.retain(ctx))
 	}
@@ -99,8 +99,8 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 	ranges := blockplan.Ranges(db.opts.Blocks.Range, db.opts.Blocks.MaxRange)
 	var errs []error
 	for ctx.Err() == nil {
-		v := db.blocks.current()
-		plan := blockplan.Next(v.planned(), v.start, ranges, func(id ulid.ULID) bool {
+		v := db.blocks.Current()
+		plan := blockplan.Next(v.Planned(), v.Start, ranges, func(id ulid.ULID) bool {
 			return db.busy.Has(id) || db.merges.resting(id)
 		})
 		if len(plan) == 0 {
@@ -129,43 +129,34 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 	return stderrors.Join(append(errs, ctx.Err())...)
 }
 
-// planned returns the blocks of a view as plans see them.
-func (v *view) planned() []blockplan.Block {
-	blocks := make([]blockplan.Block, len(v.blocks))
-	for i, b := range v.blocks {
-		blocks[i] = blockplan.Block{Meta: b.meta, Unmarked: blockdir.BesideHead(b.meta) && !blockdir.BesideHead(b.dir.Meta())}
-	}
-	return blocks
-}
-
 // merge merges blocks and puts the result in their place.
 func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
-	bd := db.blocks.beginBuild()
-	defer db.blocks.endBuild(bd)
-	inputs := db.blocks.pinned(ids)
+	bd := db.blocks.BeginBuild()
+	defer db.blocks.EndBuild(bd)
+	inputs := db.blocks.Pinned(ids)
 	if inputs == nil {
 		return nil // one is gone since the plan was made
 	}
 	defer func() {
 		for _, b := range inputs {
-			b.release()
+			b.Release()
 		}
 	}()
 	dirs := make([]*blockdir.Dir, len(inputs))
 	for i, b := range inputs {
-		dirs[i] = b.dir
+		dirs[i] = b.Dir()
 	}
 	begun := db.opts.Clock.Now()
 	var result mergeResult
 	var left error
 	err := blockdir.ErrEmpty // a block of which nothing is left needs no room to go
-	if len(inputs) > 1 || !inputs[0].allDeleted(ctx) {
+	if len(inputs) > 1 || !inputs[0].AllDeleted(ctx) {
 		result, err = db.merges.merge(ctx, dirs, func(w *blockdir.Writer, inPlace bool) (err error) {
 			replaced := ids
 			if !inPlace {
 				replaced = nil
 			}
-			left, err = db.blocks.publish(bd, w, replaced, db.blocks.current().start)
+			left, err = db.blocks.Publish(bd, w, replaced, db.blocks.Current().Start)
 			return err
 		})
 	}

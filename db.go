@@ -11,15 +11,16 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockplan"
+	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // Lock order, from the outside in (docs/design/concurrency.md): DB.using, DB.flushing;
-// blockSet.change, blockSet.view; the lock of who writes full chunks; series creation;
+// blockset.Set.Lock, its view; the lock of who writes full chunks; series creation;
 // shards of the series directory in ascending order; then leaves: log, isolation, head
 // chunks, postings. Holding a leaf, nothing else is taken. Only those down to
-// blockSet.change, that of who writes full chunks, and the log's are held across a sync.
+// blockset.Set.Lock, that of who writes full chunks, and the log's are held across a sync.
 
 // DB is an open data directory. It is safe for concurrent use.
 type DB struct {
@@ -27,7 +28,7 @@ type DB struct {
 	opts   *Options
 	held   *datadir.Held
 	head   *Head
-	blocks *blockSet
+	blocks *blockset.Set
 	report OpenReport
 	opened time.Time
 
@@ -106,6 +107,11 @@ func newDB(dir string, o *Options) *DB {
 	return db
 }
 
+// blockConfig is what the blocks of a data directory are opened with.
+func blockConfig(o *Options, dir string) blockset.Config {
+	return blockset.Config{FS: o.FS, Dir: dir, Clock: o.Clock, Logger: o.Logger, MaxFuture: o.Limits.MaxFuture}
+}
+
 // open reads what is there.
 func (db *DB) open() error {
 	if err := datadir.CheckSupported(db.opts.FS, db.dir); err != nil {
@@ -119,22 +125,25 @@ func (db *DB) open() error {
 	if err != nil {
 		return err
 	}
-	db.blocks = newBlockSet(db.opts, db.dir)
-	db.blocks.busy = busy
-	if err := db.blocks.load(&db.report); err != nil {
+	cfg := blockConfig(db.opts, db.dir)
+	cfg.Busy = busy
+	db.blocks = blockset.New(cfg)
+	loaded, err := db.blocks.Load()
+	if err != nil {
 		return err
 	}
+	db.report.addBlocks(&loaded)
 	db.merges = newCompactor(db.opts.FS, db.dir, db.opts.Clock, db.opts.Blocks.BytesPerSecond, db.opts.Head.SamplesPerChunk)
 	db.head = newHead(db.opts, db.dir)
-	db.head.minValid.Store(db.blocks.current().start)
+	db.head.minValid.Store(db.blocks.Current().Start)
 	if err := db.head.recover(context.Background(), db.held.Lock(), &db.report); err != nil {
-		db.blocks.close()
+		db.blocks.Close()
 		return stderrors.Join(err, db.head.closeFiles())
 	}
 	db.held.Tell(db.head.poison)
-	db.blocks.saveList()
-	db.blocks.settle = db.head.iso.Settle
-	db.time.open(max(db.head.maxT.Load(), db.blocks.current().newest()))
+	db.blocks.SaveList()
+	db.blocks.WaitFor(db.head.iso)
+	db.time.open(max(db.head.maxT.Load(), db.blocks.Current().Newest()))
 	return nil
 }
 
@@ -146,20 +155,20 @@ func (db *DB) Appender() *Appender { return db.head.appender() }
 func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
 	// All that a Querier sees is taken at one moment: a flush, a delete, the end of the
 	// database come before or after it as a whole.
-	db.blocks.view.RLock()
-	defer db.blocks.view.RUnlock()
+	v := db.blocks.HoldView()
+	defer db.blocks.LetViewGo()
 	if db.closing.Load() {
 		return nil, ErrClosed
 	}
-	return newQuerier(db.head, db.blocks.view.cur, mint, maxt)
+	return newQuerier(db.head, v, mint, maxt)
 }
 
 // Blocks returns what the blocks say of themselves, in the order of their times.
-func (db *DB) Blocks() []BlockMeta { return db.blocks.metas() }
+func (db *DB) Blocks() []BlockMeta { return db.blocks.Current().Metas() }
 
 // MissingBlocks returns the blocks that there should be and that are not read, as far as no other block
 // has their samples. Queries of their times say so.
-func (db *DB) MissingBlocks() []MissingBlock { return db.blocks.current().missingBlocks() }
+func (db *DB) MissingBlocks() []MissingBlock { return missingBlocks(db.blocks.Current()) }
 
 // begin is called by long calls that Close interrupts and waits for. The context ends
 // with the caller's or when Close begins; done ends the call, and makes ErrClosed of what an
@@ -254,7 +263,7 @@ func (db *DB) Close() error {
 		db.using.Lock() // what is under way ends with its context
 		defer db.using.Unlock()
 		headStart := db.headStart()
-		db.blocks.close()
+		db.blocks.Close()
 		db.time.saveOrWarn()
 		db.closeOf = stderrors.Join(db.head.close(headStart), db.held.Release())
 		level := slog.LevelInfo

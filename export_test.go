@@ -41,8 +41,8 @@ func HeadChunks(db *DB) (n int) {
 
 // HoldView keeps what new queriers see from changing until release is called.
 func HoldView(db *DB) (release func()) {
-	db.blocks.view.RLock()
-	return db.blocks.view.RUnlock
+	db.blocks.HoldView()
+	return db.blocks.LetViewGo
 }
 
 // Ended is closed when Close ends what is under way.

@@ -117,7 +117,7 @@ func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 	}
 	r := db.opts.Blocks.Range.Milliseconds()
 	for {
-		mint, ok := db.head.dir.OldestFrom(db.blocks.current().start)
+		mint, ok := db.head.dir.OldestFrom(db.blocks.Current().Start)
 		if !ok || mint >= end {
 			return nil
 		}
@@ -129,7 +129,7 @@ func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 			return db.flushRange(ctx, mint, maxt, mint >= cut)
 		})
 		if errors.Is(err, ErrCorrupt) {
-			n, mendErr := db.head.mendChunks(ctx, db.blocks.current().start)
+			n, mendErr := db.head.mendChunks(ctx, db.blocks.Current().Start)
 			if n > 0 {
 				continue // with what took the place of the damage
 			}
@@ -167,8 +167,8 @@ func (h *Head) seal(end int64) error {
 // flushRange writes the samples of [mint, maxt) into a block and makes the head begin
 // behind it; beside: not for the next Open, too.
 func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) (err error) {
-	bd := db.blocks.beginBuild()
-	defer db.blocks.endBuild(bd)
+	bd := db.blocks.BeginBuild()
+	defer db.blocks.EndBuild(bd)
 	id := newOwnULID(db.opts.Clock.Now(), maxt)
 	w, err := blockdir.Create(db.opts.FS, db.dir, id, blockdir.WriterOptions{Warm: true})
 	if err != nil {
@@ -191,12 +191,12 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) (er
 	meta, err = w.Finish(ctx, meta)
 	switch {
 	case errors.Is(err, blockdir.ErrEmpty):
-		db.blocks.skipTo(maxt)
+		db.blocks.SkipTo(maxt)
 		return nil
 	case err != nil:
 		return err
 	}
-	if _, err := db.blocks.publish(bd, w, nil, maxt); err != nil { // nothing is replaced
+	if _, err := db.blocks.Publish(bd, w, nil, maxt); err != nil { // nothing is replaced
 		return err
 	}
 	db.head.stats.flushes.Add(1)

@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
@@ -82,7 +83,7 @@ func (db *DB) leaveFuture(ctx context.Context, present int64) error {
 	if err := db.flushRanges(ctx, border, last+1); err != nil {
 		return err
 	}
-	db.blocks.skipTo(border)
+	db.blocks.SkipTo(border)
 	h.trunc.done = math.MinInt64 // series without samples keep their newest times until now
 	if err := db.truncate(ctx, border, true); err != nil {
 		return errors.WithMessage(err, "truncate head")
@@ -117,7 +118,7 @@ func (db *DB) beginAgain(border int64) error {
 
 // newestUpTo returns the time of the newest sample up to a time, math.MinInt64 if there is none.
 func (h *Head) newestUpTo(ctx context.Context, t int64) (int64, error) {
-	q, err := newQuerier(h, &view{start: memseries.NoTime + 1}, math.MinInt64, t)
+	q, err := newQuerier(h, &blockset.View{Start: memseries.NoTime + 1}, math.MinInt64, t)
 	if err != nil {
 		return 0, err
 	}
@@ -153,6 +154,6 @@ func (db *DB) markAhead(now int64) (start int64, ok bool, err error) {
 		return 0, false, nil
 	}
 	defer db.busy.Give(ids)
-	start, err = db.blocks.markBeside(ids)
+	start, err = db.blocks.MarkBeside(ids)
 	return start, err == nil, err
 }

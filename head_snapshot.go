@@ -72,7 +72,7 @@ func (t *snapshotTask) step() {
 // mend sets chunks aside that readers found damaged. A failure is told once, and tried again.
 func (t *snapshotTask) mend() {
 	db := t.db
-	_, err := db.head.mendChunks(db.ctx, db.blocks.current().start)
+	_, err := db.head.mendChunks(db.ctx, db.blocks.Current().Start)
 	if err != nil && !t.unmended && db.ctx.Err() == nil {
 		db.opts.Logger.Warn("set aside damaged head chunks", "error", logged(err))
 	}
@@ -80,7 +80,7 @@ func (t *snapshotTask) mend() {
 }
 
 // headStart is where the head begins by the blocks alone: what a snapshot of it builds on.
-func (db *DB) headStart() int64 { return db.blocks.current().startWithout(nil) }
+func (db *DB) headStart() int64 { return db.blocks.Current().StartWithout(nil) }
 
 // snapshotDue reports whether so much log stands behind the last snapshot that the next Open
 // is worth another one: more than the threshold, and so much that snapshots stay a part of

@@ -51,19 +51,19 @@ func (db *DB) truncate(ctx context.Context, end int64, whole bool) error {
 	}
 	// Where no block says how far the head was flushed, as everything was deleted, the log
 	// must not have it any more either.
-	v := db.blocks.current()
+	v := db.blocks.Current()
 	dear, err := db.logIsDear()
 	if err != nil {
 		return err
 	}
-	return h.checkpoint(ctx, end, whole || dear || v.start > v.startWithout(nil))
+	return h.checkpoint(ctx, end, whole || dear || v.Start > v.StartWithout(nil))
 }
 
 // collect forgets, in memory and in head-chunk files, what blocks have and no Querier
 // that is open can only find in the head. What it leaves the next call takes.
 func (db *DB) collect() error {
 	h := db.head
-	start := db.blocks.current().start
+	start := db.blocks.Current().Start
 	t := min(start, h.iso.OldestStart(start))
 	log := h.log.Load()
 	if t <= h.trunc.done || log == nil {
@@ -114,8 +114,8 @@ func (h *Head) idleBefore(t int64) int64 {
 
 // forgetDeleted forgets deleted intervals before t, and those of removed series.
 func (db *DB) forgetDeleted(t int64, removed []uint64) {
-	db.blocks.change.Lock()
-	defer db.blocks.change.Unlock()
+	db.blocks.Lock()
+	defer db.blocks.Unlock()
 	old := db.head.tombs.Load()
 	if old.Len() == 0 {
 		return
@@ -125,9 +125,7 @@ func (db *DB) forgetDeleted(t int64, removed []uint64) {
 	for _, ref := range removed {
 		set.Remove(ref)
 	}
-	db.blocks.view.Lock()
-	defer db.blocks.view.Unlock()
-	db.head.tombs.Store(set)
+	db.blocks.ShowLocked(db.blocks.Current(), func() { db.head.tombs.Store(set) })
 }
 
 // checkpoint replaces the older part of the log by a checkpoint with what is still

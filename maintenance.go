@@ -176,7 +176,7 @@ func (f *flusher) note(err error) {
 // reload takes up new blocks.
 func (db *DB) reload() error {
 	db.head.stats.reloads.Add(1)
-	err := db.blocks.reload()
+	err := db.blocks.Reload()
 	if err != nil {
 		db.head.stats.reloadErrors.Add(1)
 	}
@@ -191,7 +191,7 @@ func (db *DB) compactDue() {
 	if err := db.mergeAll(db.ctx, false); err != nil && db.ctx.Err() == nil {
 		db.opts.Logger.Warn("merge blocks", "error", logged(err))
 	}
-	if err := stderrors.Join(db.blocks.removeLeft(), db.retain(db.ctx)); err != nil {
+	if err := stderrors.Join(db.blocks.RemoveLeft(), db.retain(db.ctx)); err != nil {
 		db.opts.Logger.Warn("remove old blocks", "error", logged(err))
 	}
 }

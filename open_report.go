@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/replay"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -190,6 +191,15 @@ func (r *OpenReport) addReplay(p *replay.Report) {
 		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason})
 	}
 	r.addLog(p.Log)
+}
+
+// addBlocks takes over what loading the blocks found.
+func (r *OpenReport) addBlocks(l *blockset.Report) {
+	r.Blocks, r.BlocksSetAside, r.BlocksVanished = l.Blocks, l.SetAside, l.Vanished
+	r.Quarantined = append(r.Quarantined, l.Quarantined...)
+	for _, d := range l.Damages {
+		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason, Harmless: d.Harmless})
+	}
 }
 
 // addLog takes over what replay says of the log.

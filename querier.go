@@ -3,6 +3,7 @@ package tsdb
 import (
 	"context"
 
+	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/read"
 	"github.com/seed347100a3/tsdb/labels"
@@ -12,15 +13,15 @@ import (
 // was published when it was opened, none of a later one. It may be used by any number
 // of goroutines, and it must be closed: what it pins is kept until then.
 type Querier struct {
-	read    read.Query // of the places that follow
-	view    *view      // those of its blocks that overlap the range are pinned
+	read    read.Query     // of the places that follow
+	view    *blockset.View // those of its blocks that overlap the range are pinned
 	head    *Head
 	release func() error
 }
 
 // newQuerier takes a snapshot of head and blocks. The caller sees to it that the view
 // stays until it returns.
-func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
+func newQuerier(h *Head, v *blockset.View, mint, maxt int64) (*Querier, error) {
 	pin, err := h.chunks.Acquire()
 	if err != nil {
 		return nil, ErrClosed
@@ -28,16 +29,16 @@ func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
 	losses := h.mender.seen() // of which warnings tell
 	q := &Querier{view: v, head: h}
 	var few [fewBlocks]read.Block
-	q.read.Open(mint, maxt, v.appendPinned(few[:0], mint, maxt), &h.labels)
+	q.read.Open(mint, maxt, v.AppendPinned(few[:0], mint, maxt), &h.labels)
 	foreground.Begin()
-	sn := h.iso.Acquire(h.opts.Clock.Now(), v.start)
-	if h.overlaps(max(mint, v.start), maxt) {
-		q.read.AddHead(h.readable(pin, sn.Seq(), v.start, losses))
+	sn := h.iso.Acquire(h.opts.Clock.Now(), v.Start)
+	if h.overlaps(max(mint, v.Start), maxt) {
+		q.read.AddHead(h.readable(pin, sn.Seq(), v.Start, losses))
 	}
 	h.stats.queriers.Add(1)
 	q.release = func() error {
 		defer foreground.End()
-		v.unpin(mint, maxt)
+		v.Unpin(mint, maxt)
 		err := pin.Release()
 		// Last: who waits for the snapshot (isolation.Commits.Settle) closes the files.
 		if h.iso.Release(sn) {
@@ -52,31 +53,12 @@ func newQuerier(h *Head, v *view, mint, maxt int64) (*Querier, error) {
 // allocated.
 const fewBlocks = 4
 
-// appendPinned pins the blocks that overlap a closed range, until unpin for the same range.
-func (v *view) appendPinned(dst []read.Block, mint, maxt int64) []read.Block {
-	for i := range v.blocks {
-		if b := &v.blocks[i]; b.overlaps(mint, maxt) {
-			b.pin()
-			dst = append(dst, b.readable())
-		}
-	}
-	return dst
-}
-
-func (v *view) unpin(mint, maxt int64) {
-	for i := range v.blocks {
-		if b := &v.blocks[i]; b.overlaps(mint, maxt) {
-			b.release()
-		}
-	}
-}
-
 // warnings tells of data in a closed range that is missing, or not what it seems.
 func (q *Querier) warnings(mint, maxt int64) Warnings {
-	ws := append(q.view.warnings(mint, maxt), q.head.mender.warnings(mint, maxt)...)
-	for i := range q.view.blocks {
-		if b := &q.view.blocks[i]; b.overlaps(mint, maxt) {
-			ws = append(ws, b.ambiguity()...)
+	ws := append(q.view.Warnings(mint, maxt), q.head.mender.warnings(mint, maxt)...)
+	for i := range q.view.Blocks {
+		if b := &q.view.Blocks[i]; b.Overlaps(mint, maxt) {
+			ws = append(ws, b.Ambiguity()...)
 		}
 	}
 	return ws

@@ -11,6 +11,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
@@ -27,8 +28,8 @@ type Reader struct {
 	dir  string
 	opts *Options
 
-	refresh sync.Mutex // held by who builds the next state
-	looked  lookedAt   // blocks, which do not change
+	refresh sync.Mutex      // held by who builds the next state
+	shapes  blockset.Shapes // blocks, which do not change
 	mu      struct {
 		sync.RWMutex
 		state *readState // nil when closed
@@ -38,7 +39,7 @@ type Reader struct {
 // readState is one look at a directory.
 type readState struct {
 	head   *Head
-	blocks *blockSet
+	blocks *blockset.Set
 	listed []ulid.ULID // blocks in the directory before it was read
 	report OpenReport
 }
@@ -129,9 +130,9 @@ func (r *Reader) changed(s *readState) bool {
 	if err != nil || !slices.Equal(ids, s.listed) {
 		return true
 	}
-	for _, b := range s.blocks.current().blocks {
-		meta, err := blockdir.ReadMeta(r.opts.FS, b.dir.Path())
-		if err != nil || meta.Stats.NumTombstones != b.meta.Stats.NumTombstones {
+	for _, b := range s.blocks.Current().Blocks {
+		meta, err := blockdir.ReadMeta(r.opts.FS, b.Dir().Path())
+		if err != nil || meta.Stats.NumTombstones != b.Meta.Stats.NumTombstones {
 			return true
 		}
 	}
@@ -147,14 +148,17 @@ func (r *Reader) load(ctx context.Context) (*readState, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &readState{blocks: newBlockSet(r.opts, r.dir), listed: listed}
-	s.blocks.readOnly, s.blocks.looked = true, &r.looked
+	cfg := blockConfig(r.opts, r.dir)
+	cfg.ReadOnly, cfg.Shapes = true, &r.shapes
+	s := &readState{blocks: blockset.New(cfg), listed: listed}
 	start := r.opts.Clock.Now()
-	if err := s.blocks.load(&s.report); err != nil {
+	loaded, err := s.blocks.Load()
+	if err != nil {
 		return nil, err
 	}
+	s.report.addBlocks(&loaded)
 	s.head = newHead(r.opts, r.dir)
-	s.head.minValid.Store(s.blocks.current().start)
+	s.head.minValid.Store(s.blocks.Current().Start)
 	if _, err := s.head.restore(ctx, &s.report, true); err != nil {
 		return nil, stderrors.Join(err, s.close())
 	}
@@ -167,7 +171,7 @@ func (s *readState) close() error {
 	if s == nil {
 		return nil
 	}
-	s.blocks.close()
+	s.blocks.Close()
 	return s.head.closeFiles()
 }
 
@@ -189,7 +193,7 @@ func (r *Reader) Querier(mint, maxt int64) (*Querier, error) {
 		return nil, err
 	}
 	defer done()
-	return newQuerier(s.head, s.blocks.current(), mint, maxt)
+	return newQuerier(s.head, s.blocks.Current(), mint, maxt)
 }
 
 // Blocks returns what the blocks say of themselves, in the order of their times; none when
@@ -200,7 +204,7 @@ func (r *Reader) Blocks() []BlockMeta {
 		return nil
 	}
 	defer done()
-	return s.blocks.metas()
+	return s.blocks.Current().Metas()
 }
 
 // MissingBlocks returns the blocks that there should be and that are not read, as of the last look at
@@ -211,7 +215,7 @@ func (r *Reader) MissingBlocks() []MissingBlock {
 		return nil
 	}
 	defer done()
-	return s.blocks.current().missingBlocks()
+	return missingBlocks(s.blocks.Current())
 }
 
 // Stats returns the numbers of the last look at the directory; counters of writing are 0.

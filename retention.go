@@ -5,12 +5,10 @@ import (
 	stderrors "errors"
 	"math"
 	"path/filepath"
-	"slices"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
@@ -21,8 +19,8 @@ import (
 func (db *DB) retain(ctx context.Context) error {
 	o := db.opts.Blocks
 	state := blockplan.RetentionState{NewestT: db.head.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
-	for _, b := range db.blocks.current().blocks {
-		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: b.meta, Bytes: b.size})
+	for _, b := range db.blocks.Current().Blocks {
+		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: b.Meta, Bytes: b.Size})
 	}
 	limit, err := db.byteLimit()
 	if err == nil && limit > 0 {
@@ -59,7 +57,7 @@ func (db *DB) watchClock() {
 	if db.opts.Blocks.Retention <= 0 {
 		return
 	}
-	s := blockplan.RetentionState{NewestT: max(db.head.maxT.Load(), db.blocks.current().newest()), NowT: db.opts.Clock.Now().UnixMilli()}
+	s := blockplan.RetentionState{NewestT: max(db.head.maxT.Load(), db.blocks.Current().Newest()), NowT: db.opts.Clock.Now().UnixMilli()}
 	if t := s.CountedFrom(); t != math.MinInt64 {
 		db.time.look(t)
 	}
@@ -97,10 +95,10 @@ func (db *DB) byteLimit() (int64, error) {
 // next start, which knows from blocks only where the head begins, would find their samples in
 // it again, and not what was deleted of them.
 func (db *DB) drop(ctx context.Context, ids []ulid.ULID) (n int, err error) {
-	v := db.blocks.current()
-	free, last := v.splitByStart(ids)
+	v := db.blocks.Current()
+	free, last := v.SplitByStart(ids)
 	if len(free) > 0 {
-		if n, err = db.blocks.drop(free); err != nil {
+		if n, err = db.blocks.Drop(free); err != nil {
 			return n, err
 		}
 	}
@@ -108,32 +106,13 @@ func (db *DB) drop(ctx context.Context, ids []ulid.ULID) (n int, err error) {
 		return n, nil
 	}
 	db.flushing.Lock()
-	err = db.head.checkpoint(ctx, v.start, true)
+	err = db.head.checkpoint(ctx, v.Start, true)
 	db.flushing.Unlock()
 	if err != nil {
 		return n, errors.WithMessagef(err, "shorten log before block %s goes", last[0])
 	}
-	more, err := db.blocks.drop(last)
+	more, err := db.blocks.Drop(last)
 	return n + more, err
-}
-
-// splitByStart splits blocks that are to go into those without which the head begins where it
-// does by the others, and the rest.
-func (v *view) splitByStart(ids []ulid.ULID) (free, last []ulid.ULID) {
-	start := v.startWithout(nil)
-	if v.startWithout(ids) == start {
-		return ids, nil
-	}
-	for _, b := range v.blocks {
-		switch {
-		case !slices.Contains(ids, b.meta.ULID):
-		case b.meta.MaxTime == start && !blockdir.BesideHead(b.meta):
-			last = append(last, b.meta.ULID)
-		default:
-			free = append(free, b.meta.ULID)
-		}
-	}
-	return free, last
 }
 
 // headBytes returns the size of the log, the head-chunk files and the snapshots of the head.

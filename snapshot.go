@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/dircopy"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
@@ -71,7 +72,7 @@ type snapshotter struct {
 	fs     FS
 	dir    string // of the copy
 	to     *dircopy.Copier
-	blocks []viewBlock
+	blocks []blockset.Block
 	upTo   int        // log segments up to this one belong to the copy
 	end    chunks.Ref // and head chunks before this place
 }
@@ -86,8 +87,7 @@ func (s *snapshotter) run() error {
 	err := s.fix()
 	defer func() {
 		for _, b := range s.blocks {
-			b.copied.Add(-1)
-			b.release()
+			b.ReleaseCopy()
 		}
 	}()
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *snapshotter) run() error {
 		return err
 	}
 	for _, b := range s.blocks {
-		if err := s.to.BlockChunks(b.meta.ULID); err != nil {
+		if err := s.to.BlockChunks(b.Meta.ULID); err != nil {
 			return err
 		}
 	}
@@ -110,9 +110,8 @@ func (s *snapshotter) run() error {
 // fix decides, at one moment, what belongs to the copy. What may change later, the small
 // files of blocks, is copied at once.
 func (s *snapshotter) fix() error {
-	bs := s.db.blocks
-	bs.change.Lock()
-	defer bs.change.Unlock()
+	s.db.blocks.Lock()
+	defer s.db.blocks.Unlock()
 	log, err := s.db.head.writable()
 	if err != nil {
 		return err
@@ -128,11 +127,10 @@ func (s *snapshotter) fix() error {
 		return err
 	}
 	s.upTo = segment - 1
-	for _, b := range bs.current().blocks {
-		b.pin()
-		b.copied.Add(1)
+	for _, b := range s.db.blocks.Current().Blocks {
+		b.PinForCopy()
 		s.blocks = append(s.blocks, b)
-		if err := s.to.BlockFiles(b.meta.ULID); err != nil {
+		if err := s.to.BlockFiles(b.Meta.ULID); err != nil {
 			return err
 		}
 	}

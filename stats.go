@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -107,8 +108,8 @@ func (db *DB) Stats() Stats {
 	return s
 }
 
-func takeStats(h *Head, bs *blockSet) Stats {
-	v := bs.current()
+func takeStats(h *Head, blocks *blockset.Set) Stats {
+	v := blocks.Current()
 	s := Stats{
 		Series: h.dir.Len(), MinT: h.minT.Load(), MaxT: h.maxT.Load(),
 		AcceptsFrom: h.minValid.Load(), AcceptsTo: h.acceptsTo(),
@@ -120,7 +121,7 @@ func takeStats(h *Head, bs *blockSet) Stats {
 		HeadChunksWritten: h.stats.chunksWritten.Load(), HeadChunkWriteErrors: h.stats.chunkWriteErrors.Load(),
 		HeadChunksDamaged: h.stats.chunksDamaged.Load(), HeadSamplesLost: h.stats.samplesLost.Load(),
 		Queriers: h.stats.queriers.Load(),
-		Blocks:   len(v.blocks), BlockBytes: v.bytes(), BlocksMissing: len(v.missing),
+		Blocks:   len(v.Blocks), BlockBytes: v.Bytes(), BlocksMissing: len(v.Missing),
 		Flushes: h.stats.flushes.Load(), FlushErrors: h.stats.flushErrors.Load(),
 		Checkpoints: h.stats.checkpoints.Load(), CheckpointErrors: h.stats.checkpointErrors.Load(), LogDamages: h.stats.logDamages.Load(),
 		Reloads: h.stats.reloads.Load(), ReloadErrors: h.stats.reloadErrors.Load(),

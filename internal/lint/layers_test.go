@@ -66,6 +66,7 @@ var layers = map[string]layer{
 	"internal/checkpoint": {level: 5},
 	"internal/datadir":    {level: 5, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
+	"internal/blockset":    {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/cardinality": {level: 6},
 	"internal/dircopy":     {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/headblock":   {level: 6, foreign: []string{pkgErrors}},

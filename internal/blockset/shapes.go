@@ -1,11 +1,10 @@
-package tsdb
+package blockset
 
 import (
 	"context"
 	"sync"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
@@ -18,28 +17,28 @@ import (
 // sidecar says that they are.
 
 // look finds out whether a block is in order, and tells when it is not.
-func (bs *blockSet) look(dir *blockdir.Dir) error {
+func (o *opener) look(dir *blockdir.Dir) error {
 	id := dir.Meta().ULID
-	if shape := bs.looked.of(id); shape != nil {
+	if shape := o.Shapes.of(id); shape != nil {
 		dir.SetShape(shape)
 		return nil
 	}
 	if err := dir.Look(context.Background()); err != nil {
 		return err
 	}
-	bs.looked.keep(id, dir.Shape())
+	o.Shapes.keep(id, dir.Shape())
 	if dir.Disordered() {
-		bs.opts.Logger.Warn("block is not in order, and is read with more memory until it is merged or repaired",
+		o.Logger.Warn("block is not in order, and is read with more memory until it is merged or repaired",
 			"block", id, "reason", dir.Shape().Disorder)
 	}
 	return nil
 }
 
 // disorderOf says which of the blocks are not in order. Nothing is lost.
-func disorderOf(blocks []viewBlock) (damages []Damage) {
+func disorderOf(blocks []Block) (damages []Damage) {
 	for _, b := range blocks {
 		if b.dir.Disordered() {
-			d := damageOf(b.meta.ULID, b.dir.Shape().Disorder)
+			d := damageOf(b.Meta.ULID, b.dir.Shape().Disorder)
 			d.Harmless = true
 			damages = append(damages, d)
 		}
@@ -47,22 +46,14 @@ func disorderOf(blocks []viewBlock) (damages []Damage) {
 	return damages
 }
 
-// ambiguity warns of a block in which a series has two values of one label: one of them is read.
-func (b *viewBlock) ambiguity() (ws Warnings) {
-	if s := b.dir.Shape(); s != nil && s.Ambiguous != nil {
-		ws = append(ws, errors.WithMessagef(s.Ambiguous, "block %s", b.meta.ULID))
-	}
-	return ws
-}
-
-// lookedAt remembers what was found of blocks, for a Reader that opens them again and again and may
+// Shapes remembers what was found of blocks, for a Reader that opens them again and again and may
 // write nothing down. A nil one remembers nothing.
-type lookedAt struct {
+type Shapes struct {
 	sync.Mutex
 	shapes map[ulid.ULID]*index.Shape
 }
 
-func (l *lookedAt) of(id ulid.ULID) *index.Shape {
+func (l *Shapes) of(id ulid.ULID) *index.Shape {
 	if l == nil {
 		return nil
 	}
@@ -71,7 +62,7 @@ func (l *lookedAt) of(id ulid.ULID) *index.Shape {
 	return l.shapes[id]
 }
 
-func (l *lookedAt) keep(id ulid.ULID, shape *index.Shape) {
+func (l *Shapes) keep(id ulid.ULID, shape *index.Shape) {
 	if l == nil || shape == nil {
 		return
 	}

@@ -1,0 +1,62 @@
+package blockset
+
+import (
+	"slices"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+)
+
+// A block may reach into the time of the head without saying where the head begins: it lies beside
+// it. A hint in its meta file says so.
+
+// besideHead sees to it that a block from somewhere else, which reaches into the time
+// of the head, says that the log counts there, too: without the hint the next start would
+// take the head's samples before its end for samples of blocks.
+func (o *opener) besideHead(b Block, start int64) (Block, error) {
+	if b.Meta.MaxTime <= start || blockdir.BesideHead(b.Meta) {
+		return b, nil
+	}
+	defer b.Release()
+	return o.markBeside(b)
+}
+
+// foreignFuture sees to it that a block of the future does not close the head. Where its
+// hint cannot be written, it counts as if it had it.
+func (o *opener) foreignFuture(b Block) Block {
+	if !blockdir.FromFuture(b.Meta, o.Clock, o.MaxFuture) {
+		return b
+	}
+	if !o.ReadOnly {
+		o.Logger.Warn("a block of the future does not close the head", "block", b.Meta.ULID, "mint", b.Meta.MinTime)
+		if marked, err := o.markBeside(b); err == nil {
+			b.Release()
+			return marked
+		}
+	}
+	b.Meta = withHint(b.Meta)
+	return b
+}
+
+// withHint says of a block that it lies beside the head.
+func withHint(m blockdir.Meta) blockdir.Meta {
+	m.Compaction.Hints = append(slices.Clone(m.Compaction.Hints), blockdir.HintFromOutOfOrder)
+	slices.Sort(m.Compaction.Hints)
+	return m
+}
+
+// markBeside writes the hint of a block and opens it once more. The caller lets go of the
+// block as it was.
+func (o *opener) markBeside(b Block) (Block, error) {
+	meta := withHint(b.Meta)
+	err := blockdir.WriteMeta(o.FS, blockdir.Path(o.Dir, meta.ULID), meta)
+	if err != nil {
+		return b, errors.WithMessagef(err, "mark block %s, which reaches into the head", meta.ULID)
+	}
+	dir, err := o.open(meta.ULID)
+	if err != nil {
+		return b, errors.WithMessagef(err, "open block %s", meta.ULID)
+	}
+	return o.block(dir), nil
+}

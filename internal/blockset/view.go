@@ -1,0 +1,137 @@
+package blockset
+
+import (
+	"math"
+	"slices"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockplan"
+	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/read"
+)
+
+// View is what a Querier finds at one moment. It does not change.
+type View struct {
+	Blocks  []Block           // ascending by MinTime
+	Missing []datadir.Missing // what is in quarantine, not read, or gone
+	// Start is where the head begins: what the head has before it, blocks have, too.
+	Start int64
+}
+
+// Metas returns what the blocks say of themselves, in order.
+func (v *View) Metas() []blockdir.Meta {
+	metas := make([]blockdir.Meta, len(v.Blocks))
+	for i, b := range v.Blocks {
+		metas[i] = b.Meta
+	}
+	return metas
+}
+
+// Bytes returns the size of all blocks.
+func (v *View) Bytes() (n int64) {
+	for _, b := range v.Blocks {
+		n += b.Size
+	}
+	return n
+}
+
+// Newest returns the time of the newest sample that a block may have, math.MinInt64 if there
+// is no block.
+func (v *View) Newest() int64 {
+	newest := int64(math.MinInt64)
+	for _, b := range v.Blocks {
+		newest = max(newest, b.Meta.MaxTime-1)
+	}
+	return newest
+}
+
+// Warnings names the missing blocks that a query of the closed range would touch.
+func (v *View) Warnings(mint, maxt int64) (ws []error) {
+	for _, m := range v.Missing {
+		if m.Mint <= maxt && m.Maxt >= mint {
+			what := "block "
+			if m.Vanished {
+				what = "vanished block "
+			}
+			ws = append(ws, errors.WithMessage(read.ErrMissing, what+m.Name))
+		}
+	}
+	return ws
+}
+
+// StartWithout returns where the head begins by the blocks, if some were not there.
+func (v *View) StartWithout(ids []ulid.ULID) int64 {
+	start := int64(memseries.NoTime + 1)
+	for _, b := range v.Blocks {
+		if !blockdir.BesideHead(b.Meta) && !slices.Contains(ids, b.Meta.ULID) {
+			start = max(start, b.Meta.MaxTime)
+		}
+	}
+	return start
+}
+
+// SplitByStart splits blocks that are to go into those without which the head begins where it
+// does by the others, and the rest.
+func (v *View) SplitByStart(ids []ulid.ULID) (free, last []ulid.ULID) {
+	start := v.StartWithout(nil)
+	if v.StartWithout(ids) == start {
+		return ids, nil
+	}
+	for _, b := range v.Blocks {
+		switch {
+		case !slices.Contains(ids, b.Meta.ULID):
+		case b.Meta.MaxTime == start && !blockdir.BesideHead(b.Meta):
+			last = append(last, b.Meta.ULID)
+		default:
+			free = append(free, b.Meta.ULID)
+		}
+	}
+	return free, last
+}
+
+// has reports whether a block is in the view.
+func (v *View) has(id ulid.ULID) bool {
+	return slices.ContainsFunc(v.Blocks, func(b Block) bool { return b.Meta.ULID == id })
+}
+
+// missingBeside returns what is still missing when blocks are added that somebody brought.
+func (v *View) missingBeside(added []Block) []datadir.Missing {
+	have := datadir.NewLineage()
+	for _, b := range added {
+		have.Add(b.Meta)
+	}
+	return slices.DeleteFunc(slices.Clone(v.Missing), have.Has)
+}
+
+// Planned returns the blocks of a view as plans see them.
+func (v *View) Planned() []blockplan.Block {
+	blocks := make([]blockplan.Block, len(v.Blocks))
+	for i, b := range v.Blocks {
+		blocks[i] = blockplan.Block{Meta: b.Meta, Unmarked: blockdir.BesideHead(b.Meta) && !blockdir.BesideHead(b.dir.Meta())}
+	}
+	return blocks
+}
+
+// AppendPinned pins the blocks that overlap a closed range, until Unpin for the same range.
+func (v *View) AppendPinned(dst []read.Block, mint, maxt int64) []read.Block {
+	for i := range v.Blocks {
+		if b := &v.Blocks[i]; b.Overlaps(mint, maxt) {
+			b.Pin()
+			dst = append(dst, b.Readable())
+		}
+	}
+	return dst
+}
+
+// Unpin gives back the pins of AppendPinned.
+func (v *View) Unpin(mint, maxt int64) {
+	for i := range v.Blocks {
+		if b := &v.Blocks[i]; b.Overlaps(mint, maxt) {
+			b.Release()
+		}
+	}
+}
