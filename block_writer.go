@@ -1,6 +1,7 @@
 package tsdb
 
 import (
+	"context"
 	stderrors "errors"
 	"math"
 	"path/filepath"
@@ -242,6 +243,46 @@ func (w *BlockWriter) rejected(err error) error {
 	default:
 		return w.fail(err)
 	}
+}
+
+// Flush turns all samples that were appended since the last Flush into blocks, moves
+// them into the data directory and returns what they are, oldest first. The blocks are on
+// stable storage then. Without samples there is nothing to do. Samples may be appended
+// afterwards; they become blocks of their own, which may overlap those before them.
+//
+// First all blocks are written aside, then all of them are moved; so after an error, a
+// cancelled context among them, there are none, unless moving them failed, when those
+// that had been moved are returned. ErrDuplicateSample names a series and a time with
+// different values, unless OnDuplicate chooses between them. ErrClosed, ErrDiskFull. After
+// any error the writer can only be closed.
+func (w *BlockWriter) Flush(ctx context.Context) ([]BlockMeta, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	metas, err := backfill.Flush(ctx, w.store, backfill.Target{
+		Dir: w.dir, Ranges: w.ranges, Clock: w.opts.Clock, OutOfOrder: w.opts.OutOfOrder,
+		Progress: func(samples, bytes int64) {
+			w.progress.Written, w.progress.BlockBytes = samples, bytes
+			w.report()
+		},
+	})
+	if err != nil {
+		return metas, w.rejectedAll(err)
+	}
+	w.report()
+	w.progress, w.duplicates = BlockWriterProgress{}, w.store.Duplicates()
+	return metas, nil
+}
+
+// rejectedAll is rejected for an error that ends the writer in any case.
+func (w *BlockWriter) rejectedAll(err error) error {
+	if errors.Is(err, backfill.ErrDuplicate) {
+		err = &refusal{ErrDuplicateSample, err}
+	}
+	return w.fail(err)
 }
 
 // fail makes an error the last word.

@@ -2,9 +2,10 @@
 // samples come in any order, and what does not fit is spilled to disk in sorted runs of
 // encoded chunks. A Merge reads the runs together: for
 // each range of time the symbols, then the series in the order of labels with their
-// chunks. It does not know what a block directory looks like.
+// chunks. Flush makes blocks of that and moves them beside those that a data directory has. It
+// knows what a head there takes a block for, and not what a block looks like inside.
 //
-// A Store and its Merge are for one goroutine. Runs are scratch files of one process:
+// A Store, its Merge and its Flush are for one goroutine. Runs are scratch files of one process:
 // docs/design/backfill.md describes them.
 package backfill
 

@@ -58,7 +58,6 @@ var layers = map[string]layer{
 	"internal/blocklist":   {level: 4, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/blockdir":    {level: 4, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
-	"internal/backfill":   {level: 5, foreign: []string{pkgErrors}},
 	"internal/blockplan":  {level: 5, foreign: []string{"github.com/oklog/ulid/v2"}},
 	"internal/blockmerge": {level: 5, foreign: []string{pkgErrors}},
 	"internal/read":       {level: 5, foreign: []string{pkgErrors}},
@@ -66,6 +65,7 @@ var layers = map[string]layer{
 	"internal/checkpoint": {level: 5},
 	"internal/datadir":    {level: 5, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
+	"internal/backfill":    {level: 6, foreign: []string{pkgErrors}},
 	"internal/blockset":    {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/cardinality": {level: 6},
 	"internal/dircopy":     {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
