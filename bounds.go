@@ -60,7 +60,7 @@ func textOfTime(t int64) string {
 }
 
 // aheadErr says that the head is ahead of the clock, nil if it is not.
-func (h *Head) aheadErr() error {
+func (h *head) aheadErr() error {
 	to := h.acceptsTo()
 	if !h.isAhead(to) {
 		return nil

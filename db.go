@@ -27,7 +27,7 @@ type DB struct {
 	dir    string
 	opts   *Options
 	held   *datadir.Held
-	head   *Head
+	head   *head
 	blocks *blockset.Set
 	report OpenReport
 	opened time.Time

@@ -143,7 +143,7 @@ func (db *DB) delete(ctx context.Context, d blockset.Deletion) error {
 // reserved before it, so it ends at the newest sample of each series at that place in
 // the log. d begins where the head does. It returns what is deleted of the head then, and the commit to publish; none
 // when no series is touched.
-func (h *Head) logDelete(ctx context.Context, log *wal.Log, d blockset.Deletion) (*tombstones.Set, uint64, error) {
+func (h *head) logDelete(ctx context.Context, log *wal.Log, d blockset.Deletion) (*tombstones.Set, uint64, error) {
 	old := h.tombs.Load()
 	series, shards, err := h.deletable(ctx, d)
 	if err != nil || len(series) == 0 {
@@ -184,7 +184,7 @@ func (h *Head) logDelete(ctx context.Context, log *wal.Log, d blockset.Deletion)
 }
 
 // deletable returns the series that a delete can touch, and their shards.
-func (h *Head) deletable(ctx context.Context, d blockset.Deletion) (series []*memseries.Series, shards memseries.Shards, err error) {
+func (h *head) deletable(ctx context.Context, d blockset.Deletion) (series []*memseries.Series, shards memseries.Shards, err error) {
 	if d.Maxt < d.Mint {
 		return nil, 0, nil
 	}

@@ -16,13 +16,13 @@ import (
 	"github.com/seed347100a3/tsdb/wal"
 )
 
-// Head is the mutable block: the newest samples, in memory and in the log.
+// head is the mutable block: the newest samples, in memory and in the log.
 //
 // A sample's way: Appender.Append finds its series and stages it (head_append.go);
 // Commit reserves, logs, applies and publishes it (head_commit.go); full chunks go to
 // head-chunk files behind it (head_chunks.go); queries read it (internal/read); after
 // a restart the log brings it back (head_recover.go).
-type Head struct {
+type head struct {
 	opts   *Options
 	path   string // the data directory
 	place  read.PlaceID
@@ -74,8 +74,8 @@ type Head struct {
 	wake      chan struct{} // tells the chunk writer that there is enough to write
 }
 
-func newHead(opts *Options, path string) *Head {
-	h := &Head{
+func newHead(opts *Options, path string) *head {
+	h := &head{
 		opts:  opts,
 		path:  path,
 		place: read.NewPlaceID(),
@@ -97,10 +97,10 @@ func newHead(opts *Options, path string) *Head {
 }
 
 // walDir is where the segments of the log are.
-func (h *Head) walDir() string { return filepath.Join(h.path, datadir.WALDir) }
+func (h *head) walDir() string { return filepath.Join(h.path, datadir.WALDir) }
 
 // newDirectory returns an empty directory of series.
-func (h *Head) newDirectory() *memseries.Directory {
+func (h *head) newDirectory() *memseries.Directory {
 	return memseries.NewDirectory(memseries.Cutting{
 		Range:   h.opts.Blocks.Range.Milliseconds(),
 		Samples: h.opts.Head.SamplesPerChunk,
@@ -110,13 +110,13 @@ func (h *Head) newDirectory() *memseries.Directory {
 // overlaps reports whether a sample that is published can be in the closed range. The
 // caller has its snapshot and keeps the view of the blocks from being replaced: the head
 // begins to forget what a block has behind that only.
-func (h *Head) overlaps(mint, maxt int64) bool {
+func (h *head) overlaps(mint, maxt int64) bool {
 	first, last := h.minT.Load(), h.maxT.Load()
 	return first <= last && first <= maxt && last >= mint && mint <= maxt
 }
 
 // widen makes the head's bounds cover [mint, maxt].
-func (h *Head) widen(mint, maxt int64) {
+func (h *head) widen(mint, maxt int64) {
 	for old := h.minT.Load(); mint < old && !h.minT.CompareAndSwap(old, mint); {
 		old = h.minT.Load()
 	}
@@ -129,7 +129,7 @@ const walDirName = datadir.WALDir
 
 // readable is what a query, or a flush, reads of a snapshot, and from a time on. pin is that of the
 // chunk files, which the caller holds; losses are those of the mender that are known.
-func (h *Head) readable(pin *chunks.Pin, snapshot uint64, from int64, losses int) read.Head {
+func (h *head) readable(pin *chunks.Pin, snapshot uint64, from int64, losses int) read.Head {
 	return read.Head{Place: h.place, Series: h.dir, Chunks: pin, Snapshot: snapshot, From: from,
 		Deleted: h.tombs.Load(), Mender: headMender{h}, Losses: losses, Labels: &h.labels}
 }

@@ -24,7 +24,7 @@ type SeriesRef = chunks.SeriesRef
 // never anybody else's. Some are allocated together: to keep an ended one keeps the memory of
 // a few others, and new series of those that were abandoned.
 type Appender struct {
-	h *Head
+	h *head
 	b *batch // nil after the end
 
 	minT, maxT int64 // what is accepted, as of the last look at the clock
@@ -42,7 +42,7 @@ type Reject struct {
 
 // batch is what an Appender has staged. It outlives the Appender in a pool.
 type batch struct {
-	h       *Head
+	h       *head
 	samples []memseries.Sample
 	shards  memseries.Shards
 	pinned  []*memseries.Series // series that may have no sample in the head
@@ -90,7 +90,7 @@ type appenders struct {
 	all   [appendersLen]Appender
 }
 
-func (h *Head) appender() *Appender {
+func (h *head) appender() *Appender {
 	as := h.appenders.Get().(*appenders)
 	a := &as.all[as.given]
 	if as.given++; as.given < appendersLen {
@@ -256,7 +256,7 @@ func (a *Appender) find(s *memseries.Series, ls labels.Labels) (*memseries.Serie
 }
 
 // seriesOf finds or creates the series of a label set and pins it.
-func (h *Head) seriesOf(ls labels.Labels) (*memseries.Series, error) {
+func (h *head) seriesOf(ls labels.Labels) (*memseries.Series, error) {
 	if ls.Len() == 0 {
 		return nil, ErrNotFound
 	}

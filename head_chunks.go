@@ -17,7 +17,7 @@ const chunkBatchBytes = 768 << 10
 
 // noteDamage tells once of a full chunk that is damaged in its file, and has mendChunks look
 // after it. The next Open makes it anew from the log, unless it begins with a snapshot.
-func (h *Head) noteDamage(ref chunks.Ref, err error) {
+func (h *head) noteDamage(ref chunks.Ref, err error) {
 	if !errors.Is(err, ErrCorrupt) {
 		return
 	}
@@ -28,7 +28,7 @@ func (h *Head) noteDamage(ref chunks.Ref, err error) {
 }
 
 // wakeChunkWriter is called behind each commit and costs a load.
-func (h *Head) wakeChunkWriter() {
+func (h *head) wakeChunkWriter() {
 	if h.dir.FullBytes() < chunkWriteBytes {
 		return
 	}
@@ -41,7 +41,7 @@ func (h *Head) wakeChunkWriter() {
 // writeChunks writes all full chunks into head-chunk files. Head chunks must not
 // outrun the log: it is synced up to the newest commit in them before. After a failed
 // sync of such a file nothing is written any more, as after one of the log.
-func (h *Head) writeChunks() error {
+func (h *head) writeChunks() error {
 	log, err := h.writable()
 	if err != nil || log.Err() != nil {
 		return nil // nothing may be written at the moment, and Health says so
@@ -57,7 +57,7 @@ func (h *Head) writeChunks() error {
 // storeAll writes all full chunks, about a batch at a time so that what is on its way
 // takes no memory to speak of. synced makes sure that the log is on stable storage up to
 // a commit.
-func (h *Head) storeAll(synced func(seq uint64) error) (err error) {
+func (h *head) storeAll(synced func(seq uint64) error) (err error) {
 	h.storing.Lock()
 	defer h.storing.Unlock()
 	fulls := h.fulls
@@ -77,7 +77,7 @@ func (h *Head) storeAll(synced func(seq uint64) error) (err error) {
 
 // storeFull writes chunks in batches, and tells their series where they are. It returns how many it
 // wrote.
-func (h *Head) storeFull(fulls []memseries.Full) (n int, err error) {
+func (h *head) storeFull(fulls []memseries.Full) (n int, err error) {
 	for n < len(fulls) && err == nil {
 		var refs []chunks.Ref
 		refs, err = h.storeBatch(fulls[n : n+batchLen(fulls[n:])])
@@ -95,7 +95,7 @@ const mostFilesByRange = 8
 
 // keepApart begins a new file with the first chunks of a block range: the files of a range go as
 // a whole when a block has it. Stragglers of the range before are few.
-func (h *Head) keepApart(fulls []memseries.Full) error {
+func (h *head) keepApart(fulls []memseries.Full) error {
 	newest := int64(math.MinInt64)
 	for i := range fulls {
 		newest = max(newest, fulls[i].MinT)
@@ -114,7 +114,7 @@ func (h *Head) keepApart(fulls []memseries.Full) error {
 
 // storeBatch writes chunks, the log of which is on stable storage and which fit a batch, and returns
 // where the first of them are. An error says why the others are nowhere.
-func (h *Head) storeBatch(fulls []memseries.Full) ([]chunks.Ref, error) {
+func (h *head) storeBatch(fulls []memseries.Full) ([]chunks.Ref, error) {
 	if err := h.keepApart(fulls); err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (h *Head) storeBatch(fulls []memseries.Full) ([]chunks.Ref, error) {
 
 // chunkStore is where recovery writes full chunks: it hands over at most replay.StoreBytes of them,
 // which is less than a batch.
-type chunkStore struct{ h *Head }
+type chunkStore struct{ h *head }
 
 func (s chunkStore) StoreFull(fulls []memseries.Full) ([]chunks.Ref, error) {
 	return s.h.storeBatch(fulls)

@@ -116,7 +116,7 @@ func (b *batch) reserve(ctx context.Context, log *wal.Log, res *CommitResult) er
 
 // enqueue gives a commit its place in the log and returns with its shards locked, or
 // with an error and nothing locked.
-func (h *Head) enqueue(ctx context.Context, log *wal.Log, c *wal.Commit, shards memseries.Shards) error {
+func (h *head) enqueue(ctx context.Context, log *wal.Log, c *wal.Commit, shards memseries.Shards) error {
 	for {
 		h.dir.Lock(shards)
 		err := log.Enqueue(c)
@@ -135,7 +135,7 @@ func (h *Head) enqueue(ctx context.Context, log *wal.Log, c *wal.Commit, shards 
 
 // refusedLocked says why a sample is not taken. An exact repeat is no error: it is there, or comes
 // with an older commit, without which this one does not succeed either.
-func (h *Head) refusedLocked(st *memseries.Sample, minValid int64) error {
+func (h *head) refusedLocked(st *memseries.Sample, minValid int64) error {
 	s := st.Series
 	switch newest := s.PendingT(); {
 	case st.T <= newest:
@@ -175,7 +175,7 @@ func (b *batch) encode() {
 	}
 }
 
-func (h *Head) appendSeries(rec []byte, s *memseries.Series) []byte {
+func (h *head) appendSeries(rec []byte, s *memseries.Series) []byte {
 	pairs := h.dir.Pairs(s)
 	rec = record.AppendSeriesRef(rec, s.Ref(), len(pairs))
 	for _, p := range pairs {
@@ -202,7 +202,7 @@ func (b *batch) apply() {
 
 // checkApplied holds what a reader relies on once a commit is published: its samples are there
 // before it is, and the head says that it has them. Only then is a commit seen as a whole.
-func (h *Head) checkApplied(seq uint64, mint, maxt int64) {
+func (h *head) checkApplied(seq uint64, mint, maxt int64) {
 	invariants.Check(h.iso.Published() < seq, "commit %d is published before it is applied", seq)
 	first, last := h.minT.Load(), h.maxT.Load()
 	invariants.Check(first <= mint && maxt <= last, "commit %d has samples of [%d, %d], the head says [%d, %d]", seq, mint, maxt, first, last)

@@ -42,7 +42,7 @@ func (db *DB) Flush(ctx context.Context) (err error) {
 
 // due returns where the part of the head ends that is to become blocks: it is more than
 // one and a half block ranges long, so the range it begins in is over for long enough.
-func (h *Head) due() (end int64, ok bool) {
+func (h *head) due() (end int64, ok bool) {
 	mint, maxt, r := h.minT.Load(), h.maxT.Load(), h.opts.Blocks.Range.Milliseconds()
 	if mint > maxt || uint64(maxt)-uint64(mint) <= uint64(r+r/2) {
 		return 0, false
@@ -72,7 +72,7 @@ type early struct {
 
 // due returns where to flush to. There are at most eight such blocks in a block range:
 // series and labels stay in memory, and more blocks would not make it less.
-func (e *early) due(h *Head) (end int64, ok bool) {
+func (e *early) due(h *head) (end int64, ok bool) {
 	mint, maxt := h.minT.Load(), h.maxT.Load()
 	limit, r := h.opts.Head.FlushBytes, h.opts.Blocks.Range.Milliseconds()
 	if limit <= 0 || mint > maxt || maxt == math.MaxInt64 {
@@ -144,7 +144,7 @@ func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 // seal ends what the head takes before end: when it returns every such sample is applied,
 // published and in the log on stable storage, and no chunk holds samples from both sides.
 // A flush that fails leaves it so: late samples are refused, as they would be after it.
-func (h *Head) seal(end int64) error {
+func (h *head) seal(end int64) error {
 	log, err := h.writable()
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) (er
 
 // writeBlock writes symbols and series of the closed range [mint, maxt], which no commit
 // changes any more. Deletes are applied.
-func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt int64) (err error) {
+func (h *head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt int64) (err error) {
 	pin, err := h.chunks.Acquire()
 	if err != nil {
 		return ErrClosed
@@ -219,7 +219,7 @@ func (h *Head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 }
 
 // flushable returns nil, or why the head must not be made into blocks.
-func (h *Head) flushable() error {
+func (h *head) flushable() error {
 	if len(h.unread) > 0 {
 		return &UnreadError{Records: h.unread.Names()}
 	}

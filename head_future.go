@@ -27,7 +27,7 @@ const usualFuture = time.Hour
 const futureWait = time.Minute
 
 // acceptsTo returns the newest time that a sample may have now.
-func (h *Head) acceptsTo() int64 {
+func (h *head) acceptsTo() int64 {
 	if h.opts.Limits.MaxFuture < 0 {
 		return math.MaxInt64 - 1 // the last instant is the end of no block
 	}
@@ -44,7 +44,7 @@ func (o *Options) present() int64 {
 }
 
 // isAhead reports whether the head is closed beyond a time, or has samples beyond.
-func (h *Head) isAhead(of int64) bool {
+func (h *head) isAhead(of int64) bool {
 	return h.minValid.Load() > of || h.minT.Load() <= h.maxT.Load() && h.maxT.Load() > of
 }
 
@@ -54,7 +54,7 @@ type ahead struct {
 }
 
 // due reports whether the head is ahead of the clock, and whether it has been for long enough.
-func (a *ahead) due(h *Head) (is, due bool) {
+func (a *ahead) due(h *head) (is, due bool) {
 	if !h.isAhead(h.acceptsTo()) {
 		a.since = clock.Passed{}
 		return false, false
@@ -117,7 +117,7 @@ func (db *DB) beginAgain(border int64) error {
 }
 
 // newestUpTo returns the time of the newest sample up to a time, math.MinInt64 if there is none.
-func (h *Head) newestUpTo(ctx context.Context, t int64) (int64, error) {
+func (h *head) newestUpTo(ctx context.Context, t int64) (int64, error) {
 	q, err := newQuerier(h, &blockset.View{Start: memseries.NoTime + 1}, math.MinInt64, t)
 	if err != nil {
 		return 0, err

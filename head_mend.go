@@ -84,7 +84,7 @@ func (m *mender) find(ref chunks.Ref, seen int) (mendedChunk, bool) {
 }
 
 // headMender implements read.Mender.
-type headMender struct{ h *Head }
+type headMender struct{ h *head }
 
 func (m headMender) Mended(ref chunks.Ref, losses int) (read.MendedChunk, bool) {
 	c, ok := m.h.mender.find(ref, losses)
@@ -157,7 +157,7 @@ func (m *mender) forget(lowest chunks.Ref) (left bool) {
 // files, and returns how many these are. start is where the head begins by the blocks. On an
 // error everything is as it was, and it is tried again. The caller holds flushing, so neither log
 // nor chunk files are truncated meanwhile.
-func (h *Head) mendChunks(ctx context.Context, start int64) (n int, err error) {
+func (h *head) mendChunks(ctx context.Context, start int64) (n int, err error) {
 	files := h.mender.pending()
 	if len(files) == 0 {
 		return 0, nil
@@ -184,7 +184,7 @@ func (h *Head) mendChunks(ctx context.Context, start int64) (n int, err error) {
 
 // findDamaged reads all chunks in some files, and returns those that cannot be read and that
 // nothing took the place of. They are in the order of time for each series.
-func (h *Head) findDamaged(ctx context.Context, files []uint32) (damaged []memseries.Located, err error) {
+func (h *head) findDamaged(ctx context.Context, files []uint32) (damaged []memseries.Located, err error) {
 	const wayEvery = 16 // chunks, which take about a hundred microseconds
 	var buf []byte
 	way := foreground.NewPoll(ctx)
@@ -208,7 +208,7 @@ func (h *Head) findDamaged(ctx context.Context, files []uint32) (damaged []memse
 }
 
 // quarantineChunks keeps the files of damaged chunks, each once.
-func (h *Head) quarantineChunks(damaged []memseries.Located) error {
+func (h *head) quarantineChunks(damaged []memseries.Located) error {
 	for _, d := range damaged {
 		file := d.Ref.File()
 		if h.mender.copied[file] { // nobody else writes it

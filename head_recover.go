@@ -27,7 +27,7 @@ import (
 // and the new log segment. It outlives Open only when the disk is full.
 type recovery struct {
 	mu      sync.Mutex
-	h       *Head
+	h       *head
 	lock    fileutil.DirLock
 	log     *wal.ReplayReport
 	why     error // why it is not finished
@@ -36,7 +36,7 @@ type recovery struct {
 
 // recover brings the head to where its log ends, and makes the directory ready
 // for the first commit (docs/design/recovery.md).
-func (h *Head) recover(ctx context.Context, lock fileutil.DirLock, report *OpenReport) error {
+func (h *head) recover(ctx context.Context, lock fileutil.DirLock, report *OpenReport) error {
 	start := h.opts.Clock.Now()
 	logReport, err := h.restore(ctx, report, false)
 	if err != nil {
@@ -61,7 +61,7 @@ func (h *Head) recover(ctx context.Context, lock fileutil.DirLock, report *OpenR
 
 // restore reads chunk files and log. With readOnly nothing is written: full chunks stay in
 // memory.
-func (h *Head) restore(ctx context.Context, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
+func (h *head) restore(ctx context.Context, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
 	// The process that wrote all this may have been killed for its memory.
 	defer memlimit.Hold()()
 	rep, err := h.readAll(ctx, report, readOnly)
@@ -86,7 +86,7 @@ func (h *Head) restore(ctx context.Context, report *OpenReport, readOnly bool) (
 
 // readAll reads a snapshot of the head, if there is a good one, and the log behind it, or
 // else all of the log; and the head-chunk files.
-func (h *Head) readAll(ctx context.Context, report *OpenReport, readOnly bool) (*replay.Report, error) {
+func (h *head) readAll(ctx context.Context, report *OpenReport, readOnly bool) (*replay.Report, error) {
 	reach, err := headsnap.FindReach(h.opts.FS, h.path)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (h *Head) readAll(ctx context.Context, report *OpenReport, readOnly bool) (
 
 // findSnapshot returns the newest snapshot that can be used with the log, and nil if there is
 // none. Why others cannot be used goes to the report.
-func (h *Head) findSnapshot(ctx context.Context, tried []string, report *OpenReport) (*replay.Snapshot, error) {
+func (h *head) findSnapshot(ctx context.Context, tried []string, report *OpenReport) (*replay.Snapshot, error) {
 	if h.opts.Head.SnapshotThreshold < 0 {
 		return nil, nil
 	}
@@ -145,7 +145,7 @@ func (h *Head) findSnapshot(ctx context.Context, tried []string, report *OpenRep
 }
 
 // ignoreSnapshot tells that a snapshot is not used, and why.
-func (h *Head) ignoreSnapshot(path, reason string, report *OpenReport) {
+func (h *head) ignoreSnapshot(path, reason string, report *OpenReport) {
 	line := fmt.Sprintf("%s: %s", filepath.Base(path), reason)
 	if slices.Contains(report.SnapshotsIgnored, line) {
 		return // it is asked again, after another one
@@ -156,7 +156,7 @@ func (h *Head) ignoreSnapshot(path, reason string, report *OpenReport) {
 
 // readFrom reads chunk files, snapshot (nil: none) and log, and makes ordinary series of what
 // they have.
-func (h *Head) readFrom(ctx context.Context, snap *replay.Snapshot, reach *logreach.Reach, readOnly bool) (rep *replay.Report, err error) {
+func (h *head) readFrom(ctx context.Context, snap *replay.Snapshot, reach *logreach.Reach, readOnly bool) (rep *replay.Report, err error) {
 	h.chunks, err = chunks.OpenHead(h.opts.FS, filepath.Join(h.path, datadir.HeadChunksDir), chunks.HeadOptions{})
 	if err != nil {
 		return nil, errors.WithMessage(err, "open head chunks")
@@ -182,7 +182,7 @@ func (h *Head) readFrom(ctx context.Context, snap *replay.Snapshot, reach *logre
 }
 
 // take makes what was read the head's.
-func (h *Head) take(rep *replay.Report, snap *replay.Snapshot) {
+func (h *head) take(rep *replay.Report, snap *replay.Snapshot) {
 	h.tombs.Store(rep.Tombs)
 	for _, g := range rep.Gone {
 		h.trunc.remember(g.Segment, g.Ref)
@@ -199,7 +199,7 @@ func (h *Head) take(rep *replay.Report, snap *replay.Snapshot) {
 // finishRecovery repairs what replay found, so that the reference engine opens the
 // directory with nothing to repair, and starts the log behind it. It may be called
 // again after a full disk.
-func (h *Head) finishRecovery() error {
+func (h *head) finishRecovery() error {
 	rc := h.recovery
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -268,7 +268,7 @@ func (rc *recovery) quarantined() []string {
 }
 
 // writable returns the log, or why there is none.
-func (h *Head) writable() (*wal.Log, error) {
+func (h *head) writable() (*wal.Log, error) {
 	if log := h.log.Load(); log != nil {
 		return log, nil
 	}
@@ -281,14 +281,14 @@ func (h *Head) writable() (*wal.Log, error) {
 }
 
 // poison refuses all writes from now on, for good.
-func (h *Head) poison(why error) {
+func (h *head) poison(why error) {
 	if log := h.log.Load(); log != nil {
 		_ = log.Poison(why) // it returns what it was given
 	}
 }
 
 // refused returns nil, or why commits are refused at the moment.
-func (h *Head) refused() error {
+func (h *head) refused() error {
 	log, err := h.writable()
 	if err != nil {
 		return err
@@ -298,7 +298,7 @@ func (h *Head) refused() error {
 
 // close takes a last snapshot, ends the log, so that nothing new comes, then writes what is full and
 // closes the files. Queriers keep the files open that they read.
-func (h *Head) close(headStart int64) error {
+func (h *head) close(headStart int64) error {
 	h.closed.Store(true)
 	h.snapshotAtClose(headStart)
 	log := h.log.Load()
@@ -319,7 +319,7 @@ func (h *Head) close(headStart int64) error {
 	return stderrors.Join(err, h.closeFiles())
 }
 
-func (h *Head) closeFiles() error {
+func (h *head) closeFiles() error {
 	if h.chunks == nil {
 		return nil
 	}

@@ -85,7 +85,7 @@ func (db *DB) headStart() int64 { return db.blocks.Current().StartWithout(nil) }
 // snapshotDue reports whether so much log stands behind the last snapshot that the next Open
 // is worth another one: more than the threshold, and so much that snapshots stay a part of
 // what is written.
-func (h *Head) snapshotDue() (bool, error) {
+func (h *head) snapshotDue() (bool, error) {
 	if h.chunkDamage.Load() {
 		if h.snap.segment == 0 {
 			return false, nil
@@ -106,7 +106,7 @@ func (h *Head) snapshotDue() (bool, error) {
 // flushing, so no series and no chunk is forgotten meanwhile; commits, queries and deletes go
 // on. headStart returns where the head begins by the blocks. A failure costs the time of the next
 // Open; a failed sync poisons the log, as any does.
-func (h *Head) takeSnapshot(ctx context.Context, headStart func() int64) (err error) {
+func (h *head) takeSnapshot(ctx context.Context, headStart func() int64) (err error) {
 	begun := h.opts.Clock.Now()
 	bytes := h.snapshotBytes()
 	if err := diskspace.Check(h.opts.FS, h.path, snapshotPurpose, bytes); err != nil {
@@ -132,7 +132,7 @@ const snapshotPurpose = "snapshot of the head"
 // snapshotBytes is about what the next snapshot takes: as much as the head does in memory,
 // less if the log is compressed, or as much as the one before. Where the disk may have no room
 // for it, none is begun: commits need the room more.
-func (h *Head) snapshotBytes() int64 {
+func (h *head) snapshotBytes() int64 {
 	bytes := h.dir.SizeBytes()
 	if h.snap.bytes > 0 {
 		bytes = min(bytes, 2*h.snap.bytes)
@@ -141,7 +141,7 @@ func (h *Head) snapshotBytes() int64 {
 }
 
 // removeSnapshots removes all snapshots but the head's newest one.
-func (h *Head) removeSnapshots() error {
+func (h *head) removeSnapshots() error {
 	list, err := headsnap.List(h.opts.FS, h.path)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (h *Head) removeSnapshots() error {
 
 // quarantineSnapshots moves the snapshots that were not used out of the way: of a log that has lost
 // something they may have the only copy.
-func (h *Head) quarantineSnapshots() error {
+func (h *head) quarantineSnapshots() error {
 	list, err := headsnap.List(h.opts.FS, h.path)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (h *Head) quarantineSnapshots() error {
 
 // passSnapshot removes a snapshot that continues with a segment of the log which is gone: nobody can
 // use it any more. How large it was says how large the next one gets.
-func (h *Head) passSnapshot(upTo int) error {
+func (h *head) passSnapshot(upTo int) error {
 	if h.snap.segment == 0 || h.snap.segment > upTo {
 		return nil
 	}
@@ -188,13 +188,13 @@ func (h *Head) passSnapshot(upTo int) error {
 }
 
 // dropSnapshots makes the next Open read the whole log, as a chunk file is damaged.
-func (h *Head) dropSnapshots() error {
+func (h *head) dropSnapshots() error {
 	h.snap = headSnapshot{}
 	return h.removeSnapshots()
 }
 
 // writeSnapshot writes a snapshot and gives it its name, behind everything that it builds on.
-func (h *Head) writeSnapshot(ctx context.Context, headStart func() int64) (meta headsnap.Meta, err error) {
+func (h *head) writeSnapshot(ctx context.Context, headStart func() int64) (meta headsnap.Meta, err error) {
 	log, err := h.writable()
 	if err != nil {
 		return meta, err
@@ -256,7 +256,7 @@ func (tr *truncation) list() []headsnap.Gone {
 // seriesCopier puts series into a snapshot.
 type seriesCopier struct {
 	ctx  context.Context
-	h    *Head
+	h    *head
 	w    *headsnap.Writer
 	seen int
 }
@@ -283,7 +283,7 @@ const closeShare = 64
 
 // snapshotAtClose takes a last snapshot, if there is much log that the newest one does not
 // have. Commits that had begun may still come.
-func (h *Head) snapshotAtClose(headStart int64) {
+func (h *head) snapshotAtClose(headStart int64) {
 	log := h.log.Load()
 	if log != nil && h.chunkDamage.Load() {
 		if err := h.dropSnapshots(); err != nil {

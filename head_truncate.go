@@ -82,14 +82,14 @@ func (db *DB) collect() error {
 // in a file is wanted any more. Nobody writes full chunks meanwhile: one that is in its file, and
 // that its series does not know to be there yet, would be missed. What is written later is not
 // below the end of the files.
-func (h *Head) dropBefore(t int64) chunks.Ref {
+func (h *head) dropBefore(t int64) chunks.Ref {
 	h.storing.Lock()
 	defer h.storing.Unlock()
 	return min(h.chunks.End(), h.dir.DropBefore(t))
 }
 
 // removeChunks removes the head-chunk files that have nothing from a place on.
-func (h *Head) removeChunks(lowest chunks.Ref) error {
+func (h *head) removeChunks(lowest chunks.Ref) error {
 	pin, err := h.chunks.Acquire()
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (h *Head) removeChunks(lowest chunks.Ref) error {
 
 // idleBefore bounds the newest time of series that may go: a series that had a sample
 // lately will soon have another one, and keeps its ref.
-func (h *Head) idleBefore(t int64) int64 {
+func (h *head) idleBefore(t int64) int64 {
 	maxt, half := h.maxT.Load(), h.opts.Blocks.Range.Milliseconds()/2
 	if h.idle.Load() || maxt < math.MinInt64+half {
 		return t
@@ -131,7 +131,7 @@ func (db *DB) forgetDeleted(t int64, removed []uint64) {
 // checkpoint replaces the older part of the log by a checkpoint with what is still
 // needed of it: two thirds of the segments, as then little is copied more than once; with
 // whole, all of them.
-func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) (err error) {
+func (h *head) checkpoint(ctx context.Context, mint int64, whole bool) (err error) {
 	defer func() {
 		if err != nil && ctx.Err() == nil {
 			h.stats.checkpointErrors.Add(1)
@@ -193,7 +193,7 @@ func (h *Head) checkpoint(ctx context.Context, mint int64, whole bool) (err erro
 
 // relog makes the next commit of each series that the log has no record of any more write one:
 // without, the log would be worth nothing for it.
-func (h *Head) relog(ctx context.Context) error {
+func (h *head) relog(ctx context.Context) error {
 	seen := map[uint64]bool{}
 	rep, err := wal.Replay(ctx, wal.ReplayOptions{FS: h.opts.FS, Dir: h.walDir(), Decoders: 1, Apply: func(b *wal.Batch) error {
 		var dec record.SeriesDecoder

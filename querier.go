@@ -15,13 +15,13 @@ import (
 type Querier struct {
 	read    read.Query     // of the places that follow
 	view    *blockset.View // those of its blocks that overlap the range are pinned
-	head    *Head
+	head    *head
 	release func() error
 }
 
 // newQuerier takes a snapshot of head and blocks. The caller sees to it that the view
 // stays until it returns.
-func newQuerier(h *Head, v *blockset.View, mint, maxt int64) (*Querier, error) {
+func newQuerier(h *head, v *blockset.View, mint, maxt int64) (*Querier, error) {
 	pin, err := h.chunks.Acquire()
 	if err != nil {
 		return nil, ErrClosed

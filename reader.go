@@ -38,7 +38,7 @@ type Reader struct {
 
 // readState is one look at a directory.
 type readState struct {
-	head   *Head
+	head   *head
 	blocks *blockset.Set
 	listed []ulid.ULID // blocks in the directory before it was read
 	report OpenReport

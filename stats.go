@@ -108,7 +108,7 @@ func (db *DB) Stats() Stats {
 	return s
 }
 
-func takeStats(h *Head, blocks *blockset.Set) Stats {
+func takeStats(h *head, blocks *blockset.Set) Stats {
 	v := blocks.Current()
 	s := Stats{
 		Series: h.dir.Len(), MinT: h.minT.Load(), MaxT: h.maxT.Load(),

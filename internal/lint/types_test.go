@@ -21,8 +21,8 @@ const (
 
 // The root decides, and packages know how: so it is small. Files that are tests do not count.
 const (
-	maxRootLines = 7400
-	maxRootFiles = 37
+	maxRootLines = 7000
+	maxRootFiles = 40
 )
 
 // shape is what is counted of a function or a type.
@@ -39,7 +39,7 @@ var outgrown = map[string]struct {
 	"internal/headsnap/EndSeries":  {shape{params: 7}, "the parts of one record"},
 	"headStats":                    {shape{fields: 30}, "counters: one field a fact"},
 	"DB":                           {shape{fields: 20, methods: 52, files: 13}, "the public API"},
-	"Head":                         {shape{fields: 31, methods: 58, files: 12}, "to be cut: what flushes, what mends, what counts"},
+	"head":                         {shape{fields: 31, methods: 58, files: 12}, "to be cut: what flushes, what mends, what counts"},
 	"chunks/HeadFiles":             {shape{methods: 40, files: 6}, "to be cut: writing, reading, loading"},
 	"index/MemPostings":            {shape{methods: 52, files: 6}, "to be cut: lists, symbols, selection"},
 	"index/Reader":                 {shape{methods: 45, files: 8}, "to be cut: sections, selection, verification"},
