@@ -61,10 +61,14 @@ func (m *mender) note(ref chunks.Ref) {
 func (m *mender) pending() (files []uint32) {
 	m.RLock()
 	defer m.RUnlock()
+	var sorted []uint64
 	for file := range m.noted {
-		files = append(files, file)
+		sorted = append(sorted, uint64(file))
 	}
-	slices.Sort(files)
+	slices.Sort(sorted)
+	for _, file := range sorted {
+		files = append(files, uint32(file))
+	}
 	return files
 }
 

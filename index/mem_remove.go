@@ -30,9 +30,7 @@ func (m *MemPostings) RemoveSome(dead func(ref uint64) bool, pairs ...Pair) {
 
 // removePairs takes dead series out of the lists of pairs. The caller holds create.
 func (m *MemPostings) removePairs(dead func(ref uint64) bool, pairs []Pair) {
-	pairs = slices.Clone(pairs)
-	slices.Sort(pairs)
-	pairs = slices.Compact(pairs)
+	pairs = SortPairs(slices.Clone(pairs))
 
 	var r retired
 	for _, p := range pairs {
@@ -42,6 +40,20 @@ func (m *MemPostings) removePairs(dead func(ref uint64) bool, pairs []Pair) {
 	}
 	m.dropPairs(&r)
 	m.reclaim(r)
+}
+
+// SortPairs sorts pairs in place and returns them, each once. It goes by numbers of 64 bits, for which
+// the sort is in a small program anyway.
+func SortPairs(pairs []Pair) []Pair {
+	keys := make([]uint64, len(pairs))
+	for i, p := range pairs {
+		keys[i] = uint64(p)
+	}
+	keys = sortRefs(keys)
+	for i, k := range keys {
+		pairs[i] = Pair(k)
+	}
+	return pairs[:len(keys)]
 }
 
 // list returns the list of a pair; its fields need the lock.

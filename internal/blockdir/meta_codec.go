@@ -70,7 +70,11 @@ func (s *Stats) fields() [6]statsField {
 // appendCompaction writes an object that is not closed.
 func appendCompaction(b []byte, c *Compaction) []byte {
 	b = strconv.AppendInt(appendName(append(b, '{'), "level"), int64(c.Level), 10)
-	b = appendStrings(b, "sources", c.Sources, ulid.ULID.String)
+	sources := make([]string, len(c.Sources))
+	for i, id := range c.Sources {
+		sources[i] = id.String()
+	}
+	b = appendStrings(b, "sources", sources)
 	b = appendTrue(b, "deletable", c.Deletable)
 	for i, p := range c.Parents {
 		if i == 0 {
@@ -87,7 +91,7 @@ func appendCompaction(b []byte, c *Compaction) []byte {
 		b = append(b, ']')
 	}
 	b = appendTrue(b, "failed", c.Failed)
-	return appendStrings(b, "hints", c.Hints, func(s string) string { return s })
+	return appendStrings(b, "hints", c.Hints)
 }
 
 func appendTrue(b []byte, name string, value bool) []byte {

@@ -185,16 +185,16 @@ func appendJSON(b []byte, s string) []byte {
 }
 
 // appendStrings writes a field that is a list, nothing if it is empty.
-func appendStrings[T any](b []byte, name string, list []T, text func(T) string) []byte {
+func appendStrings(b []byte, name string, list []string) []byte {
 	if len(list) == 0 {
 		return b
 	}
 	b = append(appendName(b, name), '[')
-	for i, v := range list {
+	for i, s := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendJSON(b, text(v))
+		b = appendJSON(b, s)
 	}
 	return append(b, ']')
 }

@@ -93,7 +93,7 @@ func (l *blockLoad) missing(added []Block, listed []blocklist.Block) ([]datadir.
 		return nil, err
 	}
 	l.reportVanished(gone)
-	found = slices.DeleteFunc(found, func(m datadir.Missing) bool { // a link in the place of a block
+	found = datadir.Without(found, func(m datadir.Missing) bool { // a link in the place of a block
 		return slices.ContainsFunc(gone, func(g datadir.Missing) bool { return g.ID == m.ID })
 	})
 	return slices.Concat(found, l.unread, gone), nil

@@ -103,7 +103,9 @@ func (s *Set) BeginBuild() *Build {
 func (s *Set) EndBuild(bd *Build) {
 	s.change.Lock()
 	defer s.change.Unlock()
-	s.change.builds = slices.DeleteFunc(s.change.builds, func(b *Build) bool { return b == bd })
+	if i := slices.Index(s.change.builds, bd); i >= 0 {
+		s.change.builds = append(s.change.builds[:i], s.change.builds[i+1:]...)
+	}
 }
 
 // Publish gives a block that was written its name and puts it into the view in the place of

@@ -104,7 +104,7 @@ func (v *View) missingBeside(added []Block) []datadir.Missing {
 	for _, b := range added {
 		have.Add(b.Meta)
 	}
-	return slices.DeleteFunc(slices.Clone(v.Missing), have.Has)
+	return datadir.Without(slices.Clone(v.Missing), have.Has)
 }
 
 // Planned returns the blocks of a view as plans see them.

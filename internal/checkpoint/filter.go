@@ -128,8 +128,13 @@ func (f *Filter) samplesFrom(rec, dst []byte) (kept []byte, whole bool) {
 	if _, err := dec.Decode(f.samples); err != nil {
 		return nil, true
 	}
-	f.samples = slices.DeleteFunc(f.samples, func(s record.Sample) bool { return s.T < f.mint })
-	return record.AppendSamples(dst, f.samples), false
+	stay := f.samples[:0]
+	for _, s := range f.samples {
+		if s.T >= f.mint {
+			stay = append(stay, s)
+		}
+	}
+	return record.AppendSamples(dst, stay), false
 }
 
 func (f *Filter) tombstones(rec, dst []byte) (kept []byte, whole bool) {

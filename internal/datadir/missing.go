@@ -66,16 +66,27 @@ func Vanished(fsys fileutil.FS, dataDir string, list []blocklist.Block, have *Li
 		foreign = false // recovery says what is wrong with the log
 	}
 	if foreign {
-		gone = slices.DeleteFunc(gone, func(m Missing) bool { return m.Maxt < have.mint })
+		gone = Without(gone, func(m Missing) bool { return m.Maxt < have.mint })
 	}
 	// A writer beside us may have removed some since the list was read.
 	now, _, err := blocklist.Read(fsys, dataDir)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(gone, func(m Missing) bool {
+	return Without(gone, func(m Missing) bool {
 		return !slices.ContainsFunc(now, func(b blocklist.Block) bool { return b.ULID == m.ID })
 	}), nil
+}
+
+// Without returns those that are not to be dropped, in the memory of the list.
+func Without(list []Missing, drop func(Missing) bool) []Missing {
+	kept := list[:0]
+	for _, m := range list {
+		if !drop(m) {
+			kept = append(kept, m)
+		}
+	}
+	return kept
 }
 
 // absent returns the blocks of the list whose names are not there, and which are not in others.

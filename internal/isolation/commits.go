@@ -1,9 +1,9 @@
 package isolation
 
 import (
-	"cmp"
 	"runtime"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,7 +172,7 @@ func (c *Commits) Within(lo, hi uint64) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(c.mu.open, lo, func(sn *Snapshot, lo uint64) int { return cmp.Compare(sn.seq, lo) })
+	i := sort.Search(len(c.mu.open), func(i int) bool { return c.mu.open[i].seq >= lo })
 	return i < len(c.mu.open) && c.mu.open[i].seq < hi
 }
 

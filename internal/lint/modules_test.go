@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed347100a3/tsdb/internal/sweep"
 )
 
 // linked is every module outside the standard library that the library may link. It is
@@ -79,9 +77,6 @@ func linkedModules(t *testing.T, goos string) []string {
 const smallestProgram = "prom/bench/cmd/minimal/ours/main.go"
 
 func TestSmallestProgram_StaysSmall(t *testing.T) {
-	if !sweep.Whole() {
-		t.Skip("builds a program")
-	}
 	dir, root := t.TempDir(), rootDir(t)
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	require.NoError(t, err)

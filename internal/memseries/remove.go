@@ -139,8 +139,7 @@ func (d *Directory) cleanPostings() {
 	d.create.dead, d.create.gone = nil, nil
 	d.create.Unlock()
 
-	slices.Sort(gone)
-	for run := range d.cleanRuns(slices.Compact(gone)) {
+	for run := range d.cleanRuns(index.SortPairs(gone)) {
 		d.create.Lock()
 		d.forgetInternedLocked()
 		d.postings.RemoveSome(d.removed, run...)

@@ -194,7 +194,7 @@ func (r *Restorer) GiveFull(fulls []Full) {
 		back[i] = fulls[i].kept()
 		r.fullBytes += fulls[i].Size()
 	}
-	r.full = slices.Insert(r.full, 0, back...)
+	r.full = append(back, r.full...)
 }
 
 // FullBytes returns how many bytes the full chunks have that were cut and not taken.
