@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -143,4 +144,39 @@ func readPage(t *testing.T, name string) string {
 	text, err := os.ReadFile(filepath.Join(rootDir(t), filepath.FromSlash(name)))
 	require.NoError(t, err)
 	return string(text)
+}
+
+// maxColumns is how long a line of text is at most, so that it is read at one look.
+const maxColumns = 100
+
+// A line of prose is short. Tables and code have the length that they need, as has a link.
+func TestDocs_HaveShortLines(t *testing.T) {
+	root := rootDir(t)
+	pages, err := filepath.Glob(filepath.Join(root, "*.md"))
+	require.NoError(t, err)
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		more, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		pages = append(pages, more...)
+	}
+	for _, page := range pages {
+		if filepath.Base(page) == "bench.md" { // programs write most of it
+			continue
+		}
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		code, made := false, false // lines of code; lines that a program writes
+		for n, line := range strings.Split(string(text), "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				code = !code
+			}
+			if strings.HasPrefix(line, "<!-- ") {
+				made = !made
+			}
+			if code || made || strings.HasPrefix(strings.TrimSpace(line), "|") || strings.Contains(line, "](http") {
+				continue
+			}
+			require.LessOrEqual(t, utf8.RuneCountInString(line), maxColumns, "%s:%d", page, n+1)
+		}
+	}
 }
