@@ -3,9 +3,7 @@ package index
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
 	"sort"
-	"strings"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/foreground"
@@ -246,10 +244,8 @@ func (c *tableCursor) seek(num int) {
 
 // name returns the entries of a name.
 func (t *offsetTable) name(name string) (nameRange, bool) {
-	i, ok := slices.BinarySearchFunc(t.names, name, func(r nameRange, name string) int {
-		return strings.Compare(r.name, name)
-	})
-	if !ok {
+	i := sort.Search(len(t.names), func(i int) bool { return t.names[i].name >= name })
+	if i == len(t.names) || t.names[i].name != name {
 		return nameRange{}, false
 	}
 	return t.names[i], true

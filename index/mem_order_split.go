@@ -3,7 +3,7 @@ package index
 import (
 	"cmp"
 	"math"
-	"slices"
+	"sort"
 	"strings"
 )
 
@@ -64,10 +64,8 @@ func splitItems[T any](o *order, items []T, pairs func(T) []Pair, atOnce int) []
 	}
 	partOf, ends := make([]uint16, len(items)), make([]int, count)
 	for i, item := range items {
-		part, found := slices.BinarySearchFunc(borders, pairs(item), o.m.comparePairs)
-		if found {
-			part++
-		}
+		of := pairs(item)
+		part := sort.Search(len(borders), func(i int) bool { return o.m.comparePairs(borders[i], of) > 0 })
 		partOf[i] = uint16(part)
 		ends[part]++
 	}
