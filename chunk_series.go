@@ -80,15 +80,26 @@ type ChunkMeta struct {
 	Chunk      chunkenc.Chunk
 }
 
-// ChunkIterator is a cursor over the chunks of one series, for one goroutine.
+// ChunkIterator is a cursor over the chunks of one series, for one goroutine. The zero value is at its
+// end.
 type ChunkIterator struct{ chunks *read.ChunkIterator }
 
 // Next moves to the next chunk. The bytes of the one before are gone then. Once it has returned
 // false it always does.
-func (ci *ChunkIterator) Next() bool { return ci.chunks.Next() }
+func (ci *ChunkIterator) Next() bool { return ci.chunks != nil && ci.chunks.Next() }
 
 // At returns the chunk; its bytes are valid until the next Next.
-func (ci *ChunkIterator) At() ChunkMeta { return ChunkMeta(ci.chunks.At()) }
+func (ci *ChunkIterator) At() ChunkMeta {
+	if ci.chunks == nil {
+		return ChunkMeta{}
+	}
+	return ChunkMeta(ci.chunks.At())
+}
 
 // Err returns what ended the iteration, nil for its end.
-func (ci *ChunkIterator) Err() error { return ci.chunks.Err() }
+func (ci *ChunkIterator) Err() error {
+	if ci.chunks == nil {
+		return nil
+	}
+	return ci.chunks.Err()
+}

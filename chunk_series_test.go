@@ -154,3 +154,10 @@ func timesOf(t *testing.T, it chunkenc.Iterator) (ts []int64) {
 	require.NoError(t, it.Err())
 	return ts
 }
+
+func TestChunkIterator_ZeroValue_IsAtItsEnd(t *testing.T) {
+	var it tsdb.ChunkIterator
+	require.False(t, it.Next())
+	require.NoError(t, it.Err())
+	require.Zero(t, it.At())
+}

@@ -175,9 +175,6 @@ func (h *head) readFrom(ctx context.Context, snap *replay.Snapshot, reach *logre
 		return nil, refuse(err)
 	}
 	p.end()
-	if rep.StoreErr != nil {
-		h.opts.Logger.Warn("write head chunks during replay", "error", logged(rep.StoreErr))
-	}
 	return rep, nil
 }
 

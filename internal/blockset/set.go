@@ -104,7 +104,10 @@ func (s *Set) EndBuild(bd *Build) {
 	s.change.Lock()
 	defer s.change.Unlock()
 	if i := slices.Index(s.change.builds, bd); i >= 0 {
-		s.change.builds = append(s.change.builds[:i], s.change.builds[i+1:]...)
+		last := len(s.change.builds) - 1
+		copy(s.change.builds[i:], s.change.builds[i+1:])
+		s.change.builds[last] = nil // or it would be kept
+		s.change.builds = s.change.builds[:last]
 	}
 }
 

@@ -89,7 +89,7 @@ func Open(t testing.TB, fsys fileutil.FS, dir string, id ulid.ULID) *blockdir.Di
 	t.Helper()
 	d, err := blockdir.Open(fsys, blockdir.Path(dir, id))
 	must(t, err)
-	t.Cleanup(func() { _ = d.Close() })
+	t.Cleanup(func() { _ = d.Close() }) // it was only read
 	return d
 }
 

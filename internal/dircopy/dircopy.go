@@ -31,7 +31,7 @@ type Copier struct {
 	from, to string
 }
 
-// New returns a Copier. The directory to copy to is there.
+// New returns a Copier. The directory to copy to is there before the first part is copied.
 func New(ctx context.Context, fsys fileutil.FS, from, to string) *Copier {
 	return &Copier{ctx: ctx, fs: fsys, from: from, to: to}
 }

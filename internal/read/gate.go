@@ -2,8 +2,8 @@ package read
 
 import "sync"
 
-// Gate keeps files from going away while they are read. Readers pass it one by one, so who closes
-// it waits for a moment, and not for the end of an iteration. The zero value is open.
+// Gate keeps files from going away while they are read. Any number of readers hold it, each for one
+// step and not for an iteration, so who closes it waits for a moment. The zero value is open.
 type Gate struct {
 	use    sync.RWMutex
 	closed bool // guarded by use

@@ -64,7 +64,7 @@ func (q *Query) Keep(place PlaceID) bool {
 
 // Selection says what of a Query is asked for, and how.
 type Selection struct {
-	MinT, MaxT int64 // closed; what is beyond the range of the Query is not read
+	MinT, MaxT int64 // closed; not beyond the range of the Query
 	Limit      int   // the most series; 0: any number
 	Transient  bool  // nobody holds on to a series when the set moves on
 	MayBeEmpty bool  // series without a sample in the range may be in the set

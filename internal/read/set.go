@@ -20,7 +20,11 @@ type Set struct {
 // Next moves to the next series, and returns it; ok is false at the end and on an error. Once it
 // is, it stays so.
 func (s *Set) Next() (next Series, ok bool) {
+	if s.err != nil {
+		return Series{}, false
+	}
 	q := s.series.q
+	s.begun, s.begunChunks = nil, nil // of a series that has no place
 	if s.chunks {
 		q.chunkIterators.withdraw()
 	} else {
@@ -28,12 +32,7 @@ func (s *Set) Next() (next Series, ok bool) {
 	}
 	for s.err == nil && !s.series.ended {
 		s.series.turns.Step(seriesATurn)
-		if !q.begin() {
-			s.err = wal.ErrClosed
-			break
-		}
-		merged, ok, err := s.series.next()
-		q.end()
+		merged, ok, err := s.nextMerged()
 		if failure := q.failure.Load(); failure != nil && err == nil {
 			err = *failure
 		}
@@ -50,6 +49,15 @@ func (s *Set) Next() (next Series, ok bool) {
 		return Series{q: q, merged: merged}, true
 	}
 	return Series{}, false
+}
+
+// nextMerged returns the next series of all places.
+func (s *Set) nextMerged() (next mergedSeries, ok bool, err error) {
+	if !s.series.q.begin() {
+		return mergedSeries{}, false, wal.ErrClosed
+	}
+	defer s.series.q.end()
+	return s.series.next()
 }
 
 // shows reports whether a series has a sample that may be seen. Where nothing else tells it is

@@ -29,6 +29,7 @@ type StoredChunks struct {
 	chunk sourceChunk
 	cur   StoredChunk
 	err   error
+	ended bool // without an error
 }
 
 // Stored returns a cursor before the first chunk. Without data bytes may be missing: then those of
@@ -44,7 +45,7 @@ func (s *Series) Stored(reuse *StoredChunks, data bool) *StoredChunks {
 
 // Next moves to the next chunk. The bytes of the one before are gone then.
 func (sc *StoredChunks) Next() bool {
-	if sc.err != nil {
+	if sc.err != nil || sc.ended {
 		return false
 	}
 	if !sc.gate.begin() {
@@ -68,7 +69,7 @@ func (sc *StoredChunks) Next() bool {
 				return false
 			}
 		}
-		if len(sc.parts) == 0 {
+		if sc.ended = len(sc.parts) == 0; sc.ended {
 			return false
 		}
 		sc.openNext()

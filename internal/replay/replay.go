@@ -298,8 +298,11 @@ func (r *replay) run(ctx context.Context, load *snapshotLoad) (err error) {
 		r.out.StoreErr = r.writer.stop()
 	}
 	r.collect()
-	if err == nil && errors.Is(r.out.StoreErr, chunks.ErrPoisoned) {
-		return errors.WithMessage(wal.Poisoned(r.out.StoreErr), "write head chunks")
+	switch failed := r.out.StoreErr; {
+	case err == nil && errors.Is(failed, chunks.ErrPoisoned):
+		return errors.WithMessage(wal.Poisoned(failed), "write head chunks")
+	case failed != nil:
+		r.opts.Logger.Warn("write head chunks during replay", "error", fileutil.Logged(failed))
 	}
 	return err
 }
