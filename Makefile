@@ -14,7 +14,7 @@ test:
 
 # the tests that try some of many places, with all of these places
 sweep:
-	SWEEPS_WHOLE=1 .ci/run sweep
+	.ci/run sweep
 
 race:
 	.ci/run race

@@ -77,6 +77,17 @@ func TestDataDir_ADirectoryOfSomethingElseIsRefusedByName(t *testing.T) {
 	}
 }
 
+// diskWith is a disk with a directory d, which has one file, or a directory if the name ends so.
+func diskWith(t *testing.T, file string) *tsdbtest.MemFS {
+	disk := tsdbtest.NewMemFS()
+	if strings.HasSuffix(file, "/") {
+		require.NoError(t, disk.MkdirAll(path.Join("d", file)))
+	} else {
+		require.NoError(t, disk.WriteFile("d/"+file, nil))
+	}
+	return disk
+}
+
 // What a fresh volume has is nothing, and one thing of a database is enough.
 func TestDataDir_WhatMakesOne(t *testing.T) {
 	block := "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -96,12 +107,7 @@ func TestDataDir_WhatMakesOne(t *testing.T) {
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			for name := range allWays(nil, false) {
-				disk := tsdbtest.NewMemFS()
-				if strings.HasSuffix(c.file, "/") {
-					require.NoError(t, disk.MkdirAll(path.Join("d", c.file)))
-				} else {
-					require.NoError(t, disk.WriteFile("d/"+c.file, nil))
-				}
+				disk := diskWith(t, c.file)
 				require.NoError(t, disk.MkdirAll("d/.x"))
 				err := allWays(disk, false)[name]("d")
 				if c.is {
@@ -128,12 +134,7 @@ func TestDataDir_WhatMakesOneAmongStrangers(t *testing.T) {
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			for name := range allWays(nil, false) {
-				disk := tsdbtest.NewMemFS()
-				if strings.HasSuffix(c.file, "/") {
-					require.NoError(t, disk.MkdirAll(path.Join("d", c.file)))
-				} else {
-					require.NoError(t, disk.WriteFile("d/"+c.file, nil))
-				}
+				disk := diskWith(t, c.file)
 				require.NoError(t, disk.WriteFile("d/readme", nil))
 				before := treeOf(t, disk)
 				err := allWays(disk, false)[name]("d")

@@ -3,9 +3,7 @@
 package tsdb_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -86,16 +84,10 @@ func init() { children["aged"] = agedChild }
 
 func agedChild() error {
 	var cfg agedConfig
-	if err := json.Unmarshal([]byte(os.Getenv(killEnv)), &cfg); err != nil {
+	say, err := beginChild(&cfg)
+	if err != nil {
 		return err
 	}
-	pipe := os.NewFile(killPipe, "journal")
-	say := func(format string, args ...any) {
-		if _, err := pipe.Write(fmt.Appendf(nil, format+"\n", args...)); err != nil {
-			os.Exit(1) // the parent is gone
-		}
-	}
-	say("opening")
 	cl := newAgedClock(cfg)
 	db, err := tsdb.Open(cfg.Dir, cfg.options(cl))
 	if err != nil {

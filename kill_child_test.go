@@ -71,20 +71,29 @@ func (c killConfig) options() *tsdb.Options {
 
 func init() { children["kill"] = killChild }
 
-// killChild opens, tells what it found, and has writers commit until the process is
-// killed. Each line of its journal is one write to a pipe: whole or not there at all.
-func killChild() error {
-	var cfg killConfig
-	if err := json.Unmarshal([]byte(os.Getenv(killEnv)), &cfg); err != nil {
-		return err
+// beginChild reads the configuration of a process that is to be killed, and returns what writes its
+// journal. Each line is one write to a pipe: whole or not there at all.
+func beginChild(cfg any) (say func(format string, args ...any), err error) {
+	if err := json.Unmarshal([]byte(os.Getenv(killEnv)), cfg); err != nil {
+		return nil, err
 	}
 	pipe := os.NewFile(killPipe, "journal")
-	say := func(format string, args ...any) {
+	say = func(format string, args ...any) {
 		if _, err := pipe.Write(fmt.Appendf(nil, format+"\n", args...)); err != nil {
 			os.Exit(1) // the parent is gone
 		}
 	}
 	say("opening")
+	return say, nil
+}
+
+// killChild opens, tells what it found, and has writers commit until the process is killed.
+func killChild() error {
+	var cfg killConfig
+	say, err := beginChild(&cfg)
+	if err != nil {
+		return err
+	}
 	db, err := tsdb.Open(cfg.Dir, cfg.options())
 	if err != nil {
 		say("fail open: %q", err.Error())

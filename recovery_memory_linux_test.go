@@ -119,7 +119,7 @@ func runBomb(t *testing.T, child, dir string, series int, env ...string) (peak i
 
 func TestRecovery_OfManyNewSeries_TakesWhatTheWriterHad(t *testing.T) {
 	if !sweep.Whole() {
-		t.Skip("takes some seconds of two processes")
+		t.Skip("two processes with some hundred MiB for seconds: -sweep.whole has it")
 	}
 	const series = 250_000
 	dir := t.TempDir()
@@ -163,7 +163,7 @@ func memoryGroup(t *testing.T, limit int) (dir string) {
 // A small group is where what recovery takes besides the head matters most.
 func TestRecovery_InTheControlGroupThatKilledTheWriter_Finishes(t *testing.T) {
 	if !sweep.Whole() {
-		t.Skip("takes some seconds of two processes")
+		t.Skip("two processes with some hundred MiB for seconds: -sweep.whole has it")
 	}
 	for _, tc := range []struct{ limit, series int }{{80 << 20, 60_000}, {400 << 20, 300_000}} {
 		t.Run(fmt.Sprintf("%d MiB", tc.limit>>20), func(t *testing.T) {

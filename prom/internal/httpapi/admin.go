@@ -26,13 +26,9 @@ func (a *API) deleteSeries(r *http.Request) answer {
 	if len(r.Form["match[]"]) == 0 {
 		return badData(errNoMatch)
 	}
-	mint, maxt, ans := rangeParams(r)
+	mint, maxt, sets, ans := a.selected(r)
 	if ans != nil {
 		return *ans
-	}
-	sets, err := a.matchParams(r)
-	if err != nil {
-		return badParam("match[]", err)
 	}
 	for _, ms := range sets {
 		ours, err := a.Matchers(ms)

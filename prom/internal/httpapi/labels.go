@@ -82,6 +82,19 @@ func (a *API) listLabels(r *http.Request, list func(context.Context, storage.Que
 	return answer{data: all, warnings: warnings}
 }
 
+// selected returns the times and the matchers by which series are asked for; an answer if one is wrong.
+func (a *API) selected(r *http.Request) (mint, maxt int64, sets [][]*labels.Matcher, ans *answer) {
+	if mint, maxt, ans = rangeParams(r); ans != nil {
+		return 0, 0, nil, ans
+	}
+	sets, err := a.matchParams(r)
+	if err != nil {
+		bad := badParam("match[]", err)
+		return 0, 0, nil, &bad
+	}
+	return mint, maxt, sets, nil
+}
+
 // series answers with the labels of matching series.
 func (a *API) series(r *http.Request) answer {
 	if len(r.Form["match[]"]) == 0 {
@@ -91,13 +104,9 @@ func (a *API) series(r *http.Request) answer {
 	if err != nil {
 		return badParam("limit", err)
 	}
-	mint, maxt, ans := rangeParams(r)
+	mint, maxt, sets, ans := a.selected(r)
 	if ans != nil {
 		return *ans
-	}
-	sets, err := a.matchParams(r)
-	if err != nil {
-		return badParam("match[]", err)
 	}
 	q, err := a.Storage.Querier(mint, maxt)
 	if err != nil {
