@@ -93,9 +93,6 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if unread := db.head.flushable(); unread != nil {
 		o.Logger.Warn("the head cannot be made into blocks", "error", fileutil.Logged(unread))
 	}
-	if n := db.report.StartTimestamps; n > 0 {
-		o.Logger.Warn("start timestamps in the log are not kept", "samples", n)
-	}
 	o.Logger.Info("database opened", "dir", dir, "options", o.String(), "series", db.head.dir.Len(),
 		"samples", db.report.Samples+db.report.SamplesInChunks, "duration", db.report.Duration)
 	return db, nil

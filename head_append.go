@@ -6,6 +6,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/labels"
@@ -44,6 +45,7 @@ type Reject struct {
 type batch struct {
 	h       *head
 	samples []memseries.Sample
+	wide    memseries.Payloads // of samples
 	shards  memseries.Shards
 	pinned  []*memseries.Series // series that may have no sample in the head
 	fresh   []*memseries.Series // series whose record this commit logs
@@ -123,10 +125,43 @@ func (a *Appender) Append(ref SeriesRef, ls labels.Labels, t int64, v float64) (
 			return 0, err
 		}
 	}
-	if err := a.stage(s, t, v); err != nil {
-		return SeriesRef(s.Ref()), err
+	return SeriesRef(s.Ref()), a.stage(floatOf(s, t, v))
+}
+
+// Sample is one sample of a series.
+type Sample struct {
+	T int64 // milliseconds since 1970
+	// ST is the start timestamp, in milliseconds since 1970: since when what V counts has been
+	// counted. 0 is none. Samples that have one take more room (docs/format/chunks.md).
+	ST int64
+	V  float64
+}
+
+// AppendSample is Append for a sample with all that it may have. Two samples of one time and one
+// value are the same, whatever their start timestamps: the first one stays.
+func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (SeriesRef, error) {
+	if s.ST == 0 || a.b == nil {
+		return a.Append(ref, ls, s.T, s.V)
 	}
-	return SeriesRef(s.Ref()), nil
+	of := a.h.dir.ByRef(uint64(ref))
+	if of == nil || of.PendingT() < a.h.minValid.Load() {
+		var err error
+		if of, err = a.find(of, ls); err != nil {
+			return 0, err
+		}
+	}
+	st := floatOf(of, s.T, s.V)
+	st.Encoding, st.Wide = chunkenc.EncXOR2, a.b.wide.Add(s.ST)
+	err := a.stage(st)
+	if err != nil {
+		a.b.wide = a.b.wide[:st.Wide]
+	}
+	return SeriesRef(of.Ref()), err
+}
+
+// floatOf returns a float without a start timestamp.
+func floatOf(s *memseries.Series, t int64, v float64) memseries.Sample {
+	return memseries.Sample{Series: s, T: t, Sum: math.Float64bits(v), Encoding: chunkenc.EncXOR}
 }
 
 // AppendBatch stages one sample for each of refs, all at time t: one scrape. What
@@ -150,7 +185,7 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 			s, err = a.find(s, labels.Labels{})
 		}
 		if err == nil {
-			err = a.stage(s, t, vs[i])
+			err = a.stage(floatOf(s, t, vs[i]))
 		}
 		if err != nil {
 			rejected = append(rejected, Reject{Index: i, Err: err})
@@ -160,56 +195,57 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 }
 
 // stage checks a sample against its series and the bounds, and keeps it.
-func (a *Appender) stage(s *memseries.Series, t int64, v float64) error {
-	if newest := s.PendingT(); t <= newest {
-		return a.late(s, t, v, newest)
+func (a *Appender) stage(st memseries.Sample) error {
+	if newest := st.Series.PendingT(); st.T <= newest {
+		if err := a.late(&st, newest); err != nil {
+			return err
+		}
 	}
-	if t > a.maxT || t < a.minT {
-		if err := a.outside(t); err != nil {
+	if st.T > a.maxT || st.T < a.minT {
+		if err := a.outside(st.T); err != nil {
 			return err
 		}
 	}
 	b := a.b
-	if n := len(b.samples); n > 0 && b.samples[n-1].Series == s && t <= b.samples[n-1].T {
-		if err := lateBy(t, b.samples[n-1].T, v, b.samples[n-1].V); err != nil {
+	if n := len(b.samples); n > 0 && b.samples[n-1].Series == st.Series && st.T <= b.samples[n-1].T {
+		if err := lateBy(&st, b.samples[n-1].T, b.samples[n-1].Sum); err != nil {
 			b.refused.note(err)
 			return err
 		}
 	}
-	b.samples = append(b.samples, memseries.Sample{Series: s, T: t, V: v, Kind: memseries.KindFloat})
-	b.shards |= memseries.Bit(s)
+	b.samples = append(b.samples, st)
+	b.shards |= memseries.Bit(st.Series)
 	return nil
 }
 
 // late answers for a sample that is not newer than its series. One at exactly the
 // newest time may be a repeat; Commit decides, as the newest may still be on its way.
-func (a *Appender) late(s *memseries.Series, t int64, v float64, newest int64) error {
-	if t < a.minT {
-		return a.outOfBounds(t)
+func (a *Appender) late(st *memseries.Sample, newest int64) error {
+	if st.T < a.minT {
+		return a.outOfBounds(st.T)
 	}
-	if t < newest {
+	if st.T < newest {
 		a.b.refused.outOfOrder++
 		return ErrOutOfOrder
 	}
-	bit := memseries.Bit(s)
+	bit := memseries.Bit(st.Series)
 	a.h.dir.Lock(bit)
-	same := s.PendingT() == t && s.PendingV() == math.Float64bits(v)
+	same := st.Series.PendingT() == st.T && st.Series.PendingSum() == st.Sum
 	a.h.dir.Unlock(bit)
 	if !same {
 		a.b.refused.duplicate++
 		return ErrDuplicateSample
 	}
-	a.b.samples = append(a.b.samples, memseries.Sample{Series: s, T: t, V: v, Kind: memseries.KindFloat})
-	a.b.shards |= bit
 	return nil
 }
 
-// lateBy compares by bits: a stale marker is a NaN, and NaN never equals itself.
-func lateBy(t, newest int64, v, newestV float64) error {
+// lateBy compares by sums, which are the bits of floats: a stale marker is a NaN, and NaN never
+// equals itself.
+func lateBy(st *memseries.Sample, newest int64, sum uint64) error {
 	switch {
-	case t < newest:
+	case st.T < newest:
 		return ErrOutOfOrder
-	case math.Float64bits(v) != math.Float64bits(newestV):
+	case st.Sum != sum:
 		return ErrDuplicateSample
 	default:
 		return nil
@@ -338,7 +374,7 @@ func (b *batch) release() {
 	clear(b.fresh)
 	clear(b.samples) // a pooled batch keeps no page of series alive
 	b.pinned, b.fresh, b.samples = b.pinned[:0], b.fresh[:0], b.samples[:0]
-	b.shards = 0
+	b.wide, b.shards = b.wide[:0], 0
 	b.refused.moveTo(&b.h.stats)
 	b.commit.Reset()
 	b.h.batches.Put(b)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -120,7 +119,7 @@ func (h *head) storeBatch(fulls []memseries.Full) ([]chunks.Ref, error) {
 	}
 	batch := h.batch[:0]
 	for _, f := range fulls {
-		batch = append(batch, chunks.Full{Series: SeriesRef(f.Series.Ref()), MinT: f.MinT, MaxT: f.MaxT, Encoding: chunkenc.EncXOR, Data: f.Data})
+		batch = append(batch, chunks.Full{Series: SeriesRef(f.Series.Ref()), MinT: f.MinT, MaxT: f.MaxT, Encoding: f.Encoding, Data: f.Data})
 	}
 	refs, err := h.chunks.Write(batch)
 	clear(batch)

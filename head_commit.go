@@ -6,6 +6,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/invariants"
@@ -98,7 +99,7 @@ func (b *batch) reserve(ctx context.Context, log *wal.Log, res *CommitResult) er
 			}
 			continue
 		}
-		st.Series.Reserve(st.T, math.Float64bits(st.V))
+		st.Series.Reserve(st.T, st.Sum)
 		if !st.Series.Logged() {
 			st.Series.SetLogged(true)
 			b.fresh = append(b.fresh, st.Series)
@@ -139,7 +140,7 @@ func (h *head) refusedLocked(st *memseries.Sample, minValid int64) error {
 	s := st.Series
 	switch newest := s.PendingT(); {
 	case st.T <= newest:
-		return lateBy(st.T, newest, st.V, math.Float64frombits(s.PendingV()))
+		return lateBy(st, newest, s.PendingSum())
 	case s.Dead():
 		return ErrNotFound
 	default:
@@ -160,19 +161,45 @@ func (b *batch) encode() {
 		c.End(rec)
 	}
 	if len(b.samples) > 0 {
-		var enc record.SampleEncoder
-		rec := enc.Begin(c.Begin())
-		maxt := int64(math.MinInt64)
-		for i := range b.samples {
-			st := &b.samples[i]
-			rec = enc.Append(rec, st.Series.Ref(), st.T, st.V)
-			maxt = max(maxt, st.T)
-		}
-		c.End(rec)
+		maxt := b.encodeSamples(c)
 		if len(b.fresh) == 0 {
 			c.Expires(maxt)
 		}
 	}
+}
+
+// encodeSamples writes the samples, and returns the newest of their times. Those with start
+// timestamps have a record that takes the others, too.
+func (b *batch) encodeSamples(c *wal.Commit) (maxt int64) {
+	maxt = math.MinInt64
+	if len(b.wide) > 0 {
+		var enc record.StartEncoder
+		rec := enc.Begin(c.Begin())
+		for i := range b.samples {
+			st := &b.samples[i]
+			rec = enc.Append(rec, record.Sample{Ref: st.Series.Ref(), T: st.T, V: math.Float64frombits(st.Sum)}, b.startOf(st))
+			maxt = max(maxt, st.T)
+		}
+		c.End(rec)
+		return maxt
+	}
+	var enc record.SampleEncoder
+	rec := enc.Begin(c.Begin())
+	for i := range b.samples {
+		st := &b.samples[i]
+		rec = enc.Append(rec, st.Series.Ref(), st.T, math.Float64frombits(st.Sum))
+		maxt = max(maxt, st.T)
+	}
+	c.End(rec)
+	return maxt
+}
+
+// startOf returns the start timestamp of a sample, 0 if it has none.
+func (b *batch) startOf(st *memseries.Sample) int64 {
+	if st.Encoding == chunkenc.EncXOR {
+		return 0
+	}
+	return b.wide.ST(st.Wide)
 }
 
 func (h *head) appendSeries(rec []byte, s *memseries.Series) []byte {
@@ -191,7 +218,7 @@ func (b *batch) apply() {
 	h := b.h
 	seq, floor := b.commit.Seq(), h.iso.Floor()
 	h.dir.LockInTurn(b.shards, &b.turns)
-	mint, maxt := h.dir.ApplyLocked(b.samples, seq, floor, h.iso)
+	mint, maxt := h.dir.ApplyLocked(b.samples, b.wide, seq, floor, h.iso)
 	h.dir.EndTurn(b.shards)
 	h.widen(mint, maxt)
 	if invariants.Enabled {

@@ -274,7 +274,8 @@ func (c *seriesCopier) add(s *memseries.Captured) error {
 		m := s.Mapped[i]
 		return headsnap.Mapped{Ref: m.Ref, MinT: m.MinT, MaxT: m.MaxT, Num: m.Num}
 	}
-	return c.w.EndSeries(s.Ref, len(s.Mapped), at, s.MinT, s.MaxT, s.Chunk, s.LastV)
+	chunk := headsnap.Chunk{Encoding: s.Encoding, Data: s.Chunk, MinT: s.MinT, MaxT: s.MaxT, LastSum: s.LastSum}
+	return c.w.EndSeries(s.Ref, len(s.Mapped), at, &chunk)
 }
 
 // closeShare is which part of the threshold is enough for a snapshot when the database is

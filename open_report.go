@@ -61,10 +61,6 @@ type OpenReport struct {
 	// their samples.
 	ChunksUnknown int
 
-	// StartTimestamps counts samples of the log, which another engine wrote, that have one.
-	// The head has no place for them: those whose samples are in full chunks of head-chunk
-	// files are kept with these, the others are not in the blocks that the head becomes.
-	StartTimestamps uint64
 	// What this version does not read and leaves where it is: records by type.
 	UnreadRecords map[string]int
 	// UnreadSampleRecords counts those of them that hold samples which no block has. As long as
@@ -183,7 +179,7 @@ func (r *OpenReport) addReplay(p *replay.Report) {
 	r.addChunks(p.Chunks)
 	r.Samples, r.SamplesInChunks, r.SamplesLate = p.Samples, p.SamplesInChunks, p.SamplesLate
 	r.SamplesUnknown, r.SamplesInBlocks = p.SamplesUnknown, p.SamplesInBlocks
-	r.StartTimestamps, r.Tombstones = p.StartTimestamps, p.Tombstones
+	r.Tombstones = p.Tombstones
 	r.SeriesRebuilt, r.ChunksBeyondLog, r.ChunksUnknown = p.SeriesRebuilt, p.ChunksBeyondLog, p.ChunksUnknown
 	r.UnreadRecords, r.UnreadSampleRecords = p.Unread.Names(), p.Held.Total()
 	r.WorkerBusy = p.WorkerBusy

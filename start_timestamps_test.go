@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -278,9 +277,9 @@ func samplesV2Record(ref uint64, samples []started) []byte {
 	return b
 }
 
-// Full chunks of the head that another engine wrote keep their start timestamps, also in
-// the blocks that they go to. Those of the log do not; the report says so.
-func TestStartTimestamps_OfTheHead_AreKeptInFullChunks(t *testing.T) {
+// What another engine has in its log and in head-chunk files keeps its start timestamps, also in
+// the blocks that it goes to.
+func TestStartTimestamps_OfAForeignHead_AreKept(t *testing.T) {
 	var all []started
 	for i := range int64(100) {
 		all = append(all, started{T: 1000 + 10*i, ST: 500 + i, V: math.Float64bits(float64(i % 7))})
@@ -289,7 +288,6 @@ func TestStartTimestamps_OfTheHead_AreKeptInFullChunks(t *testing.T) {
 	rep := f.db.OpenReport()
 	require.True(t, rep.Clean())
 	require.EqualValues(t, 100, rep.Samples)
-	require.EqualValues(t, 100, rep.StartTimestamps)
 	require.NoError(t, f.db.Close())
 
 	head, err := chunks.OpenHead(f.fs, filepath.Join(fixtureDir, "chunks_head"), chunks.HeadOptions{})
@@ -301,20 +299,13 @@ func TestStartTimestamps_OfTheHead_AreKeptInFullChunks(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, head.Close())
 
-	log := &logRecords{}
-	f.opts.Logger = slog.New(log)
 	f.opts.Blocks.Manual = true
 	f.open()
 	rep = f.db.OpenReport()
 	require.True(t, rep.Clean())
 	require.EqualValues(t, 60, rep.SamplesInChunks)
 	require.EqualValues(t, 40, rep.Samples)
-	e := wantEvent(t, log, "start timestamps in the log are not kept")
-	require.EqualValues(t, 100, e.attrs["samples"].Uint64())
 	want := map[string][]started{`{a="b"}`: slices.Clone(all)}
-	for i := range want[`{a="b"}`][60:] {
-		want[`{a="b"}`][60+i].ST = 0
-	}
 	check := func() {
 		t.Helper()
 		requireStarted(t, f.db, want, math.MinInt64, math.MaxInt64)

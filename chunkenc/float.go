@@ -129,6 +129,14 @@ func (e *FloatEncoder) Len() int {
 	return e.xor.Len()
 }
 
+// SizeBytes returns the length of the chunk that AppendTo gives.
+func (e *FloatEncoder) SizeBytes() int {
+	if e.second() {
+		return e.xor2.SizeBytes()
+	}
+	return e.xor.SizeBytes()
+}
+
 // AppendTo appends the chunk's bytes to dst. The encoder can go on afterwards.
 func (e *FloatEncoder) AppendTo(dst []byte) []byte {
 	if e.second() {

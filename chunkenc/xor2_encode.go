@@ -150,6 +150,11 @@ func (e *XOR2Encoder) put(w uint64, n uint) { e.buf = e.state.put(e.buf, w, n) }
 // Len returns the number of samples in the chunk.
 func (e *XOR2Encoder) Len() int { return e.state.Len() }
 
+// SizeBytes returns the length of the chunk that AppendTo gives.
+func (e *XOR2Encoder) SizeBytes() int {
+	return max(len(e.buf), xor2HeaderSize) + e.state.PendingBytes()
+}
+
 // AppendTo appends the chunk's bytes to dst. The encoder can go on afterwards.
 func (e *XOR2Encoder) AppendTo(dst []byte) []byte {
 	if e.Len() == 0 {

@@ -57,6 +57,20 @@ func (s *XORState) LastT() int64 { return s.lastT }
 // LastV returns the value of the newest sample, bit for bit; 0 if there is none.
 func (s *XORState) LastV() float64 { return math.Float64frombits(s.lastV) }
 
+// LastBits returns the bits of LastV.
+func (s *XORState) LastBits() uint64 { return s.lastV }
+
+// Note counts a sample of a chunk that another encoder builds: so the state answers for
+// that chunk, too. bits is what LastBits returns then. Nothing may be taken of the state
+// but Len, FirstT, LastT and LastBits.
+func (s *XORState) Note(t int64, bits uint64) {
+	if s.num == 0 {
+		s.firstT = t
+	}
+	s.lastT, s.lastV = t, bits
+	s.num++
+}
+
 // SizeBytes returns the length of the chunk that Snapshot and Finish give.
 func (s *XORState) SizeBytes(buf []byte) int {
 	return max(len(buf), headerSize) + int(s.nbits+7)/8

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 
 	"github.com/golang/snappy"
@@ -19,6 +18,7 @@ import (
 	reference "github.com/prometheus/prometheus/tsdb"
 	theirenc "github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/remote"
 )
@@ -161,9 +161,8 @@ func TestXOR2_StartTimestampsOfBlocks_Stay(t *testing.T) {
 	r.requireUndamaged()
 }
 
-// Start timestamps of the head stay with full chunks. Those of the log are reported, and
-// are still in the log when the reference gets the directory back.
-func TestXOR2_StartTimestampsOfTheHead_AreReported(t *testing.T) {
+// Start timestamps of the head are read, go into our blocks, and the reference gets them back.
+func TestXOR2_StartTimestampsOfTheHead_Stay(t *testing.T) {
 	t.Parallel()
 	r := openTheirs(t, t.TempDir(), theirBlockOptions, secondEncoding)
 	r.appendStarted(worldStart, 100)
@@ -173,22 +172,42 @@ func TestXOR2_StartTimestampsOfTheHead_AreReported(t *testing.T) {
 
 	o := openOurs(t, copyDir(t, dir), ourBlockOptions)
 	o.requireClean()
-	require.EqualValues(t, 200, o.db.OpenReport().StartTimestamps)
-	got := o.dumpStarted()
-	for key, ps := range want {
-		require.Len(t, got[key], len(ps))
-		kept := slices.IndexFunc(got[key], func(p startedPoint) bool { return p.ST == 0 })
-		require.Greater(t, kept, 60, "full chunks keep it")
-		require.Equal(t, ps[:kept], got[key][:kept])
-		for i, p := range got[key][kept:] {
-			require.Equal(t, startedPoint{point: ps[kept+i].point}, p, "the newest samples lose it")
-		}
-	}
+	require.Equal(t, want, o.dumpStarted())
+	o.appendStarted(worldStart+100*minute, 200, want)
+	require.Equal(t, want, o.dumpStarted())
 	back := o.db.Dir()
 	o.close()
-	r = openTheirs(t, back, theirBlockOptions, secondEncoding)
+	r = openTheirs(t, copyDir(t, back), theirBlockOptions, secondEncoding)
 	require.Equal(t, want, r.dumpStarted())
 	r.requireUndamaged()
+	r.close()
+
+	o = openOurs(t, back, ourBlockOptions)
+	require.Equal(t, want, o.dumpStarted())
+	o.flush()
+	require.Equal(t, want, o.dumpStarted())
+	o.close()
+	r = openTheirs(t, back, theirBlockOptions)
+	require.Equal(t, want, r.dumpStarted())
+	r.requireUndamaged()
+}
+
+// appendStarted appends to the two series of theirs, and to what is wanted of them.
+func (o *ours) appendStarted(from int64, samples int, want map[string][]startedPoint) {
+	o.t.Helper()
+	set := []series{newSeries("__name__", "counter"), newSeries("__name__", "delta")}
+	for k := range int64(samples) {
+		at := from + k*minute
+		app := o.db.Appender()
+		for i, st := range []int64{at - at%hour - 1, at - minute} {
+			_, err := app.AppendSample(0, set[i].ours, tsdb.Sample{T: at, ST: st, V: float64(k)})
+			require.NoError(o.t, err)
+			key := keyOfOurs(set[i].ours)
+			want[key] = append(want[key], startedPoint{point{at, math.Float64bits(float64(k))}, st})
+		}
+		_, err := app.Commit(context.Background())
+		require.NoError(o.t, err)
+	}
 }
 
 // streamedTypes asks for everything in frames and counts the types of chunks.

@@ -30,13 +30,13 @@ func (a *transaction) Commit() error {
 // Rollback implements storage.AppenderTransaction.
 func (a *transaction) Rollback() error { return a.app.Rollback() }
 
-func (a *transaction) float(ref storage.SeriesRef, ls labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
+func (a *transaction) sample(ref storage.SeriesRef, ls labels.Labels, s tsdb.Sample) (storage.SeriesRef, error) {
 	if ref != 0 {
-		if r, err := a.app.Append(tsdb.SeriesRef(ref), noLabels, t, v); err != tsdb.ErrNotFound {
+		if r, err := a.app.AppendSample(tsdb.SeriesRef(ref), noLabels, s); err != tsdb.ErrNotFound {
 			return accepted(r, err)
 		}
 	}
-	return accepted(a.app.Append(0, toOurs(ls), t, v))
+	return accepted(a.app.AppendSample(0, toOurs(ls), s))
 }
 
 func accepted(ref tsdb.SeriesRef, err error) (storage.SeriesRef, error) {
@@ -51,7 +51,7 @@ type appender struct{ transaction }
 
 // Append implements storage.Appender.
 func (a *appender) Append(ref storage.SeriesRef, ls labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
-	return a.float(ref, ls, t, v)
+	return a.sample(ref, ls, tsdb.Sample{T: t, V: v})
 }
 
 // SetOptions implements storage.Appender. Samples out of order are always refused.
@@ -79,7 +79,7 @@ func (a *appender) AppendSTZeroSample(ref storage.SeriesRef, ls labels.Labels, t
 	if st >= t {
 		return 0, storage.ErrSTNewerThanSample
 	}
-	r, err := a.float(ref, ls, st, 0)
+	r, err := a.sample(ref, ls, tsdb.Sample{T: st})
 	if err != nil && isLate(err) {
 		return ref, storage.ErrOutOfOrderST
 	}
@@ -94,13 +94,13 @@ func (*appender) UpdateMetadata(ref storage.SeriesRef, _ labels.Labels, _ metada
 // appenderV2 implements storage.AppenderV2.
 type appenderV2 struct{ transaction }
 
-// Append implements storage.AppenderV2. Floats are stored; histograms are refused; start timestamps,
-// exemplars and metadata are not kept, which is no error.
-func (a *appenderV2) Append(ref storage.SeriesRef, ls labels.Labels, _, t int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram, _ storage.AppendV2Options) (storage.SeriesRef, error) {
+// Append implements storage.AppenderV2. Floats are stored, with their start timestamps; histograms are
+// refused; exemplars and metadata are not kept, which is no error.
+func (a *appenderV2) Append(ref storage.SeriesRef, ls labels.Labels, st, t int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram, _ storage.AppendV2Options) (storage.SeriesRef, error) {
 	if h != nil || fh != nil {
 		return 0, storage.ErrNativeHistogramsDisabled
 	}
-	return a.float(ref, ls, t, v)
+	return a.sample(ref, ls, tsdb.Sample{T: t, ST: st, V: v})
 }
 
 // isLate reports whether a sample was refused because its series has one at its time or later.

@@ -23,10 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the list of evaluations that do not run")
 
-const (
-	holdsHistograms      = "loads native histograms"
-	holdsStartTimestamps = "loads start timestamps"
-)
+const holdsHistograms = "loads native histograms"
 
 // script is a part of a test file from one clear to the next, up to the first load that a database
 // cannot hold.
@@ -92,8 +89,6 @@ func unsupported(word string, series []string) string {
 	for _, line := range series {
 		switch {
 		case strings.HasPrefix(strings.TrimSpace(line), "#"):
-		case strings.Contains(line, "}@st") || strings.Contains(line, "@st "):
-			return holdsStartTimestamps
 		case strings.Contains(line, "{{"):
 			return holdsHistograms
 		}
@@ -139,7 +134,7 @@ func TestPromQL_AcceptanceTestsOfTheEngine(t *testing.T) {
 			promqltest.RunTestWithStorage(t, strings.Join(s.lines, "\n"), engine, emptyStorage)
 		})
 	}
-	require.Equal(t, 913, evals, "evaluations that ran")
+	require.Equal(t, 928, evals, "evaluations that ran")
 	require.Equal(t, 2242, evals+len(c.left), "evaluations in all files")
 	const list = "testdata/promql_left_out.txt"
 	left := strings.Join(c.left, "\n") + "\n"

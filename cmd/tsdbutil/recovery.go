@@ -35,7 +35,6 @@ type recoveryJSON struct {
 	SeriesRebuilt   int            `json:"series_rebuilt"`
 	ChunksBeyondLog int            `json:"chunks_beyond_log"`
 	ChunksUnknown   int            `json:"chunks_unknown"`
-	StartTimestamps uint64         `json:"start_timestamps"`
 	UnreadRecords   map[string]int `json:"unread_records"`
 	UnreadSamples   int            `json:"unread_sample_records"`
 	TornTail        bool           `json:"torn_tail"`
@@ -68,7 +67,7 @@ func newRecoveryJSON(r *tsdb.OpenReport) recoveryJSON {
 		SamplesLate: r.SamplesLate, SamplesUnknown: r.SamplesUnknown, Tombstones: r.Tombstones,
 		HeadChunkFiles: r.HeadChunkFiles, HeadChunks: r.HeadChunks, SeriesRebuilt: r.SeriesRebuilt,
 		ChunksBeyondLog: r.ChunksBeyondLog, ChunksUnknown: r.ChunksUnknown,
-		StartTimestamps: r.StartTimestamps, UnreadRecords: r.UnreadRecords, UnreadSamples: r.UnreadSampleRecords, TornTail: r.TornTail,
+		UnreadRecords: r.UnreadRecords, UnreadSamples: r.UnreadSampleRecords, TornTail: r.TornTail,
 		DroppedCommits: r.DroppedCommits, DroppedRecords: r.DroppedRecords, DroppedBytes: r.DroppedBytes,
 		Damages: []damageJSON{}, Quarantined: append([]string{}, r.Quarantined...),
 		ReaderSeconds: r.ReaderBusy.Seconds(), DecoderSeconds: r.DecoderBusy.Seconds(), WorkerSeconds: r.WorkerBusy.Seconds(),
@@ -139,9 +138,6 @@ func (c *console) printRecovery(r *tsdb.OpenReport) error {
 	}
 	if r.UnreadSampleRecords > 0 {
 		facts = append(facts, table.Row{"the head cannot be made into blocks", things(r.UnreadSampleRecords, "record") + " with samples not read"})
-	}
-	if r.StartTimestamps > 0 {
-		facts = append(facts, table.Row{"start timestamps in the log, not kept", count(r.StartTimestamps)})
 	}
 	return c.printFacts(facts)
 }

@@ -26,13 +26,13 @@ import (
 //
 // A record of which everything is kept stays as it is, byte for byte.
 type Filter struct {
-	mint    int64
-	wanted  func(ref uint64) bool
-	newest  map[uint64][]byte  // metadata entries by ref
-	run     [256]record.Sample // scratch that stays in the first-level cache: most samples are only counted
-	samples []record.Sample    // scratch
-	stones  []record.Tombstone
-	way     foreground.Steps
+	mint   int64
+	wanted func(ref uint64) bool
+	newest map[uint64][]byte  // metadata entries by ref
+	run    [256]record.Sample // scratch that stays in the first-level cache: most samples are only counted
+	starts [256]int64         // of run
+	stones []record.Tombstone
+	way    foreground.Steps
 }
 
 // wayWanted is how many series are asked for between two ways for others, some hundred nanoseconds
@@ -100,8 +100,7 @@ func (f *Filter) series(rec, dst []byte) (kept []byte, whole bool) {
 	return kept, false
 }
 
-// samplesFrom keeps samples from mint on. Start timestamps have no place in what would be
-// written anew, so a record with some is kept as a whole if any of it is.
+// samplesFrom keeps samples from mint on.
 func (f *Filter) samplesFrom(rec, dst []byte) (kept []byte, whole bool) {
 	var dec record.SampleDecoder
 	dec.Reset(rec)
@@ -117,24 +116,42 @@ func (f *Filter) samplesFrom(rec, dst []byte) (kept []byte, whole bool) {
 			}
 		}
 	}
-	switch {
-	case fresh == 0:
+	switch fresh {
+	case 0:
 		return nil, false
-	case fresh == all || dec.Starts() > 0:
+	case all:
 		return nil, true
 	}
+	return f.rewrite(rec, dst)
+}
+
+// rewrite makes a record of the same type of what is kept.
+func (f *Filter) rewrite(rec, dst []byte) (kept []byte, whole bool) {
+	var dec record.SampleDecoder
+	var plain record.SampleEncoder
+	var started record.StartEncoder
 	dec.Reset(rec)
-	f.samples = slices.Grow(f.samples[:0], all)[:all]
-	if _, err := dec.Decode(f.samples); err != nil {
-		return nil, true
+	if dec.HasStarts() {
+		dst = started.Begin(dst)
+	} else {
+		dst = plain.Begin(dst)
 	}
-	stay := f.samples[:0]
-	for _, s := range f.samples {
-		if s.T >= f.mint {
-			stay = append(stay, s)
+	for n := len(f.run); n == len(f.run); {
+		var err error
+		if n, err = dec.DecodeStarts(f.run[:], f.starts[:]); err != nil {
+			return nil, true
+		}
+		for i, s := range f.run[:n] {
+			switch {
+			case s.T < f.mint:
+			case dec.HasStarts():
+				dst = started.Append(dst, s, f.starts[i])
+			default:
+				dst = plain.Append(dst, s.Ref, s.T, s.V)
+			}
 		}
 	}
-	return record.AppendSamples(dst, stay), false
+	return dst, false
 }
 
 func (f *Filter) tombstones(rec, dst []byte) (kept []byte, whole bool) {

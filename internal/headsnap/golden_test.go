@@ -120,7 +120,7 @@ func encodeSeries(s Series) []byte {
 	for l := range s.Labels.All() {
 		b = encbuf.AppendString(encbuf.AppendString(b, l.Name), l.Value)
 	}
-	return endSeries(b, s.MinT, s.MaxT, s.Chunk, s.LastV)
+	return endSeries(b, &s.Chunk)
 }
 
 // mappedSeries are the full chunks of one series.
@@ -164,7 +164,10 @@ func TestRecords_EqualTheGoldenBothWays(t *testing.T) {
 		for _, l := range v.Labels {
 			b.Set(l[0], l[1])
 		}
-		want := Series{Ref: v.Ref, Labels: b.Labels(), Chunk: v.Chunk, MinT: v.MinT, MaxT: v.MaxT, LastV: v.Last}
+		want := Series{Ref: v.Ref, Labels: b.Labels()}
+		if v.Chunk != nil {
+			want.Chunk = Chunk{Encoding: chunkenc.EncXOR, Data: v.Chunk, MinT: v.MinT, MaxT: v.MaxT, LastSum: math.Float64bits(v.Last)}
+		}
 		require.Equal(t, []byte(v.Hex), encodeSeries(want))
 		got, err := DecodeSeries(v.Hex)
 		require.NoError(t, err)
@@ -245,7 +248,7 @@ func TestRecords_OfTheReferenceAreReadOrRefusedByName(t *testing.T) {
 	require.Equal(t, r.Expected.Labels[0], [2]string{"__name__", s.Labels.Get("__name__")})
 	require.Equal(t, r.Expected.Labels[1], [2]string{"job", s.Labels.Get("job")})
 	require.Equal(t, 2, s.Labels.Len())
-	chunk, err := chunkenc.FromData(chunkenc.EncXOR, s.Chunk)
+	chunk, err := chunkenc.FromData(s.Chunk.Encoding, s.Chunk.Data)
 	require.NoError(t, err)
 	var ts []int64
 	var last float64
@@ -255,8 +258,8 @@ func TestRecords_OfTheReferenceAreReadOrRefusedByName(t *testing.T) {
 		ts = append(ts, at)
 	}
 	require.EqualValues(t, chunk.NumSamples(), len(ts))
-	require.Equal(t, []int64{s.MinT, s.MaxT}, []int64{ts[0], ts[len(ts)-1]})
-	require.Equal(t, math.Float64bits(last), math.Float64bits(s.LastV))
+	require.Equal(t, []int64{s.Chunk.MinT, s.Chunk.MaxT}, []int64{ts[0], ts[len(ts)-1]})
+	require.Equal(t, math.Float64bits(last), s.Chunk.LastSum)
 	require.Equal(t, []byte(r.Records[0]), encodeSeries(s), "and it is what we write")
 
 	for _, rec := range r.Records[1:3] {

@@ -76,20 +76,28 @@ func beginSeries(dst []byte, ref uint64, nlabels int) []byte {
 	return encbuf.AppendUvarint(dst, uint64(nlabels))
 }
 
-// endSeries ends a series record. data is nil if there is no chunk.
-func endSeries(dst []byte, mint, maxt int64, data []byte, lastV float64) []byte {
+// Chunk is the first chunk of a series that was in no head-chunk file.
+type Chunk struct {
+	Encoding   chunkenc.Encoding
+	Data       []byte // nil: there was none
+	MinT, MaxT int64  // closed
+	LastSum    uint64 // of the last sample: the bits of a float
+}
+
+// endSeries ends a series record.
+func endSeries(dst []byte, c *Chunk) []byte {
 	dst = encbuf.AppendBE64(dst, 0)
-	if data == nil {
+	if c.Data == nil {
 		return append(dst, 0)
 	}
 	dst = append(dst, 1)
-	dst = encbuf.AppendBE64(dst, uint64(mint))
-	dst = encbuf.AppendBE64(dst, uint64(maxt))
-	dst = append(dst, byte(chunkenc.EncXOR))
-	dst = encbuf.AppendString(dst, data)
+	dst = encbuf.AppendBE64(dst, uint64(c.MinT))
+	dst = encbuf.AppendBE64(dst, uint64(c.MaxT))
+	dst = append(dst, byte(c.Encoding))
+	dst = encbuf.AppendString(dst, c.Data)
 	var tail [tailValueOff]byte
 	dst = append(dst, tail[:]...)
-	return encbuf.AppendBE64(dst, math.Float64bits(lastV))
+	return encbuf.AppendBE64(dst, c.LastSum)
 }
 
 // appendToGroup appends a series record to a record that begins with its type:
@@ -120,15 +128,12 @@ func EachSeries(rec []byte, fn func(series []byte) error) error {
 	return d.Err()
 }
 
-// Series is a series of a snapshot. Labels and Chunk lie in its record, and are good until that
+// Series is a series of a snapshot. Labels and the data of Chunk lie in its record, and are good until that
 // changes.
 type Series struct {
 	Ref    uint64
 	Labels labels.Labels
-	// Chunk is the first chunk that was in no head-chunk file; nil: there was none.
-	Chunk      []byte
-	MinT, MaxT int64 // of Chunk, closed
-	LastV      float64
+	Chunk  Chunk
 }
 
 // DecodeSeries decodes a series record. The error is an *encbuf.CorruptError.
@@ -147,7 +152,7 @@ func DecodeSeries(rec []byte) (Series, error) {
 	encoded := d.Since(from)
 	d.BE64()
 	if d.Uvarint() == 1 && d.Err() == nil {
-		s.decodeChunk(&d)
+		s.Chunk.decode(&d)
 	}
 	if d.Err() == nil && d.Len() > 0 {
 		d.Fail("bytes behind the end of the record")
@@ -163,16 +168,16 @@ func DecodeSeries(rec []byte) (Series, error) {
 	return s, nil
 }
 
-func (s *Series) decodeChunk(d *encbuf.Dec) {
-	s.MinT, s.MaxT = int64(d.BE64()), int64(d.BE64())
-	if enc := d.Byte(); enc != byte(chunkenc.EncXOR) && d.Err() == nil {
+func (c *Chunk) decode(d *encbuf.Dec) {
+	c.MinT, c.MaxT = int64(d.BE64()), int64(d.BE64())
+	if c.Encoding = chunkenc.Encoding(d.Byte()); !c.Encoding.Known() && d.Err() == nil {
 		d.Fail("chunk of an encoding that is never written")
 	}
-	if s.Chunk = d.Str(); len(s.Chunk) > maxChunkBytes {
+	if c.Data = d.Str(); len(c.Data) > maxChunkBytes {
 		d.Fail("chunk is longer than any that is written")
 	}
 	d.Bytes(tailValueOff)
-	s.LastV = d.Float64()
+	c.LastSum = d.BE64()
 }
 
 // Mapped is a full chunk in a head-chunk file.

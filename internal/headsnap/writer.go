@@ -71,9 +71,9 @@ func (w *Writer) Label(name, value string) {
 	w.series = encbuf.AppendString(encbuf.AppendString(w.series, name), value)
 }
 
-// EndSeries ends it: with its n full chunks, and one chunk more in data if that is not nil.
-func (w *Writer) EndSeries(ref uint64, n int, at func(i int) Mapped, mint, maxt int64, data []byte, lastV float64) error {
-	w.series = endSeries(w.series, mint, maxt, data, lastV)
+// EndSeries ends it: with its n full chunks, and one chunk more if there is one.
+func (w *Writer) EndSeries(ref uint64, n int, at func(i int) Mapped, c *Chunk) error {
+	w.series = endSeries(w.series, c)
 	if len(w.group) == 0 {
 		w.group = append(w.group, typeGroup)
 	}

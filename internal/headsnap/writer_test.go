@@ -2,6 +2,7 @@ package headsnap
 
 import (
 	"context"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,7 +60,7 @@ func writeSnapshot(fsys fileutil.FS, segment, series int) (meta Meta, err error)
 		at := func(k int) Mapped {
 			return Mapped{Ref: chunks.NewRef(1, uint32(8+i*100+k*50)), MinT: int64(k) * 10, MaxT: int64(k)*10 + 9, Num: 10}
 		}
-		if err := w.EndSeries(ref, i%3, at, int64(i), int64(i), enc.AppendTo(nil), float64(i)); err != nil {
+		if err := w.EndSeries(ref, i%3, at, &Chunk{Encoding: chunkenc.EncXOR, Data: enc.AppendTo(nil), MinT: int64(i), MaxT: int64(i), LastSum: math.Float64bits(float64(i))}); err != nil {
 			return meta, err
 		}
 	}

@@ -30,6 +30,7 @@ type Full struct {
 	Series     *Series
 	MinT, MaxT int64
 	Num        uint16
+	Encoding   chunkenc.Encoding
 	Seq        uint64 // newest commit with a sample in it; 0 when the log has none
 	Data       []byte // a finished chunk; recovery fills it in when it is needed (AppendData)
 
@@ -42,36 +43,41 @@ func (f *Full) Size() int { return int(f.bytes.size) }
 
 // fullChunk is a Full where it is kept: a finished chunk that stays in the pieces in which
 // it grew, so that cutting copies and allocates nothing (BenchmarkCut). The number of samples, with
-// which a chunk begins, is not in the pieces yet: the first of them has left the caches.
+// which a chunk of EncXOR begins, is not in the pieces yet: the first of them has left the caches.
 type fullChunk struct {
 	series     *Series
 	minT, maxT int64
 	seq        uint64
 	bytes      chunkBytes
 	num        uint16
+	encoding   chunkenc.Encoding
 
 	taken bool // CollectFull gave it out: its bytes may be on their way to a file
 }
 
 // given returns what others get of it.
 func (f *fullChunk) given() Full {
-	return Full{Series: f.series, MinT: f.minT, MaxT: f.maxT, Num: f.num, Seq: f.seq, bytes: f.bytes}
+	return Full{Series: f.series, MinT: f.minT, MaxT: f.maxT, Num: f.num, Encoding: f.encoding, Seq: f.seq, bytes: f.bytes}
 }
 
 // appendTo appends the finished chunk to dst.
 func (f *fullChunk) appendTo(dst []byte, a *pieceArena) []byte {
 	from := len(dst)
 	dst = f.bytes.appendTo(dst, a)
-	putCount(dst[from:], f.num)
+	putCount(dst[from:], f.encoding, f.num)
 	return dst
 }
 
-// putCount puts the number of its samples into a chunk.
-func putCount(chunk []byte, num uint16) { binary.BigEndian.PutUint16(chunk, num) }
+// putCount puts the number of its samples into a chunk that does not have it yet.
+func putCount(chunk []byte, enc chunkenc.Encoding, num uint16) {
+	if enc == chunkenc.EncXOR {
+		binary.BigEndian.PutUint16(chunk, num)
+	}
+}
 
 // kept is the chunk as it was before it was given.
 func (f *Full) kept() fullChunk {
-	return fullChunk{series: f.Series, minT: f.MinT, maxT: f.MaxT, num: f.Num, seq: f.Seq, bytes: f.bytes}
+	return fullChunk{series: f.Series, minT: f.MinT, maxT: f.MaxT, num: f.Num, encoding: f.Encoding, seq: f.Seq, bytes: f.bytes}
 }
 
 // appender is what an append needs beside the series: where bytes go and where full
@@ -83,6 +89,7 @@ type appender struct {
 	onFull  func(fullChunk) chunks.Ref
 	seq     uint64 // commit being applied
 	scratch [chunkenc.MaxSampleBytes]byte
+	wide    wideChunks // open ones that are not of EncXOR
 
 	slabs       mappedSlabs
 	mappedBytes int64 // memory of the lists of full chunks
@@ -93,58 +100,63 @@ type appender struct {
 
 // append adds one sample that is newer than all others of the series.
 //
-// The common case is a few comparisons and the encoder; what happens once in a chunk
-// is out of line. Most samples leave no whole word behind, and then nothing is
-// copied.
+// The common case is a few comparisons and the encoder; what happens once in a chunk, and with
+// each sample of a wide one, is out of line. Most samples leave no whole word behind, and then
+// nothing is copied.
 func (a *appender) append(s *Series, t int64, v float64) {
 	n := s.enc.Len()
 	if t >= s.cutAt || n == a.cutting.Samples/4 || n >= 2*a.cutting.Samples || s.bytes.size > maxChunkBytes-wordBytes {
-		a.beforeAppend(s, t)
+		if a.beforeAppend(s, t) {
+			a.encodeWide(s, WideSample{T: t, Sum: math.Float64bits(v)})
+			return
+		}
 	}
-	if out := s.enc.Append(a.scratch[:0], t, v); len(out) > 0 {
-		s.bytes.add(&a.pieces, out)
-	}
-}
-
-// encode adds a sample to the open chunk, whatever the rules say of its end.
-func (a *appender) encode(s *Series, t int64, v float64) {
 	if out := s.enc.Append(a.scratch[:0], t, v); len(out) > 0 {
 		s.bytes.add(&a.pieces, out)
 	}
 }
 
 // beforeAppend handles a chunk that may be over: by size first, as the order of the
-// rules says, then by its end, which is estimated once a quarter is filled.
-func (a *appender) beforeAppend(s *Series, t int64) {
+// rules says, then by its end, which is estimated once a quarter is filled. It reports whether the
+// sample, a float, goes to a wide chunk.
+func (a *appender) beforeAppend(s *Series, t int64) (wide bool) {
+	if s.isWide() {
+		a.beforeWide(s, t, chunkenc.EncXOR)
+		return s.isWide()
+	}
 	n := s.enc.Len()
 	if n == 0 || int(s.bytes.size)+s.enc.PendingBytes() > maxChunkBytes {
-		a.cut(s, t)
-		return
+		a.cut(s, t, chunkenc.EncXOR)
+		return false
 	}
 	if n == a.cutting.Samples/4 {
 		s.cutAt = min(s.cutAt, endTime(s.enc.FirstT(), s.enc.LastT(), s.cutAt, 4))
 	}
 	if t >= s.cutAt || n >= 2*a.cutting.Samples {
-		a.cut(s, t)
+		a.cut(s, t, chunkenc.EncXOR)
 	}
+	return false
 }
 
 // cut closes the open chunk, if there is one, and opens the next for a sample at t.
-func (a *appender) cut(s *Series, t int64) {
+func (a *appender) cut(s *Series, t int64, enc chunkenc.Encoding) {
 	if s.enc.Len() > 0 {
 		a.closeChunk(s)
 	}
-	a.open(s, t)
+	a.open(s, t, enc)
 }
 
-// open begins a chunk for a sample at t. The bytes of the one before it are gone.
-func (a *appender) open(s *Series, t int64) {
-	s.kind = KindFloat
+// open begins a chunk for a sample at t that needs an encoding. The bytes of the chunk before it are
+// gone.
+func (a *appender) open(s *Series, t int64, enc chunkenc.Encoding) {
 	s.cutAt = rangeEnd(t, a.cutting.Range)
 	if t < a.limit {
 		s.cutAt = min(s.cutAt, a.limit)
 	}
 	s.enc.Reset()
+	if s.isWide() || enc != chunkenc.EncXOR {
+		a.openWide(s, enc)
+	}
 	a.chunks++
 	a.begun++
 }
@@ -152,16 +164,22 @@ func (a *appender) open(s *Series, t int64) {
 // closeChunk hands the open chunk over as a full one.
 func (a *appender) closeChunk(s *Series) {
 	m := Mapped{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: uint16(s.enc.Len())}
-	s.bytes.finish(&a.pieces, &s.enc)
-	m.Ref = a.onFull(fullChunk{series: s, minT: m.MinT, maxT: m.MaxT, num: m.Num, seq: a.seq, bytes: s.bytes})
+	enc := chunkenc.EncXOR
+	if s.isWide() {
+		enc = a.finishWide(s)
+	} else {
+		s.bytes.finish(&a.pieces, &s.enc)
+	}
+	m.Ref = a.onFull(fullChunk{series: s, minT: m.MinT, maxT: m.MaxT, num: m.Num, encoding: enc, seq: a.seq, bytes: s.bytes})
 	a.addMapped(s, m)
 	a.chunks-- // the open one
 	s.bytes = chunkBytes{}
 }
 
-// dropOpen forgets the bytes of the open chunk, of which nothing is wanted any more.
+// dropOpen forgets the open chunk, of which nothing is wanted any more.
 func (a *appender) dropOpen(s *Series) {
 	s.bytes.drop(&a.pieces)
+	a.closeWide(s)
 	a.chunks--
 }
 

@@ -2,6 +2,7 @@ package memseries
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -88,9 +89,9 @@ func applyAll(d *Directory, samples []Sample, t int64, seq uint64, vs []float64)
 	set := Shards(0)
 	for i := range samples {
 		set |= Bit(samples[i].Series)
-		samples[i].T, samples[i].V = t, vs[i]
+		samples[i].T, samples[i].Sum = t, math.Float64bits(vs[i])
 	}
 	d.Lock(set)
-	d.ApplyLocked(samples, seq, seq, alwaysOpen{})
+	d.ApplyLocked(samples, nil, seq, seq, alwaysOpen{})
 	d.Unlock(set)
 }

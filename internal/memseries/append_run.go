@@ -16,7 +16,11 @@ func (a *appender) appendRun(s *Series, run []chunkenc.Sample, buf []byte) {
 	for len(run) > 0 {
 		n := s.enc.Len()
 		if t := run[0].T; t >= s.cutAt || n == a.cutting.Samples/4 || n >= 2*a.cutting.Samples || s.bytes.size > maxChunkBytes-wordBytes {
-			a.beforeAppend(s, t)
+			if a.beforeAppend(s, t) {
+				a.encodeWide(s, floatSample(t, run[0].V, 0))
+				run = run[1:]
+				continue
+			}
 			n = s.enc.Len()
 		}
 		out, taken := s.enc.AppendRun(buf[:0], run[:a.unasked(s, n, run)], maxChunkBytes-wordBytes-int(s.bytes.size))

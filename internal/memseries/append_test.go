@@ -32,7 +32,7 @@ func commit(d *Directory, seq, floor uint64, s *Series, t int64, v float64) {
 	set := Bit(s)
 	d.Lock(set)
 	s.Reserve(t, math.Float64bits(v))
-	d.ApplyLocked([]Sample{{Series: s, T: t, V: v}}, seq, floor, alwaysOpen{})
+	d.ApplyLocked([]Sample{plain(s, t, v)}, nil, seq, floor, alwaysOpen{})
 	d.Unlock(set)
 }
 
@@ -173,4 +173,9 @@ func decodeInto(t require.TestingT, dst map[int64]float64, data []byte, maxt int
 		}
 	}
 	require.NoError(t, it.Err())
+}
+
+// plain returns a float on its way to its series.
+func plain(s *Series, t int64, v float64) Sample {
+	return Sample{Series: s, T: t, Sum: math.Float64bits(v), Encoding: chunkenc.EncXOR}
 }

@@ -3,21 +3,26 @@ package memseries
 import (
 	"math"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/prefetch"
 )
 
-// Sample is one on its way to its series. Its kind is a tag: all kinds share the loops.
+// Sample is one on its way to its series. All kinds share the loops: the encoding is that of the
+// chunks that it needs, and the tag that tells kinds apart.
 type Sample struct {
 	Series *Series
-	T      int64 // milliseconds
-	V      float64
-	Kind   Kind
+	T      int64  // milliseconds
+	Sum    uint64 // the bits of a float; of what is more than a float, a sum that tells it from others
+	// Wide is where the rest of a sample is that is not of EncXOR, in the Payloads beside it.
+	Wide     uint32
+	Encoding chunkenc.Encoding
 }
 
 // ApplyLocked adds the samples of commit seq to their series, and returns the oldest and the newest of their
-// times; of none math.MaxInt64 and math.MinInt64. Each is newer than all others of its series: the reservation made sure. floor is the oldest
-// snapshot that anybody can still ask for.
-func (d *Directory) ApplyLocked(samples []Sample, seq, floor uint64, snapshots Snapshots) (mint, maxt int64) {
+// times; of none math.MaxInt64 and math.MinInt64. Each is newer than all others of its series: the
+// reservation made sure. wide has what samples point to. floor is the oldest snapshot that anybody
+// can still ask for.
+func (d *Directory) ApplyLocked(samples []Sample, wide Payloads, seq, floor uint64, snapshots Snapshots) (mint, maxt int64) {
 	mint, maxt = math.MaxInt64, math.MinInt64
 	for i := range samples {
 		if far := i + 2*aheadLen; far < len(samples) {
@@ -37,7 +42,11 @@ func (d *Directory) ApplyLocked(samples []Sample, seq, floor uint64, snapshots S
 			s.lastSeq = seq
 		}
 		sh.mu.seq = seq
-		sh.mu.append(s, st.T, st.V)
+		if st.Encoding == chunkenc.EncXOR {
+			sh.mu.append(s, st.T, math.Float64frombits(st.Sum))
+		} else {
+			sh.mu.appendWide(s, wide.sampleOf(st))
+		}
 		mint, maxt = min(mint, st.T), max(maxt, st.T)
 	}
 	return mint, maxt

@@ -40,13 +40,13 @@ func TestApply_ManySamplesAreThoseOfEach(t *testing.T) {
 			}
 			newest[i] += 1 + rnd.Int64N(60)
 			set |= Bit(series[0][i])
-			st := Sample{Series: series[0][i], T: newest[i], V: float64(rnd.IntN(100)) / 7}
+			st := plain(series[0][i], newest[i], float64(rnd.IntN(100))/7)
 			mint, maxt = min(mint, st.T), max(maxt, st.T)
 			samples = append(samples, st)
-			commit(single, seq, seq, series[1][i], st.T, st.V)
+			commit(single, seq, seq, series[1][i], st.T, math.Float64frombits(st.Sum))
 		}
 		whole.Lock(set)
-		gotMint, gotMaxt := whole.ApplyLocked(samples, seq, seq, alwaysOpen{})
+		gotMint, gotMaxt := whole.ApplyLocked(samples, nil, seq, seq, alwaysOpen{})
 		whole.Unlock(set)
 		require.Equal(t, [2]int64{mint, maxt}, [2]int64{gotMint, gotMaxt})
 	}

@@ -15,8 +15,9 @@ type Captured struct {
 	Pairs      []index.Pair // not to be changed
 	Mapped     []Mapped     // each with its Ref
 	Chunk      []byte       // nil: all samples are in Mapped
-	MinT, MaxT int64        // of Chunk, closed
-	LastV      float64      // its last value
+	Encoding   chunkenc.Encoding
+	MinT, MaxT int64  // of Chunk, closed
+	LastSum    uint64 // of its last sample
 
 	from, to int  // Chunk in the captor's buffer
 	full     bool // it is no open one
@@ -77,15 +78,27 @@ func (c *captor) copyLocked(sh *Shard, s *Series) {
 	n := c.copyMapped(s)
 	if n < int(s.numMapped) {
 		f := sh.mu.waiting.of(s.mappedAt(n))
-		out.MinT, out.MaxT, out.full = f.minT, f.maxT, true
+		out.MinT, out.MaxT, out.Encoding, out.full = f.minT, f.maxT, f.encoding, true
 		c.data = f.appendTo(c.data, c.d.chunkBytes)
 	} else if s.enc.Len() > 0 {
-		out.MinT, out.MaxT, out.LastV = s.enc.FirstT(), s.enc.LastT(), s.enc.LastV()
-		c.data = s.bytes.appendTo(slices.Grow(c.data, int(s.bytes.size)+chunkenc.MaxSampleBytes), c.d.chunkBytes)
-		c.data = append(c.data[:out.from], s.enc.Finish(c.data[out.from:])...)
+		out.MinT, out.MaxT, out.LastSum = s.enc.FirstT(), s.enc.LastT(), s.enc.LastBits()
+		out.Encoding = c.copyOpen(sh, s)
 	}
 	out.to = len(c.data)
 	c.series, c.ends = append(c.series, out), append(c.ends, len(c.mapped))
+}
+
+// copyOpen copies the open chunk, and returns its encoding.
+func (c *captor) copyOpen(sh *Shard, s *Series) chunkenc.Encoding {
+	if s.isWide() {
+		enc := &sh.mu.wide.open[s.ref].enc
+		c.data = enc.AppendTo(c.data)
+		return enc.Encoding()
+	}
+	from := len(c.data)
+	c.data = s.bytes.appendTo(slices.Grow(c.data, int(s.bytes.size)+chunkenc.MaxSampleBytes), c.d.chunkBytes)
+	c.data = append(c.data[:from], s.enc.Finish(c.data[from:])...)
+	return chunkenc.EncXOR
 }
 
 // copyMapped copies the full chunks up to the first one that no file has, and returns its
@@ -111,8 +124,8 @@ func (c *captor) give(fn func(*Captured) error) error {
 			s.Chunk = c.data[s.from:s.to:s.to]
 		}
 		if s.full {
-			c.dec.decode(s.Chunk)
-			s.LastV = c.dec.vs[len(c.dec.vs)-1]
+			c.dec.decode(s.Encoding, s.Chunk)
+			s.LastSum = c.dec.at(len(c.dec.samples.T) - 1).Sum
 		}
 		if err := fn(s); err != nil {
 			return err

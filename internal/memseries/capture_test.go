@@ -32,7 +32,7 @@ func capture(t testing.TB, d *Directory, restored uint64) (map[uint64]copied, []
 		if c.Chunk != nil {
 			decodeInto(t, out.samples, c.Chunk, math.MaxInt64)
 			require.Contains(t, out.samples, c.MinT)
-			require.Equal(t, out.samples[c.MaxT], c.LastV)
+			require.Equal(t, out.samples[c.MaxT], math.Float64frombits(c.LastSum))
 		}
 		if slices.ContainsFunc(c.Mapped, func(m Mapped) bool { return !m.inFile() }) {
 			require.Fail(t, "a chunk that is in no file", "%+v", c.Mapped)

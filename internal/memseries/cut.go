@@ -30,10 +30,9 @@ type splitter struct {
 	t    int64
 	over int // chunks that reach over t and cannot be split
 
-	data []byte
-	ts   []int64
-	vs   []float64
-	enc  chunkenc.XOREncoder
+	data    []byte
+	samples chunkenc.Batch
+	enc     chunkenc.FloatEncoder
 }
 
 // cutLocked splits what reaches over t of one series: it is one chunk at most.
@@ -43,7 +42,7 @@ func (c *splitter) cutLocked(sh *Shard, s *Series) {
 			c.splitOpenLocked(sh, s)
 		}
 		if s.enc.FirstT() < c.t {
-			s.cutAt = min(s.cutAt, c.t)
+			sh.mu.endAt(s, c.t)
 		}
 		return
 	}
@@ -59,23 +58,42 @@ func (c *splitter) cutLocked(sh *Shard, s *Series) {
 	c.splitFullLocked(sh, s, i, sh.mu.waiting.of(m))
 }
 
+// endAt makes the open chunk end at t, or earlier.
+func (a *appender) endAt(s *Series, t int64) {
+	if s.isWide() {
+		w := a.wide.open[s.ref]
+		w.cutAt = min(w.cutAt, t)
+		return
+	}
+	s.cutAt = min(s.cutAt, t)
+}
+
 // splitOpenLocked makes a full chunk of the samples before t and appends the others to a
 // new open one, by the usual rules. The series' newest commit stands for those of the
 // samples.
 func (c *splitter) splitOpenLocked(sh *Shard, s *Series) {
 	a := &sh.mu.appender
-	c.data = s.enc.Finish(s.bytes.appendTo(c.data[:0], a.pieces.arena))
-	n := c.decode(c.data)
+	enc := s.open
+	if s.isWide() {
+		c.data = a.wide.open[s.ref].enc.AppendTo(c.data[:0])
+		enc = a.wide.open[s.ref].enc.Encoding()
+	} else {
+		c.data = s.enc.Finish(s.bytes.appendTo(c.data[:0], a.pieces.arena))
+	}
+	n := c.decode(enc, c.data)
 	s.bytes.drop(&a.pieces)
 	s.enc.Reset()
+	if s.isWide() {
+		a.wide.open[s.ref].enc.Reset()
+	}
 	a.seq = s.lastSeq
 	for i := range n {
-		a.encode(s, c.ts[i], c.vs[i])
+		a.encode(s, c.at(i))
 	}
 	a.closeChunk(s)
-	a.open(s, c.ts[n])
-	for i := n; i < len(c.ts); i++ {
-		a.append(s, c.ts[i], c.vs[i])
+	a.open(s, c.at(n).T, c.at(n).Encoding)
+	for i := n; i < c.samples.Len(); i++ {
+		a.appendAny(s, c.at(i))
 	}
 }
 
@@ -83,12 +101,12 @@ func (c *splitter) splitOpenLocked(sh *Shard, s *Series) {
 func (c *splitter) splitFullLocked(sh *Shard, s *Series, i int, f *fullChunk) {
 	whole := *f
 	c.data = whole.appendTo(c.data[:0], sh.mu.pieces.arena)
-	n := c.decode(c.data)
+	n := c.decode(whole.encoding, c.data)
 	c.d.dropFullLocked(sh, f)
 
 	sh.mu.begun++
 	sh.mu.insertMapped(s, i, c.addFullLocked(sh, whole, 0, n))
-	sh.mu.setMapped(s, i+1, c.addFullLocked(sh, whole, n, len(c.ts)))
+	sh.mu.setMapped(s, i+1, c.addFullLocked(sh, whole, n, c.samples.Len()))
 	sh.mu.waiting.mixed = true
 }
 
@@ -96,29 +114,35 @@ func (c *splitter) splitFullLocked(sh *Shard, s *Series, i int, f *fullChunk) {
 func (c *splitter) addFullLocked(sh *Shard, f fullChunk, from, to int) Mapped {
 	c.enc.Reset()
 	for i := from; i < to; i++ {
-		if err := c.enc.Append(c.ts[i], c.vs[i]); err != nil {
+		if err := c.enc.Append(c.samples.T[i], c.samples.V[i], c.samples.StartOf(i)); err != nil {
 			panic("BUG: part of a chunk does not fit a chunk: " + err.Error())
 		}
 	}
-	f.minT, f.maxT, f.num = c.ts[from], c.ts[to-1], uint16(to-from)
+	f.minT, f.maxT, f.num = c.samples.T[from], c.samples.T[to-1], uint16(to-from)
+	f.encoding = c.enc.Encoding()
 	c.data, f.bytes = c.enc.AppendTo(c.data[:0]), chunkBytes{}
 	f.bytes.add(&sh.mu.pieces, c.data)
 	return Mapped{Ref: sh.mu.onFull(f), MinT: f.minT, MaxT: f.maxT, Num: f.num}
 }
 
-// decode fills ts and vs with the samples of a chunk that this process encoded, and
-// returns how many are before t.
-func (c *splitter) decode(data []byte) int {
-	var dec chunkenc.XORDecoder
-	err := dec.Reset(data)
+// decode reads the samples of a chunk that this process encoded, and returns how many are before t.
+func (c *splitter) decode(enc chunkenc.Encoding, data []byte) int {
+	var dec chunkenc.FloatDecoder
+	err := dec.Reset(enc, data)
 	n := dec.Left()
-	c.ts, c.vs = slices.Grow(c.ts[:0], n)[:n], slices.Grow(c.vs[:0], n)[:n]
+	c.samples.Cut(0)
+	c.samples.T, c.samples.V = slices.Grow(c.samples.T, n), slices.Grow(c.samples.V, n)
 	if err == nil {
-		_, err = dec.Decode(c.ts, c.vs)
+		err = dec.Decode(&c.samples, n)
 	}
 	if err != nil {
 		panic("BUG: chunk in memory is damaged: " + err.Error())
 	}
-	before, _ := slices.BinarySearch(c.ts, c.t)
+	before, _ := slices.BinarySearch(c.samples.T, c.t)
 	return before
+}
+
+// at returns a sample that was decoded.
+func (c *splitter) at(i int) WideSample {
+	return floatSample(c.samples.T[i], c.samples.V[i], c.samples.StartOf(i))
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/labels"
@@ -226,7 +227,7 @@ func (d *Directory) createLocked(ref uint64, ls labels.Labels, hash uint64) *Ser
 	s := d.slotLocked(ref)
 	s.ref, s.hash = ref, hash
 	s.pairs, s.npairs = d.arena.put(pairs), uint16(len(pairs))
-	s.kind = KindFloat
+	s.open = chunkenc.EncXOR
 	s.cutAt, s.prevMaxt = NoTime, NoTime
 	s.pendT.Store(NoTime)
 	s.slot.Store(slotLive)

@@ -66,7 +66,7 @@ func (d *Directory) AppendData(buf []byte, fulls []Full) []byte {
 		for i := range some {
 			from := len(buf)
 			buf = w.appendTo(buf, i, d.chunkBytes)
-			putCount(buf[from:], some[i].Num)
+			putCount(buf[from:], some[i].Encoding, some[i].Num)
 			some[i].Data = buf[from:len(buf):len(buf)]
 		}
 		fulls = fulls[len(some):]

@@ -22,20 +22,20 @@ func (m Mapped) inFile() bool { return m.Ref > 0 && m.Ref.File() != waitingFile 
 // mappedAt returns full chunk i, the oldest of which is 0.
 func (s *Series) mappedAt(i int) Mapped {
 	b, j := s.blocks[i/mappedBlockLen], i%mappedBlockLen
-	if b.wide {
-		return wideAt(s.wideBlocks(i))
+	if b.paired {
+		return pairAt(s.pairOf(i))
 	}
 	return b.at(j)
 }
 
-// wideBlocks returns the two blocks that full chunk i of a wide series is in.
-func (s *Series) wideBlocks(i int) (low, high *mappedBlock, at int) {
+// pairOf returns the two blocks that full chunk i of a series with pairs is in.
+func (s *Series) pairOf(i int) (low, high *mappedBlock, at int) {
 	k := i / mappedBlockLen * 2
 	return s.blocks[k], s.blocks[k+1], i % mappedBlockLen
 }
 
-// isWide reports whether the blocks of the series are in pairs.
-func (s *Series) isWide() bool { return len(s.blocks) > 0 && s.blocks[len(s.blocks)-1].wide }
+// isPaired reports whether the blocks of the series are in pairs.
+func (s *Series) isPaired() bool { return len(s.blocks) > 0 && s.blocks[len(s.blocks)-1].paired }
 
 // mapped yields the full chunks, oldest first. They are not changed meanwhile.
 func (s *Series) mapped() iter.Seq2[int, Mapped] {
@@ -64,19 +64,19 @@ func (s *Series) mappedTo(t int64) int {
 // setMapped puts another full chunk in the place of number i.
 func (a *appender) setMapped(s *Series, i int, m Mapped) {
 	b, j := s.blocks[i/mappedBlockLen], i%mappedBlockLen
-	if !b.wide && b.put(j, m) {
+	if !b.paired && b.put(j, m) {
 		return
 	}
-	if !b.wide {
-		a.widen(s)
+	if !b.paired {
+		a.pairUp(s)
 	}
-	low, high, at := s.wideBlocks(i)
-	putWide(low, high, at, m)
+	low, high, at := s.pairOf(i)
+	putPair(low, high, at, m)
 }
 
 // placeMapped is setMapped when the block of number i has nothing behind it that counts.
 func (a *appender) placeMapped(s *Series, i int, m Mapped) {
-	if i%mappedBlockLen == 0 && !s.isWide() {
+	if i%mappedBlockLen == 0 && !s.isPaired() {
 		s.blocks[i/mappedBlockLen].begin(m.MinT)
 	}
 	a.setMapped(s, i, m)
@@ -97,10 +97,10 @@ func (a *appender) setMappedRef(s *Series, mint int64, ref chunks.Ref) {
 
 // addMapped appends a full chunk.
 func (a *appender) addMapped(s *Series, m Mapped) {
-	if wide := s.isWide(); int(s.numMapped) == s.mappedRoom() {
-		a.addBlock(s, wide)
-		if wide {
-			a.addBlock(s, wide)
+	if paired := s.isPaired(); int(s.numMapped) == s.mappedRoom() {
+		a.addBlock(s, paired)
+		if paired {
+			a.addBlock(s, paired)
 		}
 	}
 	s.numMapped++
@@ -110,33 +110,33 @@ func (a *appender) addMapped(s *Series, m Mapped) {
 
 // mappedRoom returns how many full chunks the blocks have places for.
 func (s *Series) mappedRoom() int {
-	if s.isWide() {
+	if s.isPaired() {
 		return len(s.blocks) / 2 * mappedBlockLen
 	}
 	return len(s.blocks) * mappedBlockLen
 }
 
-func (a *appender) addBlock(s *Series, wide bool) {
+func (a *appender) addBlock(s *Series, paired bool) {
 	before := cap(s.blocks)
 	b := a.slabs.block()
-	b.wide = wide
+	b.paired = paired
 	s.blocks = append(a.slabs.roomForOne(s.blocks), b)
 	a.mappedBytes += mappedBlockBytes + int64(cap(s.blocks)-before)*pointerBytes
 }
 
-// widen makes a series wide: what is as long as its chunks, or as far apart, is rare.
-func (a *appender) widen(s *Series) {
+// pairUp puts the chunks of a series into pairs of blocks: what is as long as its chunks, or as far apart, is rare.
+func (a *appender) pairUp(s *Series) {
 	before := s.mappedBytes()
-	wide := make([]*mappedBlock, 0, 2*len(s.blocks))
+	paired := make([]*mappedBlock, 0, 2*len(s.blocks))
 	for _, b := range s.blocks {
-		pair := &[2]mappedBlock{{wide: true}, {wide: true}}
+		pair := &[2]mappedBlock{{paired: true}, {paired: true}}
 		for i := range mappedBlockLen {
-			putWide(&pair[0], &pair[1], i, b.at(i))
+			putPair(&pair[0], &pair[1], i, b.at(i))
 		}
-		wide = append(wide, &pair[0], &pair[1])
+		paired = append(paired, &pair[0], &pair[1])
 	}
 	clear(s.blocks)
-	s.blocks = wide
+	s.blocks = paired
 	a.mappedBytes += s.mappedBytes() - before
 }
 
@@ -176,7 +176,7 @@ func (a *appender) dropMapped(s *Series, n int) {
 func (a *appender) cutMapped(s *Series, n int) {
 	before := s.mappedBytes()
 	blocks := (n + mappedBlockLen - 1) / mappedBlockLen
-	if s.isWide() {
+	if s.isPaired() {
 		blocks *= 2
 	}
 	a.chunks -= int64(s.numMapped) - int64(n)

@@ -14,16 +14,16 @@ const mappedBlockLen = 8
 // series has in memory once it has some twenty chunks (peak memory of recovery).
 //
 //	+------+------+------+------------+-----------+----------+----------+
-//	| mint | file | wide | 8 begins   | 8 lengths | 8 places | 8 nums   |
+//	| mint | file | pair | 8 begins   | 8 lengths | 8 places | 8 nums   |
 //	| 8 B  | 4 B  | 4 B  | 32 B       | 32 B      | 32 B     | 16 B     |
 //	+------+------+------+------------+-----------+----------+----------+
 //
-// A chunk that 32 bits are too few for makes its series wide: each block has a second one behind
+// A chunk that 32 bits are too few for gives its series pairs of blocks: each block has a second one behind
 // it in the list, for the upper halves.
 type mappedBlock struct {
-	mint int64  // where the first chunk began when the block was begun
-	file uint32 // the file that places count from; 0: there are no refs yet
-	wide bool
+	mint   int64  // where the first chunk began when the block was begun
+	file   uint32 // the file that places count from; 0: there are no refs yet
+	paired bool
 
 	begins  [mappedBlockLen]uint32 // from mint on, in milliseconds
 	lengths [mappedBlockLen]uint32 // from there to the newest sample, in milliseconds
@@ -32,7 +32,7 @@ type mappedBlock struct {
 }
 
 // offsetBits hold every offset in a head-chunk file: none is longer than chunks.MaxHeadFileBytes.
-// What is left is for files, 31 of them: a series that has eight full chunks in more is wide. The
+// What is left is for files, 31 of them: a series that has eight full chunks in more has pairs. The
 // last number says that the chunk is in none, and where it waits for one.
 const (
 	offsetBits = 27
@@ -82,8 +82,8 @@ func (b *mappedBlock) at(i int) Mapped {
 	return m
 }
 
-// putWide makes m chunk i of two blocks, which keep it in halves: lower ones, upper ones.
-func putWide(low, high *mappedBlock, i int, m Mapped) {
+// putPair makes m chunk i of two blocks, which keep it in halves: lower ones, upper ones.
+func putPair(low, high *mappedBlock, i int, m Mapped) {
 	length := uint64(m.MaxT - m.MinT)
 	low.begins[i], high.begins[i] = uint32(m.MinT), uint32(uint64(m.MinT)>>32)
 	low.lengths[i], high.lengths[i] = uint32(length), uint32(length>>32)
@@ -91,8 +91,8 @@ func putWide(low, high *mappedBlock, i int, m Mapped) {
 	low.nums[i] = m.Num
 }
 
-// wideAt returns chunk i of two blocks.
-func wideAt(low, high *mappedBlock, i int) Mapped {
+// pairAt returns chunk i of two blocks.
+func pairAt(low, high *mappedBlock, i int) Mapped {
 	whole := func(low, high uint32) uint64 { return uint64(high)<<32 | uint64(low) }
 	m := Mapped{MinT: int64(whole(low.begins[i], high.begins[i])), Num: low.nums[i]}
 	m.MaxT = m.MinT + int64(whole(low.lengths[i], high.lengths[i]))

@@ -79,7 +79,7 @@ func (d *Directory) removeLocked(s *Series, unused func() bool) bool {
 	}
 	if ok {
 		delete(sh.mu.marks, s.ref)
-		delete(sh.mu.lastV, s.ref)
+		delete(sh.mu.lastSum, s.ref)
 	}
 	sh.mu.Unlock()
 	if ok {

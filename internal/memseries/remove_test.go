@@ -170,6 +170,6 @@ func TestRestorer_OldSamplesAreCountedWhateverTheirSeries(t *testing.T) {
 	require.Zero(t, r.Unknown+r.Late)
 	r.Close()
 	require.EqualValues(t, 21, d.NextRef(), "a ref that the log names is never handed out")
-	require.NoError(t, d.FinishRestore(1, func(Mapped) (float64, error) { return math.NaN(), nil }))
+	require.NoError(t, d.FinishRestore(1, func(Mapped) (uint64, error) { return math.Float64bits(math.NaN()), nil }))
 	require.EqualValues(t, 100, d.ByRef(7).Mint())
 }

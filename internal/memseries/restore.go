@@ -59,6 +59,13 @@ func (d *Directory) NewRestorer() *Restorer {
 type Run struct {
 	Ref     uint64
 	Samples []chunkenc.Sample
+	Wide    []WideAt // which of them are wide, in their order; none as a rule
+}
+
+// WideAt says of sample number At of a run that it is wide. Its T and V stand there, too.
+type WideAt struct {
+	At     int
+	Sample WideSample
 }
 
 // Append replays runs, up to GroupLen of them, of refs of this worker's. None of their samples
@@ -71,48 +78,64 @@ func (r *Restorer) Append(runs []Run, seq uint64) {
 	}
 	r.touch(series[:len(runs)])
 	for i := range runs {
-		r.appendRef(series[i], runs[i].Ref, runs[i].Samples)
+		r.appendRef(series[i], &runs[i])
 	}
 }
 
-// AppendOne is Append for a single sample.
-func (r *Restorer) AppendOne(ref uint64, sample chunkenc.Sample, seq uint64) {
+// AppendOne is Append for a single run, of few samples.
+func (r *Restorer) AppendOne(run *Run, seq uint64) {
 	r.seq = seq
-	one := [1]chunkenc.Sample{sample}
-	r.appendRef(r.d.ByRef(ref), ref, one[:])
+	r.appendRef(r.d.ByRef(run.Ref), run)
 }
 
 // appendRef replays the run of a series, nil if there is none with the ref, behind what is set
 // aside of it.
-func (r *Restorer) appendRef(s *Series, ref uint64, run []chunkenc.Sample) {
+func (r *Restorer) appendRef(s *Series, of *Run) {
 	if r.aside.n > 0 && s != nil {
-		if early := r.aside.take(ref); len(early) > 0 {
-			r.appendRef(s, ref, early)
+		if early := r.aside.take(of.Ref); len(early.Samples) > 0 {
+			r.appendRef(s, &early)
 		}
 	}
-	for n := 1; len(run) > 0; run, n = run[n:], 1 {
-		t := run[0].T
+	run, wide := of.Samples, of.Wide
+	for at, n := 0, 1; at < len(run); at, n = at+n, 1 {
+		var w *WideSample
+		if len(wide) > 0 && wide[0].At == at {
+			w, wide = &wide[0].Sample, wide[1:]
+		}
+		t := run[at].T
 		switch {
 		case t < r.MinValid:
 			r.Old++
-			r.MaxRef = max(r.MaxRef, ref) // its series may be gone, and its ref must not come back
+			r.MaxRef = max(r.MaxRef, of.Ref) // its series may be gone, and its ref must not come back
 		case s == nil:
-			if !r.aside.setAside(ref, run[0]) {
+			if !r.aside.setAside(of.Ref, run[at], w) {
 				r.Unknown++
 			}
-			r.MaxRef = max(r.MaxRef, ref)
+			r.MaxRef = max(r.MaxRef, of.Ref)
 		case t <= s.prevMaxt:
 			r.Late++
 		case s.lastSeq < uint64(s.numMapped) && r.covered(s, t):
 			s.prevMaxt = t
 			r.Covered++
+		case w != nil:
+			s.prevMaxt = t
+			r.appendAny(s, *w)
+			r.Samples++
 		default:
-			n = ascending(run)
-			s.prevMaxt = run[n-1].T
-			r.appendRun(s, run[:n], r.encoded[:])
+			n = ascending(run[at:plainEnd(len(run), wide)])
+			s.prevMaxt = run[at+n-1].T
+			r.appendRun(s, run[at:at+n], r.encoded[:])
 			r.Samples += uint64(n)
 		}
 	}
+}
+
+// plainEnd returns where the next wide sample of a run is, or its end.
+func plainEnd(n int, wide []WideAt) int {
+	if len(wide) > 0 {
+		return wide[0].At
+	}
+	return n
 }
 
 // ascending returns how many samples of a run there are before one that is not newer than
@@ -216,6 +239,11 @@ func (r *Restorer) Close() {
 	for _, f := range r.full {
 		r.setMappedRef(f.series, f.minT, r.d.ShardOf(f.series).mu.onFull(f))
 	}
+	for ref, w := range r.wide.open {
+		if s := r.d.ByRef(ref); s != nil && s.isWide() { // or it was dropped
+			r.d.ShardOf(s).mu.wide.put(ref, w)
+		}
+	}
 	r.d.shards[0].mu.pieces.absorb(&r.pieces)
 	r.d.shards[0].mu.mappedBytes += r.mappedBytes
 	r.d.shards[0].mu.chunks += r.chunks
@@ -313,29 +341,29 @@ func (d *Directory) BeyondLog() (behind, unreached int) {
 	return behind, unreached
 }
 
-func (sh *Shard) keepLastV(ref uint64, v float64) {
-	if sh.mu.lastV == nil {
-		sh.mu.lastV = map[uint64]uint64{}
+func (sh *Shard) keepLastSum(ref, sum uint64) {
+	if sh.mu.lastSum == nil {
+		sh.mu.lastSum = map[uint64]uint64{}
 	}
-	sh.mu.lastV[ref] = math.Float64bits(v)
+	sh.mu.lastSum[ref] = sum
 }
 
 // FinishRestore makes the restored series ordinary ones, all as of commit seq, and
-// indexes their labels. lastValue reads the last value of a full chunk.
-func (d *Directory) FinishRestore(seq uint64, lastValue func(Mapped) (float64, error)) error {
+// indexes their labels. lastSum reads the Sum of the last sample of a full chunk.
+func (d *Directory) FinishRestore(seq uint64, lastSum func(Mapped) (uint64, error)) error {
 	for s := range d.All() {
 		s.lastSeq, s.prevMaxt = seq, NoTime
 		s.logged = true
-		v := s.enc.LastV()
+		sum := s.enc.LastBits()
 		if n := int(s.numMapped); s.enc.Len() == 0 && n > 0 {
 			var err error
-			if v, err = lastValue(s.mappedAt(n - 1)); err != nil {
+			if sum, err = lastSum(s.mappedAt(n - 1)); err != nil {
 				return err
 			}
-			d.ShardOf(s).keepLastV(s.ref, v)
+			d.ShardOf(s).keepLastSum(s.ref, sum)
 		}
 		s.pendT.Store(s.Maxt())
-		s.pendV = math.Float64bits(v)
+		s.pendV = sum
 	}
 	d.postings.AddAll(func(yield func(uint64, []index.Pair) bool) {
 		for s := range d.All() {

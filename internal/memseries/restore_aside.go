@@ -10,49 +10,60 @@ import "github.com/seed347100a3/tsdb/chunkenc"
 // record of a series is lost. Others are unknown at once.
 const maxAside = 1 << 16
 
-// aside are samples of refs that no series has yet, by ref, each in the order of the log.
+// aside are samples of refs that no series has yet, by ref, those of each in the order of the log.
 type aside struct {
-	samples map[uint64][]chunkenc.Sample
-	n       int
+	runs map[uint64]*Run
+	n    int
 }
 
-// setAside keeps a sample until its series record comes; false: there are too many.
-func (a *aside) setAside(ref uint64, s chunkenc.Sample) bool {
+// setAside keeps a sample until its series record comes, w as well if it is wide; false: there are
+// too many.
+func (a *aside) setAside(ref uint64, s chunkenc.Sample, w *WideSample) bool {
 	if a.n == maxAside {
 		return false
 	}
-	if a.samples == nil {
-		a.samples = map[uint64][]chunkenc.Sample{}
+	run := a.runs[ref]
+	if run == nil {
+		if a.runs == nil {
+			a.runs = map[uint64]*Run{}
+		}
+		run = &Run{Ref: ref}
+		a.runs[ref] = run
 	}
-	a.samples[ref] = append(a.samples[ref], s)
+	if w != nil {
+		run.Wide = append(run.Wide, WideAt{len(run.Samples), *w})
+	}
+	run.Samples = append(run.Samples, s)
 	a.n++
 	return true
 }
 
 // take returns the samples of a ref, which are not aside any more.
-func (a *aside) take(ref uint64) []chunkenc.Sample {
-	samples := a.samples[ref]
-	if len(samples) > 0 {
-		delete(a.samples, ref)
-		a.n -= len(samples)
+func (a *aside) take(ref uint64) Run {
+	run := a.runs[ref]
+	if run == nil {
+		return Run{}
 	}
-	return samples
+	delete(a.runs, ref)
+	a.n -= len(run.Samples)
+	return *run
 }
 
 // Adopt appends to a series of this worker's what another worker has set aside under a ref that
 // turned out to be another name for it. Both are at rest.
 func (r *Restorer) Adopt(from *Restorer, ref uint64, s *Series) {
-	if samples := from.aside.take(ref); len(samples) > 0 {
-		r.appendRef(s, s.ref, samples)
+	if run := from.aside.take(ref); len(run.Samples) > 0 {
+		run.Ref = s.ref
+		r.appendRef(s, &run)
 	}
 }
 
 // endAside appends what is set aside to series that have a record by now, of which the log had no
 // later sample. The rest stays unknown.
 func (r *Restorer) endAside() {
-	for ref := range r.aside.samples {
+	for ref := range r.aside.runs {
 		if s := r.d.ByRef(ref); s != nil {
-			r.appendRef(s, ref, nil)
+			r.appendRef(s, &Run{Ref: ref})
 		}
 	}
 	r.Unknown += uint64(r.aside.n)

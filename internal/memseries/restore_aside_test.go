@@ -31,7 +31,7 @@ func finish(t *testing.T, d *Directory, rs ...*Restorer) {
 	for _, r := range rs {
 		r.Close()
 	}
-	require.NoError(t, d.FinishRestore(1, func(Mapped) (float64, error) { return 0, nil }))
+	require.NoError(t, d.FinishRestore(1, func(Mapped) (uint64, error) { return 0, nil }))
 }
 
 func TestRestorer_SamplesBeforeTheirSeriesComeBeforeItsLaterOnes(t *testing.T) {

@@ -20,7 +20,7 @@ func restore(d *Directory, ref uint64, ls labels.Labels) (*Series, error) {
 
 // restoreOne replays one sample of commit 1.
 func restoreOne(r *Restorer, ref uint64, t int64, v float64) {
-	r.AppendOne(ref, chunkenc.Sample{T: t, V: v}, 1)
+	r.AppendOne(&Run{Ref: ref, Samples: []chunkenc.Sample{{T: t, V: v}}}, 1)
 }
 
 // restored replays n samples, one a second, into one series whose full chunks begin
@@ -35,7 +35,7 @@ func restored(t *testing.T, n int, attached []Mapped) (*Directory, *Series, *Res
 		restoreOne(r, 7, int64(i)*1000, float64(i))
 	}
 	r.Close()
-	require.NoError(t, d.FinishRestore(1, func(Mapped) (float64, error) { return 42, nil }))
+	require.NoError(t, d.FinishRestore(1, func(Mapped) (uint64, error) { return math.Float64bits(42), nil }))
 	return d, s, r
 }
 
@@ -80,7 +80,7 @@ func TestRestorer_LateAndUnknownSamplesAreCounted(t *testing.T) {
 func TestFinishRestore_KnowsTheLastValueOfAFullChunk(t *testing.T) {
 	_, s, _ := restored(t, 120, []Mapped{{Ref: 1, MinT: 0, MaxT: 119_000, Num: 120}})
 	require.EqualValues(t, 119_000, s.PendingT())
-	require.Equal(t, math.Float64bits(42), s.PendingV())
+	require.Equal(t, math.Float64bits(42), s.PendingSum())
 }
 
 func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
@@ -121,7 +121,7 @@ func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
 				require.Equal(t, tc.attached[dropped-1].MaxT, newest)
 			}
 			require.EqualValues(t, tc.kept, s.numMapped)
-			require.NoError(t, d.FinishRestore(1, func(Mapped) (float64, error) { return 42, nil }))
+			require.NoError(t, d.FinishRestore(1, func(Mapped) (uint64, error) { return math.Float64bits(42), nil }))
 			if len(tc.log) == 0 {
 				require.EqualValues(t, int64(NoTime), s.PendingT())
 				return

@@ -12,12 +12,6 @@ import (
 // answers ErrOutOfBounds for it.
 const NoTime = math.MinInt64
 
-// Kind tags the samples of a series' open chunk.
-type Kind uint8
-
-// KindFloat is a float64 sample. Histogram kinds follow it.
-const KindFloat Kind = 1
-
 // state of a directory slot.
 const (
 	slotEmpty uint32 = iota
@@ -38,15 +32,15 @@ type Series struct {
 	pairs  uint32 // where the label pairs begin in the directory's arena
 	npairs uint16
 
-	kind   Kind
-	logged bool          // guarded: a series record stands in the log, or in the queue before it
-	slot   atomic.Uint32 // slotEmpty, slotLive, slotDead
-	pins   atomic.Int32  // appenders that staged samples before the first commit
+	open   chunkenc.Encoding // of the open chunk, or the last one
+	logged bool              // guarded: a series record stands in the log, or in the queue before it
+	slot   atomic.Uint32     // slotEmpty, slotLive, slotDead
+	pins   atomic.Int32      // appenders that staged samples before the first commit
 
 	// pendT is the newest time that is applied or reserved by a queued commit. It is
 	// written with the shard locked and read by Append without.
 	pendT atomic.Int64
-	pendV uint64 // bits of the value at pendT
+	pendV uint64 // the Sum of the sample at pendT
 
 	bytes     chunkBytes // what the encoder of the open chunk has given out
 	numMapped uint32     // full chunks
@@ -70,21 +64,21 @@ func (s *Series) Hash() uint64 { return s.hash }
 // may be called without the shard's lock and may then be outdated at once.
 func (s *Series) PendingT() int64 { return s.pendT.Load() }
 
-// PendingV returns the bits of the value at PendingT.
-func (s *Series) PendingV() uint64 { return s.pendV }
+// PendingSum returns the Sum of the sample at PendingT.
+func (s *Series) PendingSum() uint64 { return s.pendV }
 
-// Reserve raises the newest time for a queued commit.
-func (s *Series) Reserve(t int64, v uint64) {
+// Reserve raises the newest time for a queued commit, with the Sum of its sample.
+func (s *Series) Reserve(t int64, sum uint64) {
 	s.pendT.Store(t)
-	s.pendV = v
+	s.pendV = sum
 }
 
 // UnreserveLocked falls back to what is applied, after a commit that was not written.
 func (d *Directory) UnreserveLocked(s *Series) {
 	s.pendT.Store(s.Maxt())
-	s.pendV = math.Float64bits(s.enc.LastV())
+	s.pendV = s.enc.LastBits()
 	if s.enc.Len() == 0 {
-		s.pendV = d.ShardOf(s).mu.lastV[s.ref]
+		s.pendV = d.ShardOf(s).mu.lastSum[s.ref]
 	}
 }
 
@@ -131,8 +125,8 @@ func (s *Series) Pin() { s.pins.Add(1) }
 // Unpin ends that and returns how many pins are left.
 func (s *Series) Unpin() int32 { return s.pins.Add(-1) }
 
-// Kind returns the kind of the open chunk's samples.
-func (s *Series) Kind() Kind { return s.kind }
+// isWide reports whether the open chunk is not of EncXOR.
+func (s *Series) isWide() bool { return s.open != chunkenc.EncXOR }
 
 // Pairs returns the label pairs, sorted by label name. They must not be changed.
 func (d *Directory) Pairs(s *Series) []index.Pair {

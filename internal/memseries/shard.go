@@ -23,7 +23,7 @@ type Shard struct {
 		appender
 		waiting waiting
 		marks   map[uint64][]mark // by ref: the past that open queriers may still need
-		lastV   map[uint64]uint64 // by ref: newest value of a restored series without an open chunk
+		lastSum map[uint64]uint64 // by ref: of the newest sample of a restored series without an open chunk
 		// Commits apply in the order in which they reserved: nextTurn is handed out
 		// while reserving, turn is who may apply now.
 		nextTurn, turn uint64

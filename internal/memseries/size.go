@@ -30,7 +30,7 @@ func (d *Directory) SizeBytes() int64 {
 func (sh *Shard) sizeBytes() int64 {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.mu.mappedBytes + sh.mu.waiting.sizeBytes() + int64(len(sh.mu.marks))*markBytes
+	return sh.mu.mappedBytes + sh.mu.waiting.sizeBytes() + sh.mu.wide.sizeBytes() + int64(len(sh.mu.marks))*markBytes
 }
 
 // Chunks returns how many chunks all series have, open ones included, and how many were begun since

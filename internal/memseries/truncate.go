@@ -115,7 +115,7 @@ func (d *Directory) dropBeforeLocked(sh *Shard, s *Series, t int64) {
 		s.cutAt = NoTime
 	}
 	if s.Maxt() == NoTime {
-		delete(sh.mu.lastV, s.ref)
+		delete(sh.mu.lastSum, s.ref)
 	}
 }
 

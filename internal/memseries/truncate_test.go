@@ -84,7 +84,7 @@ func TestCutAt_SplitsOpenAndFullChunksAtEveryPlace(t *testing.T) {
 			}))
 		}
 		require.EqualValues(t, (n-1)*1000, s.PendingT())
-		require.Equal(t, math.Float64bits(n-1), s.PendingV())
+		require.Equal(t, math.Float64bits(n-1), s.PendingSum())
 	}
 }
 
@@ -224,7 +224,7 @@ func TestDropBefore_FreesWhatEndsBeforeAndKeepsTheOrder(t *testing.T) {
 
 	require.EqualValues(t, int64(NoTime), old.Maxt())
 	require.EqualValues(t, 199, old.PendingT())
-	require.Equal(t, math.Float64bits(199), old.PendingV())
+	require.Equal(t, math.Float64bits(199), old.PendingSum())
 	require.False(t, d.Visible(old, math.MaxUint64, math.MinInt64, math.MaxInt64))
 	require.False(t, d.Visible(old, 100, math.MinInt64, math.MaxInt64), "an old snapshot")
 	commit(d, 600, 600, old, 700, 7)
@@ -432,7 +432,7 @@ func reserve(d *Directory, s *Series, t int64, v float64, turns *Turns) {
 
 func apply(d *Directory, s *Series, t int64, v float64, seq uint64, turns *Turns) {
 	d.LockInTurn(Bit(s), turns)
-	d.ApplyLocked([]Sample{{Series: s, T: t, V: v}}, seq, seq, alwaysOpen{})
+	d.ApplyLocked([]Sample{plain(s, t, v)}, nil, seq, seq, alwaysOpen{})
 	d.EndTurn(Bit(s))
 }
 
@@ -508,7 +508,7 @@ func TestTruncation_BesideWriters(t *testing.T) {
 					d.Unlock(Bit(s))
 					d.LockInTurn(Bit(s), &turns)
 					if ok {
-						d.ApplyLocked([]Sample{{Series: s, T: ts, V: v}}, seq.Add(1), math.MaxUint64, alwaysOpen{})
+						d.ApplyLocked([]Sample{plain(s, ts, v)}, nil, seq.Add(1), math.MaxUint64, alwaysOpen{})
 					}
 					d.EndTurn(Bit(s))
 					s.Unpin()

@@ -17,9 +17,10 @@ type View struct {
 
 // ViewChunk is one chunk that overlaps what was asked for.
 type ViewChunk struct {
-	MinT, MaxT int64      // closed; of the whole chunk, visible or not
-	Ref        chunks.Ref // where to read it; 0: Data has it
-	Num        int        // samples in the chunk, visible or not
+	MinT, MaxT int64             // closed; of the whole chunk, visible or not
+	Ref        chunks.Ref        // where to read it; 0: Data has it
+	Encoding   chunkenc.Encoding // of Data; a file knows that of its chunks
+	Num        int               // samples in the chunk, visible or not
 	from, to   int
 }
 
@@ -143,7 +144,11 @@ func (sh *Shard) viewLocked(s *Series, snapshot uint64, mint, maxt int64, v *Vie
 	if n == 0 || s.enc.FirstT() > last || s.enc.LastT() < mint {
 		return false
 	}
-	v.Chunks = append(v.Chunks, ViewChunk{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: n, from: len(v.data)})
+	v.Chunks = append(v.Chunks, ViewChunk{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Encoding: s.open, Num: n, from: len(v.data)})
+	if s.isWide() {
+		sh.viewWideLocked(s, v)
+		return false
+	}
 	v.data = slices.Grow(v.data, int(s.bytes.size)+chunkenc.MaxSampleBytes)
 	return true
 }
@@ -155,13 +160,21 @@ func (v *View) finish(s *Series) {
 	c.to = len(v.data)
 }
 
+// viewWideLocked appends the bytes of the open chunk, which is wide and the last one of v.
+func (sh *Shard) viewWideLocked(s *Series, v *View) {
+	c, enc := &v.Chunks[len(v.Chunks)-1], &sh.mu.wide.open[s.ref].enc
+	v.data = enc.AppendTo(v.data)
+	c.Encoding, c.to = enc.Encoding(), len(v.data)
+}
+
 func (sh *Shard) viewFullLocked(m Mapped, v *View) {
 	c := ViewChunk{MinT: m.MinT, MaxT: m.MaxT, Num: int(m.Num)}
 	if m.inFile() {
 		c.Ref = m.Ref
 	} else {
-		c.from = len(v.data)
-		v.data = sh.mu.waiting.of(m).appendTo(v.data, sh.mu.pieces.arena)
+		f := sh.mu.waiting.of(m)
+		c.from, c.Encoding = len(v.data), f.encoding
+		v.data = f.appendTo(v.data, sh.mu.pieces.arena)
 		c.to = len(v.data)
 	}
 	v.Chunks = append(v.Chunks, c)

@@ -1,7 +1,6 @@
 package read
 
 import (
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
@@ -56,7 +55,7 @@ func (hc *headChunks) next(mint int64, out *sourceChunk) (bool, error) {
 	}
 	c := hc.view.Chunks[hc.at]
 	hc.at++
-	*out = sourceChunk{enc: chunkenc.EncXOR, minT: c.MinT, maxT: c.MaxT, in: &hc.in}
+	*out = sourceChunk{enc: c.Encoding, minT: c.MinT, maxT: c.MaxT, in: &hc.in}
 	if c.Ref == 0 {
 		out.data = hc.view.Data(c)
 		return true, nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/record"
@@ -142,16 +143,46 @@ func TestSampleDecoder_AnOverlongVarintIsDamageAtItsEntry(t *testing.T) {
 	require.Equal(t, err, again, "the error stays")
 }
 
-func TestSampleDecoder_CountsStartTimestamps(t *testing.T) {
+// What the encoder writes is what the reference wrote of the same samples.
+func TestStartEncoder_EqualsTheVectors(t *testing.T) {
 	for _, v := range loadVectors(t, record.TypeSamplesV2) {
 		var d record.SampleDecoder
 		d.Reset(v.bytes(t))
+		require.True(t, d.HasStarts())
 		var buf [16]record.Sample
-		_, err := d.Decode(buf[:])
+		var starts [16]int64
+		n, err := d.DecodeStarts(buf[:], starts[:])
 		require.NoError(t, err)
-		want := map[string]int{"samples-v2-st": 5, "samples-v2-first-without-st": 2}[v.Name]
-		require.Equal(t, want, d.Starts(), v.Name)
+		var enc record.StartEncoder
+		rec := enc.Begin(nil)
+		for i, s := range buf[:n] {
+			rec = enc.Append(rec, s, starts[i])
+		}
+		require.Equal(t, v.bytes(t), rec, v.Name)
 	}
+}
+
+func TestStartEncoder_ComesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var enc record.StartEncoder
+		rec := enc.Begin(nil)
+		var want []record.Sample
+		var starts []int64
+		for range rapid.IntRange(0, 20).Draw(t, "samples") {
+			s := record.Sample{Ref: rapid.Uint64().Draw(t, "ref"), T: rapid.Int64().Draw(t, "t"), V: float64(len(want))}
+			st := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, 3), rapid.Int64()).Draw(t, "start")
+			want, starts = append(want, s), append(starts, st)
+			rec = enc.Append(rec, s, st)
+		}
+		var d record.SampleDecoder
+		d.Reset(rec)
+		got, gotStarts := make([]record.Sample, len(want)+1), make([]int64, len(want)+1)
+		n, err := d.DecodeStarts(got, gotStarts)
+		require.NoError(t, err)
+		require.Len(t, want, n)
+		require.Equal(t, want, append([]record.Sample(nil), got[:n]...))
+		require.Equal(t, starts, append([]int64(nil), gotStarts[:n]...))
+	})
 }
 
 func TestTombstone_AllOfTimeIsTheWholeSeries(t *testing.T) {

@@ -24,6 +24,13 @@ import (
 //	other: ref - previous ref varint | t - first t varint | start | value f64
 //	start: 0 none | 1 the previous entry's | other, then start - first start varint
 
+// Markers of start timestamps.
+const (
+	startNone  = 0
+	startSame  = 1 // as that of the entry before
+	startOther = 2 // and all above it
+)
+
 // Sizes of a V1 entry in bytes: two varints and the value.
 const (
 	minSampleBytes = 1 + 1 + 8
@@ -72,6 +79,49 @@ func (e *SampleEncoder) Append(dst []byte, ref uint64, t int64, v float64) []byt
 	i += binary.PutVarint(b[i:], t-e.t)
 	binary.BigEndian.PutUint64(b[i:], math.Float64bits(v))
 	return dst[:n+i+8]
+}
+
+// StartEncoder builds one samples record (V2) entry by entry. The zero value is ready for Begin.
+type StartEncoder struct {
+	ref     uint64 // of the entry before
+	start   int64
+	t, st   int64 // of the first entry
+	started bool
+}
+
+// Begin starts a samples record at the end of dst.
+func (e *StartEncoder) Begin(dst []byte) []byte {
+	*e = StartEncoder{}
+	return append(dst, byte(TypeSamplesV2))
+}
+
+// Append appends a sample to the record that dst ends with; st is its start timestamp in
+// milliseconds, 0 for none.
+func (e *StartEncoder) Append(dst []byte, s Sample, st int64) []byte {
+	if !e.started {
+		*e = StartEncoder{t: s.T, st: st, started: true}
+		dst = encbuf.AppendVarint(dst, int64(s.Ref))
+		dst = encbuf.AppendVarint(dst, s.T)
+		dst = encbuf.AppendVarint(dst, st)
+	} else {
+		dst = encbuf.AppendVarint(dst, int64(s.Ref-e.ref))
+		dst = encbuf.AppendVarint(dst, s.T-e.t)
+		dst = e.appendStart(dst, st)
+	}
+	e.ref, e.start = s.Ref, st
+	return encbuf.AppendBE64(dst, math.Float64bits(s.V))
+}
+
+// appendStart appends the start timestamp of an entry that is not the first.
+func (e *StartEncoder) appendStart(dst []byte, st int64) []byte {
+	switch st {
+	case 0:
+		return append(dst, startNone)
+	case e.start:
+		return append(dst, startSame)
+	default:
+		return encbuf.AppendVarint(append(dst, startOther), st-e.st)
+	}
 }
 
 // AppendSamples appends one samples record (V1) with all of samples, in their order.

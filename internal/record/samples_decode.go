@@ -13,16 +13,15 @@ import (
 // It works on bare bytes instead of a Dec: replay spends its time here, and a V1 entry
 // costs 3 ns this way (BenchmarkSampleDecoder).
 type SampleDecoder struct {
-	rest   []byte // of the record
-	size   int    // of the record
-	err    error
-	v2     bool
-	begun  bool   // V2: the first entry was read
-	ref    uint64 // V1: base; V2: of the previous entry
-	t      int64  // base; V2: of the first entry
-	first  int64  // V2: start of the first entry
-	start  int64  // V2: start of the previous entry
-	starts int
+	rest  []byte // of the record
+	size  int    // of the record
+	err   error
+	v2    bool
+	begun bool   // V2: the first entry was read
+	ref   uint64 // V1: base; V2: of the previous entry
+	t     int64  // base; V2: of the first entry
+	first int64  // V2: start of the first entry
+	start int64  // V2: start of the previous entry
 }
 
 // Reset points the decoder at a record, which must stay unchanged while it is read.
@@ -57,13 +56,13 @@ func (s *SampleDecoder) resetV1(b []byte) {
 // are left: what a buffer for all of them must hold.
 func (s *SampleDecoder) MaxSamples() int { return len(s.rest) / minSampleBytes }
 
-// Starts returns how many of the samples read so far had a start timestamp.
-func (s *SampleDecoder) Starts() int { return s.starts }
+// HasStarts tells whether samples of the record may have start timestamps: it is a V2.
+func (s *SampleDecoder) HasStarts() bool { return s.v2 }
 
 // Decode fills dst with the next samples and returns how many it got: fewer than
 // len(dst) only at the end of the record. The error is an *encbuf.CorruptError and
 // stays; the n samples before it were decoded without fault. Start timestamps are
-// dropped; Starts counts them.
+// dropped.
 func (s *SampleDecoder) Decode(dst []Sample) (n int, err error) {
 	if s.v2 {
 		return s.decodeV2(dst, nil)
@@ -148,9 +147,6 @@ func (s *SampleDecoder) decodeV2(dst []Sample, starts []int64) (n int, err error
 		if starts != nil {
 			starts[n] = start
 		}
-		if start != 0 {
-			s.starts++
-		}
 	}
 	return n, s.err
 }
@@ -167,9 +163,9 @@ func (s *SampleDecoder) startV2() int64 {
 	marker := s.rest[0]
 	s.rest = s.rest[1:]
 	switch marker {
-	case 0:
+	case startNone:
 		return 0
-	case 1:
+	case startSame:
 		return s.start
 	default:
 		return s.first + s.varint()

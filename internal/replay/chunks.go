@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math"
 	"path/filepath"
 
 	"github.com/pkg/errors"
@@ -46,8 +47,8 @@ func (r *replay) loadChunks(load *snapshotLoad) (err error) {
 	return nil
 }
 
-// lastValue reads the value at the end of a full chunk.
-func (r *replay) lastValue(m memseries.Mapped) (float64, error) {
+// lastSum reads the Sum of the sample at the end of a full chunk.
+func (r *replay) lastSum(m memseries.Mapped) (uint64, error) {
 	enc, data, err := r.to.Chunks.Read(m.Ref, nil)
 	if err != nil {
 		return 0, err
@@ -56,12 +57,13 @@ func (r *replay) lastValue(m memseries.Mapped) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	v := 0.0
+	sum := uint64(0)
 	it := c.Iterator(nil)
 	for it.Next() != chunkenc.ValNone {
-		_, v = it.At()
+		_, v := it.At()
+		sum = math.Float64bits(v)
 	}
-	return v, it.Err()
+	return sum, it.Err()
 }
 
 // holdAgainstLog compares the full chunks of the files with what the log says, before

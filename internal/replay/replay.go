@@ -96,7 +96,6 @@ type decoded struct {
 	stretches []stretch
 	unread    []record.Type // of records without a decoder
 	held      []record.Type // and of those with samples that no block has
-	starts    int           // samples with start timestamps
 	err       *recordError
 }
 
@@ -145,7 +144,7 @@ func Run(ctx context.Context, to Target, opts Options) (*Report, error) {
 		return nil, errors.WithMessage(err, "replay log")
 	}
 	r.holdAgainstLog()
-	if err := to.Series.FinishRestore(r.out.Log.LastSeq, r.lastValue); err != nil {
+	if err := to.Series.FinishRestore(r.out.Log.LastSeq, r.lastSum); err != nil {
 		return nil, errors.WithMessage(err, "read newest chunks")
 	}
 	if load != nil {
@@ -182,7 +181,7 @@ func (r *replay) decode(b *wal.Batch) {
 		d = &decoded{}
 		b.Scratch = d
 	}
-	d.stretches, d.unread, d.held, d.starts, d.err = d.stretches[:0], d.unread[:0], d.held[:0], 0, nil
+	d.stretches, d.unread, d.held, d.err = d.stretches[:0], d.unread[:0], d.held[:0], nil
 	cur := stretch{stones: -1}
 	for i, rec := range b.Records {
 		switch typ := record.TypeOf(rec.Data); typ {
@@ -194,11 +193,9 @@ func (r *replay) decode(b *wal.Batch) {
 				cur.parts.makeRoom(maxSamples(b.Records[i:]))
 			}
 			cur.samples = append(cur.samples, i)
-			starts, err := cur.parts.split(rec.Data, nil)
-			if err != nil && d.err == nil {
+			if err := cur.parts.split(rec.Data, nil); err != nil && d.err == nil {
 				d.err = &recordError{rec, err}
 			}
-			d.starts += starts
 		case record.TypeTombstones:
 			cur.stones = i
 			d.stretches = append(d.stretches, cur)
@@ -225,7 +222,6 @@ func (r *replay) apply(b *wal.Batch) error {
 	for _, typ := range d.held {
 		r.out.Held.Add(typ)
 	}
-	r.out.StartTimestamps += uint64(d.starts)
 	for _, s := range d.stretches {
 		for _, i := range s.series {
 			if err := r.applySeries(b.Records[i]); err != nil {
@@ -266,7 +262,7 @@ func (r *replay) remap(s stretch, b *wal.Batch) {
 	s.parts.clear()
 	for _, i := range s.samples {
 		// The decoder has reported what is wrong with the record.
-		_, _ = s.parts.split(b.Records[i].Data, r.dups)
+		_ = s.parts.split(b.Records[i].Data, r.dups)
 	}
 }
 

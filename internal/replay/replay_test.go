@@ -96,7 +96,7 @@ func TestRun_FillsTheTargetAndReportsWhatItRead(t *testing.T) {
 	for s := range to.Series.All() {
 		require.EqualValues(t, 100_000, s.Mint())
 		require.EqualValues(t, (samples-1)*1000, s.Maxt())
-		require.Equal(t, math.Float64bits(float64(s.Ref())*(samples-1)), s.PendingV())
+		require.Equal(t, math.Float64bits(float64(s.Ref())*(samples-1)), s.PendingSum())
 	}
 	require.EqualValues(t, series*(samples-100), report.Samples)
 	require.EqualValues(t, series*100, report.SamplesInBlocks)

@@ -21,6 +21,7 @@ type packedSample struct {
 type sampleSpan struct {
 	ref, t  uint64
 	samples []packedSample
+	wide    *wideSpan // nil: none of them is wide
 }
 
 func (sp *sampleSpan) refOf(s packedSample) uint64 { return sp.ref + uint64(s.ref) }
@@ -35,6 +36,7 @@ type samplePart struct {
 	spans []spanStart
 	all   []packedSample
 	last  spanStart // of spans, beside them for the sake of add
+	wide  wideList  // of all
 }
 
 type spanStart struct {
@@ -60,7 +62,7 @@ func (p *samplePart) span(i int) sampleSpan {
 		end = p.spans[i+1].from
 	}
 	s := p.spans[i]
-	return sampleSpan{ref: s.ref, t: s.t, samples: p.all[s.from:end]}
+	return sampleSpan{ref: s.ref, t: s.t, samples: p.all[s.from:end], wide: p.wide.span(s.from, end)}
 }
 
 // partSet holds samples by worker. The last worker that is done with it gives it back.
@@ -70,12 +72,14 @@ type partSet struct {
 }
 
 // split appends the samples of one record to the parts of their workers. dups are
-// refs that stand for others. It returns how many had a start timestamp, for which a sample
-// in memory has no place.
-func (ps *partSet) split(rec []byte, dups map[uint64]uint64) (starts int, err error) {
+// refs that stand for others.
+func (ps *partSet) split(rec []byte, dups map[uint64]uint64) error {
 	var dec record.SampleDecoder
 	var buf [decodeLen]record.Sample
 	dec.Reset(rec)
+	if dec.HasStarts() {
+		return ps.splitStarts(&dec, dups)
+	}
 	n := uint64(len(ps.parts))
 	mask := n - 1
 	powerOfTwo := n&mask == 0 // nearly always; a division a sample shows (BenchmarkReplay)
@@ -93,7 +97,7 @@ func (ps *partSet) split(rec []byte, dups map[uint64]uint64) (starts int, err er
 			ps.parts[w].add(s.Ref, s.T, s.V)
 		}
 		if err != nil || got < len(buf) {
-			return dec.Starts(), err
+			return err
 		}
 	}
 }
@@ -136,6 +140,7 @@ func (ps *partSet) clear() {
 	for i := range ps.parts {
 		p := &ps.parts[i]
 		p.spans, p.all = p.spans[:0], p.all[:0]
+		p.wide.clear()
 	}
 }
 

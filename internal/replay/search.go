@@ -50,7 +50,12 @@ func Search(ctx context.Context, fsys fileutil.FS, walDir string, all *memseries
 // wantedChunk is a chunk that cannot be read, and what the log has of it.
 type wantedChunk struct {
 	memseries.Located
-	found []record.Sample
+	found []foundSample
+}
+
+type foundSample struct {
+	record.Sample
+	st int64 // start timestamp
 }
 
 // logSearch looks for samples of some series in the log.
@@ -60,6 +65,7 @@ type logSearch struct {
 	alias  map[uint64]uint64         // other refs that the log has for them
 	dec    record.SampleDecoder
 	buf    [256]record.Sample
+	starts [256]int64
 }
 
 func (l *logSearch) apply(b *wal.Batch) error {
@@ -94,15 +100,15 @@ func (l *logSearch) samples(rec []byte) {
 	l.dec.Reset(rec)
 	for n := len(l.buf); n == len(l.buf); {
 		var err error
-		if n, err = l.dec.Decode(l.buf[:]); err != nil {
+		if n, err = l.dec.DecodeStarts(l.buf[:], l.starts[:]); err != nil {
 			return
 		}
-		for _, s := range l.buf[:n] {
+		for i, s := range l.buf[:n] {
 			if ref, ok := l.alias[s.Ref]; ok {
 				s.Ref = ref
 			}
 			if of := l.wanted[s.Ref]; of != nil {
-				takeSample(of, s)
+				takeSample(of, foundSample{s, l.starts[i]})
 			}
 		}
 	}
@@ -110,7 +116,7 @@ func (l *logSearch) samples(rec []byte) {
 
 // takeSample gives a sample to the chunk that it was in. The log has them in the order in which
 // they came, and one that is not newer than the one before it was not taken.
-func takeSample(of []*wantedChunk, s record.Sample) {
+func takeSample(of []*wantedChunk, s foundSample) {
 	i := sort.Search(len(of), func(i int) bool { return of[i].MaxT >= s.T })
 	if i == len(of) || s.T < of[i].MinT {
 		return
@@ -128,7 +134,7 @@ func (w *wantedChunk) encode() (Remade, error) {
 	}
 	var enc chunkenc.FloatEncoder
 	for _, s := range w.found {
-		if err := enc.Append(s.T, s.V, 0); err != nil {
+		if err := enc.Append(s.T, s.V, s.st); err != nil {
 			return Remade{}, errors.WithMessagef(err, "make a chunk of series %d anew", w.Series.Ref())
 		}
 	}

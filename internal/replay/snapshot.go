@@ -145,13 +145,14 @@ func splitChunks(series []headsnap.Series, ps *partSet) error {
 	var x chunkSplitter
 	n := 0
 	for i := range series {
-		if series[i].Chunk != nil && x.dec.Reset(series[i].Chunk) == nil {
+		if c := &series[i].Chunk; c.Data != nil && x.dec.Reset(c.Encoding, c.Data) == nil {
 			n += x.dec.Left()
 		}
 	}
 	ps.makeRoom(n)
+	x.samples = *chunkenc.NewBatch(decodeLen)
 	for i := range series {
-		if err := x.split(series[i], ps); err != nil {
+		if err := x.split(series[i].Ref, &series[i].Chunk, ps); err != nil {
 			return err
 		}
 	}
@@ -160,36 +161,30 @@ func splitChunks(series []headsnap.Series, ps *partSet) error {
 
 // chunkSplitter turns the chunks of a snapshot into samples for the workers.
 type chunkSplitter struct {
-	dec chunkenc.XORDecoder
-	ts  [decodeLen]int64
-	vs  [decodeLen]float64
+	dec     chunkenc.FloatDecoder
+	samples chunkenc.Batch
 }
 
-func (x *chunkSplitter) split(s headsnap.Series, ps *partSet) error {
-	if s.Chunk == nil {
+func (x *chunkSplitter) split(ref uint64, c *headsnap.Chunk, ps *partSet) error {
+	if c.Data == nil {
 		return nil
 	}
-	if err := x.dec.Reset(s.Chunk); err != nil {
+	if err := x.dec.Reset(c.Encoding, c.Data); err != nil {
 		return err
 	}
-	w := s.Ref % uint64(len(ps.parts))
-	first, last, lastV := int64(math.MaxInt64), int64(math.MinInt64), 0.0
-	for {
-		n, err := x.dec.Decode(x.ts[:], x.vs[:])
-		for i := range n {
-			ps.parts[w].add(s.Ref, x.ts[i], x.vs[i])
-		}
-		if n > 0 {
-			first, last, lastV = min(first, x.ts[0]), x.ts[n-1], x.vs[n-1]
-		}
-		if err != nil {
+	part, b := &ps.parts[ref%uint64(len(ps.parts))], &x.samples
+	first, last, lastSum := int64(math.MaxInt64), int64(math.MinInt64), uint64(0)
+	for x.dec.Left() > 0 {
+		if err := x.dec.Decode(b, decodeLen); err != nil {
 			return err
 		}
-		if n < len(x.ts) {
-			break
+		n := b.Len()
+		first, last, lastSum = min(first, b.T[0]), b.T[n-1], math.Float64bits(b.V[n-1])
+		for i, t := range b.T {
+			part.addStart(ref, t, b.V[i], b.StartOf(i))
 		}
 	}
-	if first != s.MinT || last != s.MaxT || math.Float64bits(lastV) != math.Float64bits(s.LastV) {
+	if first != c.MinT || last != c.MaxT || lastSum != c.LastSum {
 		return encbuf.Corrupt(0, "chunk is not what the series record says of it")
 	}
 	return nil

@@ -41,7 +41,9 @@ func mostCollected(limit int64, workers int) int {
 type runSorter struct {
 	ends   []uint32 // by ref above the lowest: how many samples it has; later where they end
 	sorted []chunkenc.Sample
-	runs   []memseries.Run // a few, until they are given out
+	runs   []memseries.Run    // a few, until they are given out
+	wide   []memseries.WideAt // which of sorted are wide
+	left   []memseries.WideAt // of these, those that no run has yet
 }
 
 // sort calls each with a few runs after the other, or says that it is not worth it. What each
@@ -52,12 +54,17 @@ func (rs *runSorter) sort(parts []work, each func([]memseries.Run)) bool {
 		return false
 	}
 	rs.place(parts, low, n)
+	rs.sortWide()
 	begin := uint32(0)
 	for i, end := range rs.ends {
 		if end == begin {
 			continue
 		}
-		rs.runs = append(rs.runs, memseries.Run{Ref: low + uint64(i), Samples: rs.sorted[begin:end]})
+		run := memseries.Run{Ref: low + uint64(i), Samples: rs.sorted[begin:end]}
+		if len(rs.left) > 0 {
+			run.Wide = rs.takeWide(begin, end)
+		}
+		rs.runs = append(rs.runs, run)
 		begin = end
 		if len(rs.runs) == memseries.GroupLen {
 			each(rs.runs)
@@ -113,10 +120,14 @@ func (rs *runSorter) place(parts []work, low uint64, n int) {
 	if cap(rs.sorted) < n {
 		rs.sorted = make([]chunkenc.Sample, n+n/8)
 	}
-	rs.sorted = rs.sorted[:n]
+	rs.sorted, rs.wide = rs.sorted[:n], rs.wide[:0]
 	for i := range parts {
 		span := &parts[i].span
 		first := span.ref - low
+		if span.wide != nil {
+			rs.placeWide(span, first)
+			continue
+		}
 		for _, s := range span.samples {
 			end := &rs.ends[first+uint64(s.ref)]
 			rs.sorted[*end] = span.sampleOf(s)

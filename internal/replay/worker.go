@@ -3,6 +3,7 @@ package replay
 import (
 	"time"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
@@ -19,6 +20,8 @@ type worker struct {
 	sent     bool               // the writer has chunks of this worker
 	failed   bool               // it could not write some: the others stay in memory, too
 	busy     time.Duration
+	one      [1]chunkenc.Sample // that is being appended alone
+	wide     [1]memseries.WideAt
 }
 
 func (w *worker) run(r *replay) {
@@ -42,8 +45,7 @@ func (w *worker) collect(r *replay, item work) {
 	enough := collected(r.to.Series.Len()/len(r.workers), r.most)
 	for len(item.span.samples) > enough {
 		some := item
-		some.set, some.span.samples = nil, item.span.samples[:enough]
-		item.span.samples = item.span.samples[enough:]
+		some.set, some.span = nil, item.span.cut(enough)
 		w.parts = append(w.parts, some)
 		w.append(r)
 	}
@@ -83,10 +85,7 @@ func (w *worker) append(r *replay) {
 // appendOneByOne appends samples as they stand in the log.
 func (w *worker) appendOneByOne(seq uint64) {
 	for i := range w.parts {
-		span := &w.parts[i].span
-		for _, s := range span.samples {
-			w.restorer.AppendOne(span.refOf(s), span.sampleOf(s), seq)
-		}
+		w.appendSpan(w.parts[i].span, seq)
 	}
 }
 
