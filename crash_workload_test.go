@@ -11,6 +11,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
+	"github.com/seed347100a3/tsdb/wal/zstd"
 )
 
 // crashSetup is what the same operations are tried under.
@@ -27,7 +28,7 @@ func (s crashSetup) String() string { return s.sync + "," + s.compression.String
 // pass without a tick of anything else.
 const crashTick = time.Millisecond
 
-var compressions = []tsdb.Compression{tsdb.CompressionSnappy, tsdb.CompressionZstd, tsdb.CompressionNone}
+var compressions = []tsdb.Compression{tsdb.CompressionSnappy, tsdb.CompressionBy(zstd.Codec), tsdb.CompressionNone}
 
 var syncPolicies = map[string]tsdb.SyncPolicy{
 	"commit": tsdb.SyncCommit(), "interval": tsdb.SyncInterval(crashTick),

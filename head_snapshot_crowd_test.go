@@ -18,6 +18,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
+	"github.com/seed347100a3/tsdb/wal/zstd"
 )
 
 // cloner takes copies of a disk at random moments, as a kill or a power cut would leave it.
@@ -63,7 +64,7 @@ func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
 	for name, change := range map[string]func(*tsdb.Options){
 		"small chunks and segments": func(*tsdb.Options) {},
 		"zstd, nothing is synced": func(o *tsdb.Options) {
-			o.Head.SamplesPerChunk, o.WAL.Compression, o.WAL.Sync = 16, tsdb.CompressionZstd, tsdb.SyncNever()
+			o.Head.SamplesPerChunk, o.WAL.Compression, o.WAL.Sync = 16, tsdb.CompressionBy(zstd.Codec), tsdb.SyncNever()
 		},
 		"large chunks and segments, every commit is synced": func(o *tsdb.Options) {
 			o.Head.SamplesPerChunk, o.WAL.SegmentSize, o.WAL.Compression, o.WAL.Sync = 120, 1<<20, tsdb.CompressionNone, tsdb.SyncCommit()

@@ -39,17 +39,20 @@ func SyncRotate() SyncPolicy { return wal.SyncRotate() }
 // tests and bulk loads.
 func SyncNever() SyncPolicy { return wal.SyncNever() }
 
-// Compression is how log records are compressed: one of the variables below, which can be compared; the zero
-// value is CompressionSnappy. A program that reads its settings from text chooses by a name of its own.
+// Compression is how log records are compressed: one of the variables below, or what CompressionBy
+// returns. It can be compared; the zero value is CompressionSnappy. A program that reads its settings
+// from text chooses by a name of its own.
 type Compression struct{ codec *wal.Codec }
 
-// The compressions. They are not changed. Whatever is chosen, all of them can be read, but a program that does
-// not name CompressionZstd has no encoder of it, and is smaller by 280 kB.
+// The compressions that are always there. They are not changed.
 var (
-	CompressionSnappy = Compression{}          // the default
-	CompressionZstd   = Compression{&wal.Zstd} // a third smaller, four times the CPU
+	CompressionSnappy = Compression{} // the default
 	CompressionNone   = Compression{&wal.None}
 )
+
+// CompressionBy returns the compression of a codec that a package of its own has, as wal/zstd, so that
+// only programs that import it have it linked. Whatever is chosen, all compressions can be read.
+func CompressionBy(codec *wal.Codec) Compression { return Compression{codec} }
 
 // String returns "snappy", "zstd" or "none".
 func (c Compression) String() string { return c.wal().String() }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
+	"github.com/seed347100a3/tsdb/wal/zstd"
 )
 
 func TestDefaultOptions_AreTheDocumentedOnes(t *testing.T) {
@@ -76,7 +77,7 @@ func TestOptions_StringNamesWhatMatters(t *testing.T) {
 		"compression snappy, sync interval(1s), at most 1h0m0s in the future", o.String())
 	o.Blocks.Retention, o.Blocks.RetentionBytes, o.Blocks.RetentionPercent = 24*time.Hour, 1<<30, 80
 	require.Contains(t, o.String(), "retention 24h0m0s 1073741824 bytes 80% of the disk, ")
-	require.Equal(t, "zstd", tsdb.CompressionZstd.String())
+	require.Equal(t, "zstd", tsdb.CompressionBy(zstd.Codec).String())
 	require.Equal(t, "none", tsdb.CompressionNone.String())
 }
 

@@ -19,6 +19,7 @@ import (
 	reference "github.com/prometheus/prometheus/tsdb"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/wal/zstd"
 )
 
 // childEnv holds the order for a test binary that was started again as a writer.
@@ -134,7 +135,7 @@ func (c *child) open() (func([]series, []row) error, error) {
 
 func (c *child) openOurs() (func([]series, []row) error, error) {
 	db, err := tsdb.Open(c.Dir, ourOptions(func(o *tsdb.Options) {
-		o.WAL.Compression = map[string]tsdb.Compression{"snappy": tsdb.CompressionSnappy, "zstd": tsdb.CompressionZstd, "none": tsdb.CompressionNone}[c.Compression]
+		o.WAL.Compression = map[string]tsdb.Compression{"snappy": tsdb.CompressionSnappy, "zstd": tsdb.CompressionBy(zstd.Codec), "none": tsdb.CompressionNone}[c.Compression]
 		o.WAL.SegmentSize, o.Head.SamplesPerChunk = 128<<10, 20
 	}))
 	if err != nil {

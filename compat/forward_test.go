@@ -14,6 +14,7 @@ import (
 	reference "github.com/prometheus/prometheus/tsdb"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/wal/zstd"
 )
 
 // requireReferenceReads proves that the reference reads exactly want from a directory
@@ -40,7 +41,7 @@ func writerOptions() map[string]func(*tsdb.Options) {
 			o.WAL.Compression, o.WAL.SegmentSize, o.Head.SamplesPerChunk = tsdb.CompressionNone, 32<<10, 16
 		},
 		"zstd, small segments": func(o *tsdb.Options) {
-			o.WAL.Compression, o.WAL.SegmentSize, o.WAL.Sync = tsdb.CompressionZstd, 128<<10, tsdb.SyncNever()
+			o.WAL.Compression, o.WAL.SegmentSize, o.WAL.Sync = tsdb.CompressionBy(zstd.Codec), 128<<10, tsdb.SyncNever()
 		},
 		"snappy, small segments, large chunks": func(o *tsdb.Options) {
 			o.WAL.SegmentSize, o.Head.SamplesPerChunk, o.WAL.Sync = 256<<10, 480, tsdb.SyncRotate()

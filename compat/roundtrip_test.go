@@ -11,6 +11,7 @@ import (
 	reference "github.com/prometheus/prometheus/tsdb"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/wal/zstd"
 )
 
 // Ours and the reference append in turns to one directory, in random order and with
@@ -71,7 +72,7 @@ func TestRoundtrip_TurnsInOneDirectory_KeepEverything(t *testing.T) {
 func randomOptions(rng *rand.Rand) func(*tsdb.Options) {
 	return func(o *tsdb.Options) {
 		o.WAL.SegmentSize = 32 << 10 << rng.IntN(4)
-		o.WAL.Compression = []tsdb.Compression{tsdb.CompressionSnappy, tsdb.CompressionZstd, tsdb.CompressionNone}[rng.IntN(3)]
+		o.WAL.Compression = []tsdb.Compression{tsdb.CompressionSnappy, tsdb.CompressionBy(zstd.Codec), tsdb.CompressionNone}[rng.IntN(3)]
 		o.WAL.Sync = []tsdb.SyncPolicy{tsdb.SyncCommit(), tsdb.SyncInterval(time.Second), tsdb.SyncRotate(), tsdb.SyncNever()}[rng.IntN(4)]
 		o.Head.SamplesPerChunk = []int{16, 30, 120, 480}[rng.IntN(4)]
 		o.Head.ReplayWorkers = 1 + rng.IntN(4)

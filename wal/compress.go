@@ -2,7 +2,6 @@ package wal
 
 import (
 	"github.com/golang/snappy"
-	encoding "github.com/klauspost/compress/zstd"
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/foreground"
@@ -34,19 +33,17 @@ func (c Compression) String() string {
 	}
 }
 
-// Codec is how a Log stores the record bodies that it writes; it may change between runs. Only a program that
-// names Zstd has zstd's encoder linked into it, which with what it needs takes 280 kB.
-// Its decoder is our own and in every program (internal/zstd).
+// Codec is how a Log stores the record bodies that it writes; it may change between runs. The decoder
+// of zstd is our own and in every program (internal/zstd); its encoder is not (NewZstdCodec).
 type Codec struct {
 	kind       Compression
-	newEncoder func(workers int) (encoder, error) // nil: none is needed
+	newEncoder func(workers int) (Encoder, error) // nil: none is needed
 }
 
 // The codecs. They are not changed.
 var (
 	None   = Codec{kind: CompressionNone}
 	Snappy = Codec{kind: CompressionSnappy}
-	Zstd   = Codec{kind: CompressionZstd, newEncoder: newZstdEncoder}
 )
 
 // String returns none, snappy or zstd.
@@ -59,20 +56,17 @@ func (c *Codec) orNone() *Codec {
 	return c
 }
 
-// encoder is one that is made. EncodeAll appends to dst, and is safe for concurrent use.
-type encoder interface {
+// Encoder makes the bodies of records smaller. EncodeAll appends to dst, and is safe for concurrent
+// use.
+type Encoder interface {
 	EncodeAll(src, dst []byte) []byte
 	Close() error
 }
 
-func newZstdEncoder(workers int) (encoder, error) {
-	// The record's own CRC makes zstd's superfluous.
-	enc, err := encoding.NewWriter(nil, encoding.WithEncoderLevel(encoding.SpeedFastest), encoding.WithEncoderConcurrency(workers),
-		encoding.WithEncoderCRC(false), encoding.WithLowerEncoderMem(true))
-	if err != nil {
-		return nil, errors.Wrap(err, "make zstd encoder")
-	}
-	return enc, nil
+// NewZstdCodec returns the codec of zstd with an encoder that takes up to so many callers at a time.
+// Package wal/zstd has the usual one.
+func NewZstdCodec(newEncoder func(workers int) (Encoder, error)) *Codec {
+	return &Codec{kind: CompressionZstd, newEncoder: newEncoder}
 }
 
 // Bits of a fragment's type byte. If both are set, snappy wins.
@@ -127,7 +121,7 @@ const MaxRecordSize = 1 << 30
 // compressor compresses the records of one Log; it is safe for concurrent use.
 type compressor struct {
 	kind Compression
-	enc  encoder // of zstd; nil: none is needed
+	enc  Encoder // of zstd; nil: none is needed
 }
 
 // newCompressor returns a compressor for up to workers callers at a time.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/wal/zstd"
 )
 
 // benchWriteCommand measures appending and committing.
@@ -127,7 +128,7 @@ func (b *benchWriteCommand) options() *tsdb.Options {
 	}
 	switch b.compress {
 	case "zstd":
-		o.WAL.Compression = tsdb.CompressionZstd
+		o.WAL.Compression = tsdb.CompressionBy(zstd.Codec)
 	case "none":
 		o.WAL.Compression = tsdb.CompressionNone
 	}

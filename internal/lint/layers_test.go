@@ -41,8 +41,9 @@ var layers = map[string]layer{
 	"internal/background": {level: 1, foreign: []string{pkgErrors}},
 
 	"chunkenc": {level: 1, foreign: []string{pkgErrors}, public: true},
-	"wal":      {level: 1, foreign: []string{pkgErrors, "github.com/golang/snappy", "github.com/klauspost/compress/zstd"}},
+	"wal":      {level: 1, foreign: []string{pkgErrors, "github.com/golang/snappy"}},
 
+	"wal/zstd":           {level: 2, foreign: []string{pkgErrors, "github.com/klauspost/compress/zstd"}, public: true},
 	"internal/logreach":  {level: 2},
 	"internal/diskspace": {level: 2, foreign: []string{pkgErrors}},
 

@@ -16,6 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/prom"
 	"github.com/seed347100a3/tsdb/remote"
+	"github.com/seed347100a3/tsdb/wal/zstd"
 )
 
 // config is the flags. Names are those of a Prometheus server where they mean the same.
@@ -132,7 +133,7 @@ func (c *config) options(logger *slog.Logger, progress func(tsdb.RecoveryProgres
 	if err != nil {
 		return nil, err
 	}
-	compressions := map[string]tsdb.Compression{"none": tsdb.CompressionNone, "snappy": tsdb.CompressionSnappy, "zstd": tsdb.CompressionZstd}
+	compressions := map[string]tsdb.Compression{"none": tsdb.CompressionNone, "snappy": tsdb.CompressionSnappy, "zstd": tsdb.CompressionBy(zstd.Codec)}
 	return &tsdb.Options{
 		WAL:    tsdb.WALOptions{Sync: policy, Compression: compressions[c.compression]},
 		Blocks: tsdb.BlockOptions{Retention: time.Duration(c.retention), RetentionBytes: int64(c.retentionSize)},
