@@ -26,26 +26,41 @@ import (
 // Encoding is the number that files store beside a chunk's bytes.
 type Encoding uint8
 
-// The encodings that this version reads and writes. The numbers are part of the
-// file formats; those of further encodings arrive with their code.
+// The encodings of the format. The numbers are part of the files.
 const (
-	EncNone Encoding = 0 // never on disk
-	EncXOR  Encoding = 1 // float samples
-	EncXOR2 Encoding = 4 // float samples, each with or without a start timestamp
+	EncNone             Encoding = 0 // never on disk
+	EncXOR              Encoding = 1 // float samples
+	EncHistogram        Encoding = 2 // native histograms of integers
+	EncFloatHistogram   Encoding = 3 // native histograms of floats
+	EncXOR2             Encoding = 4 // float samples, each with or without a start timestamp
+	EncHistogramST      Encoding = 5 // EncHistogram with start timestamps
+	EncFloatHistogramST Encoding = 6 // EncFloatHistogram with start timestamps
 )
+
+var encodingNames = [...]string{
+	EncNone: "none", EncXOR: "XOR", EncHistogram: "histogram", EncFloatHistogram: "float histogram", EncXOR2: "XOR2",
+	EncHistogramST: "histogram with start timestamps", EncFloatHistogramST: "float histogram with start timestamps",
+}
 
 // String returns the encoding's name, or its number when it has none.
 func (e Encoding) String() string {
-	switch e {
-	case EncNone:
-		return "none"
-	case EncXOR:
-		return "XOR"
-	case EncXOR2:
-		return "XOR2"
-	default:
-		return "encoding " + strconv.Itoa(int(e))
+	if int(e) < len(encodingNames) {
+		return encodingNames[e]
 	}
+	return "encoding " + strconv.Itoa(int(e))
+}
+
+// NumSamples returns how many samples the header of a chunk of the encoding promises, also of one
+// that this version does not read; 0 if data is too short for a header.
+func (e Encoding) NumSamples(data []byte) int {
+	if len(data) < headerSize {
+		return 0
+	}
+	n := binary.BigEndian.Uint16(data)
+	if e == EncHistogramST || e == EncFloatHistogramST { // with two flags in front
+		n &= 1<<14 - 1
+	}
+	return int(n)
 }
 
 // Known reports whether this version can read chunks of the encoding.
@@ -90,12 +105,7 @@ func (c Chunk) Encoding() Encoding { return c.enc }
 func (c Chunk) Bytes() []byte { return c.data }
 
 // NumSamples returns how many samples the chunk's header promises.
-func (c Chunk) NumSamples() int {
-	if len(c.data) < headerSize {
-		return 0
-	}
-	return int(binary.BigEndian.Uint16(c.data))
-}
+func (c Chunk) NumSamples() int { return c.enc.NumSamples(c.data) }
 
 // Iterator returns an iterator before the chunk's first sample. A reuse that an
 // earlier call on any chunk returned is reset and returned again, anything else is

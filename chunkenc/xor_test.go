@@ -18,9 +18,10 @@ func TestFromData_UnknownEncodings_AreErrorsWithTheNumber(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnknownEncoding)
 		require.ErrorContains(t, err, "encoding ")
 	}
-	_, err := FromData(6, nil)
-	require.ErrorContains(t, err, "encoding 6")
-	require.Equal(t, "encoding 6", Encoding(6).String())
+	_, err := FromData(7, nil)
+	require.ErrorContains(t, err, "encoding 7")
+	require.Equal(t, "encoding 7", Encoding(7).String())
+	require.Equal(t, "float histogram with start timestamps", EncFloatHistogramST.String())
 	require.Equal(t, "XOR", EncXOR.String())
 	require.Equal(t, "XOR2", EncXOR2.String())
 	require.Equal(t, "none", EncNone.String())
@@ -262,4 +263,15 @@ func TestSteadyState_AllocatesNothing(t *testing.T) {
 	}
 	read()
 	require.Zero(t, testing.AllocsPerRun(10, read))
+}
+
+// Whatever is in a chunk, its header says how many samples there are.
+func TestEncoding_NumSamples(t *testing.T) {
+	for enc := EncXOR; enc <= EncFloatHistogramST; enc++ {
+		require.Zero(t, enc.NumSamples([]byte{1}))
+		require.Equal(t, 0x0102, enc.NumSamples([]byte{1, 2}))
+	}
+	require.Equal(t, 0xc102, EncHistogram.NumSamples([]byte{0xc1, 2}))
+	require.Equal(t, 0x0102, EncHistogramST.NumSamples([]byte{0xc1, 2}), "without the flags")
+	require.Equal(t, 0x0102, EncFloatHistogramST.NumSamples([]byte{0x81, 2}))
 }

@@ -1,7 +1,6 @@
 package blockdir
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/pkg/errors"
@@ -39,7 +38,7 @@ func (p *inspector) inspect(series uint64, c index.ChunkMeta) (inspected, error)
 	got := inspected{enc: enc, data: data}
 	chunk, err := chunkenc.FromData(enc, data)
 	if errors.Is(err, chunkenc.ErrUnknownEncoding) {
-		got.samples = headerSamples(enc, data)
+		got.samples = uint64(enc.NumSamples(data))
 		return got, nil
 	}
 	var mint, maxt int64
@@ -60,20 +59,6 @@ func (p *inspector) inspect(series uint64, c index.ChunkMeta) (inspected, error)
 	}
 	reason = fmt.Sprintf("chunk of series %d: %s", series, reason)
 	return got, encbuf.Corrupt(0, reason).At(p.segments.Path(c.Ref), int64(c.Ref.Offset()))
-}
-
-// headerSamples returns the count of samples in front of a chunk that this version cannot
-// decode. In histogram chunks with start timestamps two flags stand before it.
-func headerSamples(enc chunkenc.Encoding, data []byte) uint64 {
-	const encHistogramST, encFloatHistogramST = 5, 6
-	if len(data) < 2 {
-		return 0
-	}
-	n := binary.BigEndian.Uint16(data)
-	if enc == encHistogramST || enc == encFloatHistogramST {
-		n &= 1<<14 - 1
-	}
-	return uint64(n)
 }
 
 // checkTimes reads all samples.

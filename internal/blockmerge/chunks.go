@@ -1,7 +1,6 @@
 package blockmerge
 
 import (
-	"encoding/binary"
 	"path/filepath"
 	"slices"
 
@@ -190,11 +189,7 @@ func (m *chunkMerger) read(p *piece) (c blockdir.Chunk, err error) {
 		return c, err
 	}
 	c.Data = m.buf
-	// Chunks of every encoding begin with their number of samples.
-	if len(c.Data) >= 2 {
-		c.Num = int(binary.BigEndian.Uint16(c.Data))
-	}
-	if c.Num == 0 {
+	if c.Num = c.Encoding.NumSamples(c.Data); c.Num == 0 {
 		return c, p.damage(samplemerge.NoSamples())
 	}
 	return c, nil
