@@ -35,6 +35,7 @@ var layers = map[string]layer{
 	"internal/memlimit":   {level: 0},
 	"internal/minheap":    {level: 0},
 	"internal/zstd":       {level: 0, foreign: []string{"github.com/cespare/xxhash/v2"}},
+	"histogram":           {level: 0, foreign: []string{pkgErrors}, public: true},
 
 	"internal/horizon":    {level: 1, foreign: []string{pkgErrors}},
 	"internal/pace":       {level: 1, foreign: []string{pkgErrors}},
@@ -80,6 +81,7 @@ var layers = map[string]layer{
 	"tsdbtest":           {level: 1, foreign: []string{pkgErrors}, public: true, support: true},
 	"internal/faultfs":   {level: 2, foreign: []string{pkgErrors}, support: true},
 	"internal/turntest":  {level: 0, support: true},
+	"internal/histtest":  {level: 1, foreign: []string{pkgErrors}, support: true},
 	"internal/sweep":     {level: 0, support: true},
 	"internal/itertest":  {level: 2, foreign: []string{pkgErrors}, support: true},
 	"internal/blocktest": {level: 5, foreign: []string{"github.com/oklog/ulid/v2"}, support: true},

@@ -1,0 +1,223 @@
+package histogram
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/pkg/errors"
+)
+
+// Validate says whether h makes sense, by the rules for what is appended. The error wraps
+// one of the sentinels of this package and says which numbers do not fit. A count may exceed
+// the buckets only if Sum is NaN: observations of NaN are in no bucket.
+func (h *Histogram) Validate() error {
+	v := shape{
+		schema: h.Schema, threshold: h.ZeroThreshold, zero: float64(h.ZeroCount),
+		spans:   [2][]Span{h.PositiveSpans, h.NegativeSpans},
+		buckets: [2]int{len(h.PositiveBuckets), len(h.NegativeBuckets)},
+		custom:  h.CustomValues,
+	}
+	if err := v.check(); err != nil {
+		return err
+	}
+	positive, err := sumDeltas(h.PositiveBuckets, sides[0])
+	if err != nil {
+		return err
+	}
+	negative, err := sumDeltas(h.NegativeBuckets, sides[1])
+	if err != nil {
+		return err
+	}
+	all, more := bits.Add64(positive, negative, 0)
+	all, more2 := bits.Add64(all, h.ZeroCount, 0)
+	fits := more+more2 == 0
+	switch {
+	case math.IsNaN(h.Sum) && (!fits || h.Count < all):
+		return h.miscounted(ErrCountNotBigEnough, positive, negative)
+	case !math.IsNaN(h.Sum) && (!fits || h.Count != all):
+		return h.miscounted(ErrCountMismatch, positive, negative)
+	default:
+		return nil
+	}
+}
+
+func (h *Histogram) miscounted(err error, positive, negative uint64) error {
+	return errors.WithMessagef(err, "count %d, but %d in the zero bucket, %d in positive ones, "+
+		"%d in negative ones", h.Count, h.ZeroCount, positive, negative)
+}
+
+// Validate says whether h makes sense, by the rules for what is appended. The error wraps
+// one of the sentinels of this package and says which numbers do not fit. Counts are not
+// compared with each other: floats are often the results of calculations.
+func (h *FloatHistogram) Validate() error {
+	v := shape{
+		schema: h.Schema, threshold: h.ZeroThreshold, zero: h.ZeroCount,
+		spans:   [2][]Span{h.PositiveSpans, h.NegativeSpans},
+		buckets: [2]int{len(h.PositiveBuckets), len(h.NegativeBuckets)},
+		custom:  h.CustomValues,
+	}
+	if err := v.check(); err != nil {
+		return err
+	}
+	if h.Count < 0 {
+		return errors.WithMessagef(ErrNegativeCount, "count %g", h.Count)
+	}
+	if h.ZeroCount < 0 {
+		return errors.WithMessagef(ErrNegativeBucketCount, "zero bucket: %g", h.ZeroCount)
+	}
+	for side, counts := range [2][]float64{h.PositiveBuckets, h.NegativeBuckets} {
+		for i, c := range counts {
+			if c < 0 {
+				return errors.WithMessagef(ErrNegativeBucketCount, "%s bucket %d: %g",
+					sides[side], i, c)
+			}
+		}
+	}
+	return nil
+}
+
+// Normalize drops what the schema does not have: the zero bucket and negative buckets beside
+// custom ones, bounds beside exponential ones. It is what Append does before it validates, so
+// a histogram that Validate refuses for one of these only is taken without it. Slices are cut,
+// not written to.
+func (h *Histogram) Normalize() {
+	if !h.Custom() {
+		h.CustomValues = h.CustomValues[:0]
+		return
+	}
+	h.ZeroThreshold, h.ZeroCount = 0, 0
+	h.NegativeSpans, h.NegativeBuckets = h.NegativeSpans[:0], h.NegativeBuckets[:0]
+}
+
+// Normalize drops what the schema does not have: the zero bucket and negative buckets beside
+// custom ones, bounds beside exponential ones. It is what Append does before it validates, so
+// a histogram that Validate refuses for one of these only is taken without it. Slices are cut,
+// not written to.
+func (h *FloatHistogram) Normalize() {
+	if !h.Custom() {
+		h.CustomValues = h.CustomValues[:0]
+		return
+	}
+	h.ZeroThreshold, h.ZeroCount = 0, 0
+	h.NegativeSpans, h.NegativeBuckets = h.NegativeSpans[:0], h.NegativeBuckets[:0]
+}
+
+// sides are the names of the two lists of buckets, in their order.
+var sides = [2]string{"positive", "negative"}
+
+// shape is what both kinds of histograms are checked for.
+type shape struct {
+	schema          int32
+	threshold, zero float64
+	spans           [2][]Span
+	buckets         [2]int
+	custom          []float64
+}
+
+func (v *shape) check() error {
+	switch {
+	case v.schema == CustomBuckets:
+		if err := v.checkCustom(); err != nil {
+			return err
+		}
+	case v.schema < MinSchema || v.schema > MaxSchema:
+		return errors.WithMessagef(ErrInvalidSchema, "schema %d", v.schema)
+	case len(v.custom) > 0:
+		return errors.WithMessagef(ErrExponentialWithCustomBounds, "schema %d, %d bounds",
+			v.schema, len(v.custom))
+	}
+	for i, spans := range v.spans {
+		if err := checkSpans(spans, v.buckets[i], sides[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCustom checks what there is only with custom buckets.
+func (v *shape) checkCustom() error {
+	if err := checkBounds(v.custom); err != nil {
+		return err
+	}
+	spans := v.spans[0]
+	end := int64(0)
+	for i, s := range spans {
+		if s.Offset < 0 {
+			return negativeOffset(sides[0], i, s)
+		}
+		end += int64(s.Offset) + int64(s.Length)
+	}
+	switch {
+	case end > int64(len(v.custom))+1:
+		return errors.WithMessagef(ErrCustomBucketsMismatch, "%d buckets, %d bounds",
+			end, len(v.custom))
+	case v.zero != 0:
+		return errors.WithMessagef(ErrCustomBucketsZeroCount, "zero count %g", v.zero)
+	case v.threshold != 0:
+		return errors.WithMessagef(ErrCustomBucketsZeroThreshold, "zero threshold %g", v.threshold)
+	case len(v.spans[1]) > 0:
+		return errors.WithMessagef(ErrCustomBucketsNegativeSpans, "%d spans", len(v.spans[1]))
+	case v.buckets[1] > 0:
+		return errors.WithMessagef(ErrCustomBucketsNegativeBuckets, "%d buckets", v.buckets[1])
+	default:
+		return nil
+	}
+}
+
+// checkBounds checks the bounds of custom buckets.
+func checkBounds(bounds []float64) error {
+	for i, b := range bounds {
+		switch {
+		case math.IsNaN(b):
+			return errors.WithMessagef(ErrCustomBucketsNaN, "bound %d", i)
+		case math.IsInf(b, 1):
+			return errors.WithMessagef(ErrCustomBucketsInfinite, "bound %d", i)
+		case i > 0 && b <= bounds[i-1]:
+			return errors.WithMessagef(ErrCustomBucketsInvalid, "bound %d is %g behind %g",
+				i, b, bounds[i-1])
+		}
+	}
+	return nil
+}
+
+// checkSpans checks the spans of one side, which has so many buckets.
+func checkSpans(spans []Span, buckets int, side string) error {
+	end, n := int64(0), int64(0)
+	for i, s := range spans {
+		if i > 0 && s.Offset < 0 {
+			return negativeOffset(side, i, s)
+		}
+		end += int64(s.Offset) + int64(s.Length)
+		n += int64(s.Length)
+		if end > math.MaxInt32+1 {
+			return errors.WithMessagef(ErrSpanOverflow, "%s span %d ends at index %d",
+				side, i, end-1)
+		}
+	}
+	if n != int64(buckets) {
+		return errors.WithMessagef(ErrSpansBucketsMismatch, "%s spans of %d buckets, %d buckets",
+			side, n, buckets)
+	}
+	return nil
+}
+
+func negativeOffset(side string, i int, s Span) error {
+	return errors.WithMessagef(ErrSpanNegativeOffset, "%s span %d: offset %d", side, i, s.Offset)
+}
+
+// sumDeltas returns the sum of the counts that deltas say, all of which fit 63 bits. A sum
+// that does not fit 64 bits is the largest number.
+func sumDeltas(deltas []int64, side string) (uint64, error) {
+	count, sum := int64(0), uint64(0)
+	for i, d := range deltas {
+		count += d
+		if count < 0 {
+			return 0, errors.WithMessagef(ErrNegativeBucketCount, "%s bucket %d: %d",
+				side, i, count)
+		}
+		if sum += uint64(count); sum < uint64(count) {
+			return math.MaxUint64, nil
+		}
+	}
+	return sum, nil
+}
