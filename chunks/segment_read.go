@@ -277,6 +277,20 @@ func (s *Segments) Path(ref BlockRef) string {
 	return s.files[ref.Segment()].path
 }
 
+// Place says in an error that the chunk at ref is what it is about: it was read, and cannot be decoded.
+func (s *Segments) Place(ref BlockRef, err error) error {
+	return place(err, s.Path(ref), int64(ref.Offset()))
+}
+
+// place adds file and offset of a chunk to an error.
+func place(err error, file string, off int64) error {
+	var damage *encbuf.CorruptError
+	if errors.As(err, &damage) {
+		return damage.At(file, off)
+	}
+	return errors.WithMessagef(err, "chunk in %s at offset %d", file, off)
+}
+
 // Len returns the number of files.
 func (s *Segments) Len() int { return len(s.files) }
 

@@ -2,7 +2,6 @@ package backfill
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/pkg/errors"
@@ -151,7 +150,7 @@ type runSource struct {
 
 // Next implements samplemerge.Source. All samples of a chunk count: whether two of one time differ is
 // told of the whole window.
-func (s *runSource) Next(c *samplemerge.Chunk) (bool, error) {
+func (s *runSource) Next(_ int64, c *samplemerge.Chunk) (bool, error) {
 	for len(s.heads) > 0 {
 		h := s.heads[0]
 		s.heads = s.heads[1:]
@@ -163,7 +162,7 @@ func (s *runSource) Next(c *samplemerge.Chunk) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		*c = samplemerge.Chunk{Encoding: Encoding, Data: data, MinT: h.minT, MaxT: h.maxT, From: math.MinInt64, To: math.MaxInt64}
+		*c = samplemerge.Chunk{Encoding: Encoding, Data: data, MinT: h.minT, MaxT: h.maxT, Bounds: samplemerge.Everything()}
 		return true, nil
 	}
 	return false, nil

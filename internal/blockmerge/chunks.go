@@ -1,16 +1,11 @@
 package blockmerge
 
 import (
-	"path/filepath"
 	"slices"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb/chunkenc"
-	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
-	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
@@ -28,12 +23,7 @@ func (p *piece) damage(err error) error {
 	if p.dir == nil {
 		return err
 	}
-	file := filepath.Join(p.dir.Path(), "chunks", chunks.SegmentName(int(p.Ref.Segment())))
-	var c *encbuf.CorruptError
-	if errors.As(err, &c) {
-		return c.At(file, int64(p.Ref.Offset()))
-	}
-	return errors.WithMessagef(err, "chunk in %s at offset %d", file, p.Ref.Offset())
+	return p.dir.Chunks().Place(p.Ref, err)
 }
 
 // chunkMerger writes the chunks of one series after the other. A chunk that overlaps no
@@ -156,13 +146,20 @@ func ascending(ps []piece) int {
 	return n
 }
 
+// bounds say what of a piece is kept.
+func (m *chunkMerger) bounds(p *piece) samplemerge.Bounds {
+	return samplemerge.Bounds{From: m.mint, To: m.maxt, Deleted: p.deleted}
+}
+
 // whole tells whether all of a piece is kept; gone, whether nothing is.
 func (m *chunkMerger) whole(p *piece) bool {
-	return m.mint <= p.MinT && p.MaxT <= m.maxt && !p.deleted.Overlaps(p.MinT, p.MaxT)
+	b := m.bounds(p)
+	return b.Whole(p.MinT, p.MaxT)
 }
 
 func (m *chunkMerger) gone(p *piece) bool {
-	return p.MaxT < m.mint || m.maxt < p.MinT || p.deleted.CoversRange(p.MinT, p.MaxT)
+	b := m.bounds(p)
+	return b.Hides(p.MinT, p.MaxT)
 }
 
 // one writes a chunk that overlaps no other one.
@@ -326,7 +323,7 @@ func (m *chunkMerger) flush() error {
 // appendSamples decodes all of a chunk, which p may place, into e.
 func (m *chunkMerger) appendSamples(e *chunkEncoder, p *piece, c blockdir.Chunk) error {
 	var r samplemerge.Runs
-	if err := r.Reset(c.Encoding, c.Data, c.MinT, c.MaxT); err != nil {
+	if err := r.Reset(&samplemerge.Chunk{Encoding: c.Encoding, Data: c.Data, MinT: c.MinT, MaxT: c.MaxT}); err != nil {
 		return p.damage(err)
 	}
 	for {

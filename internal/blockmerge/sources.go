@@ -60,7 +60,7 @@ func (s *sources) of(m *chunkMerger, input int64) *source {
 }
 
 // Next implements samplemerge.Source. Chunks without a sample to keep are not read.
-func (s *source) Next(c *samplemerge.Chunk) (bool, error) {
+func (s *source) Next(_ int64, c *samplemerge.Chunk) (bool, error) {
 	for s.next < len(s.ps) {
 		p := &s.ps[s.next]
 		s.next++
@@ -74,7 +74,7 @@ func (s *source) Next(c *samplemerge.Chunk) (bool, error) {
 		}
 		s.buf = data
 		s.m.counts.Reencoded++
-		*c = samplemerge.Chunk{Encoding: enc, Data: data, MinT: p.MinT, MaxT: p.MaxT, From: s.m.mint, To: s.m.maxt, Deleted: p.deleted}
+		*c = samplemerge.Chunk{Encoding: enc, Data: data, MinT: p.MinT, MaxT: p.MaxT, Bounds: s.m.bounds(p)}
 		return true, nil
 	}
 	return false, nil

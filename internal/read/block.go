@@ -8,6 +8,7 @@ import (
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -47,10 +48,10 @@ func (r *blockReader) narrow(mint, maxt int64, whole bool) source {
 }
 
 // visible returns what may be seen of the chunks of a series that are in the range.
-func (r *blockReader) visible(id uint64) bounds {
-	in := bounds{mint: r.mint, maxt: r.maxt, deleted: r.Deleted.Of(id)}
+func (r *blockReader) visible(id uint64) samplemerge.Bounds {
+	in := samplemerge.Bounds{From: r.mint, To: r.maxt, Deleted: r.Deleted.Of(id)}
 	if r.whole {
-		in.mint, in.maxt = math.MinInt64, math.MaxInt64
+		in.From, in.To = math.MinInt64, math.MaxInt64
 	}
 	return in
 }
@@ -96,14 +97,14 @@ func (r *blockReader) inRange(metas []index.ChunkMeta) []index.ChunkMeta {
 // presence tells what the bounds of a series' chunks, and what is deleted, say of samples that may
 // be seen. The ends of a chunk are samples.
 func (r *blockReader) presence(id uint64, metas []index.ChunkMeta) memseries.Presence {
-	in := bounds{mint: r.mint, maxt: r.maxt, deleted: r.Deleted.Of(id)}
+	in := samplemerge.Bounds{From: r.mint, To: r.maxt, Deleted: r.Deleted.Of(id)}
 	found := memseries.Absent
 	for i := range metas {
 		m := &metas[i]
-		if in.shows(m.MaxT) || in.shows(m.MinT) {
+		if in.Shows(m.MaxT) || in.Shows(m.MinT) {
 			return memseries.Present
 		}
-		if !in.hides(m.MinT, m.MaxT) {
+		if !in.Hides(m.MinT, m.MaxT) {
 			found = memseries.Possible
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -247,26 +248,32 @@ const runBytes = 4 << 10
 type blockChunks struct {
 	chunks *chunks.Segments
 	metas  []index.ChunkMeta
-	in     bounds
+	in     samplemerge.Bounds
+	last   chunks.BlockRef
 	run    chunks.Run // what was read last
 	buf    []byte     // the same, of a chunk that is read by itself
 }
 
-func (bc *blockChunks) next(mint int64, c *sourceChunk) (ok bool, err error) {
-	for len(bc.metas) > 0 && (bc.metas[0].MaxT < mint || len(bc.in.deleted) > 0 && bc.in.hides(bc.metas[0].MinT, bc.metas[0].MaxT)) {
+// Next implements chunkSource.
+func (bc *blockChunks) Next(from int64, c *samplemerge.Chunk) (ok bool, err error) {
+	for len(bc.metas) > 0 && (bc.metas[0].MaxT < from || len(bc.in.Deleted) > 0 && bc.in.Hides(bc.metas[0].MinT, bc.metas[0].MaxT)) {
 		bc.metas = bc.metas[1:]
 	}
 	if len(bc.metas) == 0 {
 		return false, nil
 	}
 	m := &bc.metas[0]
-	if c.enc, c.data, err = bc.read(m.Ref); err != nil {
+	if c.Encoding, c.Data, err = bc.read(m.Ref); err != nil {
 		return false, err
 	}
-	c.minT, c.maxT, c.in = m.MinT, m.MaxT, &bc.in
+	c.MinT, c.MaxT, c.Samples, c.Bounds = m.MinT, m.MaxT, nil, bc.in
+	bc.last = m.Ref
 	bc.metas = bc.metas[1:]
 	return true, nil
 }
+
+// Place implements chunkSource.
+func (bc *blockChunks) Place(err error) error { return bc.chunks.Place(bc.last, err) }
 
 // read returns the chunk that metas begin with. Those behind it are read with it, as far
 // as they are near.

@@ -1,5 +1,7 @@
 package read
 
+import "github.com/seed347100a3/tsdb/internal/samplemerge"
+
 // chainedChunks gives the chunks of a series place by place, where each place ends before
 // the next one begins: all but those of blocks that overlap (BenchmarkSelectBlocks). Only
 // one place is open at a time.
@@ -15,11 +17,11 @@ func (c *chainedChunks) reset(s *mergedSeries) {
 	c.left, c.src = c.own, nil
 }
 
-// next implements chunkSource.
-func (c *chainedChunks) next(mint int64, out *sourceChunk) (bool, error) {
+// Next implements chunkSource.
+func (c *chainedChunks) Next(from int64, out *samplemerge.Chunk) (bool, error) {
 	for {
 		if c.src != nil {
-			if ok, err := c.src.next(mint, out); ok || err != nil {
+			if ok, err := c.src.Next(from, out); ok || err != nil {
 				return ok, err
 			}
 		}
@@ -39,3 +41,6 @@ func (c *chainedChunks) openNext() {
 	c.kept[kind] = c.left[0].open(c.kept[kind])
 	c.src, c.left = c.kept[kind], c.left[1:]
 }
+
+// Place implements chunkSource.
+func (c *chainedChunks) Place(err error) error { return c.src.Place(err) }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/foreground"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -62,15 +63,15 @@ func (ci *ChunkIterator) Next() bool {
 			return false
 		}
 		c := &ci.one.c
-		ok, err := ci.src.next(math.MinInt64, c)
+		ok, err := ci.src.Next(math.MinInt64, c)
 		ci.gate.end()
 		if !ok {
 			ci.err, ci.ended = err, true
 			return false
 		}
-		if c.whole() {
-			ci.meta = ChunkMeta{MinT: c.minT, MaxT: c.maxT}
-			ci.meta.Chunk, ci.err = chunkenc.FromData(c.enc, c.data)
+		if c.Samples == nil && c.Whole() {
+			ci.meta = ChunkMeta{MinT: c.MinT, MaxT: c.MaxT}
+			ci.meta.Chunk, ci.err = chunkenc.FromData(c.Encoding, c.Data)
 			return ci.err == nil
 		}
 		if ci.nextClipped() {
@@ -82,7 +83,7 @@ func (ci *ChunkIterator) Next() bool {
 
 // nextClipped encodes what the bounds leave of the chunk; false if that is nothing.
 func (ci *ChunkIterator) nextClipped() bool {
-	ci.one.used = false
+	ci.one.of, ci.one.used = ci.src, false
 	ci.clip.reset(&ci.one, ci.gate)
 	ci.enc.Reset()
 	var first, last int64
@@ -113,12 +114,17 @@ func (ci *ChunkIterator) Err() error { return ci.err }
 
 // oneChunk is a source of a single chunk.
 type oneChunk struct {
-	c    sourceChunk
+	c    samplemerge.Chunk
+	of   chunkSource // that it comes from
 	used bool
 }
 
-func (o *oneChunk) next(_ int64, c *sourceChunk) (bool, error) {
+// Next implements chunkSource.
+func (o *oneChunk) Next(_ int64, c *samplemerge.Chunk) (bool, error) {
 	used := o.used
 	*c, o.used = o.c, true
 	return !used, nil
 }
+
+// Place implements chunkSource.
+func (o *oneChunk) Place(err error) error { return o.of.Place(err) }

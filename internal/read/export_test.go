@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -25,14 +26,14 @@ func Over(mint, maxt int64, places ...FakeSource) *Query {
 	q := &Query{}
 	q.Open(mint, maxt, nil, &LabelMemory{})
 	for i, p := range places {
-		q.sources = append(q.sources, &fakeReader{FakeSource: p, bounds: bounds{mint: mint, maxt: maxt}, place: i, id: NewPlaceID()})
+		q.sources = append(q.sources, &fakeReader{FakeSource: p, bounds: samplemerge.Bounds{From: mint, To: maxt}, place: i, id: NewPlaceID()})
 	}
 	return q
 }
 
 type fakeReader struct {
 	FakeSource
-	bounds  bounds
+	bounds  samplemerge.Bounds
 	place   int
 	id      PlaceID
 	numbers []labels.Label // by key
@@ -40,7 +41,7 @@ type fakeReader struct {
 
 func (r *fakeReader) narrow(mint, maxt int64, _ bool) source {
 	n := *r
-	n.bounds.mint, n.bounds.maxt = max(mint, r.bounds.mint), min(maxt, r.bounds.maxt)
+	n.bounds.From, n.bounds.To = max(mint, r.bounds.From), min(maxt, r.bounds.To)
 	return &n
 }
 
@@ -100,7 +101,7 @@ func (r *fakeReader) labelValues(_ context.Context, name string, _ []*labels.Mat
 type fakeOpen struct {
 	s FakeSeries
 	n uint64
-	b bounds
+	b samplemerge.Bounds
 	r *fakeReader
 }
 
@@ -128,10 +129,10 @@ func (s fakeOpen) labelText(dst []byte, key uint64) ([]byte, int, error) {
 }
 
 // present is known of some of the samples only, so that there is something to look at.
-func (s fakeOpen) present() bool { return s.b.shows(s.s.T[0]) }
+func (s fakeOpen) present() bool { return s.b.Shows(s.s.T[0]) }
 
 func (s fakeOpen) span() (mint, maxt int64) {
-	return max(s.b.mint, s.s.T[0]), min(s.b.maxt, s.s.T[len(s.s.T)-1])
+	return max(s.b.From, s.s.T[0]), min(s.b.To, s.s.T[len(s.s.T)-1])
 }
 
 func (s fakeOpen) labels() labels.Labels { return s.s.Labels }
@@ -142,12 +143,14 @@ func (s fakeOpen) open(chunkSource) chunkSource { return &fakeChunks{s: s.s, in:
 
 type fakeChunks struct {
 	s   FakeSeries
-	in  bounds
+	in  samplemerge.Bounds
 	enc chunkenc.XOREncoder
 	buf []byte
 }
 
-func (c *fakeChunks) next(mint int64, out *sourceChunk) (bool, error) {
+func (c *fakeChunks) Place(err error) error { return err }
+
+func (c *fakeChunks) Next(mint int64, out *samplemerge.Chunk) (bool, error) {
 	for len(c.s.T) > 0 && c.s.T[min(2, len(c.s.T))-1] < mint {
 		c.s.T, c.s.V = c.s.T[min(2, len(c.s.T)):], c.s.V[min(2, len(c.s.V)):]
 	}
@@ -162,7 +165,7 @@ func (c *fakeChunks) next(mint int64, out *sourceChunk) (bool, error) {
 		}
 	}
 	c.buf = c.enc.AppendTo(c.buf[:0])
-	*out = sourceChunk{enc: chunkenc.EncXOR, data: c.buf, minT: c.s.T[0], maxT: c.s.T[n-1], in: &c.in}
+	*out = samplemerge.Chunk{Encoding: chunkenc.EncXOR, Data: c.buf, MinT: c.s.T[0], MaxT: c.s.T[n-1], Bounds: c.in}
 	c.s.T, c.s.V = c.s.T[n:], c.s.V[n:]
 	return true, nil
 }

@@ -3,6 +3,7 @@ package read
 import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 )
 
 // chunksIn returns a place for the chunks of a series, which is reuse if it is one.
@@ -31,7 +32,7 @@ type headChunks struct {
 	view  *memseries.View  // own or one of views
 	refs  []chunks.Ref     // of views, for Ahead
 	order headOrder        // of series that are not transient
-	in    bounds
+	in    samplemerge.Bounds
 	at    int
 }
 
@@ -39,15 +40,16 @@ type headChunks struct {
 func (hc *headChunks) begin(s *memseries.Series, view *memseries.View) {
 	r := hc.r
 	hc.at, hc.view = 0, view
-	hc.in.mint, hc.in.maxt = r.visible()
-	hc.in.deleted = r.Deleted.Of(s.Ref())
+	hc.in.From, hc.in.To = r.visible()
+	hc.in.Deleted = r.Deleted.Of(s.Ref())
 	if len(view.Chunks) > 0 {
-		hc.in.maxt = min(hc.in.maxt, view.Maxt)
+		hc.in.To = min(hc.in.To, view.Maxt)
 	}
 }
 
-func (hc *headChunks) next(mint int64, out *sourceChunk) (bool, error) {
-	for hc.at < len(hc.view.Chunks) && (hc.view.Chunks[hc.at].MaxT < mint || len(hc.in.deleted) > 0 && hc.in.hides(hc.view.Chunks[hc.at].MinT, hc.view.Chunks[hc.at].MaxT)) {
+// Next implements chunkSource.
+func (hc *headChunks) Next(from int64, out *samplemerge.Chunk) (bool, error) {
+	for hc.at < len(hc.view.Chunks) && (hc.view.Chunks[hc.at].MaxT < from || len(hc.in.Deleted) > 0 && hc.in.Hides(hc.view.Chunks[hc.at].MinT, hc.view.Chunks[hc.at].MaxT)) {
 		hc.at++
 	}
 	if hc.at == len(hc.view.Chunks) {
@@ -55,29 +57,37 @@ func (hc *headChunks) next(mint int64, out *sourceChunk) (bool, error) {
 	}
 	c := hc.view.Chunks[hc.at]
 	hc.at++
-	*out = sourceChunk{enc: c.Encoding, minT: c.MinT, maxT: c.MaxT, in: &hc.in}
+	*out = samplemerge.Chunk{Encoding: c.Encoding, MinT: c.MinT, MaxT: c.MaxT, Bounds: hc.in}
 	if c.Ref == 0 {
-		out.data = hc.view.Data(c)
+		out.Data = hc.view.Data(c)
 		return true, nil
 	}
 	var err error
-	if out.enc, out.data, err = hc.files.Read(c.Ref); err != nil {
-		return hc.mended(c.Ref, err, mint, out)
+	if out.Encoding, out.Data, err = hc.files.Read(c.Ref); err != nil {
+		return hc.mended(c.Ref, err, from, out)
 	}
 	return true, nil
 }
 
 // mended gives what took the place of a chunk that cannot be read. If nothing is left of it the
 // next one is given; a reader that began before that was known gets the error.
-func (hc *headChunks) mended(ref chunks.Ref, err error, mint int64, out *sourceChunk) (bool, error) {
+func (hc *headChunks) mended(ref chunks.Ref, err error, from int64, out *samplemerge.Chunk) (bool, error) {
 	c, ok := hc.r.Mender.Mended(ref, hc.r.Losses)
 	if !ok {
 		hc.r.Mender.NoteDamage(ref, err)
 		return false, err
 	}
 	if c.Data == nil {
-		return hc.next(mint, out)
+		return hc.Next(from, out)
 	}
-	out.enc, out.data, out.minT, out.maxT = c.Encoding, c.Data, c.MinT, c.MaxT
+	out.Encoding, out.Data, out.MinT, out.MaxT = c.Encoding, c.Data, c.MinT, c.MaxT
 	return true, nil
+}
+
+// Place implements chunkSource. A chunk that no file has has no place.
+func (hc *headChunks) Place(err error) error {
+	if ref := hc.view.Chunks[hc.at-1].Ref; ref != 0 {
+		return hc.files.Place(ref, err)
+	}
+	return err
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/foreground"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -21,13 +22,13 @@ const (
 // iterator is a cursor over runs of decoded samples: each chunk is decoded in
 // passes of up to a batch, and clipped only if it is not wholly inside the bounds.
 type iterator struct {
-	src    chunkSource
-	gate   *Gate
-	mint   int64  // where Seek went
-	bounds bounds // of the chunk, from mint on
+	src  chunkSource
+	gate *Gate
+	mint int64 // where Seek went
 
-	chunk sourceChunk
-	inner bool // the chunk is wholly inside the bounds
+	chunk samplemerge.Chunk // with its bounds from mint on; Samples are nil once they are given
+	given int               // of Samples
+	inner bool              // the chunk is wholly inside its bounds
 	dec   chunkenc.FloatDecoder
 	batch chunkenc.Batch // keeps its capacity; [0:n] is the run
 	oneT  [1]int64
@@ -84,8 +85,8 @@ func (it *iterator) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
 		return chunkenc.ValFloat
 	}
 	it.mint = max(it.mint, t)
-	it.bounds.mint = max(it.bounds.mint, t)
-	it.inner = it.inner && it.chunk.minT >= t
+	it.chunk.From = max(it.chunk.From, t)
+	it.inner = it.inner && it.chunk.MinT >= t
 	for {
 		for it.at+1 < it.n {
 			it.at++
@@ -151,7 +152,7 @@ func grow(b *chunkenc.Batch) {
 
 // refill decodes the next run into the iterator's own batch.
 func (it *iterator) refill() bool {
-	for it.dec.Left() == 0 && !it.done {
+	for it.dec.Left() == 0 && it.chunk.Samples == nil && !it.done {
 		it.nextChunk()
 	}
 	it.makeRoom()
@@ -169,7 +170,7 @@ func (it *iterator) refill() bool {
 // makeRoom sees to it that the own batch is large enough for the chunk.
 func (it *iterator) makeRoom() {
 	want := clippedRun
-	if it.inner && it.dec.Left() > clippedRun {
+	if it.inner && it.dec.Left() > clippedRun || it.chunk.Samples != nil {
 		want = ownBatch
 	}
 	if cap(it.batch.T) < want {
@@ -182,7 +183,11 @@ func (it *iterator) decode(b *chunkenc.Batch) bool {
 	b.Cut(0)
 	for !it.done {
 		if it.dec.Left() == 0 {
-			it.nextChunk()
+			if it.chunk.Samples == nil {
+				it.nextChunk()
+			} else if it.take(b); b.Len() > 0 {
+				return true
+			}
 			continue
 		}
 		room := math.MaxInt
@@ -190,7 +195,7 @@ func (it *iterator) decode(b *chunkenc.Batch) bool {
 			room = clippedRun
 		}
 		if err := it.dec.Decode(b, room); err != nil {
-			it.fail(err)
+			it.fail(it.src.Place(err))
 		}
 		if !it.inner {
 			it.clip(b)
@@ -205,10 +210,21 @@ func (it *iterator) decode(b *chunkenc.Batch) bool {
 // clip takes those of the decoded samples that are outside the bounds out of b. When one
 // is behind the bounds, so is the rest of the chunk.
 func (it *iterator) clip(b *chunkenc.Batch) {
-	if n := b.Len(); n > 0 && b.T[n-1] > it.bounds.maxt {
+	if n := b.Len(); n > 0 && b.T[n-1] > it.chunk.To {
 		it.dec = chunkenc.FloatDecoder{}
 	}
-	it.bounds.clip(b)
+	it.chunk.Clip(b)
+}
+
+// take fills b with samples that came merged. A Seek may have gone past them since.
+func (it *iterator) take(b *chunkenc.Batch) {
+	s := it.chunk.Samples
+	n := min(s.Len(), it.given+min(cap(b.T), cap(b.V)))
+	b.Append(s, it.given, n)
+	if it.given = n; n == s.Len() {
+		it.chunk.Samples = nil
+	}
+	it.chunk.Clip(b)
 }
 
 // nextChunk loads the next chunk that is not wholly before the bounds.
@@ -219,17 +235,20 @@ func (it *iterator) nextChunk() {
 		return
 	}
 	c := &it.chunk
-	ok, err := it.src.next(it.mint, c)
+	ok, err := it.src.Next(it.mint, c)
 	it.gate.end()
 	if !ok {
 		it.fail(err)
 		return
 	}
-	it.inner = c.whole() && c.minT >= it.mint
-	it.bounds = *c.in
-	it.bounds.mint = max(it.bounds.mint, it.mint)
-	if err := it.dec.Reset(c.enc, c.data); err != nil {
-		it.fail(err)
+	c.From = max(c.From, it.mint)
+	it.inner = c.Whole()
+	if c.Samples != nil {
+		it.given = 0
+		return
+	}
+	if err := it.dec.Reset(c.Encoding, c.Data); err != nil {
+		it.fail(it.src.Place(err))
 	}
 }
 

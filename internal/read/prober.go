@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 )
 
 // A series is listed if one of its samples may be seen. As a rule that is known without a look at
@@ -16,7 +17,7 @@ import (
 // series. The zero value is ready.
 type sampleProber struct {
 	src chunkSource
-	c   sourceChunk
+	c   samplemerge.Chunk
 	dec chunkenc.FloatDecoder
 	run chunkenc.Batch
 }
@@ -27,15 +28,14 @@ type sampleProber struct {
 func (p *sampleProber) hasSample(src chunkSource) bool {
 	p.src = src
 	for {
-		ok, err := p.src.next(math.MinInt64, &p.c)
+		ok, err := p.src.Next(math.MinInt64, &p.c)
 		if err != nil || !ok {
 			return err != nil
 		}
-		in := p.c.in
-		if in.shows(p.c.minT) || in.shows(p.c.maxT) {
+		if p.c.Shows(p.c.MinT) || p.c.Shows(p.c.MaxT) {
 			return true
 		}
-		if in.hides(p.c.minT, p.c.maxT) {
+		if p.c.Hides(p.c.MinT, p.c.MaxT) {
 			continue
 		}
 		if ok, err := p.inChunk(); ok || err != nil {
@@ -46,7 +46,7 @@ func (p *sampleProber) hasSample(src chunkSource) bool {
 
 // inChunk decodes the chunk up to the first sample that may be seen.
 func (p *sampleProber) inChunk() (bool, error) {
-	if err := p.dec.Reset(p.c.enc, p.c.data); err != nil {
+	if err := p.dec.Reset(p.c.Encoding, p.c.Data); err != nil {
 		return false, err
 	}
 	if cap(p.run.T) == 0 {
@@ -54,8 +54,8 @@ func (p *sampleProber) inChunk() (bool, error) {
 	}
 	for p.dec.Left() > 0 {
 		err := p.dec.Decode(&p.run, clippedRun)
-		behind := p.run.Len() > 0 && p.run.T[p.run.Len()-1] > p.c.in.maxt
-		p.c.in.clip(&p.run)
+		behind := p.run.Len() > 0 && p.run.T[p.run.Len()-1] > p.c.To
+		p.c.Clip(&p.run)
 		if p.run.Len() > 0 || err != nil {
 			return p.run.Len() > 0, err
 		}

@@ -37,6 +37,16 @@ func (m *mergedSeries) open(reuse chunkSource) chunkSource {
 	}
 }
 
+// appendParts appends what sources have, place by place and of each without overlap: the lanes of a
+// block that is not in order one by one.
+func (m *mergedSeries) appendParts(dst []sourceSeries) []sourceSeries {
+	dst = appendLanes(dst, m.first)
+	for _, s := range m.more {
+		dst = appendLanes(dst, s)
+	}
+	return dst
+}
+
 // present reports whether one source knows that the series has a sample that may be seen.
 func (m *mergedSeries) present() bool {
 	if m.first.present() {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -50,31 +50,10 @@ type sourceSeries interface {
 	open(reuse chunkSource) chunkSource
 }
 
-// chunkSource gives the chunks of one series in one place (the head, a block), oldest
-// first and without overlap.
-type chunkSource interface {
-	// next sets c to the next chunk that overlaps the range asked for and does not end
-	// before mint, which never falls. Its bytes are checked, and valid until the next
-	// call. ok is false at the end and on error.
-	next(mint int64, c *sourceChunk) (ok bool, err error)
-}
-
-// sourceChunk is one chunk as it is stored.
-type sourceChunk struct {
-	enc        chunkenc.Encoding
-	data       []byte
-	minT, maxT int64   // closed, of all its samples
-	in         *bounds // what may be seen of it
-}
-
-// first and last are bounds of the samples that may be seen.
-func (c *sourceChunk) first() int64 { return max(c.minT, c.in.mint) }
-func (c *sourceChunk) last() int64  { return min(c.maxT, c.in.maxt) }
-
-// whole reports whether every sample may be seen.
-func (c *sourceChunk) whole() bool {
-	return c.minT >= c.in.mint && c.maxT <= c.in.maxt && !c.in.deleted.Overlaps(c.minT, c.maxT)
-}
+// chunkSource gives the chunks of one series in one place (the head, a block), or what several have
+// of it as one: oldest first and without overlap. Bytes are checked. Chunks lie in the range that was
+// asked for, at least with a part.
+type chunkSource interface{ samplemerge.Source }
 
 // PlaceID is the number of a place that has series, a block or a head, and of no other one in
 // this process.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -26,7 +27,7 @@ type StoredChunks struct {
 	metas []index.ChunkMeta
 	src   chunkSource // of the place that is open
 	open  bool
-	chunk sourceChunk
+	chunk samplemerge.Chunk
 	cur   StoredChunk
 	err   error
 	ended bool // without an error
@@ -38,7 +39,7 @@ func (s *Series) Stored(reuse *StoredChunks, data bool) *StoredChunks {
 	if reuse == nil {
 		reuse = &StoredChunks{}
 	}
-	parts := append(append(reuse.parts[:0], s.merged.first), s.merged.more...)
+	parts := s.merged.appendParts(reuse.parts[:0])
 	*reuse = StoredChunks{gate: &s.q.Gate, parts: parts, data: data, src: reuse.src}
 	return reuse
 }
@@ -61,8 +62,8 @@ func (sc *StoredChunks) Next() bool {
 		}
 		if sc.open {
 			c := &sc.chunk
-			if sc.open, sc.err = sc.src.next(math.MinInt64, c); sc.open {
-				sc.cur = StoredChunk{MinT: c.minT, MaxT: c.maxT, Encoding: c.enc, Data: c.data}
+			if sc.open, sc.err = sc.src.Next(math.MinInt64, c); sc.open {
+				sc.cur = StoredChunk{MinT: c.MinT, MaxT: c.MaxT, Encoding: c.Encoding, Data: c.Data}
 				return true
 			}
 			if sc.err != nil {

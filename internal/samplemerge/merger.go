@@ -1,7 +1,7 @@
 // Package samplemerge merges the samples that several sources have of one series, by time. It knows
-// which sample counts where two sources have the same time, what of a chunk is left out, and that
-// what it decodes is in order. It does not know where chunks come from, when one may pass as it is,
-// or what becomes of the samples.
+// which sample counts where two sources have the same time, what of a chunk is left out, where a
+// chunk is alone and may pass as it is, and that what it decodes is in order. It does not know where
+// chunks come from, or what becomes of the samples.
 //
 // A Merger belongs to one goroutine.
 package samplemerge
@@ -10,75 +10,113 @@ import (
 	"math"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
-	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
 // Source gives the chunks that one place has of a series, by time. None of them overlaps another one
 // of it.
 type Source interface {
-	// Next fills c with the next chunk, whose data is valid until the next call; false: there is none.
-	Next(c *Chunk) (bool, error)
+	// Next fills c with the next chunk, which is valid until the next call; false: there is none. One
+	// that ends before from, which never falls, may be passed over.
+	Next(from int64, c *Chunk) (bool, error)
 	// Place says in an error where the chunk is that Next gave last: it cannot be decoded.
 	Place(err error) error
 }
 
-// Chunk is a chunk with what of it counts.
-type Chunk struct {
-	Encoding   chunkenc.Encoding
-	Data       []byte
-	MinT, MaxT int64 // closed bounds of its samples: one outside of them is damage
-
-	From, To int64                // closed: samples outside are left out
-	Deleted  tombstones.Intervals // and those in these
-}
-
 // Merger puts the samples of sources in the order of their times. The zero value has no source. It
 // keeps its memory from one series to the next.
+//
+// Next gives samples. For who can take chunks as they are, or adds sources on the way, Step stops at
+// each chunk before it is decoded: Due tells about it, and Open or Pass goes on.
 type Merger struct {
 	// Repeats: where several sources have a sample at one time all of them are given, in the order of
 	// sources, for who decides between them. Otherwise it is that of the first source alone.
 	Repeats bool
 
 	heap  []entry // by time, those of one time by source
-	lanes []*lane // one for each source, then those that are not used now
-	added int
+	lanes []*lane // a source each, in their order
+	free  int     // no lane before it is
 
-	last  int64 // time of the newest sample that was given
-	begun bool
+	from   int64 // if sought: samples before it are passed over
+	sought bool
+	last   int64 // time of the newest sample that was given
+	begun  bool
 }
 
-// entry is a lane that has a sample. It has no pointer: the collector would want to know of each move.
+// entry is a lane that may have samples. It has no pointer: the collector would want to know of each
+// move.
 type entry struct {
-	head int64 // time of the first one that was not given
+	head int64 // time of the first one that was not given; of a chunk that is not decoded, or before it
 	rank int   // of the lane: smaller ones come first where two have a sample at one time
 }
 
-// lane is a source with the samples that were decoded of it.
-type lane struct {
-	src     Source
-	samples chunkenc.Batch // to keep; at most a run of the chunk
-	at      int            // the first one that was not given
-	chunk   Chunk
-	runs    Runs // of the chunk
+// Reset lets go of all sources.
+func (m *Merger) Reset() {
+	for _, l := range m.lanes {
+		l.src = nil
+	}
+	m.heap, m.free, m.sought, m.begun = m.heap[:0], 0, false, false
 }
 
-// Reset lets go of all sources.
-func (m *Merger) Reset() { m.heap, m.added, m.begun = m.heap[:0], 0, false }
-
-// Add adds a source, behind those that were added before. Errors are those of the source, and damage of
-// its first chunks.
+// Add adds a source in the first place that is free: behind those that were added before and are
+// not at their end. What it has must not be older than what was given. Errors are those of the source.
 func (m *Merger) Add(src Source) error {
-	if m.added == len(m.lanes) {
+	for m.free < len(m.lanes) && m.lanes[m.free].src != nil {
+		m.free++
+	}
+	if m.free == len(m.lanes) {
 		m.lanes = append(m.lanes, &lane{})
 	}
-	l := m.lanes[m.added]
+	l := m.lanes[m.free]
 	l.src, l.runs = src, Runs{}
-	more, err := l.fill()
+	l.samples.Cut(0)
+	l.at = 0
+	head, more, err := l.pull(m.start())
 	if more {
-		m.push(entry{l.samples.T[0], m.added})
+		m.push(entry{head, m.free})
+	} else {
+		l.src = nil
 	}
-	m.added++
 	return err
+}
+
+// start is the time before which nothing counts.
+func (m *Merger) start() int64 {
+	if m.sought {
+		return m.from
+	}
+	return math.MinInt64
+}
+
+// Seek passes over samples before t. Chunks that end before t are not decoded. Errors are those of
+// Next.
+func (m *Merger) Seek(t chunkenc.Timestamp) error {
+	if t <= m.start() {
+		return nil
+	}
+	m.from, m.sought = t, true
+	old := m.heap
+	m.heap = m.heap[:0]
+	for _, e := range old {
+		if e.head < t {
+			head, more, err := m.lanes[e.rank].seek(t)
+			if err != nil {
+				return err
+			}
+			if !more {
+				m.release(e.rank)
+				continue
+			}
+			e.head = head
+		}
+		m.push(e)
+	}
+	return nil
+}
+
+// release makes the place of a source that is at its end free.
+func (m *Merger) release(rank int) {
+	m.lanes[rank].src = nil
+	m.free = min(m.free, rank)
 }
 
 // Next replaces b's content by the next samples by time, as many as b has capacity for; none is the end.
@@ -86,15 +124,29 @@ func (m *Merger) Add(src Source) error {
 //
 // Errors are those of a source, and what is wrong with a chunk, placed by its source: encbuf.ErrCorrupt,
 // chunkenc.ErrUnknownEncoding. The samples in b are good, and the Merger must be reset.
+func (m *Merger) Next(b *chunkenc.Batch) error {
+	b.Cut(0)
+	for {
+		if due, err := m.Step(b); !due || err != nil {
+			return err
+		}
+		if err := m.Open(); err != nil {
+			return err
+		}
+	}
+}
+
+// Step adds the next samples by time to b, until it has no room, there are no more, or the next one
+// is in a chunk that is due: nothing of it is decoded. b gets room if it has none. Errors are those of
+// Next.
 //
 // It is one piece because its variables stay in registers: in parts it was a tenth slower.
-func (m *Merger) Next(b *chunkenc.Batch) error {
+func (m *Merger) Step(b *chunkenc.Batch) (due bool, _ error) {
 	if cap(b.T) == 0 {
 		*b = *chunkenc.NewBatch(chunkenc.BatchSize)
 	}
-	b.Cut(0)
 	room := min(cap(b.T), cap(b.V))
-	to, vs, k := b.T[:room], b.V[:room], 0
+	to, vs, k := b.T[:room], b.V[:room], len(b.T)
 	for k < room && len(m.heap) > 0 {
 		if len(m.heap) == 2 && m.plain(b) {
 			var ended bool
@@ -103,12 +155,24 @@ func (m *Merger) Next(b *chunkenc.Batch) error {
 			}
 			if err := m.refill(); err != nil {
 				b.T, b.V = to[:k], vs[:k]
-				return err
+				return false, err
 			}
 			continue
 		}
 		h := m.heap
 		l := m.lanes[h[0].rank]
+		i, ts := l.at, l.samples.T
+		if i == len(ts) {
+			if l.pending {
+				b.T, b.V = to[:k], vs[:k]
+				return true, nil
+			}
+			if err := m.refill(); err != nil {
+				b.T, b.V = to[:k], vs[:k]
+				return false, err
+			}
+			continue
+		}
 		second, until := 0, int64(math.MaxInt64) // the lane whose turn is next, and the time of its sample
 		if len(h) > 1 {
 			second, until = 1, h[1].head
@@ -116,43 +180,69 @@ func (m *Merger) Next(b *chunkenc.Batch) error {
 				second, until = 2, h[2].head
 			}
 		}
-		i, ts := l.at, l.samples.T
-		n := i + 1
-		for end := min(len(ts), i+room-k); n < end && ts[n] < until; {
-			n++
-		}
-		l.at = n
+		from, begin := i, k
 		if ts[i] == m.last && m.begun && !m.Repeats {
-			i++ // the rest is later: a source has one sample of each time
-		}
-		m.last, m.begun = ts[n-1], true
-		if len(l.samples.ST) > 0 || len(b.ST) > 0 {
-			b.T, b.V = to[:k], vs[:k]
-			b.Append(&l.samples, i, n)
-			k = len(b.T)
+			from++ // the rest is later: a source has one sample of each time
 		} else {
-			for ; i < n; i, k = i+1, k+1 {
-				to[k], vs[k] = ts[i], l.samples.V[i]
-			}
+			to[k], vs[k] = ts[i], l.samples.V[i]
+			k++
 		}
-		if n == len(ts) {
+		for i++; i < len(ts) && ts[i] < until && k < room; i, k = i+1, k+1 {
+			to[k], vs[k] = ts[i], l.samples.V[i]
+		}
+		l.at, m.last, m.begun = i, ts[i-1], true
+		if len(l.samples.ST) > 0 || len(b.ST) > 0 {
+			b.T, b.V = to[:begin], vs[:begin]
+			b.Append(&l.samples, from, i)
+		}
+		if i == len(ts) {
 			if err := m.refill(); err != nil {
 				b.T, b.V = to[:k], vs[:k]
-				return err
+				return false, err
 			}
 			continue
 		}
-		if h[0].head = ts[n]; ts[n] >= until {
+		if h[0].head = ts[i]; ts[i] >= until {
 			m.sink(second)
 		}
 	}
 	b.T, b.V = to[:k], vs[:k]
-	return nil
+	return false, nil
 }
 
-// plain reports whether neither b nor any of the first two lanes has start timestamps.
+// Due returns the chunk at which Step has stopped; alone says that no other source reaches into what
+// of it counts, nor what was given. It is valid until the next Step.
+func (m *Merger) Due() (c *Chunk, alone bool) {
+	c = &m.lanes[m.heap[0].rank].chunk
+	last := c.last()
+	alone = !m.begun || c.first() > m.last
+	for _, e := range m.heap[1:min(3, len(m.heap))] { // the least one of the others is among these
+		alone = alone && e.head > last
+	}
+	return c, alone
+}
+
+// Open has the chunk that is due decoded. Errors are those of Next.
+func (m *Merger) Open() error {
+	return m.settle(m.lanes[m.heap[0].rank].open(m.start()))
+}
+
+// Pass takes a chunk that is due, and alone, for given.
+func (m *Merger) Pass() {
+	l := m.lanes[m.heap[0].rank]
+	l.pending = false
+	m.last, m.begun = l.chunk.last(), true
+}
+
+// Place says in an error where the chunk is that was taken by Pass last: it cannot be decoded. It is
+// for who gets one until the next Step.
+func (m *Merger) Place(err error) error { return m.lanes[m.heap[0].rank].src.Place(err) }
+
+// plain reports whether the first two lanes have samples, and neither they nor b start timestamps.
 func (m *Merger) plain(b *chunkenc.Batch) bool {
-	return len(b.ST) == 0 && len(m.lanes[m.heap[0].rank].samples.ST) == 0 && len(m.lanes[m.heap[1].rank].samples.ST) == 0
+	x, y := m.lanes[m.heap[0].rank], m.lanes[m.heap[1].rank]
+	return len(b.ST) == 0 && len(x.samples.ST) == 0 && len(y.samples.ST) == 0 &&
+		x.at < len(x.samples.T) && y.at < len(y.samples.T)
 }
 
 // two takes samples of two lanes by turns, as long as both have some and there is room, and returns how
@@ -195,13 +285,17 @@ func (m *Merger) two(to []int64, vs []float64, k int) (int, bool) {
 	return k, false
 }
 
-// refill decodes the next samples of the first lane, or takes it away at its end.
+// refill finds what the first lane has next, or takes it away at its end.
 func (m *Merger) refill() error {
-	l := m.lanes[m.heap[0].rank]
-	more, err := l.fill()
+	return m.settle(m.lanes[m.heap[0].rank].advance(m.start()))
+}
+
+// settle puts the first lane where it belongs now, or takes it away.
+func (m *Merger) settle(head int64, more bool, err error) error {
 	if more {
-		m.heap[0].head = l.samples.T[0]
+		m.heap[0].head = head
 	} else {
+		m.release(m.heap[0].rank)
 		end := len(m.heap) - 1
 		m.heap[0] = m.heap[end]
 		m.heap = m.heap[:end]
@@ -248,48 +342,4 @@ func (m *Merger) sink(least int) {
 		}
 	}
 	h[i] = top
-}
-
-// fill decodes the next samples to keep; false: there are none.
-func (l *lane) fill() (bool, error) {
-	for {
-		if err := l.runs.Next(&l.samples); err != nil {
-			return false, l.src.Place(err)
-		}
-		if l.samples.Len() > 0 {
-			if l.keep(); l.samples.Len() > 0 {
-				l.at = 0
-				return true, nil
-			}
-			continue
-		}
-		if more, err := l.src.Next(&l.chunk); !more || err != nil {
-			return false, err
-		}
-		if err := l.runs.Reset(l.chunk.Encoding, l.chunk.Data, l.chunk.MinT, l.chunk.MaxT); err != nil {
-			return false, l.src.Place(err)
-		}
-	}
-}
-
-// keep takes what does not count out of the samples.
-func (l *lane) keep() {
-	ts, c := l.samples.T, &l.chunk
-	first, last := ts[0], ts[len(ts)-1]
-	if first >= c.From && last <= c.To && !c.Deleted.Overlaps(first, last) {
-		return
-	}
-	deleted := c.Deleted.From(first)
-	kept := 0
-	for i, t := range ts {
-		for len(deleted) > 0 && deleted[0].Maxt < t {
-			deleted = deleted[1:]
-		}
-		if t < c.From || t > c.To || len(deleted) > 0 && deleted[0].Contains(t) {
-			continue
-		}
-		l.samples.Move(kept, i)
-		kept++
-	}
-	l.samples.Cut(kept)
 }

@@ -29,7 +29,7 @@ type chunks struct {
 	err  error // behind them
 }
 
-func (c *chunks) Next(out *Chunk) (bool, error) {
+func (c *chunks) Next(_ int64, out *Chunk) (bool, error) {
 	if len(c.left) == 0 {
 		return false, c.err
 	}
@@ -44,7 +44,7 @@ func (c *chunks) Place(err error) error {
 
 // encode makes a chunk of all samples, as XOR2 if that is asked for or one has a start timestamp.
 func encode(t require.TestingT, second bool, samples []sample) Chunk {
-	c := Chunk{Encoding: chunkenc.EncXOR2, MinT: samples[0].t, MaxT: samples[len(samples)-1].t, From: math.MinInt64, To: math.MaxInt64}
+	c := Chunk{Encoding: chunkenc.EncXOR2, MinT: samples[0].t, MaxT: samples[len(samples)-1].t, Bounds: Everything()}
 	var xor2 chunkenc.XOR2Encoder
 	var floats chunkenc.FloatEncoder
 	for _, s := range samples {
@@ -182,13 +182,14 @@ func TestMerger_DamageIsPlacedByItsSource(t *testing.T) {
 			bad := encode(t, false, ramp(0, 100, 3, 10))
 			c.spoil(&bad)
 			var m Merger
-			err := m.Add(&chunks{left: []Chunk{bad}})
+			var b chunkenc.Batch
+			require.NoError(t, m.Add(&chunks{left: []Chunk{bad}}))
+			err := m.Next(&b)
 			require.ErrorIs(t, err, c.want)
 			require.ErrorContains(t, err, "with 0 chunks left")
 
 			m.Reset()
 			require.NoError(t, m.Add(&chunks{left: []Chunk{good, bad, good}}))
-			var b chunkenc.Batch
 			err = m.Next(&b)
 			require.Equal(t, []int64{0, 10, 20}, b.T)
 			require.ErrorIs(t, err, c.want)
@@ -215,7 +216,7 @@ func TestRuns_SamplesThatDoNotAscend_AreDamage(t *testing.T) {
 			}
 			var r Runs
 			var b chunkenc.Batch
-			require.NoError(t, r.Reset(chunkenc.EncXOR, enc.AppendTo(nil), 0, 3))
+			require.NoError(t, r.Reset(&Chunk{Encoding: chunkenc.EncXOR, Data: enc.AppendTo(nil), MaxT: 3}))
 			require.ErrorIs(t, r.Next(&b), encbuf.ErrCorrupt)
 		})
 	}

@@ -7,34 +7,50 @@ import (
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 )
 
-// Runs decodes a chunk in runs, and checks that its samples ascend within the bounds that are said of
-// it. The zero value is at its end.
+// Runs gives the samples of a chunk in runs, and checks that they ascend within the bounds that are
+// said of it. The zero value is at its end.
 type Runs struct {
 	dec        chunkenc.FloatDecoder
-	mint, maxt int64 // closed: what the next samples may be
+	given      *chunkenc.Batch // samples that need no decoding; nil: there are none left
+	at         int             // the next one of them
+	mint, maxt int64           // closed: what the next samples may be
 	begun      bool
 }
 
-// Reset begins a chunk, whose samples lie in mint..maxt. Data must stay as it is meanwhile. A chunk
-// without samples is damage; an encoding that cannot be decoded is chunkenc.ErrUnknownEncoding.
-func (r *Runs) Reset(enc chunkenc.Encoding, data []byte, mint, maxt int64) error {
-	r.mint, r.maxt, r.begun = mint, maxt, false
-	if err := r.dec.Reset(enc, data); err != nil {
-		return err
+// Reset begins a chunk, which must stay as it is meanwhile. A chunk without samples is damage; an
+// encoding that cannot be decoded is chunkenc.ErrUnknownEncoding.
+//
+// Here and nowhere else the encoding of what is merged decides what becomes of it. Floats are all that
+// there is: they go in runs. What is no float will have to go one by one.
+func (r *Runs) Reset(c *Chunk) error {
+	r.mint, r.maxt, r.begun = c.MinT, c.MaxT, false
+	r.given, r.at = c.Samples, 0
+	if r.given == nil {
+		if err := r.dec.Reset(c.Encoding, c.Data); err != nil {
+			return err
+		}
+		if r.dec.Left() > 0 {
+			return nil
+		}
+	} else if r.given.Len() > 0 {
+		return nil
 	}
-	if r.dec.Left() == 0 {
-		return NoSamples()
-	}
-	return nil
+	return NoSamples()
 }
 
 // Next replaces b's content by the next run; an empty one is the end. b gets room for a run if it
 // has none.
 func (r *Runs) Next(b *chunkenc.Batch) error {
+	if r.dec.Left() == 0 && r.given == nil {
+		b.Cut(0)
+		return nil
+	}
 	if cap(b.T) == 0 {
 		*b = *chunkenc.NewBatch(chunkenc.BatchSize)
 	}
-	if err := r.dec.Decode(b, chunkenc.BatchSize); err != nil {
+	if r.given != nil {
+		r.copyGiven(b)
+	} else if err := r.dec.Decode(b, chunkenc.BatchSize); err != nil {
 		return err
 	}
 	for _, t := range b.T {
@@ -44,6 +60,16 @@ func (r *Runs) Next(b *chunkenc.Batch) error {
 		r.mint, r.begun = t, true
 	}
 	return nil
+}
+
+// copyGiven takes samples that are decoded.
+func (r *Runs) copyGiven(b *chunkenc.Batch) {
+	n := min(r.given.Len()-r.at, cap(b.T), cap(b.V))
+	b.Cut(0)
+	b.Append(r.given, r.at, r.at+n)
+	if r.at += n; r.at == r.given.Len() {
+		r.given = nil
+	}
 }
 
 // NoSamples is the damage of a chunk that has none.
