@@ -332,31 +332,32 @@ func TestSelect_ChunksThatOverlapTooMuchAreRefused(t *testing.T) {
 // buffers of the large ones before.
 func TestSelect_BuffersOfLargeChunksAreNotKept(t *testing.T) {
 	name := appendLabels(nil, []labels.Label{{Name: "a", Value: "b"}})
-	large := field(2, appendInt(nil, 1, 1), appendInt(nil, 2, 1), appendInt(nil, 3, 1), field(4, xorOf(t, 1), make([]byte, 8*maxFreeChunk)))
+	large := field(2, appendInt(nil, 1, 1), appendInt(nil, 2, 2), appendInt(nil, 3, 1), field(4, xorOf(t, 1, 2), make([]byte, 8*maxFreeChunk)))
 	var body []byte
 	const rounds = 20
 	for i := range int64(rounds) {
 		parts := [][]byte{appendLabels(nil, []labels.Label{{Name: "a", Value: fmt.Sprint(100 + i)}})}
 		for range i {
-			parts = append(parts, chunkField(t, 1))
+			parts = append(parts, chunkField(t, 1, 2))
 		}
 		body = append(body, framed(field(1, append(parts, large)...))...)
 	}
-	body = append(body, framed(field(1, name, chunkField(t, 1)))...)
+	body = append(body, framed(field(1, name, chunkField(t, 1, 2)))...)
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Type", chunksContentType)
 	set := clientOf(t, answers(w, body), nil).Select(context.Background(), 0, 2000, nil, everyMatcher())
 	defer func() { require.NoError(t, set.Close()) }()
 	for range rounds + 1 {
 		require.True(t, set.Next(), set.Err())
-		require.Equal(t, []sample{{1, math.Float64bits(1)}}, drain(t, set.At().Iterator(nil)))
+		require.Equal(t, []sample{{1, math.Float64bits(1)}, {2, math.Float64bits(2)}}, drain(t, set.At().Iterator(nil)))
 	}
 	kept := 0
 	source := set.source.(*chunkSource)
-	for _, c := range append(source.free, source.open...) {
+	for _, c := range source.open {
+		require.False(t, c.used)
 		kept += cap(c.data)
 	}
-	require.Len(t, source.free, rounds)
+	require.Len(t, source.open, rounds)
 	require.LessOrEqual(t, kept, maxFreeChunk)
 }
 

@@ -2,12 +2,14 @@ package remote
 
 import (
 	"io"
+	"math"
 	"slices"
 
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -34,9 +36,13 @@ type chunkSource struct {
 
 	peeked    frameChunk
 	hasPeeked bool
-	open      []*openChunk
-	free      []*openChunk
-	openBytes int
+
+	merged     samplemerge.Merger
+	begun      bool         // the first chunk of the series is in merged
+	newest     *openChunk   // the last one in merged; nil: there is none behind those that are held
+	open       []*openChunk // those in use are in merged
+	openChunks int          // that are held
+	openBytes  int          // of them
 }
 
 func newChunkSource(b *answerBody, limit int) *chunkSource {
@@ -45,8 +51,12 @@ func newChunkSource(b *answerBody, limit int) *chunkSource {
 
 // nextSeries implements answerSource.
 func (s *chunkSource) nextSeries() ([]labels.Label, error) {
-	for len(s.open) > 0 {
-		s.close(len(s.open) - 1)
+	s.merged.Reset()
+	s.begun, s.newest = false, nil
+	for _, c := range s.open {
+		if c.used {
+			c.close()
+		}
 	}
 	for {
 		if err := s.peek(); err != nil {
@@ -163,135 +173,116 @@ func (s *chunkSource) frame() error {
 	return r.err
 }
 
-// openChunk is a chunk that is being decoded. Its bytes are its own.
-type openChunk struct {
-	data  []byte
-	it    chunkenc.Iterator
-	batch chunkenc.Batch
-	at    int
+// samples implements answerSource. Chunks come by the time of their first samples, and
+// may overlap: a sample is given out when no chunk can have an older one. So the chunk behind one is
+// known before that is decoded.
+func (s *chunkSource) samples(b *chunkenc.Batch) error {
+	if !s.begun {
+		s.begun = true
+		if err := s.addNext(); err != nil {
+			return err
+		}
+	}
+	for {
+		due, err := s.merged.Step(b)
+		if !due || err != nil {
+			return err
+		}
+		if c, _ := s.merged.Due(); s.newest != nil && s.newest.as == c {
+			err = s.addNext()
+		} else {
+			err = s.merged.Open()
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
-// head is the time of the oldest sample that was not given out.
-func (c *openChunk) head() int64 { return c.batch.T[c.at] }
-
-// advance takes n samples off; false at the end of the chunk.
-func (c *openChunk) advance(n int) (bool, error) {
-	if c.at += n; c.at < c.batch.Len() {
-		return true, nil
+// addNext adds the next chunk of the series to those that are merged, if there is one. The bytes of
+// the one before are copied, as those of its frame are gone then.
+func (s *chunkSource) addNext() error {
+	if c := s.newest; c != nil {
+		s.newest = nil
+		if s.openChunks == maxOpenChunks || s.openBytes+len(c.as.Data) > s.limit {
+			return errors.WithMessagef(errLimit, "chunks that overlap each other: more than %d, or than %d bytes", maxOpenChunks, s.limit)
+		}
+		c.hold()
 	}
-	c.at = 0
-	if c.it.NextBatch(&c.batch) == chunkenc.ValFloat {
-		return true, nil
+	if err := s.peek(); err != nil || !s.hasPeeked {
+		return err
 	}
-	if err := c.it.Err(); err != nil {
-		return false, errors.WithMessagef(errMalformed, "chunk: %v", err)
-	}
-	return false, nil
-}
-
-// openPeeked starts to decode the chunk that was looked at.
-func (s *chunkSource) openPeeked() error {
 	s.hasPeeked = false
-	typ := s.peeked.typ
-	enc := chunkenc.Encoding(typ)
-	if int32(enc) != typ || !enc.Known() {
-		return errors.WithMessagef(tsdb.ErrUnsupported, "chunk of type %d", typ)
+	s.newest = s.place()
+	s.newest.added = &s.peeked
+	return s.merged.Add(s.newest)
+}
+
+// place returns the first openChunk that is not in use, a new one if all are.
+func (s *chunkSource) place() *openChunk {
+	for _, c := range s.open {
+		if !c.used {
+			c.used = true
+			return c
+		}
 	}
-	if len(s.open) == maxOpenChunks || s.openBytes+len(s.peeked.data) > s.limit {
-		return errors.WithMessagef(errLimit, "chunks that overlap each other: more than %d, or than %d bytes", maxOpenChunks, s.limit)
-	}
-	s.openBytes += len(s.peeked.data)
-	c := &openChunk{}
-	if n := len(s.free); n > 0 {
-		c, s.free = s.free[n-1], s.free[:n-1]
-	}
-	c.data = append(c.data[:0], s.peeked.data...)
-	chunk, err := chunkenc.FromData(enc, c.data)
-	if err != nil {
-		return errors.WithMessagef(errMalformed, "chunk: %v", err)
-	}
-	c.it = chunk.Iterator(c.it)
-	c.batch.Cut(0)
-	c.at = 0
+	c := &openChunk{of: s, used: true}
 	s.open = append(s.open, c)
-	return s.advance(len(s.open)-1, 0)
+	return c
 }
 
-// advance takes n samples off an open chunk, and closes it at its end.
-func (s *chunkSource) advance(i, n int) error {
-	more, err := s.open[i].advance(n)
-	if err == nil && !more {
-		s.close(i)
+// openChunk is a chunk that is merged with others.
+type openChunk struct {
+	of    *chunkSource
+	used  bool
+	added *frameChunk        // nil: the merger has it
+	as    *samplemerge.Chunk // what the merger has
+	typ   int32
+	data  []byte // a copy, once it is held
+	held  bool
+}
+
+// Next implements samplemerge.Source. What is said of the newest sample holds nobody: a chunk that
+// still grows may be said to have no end.
+func (c *openChunk) Next(_ int64, out *samplemerge.Chunk) (bool, error) {
+	if c.added == nil {
+		c.close()
+		return false, nil
 	}
-	return err
+	c.typ = c.added.typ
+	enc := chunkenc.Encoding(c.typ)
+	if int32(enc) != c.typ {
+		enc = chunkenc.EncNone
+	}
+	*out = samplemerge.Chunk{Encoding: enc, Data: c.added.data, MinT: c.added.mint, MaxT: math.MaxInt64, Bounds: samplemerge.Everything()}
+	c.as, c.added = out, nil
+	return true, nil
 }
 
-func (s *chunkSource) close(i int) {
-	c := s.open[i]
-	s.openBytes -= len(c.data)
+// Place implements samplemerge.Source.
+func (c *openChunk) Place(err error) error {
+	if errors.Is(err, chunkenc.ErrUnknownEncoding) {
+		return errors.WithMessagef(tsdb.ErrUnsupported, "chunk of type %d", c.typ)
+	}
+	return errors.WithMessagef(errMalformed, "chunk: %v", err)
+}
+
+// hold copies the bytes: those in the frame go with it.
+func (c *openChunk) hold() {
+	c.data = append(c.data[:0], c.as.Data...)
+	c.as.Data, c.held = c.data, true
+	c.of.openChunks++
+	c.of.openBytes += len(c.data)
+}
+
+// close makes room for another chunk.
+func (c *openChunk) close() {
+	if c.held {
+		c.of.openChunks--
+		c.of.openBytes -= len(c.data)
+	}
 	if cap(c.data) > maxFreeChunk {
 		c.data = nil
 	}
-	s.free = append(s.free, c)
-	s.open = slices.Delete(s.open, i, i+1)
-}
-
-// samples implements answerSource. Chunks come by the time of their first samples, and
-// may overlap: a sample is given out when no chunk can have an older one.
-func (s *chunkSource) samples(b *chunkenc.Batch) error {
-	for room := min(cap(b.T), cap(b.V)); b.Len() < room; {
-		oldest, bound, err := s.oldest()
-		if err != nil || oldest < 0 {
-			return err
-		}
-		c := s.open[oldest]
-		times := c.batch.T[c.at:min(c.batch.Len(), c.at+room-b.Len())]
-		n := len(times)
-		if times[n-1] >= bound {
-			n = 1 // one by one where chunks overlap
-		}
-		b.Append(&c.batch, c.at, c.at+n)
-		if err := s.advance(oldest, n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// oldest opens what is needed to know the open chunk with the oldest sample, -1 at the
-// end of the series, and the time from which on others may have samples.
-func (s *chunkSource) oldest() (at int, bound int64, err error) {
-	for {
-		if err := s.peek(); err != nil {
-			return -1, 0, err
-		}
-		at, bound = s.least()
-		if !s.hasPeeked || at >= 0 && s.open[at].head() < s.peeked.mint {
-			break
-		}
-		if err := s.openPeeked(); err != nil {
-			return -1, 0, err
-		}
-	}
-	if s.hasPeeked {
-		bound = min(bound, s.peeked.mint)
-	}
-	return at, bound, nil
-}
-
-// least is the open chunk with the oldest sample, the first of several, and the oldest
-// time of the others.
-func (s *chunkSource) least() (at int, bound int64) {
-	at, bound = -1, noBound
-	for i, c := range s.open {
-		switch t := c.head(); {
-		case at < 0:
-			at = i
-		case t < s.open[at].head():
-			at, bound = i, s.open[at].head()
-		default:
-			bound = min(bound, t)
-		}
-	}
-	return at, bound
+	*c = openChunk{of: c.of, data: c.data[:0]}
 }

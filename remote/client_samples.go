@@ -13,9 +13,6 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// noBound is later than any bound.
-const noBound = math.MaxInt64
-
 // Bounds of a SAMPLES answer.
 const (
 	// maxSampleField is what one sample may have; 20 is usual, with fields that this

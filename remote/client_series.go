@@ -239,14 +239,26 @@ func (s *Series) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
 	if !ok || it == nil {
 		it = &sampleIterator{}
 	}
-	b := it.batch
-	b.Cut(0)
-	*it = sampleIterator{batch: b, set: s.set, turn: s.turn}
+	it.reset(it)
 	if s.turn != s.set.turn {
-		it.err, it.done = ErrSeriesPassed, true
+		it.fail(ErrSeriesPassed)
 		return it
 	}
 	s.set.turn++ // older iterators have had their turn
-	s.turn, it.turn = s.set.turn, s.set.turn
+	s.turn = s.set.turn
+	it.set, it.turn = s.set, s.turn
 	return it
 }
+
+// sampleIterator is a cursor over the samples of one series of an answer.
+type sampleIterator struct {
+	batchIterator
+	set  *SeriesSet
+	turn int
+}
+
+// samples implements batchSource.
+func (it *sampleIterator) samples(b *chunkenc.Batch) error { return it.set.samples(it.turn, b) }
+
+// seek implements batchSource: an answer is read as it comes.
+func (it *sampleIterator) seek(int64) error { return nil }

@@ -1,34 +1,35 @@
 package remote
 
 import (
+	"math"
+
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 )
 
-// unionIterator gives the float samples of several series as one, in the order of times. Of samples of
-// the same time that of the first series counts.
-type unionIterator struct {
-	in     []chunkenc.Iterator // once it has begun each stands on a sample; who is at its end goes
-	begun  bool
-	stands bool // on (t, v)
-	t      int64
-	v      float64
-	st     int64          // start timestamp
-	one    chunkenc.Batch // a sample on its way to a batch
-	err    error
+// union gives the float samples of several series as one, in the order of times. Of samples of the same
+// time that of the first series counts.
+type union struct {
+	merged samplemerge.Merger
+	parts  []unionPart
+	begun  bool  // parts are in merged
+	ahead  error // behind what was given
 }
 
-var _ chunkenc.Iterator = (*unionIterator)(nil)
-
 // newUnion returns an iterator before the first sample.
-func newUnion(in ...chunkenc.Iterator) *unionIterator {
-	return &unionIterator{in: in, one: *chunkenc.NewBatch(1)}
+func newUnion(in ...chunkenc.Iterator) *batchIterator {
+	u := &union{parts: make([]unionPart, len(in))}
+	for i, it := range in {
+		u.parts[i].it = it
+	}
+	return &batchIterator{src: u}
 }
 
 // unionOf returns an iterator before the first sample of some series.
-func unionOf(group []*tsdb.Series) *unionIterator {
+func unionOf(group []*tsdb.Series) *batchIterator {
 	in := make([]chunkenc.Iterator, len(group))
 	for i, s := range group {
 		in[i] = s.Iterator(nil)
@@ -36,95 +37,75 @@ func unionOf(group []*tsdb.Series) *unionIterator {
 	return newUnion(in...)
 }
 
-// Next implements chunkenc.Iterator.
-func (u *unionIterator) Next() chunkenc.ValueType {
-	begun, last := u.begun, u.t
-	u.move(func(it chunkenc.Iterator) chunkenc.ValueType {
-		if begun && it.AtT() > last {
-			return chunkenc.ValFloat // it waits
-		}
-		return it.Next()
-	})
-	return u.choose()
-}
-
-// Seek implements chunkenc.Iterator.
-func (u *unionIterator) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
-	if u.stands && u.t >= t {
-		return chunkenc.ValFloat
-	}
-	u.move(func(it chunkenc.Iterator) chunkenc.ValueType { return it.Seek(t) })
-	return u.choose()
-}
-
-// move moves each iterator, and drops those that are at their end; an error is the end of all.
-func (u *unionIterator) move(one func(chunkenc.Iterator) chunkenc.ValueType) {
-	left := u.in[:0]
-	for _, it := range u.in {
-		switch one(it) {
-		case chunkenc.ValFloat:
-			left = append(left, it)
-		case chunkenc.ValNone:
-			u.fail(it.Err())
-		default:
-			u.fail(errors.WithMessage(tsdb.ErrUnsupported, "sample that is no float"))
-		}
-	}
-	clear(u.in[len(left):])
-	u.in, u.begun = left, true
-	if u.err != nil {
-		u.in = nil
-	}
-}
-
-func (u *unionIterator) fail(err error) {
-	if u.err == nil {
-		u.err = err
-	}
-}
-
-// choose stands on the oldest sample. At the end what it stood on last is kept.
-func (u *unionIterator) choose() chunkenc.ValueType {
-	u.stands = len(u.in) > 0
-	if !u.stands {
-		return chunkenc.ValNone
-	}
-	oldest := u.in[0]
-	for _, it := range u.in[1:] {
-		if it.AtT() < oldest.AtT() {
-			oldest = it
-		}
-	}
-	u.t, u.v = oldest.At()
-	u.st = oldest.AtST()
-	return chunkenc.ValFloat
-}
-
-// NextBatch implements chunkenc.Iterator.
-func (u *unionIterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
+// samples implements batchSource. Samples in front of damage are given first.
+func (u *union) samples(b *chunkenc.Batch) error {
 	open(b)
-	for b.Len() < min(cap(b.T), cap(b.V)) && u.Next() == chunkenc.ValFloat {
-		u.one.T, u.one.V, u.one.ST = append(u.one.T[:0], u.t), append(u.one.V[:0], u.v), u.one.ST[:0]
-		if u.st != 0 {
-			u.one.ST = append(u.one.ST, u.st)
-		}
-		b.Append(&u.one, 0, 1)
+	if err := u.begin(); err != nil {
+		return err
 	}
-	u.stands = b.Len() > 0 // on the last of them, also if that is the last one of all
-	if !u.stands {
-		return chunkenc.ValNone
+	u.ahead = u.merged.Next(b)
+	if b.Len() > 0 {
+		return nil
 	}
-	return chunkenc.ValFloat
+	return u.ahead
 }
 
-// At implements chunkenc.Iterator.
-func (u *unionIterator) At() (t int64, v float64) { return u.t, u.v }
+// begin adds the parts, which have an error if they have one at once.
+func (u *union) begin() error {
+	for i := 0; !u.begun && i < len(u.parts) && u.ahead == nil; i++ {
+		u.ahead = u.merged.Add(&u.parts[i])
+	}
+	u.begun = true
+	return u.ahead
+}
 
-// AtT implements chunkenc.Iterator.
-func (u *unionIterator) AtT() int64 { return u.t }
+// seek implements batchSource.
+func (u *union) seek(t int64) error {
+	if u.ahead != nil {
+		return u.ahead
+	}
+	return u.merged.Seek(t)
+}
 
-// AtST implements chunkenc.Iterator.
-func (u *unionIterator) AtST() int64 { return u.st }
+// unionPart is one series of a union: samples that are decoded already.
+type unionPart struct {
+	it    chunkenc.Iterator
+	run   chunkenc.Batch
+	begun bool  // the iterator was moved
+	last  int64 // time of the sample that it stands on then
+}
 
-// Err implements chunkenc.Iterator.
-func (u *unionIterator) Err() error { return u.err }
+// Next implements samplemerge.Source.
+func (p *unionPart) Next(from int64, c *samplemerge.Chunk) (bool, error) {
+	var typ chunkenc.ValueType
+	if from > math.MinInt64 && (!p.begun || p.last < from) {
+		if typ = p.it.Seek(from); typ == chunkenc.ValFloat {
+			p.stand()
+		}
+	} else {
+		typ = p.it.NextBatch(&p.run)
+	}
+	switch typ {
+	case chunkenc.ValNone:
+		return false, p.it.Err()
+	case chunkenc.ValFloat:
+	default:
+		return false, errors.WithMessage(tsdb.ErrUnsupported, "sample that is no float")
+	}
+	n := p.run.Len()
+	p.begun, p.last = true, p.run.T[n-1]
+	*c = samplemerge.Chunk{Samples: &p.run, MinT: p.run.T[0], MaxT: p.last, Bounds: samplemerge.Everything()}
+	return true, nil
+}
+
+// stand makes a run of the sample that the iterator stands on.
+func (p *unionPart) stand() {
+	t, v := p.it.At()
+	p.run.T, p.run.V, p.run.ST = append(p.run.T[:0], t), append(p.run.V[:0], v), p.run.ST[:0]
+	if st := p.it.AtST(); st != 0 {
+		p.run.ST = append(p.run.ST, st)
+	}
+}
+
+// Place implements samplemerge.Source. Where samples are that do not ascend, their iterator knows.
+func (p *unionPart) Place(err error) error { return err }

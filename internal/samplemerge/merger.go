@@ -16,7 +16,8 @@ import (
 // of it.
 type Source interface {
 	// Next fills c with the next chunk, which is valid until the next call; false: there is none. One
-	// that ends before from, which never falls, may be passed over.
+	// that ends before from, which never falls, may be passed over. c is what Due returns when the turn
+	// of the chunk has come.
 	Next(from int64, c *Chunk) (bool, error)
 	// Place says in an error where the chunk is that Next gave last: it cannot be decoded.
 	Place(err error) error
@@ -33,8 +34,9 @@ type Merger struct {
 	Repeats bool
 
 	heap  []entry // by time, those of one time by source
-	lanes []*lane // a source each, in their order
-	free  int     // no lane before it is
+	lanes []*lane // of a source each
+	free  int     // no lane before it is free
+	added uint32  // sources, since there was none
 
 	from   int64 // if sought: samples before it are passed over
 	sought bool
@@ -45,8 +47,9 @@ type Merger struct {
 // entry is a lane that may have samples. It has no pointer: the collector would want to know of each
 // move.
 type entry struct {
-	head int64 // time of the first one that was not given; of a chunk that is not decoded, or before it
-	rank int   // of the lane: smaller ones come first where two have a sample at one time
+	head int64  // time of the first one that was not given; of a chunk that is not decoded, or before it
+	rank uint32 // of the source: smaller ones come first where two have a sample at one time
+	lane uint32
 }
 
 // Reset lets go of all sources.
@@ -57,8 +60,8 @@ func (m *Merger) Reset() {
 	m.heap, m.free, m.sought, m.begun = m.heap[:0], 0, false, false
 }
 
-// Add adds a source in the first place that is free: behind those that were added before and are
-// not at their end. What it has must not be older than what was given. Errors are those of the source.
+// Add adds a source, behind those that were added before. What it has must not be older than what was
+// given. Errors are those of the source.
 func (m *Merger) Add(src Source) error {
 	for m.free < len(m.lanes) && m.lanes[m.free].src != nil {
 		m.free++
@@ -66,13 +69,17 @@ func (m *Merger) Add(src Source) error {
 	if m.free == len(m.lanes) {
 		m.lanes = append(m.lanes, &lane{})
 	}
+	if len(m.heap) == 0 {
+		m.added = 0
+	}
 	l := m.lanes[m.free]
 	l.src, l.runs = src, Runs{}
 	l.samples.Cut(0)
 	l.at = 0
 	head, more, err := l.pull(m.start())
 	if more {
-		m.push(entry{head, m.free})
+		m.push(entry{head, m.added, uint32(m.free)})
+		m.added++
 	} else {
 		l.src = nil
 	}
@@ -98,12 +105,12 @@ func (m *Merger) Seek(t chunkenc.Timestamp) error {
 	m.heap = m.heap[:0]
 	for _, e := range old {
 		if e.head < t {
-			head, more, err := m.lanes[e.rank].seek(t)
+			head, more, err := m.lanes[e.lane].seek(t)
 			if err != nil {
 				return err
 			}
 			if !more {
-				m.release(e.rank)
+				m.release(e.lane)
 				continue
 			}
 			e.head = head
@@ -113,10 +120,10 @@ func (m *Merger) Seek(t chunkenc.Timestamp) error {
 	return nil
 }
 
-// release makes the place of a source that is at its end free.
-func (m *Merger) release(rank int) {
-	m.lanes[rank].src = nil
-	m.free = min(m.free, rank)
+// release makes the lane of a source that is at its end free.
+func (m *Merger) release(lane uint32) {
+	m.lanes[lane].src = nil
+	m.free = min(m.free, int(lane))
 }
 
 // Next replaces b's content by the next samples by time, as many as b has capacity for; none is the end.
@@ -160,7 +167,7 @@ func (m *Merger) Step(b *chunkenc.Batch) (due bool, _ error) {
 			continue
 		}
 		h := m.heap
-		l := m.lanes[h[0].rank]
+		l := m.lanes[h[0].lane]
 		i, ts := l.at, l.samples.T
 		if i == len(ts) {
 			if l.pending {
@@ -213,7 +220,7 @@ func (m *Merger) Step(b *chunkenc.Batch) (due bool, _ error) {
 // Due returns the chunk at which Step has stopped; alone says that no other source reaches into what
 // of it counts, nor what was given. It is valid until the next Step.
 func (m *Merger) Due() (c *Chunk, alone bool) {
-	c = &m.lanes[m.heap[0].rank].chunk
+	c = &m.lanes[m.heap[0].lane].chunk
 	last := c.last()
 	alone = !m.begun || c.first() > m.last
 	for _, e := range m.heap[1:min(3, len(m.heap))] { // the least one of the others is among these
@@ -224,23 +231,23 @@ func (m *Merger) Due() (c *Chunk, alone bool) {
 
 // Open has the chunk that is due decoded. Errors are those of Next.
 func (m *Merger) Open() error {
-	return m.settle(m.lanes[m.heap[0].rank].open(m.start()))
+	return m.settle(m.lanes[m.heap[0].lane].open(m.start()))
 }
 
 // Pass takes a chunk that is due, and alone, for given.
 func (m *Merger) Pass() {
-	l := m.lanes[m.heap[0].rank]
+	l := m.lanes[m.heap[0].lane]
 	l.pending = false
 	m.last, m.begun = l.chunk.last(), true
 }
 
 // Place says in an error where the chunk is that was taken by Pass last: it cannot be decoded. It is
 // for who gets one until the next Step.
-func (m *Merger) Place(err error) error { return m.lanes[m.heap[0].rank].src.Place(err) }
+func (m *Merger) Place(err error) error { return m.lanes[m.heap[0].lane].src.Place(err) }
 
 // plain reports whether the first two lanes have samples, and neither they nor b start timestamps.
 func (m *Merger) plain(b *chunkenc.Batch) bool {
-	x, y := m.lanes[m.heap[0].rank], m.lanes[m.heap[1].rank]
+	x, y := m.lanes[m.heap[0].lane], m.lanes[m.heap[1].lane]
 	return len(b.ST) == 0 && len(x.samples.ST) == 0 && len(y.samples.ST) == 0 &&
 		x.at < len(x.samples.T) && y.at < len(y.samples.T)
 }
@@ -249,11 +256,11 @@ func (m *Merger) plain(b *chunkenc.Batch) bool {
 // many there are then, and whether those of a lane have ended, which stands first then. Most merges are of two
 // lanes, and whose turn it is then is one comparison.
 func (m *Merger) two(to []int64, vs []float64, k int) (int, bool) {
-	first, second := m.heap[0].rank, m.heap[1].rank
-	if first > second {
+	first, second := m.heap[0], m.heap[1]
+	if first.rank > second.rank {
 		first, second = second, first
 	}
-	x, y := m.lanes[first], m.lanes[second]
+	x, y := m.lanes[first.lane], m.lanes[second.lane]
 	xs, ys, xv, yv := x.samples.T, y.samples.T, x.samples.V, y.samples.V
 	i, j, last, skip := x.at, y.at, m.last, m.begun && !m.Repeats
 	for k < len(to) && i < len(xs) && j < len(ys) {
@@ -272,22 +279,28 @@ func (m *Merger) two(to []int64, vs []float64, k int) (int, bool) {
 		last, skip = t, !m.Repeats
 	}
 	x.at, y.at, m.last, m.begun = i, j, last, true
+	if j < len(ys) {
+		second.head = ys[j]
+	}
+	if i < len(xs) {
+		first.head = xs[i]
+	}
 	switch {
 	case i == len(xs):
-		m.heap[0], m.heap[1] = entry{rank: first}, entry{ys[j], second}
+		m.heap[0], m.heap[1] = first, second
 		return k, true
 	case j == len(ys):
-		m.heap[0], m.heap[1] = entry{rank: second}, entry{xs[i], first}
+		m.heap[0], m.heap[1] = second, first
 		return k, true
 	}
-	m.heap[0], m.heap[1] = entry{xs[i], first}, entry{ys[j], second}
+	m.heap[0], m.heap[1] = first, second
 	m.sink(1)
 	return k, false
 }
 
 // refill finds what the first lane has next, or takes it away at its end.
 func (m *Merger) refill() error {
-	return m.settle(m.lanes[m.heap[0].rank].advance(m.start()))
+	return m.settle(m.lanes[m.heap[0].lane].advance(m.start()))
 }
 
 // settle puts the first lane where it belongs now, or takes it away.
@@ -295,7 +308,7 @@ func (m *Merger) settle(head int64, more bool, err error) error {
 	if more {
 		m.heap[0].head = head
 	} else {
-		m.release(m.heap[0].rank)
+		m.release(m.heap[0].lane)
 		end := len(m.heap) - 1
 		m.heap[0] = m.heap[end]
 		m.heap = m.heap[:end]

@@ -6,10 +6,17 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 )
 
-// sampleIterator is a cursor over the samples of one series, batch by batch.
-type sampleIterator struct {
-	set  *SeriesSet
-	turn int
+// batchSource is what a batchIterator goes over.
+type batchSource interface {
+	// samples replaces b's content by the samples that follow; none is the end.
+	samples(b *chunkenc.Batch) error
+	// seek may pass over samples before t.
+	seek(t int64) error
+}
+
+// batchIterator is a cursor over the samples of one series, batch by batch.
+type batchIterator struct {
+	src batchSource
 
 	batch  chunkenc.Batch
 	at     int // batch.T[at:] was not given out
@@ -21,18 +28,31 @@ type sampleIterator struct {
 	err    error
 }
 
+var _ chunkenc.Iterator = (*batchIterator)(nil)
+
+// reset puts the iterator before the first sample. It keeps its memory.
+func (it *batchIterator) reset(src batchSource) {
+	b := it.batch
+	b.Cut(0)
+	*it = batchIterator{src: src, batch: b}
+}
+
+// fail ends the iteration with an error, which is nil at the end of the samples.
+func (it *batchIterator) fail(err error) { it.err, it.done = err, true }
+
 // fill reads more samples into b; false at the end.
-func (it *sampleIterator) fill(b *chunkenc.Batch) bool {
+func (it *batchIterator) fill(b *chunkenc.Batch) bool {
 	if it.done {
 		return false
 	}
-	it.err = it.set.samples(it.turn, b)
-	it.done = it.err != nil || b.Len() == 0
+	if err := it.src.samples(b); err != nil || b.Len() == 0 {
+		it.fail(err)
+	}
 	return !it.done
 }
 
 // refill replaces a batch that was given out.
-func (it *sampleIterator) refill() bool {
+func (it *batchIterator) refill() bool {
 	if it.at < it.batch.Len() {
 		return true
 	}
@@ -45,14 +65,14 @@ func (it *sampleIterator) refill() bool {
 	return false
 }
 
-func (it *sampleIterator) step() chunkenc.ValueType {
+func (it *batchIterator) step() chunkenc.ValueType {
 	it.t, it.v, it.st, it.stands = it.batch.T[it.at], it.batch.V[it.at], it.batch.StartOf(it.at), true
 	it.at++
 	return chunkenc.ValFloat
 }
 
 // Next implements chunkenc.Iterator.
-func (it *sampleIterator) Next() chunkenc.ValueType {
+func (it *batchIterator) Next() chunkenc.ValueType {
 	if !it.refill() {
 		return chunkenc.ValNone
 	}
@@ -60,21 +80,27 @@ func (it *sampleIterator) Next() chunkenc.ValueType {
 }
 
 // Seek implements chunkenc.Iterator.
-func (it *sampleIterator) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
+func (it *batchIterator) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
 	if it.stands && it.t >= t {
 		return chunkenc.ValFloat
 	}
-	for it.refill() {
+	for sought := false; it.refill(); {
 		i, _ := slices.BinarySearch(it.batch.T[it.at:], t)
 		if it.at += i; it.at < it.batch.Len() {
 			return it.step()
+		}
+		if !sought && !it.done {
+			sought = true
+			if err := it.src.seek(t); err != nil {
+				it.fail(err)
+			}
 		}
 	}
 	return chunkenc.ValNone
 }
 
 // NextBatch implements chunkenc.Iterator.
-func (it *sampleIterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
+func (it *batchIterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
 	open(b)
 	if it.at < it.batch.Len() {
 		n := min(cap(b.T), cap(b.V), it.batch.Len()-it.at)
@@ -91,13 +117,13 @@ func (it *sampleIterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
 }
 
 // At implements chunkenc.Iterator.
-func (it *sampleIterator) At() (t int64, v float64) { return it.t, it.v }
+func (it *batchIterator) At() (t int64, v float64) { return it.t, it.v }
 
 // AtT implements chunkenc.Iterator.
-func (it *sampleIterator) AtT() int64 { return it.t }
+func (it *batchIterator) AtT() int64 { return it.t }
 
 // AtST implements chunkenc.Iterator.
-func (it *sampleIterator) AtST() int64 { return it.st }
+func (it *batchIterator) AtST() int64 { return it.st }
 
 // Err implements chunkenc.Iterator.
-func (it *sampleIterator) Err() error { return it.err }
+func (it *batchIterator) Err() error { return it.err }
