@@ -9,6 +9,8 @@ var (
 	// ErrSpanNegativeOffset: a span begins before the one in front of it ends, or the first
 	// one of custom buckets before the first bucket.
 	ErrSpanNegativeOffset = errors.New("histogram has a span with a negative offset")
+	// ErrTooManyBuckets: there are more than MaxBuckets buckets, spans or bounds.
+	ErrTooManyBuckets = errors.New("histogram has too many buckets")
 	// ErrSpanOverflow: a bucket's index does not fit 32 bits.
 	ErrSpanOverflow = errors.New("histogram has a bucket index beyond 32 bits")
 	// ErrSpansBucketsMismatch: the spans describe more or fewer buckets than there are.

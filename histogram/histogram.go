@@ -33,6 +33,11 @@ const (
 	CustomBuckets int32 = -53 // bounds are listed in CustomValues
 )
 
+// MaxBuckets is the most buckets that a histogram has, positive and negative ones together,
+// and the most spans and bounds. No schema that Append takes has more buckets for all floats
+// that there are.
+const MaxBuckets = 1 << 21
+
 // StaleNaN has the bits of the NaN that says that a series ended. A histogram whose Sum has
 // these bits is a stale marker, whatever else it says.
 const StaleNaN uint64 = 0x7ff0000000000002

@@ -138,6 +138,21 @@ func TestEqual_IsLiteralAndEqualByIndexIsNot(t *testing.T) {
 	require.True(t, stale.EqualByIndex(other), "a stale marker, whatever else it says")
 }
 
+func TestValidate_BoundsBucketsSpansAndBounds(t *testing.T) {
+	most := histogram.FloatHistogram{
+		PositiveSpans: spans(0, histogram.MaxBuckets), PositiveBuckets: make([]float64, histogram.MaxBuckets),
+	}
+	require.NoError(t, most.Validate())
+	most.NegativeSpans, most.NegativeBuckets = spans(0, 1), make([]float64, 1)
+	require.ErrorIs(t, most.Validate(), histogram.ErrTooManyBuckets)
+	empty := histogram.Histogram{PositiveSpans: make([]histogram.Span, histogram.MaxBuckets)}
+	require.NoError(t, empty.Validate())
+	empty.NegativeSpans = spans(1, 0)
+	require.ErrorIs(t, empty.Validate(), histogram.ErrTooManyBuckets)
+	bounds := histogram.Histogram{Schema: histogram.CustomBuckets, CustomValues: make([]float64, histogram.MaxBuckets+1)}
+	require.ErrorIs(t, bounds.Validate(), histogram.ErrTooManyBuckets)
+}
+
 // counts returns the buckets by index that are not empty.
 func counts(sp []histogram.Span, buckets []float64) map[int64]float64 {
 	out := map[int64]float64{}

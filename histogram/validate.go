@@ -115,7 +115,11 @@ type shape struct {
 }
 
 func (v *shape) check() error {
+	buckets, spans := v.buckets[0]+v.buckets[1], len(v.spans[0])+len(v.spans[1])
 	switch {
+	case max(buckets, spans, len(v.custom)) > MaxBuckets:
+		return errors.WithMessagef(ErrTooManyBuckets, "%d buckets, %d spans, %d bounds",
+			buckets, spans, len(v.custom))
 	case v.schema == CustomBuckets:
 		if err := v.checkCustom(); err != nil {
 			return err

@@ -1,0 +1,99 @@
+package histchunk
+
+import (
+	"math"
+
+	"github.com/seed347100a3/tsdb/histogram"
+)
+
+// newest is the newest sample of a chunk that is read or written, as columns.
+type newest struct {
+	layout layout
+	time   column
+	count  column
+	zero   column
+	sum    column
+	cols   []column // of the buckets, positive ones first
+}
+
+// open makes a column for each bucket of the layout.
+func (n *newest) open() {
+	buckets := n.layout.buckets[0] + n.layout.buckets[1]
+	if cap(n.cols) < buckets {
+		n.cols = make([]column, buckets)
+	}
+	n.cols = n.cols[:buckets]
+}
+
+// stale reports whether it is a stale marker.
+func (n *newest) stale() bool { return n.sum.v == histogram.StaleNaN }
+
+// ints makes dst the sample, which is one of integers.
+func (n *newest) ints(dst *histogram.Histogram, hint histogram.ResetHint) {
+	if dst.Clear(); n.stale() {
+		dst.SetStale()
+		return
+	}
+	l := &n.layout
+	dst.Hint, dst.Schema, dst.ZeroThreshold = hint, l.schema, math.Float64frombits(l.threshold)
+	dst.Count, dst.ZeroCount, dst.Sum = n.count.v, n.zero.v, math.Float64frombits(n.sum.v)
+	dst.PositiveSpans = append(dst.PositiveSpans, l.spans[0]...)
+	dst.NegativeSpans = append(dst.NegativeSpans, l.spans[1]...)
+	dst.CustomValues = append(dst.CustomValues, l.custom...)
+	dst.PositiveBuckets = appendInts(dst.PositiveBuckets, n.cols[:l.buckets[0]])
+	dst.NegativeBuckets = appendInts(dst.NegativeBuckets, n.cols[l.buckets[0]:])
+	if dst.Schema > histogram.MaxSchema {
+		_ = dst.ReduceResolution(histogram.MaxSchema) // it is exponential, and finer
+	}
+}
+
+// floats makes dst the sample, which has counts that are floats or not.
+func (n *newest) floats(dst *histogram.FloatHistogram, hint histogram.ResetHint, float bool) {
+	if dst.Clear(); n.stale() {
+		dst.SetStale()
+		return
+	}
+	l := &n.layout
+	dst.Hint, dst.Schema, dst.ZeroThreshold = hint, l.schema, math.Float64frombits(l.threshold)
+	dst.Sum = math.Float64frombits(n.sum.v)
+	dst.PositiveSpans = append(dst.PositiveSpans, l.spans[0]...)
+	dst.NegativeSpans = append(dst.NegativeSpans, l.spans[1]...)
+	dst.CustomValues = append(dst.CustomValues, l.custom...)
+	positive, negative := n.cols[:l.buckets[0]], n.cols[l.buckets[0]:]
+	if float {
+		dst.Count, dst.ZeroCount = math.Float64frombits(n.count.v), math.Float64frombits(n.zero.v)
+		dst.PositiveBuckets = appendFloats(dst.PositiveBuckets, positive)
+		dst.NegativeBuckets = appendFloats(dst.NegativeBuckets, negative)
+	} else {
+		dst.Count, dst.ZeroCount = float64(n.count.v), float64(n.zero.v)
+		dst.PositiveBuckets = appendCounts(dst.PositiveBuckets, positive)
+		dst.NegativeBuckets = appendCounts(dst.NegativeBuckets, negative)
+	}
+	if dst.Schema > histogram.MaxSchema {
+		_ = dst.ReduceResolution(histogram.MaxSchema) // it is exponential, and finer
+	}
+}
+
+func appendInts(dst []int64, cols []column) []int64 {
+	for i := range cols {
+		dst = append(dst, int64(cols[i].v))
+	}
+	return dst
+}
+
+func appendFloats(dst []float64, cols []column) []float64 {
+	for i := range cols {
+		dst = append(dst, math.Float64frombits(cols[i].v))
+	}
+	return dst
+}
+
+// appendCounts appends the counts that deltas say.
+func appendCounts(dst []float64, cols []column) []float64 {
+	count := int64(0)
+	for i := range cols {
+		count += int64(cols[i].v)
+		dst = append(dst, float64(count))
+	}
+	return dst
+}
