@@ -4,9 +4,9 @@
 //
 // There are two ways in and two ways out. XORState encodes into a buffer of the
 // caller, so that a million open chunks cost no pointers; XOREncoder and XOR2Encoder own
-// their buffers, and FloatEncoder is the one of them that its samples need. XORDecoder and
-// XOR2Decoder decode whole runs into slices, FloatDecoder does for chunks of either
-// encoding; an Iterator is a cursor over such runs. All of them are for one goroutine at
+// their buffers, and Encoder is the one that its samples need, of whatever kind. XORDecoder and
+// XOR2Decoder decode whole runs into slices, Decoder does for chunks of every encoding; an Iterator
+// is a cursor over a chunk. All of them are for one goroutine at
 // a time; a Chunk is immutable and may be read by any number of them.
 //
 // The bytes of chunks are trusted to have been checked (files carry a CRC around
@@ -64,7 +64,21 @@ func (e Encoding) NumSamples(data []byte) int {
 }
 
 // Known reports whether this version can read chunks of the encoding.
-func (e Encoding) Known() bool { return e == EncXOR || e == EncXOR2 }
+func (e Encoding) Known() bool { return e >= EncXOR && e <= EncFloatHistogramST }
+
+// Kind returns what the samples of chunks of the encoding are, ValNone if it is not known.
+func (e Encoding) Kind() ValueType {
+	switch e {
+	case EncXOR, EncXOR2:
+		return ValFloat
+	case EncHistogram, EncHistogramST:
+		return ValHistogram
+	case EncFloatHistogram, EncFloatHistogramST:
+		return ValFloatHistogram
+	default:
+		return ValNone
+	}
+}
 
 // MaxSamples is the most samples that one chunk holds: its header counts them in
 // 16 bits.
@@ -92,8 +106,8 @@ func FromData(enc Encoding, data []byte) (Chunk, error) {
 	if len(data) < headerSize {
 		return Chunk{}, encbuf.Corrupt(len(data), "chunk is shorter than its sample count")
 	}
-	if enc == EncXOR2 && len(data) < xor2HeaderSize {
-		return Chunk{}, encbuf.Corrupt(len(data), "XOR2 chunk is shorter than its header")
+	if enc != EncXOR && len(data) < xor2HeaderSize {
+		return Chunk{}, encbuf.Corrupt(len(data), enc.String()+" chunk is shorter than its header")
 	}
 	return Chunk{enc: enc, data: data}, nil
 }
@@ -111,10 +125,10 @@ func (c Chunk) NumSamples() int { return c.enc.NumSamples(c.data) }
 // earlier call on any chunk returned is reset and returned again, anything else is
 // ignored. The iterator aliases the chunk's bytes.
 func (c Chunk) Iterator(reuse Iterator) Iterator {
-	it, ok := reuse.(*FloatIterator)
+	it, ok := reuse.(*chunkIterator)
 	if !ok || it == nil {
-		it = &FloatIterator{}
+		it = &chunkIterator{}
 	}
-	it.Reset(c)
+	it.reset(c)
 	return it
 }

@@ -1,13 +1,16 @@
 package chunkenc
 
+import "github.com/seed347100a3/tsdb/histogram"
+
 // ValueType is the kind of the sample that an iterator stands on.
 type ValueType uint8
 
-// Kinds of samples. Histograms get their numbers with their encodings; a caller
-// must expect kinds that it does not know.
+// Kinds of samples. A caller must expect kinds that it does not know.
 const (
-	ValNone  ValueType = 0 // no sample: the end, or an error
-	ValFloat ValueType = 1
+	ValNone           ValueType = 0 // no sample: the end, or an error
+	ValFloat          ValueType = 1
+	ValHistogram      ValueType = 2 // a native histogram with integer counts
+	ValFloatHistogram ValueType = 3 // one with float counts
 )
 
 // String returns the kind's name.
@@ -17,6 +20,10 @@ func (v ValueType) String() string {
 		return "none"
 	case ValFloat:
 		return "float"
+	case ValHistogram:
+		return "histogram"
+	case ValFloatHistogram:
+		return "float histogram"
 	default:
 		return "unknown"
 	}
@@ -42,8 +49,15 @@ type Iterator interface {
 	// an iterator that already stands on such a sample stays, as it does after a batch
 	// whose last sample is one.
 	Seek(t Timestamp) ValueType
-	// At returns the float sample that the iterator stands on.
+	// At returns the float sample that the iterator stands on. For a sample of another kind it
+	// returns the time and NaN, as the two below make dst empty for one that is not theirs.
 	At() (t int64, v float64)
+	// AtHistogram makes dst the ValHistogram that the iterator stands on, and returns its time. It
+	// copies: dst belongs to the caller, and what it has room for is not allocated.
+	AtHistogram(dst *histogram.Histogram) (t int64)
+	// AtFloatHistogram does the same of a ValFloatHistogram, and of a ValHistogram with its counts
+	// as floats.
+	AtFloatHistogram(dst *histogram.FloatHistogram) (t int64)
 	// AtT returns its time, whatever its kind.
 	AtT() int64
 	// AtST returns its start timestamp in milliseconds: since when what it counts has
@@ -54,8 +68,8 @@ type Iterator interface {
 	// NextBatch replaces b's content by the float samples that follow the current
 	// one, at least one and at most as many as b has capacity for, and returns
 	// ValFloat; the iterator then stands on the last of them. If the next sample is of
-	// another kind it returns that kind and consumes nothing. At the end it
-	// returns ValNone and b is empty.
+	// another kind it returns that kind and b is empty: Next moves to that sample, and what the
+	// iterator stands on until then is undefined. At the end it returns ValNone and b is empty.
 	NextBatch(b *Batch) ValueType
 }
 

@@ -56,8 +56,8 @@ func TestIterator_AllSequencesOfFourMoves_EqualTheSlice(t *testing.T) {
 			return reuse
 		}), name)
 	}
-	var none chunkenc.FloatIterator
-	require.NoError(t, itertest.CheckAll(nil, 3, func() chunkenc.Iterator { return &none }))
+	var none chunkenc.Chunk
+	require.NoError(t, itertest.CheckAll(nil, 3, func() chunkenc.Iterator { return none.Iterator(nil) }))
 }
 
 // A chunk that is damaged behind some samples: the end is as final, and has its error.

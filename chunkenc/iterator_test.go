@@ -124,8 +124,8 @@ func TestXORIterator_AnyMoves_EqualTheModel(t *testing.T) {
 	checkIterator(t, r, long, func() Iterator { return c.Iterator(nil) })
 }
 
-func TestFloatIterator_ZeroValue_IsEmpty(t *testing.T) {
-	var it FloatIterator
+func TestChunkIterator_ZeroValue_IsEmpty(t *testing.T) {
+	var it chunkIterator
 	require.Equal(t, ValNone, it.Next())
 	require.Equal(t, ValNone, it.Seek(0))
 	require.Equal(t, ValNone, it.NextBatch(&Batch{}))

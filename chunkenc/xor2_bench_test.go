@@ -30,7 +30,7 @@ func BenchmarkXOR2Decode(b *testing.B) {
 				samples, _ := benchData(s.make, n)
 				chunks := bench2(samples, started)
 				batch := NewBatch(BatchSize)
-				var d FloatDecoder
+				var d Decoder
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
 					_ = d.Reset(EncXOR2, chunks[i%benchChunks])

@@ -137,7 +137,7 @@ func BenchmarkXORDecode_Mixture(b *testing.B) {
 		chunks[i] = e.AppendTo(nil)
 	}
 	batch := NewBatch(BatchSize)
-	var d FloatDecoder
+	var d Decoder
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		_ = d.Reset(EncXOR, chunks[i%count])
@@ -148,7 +148,7 @@ func BenchmarkXORDecode_Mixture(b *testing.B) {
 	perSample(b, n)
 }
 
-func BenchmarkFloatIterator(b *testing.B) {
+func BenchmarkChunkIterator(b *testing.B) {
 	for _, s := range benchSeries {
 		b.Run(s.name, func(b *testing.B) {
 			const n = 120

@@ -13,7 +13,7 @@ import (
 )
 
 func TestFromData_UnknownEncodings_AreErrorsWithTheNumber(t *testing.T) {
-	for _, enc := range []Encoding{0, 2, 3, 5, 0x70, 0x81, 255} {
+	for _, enc := range []Encoding{0, 7, 8, 0x70, 0x81, 255} {
 		_, err := FromData(enc, make([]byte, 100))
 		require.ErrorIs(t, err, ErrUnknownEncoding)
 		require.ErrorContains(t, err, "encoding ")
@@ -33,8 +33,8 @@ func TestFromData_TooShort_IsDamage(t *testing.T) {
 		require.ErrorIs(t, err, encbuf.ErrCorrupt)
 		var d XORDecoder
 		require.ErrorIs(t, d.Reset(make([]byte, n)), encbuf.ErrCorrupt)
-		var it FloatIterator
-		it.Reset(Chunk{enc: EncXOR, data: make([]byte, n)})
+		var it chunkIterator
+		it.reset(Chunk{enc: EncXOR, data: make([]byte, n)})
 		require.Equal(t, ValNone, it.Next())
 		require.ErrorIs(t, it.Err(), encbuf.ErrCorrupt)
 	}
@@ -123,8 +123,8 @@ func TestXORDecoder_AfterDamage_GivesNothingMore(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, d.Left())
 
-	var it FloatIterator
-	it.Reset(Chunk{enc: EncXOR, data: data[:len(data)-1]})
+	var it chunkIterator
+	it.reset(Chunk{enc: EncXOR, data: data[:len(data)-1]})
 	for i := range 9 {
 		require.Equal(t, ValFloat, it.Next(), "good samples come before the error: %d", i)
 	}
@@ -231,7 +231,7 @@ func TestChunk_Iterator_ReusesOnlyItsOwn(t *testing.T) {
 	require.Equal(t, ValFloat, it.Next())
 	require.Equal(t, int64(1), it.AtT())
 	require.NotSame(t, it, c.Iterator(struct{ Iterator }{}))
-	require.NotNil(t, c.Iterator((*FloatIterator)(nil)))
+	require.NotNil(t, c.Iterator((*chunkIterator)(nil)))
 }
 
 func TestSteadyState_AllocatesNothing(t *testing.T) {

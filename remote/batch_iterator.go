@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 )
 
 // batchSource is what a batchIterator goes over.
@@ -121,6 +122,18 @@ func (it *batchIterator) At() (t int64, v float64) { return it.t, it.v }
 
 // AtT implements chunkenc.Iterator.
 func (it *batchIterator) AtT() int64 { return it.t }
+
+// AtHistogram implements chunkenc.Iterator. It stands on floats only.
+func (it *batchIterator) AtHistogram(dst *histogram.Histogram) int64 {
+	dst.Clear()
+	return it.t
+}
+
+// AtFloatHistogram implements chunkenc.Iterator. It stands on floats only.
+func (it *batchIterator) AtFloatHistogram(dst *histogram.FloatHistogram) int64 {
+	dst.Clear()
+	return it.t
+}
 
 // AtST implements chunkenc.Iterator.
 func (it *batchIterator) AtST() int64 { return it.st }

@@ -84,7 +84,7 @@ const unionChunk = 120
 // addUnion adds the samples of several series as those of one, in chunks of its own.
 func (a *chunkAnswer) addUnion(ctx context.Context, index int, group []*tsdb.Series) error {
 	it, batch := unionOf(group), chunkenc.NewBatch(unionChunk)
-	var enc chunkenc.FloatEncoder
+	var enc chunkenc.Encoder
 	var data []byte
 	for it.NextBatch(batch) != chunkenc.ValNone {
 		enc.Reset()

@@ -184,8 +184,11 @@ func (s *chunkSource) samples(b *chunkenc.Batch) error {
 		}
 	}
 	for {
-		due, err := s.merged.Step(b)
-		if !due || err != nil {
+		stop, err := s.merged.Step(b)
+		if stop == samplemerge.AtOther {
+			err = errors.WithMessage(tsdb.ErrUnsupported, "sample that is no float")
+		}
+		if stop != samplemerge.AtChunk || err != nil {
 			return err
 		}
 		if c, _ := s.merged.Due(); s.newest != nil && s.newest.as == c {
@@ -251,7 +254,7 @@ func (c *openChunk) Next(_ int64, out *samplemerge.Chunk) (bool, error) {
 	}
 	c.typ = c.added.typ
 	enc := chunkenc.Encoding(c.typ)
-	if int32(enc) != c.typ {
+	if int32(enc) != c.typ || enc.Kind() != chunkenc.ValFloat {
 		enc = chunkenc.EncNone
 	}
 	*out = samplemerge.Chunk{Encoding: enc, Data: c.added.data, MinT: c.added.mint, MaxT: math.MaxInt64, Bounds: samplemerge.Everything()}

@@ -129,7 +129,7 @@ func TestExternalLabels_SampleLimitCountsNamesakesAsOne(t *testing.T) {
 func TestUnionIterator_AllSequencesOfThreeMoves_EqualTheSlice(t *testing.T) {
 	want := []itertest.Sample{{T: 10, V: 1, ST: 9}, {T: 13, V: 1}, {T: 16, V: 1, ST: 15}, {T: 19, V: 2}, {T: 22, V: 2}}
 	chunk := func(samples ...itertest.Sample) chunkenc.Chunk {
-		var enc chunkenc.FloatEncoder
+		var enc chunkenc.Encoder
 		for _, s := range samples {
 			require.NoError(t, enc.Append(s.T, s.V, s.ST))
 		}

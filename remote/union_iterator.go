@@ -43,7 +43,7 @@ func (u *union) samples(b *chunkenc.Batch) error {
 	if err := u.begin(); err != nil {
 		return err
 	}
-	u.ahead = u.merged.Next(b)
+	_, u.ahead = u.merged.Next(b) // parts give floats only
 	if b.Len() > 0 {
 		return nil
 	}

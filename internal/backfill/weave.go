@@ -77,7 +77,7 @@ func (m *Merge) writeWoven(runs []*sectionReader) error {
 	}
 	var last sample // not written yet: the next one may have its time
 	for some := false; ; some = true {
-		if err := m.weave.merged.Next(&m.weave.run); err != nil {
+		if _, err := m.weave.merged.Next(&m.weave.run); err != nil { // runs have floats only
 			return err
 		}
 		if m.weave.run.Len() == 0 && some {

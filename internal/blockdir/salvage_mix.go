@@ -29,8 +29,8 @@ type mixer struct {
 	chunks  []mixedChunk // by start, once they are sorted
 	entries int
 	lanes   int
-	dec     chunkenc.FloatDecoder
-	enc     chunkenc.FloatEncoder
+	dec     chunkenc.Decoder
+	enc     chunkenc.Encoder
 	run     chunkenc.Batch
 	samples []mixedSample
 	buf     []byte

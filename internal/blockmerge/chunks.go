@@ -52,7 +52,7 @@ type chunkMerger struct {
 
 // chunkEncoder is a chunk that is being encoded, with its bounds.
 type chunkEncoder struct {
-	chunkenc.FloatEncoder
+	chunkenc.Encoder
 	mint, maxt int64
 }
 
@@ -67,6 +67,19 @@ func (e *chunkEncoder) add(run *chunkenc.Batch, i, n int) {
 			panic("BUG: merged chunk has no end: " + err.Error())
 		}
 	}
+}
+
+// addOther appends a sample that is no float. False: it begins a new chunk.
+func (e *chunkEncoder) addOther(d *chunkenc.Decoder) bool {
+	begins := e.Len() == 0
+	if e.AppendOther(d) != nil {
+		return false
+	}
+	if begins {
+		e.mint = d.T()
+	}
+	e.maxt = d.T()
+	return true
 }
 
 // take returns the chunk, in buf, and begins a new one.
@@ -234,23 +247,52 @@ func (m *chunkMerger) mix(ps []piece, perChunk int) error {
 		return err
 	}
 	for {
-		if err := m.sources.merged.Next(&m.mixed); err != nil {
-			return err
+		stop, err := m.sources.merged.Next(&m.mixed)
+		if err == nil {
+			err = m.addFloats(perChunk)
 		}
-		if m.mixed.Len() == 0 {
+		switch {
+		case err != nil:
+			return err
+		case stop == samplemerge.AtOther:
+			err = m.addOther(perChunk)
+		case m.mixed.Len() == 0:
 			return m.passEncoded()
 		}
-		for i := 0; i < m.mixed.Len(); {
-			if m.enc.Len() == perChunk {
-				if err := m.passEncoded(); err != nil {
-					return err
-				}
-			}
-			n := min(m.mixed.Len(), i+perChunk-m.enc.Len())
-			m.enc.add(&m.mixed, i, n)
-			i = n
+		if err != nil {
+			return err
 		}
 	}
+}
+
+// addFloats encodes what is mixed.
+func (m *chunkMerger) addFloats(perChunk int) error {
+	for i := 0; i < m.mixed.Len(); {
+		if m.enc.Len() == perChunk || m.enc.Encoding().Kind() != chunkenc.ValFloat {
+			if err := m.passEncoded(); err != nil {
+				return err
+			}
+		}
+		n := min(m.mixed.Len(), i+perChunk-m.enc.Len())
+		m.enc.add(&m.mixed, i, n)
+		i = n
+	}
+	return nil
+}
+
+// addOther encodes the next sample, which is no float.
+func (m *chunkMerger) addOther(perChunk int) error {
+	d := m.sources.merged.Other()
+	if m.enc.Len() == perChunk || !m.enc.addOther(d) {
+		if err := m.passEncoded(); err != nil {
+			return err
+		}
+		if !m.enc.addOther(d) {
+			panic("BUG: a new chunk takes no sample")
+		}
+	}
+	m.sources.merged.Take()
+	return nil
 }
 
 // passEncoded writes what mix has encoded, if anything.

@@ -259,7 +259,7 @@ func TestMerge_SamplesOutsideOfTheBlocksTimes_AreDropped(t *testing.T) {
 func TestMerge_ChunksThatItCannotDecode_AreCopied(t *testing.T) {
 	m := newMergeTest(t)
 	foreign := func(mint, maxt int64) blockdir.Chunk {
-		return blockdir.Chunk{MinT: mint, MaxT: maxt, Num: 3, Encoding: 2, Data: []byte{0, 3, 0xde, 0xad}}
+		return blockdir.Chunk{MinT: mint, MaxT: maxt, Num: 3, Encoding: 7, Data: []byte{0, 3, 0xde, 0xad}}
 	}
 	a := m.block(0, 100, only(t, `{a="1"}`, ramp(0, 3, 1), foreign(10, 19), ramp(20, 3, 1)))
 	m.block(100, 200, only(t, `{a="1"}`, ramp(100, 3, 1), foreign(110, 119), foreign(120, 130)))

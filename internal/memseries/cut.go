@@ -32,7 +32,7 @@ type splitter struct {
 
 	data    []byte
 	samples chunkenc.Batch
-	enc     chunkenc.FloatEncoder
+	enc     chunkenc.Encoder
 }
 
 // cutLocked splits what reaches over t of one series: it is one chunk at most.
@@ -127,7 +127,7 @@ func (c *splitter) addFullLocked(sh *Shard, f fullChunk, from, to int) Mapped {
 
 // decode reads the samples of a chunk that this process encoded, and returns how many are before t.
 func (c *splitter) decode(enc chunkenc.Encoding, data []byte) int {
-	var dec chunkenc.FloatDecoder
+	var dec chunkenc.Decoder
 	err := dec.Reset(enc, data)
 	n := dec.Left()
 	c.samples.Cut(0)

@@ -15,7 +15,7 @@ func timesOf(t *testing.T, d *Directory, s *Series) (ts []int64) {
 	var v View
 	d.View(s, 1, NoTime+1, 1<<40, &v)
 	for _, c := range v.Chunks {
-		var dec chunkenc.FloatDecoder
+		var dec chunkenc.Decoder
 		require.NoError(t, dec.Reset(chunkenc.EncXOR, v.Data(c)))
 		for dec.Left() > 0 {
 			b := chunkenc.NewBatch(c.Num)

@@ -59,7 +59,7 @@ func (p Payloads) sampleOf(st *Sample) WideSample {
 // wideChunk is the open chunk of a series that is not of EncXOR. The encoder state in the record
 // of the series counts its samples and encodes none.
 type wideChunk struct {
-	enc   chunkenc.FloatEncoder
+	enc   chunkenc.Encoder
 	cutAt int64 // as that of Series, which is NoTime: so a float finds out in its usual comparison
 }
 

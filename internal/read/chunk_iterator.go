@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/wal"
@@ -18,13 +19,17 @@ type ChunkMeta struct {
 
 // ChunkIterator is a cursor over the chunks of one series, for one goroutine.
 type ChunkIterator struct {
-	gate  *Gate
-	src   chunkSource
-	meta  ChunkMeta
-	clip  iterator // over one chunk that is cut into
-	one   oneChunk // as it is stored
-	enc   chunkenc.FloatEncoder
-	buf   []byte
+	gate *Gate
+	src  chunkSource
+	meta ChunkMeta
+	clip iterator // over one chunk that is cut into
+	one  oneChunk // as it is stored
+	enc  chunkenc.Encoder
+	buf  []byte
+
+	hist   histogram.Histogram // scratch
+	floats histogram.FloatHistogram
+
 	err   error
 	ended bool // without an error
 	ready bool // the chunk that Next moves to is there
@@ -87,13 +92,12 @@ func (ci *ChunkIterator) nextClipped() bool {
 	ci.clip.reset(&ci.one, ci.gate)
 	ci.enc.Reset()
 	var first, last int64
-	for ci.clip.Next() != chunkenc.ValNone {
-		t, v := ci.clip.At()
+	for kind := ci.clip.Next(); kind != chunkenc.ValNone; kind = ci.clip.Next() {
+		last = ci.clip.AtT()
 		if ci.enc.Len() == 0 {
-			first = t
+			first = last
 		}
-		last = t
-		if ci.err = ci.enc.Append(t, v, ci.clip.AtST()); ci.err != nil {
+		if ci.err = ci.encode(kind); ci.err != nil {
 			return false
 		}
 	}
@@ -104,6 +108,21 @@ func (ci *ChunkIterator) nextClipped() bool {
 	ci.meta = ChunkMeta{MinT: first, MaxT: last}
 	ci.meta.Chunk, ci.err = chunkenc.FromData(ci.enc.Encoding(), ci.buf)
 	return ci.err == nil
+}
+
+// encode appends the sample that clip stands on. A part of a chunk is always one chunk.
+func (ci *ChunkIterator) encode(kind chunkenc.ValueType) error {
+	switch kind {
+	case chunkenc.ValFloat:
+		t, v := ci.clip.At()
+		return ci.enc.Append(t, v, ci.clip.AtST())
+	case chunkenc.ValHistogram:
+		t := ci.clip.AtHistogram(&ci.hist)
+		return ci.enc.AppendHistogram(t, &ci.hist, ci.clip.AtST())
+	default:
+		t := ci.clip.AtFloatHistogram(&ci.floats)
+		return ci.enc.AppendFloatHistogram(t, &ci.floats, ci.clip.AtST())
+	}
 }
 
 // At returns the chunk; its bytes are valid until the next Next.

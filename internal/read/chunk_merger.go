@@ -14,11 +14,13 @@ const mergedChunkSamples = 120
 // their samples are merged by time, and come as samples.
 type mergedChunks struct {
 	merged  samplemerge.Merger
-	parts   []sourceSeries // in the order of places
-	sources []chunkSource  // of parts, and those that were needed before
-	begun   bool           // sources are in merged
-	samples chunkenc.Batch // that were merged last
-	ahead   error          // what comes behind them
+	parts   []sourceSeries   // in the order of places
+	sources []chunkSource    // of parts, and those that were needed before
+	begun   bool             // sources are in merged
+	samples chunkenc.Batch   // that were merged last
+	enc     chunkenc.Encoder // of samples that are no floats
+	buf     []byte
+	ahead   error // what comes behind
 }
 
 func (m *mergedChunks) reset(s *mergedSeries) {
@@ -43,28 +45,59 @@ func (m *mergedChunks) Next(from int64, c *samplemerge.Chunk) (bool, error) {
 	}
 	m.samples.Cut(0)
 	for m.ahead == nil {
-		due, err := m.merged.Step(&m.samples)
-		if !due || err != nil {
+		stop, err := m.merged.Step(&m.samples)
+		if stop == samplemerge.AtEnd || err != nil {
 			m.ahead = err
 			break
 		}
-		next, alone := m.merged.Due()
-		if !alone {
-			m.ahead = m.merged.Open()
-			continue
+		if stop == samplemerge.AtChunk {
+			next, alone := m.merged.Due()
+			if !alone {
+				m.ahead = m.merged.Open()
+				continue
+			}
+			if m.samples.Len() == 0 {
+				*c = *next
+				m.merged.Pass()
+				return true, nil
+			}
+		} else if m.samples.Len() == 0 {
+			return m.others(c)
 		}
-		if m.samples.Len() > 0 {
-			break // they come first
-		}
-		*c = *next
-		m.merged.Pass()
-		return true, nil
+		break // the floats come first
 	}
 	n := m.samples.Len()
 	if n == 0 {
 		return false, m.ahead
 	}
 	*c = samplemerge.Chunk{Samples: &m.samples, MinT: m.samples.T[0], MaxT: m.samples.T[n-1], Bounds: samplemerge.Everything()}
+	return true, nil
+}
+
+// others makes a chunk of the next samples, which are no floats: as many as one chunk can have. Damage
+// behind them is ahead.
+func (m *mergedChunks) others(c *samplemerge.Chunk) (bool, error) {
+	m.enc.Reset()
+	first, last := m.merged.Other().T(), int64(0)
+	for m.ahead == nil && m.enc.Len() < mergedChunkSamples {
+		stop, err := m.merged.Peek()
+		if m.ahead = err; err != nil {
+			break
+		}
+		if stop == samplemerge.AtChunk {
+			if _, alone := m.merged.Due(); !alone {
+				m.ahead = m.merged.Open()
+				continue
+			}
+		}
+		if stop != samplemerge.AtOther || m.enc.AppendOther(m.merged.Other()) != nil {
+			break // what is next is not of this chunk
+		}
+		last = m.merged.Other().T()
+		m.merged.Take()
+	}
+	m.buf = m.enc.AppendTo(m.buf[:0])
+	*c = samplemerge.Chunk{Encoding: m.enc.Encoding(), Data: m.buf, MinT: first, MaxT: last, Bounds: samplemerge.Everything()}
 	return true, nil
 }
 

@@ -19,8 +19,9 @@ const (
 	clippedRun = 32
 )
 
-// iterator is a cursor over runs of decoded samples: each chunk is decoded in
-// passes of up to a batch, and clipped only if it is not wholly inside the bounds.
+// iterator is a cursor over runs of decoded samples: each chunk of floats is decoded in
+// passes of up to a batch, and clipped only if it is not wholly inside the bounds. A sample of another
+// kind is a run of its own (iterator_other.go).
 type iterator struct {
 	src  chunkSource
 	gate *Gate
@@ -29,12 +30,14 @@ type iterator struct {
 	chunk samplemerge.Chunk // with its bounds from mint on; Samples are nil once they are given
 	given int               // of Samples
 	inner bool              // the chunk is wholly inside its bounds
-	dec   chunkenc.FloatDecoder
+	dec   chunkenc.Decoder
 	batch chunkenc.Batch // keeps its capacity; [0:n] is the run
 	oneT  [1]int64
 	oneV  [1]float64
 	n     int
-	at    int // position in the run; n when it is used up
+	at    int                // position in the run; n when it is used up
+	kind  chunkenc.ValueType // of the run
+	ahead bool               // dec stands on the sample behind the run, which is of another kind
 	err   error
 	done  bool
 	turns foreground.Turns
@@ -63,7 +66,11 @@ func (it *iterator) begin(gate *Gate, s *mergedSeries) {
 // as some, as nobody knows what is behind it.
 func (it *iterator) prime(gate *Gate, s *mergedSeries) bool {
 	it.begin(gate, s)
-	return it.refill() || it.err != nil
+	if kind := it.refill(); kind > chunkenc.ValFloat {
+		it.ahead, it.n, it.at = true, 0, -1
+		return true
+	}
+	return it.n > 0 || it.err != nil
 }
 
 // Next implements chunkenc.Iterator.
@@ -72,17 +79,17 @@ func (it *iterator) Next() chunkenc.ValueType {
 		it.at++
 		return chunkenc.ValFloat
 	}
-	if !it.refill() {
-		return chunkenc.ValNone
+	kind := it.refill()
+	if kind != chunkenc.ValNone {
+		it.at = 0
 	}
-	it.at = 0
-	return chunkenc.ValFloat
+	return kind
 }
 
 // Seek implements chunkenc.Iterator. Chunks that end before t are not decoded.
 func (it *iterator) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
 	if it.at >= 0 && it.at < it.n && it.batch.T[it.at] >= t {
-		return chunkenc.ValFloat
+		return it.kind
 	}
 	it.mint = max(it.mint, t)
 	it.chunk.From = max(it.chunk.From, t)
@@ -94,10 +101,16 @@ func (it *iterator) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
 				return chunkenc.ValFloat
 			}
 		}
-		if !it.refill() {
-			return chunkenc.ValNone
+		switch kind := it.refill(); kind {
+		case chunkenc.ValNone:
+			return kind
+		case chunkenc.ValFloat:
+			it.at = -1
+		default:
+			if it.at = 0; it.batch.T[0] >= t {
+				return kind
+			}
 		}
-		it.at = -1
 	}
 }
 
@@ -125,8 +138,7 @@ func (it *iterator) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
 		return chunkenc.ValFloat
 	}
 	if !it.decode(b) {
-		it.n = 0 // the end is for good
-		return chunkenc.ValNone
+		return it.announce()
 	}
 	it.standOn(b)
 	return chunkenc.ValFloat
@@ -140,7 +152,7 @@ func (it *iterator) standOn(b *chunkenc.Batch) {
 	}
 	it.batch.Cut(0)
 	it.batch.Append(b, b.Len()-1, b.Len())
-	it.n, it.at = 1, 0
+	it.n, it.at, it.kind = 1, 0, chunkenc.ValFloat
 }
 
 // grow gives a batch without capacity the usual one.
@@ -150,21 +162,24 @@ func grow(b *chunkenc.Batch) {
 	}
 }
 
-// refill decodes the next run into the iterator's own batch.
-func (it *iterator) refill() bool {
-	for it.dec.Left() == 0 && it.chunk.Samples == nil && !it.done {
+// refill decodes the next run into the iterator's own batch, and returns its kind.
+func (it *iterator) refill() chunkenc.ValueType {
+	for it.dec.Left() == 0 && it.chunk.Samples == nil && !it.done && !it.ahead {
 		it.nextChunk()
 	}
 	it.makeRoom()
 	held := it.n
 	if !it.decode(&it.batch) {
+		if !it.done {
+			return it.other()
+		}
 		// The end is for good. What stood there is undefined now, not out of bounds.
 		it.n = 0
 		it.batch.T, it.batch.V = it.batch.T[:held], it.batch.V[:held]
-		return false
+		return chunkenc.ValNone
 	}
-	it.n = it.batch.Len()
-	return true
+	it.n, it.kind = it.batch.Len(), chunkenc.ValFloat
+	return chunkenc.ValFloat
 }
 
 // makeRoom sees to it that the own batch is large enough for the chunk.
@@ -178,15 +193,22 @@ func (it *iterator) makeRoom() {
 	}
 }
 
-// decode fills b with the next samples inside the bounds; false at the end or on error.
+// decode fills b with the next samples inside the bounds; false at the end, on an error, and if the
+// next sample is of another kind: then dec stands on it, and it is ahead.
 func (it *iterator) decode(b *chunkenc.Batch) bool {
 	b.Cut(0)
-	for !it.done {
+	for !it.done && !it.ahead {
 		if it.dec.Left() == 0 {
 			if it.chunk.Samples == nil {
 				it.nextChunk()
 			} else if it.take(b); b.Len() > 0 {
 				return true
+			}
+			continue
+		}
+		if it.dec.Kind() != chunkenc.ValFloat {
+			if it.lookAhead() {
+				return false
 			}
 			continue
 		}
@@ -211,7 +233,7 @@ func (it *iterator) decode(b *chunkenc.Batch) bool {
 // is behind the bounds, so is the rest of the chunk.
 func (it *iterator) clip(b *chunkenc.Batch) {
 	if n := b.Len(); n > 0 && b.T[n-1] > it.chunk.To {
-		it.dec = chunkenc.FloatDecoder{}
+		it.dec.Stop()
 	}
 	it.chunk.Clip(b)
 }

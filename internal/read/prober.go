@@ -18,7 +18,7 @@ import (
 type sampleProber struct {
 	src chunkSource
 	c   samplemerge.Chunk
-	dec chunkenc.FloatDecoder
+	dec chunkenc.Decoder
 	run chunkenc.Batch
 }
 
@@ -52,6 +52,9 @@ func (p *sampleProber) inChunk() (bool, error) {
 	if cap(p.run.T) == 0 {
 		p.run = *chunkenc.NewBatch(clippedRun)
 	}
+	if p.dec.Kind() != chunkenc.ValFloat {
+		return p.inOther()
+	}
 	for p.dec.Left() > 0 {
 		err := p.dec.Decode(&p.run, clippedRun)
 		behind := p.run.Len() > 0 && p.run.T[p.run.Len()-1] > p.c.To
@@ -64,4 +67,14 @@ func (p *sampleProber) inChunk() (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// inOther is inChunk for one that has no floats.
+func (p *sampleProber) inOther() (bool, error) {
+	for {
+		ok, err := p.dec.Next()
+		if !ok || p.c.Shows(p.dec.T()) {
+			return ok, err
+		}
+	}
 }

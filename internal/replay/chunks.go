@@ -25,9 +25,10 @@ func (r *replay) loadChunks(load *snapshotLoad) (err error) {
 		ref := uint64(c.Series)
 		maxRef = max(maxRef, ref)
 		ms := r.loaded[ref]
-		// Out-of-order chunks stay in their files, as kinds that this version does not read
-		// do. A chunk that is not newer than the one before it does not belong here.
-		if c.OutOfOrder || len(ms) > 0 && c.MinT <= ms[len(ms)-1].MaxT {
+		// Out-of-order chunks stay in their files, as those do that are no floats: records of the log
+		// with newer samples of these are not read. A chunk that is not newer than the one before it
+		// does not belong here.
+		if c.OutOfOrder || c.Encoding.Kind() != chunkenc.ValFloat || len(ms) > 0 && c.MinT <= ms[len(ms)-1].MaxT {
 			return nil
 		}
 		if c.MaxT < r.to.MinValid {

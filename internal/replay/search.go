@@ -132,7 +132,7 @@ func (w *wantedChunk) encode() (Remade, error) {
 	if len(w.found) == 0 {
 		return Remade{}, nil
 	}
-	var enc chunkenc.FloatEncoder
+	var enc chunkenc.Encoder
 	for _, s := range w.found {
 		if err := enc.Append(s.T, s.V, s.st); err != nil {
 			return Remade{}, errors.WithMessagef(err, "make a chunk of series %d anew", w.Series.Ref())

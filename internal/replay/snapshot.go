@@ -161,7 +161,7 @@ func splitChunks(series []headsnap.Series, ps *partSet) error {
 
 // chunkSplitter turns the chunks of a snapshot into samples for the workers.
 type chunkSplitter struct {
-	dec     chunkenc.FloatDecoder
+	dec     chunkenc.Decoder
 	samples chunkenc.Batch
 }
 

@@ -13,6 +13,7 @@ type lane struct {
 	at      int            // the first one that was not given
 	chunk   Chunk
 	pending bool // nothing of the chunk was decoded
+	other   bool // the samples of the chunk are no floats
 	runs    Runs // of the chunk
 }
 
@@ -53,6 +54,7 @@ func (l *lane) open(from int64) (head int64, more bool, err error) {
 	if err := l.runs.Reset(&l.chunk); err != nil {
 		return 0, false, l.src.Place(err)
 	}
+	l.other = l.runs.other()
 	return l.advance(from)
 }
 

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
@@ -19,8 +20,9 @@ import (
 // sample is one of a source; values are compared by their bits.
 type sample struct {
 	t, st  int64
-	v      uint64
+	v      uint64 // bits of a float, or of the sum of a histogram
 	source int
+	kind   chunkenc.ValueType
 }
 
 // chunks is a source of chunks that are at hand.
@@ -45,8 +47,12 @@ func (c *chunks) Place(err error) error {
 // encode makes a chunk of all samples, as XOR2 if that is asked for or one has a start timestamp.
 func encode(t require.TestingT, second bool, samples []sample) Chunk {
 	c := Chunk{Encoding: chunkenc.EncXOR2, MinT: samples[0].t, MaxT: samples[len(samples)-1].t, Bounds: Everything()}
+	if samples[0].kind != chunkenc.ValFloat {
+		c.Encoding, c.Data = encodeHistograms(t, samples)
+		return c
+	}
 	var xor2 chunkenc.XOR2Encoder
-	var floats chunkenc.FloatEncoder
+	var floats chunkenc.Encoder
 	for _, s := range samples {
 		require.NoError(t, floats.Append(s.t, math.Float64frombits(s.v), s.st))
 		require.NoError(t, xor2.Append(s.t, math.Float64frombits(s.v), s.st))
@@ -58,10 +64,26 @@ func encode(t require.TestingT, second bool, samples []sample) Chunk {
 	return c
 }
 
+// encodeHistograms makes a chunk of gauges, any of which can be behind any other one.
+func encodeHistograms(t require.TestingT, samples []sample) (chunkenc.Encoding, []byte) {
+	var enc chunkenc.Encoder
+	for _, s := range samples {
+		h := histogram.Histogram{Hint: histogram.HintGauge, Count: 3, ZeroCount: 3, Sum: math.Float64frombits(s.v)}
+		if s.kind == chunkenc.ValHistogram {
+			require.NoError(t, enc.AppendHistogram(s.t, &h, s.st))
+			continue
+		}
+		var floats histogram.FloatHistogram
+		h.ToFloat(&floats)
+		require.NoError(t, enc.AppendFloatHistogram(s.t, &floats, s.st))
+	}
+	return enc.Encoding(), enc.AppendTo(nil)
+}
+
 // ramp makes n samples from t on, step apart.
 func ramp(source int, t int64, n int, step int64) (samples []sample) {
 	for range n {
-		samples = append(samples, sample{t: t, v: math.Float64bits(float64(t)), source: source})
+		samples = append(samples, sample{t: t, v: math.Float64bits(float64(t)), source: source, kind: chunkenc.ValFloat})
 		t += step
 	}
 	return samples
@@ -74,7 +96,9 @@ func drawChunk(t *rapid.T, source int, behind int64) (c Chunk, kept []sample) {
 	step := rapid.SampledFrom([]int64{1, 1, 2, 15}).Draw(t, "step")
 	started := rapid.IntRange(0, 3).Draw(t, "started") == 0
 	samples := ramp(source, at, n, step)
+	kind := rapid.SampledFrom([]chunkenc.ValueType{chunkenc.ValFloat, chunkenc.ValFloat, chunkenc.ValHistogram, chunkenc.ValFloatHistogram}).Draw(t, "kind")
 	for i := range samples {
+		samples[i].kind = kind
 		samples[i].v = uint64(source)<<32 | uint64(i)
 		if started && i%3 == 1 {
 			samples[i].st = samples[i].t - 5
@@ -100,16 +124,35 @@ func drawChunk(t *rapid.T, source int, behind int64) (c Chunk, kept []sample) {
 // read reads all samples; which source they are of is in their values.
 func read(t require.TestingT, m *Merger, room int) (all []sample) {
 	for b := chunkenc.NewBatch(room); ; {
-		require.NoError(t, m.Next(b))
-		if b.Len() == 0 {
-			return all
-		}
+		stop, err := m.Next(b)
+		require.NoError(t, err)
 		require.LessOrEqual(t, b.Len(), room)
 		for i, ts := range b.T {
 			v := math.Float64bits(b.V[i])
-			all = append(all, sample{t: ts, st: b.StartOf(i), v: v, source: int(v >> 32)})
+			all = append(all, sample{t: ts, st: b.StartOf(i), v: v, source: int(v >> 32), kind: chunkenc.ValFloat})
+		}
+		switch {
+		case stop == AtOther:
+			all = append(all, takeOther(t, m))
+		case b.Len() == 0:
+			return all
 		}
 	}
+}
+
+// takeOther takes the histogram at which a merger stands.
+func takeOther(t require.TestingT, m *Merger) sample {
+	peeked, err := m.Peek()
+	require.NoError(t, err)
+	require.Equal(t, AtOther, peeked)
+	d := m.Other()
+	var h histogram.FloatHistogram
+	d.FloatHistogram(&h)
+	require.EqualValues(t, 3, h.Count)
+	v := math.Float64bits(h.Sum)
+	s := sample{t: d.T(), st: d.ST(), v: v, source: int(v >> 32), kind: d.Kind()}
+	m.Take()
+	return s
 }
 
 // However many sources there are, of whichever encoding, wherever they overlap, whatever is deleted of
@@ -153,7 +196,7 @@ func TestMerger_AtTheEndsOfTime(t *testing.T) {
 	var m Merger
 	at := func(source int, ts ...int64) (samples []sample) {
 		for _, ts := range ts {
-			samples = append(samples, sample{t: ts, v: uint64(source) << 32, source: source})
+			samples = append(samples, sample{t: ts, v: uint64(source) << 32, source: source, kind: chunkenc.ValFloat})
 		}
 		return samples
 	}
@@ -176,7 +219,7 @@ func TestMerger_DamageIsPlacedByItsSource(t *testing.T) {
 		"early":            {func(c *Chunk) { c.MinT++ }, encbuf.ErrCorrupt},
 		"no samples":       {func(c *Chunk) { c.Data = []byte{0, 0} }, encbuf.ErrCorrupt},
 		"cut":              {func(c *Chunk) { c.Data = c.Data[:3] }, encbuf.ErrCorrupt},
-		"unknown encoding": {func(c *Chunk) { c.Encoding = 2 }, chunkenc.ErrUnknownEncoding},
+		"unknown encoding": {func(c *Chunk) { c.Encoding = 7 }, chunkenc.ErrUnknownEncoding},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := encode(t, false, ramp(0, 100, 3, 10))
@@ -184,13 +227,13 @@ func TestMerger_DamageIsPlacedByItsSource(t *testing.T) {
 			var m Merger
 			var b chunkenc.Batch
 			require.NoError(t, m.Add(&chunks{left: []Chunk{bad}}))
-			err := m.Next(&b)
+			_, err := m.Next(&b)
 			require.ErrorIs(t, err, c.want)
 			require.ErrorContains(t, err, "with 0 chunks left")
 
 			m.Reset()
 			require.NoError(t, m.Add(&chunks{left: []Chunk{good, bad, good}}))
-			err = m.Next(&b)
+			_, err = m.Next(&b)
 			require.Equal(t, []int64{0, 10, 20}, b.T)
 			require.ErrorIs(t, err, c.want)
 			require.ErrorContains(t, err, "with 1 chunks left")
@@ -202,7 +245,8 @@ func TestMerger_DamageIsPlacedByItsSource(t *testing.T) {
 	m.Reset()
 	require.NoError(t, m.Add(&chunks{left: []Chunk{good}, err: failed}))
 	var b chunkenc.Batch
-	require.Equal(t, failed, m.Next(&b))
+	_, err := m.Next(&b)
+	require.Equal(t, failed, err)
 	require.Equal(t, []int64{0, 10, 20}, b.T)
 }
 
@@ -239,7 +283,7 @@ func TestMerger_AllocatesNothingOnceItIsWarm(t *testing.T) {
 			}
 		}
 		for {
-			if err := m.Next(&b); err != nil {
+			if _, err := m.Next(&b); err != nil {
 				panic(err)
 			}
 			if b.Len() == 0 {
@@ -261,7 +305,7 @@ func BenchmarkMerger(b *testing.B) {
 					var samples []sample
 					for k := range int64(perChunk) {
 						turn := k/length*int64(sources) + int64(i)
-						samples = append(samples, sample{t: turn*length + k%length, v: uint64(k)})
+						samples = append(samples, sample{t: turn*length + k%length, v: uint64(k), kind: chunkenc.ValFloat})
 					}
 					of[i] = []Chunk{encode(b, false, samples)}
 				}
@@ -277,7 +321,7 @@ func BenchmarkMerger(b *testing.B) {
 						}
 					}
 					for batch.Cut(0); ; {
-						if err := m.Next(&batch); err != nil {
+						if _, err := m.Next(&batch); err != nil {
 							b.Fatal(err)
 						}
 						if batch.Len() == 0 {

@@ -2,6 +2,7 @@ package samplemerge
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
@@ -10,7 +11,7 @@ import (
 // Runs gives the samples of a chunk in runs, and checks that they ascend within the bounds that are
 // said of it. The zero value is at its end.
 type Runs struct {
-	dec        chunkenc.FloatDecoder
+	dec        chunkenc.Decoder
 	given      *chunkenc.Batch // samples that need no decoding; nil: there are none left
 	at         int             // the next one of them
 	mint, maxt int64           // closed: what the next samples may be
@@ -20,8 +21,8 @@ type Runs struct {
 // Reset begins a chunk, which must stay as it is meanwhile. A chunk without samples is damage; an
 // encoding that cannot be decoded is chunkenc.ErrUnknownEncoding.
 //
-// Here and nowhere else the encoding of what is merged decides what becomes of it. Floats are all that
-// there is: they go in runs. What is no float will have to go one by one.
+// Here and nowhere else the encoding of what is merged decides what becomes of it. Floats go in runs.
+// What is no float goes one by one: its run has its time and no value, and Decoder has the rest.
 func (r *Runs) Reset(c *Chunk) error {
 	r.mint, r.maxt, r.begun = c.MinT, c.MaxT, false
 	r.given, r.at = c.Samples, 0
@@ -50,6 +51,10 @@ func (r *Runs) Next(b *chunkenc.Batch) error {
 	}
 	if r.given != nil {
 		r.copyGiven(b)
+	} else if r.dec.Kind() != chunkenc.ValFloat {
+		if err := r.nextOther(b); err != nil {
+			return err
+		}
 	} else if err := r.dec.Decode(b, chunkenc.BatchSize); err != nil {
 		return err
 	}
@@ -59,6 +64,23 @@ func (r *Runs) Next(b *chunkenc.Batch) error {
 		}
 		r.mint, r.begun = t, true
 	}
+	return nil
+}
+
+// Decoder returns the decoder of the chunk. If it has no floats it stands on the sample that Next gave.
+func (r *Runs) Decoder() *chunkenc.Decoder { return &r.dec }
+
+// other reports whether the samples are no floats.
+func (r *Runs) other() bool { return r.given == nil && r.dec.Kind() != chunkenc.ValFloat }
+
+// nextOther makes b the run of one sample that is no float.
+func (r *Runs) nextOther(b *chunkenc.Batch) error {
+	b.Cut(0)
+	ok, err := r.dec.Next()
+	if !ok {
+		return err
+	}
+	b.T, b.V = append(b.T, r.dec.T()), append(b.V, math.NaN())
 	return nil
 }
 

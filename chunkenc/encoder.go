@@ -1,0 +1,186 @@
+package chunkenc
+
+import (
+	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/histchunk"
+)
+
+// Encoder builds a chunk of the encoding that its samples need: XOR for floats, XOR2 if one of them
+// has a start timestamp, as XOR has no place for it, and those of histograms. The first sample
+// decides which kind it is. The zero value is ready. It is for one goroutine.
+//
+// Where a sample cannot be in the chunk of those before it, Append and the like return ErrChunkFull:
+// the chunk ends, and the sample is the first one behind a Reset.
+type Encoder struct {
+	xor  XOREncoder
+	xor2 *XOR2Encoder      // kept; in use if it has samples
+	hist *histogramEncoder // kept; in use if it has samples
+	next histchunk.Header  // of the chunk behind this one, if a histogram was refused
+}
+
+// histogramEncoder is an encoder of histograms with what is on its way to it.
+type histogramEncoder struct {
+	histchunk.Encoder
+	ints   histogram.Histogram
+	floats histogram.FloatHistogram
+}
+
+// Append adds one float, whatever its time and value; st is its start timestamp in
+// milliseconds, 0 for none. It returns ErrChunkFull if the chunk has MaxSamples samples, or
+// histograms.
+func (e *Encoder) Append(t int64, v float64, st int64) error {
+	if e.holdsHistograms() {
+		return ErrChunkFull
+	}
+	if st == 0 && !e.second() {
+		return e.xor.Append(t, v)
+	}
+	if !e.second() {
+		if err := e.change(); err != nil {
+			return err
+		}
+	}
+	return e.xor2.Append(t, v, st)
+}
+
+// second reports whether the chunk is an XOR2 chunk.
+func (e *Encoder) second() bool { return e.xor2 != nil && e.xor2.Len() > 0 }
+
+// change encodes again what is there.
+func (e *Encoder) change() error {
+	if e.Len() == MaxSamples {
+		return ErrChunkFull
+	}
+	if e.xor2 == nil {
+		e.xor2 = &XOR2Encoder{}
+	}
+	var it chunkIterator
+	it.reset(Chunk{enc: EncXOR, data: e.xor.AppendTo(nil)})
+	for it.Next() != ValNone {
+		t, v := it.At()
+		if err := e.xor2.Append(t, v, 0); err != nil {
+			return err
+		}
+	}
+	e.xor.Reset()
+	return it.Err()
+}
+
+func (e *Encoder) holdsHistograms() bool { return e.hist != nil && e.hist.NumSamples() > 0 }
+
+// AppendHistogram adds one histogram with integer counts, which is valid, as Append does it. It
+// returns ErrChunkFull where a chunk ends by the rules of the format, too: a change of the layout that
+// cannot be recoded, or a counter reset.
+func (e *Encoder) AppendHistogram(t int64, h *histogram.Histogram, st int64) error {
+	enc := e.histograms()
+	if enc == nil {
+		return ErrChunkFull
+	}
+	return e.taken(enc.Append(t, st, h))
+}
+
+// AppendFloatHistogram is AppendHistogram for one with float counts.
+func (e *Encoder) AppendFloatHistogram(t int64, h *histogram.FloatHistogram, st int64) error {
+	enc := e.histograms()
+	if enc == nil {
+		return ErrChunkFull
+	}
+	return e.taken(enc.AppendFloat(t, st, h))
+}
+
+// AppendOther adds the sample that a Decoder has moved to, which is no float.
+func (e *Encoder) AppendOther(d *Decoder) error {
+	enc := e.histograms()
+	if enc == nil {
+		return ErrChunkFull
+	}
+	if d.Kind() == ValHistogram {
+		d.Histogram(&enc.ints)
+		return e.taken(enc.Append(d.T(), d.ST(), &enc.ints))
+	}
+	d.FloatHistogram(&enc.floats)
+	return e.taken(enc.AppendFloat(d.T(), d.ST(), &enc.floats))
+}
+
+// histograms returns the encoder of histograms, nil if the chunk has floats.
+func (e *Encoder) histograms() *histogramEncoder {
+	if e.xor.Len() > 0 || e.second() {
+		return nil
+	}
+	if e.hist == nil {
+		e.hist = &histogramEncoder{}
+	}
+	if e.hist.NumSamples() == 0 {
+		e.hist.Reset(e.next)
+		e.next = histchunk.HeaderUnknown
+	}
+	return e.hist
+}
+
+// taken keeps how the next chunk begins if a histogram was refused.
+func (e *Encoder) taken(next histchunk.Header, taken bool) error {
+	if taken {
+		return nil
+	}
+	e.next = next
+	return ErrChunkFull
+}
+
+// Encoding returns the encoding of the chunk so far.
+func (e *Encoder) Encoding() Encoding {
+	switch {
+	case e.holdsHistograms():
+		return Encoding(e.hist.Encoding())
+	case e.second():
+		return EncXOR2
+	default:
+		return EncXOR
+	}
+}
+
+// Len returns the number of samples in the chunk.
+func (e *Encoder) Len() int {
+	switch {
+	case e.holdsHistograms():
+		return e.hist.NumSamples()
+	case e.second():
+		return e.xor2.Len()
+	default:
+		return e.xor.Len()
+	}
+}
+
+// SizeBytes returns the length of the chunk that AppendTo gives.
+func (e *Encoder) SizeBytes() int {
+	switch {
+	case e.holdsHistograms():
+		return e.hist.SizeBytes()
+	case e.second():
+		return e.xor2.SizeBytes()
+	default:
+		return e.xor.SizeBytes()
+	}
+}
+
+// AppendTo appends the chunk's bytes to dst. The encoder can go on afterwards.
+func (e *Encoder) AppendTo(dst []byte) []byte {
+	switch {
+	case e.holdsHistograms():
+		return e.hist.AppendTo(dst)
+	case e.second():
+		return e.xor2.AppendTo(dst)
+	default:
+		return e.xor.AppendTo(dst)
+	}
+}
+
+// Reset begins a new chunk. If a histogram was refused, that is the first one of it.
+func (e *Encoder) Reset() {
+	e.xor.Reset()
+	if e.xor2 != nil {
+		e.xor2.Reset()
+	}
+	if e.hist != nil {
+		e.hist.Reset(histchunk.HeaderUnknown)
+	}
+}

@@ -1,0 +1,64 @@
+package read
+
+import (
+	"math"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
+)
+
+// Samples that are no floats are decoded one by one. Each stands in the batch of the iterator as a
+// run of one, with its time and without a value; what it is lies in the decoder.
+
+// lookAhead moves the decoder to the next sample of its chunk that counts. False: there is none.
+func (it *iterator) lookAhead() bool {
+	for !it.ahead {
+		ok, err := it.dec.Next()
+		if err != nil {
+			it.fail(it.src.Place(err))
+		}
+		if !ok {
+			return false
+		}
+		t := it.dec.T()
+		if t > it.chunk.To {
+			it.dec.Stop()
+			return false
+		}
+		it.ahead = it.chunk.Shows(t)
+	}
+	return true
+}
+
+// other makes the sample that is ahead the run.
+func (it *iterator) other() chunkenc.ValueType {
+	it.ahead = false
+	b := &it.batch
+	b.T, b.V, b.ST = append(b.T[:0], it.dec.T()), append(b.V[:0], math.NaN()), b.ST[:0]
+	if st := it.dec.ST(); st != 0 {
+		b.ST = append(b.ST, st)
+	}
+	it.n, it.at, it.kind = 1, 0, it.dec.Kind()
+	return it.kind
+}
+
+// announce returns the kind of the sample that is ahead, which stays there.
+func (it *iterator) announce() chunkenc.ValueType {
+	if it.done {
+		it.n = 0 // the end is for good
+		return chunkenc.ValNone
+	}
+	return it.dec.Kind()
+}
+
+// AtHistogram implements chunkenc.Iterator.
+func (it *iterator) AtHistogram(dst *histogram.Histogram) int64 {
+	it.dec.Histogram(dst)
+	return it.AtT()
+}
+
+// AtFloatHistogram implements chunkenc.Iterator.
+func (it *iterator) AtFloatHistogram(dst *histogram.FloatHistogram) int64 {
+	it.dec.FloatHistogram(dst)
+	return it.AtT()
+}
