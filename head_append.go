@@ -8,7 +8,9 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -46,6 +48,7 @@ type batch struct {
 	h       *head
 	samples []memseries.Sample
 	wide    memseries.Payloads // of samples
+	body    []byte             // scratch
 	shards  memseries.Shards
 	pinned  []*memseries.Series // series that may have no sample in the head
 	fresh   []*memseries.Series // series whose record this commit logs
@@ -128,19 +131,28 @@ func (a *Appender) Append(ref SeriesRef, ls labels.Labels, t int64, v float64) (
 	return SeriesRef(s.Ref()), a.stage(floatOf(s, t, v))
 }
 
-// Sample is one sample of a series.
+// Sample is one sample of a series: a float, or a native histogram.
 type Sample struct {
 	T int64 // milliseconds since 1970
-	// ST is the start timestamp, in milliseconds since 1970: since when what V counts has been
-	// counted. 0 is none. Samples that have one take more room (docs/format/chunks.md).
+	// ST is the start timestamp, in milliseconds since 1970: since when what is counted has been
+	// counted. 0 is none. Floats that have one take more room (docs/format/chunks.md).
 	ST int64
+	// V is the value of a float. H and FH are that of a histogram with integer or float counts: at most
+	// one of them is set, and then V means nothing. They are copied during the call.
 	V  float64
+	H  *histogram.Histogram
+	FH *histogram.FloatHistogram
 }
 
-// AppendSample is Append for a sample with all that it may have. Two samples of one time and one
-// value are the same, whatever their start timestamps: the first one stays.
+// AppendSample is Append for a sample of any kind, with all that it may have. Two samples of one time
+// and one value are the same, whatever their start timestamps: the first one stays. Histograms have the
+// same value if they say the same: hints do not count, nor does the form of spans.
+//
+// Of a histogram what its schema does not have is left out, and the rest must be valid: the errors of
+// package histogram say what is not. A stale marker of a series of histograms may be a float; it becomes
+// a histogram.
 func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (SeriesRef, error) {
-	if s.ST == 0 || a.b == nil {
+	if s.ST == 0 && s.H == nil && s.FH == nil || a.b == nil {
 		return a.Append(ref, ls, s.T, s.V)
 	}
 	of := a.h.dir.ByRef(uint64(ref))
@@ -150,13 +162,43 @@ func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (Seri
 			return 0, err
 		}
 	}
-	st := floatOf(of, s.T, s.V)
-	st.Encoding, st.Wide = chunkenc.EncXOR2, a.b.wide.Add(s.ST)
-	err := a.stage(st)
+	before := len(a.b.wide)
+	st, err := a.b.wideOf(of, &s)
+	if err == nil {
+		err = a.stage(st)
+	}
 	if err != nil {
-		a.b.wide = a.b.wide[:st.Wide]
+		a.b.wide = a.b.wide[:before]
 	}
 	return SeriesRef(of.Ref()), err
+}
+
+// wideOf returns a sample that is more than a time and a float, and puts what it has beyond these beside.
+func (b *batch) wideOf(of *memseries.Series, s *Sample) (memseries.Sample, error) {
+	st := floatOf(of, s.T, s.V)
+	switch {
+	case s.H != nil && s.FH != nil:
+		return st, errors.New("sample with two histograms: want H or FH")
+	case s.H != nil:
+		h := *s.H
+		h.Normalize()
+		if err := h.Validate(); err != nil {
+			return st, err
+		}
+		b.body = record.AppendHistogram(b.body[:0], &h)
+		st.Encoding, st.Sum, st.Wide = chunkenc.EncHistogram, h.Digest(), b.wide.Add(s.ST, b.body)
+	case s.FH != nil:
+		h := *s.FH
+		h.Normalize()
+		if err := h.Validate(); err != nil {
+			return st, err
+		}
+		b.body = record.AppendFloatHistogram(b.body[:0], &h)
+		st.Encoding, st.Sum, st.Wide = chunkenc.EncFloatHistogram, h.Digest(), b.wide.Add(s.ST, b.body)
+	default:
+		st.Encoding, st.Wide = chunkenc.EncXOR2, b.wide.Add(s.ST, nil)
+	}
+	return st, nil
 }
 
 // floatOf returns a float without a start timestamp.

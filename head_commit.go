@@ -168,38 +168,85 @@ func (b *batch) encode() {
 	}
 }
 
-// encodeSamples writes the samples, and returns the newest of their times. Those with start
-// timestamps have a record that takes the others, too.
+// encodeSamples writes the samples in the order in which they were staged, in records of one kind each,
+// and returns the newest of their times.
 func (b *batch) encodeSamples(c *wal.Commit) (maxt int64) {
 	maxt = math.MinInt64
-	if len(b.wide) > 0 {
-		var enc record.StartEncoder
-		rec := enc.Begin(c.Begin())
-		for i := range b.samples {
-			st := &b.samples[i]
-			rec = enc.Append(rec, record.Sample{Ref: st.Series.Ref(), T: st.T, V: math.Float64frombits(st.Sum)}, b.startOf(st))
-			maxt = max(maxt, st.T)
+	for rest := b.samples; len(rest) > 0; {
+		n := len(rest)
+		if len(b.wide) > 0 {
+			n = sameKind(rest)
 		}
-		c.End(rec)
-		return maxt
+		run := rest[:n]
+		rest = rest[n:]
+		for i := range run {
+			maxt = max(maxt, run[i].T)
+		}
+		switch {
+		case run[0].Encoding.Kind() != chunkenc.ValFloat:
+			b.encodeHistograms(c, run)
+		case len(b.wide) > 0:
+			b.encodeStarts(c, run)
+		default:
+			encodeFloats(c, run)
+		}
 	}
-	var enc record.SampleEncoder
-	rec := enc.Begin(c.Begin())
-	for i := range b.samples {
-		st := &b.samples[i]
-		rec = enc.Append(rec, st.Series.Ref(), st.T, math.Float64frombits(st.Sum))
-		maxt = max(maxt, st.T)
-	}
-	c.End(rec)
 	return maxt
 }
 
-// startOf returns the start timestamp of a sample, 0 if it has none.
-func (b *batch) startOf(st *memseries.Sample) int64 {
-	if st.Encoding == chunkenc.EncXOR {
-		return 0
+// sameKind returns how many samples in front are of one kind.
+func sameKind(samples []memseries.Sample) int {
+	n, kind := 1, samples[0].Encoding.Kind()
+	for n < len(samples) && samples[n].Encoding.Kind() == kind {
+		n++
 	}
-	return b.wide.ST(st.Wide)
+	return n
+}
+
+func encodeFloats(c *wal.Commit, run []memseries.Sample) {
+	var enc record.SampleEncoder
+	rec := enc.Begin(c.Begin())
+	for i := range run {
+		st := &run[i]
+		rec = enc.Append(rec, st.Series.Ref(), st.T, math.Float64frombits(st.Sum))
+	}
+	c.End(rec)
+}
+
+// encodeStarts writes floats some of which may have start timestamps.
+func (b *batch) encodeStarts(c *wal.Commit, run []memseries.Sample) {
+	var enc record.StartEncoder
+	rec := enc.Begin(c.Begin())
+	for i := range run {
+		w := b.wide.Of(&run[i])
+		rec = enc.Append(rec, record.Sample{Ref: run[i].Series.Ref(), T: w.T, V: math.Float64frombits(w.Sum)}, w.ST)
+	}
+	c.End(rec)
+}
+
+// encodeHistograms writes histograms of one kind: those with custom buckets apart, as the format wants
+// it, unless there are start timestamps.
+func (b *batch) encodeHistograms(c *wal.Commit, run []memseries.Sample) {
+	floats := run[0].Encoding == chunkenc.EncFloatHistogram
+	starts := false
+	for i := range run {
+		starts = starts || b.wide.Of(&run[i]).ST != 0
+	}
+	var enc record.HistogramEncoder
+	var rec []byte
+	last := record.TypeNone
+	for i := range run {
+		w := b.wide.Of(&run[i])
+		typ := record.HistogramType(floats, record.CustomEntry(w.Body), starts)
+		if typ != last {
+			if last != record.TypeNone {
+				c.End(rec)
+			}
+			rec, last = enc.Begin(c.Begin(), typ), typ
+		}
+		rec = enc.Append(rec, run[i].Series.Ref(), w.T, w.ST, w.Body)
+	}
+	c.End(rec)
 }
 
 func (h *head) appendSeries(rec []byte, s *memseries.Series) []byte {

@@ -42,6 +42,7 @@ type OpenReport struct {
 	SamplesLate     uint64 // in the log, and refused when they were appended, or in the snapshot, too
 	SamplesUnknown  uint64 // without a series record
 	SamplesInBlocks uint64 // in the log, and older than the end of the blocks, which have them
+	SamplesInvalid  uint64 // histograms in the log that make no sense, and are left out
 	Tombstones      uint64 // deleted intervals
 
 	// Blocks.
@@ -179,7 +180,7 @@ func (r *OpenReport) addReplay(p *replay.Report) {
 	r.addChunks(p.Chunks)
 	r.Samples, r.SamplesInChunks, r.SamplesLate = p.Samples, p.SamplesInChunks, p.SamplesLate
 	r.SamplesUnknown, r.SamplesInBlocks = p.SamplesUnknown, p.SamplesInBlocks
-	r.Tombstones = p.Tombstones
+	r.SamplesInvalid, r.Tombstones = p.SamplesInvalid, p.Tombstones
 	r.SeriesRebuilt, r.ChunksBeyondLog, r.ChunksUnknown = p.SeriesRebuilt, p.ChunksBeyondLog, p.ChunksUnknown
 	r.UnreadRecords, r.UnreadSampleRecords = p.Unread.Names(), p.Held.Total()
 	r.WorkerBusy = p.WorkerBusy

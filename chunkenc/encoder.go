@@ -102,6 +102,20 @@ func (e *Encoder) AppendOther(d *Decoder) error {
 	return e.taken(enc.AppendFloat(d.T(), d.ST(), &enc.floats))
 }
 
+// EndBefore says that the chunk ends before a histogram although that may fit it, by size or by time.
+func (e *Encoder) EndBefore(h *histogram.Histogram) {
+	if e.holdsHistograms() {
+		e.next = e.hist.HeaderAfter(h)
+	}
+}
+
+// EndBeforeFloat is EndBefore for a float histogram.
+func (e *Encoder) EndBeforeFloat(h *histogram.FloatHistogram) {
+	if e.holdsHistograms() {
+		e.next = e.hist.HeaderAfterFloat(h)
+	}
+}
+
 // histograms returns the encoder of histograms, nil if the chunk has floats.
 func (e *Encoder) histograms() *histogramEncoder {
 	if e.xor.Len() > 0 || e.second() {

@@ -127,3 +127,18 @@ func (h *FloatHistogram) sameButBuckets(o *FloatHistogram) bool {
 		sameBits(h.ZeroCount, o.ZeroCount) && sameBits(h.Count, o.Count) &&
 		sameBits(h.Sum, o.Sum) && equalFloats(h.CustomValues, o.CustomValues)
 }
+
+// Digest returns the same of a histogram with float counts. It is another one than that of the
+// integer histogram that says the same.
+func (h *FloatHistogram) Digest() uint64 {
+	if h.Stale() {
+		return StaleNaN
+	}
+	d := digestFloats
+	d.add(uint64(h.Schema))
+	d.addFloats([]float64{h.ZeroThreshold, h.Sum, h.ZeroCount, h.Count})
+	d.addCounts(floatWalk(h.PositiveSpans, h.PositiveBuckets))
+	d.addCounts(floatWalk(h.NegativeSpans, h.NegativeBuckets))
+	d.addFloats(h.CustomValues)
+	return uint64(d)
+}

@@ -216,3 +216,20 @@ func (h *Histogram) EqualByIndex(o *Histogram) bool {
 		sameCounts(deltaWalk(h.NegativeSpans, h.NegativeBuckets),
 			deltaWalk(o.NegativeSpans, o.NegativeBuckets))
 }
+
+// Digest returns 64 bits that are the same for histograms that say the same (EqualByIndex), and
+// differ for others but for chance. That of all stale markers is StaleNaN.
+func (h *Histogram) Digest() uint64 {
+	if h.Stale() {
+		return StaleNaN
+	}
+	d := digestInts
+	d.add(uint64(h.Schema))
+	d.addFloats([]float64{h.ZeroThreshold, h.Sum})
+	d.add(h.ZeroCount)
+	d.add(h.Count)
+	d.addCounts(deltaWalk(h.PositiveSpans, h.PositiveBuckets))
+	d.addCounts(deltaWalk(h.NegativeSpans, h.NegativeBuckets))
+	d.addFloats(h.CustomValues)
+	return uint64(d)
+}

@@ -156,7 +156,10 @@ func requireSamples(t *testing.T, c vectorChunk, data []byte) int {
 	require.NoError(t, err)
 	it := chunk.Iterator(nil)
 	for _, w := range c.Decoded {
-		require.Equal(t, chunkenc.ValFloat, it.Next())
+		require.Equal(t, chunk.Encoding().Kind(), it.Next())
+		if chunk.Encoding().Kind() != chunkenc.ValFloat { // package histchunk compares them
+			continue
+		}
 		at, v := it.At()
 		require.JSONEq(t, string(w), fmt.Sprintf("[%d,%q]", at, fmt.Sprintf("%016x", math.Float64bits(v))))
 	}

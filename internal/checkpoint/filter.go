@@ -18,7 +18,7 @@ import (
 // Filter decides what of the log's records a checkpoint keeps:
 //
 //   - series that are wanted
-//   - samples from mint on, of whatever series
+//   - samples of every kind from mint on, of whatever series
 //   - deleted intervals of wanted series that reach mint
 //   - the newest metadata of each wanted series, in one record at the end
 //   - records that it cannot take apart, as they are: of kinds that this version does not
@@ -53,6 +53,9 @@ func (f *Filter) Keep(rec wal.Record, dst []byte) ([]byte, bool) {
 		kept, whole = f.series(rec.Data, dst)
 	case record.TypeSamples, record.TypeSamplesV2:
 		kept, whole = f.samplesFrom(rec.Data, dst)
+	case record.TypeHistograms, record.TypeFloatHistograms, record.TypeCustomHistograms, record.TypeCustomFloats,
+		record.TypeHistogramsV2, record.TypeFloatsV2:
+		kept, whole = f.histogramsFrom(rec.Data, dst)
 	case record.TypeTombstones:
 		kept, whole = f.tombstones(rec.Data, dst)
 	case record.TypeMetadata:
@@ -149,6 +152,31 @@ func (f *Filter) rewrite(rec, dst []byte) (kept []byte, whole bool) {
 			default:
 				dst = plain.Append(dst, s.Ref, s.T, s.V)
 			}
+		}
+	}
+	return dst, false
+}
+
+// histogramsFrom keeps histograms from mint on.
+func (f *Filter) histogramsFrom(rec, dst []byte) (kept []byte, whole bool) {
+	var dec record.HistogramDecoder
+	all, fresh := 0, 0
+	for dec.Reset(rec); dec.Next(); all++ {
+		if dec.T() >= f.mint {
+			fresh++
+		}
+	}
+	switch {
+	case dec.Err() != nil || fresh == all && all > 0:
+		return nil, true
+	case fresh == 0:
+		return nil, false
+	}
+	var enc record.HistogramEncoder
+	dst = enc.Begin(dst, record.TypeOf(rec))
+	for dec.Reset(rec); dec.Next(); {
+		if dec.T() >= f.mint {
+			dst = enc.Append(dst, dec.Ref(), dec.T(), dec.ST(), dec.Entry())
 		}
 	}
 	return dst, false

@@ -266,7 +266,6 @@ func TestRecords_OfTheReferenceAreReadOrRefusedByName(t *testing.T) {
 		_, err := DecodeSeries(rec)
 		var damage *encbuf.CorruptError
 		require.ErrorAs(t, err, &damage)
-		require.Contains(t, damage.Reason, "encoding")
 		require.Positive(t, damage.Offset)
 	}
 	stones, err := DecodeTombstones(r.Records[3])

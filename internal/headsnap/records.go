@@ -65,6 +65,8 @@ const (
 	// maxChunkBytes bounds what a few bytes of a hostile snapshot can become: the head closes
 	// its chunks behind 1,005 bytes.
 	maxChunkBytes = 2 << 10
+	// maxHistogramBytes is the same for histograms: a chunk has ten of them at least, of whatever size.
+	maxHistogramBytes = 64 << 20
 
 	tailBytes    = 3*16 + 8 + 8
 	tailValueOff = tailBytes - 8
@@ -173,7 +175,11 @@ func (c *Chunk) decode(d *encbuf.Dec) {
 	if c.Encoding = chunkenc.Encoding(d.Byte()); !c.Encoding.Known() && d.Err() == nil {
 		d.Fail("chunk of an encoding that is never written")
 	}
-	if c.Data = d.Str(); len(c.Data) > maxChunkBytes {
+	most := maxChunkBytes
+	if c.Encoding.Kind() != chunkenc.ValFloat {
+		most = maxHistogramBytes
+	}
+	if c.Data = d.Str(); len(c.Data) > most {
 		d.Fail("chunk is longer than any that is written")
 	}
 	d.Bytes(tailValueOff)

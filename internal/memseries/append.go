@@ -106,8 +106,7 @@ type appender struct {
 func (a *appender) append(s *Series, t int64, v float64) {
 	n := s.enc.Len()
 	if t >= s.cutAt || n == a.cutting.Samples/4 || n >= 2*a.cutting.Samples || s.bytes.size > maxChunkBytes-wordBytes {
-		if a.beforeAppend(s, t) {
-			a.encodeWide(s, WideSample{T: t, Sum: math.Float64bits(v)})
+		if a.beforeAppend(s, t, v) {
 			return
 		}
 	}
@@ -118,11 +117,10 @@ func (a *appender) append(s *Series, t int64, v float64) {
 
 // beforeAppend handles a chunk that may be over: by size first, as the order of the
 // rules says, then by its end, which is estimated once a quarter is filled. It reports whether the
-// sample, a float, goes to a wide chunk.
-func (a *appender) beforeAppend(s *Series, t int64) (wide bool) {
+// sample, a float, went to a wide chunk.
+func (a *appender) beforeAppend(s *Series, t int64, v float64) (done bool) {
 	if s.isWide() {
-		a.beforeWide(s, t, chunkenc.EncXOR)
-		return s.isWide()
+		return a.appendFloatToWide(s, t, v) // or a chunk was begun for it
 	}
 	n := s.enc.Len()
 	if n == 0 || int(s.bytes.size)+s.enc.PendingBytes() > maxChunkBytes {
@@ -155,7 +153,7 @@ func (a *appender) open(s *Series, t int64, enc chunkenc.Encoding) {
 	}
 	s.enc.Reset()
 	if s.isWide() || enc != chunkenc.EncXOR {
-		a.openWide(s, enc)
+		a.openWide(s, t, enc)
 	}
 	a.chunks++
 	a.begun++

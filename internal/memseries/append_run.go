@@ -16,8 +16,7 @@ func (a *appender) appendRun(s *Series, run []chunkenc.Sample, buf []byte) {
 	for len(run) > 0 {
 		n := s.enc.Len()
 		if t := run[0].T; t >= s.cutAt || n == a.cutting.Samples/4 || n >= 2*a.cutting.Samples || s.bytes.size > maxChunkBytes-wordBytes {
-			if a.beforeAppend(s, t) {
-				a.encodeWide(s, floatSample(t, run[0].V, 0))
+			if a.beforeAppend(s, t, run[0].V) {
 				run = run[1:]
 				continue
 			}

@@ -45,7 +45,7 @@ func (d *Directory) ApplyLocked(samples []Sample, wide Payloads, seq, floor uint
 		if st.Encoding == chunkenc.EncXOR {
 			sh.mu.append(s, st.T, math.Float64frombits(st.Sum))
 		} else {
-			sh.mu.appendWide(s, wide.sampleOf(st))
+			sh.mu.appendWide(s, wide.Of(st))
 		}
 		mint, maxt = min(mint, st.T), max(maxt, st.T)
 	}

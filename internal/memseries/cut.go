@@ -31,7 +31,10 @@ type splitter struct {
 	over int // chunks that reach over t and cannot be split
 
 	data    []byte
-	samples chunkenc.Batch
+	samples chunkenc.Batch // of what is no float only the times
+	others  []WideSample   // all samples, if they are no floats
+	bodies  []byte         // of others
+	dec     chunkenc.Decoder
 	enc     chunkenc.Encoder
 }
 
@@ -114,7 +117,9 @@ func (c *splitter) splitFullLocked(sh *Shard, s *Series, i int, f *fullChunk) {
 func (c *splitter) addFullLocked(sh *Shard, f fullChunk, from, to int) Mapped {
 	c.enc.Reset()
 	for i := from; i < to; i++ {
-		if err := c.enc.Append(c.samples.T[i], c.samples.V[i], c.samples.StartOf(i)); err != nil {
+		w := c.at(i)
+		sh.mu.decode(w)
+		if err := sh.mu.encodeIn(&c.enc, w); err != nil {
 			panic("BUG: part of a chunk does not fit a chunk: " + err.Error())
 		}
 	}
@@ -127,13 +132,17 @@ func (c *splitter) addFullLocked(sh *Shard, f fullChunk, from, to int) Mapped {
 
 // decode reads the samples of a chunk that this process encoded, and returns how many are before t.
 func (c *splitter) decode(enc chunkenc.Encoding, data []byte) int {
-	var dec chunkenc.Decoder
-	err := dec.Reset(enc, data)
-	n := dec.Left()
+	err := c.dec.Reset(enc, data)
+	n := c.dec.Left()
 	c.samples.Cut(0)
+	c.others, c.bodies = c.others[:0], c.bodies[:0]
 	c.samples.T, c.samples.V = slices.Grow(c.samples.T, n), slices.Grow(c.samples.V, n)
-	if err == nil {
-		err = dec.Decode(&c.samples, n)
+	switch {
+	case err != nil:
+	case c.dec.Kind() == chunkenc.ValFloat:
+		err = c.dec.Decode(&c.samples, n)
+	default:
+		err = c.decodeOthers()
 	}
 	if err != nil {
 		panic("BUG: chunk in memory is damaged: " + err.Error())
@@ -142,7 +151,27 @@ func (c *splitter) decode(enc chunkenc.Encoding, data []byte) int {
 	return before
 }
 
+// decodeOthers is decode for samples that are no floats.
+func (c *splitter) decodeOthers() error {
+	var o OtherReader
+	for {
+		ok, err := c.dec.Next()
+		if !ok {
+			return err
+		}
+		from := len(c.bodies)
+		var w WideSample
+		w, c.bodies = o.Read(&c.dec, c.bodies)
+		w.Body = c.bodies[from:len(c.bodies):len(c.bodies)]
+		c.others = append(c.others, w)
+		c.samples.T = append(c.samples.T, w.T)
+	}
+}
+
 // at returns a sample that was decoded.
 func (c *splitter) at(i int) WideSample {
+	if len(c.others) > 0 {
+		return c.others[i]
+	}
 	return floatSample(c.samples.T[i], c.samples.V[i], c.samples.StartOf(i))
 }

@@ -158,7 +158,7 @@ func (p *pieces) absorb(o *pieces) {
 // chunkBytes is where the bytes of an open chunk are. The zero value has none.
 type chunkBytes struct {
 	first, last uint32 // pieces
-	size        uint16 // bytes in all of them
+	size        uint32 // bytes in all of them
 }
 
 // add appends a sample's bytes, at most a few words, or a whole chunk. The common case is
@@ -183,7 +183,7 @@ func (c *chunkBytes) addAny(p *pieces, b []byte) {
 	if tail == 0 && c.size > 0 {
 		tail = piecePayload
 	}
-	c.size += uint16(len(b))
+	c.size += uint32(len(b))
 	pc := p.arena.at(c.last)
 	n := copy(pc.data[tail:], b)
 	for n < len(b) {

@@ -53,7 +53,7 @@ func (w *walk) rest(i int, a *pieceArena) chunkBytes {
 	if left <= 0 {
 		return chunkBytes{}
 	}
-	return chunkBytes{first: a.at(w.pieces[i][maxPieces-1]).next, size: uint16(left)}
+	return chunkBytes{first: a.at(w.pieces[i][maxPieces-1]).next, size: uint32(left)}
 }
 
 // appendTo appends the bytes of chunk i to dst.

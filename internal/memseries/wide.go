@@ -5,18 +5,22 @@ import (
 	"math"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/histchunk"
+	"github.com/seed347100a3/tsdb/internal/record"
 )
 
 // Nearly all samples are a time and a float. They are inline everywhere: in what a commit stages, in
 // the record of their series, in what replay sorts. All others are wide: what they have beyond a
 // time and 64 bits lies beside, and so does their open chunk. A float with a start timestamp is
-// one of them.
+// one of them, a histogram another.
 
 // WideSample is a sample of any kind.
 type WideSample struct {
 	T        int64  // milliseconds
 	Sum      uint64 // as in Sample
 	ST       int64  // start timestamp in milliseconds, 0 for none
+	Body     []byte // of a histogram, as records of the log have it
 	Encoding chunkenc.Encoding
 }
 
@@ -34,39 +38,73 @@ func FloatEncoding(st int64) chunkenc.Encoding {
 	return chunkenc.EncXOR2
 }
 
-// payloadBytes is what a float with a start timestamp has beyond a time and 64 bits.
-const payloadBytes = 8
+// OtherReader takes samples that are no floats out of chunks.
+type OtherReader struct {
+	ints   histogram.Histogram
+	floats histogram.FloatHistogram
+}
+
+// Read returns the sample that a decoder stands on without its body, which it appends to bodies.
+func (o *OtherReader) Read(d *chunkenc.Decoder, bodies []byte) (WideSample, []byte) {
+	w := WideSample{T: d.T(), ST: d.ST()}
+	if d.Kind() == chunkenc.ValHistogram {
+		d.Histogram(&o.ints)
+		w.Encoding, w.Sum = chunkenc.EncHistogram, o.ints.Digest()
+		return w, record.AppendHistogram(bodies, &o.ints)
+	}
+	d.FloatHistogram(&o.floats)
+	w.Encoding, w.Sum = chunkenc.EncFloatHistogram, o.floats.Digest()
+	return w, record.AppendFloatHistogram(bodies, &o.floats)
+}
 
 // Payloads is what wide samples have beyond a time and 64 bits, one behind the other.
+//
+//	| start timestamp le64 | length of the body uvarint | body |
 type Payloads []byte
 
-// Add adds a start timestamp, and returns where it is.
-func (p *Payloads) Add(st int64) (at uint32) {
+const startBytes = 8
+
+// Add adds a start timestamp and a body, and returns where they are.
+func (p *Payloads) Add(st int64, body []byte) (at uint32) {
 	at = uint32(len(*p))
 	*p = binary.LittleEndian.AppendUint64(*p, uint64(st))
+	*p = binary.AppendUvarint(*p, uint64(len(body)))
+	*p = append(*p, body...)
 	return at
 }
 
-// ST returns the start timestamp at a place.
-func (p Payloads) ST(at uint32) int64 {
-	return int64(binary.LittleEndian.Uint64(p[at : at+payloadBytes]))
+// At returns what is at a place. The body is good as long as p is.
+func (p Payloads) At(at uint32) (st int64, body []byte) {
+	rest := p[at:]
+	st = int64(binary.LittleEndian.Uint64(rest))
+	n, begin := binary.Uvarint(rest[startBytes:])
+	rest = rest[startBytes+begin:]
+	return st, rest[:n:n]
 }
 
-func (p Payloads) sampleOf(st *Sample) WideSample {
-	return WideSample{T: st.T, Sum: st.Sum, ST: p.ST(st.Wide), Encoding: st.Encoding}
+// Of returns a sample with what it points to.
+func (p Payloads) Of(s *Sample) WideSample {
+	w := WideSample{T: s.T, Sum: s.Sum, Encoding: s.Encoding}
+	if s.Encoding != chunkenc.EncXOR {
+		w.ST, w.Body = p.At(s.Wide)
+	}
+	return w
 }
 
 // wideChunk is the open chunk of a series that is not of EncXOR. The encoder state in the record
 // of the series counts its samples and encodes none.
 type wideChunk struct {
 	enc   chunkenc.Encoder
-	cutAt int64 // as that of Series, which is NoTime: so a float finds out in its usual comparison
+	cutAt int64         // as that of Series, which is NoTime: so a float finds out in its usual comparison
+	cut   histchunk.Cut // of histograms
 }
 
 // wideChunks are such chunks by ref. A shard has them, and a recovery worker those of its series.
 type wideChunks struct {
-	open map[uint64]*wideChunk
-	buf  []byte // of a chunk that is being finished
+	open   map[uint64]*wideChunk
+	buf    []byte                   // of a chunk that is being finished
+	ints   histogram.Histogram      // on its way to an encoder
+	floats histogram.FloatHistogram // the same
 }
 
 // appendAny adds one sample of any kind that is newer than all others of the series.
@@ -78,9 +116,40 @@ func (a *appender) appendAny(s *Series, w WideSample) {
 	a.appendWide(s, w)
 }
 
+// appendFloatToWide adds a float to a series whose open chunk is wide. It reports whether it did: if
+// the chunk is over, the float begins one that is not.
+func (a *appender) appendFloatToWide(s *Series, t int64, v float64) bool {
+	w := floatSample(t, v, 0)
+	if kind := s.open.Kind(); kind != chunkenc.ValFloat && w.Sum == histogram.StaleNaN {
+		a.appendWide(s, staleHistogram(t, s.open))
+		return true
+	}
+	if a.beforeFloat(s, w); !s.isWide() {
+		return false
+	}
+	a.encodeWide(s, w)
+	return true
+}
+
+// staleHistogram is what a stale marker becomes that ends a series of histograms.
+func staleHistogram(t int64, enc chunkenc.Encoding) WideSample {
+	w := WideSample{T: t, Sum: histogram.StaleNaN, Encoding: enc}
+	if enc == chunkenc.EncHistogram {
+		var h histogram.Histogram
+		h.SetStale()
+		w.Body = record.AppendHistogram(nil, &h)
+	} else {
+		var h histogram.FloatHistogram
+		h.SetStale()
+		w.Body = record.AppendFloatHistogram(nil, &h)
+	}
+	return w
+}
+
 // encode adds a sample to the open chunk, whatever the rules say of its end.
 func (a *appender) encode(s *Series, w WideSample) {
 	if s.isWide() {
+		a.decode(w)
 		a.encodeWide(s, w)
 		return
 	}
@@ -89,49 +158,112 @@ func (a *appender) encode(s *Series, w WideSample) {
 	}
 }
 
-// appendWide adds one that is not of EncXOR and is newer than all others of the series.
+// appendWide adds one that is not of EncXOR and newer than all others of the series.
 func (a *appender) appendWide(s *Series, w WideSample) {
-	a.beforeWide(s, w.T, w.Encoding)
+	if w.Encoding.Kind() == chunkenc.ValFloat {
+		a.beforeFloat(s, w)
+	} else {
+		a.beforeHistogram(s, w)
+	}
 	a.encodeWide(s, w)
 }
 
-// beforeWide cuts the open chunk if it is over, or does not take samples of an encoding.
-func (a *appender) beforeWide(s *Series, t int64, enc chunkenc.Encoding) {
+// beforeFloat cuts the open chunk if it is over, or does not take a float with a start timestamp.
+func (a *appender) beforeFloat(s *Series, w WideSample) {
 	n := s.enc.Len()
-	if n == 0 || !s.isWide() {
-		a.cut(s, t, enc)
+	if n == 0 || s.open != chunkenc.EncXOR2 {
+		a.cut(s, w.T, w.Encoding)
 		return
 	}
-	w := a.wide.open[s.ref]
+	c := a.wide.open[s.ref]
 	if n == a.cutting.Samples/4 {
-		w.cutAt = min(w.cutAt, endTime(s.enc.FirstT(), s.enc.LastT(), w.cutAt, 4))
+		c.cutAt = min(c.cutAt, endTime(s.enc.FirstT(), s.enc.LastT(), c.cutAt, 4))
 	}
-	if w.enc.SizeBytes() > maxChunkBytes || t >= w.cutAt || n >= 2*a.cutting.Samples {
-		a.cut(s, t, enc)
+	if c.enc.SizeBytes() > maxChunkBytes || w.T >= c.cutAt || n >= 2*a.cutting.Samples {
+		a.cut(s, w.T, w.Encoding)
 	}
 }
 
-// encodeWide adds a sample to the open wide chunk, whatever the rules say of its end.
+// beforeHistogram decodes a histogram, and cuts the open chunk if it is over, or has samples of another
+// kind.
+func (a *appender) beforeHistogram(s *Series, w WideSample) {
+	a.decode(w)
+	n := s.enc.Len()
+	if n == 0 || s.open != w.Encoding {
+		a.cut(s, w.T, w.Encoding)
+		return
+	}
+	c := a.wide.open[s.ref]
+	if w.T < c.cutAt && !c.cut.Due(w.T, s.enc.LastT(), n, c.enc.SizeBytes()) {
+		return
+	}
+	if w.Encoding == chunkenc.EncHistogram {
+		c.enc.EndBefore(&a.wide.ints)
+	} else {
+		c.enc.EndBeforeFloat(&a.wide.floats)
+	}
+	a.cut(s, w.T, w.Encoding)
+}
+
+// decode makes what is on its way the histogram of a sample, if that is one. Bodies were looked at before
+// they came here.
+func (a *appender) decode(w WideSample) {
+	var err error
+	switch w.Encoding {
+	case chunkenc.EncHistogram:
+		err = record.ReadHistogram(w.Body, &a.wide.ints)
+	case chunkenc.EncFloatHistogram:
+		err = record.ReadFloatHistogram(w.Body, &a.wide.floats)
+	}
+	if err != nil {
+		panic("BUG: histogram in memory is damaged: " + err.Error())
+	}
+}
+
+// encodeWide adds a sample to the open wide chunk. A histogram, which is on its way, may begin a chunk
+// of its own for its buckets.
 func (a *appender) encodeWide(s *Series, w WideSample) {
-	if err := a.wide.open[s.ref].enc.Append(w.T, math.Float64frombits(w.Sum), w.ST); err != nil {
+	err := a.encodeIn(&a.wide.open[s.ref].enc, w)
+	if err != nil && w.Encoding.Kind() != chunkenc.ValFloat {
+		a.cut(s, w.T, w.Encoding)
+		err = a.encodeIn(&a.wide.open[s.ref].enc, w)
+	}
+	if err != nil {
 		panic("BUG: chunk in memory takes no sample: " + err.Error())
 	}
 	s.enc.Note(w.T, w.Sum)
 }
 
-// openWide begins a chunk behind a wide one, or one that is wide.
-func (a *appender) openWide(s *Series, enc chunkenc.Encoding) {
+func (a *appender) encodeIn(enc *chunkenc.Encoder, w WideSample) error {
+	switch w.Encoding {
+	case chunkenc.EncHistogram:
+		return enc.AppendHistogram(w.T, &a.wide.ints, w.ST)
+	case chunkenc.EncFloatHistogram:
+		return enc.AppendFloatHistogram(w.T, &a.wide.floats, w.ST)
+	default:
+		return enc.Append(w.T, math.Float64frombits(w.Sum), w.ST)
+	}
+}
+
+// openWide begins a chunk behind a wide one, or one that is wide, for a sample at t.
+func (a *appender) openWide(s *Series, t int64, enc chunkenc.Encoding) {
 	if enc == chunkenc.EncXOR {
 		a.closeWide(s)
 		return
 	}
-	w := a.wide.open[s.ref]
-	if w == nil {
-		w = &wideChunk{}
-		a.wide.put(s.ref, w)
+	c := a.wide.open[s.ref]
+	if c == nil {
+		c = &wideChunk{}
+		a.wide.put(s.ref, c)
 	}
-	w.enc.Reset()
-	w.cutAt, s.cutAt = s.cutAt, NoTime
+	c.enc.Reset()
+	c.cutAt, s.cutAt = s.cutAt, NoTime
+	if enc.Kind() != chunkenc.ValFloat {
+		c.cut.Begin(t, a.cutting.Range)
+		if c.cutAt = math.MaxInt64; t < a.limit {
+			c.cutAt = a.limit
+		}
+	}
 	s.open = enc
 }
 
@@ -146,10 +278,10 @@ func (a *appender) closeWide(s *Series) {
 // finishWide puts the bytes of the wide chunk where those of other full chunks are, and returns
 // its encoding.
 func (a *appender) finishWide(s *Series) chunkenc.Encoding {
-	w := a.wide.open[s.ref]
-	a.wide.buf = w.enc.AppendTo(a.wide.buf[:0])
+	c := a.wide.open[s.ref]
+	a.wide.buf = c.enc.AppendTo(a.wide.buf[:0])
 	s.bytes.add(&a.pieces, a.wide.buf)
-	return w.enc.Encoding()
+	return c.enc.Encoding()
 }
 
 // put adds a chunk.

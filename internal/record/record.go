@@ -76,6 +76,11 @@ func (t Type) HoldsSamples() bool {
 	}
 }
 
+// HoldsHistograms tells whether records of the type have native histograms.
+func (t Type) HoldsHistograms() bool {
+	return t != TypeSamples && t != TypeSamplesV2 && t.Known() && t.HoldsSamples()
+}
+
 // String returns the name that reports use.
 func (t Type) String() string {
 	if t.Known() {

@@ -25,10 +25,9 @@ func (r *replay) loadChunks(load *snapshotLoad) (err error) {
 		ref := uint64(c.Series)
 		maxRef = max(maxRef, ref)
 		ms := r.loaded[ref]
-		// Out-of-order chunks stay in their files, as those do that are no floats: records of the log
-		// with newer samples of these are not read. A chunk that is not newer than the one before it
+		// Out-of-order chunks stay in their files. A chunk that is not newer than the one before it
 		// does not belong here.
-		if c.OutOfOrder || c.Encoding.Kind() != chunkenc.ValFloat || len(ms) > 0 && c.MinT <= ms[len(ms)-1].MaxT {
+		if c.OutOfOrder || len(ms) > 0 && c.MinT <= ms[len(ms)-1].MaxT {
 			return nil
 		}
 		if c.MaxT < r.to.MinValid {
@@ -60,9 +59,18 @@ func (r *replay) lastSum(m memseries.Mapped) (uint64, error) {
 	}
 	sum := uint64(0)
 	it := c.Iterator(nil)
-	for it.Next() != chunkenc.ValNone {
-		_, v := it.At()
-		sum = math.Float64bits(v)
+	for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
+		switch kind {
+		case chunkenc.ValHistogram:
+			it.AtHistogram(&r.newest.ints)
+			sum = r.newest.ints.Digest()
+		case chunkenc.ValFloatHistogram:
+			it.AtFloatHistogram(&r.newest.floats)
+			sum = r.newest.floats.Digest()
+		default:
+			_, v := it.At()
+			sum = math.Float64bits(v)
+		}
 	}
 	return sum, it.Err()
 }

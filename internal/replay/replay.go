@@ -11,6 +11,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/logreach"
@@ -87,6 +88,10 @@ type replay struct {
 	early   earlyRecords
 	batches wal.Batches // of the snapshot, and then of the log
 	writer  chunkWriter
+	newest  struct { // scratch
+		ints   histogram.Histogram
+		floats histogram.FloatHistogram
+	}
 }
 
 // decoded is what a decoder makes of a batch: stretches of it, cut where a tombstone
@@ -96,6 +101,7 @@ type decoded struct {
 	stretches []stretch
 	unread    []record.Type // of records without a decoder
 	held      []record.Type // and of those with samples that no block has
+	invalid   int           // histograms that make no sense
 	err       *recordError
 }
 
@@ -181,7 +187,7 @@ func (r *replay) decode(b *wal.Batch) {
 		d = &decoded{}
 		b.Scratch = d
 	}
-	d.stretches, d.unread, d.held, d.err = d.stretches[:0], d.unread[:0], d.held[:0], nil
+	d.stretches, d.unread, d.held, d.invalid, d.err = d.stretches[:0], d.unread[:0], d.held[:0], 0, nil
 	cur := stretch{stones: -1}
 	for i, rec := range b.Records {
 		switch typ := record.TypeOf(rec.Data); typ {
@@ -194,6 +200,17 @@ func (r *replay) decode(b *wal.Batch) {
 			}
 			cur.samples = append(cur.samples, i)
 			if err := cur.parts.split(rec.Data, nil); err != nil && d.err == nil {
+				d.err = &recordError{rec, err}
+			}
+		case record.TypeHistograms, record.TypeFloatHistograms, record.TypeCustomHistograms, record.TypeCustomFloats,
+			record.TypeHistogramsV2, record.TypeFloatsV2:
+			if cur.parts == nil {
+				cur.parts = r.emptyParts()
+			}
+			cur.samples = append(cur.samples, i)
+			invalid, err := cur.parts.splitHistograms(rec.Data, nil)
+			d.invalid += invalid
+			if err != nil && d.err == nil {
 				d.err = &recordError{rec, err}
 			}
 		case record.TypeTombstones:
@@ -216,6 +233,7 @@ func (r *replay) apply(b *wal.Batch) error {
 	if d.err != nil {
 		r.damage(d.err)
 	}
+	r.out.SamplesInvalid += uint64(d.invalid)
 	for _, typ := range d.unread {
 		r.out.Unread.Add(typ)
 	}
@@ -262,7 +280,11 @@ func (r *replay) remap(s stretch, b *wal.Batch) {
 	s.parts.clear()
 	for _, i := range s.samples {
 		// The decoder has reported what is wrong with the record.
-		_ = s.parts.split(b.Records[i].Data, r.dups)
+		if rec := b.Records[i].Data; record.TypeOf(rec).HoldsHistograms() {
+			_, _ = s.parts.splitHistograms(rec, r.dups)
+		} else {
+			_ = s.parts.split(rec, r.dups)
+		}
 	}
 }
 

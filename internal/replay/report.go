@@ -20,6 +20,7 @@ type Report struct {
 	SamplesLate     uint64 // not newer than the newest of their series
 	SamplesUnknown  uint64 // without a series record
 	SamplesInBlocks uint64 // older than MinValid
+	SamplesInvalid  uint64 // histograms that make no sense
 
 	SeriesRebuilt   int // series whose chunk files did not cover the log
 	ChunksBeyondLog int // that the log has not to their end, if it has lost something

@@ -1,12 +1,14 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"sort"
 
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -55,7 +57,9 @@ type wantedChunk struct {
 
 type foundSample struct {
 	record.Sample
-	st int64 // start timestamp
+	st     int64  // start timestamp
+	body   []byte // of a histogram; nil: it is a float
+	floats bool   // of a histogram
 }
 
 // logSearch looks for samples of some series in the log.
@@ -75,6 +79,10 @@ func (l *logSearch) apply(b *wal.Batch) error {
 			l.series(rec.Data)
 		case record.TypeSamples, record.TypeSamplesV2:
 			l.samples(rec.Data)
+		default:
+			if record.TypeOf(rec.Data).HoldsHistograms() {
+				l.histograms(rec.Data)
+			}
 		}
 	}
 	return nil
@@ -108,8 +116,22 @@ func (l *logSearch) samples(rec []byte) {
 				s.Ref = ref
 			}
 			if of := l.wanted[s.Ref]; of != nil {
-				takeSample(of, foundSample{s, l.starts[i]})
+				takeSample(of, foundSample{Sample: s, st: l.starts[i]})
 			}
+		}
+	}
+}
+
+func (l *logSearch) histograms(rec []byte) {
+	var dec record.HistogramDecoder
+	for dec.Reset(rec); dec.Next(); {
+		ref := dec.Ref()
+		if of, ok := l.alias[ref]; ok {
+			ref = of
+		}
+		if of := l.wanted[ref]; of != nil {
+			s := foundSample{Sample: record.Sample{Ref: ref, T: dec.T()}, st: dec.ST(), body: bytes.Clone(dec.Entry()), floats: dec.Floats()}
+			takeSample(of, s)
 		}
 	}
 }
@@ -133,11 +155,30 @@ func (w *wantedChunk) encode() (Remade, error) {
 		return Remade{}, nil
 	}
 	var enc chunkenc.Encoder
-	for _, s := range w.found {
-		if err := enc.Append(s.T, s.V, s.st); err != nil {
+	for i := range w.found {
+		if err := w.found[i].encode(&enc); err != nil {
 			return Remade{}, errors.WithMessagef(err, "make a chunk of series %d anew", w.Series.Ref())
 		}
 	}
 	first, last := w.found[0].T, w.found[len(w.found)-1].T
 	return Remade{MinT: first, MaxT: last, Enc: enc.Encoding(), Data: enc.AppendTo(nil), Samples: len(w.found)}, nil
+}
+
+func (s *foundSample) encode(enc *chunkenc.Encoder) error {
+	switch {
+	case s.body == nil:
+		return enc.Append(s.T, s.V, s.st)
+	case s.floats:
+		var h histogram.FloatHistogram
+		if err := record.ReadFloatHistogram(s.body, &h); err != nil {
+			return err
+		}
+		return enc.AppendFloatHistogram(s.T, &h, s.st)
+	default:
+		var h histogram.Histogram
+		if err := record.ReadHistogram(s.body, &h); err != nil {
+			return err
+		}
+		return enc.AppendHistogram(s.T, &h, s.st)
+	}
 }

@@ -163,6 +163,8 @@ func splitChunks(series []headsnap.Series, ps *partSet) error {
 type chunkSplitter struct {
 	dec     chunkenc.Decoder
 	samples chunkenc.Batch
+	other   memseries.OtherReader
+	body    []byte
 }
 
 func (x *chunkSplitter) split(ref uint64, c *headsnap.Chunk, ps *partSet) error {
@@ -174,6 +176,20 @@ func (x *chunkSplitter) split(ref uint64, c *headsnap.Chunk, ps *partSet) error 
 	}
 	part, b := &ps.parts[ref%uint64(len(ps.parts))], &x.samples
 	first, last, lastSum := int64(math.MaxInt64), int64(math.MinInt64), uint64(0)
+	for x.dec.Kind() != chunkenc.ValFloat {
+		ok, err := x.dec.Next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		var w memseries.WideSample
+		w, x.body = x.other.Read(&x.dec, x.body[:0])
+		w.Body = x.body
+		first, last, lastSum = min(first, w.T), w.T, w.Sum
+		part.addWide(ref, w)
+	}
 	for x.dec.Left() > 0 {
 		if err := x.dec.Decode(b, decodeLen); err != nil {
 			return err

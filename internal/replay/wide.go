@@ -4,6 +4,8 @@ import (
 	"math"
 	"sort"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 )
@@ -20,18 +22,60 @@ type wideList struct {
 
 // widePlace says of a sample of a part that it is wide.
 type widePlace struct {
-	at      int // in all
-	payload uint32
+	at       int // in all
+	payload  uint32
+	encoding chunkenc.Encoding
 }
 
 func (l *wideList) clear() { l.at, l.payloads = l.at[:0], l.payloads[:0] }
 
+// addWide appends a sample of any kind. What it points to is copied.
+func (p *samplePart) addWide(ref uint64, w memseries.WideSample) {
+	if w.Encoding != chunkenc.EncXOR {
+		p.wide.at = append(p.wide.at, widePlace{len(p.all), p.wide.payloads.Add(w.ST, w.Body), w.Encoding})
+	}
+	p.add(ref, w.T, math.Float64frombits(w.Sum))
+}
+
 // addStart appends a float that may have a start timestamp.
 func (p *samplePart) addStart(ref uint64, t int64, v float64, st int64) {
-	if st != 0 {
-		p.wide.at = append(p.wide.at, widePlace{len(p.all), p.wide.payloads.Add(st)})
+	p.addWide(ref, memseries.WideSample{T: t, Sum: math.Float64bits(v), ST: st, Encoding: memseries.FloatEncoding(st)})
+}
+
+// splitHistograms is split for a record of histograms. Those that make no sense are left out; it returns
+// how many, and what is wrong with the first of them.
+func (ps *partSet) splitHistograms(rec []byte, dups map[uint64]uint64) (invalid int, _ error) {
+	var dec record.HistogramDecoder
+	var ints histogram.Histogram
+	var floats histogram.FloatHistogram
+	var first error
+	for dec.Reset(rec); dec.Next(); {
+		ref := dec.Ref()
+		if of, ok := dups[ref]; ok {
+			ref = of
+		}
+		w := memseries.WideSample{T: dec.T(), ST: dec.ST(), Body: dec.Entry(), Encoding: chunkenc.EncHistogram}
+		var err error
+		if dec.Floats() {
+			w.Encoding = chunkenc.EncFloatHistogram
+			err = dec.DecodeFloat(&floats)
+			w.Sum = floats.Digest()
+		} else {
+			err = dec.DecodeInt(&ints)
+			w.Sum = ints.Digest()
+		}
+		if err != nil {
+			if invalid++; first == nil {
+				first = err
+			}
+			continue
+		}
+		ps.parts[ref%uint64(len(ps.parts))].addWide(ref, w)
 	}
-	p.add(ref, t, v)
+	if dec.Err() != nil {
+		return invalid, dec.Err()
+	}
+	return invalid, first
 }
 
 // splitStarts is split for a record whose samples may have start timestamps.
@@ -89,10 +133,11 @@ func (w *wideSpan) next(i int, sp *sampleSpan) (s memseries.WideSample, ok bool)
 	if w == nil || len(w.at) == 0 || w.at[0].at-w.from != i {
 		return s, false
 	}
-	plain := sp.sampleOf(sp.samples[i])
-	st := w.payloads.ST(w.at[0].payload)
+	plain, place := sp.sampleOf(sp.samples[i]), w.at[0]
 	w.at = w.at[1:]
-	return memseries.WideSample{T: plain.T, Sum: math.Float64bits(plain.V), ST: st, Encoding: memseries.FloatEncoding(st)}, true
+	s = memseries.WideSample{T: plain.T, Sum: math.Float64bits(plain.V), Encoding: place.encoding}
+	s.ST, s.Body = w.payloads.At(place.payload)
+	return s, true
 }
 
 // appendOne appends the samples of a span as they stand in the log.

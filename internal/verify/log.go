@@ -8,6 +8,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/logreach"
@@ -95,6 +96,9 @@ func (c *logCheck) apply(b *wal.Batch) error {
 			err = c.seriesRecord(rec)
 		case record.TypeSamples, record.TypeSamplesV2:
 			err = c.samplesRecord(rec)
+		case record.TypeHistograms, record.TypeFloatHistograms, record.TypeCustomHistograms, record.TypeCustomFloats,
+			record.TypeHistogramsV2, record.TypeFloatsV2:
+			err = c.histogramsRecord(rec)
 		case record.TypeTombstones:
 			err = c.tombstonesRecord(rec)
 		default:
@@ -158,24 +162,53 @@ func (c *logCheck) samplesRecord(rec wal.Record) error {
 	for {
 		n, err := dec.Decode(c.buf[:])
 		for _, s := range c.buf[:n] {
-			c.samples++
-			series, ok := c.series[s.Ref]
-			switch {
-			case !ok && s.T < c.v.start:
-				c.covered++
-			case !ok:
-				c.orphans++
-				c.unknown[s.Ref]++
-			case s.T < series.maxt:
-				c.late++
-			default:
-				series.maxt = s.T
-				c.series[s.Ref] = series
-			}
+			c.sample(s.Ref, s.T)
 		}
 		if err != nil || n < len(c.buf) {
 			return err
 		}
+	}
+}
+
+// histogramsRecord is samplesRecord for histograms. One that makes no sense costs nothing but itself.
+func (c *logCheck) histogramsRecord(rec wal.Record) error {
+	var dec record.HistogramDecoder
+	var ints histogram.Histogram
+	var floats histogram.FloatHistogram
+	var first error
+	for dec.Reset(rec.Data); dec.Next(); {
+		c.sample(dec.Ref(), dec.T())
+		var err error
+		if dec.Floats() {
+			err = dec.DecodeFloat(&floats)
+		} else {
+			err = dec.DecodeInt(&ints)
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if dec.Err() != nil {
+		return dec.Err()
+	}
+	return first
+}
+
+// sample counts one of a record.
+func (c *logCheck) sample(ref uint64, t int64) {
+	c.samples++
+	series, ok := c.series[ref]
+	switch {
+	case !ok && t < c.v.start:
+		c.covered++
+	case !ok:
+		c.orphans++
+		c.unknown[ref]++
+	case t < series.maxt:
+		c.late++
+	default:
+		series.maxt = t
+		c.series[ref] = series
 	}
 }
 

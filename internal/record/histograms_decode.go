@@ -1,0 +1,308 @@
+package record
+
+import (
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
+)
+
+// HistogramDecoder is a cursor over a record of histograms, of whatever type. The zero value
+// is ready for Reset.
+//
+//	for d.Next() {
+//		if err := d.DecodeInt(&h); err != nil { // or DecodeFloat, if d.Floats()
+//			... this entry makes no sense, the next one may
+//		}
+//	}
+//	if d.Err() != nil ...
+type HistogramDecoder struct {
+	d          encbuf.Dec
+	floats, v2 bool
+	begun      bool   // the base was read; version 2: the first entry
+	ref        uint64 // of the present entry
+	base       uint64 // version 1: what refs are relative to
+	t, baseT   int64
+	st, first  int64 // starts of the present entry and of the first
+	off        int   // where the present histogram begins
+}
+
+// Reset points the decoder at a record, which must stay unchanged while it is read.
+// A record of another type is reported by Err.
+func (h *HistogramDecoder) Reset(rec []byte) {
+	*h = HistogramDecoder{d: encbuf.NewDec(rec)}
+	switch h.d.Byte(); TypeOf(rec) {
+	case TypeHistograms, TypeCustomHistograms:
+	case TypeHistogramsV2:
+		h.v2 = true
+	case TypeFloatHistograms, TypeCustomFloats:
+		h.floats = true
+	case TypeFloatsV2:
+		h.floats, h.v2 = true, true
+	default:
+		h.d.FailAt(0, "not a record of histograms")
+	}
+}
+
+// Next moves to the next entry, which is whole: what it says may make no sense, but it is
+// known where it ends. False means the end of the record or damage, see Err.
+func (h *HistogramDecoder) Next() bool {
+	if h.d.Len() == 0 {
+		return false
+	}
+	if h.v2 {
+		h.headV2()
+	} else {
+		h.headV1()
+	}
+	h.off = h.d.Offset()
+	skipHistogram(&h.d, h.floats)
+	return h.d.Err() == nil
+}
+
+func (h *HistogramDecoder) headV1() {
+	if !h.begun {
+		h.base, h.baseT = h.d.BE64(), int64(h.d.BE64())
+		h.begun = true
+	}
+	h.ref = h.base + uint64(h.d.Varint())
+	h.t = h.baseT + h.d.Varint()
+}
+
+func (h *HistogramDecoder) headV2() {
+	h.ref += uint64(h.d.Varint())
+	h.t = h.baseT + h.d.Varint()
+	if !h.begun {
+		h.st = h.d.Varint()
+		h.begun, h.baseT, h.first = true, h.t, h.st
+		return
+	}
+	switch h.d.Byte() {
+	case startNone:
+		h.st = 0
+	case startSame:
+	default:
+		h.st = h.first + h.d.Varint()
+	}
+}
+
+// Ref returns the number of the series of the present entry.
+func (h *HistogramDecoder) Ref() uint64 { return h.ref }
+
+// T returns the time of the present entry in milliseconds.
+func (h *HistogramDecoder) T() int64 { return h.t }
+
+// ST returns the start timestamp of the present entry in milliseconds, 0 for none.
+func (h *HistogramDecoder) ST() int64 { return h.st }
+
+// Floats reports whether the record has float histograms.
+func (h *HistogramDecoder) Floats() bool { return h.floats }
+
+// Entry returns the bytes of the present histogram, without series and times, as
+// HistogramEncoder.Append takes them. They alias the record.
+func (h *HistogramDecoder) Entry() []byte { return h.d.Since(h.off) }
+
+// DecodeInt makes dst the present histogram, as ReadHistogram does; the record must not be
+// one of float histograms.
+func (h *HistogramDecoder) DecodeInt(dst *histogram.Histogram) error {
+	return ReadHistogram(h.Entry(), dst)
+}
+
+// DecodeFloat makes dst the present histogram, as ReadFloatHistogram does; the record must
+// be one of float histograms.
+func (h *HistogramDecoder) DecodeFloat(dst *histogram.FloatHistogram) error {
+	return ReadFloatHistogram(h.Entry(), dst)
+}
+
+// Err returns nil or the *encbuf.CorruptError that ended the record. Entries before it are
+// good.
+func (h *HistogramDecoder) Err() error { return h.d.Err() }
+
+// Least bytes of what lists have.
+const (
+	minSpanBytes = 2
+	float64Bytes = 8
+)
+
+// skipHistogram passes over a histogram.
+func skipHistogram(d *encbuf.Dec, floats bool) {
+	d.Byte() // hint
+	schema := d.Varint()
+	d.Float64() // zero threshold
+	if floats {
+		d.Bytes(2 * float64Bytes) // counts
+	} else {
+		d.Uvarint()
+		d.Uvarint()
+	}
+	d.Float64() // sum
+	for range 2 {
+		for range d.Count(minSpanBytes) {
+			d.Varint()
+			d.Uvarint()
+		}
+	}
+	for range 2 {
+		if floats {
+			skipFloats(d)
+			continue
+		}
+		for range d.Count(1) {
+			d.Varint()
+		}
+	}
+	if schema == int64(histogram.CustomBuckets) {
+		skipFloats(d)
+	}
+}
+
+func skipFloats(d *encbuf.Dec) { d.Bytes(float64Bytes * d.Count(float64Bytes)) }
+
+// CustomEntry reports whether a histogram, as AppendHistogram or AppendFloatHistogram wrote
+// it, has custom buckets: version 1 has records of their own for those.
+func CustomEntry(body []byte) bool {
+	d := encbuf.NewDec(body)
+	d.Byte() // hint
+	return d.Varint() == int64(histogram.CustomBuckets)
+}
+
+// ReadHistogram makes dst the integer histogram that AppendHistogram wrote as body. It
+// allocates only what dst has no room for, and never more than body can hold.
+//
+// The error is damage (*encbuf.CorruptError) or one of package histogram: an unknown schema,
+// spans that do not fit the buckets. What it does not look at is whether the counts make
+// sense. Schemas above histogram.MaxSchema are reduced to that.
+func ReadHistogram(body []byte, dst *histogram.Histogram) error {
+	dst.Clear()
+	d := encbuf.NewDec(body)
+	dst.Hint = readHint(&d)
+	var e entry
+	e.schema = d.Varint()
+	dst.ZeroThreshold = d.Float64()
+	dst.ZeroCount, dst.Count = d.Uvarint(), d.Uvarint()
+	dst.Sum = d.Float64()
+	dst.PositiveSpans = e.spans(&d, 0, dst.PositiveSpans)
+	dst.NegativeSpans = e.spans(&d, 1, dst.NegativeSpans)
+	dst.PositiveBuckets = e.deltas(&d, 0, dst.PositiveBuckets)
+	dst.NegativeBuckets = e.deltas(&d, 1, dst.NegativeBuckets)
+	dst.CustomValues = e.bounds(&d, dst.CustomValues)
+	if err := e.check(&d); err != nil {
+		return err
+	}
+	dst.Schema = int32(e.schema)
+	if dst.Schema > histogram.MaxSchema {
+		return dst.ReduceResolution(histogram.MaxSchema)
+	}
+	return nil
+}
+
+// ReadFloatHistogram is ReadHistogram of what AppendFloatHistogram wrote.
+func ReadFloatHistogram(body []byte, dst *histogram.FloatHistogram) error {
+	dst.Clear()
+	d := encbuf.NewDec(body)
+	dst.Hint = readHint(&d)
+	var e entry
+	e.schema = d.Varint()
+	dst.ZeroThreshold = d.Float64()
+	dst.ZeroCount, dst.Count = d.Float64(), d.Float64()
+	dst.Sum = d.Float64()
+	dst.PositiveSpans = e.spans(&d, 0, dst.PositiveSpans)
+	dst.NegativeSpans = e.spans(&d, 1, dst.NegativeSpans)
+	dst.PositiveBuckets = e.counts(&d, 0, dst.PositiveBuckets)
+	dst.NegativeBuckets = e.counts(&d, 1, dst.NegativeBuckets)
+	dst.CustomValues = e.bounds(&d, dst.CustomValues)
+	if err := e.check(&d); err != nil {
+		return err
+	}
+	dst.Schema = int32(e.schema)
+	if dst.Schema > histogram.MaxSchema {
+		return dst.ReduceResolution(histogram.MaxSchema)
+	}
+	return nil
+}
+
+// readHint reads a hint; a number without a meaning says nothing.
+func readHint(d *encbuf.Dec) histogram.ResetHint {
+	hint := histogram.ResetHint(d.Byte())
+	if hint > histogram.HintGauge {
+		return histogram.HintUnknown
+	}
+	return hint
+}
+
+// entry is what is checked of a histogram when all of it was read.
+type entry struct {
+	schema   int64
+	spanned  [2]uint64 // buckets that the spans describe
+	buckets  [2]int
+	lists    int  // the longest list
+	overflow bool // a span does not fit 32 bits
+}
+
+func (e *entry) spans(d *encbuf.Dec, side int, dst []histogram.Span) []histogram.Span {
+	n := d.Count(minSpanBytes)
+	e.lists = max(e.lists, n)
+	for range n {
+		offset, length := d.Varint(), d.Uvarint()
+		s := histogram.Span{Offset: int32(offset), Length: uint32(length)}
+		e.overflow = e.overflow || int64(s.Offset) != offset || uint64(s.Length) != length
+		e.spanned[side] += uint64(s.Length)
+		dst = append(dst, s)
+	}
+	return dst
+}
+
+func (e *entry) deltas(d *encbuf.Dec, side int, dst []int64) []int64 {
+	e.buckets[side] = d.Count(1)
+	for range e.buckets[side] {
+		dst = append(dst, d.Varint())
+	}
+	return dst
+}
+
+func (e *entry) counts(d *encbuf.Dec, side int, dst []float64) []float64 {
+	e.buckets[side] = d.Count(float64Bytes)
+	return readFloats(d, e.buckets[side], dst)
+}
+
+func (e *entry) bounds(d *encbuf.Dec, dst []float64) []float64 {
+	if e.schema != int64(histogram.CustomBuckets) {
+		return dst
+	}
+	n := d.Count(float64Bytes)
+	e.lists = max(e.lists, n)
+	return readFloats(d, n, dst)
+}
+
+func readFloats(d *encbuf.Dec, n int, dst []float64) []float64 {
+	for range n {
+		dst = append(dst, d.Float64())
+	}
+	return dst
+}
+
+// check says what is wrong with a histogram.
+func (e *entry) check(d *encbuf.Dec) error {
+	if d.Len() > 0 {
+		d.Fail("bytes behind a histogram")
+	}
+	all := e.buckets[0] + e.buckets[1]
+	switch {
+	case d.Err() != nil:
+		return d.Err()
+	case e.schema != int64(int32(e.schema)) || !histogram.KnownSchema(int32(e.schema)):
+		return errors.WithMessagef(histogram.ErrInvalidSchema, "schema %d", e.schema)
+	case max(e.lists, all) > histogram.MaxBuckets:
+		return errors.WithMessagef(histogram.ErrTooManyBuckets, "%d buckets, up to %d spans or bounds",
+			all, e.lists)
+	case e.overflow:
+		return errors.WithMessage(histogram.ErrSpanOverflow, "span of more than 32 bits")
+	}
+	for side, spanned := range e.spanned {
+		if spanned != uint64(e.buckets[side]) {
+			return errors.WithMessagef(histogram.ErrSpansBucketsMismatch, "spans of %d buckets, %d buckets",
+				spanned, e.buckets[side])
+		}
+	}
+	return nil
+}
