@@ -10,10 +10,6 @@ import (
 	"github.com/seed347100a3/tsdb/internal/histtest"
 )
 
-func pick(t *rapid.T) histtest.Pick {
-	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") }
-}
-
 // Digests are equal exactly where EqualByIndex says that histograms say the same.
 func TestDigest_IsThatOfWhatAHistogramSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

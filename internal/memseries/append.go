@@ -19,6 +19,9 @@ const (
 	chunkCap = maxChunkBytes + 2*chunkenc.MaxSampleBytes
 )
 
+// runCap is the room for what a run adds to a chunk before the chunk is cut.
+const runCap = maxChunkBytes + chunkenc.RunRoom
+
 // Cutting is when chunks are cut (docs/format/chunks.md).
 type Cutting struct {
 	Range   int64 // milliseconds; no chunk crosses a multiple of it
@@ -136,6 +139,45 @@ func (a *appender) beforeAppend(s *Series, t int64, v float64) (done bool) {
 	return false
 }
 
+// appendRun is append for samples of one series, each newer than the one before, which is what
+// recovery has: the rules of cutting are asked where they may answer otherwise than before, and not
+// for each sample (BenchmarkReplay).
+func (a *appender) appendRun(s *Series, run []chunkenc.Sample, buf []byte) {
+	if len(run) == 1 {
+		a.append(s, run[0].T, run[0].V)
+		return
+	}
+	for len(run) > 0 {
+		n := s.enc.Len()
+		if t := run[0].T; t >= s.cutAt || n == a.cutting.Samples/4 || n >= 2*a.cutting.Samples || s.bytes.size > maxChunkBytes-wordBytes {
+			if a.beforeAppend(s, t, run[0].V) {
+				run = run[1:]
+				continue
+			}
+			n = s.enc.Len()
+		}
+		out, taken := s.enc.AppendRun(buf[:0], run[:a.unasked(s, n, run)], maxChunkBytes-wordBytes-int(s.bytes.size))
+		if len(out) > 0 {
+			s.bytes.add(&a.pieces, out)
+		}
+		run = run[taken:]
+	}
+}
+
+// unasked returns how many samples of a run go to the open chunk, which has n, unless it becomes
+// too long: at least one, as the first was asked for.
+func (a *appender) unasked(s *Series, n int, run []chunkenc.Sample) int {
+	room := 2*a.cutting.Samples - n
+	if quarter := a.cutting.Samples / 4; n < quarter {
+		room = quarter - n
+	}
+	some := max(1, min(room, len(run)))
+	for some > 1 && run[some-1].T >= s.cutAt {
+		some--
+	}
+	return some
+}
+
 // cut closes the open chunk, if there is one, and opens the next for a sample at t.
 func (a *appender) cut(s *Series, t int64, enc chunkenc.Encoding) {
 	if s.enc.Len() > 0 {
@@ -164,7 +206,7 @@ func (a *appender) closeChunk(s *Series) {
 	m := Mapped{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: uint16(s.enc.Len())}
 	enc := chunkenc.EncXOR
 	if s.isWide() {
-		enc = a.finishWide(s)
+		enc = a.wide.finish(s, &a.pieces)
 	} else {
 		s.bytes.finish(&a.pieces, &s.enc)
 	}
@@ -177,7 +219,7 @@ func (a *appender) closeChunk(s *Series) {
 // dropOpen forgets the open chunk, of which nothing is wanted any more.
 func (a *appender) dropOpen(s *Series) {
 	s.bytes.drop(&a.pieces)
-	a.closeWide(s)
+	a.wide.close(s)
 	a.chunks--
 }
 

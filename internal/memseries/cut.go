@@ -45,7 +45,7 @@ func (c *splitter) cutLocked(sh *Shard, s *Series) {
 			c.splitOpenLocked(sh, s)
 		}
 		if s.enc.FirstT() < c.t {
-			sh.mu.endAt(s, c.t)
+			sh.mu.wide.endAt(s, c.t)
 		}
 		return
 	}
@@ -59,16 +59,6 @@ func (c *splitter) cutLocked(sh *Shard, s *Series) {
 		return
 	}
 	c.splitFullLocked(sh, s, i, sh.mu.waiting.of(m))
-}
-
-// endAt makes the open chunk end at t, or earlier.
-func (a *appender) endAt(s *Series, t int64) {
-	if s.isWide() {
-		w := a.wide.open[s.ref]
-		w.cutAt = min(w.cutAt, t)
-		return
-	}
-	s.cutAt = min(s.cutAt, t)
 }
 
 // splitOpenLocked makes a full chunk of the samples before t and appends the others to a
@@ -118,8 +108,8 @@ func (c *splitter) addFullLocked(sh *Shard, f fullChunk, from, to int) Mapped {
 	c.enc.Reset()
 	for i := from; i < to; i++ {
 		w := c.at(i)
-		sh.mu.decode(w)
-		if err := sh.mu.encodeIn(&c.enc, w); err != nil {
+		sh.mu.wide.decode(w)
+		if err := sh.mu.wide.encode(&c.enc, w); err != nil {
 			panic("BUG: part of a chunk does not fit a chunk: " + err.Error())
 		}
 	}

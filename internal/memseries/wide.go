@@ -149,7 +149,7 @@ func staleHistogram(t int64, enc chunkenc.Encoding) WideSample {
 // encode adds a sample to the open chunk, whatever the rules say of its end.
 func (a *appender) encode(s *Series, w WideSample) {
 	if s.isWide() {
-		a.decode(w)
+		a.wide.decode(w)
 		a.encodeWide(s, w)
 		return
 	}
@@ -187,7 +187,7 @@ func (a *appender) beforeFloat(s *Series, w WideSample) {
 // beforeHistogram decodes a histogram, and cuts the open chunk if it is over, or has samples of another
 // kind.
 func (a *appender) beforeHistogram(s *Series, w WideSample) {
-	a.decode(w)
+	a.wide.decode(w)
 	n := s.enc.Len()
 	if n == 0 || s.open != w.Encoding {
 		a.cut(s, w.T, w.Encoding)
@@ -207,13 +207,13 @@ func (a *appender) beforeHistogram(s *Series, w WideSample) {
 
 // decode makes what is on its way the histogram of a sample, if that is one. Bodies were looked at before
 // they came here.
-func (a *appender) decode(w WideSample) {
+func (c *wideChunks) decode(w WideSample) {
 	var err error
 	switch w.Encoding {
 	case chunkenc.EncHistogram:
-		err = record.ReadHistogram(w.Body, &a.wide.ints)
+		err = record.ReadHistogram(w.Body, &c.ints)
 	case chunkenc.EncFloatHistogram:
-		err = record.ReadFloatHistogram(w.Body, &a.wide.floats)
+		err = record.ReadFloatHistogram(w.Body, &c.floats)
 	}
 	if err != nil {
 		panic("BUG: histogram in memory is damaged: " + err.Error())
@@ -223,10 +223,10 @@ func (a *appender) decode(w WideSample) {
 // encodeWide adds a sample to the open wide chunk. A histogram, which is on its way, may begin a chunk
 // of its own for its buckets.
 func (a *appender) encodeWide(s *Series, w WideSample) {
-	err := a.encodeIn(&a.wide.open[s.ref].enc, w)
+	err := a.wide.encode(&a.wide.open[s.ref].enc, w)
 	if err != nil && w.Encoding.Kind() != chunkenc.ValFloat {
 		a.cut(s, w.T, w.Encoding)
-		err = a.encodeIn(&a.wide.open[s.ref].enc, w)
+		err = a.wide.encode(&a.wide.open[s.ref].enc, w)
 	}
 	if err != nil {
 		panic("BUG: chunk in memory takes no sample: " + err.Error())
@@ -234,12 +234,12 @@ func (a *appender) encodeWide(s *Series, w WideSample) {
 	s.enc.Note(w.T, w.Sum)
 }
 
-func (a *appender) encodeIn(enc *chunkenc.Encoder, w WideSample) error {
+func (c *wideChunks) encode(enc *chunkenc.Encoder, w WideSample) error {
 	switch w.Encoding {
 	case chunkenc.EncHistogram:
-		return enc.AppendHistogram(w.T, &a.wide.ints, w.ST)
+		return enc.AppendHistogram(w.T, &c.ints, w.ST)
 	case chunkenc.EncFloatHistogram:
-		return enc.AppendFloatHistogram(w.T, &a.wide.floats, w.ST)
+		return enc.AppendFloatHistogram(w.T, &c.floats, w.ST)
 	default:
 		return enc.Append(w.T, math.Float64frombits(w.Sum), w.ST)
 	}
@@ -248,7 +248,7 @@ func (a *appender) encodeIn(enc *chunkenc.Encoder, w WideSample) error {
 // openWide begins a chunk behind a wide one, or one that is wide, for a sample at t.
 func (a *appender) openWide(s *Series, t int64, enc chunkenc.Encoding) {
 	if enc == chunkenc.EncXOR {
-		a.closeWide(s)
+		a.wide.close(s)
 		return
 	}
 	c := a.wide.open[s.ref]
@@ -267,21 +267,30 @@ func (a *appender) openWide(s *Series, t int64, enc chunkenc.Encoding) {
 	s.open = enc
 }
 
-// closeWide forgets a wide chunk, if there is one.
-func (a *appender) closeWide(s *Series) {
+// close forgets a wide chunk, if there is one.
+func (c *wideChunks) close(s *Series) {
 	if s.isWide() {
-		delete(a.wide.open, s.ref)
+		delete(c.open, s.ref)
 		s.open = chunkenc.EncXOR
 	}
 }
 
-// finishWide puts the bytes of the wide chunk where those of other full chunks are, and returns
-// its encoding.
-func (a *appender) finishWide(s *Series) chunkenc.Encoding {
-	c := a.wide.open[s.ref]
-	a.wide.buf = c.enc.AppendTo(a.wide.buf[:0])
-	s.bytes.add(&a.pieces, a.wide.buf)
-	return c.enc.Encoding()
+// finish puts the bytes of the wide chunk where those of other full chunks are, and returns its
+// encoding.
+func (c *wideChunks) finish(s *Series, p *pieces) chunkenc.Encoding {
+	enc := &c.open[s.ref].enc
+	c.buf = enc.AppendTo(c.buf[:0])
+	s.bytes.add(p, c.buf)
+	return enc.Encoding()
+}
+
+// endAt makes the open chunk of a series, wide or not, end at t, or earlier.
+func (c *wideChunks) endAt(s *Series, t int64) {
+	cutAt := &s.cutAt
+	if s.isWide() {
+		cutAt = &c.open[s.ref].cutAt
+	}
+	*cutAt = min(*cutAt, t)
 }
 
 // put adds a chunk.
