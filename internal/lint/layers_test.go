@@ -42,6 +42,7 @@ var layers = map[string]layer{
 	"internal/background": {level: 1, foreign: []string{pkgErrors}},
 
 	"internal/histchunk": {level: 1, foreign: []string{pkgErrors}},
+	"exemplar":           {level: 1, foreign: []string{pkgErrors}, public: true},
 
 	"chunkenc": {level: 2, foreign: []string{pkgErrors}, public: true},
 	"wal":      {level: 1, foreign: []string{pkgErrors, "github.com/golang/snappy"}},

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/exemplar"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -28,9 +30,19 @@ func TestFormatPage_ShowsWhatIsWritten(t *testing.T) {
 		}
 		shown = append(shown, b.String())
 	}
+	h := histogram.Histogram{
+		Schema: 1, ZeroThreshold: 0x1p-128, ZeroCount: 1, Count: 7, Sum: 10.5,
+		PositiveSpans:   []histogram.Span{{Offset: 0, Length: 2}, {Offset: 1, Length: 1}},
+		PositiveBuckets: []int64{1, 1, 1},
+	}
+	e := exemplar.Exemplar{Labels: labels.FromStrings("trace_id", "abc"), Value: 0.25, T: 1700000000000}
+	m := record.Metadata{Type: record.MetricCounter, Unit: "bytes", Help: "Sent."}
 	require.Equal(t, []string{
 		hex.EncodeToString(record.AppendSeries(record.BeginSeries(nil), 7, labels.FromStrings("__name__", "up", "job", "api"))),
 		hex.EncodeToString(record.AppendSamples(nil, []record.Sample{{7, 1700000000000, 1}, {9, 1700000000000, 2.5}, {8, 1699999985000, 0}})),
 		hex.EncodeToString(record.AppendTombstones(nil, []record.Tombstone{{7, -100, 1700000000000}})),
+		hex.EncodeToString(encodeHistograms(record.TypeHistograms, []histogramEntry{{Ref: 7, T: 1700000000000, Int: &h}})),
+		hex.EncodeToString(encodeExemplars([]exemplarEntry{{7, e}})),
+		hex.EncodeToString(record.AppendMetadata(record.BeginMetadata(nil), 7, m)),
 	}, shown)
 }

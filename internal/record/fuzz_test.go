@@ -99,6 +99,7 @@ func FuzzDecodeMetadata(f *testing.F) {
 		again := record.BeginMetadata(nil)
 		for d.Reset(rec); d.Next(); {
 			again = append(again, d.Entry()...)
+			requireMetadata(t, d.Ref(), d.Metadata())
 		}
 		if d.Err() != nil {
 			requirePlace(t, rec, d.Err())
@@ -106,4 +107,16 @@ func FuzzDecodeMetadata(f *testing.F) {
 		}
 		require.Equal(t, rec, again)
 	})
+}
+
+// requireMetadata writes an entry and reads it again.
+func requireMetadata(t *testing.T, ref uint64, m record.Metadata) {
+	t.Helper()
+	var d record.MetadataDecoder
+	d.Reset(record.AppendMetadata(record.BeginMetadata(nil), ref, m))
+	require.True(t, d.Next())
+	require.Equal(t, ref, d.Ref())
+	require.Equal(t, m, d.Metadata())
+	require.False(t, d.Next())
+	require.NoError(t, d.Err())
 }

@@ -20,18 +20,18 @@ type HistogramDecoder struct {
 	d          encbuf.Dec
 	floats, v2 bool
 	begun      bool   // the base was read; version 2: the first entry
-	ref        uint64 // of the present entry
-	base       uint64 // version 1: what refs are relative to
-	t, baseT   int64
-	st, first  int64 // starts of the present entry and of the first
-	off        int   // where the present histogram begins
+	ref, base  uint64 // of the present entry; what the next one's is relative to
+	t, baseT   int64  // the same of times
+	st, first  int64  // starts of the present entry and of the first
+	off        int    // where the present histogram begins
 }
 
 // Reset points the decoder at a record, which must stay unchanged while it is read.
 // A record of another type is reported by Err.
 func (h *HistogramDecoder) Reset(rec []byte) {
 	*h = HistogramDecoder{d: encbuf.NewDec(rec)}
-	switch h.d.Byte(); TypeOf(rec) {
+	typ := TypeOf(rec)
+	switch typ {
 	case TypeHistograms, TypeCustomHistograms:
 	case TypeHistogramsV2:
 		h.v2 = true
@@ -40,8 +40,9 @@ func (h *HistogramDecoder) Reset(rec []byte) {
 	case TypeFloatsV2:
 		h.floats, h.v2 = true, true
 	default:
-		h.d.FailAt(0, "not a record of histograms")
+		typ = TypeHistograms
 	}
+	beginRecord(&h.d, typ)
 }
 
 // Next moves to the next entry, which is whole: what it says may make no sense, but it is
@@ -50,41 +51,44 @@ func (h *HistogramDecoder) Next() bool {
 	if h.d.Len() == 0 {
 		return false
 	}
-	if h.v2 {
-		h.headV2()
-	} else {
-		h.headV1()
-	}
+	h.head()
 	h.off = h.d.Offset()
 	skipHistogram(&h.d, h.floats)
 	return h.d.Err() == nil
 }
 
-func (h *HistogramDecoder) headV1() {
-	if !h.begun {
+// head reads what an entry has in front of its histogram.
+func (h *HistogramDecoder) head() {
+	first := !h.begun
+	if h.begun = true; first && !h.v2 {
 		h.base, h.baseT = h.d.BE64(), int64(h.d.BE64())
-		h.begun = true
 	}
-	h.ref = h.base + uint64(h.d.Varint())
-	h.t = h.baseT + h.d.Varint()
-}
-
-func (h *HistogramDecoder) headV2() {
-	h.ref += uint64(h.d.Varint())
-	h.t = h.baseT + h.d.Varint()
-	if !h.begun {
-		h.st = h.d.Varint()
-		h.begun, h.baseT, h.first = true, h.t, h.st
+	h.ref = h.base + uint64(varint(&h.d))
+	h.t = h.baseT + varint(&h.d)
+	if !h.v2 {
 		return
 	}
-	switch h.d.Byte() {
+	h.base = h.ref
+	marker := byte(startOther)
+	if !first {
+		marker = h.d.Byte()
+	}
+	switch marker {
 	case startNone:
 		h.st = 0
 	case startSame:
 	default:
-		h.st = h.first + h.d.Varint()
+		h.st = h.first + varint(&h.d)
+	}
+	if first {
+		h.baseT, h.first = h.t, h.st
 	}
 }
+
+// varint is d.Varint in one place: the least program has it, where there is little room.
+//
+//go:noinline
+func varint(d *encbuf.Dec) int64 { return d.Varint() }
 
 // Ref returns the number of the series of the present entry.
 func (h *HistogramDecoder) Ref() uint64 { return h.ref }
@@ -124,35 +128,36 @@ const (
 	float64Bytes = 8
 )
 
-// skipHistogram passes over a histogram.
+// skipHistogram passes over a histogram. It is short, because the least program has it.
 func skipHistogram(d *encbuf.Dec, floats bool) {
 	d.Byte() // hint
-	schema := d.Varint()
-	d.Float64() // zero threshold
+	schema := varint(d)
+	d.Bytes(float64Bytes) // zero threshold
 	if floats {
 		d.Bytes(2 * float64Bytes) // counts
 	} else {
-		d.Uvarint()
-		d.Uvarint()
+		skipVarints(d, 2)
 	}
-	d.Float64() // sum
+	d.Bytes(float64Bytes) // sum
 	for range 2 {
-		for range d.Count(minSpanBytes) {
-			d.Varint()
-			d.Uvarint()
-		}
+		skipVarints(d, 2*d.Count(minSpanBytes))
 	}
 	for range 2 {
 		if floats {
 			skipFloats(d)
-			continue
-		}
-		for range d.Count(1) {
-			d.Varint()
+		} else {
+			skipVarints(d, d.Count(1))
 		}
 	}
 	if schema == int64(histogram.CustomBuckets) {
 		skipFloats(d)
+	}
+}
+
+//go:noinline
+func skipVarints(d *encbuf.Dec, n int) {
+	for range n {
+		d.Uvarint()
 	}
 }
 
@@ -293,15 +298,15 @@ func (e *entry) check(d *encbuf.Dec) error {
 	case e.schema != int64(int32(e.schema)) || !histogram.KnownSchema(int32(e.schema)):
 		return errors.WithMessagef(histogram.ErrInvalidSchema, "schema %d", e.schema)
 	case max(e.lists, all) > histogram.MaxBuckets:
-		return errors.WithMessagef(histogram.ErrTooManyBuckets, "%d buckets, up to %d spans or bounds",
-			all, e.lists)
+		return errors.WithMessagef(histogram.ErrTooManyBuckets,
+			"%d buckets, up to %d spans or bounds", all, e.lists)
 	case e.overflow:
 		return errors.WithMessage(histogram.ErrSpanOverflow, "span of more than 32 bits")
 	}
 	for side, spanned := range e.spanned {
 		if spanned != uint64(e.buckets[side]) {
-			return errors.WithMessagef(histogram.ErrSpansBucketsMismatch, "spans of %d buckets, %d buckets",
-				spanned, e.buckets[side])
+			return errors.WithMessagef(histogram.ErrSpansBucketsMismatch,
+				"spans of %d buckets, %d buckets", spanned, e.buckets[side])
 		}
 	}
 	return nil

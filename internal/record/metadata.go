@@ -10,11 +10,49 @@ import "github.com/seed347100a3/tsdb/internal/encbuf"
 //	+------+-------------------------------------------------------------------------+
 //
 // Of several entries for a series the last one counts. Entries are moved between records
-// as they are; what they say is nobody's business here.
+// as they are. Writers name two fields, UNIT and HELP; other names are skipped.
 
-// BeginMetadata starts a metadata record at the end of dst. Entries of MetadataDecoder
-// follow.
+// MetricType is what kind of metric a series is part of. The numbers are those of the log.
+type MetricType uint8
+
+// The kinds of metrics.
+const (
+	MetricUnknown MetricType = iota
+	MetricCounter
+	MetricGauge
+	MetricHistogram
+	MetricGaugeHistogram
+	MetricSummary
+	MetricInfo
+	MetricStateset
+)
+
+// Metadata is what is known of the metric that a series is part of.
+type Metadata struct {
+	Type       MetricType
+	Unit, Help string
+}
+
+// Names of the fields.
+const (
+	fieldUnit = "UNIT"
+	fieldHelp = "HELP"
+)
+
+// BeginMetadata starts a metadata record at the end of dst. Entries of AppendMetadata and
+// MetadataDecoder follow.
 func BeginMetadata(dst []byte) []byte { return append(dst, byte(TypeMetadata)) }
+
+// AppendMetadata appends the entry of one series.
+func AppendMetadata(dst []byte, ref uint64, m Metadata) []byte {
+	dst = encbuf.AppendUvarint(dst, ref)
+	dst = append(dst, byte(m.Type))
+	dst = encbuf.AppendUvarint(dst, 2)
+	dst = encbuf.AppendString(dst, fieldUnit)
+	dst = encbuf.AppendString(dst, m.Unit)
+	dst = encbuf.AppendString(dst, fieldHelp)
+	return encbuf.AppendString(dst, m.Help)
+}
 
 // MetadataDecoder is a cursor over a metadata record. The zero value is ready for Reset.
 type MetadataDecoder struct {
@@ -46,6 +84,27 @@ func (m *MetadataDecoder) Next() bool {
 
 // Ref returns the series' number.
 func (m *MetadataDecoder) Ref() uint64 { return m.ref }
+
+// Metadata returns what the present entry says; its strings are copies. A type without a name
+// is unknown.
+func (m *MetadataDecoder) Metadata() Metadata {
+	d := encbuf.NewDec(m.Entry()) // Next has found it whole
+	d.Uvarint()                   // ref
+	out := Metadata{Type: MetricType(d.Byte())}
+	if out.Type > MetricStateset {
+		out.Type = MetricUnknown
+	}
+	for range d.Count(minLabelBytes) {
+		name, value := d.Str(), d.Str()
+		switch string(name) {
+		case fieldUnit:
+			out.Unit = string(value)
+		case fieldHelp:
+			out.Help = string(value)
+		}
+	}
+	return out
+}
 
 // Entry returns the bytes of the present entry. They alias the record.
 func (m *MetadataDecoder) Entry() []byte { return m.d.Since(m.off) }
