@@ -9,7 +9,7 @@ import (
 // next chunk is mostly in there, and then nothing is locked or counted. The zero value
 // reads nothing before Reset. It is for one goroutine.
 type HeadCursor struct {
-	h     *HeadFiles
+	t     *headTable
 	file  *headFile // nil: none was read
 	buf   []byte    // the record that was read last
 	usual int       // about how long records are
@@ -17,7 +17,7 @@ type HeadCursor struct {
 }
 
 // Reset makes c read for the holder of p, and only until that is released.
-func (c *HeadCursor) Reset(p *Pin) { c.h, c.file = p.h, nil }
+func (c *HeadCursor) Reset(p *Pin) { c.t, c.file = p.t, nil }
 
 // Read is HeadFiles.Read with memory of its own: the data is valid until the next Read.
 func (c *HeadCursor) Read(ref Ref) (enc chunkenc.Encoding, data []byte, err error) {
@@ -40,9 +40,7 @@ func (c *HeadCursor) Place(ref Ref, err error) error {
 }
 
 func (c *HeadCursor) find(ref Ref) (err error) {
-	c.h.mu.RLock()
-	defer c.h.mu.RUnlock()
-	c.file, err = c.h.findLocked(ref)
+	c.file, err = c.t.find(ref)
 	return err
 }
 

@@ -29,8 +29,8 @@ func loadTrusting(tb testing.TB, fsys fileutil.FS, dir string, extents []HeadExt
 	return h, got, rep
 }
 
-// extentDir writes some chunks, takes the extents, and writes more. It returns where the chunks are,
-// and how many were there when the extents were taken.
+// extentDir writes some chunks, takes the extents, and writes more. It returns where the chunks
+// are, and how many were there when the extents were taken.
 func extentDir(tb testing.TB) (dir string, extents []HeadExtent, refs []Ref, all []Full, known int) {
 	tb.Helper()
 	h, _, _ := openLoaded(tb, fileutil.OS, headDir(tb), HeadOptions{FileBytes: 240})
@@ -44,7 +44,7 @@ func extentDir(tb testing.TB) (dir string, extents []HeadExtent, refs []Ref, all
 	require.NoError(tb, err)
 	refs = append(refs, write(tb, h, all[before:])...)
 	require.NoError(tb, h.Close())
-	return h.dir, extents, refs, all, before
+	return h.w.out.dir, extents, refs, all, before
 }
 
 func TestSyncExtents_EndWithTheNewestChunkAndAreSynced(t *testing.T) {
@@ -60,7 +60,7 @@ func TestSyncExtents_EndWithTheNewestChunkAndAreSynced(t *testing.T) {
 		require.Equal(t, h.End(), NewRef(list[len(list)-1].File, uint32(list[len(list)-1].Size)))
 		for k, e := range list {
 			require.EqualValues(t, k+1, e.File)
-			data, err := os.ReadFile(filepath.Join(h.dir, fileName(e.File)))
+			data, err := os.ReadFile(filepath.Join(h.w.out.dir, fileName(e.File)))
 			require.NoError(t, err)
 			require.EqualValues(t, len(data), e.Size)
 			require.Equal(t, binary.BigEndian.Uint32(data[e.Size-4:]), e.Tail)
@@ -225,11 +225,11 @@ func TestTrust_FilesThatAreGoneOrOfSomebodyElse(t *testing.T) {
 	content := fullChunks(40, 7)
 	otherRefs := write(t, other, content)
 	require.NoError(t, other.Close())
-	h, got, rep := loadTrusting(t, fileutil.OS, other.dir, extents)
+	h, got, rep := loadTrusting(t, fileutil.OS, other.w.out.dir, extents)
 	require.Empty(t, rep.Trusted)
 	requireLoaded(t, got, otherRefs, content)
 	require.NoError(t, h.Close())
-	h, _, rep = loadTrusting(t, fileutil.OS, filepath.Join(other.dir, "nowhere"), extents)
+	h, _, rep = loadTrusting(t, fileutil.OS, filepath.Join(other.w.out.dir, "nowhere"), extents)
 	require.Empty(t, rep.Trusted)
 	require.NoError(t, h.Close())
 

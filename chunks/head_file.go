@@ -91,7 +91,8 @@ func (f *headFile) setHandle(handle fileutil.File) {
 	f.mu.Unlock()
 }
 
-// read copies the record at off to dst[:0] and returns the copy, and the data of its chunk in there.
+// read copies the record at off to dst[:0] and returns the copy, and the data of its chunk in
+// there.
 func (f *headFile) read(off int64, dst []byte) (enc chunkenc.Encoding, record, data []byte, err error) {
 	size := f.size.Load()
 	if off < headHeaderSize || off >= size {

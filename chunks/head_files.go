@@ -1,15 +1,10 @@
 package chunks
 
 import (
-	"io/fs"
 	"math"
-	"path/filepath"
-	"strconv"
 	"sync"
 
-	"github.com/pkg/errors"
-
-	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
@@ -17,11 +12,9 @@ import (
 // reference maps no more of one.
 const MaxHeadFileBytes = 128 << 20
 
-// LastHeadFile is the greatest number of a head-chunk file. The one behind it is free for other uses of a Ref.
+// LastHeadFile is the greatest number of a head-chunk file. The one behind it is free for other
+// uses of a Ref.
 const LastHeadFile = math.MaxUint32 - 1
-
-// keptBufferBytes is the largest write buffer that is kept for the next batch.
-const keptBufferBytes = 1 << 20
 
 // HeadOptions are the options of OpenHead; the zero value has the defaults.
 type HeadOptions struct {
@@ -43,45 +36,18 @@ func (o HeadOptions) withDefaults() HeadOptions {
 // TruncateBefore by whoever, one at a time, and Read by anybody at any time. Opening and
 // loading write nothing; new chunks go to new files.
 //
-// Lock order: w, then mu, then a file's mu. w is held across writes and syncs, mu never
-// is.
+// Lock order: w, then that of table, then a file's. w is held across writes and syncs, that of
+// table never is.
 type HeadFiles struct {
-	fs        fileutil.FS
-	dir       string
-	fileBytes int64
+	table headTable
 
-	// w is the writer's side.
 	w struct {
 		sync.Mutex
 		loadCalled bool
 		loaded     bool        // all files are known
 		repair     *repairPlan // what Load found and Repair has not done yet
 		closed     bool
-		failed     error // a sync or close that failed; nothing is written after it
-
-		next   uint32        // number of the next new file
-		cur    *headFile     // file being written; nil before its first chunk
-		handle fileutil.File // of cur
-		end    int64         // end of cur's last good record; 0: not even its header is written
-		behind fileutil.WriteBehind
-		torn   bool // behind end may be half a write, to be cut off
-		dirty  bool // something is not synced
-		// unnamed: the name of cur is not durable yet; nothing is written into it before.
-		unnamed bool
-		buf     []byte
-		refs    []Ref
-
-		chunks, bytes uint64 // written since OpenHead
-	}
-
-	// mu guards the table of files and the pins.
-	mu struct {
-		sync.RWMutex
-		live   []*headFile          // in the directory, by number
-		byNum  map[uint32]*headFile // live, and those that a pin keeps
-		oldest *Pin
-		newest *Pin // taken by Acquire
-		closed bool
+		out        headWriter
 	}
 }
 
@@ -89,67 +55,141 @@ type HeadFiles struct {
 // them. It changes nothing on disk. It refuses a directory with an entry whose name is a
 // number but cannot be a file of ours.
 func OpenHead(fsys fileutil.FS, dir string, opts HeadOptions) (*HeadFiles, error) {
-	h := &HeadFiles{fs: fsys, dir: dir, fileBytes: opts.withDefaults().FileBytes}
-	h.mu.byNum = map[uint32]*headFile{}
-	h.mu.newest = &Pin{h: h}
-	h.mu.oldest = h.mu.newest
-	h.w.next = 1
-	entries, err := fsys.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	h := &HeadFiles{}
+	if err := h.table.open(fsys, dir); err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		if err := h.list(e); err != nil {
-			return nil, err
-		}
-	}
-	h.sortLive()
-	h.w.loaded = len(h.mu.live) == 0
+	h.w.out = headWriter{fs: fsys, dir: dir, fileBytes: opts.withDefaults().FileBytes, table: &h.table, next: 1}
+	h.w.loaded = len(h.table.files()) == 0
 	return h, nil
 }
 
-// list takes a directory entry into the table if its name is a number.
-func (h *HeadFiles) list(e fs.DirEntry) error {
-	if !isNumber(e.Name()) {
-		return nil
+// loadedLocked returns why nothing may be written or removed yet, or any more.
+func (h *HeadFiles) loadedLocked() error {
+	switch {
+	case h.w.closed:
+		return ErrClosed
+	case !h.w.loaded:
+		return ErrNotLoaded
+	case h.w.repair != nil:
+		return ErrNeedsRepair
 	}
-	path := filepath.Join(h.dir, e.Name())
-	n, err := strconv.ParseUint(e.Name(), 10, 32)
-	if err != nil || n > LastHeadFile {
-		return encbuf.Corrupt(0, "number of a head chunk file is too large").At(path, 0)
-	}
-	if e.IsDir() {
-		return encbuf.Corrupt(0, "a directory has the name of a head chunk file").At(path, 0)
-	}
-	if h.mu.byNum[uint32(n)] != nil {
-		return encbuf.Corrupt(0, "another head chunk file has the same number").At(path, 0)
-	}
-	info, err := h.fs.Stat(path)
-	if err != nil {
-		return err
-	}
-	f := newHeadFile(h.fs, path, uint32(n), info.Size(), info.Size())
-	h.mu.byNum[f.number] = f
-	h.mu.live = append(h.mu.live, f)
 	return nil
 }
 
-func isNumber(name string) bool {
-	for _, c := range []byte(name) {
-		if c < '0' || c > '9' {
-			return false
+// Write appends chunks to the newest file, or to a new one when there is none of ours or
+// it is full, with one write per file. Their refs, in the order of batch, are valid until
+// the next call of Write. The chunks can be read at once; they are on stable storage after
+// Sync, or when their file is full.
+//
+// On an error the refs say which chunks, the first ones of batch, are stored all the
+// same; what was written of the others is cut off again, at the latest by the
+// next Write. A full disk heals that way. After ErrPoisoned nothing is written any more.
+// ErrInvalidChunk stores nothing.
+//
+// The caller has made sure that the log holds the samples on stable storage, and that
+// the in-order chunks of a series come in the order of their times.
+func (h *HeadFiles) Write(batch []Full) ([]Ref, error) {
+	h.w.Lock()
+	defer h.w.Unlock()
+	out := &h.w.out
+	out.refs = out.refs[:0]
+	for i := range batch {
+		if err := out.validate(&batch[i]); err != nil {
+			return nil, err
 		}
 	}
-	return name != ""
+	for len(out.refs) < len(batch) {
+		if err := h.loadedLocked(); err != nil {
+			return out.refs, err
+		}
+		if err := out.write(batch[len(out.refs):]); err != nil {
+			return out.refs, err
+		}
+	}
+	return out.refs, nil
 }
 
-// fileName returns the name of a new file.
-func fileName(number uint32) string {
-	s := strconv.FormatUint(uint64(number), 10)
-	if len(s) < 6 {
-		s = "000000"[len(s):] + s
+// Sync puts what was written before on stable storage. An error is final: it and
+// every later Write, Sync and Close are ErrPoisoned.
+func (h *HeadFiles) Sync() error {
+	h.w.Lock()
+	defer h.w.Unlock()
+	if h.w.closed {
+		return ErrClosed
 	}
-	return s
+	return h.w.out.sync()
+}
+
+// SyncExtents puts what was written before on stable storage and returns what all files
+// have then, in order. Errors as those of Sync; damage of a page that cannot be read.
+func (h *HeadFiles) SyncExtents() ([]HeadExtent, error) {
+	if err := h.Sync(); err != nil {
+		return nil, err
+	}
+	h.w.Lock()
+	defer h.w.Unlock()
+	var list []HeadExtent
+	for _, f := range h.table.files() {
+		e := HeadExtent{File: f.number, Size: f.size.Load()}
+		if e.Size < headHeaderSize {
+			continue // not written yet
+		}
+		var err error
+		if e.Tail, err = f.tail(e.Size); err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// TruncateBefore removes the files all of whose chunks are below lowest. The file being
+// written is among them: it is finished if it has a chunk below lowest, or if others went, so
+// that it goes with what it has now, and not only when it is full. The order and the syncs
+// leave no gap in the numbers, whatever a crash keeps. Files that a Pin keeps stay readable. On
+// an error the rest of the files is still there.
+//
+// The caller knows of every chunk that was written: none that is still wanted is below lowest.
+func (h *HeadFiles) TruncateBefore(lowest Ref) error {
+	h.w.Lock()
+	defer h.w.Unlock()
+	if err := h.loadedLocked(); err != nil {
+		return err
+	}
+	return h.w.out.truncateBefore(lowest)
+}
+
+// EndFile ends the file being written: chunks that come go to a new one. Who knows that these
+// will be wanted for longer keeps their bytes apart from the others'.
+func (h *HeadFiles) EndFile() error {
+	h.w.Lock()
+	defer h.w.Unlock()
+	if err := h.loadedLocked(); err != nil {
+		return err
+	}
+	if out := &h.w.out; out.failed != nil || out.cur.end == 0 {
+		return out.failed
+	}
+	return h.w.out.finish(false)
+}
+
+// Acquire returns a pin, or ErrClosed.
+func (h *HeadFiles) Acquire() (*Pin, error) { return h.table.acquire() }
+
+// Read returns the encoding and the data of the chunk at ref. The data is copied to dst, which
+// grows if it has to, and its checksum is verified. Damage, also a file
+// that was cut behind our back, is encbuf.ErrCorrupt with file and offset; a place where no
+// chunk can be is ErrUnknownRef. The caller holds a pin, or knows that the file
+// is neither truncated nor closed; otherwise the answer may be ErrUnknownRef or
+// ErrClosed. It allocates nothing if dst has room for the data and 40 bytes more.
+func (h *HeadFiles) Read(ref Ref, dst []byte) (enc chunkenc.Encoding, data []byte, err error) {
+	f, err := h.table.use(ref)
+	if err != nil {
+		return 0, nil, err
+	}
+	enc, _, data, err = f.read(int64(ref.Offset()), dst)
+	return enc, data, fileutil.JoinErrors(err, f.release())
 }
 
 // HeadStats are numbers about the files.
@@ -165,31 +205,14 @@ type HeadStats struct {
 func (h *HeadFiles) Stats() HeadStats {
 	h.w.Lock()
 	defer h.w.Unlock()
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	s := HeadStats{
-		Files:         len(h.mu.live),
-		KeptFiles:     len(h.mu.byNum) - len(h.mu.live),
-		ChunksWritten: h.w.chunks,
-		BytesWritten:  h.w.bytes,
-	}
-	for _, f := range h.mu.live {
-		s.Bytes += f.size.Load()
-	}
+	s := HeadStats{ChunksWritten: h.w.out.chunks, BytesWritten: h.w.out.bytes}
+	h.table.stats(&s)
 	return s
 }
 
 // End returns the place behind the newest chunk: every ref is lower. It is 0 while there
 // is no file.
-func (h *HeadFiles) End() Ref {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	if len(h.mu.live) == 0 {
-		return 0
-	}
-	f := h.mu.live[len(h.mu.live)-1]
-	return NewRef(f.number, uint32(f.size.Load()))
-}
+func (h *HeadFiles) End() Ref { return h.table.end() }
 
 // Close finishes the file being written: it is synced. After that nothing can be
 // written or acquired; who holds a Pin can read until the last Release, which
@@ -201,10 +224,11 @@ func (h *HeadFiles) Close() error {
 		return ErrClosed
 	}
 	h.w.closed = true
-	err := h.finishLocked()
+	out := &h.w.out
+	err := out.finish(true)
 	if err == nil {
-		err = h.w.failed
+		err = out.failed
 	}
-	h.w.buf, h.w.refs = nil, nil
-	return fileutil.JoinErrors(err, h.closePins())
+	out.buf, out.refs = nil, nil
+	return fileutil.JoinErrors(err, h.table.close())
 }

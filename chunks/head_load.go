@@ -60,11 +60,11 @@ type LoadReport struct {
 // NeedsRepair says whether Repair has something to do before the first Write.
 func (r *LoadReport) NeedsRepair() bool { return r.Damage != nil || r.Unwritten != "" }
 
-// Load reads all files in order, verifies every record but those that Trust vouches for, and
-// calls fn with each chunk whose encoding is known; fn may call Read and nothing else of h. Load is called once,
-// before Write, and changes nothing on disk.
-// Damage ends the reading and is in the report, not in the error; it and
-// Repair's part are kept for Repair. An error of fn ends Load and is returned.
+// Load reads all files in order, verifies every record but those that Trust vouches for, and calls
+// fn with each chunk whose encoding is known; fn may call Read and nothing else of h. Load is
+// called once, before Write, and changes nothing on disk. Damage ends the reading and is in the
+// report, not in the error; it and Repair's part are kept for Repair. An error of fn ends Load and
+// is returned.
 func (h *HeadFiles) Load(fn func(HeadChunk) error) (LoadReport, error) {
 	h.w.Lock()
 	defer h.w.Unlock()
@@ -73,43 +73,42 @@ func (h *HeadFiles) Load(fn func(HeadChunk) error) (LoadReport, error) {
 		return rep, errors.New("load head chunk files: they were loaded before")
 	}
 	h.w.loadCalled = true
-	h.mu.RLock()
-	live := h.mu.live
-	h.mu.RUnlock()
+	live := h.table.files()
 	l := loader{fn: fn, rep: &rep, batch: make([]HeadChunk, 0, loadBatch)}
 	good, err := l.loadAll(live)
 	if err != nil {
 		return rep, err
 	}
 	if good > 0 {
-		h.w.next = live[good-1].number + 1
+		h.w.out.next = live[good-1].number + 1
 	} else if len(live) > 0 {
-		h.w.next = live[0].number
+		h.w.out.next = live[0].number
 	}
 	h.w.loaded = true
-	return rep, h.dropLocked(&rep, live[:good], live[good:])
+	if !rep.NeedsRepair() {
+		return rep, nil
+	}
+	h.w.repair = planRepair(&h.w.out, &rep, live[:good], live[good:])
+	return rep, h.table.retire(live[good:])
 }
 
-// dropLocked takes files out of use and leaves them to Repair, together with the last of
-// the kept ones if that is the damaged one.
-func (h *HeadFiles) dropLocked(rep *LoadReport, kept, dropped []*headFile) error {
-	if !rep.NeedsRepair() {
-		return nil
+// Trust makes Load begin behind the extents, which SyncExtents returned to an earlier
+// process: of those that are as they were then. LoadReport.Trusted has which these are. It is
+// called before Load.
+func (h *HeadFiles) Trust(list []HeadExtent) error {
+	h.w.Lock()
+	defer h.w.Unlock()
+	if h.w.loadCalled {
+		return errors.New("trust head chunk files: they were loaded before")
 	}
-	p := &repairPlan{}
-	if rep.GoodBytes > 0 {
-		p.damaged, p.good = kept[len(kept)-1], rep.GoodBytes
-		rep.DroppedBytes = p.damaged.mapLen - p.good
-	}
-	for _, f := range dropped {
-		p.dropped = append(p.dropped, droppedFile{path: f.path, size: f.mapLen})
-		rep.DroppedBytes += f.mapLen
-		if f.path != rep.Unwritten {
-			rep.DroppedFiles = append(rep.DroppedFiles, f.path)
+	for _, e := range list {
+		if f := h.table.file(e.File); f != nil {
+			if err := f.trust(e); err != nil {
+				return err
+			}
 		}
 	}
-	h.w.repair = p
-	return h.retire(dropped)
+	return nil
 }
 
 // isUnwritten says whether a last file is one that was created and not written: shorter

@@ -29,9 +29,9 @@ func TestLoad_WhatWasReadIsGivenBack(t *testing.T) {
 	// has as much behind it as one that has just read all chunks, whenever one looks.
 	var seen []string
 	for range 10 {
-		again, _, rep := openLoaded(t, fileutil.OS, h.dir, HeadOptions{})
+		again, _, rep := openLoaded(t, fileutil.OS, h.w.out.dir, HeadOptions{})
 		require.Equal(t, len(batch), rep.Chunks)
-		path := again.mu.live[0].path
+		path := again.table.mu.live[0].path
 		loaded := residentBytes(t, path)
 		requireChunks(t, again, refs, batch)
 		read := residentBytes(t, path)

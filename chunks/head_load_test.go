@@ -29,11 +29,11 @@ func newSmall(tb testing.TB) small {
 	s.refs = write(tb, h, s.all)
 	require.NoError(tb, h.Close())
 	for _, name := range []string{"000001", "000002", "000003"} {
-		b, err := os.ReadFile(filepath.Join(h.dir, name))
+		b, err := os.ReadFile(filepath.Join(h.w.out.dir, name))
 		require.NoError(tb, err)
 		s.names, s.files = append(s.names, name), append(s.files, b)
 	}
-	require.NoFileExists(tb, filepath.Join(h.dir, "000004"))
+	require.NoFileExists(tb, filepath.Join(h.w.out.dir, "000004"))
 	return s
 }
 
@@ -253,7 +253,7 @@ func TestLoad_UnknownEncodings_AreCountedAndSkipped(t *testing.T) {
 	batch[1].Encoding = 0x70
 	refs := write(t, h, batch)
 	require.NoError(t, h.Close())
-	_, got, rep := openLoaded(t, fileutil.OS, h.dir, HeadOptions{})
+	_, got, rep := openLoaded(t, fileutil.OS, h.w.out.dir, HeadOptions{})
 	require.Equal(t, 1, rep.Unknown)
 	require.Equal(t, 2, rep.Chunks)
 	requireLoaded(t, got, []Ref{refs[0], refs[2]}, []Full{batch[0], batch[2]})
@@ -264,7 +264,7 @@ func TestLoad_ManyChunks_ComeInBatches(t *testing.T) {
 	all := fullChunks(0, 3*loadBatch+5)
 	refs := write(t, h, all)
 	require.NoError(t, h.Close())
-	_, got, rep := openLoaded(t, fileutil.OS, h.dir, HeadOptions{})
+	_, got, rep := openLoaded(t, fileutil.OS, h.w.out.dir, HeadOptions{})
 	require.Equal(t, len(all), rep.Chunks)
 	requireLoaded(t, got, refs, all)
 }
@@ -343,9 +343,9 @@ func TestLoad_FileCutMeanwhile_IsDamageAndNotASignal(t *testing.T) {
 	all := fullChunks(0, 400)
 	refs := write(t, h, all)
 	require.NoError(t, h.Close())
-	path := filepath.Join(h.dir, "000001")
+	path := filepath.Join(h.w.out.dir, "000001")
 	for _, size := range []int64{0, 4096, 8192} {
-		h, err := OpenHead(fileutil.OS, h.dir, HeadOptions{})
+		h, err := OpenHead(fileutil.OS, h.w.out.dir, HeadOptions{})
 		require.NoError(t, err)
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -402,7 +402,7 @@ func TestRepair_FailingAtEveryOperation_CanBeDoneAgain(t *testing.T) {
 			if _, err = h.Repair(quarantine); err == nil {
 				requireChunks(t, h, s.refs[:good], s.all)
 			}
-			require.NoError(t, firstOf(h.w.failed == nil, err), "operation %d", n)
+			require.NoError(t, firstOf(h.w.out.failed == nil, err), "operation %d", n)
 			_ = h.Close()
 			h, got, rep = openLoaded(t, fileutil.OS, dir, HeadOptions{})
 			require.False(t, rep.NeedsRepair(), "operation %d crash %v: %+v", n, crash, rep)

@@ -34,7 +34,7 @@ func TestRead_PlacesWithoutAChunk_AreErrors(t *testing.T) {
 		require.ErrorIs(t, err, encbuf.ErrCorrupt)
 		var at *encbuf.CorruptError
 		require.ErrorAs(t, err, &at)
-		require.Equal(t, filepath.Join(h.dir, "000001"), at.File)
+		require.Equal(t, filepath.Join(h.w.out.dir, "000001"), at.File)
 		require.GreaterOrEqual(t, at.Offset, int64(off.Offset()))
 		require.Empty(t, data)
 	}
@@ -48,7 +48,7 @@ func TestRead_FileCutOrChangedBehindOurBack_IsDamageAndNotASignal(t *testing.T) 
 	all := fullChunks(0, 300)
 	refs := write(t, h, all)
 	requireChunks(t, h, refs, all)
-	path := filepath.Join(h.dir, "000001")
+	path := filepath.Join(h.w.out.dir, "000001")
 
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -244,7 +244,7 @@ func TestHeadCursor_AheadChangesNoAnswer(t *testing.T) {
 
 	// A file that was cut behind our back is no crash.
 	last := refs[len(refs)-1]
-	require.NoError(t, os.Truncate(h.mu.byNum[last.File()].path, 0))
+	require.NoError(t, os.Truncate(h.table.mu.byNum[last.File()].path, 0))
 	c.Ahead(refs)
 	_, _, err := c.Read(last)
 	require.ErrorIs(t, err, encbuf.ErrCorrupt)

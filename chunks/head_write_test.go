@@ -108,7 +108,7 @@ func TestWrite_IsOneWritePerBatchAndFile_InTheRightOrder(t *testing.T) {
 	h, _, _ := openLoaded(t, fsys, headDir(t), HeadOptions{FileBytes: 360})
 	fsys.takeLog()
 	write(t, h, fullChunks(1, 2))
-	require.Equal(t, []string{"mkdir chunks_head", "syncdir " + filepath.Base(filepath.Dir(h.dir)), "create 000001", "syncdir chunks_head", "write 000001"}, fsys.takeLog())
+	require.Equal(t, []string{"mkdir chunks_head", "syncdir " + filepath.Base(filepath.Dir(h.w.out.dir)), "create 000001", "syncdir chunks_head", "write 000001"}, fsys.takeLog())
 	write(t, h, fullChunks(3, 1))
 	require.Equal(t, []string{"write 000001"}, fsys.takeLog())
 	write(t, h, fullChunks(4, 3))
@@ -135,7 +135,7 @@ func TestOpen_WritesNothing(t *testing.T) {
 
 	h, _, _ = openLoaded(t, fsys, filepath.Join(t.TempDir(), "no", "such"), HeadOptions{})
 	require.NoError(t, h.Close())
-	require.NoDirExists(t, h.dir)
+	require.NoDirExists(t, h.w.out.dir)
 }
 
 func TestWrite_InvalidChunks_StoreNothing(t *testing.T) {
@@ -192,7 +192,7 @@ func TestWrite_DiskFull_StoresNothingOfTheFailedPartAndHeals(t *testing.T) {
 		all = append(all, rest...)
 		requireChunks(t, h, kept, all)
 		require.NoError(t, h.Close())
-		_, got, rep := openLoaded(t, fileutil.OS, h.dir, HeadOptions{})
+		_, got, rep := openLoaded(t, fileutil.OS, h.w.out.dir, HeadOptions{})
 		require.False(t, rep.NeedsRepair())
 		requireLoaded(t, got, kept, all)
 	}
@@ -200,7 +200,7 @@ func TestWrite_DiskFull_StoresNothingOfTheFailedPartAndHeals(t *testing.T) {
 
 func requireSize(t *testing.T, h *HeadFiles, name string, size int64) {
 	t.Helper()
-	info, err := os.Stat(filepath.Join(h.dir, name))
+	info, err := os.Stat(filepath.Join(h.w.out.dir, name))
 	require.NoError(t, err)
 	require.Equal(t, size, info.Size())
 }
@@ -228,7 +228,7 @@ func TestWrite_HalfWriteThatCannotBeCut_IsCutBeforeTheNextWrite(t *testing.T) {
 	fsys.hook = nil
 	refs = append(refs, write(t, h, fullChunks(3, 1))...)
 	require.NoError(t, h.Close())
-	_, got, rep := openLoaded(t, fileutil.OS, h.dir, HeadOptions{})
+	_, got, rep := openLoaded(t, fileutil.OS, h.w.out.dir, HeadOptions{})
 	require.False(t, rep.NeedsRepair())
 	requireLoaded(t, got, refs, fullChunks(1, 3))
 }
@@ -247,7 +247,7 @@ func TestClose_HalfWriteThatCannotBeCut_IsAnError(t *testing.T) {
 	_, err := h.Write(fullChunks(3, 1))
 	require.ErrorIs(t, err, syscall.EIO)
 	require.ErrorIs(t, h.Close(), syscall.EIO)
-	_, got, rep := openLoaded(t, fileutil.OS, h.dir, HeadOptions{})
+	_, got, rep := openLoaded(t, fileutil.OS, h.w.out.dir, HeadOptions{})
 	require.NotNil(t, rep.Damage)
 	requireLoaded(t, got, refs, fullChunks(1, 2))
 }
@@ -285,7 +285,7 @@ func TestWrite_FailedDirectorySync_IsPoisoned(t *testing.T) {
 		_, err = h.Write(fullChunks(1, 1))
 		require.ErrorIs(t, err, ErrPoisoned)
 		require.ErrorIs(t, h.Close(), ErrPoisoned)
-		_, got, rep := openLoaded(t, fileutil.OS, h.dir, HeadOptions{})
+		_, got, rep := openLoaded(t, fileutil.OS, h.w.out.dir, HeadOptions{})
 		require.False(t, rep.NeedsRepair())
 		require.Empty(t, got)
 	}
@@ -310,7 +310,7 @@ func TestClose_RemovesAFileThatGotNoChunk(t *testing.T) {
 	_, err := h.Write(fullChunks(1, 1))
 	require.Error(t, err)
 	require.NoError(t, h.Close())
-	require.NoFileExists(t, filepath.Join(h.dir, "000001"))
+	require.NoFileExists(t, filepath.Join(h.w.out.dir, "000001"))
 	_, err = h.Write(fullChunks(1, 1))
 	require.ErrorIs(t, err, ErrClosed)
 	require.ErrorIs(t, h.Sync(), ErrClosed)
@@ -368,7 +368,7 @@ func TestTruncateBefore_RemovesWholeFilesAndStartsANewOne(t *testing.T) {
 	require.Equal(t, last+2, next[0].File())
 	require.NoError(t, h.Close())
 
-	_, got, rep := openLoaded(t, fileutil.OS, h.dir, HeadOptions{})
+	_, got, rep := openLoaded(t, fileutil.OS, h.w.out.dir, HeadOptions{})
 	require.False(t, rep.NeedsRepair(), "numbers may start anywhere")
 	requireLoaded(t, got, next, fullChunks(31, 1))
 }
@@ -439,10 +439,10 @@ func TestWrite_KeepsItsBuffer(t *testing.T) {
 		batch[i].Data = make([]byte, 1000)
 	}
 	write(t, h, batch[:len(batch)-5])
-	buf := &h.w.buf[:1][0]
+	buf := &h.w.out.buf[:1][0]
 	for n := len(batch) - 5; n <= len(batch); n++ {
 		write(t, h, batch[:n])
-		require.Same(t, buf, &h.w.buf[:1][0])
+		require.Same(t, buf, &h.w.out.buf[:1][0])
 	}
 	require.NoError(t, h.Close())
 }

@@ -129,7 +129,7 @@ func TestWrite_Vectors_GiveTheSameBytes(t *testing.T) {
 			// The vectors' files were cut on purpose.
 			flush()
 			h.w.Lock()
-			require.NoError(t, h.finishLocked())
+			require.NoError(t, h.w.out.finish(false))
 			h.w.Unlock()
 			file = c.File
 		}
@@ -141,7 +141,7 @@ func TestWrite_Vectors_GiveTheSameBytes(t *testing.T) {
 	flush()
 	require.NoError(t, h.Close())
 	for i, f := range v.Files {
-		got, err := os.ReadFile(filepath.Join(h.dir, f.Path))
+		got, err := os.ReadFile(filepath.Join(h.w.out.dir, f.Path))
 		require.NoError(t, err)
 		require.Equal(t, bytes.TrimRight(files[i], "\x00"), got)
 	}

@@ -1,14 +1,12 @@
 package index
 
 import (
+	"context"
 	"encoding/binary"
 	"slices"
 	"sync/atomic"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb/internal/encbuf"
-	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // idList are the series ids of a postings list as they stand in the file: be32 words.
@@ -106,77 +104,123 @@ func (c checkedLists) has(num int) bool { return c[num/64].Load()>>(num%64)&1 ==
 
 func (c checkedLists) add(num int) { c[num/64].Or(1 << (num % 64)) }
 
-// list returns the ids of a list: checked when it is first used, by its checksum and
-// its order, so that whoever reads it may rely on ids of possible entries that never descend.
-func (r *Reader) list(num int, e tableEntry) (idList, error) {
-	off, end := e.list, r.toc.postingsTable
-	if off < r.toc.postings || off > end || end-off < sectionHeadBytes+countBytes+crcBytes {
-		return nil, r.corrupt(r.table.base, "postings list lies outside of its section")
+// blockLists are the postings lists of a block. They have the numbers of their entries in
+// the offset table.
+type blockLists struct {
+	file       *blockFile
+	table      *offsetTable
+	series     *seriesSection
+	first, end uint64 // offsets in the file
+	checked    checkedLists
+}
+
+// get returns the ids of a list, whose entry has that number: checked when it is first used, by its
+// checksum and its order, so that whoever reads it may rely on ids of possible entries that never
+// descend.
+func (bl *blockLists) get(num int, e tableEntry) (idList, error) {
+	off, end := e.list, bl.end
+	if off < bl.first || off > end || end-off < sectionHeadBytes+countBytes+crcBytes {
+		return nil, bl.file.corrupt(bl.table.base, "postings list lies outside of its section")
 	}
-	length := uint64(binary.BigEndian.Uint32(r.b[off:]))
+	length := uint64(binary.BigEndian.Uint32(bl.file.b[off:]))
 	content := off + sectionHeadBytes
 	if length < countBytes || length > end-content-crcBytes {
-		return nil, r.corrupt(int(off), "postings list is longer than its section")
+		return nil, bl.file.corrupt(int(off), "postings list is longer than its section")
 	}
-	ids := idList(r.b[content+countBytes : content+length])
-	if count := binary.BigEndian.Uint32(r.b[content:]); uint64(count)*idBytes != uint64(len(ids)) {
-		return nil, r.corrupt(int(off), "postings list has another length than its number of series")
+	ids := idList(bl.file.b[content+countBytes : content+length])
+	if count := binary.BigEndian.Uint32(bl.file.b[content:]); uint64(count)*idBytes != uint64(len(ids)) {
+		return nil, bl.file.corrupt(int(off), "postings list has another length than its number of series")
 	}
-	if r.checked.has(num) {
+	if bl.checked.has(num) {
 		return ids, nil
 	}
-	if err := r.checkList(int(off), r.b[content:content+length], ids); err != nil {
+	if err := bl.check(int(off), bl.file.b[content:content+length], ids); err != nil {
 		return nil, err
 	}
-	r.checked.add(num)
+	bl.checked.add(num)
 	return ids, nil
 }
 
-func (r *Reader) checkList(off int, content []byte, ids idList) error {
+// check verifies the checksum and the order of a list.
+func (bl *blockLists) check(off int, content []byte, ids idList) error {
 	end := off + sectionHeadBytes + len(content)
-	if binary.BigEndian.Uint32(r.b[end:]) != encbuf.Checksum(content) {
-		return r.corrupt(off, "checksum of the postings list does not match")
+	if binary.BigEndian.Uint32(bl.file.b[end:]) != encbuf.Checksum(content) {
+		return bl.file.corrupt(off, "checksum of the postings list does not match")
 	}
 	for i := 1; i < ids.len(); i++ {
 		if ids.at(i) < ids.at(i-1) { // old writers name a series twice that has a label twice
-			return r.corrupt(off, "series ids of the postings list do not ascend")
+			return bl.file.corrupt(off, "series ids of the postings list do not ascend")
 		}
 	}
-	if n := ids.len(); n > 0 && (!r.holds(ids.at(0)) || !r.holds(ids.at(n-1))) {
-		return r.corrupt(off, "postings list has a series outside of the series section")
+	if n := ids.len(); n > 0 && (!bl.series.holds(ids.at(0)) || !bl.series.holds(ids.at(n-1))) {
+		return bl.file.corrupt(off, "postings list has a series outside of the series section")
 	}
 	return nil
+}
+
+// all returns the list of all series.
+func (bl *blockLists) all() (idList, error) {
+	c := bl.table.cursor(0)
+	e, ok := c.next()
+	if !ok {
+		return nil, bl.table.corrupt()
+	}
+	return bl.get(0, e)
+}
+
+// each gives lists to use, and looks at the context every thousand of them.
+func (bl *blockLists) each(ctx context.Context, pairs []Pair, use func(idList)) error {
+	c := bl.table.cursor(0)
+	for i, p := range pairs {
+		if i%pollEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if int(p) < c.num {
+			c = bl.table.cursor(int(p))
+		}
+		c.seek(int(p))
+		e, ok := c.next()
+		if !ok {
+			return bl.table.corrupt()
+		}
+		ids, err := bl.get(int(p), e)
+		if err != nil {
+			return err
+		}
+		use(ids)
+	}
+	return nil
+}
+
+// cost is the number of series in the lists.
+func (bl *blockLists) cost(ctx context.Context, pairs []Pair) (n int, err error) {
+	err = bl.each(ctx, pairs, func(ids idList) { n += ids.len() })
+	return n, err
+}
+
+// read is that of listSource.
+func (bl *blockLists) read(ctx context.Context, pairs []Pair, use func(view)) error {
+	return bl.each(ctx, pairs, func(ids idList) { use(view{ids: ids}) })
+}
+
+// bounds is that of listSource.
+func (bl *blockLists) bounds(ctx context.Context, one []Pair) (lo, hi uint64, err error) {
+	err = bl.each(ctx, one, func(ids idList) {
+		if ids.len() > 0 {
+			lo, hi = ids.at(0), ids.at(ids.len()-1)
+		}
+	})
+	return lo, hi, err
 }
 
 // allPostings are all series, decoded a few at a time: mapped bytes are only touched
 // where a fault is caught.
 type allPostings struct {
-	r    *Reader
+	file *blockFile
 	ids  idList
 	buf  [256]uint64
 	rest refPostings // of buf
 	err  error
-}
-
-// AllSeries returns the ids of all series, ascending. They end with an error if the
-// list is damaged or its memory faults; the reader must stay open meanwhile.
-func (r *Reader) AllSeries() Postings {
-	p := &allPostings{r: r}
-	p.err = r.guard(func() (err error) {
-		p.ids, err = r.allIDs()
-		return err
-	})
-	return p
-}
-
-// allIDs returns the list of all series.
-func (r *Reader) allIDs() (idList, error) {
-	c := r.table.cursor(0)
-	e, ok := c.next()
-	if !ok {
-		return nil, r.tableCorrupt()
-	}
-	return r.list(0, e)
 }
 
 func (p *allPostings) Next() bool {
@@ -189,7 +233,7 @@ func (p *allPostings) refill() bool {
 	if n == 0 || p.err != nil {
 		return false
 	}
-	p.err = p.r.guard(func() error {
+	p.err = p.file.guard(func() error {
 		p.ids[:n*idBytes].appendTo(p.buf[:0])
 		return nil
 	})
@@ -202,7 +246,7 @@ func (p *allPostings) Seek(ref uint64) bool {
 	if p.err != nil || p.rest.Seek(ref) {
 		return p.err == nil
 	}
-	p.err = p.r.guard(func() error {
+	p.err = p.file.guard(func() error {
 		p.ids = p.ids[p.ids.gallop(0, ref)*idBytes:]
 		return nil
 	})
@@ -213,25 +257,3 @@ func (p *allPostings) At() uint64 { return p.rest.At() }
 func (p *allPostings) Err() error { return p.err }
 
 var _ Postings = (*allPostings)(nil)
-
-// guard runs fn, which reads mapped bytes, and gives faults of the memory as errors.
-func (r *Reader) guard(fn func() error) error {
-	if r.closed.Load() {
-		return ErrClosed
-	}
-	return r.placed(fileutil.GuardFaults(fn))
-}
-
-// placed gives a fault of the memory the name of the file: it is damage like other kinds.
-func (r *Reader) placed(err error) error {
-	if errors.Is(err, fileutil.ErrMemoryFault) {
-		return &unreadable{encbuf.Corrupt(0, err.Error()).At(r.name, 0)}
-	}
-	return err
-}
-
-// unreadable is damage that a fault of the memory has shown.
-type unreadable struct{ damage *encbuf.CorruptError }
-
-func (u *unreadable) Error() string   { return u.damage.Error() }
-func (u *unreadable) Unwrap() []error { return []error{u.damage, fileutil.ErrMemoryFault} }

@@ -2,12 +2,7 @@ package index
 
 import (
 	"encoding/binary"
-	"math"
-	"sync/atomic"
 
-	"github.com/pkg/errors"
-
-	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
@@ -17,20 +12,17 @@ const minBlockBytes = headerBytes + sectionHeadBytes + countBytes + crcBytes + t
 // Reader reads the index file of a block through a memory mapping. On the heap it has
 // half a byte for each symbol and an eighth of a byte for each list.
 //
-// All methods are safe for concurrent use, save Close, which must come after all
-// others. Damage is an *encbuf.CorruptError with file and offset; it is
-// fileutil.ErrMemoryFault as well where the mapped file cannot be read. Checksums of a series and of a list are
-// verified when they are read.
+// All methods are safe for concurrent use, save Close, which must come after all others. Damage is
+// an *encbuf.CorruptError with file and offset; it is fileutil.ErrMemoryFault as well where the
+// mapped file cannot be read. Checksums of a series and of a list are verified when they are read.
 type Reader struct {
-	name    string
-	mapping fileutil.Mapping // outlives the file
-	b       []byte           // all of the file
+	file    blockFile
 	version int
 	toc     toc
 	symbols symbolTable
+	series  seriesSection
 	table   offsetTable
-	checked checkedLists
-	closed  atomic.Bool
+	lists   blockLists
 }
 
 // OpenReader opens an index of version 1, 2 or 3. It verifies the table of contents,
@@ -40,7 +32,7 @@ func OpenReader(fsys fileutil.FS, name string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{name: name}
+	r := &Reader{file: blockFile{name: name}}
 	if err := fileutil.JoinErrors(r.open(f), f.Close()); err != nil {
 		return nil, fileutil.JoinErrors(err, r.Close())
 	}
@@ -48,110 +40,62 @@ func OpenReader(fsys fileutil.FS, name string) (*Reader, error) {
 }
 
 func (r *Reader) open(f fileutil.File) error {
-	size, err := f.Size()
-	if err != nil {
+	if err := r.file.mapAll(f); err != nil {
 		return err
 	}
-	if size < minBlockBytes {
-		return r.corrupt(0, "file is too short for an index")
-	}
-	if size > math.MaxInt {
-		return errors.WithMessagef(ErrTooLarge, "map %s", r.name)
-	}
-	if r.mapping, err = f.Mmap(size); err != nil {
-		return err
-	}
-	return r.placed(fileutil.GuardFaults(func() error {
-		if r.b, err = r.mapping.At(0, int(size)); err != nil {
-			return err
-		}
-		return r.openSections()
-	}))
+	return r.file.guard(r.openSections)
 }
 
 func (r *Reader) openSections() (err error) {
-	if binary.BigEndian.Uint32(r.b) != blockMagic {
-		return r.corrupt(0, "no magic number of an index")
+	f := &r.file
+	if binary.BigEndian.Uint32(f.b) != blockMagic {
+		return f.corrupt(0, "no magic number of an index")
 	}
-	if r.version = int(r.b[4]); r.version < 1 || r.version > 3 {
-		return r.corrupt(4, "unknown version of the index")
+	if r.version = int(f.b[4]); r.version < 1 || r.version > 3 {
+		return f.corrupt(4, "unknown version of the index")
 	}
-	tocAt := len(r.b) - tocBytes
-	if r.toc, err = readTOC(r.b[tocAt:], len(r.b)); err != nil {
-		return r.at(err, tocAt)
+	tocAt := len(f.b) - tocBytes
+	if r.toc, err = readTOC(f.b[tocAt:], len(f.b)); err != nil {
+		return f.at(err, tocAt)
 	}
-	symbols, err := r.section(int(r.toc.symbols), int(r.toc.series), "symbol table")
+	symbols, err := f.section(int(r.toc.symbols), int(r.toc.series), "symbol table")
 	if err != nil {
 		return err
 	}
-	table, err := r.section(int(r.toc.postingsTable), tocAt, "postings offset table")
+	table, err := f.section(int(r.toc.postingsTable), tocAt, "postings offset table")
 	if err != nil {
 		return err
 	}
 	base := int(r.toc.symbols) + sectionHeadBytes
 	if r.symbols, err = openSymbols(symbols, base, r.version); err != nil {
-		return r.at(err, base)
+		return f.at(err, base)
 	}
 	base = int(r.toc.postingsTable) + sectionHeadBytes
 	if r.table, err = openTable(table, base, r.version); err != nil {
-		return r.at(err, base)
+		return f.at(err, base)
 	}
-	r.checked = newCheckedLists(r.table.count)
+	r.symbols.file, r.table.file = f, f
+	r.series = seriesSection{file: f, symbols: &r.symbols, version: r.version, first: r.toc.series, end: r.toc.seriesEnd()}
+	r.lists = blockLists{file: f, table: &r.table, series: &r.series,
+		first: r.toc.postings, end: r.toc.postingsTable, checked: newCheckedLists(r.table.count)}
 	return nil
-}
-
-// section returns the content of a section that fills off..end:
-//
-//	+---------------+---------+------------+
-//	| length (be32) | content | crc (be32) |
-//	+---------------+---------+------------+
-func (r *Reader) section(off, end int, what string) ([]byte, error) {
-	content := off + sectionHeadBytes
-	if end-content < countBytes+crcBytes {
-		return nil, r.corrupt(off, what+" is cut off")
-	}
-	if uint64(binary.BigEndian.Uint32(r.b[off:])) != uint64(end-crcBytes-content) {
-		return nil, r.corrupt(off, what+" has another length than its section")
-	}
-	b := r.b[content : end-crcBytes]
-	if binary.BigEndian.Uint32(r.b[end-crcBytes:]) != encbuf.Checksum(b) {
-		return nil, r.corrupt(off, "checksum of the "+what+" does not match")
-	}
-	return b, nil
-}
-
-func (r *Reader) corrupt(off int, reason string) error {
-	return encbuf.Corrupt(off, reason).At(r.name, 0)
-}
-
-func (r *Reader) tableCorrupt() error {
-	return r.corrupt(r.table.base, "entry of the postings offset table is malformed")
-}
-
-// at places damage of a section that begins at base in the file.
-func (r *Reader) at(err error, base int) error {
-	var damage *encbuf.CorruptError
-	if errors.As(err, &damage) {
-		return damage.At(r.name, int64(base))
-	}
-	return err
 }
 
 // Version returns the version of the format, from 1 to 3.
 func (r *Reader) Version() int { return r.version }
 
 // Size returns the size of the file in bytes.
-func (r *Reader) Size() int64 { return int64(len(r.b)) }
+func (r *Reader) Size() int64 { return int64(len(r.file.b)) }
 
 // NumSymbols returns how many symbols there are; their numbers are below.
 func (r *Reader) NumSymbols() int { return r.symbols.count }
 
 // Symbol returns the string of a symbol, a copy.
 func (r *Reader) Symbol(n uint32) (s string, err error) {
-	err = r.guard(func() error {
+	err = r.file.guard(func() error {
 		b, ok := r.symbols.at(n)
 		if !ok {
-			return r.noSymbol()
+			return r.symbols.noSymbol()
 		}
 		s = string(b)
 		return nil
@@ -162,10 +106,10 @@ func (r *Reader) Symbol(n uint32) (s string, err error) {
 // AppendSymbol appends the string of a symbol to dst.
 func (r *Reader) AppendSymbol(dst []byte, n uint32) ([]byte, error) {
 	all := dst
-	err := r.guard(func() error {
+	err := r.file.guard(func() error {
 		b, ok := r.symbols.at(n)
 		if !ok {
-			return r.noSymbol()
+			return r.symbols.noSymbol()
 		}
 		all = append(dst, b...)
 		return nil
@@ -176,20 +120,16 @@ func (r *Reader) AppendSymbol(dst []byte, n uint32) ([]byte, error) {
 	return all, nil
 }
 
-func (r *Reader) noSymbol() error {
-	return r.corrupt(int(r.toc.symbols), "no such symbol")
-}
-
 // Symbols calls fn for each symbol in order, which is that of the strings by bytes. s
 // aliases the file and is valid during the call.
 func (r *Reader) Symbols(fn func(n uint32, s []byte) error) error {
-	return r.guard(func() error {
+	return r.file.guard(func() error {
 		var prev []byte
 		off := 0
 		for n := range r.symbols.count {
 			s, next := cutString(r.symbols.text, off)
 			if next < 0 || n > 0 && string(prev) >= string(s) {
-				return r.corrupt(r.symbols.base+off, "symbols do not ascend")
+				return r.file.corrupt(r.symbols.base+off, "symbols do not ascend")
 			}
 			if err := fn(uint32(n), s); err != nil {
 				return err
@@ -200,10 +140,61 @@ func (r *Reader) Symbols(fn func(n uint32, s []byte) error) error {
 	})
 }
 
-// Close gives the mapping up. No other method may run, or be called later.
-func (r *Reader) Close() error {
-	if r.closed.Swap(true) || r.mapping == nil {
-		return nil
+// Series appends the labels and chunks of a series to the given slices. id is from a
+// list of this reader. The order is that of the file; only Verify makes sure that it is
+// as it should be.
+func (r *Reader) Series(id uint64, ls []SymbolPair, cs []ChunkMeta) ([]SymbolPair, []ChunkMeta, error) {
+	moreLabels, moreChunks := ls, cs
+	err := r.file.guard(func() error {
+		off, body, err := r.series.entry(id)
+		if err != nil {
+			return err
+		}
+		moreLabels, moreChunks, err = r.series.decode(off, body, ls, cs)
+		return err
+	})
+	if err != nil {
+		return ls, cs, err
 	}
-	return r.mapping.Close()
+	return moreLabels, moreChunks, nil
 }
+
+// SeriesLabels is Series for the labels alone.
+func (r *Reader) SeriesLabels(id uint64, ls []SymbolPair) ([]SymbolPair, error) {
+	more := ls
+	err := r.file.guard(func() error {
+		off, body, err := r.series.entry(id)
+		if err == nil {
+			more, _, err = r.series.decodeLabels(off, body, ls)
+		}
+		return err
+	})
+	if err != nil {
+		return ls, err
+	}
+	return more, nil
+}
+
+// AppendLabels appends the names and values of ls to dst, encoded as package labels does it:
+// labels.FromEncoded makes a set of them.
+func (r *Reader) AppendLabels(dst []byte, ls []SymbolPair) ([]byte, error) {
+	all := dst
+	err := r.file.guard(func() error {
+		for _, l := range ls {
+			name, ok := r.symbols.encoded(l.Name)
+			value, ok2 := r.symbols.encoded(l.Value)
+			if !ok || !ok2 {
+				return r.symbols.noSymbol()
+			}
+			all = append(append(all, name...), value...)
+		}
+		return nil
+	})
+	if err != nil {
+		return dst, err
+	}
+	return all, nil
+}
+
+// Close gives the mapping up. No other method may run, or be called later.
+func (r *Reader) Close() error { return r.file.close() }

@@ -15,126 +15,89 @@ const (
 	minChunkBytes = 3
 )
 
-// Series appends the labels and chunks of a series to the given slices. id is from a
-// list of this reader. The order is that of the file; only Verify makes sure that it is
-// as it should be.
-func (r *Reader) Series(id uint64, ls []SymbolPair, cs []ChunkMeta) ([]SymbolPair, []ChunkMeta, error) {
-	moreLabels, moreChunks := ls, cs
-	err := r.guard(func() error {
-		off, body, err := r.entry(id)
-		if err != nil {
-			return err
-		}
-		moreLabels, moreChunks, err = r.decodeSeries(off, body, ls, cs)
-		return err
-	})
-	if err != nil {
-		return ls, cs, err
-	}
-	return moreLabels, moreChunks, nil
-}
-
-// SeriesLabels is Series for the labels alone.
-func (r *Reader) SeriesLabels(id uint64, ls []SymbolPair) ([]SymbolPair, error) {
-	more := ls
-	err := r.guard(func() error {
-		off, body, err := r.entry(id)
-		if err == nil {
-			more, _, err = r.decodeLabels(off, body, ls)
-		}
-		return err
-	})
-	if err != nil {
-		return ls, err
-	}
-	return more, nil
-}
-
-// AppendLabels appends the names and values of ls to dst, encoded as package labels does it:
-// labels.FromEncoded makes a set of them.
-func (r *Reader) AppendLabels(dst []byte, ls []SymbolPair) ([]byte, error) {
-	all := dst
-	err := r.guard(func() error {
-		for _, l := range ls {
-			name, ok := r.symbols.encoded(l.Name)
-			value, ok2 := r.symbols.encoded(l.Value)
-			if !ok || !ok2 {
-				return r.noSymbol()
-			}
-			all = append(append(all, name...), value...)
-		}
-		return nil
-	})
-	if err != nil {
-		return dst, err
-	}
-	return all, nil
+// seriesSection are the series entries of a block: labels, and where the chunks are.
+type seriesSection struct {
+	file       *blockFile
+	symbols    *symbolTable
+	version    int
+	first, end uint64 // offsets in the file
 }
 
 // holds tells whether a series entry may begin at the place of an id.
-func (r *Reader) holds(id uint64) bool {
-	off, ok := r.offset(id)
-	return ok && off >= r.toc.series && off < r.toc.seriesEnd()
+func (s *seriesSection) holds(id uint64) bool {
+	off, ok := s.offset(id)
+	return ok && off >= s.first && off < s.end
 }
 
 // offset returns the place of an id.
-func (r *Reader) offset(id uint64) (off uint64, ok bool) {
-	if r.version == 1 {
+func (s *seriesSection) offset(id uint64) (off uint64, ok bool) {
+	if s.version == 1 {
 		return id, true
 	}
 	return id * seriesAlign, id <= math.MaxUint32
 }
 
 // entry returns the offset and the content of the body of a series entry.
-func (r *Reader) entry(id uint64) (off int, body []byte, err error) {
-	if !r.holds(id) {
-		return 0, nil, r.corrupt(int(r.toc.series), "series lies outside of its section")
+func (s *seriesSection) entry(id uint64) (off int, body []byte, err error) {
+	if !s.holds(id) {
+		return 0, nil, s.file.corrupt(int(s.first), "series lies outside of its section")
 	}
-	at, _ := r.offset(id)
-	body, _, err = r.entryAt(int(at))
+	at, _ := s.offset(id)
+	body, _, err = s.entryAt(int(at))
 	return int(at), body, err
 }
 
 // entryAt returns the body of the entry at off, which is in the series section, and
 // the offset behind the entry.
-func (r *Reader) entryAt(off int) (body []byte, end int, err error) {
-	b := r.b[off:r.toc.seriesEnd()]
+func (s *seriesSection) entryAt(off int) (body []byte, end int, err error) {
+	b := s.file.b[off:s.end]
 	length, n := uvarint(b, 0)
 	if n < 0 || n > maxLengthBytes || length > uint64(len(b)-n) || len(b)-n-int(length) < crcBytes {
-		return nil, 0, r.corrupt(off, "series entry is longer than its section")
+		return nil, 0, s.file.corrupt(off, "series entry is longer than its section")
 	}
 	end = n + int(length)
 	body = b[n:end:end]
 	if binary.BigEndian.Uint32(b[end:]) != encbuf.Checksum(body) {
-		return nil, 0, r.corrupt(off, "checksum of the series entry does not match")
+		return nil, 0, s.file.corrupt(off, "checksum of the series entry does not match")
 	}
 	return body, off + end + crcBytes, nil
 }
 
-// decodeSeries appends what a body holds; off is for errors.
-func (r *Reader) decodeSeries(off int, body []byte, ls []SymbolPair, cs []ChunkMeta) ([]SymbolPair, []ChunkMeta, error) {
-	ls, at, err := r.decodeLabels(off, body, ls)
+// idAt returns the id of an entry.
+func (s *seriesSection) idAt(off int) (uint64, error) {
+	if s.version == 1 {
+		return uint64(off), nil
+	}
+	if off%seriesAlign != 0 {
+		return 0, s.file.corrupt(off, "series entry is not aligned, or padding is not zero")
+	}
+	return uint64(off / seriesAlign), nil
+}
+
+// decode appends what a body holds; off is for errors.
+func (s *seriesSection) decode(off int, body []byte, ls []SymbolPair, cs []ChunkMeta) ([]SymbolPair, []ChunkMeta, error) {
+	ls, at, err := s.decodeLabels(off, body, ls)
 	if err != nil {
 		return nil, nil, err
 	}
-	cs, err = r.decodeChunks(off, body, at, cs)
+	cs, err = s.decodeChunks(off, body, at, cs)
 	return ls, cs, err
 }
 
 // decodeLabels appends the labels that a body begins with, and returns the offset behind them.
-func (r *Reader) decodeLabels(off int, body []byte, ls []SymbolPair) (_ []SymbolPair, at int, err error) {
+func (s *seriesSection) decodeLabels(off int, body []byte, ls []SymbolPair) (_ []SymbolPair, at int, err error) {
 	n, at := uvarint(body, 0)
 	if at < 0 || n > uint64((len(body)-at)/minLabelBytes) {
-		return nil, 0, r.corrupt(off, "number of labels exceeds the series entry")
+		return nil, 0, s.file.corrupt(off, "number of labels exceeds the series entry")
 	}
 	ls = slices.Grow(ls, int(n))
 	for range n {
 		var name, value uint64
 		name, at = uvarint(body, at)
 		value, at = uvarint(body, at)
-		l, ok := r.symbolPair(name, value)
+		l, ok := s.symbolPair(name, value)
 		if at < 0 || !ok {
-			return nil, 0, r.corrupt(off, "label of the series entry is no symbol")
+			return nil, 0, s.file.corrupt(off, "label of the series entry is no symbol")
 		}
 		ls = append(ls, l)
 	}
@@ -142,10 +105,10 @@ func (r *Reader) decodeLabels(off int, body []byte, ls []SymbolPair) (_ []Symbol
 }
 
 // decodeChunks appends the chunks of a body, from an offset on.
-func (r *Reader) decodeChunks(off int, body []byte, at int, cs []ChunkMeta) ([]ChunkMeta, error) {
+func (s *seriesSection) decodeChunks(off int, body []byte, at int, cs []ChunkMeta) ([]ChunkMeta, error) {
 	n, at := uvarint(body, at)
 	if at < 0 || n > uint64((len(body)-at)/minChunkBytes) {
-		return nil, r.corrupt(off, "number of chunks exceeds the series entry")
+		return nil, s.file.corrupt(off, "number of chunks exceeds the series entry")
 	}
 	cs = slices.Grow(cs, int(n))
 	var c ChunkMeta
@@ -163,19 +126,19 @@ func (r *Reader) decodeChunks(off int, body []byte, at int, cs []ChunkMeta) ([]C
 		cs = append(cs, c)
 	}
 	if at != len(body) {
-		return nil, r.corrupt(off, "series entry has another length than its labels and chunks")
+		return nil, s.file.corrupt(off, "series entry has another length than its labels and chunks")
 	}
 	return cs, nil
 }
 
 // symbolPair makes numbers of the symbols of a label: version 1 has their places.
-func (r *Reader) symbolPair(name, value uint64) (SymbolPair, bool) {
-	if r.version == 1 {
-		n, ok := r.symbols.number(name)
-		v, ok2 := r.symbols.number(value)
+func (s *seriesSection) symbolPair(name, value uint64) (SymbolPair, bool) {
+	if s.version == 1 {
+		n, ok := s.symbols.number(name)
+		v, ok2 := s.symbols.number(value)
 		return SymbolPair{n, v}, ok && ok2
 	}
-	count := uint64(r.symbols.count)
+	count := uint64(s.symbols.count)
 	return SymbolPair{uint32(name), uint32(value)}, name < count && value < count
 }
 

@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"math"
 
 	"github.com/pkg/errors"
 
@@ -26,49 +25,59 @@ type Shape struct {
 	Damaged bool
 }
 
-// Shape looks at all series. An error is the context's, or ErrClosed.
-func (r *Reader) Shape(ctx context.Context) (Shape, error) {
-	s := Shape{MinT: math.MaxInt64, MaxT: math.MinInt64}
-	var order seriesOrder
+// shaper finds out the shape of a block.
+type shaper struct {
+	r     *Reader
+	shape Shape
+	order seriesOrder
+}
+
+func (s *shaper) run(ctx context.Context) error {
 	var ls []SymbolPair
 	var cs []ChunkMeta
-	first, _ := r.symbols.at(0)
-	order.emptyFirst = r.symbols.count > 0 && len(first) == 0
-	all := r.AllSeries()
+	all := s.r.AllSeries()
 	for n := 0; all.Next(); n++ {
 		if n%pollEvery == 0 && ctx.Err() != nil {
-			return s, ctx.Err()
+			return ctx.Err()
 		}
 		var err error
-		if ls, cs, err = r.Series(all.At(), ls[:0], cs[:0]); err != nil {
-			if !isDamage(err) {
-				return s, err
+		if ls, cs, err = s.r.Series(all.At(), ls[:0], cs[:0]); err != nil {
+			if err = s.damaged(err); err != nil {
+				return err
 			}
-			s.Damaged = true
 			continue
 		}
-		if reason := order.relied(ls, cs); reason != "" {
-			off, _ := r.offset(all.At())
-			if s.Disorder == nil {
-				s.Disorder = r.corrupt(int(off), reason)
-			}
-			if s.Ambiguous == nil && ambiguous(ls) {
-				s.Ambiguous = r.corrupt(int(off), "a series has two values of one label")
-			}
+		s.see(all.At(), ls, cs)
+	}
+	return s.damaged(all.Err())
+}
+
+// damaged notes damage, and returns other errors.
+func (s *shaper) damaged(err error) error {
+	if err == nil || !isDamage(err) {
+		return err
+	}
+	s.shape.Damaged = true
+	return nil
+}
+
+// see adds what one series shows.
+func (s *shaper) see(id uint64, ls []SymbolPair, cs []ChunkMeta) {
+	sh := &s.shape
+	if reason := s.order.relied(ls, cs); reason != "" {
+		off, _ := s.r.series.offset(id)
+		if sh.Disorder == nil {
+			sh.Disorder = s.r.file.corrupt(int(off), reason)
 		}
-		order.acceptLabels(ls)
-		s.Empty = s.Empty || len(cs) == 0
-		for _, c := range cs {
-			s.MinT, s.MaxT = min(s.MinT, c.MinT), max(s.MaxT, c.MaxT)
+		if sh.Ambiguous == nil && ambiguous(ls) {
+			sh.Ambiguous = s.r.file.corrupt(int(off), "a series has two values of one label")
 		}
 	}
-	if err := all.Err(); err != nil {
-		if !isDamage(err) {
-			return s, err
-		}
-		s.Damaged = true
+	s.order.acceptLabels(ls)
+	sh.Empty = sh.Empty || len(cs) == 0
+	for _, c := range cs {
+		sh.MinT, sh.MaxT = min(sh.MinT, c.MinT), max(sh.MaxT, c.MaxT)
 	}
-	return s, nil
 }
 
 // ambiguous reports whether two values of one label are among the labels of a series.

@@ -9,10 +9,10 @@ import (
 	"github.com/seed347100a3/tsdb/internal/minheap"
 )
 
-// Sorted are series of a block in the order of their labels, whatever order they stand in, with their
-// labels put right: names ascend, each once, and no value is empty. Series whose labels are the same
-// then are one. It is how a block is read that breaks the order which others keep; it holds the
-// labels of all series, eight bytes for each label. It belongs to one goroutine.
+// Sorted are series of a block in the order of their labels, whatever order they stand in, with
+// their labels put right: names ascend, each once, and no value is empty. Series whose labels are
+// the same then are one. It is how a block is read that breaks the order which others keep; it
+// holds the labels of all series, eight bytes for each label. It belongs to one goroutine.
 type Sorted struct {
 	pairs   []SymbolPair
 	entries []sortedEntry
@@ -27,51 +27,50 @@ type sortedEntry struct {
 	first, end int
 }
 
-// Sorted reads the labels of series, which ids gives one after the other. An entry that cannot be
-// read is left out if damaged returns nil; any other error ends the work. The context is looked at
-// every thousand series.
-func (r *Reader) Sorted(ctx context.Context, ids func() (id uint64, ok bool), damaged func(id uint64, err error) error) (*Sorted, error) {
-	s := &Sorted{}
+// read adds the labels of series, put right.
+func (s *Sorted) read(ctx context.Context, r *Reader, ids func() (id uint64, ok bool), damaged func(id uint64, err error) error) error {
 	for n := 0; ; n++ {
 		if n%pollEvery == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		id, ok := ids()
 		if !ok {
-			break
+			return nil
 		}
 		first := len(s.pairs)
 		pairs, err := r.SeriesLabels(id, s.pairs)
 		if err != nil {
 			if err = damaged(id, err); err != nil {
-				return nil, err
+				return err
 			}
 			continue
 		}
-		s.pairs = r.putRight(pairs, first)
+		s.pairs = putRight(pairs, first, r.symbols.empty)
 		s.entries = append(s.entries, sortedEntry{id, first, len(s.pairs)})
 	}
+}
+
+// putRight puts the labels from first on in order. Of several of one name the first one stays.
+// An empty value is symbol 0, if there is one.
+func putRight(ls []SymbolPair, first int, hasEmpty bool) []SymbolPair {
+	own := ls[first:]
+	sort.SliceStable(own, func(i, k int) bool { return own[i].Name < own[k].Name })
+	kept := ls[:first]
+	for _, l := range own {
+		repeated := len(kept) > first && kept[len(kept)-1].Name == l.Name
+		if !repeated && (l.Value > 0 || !hasEmpty) {
+			kept = append(kept, l)
+		}
+	}
+	return kept
+}
+
+func (s *Sorted) sort() {
 	sort.Slice(s.entries, func(i, k int) bool {
 		a, b := s.entries[i], s.entries[k]
 		by := compareLabels(s.of(a), s.of(b))
 		return by < 0 || by == 0 && a.id < b.id
 	})
-	return s, nil
-}
-
-// putRight puts the labels from first on in order. Of several of one name the first one stays.
-func (r *Reader) putRight(ls []SymbolPair, first int) []SymbolPair {
-	own := ls[first:]
-	sort.SliceStable(own, func(i, k int) bool { return own[i].Name < own[k].Name })
-	empty, _ := r.symbols.at(0)
-	kept := ls[:first]
-	for _, l := range own {
-		repeated := len(kept) > first && kept[len(kept)-1].Name == l.Name
-		if !repeated && (l.Value > 0 || len(empty) > 0) {
-			kept = append(kept, l)
-		}
-	}
-	return kept
 }
 
 func (s *Sorted) of(e sortedEntry) []SymbolPair { return s.pairs[e.first:e.end:e.end] }
@@ -135,8 +134,8 @@ func Lanes(cs []ChunkMeta) [][]ChunkMeta {
 	return out
 }
 
-// lane is one of the lists that Lanes makes. By pointers, as those of other heaps are: one for numbers
-// would be compiled anew (TestSmallestProgram).
+// lane is one of the lists that Lanes makes. By pointers, as those of other heaps are: one for
+// numbers would be compiled anew (TestSmallestProgram).
 type lane struct {
 	number int
 	chunks []ChunkMeta

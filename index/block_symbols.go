@@ -17,9 +17,11 @@ const symbolStride = 8
 // symbolTable are the strings of a block, in the file. It keeps no reference to them
 // but the mapped bytes.
 type symbolTable struct {
+	file   *blockFile
 	text   []byte   // each with its length before it
 	base   int      // offset of text in the file
 	count  int      // of symbols
+	empty  bool     // symbol 0 is the empty string
 	stride int      // between places; 1 for version 1, whose series name places
 	places []uint32 // in text, of every stride-th symbol
 }
@@ -51,6 +53,7 @@ func openSymbols(content []byte, base, version int) (symbolTable, error) {
 			return symbolTable{}, encbuf.Corrupt(countBytes, "symbols are longer than their table")
 		}
 	}
+	t.empty = t.count > 0 && t.text[0] == 0
 	if off != len(t.text) {
 		return symbolTable{}, encbuf.Corrupt(countBytes+off, "symbol table is longer than its symbols")
 	}
@@ -89,6 +92,10 @@ func cutString(b []byte, off int) (s []byte, next int) {
 		return nil, -1
 	}
 	return b[off+n : next], next
+}
+
+func (t *symbolTable) noSymbol() error {
+	return t.file.corrupt(t.base-countBytes-sectionHeadBytes, "no such symbol")
 }
 
 // at returns the string of a symbol; false if there is none.

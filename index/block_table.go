@@ -18,6 +18,7 @@ const minEntryBytes = 4
 // offsetTable tells where the postings list of each label pair is. Its entries stay in
 // the file. They have numbers, in order of name and value; 0 is the list of all series.
 type offsetTable struct {
+	file   *blockFile
 	b      []byte
 	base   int      // offset of b in the file
 	count  int      // of entries
@@ -190,6 +191,11 @@ func (t *offsetTable) longEntry(off int) (e tableEntry, next int) {
 	}
 	e.list, next = uvarint(t.b, off)
 	return e, next
+}
+
+// corrupt is what a malformed entry gives.
+func (t *offsetTable) corrupt() error {
+	return t.file.corrupt(t.base, "entry of the postings offset table is malformed")
 }
 
 // isAll tells the entry of the list of all series, which belongs to no label.

@@ -17,40 +17,7 @@ const (
 	waySteps = 4096
 )
 
-// Verify reads the whole index and makes sure of everything that can be: each checksum,
-// the order of symbols, labels, chunks and series, padding, and that the lists have
-// exactly the series that they should have. fn, which may be nil, is called for each
-// series, in order; what it is given is valid during the call, and its error ends the
-// work. The context is looked at every thousand series or lists.
-//
-// It takes about 16 bytes of memory for each symbol and 24 for each list.
-func (r *Reader) Verify(ctx context.Context, fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) error) error {
-	return r.verify(ctx, nil, fn)
-}
-
-// VerifyDisorder is Verify that goes on where labels, series or chunks are not in order, or repeat:
-// what Sorted and Lanes can read all the same. Each such place is an encbuf.ErrCorrupt for disorder.
-func (r *Reader) VerifyDisorder(ctx context.Context, disorder func(error), fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) error) error {
-	return r.verify(ctx, disorder, fn)
-}
-
-func (r *Reader) verify(ctx context.Context, disorder func(error), fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) error) error {
-	if fn == nil {
-		fn = func(uint64, []SymbolPair, []ChunkMeta) error { return nil }
-	}
-	return r.guard(func() error {
-		v := verifier{r: r, ctx: ctx, disorder: disorder, pairs: newPairIndex(r.symbols.count), last: SymbolPair{Name: math.MaxUint32}}
-		for _, step := range []func() error{
-			v.sections, v.lists, func() error { return v.series(fn) }, v.allSeen,
-		} {
-			if err := step(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
+// verifier reads a whole index under one guard.
 type verifier struct {
 	r        *Reader
 	ctx      context.Context
@@ -65,6 +32,21 @@ type verifier struct {
 	end   []int      // by list: offset behind its ids
 }
 
+func newVerifier(ctx context.Context, r *Reader, disorder func(error)) *verifier {
+	return &verifier{r: r, ctx: ctx, disorder: disorder, pairs: newPairIndex(r.symbols.count), last: SymbolPair{Name: math.MaxUint32}}
+}
+
+func (v *verifier) run(fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) error) error {
+	for _, step := range []func() error{
+		v.sections, v.lists, func() error { return v.series(fn) }, v.allSeen,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (v *verifier) poll() error {
 	v.polls++
 	v.way.Step(wayEvery)
@@ -76,7 +58,7 @@ func (v *verifier) poll() error {
 
 // sections repeats the checks of OpenReader and looks at each symbol.
 func (v *verifier) sections() error {
-	fresh := Reader{name: v.r.name, b: v.r.b}
+	fresh := Reader{file: blockFile{name: v.r.file.name, b: v.r.file.b}}
 	if err := fresh.openSections(); err != nil {
 		return err
 	}
@@ -85,7 +67,7 @@ func (v *verifier) sections() error {
 
 // disordered is about a place where the order is not as it should be.
 func (v *verifier) disordered(off int, reason string) error {
-	err := v.r.corrupt(off, reason)
+	err := v.r.file.corrupt(off, reason)
 	if v.disorder == nil {
 		return err
 	}
@@ -100,15 +82,15 @@ func (v *verifier) lists() error {
 	for num := range r.table.count {
 		e, ok := c.next()
 		if !ok {
-			return r.tableCorrupt()
+			return r.table.corrupt()
 		}
-		ids, err := r.list(num, e)
+		ids, err := r.lists.get(num, e)
 		if err != nil {
 			return err
 		}
 		off := int(e.list)
 		first := off + sectionHeadBytes + countBytes
-		if err := r.checkList(off, r.b[off+sectionHeadBytes:first+len(ids)], ids); err != nil {
+		if err := r.lists.check(off, r.file.b[off+sectionHeadBytes:first+len(ids)], ids); err != nil {
 			return err
 		}
 		for i := 1; i < ids.len(); i++ {
@@ -142,17 +124,17 @@ func (v *verifier) gaps() error {
 	for _, num := range order {
 		off := v.next[num] - sectionHeadBytes - countBytes
 		if off < behind || off-behind >= listAlign || v.r.version > 1 && off%listAlign != 0 {
-			return v.r.corrupt(off, "postings list does not follow the one before")
+			return v.r.file.corrupt(off, "postings list does not follow the one before")
 		}
 		for i := behind; i < off; i++ {
-			if v.r.b[i] != 0 {
-				return v.r.corrupt(i, "padding before a postings list is not zero")
+			if v.r.file.b[i] != 0 {
+				return v.r.file.corrupt(i, "padding before a postings list is not zero")
 			}
 		}
 		behind = v.end[num] + crcBytes
 	}
 	if t := v.r.toc; t.labelIndicesTable == t.postingsTable && behind != int(t.postingsTable) {
-		return v.r.corrupt(behind, "postings offset table does not follow the last list")
+		return v.r.file.corrupt(behind, "postings offset table does not follow the last list")
 	}
 	return nil
 }
@@ -180,39 +162,38 @@ func (v *verifier) know(num int, e tableEntry) error {
 }
 
 func (v *verifier) noSymbol(e tableEntry) error {
-	return v.r.corrupt(int(e.list), "postings list of a label that is no symbol")
+	return v.r.file.corrupt(int(e.list), "postings list of a label that is no symbol")
 }
 
 // series walks over the series section, with nothing but padding between entries.
 func (v *verifier) series(fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) error) error {
 	r := v.r
-	first, _ := r.symbols.at(0)
-	order := seriesOrder{emptyFirst: r.symbols.count > 0 && len(first) == 0}
+	order := seriesOrder{emptyFirst: r.symbols.empty}
 	var ls []SymbolPair
 	var cs []ChunkMeta
-	off, end := int(r.toc.series), int(r.toc.seriesEnd())
+	off, end := int(r.series.first), int(r.series.end)
 	for {
-		for off < end && r.b[off] == 0 {
+		for off < end && r.file.b[off] == 0 {
 			off++
 		}
 		if off == end {
 			return nil
 		}
-		id, err := r.idAt(off)
+		id, err := r.series.idAt(off)
 		if err != nil {
 			return err
 		}
-		body, next, err := r.entryAt(off)
+		body, next, err := r.series.entryAt(off)
 		if err != nil {
 			return err
 		}
-		if ls, cs, err = r.decodeSeries(off, body, ls[:0], cs[:0]); err != nil {
+		if ls, cs, err = r.series.decode(off, body, ls[:0], cs[:0]); err != nil {
 			return err
 		}
 		switch reason := order.breaks(ls, cs); reason {
 		case "":
 		case endsEarly: // nobody can put that in order
-			return r.corrupt(off, reason)
+			return r.file.corrupt(off, reason)
 		default:
 			if err := v.disordered(off, reason); err != nil {
 				return err
@@ -232,28 +213,17 @@ func (v *verifier) series(fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) er
 	}
 }
 
-// idAt returns the id of an entry.
-func (r *Reader) idAt(off int) (uint64, error) {
-	if r.version == 1 {
-		return uint64(off), nil
-	}
-	if off%seriesAlign != 0 {
-		return 0, r.corrupt(off, "series entry is not aligned, or padding is not zero")
-	}
-	return uint64(off / seriesAlign), nil
-}
-
 // see takes a series off the lists that it must be the next one of.
 func (v *verifier) see(off int, id uint64, ls []SymbolPair) error {
 	if !v.take(0, id) {
-		return v.r.corrupt(off, "series is not in the list of all series")
+		return v.r.file.corrupt(off, "series is not in the list of all series")
 	}
 	for i, l := range ls {
 		if slices.Contains(ls[:i], l) {
 			continue // it was told that names do not ascend
 		}
 		if num, ok := v.pairs.find(l); !ok || !v.take(int(num), id) {
-			return v.r.corrupt(off, "series is not in the postings list of its label")
+			return v.r.file.corrupt(off, "series is not in the postings list of its label")
 		}
 	}
 	return nil
@@ -261,7 +231,7 @@ func (v *verifier) see(off int, id uint64, ls []SymbolPair) error {
 
 // take passes over a series in a list, where it may stand twice.
 func (v *verifier) take(num int, id uint64) (found bool) {
-	for at := v.next[num]; at < v.end[num] && uint64(binary.BigEndian.Uint32(v.r.b[at:])) == id; at += idBytes {
+	for at := v.next[num]; at < v.end[num] && uint64(binary.BigEndian.Uint32(v.r.file.b[at:])) == id; at += idBytes {
 		v.next[num], found = at+idBytes, true
 	}
 	return found
@@ -271,7 +241,7 @@ func (v *verifier) take(num int, id uint64) (found bool) {
 func (v *verifier) allSeen() error {
 	for num, at := range v.next {
 		if at != v.end[num] {
-			return v.r.corrupt(at, "postings list has a series that there is not")
+			return v.r.file.corrupt(at, "postings list has a series that there is not")
 		}
 	}
 	return v.ctx.Err()

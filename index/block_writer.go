@@ -46,9 +46,7 @@ type Writer struct {
 	toc    toc
 	gone   bool // Abort has removed the file
 
-	symbols   []byte   // encoded
-	symbolOff []uint32 // of each symbol in symbols
-
+	symbols     writtenSymbols
 	begun       bool // a series was added, or none will be
 	firstSeries int64
 	series      uint64 // how many there are
@@ -56,6 +54,12 @@ type Writer struct {
 	counts      []uint32 // series of each pair
 	order       seriesOrder
 	body        []byte // scratch
+}
+
+// writtenSymbols are the symbols of an index that is being written.
+type writtenSymbols struct {
+	text []byte   // encoded
+	offs []uint32 // of each symbol in text
 }
 
 // NewWriter makes an index file, which must not exist.
@@ -77,30 +81,34 @@ func (w *Writer) AddSymbol(s string) error {
 	if w.begun {
 		return errors.WithMessage(ErrInvalid, "a symbol follows a series")
 	}
-	if n := len(w.symbolOff); n > 0 && s <= string(w.symbol(uint32(n-1))) {
+	if n := len(w.symbols.offs); n > 0 && s <= string(w.symbols.at(uint32(n-1))) {
 		return errors.WithMessagef(ErrInvalid, "symbol %q does not ascend", s)
 	}
 	size := uvarintBytes(uint64(len(s))) + len(s)
-	if countBytes+uint64(len(w.symbols))+uint64(size) > w.limits.section {
+	if countBytes+uint64(len(w.symbols.text))+uint64(size) > w.limits.section {
 		return errors.WithMessage(ErrTooLarge, "symbol table")
 	}
-	w.symbolOff = append(w.symbolOff, uint32(len(w.symbols)))
-	w.symbols = encbuf.AppendString(w.symbols, s)
+	w.symbols.add(s)
 	return nil
 }
 
-// symbol returns the string of a symbol.
-func (w *Writer) symbol(n uint32) []byte {
-	d := encbuf.NewDec(w.encoded(n))
+func (ws *writtenSymbols) add(s string) {
+	ws.offs = append(ws.offs, uint32(len(ws.text)))
+	ws.text = encbuf.AppendString(ws.text, s)
+}
+
+// at returns the string of a symbol.
+func (ws *writtenSymbols) at(n uint32) []byte {
+	d := encbuf.NewDec(ws.encoded(n))
 	return d.Str()
 }
 
 // encoded returns a symbol with its length before it.
-func (w *Writer) encoded(n uint32) []byte {
-	if int(n)+1 < len(w.symbolOff) {
-		return w.symbols[w.symbolOff[n]:w.symbolOff[n+1]]
+func (ws *writtenSymbols) encoded(n uint32) []byte {
+	if int(n)+1 < len(ws.offs) {
+		return ws.text[ws.offs[n]:ws.offs[n+1]]
 	}
-	return w.symbols[w.symbolOff[n]:]
+	return ws.text[ws.offs[n]:]
 }
 
 // begin writes the symbol table, before the first series.
@@ -110,12 +118,12 @@ func (w *Writer) begin() error {
 	}
 	w.begun = true
 	w.toc.symbols = uint64(w.out.pos())
-	w.pairs = newPairIndex(len(w.symbolOff))
-	w.order.emptyFirst = len(w.symbolOff) > 0 && len(w.symbol(0)) == 0
-	head := encbuf.AppendBE32(nil, uint32(countBytes+len(w.symbols)))
-	head = encbuf.AppendBE32(head, uint32(len(w.symbolOff)))
-	crc := encbuf.UpdateChecksum(encbuf.Checksum(head[sectionHeadBytes:]), w.symbols)
-	for _, part := range [][]byte{head, w.symbols, encbuf.AppendBE32(nil, crc)} {
+	w.pairs = newPairIndex(len(w.symbols.offs))
+	w.order.emptyFirst = len(w.symbols.offs) > 0 && len(w.symbols.at(0)) == 0
+	head := encbuf.AppendBE32(nil, uint32(countBytes+len(w.symbols.text)))
+	head = encbuf.AppendBE32(head, uint32(len(w.symbols.offs)))
+	crc := encbuf.UpdateChecksum(encbuf.Checksum(head[sectionHeadBytes:]), w.symbols.text)
+	for _, part := range [][]byte{head, w.symbols.text, encbuf.AppendBE32(nil, crc)} {
 		if err := w.out.write(part); err != nil {
 			return err
 		}

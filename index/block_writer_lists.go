@@ -247,8 +247,8 @@ func (w *Writer) appendEntry(b []byte, i int, l *listEntry) []byte {
 	if i == 0 {
 		b = append(b, 0, 0)
 	} else {
-		b = append(b, w.encoded(l.pair.Name)...)
-		b = append(b, w.encoded(l.pair.Value)...)
+		b = append(b, w.symbols.encoded(l.pair.Name)...)
+		b = append(b, w.symbols.encoded(l.pair.Value)...)
 	}
 	return encbuf.AppendUvarint(b, l.off)
 }

@@ -37,7 +37,7 @@ func (w *Writer) AddSeries(ls []SymbolPair, cs []ChunkMeta) (id uint32, err erro
 
 // breaks returns why a series cannot be the next one, nothing if it can.
 func (w *Writer) breaks(ls []SymbolPair, cs []ChunkMeta) string {
-	symbols := uint64(len(w.symbolOff))
+	symbols := uint64(len(w.symbols.offs))
 	for _, l := range ls {
 		if uint64(l.Name) >= symbols || uint64(l.Value) >= symbols {
 			return "a label is no symbol"

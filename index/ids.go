@@ -1,12 +1,9 @@
 package index
 
 import (
-	"context"
 	"iter"
-	"slices"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
-	"github.com/seed347100a3/tsdb/labels"
 )
 
 // IDs are the ascending ids of selected series of a block, to be taken one after the other.
@@ -47,18 +44,4 @@ func (ids *IDs) Next() (id uint64, ok bool) {
 	ids.left--
 	ids.at += distance
 	return ids.at, true
-}
-
-// SelectIDs is Select with a result that is small. It is packed at once where it stands in one list or
-// one bitmap: then there is no larger form of it in between.
-func (r *Reader) SelectIDs(ctx context.Context, ms ...*labels.Matcher) (IDs, error) {
-	s := selectors.Get().(*selection)
-	defer s.release()
-	s.pack = true
-	refs, err := r.selectWith(ctx, s, ms)
-	if err != nil || len(refs) == 0 {
-		return s.packed, err
-	}
-	s.refs = refs[:0]
-	return packIDs(len(refs), slices.Values(refs)), nil
 }

@@ -79,7 +79,7 @@ const (
 	skipSize     = 16 // of a skip
 )
 
-// lists keeps the bytes of all lists. MemPostings.mu guards it.
+// lists keeps the bytes of all lists. pairLists.mu guards it.
 type lists struct {
 	size    *atomic.Int64
 	pages   [][]byte

@@ -28,7 +28,7 @@ func sortBy[T any](m *MemPostings, items []T, pairs func(T) []Pair, atOnce int) 
 	}
 	o := orders.Get().(*order)
 	defer o.release()
-	o.m = m
+	o.of = &m.pairs
 	sortParts(o, items, pairs, atOnce)
 }
 
@@ -64,8 +64,8 @@ func place[T any](rows []orderRow, items []T, i int) {
 
 // order is the scratch memory of one SortByLabels.
 type order struct {
-	m      *MemPostings
-	most   int // rows at once, of this use
+	of     *labelPairs // whose pairs items have
+	most   int         // rows at once, of this use
 	rows   []orderRow
 	spare  []orderRow
 	runs   []orderRun // rows that are equal so far, and what comes of them
@@ -111,7 +111,7 @@ func (o *order) release() {
 	clear(o.rows[:min(o.most, cap(o.rows))])
 	clear(o.spare[:min(o.most, cap(o.spare))])
 	clear(o.texts[:min(o.most, cap(o.texts))])
-	o.m, o.most, o.rows = nil, 0, o.rows[:0]
+	o.of, o.most, o.rows = nil, 0, o.rows[:0]
 	orders.Put(o)
 }
 
@@ -178,7 +178,7 @@ func (o *order) number(label int) {
 		}
 		for i := range texts[:n] {
 			t := &texts[i]
-			t.name, t.value = o.m.Label(t.pair)
+			t.name, t.value = o.of.label(t.pair)
 		}
 		texts = texts[n:]
 	}
@@ -193,7 +193,7 @@ func (o *order) textsAhead(texts []orderText) {
 	for i := range texts {
 		pairs[i] = texts[i].pair
 	}
-	o.m.Ahead(pairs[:len(texts)])
+	o.of.ahead(pairs[:len(texts)])
 }
 
 // pairsAt gives the rows of all runs their pair at a label for a rank, and counts them.
@@ -313,7 +313,8 @@ func (o *order) sortRun(run orderRun) {
 	}
 }
 
-// sortFew sorts rows when there are many more ranks: numbers are moved about for less than rows are.
+// sortFew sorts rows when there are many more ranks: numbers are moved about for less than rows
+// are.
 func (o *order) sortFew(rows, spare []orderRow) {
 	o.places = o.places[:0]
 	for i := range rows {

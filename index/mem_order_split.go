@@ -1,18 +1,16 @@
 package index
 
 import (
-	"cmp"
 	"math"
 	"sort"
-	"strings"
 )
 
-// perPart is about how many items are sorted at once. Up to twice as many are not split. They need a
-// hundred bytes each: as much as the rest of an answer to a remote read.
+// perPart is about how many items are sorted at once. Up to twice as many are not split. They need
+// a hundred bytes each: as much as the rest of an answer to a remote read.
 const perPart = 1 << 13
 
-// sampledPerPart is how many items of each part are looked at to say where it ends: then few parts have
-// twice as many as the mean.
+// sampledPerPart is how many items of each part are looked at to say where it ends: then few parts
+// have twice as many as the mean.
 const sampledPerPart = 32
 
 // SortByLabelsInParts is SortByLabels with scratch memory for some thousand items and two bytes
@@ -65,7 +63,7 @@ func splitItems[T any](o *order, items []T, pairs func(T) []Pair, atOnce int) []
 	partOf, ends := make([]uint16, len(items)), make([]int, count)
 	for i, item := range items {
 		of := pairs(item)
-		part := sort.Search(len(borders), func(i int) bool { return o.m.comparePairs(borders[i], of) > 0 })
+		part := sort.Search(len(borders), func(i int) bool { return o.of.compare(borders[i], of) > 0 })
 		partOf[i] = uint16(part)
 		ends[part]++
 	}
@@ -91,21 +89,3 @@ func splitItems[T any](o *order, items []T, pairs func(T) []Pair, atOnce int) []
 
 // portion returns n*i/of, also where the product does not fit an int of 32 bits.
 func portion(n, i, of int) int { return int(uint64(n) * uint64(i) / uint64(of)) }
-
-// comparePairs orders label sets as labels.Compare does.
-func (m *MemPostings) comparePairs(a, b []Pair) int {
-	for i := range min(len(a), len(b)) {
-		if a[i] == b[i] {
-			continue
-		}
-		groupA, valueA := m.values.at(uint32(a[i]))
-		groupB, valueB := m.values.at(uint32(b[i]))
-		if groupA != groupB {
-			_, nameA := m.names.at(groupA)
-			_, nameB := m.names.at(groupB)
-			return strings.Compare(nameA, nameB)
-		}
-		return strings.Compare(valueA, valueB)
-	}
-	return cmp.Compare(len(a), len(b))
-}

@@ -13,14 +13,14 @@ func TestMemPostings_Room_EndsBeforeTheText(t *testing.T) {
 	require.True(t, m.Room(4096))
 	p := m.Intern("name", strings.Repeat("v", textMaxPacked+1)) // a block of its own
 	m.Add(1, []Pair{p})
-	m.values.text.owned = append(m.values.text.owned, make([]textBlock, textMaxBlocks-3-len(m.values.text.owned))...)
+	m.pairs.values.text.owned = append(m.pairs.values.text.owned, make([]textBlock, textMaxBlocks-3-len(m.pairs.values.text.owned))...)
 	require.True(t, m.Room(3))
 	require.False(t, m.Room(4))
-	m.values.text.free = append(m.values.text.free, 5)
+	m.pairs.values.text.free = append(m.pairs.values.text.free, 5)
 	require.True(t, m.Room(4))
 
 	m = NewMemPostings()
-	m.names.next = maxGroups - 2
+	m.pairs.names.next = maxGroups - 2
 	require.True(t, m.Room(2))
 	require.False(t, m.Room(3))
 }

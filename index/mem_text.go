@@ -202,3 +202,6 @@ func (t *text) drop(num uint32) {
 	(*t.blocks.Load())[num].Store(nil)
 	t.free = append(t.free, num)
 }
+
+// room tells whether so many strings fit if each takes a block.
+func (t *text) room(n int) bool { return textMaxBlocks-len(t.owned)+len(t.free) >= n }

@@ -27,39 +27,34 @@ const (
 	seekRatio = 24
 )
 
-// source is what matchers choose from: the head's index or that of a block. Its lists
-// have numbers, which stay good for the time of one selection.
-type source interface {
+// pairSource knows which label pairs there are, in the head or in a block. Pairs have
+// numbers, which stay good for the time of one selection.
+type pairSource interface {
 	// valuesOf appends to dst the pairs of a name with these values, as far as they exist.
 	valuesOf(dst []Pair, name string, values []string) ([]Pair, error)
 	// searchValues appends to dst the pairs of a name whose values begin with prefix and
 	// which keep accepts, in order of their values; a nil keep accepts each.
 	searchValues(dst []Pair, name, prefix string, keep func(value string) (bool, error)) ([]Pair, error)
+}
+
+// listSource has the lists of series of the pairs that a pairSource knows.
+type listSource interface {
 	// cost returns what reading the lists costs, about in bytes and at least as many as
 	// they have refs.
-	cost(pairs []Pair) (int, error)
+	cost(ctx context.Context, pairs []Pair) (int, error)
 	// read gives the lists to use, one after the other; a view is valid during the call.
 	// allSeries is the list of all series.
 	read(ctx context.Context, pairs []Pair, use func(view)) error
 	// bounds returns the smallest and the largest ref of a list; 0, which is no ref, of an empty one.
-	bounds(one []Pair) (lo, hi uint64, err error)
+	bounds(ctx context.Context, one []Pair) (lo, hi uint64, err error)
 }
 
-// allSeries asks source.read and source.bounds for the list of all series.
+// allSeries asks listSource.read and listSource.bounds for the list of all series.
 var allSeries = []Pair{0}
 
-// selectRefs returns the refs of the series that all matchers choose, ascending. The
-// result belongs to the caller.
-func selectRefs(ctx context.Context, src source, ms []*labels.Matcher) ([]uint64, error) {
-	s := selectors.Get().(*selection)
-	defer s.release()
-	s.refs = nil // the caller gets them
-	return s.run(ctx, src, ms)
-}
-
 // run selects. What it returns may be in the memory of s.refs.
-func (s *selection) run(ctx context.Context, src source, ms []*labels.Matcher) ([]uint64, error) {
-	s.src, s.ctx = src, ctx
+func (s *selection) run(ctx context.Context, known pairSource, lists listSource, ms []*labels.Matcher) ([]uint64, error) {
+	s.known, s.lists, s.ctx = known, lists, ctx
 	choosing, excluding, err := s.resolveChoosing(ms)
 	if err != nil {
 		return nil, err
@@ -74,7 +69,8 @@ func (s *selection) run(ctx context.Context, src source, ms []*labels.Matcher) (
 
 // selection is the scratch memory of one Select.
 type selection struct {
-	src   source
+	known pairSource
+	lists listSource
 	ctx   context.Context
 	polls int
 	pairs []Pair
@@ -85,9 +81,8 @@ type selection struct {
 	packed IDs  // it
 
 	choices []choice
-	value   [1]string   // of a matcher that stands for one
-	block   blockSource // src, of a block
-	got     []uint64    // what add is given
+	value   [1]string // of a matcher that stands for one
+	got     []uint64  // what add is given
 	add     func(view)
 
 	packList func(view) // of a block
@@ -109,7 +104,7 @@ const (
 )
 
 func (s *selection) release() {
-	s.src, s.ctx, s.block, s.got = nil, nil, blockSource{}, nil
+	s.known, s.lists, s.ctx, s.got = nil, nil, nil, nil
 	s.pack, s.packed = false, IDs{}
 	s.value[0] = ""
 	clear(s.choices[:cap(s.choices)])
@@ -151,7 +146,7 @@ func (s *selection) resolveChoosing(ms []*labels.Matcher) (choosing []choice, ex
 		pairs := s.pairs[begin:len(s.pairs):len(s.pairs)]
 		c := choice{pairs: pairs}
 		if len(ms) > 1 || len(pairs) > 1 { // or nobody asks what it costs
-			if c.cost, err = s.src.cost(pairs); err != nil {
+			if c.cost, err = s.lists.cost(s.ctx, pairs); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -215,7 +210,7 @@ func (s *selection) addBySearch(m *labels.Matcher, narrow, chosen bool) (err err
 	if everyValue(m) {
 		keep = nil
 	}
-	s.pairs, err = s.src.searchValues(s.pairs, m.Name(), prefix, keep)
+	s.pairs, err = s.known.searchValues(s.pairs, m.Name(), prefix, keep)
 	return err
 }
 
@@ -227,7 +222,7 @@ func everyValue(m *labels.Matcher) bool {
 }
 
 func (s *selection) addValues(name string, values []string) (err error) {
-	s.pairs, err = s.src.valuesOf(s.pairs, name, values)
+	s.pairs, err = s.known.valuesOf(s.pairs, name, values)
 	return err
 }
 
@@ -280,11 +275,11 @@ func (s *selection) begin(choosing []choice) (refs []uint64, rest []choice, err 
 // the order of their labels, so those of a metric lie next to each other, and of the lists of
 // other labels little is read (BenchmarkReader_Select/prefix_equal).
 func (s *selection) common(choices []choice) (lo, hi uint64, err error) {
-	lo, hi, err = s.src.bounds(allSeries)
+	lo, hi, err = s.lists.bounds(s.ctx, allSeries)
 	for _, c := range choices {
 		if len(c.pairs) == 1 && err == nil {
 			var from, to uint64
-			from, to, err = s.src.bounds(c.pairs)
+			from, to, err = s.lists.bounds(s.ctx, c.pairs)
 			lo, hi = max(lo, from), min(hi, to)
 		}
 	}
@@ -296,24 +291,24 @@ func (s *selection) common(choices []choice) (lo, hi uint64, err error) {
 // (BenchmarkMemPostings_Select/prefix_equal).
 func (s *selection) markedOf(one []Pair, n int, lo, hi uint64) (refs []uint64, err error) {
 	b := bitmap{words: s.bits, lo: lo, hi: hi}
-	err = s.src.read(s.ctx, one, func(v view) { refs = b.appendSet(slices.Grow(s.refs[:0], n+wordRefs), v) })
+	err = s.lists.read(s.ctx, one, func(v view) { refs = b.appendSet(slices.Grow(s.refs[:0], n+wordRefs), v) })
 	return refs, err
 }
 
 // sortedOf returns the refs that a choice has.
 func (s *selection) sortedOf(c choice) ([]uint64, error) {
 	s.got = slices.Grow(s.refs[:0], c.cost)
-	err := s.src.read(s.ctx, c.pairs, s.add)
+	err := s.lists.read(s.ctx, c.pairs, s.add)
 	return sortRefs(s.got), err
 }
 
 // refsOf returns the refs of one list.
 func (s *selection) refsOf(one []Pair) (refs []uint64, err error) {
 	if s.pack {
-		return nil, s.src.read(s.ctx, one, s.packList)
+		return nil, s.lists.read(s.ctx, one, s.packList)
 	}
 	s.got = s.refs[:0]
-	err = s.src.read(s.ctx, one, s.add)
+	err = s.lists.read(s.ctx, one, s.add)
 	return s.got, err
 }
 
@@ -328,7 +323,7 @@ func (s *selection) exclude(refs []uint64, ms []*labels.Matcher) ([]uint64, erro
 		if len(refs) == 0 {
 			return nil, nil
 		}
-		cost, err := s.src.cost(s.pairs)
+		cost, err := s.lists.cost(s.ctx, s.pairs)
 		if err != nil {
 			return nil, err
 		}
@@ -350,7 +345,7 @@ func (s *selection) filter(refs []uint64, c choice, in bool) ([]uint64, error) {
 		return s.filterBits(refs, lo, in), err
 	}
 	var sorted []uint64
-	err := s.src.read(s.ctx, c.pairs, func(v view) { sorted = v.appendTo(sorted) })
+	err := s.lists.read(s.ctx, c.pairs, func(v view) { sorted = v.appendTo(sorted) })
 	var other Postings = NewPostings(sortRefs(sorted))
 	return slices.DeleteFunc(refs, func(ref uint64) bool {
 		return (other.Seek(ref) && other.At() == ref) != in
@@ -379,7 +374,7 @@ func (s *selection) filterBits(refs []uint64, lo uint64, in bool) []uint64 {
 }
 
 func (s *selection) filterOne(refs []uint64, p []Pair, in bool) ([]uint64, error) {
-	err := s.src.read(s.ctx, p, func(v view) {
+	err := s.lists.read(s.ctx, p, func(v view) {
 		if in {
 			refs = v.intersect(refs)
 		} else {
@@ -400,7 +395,7 @@ func (s *selection) union(pairs []Pair, lo, hi uint64) (n int, err error) {
 	s.bits = slices.Grow(s.bits[:0], words)[:words]
 	clear(s.bits)
 	b := bitmap{words: s.bits, lo: lo, hi: hi}
-	err = s.src.read(s.ctx, pairs, b.mark)
+	err = s.lists.read(s.ctx, pairs, b.mark)
 	for _, w := range s.bits {
 		n += bits.OnesCount64(w)
 	}

@@ -8,11 +8,6 @@ import (
 	"github.com/pkg/errors"
 )
 
-// AppendEncoded appends the encoded set to dst: for each label the length of the
-// name as uvarint, the name, the length of the value, the value. These are the
-// bytes that a series record of the WAL has after its number of labels.
-func (ls Labels) AppendEncoded(dst []byte) []byte { return append(dst, ls.data...) }
-
 // encode copies sorted labels into one string, in one allocation (BenchmarkNew: with a
 // strings.Builder a third longer).
 func encode(ls []Label) Labels {

@@ -167,6 +167,11 @@ func (ls Labels) Decode(pos int) (name, value string, next int) {
 	return name, value, pos
 }
 
+// AppendEncoded appends the encoded set to dst: for each label the length of the
+// name as uvarint, the name, the length of the value, the value. These are the
+// bytes that a series record of the WAL has after its number of labels.
+func (ls Labels) AppendEncoded(dst []byte) []byte { return append(dst, ls.data...) }
+
 // AppendTo appends the labels to dst. The strings alias the set.
 func (ls Labels) AppendTo(dst []Label) []Label {
 	for pos := 0; pos < len(ls.data); {

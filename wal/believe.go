@@ -112,23 +112,3 @@ func (r *ReplayReport) doubt() {
 			Reason: "checkpoint is not whole, and what it should have replaced is read: " + d.reason})
 	}
 }
-
-// moveDoubted moves checkpoints that are not believed to quarantine.
-func (m *mender) moveDoubted(list *Listing) error {
-	for i := range list.doubted {
-		d := &list.doubted[i]
-		if d.moved {
-			continue
-		}
-		base := filepath.Base(filepath.Dir(d.dir)) + "-" + filepath.Base(d.dir)
-		_, synced, err := fileutil.MoveInto(m.fs, d.dir, m.quarantineDir, base)
-		if !synced {
-			return Poisoned(err)
-		}
-		if err != nil {
-			return err
-		}
-		d.moved = true
-	}
-	return nil
-}

@@ -12,7 +12,7 @@ func (j *rules) checkpointHeader(u *unit) {
 	j.report.cpHeader = &h
 	j.watermark(h.synced)
 	j.report.NextRef = max(j.report.NextRef, h.nextRef)
-	j.accept(u)
+	j.lost.accept(u)
 }
 
 // sumCheckpoint adds records to what the trailer is compared with.
@@ -29,7 +29,7 @@ func (j *rules) checkpointTrailer(u *unit) {
 	if u.trailer != j.checkpoint {
 		j.breakCheckpoint(u, "checkpoint does not match its trailer")
 	}
-	j.accept(u)
+	j.lost.accept(u)
 }
 
 // endCheckpoint is called at the end of the checkpoint's last segment.
@@ -38,11 +38,11 @@ func (j *rules) endCheckpoint(u *unit) {
 	if j.report.cpHeader != nil && !j.report.cpTrailer {
 		j.breakCheckpoint(u, "checkpoint has no trailer")
 	}
-	j.accept(u) // no tail: it was complete when it got its name
+	j.lost.accept(u) // no tail: it was complete when it got its name
 	j.report.cpWhole = j.checkpoint.records > 0 || j.report.cpTrailer
 	if !j.report.cpWhole && len(j.report.listing.Covered) > 0 {
-		j.suspectAt(u, "checkpoint has no records, and something of what it should have replaced is missing")
-		j.settle()
+		j.lost.suspectAt(u, "checkpoint has no records, and something of what it should have replaced is missing")
+		j.lost.settle()
 	}
 	for _, d := range j.report.Damages {
 		j.report.cpWhole = j.report.cpWhole && d.Harmless
@@ -52,7 +52,7 @@ func (j *rules) endCheckpoint(u *unit) {
 // breakCheckpoint notes damage that no fragment shows.
 func (j *rules) breakCheckpoint(u *unit, reason string) {
 	j.report.cpBroken = true
-	j.suspectAt(u, reason)
+	j.lost.suspectAt(u, reason)
 }
 
 // mendCheckpoint writes the checkpoint's segments again that have damage. The trailer

@@ -79,12 +79,12 @@ func (l *Log) Checkpoint(ctx context.Context, opts CheckpointOptions) (Checkpoin
 	err := c.run()
 	c.report.Elapsed = time.Since(start)
 	if errors.Is(err, ErrPoisoned) {
-		return c.report, l.poison(err)
+		return c.report, l.queue.poison(err)
 	}
 	if err != nil {
 		return c.report, diskFull(errors.WithMessagef(err, "checkpoint up to segment %s", segmentName(opts.UpTo)))
 	}
-	l.logger.Info("made checkpoint", "segment", c.report.Number, "records", c.report.Records, "of", c.report.Read,
+	l.opts.Logger.Info("made checkpoint", "segment", c.report.Number, "records", c.report.Records, "of", c.report.Read,
 		"bytes", c.report.Bytes, "damages", len(c.report.Damages), "elapsed", c.report.Elapsed)
 	return c.report, nil
 }
@@ -141,14 +141,8 @@ func (c *checkpointer) syncDir(dir string) error {
 // storage: all of it was promised then, and damage in there is damage.
 func (c *checkpointer) prepare() (err error) {
 	l := c.log
-	l.mu.Lock()
-	refused := l.mu.poisoned
-	if refused == nil && l.mu.closed {
-		refused = ErrClosed
-	}
-	l.mu.Unlock()
-	if refused != nil {
-		return refused
+	if err := l.queue.alive(); err != nil {
+		return err
 	}
 	if c.list, err = readable(c.ctx, c.fs(), l.opts.Dir); err != nil {
 		return err
@@ -235,7 +229,7 @@ func (c *checkpointer) build(tmp string) (read *ReplayReport, err error) {
 func (c *checkpointer) copyRecords(w *checkpointWriter) (*ReplayReport, error) {
 	r := newReport(c.list)
 	var way foreground.Steps
-	p := newPipeline(c.ctx, ReplayOptions{FS: c.fs(), Decoders: 1, Logger: c.log.logger, Apply: func(b *Batch) error {
+	p := newPipeline(c.ctx, ReplayOptions{FS: c.fs(), Decoders: 1, Logger: c.log.opts.Logger, Apply: func(b *Batch) error {
 		for _, rec := range b.Records {
 			if err := c.copyRecord(w, rec); err != nil {
 				return err

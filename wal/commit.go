@@ -34,7 +34,7 @@ type Commit struct {
 	sum    uint32 // commitSum over the bodies
 	err    error  // before the commit is done: why it cannot be written
 
-	// Guarded by Log.mu until done; a wake-up hands them to the owner.
+	// Guarded by commitQueue.mu until done; a wake-up hands them to the owner.
 	state commitState
 	next  *Commit       // behind this one in the queue, and then in the leader's list of written ones
 	wake  chan struct{} // capacity 1: the commit is done, or its owner leads

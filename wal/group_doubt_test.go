@@ -30,7 +30,7 @@ func groupOf(t *testing.T, l *Log, n int) (commits []Commit, told []error, appli
 	for i := 1; i < n; i++ {
 		wg.Go(func() { told[i] = l.Write(&commits[i]) })
 	}
-	for l.queued.Load() < int32(n-1) { // they wait for the first one
+	for l.queue.ready.Load() < int32(n-1) { // they wait for the first one
 		runtime.Gosched()
 	}
 	told[0] = l.Write(&commits[0])

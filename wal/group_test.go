@@ -74,12 +74,12 @@ func enqueue(l *Log, c *Commit) bool {
 }
 
 func (l *Log) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.closed
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	return l.queue.mu.closed
 }
 
-func (l *Log) isPoisoned() bool { return l.poison(nil) != nil }
+func (l *Log) isPoisoned() bool { return l.queue.poison(nil) != nil }
 
 func TestLog_ConcurrentCommitsAreAllThereInOrder(t *testing.T) {
 	for _, policy := range []SyncPolicy{SyncCommit(), SyncRotate(), SyncNever()} {
@@ -140,7 +140,7 @@ func TestLog_LeaderWritesReadyCommitsInOneWriteAndOneSync(t *testing.T) {
 		rest[i].Apply = func() { applied = append(applied, rest[i].Seq()) }
 		wg.Go(func() { require.NoError(t, l.Write(&rest[i])) })
 	}
-	for l.queued.Load() < int32(len(rest)) { // they wait for the first one
+	for l.queue.ready.Load() < int32(len(rest)) { // they wait for the first one
 		runtime.Gosched()
 	}
 	require.Zero(t, l.Stats().Writes)
@@ -180,7 +180,7 @@ func TestLog_GroupsOverlapWhenTheyAreApplied(t *testing.T) {
 		for i := 1; i < 3; i++ {
 			wg.Go(func() { write(i) })
 		}
-		for l.queued.Load() < 2 {
+		for l.queue.ready.Load() < 2 {
 			runtime.Gosched()
 		}
 		write(0)
@@ -331,7 +331,7 @@ func TestLog_ShortWritesAtEveryByteKeepWholeCommitsOnly(t *testing.T) {
 			require.NoError(t, l.Enqueue(fill(&rest[i], noise(uint32(i), 300), []byte("\x02x"))))
 			wg.Go(func() { errs[i] = l.Write(&rest[i]) })
 		}
-		for l.queued.Load() < int32(len(rest)) {
+		for l.queue.ready.Load() < int32(len(rest)) {
 			runtime.Gosched()
 		}
 		disk.SetHook(func(op tsdbtest.Op) error {
@@ -380,7 +380,7 @@ func TestLog_FailureTakesAllThatIsQueuedWithIt(t *testing.T) {
 	// The first one leads. The second is not ready, so the third waits behind it.
 	third := make(chan error, 1)
 	go func() { third <- l.Write(&commits[2]) }()
-	for l.queued.Load() < 1 {
+	for l.queue.ready.Load() < 1 {
 		runtime.Gosched()
 	}
 	disk.SetHook(func(op tsdbtest.Op) error {
@@ -392,7 +392,7 @@ func TestLog_FailureTakesAllThatIsQueuedWithIt(t *testing.T) {
 	require.ErrorIs(t, l.Write(&commits[0]), syscall.EIO)
 	require.ErrorIs(t, <-third, ErrNotCommitted)
 	disk.SetHook(nil)
-	require.Zero(t, l.queued.Load())
+	require.Zero(t, l.queue.ready.Load())
 	for i := range commits {
 		require.ErrorIs(t, l.Enqueue(new(Commit)), ErrRetry)
 		if i == 1 || i == 3 { // their owners come only now
@@ -483,7 +483,7 @@ func TestLog_GroupsBeyondAMegabyteAreSplit(t *testing.T) {
 	require.NoError(t, l.Write(first))
 	wg.Wait()
 	require.GreaterOrEqual(t, l.Stats().Writes, uint64(3))
-	require.LessOrEqual(t, cap(l.lead.buf), 4*maxGroupBytes)
+	require.LessOrEqual(t, cap(l.lead.out.buf), 4*maxGroupBytes)
 	require.NoError(t, l.Close())
 	require.Equal(t, upTo(7), replay(t, disk, 2).order)
 }

@@ -3,10 +3,9 @@ package wal
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 	"runtime"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/pkg/errors"
 
@@ -31,8 +30,8 @@ type Options struct {
 	// of a new segment or checkpoint. It is called without the log's lock, by a goroutine
 	// inside a method of the log, and must not call the log. nil stands for 1.
 	NextRef func() uint64
-	// ReachFile is the path of the file in which it is noted how far the log reached, for ReadReach; it
-	// is written anew. Empty: it is not noted.
+	// ReachFile is the path of the file in which it is noted how far the log reached, for
+	// ReadReach; it is written anew. Empty: it is not noted.
 	ReachFile string
 	Mark      int64        // the first one of SetMark
 	Logger    *slog.Logger // nil: none
@@ -49,50 +48,24 @@ type Position struct {
 //
 // Commits stand in a queue in the order of their sequence numbers. The owner of the
 // commit at the front leads: it writes all ready commits at the front with one write
-// (and, under SyncCommit, one sync), then passes the lead to the owner of the next, and applies what it wrote (Commit.Apply).
-// There is no writer goroutine, and so nothing to start or stop.
+// (and, under SyncCommit, one sync), then passes the lead to the owner of the next, and applies
+// what it wrote (Commit.Apply). There is no writer goroutine, and so nothing to start or stop.
 //
-// Lock order: checkpointing, reach, syncMu, then mu. mu is never held during I/O, so Enqueue is quick
-// whatever the disk does.
+// Lock order: checkpointing, then those of reach, open, queue. That of queue is never held during
+// I/O, so Enqueue is quick whatever the disk does.
 type Log struct {
-	opts   Options // with defaults
-	comp   *compressor
-	logger *slog.Logger
+	opts Options // with defaults
+	comp *compressor
 
-	mu struct {
-		sync.Mutex
-		idle       sync.Cond // signalled when nobody leads and the queue is empty
-		head, tail *Commit
-		leading    bool          // somebody writes, or was woken to
-		nextSeq    uint64        // of the next commit that is enqueued
-		unsettled  int           // failed commits whose owners have not called Settle
-		settled    chan struct{} // closed when unsettled falls to zero; nil if it is zero
-		refused    error         // why the last write failed; nil after a success
-		poisoned   error         // sticky
-		closed     bool
-	}
-
-	queued atomic.Int32 // ready commits in the queue; Write adds, the leader takes
-
-	// Of the leader; the lead is handed over under mu.
-	lead leader
+	queue commitQueue
+	open  openSegments
+	lead  leader // handed over by queue
+	reach reachWriter
 
 	checkpointing sync.Mutex // held by whoever makes a checkpoint; the outermost
 	expiries      expiries
 
-	newest atomic.Pointer[begun] // the current segment; by the leader
-	reach  reachWriter
-
-	// syncMu serialises syncs and keeps the files open that they work on.
-	syncMu  sync.Mutex
-	file    fileutil.File   // of the current segment; changed by the leader with syncMu held
-	older   []fileutil.File // finished segments that are not synced yet (SyncNever)
-	segment atomic.Int64    // number of the current segment; written with syncMu held
-
-	began   uint64        // what written was at Open
-	written atomic.Uint64 // highest sequence number written; by the leader
-	synced  atomic.Uint64 // watermark: all up to it is on stable storage; with syncMu held
-
+	began uint64 // what was written at Open
 	stats counters
 }
 
@@ -108,18 +81,20 @@ func Open(opts Options, at Position) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{opts: opts, comp: comp, logger: opts.Logger}
-	l.mu.idle.L = &l.mu.Mutex
-	l.mu.nextSeq = max(at.NextSeq, 1)
-	l.began = l.mu.nextSeq - 1
-	l.written.Store(l.began)
-	l.synced.Store(min(at.Synced, l.mu.nextSeq-1))
-	l.reach.mark = opts.Mark
+	l := &Log{opts: opts, comp: comp}
+	next := max(at.NextSeq, 1)
+	l.began = next - 1
+	l.queue.init(next)
+	l.open = openSegments{opts: &l.opts, queue: &l.queue, stats: &l.stats}
+	l.open.written.Store(l.began)
+	l.open.synced.Store(min(at.Synced, l.began))
+	l.lead.out = logWriter{opts: &l.opts, open: &l.open, expiries: &l.expiries}
+	l.reach.opts, l.reach.open, l.reach.mark = &l.opts, &l.open, opts.Mark
 	if err := fileutil.MkdirSync(opts.FS, opts.Dir); err != nil {
 		return nil, diskFull(err)
 	}
-	if err := l.createSegment(at.Segment, l.mu.nextSeq); err != nil {
-		return nil, diskFull(errors.WithMessagef(fileutil.JoinErrors(err, l.abandonSpare()), "begin log segment %s", segmentName(at.Segment)))
+	if err := l.lead.out.create(at.Segment, next); err != nil {
+		return nil, diskFull(errors.WithMessagef(fileutil.JoinErrors(err, l.lead.out.abandonSpare()), "begin log segment %s", segmentName(at.Segment)))
 	}
 	l.Note()
 	return l, nil
@@ -159,60 +134,18 @@ func (l *Log) Enqueue(c *Commit) error {
 	if c.wake == nil {
 		c.wake = make(chan struct{}, 1)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.refusalLocked(); err != nil {
-		return err
-	}
-	if !c.rotate {
-		c.seq = l.mu.nextSeq
-		l.mu.nextSeq++
-	}
-	c.state, c.next = stateQueued, nil
-	if l.mu.tail == nil {
-		l.mu.head = c
-	} else {
-		l.mu.tail.next = c
-	}
-	l.mu.tail = c
-	return nil
-}
-
-func (l *Log) refusalLocked() error {
-	switch {
-	case l.mu.closed:
-		return ErrClosed
-	case l.mu.poisoned != nil:
-		return l.mu.poisoned
-	case l.mu.unsettled > 0:
-		return ErrRetry
-	default:
-		return nil
-	}
+	return l.queue.add(c)
 }
 
 // Settle tells the log that the owner of c, whose Write failed, has undone what it
 // had prepared for it in memory. When all failed commits are settled, Enqueue works
 // again, and numbers go on after the last written commit. Settling a commit that was
 // written, or twice, does nothing.
-func (l *Log) Settle(c *Commit) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c.state != stateDone || c.err == nil {
-		return
-	}
-	c.state = stateIdle
-	if l.mu.unsettled--; l.mu.unsettled == 0 {
-		close(l.mu.settled)
-		l.mu.settled = nil
-	}
-}
+func (l *Log) Settle(c *Commit) { l.queue.settle(c) }
 
 // WaitSettled waits until all failed commits are settled, or for ctx.
 func (l *Log) WaitSettled(ctx context.Context) error {
-	l.mu.Lock()
-	settled := l.mu.settled
-	l.mu.Unlock()
+	settled := l.queue.unsettled()
 	if settled == nil {
 		return nil
 	}
@@ -224,87 +157,126 @@ func (l *Log) WaitSettled(ctx context.Context) error {
 	}
 }
 
+// Rotate begins a new segment and returns its number: all that was enqueued before
+// is in lower segments, all that comes later in this one or above. It takes its turn
+// in the queue like a commit and fails like one, with the errors of Enqueue and Write;
+// there is nothing to settle afterwards.
+func (l *Log) Rotate() (segment int, err error) {
+	start, err := l.BeginSnapshot()
+	return start.Segment, err
+}
+
+// BeginSnapshot is Rotate that returns the segment as a place to start from. All commits below
+// Start.NextSeq are written then, and no others.
+func (l *Log) BeginSnapshot() (start Start, err error) {
+	c := &Commit{rotate: true}
+	if err := l.Enqueue(c); err != nil {
+		return Start{}, err
+	}
+	err = l.Write(c)
+	l.Settle(c)
+	return c.start, err
+}
+
+// Sync brings everything that was written before the call to stable storage and
+// moves the watermark. Concurrent calls share a sync; commits go on meanwhile. A
+// failed sync is ErrPoisoned, now and from then on, and is not tried again: the
+// system may have dropped the bytes it could not write.
+func (l *Log) Sync() error {
+	if err := l.queue.poison(nil); err != nil {
+		return err
+	}
+	err := l.open.sync(l.open.written.Load())
+	if err == nil {
+		l.Note()
+	}
+	return err
+}
+
+// SyncTo is Sync for the commits up to seq, which must have been written; it does
+// nothing when the watermark is there already.
+func (l *Log) SyncTo(seq uint64) error {
+	err := l.open.sync(min(seq, l.open.written.Load()))
+	if err == nil {
+		l.Note()
+	}
+	return err
+}
+
+// SetMark makes the note of how far the log reached carry a mark, for the next process to be
+// told. It is on stable storage on return. A sync that fails is ErrPoisoned; after any other error
+// it may be tried again.
+func (l *Log) SetMark(mark int64) error { return l.reach.setMark(mark) }
+
+// Note writes down how far the log reached, as far as it is on stable storage, if that is more than
+// before. The log does so behind each sync; the owner may, for what was left out. It is a help
+// for an Open after damage: a failure costs no more than that, and the next note tries again.
+func (l *Log) Note() { l.reach.note() }
+
 // Synced returns the watermark: all commits up to it are on stable storage.
-func (l *Log) Synced() uint64 { return l.synced.Load() }
+func (l *Log) Synced() uint64 { return l.open.synced.Load() }
 
 // LastSeq returns the sequence number of the last commit that was written.
-func (l *Log) LastSeq() uint64 { return l.written.Load() }
+func (l *Log) LastSeq() uint64 { return l.open.written.Load() }
 
 // Segment returns the number of the segment that is written now.
-func (l *Log) Segment() int { return int(l.segment.Load()) }
+func (l *Log) Segment() int { return l.open.number() }
+
+// Stats returns the counters; each is exact, together they are no snapshot.
+func (l *Log) Stats() Stats {
+	c := &l.stats
+	return Stats{
+		Bytes:    c.bytes.Load(),
+		Commits:  c.commits.Load(),
+		Writes:   c.writes.Load(),
+		MaxGroup: int(c.maxGroup.Load()),
+		Syncs:    c.syncs.Load(),
+		SyncTime: time.Duration(c.syncTime.Load()),
+		MaxSync:  time.Duration(c.maxSync.Load()),
+		LastSync: time.Duration(c.lastSync.Load()),
+		Segments: c.segments.Load(),
+		Segment:  l.Segment(),
+	}
+}
 
 // Err returns nil, or why writes are refused: ErrPoisoned for good, otherwise the
 // failure of the last write (which matches ErrDiskFull if it was that) until one
 // succeeds.
-func (l *Log) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.poisoned != nil {
-		return l.mu.poisoned
-	}
-	return l.mu.refused
-}
+func (l *Log) Err() error { return l.queue.refusal() }
 
 // Retry says that there may be room again after a full disk: Err is nil until the next write
 // fails. It returns ErrPoisoned if the log is.
-func (l *Log) Retry() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.poisoned == nil {
-		l.mu.refused = nil
-	}
-	return l.mu.poisoned
-}
+func (l *Log) Retry() error { return l.queue.retry() }
+
+// Poison makes the log read-only because a sync or close of something that belongs to it
+// failed, such as a file made from it, and returns the ErrPoisoned that it now gives.
+func (l *Log) Poison(cause error) error { return l.queue.poison(cause) }
 
 // Close refuses new commits, waits for those that are enqueued, syncs and closes the
 // files. The log then says of itself that all of it is on stable storage. A sync or close
 // that fails is ErrPoisoned. A second Close is ErrClosed.
 func (l *Log) Close() error {
-	l.mu.Lock()
-	if l.mu.closed {
-		l.mu.Unlock()
-		return ErrClosed
+	if err := l.queue.close(); err != nil {
+		return err
 	}
-	l.mu.closed = true
-	for l.mu.leading || l.mu.head != nil {
-		l.mu.idle.Wait()
-	}
-	poison := l.mu.poisoned
-	l.mu.Unlock()
-
-	cut := l.retryCut()
+	poison, written := l.queue.poison(nil), l.open.written.Load()
+	cut := l.lead.out.cut()
 	if poison == nil {
-		poison = l.sync(l.written.Load())
+		poison = l.open.sync(written)
 	}
 	var mark error
-	if poison == nil && cut == nil && l.written.Load() > l.began {
-		mark = l.markEnd()
+	if poison == nil && cut == nil && written > l.began {
+		mark = l.lead.out.markEnd()
 	}
 	l.Note()
-	l.closeReach()
-	closed := l.closeFiles()
+	l.reach.close()
+	closed := l.open.close(l.lead.out.spare)
+	l.lead.out.spare = nil
+	if err := l.comp.close(); err != nil && closed == nil {
+		closed = err
+	}
 	if poison == nil && closed != nil {
-		poison = l.poison(closed)
+		poison = l.queue.poison(closed)
 	}
 	return fileutil.JoinErrors(poison, cut, mark)
-}
-
-// closeFiles closes all files and returns the first error.
-func (l *Log) closeFiles() error {
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	var first error
-	for _, f := range append(l.older, l.file, l.lead.spare) {
-		if f == nil {
-			continue
-		}
-		if err := f.Close(); err != nil && first == nil {
-			first = errors.WithMessagef(err, "close %s", filepath.Base(f.Name()))
-		}
-	}
-	l.older, l.lead.spare = nil, nil
-	if err := l.comp.close(); err != nil && first == nil {
-		first = err
-	}
-	return first
 }

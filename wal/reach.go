@@ -81,8 +81,11 @@ func ReadReach(fsys fileutil.FS, path string) (r Reach, found bool, err error) {
 	return r, found, nil
 }
 
-// reachWriter writes the notes of a Log.
+// reachWriter writes the notes of a Log. Its lock is held across syncs.
 type reachWriter struct {
+	opts *Options
+	open *openSegments
+
 	sync.Mutex
 	file    fileutil.File // nil until the first note
 	notes   int           // in the file
@@ -94,80 +97,70 @@ type reachWriter struct {
 	buf     []byte
 }
 
-// begun is the beginning of a segment, as notes have it.
-type begun struct {
-	segment  int
-	firstSeq uint64
-}
-
-// SetMark makes the note of how far the log reached carry a mark, for the next process to be
-// told. It is on stable storage on return. A sync that fails is ErrPoisoned; after any other error
-// it may be tried again.
-func (l *Log) SetMark(mark int64) error {
-	l.reach.Lock()
-	defer l.reach.Unlock()
-	if l.opts.ReachFile == "" || l.reach.mark == mark && l.reach.safe {
+// setMark is Log.SetMark.
+func (w *reachWriter) setMark(mark int64) error {
+	w.Lock()
+	defer w.Unlock()
+	if w.opts.ReachFile == "" || w.mark == mark && w.safe {
 		return nil
 	}
-	l.reach.mark, l.reach.safe = mark, false
-	if err := l.noteLocked(); err != nil {
+	w.mark, w.safe = mark, false
+	if err := w.noteLocked(); err != nil {
 		return diskFull(errors.WithMessage(err, "note how far the log reached"))
 	}
-	if err := l.reach.file.Sync(); err != nil {
-		return l.poison(errors.WithMessage(err, "sync how far the log reached"))
+	if err := w.file.Sync(); err != nil {
+		return w.open.queue.poison(errors.WithMessage(err, "sync how far the log reached"))
 	}
-	if err := l.nameReachLocked(); err != nil {
+	if err := w.nameLocked(); err != nil {
 		return err
 	}
-	l.reach.safe = true
+	w.safe = true
 	return nil
 }
 
-// nameReachLocked makes the name of the file of notes durable.
-func (l *Log) nameReachLocked() error {
-	if !l.reach.unnamed {
+// nameLocked makes the name of the file of notes durable.
+func (w *reachWriter) nameLocked() error {
+	if !w.unnamed {
 		return nil
 	}
-	if err := l.syncDir(filepath.Dir(l.opts.ReachFile)); err != nil {
+	if err := w.open.syncDir(filepath.Dir(w.opts.ReachFile)); err != nil {
 		return err
 	}
-	l.reach.unnamed = false
+	w.unnamed = false
 	return nil
 }
 
-// Note writes down how far the log reached, as far as it is on stable storage, if that is more than
-// before. The log does so behind each sync; the owner may, for what was left out. It is a help
-// for an Open after damage: a failure costs no more than that, and the next note tries again.
-func (l *Log) Note() {
-	l.reach.Lock()
-	defer l.reach.Unlock()
-	l.noteMoreLocked()
+// note is Log.Note.
+func (w *reachWriter) note() {
+	w.Lock()
+	defer w.Unlock()
+	w.noteMoreLocked()
 }
 
-// noteAtOnce is Note for the leader, which commits wait for: who sets a mark meanwhile may sync.
-func (l *Log) noteAtOnce() {
-	if !l.reach.TryLock() {
+// noteAtOnce is note for the leader, which commits wait for: who sets a mark meanwhile may sync.
+func (w *reachWriter) noteAtOnce() {
+	if !w.TryLock() {
 		return
 	}
-	defer l.reach.Unlock()
-	l.noteMoreLocked()
+	defer w.Unlock()
+	w.noteMoreLocked()
 }
 
-func (l *Log) noteMoreLocked() {
-	if l.opts.ReachFile == "" || l.reach.file != nil && l.reach.noted >= l.synced.Load() && l.reach.segment == l.Segment() {
+func (w *reachWriter) noteMoreLocked() {
+	if w.opts.ReachFile == "" || w.file != nil && w.noted >= w.open.synced.Load() && w.segment == w.open.number() {
 		return
 	}
-	if err := l.noteLocked(); err != nil {
-		l.logger.Debug("note how far the log reached", "error", fileutil.Logged(err))
+	if err := w.noteLocked(); err != nil {
+		w.opts.Logger.Debug("note how far the log reached", "error", fileutil.Logged(err))
 	}
 }
 
-func (l *Log) noteLocked() error {
-	w, synced := &l.reach, l.synced.Load() // before the segment, so that it is of it or before
-	newest := l.newest.Load()
-	r := Reach{Segment: newest.segment, FirstSeq: newest.firstSeq, NextRef: l.opts.NextRef(), Synced: synced, Mark: w.mark}
+func (w *reachWriter) noteLocked() error {
+	synced := w.open.synced.Load() // before the segment, so that it is of it or before
+	newest := w.open.newest.Load()
+	r := Reach{Segment: newest.segment, FirstSeq: newest.firstSeq, NextRef: w.opts.NextRef(), Synced: synced, Mark: w.mark}
 	if w.file == nil {
-		if err := w.open(l.opts.FS, l.opts.ReachFile); err != nil {
+		if err := w.openFile(); err != nil {
 			return err
 		}
 		w.notes = maxReachNotes
@@ -191,11 +184,11 @@ func (l *Log) noteLocked() error {
 	return nil
 }
 
-func (w *reachWriter) open(fsys fileutil.FS, path string) error {
+func (w *reachWriter) openFile() error {
 	w.unnamed = true // whoever made it may have been killed
-	f, err := fsys.OpenWrite(path)
+	f, err := w.opts.FS.OpenWrite(w.opts.ReachFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		f, err = fsys.Create(path)
+		f, err = w.opts.FS.Create(w.opts.ReachFile)
 	}
 	if err == nil {
 		w.file = f
@@ -203,14 +196,14 @@ func (w *reachWriter) open(fsys fileutil.FS, path string) error {
 	return err
 }
 
-// closeReach closes the file of notes.
-func (l *Log) closeReach() {
-	l.reach.Lock()
-	defer l.reach.Unlock()
-	if f := l.reach.file; f != nil {
-		l.reach.file = nil
+// close closes the file of notes.
+func (w *reachWriter) close() {
+	w.Lock()
+	defer w.Unlock()
+	if f := w.file; f != nil {
+		w.file = nil
 		if err := f.Close(); err != nil {
-			l.logger.Debug("note how far the log reached", "error", fileutil.Logged(err))
+			w.opts.Logger.Debug("note how far the log reached", "error", fileutil.Logged(err))
 		}
 	}
 }

@@ -79,24 +79,23 @@ func (j *rules) lostAtEnd() {
 	if r.ended {
 		end = r.endSeg
 	}
-	off := j.endOff
+	off := j.lost.endOff
 	if end != r.endSeg {
 		off = 0
 	}
-	j.book(&unit{seg: end, off: off, end: off}, first, last, 0, reason)
-	i := j.lastOurs(end)
+	j.lost.book(&unit{seg: end, off: off, end: off}, first, last, 0, reason)
+	i := r.lastOurs(end)
 	if i < 0 {
-		i = j.emptyBehindCheckpoint(end)
+		i = r.emptyBehindCheckpoint(end)
 	}
 	if i >= 0 {
-		j.fill(i, math.MaxInt64, first, last)
+		j.lost.fill(i, math.MaxInt64, first, last)
 	}
 }
 
-// emptyBehindCheckpoint returns the index of an empty segment that was ours, as the checkpoint before it
-// is, -1 if there is none: it gets bare frames.
-func (j *rules) emptyBehindCheckpoint(upTo int) int {
-	r := j.report
+// emptyBehindCheckpoint returns the index of an empty segment that was ours, as the checkpoint
+// before it is, -1 if there is none: it gets bare frames.
+func (r *ReplayReport) emptyBehindCheckpoint(upTo int) int {
 	i := r.cpNumber
 	if r.cpHeader == nil || r.Foreign > 0 || i > upTo || r.segments[i].file.Size > 0 {
 		return -1
@@ -105,13 +104,23 @@ func (j *rules) emptyBehindCheckpoint(upTo int) int {
 	return i
 }
 
-// lastOurs returns the index of the last segment of ours up to one, -1 if there is none: bare frames
-// may be put there.
-func (j *rules) lastOurs(upTo int) int {
-	for i := upTo; i >= j.report.cpNumber; i-- {
-		if j.report.segments[i].owner == ownerUs {
+// lastOurs returns the index of the last segment of ours up to one, -1 if there is none: bare
+// frames may be put there.
+func (r *ReplayReport) lastOurs(upTo int) int {
+	for i := upTo; i >= r.cpNumber; i-- {
+		if r.segments[i].owner == ownerUs {
 			return i
 		}
 	}
 	return -1
+}
+
+// frameless says that records of segment i count by themselves. Nobody knows whose one
+// without any record is; a segment of ours that a crash tore at its header is the rule, so
+// it must stand behind one of somebody else.
+func (r *ReplayReport) frameless(i int) bool {
+	for i >= r.cpNumber && r.segments[i].owner == ownerNobody {
+		i--
+	}
+	return i >= 0 && (i < r.cpNumber || r.segments[i].owner == ownerForeign)
 }

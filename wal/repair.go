@@ -112,6 +112,26 @@ func (m *mender) prepare() error {
 
 func (m *mender) moveAllDoubted() error { return m.moveDoubted(m.report.listing) }
 
+// moveDoubted moves checkpoints that are not believed to quarantine.
+func (m *mender) moveDoubted(list *Listing) error {
+	for i := range list.doubted {
+		d := &list.doubted[i]
+		if d.moved {
+			continue
+		}
+		base := filepath.Base(filepath.Dir(d.dir)) + "-" + filepath.Base(d.dir)
+		_, synced, err := fileutil.MoveInto(m.fs, d.dir, m.quarantineDir, base)
+		if !synced {
+			return Poisoned(err)
+		}
+		if err != nil {
+			return err
+		}
+		d.moved = true
+	}
+	return nil
+}
+
 func (m *mender) remove(name string) error {
 	if err := m.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

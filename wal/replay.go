@@ -163,7 +163,8 @@ func (p *pipeline) run() error {
 	for i := range busy {
 		wg.Go(func() { busy[i] = p.decoder() })
 	}
-	rules := &rules{pipeline: p, report: p.report, expect: p.next, suspect: len(p.report.Damages)}
+	rules := &rules{pipeline: p, report: p.report, expect: p.next,
+		lost: ledger{report: p.report, numbered: p.next > 0, suspect: len(p.report.Damages)}}
 	err := p.apply(rules)
 	wg.Wait()
 	p.opts.Batches.keep(p.free, src.scan.buf)

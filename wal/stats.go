@@ -19,24 +19,7 @@ type Stats struct {
 	Segment  int    // number of the current one
 }
 
-// Stats returns the counters; each is exact, together they are no snapshot.
-func (l *Log) Stats() Stats {
-	c := &l.stats
-	return Stats{
-		Bytes:    c.bytes.Load(),
-		Commits:  c.commits.Load(),
-		Writes:   c.writes.Load(),
-		MaxGroup: int(c.maxGroup.Load()),
-		Syncs:    c.syncs.Load(),
-		SyncTime: time.Duration(c.syncTime.Load()),
-		MaxSync:  time.Duration(c.maxSync.Load()),
-		LastSync: time.Duration(c.lastSync.Load()),
-		Segments: c.segments.Load(),
-		Segment:  l.Segment(),
-	}
-}
-
-// counters are written by the leader (bytes to maxGroup, segments) and under syncMu
+// counters are written by the leader (bytes to maxGroup, segments) and under openSegments.mu
 // (the rest).
 type counters struct {
 	bytes, commits, writes, segments, syncs atomic.Uint64

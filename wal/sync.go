@@ -2,6 +2,8 @@ package wal
 
 import (
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -9,96 +11,110 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
-// Sync brings everything that was written before the call to stable storage and
-// moves the watermark. Concurrent calls share a sync; commits go on meanwhile. A
-// failed sync is ErrPoisoned, now and from then on, and is not tried again: the
-// system may have dropped the bytes it could not write.
-func (l *Log) Sync() error {
-	if err := l.poison(nil); err != nil {
-		return err
-	}
-	err := l.sync(l.written.Load())
-	if err == nil {
-		l.Note()
-	}
-	return err
+// openSegments are the segments of a Log that are open: the one that is written, and those
+// before it that are not synced. It knows how far they are written and on stable storage.
+type openSegments struct {
+	opts  *Options
+	queue *commitQueue // which a sync that fails poisons
+	stats *counters
+
+	// mu serialises syncs and keeps the files open that they work on.
+	mu     sync.Mutex
+	file   fileutil.File         // of the current segment; changed by the leader with mu held
+	older  []fileutil.File       // finished segments that are not synced yet (SyncNever)
+	newest atomic.Pointer[begun] // the current segment; by the leader
+
+	written atomic.Uint64 // highest sequence number written; by the leader
+	synced  atomic.Uint64 // watermark: all up to it is on stable storage; with mu held
 }
 
-// SyncTo is Sync for the commits up to seq, which must have been written; it does
-// nothing when the watermark is there already.
-func (l *Log) SyncTo(seq uint64) error {
-	err := l.sync(min(seq, l.written.Load()))
-	if err == nil {
-		l.Note()
+// begun is the beginning of a segment.
+type begun struct {
+	segment  int
+	firstSeq uint64
+}
+
+// number returns that of the current segment.
+func (o *openSegments) number() int { return o.newest.Load().segment }
+
+// begin makes a file the current segment.
+func (o *openSegments) begin(f fileutil.File, b begun) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.file != nil && o.opts.Sync.mode == ModeNever {
+		o.older = append(o.older, o.file)
 	}
-	return err
+	o.file = f
+	o.newest.Store(&b)
 }
 
 // sync makes the commits up to seq durable.
-func (l *Log) sync(seq uint64) error {
-	if l.synced.Load() >= seq {
+func (o *openSegments) sync(seq uint64) error {
+	if o.synced.Load() >= seq {
 		return nil
 	}
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	if l.synced.Load() >= seq { // somebody else's sync covered it
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.synced.Load() >= seq { // somebody else's sync covered it
 		return nil
 	}
-	if err := l.poison(nil); err != nil {
+	if err := o.queue.poison(nil); err != nil {
 		return err
 	}
-	written := l.written.Load()
-	for len(l.older) > 0 {
-		f := l.older[0]
-		if err := l.syncFile(f); err != nil {
+	written := o.written.Load()
+	for len(o.older) > 0 {
+		f := o.older[0]
+		if err := o.syncFile(f); err != nil {
 			return err
 		}
-		l.older = l.older[1:]
+		o.older = o.older[1:]
 		if err := f.Close(); err != nil {
-			return l.poison(errors.WithMessagef(err, "close log segment %s", filepath.Base(f.Name())))
+			return o.queue.poison(errors.WithMessagef(err, "close log segment %s", filepath.Base(f.Name())))
 		}
 	}
-	if err := l.syncFile(l.file); err != nil {
+	if err := o.syncFile(o.file); err != nil {
 		return err
 	}
-	l.synced.Store(written)
+	o.synced.Store(written)
 	return nil
 }
 
-func (l *Log) syncFile(f fileutil.File) error {
+func (o *openSegments) syncFile(f fileutil.File) error {
 	start := time.Now()
 	if err := f.Sync(); err != nil {
-		return l.poison(errors.WithMessagef(err, "sync log segment %s", filepath.Base(f.Name())))
+		return o.queue.poison(errors.WithMessagef(err, "sync log segment %s", filepath.Base(f.Name())))
 	}
-	l.stats.sync(time.Since(start))
+	o.stats.sync(time.Since(start))
 	return nil
 }
 
 // syncDir makes the names in a directory durable. A sync that fails poisons the log; one that could
 // not be tried does not.
-func (l *Log) syncDir(dir string) error {
-	err := l.opts.FS.SyncDir(dir)
+func (o *openSegments) syncDir(dir string) error {
+	err := o.opts.FS.SyncDir(dir)
 	if err == nil {
 		return nil
 	}
 	err = dirNotSynced(errors.WithMessagef(err, "sync directory %s", dir))
 	if errors.Is(err, ErrPoisoned) {
-		return l.poison(err)
+		return o.queue.poison(err)
 	}
 	return err
 }
 
-// Poison makes the log read-only because a sync or close of something that belongs to it
-// failed, such as a file made from it, and returns the ErrPoisoned that it now gives.
-func (l *Log) Poison(cause error) error { return l.poison(cause) }
-
-// poison makes the log read-only because of cause, unless it is already, and returns
-// the error that says so. A nil cause only asks.
-func (l *Log) poison(cause error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.poisoned == nil && cause != nil {
-		l.mu.poisoned = Poisoned(cause)
+// close closes all files and one that may be nil, and returns the first error.
+func (o *openSegments) close(spare fileutil.File) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var first error
+	for _, f := range append(o.older, o.file, spare) {
+		if f == nil {
+			continue
+		}
+		if err := f.Close(); err != nil && first == nil {
+			first = errors.WithMessagef(err, "close %s", filepath.Base(f.Name()))
+		}
 	}
-	return l.mu.poisoned
+	o.older = nil
+	return first
 }

@@ -309,7 +309,7 @@ func TestMerge_NewestFirst_PassesChunksThrough(t *testing.T) {
 	require.Len(t, s.runs, 4)
 	b := blocks(t, s, 1<<40)[0]
 	require.Equal(t, map[string][]int{name(1).String(): {120, 120, 120, 120}}, b.sizes)
-	require.Nil(t, s.sorting)
+	require.Nil(t, s.sorter.scratch)
 }
 
 // A series that is not in order is sorted in pieces, which take a share of the memory.
@@ -318,7 +318,7 @@ func TestStore_UnorderedSeries_SpillsBeforeSortingTakesMuchMemory(t *testing.T) 
 	var s *Store
 	s = NewStore(fileutil.OS, t.TempDir(), Options{Range: 1 << 40, MemoryBytes: 8 << 20, Spilled: func(int64) {
 		spills++
-		most = max(most, len(s.sorting))
+		most = max(most, len(s.sorter.scratch))
 	}})
 	for i := range int64(300_000) {
 		_, err := s.Append(0, name(1), -i, 1)
@@ -344,7 +344,7 @@ func TestStore_ALateSampleBehindALongRun_SpillsItAsItIs(t *testing.T) {
 	m, err := s.Merge()
 	require.NoError(t, err)
 	require.NoError(t, m.Close())
-	require.Less(t, cap(s.sorting), 1<<16)
+	require.Less(t, cap(s.sorter.scratch), 1<<16)
 	got := blocks(t, s, 1<<40)[0].series[name(1).String()]
 	require.Len(t, got, n+1)
 	require.Equal(t, []sample{{0, 1}, {5, 2}, {10, 1}}, got[:3])

@@ -60,10 +60,10 @@ func (s *Store) Merge() (*Merge, error) {
 	if err := s.Spill(); err != nil {
 		return nil, err
 	}
-	if s.conflict != nil {
-		return nil, s.conflict
+	if s.sorter.conflict != nil {
+		return nil, s.sorter.conflict
 	}
-	s.arena.slabs, s.sorting = nil, nil // makes room
+	s.arena.slabs, s.sorter.scratch = nil, nil // makes room
 	m := &Merge{s: s}
 	if len(s.runs) == 0 {
 		return m, nil

@@ -23,52 +23,55 @@ const (
 // they are not in the order of time: sorting them needs as much again.
 const unorderedShare = 8
 
+// sorter puts samples of a series in order of time, and keeps one of each time.
+type sorter struct {
+	rule     Duplicates
+	dropped  int64    // samples that went because another has their time, and not their value
+	conflict error    // the first of these, if they are an error
+	scratch  []sample // of a series that is being sorted
+}
+
 // late decides about a sample that is not newer than the newest of its series, and says
 // whether it is kept.
-func (s *Store) late(sr *series, t int64, v float64) (keep bool, err error) {
+func (s *sorter) late(sr *series, t int64, v float64) (keep bool, err error) {
 	if t == sr.lastT {
 		switch {
 		case sameValue(v, sr.lastV):
 			return false, nil
-		case s.opts.Duplicates == DuplicatesError:
+		case s.rule == DuplicatesError:
 			return false, ErrDuplicate
-		case s.opts.Duplicates == KeepFirst:
-			s.duplicates++
+		case s.rule == KeepFirst:
+			s.dropped++
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// tooLongToSort says whether a series has as many samples in memory as may be sorted.
-func (s *Store) tooLongToSort(r *run) bool {
-	return int64(r.num)*sampleBytes*unorderedShare >= s.opts.MemoryBytes && r.num >= slabSamples
-}
-
-// sortRun puts the samples of a series into the order of time, where they are, and keeps one
-// of each time.
-func (s *Store) sortRun(sr *series) {
+// sort puts the samples of a series into the order of time, where they are in the arena. It
+// returns how many went.
+func (s *sorter) sort(sr *series, in *arena) (gone int) {
 	if !sr.run.unordered {
-		return
+		return 0
 	}
-	xs := s.sorting[:0]
+	xs := s.scratch[:0]
 	for c := sr.run.cursor(); c.left > 0; c.skip() {
-		xs = append(xs, c.peek(&s.arena))
+		xs = append(xs, c.peek(in))
 	}
-	s.sorting = xs
+	s.scratch = xs
 	sortByTime(xs)
-	kept, conflicts, at := settle(xs, s.opts.Duplicates)
-	s.num -= int64(len(xs) - len(kept))
-	s.duplicates += int64(conflicts)
-	if conflicts > 0 && s.opts.Duplicates == DuplicatesError && s.conflict == nil {
+	kept, conflicts, at := settle(xs, s.rule)
+	s.dropped += int64(conflicts)
+	if conflicts > 0 && s.rule == DuplicatesError && s.conflict == nil {
 		s.conflict = errors.WithMessagef(ErrDuplicate, "series %v at time %d", sr.ls, at)
 	}
 	c := sr.run.cursor()
 	for _, x := range kept {
-		*c.slot(&s.arena) = x
+		*c.slot(in) = x
 		c.skip()
 	}
 	sr.run.num, sr.run.unordered = uint32(len(kept)), false
+	return len(xs) - len(kept)
 }
 
 // sortByTime keeps the order of samples with the same time. What was written newest first

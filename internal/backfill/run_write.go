@@ -94,7 +94,7 @@ func (s *Store) writeRun(number int) (*spilled, error) {
 func (w *runWriter) write() error {
 	w.sort()
 	for _, i := range w.order {
-		w.s.sortRun(&w.s.series[i])
+		w.s.num -= int64(w.s.sorter.sort(&w.s.series[i], &w.s.arena))
 	}
 	if err := w.writeSymbols(); err != nil {
 		return err

@@ -56,9 +56,7 @@ type Store struct {
 	num        int64
 	minT, maxT int64
 
-	duplicates int64    // samples that went because another has their time
-	conflict   error    // the first of these, if they are an error
-	sorting    []sample // of a series that is being sorted
+	sorter sorter
 }
 
 // series is one series since it was last forgotten.
@@ -72,6 +70,7 @@ type series struct {
 // NewStore returns an empty store that spills into dir, which is there and its own.
 func NewStore(fsys fileutil.FS, dir string, opts Options) *Store {
 	s := &Store{fsys: fsys, dir: dir, opts: opts, minT: math.MaxInt64, maxT: math.MinInt64}
+	s.sorter.rule = opts.Duplicates
 	s.forget()
 	return s
 }
@@ -102,7 +101,7 @@ func (s *Store) Append(ref uint64, ls labels.Labels, t int64, v float64) (uint64
 	}
 	sr := &s.series[i]
 	if t <= sr.lastT {
-		if keep, err := s.late(sr, t, v); !keep {
+		if keep, err := s.sorter.late(sr, t, v); !keep {
 			return s.ref(i), err
 		}
 		if s.tooLongToSort(&sr.run) { // what is there goes before it has to be sorted with this one
@@ -163,6 +162,11 @@ func (s *Store) makeRoom(over int64) error {
 	return err
 }
 
+// tooLongToSort says whether a series has as many samples in memory as may be sorted.
+func (s *Store) tooLongToSort(r *run) bool {
+	return int64(r.num)*sampleBytes*unorderedShare >= s.opts.MemoryBytes && r.num >= slabSamples
+}
+
 // wantsSpill says whether a block of n samples would take more memory than there may be.
 func (s *Store) wantsSpill(n int) bool {
 	return !s.arena.fits(n) && len(s.arena.slabs) >= minSlabs && s.sizeBytes()+slabBytes > s.opts.MemoryBytes
@@ -186,7 +190,7 @@ func (s *Store) Samples() int64 { return s.num }
 
 // Duplicates returns how many samples went because another one of the series has their
 // time and a different value, Drop or not. It is complete when all blocks of a Merge were read.
-func (s *Store) Duplicates() int64 { return s.duplicates }
+func (s *Store) Duplicates() int64 { return s.sorter.dropped }
 
 // Bounds returns the times of the oldest and the newest sample; ok is false if there is
 // none.

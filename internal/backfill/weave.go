@@ -111,7 +111,7 @@ func (m *Merge) choose(first, later sample) (sample, error) {
 		return first, nil
 	}
 	if first.t >= m.join.mint && first.t <= m.join.maxt {
-		m.s.duplicates++ // other blocks of the window do not count it again
+		m.s.sorter.dropped++ // other blocks of the window do not count it again
 	}
 	switch m.s.opts.Duplicates {
 	case KeepFirst:

@@ -96,25 +96,30 @@ func (w *Writer) mustBeFinished() error {
 	return nil
 }
 
-// complete fills m in and checks that it fits what was written.
 func (w *Writer) complete(m Meta) (Meta, error) {
-	switch {
-	case len(w.metas) > 0:
+	if len(w.metas) > 0 {
 		return m, errors.WithMessage(ErrInvalid, "there are chunks behind the last series")
-	case w.stats.NumSeries == 0:
-		return m, ErrEmpty
-	case w.mint < m.MinTime || w.maxt >= m.MaxTime:
-		return m, errors.WithMessagef(ErrInvalid, "samples from %d to %d in a block from %d to before %d", w.mint, w.maxt, m.MinTime, m.MaxTime)
 	}
-	m.ULID = w.id
-	m.Stats = w.stats
-	m.Stats.NumTombstones = uint64(w.stones.Len())
+	return w.written.complete(m, w.id)
+}
+
+// complete fills in the meta file of a block that has this, and checks that it fits.
+func (wn *written) complete(m Meta, id ulid.ULID) (Meta, error) {
+	switch {
+	case wn.stats.NumSeries == 0:
+		return m, ErrEmpty
+	case wn.mint < m.MinTime || wn.maxt >= m.MaxTime:
+		return m, errors.WithMessagef(ErrInvalid, "samples from %d to %d in a block from %d to before %d", wn.mint, wn.maxt, m.MinTime, m.MaxTime)
+	}
+	m.ULID = id
+	m.Stats = wn.stats
+	m.Stats.NumTombstones = uint64(wn.stones.Len())
 	m.Version = metaVersion
 	if m.Compaction.Level == 0 {
 		m.Compaction.Level = 1
 	}
 	if len(m.Compaction.Sources) == 0 {
-		m.Compaction.Sources = []ulid.ULID{w.id}
+		m.Compaction.Sources = []ulid.ULID{id}
 	}
 	return m, nil
 }
@@ -132,7 +137,7 @@ func (w *Writer) finish(ctx context.Context, m Meta) error {
 	}
 	w.indexBytes, w.index = w.index.Size(), nil
 	path := filepath.Join(w.tmp, tombstones.FileName)
-	if err := fileutil.WriteFileAtomic(w.fs, path+tmpSuffix, path, tombstones.Encode(&w.stones)); err != nil {
+	if err := fileutil.WriteFileAtomic(w.fs, path+tmpSuffix, path, tombstones.Encode(&w.written.stones)); err != nil {
 		return err
 	}
 	// The index writer took no series that was not in order, complete none out of bounds, and what

@@ -172,6 +172,29 @@ func (d *Dir) InOrder() bool { return d.side.inOrder }
 // SizeBytes returns the bytes of the block's files when it was opened.
 func (d *Dir) SizeBytes() int64 { return d.sizeBytes }
 
+// CachedBytes estimates how many bytes of the chunks the page cache has: none where the system
+// does not tell.
+func (d *Dir) CachedBytes() (n int64) {
+	for i := range d.chunks.Len() {
+		n += cachedBytes(d.fs, d.chunks.Path(chunks.NewBlockRef(uint32(i), 0)))
+	}
+	return n
+}
+
+// cachedBytes takes a file that it cannot ask for one that is not cached: a merge that reads it
+// meets the error, if there is one.
+func cachedBytes(fsys fileutil.FS, path string) int64 {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return 0
+	}
+	n, err := fileutil.CachedBytes(f)
+	if closeErr := f.Close(); err != nil || closeErr != nil {
+		return 0
+	}
+	return n
+}
+
 // Close unmaps and closes the files. Nothing may be read after it.
 func (d *Dir) Close() error {
 	var errs []error

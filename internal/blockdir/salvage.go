@@ -318,7 +318,7 @@ func (s *salvager) abort() error {
 // commit gives the new blocks their names, that of the old one's times last: the others do not say
 // where they come from.
 func (s *salvager) commit(fsys fileutil.FS, dataDir string, origin func(m *Meta, whole bool)) error {
-	for len(s.parts) > 1 && s.parts[0].w.stats.NumSeries == 0 {
+	for len(s.parts) > 1 && s.parts[0].w.written.stats.NumSeries == 0 {
 		if err := s.parts[0].w.Abort(); err != nil {
 			return fileutil.JoinErrors(err, s.abort())
 		}
@@ -329,7 +329,7 @@ func (s *salvager) commit(fsys fileutil.FS, dataDir string, origin func(m *Meta,
 		w := s.parts[i].w
 		m := s.bounds(w)
 		if i > 0 {
-			m = Meta{MinTime: w.mint, MaxTime: behind(w.maxt)}
+			m = Meta{MinTime: w.written.mint, MaxTime: behind(w.written.maxt)}
 			m.Compaction.Hints = []string{HintFromOutOfOrder} // it says nothing about the head
 		} else if origin != nil {
 			origin(&m, s.out.Total == 0 && !s.out.MetaLost)
@@ -368,10 +368,10 @@ func (s *salvager) bounds(w *Writer) Meta {
 	m := s.meta
 	m.Compaction.Deletable, m.Compaction.Failed = false, false
 	if s.out.MetaLost {
-		m.MinTime, m.MaxTime = w.mint, behind(w.maxt)
+		m.MinTime, m.MaxTime = w.written.mint, behind(w.written.maxt)
 	}
-	if w.stats.NumSeries > 0 {
-		m.MinTime, m.MaxTime = min(m.MinTime, w.mint), max(m.MaxTime, behind(w.maxt))
+	if w.written.stats.NumSeries > 0 {
+		m.MinTime, m.MaxTime = min(m.MinTime, w.written.mint), max(m.MaxTime, behind(w.written.maxt))
 	}
 	return m
 }

@@ -53,13 +53,18 @@ type Writer struct {
 
 	metas      []index.ChunkMeta    // chunks of the series to come
 	deleted    tombstones.Intervals // of the series to come
-	stones     tombstones.Set
-	stats      Stats
-	mint, maxt int64 // closed bounds of all chunks
+	written    written
 	indexBytes int64 // once the index is finished
 	err        error
 	finished   bool // all but the name
 	removed    bool
+}
+
+// written is what a block has so far.
+type written struct {
+	stats      Stats
+	stones     tombstones.Set
+	mint, maxt int64 // closed bounds of all chunks
 }
 
 // Create starts a block. The directory <dataDir>/tmp-block-<id> is made; one that an
@@ -71,8 +76,7 @@ func Create(fsys fileutil.FS, dataDir string, id ulid.ULID, opts WriterOptions) 
 		dataDir: dataDir,
 		tmp:     filepath.Join(dataDir, creationPrefix+id.String()),
 		id:      id,
-		mint:    math.MaxInt64,
-		maxt:    math.MinInt64,
+		written: written{mint: math.MaxInt64, maxt: math.MinInt64},
 	}
 	if err := mustNotExist(fsys, Path(dataDir, id)); err != nil {
 		return nil, err
@@ -145,10 +149,14 @@ func (w *Writer) AddChunk(c Chunk) error {
 		return err
 	}
 	w.metas = append(w.metas, index.ChunkMeta{MinT: c.MinT, MaxT: c.MaxT, Ref: ref})
-	w.mint, w.maxt = min(w.mint, c.MinT), max(w.maxt, c.MaxT)
-	w.stats.NumChunks++
-	w.stats.addSamples(c.Encoding, uint64(c.Num))
+	w.written.addChunk(&c)
 	return nil
+}
+
+func (wn *written) addChunk(c *Chunk) {
+	wn.mint, wn.maxt = min(wn.mint, c.MinT), max(wn.maxt, c.MaxT)
+	wn.stats.NumChunks++
+	wn.stats.addSamples(c.Encoding, uint64(c.Num))
 }
 
 // addSamples counts samples of one chunk. The numbers of the encodings are the format's;
@@ -175,12 +183,16 @@ func (w *Writer) AddSeries(ls []index.SymbolPair) error {
 	if id, w.err = w.index.AddSeries(ls, w.metas); w.err != nil {
 		return w.err
 	}
-	for _, iv := range deleted {
-		w.stones.Add(uint64(id), iv)
-	}
 	w.metas = w.metas[:0]
-	w.stats.NumSeries++
+	w.written.addSeries(uint64(id), deleted)
 	return nil
+}
+
+func (wn *written) addSeries(id uint64, deleted tombstones.Intervals) {
+	wn.stats.NumSeries++
+	for _, iv := range deleted {
+		wn.stones.Add(id, iv)
+	}
 }
 
 // SetDeleted says which samples of the series to come are deleted from the start. It is for

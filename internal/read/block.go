@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/pkg/errors"
+
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -116,3 +118,21 @@ func (r *blockReader) presence(id uint64, metas []index.ChunkMeta) memseries.Pre
 func (r *blockReader) all() bool {
 	return r.Dir.Listed() && r.mint <= r.Early && r.maxt >= r.Late-1 && r.Deleted.Len() == 0
 }
+
+// maxPassedBy is how many damaged entries a result has warnings of.
+const maxPassedBy = 16
+
+// passBy leaves a damaged entry of the index out, with a warning that names block and place: what
+// it says is lost, and the others are as good. A device that cannot be read is another matter.
+func (r *blockReader) passBy(err error, passed *[]error) error {
+	if !blockdir.IsDamage(err) {
+		return err
+	}
+	if len(*passed) < maxPassedBy {
+		*passed = append(*passed, &missing{errors.WithMessagef(err, "a series of block %s", r.Dir.Meta().ULID)})
+	}
+	return nil
+}
+
+// fail ends all series sets of the Query with an error.
+func (r *blockReader) fail(err error) { r.failure.CompareAndSwap(nil, &err) }

@@ -3,12 +3,9 @@ package read
 import (
 	"context"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/index"
-	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/labels"
@@ -73,21 +70,6 @@ func (c *blockCursor) next(ctx context.Context) (sourceSeries, error) {
 			}
 		}
 	}
-}
-
-// maxPassedBy is how many damaged entries a result has warnings of.
-const maxPassedBy = 16
-
-// passBy leaves a damaged entry of the index out, with a warning that names block and place: what
-// it says is lost, and the others are as good. A device that cannot be read is another matter.
-func (r *blockReader) passBy(err error, passed *[]error) error {
-	if !blockdir.IsDamage(err) {
-		return err
-	}
-	if len(*passed) < maxPassedBy {
-		*passed = append(*passed, &missing{errors.WithMessagef(err, "a series of block %s", r.Dir.Meta().ULID)})
-	}
-	return nil
 }
 
 func (c *blockCursor) most() int        { return c.ids.Len() }
@@ -226,8 +208,6 @@ func (s *blockSeries) span() (mint, maxt int64) {
 	}
 	return max(mint, s.r.mint), min(maxt, s.r.maxt)
 }
-
-func (r *blockReader) fail(err error) { r.failure.CompareAndSwap(nil, &err) }
 
 func (s *blockSeries) open(reuse chunkSource) chunkSource {
 	src, ok := reuse.(*blockChunks)

@@ -21,8 +21,16 @@ import (
 
 const adviceRepair = "Repair saves what can be read of it and keeps the original in quarantine; a backup may have the rest"
 
-// blocks verifies every block.
-func (v *verification) blocks() error {
+// blockCheck is one look at the blocks.
+type blockCheck struct {
+	v      *verification
+	listed []blocklist.Block // that there should be
+	none   []ulid.ULID       // directories that are called after blocks and are none
+}
+
+// run verifies every block.
+func (b *blockCheck) run() error {
+	v := b.v
 	ids, err := blockdir.List(v.fs, v.dir)
 	if err != nil {
 		return err
@@ -33,7 +41,7 @@ func (v *verification) blocks() error {
 		if err := v.ctx.Err(); err != nil {
 			return err
 		}
-		meta, err := v.block(id)
+		meta, err := b.block(id)
 		if err != nil {
 			return err
 		}
@@ -47,12 +55,13 @@ func (v *verification) blocks() error {
 	}
 	sort.Slice(metas, func(i, k int) bool { return blockdir.CompareStart(metas[i], metas[k]) < 0 })
 	v.report.Blocks = metas
-	v.superfluous(metas)
+	b.superfluous(metas)
 	return nil
 }
 
 // block verifies one; meta is nil if it cannot be opened.
-func (v *verification) block(id ulid.ULID) (meta *blockdir.Meta, err error) {
+func (b *blockCheck) block(id ulid.ULID) (meta *blockdir.Meta, err error) {
+	v := b.v
 	path := blockdir.Path(v.dir, id)
 	dir, err := blockdir.OpenReadOnly(v.fs, path)
 	switch {
@@ -70,7 +79,7 @@ func (v *verification) block(id ulid.ULID) (meta *blockdir.Meta, err error) {
 		return nil, nil
 	default:
 		if other, err := datadir.IsNested(v.fs, path); err != nil || other {
-			v.nested(id)
+			b.nested(id)
 			return nil, err
 		}
 		return nil, v.trouble(path, err, blockMeaning(path, err), adviceRepair)
@@ -90,24 +99,26 @@ func (v *verification) block(id ulid.ULID) (meta *blockdir.Meta, err error) {
 	if more := report.Total - len(report.Problems); more > 0 {
 		v.find(Finding{Severity: Damage, File: path, What: strconv.Itoa(more) + " more places like these", Advice: adviceRepair})
 	}
-	v.disorder(path, &report)
+	b.disorder(path, &report)
 	v.report.BlockSamples += report.Stats.NumSamples
-	v.blockNotes(dir, &report)
+	b.notes(dir, &report)
 	m := dir.Meta()
-	return &m, v.blockFiles(path)
+	return &m, b.files(path)
 }
 
 // nested tells of a database that has the name of a block.
-func (v *verification) nested(id ulid.ULID) {
-	v.none = append(v.none, id)
+func (b *blockCheck) nested(id ulid.ULID) {
+	v := b.v
+	b.none = append(b.none, id)
 	v.find(Finding{Severity: Warning, File: blockdir.Path(v.dir, id), What: datadir.ErrNotBlock.Error(),
 		Meaning: "it is not read here, and other programs take it for a block that is broken",
 		Advice:  "move it out of the directory, or give it another name"})
 }
 
-// vanishedBlocks tells of blocks that are not there any more.
-func (v *verification) vanishedBlocks() error {
-	gone, err := datadir.Vanished(v.fs, v.dir, v.listed, v.have, v.none)
+// vanished tells of blocks that are not there any more.
+func (b *blockCheck) vanished() error {
+	v := b.v
+	gone, err := datadir.Vanished(v.fs, v.dir, b.listed, v.have, b.none)
 	if err != nil {
 		return v.trouble(filepath.Join(v.dir, blocklist.FileName), err, "", "")
 	}
@@ -123,7 +134,8 @@ func (v *verification) vanishedBlocks() error {
 const adviceOrder = "Repair writes it anew in order, and so does the next Compact that merges it; other programs may refuse it"
 
 // disorder tells of places where a block is not in order.
-func (v *verification) disorder(path string, report *blockdir.Report) {
+func (b *blockCheck) disorder(path string, report *blockdir.Report) {
+	v := b.v
 	for _, place := range report.Disorder {
 		f := Finding{Severity: Warning, File: path, What: place.Error(), Advice: adviceOrder,
 			Meaning: "another program wrote it so; nothing is lost: queries put it right, and take more memory"}
@@ -158,7 +170,8 @@ func blockMeaning(path string, err error) string {
 	}
 }
 
-func (v *verification) blockNotes(dir *blockdir.Dir, report *blockdir.Report) {
+func (b *blockCheck) notes(dir *blockdir.Dir, report *blockdir.Report) {
+	v := b.v
 	if dir.NeedsSidecar() {
 		v.find(Finding{Severity: Note, File: dir.Path(), What: "the meta file has no valid checksum beside it",
 			Meaning: "another program wrote it, which is fine; a bit that changed there would not be noticed", Advice: "none: Open writes the checksum"})
@@ -173,8 +186,9 @@ func (v *verification) blockNotes(dir *blockdir.Dir, report *blockdir.Report) {
 	}
 }
 
-// blockFiles tells of what does not belong into the directory of a block.
-func (v *verification) blockFiles(path string) error {
+// files tells of what does not belong into the directory of a block.
+func (b *blockCheck) files(path string) error {
+	v := b.v
 	entries, err := v.fs.ReadDir(path)
 	if err != nil {
 		return v.gone(path, err)
@@ -199,16 +213,9 @@ func (v *verification) blockFiles(path string) error {
 	return nil
 }
 
-// gone passes over what a writer took away; anything else is a finding.
-func (v *verification) gone(path string, err error) error {
-	if v.vanished(path, err) {
-		return nil
-	}
-	return v.trouble(path, err, "", "")
-}
-
 // superfluous tells of blocks that the next open removes, and of those that overlap.
-func (v *verification) superfluous(metas []blockdir.Meta) {
+func (b *blockCheck) superfluous(metas []blockdir.Meta) {
+	v := b.v
 	sized := make([]blockplan.SizedBlock, len(metas))
 	for i, m := range metas {
 		sized[i] = blockplan.SizedBlock{Meta: m}

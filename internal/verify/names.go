@@ -19,25 +19,28 @@ import (
 	"github.com/seed347100a3/tsdb/internal/logreach"
 )
 
-// names tells of entries of the data directory that are not what the names say, or that
+// nameCheck is one look at what has which name.
+type nameCheck struct{ v *verification }
+
+// run tells of entries of the data directory that are not what the names say, or that
 // nobody reads.
-func (v *verification) names(entries []fs.DirEntry) error {
+func (n *nameCheck) run(entries []fs.DirEntry) error {
 	for _, e := range entries {
-		path := filepath.Join(v.dir, e.Name())
+		path := filepath.Join(n.v.dir, e.Name())
 		var err error
 		switch name := e.Name(); {
 		case name == datadir.WALDir:
-			err = v.logNames(path, e)
+			err = n.logNames(path, e)
 		case name == datadir.HeadChunksDir:
-			err = v.headChunkNames(path, e)
+			err = n.headChunkNames(path, e)
 		case name == datadir.WBLDir:
-			err = v.outOfOrderLog()
+			err = n.outOfOrderLog()
 		case name == blocklist.FileName:
-			v.blockList(path)
+			n.blockList(path)
 		case name == datadir.QuarantineDir, name == fileutil.LockName, name == fileutil.OwnerName,
 			name == horizon.FileName, name == logreach.FileName:
 		default:
-			err = v.otherName(path, e)
+			err = n.other(path, e)
 		}
 		if err != nil {
 			return err
@@ -46,31 +49,32 @@ func (v *verification) names(entries []fs.DirEntry) error {
 	return nil
 }
 
-// otherName tells of an entry at the top that is no part of the log.
-func (v *verification) otherName(path string, e fs.DirEntry) (err error) {
+// other tells of an entry at the top that is no part of the log.
+func (n *nameCheck) other(path string, e fs.DirEntry) (err error) {
+	v := n.v
 	name := e.Name()
 	id, notULID := ulid.ParseStrict(name)
 	_, isBlock := blockdir.ParseName(name)
 	switch {
 	case isBlock && e.IsDir():
 	case notULID == nil && e.IsDir():
-		v.misspelt(path, id)
+		n.misspelt(path, id)
 	case notULID == nil && e.Type()&fs.ModeSymlink != 0:
-		v.link(path, id)
+		n.link(path, id)
 	case notULID == nil:
 		v.find(Finding{Severity: Warning, File: path, What: "it has the name of a block and is no directory",
 			Meaning: "it is not read", Advice: "move it out of the directory"})
 	case strings.HasSuffix(name, ".tmp-for-creation"), strings.HasSuffix(name, ".tmp-for-deletion"):
-		v.leftover(path, "none: Prometheus, which made it, removes it")
+		n.leftover(path, "none: Prometheus, which made it, removes it")
 	case isHeadSnapshot(e):
-		err = v.headSnapshot(path)
+		err = n.headSnapshot(path)
 	case datadir.IsForeignSnapshot(e):
 		v.find(Finding{Severity: Note, File: path, What: "a snapshot of the head that Prometheus made",
 			Meaning: "it is not read: the log has it all", Advice: "none: Open removes it"})
 	default:
 		var ours bool
 		if ours, err = datadir.IsLeftover(v.fs, v.dir, e); ours {
-			v.leftover(path, "none: Open removes it")
+			n.leftover(path, "none: Open removes it")
 			break
 		}
 		v.find(Finding{Severity: Note, File: path, What: "it is no part of a database", Meaning: "it is not read", Advice: "move it out of the directory if nobody needs it"})
@@ -78,7 +82,8 @@ func (v *verification) otherName(path string, e fs.DirEntry) (err error) {
 	return err
 }
 
-func (v *verification) leftover(path, advice string) {
+func (n *nameCheck) leftover(path, advice string) {
+	v := n.v
 	f := Finding{Severity: Note, File: path, What: "a leftover of work that was interrupted", Meaning: "it is not read", Advice: advice}
 	if v.report.InUse {
 		f.What = "work that is under way, or a leftover of some that was interrupted"
@@ -88,7 +93,8 @@ func (v *verification) leftover(path, advice string) {
 
 // link tells of a link with the name of a block: neither this library nor others read what it
 // leads to.
-func (v *verification) link(path string, id ulid.ULID) {
+func (n *nameCheck) link(path string, id ulid.ULID) {
+	v := n.v
 	f := Finding{Severity: Damage, File: path, What: "it is a link and not the directory of a block",
 		Meaning: "the samples that it leads to are not read, and queries of their times warn; other programs do not see it",
 		Advice:  "put what it leads to in its place"}
@@ -99,7 +105,8 @@ func (v *verification) link(path string, id ulid.ULID) {
 }
 
 // blockList tells of a list of blocks that is worth nothing.
-func (v *verification) blockList(path string) {
+func (n *nameCheck) blockList(path string) {
+	v := n.v
 	_, state, err := blocklist.Read(v.fs, v.dir)
 	if err == nil && state != blocklist.Damaged {
 		return
@@ -119,8 +126,9 @@ func isHeadSnapshot(e fs.DirEntry) bool {
 
 // headSnapshot reads a snapshot of the head, and asks what Open asks of it. A name of one is never
 // given twice, and nothing in it changes: what is wrong beside a writer is wrong.
-func (v *verification) headSnapshot(path string) error {
-	sizes, err := v.headChunkSizes()
+func (n *nameCheck) headSnapshot(path string) error {
+	v := n.v
+	sizes, err := n.headChunkSizes()
 	if err != nil {
 		return v.trouble(filepath.Join(v.dir, datadir.HeadChunksDir), err, "", "")
 	}
@@ -145,8 +153,8 @@ func (v *verification) headSnapshot(path string) error {
 	if reason == "" {
 		return v.ctx.Err()
 	}
-	if v.report.InUse && v.headSnapshotGone(path) {
-		v.leftover(path, "none: Open removes it")
+	if v.report.InUse && n.headSnapshotGone(path) {
+		n.leftover(path, "none: Open removes it")
 		return nil
 	}
 	v.find(Finding{Severity: Warning, File: path, What: "a snapshot of the head that cannot be used: " + reason,
@@ -155,7 +163,8 @@ func (v *verification) headSnapshot(path string) error {
 }
 
 // headChunkSizes returns how long each head-chunk file is, by number.
-func (v *verification) headChunkSizes() (map[uint32]int64, error) {
+func (n *nameCheck) headChunkSizes() (map[uint32]int64, error) {
+	v := n.v
 	entries, err := v.fs.ReadDir(filepath.Join(v.dir, datadir.HeadChunksDir))
 	if fileutil.IgnoreNotExist(err) != nil {
 		return nil, err
@@ -172,12 +181,13 @@ func (v *verification) headChunkSizes() (map[uint32]int64, error) {
 }
 
 // headSnapshotGone reports whether a writer is removing a snapshot: its sidecar goes first.
-func (v *verification) headSnapshotGone(path string) bool {
-	_, err := v.fs.Stat(headsnap.SidecarPath(path))
+func (n *nameCheck) headSnapshotGone(path string) bool {
+	_, err := n.v.fs.Stat(headsnap.SidecarPath(path))
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (v *verification) misspelt(path string, id ulid.ULID) {
+func (n *nameCheck) misspelt(path string, id ulid.ULID) {
+	v := n.v
 	m := datadir.MissingAt(v.fs, v.dir, filepath.Base(path), id)
 	f := Finding{Severity: Damage, File: path, What: "the name of a block is not spelt " + id.String(),
 		Meaning: "its samples are not read, and queries of its times warn; other programs read it and cannot get rid of it",
@@ -190,26 +200,27 @@ func (v *verification) misspelt(path string, id ulid.ULID) {
 }
 
 // logNames looks for strangers among the segments.
-func (v *verification) logNames(path string, e fs.DirEntry) error {
-	if !v.isDirectory(path, e) {
+func (n *nameCheck) logNames(path string, e fs.DirEntry) error {
+	if !n.isDirectory(path, e) {
 		return nil
 	}
-	return v.strangers(path, func(e fs.DirEntry) bool {
+	return n.strangers(path, func(e fs.DirEntry) bool {
 		_, isCheckpoint := strings.CutPrefix(e.Name(), "checkpoint.")
 		return isCheckpoint && e.IsDir() || e.Name() == "series_state.json"
 	})
 }
 
-func (v *verification) headChunkNames(path string, e fs.DirEntry) error {
-	if !v.isDirectory(path, e) {
+func (n *nameCheck) headChunkNames(path string, e fs.DirEntry) error {
+	if !n.isDirectory(path, e) {
 		return nil
 	}
-	return v.strangers(path, func(fs.DirEntry) bool { return false })
+	return n.strangers(path, func(fs.DirEntry) bool { return false })
 }
 
 // isDirectory reports whether an entry that has to be a directory is one, and tells of it if it
 // is none, or a link to one.
-func (v *verification) isDirectory(path string, e fs.DirEntry) bool {
+func (n *nameCheck) isDirectory(path string, e fs.DirEntry) bool {
+	v := n.v
 	if e.IsDir() {
 		return true
 	}
@@ -224,7 +235,8 @@ func (v *verification) isDirectory(path string, e fs.DirEntry) bool {
 }
 
 // strangers tells of entries that are neither numbers nor known.
-func (v *verification) strangers(path string, known func(fs.DirEntry) bool) error {
+func (n *nameCheck) strangers(path string, known func(fs.DirEntry) bool) error {
+	v := n.v
 	entries, err := v.fs.ReadDir(path)
 	if err != nil {
 		return v.gone(path, err)
@@ -238,7 +250,8 @@ func (v *verification) strangers(path string, known func(fs.DirEntry) bool) erro
 	return nil
 }
 
-func (v *verification) outOfOrderLog() error {
+func (n *nameCheck) outOfOrderLog() error {
+	v := n.v
 	if err := datadir.CheckSupported(v.fs, v.dir); err != nil {
 		v.find(Finding{Severity: Warning, File: filepath.Join(v.dir, datadir.WBLDir), What: err.Error(),
 			Meaning: "this version cannot read it and refuses to open the database",
@@ -249,7 +262,8 @@ func (v *verification) outOfOrderLog() error {
 
 // quarantine tells which blocks are missing because they were set aside, and what else
 // there is.
-func (v *verification) quarantine() error {
+func (n *nameCheck) quarantine() error {
+	v := n.v
 	path := filepath.Join(v.dir, datadir.QuarantineDir)
 	missing, err := datadir.Quarantined(v.fs, v.dir, v.have)
 	if err != nil {

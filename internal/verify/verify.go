@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
@@ -97,10 +96,8 @@ type verification struct {
 	report Report
 
 	total, done int64
-	have        *datadir.Lineage  // of the blocks that are there
-	start       int64             // blocks have what the log has before it
-	none        []ulid.ULID       // directories that are called after blocks and are none
-	listed      []blocklist.Block // that there should be
+	have        *datadir.Lineage // of the blocks that are there
+	start       int64            // blocks have what the log has before it
 	headTimes   []headChunkTimes
 }
 
@@ -110,7 +107,7 @@ func (v *verification) run() error {
 	if err != nil {
 		return err
 	}
-	v.listed = listed
+	blocks, names := blockCheck{v: v, listed: listed}, nameCheck{v}
 	entries, err := v.fs.ReadDir(v.dir)
 	if err != nil {
 		return err
@@ -131,12 +128,12 @@ func (v *verification) run() error {
 		}
 	}
 	for _, step := range []func() error{
-		v.blocks,
+		blocks.run,
 		v.headChunks, // before the log, which a writer makes longer first
 		v.log,
-		func() error { return v.names(entries) },
-		v.quarantine,
-		v.vanishedBlocks,
+		func() error { return names.run(entries) },
+		names.quarantine,
+		blocks.vanished,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -222,4 +219,12 @@ func (v *verification) vanished(path string, err error) bool {
 	}
 	_, statErr := v.fs.Stat(path)
 	return errors.Is(statErr, fs.ErrNotExist)
+}
+
+// gone passes over what a writer took away; anything else is a finding.
+func (v *verification) gone(path string, err error) error {
+	if v.vanished(path, err) {
+		return nil
+	}
+	return v.trouble(path, err, "", "")
 }
