@@ -19,7 +19,8 @@
 //   - index_v1_test.go: blocks of Prometheus 2.0.
 //   - foreign_chunks_test.go: what this version does not read in blocks and in the log,
 //     histograms above all, is reported and not lost.
-//   - histogram_chunks_test.go: random series of histograms become the same chunks in both.
+//   - histogram_chunks_test.go, histogram_records_test.go: random histograms become the same
+//     chunks and the same records in both.
 //   - differences_test.go: what is meant to differ, see below.
 //   - forward_test.go: what we wrote, after a clean close, after a kill and after a
 //     cut log that we recovered, opens in the reference, read-write and read-only,

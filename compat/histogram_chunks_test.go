@@ -45,7 +45,7 @@ func TestHistogramChunks_AreThoseOfTheReference(t *testing.T) {
 }
 
 func randomHistograms(r *rand.Rand, floats, starts bool) (all []histogramSample) {
-	pick := histtest.Pick(r.IntN)
+	pick := histtest.Pick(r.Int64N)
 	s := histogramSample{t: r.Int64N(1 << 40), ints: histtest.Draw(pick)}
 	if starts {
 		s.st = s.t - 1

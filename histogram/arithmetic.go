@@ -85,9 +85,10 @@ func (h *FloatHistogram) DetectReset(previous *FloatHistogram) bool {
 		if previous.ZeroThreshold != h.ZeroThreshold {
 			return true // it ends inside of a bucket that was in use
 		}
-		if previous.ReduceResolution(h.Schema) != nil {
+		if checkReduction(previous.Schema, h.Schema) != nil {
 			return true
 		}
+		previous.reduce(h.Schema)
 	}
 	p := previous
 	return h.ZeroCount < p.ZeroCount ||
@@ -173,8 +174,8 @@ func reconcile(a, b *FloatHistogram) {
 		}
 	}
 	schema := min(a.Schema, b.Schema)
-	_ = a.ReduceResolution(schema) // both are exponential, and schema is not finer
-	_ = b.ReduceResolution(schema)
+	a.reduce(schema)
+	b.reduce(schema)
 }
 
 // commonBounds returns the bounds that are in both lists.

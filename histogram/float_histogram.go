@@ -86,14 +86,19 @@ func (h *FloatHistogram) ReduceResolution(schema int32) error {
 	if err := checkReduction(h.Schema, schema); err != nil {
 		return err
 	}
+	h.reduce(schema)
+	return nil
+}
+
+// reduce is ReduceResolution to a schema that can be.
+func (h *FloatHistogram) reduce(schema int32) {
 	if schema == h.Schema {
-		return nil
+		return
 	}
 	to := wider(h.Schema - schema)
 	h.Schema = schema
 	h.PositiveSpans, h.PositiveBuckets = joinFloats(h.PositiveSpans, h.PositiveBuckets, to)
 	h.NegativeSpans, h.NegativeBuckets = joinFloats(h.NegativeSpans, h.NegativeBuckets, to)
-	return nil
 }
 
 // Equal reports whether both are literally the same, floats by their bits and spans as they

@@ -178,14 +178,19 @@ func (h *Histogram) ReduceResolution(schema int32) error {
 	if err := checkReduction(h.Schema, schema); err != nil {
 		return err
 	}
+	h.reduce(schema)
+	return nil
+}
+
+// reduce is ReduceResolution to a schema that can be.
+func (h *Histogram) reduce(schema int32) {
 	if schema == h.Schema {
-		return nil
+		return
 	}
 	to := wider(h.Schema - schema)
 	h.Schema = schema
 	h.PositiveSpans, h.PositiveBuckets = joinDeltas(h.PositiveSpans, h.PositiveBuckets, to)
 	h.NegativeSpans, h.NegativeBuckets = joinDeltas(h.NegativeSpans, h.NegativeBuckets, to)
-	return nil
 }
 
 // Equal reports whether both are literally the same, floats by their bits and spans as they

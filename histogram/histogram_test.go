@@ -32,7 +32,7 @@ func simple(schema int32, sp []histogram.Span, counts ...float64) *histogram.Flo
 
 // pick draws numbers of a property test.
 func pick(t *rapid.T) histtest.Pick {
-	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "number") }
+	return func(n int64) int64 { return rapid.Int64Range(0, n-1).Draw(t, "number") }
 }
 
 func TestDraw_DrawsValidHistograms(t *testing.T) {

@@ -127,7 +127,7 @@ func (e *Encoder) recode(s *sample, grown, st bool) {
 	}
 	o := e.other
 	o.spare = e.AppendTo(o.spare[:0])
-	_ = o.dec.Reset(e.Encoding(), o.spare) // these bytes are our own
+	must(o.dec.Reset(e.Encoding(), o.spare)) // these bytes are our own
 	if grown {
 		o.setLayout(&e.layout, s, e.header == HeaderGauge)
 	}
@@ -137,6 +137,7 @@ func (e *Encoder) recode(s *sample, grown, st bool) {
 	for o.dec.Next() {
 		e.write(o.dec.T(), o.dec.ST(), o.again(e.float, grown))
 	}
+	must(o.dec.Err())
 }
 
 // again returns the present sample of the decoder, with the buckets that the chunk gets. It

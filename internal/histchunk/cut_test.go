@@ -21,7 +21,6 @@ type head struct {
 	cut    histchunk.Cut
 	chunks []piece
 	enc    histchunk.Encoding // of the newest sample; XOR for a float
-	prefix bool               // the chunk before is known
 }
 
 // piece is one chunk as the vectors list it.

@@ -48,14 +48,14 @@ type appended struct {
 }
 
 // draw draws the samples of a series.
-func draw(pick histtest.Pick, most int, withStarts bool) (all []appended) {
-	s := appended{t: int64(pick(1<<40)) - 1<<39, h: histtest.Draw(pick)}
+func draw(pick histtest.Pick, most int64, withStarts bool) (all []appended) {
+	s := appended{t: pick(1<<40) - 1<<39, h: histtest.Draw(pick)}
 	for range 1 + pick(most) {
 		if withStarts && pick(4) == 0 {
-			s.st = s.t - int64(pick(1<<30))
+			s.st = s.t - pick(1<<30)
 		}
 		all = append(all, s)
-		s.t += int64(pick(1 << (1 + pick(30))))
+		s.t += pick(1 << (1 + pick(30)))
 		s.h = histtest.Follow(pick, s.h)
 	}
 	return all
@@ -87,7 +87,7 @@ func encode(all []appended, floats bool) (chunks []encoded) {
 }
 
 func pick(t *rapid.T) histtest.Pick {
-	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "number") }
+	return func(n int64) int64 { return rapid.Int64Range(0, n-1).Draw(t, "number") }
 }
 
 func TestEncoder_WhatGoesInComesOut(t *testing.T) {

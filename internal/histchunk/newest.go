@@ -43,7 +43,7 @@ func (n *newest) ints(dst *histogram.Histogram, hint histogram.ResetHint) {
 	dst.PositiveBuckets = appendInts(dst.PositiveBuckets, n.cols[:l.buckets[0]])
 	dst.NegativeBuckets = appendInts(dst.NegativeBuckets, n.cols[l.buckets[0]:])
 	if dst.Schema > histogram.MaxSchema {
-		_ = dst.ReduceResolution(histogram.MaxSchema) // it is exponential, and finer
+		must(dst.ReduceResolution(histogram.MaxSchema)) // it is exponential, and finer
 	}
 }
 
@@ -70,7 +70,7 @@ func (n *newest) floats(dst *histogram.FloatHistogram, hint histogram.ResetHint,
 		dst.NegativeBuckets = appendCounts(dst.NegativeBuckets, negative)
 	}
 	if dst.Schema > histogram.MaxSchema {
-		_ = dst.ReduceResolution(histogram.MaxSchema) // it is exponential, and finer
+		must(dst.ReduceResolution(histogram.MaxSchema)) // it is exponential, and finer
 	}
 }
 
@@ -96,4 +96,11 @@ func appendCounts(dst []float64, cols []column) []float64 {
 		dst = append(dst, float64(count))
 	}
 	return dst
+}
+
+// must holds that what cannot fail did not.
+func must(err error) {
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
 }

@@ -6,21 +6,22 @@ import (
 	"github.com/seed347100a3/tsdb/histogram"
 )
 
-// Pick returns a number from 0 to n-1: what a property test draws, or a random one.
-type Pick func(n int) int
+// Pick returns a number from 0 to n-1: what a property test draws, or a random one. (64 bits
+// also where an int has 32.)
+type Pick func(n int64) int64
 
 // once is true in one of n cases.
-func (p Pick) once(n int) bool { return p(n) == n-1 }
+func (p Pick) once(n int64) bool { return p(n) == n-1 }
 
 // count draws the count of a bucket: small ones as often as large ones.
-func (p Pick) count() int64 { return int64(p(1 << p(41))) }
+func (p Pick) count() int64 { return p(1 << p(41)) }
 
 func (p Pick) float() float64 {
 	if p.once(10) {
 		odd := [...]float64{
 			0, math.Inf(1), math.Inf(-1), math.NaN(), math.Copysign(0, -1), math.MaxFloat64, 5e-324,
 		}
-		return odd[p(len(odd))]
+		return odd[p(int64(len(odd)))]
 	}
 	return float64(p(1<<40)) / float64(1+p(1000))
 }
@@ -42,7 +43,7 @@ func Draw(p Pick) *histogram.Histogram {
 	} else {
 		thresholds := [...]float64{0, 1e-128, 0x1p-128, 0.001, 3}
 		h.Schema = int32(p(13)) + histogram.MinSchema
-		h.ZeroThreshold = thresholds[p(len(thresholds))]
+		h.ZeroThreshold = thresholds[p(int64(len(thresholds)))]
 		h.ZeroCount = uint64(p.count())
 		h.PositiveSpans, h.PositiveBuckets = drawSide(p, 20, false)
 		h.NegativeSpans, h.NegativeBuckets = drawSide(p, 8, false)
@@ -69,15 +70,15 @@ func drawCustom(p Pick, h *histogram.Histogram) {
 		last += int64(s.Offset) * int64(1-min(s.Length, 1))
 	}
 	bound := float64(p(20) - 10)
-	for range last + int64(p(4)) {
+	for range last + p(4) {
 		h.CustomValues = append(h.CustomValues, bound)
 		steps := [...]float64{0.005, 0.25, 1, 1.0 / 3}
-		bound += steps[p(len(steps))]
+		bound += steps[p(int64(len(steps)))]
 	}
 }
 
 // drawSide draws the spans and the deltas of one side.
-func drawSide(p Pick, most int, custom bool) (spans []histogram.Span, deltas []int64) {
+func drawSide(p Pick, most int64, custom bool) (spans []histogram.Span, deltas []int64) {
 	offset := p(10)
 	if !custom {
 		offset -= 5
@@ -134,7 +135,7 @@ func Follow(p Pick, h *histogram.Histogram) *histogram.Histogram {
 }
 
 // growth draws by how much a counter grows.
-func (p Pick) growth() int64 { return int64(p(2) * p(1000)) }
+func (p Pick) growth() int64 { return p(2) * p(1000) }
 
 // follow lets the counts of one side grow, and buckets come and empty ones go.
 func follow(

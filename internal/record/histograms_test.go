@@ -139,17 +139,17 @@ func TestHistogramType_HasOneForEachKind(t *testing.T) {
 
 // drawEntries draws the entries of one record.
 func drawEntries(t *rapid.T, floats, starts bool) (all []histogramEntry) {
-	pick := histtest.Pick(func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "number") })
-	e := histogramEntry{T: int64(pick(1<<40)) - 1<<39}
+	pick := histtest.Pick(func(n int64) int64 { return rapid.Int64Range(0, n-1).Draw(t, "number") })
+	e := histogramEntry{T: pick(1<<40) - 1<<39}
 	for range pick(6) {
 		e.Ref = 1 + uint64(pick(1<<40-1))
-		e.T += int64(pick(1<<30)) - 1<<29
+		e.T += pick(1<<30) - 1<<29
 		if starts {
 			switch pick(3) {
 			case 0:
 				e.ST = 0
 			case 1:
-				e.ST = e.T - int64(pick(1<<20))
+				e.ST = e.T - pick(1<<20)
 			}
 		}
 		e.Int, e.Float = histtest.Draw(pick), nil
