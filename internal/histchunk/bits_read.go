@@ -47,6 +47,16 @@ func (r *bitReader) take(n int) uint64 {
 	return x
 }
 
+// skip passes over the next n bits, which fill has looked for.
+func (r *bitReader) skip(n int) {
+	if n > r.nbits {
+		r.takeLong(n)
+		return
+	}
+	r.acc <<= uint(n)
+	r.nbits -= n
+}
+
 // takeLong is take where acc, just filled, has fewer than n bits.
 func (r *bitReader) takeLong(n int) uint64 {
 	if n > r.left() {

@@ -95,12 +95,19 @@ func (w *bitWriter) xor(c *column, x uint64) {
 
 // xor reads what the writer's xor wrote. It reports whether the window is possible.
 func (r *bitReader) xor(c *column) bool {
-	if r.take(1) == 0 {
+	if r.nbits < 13 {
+		r.fill()
+	}
+	head := r.acc // bits that are not there are zeros, and found missing when they are skipped
+	if head>>63 == 0 {
+		r.skip(1)
 		return true
 	}
-	if r.take(1) == 1 {
-		x := uint(r.take(11))
-		lead, sig := x>>6, x&63
+	if head>>62 == 0b10 {
+		r.skip(2)
+	} else {
+		r.skip(13)
+		lead, sig := uint(head<<2>>59), uint(head<<7>>58)
 		if sig == 0 {
 			sig = 64
 		}
