@@ -151,7 +151,7 @@ func requireAny(t testing.TB, db *tsdb.DB, want map[string][]anySample, mint, ma
 func drawAny(t testing.TB, r *rand.Rand, at int64) (all []anySample, list []blockdir.Chunk) {
 	kind := some(r, chunkenc.ValFloat, chunkenc.ValHistogram, chunkenc.ValFloatHistogram)
 	started := r.IntN(3) == 0
-	h := histtest.Draw(r.IntN)
+	h := histtest.Draw(r.Int64N)
 	var enc chunkenc.Encoder
 	var c blockdir.Chunk
 	end := func() {
@@ -185,7 +185,7 @@ func drawAny(t testing.TB, r *rand.Rand, at int64) (all []anySample, list []bloc
 			c.MinT, c.MaxT = at, at
 		}
 		all = append(all, s)
-		h = histtest.Follow(r.IntN, h)
+		h = histtest.Follow(r.Int64N, h)
 		at += 3 * int64(1+r.IntN(2)*r.IntN(20))
 	}
 	end()

@@ -53,10 +53,10 @@ func (w *anyWorld) draw(key string, st int64) (s anySample) {
 		s.ST = st
 	}
 	if w.kinds[key] == chunkenc.ValNone || w.rnd.IntN(20) == 0 {
-		w.kinds[key], w.hists[key] = some(w.rnd, series.kinds...), histtest.Draw(w.rnd.IntN)
+		w.kinds[key], w.hists[key] = some(w.rnd, series.kinds...), histtest.Draw(w.rnd.Int64N)
 	}
 	h := w.hists[key]
-	w.hists[key] = histtest.Follow(w.rnd.IntN, h)
+	w.hists[key] = histtest.Follow(w.rnd.Int64N, h)
 	switch w.kinds[key] {
 	case chunkenc.ValHistogram:
 		s.H = h
