@@ -174,8 +174,8 @@ func TestOpenReport_OfAForeignLog(t *testing.T) {
 		record.AppendSamples(nil, []record.Sample{{Ref: 1, T: 10, V: 1}, {Ref: 5, T: 10, V: 2}}),
 		record.AppendSamples(nil, []record.Sample{{Ref: 1, T: 10, V: 1}, {Ref: 1, T: 9, V: 3}, {Ref: 5, T: 20, V: 4}}), // two late ones
 		record.AppendSamples(nil, []record.Sample{{Ref: 9, T: 30, V: 1}}),                                              // of nobody
-		[]byte{6, 1, 1, 0},                      // metadata
-		[]byte{4}, []byte{4}, []byte{7, 1}, nil, // exemplars, histograms, and an empty record
+		[]byte{6, 1, 1, 0},                         // metadata
+		[]byte{4}, []byte{4}, []byte{0x33, 1}, nil, // exemplars, a type that nobody knows, and an empty record
 		seriesRecord(7, `{a="b"}`), // the same labels again
 		record.AppendSamples(nil, []record.Sample{{Ref: 7, T: 40, V: 5}}),
 		record.AppendTombstones(nil, []record.Tombstone{{Ref: 5, Mint: 20, Maxt: 25}}),
@@ -190,7 +190,7 @@ func TestOpenReport_OfAForeignLog(t *testing.T) {
 	require.Equal(t, tsdb.OpenReport{
 		Segments: 1, ForeignSegments: 1, Bytes: int64(len(seg)), Records: 13, Series: 2,
 		Samples: 4, SamplesLate: 2, SamplesUnknown: 1, Tombstones: 1,
-		UnreadRecords:       map[string]int{"metadata": 1, "exemplars": 2, "histograms": 1, record.TypeNone.String(): 1},
+		UnreadRecords:       map[string]int{"metadata": 1, "exemplars": 2, record.Type(0x33).String(): 1, record.TypeNone.String(): 1},
 		UnreadSampleRecords: 1,
 	}, r)
 	require.False(t, r.Clean(), "a sample without a series is lost")

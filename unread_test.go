@@ -1,10 +1,7 @@
 package tsdb_test
 
 import (
-	"encoding/binary"
-	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,10 +25,7 @@ func unreadLog(t *testing.T, types ...record.Type) *fixture {
 }
 
 func TestHealth_SaysThatTheHeadCannotBecomeBlocks(t *testing.T) {
-	for _, typ := range []record.Type{
-		record.TypeHistograms, record.TypeFloatHistograms, record.TypeCustomHistograms, record.TypeCustomFloats,
-		record.TypeHistogramsV2, record.TypeFloatsV2, 0x33,
-	} {
+	for _, typ := range []record.Type{0x33, 0x34, 0x7f} {
 		t.Run(typ.String(), func(t *testing.T) {
 			f := unreadLog(t, typ, record.TypeMetadata, typ)
 			want := map[string]int{typ.String(): 2}
@@ -82,43 +76,8 @@ func TestHealth_SideDataThatIsNotReadDoesNotKeepTheHeadFromBecomingBlocks(t *tes
 	require.Len(t, f.db.Blocks(), 1)
 }
 
-// histogramAt is a record of one empty native histogram.
-func histogramAt(t int64) []byte {
-	rec := binary.BigEndian.AppendUint64([]byte{byte(record.TypeHistograms)}, 1)
-	rec = binary.BigEndian.AppendUint64(rec, uint64(t))
-	return append(rec, make([]byte, 2+2+8+2+8+4)...) // ref and time, hint and schema, numbers, four empty lists
-}
-
-// Once blocks reach over them, histograms in the log do not stand in the way any more.
-func TestHealth_HistogramsThatAreOlderThanTheBlocksDoNotKeepTheHead(t *testing.T) {
-	f := newFixture(t, manual)
-	f.commit(sample{`{a="b"}`, 10, 1})
-	require.NoError(t, f.db.Flush(ctx)) // up to 11
-	for _, at := range []int64{5, 10, 11} {
-		segment := f.db.Stats().Log.Segment + 1
-		require.NoError(t, f.db.Close())
-		require.NoError(t, f.fs.WriteFile(fmt.Sprintf("%s/wal/%08d", fixtureDir, segment), foreignSegment(histogramAt(at))))
-		f.open()
-		rep := f.db.OpenReport()
-		require.Positive(t, rep.UnreadRecords["histograms"], at)
-		v, err := tsdb.Verify(ctx, fixtureDir, &tsdb.VerifyOptions{FS: f.fs})
-		require.NoError(t, err)
-		warned := slices.ContainsFunc(v.Findings, func(found tsdb.Finding) bool { return found.Severity == tsdb.SeverityWarning })
-		if at < 11 {
-			require.Zero(t, rep.UnreadSampleRecords, at)
-			require.NoError(t, f.db.Health(), at)
-			require.NoError(t, f.db.Flush(ctx))
-			require.False(t, warned, "%+v", v.Findings)
-		} else {
-			require.Equal(t, 1, rep.UnreadSampleRecords, at)
-			require.ErrorIs(t, f.db.Health(), tsdb.ErrUnsupported)
-			require.True(t, warned)
-		}
-	}
-}
-
 func TestHealth_OfAClosedDatabaseGoesBeforeWhatIsNotRead(t *testing.T) {
-	f := unreadLog(t, record.TypeHistograms)
+	f := unreadLog(t, 0x33)
 	require.NoError(t, f.db.Close())
 	require.ErrorIs(t, f.db.Health(), tsdb.ErrClosed)
 	require.NotErrorIs(t, f.db.Health(), tsdb.ErrUnsupported)
@@ -126,7 +85,7 @@ func TestHealth_OfAClosedDatabaseGoesBeforeWhatIsNotRead(t *testing.T) {
 }
 
 func TestRepair_OfALogThatIsNotReadInPart(t *testing.T) {
-	f := unreadLog(t, record.TypeHistograms)
+	f := unreadLog(t, 0x33)
 	require.NoError(t, f.db.Close())
 	report, err := tsdb.Repair(ctx, fixtureDir, &tsdb.RepairOptions{Options: f.opts})
 	require.NoError(t, err)
@@ -137,7 +96,7 @@ func TestRepair_OfALogThatIsNotReadInPart(t *testing.T) {
 }
 
 func TestEvents_OfAHeadThatCannotBecomeBlocks(t *testing.T) {
-	f := unreadLog(t, record.TypeFloatHistograms)
+	f := unreadLog(t, 0x33)
 	require.NoError(t, f.db.Close())
 	log := &logRecords{}
 	f.opts.Logger = slog.New(log)

@@ -30,13 +30,3 @@ func (c Counts) Total() (n int) {
 	}
 	return n
 }
-
-// HoldsUnread reports whether a record without a decoder has samples that only the log has: not
-// if all of them are before start, where the blocks end.
-func HoldsUnread(rec []byte, start int64) bool {
-	if !TypeOf(rec).HoldsSamples() {
-		return false
-	}
-	newest, ok := NewestHistogram(rec)
-	return !ok || newest >= start
-}

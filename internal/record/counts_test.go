@@ -19,9 +19,13 @@ func TestCounts_GoByType(t *testing.T) {
 	require.Equal(t, 3, c.Total())
 }
 
-func TestHoldsUnread_SamplesOfWhateverKind(t *testing.T) {
-	require.True(t, record.HoldsUnread([]byte{byte(record.TypeHistograms), 1}, 0), "its times cannot be read")
-	require.True(t, record.HoldsUnread([]byte{0x33}, 0), "nobody knows what it has")
-	require.False(t, record.HoldsUnread([]byte{byte(record.TypeExemplars), 1}, 0))
-	require.False(t, record.HoldsUnread(nil, 0))
+func TestType_HoldsSamplesOfWhateverKind(t *testing.T) {
+	require.True(t, record.TypeHistograms.HoldsSamples())
+	require.True(t, record.TypeHistograms.HoldsHistograms())
+	require.True(t, record.TypeSamples.HoldsSamples())
+	require.False(t, record.TypeSamples.HoldsHistograms())
+	require.True(t, record.Type(0x33).HoldsSamples(), "nobody knows what it has")
+	require.False(t, record.Type(0x33).HoldsHistograms())
+	require.False(t, record.TypeExemplars.HoldsSamples())
+	require.False(t, record.TypeNone.HoldsSamples())
 }

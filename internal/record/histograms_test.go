@@ -22,6 +22,11 @@ type histogramEntry struct {
 	Float *histogram.FloatHistogram
 }
 
+var histogramTypes = []record.Type{
+	record.TypeHistograms, record.TypeCustomHistograms, record.TypeHistogramsV2,
+	record.TypeFloatHistograms, record.TypeCustomFloats, record.TypeFloatsV2,
+}
+
 func (e histogramEntry) body() []byte {
 	if e.Float != nil {
 		return record.AppendFloatHistogram(nil, e.Float)

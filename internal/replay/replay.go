@@ -219,7 +219,7 @@ func (r *replay) decode(b *wal.Batch) {
 			cur = stretch{stones: -1}
 		default:
 			d.unread = append(d.unread, typ)
-			if record.HoldsUnread(rec.Data, r.to.MinValid) {
+			if typ.HoldsSamples() {
 				d.held = append(d.held, typ)
 			}
 		}

@@ -102,7 +102,7 @@ func (c *logCheck) apply(b *wal.Batch) error {
 		case record.TypeTombstones:
 			err = c.tombstonesRecord(rec)
 		default:
-			if record.HoldsUnread(rec.Data, c.v.start) {
+			if typ.HoldsSamples() {
 				c.held.Add(typ)
 			} else {
 				c.unread.Add(typ)
