@@ -159,7 +159,7 @@ func (m *Merger) Next(b *chunkenc.Batch) (Stop, error) {
 // Peek says what Step would come to next. Errors are those of Next.
 func (m *Merger) Peek() (Stop, error) {
 	for len(m.heap) > 0 {
-		l := m.lanes[m.heap[0].rank]
+		l := m.lanes[m.heap[0].lane]
 		switch {
 		case l.at == l.samples.Len() && l.pending:
 			return AtChunk, nil
@@ -180,11 +180,11 @@ func (m *Merger) Peek() (Stop, error) {
 
 // Other returns the decoder that stands on the sample at which Step has stopped, which is no float. It is
 // good until Take.
-func (m *Merger) Other() *chunkenc.Decoder { return m.lanes[m.heap[0].rank].runs.Decoder() }
+func (m *Merger) Other() *chunkenc.Decoder { return m.lanes[m.heap[0].lane].runs.Decoder() }
 
 // Take takes that sample for given.
 func (m *Merger) Take() {
-	l := m.lanes[m.heap[0].rank]
+	l := m.lanes[m.heap[0].lane]
 	m.last, m.begun = l.samples.T[l.at], true
 	l.at++
 }

@@ -27,11 +27,15 @@ type sample struct {
 
 // chunks is a source of chunks that are at hand.
 type chunks struct {
-	left []Chunk
-	err  error // behind them
+	left  []Chunk
+	err   error // behind them
+	skips bool  // what ends before from is passed over
 }
 
-func (c *chunks) Next(_ int64, out *Chunk) (bool, error) {
+func (c *chunks) Next(from int64, out *Chunk) (bool, error) {
+	for c.skips && len(c.left) > 0 && c.left[0].MaxT < from {
+		c.left = c.left[1:]
+	}
 	if len(c.left) == 0 {
 		return false, c.err
 	}
@@ -80,6 +84,45 @@ func encodeHistograms(t require.TestingT, samples []sample) (chunkenc.Encoding, 
 	return enc.Encoding(), enc.AppendTo(nil)
 }
 
+// decoded turns a chunk of floats into one of samples.
+func decoded(t require.TestingT, c Chunk) Chunk {
+	c.Samples = &chunkenc.Batch{}
+	for _, s := range samplesOf(t, &c) {
+		one := chunkenc.Batch{T: []int64{s.t}, V: []float64{math.Float64frombits(s.v)}}
+		if s.st != 0 {
+			one.ST = []int64{s.st}
+		}
+		c.Samples.Append(&one, 0, 1)
+	}
+	c.Encoding, c.Data = chunkenc.EncNone, nil
+	return c
+}
+
+// samplesOf returns all samples of a chunk.
+func samplesOf(t require.TestingT, c *Chunk) (all []sample) {
+	if c.Data == nil {
+		return samplesIn(c.Samples)
+	}
+	chunk, err := chunkenc.FromData(c.Encoding, c.Data)
+	require.NoError(t, err)
+	it := chunk.Iterator(nil)
+	for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
+		s := sample{t: it.AtT(), st: it.AtST(), kind: kind}
+		if kind == chunkenc.ValFloat {
+			_, v := it.At()
+			s.v = math.Float64bits(v)
+		} else {
+			var h histogram.FloatHistogram
+			it.AtFloatHistogram(&h)
+			s.v = math.Float64bits(h.Sum)
+		}
+		s.source = int(s.v >> 32)
+		all = append(all, s)
+	}
+	require.NoError(t, it.Err())
+	return all
+}
+
 // ramp makes n samples from t on, step apart.
 func ramp(source int, t int64, n int, step int64) (samples []sample) {
 	for range n {
@@ -105,6 +148,9 @@ func drawChunk(t *rapid.T, source int, behind int64) (c Chunk, kept []sample) {
 		}
 	}
 	c = encode(t, rapid.Bool().Draw(t, "second"), samples)
+	if kind == chunkenc.ValFloat && rapid.IntRange(0, 3).Draw(t, "decoded") == 0 {
+		c = decoded(t, c)
+	}
 	if rapid.IntRange(0, 3).Draw(t, "cut") == 0 {
 		c.From = at + rapid.Int64Range(-2, 400).Draw(t, "from")
 		c.To = c.From + rapid.Int64Range(-1, 400).Draw(t, "length")
@@ -121,16 +167,22 @@ func drawChunk(t *rapid.T, source int, behind int64) (c Chunk, kept []sample) {
 	return c, kept
 }
 
-// read reads all samples; which source they are of is in their values.
+// samplesIn returns the samples of a batch; which source they are of is in their values.
+func samplesIn(b *chunkenc.Batch) (all []sample) {
+	for i, ts := range b.T {
+		v := math.Float64bits(b.V[i])
+		all = append(all, sample{t: ts, st: b.StartOf(i), v: v, source: int(v >> 32), kind: chunkenc.ValFloat})
+	}
+	return all
+}
+
+// read reads all samples.
 func read(t require.TestingT, m *Merger, room int) (all []sample) {
 	for b := chunkenc.NewBatch(room); ; {
 		stop, err := m.Next(b)
 		require.NoError(t, err)
 		require.LessOrEqual(t, b.Len(), room)
-		for i, ts := range b.T {
-			v := math.Float64bits(b.V[i])
-			all = append(all, sample{t: ts, st: b.StartOf(i), v: v, source: int(v >> 32), kind: chunkenc.ValFloat})
-		}
+		all = append(all, samplesIn(b)...)
 		switch {
 		case stop == AtOther:
 			all = append(all, takeOther(t, m))
@@ -160,36 +212,46 @@ func takeOther(t require.TestingT, m *Merger) sample {
 func TestMerger_EqualsASortOfAllSamples(t *testing.T) {
 	var m Merger // keeps its memory
 	rapid.Check(t, func(t *rapid.T) {
-		var all []sample
-		var sources [][]Chunk
-		for source := range rapid.IntRange(0, 9).Draw(t, "sources") {
-			var of []Chunk
-			behind := rapid.Int64Range(-100, 500).Draw(t, "behind")
-			for range rapid.IntRange(0, 4).Draw(t, "chunks") {
-				c, kept := drawChunk(t, source, behind)
-				of, behind = append(of, c), c.MaxT
-				all = append(all, kept...)
-			}
-			sources = append(sources, of)
-		}
-		slices.SortFunc(all, func(a, b sample) int {
-			if a.t != b.t {
-				return int(a.t - b.t)
-			}
-			return a.source - b.source
-		})
+		sources, all := drawSources(t)
 		room := rapid.SampledFrom([]int{1, 2, 7, 120, 256}).Draw(t, "room")
 		for _, m.Repeats = range []bool{true, false} {
 			m.Reset()
 			for _, of := range sources {
 				require.NoError(t, m.Add(&chunks{left: of}))
 			}
-			if !m.Repeats {
-				all = slices.CompactFunc(all, func(a, b sample) bool { return a.t == b.t })
-			}
-			require.Equal(t, all, read(t, &m, room))
+			require.Equal(t, sorted(all, m.Repeats), read(t, &m, room))
 		}
 	})
+}
+
+// drawSources draws sources, and all of their samples that count.
+func drawSources(t *rapid.T) (sources [][]Chunk, all []sample) {
+	for source := range rapid.IntRange(0, 9).Draw(t, "sources") {
+		var of []Chunk
+		behind := rapid.Int64Range(-100, 500).Draw(t, "behind")
+		for range rapid.IntRange(0, 4).Draw(t, "chunks") {
+			c, kept := drawChunk(t, source, behind)
+			of, behind = append(of, c), c.MaxT
+			all = append(all, kept...)
+		}
+		sources = append(sources, of)
+	}
+	return sources, all
+}
+
+// sorted returns samples by time, those of one time by source: all of them, or the first.
+func sorted(all []sample, repeats bool) []sample {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b sample) int {
+		if a.t != b.t {
+			return int(a.t - b.t)
+		}
+		return a.source - b.source
+	})
+	if repeats {
+		return all
+	}
+	return slices.CompactFunc(all, func(a, b sample) bool { return a.t == b.t })
 }
 
 func TestMerger_AtTheEndsOfTime(t *testing.T) {
