@@ -121,11 +121,11 @@ func (t *headTable) find(ref Ref) (*headFile, error) {
 // use is find for who may have no pin: the file is to be released.
 func (t *headTable) use(ref Ref) (*headFile, error) {
 	t.mu.RLock()
-	defer t.mu.RUnlock()
 	f, err := t.findLocked(ref)
 	if err == nil {
 		f.refs.Add(1)
 	}
+	t.mu.RUnlock() // not by a defer: three percent of a Read (BenchmarkHeadRead)
 	return f, err
 }
 

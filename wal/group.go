@@ -72,7 +72,7 @@ func (l *Log) leadGroup(own *Commit, poison error) {
 		}
 	}
 	out.written = l.open.written.Load()
-	l.finishGroup(own, out)
+	l.finishGroup(own, &out)
 }
 
 // gather lets the writers of the last group come back with their next commits, so
@@ -152,7 +152,7 @@ func (l *Log) rotate(c *Commit) error {
 
 // finishGroup tells the owners what became of their commits, passes the lead on and applies
 // what is written.
-func (l *Log) finishGroup(own *Commit, out outcome) {
+func (l *Log) finishGroup(own *Commit, out *outcome) {
 	group := l.lead.group // the next leader's, once the lead is passed
 	l.lead.lastSize = len(group)
 	l.stats.group(group[:out.stood])

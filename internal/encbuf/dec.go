@@ -40,7 +40,8 @@ func (d *Dec) Fail(reason string) { d.FailAt(d.off, reason) }
 // FailAt is Fail with the place named: off counts from the start of the input.
 func (d *Dec) FailAt(off int, reason string) {
 	if d.err == nil {
-		d.err = Corrupt(off, reason)
+		// Not by Corrupt: then Byte, BE64 and others would not be inlined any more.
+		d.err = &CorruptError{Offset: int64(off), Reason: reason}
 	}
 	d.buf = d.buf[:d.off]
 }

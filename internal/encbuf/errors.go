@@ -20,7 +20,7 @@ type CorruptError struct {
 }
 
 // Corrupt returns damage at offset of a bare input. It is not inlined, nor is At: what is said
-// in some two hundred places and hardly ever comes would take one percent of a small program.
+// in some two hundred places and hardly ever comes would take 25 kB of a small program.
 //
 //go:noinline
 func Corrupt(offset int, reason string) *CorruptError {
