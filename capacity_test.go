@@ -56,7 +56,7 @@ func fillUp(base *faultBase, room int64, ops []string, y *faultCount) (full bool
 		return false, errors.New("a full disk is no failed sync")
 	}
 	f := faultTry{setup: base.setup}
-	return full, f.crash(r, y)
+	return full, f.crash(r, base, y)
 }
 
 // crashFull opens what a power failure leaves of a full disk, still full: all can be read.

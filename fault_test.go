@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -80,6 +81,16 @@ type faultBase struct {
 	// precious is what Open puts into the quarantine when nothing fails. It must not get
 	// lost when something does.
 	precious [][]byte
+	seen     seenDisks
+	reached  [tsdbtest.OpClose + 1]int64 // operations by kind of the workload without a fault
+}
+
+// places returns at how many places a fault can strike.
+func (b *faultBase) places(fault faultfs.Fault) (n int64) {
+	for _, kind := range fault.Kinds {
+		n += b.reached[kind]
+	}
+	return n
 }
 
 // base makes the disk that the earlier life left.
@@ -229,6 +240,11 @@ func (f faultTry) finish(r *faultRun, base *faultBase, y *faultCount) error {
 	if err := r.nothingSwallowed(); err != nil {
 		return err
 	}
+	if f.fault.Name == "" {
+		for kind := range base.reached {
+			base.reached[kind] = r.fs.Ops(tsdbtest.OpKind(kind))
+		}
+	}
 	if err := r.well(); err != nil {
 		return errors.WithMessage(err, "well again")
 	}
@@ -238,7 +254,7 @@ func (f faultTry) finish(r *faultRun, base *faultBase, y *faultCount) error {
 	} else {
 		y.healed.Add(1)
 	}
-	return f.crash(r, y)
+	return f.crash(r, base, y)
 }
 
 // writes says that an operation changes what is on the disk, or makes it durable.
@@ -272,7 +288,7 @@ func (r *faultRun) nothingSwallowed() error {
 }
 
 // crash opens what the death of the process, or of the machine, leaves at the end.
-func (f faultTry) crash(r *faultRun, y *faultCount) error {
+func (f faultTry) crash(r *faultRun, base *faultBase, y *faultCount) error {
 	all := r.history.with(append(slices.Clone(r.history.commits), r.unsure...))
 	all.lied = all.lied || r.syncFailed()
 	acked := r.history.len()
@@ -286,7 +302,12 @@ func (f faultTry) crash(r *faultRun, y *faultCount) error {
 	}
 	for i, disk := range disks {
 		y.crashes.Add(1)
-		if _, err := x.try(disk, promises[i], 0); err != nil {
+		err := base.seen.once(disk, all, promises[i], 0, func() error {
+			y.disks.Add(1)
+			_, err := x.try(disk, promises[i], 0)
+			return err
+		})
+		if err != nil {
 			return errors.WithMessagef(err, "crash %d\n%s", i, disk.FateString())
 		}
 	}
@@ -299,14 +320,10 @@ func tail(text string, lines int) string {
 }
 
 // sweep tries one fault at every place where it can strike.
-func (w faultWorkload) sweep(setup crashSetup, fault faultfs.Fault, y *faultCount, places sweep.Places) {
-	base, err := w.base(setup)
-	if err != nil {
-		y.fail("%s: %v", w.name, err)
-		return
-	}
-	for fault.Nth = int64(1 + places.First); y.failures() < maxFailures; fault.Nth += int64(places.Step) {
-		f := faultTry{w, setup, fault}
+func (w faultWorkload) sweep(base *faultBase, fault faultfs.Fault, y *faultCount, places sweep.Places) {
+	n := base.places(fault)
+	for fault.Nth = int64(1 + places.First); fault.Nth <= n && y.failures() < maxFailures; fault.Nth += int64(places.Step) {
+		f := faultTry{w, base.setup, fault}
 		hit, err := f.run(base, y)
 		if err != nil {
 			y.fail("go test -run TestFault -fault=%v\n%v", f, err)
@@ -355,16 +372,30 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 			}
 		}
 		for _, setup := range setups {
-			for _, fault := range faults() {
-				sweeps = append(sweeps, func() { w.sweep(setup, fault, y, places) })
+			base := sync.OnceValues(func() (*faultBase, error) {
+				b, err := w.base(setup)
+				if err == nil {
+					_, err = faultTry{faultWorkload: w, setup: setup}.run(b, y) // without a fault
+				}
+				return b, err
+			})
+			add := func(places sweep.Places, faults []faultfs.Fault) {
+				for _, fault := range faults {
+					sweeps = append(sweeps, func() {
+						if b, err := base(); err != nil {
+							y.fail("%s: %v", w.name, err)
+						} else {
+							w.sweep(b, fault, y, places)
+						}
+					})
+				}
 			}
+			add(places, faults())
 			ofShortages := places
 			if !*faultWhole {
 				ofShortages.Step = max(ofShortages.Step, shortageStep)
 			}
-			for _, fault := range faultfs.Shortages() {
-				sweeps = append(sweeps, func() { w.sweep(setup, fault, y, ofShortages) })
-			}
+			add(ofShortages, faultfs.Shortages())
 		}
 	}
 	inParallel(len(sweeps), func(i int) { sweeps[i]() })
