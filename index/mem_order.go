@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 )
@@ -241,12 +242,13 @@ func (o *order) rankTexts() {
 		}
 		o.keys = append(o.keys, orderKey{key, uint32(i)})
 	}
-	slices.SortFunc(o.keys, func(a, b orderKey) int {
+	sort.Slice(o.keys, func(i, k int) bool {
+		a, b := o.keys[i], o.keys[k]
 		if a.key != b.key {
-			return cmp.Compare(a.key, b.key)
+			return a.key < b.key
 		}
 		x, y := &o.texts[a.num], &o.texts[b.num]
-		return cmp.Or(strings.Compare(x.name, y.name), strings.Compare(x.value, y.value))
+		return cmp.Or(strings.Compare(x.name, y.name), strings.Compare(x.value, y.value)) < 0
 	})
 	o.ranks = slices.Grow(o.ranks[:0], len(o.keys))[:len(o.keys)]
 	for rank, k := range o.keys {
