@@ -3,6 +3,7 @@ package prom
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/prometheus/prometheus/model/exemplar"
 	"github.com/prometheus/prometheus/model/histogram"
@@ -14,7 +15,7 @@ import (
 	tsdblabels "github.com/seed347100a3/tsdb/labels"
 )
 
-// transaction is what both appenders have in common: floats, and the end.
+// transaction is what both appenders have in common: samples, and the end.
 type transaction struct {
 	ctx context.Context
 	app *tsdb.Appender
@@ -38,6 +39,27 @@ func (a *transaction) sample(ref storage.SeriesRef, ls labels.Labels, s tsdb.Sam
 	}
 	return accepted(a.app.AppendSample(0, toOurs(ls), s))
 }
+
+// histogram appends a histogram with integer or with float counts; one of h and fh is nil.
+func (a *transaction) histogram(
+	ref storage.SeriesRef, ls labels.Labels, at instant, h *histogram.Histogram, fh *histogram.FloatHistogram,
+) (storage.SeriesRef, error) {
+	s := tsdb.Sample{T: at.t, ST: at.st}
+	switch {
+	case h != nil && fh != nil, h == nil && fh == nil:
+		return 0, fmt.Errorf("%w: want a histogram with integer or with float counts", ErrInvalidSample)
+	case h != nil:
+		ours := intsOf(h)
+		s.H = &ours
+	default:
+		ours := floatsOf(fh)
+		s.FH = &ours
+	}
+	return a.sample(ref, ls, s)
+}
+
+// instant is when a sample was taken, and since when it counts; both in milliseconds.
+type instant struct{ t, st int64 }
 
 func accepted(ref tsdb.SeriesRef, err error) (storage.SeriesRef, error) {
 	if err != nil {
@@ -63,14 +85,32 @@ func (*appender) AppendExemplar(storage.SeriesRef, labels.Labels, exemplar.Exemp
 	return 0, nil
 }
 
-// AppendHistogram implements storage.Appender. Histograms are not stored.
-func (*appender) AppendHistogram(storage.SeriesRef, labels.Labels, int64, *histogram.Histogram, *histogram.FloatHistogram) (storage.SeriesRef, error) {
-	return 0, storage.ErrNativeHistogramsDisabled
+// AppendHistogram implements storage.Appender. Of a histogram what its schema does not have is left out;
+// of the rest the errors of package histogram say what is wrong.
+func (a *appender) AppendHistogram(ref storage.SeriesRef, ls labels.Labels, t int64, h *histogram.Histogram, fh *histogram.FloatHistogram) (storage.SeriesRef, error) {
+	return a.histogram(ref, ls, instant{t: t}, h, fh)
 }
 
-// AppendHistogramSTZeroSample implements storage.Appender. Histograms are not stored.
-func (*appender) AppendHistogramSTZeroSample(storage.SeriesRef, labels.Labels, int64, int64, *histogram.Histogram, *histogram.FloatHistogram) (storage.SeriesRef, error) {
-	return 0, storage.ErrNativeHistogramsDisabled
+// AppendHistogramSTZeroSample implements storage.Appender, as AppendSTZeroSample: a histogram that
+// counts nothing, in the layout of the one that follows, so that both are in one chunk.
+func (a *appender) AppendHistogramSTZeroSample(ref storage.SeriesRef, ls labels.Labels, t, st int64, h *histogram.Histogram, fh *histogram.FloatHistogram) (storage.SeriesRef, error) {
+	if st >= t {
+		return 0, storage.ErrSTNewerThanSample
+	}
+	if h != nil {
+		h = &histogram.Histogram{
+			CounterResetHint: histogram.CounterReset, Schema: h.Schema,
+			ZeroThreshold: h.ZeroThreshold, CustomValues: h.CustomValues,
+		}
+	}
+	if fh != nil {
+		fh = &histogram.FloatHistogram{
+			CounterResetHint: histogram.CounterReset, Schema: fh.Schema,
+			ZeroThreshold: fh.ZeroThreshold, CustomValues: fh.CustomValues,
+		}
+	}
+	r, err := a.histogram(ref, ls, instant{t: st}, h, fh)
+	return zeroed(ref, r, err)
 }
 
 // AppendSTZeroSample implements storage.Appender: a counter that began at st is 0 there. Where the
@@ -80,10 +120,15 @@ func (a *appender) AppendSTZeroSample(ref storage.SeriesRef, ls labels.Labels, t
 		return 0, storage.ErrSTNewerThanSample
 	}
 	r, err := a.sample(ref, ls, tsdb.Sample{T: st})
+	return zeroed(ref, r, err)
+}
+
+// zeroed is the answer to a zero sample of the series asked for: where it was late it is left out.
+func zeroed(asked, got storage.SeriesRef, err error) (storage.SeriesRef, error) {
 	if err != nil && isLate(err) {
-		return ref, storage.ErrOutOfOrderST
+		return asked, storage.ErrOutOfOrderST
 	}
-	return r, err
+	return got, err
 }
 
 // UpdateMetadata implements storage.Appender. Metadata is not kept, and that is no error.
@@ -94,11 +139,11 @@ func (*appender) UpdateMetadata(ref storage.SeriesRef, _ labels.Labels, _ metada
 // appenderV2 implements storage.AppenderV2.
 type appenderV2 struct{ transaction }
 
-// Append implements storage.AppenderV2. Floats are stored, with their start timestamps; histograms are
-// refused; exemplars and metadata are not kept, which is no error.
+// Append implements storage.AppenderV2. Samples of every kind are stored, with their start timestamps;
+// exemplars and metadata are not kept, which is no error.
 func (a *appenderV2) Append(ref storage.SeriesRef, ls labels.Labels, st, t int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram, _ storage.AppendV2Options) (storage.SeriesRef, error) {
 	if h != nil || fh != nil {
-		return 0, storage.ErrNativeHistogramsDisabled
+		return a.histogram(ref, ls, instant{t, st}, h, fh)
 	}
 	return a.sample(ref, ls, tsdb.Sample{T: t, ST: st, V: v})
 }

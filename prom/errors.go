@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 
+	promhistogram "github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/histogram"
 )
 
-// refusal is an error of the database that is also a sentinel of package storage, which callers
+// refusal is an error of the database that is also a sentinel of the reference, which callers
 // there ask for. Its text is the database's.
 type refusal struct{ ours, theirs error }
 
@@ -23,7 +25,8 @@ var (
 	duplicate  = &refusal{tsdb.ErrDuplicateSample, storage.ErrDuplicateSampleForTimestamp}
 )
 
-// ErrInvalidSample: a sample's labels are not well formed, or larger than a limit allows. The text
+// ErrInvalidSample: a sample's labels are not well formed, or larger than a limit allows, or its
+// histogram is refused for a reason that package histogram of the reference does not know. The text
 // says how.
 var ErrInvalidSample = errors.New("invalid sample")
 
@@ -45,8 +48,36 @@ func translate(err error) error {
 	case errors.Is(err, tsdb.ErrInvalidLabels), errors.Is(err, tsdb.ErrLimit), errors.Is(err, tsdb.ErrNotFound):
 		return fmt.Errorf("%w: %w", ErrInvalidSample, err)
 	default:
-		return err
+		return translateHistogram(err)
 	}
+}
+
+// histogramErrors are the pairs of sentinels that say the same of a histogram.
+var histogramErrors = [...]struct{ ours, theirs error }{
+	{histogram.ErrInvalidSchema, promhistogram.ErrHistogramsInvalidSchema},
+	{histogram.ErrSpanNegativeOffset, promhistogram.ErrHistogramSpanNegativeOffset},
+	{histogram.ErrSpansBucketsMismatch, promhistogram.ErrHistogramSpansBucketsMismatch},
+	{histogram.ErrNegativeBucketCount, promhistogram.ErrHistogramNegativeBucketCount},
+	{histogram.ErrCountMismatch, promhistogram.ErrHistogramCountMismatch},
+	{histogram.ErrCountNotBigEnough, promhistogram.ErrHistogramCountNotBigEnough},
+	{histogram.ErrNegativeCount, promhistogram.ErrHistogramNegativeCount},
+	{histogram.ErrCustomBucketsMismatch, promhistogram.ErrHistogramCustomBucketsMismatch},
+	{histogram.ErrCustomBucketsInvalid, promhistogram.ErrHistogramCustomBucketsInvalid},
+	{histogram.ErrCustomBucketsInfinite, promhistogram.ErrHistogramCustomBucketsInfinite},
+	{histogram.ErrCustomBucketsNaN, promhistogram.ErrHistogramCustomBucketsNaN},
+	{histogram.ErrTooManyBuckets, ErrInvalidSample},
+	{histogram.ErrSpanOverflow, ErrInvalidSample},
+}
+
+// translateHistogram gives what is wrong with a histogram the sentinel of package histogram of the
+// reference. Their parts that a schema does not have never come here: Append leaves them out.
+func translateHistogram(err error) error {
+	for _, e := range histogramErrors {
+		if errors.Is(err, e.ours) {
+			return &refusal{err, e.theirs}
+		}
+	}
+	return err
 }
 
 // ErrTruncated, an annotation: a result was cut at the limit that was asked for. It is a

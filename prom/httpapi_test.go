@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"flag"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -100,6 +101,8 @@ type difference struct {
 	Why  string `json:"why"`
 	Ours reply  `json:"ours"`
 }
+
+var update = flag.Bool("update", false, "write the list of differences")
 
 const differencesFile = "testdata/http_api_differences.json"
 
