@@ -118,9 +118,9 @@ func (e *encoder) labels(ls labels.Labels) {
 func (e *encoder) point(t int64, v float64) {
 	e.buf = append(e.buf, '[')
 	e.buf = appendTime(e.buf, t)
-	e.buf = append(e.buf, ',', '"')
-	e.buf = appendValue(e.buf, v)
-	e.buf = append(e.buf, '"', ']')
+	e.raw(",")
+	e.quoted(v)
+	e.raw("]")
 }
 
 func (e *encoder) points(list []promql.FPoint) {

@@ -187,13 +187,20 @@ func writeVector(e *encoder, v promql.Vector) {
 		}
 		e.raw(`{"metric":`)
 		e.labels(s.Metric)
-		e.raw(`,"value":`)
-		e.point(s.T, s.F)
+		if s.H != nil {
+			e.raw(`,"histogram":`)
+			e.histogramPoint(s.T, s.H)
+		} else {
+			e.raw(`,"value":`)
+			e.point(s.T, s.F)
+		}
 		e.raw("}")
 	}
 	e.raw("]")
 }
 
+// writeMatrix writes values and histograms of a series side by side; of those that it has none of there
+// is no list.
 func writeMatrix(e *encoder, m promql.Matrix) {
 	e.raw("[")
 	for i, s := range m {
@@ -202,8 +209,14 @@ func writeMatrix(e *encoder, m promql.Matrix) {
 		}
 		e.raw(`{"metric":`)
 		e.labels(s.Metric)
-		e.raw(`,"values":`)
-		e.points(s.Floats)
+		if len(s.Floats) > 0 {
+			e.raw(`,"values":`)
+			e.points(s.Floats)
+		}
+		if len(s.Histograms) > 0 {
+			e.raw(`,"histograms":`)
+			e.histogramPoints(s.Histograms)
+		}
 		e.raw("}")
 	}
 	e.raw("]")
