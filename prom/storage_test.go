@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/model/exemplar"
-	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -218,10 +217,6 @@ func TestAppenders_RefuseWithTheSentinelsOfPackageStorage(t *testing.T) {
 			require.ErrorIs(t, err, want, c.name)
 		}
 	}
-	_, err = app.Append(ref, ls, 0, 2000, 0, &histogram.Histogram{}, nil, storage.AppendV2Options{})
-	require.ErrorIs(t, err, storage.ErrNativeHistogramsDisabled)
-	_, err = app.Append(ref, ls, 0, 2000, 0, nil, &histogram.FloatHistogram{}, storage.AppendV2Options{})
-	require.ErrorIs(t, err, storage.ErrNativeHistogramsDisabled)
 	require.NoError(t, app.Commit())
 	require.Error(t, app.Commit(), "it is over")
 }

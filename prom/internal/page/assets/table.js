@@ -56,12 +56,12 @@ export class Table {
 
   #row(r) {
     return el('tr', {}, this.names.map((n) => el('td', {}, r.labels[n] ?? '')),
-      el('td', { class: 'number', title: r.raw }, r.values ? this.#list(r.values) : value(r.v)));
+      el('td', { class: 'number', title: r.raw }, r.samples ? this.#list(r.samples) : shownValue(r)));
   }
 
   // list is the samples of a range, each with its time.
-  #list(values) {
-    return el('ul', {}, values.map(([t, v]) => el('li', {}, value(number(v)), el('span', { class: 'when' }, ` ${this.clock.full(t * 1000)}`))));
+  #list(samples) {
+    return el('ul', {}, samples.map((s) => el('li', {}, shownValue(s), el('span', { class: 'when' }, ` ${this.clock.full(s.t * 1000)}`))));
   }
 
   // sortBy sorts by a label, or by the value for null; numbers the largest first.
@@ -84,11 +84,20 @@ export class Table {
 
 const number = (text) => parseFloat(text.replace('Inf', 'Infinity'));
 
-function one({ metric, value: [t, v] }) {
-  return { labels: metric, t, raw: v, v: number(v) };
+const shownValue = (sample) => sample.text ?? value(sample.v);
+
+// said is a sample as a row has it: of a histogram the count is what rows are sorted by.
+function said([t, v]) {
+  if (typeof v === 'string') return { t, raw: v, v: number(v) };
+  const text = `${value(number(v.count))} observations, sum ${value(number(v.sum))}`;
+  return { t, raw: JSON.stringify(v), v: number(v.count), text };
 }
 
-function many({ metric, values }) {
-  const [t, v] = values.at(-1);
-  return { labels: metric, t, raw: v, v: number(v), values };
+function one(r) {
+  return { labels: r.metric, ...said(r.value ?? r.histogram) };
+}
+
+function many(r) {
+  const samples = [...(r.values ?? []), ...(r.histograms ?? [])].sort((a, b) => a[0] - b[0]).map(said);
+  return { labels: r.metric, ...samples.at(-1), samples };
 }
