@@ -135,21 +135,26 @@ func add(t testing.TB, to storage.AppendableV2, name string, samples []mixed) {
 	require.NoError(t, app.Commit())
 }
 
-// mixedStorage has mixedSeries: some in a block, some in full chunks of the head, some in open ones.
-func mixedStorage(t testing.TB) (*prom.Storage, map[string][]mixed) {
-	s := openStorage(t)
-	all := mixedSeries()
+// addParts appends samples of series in three parts, by time, and does something behind the first one.
+func addParts(t testing.TB, to storage.AppendableV2, all map[string][]mixed, first func()) {
+	t.Helper()
 	begin := int64(0)
 	for i, end := range []int64{dayStart + 200*scrape, dayStart + 300*scrape, math.MaxInt64} {
 		for name, samples := range all {
-			add(t, s, name, slices.DeleteFunc(slices.Clone(samples), func(s mixed) bool {
+			add(t, to, name, slices.DeleteFunc(slices.Clone(samples), func(s mixed) bool {
 				return s.t < begin || s.t >= end
 			}))
 		}
 		if begin = end; i == 0 {
-			require.NoError(t, s.DB().Flush(context.Background()))
+			first()
 		}
 	}
+}
+
+// mixedStorage has mixedSeries: some in a block, some in full chunks of the head, some in open ones.
+func mixedStorage(t testing.TB) (*prom.Storage, map[string][]mixed) {
+	s, all := openStorage(t), mixedSeries()
+	addParts(t, s, all, func() { require.NoError(t, s.DB().Flush(context.Background())) })
 	return s, all
 }
 

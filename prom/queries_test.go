@@ -201,3 +201,70 @@ func TestQueries_AreAnsweredAsByTheReference(t *testing.T) {
 	}
 	require.Greater(t, answered, 250, "most queries have an answer")
 }
+
+// drawHistogramQuery draws an expression over series of native histograms.
+func drawHistogramQuery(r *rand.Rand) string {
+	pick := func(list ...string) string { return list[r.IntN(len(list))] }
+	selector := pick("ints", "counts", "gauges", "custom", "bounds", "all_kinds", "started", `{__name__=~"ints|counts|gauges"}`)
+	vector := selector + pick("", "", " offset 10m", " @ 1700003600")
+	if r.IntN(3) > 0 {
+		vector = pick("rate", "increase", "delta", "irate", "idelta", "sum_over_time", "avg_over_time", "last_over_time", "first_over_time",
+			"count_over_time", "resets", "changes", "present_over_time") + "(" + selector + "[" + pick("1m", "5m", "40m") + "])"
+	}
+	switch r.IntN(5) {
+	case 0:
+		return vector
+	case 1:
+		return pick("histogram_quantile(0.9, ", "histogram_fraction(0, 2, ", "histogram_count(", "histogram_sum(", "histogram_avg(", "histogram_stddev(") + vector + ")"
+	case 2:
+		return pick("sum", "avg", "count", "group") + "(" + vector + ")"
+	case 3:
+		return vector + pick(" * 2", " / 3", " == "+selector, " - "+selector)
+	default:
+		return pick("timestamp", "absent", "-", "sum by (job)") + "(" + vector + ")"
+	}
+}
+
+// Native histograms, and series that have several kinds of samples, give the same answers, too.
+func TestQueries_OverHistograms_AreAnsweredAsByTheReference(t *testing.T) {
+	ours, all := mixedStorage(t)
+	theirs := inOrder{openReference(t)}
+	addParts(t, theirs, all, func() {})
+	engine := prom.NewEngine(&prom.EngineOptions{Experimental: true})
+	r := rand.New(rand.NewPCG(8, 8))
+	answered := 0
+	for range 400 {
+		text := drawHistogramQuery(r)
+		at := timestamp.Time(dayStart + r.Int64N(400*scrape))
+		ranged := r.IntN(2) == 0
+		run := func(s storage.Storage) *promql.Result {
+			q, err := engine.NewInstantQuery(context.Background(), s, nil, text, at)
+			if ranged {
+				q, err = engine.NewRangeQuery(context.Background(), s, nil, text, at, at.Add(time.Hour), 73*time.Second)
+			}
+			if err != nil {
+				return &promql.Result{Err: err}
+			}
+			return q.Exec(context.Background())
+		}
+		want, got := run(theirs), run(ours)
+		require.Equal(t, fmt.Sprint(want.Err), fmt.Sprint(got.Err), text)
+		if want.Err != nil {
+			continue
+		}
+		require.Equal(t, sortedLines(want), sortedLines(got), "%s at %v, ranged: %v", text, at, ranged)
+		require.Equal(t, notesOf(want), notesOf(got), text)
+		if len(got.String()) > 0 {
+			answered++
+		}
+	}
+	require.Greater(t, answered, 250, "most queries have an answer")
+}
+
+// notesOf returns what an engine says beside a result.
+func notesOf(res *promql.Result) []string {
+	warnings, infos := res.Warnings.AsStrings("", 0, 0)
+	notes := append(warnings, infos...)
+	slices.Sort(notes)
+	return notes
+}
