@@ -70,6 +70,7 @@ var metrics = []metric{
 	counter("prometheus_tsdb_mmap_chunks_total", "Full chunks that were put into files.", func(r *reading) uint64 { return r.HeadChunksWritten }),
 	counter("prometheus_tsdb_mmap_chunk_corruptions_total", "Chunks of the head that were damaged in their files.", func(r *reading) uint64 { return r.HeadChunksDamaged }),
 
+	// Stats does not tell kinds of samples: all are counted as floats.
 	counter("prometheus_tsdb_head_samples_appended_total", "Samples of commits that succeeded.", func(r *reading) uint64 { return r.SamplesAppended }, "type", "float"),
 	counter("prometheus_tsdb_out_of_order_samples_total", "Samples that were older than the newest of their series.", func(r *reading) uint64 { return r.SamplesOutOfOrder }, "type", "float"),
 	counter("prometheus_tsdb_out_of_bound_samples_total", "Samples outside of the times that are accepted.", func(r *reading) uint64 { return r.SamplesOutOfBounds }, "type", "float"),
