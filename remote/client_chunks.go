@@ -37,6 +37,11 @@ type chunkSource struct {
 	peeked    frameChunk
 	hasPeeked bool
 
+	overlap
+}
+
+// overlap is the chunks of a series that may overlap each other.
+type overlap struct {
 	merged     samplemerge.Merger
 	begun      bool         // the first chunk of the series is in merged
 	newest     *openChunk   // the last one in merged; nil: there is none behind those that are held

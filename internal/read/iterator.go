@@ -31,16 +31,21 @@ type iterator struct {
 	given int               // of Samples
 	inner bool              // the chunk is wholly inside its bounds
 	dec   chunkenc.Decoder
-	batch chunkenc.Batch // keeps its capacity; [0:n] is the run
-	oneT  [1]int64
-	oneV  [1]float64
-	n     int
-	at    int                // position in the run; n when it is used up
-	kind  chunkenc.ValueType // of the run
-	ahead bool               // dec stands on the sample behind the run, which is of another kind
+	run
+	ahead bool // dec stands on the sample behind the run, which is of another kind
 	err   error
 	done  bool
 	turns foreground.Turns
+}
+
+// run is decoded samples of one kind, and a place among them.
+type run struct {
+	batch chunkenc.Batch // keeps its capacity; [0:n] is the run
+	oneT  [1]int64       // of a batch of one
+	oneV  [1]float64
+	n     int
+	at    int // the current sample; n when the run is used up
+	kind  chunkenc.ValueType
 }
 
 func (it *iterator) reset(src chunkSource, gate *Gate) {
@@ -48,7 +53,7 @@ func (it *iterator) reset(src chunkSource, gate *Gate) {
 	if cap(own.T) < clippedRun {
 		own = chunkenc.Batch{}
 	}
-	*it = iterator{src: src, mint: math.MinInt64, gate: gate, batch: own, at: -1, turns: it.turns}
+	*it = iterator{src: src, mint: math.MinInt64, gate: gate, run: run{batch: own, at: -1}, turns: it.turns}
 }
 
 // begin puts the iterator before the first sample of a series.
