@@ -313,10 +313,19 @@ func TestReader_AFileThatVanishesIsAMemoryFault(t *testing.T) {
 		"Pairs":        func() error { return r.Pairs(func(string, string, int) error { return nil }) },
 		"NumSeries":    func() error { _, err := r.NumSeries(); return err },
 		"Verify":       func() error { return r.Verify(ctx, nil) },
+		"Sorted": func() error {
+			left := 1
+			ids := func() (uint64, bool) { left--; return v.Series[0].ID, left >= 0 }
+			_, err := r.Sorted(ctx, ids, func(_ uint64, err error) error { return err })
+			return err
+		},
 	}
 	for name, call := range calls {
 		require.ErrorIs(t, call(), fileutil.ErrMemoryFault, name)
 	}
+	shape, err := r.Shape(ctx)
+	require.NoError(t, err)
+	require.True(t, shape.Damaged)
 	require.NoError(t, r.Close())
 	delete(calls, "AllSeries")
 	for name, call := range calls {
