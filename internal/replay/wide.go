@@ -27,7 +27,15 @@ type widePlace struct {
 	encoding chunkenc.Encoding
 }
 
-func (l *wideList) clear() { l.at, l.payloads = l.at[:0], l.payloads[:0] }
+// maxKeptPayload is how many bytes of histograms a part keeps room for: there are many parts.
+const maxKeptPayload = 64 << 10
+
+func (l *wideList) clear() {
+	l.at, l.payloads = l.at[:0], l.payloads[:0]
+	if cap(l.payloads) > maxKeptPayload {
+		l.payloads = nil
+	}
+}
 
 // addWide appends a sample of any kind. What it points to is copied.
 func (p *samplePart) addWide(ref uint64, w memseries.WideSample) {
@@ -114,6 +122,15 @@ func (l *wideList) span(from, end int) *wideSpan {
 		return nil
 	}
 	return &wideSpan{from: from, at: l.at[first:last], payloads: l.payloads}
+}
+
+// weight is how many samples without a payload take as much memory as those of the span.
+func (sp *sampleSpan) weight() int {
+	n := len(sp.samples)
+	if w := sp.wide; w != nil && len(w.at) > 0 {
+		n += int(w.at[len(w.at)-1].payload-w.at[0].payload) / usualBytes
+	}
+	return n
 }
 
 // cut takes the first n samples from the span and returns them.

@@ -12,7 +12,7 @@ type worker struct {
 	restorer *memseries.Restorer
 	queue    chan work
 	parts    []work // collected, and not appended yet
-	samples  int    // in parts
+	samples  int    // in parts, by their weight
 	sets     int    // that are let go of with parts
 	sorter   runSorter
 	job      writtenChunks      // what the chunk writer has of this worker, if sent; else its memory
@@ -53,7 +53,7 @@ func (w *worker) collect(r *replay, item work) {
 	if item.set != nil {
 		w.sets++
 	}
-	if w.samples += len(item.span.samples); w.samples >= enough || w.sets >= len(r.workers)*setsPerWorker/2 {
+	if w.samples += item.span.weight(); w.samples >= enough || w.sets >= len(r.workers)*setsPerWorker/2 {
 		w.append(r)
 	}
 }
