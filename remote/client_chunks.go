@@ -191,7 +191,7 @@ func (s *chunkSource) samples(b *chunkenc.Batch) error {
 	for {
 		stop, err := s.merged.Step(b)
 		if stop == samplemerge.AtOther {
-			err = errors.WithMessage(tsdb.ErrUnsupported, "sample that is no float")
+			err = errNoFloat
 		}
 		if stop != samplemerge.AtChunk || err != nil {
 			return err

@@ -44,6 +44,9 @@ type sampleAnswer struct {
 	head        []byte         // of a message
 }
 
+// errNoFloat: a series has samples of a kind that is not given.
+var errNoFloat = errors.WithMessage(tsdb.ErrUnsupported, "sample that is no float")
+
 func (a *sampleAnswer) write(ctx context.Context, queries []*openQuery) error {
 	a.out.header = map[string]string{"Content-Type": samplesContentType, "Content-Encoding": snappyEncoding}
 	sizes := make([]uint64, len(queries))
@@ -159,7 +162,7 @@ func (a *sampleAnswer) nextBatch(ctx context.Context, err *error) bool {
 		*err = a.it.Err()
 		return false
 	default:
-		*err = errors.WithMessage(tsdb.ErrUnsupported, "sample that is no float")
+		*err = errNoFloat
 		return false
 	}
 }

@@ -3,8 +3,6 @@ package remote
 import (
 	"math"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
@@ -90,7 +88,7 @@ func (p *unionPart) Next(from int64, c *samplemerge.Chunk) (bool, error) {
 		return false, p.it.Err()
 	case chunkenc.ValFloat:
 	default:
-		return false, errors.WithMessage(tsdb.ErrUnsupported, "sample that is no float")
+		return false, errNoFloat
 	}
 	n := p.run.Len()
 	p.begun, p.last = true, p.run.T[n-1]
