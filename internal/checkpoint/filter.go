@@ -48,14 +48,11 @@ func NewFilter(mint int64, wanted func(ref uint64) bool) *Filter {
 func (f *Filter) Keep(rec wal.Record, dst []byte) ([]byte, bool) {
 	var kept []byte
 	var whole bool
-	switch record.TypeOf(rec.Data) {
+	switch typ := record.TypeOf(rec.Data); typ {
 	case record.TypeSeries:
 		kept, whole = f.series(rec.Data, dst)
 	case record.TypeSamples, record.TypeSamplesV2:
 		kept, whole = f.samplesFrom(rec.Data, dst)
-	case record.TypeHistograms, record.TypeFloatHistograms, record.TypeCustomHistograms, record.TypeCustomFloats,
-		record.TypeHistogramsV2, record.TypeFloatsV2:
-		kept, whole = f.histogramsFrom(rec.Data, dst)
 	case record.TypeTombstones:
 		kept, whole = f.tombstones(rec.Data, dst)
 	case record.TypeMetadata:
@@ -64,7 +61,9 @@ func (f *Filter) Keep(rec wal.Record, dst []byte) ([]byte, bool) {
 		// Samples before the time that it names are left out here, and it means something
 		// as the first record of a checkpoint only, where ours has its header.
 	default:
-		whole = true
+		if whole = !typ.HoldsHistograms(); !whole {
+			kept, whole = f.histogramsFrom(rec.Data, dst)
+		}
 	}
 	if whole {
 		return rec.Data, true

@@ -202,22 +202,15 @@ func (r *replay) decode(b *wal.Batch) {
 			if err := cur.parts.split(rec.Data, nil); err != nil && d.err == nil {
 				d.err = &recordError{rec, err}
 			}
-		case record.TypeHistograms, record.TypeFloatHistograms, record.TypeCustomHistograms, record.TypeCustomFloats,
-			record.TypeHistogramsV2, record.TypeFloatsV2:
-			if cur.parts == nil {
-				cur.parts = r.emptyParts()
-			}
-			cur.samples = append(cur.samples, i)
-			invalid, err := cur.parts.splitHistograms(rec.Data, nil)
-			d.invalid += invalid
-			if err != nil && d.err == nil {
-				d.err = &recordError{rec, err}
-			}
 		case record.TypeTombstones:
 			cur.stones = i
 			d.stretches = append(d.stretches, cur)
 			cur = stretch{stones: -1}
 		default:
+			if typ.HoldsHistograms() {
+				r.decodeHistograms(d, &cur, b, i)
+				continue
+			}
 			d.unread = append(d.unread, typ)
 			if typ.HoldsSamples() {
 				d.held = append(d.held, typ)
@@ -225,6 +218,19 @@ func (r *replay) decode(b *wal.Batch) {
 		}
 	}
 	d.stretches = append(d.stretches, cur)
+}
+
+// decodeHistograms splits record i of a batch, which has histograms.
+func (r *replay) decodeHistograms(d *decoded, cur *stretch, b *wal.Batch, i int) {
+	if cur.parts == nil {
+		cur.parts = r.emptyParts()
+	}
+	cur.samples = append(cur.samples, i)
+	invalid, err := cur.parts.splitHistograms(b.Records[i].Data, nil)
+	d.invalid += invalid
+	if err != nil && d.err == nil {
+		d.err = &recordError{b.Records[i], err}
+	}
 }
 
 // apply is the ordered stage.

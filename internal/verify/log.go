@@ -96,15 +96,15 @@ func (c *logCheck) apply(b *wal.Batch) error {
 			err = c.seriesRecord(rec)
 		case record.TypeSamples, record.TypeSamplesV2:
 			err = c.samplesRecord(rec)
-		case record.TypeHistograms, record.TypeFloatHistograms, record.TypeCustomHistograms, record.TypeCustomFloats,
-			record.TypeHistogramsV2, record.TypeFloatsV2:
-			err = c.histogramsRecord(rec)
 		case record.TypeTombstones:
 			err = c.tombstonesRecord(rec)
 		default:
-			if typ.HoldsSamples() {
+			switch {
+			case typ.HoldsHistograms():
+				err = c.histogramsRecord(rec)
+			case typ.HoldsSamples():
 				c.held.Add(typ)
-			} else {
+			default:
 				c.unread.Add(typ)
 			}
 		}
