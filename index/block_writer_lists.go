@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/pkg/errors"
 
@@ -24,12 +23,6 @@ func (l *listEntry) bytes() uint64 {
 	return sectionHeadBytes + countBytes + idBytes*uint64(l.count) + crcBytes
 }
 
-// numberedKey is a pair and its number. It is sorted instead of the entries, which are larger.
-type numberedKey struct {
-	key uint64
-	num uint32
-}
-
 // layOut decides where each list goes and makes sure that all that is left to write
 // fits into its fields. Pairs get the number of their list.
 func (w *Writer) layOut() ([]listEntry, error) {
@@ -38,10 +31,7 @@ func (w *Writer) layOut() ([]listEntry, error) {
 		order[num] = numberedKey{key, uint32(num)}
 	}
 	var way foreground.Steps
-	sort.Slice(order, func(i, k int) bool { // not by package slices: 16 KiB of a small program, with order.rankTexts
-		way.Step(waySteps)
-		return order[i].key < order[k].key
-	})
+	sortKeys(order, make([]numberedKey, len(order)), func(a, b numberedKey) bool { return false })
 	lists := make([]listEntry, 1, 1+len(order))
 	lists[0].count = uint32(w.series)
 	for _, k := range order {

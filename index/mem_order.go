@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 )
@@ -73,10 +72,11 @@ type order struct {
 	next   []orderRun
 	slots  []uint32 // hash table: 1 + index in texts
 	texts  []orderText
-	keys   []orderKey
-	ranks  []uint32 // by number of a text
-	ends   []uint32 // of the rows of each rank
-	places []uint64 // rank and index of rows
+	keys   []numberedKey // the starts of texts
+	sorted []numberedKey // room to sort them
+	ranks  []uint32      // by number of a text
+	ends   []uint32      // of the rows of each rank
+	places []uint64      // rank and index of rows
 }
 
 // orderRow is one item.
@@ -93,12 +93,6 @@ type orderRun struct{ from, to int }
 type orderText struct {
 	name, value string
 	pair        Pair
-}
-
-// orderKey is the start of a text.
-type orderKey struct {
-	key uint64
-	num uint32 // index in texts
 }
 
 var orders = sync.Pool{New: func() any { return new(order) }}
@@ -240,13 +234,10 @@ func (o *order) rankTexts() {
 		if same {
 			key = leadingBytes(o.texts[i].value[skip:])
 		}
-		o.keys = append(o.keys, orderKey{key, uint32(i)})
+		o.keys = append(o.keys, numberedKey{key, uint32(i)})
 	}
-	sort.Slice(o.keys, func(i, k int) bool {
-		a, b := o.keys[i], o.keys[k]
-		if a.key != b.key {
-			return a.key < b.key
-		}
+	o.sorted = slices.Grow(o.sorted[:0], len(o.keys))[:len(o.keys)]
+	sortKeys(o.keys, o.sorted, func(a, b numberedKey) bool {
 		x, y := &o.texts[a.num], &o.texts[b.num]
 		return cmp.Or(strings.Compare(x.name, y.name), strings.Compare(x.value, y.value)) < 0
 	})
