@@ -93,7 +93,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if unread := db.head.flushable(); unread != nil {
 		o.Logger.Warn("the head cannot be made into blocks", "error", fileutil.Logged(unread))
 	}
-	o.Logger.Info("database opened", "dir", dir, "options", o.String(), "series", db.head.dir.Len(),
+	o.Logger.Info("database opened", "dir", dir, "options", o.String(), "series", db.head.series.Len(),
 		"samples", db.report.Samples+db.report.SamplesInChunks, "duration", db.report.Duration)
 	return db, nil
 }

@@ -154,7 +154,7 @@ func (h *head) logDelete(ctx context.Context, log *wal.Log, d blockset.Deletion)
 	if err := h.enqueue(ctx, log, &commit, shards); err != nil {
 		return old, 0, err
 	}
-	h.dir.TakeTurnsLocked(shards, &turns)
+	h.series.Shards.TakeTurnsLocked(shards, &turns)
 	var stones []record.Tombstone
 	for _, s := range series {
 		maxt := min(d.Maxt, s.PendingT())
@@ -162,13 +162,13 @@ func (h *head) logDelete(ctx context.Context, log *wal.Log, d blockset.Deletion)
 			stones = append(stones, record.Tombstone{Ref: s.Ref(), Mint: d.Mint, Maxt: maxt})
 		}
 	}
-	h.dir.Unlock(shards)
+	h.series.Shards.Unlock(shards)
 	if len(stones) > 0 {
 		commit.End(record.AppendTombstones(commit.Begin(), stones))
 	}
 	passTurn := func() {
-		h.dir.LockInTurn(shards, &turns)
-		h.dir.EndTurn(shards)
+		h.series.Shards.LockInTurn(shards, &turns)
+		h.series.Shards.EndTurn(shards)
 	}
 	commit.Apply = passTurn
 	if err = log.Write(&commit); err != nil {
@@ -184,16 +184,16 @@ func (h *head) logDelete(ctx context.Context, log *wal.Log, d blockset.Deletion)
 }
 
 // deletable returns the series that a delete can touch, and their shards.
-func (h *head) deletable(ctx context.Context, d blockset.Deletion) (series []*memseries.Series, shards memseries.Shards, err error) {
+func (h *head) deletable(ctx context.Context, d blockset.Deletion) (series []*memseries.Series, shards memseries.ShardSet, err error) {
 	if d.Maxt < d.Mint {
 		return nil, 0, nil
 	}
-	refs, err := h.dir.Postings().Select(ctx, d.Matchers...)
+	refs, err := h.series.Postings().Select(ctx, d.Matchers...)
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, ref := range refs {
-		if s := h.dir.ByRef(ref); s != nil && s.PendingT() >= d.Mint {
+		if s := h.series.ByRef(ref); s != nil && s.PendingT() >= d.Mint {
 			series = append(series, s)
 			shards |= memseries.Bit(s)
 		}

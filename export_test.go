@@ -32,8 +32,8 @@ func WriteHeadBlock(ctx context.Context, db *DB, t int64) error {
 // HeadChunks counts the chunks of the head one by one.
 func HeadChunks(db *DB) (n int) {
 	var v memseries.View
-	for s := range db.head.dir.All() {
-		db.head.dir.View(s, math.MaxUint64, math.MinInt64, math.MaxInt64, &v)
+	for s := range db.head.series.All() {
+		db.head.series.Past(math.MaxUint64).View(s, math.MinInt64, math.MaxInt64, &v)
 		n += len(v.Chunks)
 	}
 	return n

@@ -26,7 +26,7 @@ type head struct {
 	opts   *Options
 	path   string // the data directory
 	place  read.PlaceID
-	dir    *memseries.Directory
+	series *memseries.Directory
 	log    atomic.Pointer[wal.Log] // nil while recovery waits for room on the disk
 	chunks *chunks.HeadFiles
 	iso    *isolation.Commits
@@ -81,7 +81,7 @@ func newHead(opts *Options, path string) *head {
 		place: read.NewPlaceID(),
 		wake:  make(chan struct{}, 1),
 	}
-	h.dir = h.newDirectory()
+	h.series = h.newDirectory()
 	h.minValid.Store(memseries.NoTime + 1)
 	h.tombs.Store(&tombstones.Set{})
 	h.trunc.done, h.rangeEnd = math.MinInt64, math.MinInt64
@@ -130,6 +130,6 @@ const walDirName = datadir.WALDir
 // readable is what a query, or a flush, reads of a snapshot, and from a time on. pin is that of the
 // chunk files, which the caller holds; losses are those of the mender that are known.
 func (h *head) readable(pin *chunks.Pin, snapshot uint64, from int64, losses int) read.Head {
-	return read.Head{Place: h.place, Series: h.dir, Chunks: pin, Snapshot: snapshot, From: from,
+	return read.Head{Place: h.place, Series: h.series, Chunks: pin, Past: h.series.Past(snapshot), From: from,
 		Deleted: h.tombs.Load(), Mender: headMender{h}, Losses: losses, Labels: &h.labels}
 }

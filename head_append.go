@@ -49,7 +49,7 @@ type batch struct {
 	samples []memseries.Sample
 	wide    memseries.Payloads // of samples
 	body    []byte             // scratch
-	shards  memseries.Shards
+	shards  memseries.ShardSet
 	pinned  []*memseries.Series // series that may have no sample in the head
 	fresh   []*memseries.Series // series whose record this commit logs
 	commit  wal.Commit
@@ -121,7 +121,7 @@ func (a *Appender) Append(ref SeriesRef, ls labels.Labels, t int64, v float64) (
 	if a.b == nil {
 		return 0, ErrClosed
 	}
-	s := a.h.dir.ByRef(uint64(ref))
+	s := a.h.series.ByRef(uint64(ref))
 	if s == nil || s.PendingT() < a.h.minValid.Load() {
 		var err error
 		if s, err = a.find(s, ls); err != nil {
@@ -155,7 +155,7 @@ func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (Seri
 	if s.ST == 0 && s.H == nil && s.FH == nil || a.b == nil {
 		return a.Append(ref, ls, s.T, s.V)
 	}
-	of := a.h.dir.ByRef(uint64(ref))
+	of := a.h.series.ByRef(uint64(ref))
 	if of == nil || of.PendingT() < a.h.minValid.Load() {
 		var err error
 		if of, err = a.find(of, ls); err != nil {
@@ -221,7 +221,7 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 	}
 	minValid := a.h.minValid.Load()
 	for i, ref := range refs {
-		s := a.h.dir.ByRef(uint64(ref))
+		s := a.h.series.ByRef(uint64(ref))
 		var err error
 		if s == nil || s.PendingT() < minValid {
 			s, err = a.find(s, labels.Labels{})
@@ -271,9 +271,9 @@ func (a *Appender) late(st *memseries.Sample, newest int64) error {
 		return ErrOutOfOrder
 	}
 	bit := memseries.Bit(st.Series)
-	a.h.dir.Lock(bit)
+	a.h.series.Shards.Lock(bit)
 	same := st.Series.PendingT() == st.T && st.Series.PendingSum() == st.Sum
-	a.h.dir.Unlock(bit)
+	a.h.series.Shards.Unlock(bit)
 	if !same {
 		a.b.refused.duplicate++
 		return ErrDuplicateSample
@@ -338,13 +338,13 @@ func (h *head) seriesOf(ls labels.Labels) (*memseries.Series, error) {
 	if ls.Len() == 0 {
 		return nil, ErrNotFound
 	}
-	if s := h.dir.FindPinned(ls); s != nil {
+	if s := h.series.FindPinned(ls); s != nil {
 		return s, nil
 	}
 	if err := checkLabels(ls, &h.opts.Limits); err != nil {
 		return nil, err
 	}
-	s, created, err := h.dir.GetOrCreate(ls)
+	s, created, err := h.series.GetOrCreate(ls)
 	if err != nil {
 		return nil, errors.WithMessagef(ErrLimit, "create series %s: %v", ls, err)
 	}
@@ -408,7 +408,7 @@ func (b *batch) abandon() { b.release() }
 // and gives the batch back.
 func (b *batch) release() {
 	for _, s := range b.pinned {
-		if s.Unpin() == 0 && s.PendingT() == memseries.NoTime && b.h.dir.RemoveUnused(s) {
+		if s.Unpin() == 0 && s.PendingT() == memseries.NoTime && b.h.series.RemoveUnused(s) {
 			b.h.stats.seriesRemoved.Add(1)
 		}
 	}

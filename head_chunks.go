@@ -28,7 +28,7 @@ func (h *head) noteDamage(ref chunks.Ref, err error) {
 
 // wakeChunkWriter is called behind each commit and costs a load.
 func (h *head) wakeChunkWriter() {
-	if h.dir.FullBytes() < chunkWriteBytes {
+	if h.series.Shelf.Bytes() < chunkWriteBytes {
 		return
 	}
 	select {
@@ -61,13 +61,13 @@ func (h *head) storeAll(synced func(seq uint64) error) (err error) {
 	defer h.storing.Unlock()
 	fulls := h.fulls
 	for shard := 0; shard < memseries.NumShards && err == nil; {
-		fulls, shard = h.dir.CollectFull(fulls[:0], shard, chunkBatchBytes)
+		fulls, shard = h.series.Shelf.Collect(fulls[:0], shard, chunkBatchBytes)
 		foreground.MakeWay()
 		n := 0
 		if err = synced(newestSeq(fulls)); err == nil {
 			n, err = h.storeFull(fulls)
 		}
-		h.dir.Unwritten(fulls[n:])
+		h.series.Shelf.Unwritten(fulls[n:])
 		clear(fulls) // keeps no chunk alive
 	}
 	h.fulls = fulls[:0]
@@ -81,7 +81,7 @@ func (h *head) storeFull(fulls []memseries.Full) (n int, err error) {
 		var refs []chunks.Ref
 		refs, err = h.storeBatch(fulls[n : n+batchLen(fulls[n:])])
 		foreground.MakeWay()
-		h.dir.Written(fulls[n:n+len(refs)], refs)
+		h.series.Shelf.Written(fulls[n:n+len(refs)], refs)
 		foreground.MakeWay()
 		n += len(refs)
 	}

@@ -89,8 +89,8 @@ func (b *batch) reserve(ctx context.Context, log *wal.Log, res *CommitResult) er
 	if err := h.enqueue(ctx, log, &b.commit, b.shards); err != nil {
 		return err
 	}
-	h.dir.TakeTurnsLocked(b.shards, &b.turns)
-	kept, minValid := 0, h.minValid.Load() // the turns are drawn: a flush that raises it now waits for them (Directory.Barrier)
+	h.series.Shards.TakeTurnsLocked(b.shards, &b.turns)
+	kept, minValid := 0, h.minValid.Load() // the turns are drawn: a flush that raises it now waits for them (Shards.Barrier)
 	for i := range b.samples {
 		st := &b.samples[i]
 		if st.Series.PendingT() >= st.T || st.T < minValid || st.Series.Dead() {
@@ -111,20 +111,20 @@ func (b *batch) reserve(ctx context.Context, log *wal.Log, res *CommitResult) er
 	}
 	clear(b.samples[kept:])
 	b.samples = b.samples[:kept]
-	h.dir.Unlock(b.shards)
+	h.series.Shards.Unlock(b.shards)
 	return nil
 }
 
 // enqueue gives a commit its place in the log and returns with its shards locked, or
 // with an error and nothing locked.
-func (h *head) enqueue(ctx context.Context, log *wal.Log, c *wal.Commit, shards memseries.Shards) error {
+func (h *head) enqueue(ctx context.Context, log *wal.Log, c *wal.Commit, shards memseries.ShardSet) error {
 	for {
-		h.dir.Lock(shards)
+		h.series.Shards.Lock(shards)
 		err := log.Enqueue(c)
 		if err == nil {
 			return nil
 		}
-		h.dir.Unlock(shards)
+		h.series.Shards.Unlock(shards)
 		if !errors.Is(err, wal.ErrRetry) {
 			return notCommitted(err)
 		}
@@ -250,10 +250,10 @@ func (b *batch) encodeHistograms(c *wal.Commit, run []memseries.Sample) {
 }
 
 func (h *head) appendSeries(rec []byte, s *memseries.Series) []byte {
-	pairs := h.dir.Pairs(s)
+	pairs := h.series.Pairs(s)
 	rec = record.AppendSeriesRef(rec, s.Ref(), len(pairs))
 	for _, p := range pairs {
-		name, value := h.dir.Postings().Label(p)
+		name, value := h.series.Postings().Label(p)
 		rec = record.AppendLabel(rec, name, value)
 	}
 	return rec
@@ -264,9 +264,9 @@ func (h *head) appendSeries(rec []byte, s *memseries.Series) []byte {
 func (b *batch) apply() {
 	h := b.h
 	seq, floor := b.commit.Seq(), h.iso.Floor()
-	h.dir.LockInTurn(b.shards, &b.turns)
-	mint, maxt := h.dir.ApplyLocked(b.samples, b.wide, seq, floor, h.iso)
-	h.dir.EndTurn(b.shards)
+	h.series.Shards.LockInTurn(b.shards, &b.turns)
+	mint, maxt := h.series.Shards.ApplyLocked(b.samples, b.wide, seq, floor, h.iso)
+	h.series.Shards.EndTurn(b.shards)
 	h.widen(mint, maxt)
 	if invariants.Enabled {
 		h.checkApplied(seq, mint, maxt)
@@ -286,14 +286,14 @@ func (h *head) checkApplied(seq uint64, mint, maxt int64) {
 // behind this one fails as well, so each series falls back to what is applied.
 func (b *batch) undo(log *wal.Log) {
 	h := b.h
-	h.dir.LockInTurn(b.shards, &b.turns)
+	h.series.Shards.LockInTurn(b.shards, &b.turns)
 	for i := range b.samples {
-		h.dir.UnreserveLocked(b.samples[i].Series)
+		h.series.Shards.UnreserveLocked(b.samples[i].Series)
 	}
 	for _, s := range b.fresh {
 		s.SetLogged(false)
 	}
-	h.dir.EndTurn(b.shards)
+	h.series.Shards.EndTurn(b.shards)
 	log.Settle(&b.commit)
 	h.stats.commitsFailed.Add(1)
 }

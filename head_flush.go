@@ -78,9 +78,9 @@ func (e *early) due(h *head) (end int64, ok bool) {
 	if limit <= 0 || mint > maxt || maxt == math.MaxInt64 {
 		return 0, false
 	}
-	if !e.set && uint64(maxt)-uint64(mint) >= uint64(r/8) && h.dir.SizeBytes() > limit {
+	if !e.set && uint64(maxt)-uint64(mint) >= uint64(r/8) && h.series.SizeBytes() > limit {
 		e.end, e.set = maxt+1, true
-		h.dir.CutAt(e.end)
+		h.series.Truncation.CutAt(e.end)
 	}
 	if !e.set || maxt < e.end || uint64(maxt)-uint64(e.end) < uint64(h.opts.Head.MaxLateness.Milliseconds()) {
 		return 0, false
@@ -117,7 +117,7 @@ func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 	}
 	r := db.opts.Blocks.Range.Milliseconds()
 	for {
-		mint, ok := db.head.dir.OldestFrom(db.blocks.Current().Start)
+		mint, ok := db.head.series.Truncation.OldestFrom(db.blocks.Current().Start)
 		if !ok || mint >= end {
 			return nil
 		}
@@ -136,7 +136,7 @@ func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 			err = stderrors.Join(err, mendErr)
 		}
 		if err != nil {
-			return diskspace.WhileWriting(db.opts.FS, db.dir, "flush head", db.head.dir.SizeBytes(), err)
+			return diskspace.WhileWriting(db.opts.FS, db.dir, "flush head", db.head.series.SizeBytes(), err)
 		}
 	}
 }
@@ -152,8 +152,8 @@ func (h *head) seal(end int64) error {
 	for old := h.minValid.Load(); old < end && !h.minValid.CompareAndSwap(old, end); {
 		old = h.minValid.Load()
 	}
-	h.dir.Barrier()
-	h.dir.CutAt(end)
+	h.series.Shards.Barrier()
+	h.series.Truncation.CutAt(end)
 	// A block must not outrun the log: after a power failure it would show a part of
 	// commits that are lost. The barrier has seen all of them written.
 	seq := log.LastSeq()

@@ -98,8 +98,8 @@ func (db *DB) beginAgain(border int64) error {
 	h, start := db.head, border
 	h.minValid.Store(math.MaxInt64)
 	defer func() { h.minValid.Store(start) }()
-	h.dir.Barrier()
-	if _, some := h.dir.OldestFrom(math.MinInt64); some {
+	h.series.Shards.Barrier()
+	if _, some := h.series.Truncation.OldestFrom(math.MinInt64); some {
 		return nil // it came behind the flush, or a Querier has it from nowhere else
 	}
 	present, ok, err := db.markAhead(db.opts.Clock.Now().UnixMilli() + 1)
@@ -107,7 +107,7 @@ func (db *DB) beginAgain(border int64) error {
 		return err
 	}
 	start = present
-	h.dir.ForgetNewest()
+	h.series.Truncation.ForgetNewest()
 	h.trunc.done = start
 	h.minT.Store(math.MaxInt64)
 	h.maxT.Store(math.MinInt64)

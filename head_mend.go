@@ -171,7 +171,7 @@ func (h *head) mendChunks(ctx context.Context, start int64) (n int, err error) {
 	whole := true
 	if err == nil && len(damaged) > 0 {
 		if err = h.quarantineChunks(damaged); err == nil {
-			made, whole, err = replay.Search(ctx, h.opts.FS, h.walDir(), h.dir, damaged)
+			made, whole, err = replay.Search(ctx, h.opts.FS, h.walDir(), h.series, damaged)
 		}
 	}
 	if err != nil {
@@ -192,7 +192,7 @@ func (h *head) findDamaged(ctx context.Context, files []uint32) (damaged []memse
 	const wayEvery = 16 // chunks, which take about a hundred microseconds
 	var buf []byte
 	way := foreground.NewPoll(ctx)
-	for _, l := range h.dir.MappedIn(func(n uint32) bool { return slices.Contains(files, n) }) {
+	for _, l := range h.series.Shelf.InFiles(func(n uint32) bool { return slices.Contains(files, n) }) {
 		if !way.Step(wayEvery) {
 			return nil, way.Err()
 		}

@@ -68,15 +68,15 @@ func (h *head) restore(ctx context.Context, report *OpenReport, readOnly bool) (
 	if err != nil {
 		return nil, err
 	}
-	h.dir.RaiseNextRef(rep.Log.NextRef)
-	h.restored = h.dir.NextRef()
+	h.series.RaiseNextRef(rep.Log.NextRef)
+	h.restored = h.series.NextRef()
 	h.iso = isolation.New(rep.Log.LastSeq)
-	for s := range h.dir.All() {
+	for s := range h.series.All() {
 		if maxt := s.Maxt(); maxt != memseries.NoTime {
 			h.widen(max(s.Mint(), h.minValid.Load()), maxt)
 		}
 	}
-	report.Series = h.dir.Len()
+	report.Series = h.series.Len()
 	report.addReplay(rep)
 	if h.snap.segment > 0 {
 		report.Snapshot, report.SnapshotBytes = headsnap.Name(h.snap.segment), h.snap.bytes
@@ -108,7 +108,7 @@ func (h *head) readAll(ctx context.Context, report *OpenReport, readOnly bool) (
 		h.ignoreSnapshot(snap.Path, err.Error(), report)
 		tried = append(tried, snap.Path)
 		// What the attempt left is worth nothing.
-		h.dir = h.newDirectory()
+		h.series = h.newDirectory()
 		if err := h.closeFiles(); err != nil {
 			return nil, err
 		}
@@ -161,7 +161,7 @@ func (h *head) readFrom(ctx context.Context, snap *replay.Snapshot, reach *logre
 	if err != nil {
 		return nil, errors.WithMessage(err, "open head chunks")
 	}
-	to := replay.Target{Series: h.dir, MinValid: h.minValid.Load(), Chunks: h.chunks}
+	to := replay.Target{Series: h.series, MinValid: h.minValid.Load(), Chunks: h.chunks}
 	if !readOnly {
 		to.Store = chunkStore{h}
 	}
@@ -185,7 +185,7 @@ func (h *head) take(rep *replay.Report, snap *replay.Snapshot) {
 		h.trunc.remember(g.Segment, g.Ref)
 	}
 	h.unread, h.logLost, h.truncated = rep.Held, rep.LogLost, rep.Truncated
-	n, _ := h.dir.Chunks()
+	n, _ := h.series.Shards.Chunks()
 	h.stats.chunksAtOpen.Store(int64(n))
 	if snap != nil {
 		s := snap.Meta.Start
@@ -241,7 +241,7 @@ func (rc *recovery) run() error {
 	log, err := wal.Open(wal.Options{
 		FS: fsys, Dir: rc.h.walDir(),
 		SegmentSize: o.SegmentSize, Compression: o.Compression.wal(), Sync: o.Sync,
-		NextRef: rc.h.dir.NextRef, Logger: rc.h.opts.Logger,
+		NextRef: rc.h.series.NextRef, Logger: rc.h.opts.Logger,
 		ReachFile: filepath.Join(rc.h.path, logreach.FileName), Mark: rc.h.truncated,
 	}, at)
 	if err != nil {

@@ -133,7 +133,7 @@ const snapshotPurpose = "snapshot of the head"
 // less if the log is compressed, or as much as the one before. Where the disk may have no room
 // for it, none is begun: commits need the room more.
 func (h *head) snapshotBytes() int64 {
-	bytes := h.dir.SizeBytes()
+	bytes := h.series.SizeBytes()
 	if h.snap.bytes > 0 {
 		bytes = min(bytes, 2*h.snap.bytes)
 	}
@@ -205,7 +205,7 @@ func (h *head) writeSnapshot(ctx context.Context, headStart func() int64) (meta 
 	}
 	// From here on every commit before the segment is applied, deletes too, and what it filled is
 	// in files: of each series the first chunk that is in none has all that is left of them.
-	h.dir.Barrier()
+	h.series.Shards.Barrier()
 	h.iso.WaitPublished(start.NextSeq - 1)
 	if err := h.storeAll(log.SyncTo); err != nil {
 		return meta, poisoned(err)
@@ -226,7 +226,7 @@ func (h *head) writeSnapshot(ctx context.Context, headStart func() int64) (meta 
 		}
 	}()
 	c := seriesCopier{ctx: ctx, h: h, w: w}
-	if err := h.dir.Capture(h.restored, c.add); err != nil {
+	if err := h.series.Capture(h.restored, c.add); err != nil {
 		return meta, err
 	}
 	// Samples, and deletes, that came while it was written are in the snapshot. The log has
@@ -268,7 +268,7 @@ func (c *seriesCopier) add(s *memseries.Captured) error {
 	}
 	c.w.BeginSeries(s.Ref, len(s.Pairs))
 	for _, p := range s.Pairs {
-		c.w.Label(c.h.dir.Postings().Label(p))
+		c.w.Label(c.h.series.Postings().Label(p))
 	}
 	at := func(i int) headsnap.Mapped {
 		m := s.Mapped[i]
@@ -292,7 +292,7 @@ func (h *head) snapshotAtClose(headStart int64) {
 		}
 		return
 	}
-	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || len(h.unread) > 0 || log == nil || log.Err() != nil || h.dir.Len() == 0 {
+	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || len(h.unread) > 0 || log == nil || log.Err() != nil || h.series.Len() == 0 {
 		return
 	}
 	if h.snap.segment > 0 && h.snap.nextSeq == log.LastSeq()+1 {

@@ -70,7 +70,7 @@ func (db *DB) collect() error {
 		return nil
 	}
 	lowest := h.dropBefore(t)
-	removed := h.dir.RemoveIdle(h.idleBefore(t), nil)
+	removed := h.series.RemoveIdle(h.idleBefore(t), nil)
 	h.trunc.remember(log.Segment(), removed...)
 	h.stats.seriesRemoved.Add(uint64(len(removed)))
 	db.forgetDeleted(t, removed)
@@ -85,7 +85,7 @@ func (db *DB) collect() error {
 func (h *head) dropBefore(t int64) chunks.Ref {
 	h.storing.Lock()
 	defer h.storing.Unlock()
-	return min(h.chunks.End(), h.dir.DropBefore(t))
+	return min(h.chunks.End(), h.series.Truncation.DropBefore(t))
 }
 
 // removeChunks removes the head-chunk files that have nothing from a place on.
@@ -167,7 +167,7 @@ func (h *head) checkpoint(ctx context.Context, mint int64, whole bool) (err erro
 	gone := h.trunc.gone
 	var rep wal.CheckpointReport
 	err = background.Run(ctx, h.opts.Clock, func(ctx context.Context) (err error) {
-		filter := checkpoint.NewFilter(mint, func(ref uint64) bool { return h.dir.ByRef(ref) != nil || gone[ref] > upTo })
+		filter := checkpoint.NewFilter(mint, func(ref uint64) bool { return h.series.ByRef(ref) != nil || gone[ref] > upTo })
 		rep, err = log.Checkpoint(ctx, wal.CheckpointOptions{
 			UpTo: upTo, TmpDir: h.path, QuarantineDir: filepath.Join(h.path, datadir.QuarantineDir),
 			Keep: filter.Keep, Tail: filter.Tail, Expired: func(newest int64) bool { return newest < mint },
@@ -210,7 +210,7 @@ func (h *head) relog(ctx context.Context) error {
 	if err != nil {
 		return errors.WithMessage(err, "look for series records")
 	}
-	if n := h.dir.Unlog(h.restored, rep.LastSeq, func(ref uint64) bool { return seen[ref] }); n > 0 {
+	if n := h.series.Unlog(h.restored, rep.LastSeq, func(ref uint64) bool { return seen[ref] }); n > 0 {
 		h.opts.Logger.Warn("series without a record in the log get a new one", "series", n)
 	}
 	return nil

@@ -42,7 +42,7 @@ func newQuerier(h *head, v *blockset.View, mint, maxt int64) (*Querier, error) {
 		err := pin.Release()
 		// Last: who waits for the snapshot (isolation.Commits.Settle) closes the files.
 		if h.iso.Release(sn) {
-			h.dir.SweepMarks(h.iso.Floor())
+			h.series.Shards.SweepMarks(h.iso.Floor())
 		}
 		return err
 	}

@@ -111,9 +111,9 @@ func (db *DB) Stats() Stats {
 func takeStats(h *head, blocks *blockset.Set) Stats {
 	v := blocks.Current()
 	s := Stats{
-		Series: h.dir.Len(), MinT: h.minT.Load(), MaxT: h.maxT.Load(),
+		Series: h.series.Len(), MinT: h.minT.Load(), MaxT: h.maxT.Load(),
 		AcceptsFrom: h.minValid.Load(), AcceptsTo: h.acceptsTo(),
-		HeadSizeBytes: h.dir.SizeBytes() + h.labels.SizeBytes(), FullBytes: h.dir.FullBytes(),
+		HeadSizeBytes: h.series.SizeBytes() + h.labels.SizeBytes(), FullBytes: h.series.Shelf.Bytes(),
 		Commits: h.stats.commits.Load(), CommitsFailed: h.stats.commitsFailed.Load(),
 		SamplesAppended: h.stats.samplesAppended.Load(), SamplesRejected: h.stats.samplesRejected.Load(),
 		SeriesCreated: h.stats.seriesCreated.Load(), SeriesRemoved: h.stats.seriesRemoved.Load(),
@@ -130,7 +130,7 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 		BlocksRemoved: h.stats.blocksRemoved.Load(), TimeRetentions: h.stats.timeRetentions.Load(), ByteRetentions: h.stats.byteRetentions.Load(),
 		Deletes: h.stats.deletes.Load(),
 	}
-	s.HeadChunks, s.HeadChunksCreated = h.dir.Chunks()
+	s.HeadChunks, s.HeadChunksCreated = h.series.Shards.Chunks()
 	s.HeadChunksRemoved = uint64(h.stats.chunksAtOpen.Load()) + s.HeadChunksCreated - uint64(s.HeadChunks)
 	files := h.chunks.Stats()
 	s.HeadChunkFiles, s.HeadChunkBytes = files.Files, files.Bytes

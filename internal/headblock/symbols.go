@@ -48,9 +48,9 @@ func (o *symbolOrder) Less(i, k int) bool {
 
 // writeSymbols writes the symbol table of some series and returns the symbols of each of
 // their label pairs, by number of the pair.
-func writeSymbols(w *blockdir.Writer, dir *memseries.Directory, found []*memseries.Series, way *foreground.Poll) ([]index.SymbolPair, error) {
-	marks, n := usedPairs(dir, found, way)
-	used, names := usedSymbols(dir, marks, n, way)
+func writeSymbols(w *blockdir.Writer, series *memseries.Directory, found []*memseries.Series, way *foreground.Poll) ([]index.SymbolPair, error) {
+	marks, n := usedPairs(series, found, way)
+	used, names := usedSymbols(series, marks, n, way)
 	sort.Sort(&symbolOrder{used, way})
 	pairs := make([]index.SymbolPair, len(marks))
 	for i, n := 0, uint32(0); i < len(used); n++ {
@@ -74,7 +74,7 @@ func writeSymbols(w *blockdir.Writer, dir *memseries.Directory, found []*memseri
 			break
 		}
 		if !used[i].isName {
-			name, _ := dir.Postings().Label(used[i].pair)
+			name, _ := series.Postings().Label(used[i].pair)
 			pairs[used[i].pair].Name = names[name]
 		}
 	}
@@ -82,20 +82,20 @@ func writeSymbols(w *blockdir.Writer, dir *memseries.Directory, found []*memseri
 }
 
 // usedPairs marks the label pairs of some series by their numbers, and counts them.
-func usedPairs(dir *memseries.Directory, found []*memseries.Series, way *foreground.Poll) (marks []bool, n int) {
+func usedPairs(series *memseries.Directory, found []*memseries.Series, way *foreground.Poll) (marks []bool, n int) {
 	last := index.Pair(0)
 	for _, s := range found {
 		if !way.Step(pollEvery) {
 			break
 		}
-		last = max(last, slices.Max(dir.Pairs(s)))
+		last = max(last, slices.Max(series.Pairs(s)))
 	}
 	marks = make([]bool, int(last)+1)
 	for _, s := range found {
 		if !way.Step(pollEvery) {
 			break
 		}
-		for _, p := range dir.Pairs(s) {
+		for _, p := range series.Pairs(s) {
 			if !marks[p] {
 				marks[p] = true
 				n++
@@ -110,7 +110,7 @@ const fewNames = 64
 
 // usedSymbols returns the values of n label pairs, a value for each of them, and their
 // names, each once and as keys, too.
-func usedSymbols(dir *memseries.Directory, marks []bool, n int, way *foreground.Poll) (used []usedSymbol, names map[string]uint32) {
+func usedSymbols(series *memseries.Directory, marks []bool, n int, way *foreground.Poll) (used []usedSymbol, names map[string]uint32) {
 	used = make([]usedSymbol, 0, n+fewNames)
 	names = map[string]uint32{}
 	for i, marked := range marks {
@@ -121,7 +121,7 @@ func usedSymbols(dir *memseries.Directory, marks []bool, n int, way *foreground.
 			continue
 		}
 		p := index.Pair(i)
-		name, value := dir.Postings().Label(p)
+		name, value := series.Postings().Label(p)
 		used = append(used, newUsedSymbol(value, p, false))
 		if _, ok := names[name]; !ok {
 			names[name] = 0

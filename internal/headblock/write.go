@@ -38,7 +38,7 @@ func Write(ctx context.Context, w *blockdir.Writer, src *read.Head, mint, maxt i
 		if !way.Step(pollEvery) {
 			return way.Err()
 		}
-		if src.Series.Visible(s, src.Snapshot, mint, maxt) {
+		if src.Past.Visible(s, mint, maxt) {
 			found = append(found, s)
 		}
 	}
@@ -46,7 +46,7 @@ func Write(ctx context.Context, w *blockdir.Writer, src *read.Head, mint, maxt i
 	if err != nil {
 		return err
 	}
-	if err := (&labelOrder{dir: src.Series, syms: syms, way: way}).sort(found); err != nil {
+	if err := (&labelOrder{series: src.Series, syms: syms, way: way}).sort(found); err != nil {
 		return err
 	}
 	walk := src.Walk(found, mint, maxt)

@@ -83,9 +83,9 @@ func (f *Full) kept() fullChunk {
 	return fullChunk{series: f.Series, minT: f.MinT, maxT: f.MaxT, num: f.Num, encoding: f.Encoding, seq: f.Seq, bytes: f.bytes}
 }
 
-// appender is what an append needs beside the series: where bytes go and where full
+// filler is what filling open chunks needs beside the series: where bytes go and where full
 // chunks do. A shard and a recovery worker each have one.
-type appender struct {
+type filler struct {
 	cutting Cutting
 	limit   int64 // a chunk that begins before it ends there (CutAt); NoTime: none
 	pieces  pieces
@@ -93,12 +93,10 @@ type appender struct {
 	seq     uint64 // commit being applied
 	scratch [chunkenc.MaxSampleBytes]byte
 	wide    wideChunks // open ones that are not of EncXOR
+	mapped  mappedLists
 
-	slabs       mappedSlabs
-	mappedBytes int64 // memory of the lists of full chunks
-
-	chunks int64  // that came less those that went, open ones included; of all appenders it is how many there are
-	begun  uint64 // chunks that samples made necessary, or a border
+	openLeft int64  // chunks that were opened less those that are open no more; of all fillers it is how many are open
+	begun    uint64 // chunks that samples made necessary, or a border
 }
 
 // append adds one sample that is newer than all others of the series.
@@ -106,35 +104,35 @@ type appender struct {
 // The common case is a few comparisons and the encoder; what happens once in a chunk, and with
 // each sample of a wide one, is out of line. Most samples leave no whole word behind, and then
 // nothing is copied.
-func (a *appender) append(s *Series, t int64, v float64) {
+func (f *filler) append(s *Series, t int64, v float64) {
 	n := s.enc.Len()
-	if t >= s.cutAt || n == a.cutting.Samples/4 || n >= 2*a.cutting.Samples || s.bytes.size > maxChunkBytes-wordBytes {
-		if a.beforeAppend(s, t, v) {
+	if t >= s.cutAt || n == f.cutting.Samples/4 || n >= 2*f.cutting.Samples || s.bytes.size > maxChunkBytes-wordBytes {
+		if f.beforeAppend(s, t, v) {
 			return
 		}
 	}
-	if out := s.enc.Append(a.scratch[:0], t, v); len(out) > 0 {
-		s.bytes.add(&a.pieces, out)
+	if out := s.enc.Append(f.scratch[:0], t, v); len(out) > 0 {
+		s.bytes.add(&f.pieces, out)
 	}
 }
 
 // beforeAppend handles a chunk that may be over: by size first, as the order of the
 // rules says, then by its end, which is estimated once a quarter is filled. It reports whether the
 // sample, a float, went to a wide chunk.
-func (a *appender) beforeAppend(s *Series, t int64, v float64) (done bool) {
+func (f *filler) beforeAppend(s *Series, t int64, v float64) (done bool) {
 	if s.isWide() {
-		return a.appendFloatToWide(s, t, v) // or a chunk was begun for it
+		return f.appendFloatToWide(s, t, v) // or a chunk was begun for it
 	}
 	n := s.enc.Len()
 	if n == 0 || int(s.bytes.size)+s.enc.PendingBytes() > maxChunkBytes {
-		a.cut(s, t, chunkenc.EncXOR)
+		f.cut(s, t, chunkenc.EncXOR)
 		return false
 	}
-	if n == a.cutting.Samples/4 {
+	if n == f.cutting.Samples/4 {
 		s.cutAt = min(s.cutAt, endTime(s.enc.FirstT(), s.enc.LastT(), s.cutAt, 4))
 	}
-	if t >= s.cutAt || n >= 2*a.cutting.Samples {
-		a.cut(s, t, chunkenc.EncXOR)
+	if t >= s.cutAt || n >= 2*f.cutting.Samples {
+		f.cut(s, t, chunkenc.EncXOR)
 	}
 	return false
 }
@@ -142,23 +140,23 @@ func (a *appender) beforeAppend(s *Series, t int64, v float64) (done bool) {
 // appendRun is append for samples of one series, each newer than the one before, which is what
 // recovery has: the rules of cutting are asked where they may answer otherwise than before, and not
 // for each sample (BenchmarkReplay).
-func (a *appender) appendRun(s *Series, run []chunkenc.Sample, buf []byte) {
+func (f *filler) appendRun(s *Series, run []chunkenc.Sample, buf []byte) {
 	if len(run) == 1 {
-		a.append(s, run[0].T, run[0].V)
+		f.append(s, run[0].T, run[0].V)
 		return
 	}
 	for len(run) > 0 {
 		n := s.enc.Len()
-		if t := run[0].T; t >= s.cutAt || n == a.cutting.Samples/4 || n >= 2*a.cutting.Samples || s.bytes.size > maxChunkBytes-wordBytes {
-			if a.beforeAppend(s, t, run[0].V) {
+		if t := run[0].T; t >= s.cutAt || n == f.cutting.Samples/4 || n >= 2*f.cutting.Samples || s.bytes.size > maxChunkBytes-wordBytes {
+			if f.beforeAppend(s, t, run[0].V) {
 				run = run[1:]
 				continue
 			}
 			n = s.enc.Len()
 		}
-		out, taken := s.enc.AppendRun(buf[:0], run[:a.unasked(s, n, run)], maxChunkBytes-wordBytes-int(s.bytes.size))
+		out, taken := s.enc.AppendRun(buf[:0], run[:f.unasked(s, n, run)], maxChunkBytes-wordBytes-int(s.bytes.size))
 		if len(out) > 0 {
-			s.bytes.add(&a.pieces, out)
+			s.bytes.add(&f.pieces, out)
 		}
 		run = run[taken:]
 	}
@@ -166,9 +164,9 @@ func (a *appender) appendRun(s *Series, run []chunkenc.Sample, buf []byte) {
 
 // unasked returns how many samples of a run go to the open chunk, which has n, unless it becomes
 // too long: at least one, as the first was asked for.
-func (a *appender) unasked(s *Series, n int, run []chunkenc.Sample) int {
-	room := 2*a.cutting.Samples - n
-	if quarter := a.cutting.Samples / 4; n < quarter {
+func (f *filler) unasked(s *Series, n int, run []chunkenc.Sample) int {
+	room := 2*f.cutting.Samples - n
+	if quarter := f.cutting.Samples / 4; n < quarter {
 		room = quarter - n
 	}
 	some := max(1, min(room, len(run)))
@@ -179,54 +177,54 @@ func (a *appender) unasked(s *Series, n int, run []chunkenc.Sample) int {
 }
 
 // cut closes the open chunk, if there is one, and opens the next for a sample at t.
-func (a *appender) cut(s *Series, t int64, enc chunkenc.Encoding) {
+func (f *filler) cut(s *Series, t int64, enc chunkenc.Encoding) {
 	if s.enc.Len() > 0 {
-		a.closeChunk(s)
+		f.closeChunk(s)
 	}
-	a.open(s, t, enc)
+	f.open(s, t, enc)
 }
 
 // open begins a chunk for a sample at t that needs an encoding. The bytes of the chunk before it are
 // gone.
-func (a *appender) open(s *Series, t int64, enc chunkenc.Encoding) {
-	s.cutAt = rangeEnd(t, a.cutting.Range)
-	if t < a.limit {
-		s.cutAt = min(s.cutAt, a.limit)
+func (f *filler) open(s *Series, t int64, enc chunkenc.Encoding) {
+	s.cutAt = RangeEnd(t, f.cutting.Range)
+	if t < f.limit {
+		s.cutAt = min(s.cutAt, f.limit)
 	}
 	s.enc.Reset()
 	if s.isWide() || enc != chunkenc.EncXOR {
-		a.openWide(s, t, enc)
+		f.openWide(s, t, enc)
 	}
-	a.chunks++
-	a.begun++
+	f.openLeft++
+	f.begun++
 }
 
 // closeChunk hands the open chunk over as a full one.
-func (a *appender) closeChunk(s *Series) {
+func (f *filler) closeChunk(s *Series) {
 	m := Mapped{MinT: s.enc.FirstT(), MaxT: s.enc.LastT(), Num: uint16(s.enc.Len())}
 	enc := chunkenc.EncXOR
 	if s.isWide() {
-		enc = a.wide.finish(s, &a.pieces)
+		enc = f.wide.finish(s, &f.pieces)
 	} else {
-		s.bytes.finish(&a.pieces, &s.enc)
+		s.bytes.finish(&f.pieces, &s.enc)
 	}
-	m.Ref = a.onFull(fullChunk{series: s, minT: m.MinT, maxT: m.MaxT, num: m.Num, encoding: enc, seq: a.seq, bytes: s.bytes})
-	a.addMapped(s, m)
-	a.chunks-- // the open one
+	m.Ref = f.onFull(fullChunk{series: s, minT: m.MinT, maxT: m.MaxT, num: m.Num, encoding: enc, seq: f.seq, bytes: s.bytes})
+	f.mapped.add(s, m)
+	f.openLeft--
 	s.bytes = chunkBytes{}
 }
 
 // dropOpen forgets the open chunk, of which nothing is wanted any more.
-func (a *appender) dropOpen(s *Series) {
-	s.bytes.drop(&a.pieces)
-	a.wide.close(s)
-	a.chunks--
+func (f *filler) dropOpen(s *Series) {
+	s.bytes.drop(&f.pieces)
+	f.wide.close(s)
+	f.openLeft--
 }
 
-// rangeEnd returns the end of the range of width r that t lies in. Division
-// truncates toward zero, as the format's writers do, so the range around 0 is twice
+// RangeEnd returns the end of the block range of width r, in milliseconds, that t lies
+// in: no chunk crosses it. Division truncates toward zero, as the format's writers do, so the range around 0 is twice
 // as wide. Near the end of time it stays at the end.
-func rangeEnd(t, r int64) int64 {
+func RangeEnd(t, r int64) int64 {
 	start := t / r * r
 	if start > math.MaxInt64-r {
 		return math.MaxInt64

@@ -68,9 +68,9 @@ func benchValues(n int) []float64 {
 // storeFull takes full chunks away, as a writer would, when there is a MiB of them. It returns the room
 // that fulls has now.
 func storeFull(d *Directory, fulls []Full, refs []chunks.Ref) []Full {
-	for shard := 0; d.FullBytes() > 1<<20 && shard < NumShards; {
-		fulls, shard = d.CollectFull(fulls[:0], shard, 1<<20)
-		d.Written(fulls, refs[:len(fulls)])
+	for shard := 0; d.Shelf.Bytes() > 1<<20 && shard < NumShards; {
+		fulls, shard = d.Shelf.Collect(fulls[:0], shard, 1<<20)
+		d.Shelf.Written(fulls, refs[:len(fulls)])
 	}
 	return fulls
 }
@@ -86,12 +86,12 @@ func commitOf(all []*Series) []Sample {
 
 // applyAll applies a commit with a sample of each of its series at t.
 func applyAll(d *Directory, samples []Sample, t int64, seq uint64, vs []float64) {
-	set := Shards(0)
+	set := ShardSet(0)
 	for i := range samples {
 		set |= Bit(samples[i].Series)
 		samples[i].T, samples[i].Sum = t, math.Float64bits(vs[i])
 	}
-	d.Lock(set)
-	d.ApplyLocked(samples, nil, seq, seq, alwaysOpen{})
-	d.Unlock(set)
+	d.Shards.Lock(set)
+	d.Shards.ApplyLocked(samples, nil, seq, seq, alwaysOpen{})
+	d.Shards.Unlock(set)
 }

@@ -21,11 +21,11 @@ type chunkOf struct {
 }
 
 // cutsOf appends samples to one series and returns all of its chunks, the open one last.
-func cutsOf(t *testing.T, cutting Cutting, do func(a *appender, s *Series)) (cuts []chunkOf) {
+func cutsOf(t *testing.T, cutting Cutting, do func(a *filler, s *Series)) (cuts []chunkOf) {
 	d := NewDirectory(cutting)
 	s, err := restore(d, 1, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
-	a := appender{cutting: cutting, limit: NoTime}
+	a := filler{cutting: cutting, limit: NoTime}
 	a.pieces.arena = d.chunkBytes
 	a.onFull = func(f fullChunk) chunks.Ref {
 		cuts = append(cuts, chunkOf{f.minT, f.maxT, f.num, string(f.appendTo(nil, d.chunkBytes))})
@@ -61,12 +61,12 @@ func TestAppendRun_CutsTheSameChunksAsAppend(t *testing.T) {
 			}
 			samples[i] = chunkenc.Sample{T: at, V: v}
 		}
-		want := cutsOf(t, cutting, func(a *appender, s *Series) {
+		want := cutsOf(t, cutting, func(a *filler, s *Series) {
 			for _, x := range samples {
 				a.append(s, x.T, x.V)
 			}
 		})
-		got := cutsOf(t, cutting, func(a *appender, s *Series) {
+		got := cutsOf(t, cutting, func(a *filler, s *Series) {
 			buf := make([]byte, runCap)
 			for rest := samples; len(rest) > 0; {
 				n := min(1+r.IntN(1+r.IntN(400)), len(rest)) // of one sample, too
@@ -82,12 +82,12 @@ func TestAppendRun_CutsTheSameChunksAsAppend(t *testing.T) {
 func TestAppendRun_TheEndOfTime(t *testing.T) {
 	last := []chunkenc.Sample{{T: math.MaxInt64 - 2}, {T: math.MaxInt64 - 1}, {T: math.MaxInt64}}
 	cutting := Cutting{Range: 1000, Samples: 120}
-	one := cutsOf(t, cutting, func(a *appender, s *Series) {
+	one := cutsOf(t, cutting, func(a *filler, s *Series) {
 		for _, x := range last {
 			a.append(s, x.T, x.V)
 		}
 	})
-	run := cutsOf(t, cutting, func(a *appender, s *Series) { a.appendRun(s, last, make([]byte, runCap)) })
+	run := cutsOf(t, cutting, func(a *filler, s *Series) { a.appendRun(s, last, make([]byte, runCap)) })
 	require.Equal(t, one, run)
 }
 
@@ -96,7 +96,7 @@ func TestAppendRun_TheEndOfTime(t *testing.T) {
 func TestRestorer_PiecesGoFromChunkToChunk(t *testing.T) {
 	const series, rounds = 100, 9
 	d := NewDirectory(defaultCutting)
-	r := d.NewRestorer()
+	r := NewRestoration(d).NewRestorer()
 	for ref := range uint64(series) {
 		_, err := restore(d, ref+1, labels.FromStrings("a", fmt.Sprint(ref)))
 		require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestRestorer_PiecesGoFromChunkToChunk(t *testing.T) {
 			}
 		}
 		fulls := r.TakeFull(nil, math.MaxUint64, 0, math.MaxInt)
-		d.AppendData(make([]byte, 0, 1<<20), fulls)
+		d.Shelf.AppendData(make([]byte, 0, 1<<20), fulls)
 		for _, f := range fulls {
 			requireChunk(t, f, value)
 		}
@@ -130,7 +130,7 @@ func TestRestorer_PiecesGoFromChunkToChunk(t *testing.T) {
 	r.Close()
 	require.Less(t, taken, int64(2<<20), "pieces are used again")
 	free := 0
-	for n := d.shards[0].mu.pieces.free; n != 0; n = d.chunkBytes.at(n).next {
+	for n := d.Shards.all[0].mu.pieces.free; n != 0; n = d.chunkBytes.at(n).next {
 		free++
 	}
 	open := 0

@@ -30,10 +30,10 @@ func newSeries(t *testing.T, d *Directory, nameValues ...string) *Series {
 // commit applies samples as one commit would.
 func commit(d *Directory, seq, floor uint64, s *Series, t int64, v float64) {
 	set := Bit(s)
-	d.Lock(set)
+	d.Shards.Lock(set)
 	s.Reserve(t, math.Float64bits(v))
-	d.ApplyLocked([]Sample{plain(s, t, v)}, nil, seq, floor, alwaysOpen{})
-	d.Unlock(set)
+	d.Shards.ApplyLocked([]Sample{plain(s, t, v)}, nil, seq, floor, alwaysOpen{})
+	d.Shards.Unlock(set)
 }
 
 func TestAppend_CutsChunksWhereTheFormatsWritersDo(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAppend_CutsChunksWhereTheFormatsWritersDo(t *testing.T) {
 				}
 			}
 			var v View
-			require.True(t, d.View(s, math.MaxUint64, math.MinInt64, math.MaxInt64, &v))
+			require.True(t, d.Past(math.MaxUint64).View(s, math.MinInt64, math.MaxInt64, &v))
 			var got [][3]int64
 			for _, c := range v.Chunks {
 				got = append(got, [3]int64{c.MinT, c.MaxT, int64(c.Num)})
@@ -105,7 +105,7 @@ func TestView_ReadsBackEverySample(t *testing.T) {
 
 	// The same when the full chunks have been given away.
 	stored := map[chunks.Ref][]byte{}
-	fulls, next := d.CollectFull(nil, 0, math.MaxInt)
+	fulls, next := d.Shelf.Collect(nil, 0, math.MaxInt)
 	require.Equal(t, NumShards, next)
 	require.NotEmpty(t, fulls)
 	refs := make([]chunks.Ref, len(fulls))
@@ -113,10 +113,10 @@ func TestView_ReadsBackEverySample(t *testing.T) {
 		refs[i] = chunks.Ref(i + 1)
 		stored[refs[i]] = append([]byte(nil), f.Data...)
 	}
-	d.Written(fulls, refs)
-	require.Zero(t, d.FullBytes())
+	d.Shelf.Written(fulls, refs)
+	require.Zero(t, d.Shelf.Bytes())
 	var v View
-	require.True(t, d.View(s, math.MaxUint64, math.MinInt64, math.MaxInt64, &v))
+	require.True(t, d.Past(math.MaxUint64).View(s, math.MinInt64, math.MaxInt64, &v))
 	got := map[int64]float64{}
 	for _, c := range v.Chunks {
 		data := stored[c.Ref]
@@ -138,8 +138,8 @@ func TestVisible_ASnapshotSeesWhatWasAppliedWhenItWasOpened(t *testing.T) {
 	for snapshot := range uint64(n + 1) {
 		require.Len(t, samplesOf(t, d, s, snapshot), int(snapshot), "snapshot %d", snapshot)
 	}
-	d.SweepMarks(n)
-	require.Empty(t, d.ShardOf(s).mu.marks)
+	d.Shards.SweepMarks(n)
+	require.Empty(t, d.Shards.of(s).mu.marks)
 	require.Len(t, samplesOf(t, d, s, n), n)
 }
 
@@ -149,13 +149,13 @@ func TestVisible_WithoutSnapshotsNothingIsMarked(t *testing.T) {
 	for i := range 100 {
 		commit(d, uint64(i+1), uint64(i), s, int64(i), 1)
 	}
-	require.Empty(t, d.ShardOf(s).mu.marks)
+	require.Empty(t, d.Shards.of(s).mu.marks)
 }
 
 func samplesOf(t *testing.T, d *Directory, s *Series, snapshot uint64) map[int64]float64 {
 	var v View
 	got := map[int64]float64{}
-	d.View(s, snapshot, math.MinInt64, math.MaxInt64, &v)
+	d.Past(snapshot).View(s, math.MinInt64, math.MaxInt64, &v)
 	for _, c := range v.Chunks {
 		require.Zero(t, c.Ref)
 		decodeInto(t, got, v.Data(c), v.Maxt)

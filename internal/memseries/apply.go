@@ -22,18 +22,18 @@ type Sample struct {
 // times; of none math.MaxInt64 and math.MinInt64. Each is newer than all others of its series: the
 // reservation made sure. wide has what samples point to. floor is the oldest snapshot that anybody
 // can still ask for.
-func (d *Directory) ApplyLocked(samples []Sample, wide Payloads, seq, floor uint64, snapshots Snapshots) (mint, maxt int64) {
+func (ss *Shards) ApplyLocked(samples []Sample, wide Payloads, seq, floor uint64, snapshots Snapshots) (mint, maxt int64) {
 	mint, maxt = math.MaxInt64, math.MinInt64
 	for i := range samples {
 		if far := i + 2*aheadLen; far < len(samples) {
 			samples[far].Series.ahead()
 		}
 		if near := i + aheadLen; near < len(samples) {
-			d.endAheadLocked(samples[near].Series)
+			ss.endAheadLocked(samples[near].Series)
 		}
 		st := &samples[i]
 		s := st.Series
-		sh := d.ShardOf(s)
+		sh := ss.of(s)
 		if s.lastSeq != seq {
 			if s.lastSeq > floor {
 				sh.markLocked(s, floor, snapshots)
@@ -52,6 +52,15 @@ func (d *Directory) ApplyLocked(samples []Sample, wide Payloads, seq, floor uint
 	return mint, maxt
 }
 
+// UnreserveLocked makes a series fall back to what is applied, after a commit that was not written.
+func (ss *Shards) UnreserveLocked(s *Series) {
+	s.pendT.Store(s.Maxt())
+	s.pendV = s.enc.LastBits()
+	if s.enc.Len() == 0 {
+		s.pendV = ss.of(s).mu.lastSum[s.ref]
+	}
+}
+
 // aheadLen is how many samples before it is needed memory is asked for, and the record that leads to it as many before
 // that: a load takes as long as five or ten of them (BenchmarkAppendCommit).
 const aheadLen = 8
@@ -60,8 +69,8 @@ const aheadLen = 8
 func (s *Series) ahead() { prefetch.Lines(&s.prevMaxt, &s.cutAt) }
 
 // endAheadLocked asks for the end of the open chunk.
-func (d *Directory) endAheadLocked(s *Series) {
+func (ss *Shards) endAheadLocked(s *Series) {
 	if s.bytes.size > 0 {
-		prefetch.Line(d.chunkBytes.at(s.bytes.last))
+		prefetch.Line(ss.chunkBytes.at(s.bytes.last))
 	}
 }

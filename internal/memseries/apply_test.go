@@ -32,7 +32,7 @@ func TestApply_ManySamplesAreThoseOfEach(t *testing.T) {
 	for seq := uint64(1); seq < 300; seq++ {
 		n := []int{0, 1, 2, aheadLen, aheadLen + 1, 2 * aheadLen, 2*aheadLen + 1, 5 * aheadLen, 700}[rnd.IntN(9)]
 		var samples []Sample
-		set, mint, maxt := Shards(0), int64(math.MaxInt64), int64(math.MinInt64)
+		set, mint, maxt := ShardSet(0), int64(math.MaxInt64), int64(math.MinInt64)
 		for range n {
 			i := rnd.IntN(len(newest))
 			if rnd.IntN(4) == 0 {
@@ -45,9 +45,9 @@ func TestApply_ManySamplesAreThoseOfEach(t *testing.T) {
 			samples = append(samples, st)
 			commit(single, seq, seq, series[1][i], st.T, math.Float64frombits(st.Sum))
 		}
-		whole.Lock(set)
-		gotMint, gotMaxt := whole.ApplyLocked(samples, nil, seq, seq, alwaysOpen{})
-		whole.Unlock(set)
+		whole.Shards.Lock(set)
+		gotMint, gotMaxt := whole.Shards.ApplyLocked(samples, nil, seq, seq, alwaysOpen{})
+		whole.Shards.Unlock(set)
 		require.Equal(t, [2]int64{mint, maxt}, [2]int64{gotMint, gotMaxt})
 	}
 	for i := range newest {

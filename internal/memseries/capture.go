@@ -23,9 +23,9 @@ type Captured struct {
 	full     bool // it is no open one
 }
 
-// captureRun is how many series are copied while a shard is locked: less than a hundred
+// captureLen is how many series are copied while a shard is locked: less than a hundred
 // microseconds.
-const captureRun = lockRun
+const captureLen = lockedLen
 
 // Capture calls fn with a copy of each series that the log knows by commits that were
 // applied: those below restored, which recovery found, and those with an applied sample. It
@@ -33,23 +33,18 @@ const captureRun = lockRun
 // may be left out; none may be removed. An error of fn ends it and is returned.
 func (d *Directory) Capture(restored uint64, fn func(*Captured) error) error {
 	c := captor{d: d, restored: restored}
-	pages := *d.pages.Load()
+	pages := *d.pages.pages.Load()
 	for i := range pages {
 		pg := pages[i].Load()
-		for from := 0; pg != nil && from < pageLen; from += captureRun {
-			d.runLocked(&d.shards[i%NumShards], pg.series[from:from+captureRun], c.copyLocked)
+		for from := 0; pg != nil && from < pageLen; from += captureLen {
+			d.Shards.all[i%NumShards].eachLocked(pg.series[from:from+captureLen], c.copyLocked)
 			if err := c.give(fn); err != nil {
 				return err
 			}
 		}
 	}
-	for _, s := range d.farSorted() {
-		sh := d.ShardOf(s)
-		sh.mu.Lock()
-		if s.slot.Load() == slotLive {
-			c.copyLocked(sh, s)
-		}
-		sh.mu.Unlock()
+	for _, s := range d.pages.farSorted() {
+		d.Shards.of(s).oneLocked(s, c.copyLocked)
 		if err := c.give(fn); err != nil {
 			return err
 		}
@@ -139,7 +134,7 @@ func (c *captor) give(fn func(*Captured) error) error {
 // commit: of those below restored, and those whose newest applied commit is not behind it. The
 // next commit of such a series writes a record. It returns how many there are.
 func (d *Directory) Unlog(restored, seq uint64, inLog func(ref uint64) bool) (n int) {
-	d.eachLocked(func(_ *Shard, s *Series) {
+	d.Shards.eachLocked(func(_ *Shard, s *Series) {
 		known := s.lastSeq > 0 || s.ref < restored
 		if s.logged && known && s.lastSeq <= seq && !inLog(s.ref) {
 			s.logged = false

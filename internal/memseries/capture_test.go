@@ -97,7 +97,7 @@ func TestCapture_TakesTheFirstChunkThatIsInNoFile(t *testing.T) {
 	again, _ = capture(t, d, 1)
 	require.Len(t, again[waiting.Ref()].Mapped, 1)
 	require.Equal(t, count(120, 239), again[waiting.Ref()].samples)
-	d.Unwritten(fulls[1:])
+	d.Shelf.Unwritten(fulls[1:])
 	again, _ = capture(t, d, 1)
 	require.Equal(t, count(120, 239), again[waiting.Ref()].samples)
 	cs.write(d, cs.take(d))
@@ -121,15 +121,15 @@ func TestCapture_LeavesOutWhatTheLogDoesNotKnow(t *testing.T) {
 	require.NoError(t, err)
 	nearer, err := restore(d, 1<<38, labels.FromStrings("s", "nearer"))
 	require.NoError(t, err)
-	require.NoError(t, d.FinishRestore(1, nil))
+	require.NoError(t, NewRestoration(d).Finish(1, nil))
 	restored := d.NextRef()
 	require.Greater(t, restored, far.Ref())
 
 	unlogged := newSeries(t, d, "s", "unlogged")
 	onItsWay := logged(t, d, "s", "its first commit is on its way")
-	d.Lock(Bit(onItsWay))
+	d.Shards.Lock(Bit(onItsWay))
 	onItsWay.Reserve(1, 0)
-	d.Unlock(Bit(onItsWay))
+	d.Shards.Unlock(Bit(onItsWay))
 	removed := newSeries(t, d, "s", "removed")
 	removed.Unpin()
 	require.True(t, d.RemoveUnused(removed))
@@ -156,7 +156,7 @@ func TestCapture_AnErrorEndsIt(t *testing.T) {
 			_, err := restore(d, ref, labels.FromStrings("ref", fmt.Sprint(ref)))
 			require.NoError(t, err)
 		}
-		require.NoError(t, d.FinishRestore(1, nil))
+		require.NoError(t, NewRestoration(d).Finish(1, nil))
 		for at := range refs {
 			calls := 0
 			err := d.Capture(math.MaxUint64, func(*Captured) error {
@@ -197,9 +197,9 @@ func TestCapture_BesideCommits(t *testing.T) {
 						if err != nil {
 							panic(err)
 						}
-						d.Lock(Bit(s))
+						d.Shards.Lock(Bit(s))
 						s.SetLogged(true)
-						d.Unlock(Bit(s))
+						d.Shards.Unlock(Bit(s))
 						all[i] = s
 					}
 					n := applied[w][i].Load() + 1
@@ -219,7 +219,7 @@ func TestCapture_BesideCommits(t *testing.T) {
 				before[w][i] = applied[w][i].Load()
 			}
 		}
-		d.Barrier()
+		d.Shards.Barrier()
 		cs.write(d, cs.take(d))
 		got, _ := capture(t, d, 1)
 		names := map[[2]string]copied{}

@@ -12,23 +12,23 @@ import (
 // files or on the way there: of those a reader must take the part it means.
 //
 // Samples, their order and what readers see do not change.
-func (d *Directory) CutAt(t int64) (over int) {
-	for i := range d.shards {
-		sh := &d.shards[i]
+func (tr *Truncation) CutAt(t int64) (over int) {
+	for i := range tr.shards.all {
+		sh := &tr.shards.all[i]
 		sh.mu.Lock()
 		sh.mu.limit = t
 		sh.mu.Unlock()
 	}
-	c := splitter{d: d, t: t}
-	d.eachLocked(c.cutLocked)
+	c := splitter{shelf: tr.shelf, t: t}
+	tr.shards.eachLocked(c.cutLocked)
 	return c.over
 }
 
 // splitter splits chunks at t. It keeps its buffers from chunk to chunk.
 type splitter struct {
-	d    *Directory
-	t    int64
-	over int // chunks that reach over t and cannot be split
+	shelf *Shelf
+	t     int64
+	over  int // chunks that reach over t and cannot be split
 
 	data    []byte
 	samples chunkenc.Batch // of what is no float only the times
@@ -65,28 +65,28 @@ func (c *splitter) cutLocked(sh *Shard, s *Series) {
 // new open one, by the usual rules. The series' newest commit stands for those of the
 // samples.
 func (c *splitter) splitOpenLocked(sh *Shard, s *Series) {
-	a := &sh.mu.appender
+	fl := &sh.mu.filler
 	enc := s.open
 	if s.isWide() {
-		c.data = a.wide.open[s.ref].enc.AppendTo(c.data[:0])
-		enc = a.wide.open[s.ref].enc.Encoding()
+		c.data = fl.wide.open[s.ref].enc.AppendTo(c.data[:0])
+		enc = fl.wide.open[s.ref].enc.Encoding()
 	} else {
-		c.data = s.enc.Finish(s.bytes.appendTo(c.data[:0], a.pieces.arena))
+		c.data = s.enc.Finish(s.bytes.appendTo(c.data[:0], fl.pieces.arena))
 	}
 	n := c.decode(enc, c.data)
-	s.bytes.drop(&a.pieces)
+	s.bytes.drop(&fl.pieces)
 	s.enc.Reset()
 	if s.isWide() {
-		a.wide.open[s.ref].enc.Reset()
+		fl.wide.open[s.ref].enc.Reset()
 	}
-	a.seq = s.lastSeq
+	fl.seq = s.lastSeq
 	for i := range n {
-		a.encode(s, c.at(i))
+		fl.encode(s, c.at(i))
 	}
-	a.closeChunk(s)
-	a.open(s, c.at(n).T, c.at(n).Encoding)
+	fl.closeChunk(s)
+	fl.open(s, c.at(n).T, c.at(n).Encoding)
 	for i := n; i < c.samples.Len(); i++ {
-		a.appendAny(s, c.at(i))
+		fl.appendAny(s, c.at(i))
 	}
 }
 
@@ -95,11 +95,11 @@ func (c *splitter) splitFullLocked(sh *Shard, s *Series, i int, f *fullChunk) {
 	whole := *f
 	c.data = whole.appendTo(c.data[:0], sh.mu.pieces.arena)
 	n := c.decode(whole.encoding, c.data)
-	c.d.dropFullLocked(sh, f)
+	c.shelf.dropLocked(sh, f)
 
 	sh.mu.begun++
-	sh.mu.insertMapped(s, i, c.addFullLocked(sh, whole, 0, n))
-	sh.mu.setMapped(s, i+1, c.addFullLocked(sh, whole, n, c.samples.Len()))
+	sh.mu.mapped.insert(s, i, c.addFullLocked(sh, whole, 0, n))
+	sh.mu.mapped.set(s, i+1, c.addFullLocked(sh, whole, n, c.samples.Len()))
 	sh.mu.waiting.mixed = true
 }
 

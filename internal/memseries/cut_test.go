@@ -33,12 +33,12 @@ func newCutter(tb testing.TB) *cutter {
 }
 
 func (c *cutter) run() {
-	for c.d.FullBytes() == 0 {
+	for c.d.Shelf.Bytes() == 0 {
 		c.t++
 		commit(c.d, 1, 1, c.s, c.t, float64(c.t)*1.1)
 	}
-	c.fulls, _ = c.d.CollectFull(c.fulls[:0], 0, math.MaxInt)
-	c.d.Written(c.fulls, c.refs[:len(c.fulls)])
+	c.fulls, _ = c.d.Shelf.Collect(c.fulls[:0], 0, math.MaxInt)
+	c.d.Shelf.Written(c.fulls, c.refs[:len(c.fulls)])
 	c.s.numMapped = 0 // the list would grow
 }
 

@@ -6,11 +6,11 @@ type Located struct {
 	Mapped
 }
 
-// MappedIn returns the full chunks that are in files of these numbers, those of each series in
+// InFiles returns the full chunks that are in files of these numbers, those of each series in
 // the order of time. It runs beside commits and readers.
-func (d *Directory) MappedIn(file func(number uint32) bool) []Located {
+func (sf *Shelf) InFiles(file func(number uint32) bool) []Located {
 	var found []Located
-	d.eachLocked(func(_ *Shard, s *Series) {
+	sf.shards.eachLocked(func(_ *Shard, s *Series) {
 		for _, m := range s.mapped() {
 			if m.inFile() && file(m.Ref.File()) {
 				found = append(found, Located{s, m})

@@ -19,6 +19,13 @@ type Mapped struct {
 
 func (m Mapped) inFile() bool { return m.Ref > 0 && m.Ref.File() != waitingFile }
 
+// mappedLists is where the lists of full chunks get their memory from.
+type mappedLists struct {
+	slabs  mappedSlabs
+	bytes  int64 // that the lists take
+	chunks int64 // that came less those that went; of all mappedLists it is how many there are
+}
+
 // mappedAt returns full chunk i, the oldest of which is 0.
 func (s *Series) mappedAt(i int) Mapped {
 	b, j := s.blocks[i/mappedBlockLen], i%mappedBlockLen
@@ -61,51 +68,51 @@ func (s *Series) mappedTo(t int64) int {
 	return sort.Search(int(s.numMapped), func(i int) bool { return s.mappedAt(i).MinT > t })
 }
 
-// setMapped puts another full chunk in the place of number i.
-func (a *appender) setMapped(s *Series, i int, m Mapped) {
+// set puts another full chunk in the place of number i.
+func (l *mappedLists) set(s *Series, i int, m Mapped) {
 	b, j := s.blocks[i/mappedBlockLen], i%mappedBlockLen
 	if !b.paired && b.put(j, m) {
 		return
 	}
 	if !b.paired {
-		a.pairUp(s)
+		l.pairUp(s)
 	}
 	low, high, at := s.pairOf(i)
 	putPair(low, high, at, m)
 }
 
-// placeMapped is setMapped when the block of number i has nothing behind it that counts.
-func (a *appender) placeMapped(s *Series, i int, m Mapped) {
+// place is set when the block of number i has nothing behind it that counts.
+func (l *mappedLists) place(s *Series, i int, m Mapped) {
 	if i%mappedBlockLen == 0 && !s.isPaired() {
 		s.blocks[i/mappedBlockLen].begin(m.MinT)
 	}
-	a.setMapped(s, i, m)
+	l.set(s, i, m)
 }
 
-// setMappedRef fills in the place of the full chunk that begins at mint, if the series still
+// setRef fills in the place of the full chunk that begins at mint, if the series still
 // has it.
-func (a *appender) setMappedRef(s *Series, mint int64, ref chunks.Ref) {
+func (l *mappedLists) setRef(s *Series, mint int64, ref chunks.Ref) {
 	i := s.mappedFrom(mint)
 	if i == int(s.numMapped) {
 		return
 	}
 	if m := s.mappedAt(i); m.MinT == mint {
 		m.Ref = ref
-		a.setMapped(s, i, m)
+		l.set(s, i, m)
 	}
 }
 
-// addMapped appends a full chunk.
-func (a *appender) addMapped(s *Series, m Mapped) {
+// add appends a full chunk.
+func (l *mappedLists) add(s *Series, m Mapped) {
 	if paired := s.isPaired(); int(s.numMapped) == s.mappedRoom() {
-		a.addBlock(s, paired)
+		l.addBlock(s, paired)
 		if paired {
-			a.addBlock(s, paired)
+			l.addBlock(s, paired)
 		}
 	}
 	s.numMapped++
-	a.chunks++
-	a.placeMapped(s, int(s.numMapped)-1, m)
+	l.chunks++
+	l.place(s, int(s.numMapped)-1, m)
 }
 
 // mappedRoom returns how many full chunks the blocks have places for.
@@ -116,16 +123,16 @@ func (s *Series) mappedRoom() int {
 	return len(s.blocks) * mappedBlockLen
 }
 
-func (a *appender) addBlock(s *Series, paired bool) {
+func (l *mappedLists) addBlock(s *Series, paired bool) {
 	before := cap(s.blocks)
-	b := a.slabs.block()
+	b := l.slabs.block()
 	b.paired = paired
-	s.blocks = append(a.slabs.roomForOne(s.blocks), b)
-	a.mappedBytes += mappedBlockBytes + int64(cap(s.blocks)-before)*pointerBytes
+	s.blocks = append(l.slabs.roomForOne(s.blocks), b)
+	l.bytes += mappedBlockBytes + int64(cap(s.blocks)-before)*pointerBytes
 }
 
 // pairUp puts the chunks of a series into pairs of blocks: what is as long as its chunks, or as far apart, is rare.
-func (a *appender) pairUp(s *Series) {
+func (l *mappedLists) pairUp(s *Series) {
 	before := s.mappedBytes()
 	paired := make([]*mappedBlock, 0, 2*len(s.blocks))
 	for _, b := range s.blocks {
@@ -137,26 +144,26 @@ func (a *appender) pairUp(s *Series) {
 	}
 	clear(s.blocks)
 	s.blocks = paired
-	a.mappedBytes += s.mappedBytes() - before
+	l.bytes += s.mappedBytes() - before
 }
 
-// insertMapped puts a full chunk before number i.
-func (a *appender) insertMapped(s *Series, i int, m Mapped) {
+// insert puts a full chunk before number i.
+func (l *mappedLists) insert(s *Series, i int, m Mapped) {
 	behind := make([]Mapped, 0, int(s.numMapped)-i)
 	for j := i; j < int(s.numMapped); j++ {
 		behind = append(behind, s.mappedAt(j))
 	}
 	s.numMapped = uint32(i)
-	a.chunks -= int64(len(behind)) // they are added again
-	a.addMapped(s, m)
+	l.chunks -= int64(len(behind)) // they are added again
+	l.add(s, m)
 	for _, m := range behind {
-		a.addMapped(s, m)
+		l.add(s, m)
 	}
 }
 
-// dropMapped forgets the first n full chunks of a series. A block is read before it is begun
+// drop forgets the first n full chunks of a series. A block is read before it is begun
 // again: the others count from its first chunk.
-func (a *appender) dropMapped(s *Series, n int) {
+func (l *mappedLists) drop(s *Series, n int) {
 	left := int(s.numMapped) - n
 	for to := 0; to < left; to += mappedBlockLen {
 		var run [mappedBlockLen]Mapped
@@ -165,21 +172,21 @@ func (a *appender) dropMapped(s *Series, n int) {
 			some[i] = s.mappedAt(n + to + i)
 		}
 		for i, m := range some {
-			a.placeMapped(s, to+i, m)
+			l.place(s, to+i, m)
 		}
 	}
-	a.cutMapped(s, left)
+	l.cut(s, left)
 }
 
-// cutMapped forgets all full chunks but the first n. Blocks without any go, and the list of
+// cut forgets all full chunks but the first n. Blocks without any go, and the list of
 // blocks if none is left.
-func (a *appender) cutMapped(s *Series, n int) {
+func (l *mappedLists) cut(s *Series, n int) {
 	before := s.mappedBytes()
 	blocks := (n + mappedBlockLen - 1) / mappedBlockLen
 	if s.isPaired() {
 		blocks *= 2
 	}
-	a.chunks -= int64(s.numMapped) - int64(n)
+	l.chunks -= int64(s.numMapped) - int64(n)
 	s.numMapped = uint32(n)
 	clear(s.blocks[blocks:])
 	s.blocks = s.blocks[:blocks]
@@ -191,7 +198,7 @@ func (a *appender) cutMapped(s *Series, n int) {
 	if blocks == 0 {
 		s.blocks = nil
 	}
-	a.mappedBytes += s.mappedBytes() - before
+	l.bytes += s.mappedBytes() - before
 }
 
 const (

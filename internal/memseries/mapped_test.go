@@ -48,10 +48,10 @@ func TestMapped_EqualsASlice(t *testing.T) {
 				for step := range int64(60) {
 					m.step(t, step)
 					requireMapped(t, m.want, &m.s)
-					require.Equal(t, m.s.mappedBytes(), m.a.mappedBytes)
+					require.Equal(t, m.s.mappedBytes(), m.a.bytes)
 				}
-				m.a.cutMapped(&m.s, 0)
-				require.Zero(t, m.a.mappedBytes)
+				m.a.cut(&m.s, 0)
+				require.Zero(t, m.a.bytes)
 			}
 		})
 	}
@@ -61,7 +61,7 @@ func TestMapped_EqualsASlice(t *testing.T) {
 type mappedModel struct {
 	rnd   *rand.Rand
 	chunk func(rnd *rand.Rand, i int64) Mapped
-	a     appender
+	a     mappedLists
 	s     Series
 	want  []Mapped
 }
@@ -70,30 +70,30 @@ func (m *mappedModel) step(t *testing.T, step int64) {
 	n := m.rnd.IntN(len(m.want) + 1)
 	switch m.rnd.IntN(10) {
 	case 0:
-		m.a.dropMapped(&m.s, n)
+		m.a.drop(&m.s, n)
 		m.want = m.want[n:]
 	case 1:
-		m.a.cutMapped(&m.s, n)
+		m.a.cut(&m.s, n)
 		m.want = m.want[:n]
 	case 2: // in front of the others, and then away with it, so that times stay in order
 		other := m.chunk(m.rnd, step)
-		m.a.insertMapped(&m.s, n, other)
+		m.a.insert(&m.s, n, other)
 		requireMappedList(t, slices.Insert(slices.Clone(m.want), n, other), &m.s)
-		m.a.cutMapped(&m.s, n)
+		m.a.cut(&m.s, n)
 		m.want = m.want[:n]
 	case 3:
 		if n < len(m.want) {
 			m.want[n].Ref = m.chunk(m.rnd, step).Ref
-			m.a.setMappedRef(&m.s, m.want[n].MinT, m.want[n].Ref)
+			m.a.setRef(&m.s, m.want[n].MinT, m.want[n].Ref)
 		}
 	case 4:
 		if n < len(m.want) { // the later part of a chunk
 			m.want[n].MinT, m.want[n].Num = m.want[n].MaxT, 1
-			m.a.setMapped(&m.s, n, m.want[n])
+			m.a.set(&m.s, n, m.want[n])
 		}
 	default:
 		m.want = append(m.want, m.chunk(m.rnd, step))
-		m.a.addMapped(&m.s, m.want[len(m.want)-1])
+		m.a.add(&m.s, m.want[len(m.want)-1])
 	}
 }
 
@@ -140,10 +140,10 @@ func TestMapped_WhatFitsABlock(t *testing.T) {
 		"at the start of a file":    {Mapped{Ref: chunks.NewRef(7, 0), MinT: now + 2, MaxT: now + 2}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var a appender
+			var a mappedLists
 			var s Series
-			a.addMapped(&s, first)
-			a.addMapped(&s, tc.second)
+			a.add(&s, first)
+			a.add(&s, tc.second)
 			requireMapped(t, []Mapped{first, tc.second}, &s)
 			require.Equal(t, tc.blocks*128, int64(len(s.blocks))*mappedBlockBytes)
 		})
@@ -151,16 +151,16 @@ func TestMapped_WhatFitsABlock(t *testing.T) {
 }
 
 func TestMapped_InsertKeepsTheOthers(t *testing.T) {
-	var a appender
+	var a mappedLists
 	var s Series
 	var want []Mapped
 	for i := range int64(20) {
 		m := Mapped{MinT: 2 * i, MaxT: 2 * i}
-		a.addMapped(&s, m)
+		a.add(&s, m)
 		want = append(want, m)
 	}
 	m := Mapped{MinT: 13, MaxT: 13}
-	a.insertMapped(&s, 7, m)
+	a.insert(&s, 7, m)
 	requireMapped(t, slices.Insert(want, 7, m), &s)
 }
 
@@ -173,13 +173,13 @@ func TestSeries_PageFitsTheHeap(t *testing.T) {
 // apart.
 func TestMapped_ListsShareAllocations(t *testing.T) {
 	const series, chunksOfEach = 1000, 4 * mappedBlockLen
-	var a appender
+	var a mappedLists
 	all := make([]Series, series)
 	allocs := testing.AllocsPerRun(1, func() {
-		a, all = appender{}, make([]Series, series)
+		a, all = mappedLists{}, make([]Series, series)
 		for c := range chunksOfEach {
 			for i := range all {
-				a.addMapped(&all[i], Mapped{MinT: int64(c), MaxT: int64(c), Num: uint16(i)})
+				a.add(&all[i], Mapped{MinT: int64(c), MaxT: int64(c), Num: uint16(i)})
 			}
 		}
 	})

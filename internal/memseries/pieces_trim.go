@@ -12,19 +12,19 @@ const wayTrimmed = 16
 // trimPieces gives blocks back of which all pieces are free. The free lists of all shards
 // are taken away meanwhile, which is quick, and returned without the pieces of those
 // blocks; a shard that needs pieces in between takes new ones.
-func (d *Directory) trimPieces() {
+func (tr *Truncation) trimPieces() {
 	var lists [NumShards]uint32
-	for i := range d.shards {
-		sh := &d.shards[i]
+	for i := range tr.shards.all {
+		sh := &tr.shards.all[i]
 		sh.mu.Lock()
 		lists[i], sh.mu.pieces.free = sh.mu.pieces.free, 0
 		sh.mu.Unlock()
 	}
-	a := d.chunkBytes
+	a := tr.arena
 	free, kept := a.countFree(lists)
 	if kept > 0 {
 		a.without(free, &lists, func(i int, first, last uint32) {
-			sh := &d.shards[i]
+			sh := &tr.shards.all[i]
 			sh.mu.Lock()
 			sh.mu.pieces.put(first, last)
 			sh.mu.Unlock()

@@ -18,7 +18,7 @@ func BenchmarkTrim(b *testing.B) {
 				d := NewDirectory(Cutting{Range: 1000, Samples: 120})
 				freeInNoOrder(d, 2<<20, bc.used)
 				b.StartTimer()
-				d.trimPieces()
+				d.Truncation.trimPieces()
 			}
 		})
 	}
@@ -26,7 +26,7 @@ func BenchmarkTrim(b *testing.B) {
 
 func freeInNoOrder(d *Directory, n, used int) {
 	numbers := make([]uint32, n)
-	p := &d.shards[0].mu.pieces
+	p := &d.Shards.all[0].mu.pieces
 	for i := range numbers {
 		numbers[i], _ = p.get()
 	}
@@ -36,6 +36,6 @@ func freeInNoOrder(d *Directory, n, used int) {
 		if used > 0 && i%used == 0 {
 			continue
 		}
-		d.shards[i%NumShards].mu.pieces.put(number, number)
+		d.Shards.all[i%NumShards].mu.pieces.put(number, number)
 	}
 }

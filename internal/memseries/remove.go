@@ -1,7 +1,6 @@
 package memseries
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/seed347100a3/tsdb/index"
@@ -25,21 +24,21 @@ func (d *Directory) RemoveUnused(s *Series) bool {
 	return true
 }
 
-// idleRun is how many idle series are removed before others may create series.
-const idleRun = 64
+// idleLen is how many idle series are removed before others may create series.
+const idleLen = 64
 
 // RemoveIdle removes series that have no sample and no pin, and whose newest reserved
 // time is before below, and returns their refs in ascending order. They may be in the log;
 // their refs are never used again. remove is asked before about each, without any lock, and
 // may keep it; nil removes all.
 //
-// A sample before below is not taken any more, and Barrier has been passed since, so
+// A sample before below is not taken any more, and Shards.Barrier has been passed since, so
 // nothing is on its way to such a series. Who staged a newer one without a pin finds it
 // dead. Label places are used again at once: the caller has waited for readers that know
 // the series, as for DropBefore.
 func (d *Directory) RemoveIdle(below int64, remove func(ref uint64) bool) (removed []uint64) {
 	var idle []*Series
-	d.eachLocked(func(_ *Shard, s *Series) {
+	d.Shards.eachLocked(func(_ *Shard, s *Series) {
 		if s.pins.Load() == 0 && s.Maxt() == NoTime && s.pendT.Load() < below {
 			idle = append(idle, s)
 		}
@@ -47,9 +46,9 @@ func (d *Directory) RemoveIdle(below int64, remove func(ref uint64) bool) (remov
 	if remove != nil {
 		idle = slices.DeleteFunc(idle, func(s *Series) bool { return !remove(s.ref) })
 	}
-	for run := range slices.Chunk(idle, idleRun) {
+	for some := range slices.Chunk(idle, idleLen) {
 		d.create.Lock()
-		for _, s := range run {
+		for _, s := range some {
 			if d.removeLocked(s, func() bool { return s.pendT.Load() < below }) {
 				removed = append(removed, s.ref)
 			}
@@ -66,7 +65,7 @@ func (d *Directory) RemoveIdle(below int64, remove func(ref uint64) bool) (remov
 // removeLocked takes a series without samples and pins out of everything but the
 // postings, if unused says so with the shard locked.
 func (d *Directory) removeLocked(s *Series, unused func() bool) bool {
-	sh := d.ShardOf(s)
+	sh := d.Shards.of(s)
 	sh.mu.Lock()
 	ok := s.slot.Load() == slotLive && s.pins.Load() == 0 && s.Maxt() == NoTime && unused()
 	if ok {
@@ -88,26 +87,9 @@ func (d *Directory) removeLocked(s *Series, unused func() bool) bool {
 	return ok
 }
 
-// Drop removes a series with all its samples. Only recovery calls it, when the log
-// says that the series was removed.
-func (d *Directory) Drop(s *Series) {
-	d.create.Lock()
-	defer d.create.Unlock()
-	s.slot.Store(slotDead)
-	sh := d.ShardOf(s)
-	sh.mu.cutMapped(s, 0)
-	if s.enc.Len() > 0 {
-		sh.mu.dropOpen(s)
-	}
-	d.forgetLocked(s)
-	if len(d.create.dead) >= gcDead {
-		d.cleanPostingsLocked()
-	}
-}
-
 // forgetLocked takes a dead series out of the table of label sets.
 func (d *Directory) forgetLocked(s *Series) {
-	d.tables[s.hash%tableCount].remove(s.hash, s.ref, d.hashOf)
+	d.labels.table(s.hash).remove(s.hash, s.ref, d.pages.hashOf)
 	d.live.Add(-1)
 	d.create.dead = append(d.create.dead, s.ref)
 	d.create.gone = append(d.create.gone, d.Pairs(s)...)
@@ -116,21 +98,12 @@ func (d *Directory) forgetLocked(s *Series) {
 // cleanPostingsLocked takes the dead refs out of the postings; only then may their
 // pages and label places go.
 func (d *Directory) cleanPostingsLocked() {
-	d.removePostingsLocked(d.create.gone)
+	d.labels.removeLocked(d.pages.removed, d.create.gone)
 	for _, ref := range d.create.dead {
-		d.freeSlotLocked(ref)
+		d.freeLocked(ref)
 	}
 	d.create.dead, d.create.gone = d.create.dead[:0], d.create.gone[:0]
 }
-
-// While a run of pairs is taken out of the postings nobody creates series. cleanRun is how many
-// refs their lists may have, which is some ten milliseconds, if they are not one list alone; and
-// cleanPair is what a pair costs besides, in refs (BenchmarkRemoveIdle: the longest creation of a
-// series beside it took 400 ms when a run was 32,768 pairs, 70 ms now).
-const (
-	cleanRun  = 1 << 19
-	cleanPair = 16
-)
 
 // cleanPostings is cleanPostingsLocked for any number of dead refs, with pauses.
 func (d *Directory) cleanPostings() {
@@ -139,57 +112,22 @@ func (d *Directory) cleanPostings() {
 	d.create.dead, d.create.gone = nil, nil
 	d.create.Unlock()
 
-	for run := range d.cleanRuns(index.SortPairs(gone)) {
+	for some := range d.labels.splitByLists(index.SortPairs(gone)) {
 		d.create.Lock()
-		d.forgetInternedLocked()
-		d.postings.RemoveSome(d.removed, run...)
+		d.labels.removeSomeLocked(d.pages.removed, some)
 		d.create.Unlock()
 	}
 	d.create.Lock()
 	defer d.create.Unlock()
-	d.removePostingsLocked(nil)
+	d.labels.removeLocked(d.pages.removed, nil)
 	for _, ref := range dead {
-		d.freeSlotLocked(ref)
+		d.freeLocked(ref)
 	}
 }
 
-// cleanRuns splits pairs by how long their lists are.
-func (d *Directory) cleanRuns(pairs []index.Pair) iter.Seq[[]index.Pair] {
-	return func(yield func([]index.Pair) bool) {
-		from, size := 0, 0
-		for i, p := range pairs {
-			n := d.postings.Count(p) + cleanPair
-			if i > from && size+n > cleanRun {
-				if !yield(pairs[from:i]) {
-					return
-				}
-				from, size = i, 0
-			}
-			size += n
-		}
-		if from < len(pairs) {
-			yield(pairs[from:])
-		}
-	}
-}
-
-// freeSlotLocked gives a dead series' labels back, and its page when it was the last
-// one there. A page that still gets new refs stays.
-func (d *Directory) freeSlotLocked(ref uint64) {
-	if s, ok := d.far.Load(ref); ok {
-		d.arena.drop(s.(*Series).pairs, int(s.(*Series).npairs))
-		d.far.Delete(ref)
-		d.numFar.Add(-1)
-		return
-	}
-	pages, p := *d.pages.Load(), ref>>pageBits
-	s := &pages[p].Load().series[ref&(pageLen-1)]
-	d.arena.drop(s.pairs, int(s.npairs))
-	count := &d.create.counts[p]
-	count.dead++
-	if count.dead == count.used && p != d.nextRef.Load()>>pageBits {
-		pages[p].Store(nil)
-		d.numPages.Add(-1)
-		*count = pageCount{}
-	}
+// freeLocked gives a dead series' labels back, and its slot.
+func (d *Directory) freeLocked(ref uint64) {
+	s := d.pages.slotOf(ref)
+	d.labels.pairs.drop(s.pairs, int(s.npairs))
+	d.pages.freeLocked(ref, d.nextRef.Load())
 }

@@ -29,7 +29,7 @@ func TestRemoveIdle_RemovesOnlySeriesThatNobodyNeeds(t *testing.T) {
 	commit(d, 10, 10, byName["sample"], 150, 1)
 	byName["pinned"].Pin()
 	byName["newer"].Reserve(100, 1) // on its way
-	d.DropBefore(100)
+	d.Truncation.DropBefore(100)
 
 	asked := 0
 	removed := d.RemoveIdle(100, func(ref uint64) bool {
@@ -56,10 +56,10 @@ func TestRemoveIdle_TakesMarksAndPostingsAlong(t *testing.T) {
 	for i := range 10 {
 		commit(d, uint64(i+1), 0, s, int64(i), 1)
 	}
-	require.NotEmpty(t, d.ShardOf(s).mu.marks)
-	d.DropBefore(100)
+	require.NotEmpty(t, d.Shards.of(s).mu.marks)
+	d.Truncation.DropBefore(100)
 	require.Len(t, d.RemoveIdle(100, nil), 1)
-	require.Empty(t, d.ShardOf(s).mu.marks)
+	require.Empty(t, d.Shards.of(s).mu.marks)
 	require.Empty(t, d.Postings().LabelNames(nil))
 }
 
@@ -71,12 +71,12 @@ func TestRemoveIdle_LabelPlacesAreUsedAgain(t *testing.T) {
 		}
 		require.Len(t, d.RemoveIdle(0, nil), 100)
 	}
-	require.LessOrEqual(t, d.arena.next, uint32(100))
+	require.LessOrEqual(t, d.labels.pairs.next, uint32(100))
 }
 
 // So many that who creates series gets a turn in between.
-func TestRemoveIdle_VeryManySeries_GoInRuns(t *testing.T) {
-	const n = cleanRun / cleanPair
+func TestRemoveIdle_VeryManySeries_GoInParts(t *testing.T) {
+	const n = cleanLen / cleanPair
 	d := NewDirectory(defaultCutting)
 	var pairs []index.Pair
 	for i := range n {
@@ -87,18 +87,18 @@ func TestRemoveIdle_VeryManySeries_GoInRuns(t *testing.T) {
 	slices.Sort(pairs)
 	pairs = slices.Compact(pairs)
 	var together []index.Pair
-	runs := 0
-	for run := range d.cleanRuns(pairs) {
+	parts := 0
+	for run := range d.labels.splitByLists(pairs) {
 		size := 0
 		for _, p := range run {
 			size += d.Postings().Count(p) + cleanPair
 		}
-		require.LessOrEqual(t, size, cleanRun)
+		require.LessOrEqual(t, size, cleanLen)
 		together = append(together, run...)
-		runs++
+		parts++
 	}
 	require.Equal(t, pairs, together)
-	require.Equal(t, 2, runs)
+	require.Equal(t, 2, parts)
 	stays := newSeries(t, d, "job", "api", "pod", "new", "side", "0")
 	require.Len(t, d.RemoveIdle(0, nil), n)
 	require.Equal(t, 1, d.Len())
@@ -159,7 +159,7 @@ func TestRestorer_OldSamplesAreCountedWhateverTheirSeries(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	_, err := restore(d, 7, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
-	r := d.NewRestorer()
+	r := NewRestoration(d).NewRestorer()
 	r.MinValid = 100
 	restoreOne(r, 7, 99, 1)
 	restoreOne(r, 20, 99, 1)
@@ -170,6 +170,6 @@ func TestRestorer_OldSamplesAreCountedWhateverTheirSeries(t *testing.T) {
 	require.Zero(t, r.Unknown+r.Late)
 	r.Close()
 	require.EqualValues(t, 21, d.NextRef(), "a ref that the log names is never handed out")
-	require.NoError(t, d.FinishRestore(1, func(Mapped) (uint64, error) { return math.Float64bits(math.NaN()), nil }))
+	require.NoError(t, NewRestoration(d).Finish(1, func(Mapped) (uint64, error) { return math.Float64bits(math.NaN()), nil }))
 	require.EqualValues(t, 100, d.ByRef(7).Mint())
 }

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
-	"github.com/seed347100a3/tsdb/index"
 )
 
 // NoTime is the newest time of a series without samples. No sample has it: Append
@@ -73,15 +72,6 @@ func (s *Series) Reserve(t int64, sum uint64) {
 	s.pendV = sum
 }
 
-// UnreserveLocked falls back to what is applied, after a commit that was not written.
-func (d *Directory) UnreserveLocked(s *Series) {
-	s.pendT.Store(s.Maxt())
-	s.pendV = s.enc.LastBits()
-	if s.enc.Len() == 0 {
-		s.pendV = d.ShardOf(s).mu.lastSum[s.ref]
-	}
-}
-
 // Maxt returns the time of the newest applied sample, NoTime if there is none.
 func (s *Series) Maxt() int64 {
 	if s.enc.Len() > 0 {
@@ -127,8 +117,3 @@ func (s *Series) Unpin() int32 { return s.pins.Add(-1) }
 
 // isWide reports whether the open chunk is not of EncXOR.
 func (s *Series) isWide() bool { return s.open != chunkenc.EncXOR }
-
-// Pairs returns the label pairs, sorted by label name. They must not be changed.
-func (d *Directory) Pairs(s *Series) []index.Pair {
-	return d.arena.at(s.pairs, int(s.npairs))
-}

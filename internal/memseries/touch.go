@@ -15,7 +15,7 @@ func recordsAhead(series []*Series) {
 }
 
 // listsAheadLocked asks for label pairs and lists of full chunks.
-func (d *Directory) listsAheadLocked(series []*Series) {
+func listsAheadLocked(d *Directory, series []*Series) {
 	for _, s := range series {
 		if pairs := d.Pairs(s); len(pairs) > 0 {
 			prefetch.Lines(&pairs[0], &pairs[len(pairs)-1])

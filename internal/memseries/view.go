@@ -27,100 +27,13 @@ type ViewChunk struct {
 // Data returns the bytes of a chunk without a Ref, valid until the view is reused.
 func (v *View) Data(c ViewChunk) []byte { return v.data[c.from:c.to] }
 
-// Presence is what the oldest and the newest sample of a series tell of a range.
-type Presence uint8
-
-// The kinds of presence, each of which tells more than the one before.
-const (
-	Absent   Presence = iota // no sample is in the range
-	Possible                 // samples are before it and behind it: it may lie in a gap between two
-	Present                  // the oldest or the newest sample is in the range
-)
-
-// Visible reports whether s has a sample with mint <= t <= maxt in a snapshot, as far
-// as its bounds tell: the sample itself may still be in a gap or deleted.
-func (d *Directory) Visible(s *Series, snapshot uint64, mint, maxt int64) bool {
-	return d.Presence(s, snapshot, mint, maxt) != Absent
-}
-
-// Presence tells what the bounds of s in a snapshot say of mint <= t <= maxt. What is deleted it does
-// not know.
-func (d *Directory) Presence(s *Series, snapshot uint64, mint, maxt int64) Presence {
-	sh := d.ShardOf(s)
+// View fills v with the chunks of s that overlap [mint, maxt]. It reports whether there are any.
+func (p Past) View(s *Series, mint, maxt int64, v *View) bool {
+	sh := p.d.Shards.of(s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.presenceLocked(s, snapshot, mint, maxt)
-}
-
-func (sh *Shard) presenceLocked(s *Series, snapshot uint64, mint, maxt int64) Presence {
-	newest, oldest := sh.visibleLocked(s, snapshot), s.Mint()
-	switch {
-	case newest == NoTime || oldest == NoTime || newest < max(mint, oldest) || oldest > maxt:
-		return Absent
-	case newest > maxt && oldest < mint:
-		return Possible
-	default:
-		return Present
-	}
-}
-
-// lookAhead is how many series are asked for before the first of them is looked at.
-const lookAhead = 64
-
-// AppendVisible appends those of the series with these refs to dst that are Visible, and reports whether
-// all of them are Present. Series lie all over
-// the memory, so many of them are asked for at once, and the shard of neighbours is locked once
-// (BenchmarkSelectHead/labels). It holds one shard at a time, for lookAhead series at most.
-func (d *Directory) AppendVisible(dst []*Series, refs []uint64, snapshot uint64, mint, maxt int64) (_ []*Series, present bool) {
-	present = true
-	var room [lookAhead]*Series
-	for len(refs) > 0 {
-		n := min(len(refs), lookAhead)
-		near := room[:0]
-		for _, ref := range refs[:n] {
-			if s := d.ByRef(ref); s != nil {
-				near = append(near, s)
-			}
-		}
-		refs = refs[n:]
-		touchNewest(near)
-		for len(near) > 0 {
-			sh, same := d.ShardOf(near[0]), 1
-			for same < len(near) && d.ShardOf(near[same]) == sh {
-				same++
-			}
-			some := false
-			dst, some = sh.appendVisible(dst, near[:same], snapshot, mint, maxt)
-			present = present && some
-			near = near[same:]
-		}
-	}
-	return dst, present
-}
-
-// appendVisible is AppendVisible for series of one shard.
-func (sh *Shard) appendVisible(dst, series []*Series, snapshot uint64, mint, maxt int64) (_ []*Series, present bool) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	touchBoundsLocked(series)
-	present = true
-	for _, s := range series {
-		if p := sh.presenceLocked(s, snapshot, mint, maxt); p != Absent {
-			dst = append(dst, s)
-			present = present && p == Present
-		}
-	}
-	return dst, present
-}
-
-// View fills v with the chunks of s that overlap [mint, maxt] in a snapshot. It
-// reports whether there are any.
-func (d *Directory) View(s *Series, snapshot uint64, mint, maxt int64, v *View) bool {
-	sh := d.ShardOf(s)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if sh.viewLocked(s, snapshot, mint, maxt, v) {
-		v.data = s.bytes.appendTo(v.data, d.chunkBytes)
+	if sh.viewLocked(s, p.seq, mint, maxt, v) {
+		v.data = s.bytes.appendTo(v.data, p.d.chunkBytes)
 		v.finish(s)
 	}
 	return len(v.Chunks) > 0

@@ -13,8 +13,8 @@ type Views struct {
 	walk   walk // of the open chunks
 }
 
-// Take fills v with the views of the first series, up to GroupLen, each as Directory.View does it.
-func (v *Views) Take(d *Directory, series []*Series, snapshot uint64, mint, maxt int64) {
+// Take fills v with the views of the first series, up to GroupLen, each as Past.View does it.
+func (v *Views) Take(p Past, series []*Series, mint, maxt int64) {
 	series = series[:min(len(series), GroupLen)]
 	v.series, v.next = append(v.series[:0], series...), 0
 	for len(v.views) < len(series) {
@@ -22,21 +22,21 @@ func (v *Views) Take(d *Directory, series []*Series, snapshot uint64, mint, maxt
 	}
 	recordsAhead(series)
 	shards := shardsOf(series)
-	d.Lock(shards)
-	defer d.Unlock(shards)
-	d.listsAheadLocked(series)
+	p.d.Shards.Lock(shards)
+	defer p.d.Shards.Unlock(shards)
+	listsAheadLocked(p.d, series)
 	var open [GroupLen]bool
 	var bytes [GroupLen]chunkBytes // of open chunks
 	for i, s := range series {
-		if open[i] = d.ShardOf(s).viewLocked(s, snapshot, mint, maxt, &v.views[i]); open[i] {
+		if open[i] = p.d.Shards.of(s).viewLocked(s, p.seq, mint, maxt, &v.views[i]); open[i] {
 			bytes[i] = s.bytes
 		}
 	}
-	v.walk.begin(len(series), func(i int) chunkBytes { return bytes[i] }, d.chunkBytes)
+	v.walk.begin(len(series), func(i int) chunkBytes { return bytes[i] }, p.d.chunkBytes)
 	for i, s := range series {
 		if open[i] {
 			view := &v.views[i]
-			view.data = v.walk.appendTo(view.data, i, d.chunkBytes)
+			view.data = v.walk.appendTo(view.data, i, p.d.chunkBytes)
 			view.finish(s)
 		}
 	}
@@ -74,7 +74,7 @@ func (v *Views) Forget() {
 	v.series, v.next = v.series[:0], 0
 }
 
-func shardsOf(series []*Series) (shards Shards) {
+func shardsOf(series []*Series) (shards ShardSet) {
 	for _, s := range series {
 		shards |= Bit(s)
 	}

@@ -42,15 +42,15 @@ func TestViews_BesideWritersAndTrims(t *testing.T) {
 			commit(d, uint64(i+1), uint64(i), s, i, math.Sqrt(float64(i)))
 		}
 		if i%300 == 299 {
-			d.DropBefore(i - 100)
-			d.trimPieces()
+			d.Truncation.DropBefore(i - 100)
+			d.Truncation.trimPieces()
 		}
 	}
 	close(done)
 	reading.Wait()
 	require.NoError(t, wrong)
 	var v Views
-	v.Take(d, nil, samples, math.MinInt64, math.MaxInt64)
+	v.Take(d.Past(samples), nil, math.MinInt64, math.MaxInt64)
 	require.Nil(t, v.Of(series[0]))
 	for _, s := range series {
 		got := samplesOf(t, d, s, samples)
@@ -78,11 +78,11 @@ func TestViews_AppendRefs(t *testing.T) {
 		}
 	}
 	var v Views
-	v.Take(d, series, math.MaxUint64, math.MinInt64, math.MaxInt64)
+	v.Take(d.Past(math.MaxUint64), series, math.MinInt64, math.MaxInt64)
 	var want []chunks.Ref
 	for _, s := range series {
 		var view View
-		d.View(s, math.MaxUint64, math.MinInt64, math.MaxInt64, &view)
+		d.Past(math.MaxUint64).View(s, math.MinInt64, math.MaxInt64, &view)
 		for _, c := range view.Chunks {
 			if c.Ref != 0 {
 				want = append(want, c.Ref)
@@ -102,7 +102,7 @@ func TestViews_AppendRefs(t *testing.T) {
 
 // takeViews takes views of the first series and decodes them.
 func takeViews(d *Directory, v *Views, series []*Series) error {
-	v.Take(d, series, math.MaxUint64, math.MinInt64, math.MaxInt64)
+	v.Take(d.Past(math.MaxUint64), series, math.MinInt64, math.MaxInt64)
 	for _, s := range series[:min(len(series), GroupLen)] {
 		view := v.Of(s)
 		if view == nil {

@@ -30,7 +30,7 @@ func TestAppendVisible_IsWhatEachSeriesSays(t *testing.T) {
 			commit(d, uint64(i+1), 0, s, int64(i), 1)
 		}
 	}
-	require.NotZero(t, d.numFar.Load())
+	require.NotZero(t, d.pages.numFar.Load())
 	refs = append(refs, 1<<36) // never given out
 	has := func(i int) bool { return i >= gone && i%7 != 0 && i%5 != 0 }
 	first := d.ByRef(refs[num-1])
@@ -49,7 +49,7 @@ func TestAppendVisible_IsWhatEachSeriesSays(t *testing.T) {
 				want = append(want, d.ByRef(refs[i]))
 			}
 		}
-		got, present := d.AppendVisible([]*Series{first}, refs, uint64(c.snapshot), int64(c.mint), int64(c.maxt))
+		got, present := d.Past(uint64(c.snapshot)).AppendVisible([]*Series{first}, refs, int64(c.mint), int64(c.maxt))
 		require.True(t, present, "each series has one sample")
 		require.Equal(t, len(want), len(got), "%+v", c)
 		for i := range want {
@@ -77,9 +77,9 @@ func TestPresence_IsWhatTheOldestAndTheNewestSampleTell(t *testing.T) {
 		{2, 11, 29, Present}, {2, 20, 20, Present}, {2, 11, 19, Possible}, {2, 21, 99, Absent},
 		{1, 11, 29, Absent}, {1, 0, 99, Present}, {0, 0, 99, Absent}, {3, 25, 24, Possible},
 	} {
-		require.Equal(t, c.want, d.Presence(s, c.snapshot, c.mint, c.maxt), "%+v", c)
-		require.Equal(t, c.want != Absent, d.Visible(s, c.snapshot, c.mint, c.maxt), "%+v", c)
-		found, present := d.AppendVisible(nil, []uint64{s.Ref(), other.Ref()}, c.snapshot, c.mint, c.maxt)
+		require.Equal(t, c.want, d.Past(c.snapshot).Presence(s, c.mint, c.maxt), "%+v", c)
+		require.Equal(t, c.want != Absent, d.Past(c.snapshot).Visible(s, c.mint, c.maxt), "%+v", c)
+		found, present := d.Past(c.snapshot).AppendVisible(nil, []uint64{s.Ref(), other.Ref()}, c.mint, c.maxt)
 		require.Equal(t, c.want != Absent, len(found) > 0 && found[0] == s)
 		require.Equal(t, c.want != Possible, present, "%+v", c)
 	}
@@ -112,7 +112,7 @@ func TestAppendVisible_BesideCommits(t *testing.T) {
 			more = false
 		default:
 		}
-		got, present := d.AppendVisible(nil, refs, math.MaxUint64, 0, math.MaxInt64)
+		got, present := d.Past(math.MaxUint64).AppendVisible(nil, refs, 0, math.MaxInt64)
 		require.Len(t, got, num)
 		require.True(t, present)
 	}

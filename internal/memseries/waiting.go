@@ -3,6 +3,7 @@ package memseries
 import (
 	"iter"
 	"slices"
+	"unsafe"
 
 	"github.com/seed347100a3/tsdb/chunks"
 )
@@ -99,5 +100,7 @@ func (w *waiting) shrink() {
 		w.queue = slices.Clone(w.queue)
 	}
 }
+
+const fullBytes = int64(unsafe.Sizeof(fullChunk{}))
 
 func (w *waiting) sizeBytes() int64 { return int64(cap(w.queue)) * fullBytes }

@@ -108,26 +108,26 @@ type wideChunks struct {
 }
 
 // appendAny adds one sample of any kind that is newer than all others of the series.
-func (a *appender) appendAny(s *Series, w WideSample) {
+func (f *filler) appendAny(s *Series, w WideSample) {
 	if w.Encoding == chunkenc.EncXOR {
-		a.append(s, w.T, math.Float64frombits(w.Sum))
+		f.append(s, w.T, math.Float64frombits(w.Sum))
 		return
 	}
-	a.appendWide(s, w)
+	f.appendWide(s, w)
 }
 
 // appendFloatToWide adds a float to a series whose open chunk is wide. It reports whether it did: if
 // the chunk is over, the float begins one that is not.
-func (a *appender) appendFloatToWide(s *Series, t int64, v float64) bool {
+func (f *filler) appendFloatToWide(s *Series, t int64, v float64) bool {
 	w := floatSample(t, v, 0)
 	if kind := s.open.Kind(); kind != chunkenc.ValFloat && w.Sum == histogram.StaleNaN {
-		a.appendWide(s, staleHistogram(t, s.open))
+		f.appendWide(s, staleHistogram(t, s.open))
 		return true
 	}
-	if a.beforeFloat(s, w); !s.isWide() {
+	if f.beforeFloat(s, w); !s.isWide() {
 		return false
 	}
-	a.encodeWide(s, w)
+	f.encodeWide(s, w)
 	return true
 }
 
@@ -147,62 +147,62 @@ func staleHistogram(t int64, enc chunkenc.Encoding) WideSample {
 }
 
 // encode adds a sample to the open chunk, whatever the rules say of its end.
-func (a *appender) encode(s *Series, w WideSample) {
+func (f *filler) encode(s *Series, w WideSample) {
 	if s.isWide() {
-		a.wide.decode(w)
-		a.encodeWide(s, w)
+		f.wide.decode(w)
+		f.encodeWide(s, w)
 		return
 	}
-	if out := s.enc.Append(a.scratch[:0], w.T, math.Float64frombits(w.Sum)); len(out) > 0 {
-		s.bytes.add(&a.pieces, out)
+	if out := s.enc.Append(f.scratch[:0], w.T, math.Float64frombits(w.Sum)); len(out) > 0 {
+		s.bytes.add(&f.pieces, out)
 	}
 }
 
 // appendWide adds one that is not of EncXOR and newer than all others of the series.
-func (a *appender) appendWide(s *Series, w WideSample) {
+func (f *filler) appendWide(s *Series, w WideSample) {
 	if w.Encoding.Kind() == chunkenc.ValFloat {
-		a.beforeFloat(s, w)
+		f.beforeFloat(s, w)
 	} else {
-		a.beforeHistogram(s, w)
+		f.beforeHistogram(s, w)
 	}
-	a.encodeWide(s, w)
+	f.encodeWide(s, w)
 }
 
 // beforeFloat cuts the open chunk if it is over, or does not take a float with a start timestamp.
-func (a *appender) beforeFloat(s *Series, w WideSample) {
+func (f *filler) beforeFloat(s *Series, w WideSample) {
 	n := s.enc.Len()
 	if n == 0 || s.open != chunkenc.EncXOR2 {
-		a.cut(s, w.T, w.Encoding)
+		f.cut(s, w.T, w.Encoding)
 		return
 	}
-	c := a.wide.open[s.ref]
-	if n == a.cutting.Samples/4 {
+	c := f.wide.open[s.ref]
+	if n == f.cutting.Samples/4 {
 		c.cutAt = min(c.cutAt, endTime(s.enc.FirstT(), s.enc.LastT(), c.cutAt, 4))
 	}
-	if c.enc.SizeBytes() > maxChunkBytes || w.T >= c.cutAt || n >= 2*a.cutting.Samples {
-		a.cut(s, w.T, w.Encoding)
+	if c.enc.SizeBytes() > maxChunkBytes || w.T >= c.cutAt || n >= 2*f.cutting.Samples {
+		f.cut(s, w.T, w.Encoding)
 	}
 }
 
 // beforeHistogram decodes a histogram, and cuts the open chunk if it is over, or has samples of another
 // kind.
-func (a *appender) beforeHistogram(s *Series, w WideSample) {
-	a.wide.decode(w)
+func (f *filler) beforeHistogram(s *Series, w WideSample) {
+	f.wide.decode(w)
 	n := s.enc.Len()
 	if n == 0 || s.open != w.Encoding {
-		a.cut(s, w.T, w.Encoding)
+		f.cut(s, w.T, w.Encoding)
 		return
 	}
-	c := a.wide.open[s.ref]
+	c := f.wide.open[s.ref]
 	if w.T < c.cutAt && !c.cut.Due(w.T, s.enc.LastT(), n, c.enc.SizeBytes()) {
 		return
 	}
 	if w.Encoding == chunkenc.EncHistogram {
-		c.enc.EndBefore(&a.wide.ints)
+		c.enc.EndBefore(&f.wide.ints)
 	} else {
-		c.enc.EndBeforeFloat(&a.wide.floats)
+		c.enc.EndBeforeFloat(&f.wide.floats)
 	}
-	a.cut(s, w.T, w.Encoding)
+	f.cut(s, w.T, w.Encoding)
 }
 
 // decode makes what is on its way the histogram of a sample, if that is one. Bodies were looked at before
@@ -222,11 +222,11 @@ func (c *wideChunks) decode(w WideSample) {
 
 // encodeWide adds a sample to the open wide chunk. A histogram, which is on its way, may begin a chunk
 // of its own for its buckets.
-func (a *appender) encodeWide(s *Series, w WideSample) {
-	err := a.wide.encode(&a.wide.open[s.ref].enc, w)
+func (f *filler) encodeWide(s *Series, w WideSample) {
+	err := f.wide.encode(&f.wide.open[s.ref].enc, w)
 	if err != nil && w.Encoding.Kind() != chunkenc.ValFloat {
-		a.cut(s, w.T, w.Encoding)
-		err = a.wide.encode(&a.wide.open[s.ref].enc, w)
+		f.cut(s, w.T, w.Encoding)
+		err = f.wide.encode(&f.wide.open[s.ref].enc, w)
 	}
 	if err != nil {
 		panic("BUG: chunk in memory takes no sample: " + err.Error())
@@ -246,22 +246,22 @@ func (c *wideChunks) encode(enc *chunkenc.Encoder, w WideSample) error {
 }
 
 // openWide begins a chunk behind a wide one, or one that is wide, for a sample at t.
-func (a *appender) openWide(s *Series, t int64, enc chunkenc.Encoding) {
+func (f *filler) openWide(s *Series, t int64, enc chunkenc.Encoding) {
 	if enc == chunkenc.EncXOR {
-		a.wide.close(s)
+		f.wide.close(s)
 		return
 	}
-	c := a.wide.open[s.ref]
+	c := f.wide.open[s.ref]
 	if c == nil {
 		c = &wideChunk{}
-		a.wide.put(s.ref, c)
+		f.wide.put(s.ref, c)
 	}
 	c.enc.Reset()
 	c.cutAt, s.cutAt = s.cutAt, NoTime
 	if enc.Kind() != chunkenc.ValFloat {
-		c.cut.Begin(t, a.cutting.Range)
-		if c.cutAt = math.MaxInt64; t < a.limit {
-			c.cutAt = a.limit
+		c.cut.Begin(t, f.cutting.Range)
+		if c.cutAt = math.MaxInt64; t < f.limit {
+			c.cutAt = f.limit
 		}
 	}
 	s.open = enc

@@ -14,15 +14,15 @@ import (
 
 // Head is what there is to read of a head as of one snapshot.
 type Head struct {
-	Place    PlaceID
-	Series   *memseries.Directory
-	Chunks   *chunks.Pin // of the chunk files
-	Snapshot uint64
-	From     int64           // what the head has before, blocks have, too, and without what is deleted of it
-	Deleted  *tombstones.Set // as of the snapshot; not changed any more
-	Mender   Mender
-	Losses   int // that the Mender has told of in the warnings
-	Labels   *LabelMemory
+	Place   PlaceID
+	Series  *memseries.Directory
+	Chunks  *chunks.Pin     // of the chunk files
+	Past    memseries.Past  // the series in the snapshot
+	From    int64           // what the head has before, blocks have, too, and without what is deleted of it
+	Deleted *tombstones.Set // as of the snapshot; not changed any more
+	Mender  Mender
+	Losses  int // that the Mender has told of in the warnings
+	Labels  *LabelMemory
 }
 
 // Mender knows what took the place of chunks whose files are damaged. It is safe for concurrent
@@ -99,7 +99,7 @@ func (r *headReader) selected(ctx context.Context, ms []*labels.Matcher) (found 
 		found = make([]*memseries.Series, 0, len(refs))
 		for len(refs) > 0 && ctx.Err() == nil {
 			n, some := min(len(refs), pollEvery), false
-			found, some = r.Series.AppendVisible(found, refs[:n], r.Snapshot, r.mint, r.maxt)
+			found, some = r.Past.AppendVisible(found, refs[:n], r.mint, r.maxt)
 			present = present && some
 			refs = refs[n:]
 		}
@@ -110,7 +110,7 @@ func (r *headReader) selected(ctx context.Context, ms []*labels.Matcher) (found 
 
 // presence tells what is known of a series before its chunks are looked at.
 func (r *headReader) presence(s *memseries.Series) memseries.Presence {
-	p := r.Series.Presence(s, r.Snapshot, r.mint, r.maxt)
+	p := r.Past.Presence(s, r.mint, r.maxt)
 	if p == memseries.Present && r.Deleted.Len() > 0 && len(r.Deleted.Of(s.Ref())) > 0 {
 		return memseries.Possible
 	}

@@ -90,7 +90,7 @@ func (hs *headSeries) view(src *headChunks) *memseries.View {
 	}
 	r := c.r
 	if ahead == 1 {
-		r.Series.View(hs.s, r.Snapshot, r.mint, r.maxt, &src.own)
+		r.Past.View(hs.s, r.mint, r.maxt, &src.own)
 		return &src.own
 	}
 	var near [memseries.GroupLen]*memseries.Series
@@ -106,7 +106,7 @@ func (hs *headSeries) view(src *headChunks) *memseries.View {
 	if src.views == nil {
 		src.views = new(memseries.Views)
 	}
-	src.views.Take(r.Series, near[:n], r.Snapshot, r.mint, r.maxt)
+	src.views.Take(r.Past, near[:n], r.mint, r.maxt)
 	src.refs = src.views.AppendRefs(src.refs[:0], chunksAhead)
 	src.files.Ahead(src.refs)
 	return src.views.Of(hs.s)

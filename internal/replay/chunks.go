@@ -81,7 +81,7 @@ func (r *replay) lastSum(m memseries.Mapped) (uint64, error) {
 func (r *replay) holdAgainstLog() {
 	s := logreach.StateOf(r.out.Log, r.opts.Reach)
 	if !s.Noted || s.Lost {
-		behind, unreached := r.to.Series.BeyondLog()
+		behind, unreached := r.restoration.BeyondLog()
 		if s.IsCut(behind) && !s.Lost {
 			s.Lost = true
 			r.out.Damages = append(r.out.Damages, Damage{File: filepath.Base(r.opts.WALDir), Reason: logreach.ReasonCut})
@@ -100,7 +100,7 @@ func (r *replay) holdAgainstLog() {
 		r.out.Truncated = r.opts.Reach.Mark
 	}
 	if t := s.Stale(r.out.Truncated); t > logreach.NeverTruncated {
-		if dropped, newest := r.to.Series.DropStale(t); dropped > 0 {
+		if dropped, newest := r.restoration.DropStale(t); dropped > 0 {
 			r.out.Truncated = max(r.out.Truncated, newest+1)
 		}
 	}

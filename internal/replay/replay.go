@@ -77,18 +77,19 @@ type Options struct {
 
 // replay is the state of one recovery.
 type replay struct {
-	to      Target
-	opts    Options
-	out     *Report
-	workers []*worker
-	most    int                           // samples that a worker collects
-	parts   chan *partSet                 // empty ones; kept across garbage collections, which empty a pool
-	loaded  map[uint64][]memseries.Mapped // full chunks by the ref they were written under
-	dups    map[uint64]uint64             // refs of the log whose labels another ref had before
-	early   earlyRecords
-	batches wal.Batches // of the snapshot, and then of the log
-	writer  chunkWriter
-	newest  struct { // scratch
+	to          Target
+	restoration memseries.Restoration // of to.Series
+	opts        Options
+	out         *Report
+	workers     []*worker
+	most        int                           // samples that a worker collects
+	parts       chan *partSet                 // empty ones; kept across garbage collections, which empty a pool
+	loaded      map[uint64][]memseries.Mapped // full chunks by the ref they were written under
+	dups        map[uint64]uint64             // refs of the log whose labels another ref had before
+	early       earlyRecords
+	batches     wal.Batches // of the snapshot, and then of the log
+	writer      chunkWriter
+	newest      struct { // scratch
 		ints   histogram.Histogram
 		floats histogram.FloatHistogram
 	}
@@ -150,7 +151,7 @@ func Run(ctx context.Context, to Target, opts Options) (*Report, error) {
 		return nil, errors.WithMessage(err, "replay log")
 	}
 	r.holdAgainstLog()
-	if err := to.Series.FinishRestore(r.out.Log.LastSeq, r.lastSum); err != nil {
+	if err := r.restoration.Finish(r.out.Log.LastSeq, r.lastSum); err != nil {
 		return nil, errors.WithMessage(err, "read newest chunks")
 	}
 	if load != nil {
@@ -162,14 +163,14 @@ func Run(ctx context.Context, to Target, opts Options) (*Report, error) {
 }
 
 func newReplay(to Target, opts Options) *replay {
-	r := &replay{to: to, opts: opts, loaded: map[uint64][]memseries.Mapped{}, dups: map[uint64]uint64{}}
+	r := &replay{to: to, restoration: memseries.NewRestoration(to.Series), opts: opts, loaded: map[uint64][]memseries.Mapped{}, dups: map[uint64]uint64{}}
 	r.out = &Report{Tombs: &tombstones.Set{}}
 	limit := memlimit.Bytes()
 	n := memlimit.Workers(opts.Workers, bytesPerWorker, limit)
 	r.most = mostCollected(limit, n)
 	r.parts = make(chan *partSet, setsPerWorker*n)
 	for range n {
-		restorer := to.Series.NewRestorer()
+		restorer := r.restoration.NewRestorer()
 		restorer.MinValid = to.MinValid
 		r.workers = append(r.workers, &worker{
 			restorer: restorer,

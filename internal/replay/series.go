@@ -33,16 +33,16 @@ func (r *replay) applySeries(rec wal.Record) error {
 
 // restore makes one series, or learns that its ref is another name for one.
 func (r *replay) restore(ref uint64, ls labels.Labels, rec wal.Record) error {
-	dir, hash := r.to.Series, ls.Hash()
-	if s := dir.ByRef(ref); s != nil {
-		if dir.ByLabels(ls, hash) != s {
+	series, hash := r.to.Series, ls.Hash()
+	if s := series.ByRef(ref); s != nil {
+		if series.ByLabels(ls, hash) != s {
 			r.damage(&recordError{rec, errors.Errorf("series ref %d has two label sets; the first one stays", ref)})
 		}
 		return nil
 	}
-	if s := dir.ByLabels(ls, hash); s != nil {
+	if s := series.ByLabels(ls, hash); s != nil {
 		r.dups[ref] = s.Ref()
-		dir.RaiseNextRef(ref + 1)
+		series.RaiseNextRef(ref + 1)
 		r.attachMore(s, ref)
 		r.early.dups = append(r.early.dups, ref)
 		r.applyEarlyTombstones(ref, s)
@@ -52,7 +52,7 @@ func (r *replay) restore(ref uint64, ls labels.Labels, rec wal.Record) error {
 		r.damage(&recordError{rec, errors.Errorf("series ref %d stands for ref %d and has other labels; the first ones stay", ref, first)})
 		return nil
 	}
-	s, err := dir.Restore(ref, ls, hash)
+	s, err := r.restoration.Restore(ref, ls, hash)
 	if errors.Is(err, memseries.ErrRefUsed) {
 		r.damage(&recordError{rec, errors.Errorf("series ref %d was that of a series that is gone", ref)})
 		return nil
@@ -61,7 +61,7 @@ func (r *replay) restore(ref uint64, ls labels.Labels, rec wal.Record) error {
 		return errors.WithMessagef(err, "series record in %s at offset %d: ref %d", r.logFile(rec), rec.Offset, ref)
 	}
 	if ms := r.loaded[ref]; ms != nil {
-		dir.Attach(s, ms)
+		r.restoration.Attach(s, ms)
 		delete(r.loaded, ref)
 	}
 	r.applyEarlyTombstones(ref, s)
@@ -77,7 +77,7 @@ func (r *replay) attachMore(s *memseries.Series, ref uint64) {
 	}
 	delete(r.loaded, ref)
 	r.barrier()
-	r.to.Series.AttachMore(s, ms)
+	r.restoration.AttachMore(s, ms)
 }
 
 // applyTombstones notes deleted intervals, and drops series that the log says were
@@ -99,7 +99,7 @@ func (r *replay) applyTombstones(rec wal.Record) error {
 		case stone.WholeSeries():
 			r.barrier()
 			r.adopt(stone.Ref, s)
-			r.to.Series.Drop(s)
+			r.restoration.Drop(s)
 			maps.DeleteFunc(r.dups, func(_, ref uint64) bool { return ref == stone.Ref })
 		default:
 			r.out.Tombs.Add(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt})

@@ -280,11 +280,11 @@ func (l *mappedList) take(ref uint64) []memseries.Mapped {
 // makeSeries makes one series with the full chunks that the snapshot knows. What head-chunk files
 // have of it beyond the snapshot comes behind them.
 func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series, known []memseries.Mapped) error {
-	dir, hash := r.to.Series, s.Labels.Hash()
-	if dir.ByRef(s.Ref) != nil || dir.ByLabels(s.Labels, hash) != nil {
+	series, hash := r.to.Series, s.Labels.Hash()
+	if series.ByRef(s.Ref) != nil || series.ByLabels(s.Labels, hash) != nil {
 		return l.damage("two series have the same ref or the same labels")
 	}
-	made, err := dir.Restore(s.Ref, s.Labels, hash)
+	made, err := r.restoration.Restore(s.Ref, s.Labels, hash)
 	if err != nil {
 		return l.damage(err.Error())
 	}
@@ -296,7 +296,7 @@ func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series, known []memseri
 		}
 		r.out.SamplesInChunks += uint64(m.Num)
 	}
-	dir.AttachKnown(made, known, r.loaded[s.Ref])
+	r.restoration.AttachKnown(made, known, r.loaded[s.Ref])
 	delete(r.loaded, s.Ref)
 	return nil
 }

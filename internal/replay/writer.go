@@ -48,7 +48,7 @@ func (cw *chunkWriter) write(to Target, job *writtenChunks) {
 	for i := range job.fulls {
 		size += job.fulls[i].Size()
 	}
-	cw.buf = to.Series.AppendData(slices.Grow(cw.buf[:0], size), job.fulls)
+	cw.buf = to.Series.Shelf.AppendData(slices.Grow(cw.buf[:0], size), job.fulls)
 	var refs []chunks.Ref
 	refs, cw.err = to.Store.StoreFull(job.fulls)
 	job.refs = append(job.refs, refs...)

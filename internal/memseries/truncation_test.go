@@ -24,7 +24,7 @@ type chunkStore struct {
 
 // take collects full chunks as a writer would before it writes.
 func (cs *chunkStore) take(d *Directory) []Full {
-	fulls, _ := d.CollectFull(nil, 0, math.MaxInt)
+	fulls, _ := d.Shelf.Collect(nil, 0, math.MaxInt)
 	return fulls
 }
 
@@ -38,13 +38,13 @@ func (cs *chunkStore) write(d *Directory, fulls []Full) {
 		refs[i] = chunks.Ref(len(cs.data) + 1)
 		cs.data[refs[i]] = append([]byte(nil), f.Data...)
 	}
-	d.Written(fulls, refs)
+	d.Shelf.Written(fulls, refs)
 }
 
 // samples reads a series as of the newest commit, and hands each chunk's bounds to see.
 func (cs *chunkStore) samples(t require.TestingT, d *Directory, s *Series, see func(c ViewChunk)) map[int64]float64 {
 	var v View
-	d.View(s, math.MaxUint64, math.MinInt64, math.MaxInt64, &v)
+	d.Past(math.MaxUint64).View(s, math.MinInt64, math.MaxInt64, &v)
 	got := map[int64]float64{}
 	for i, c := range v.Chunks {
 		before := len(got)
@@ -78,7 +78,7 @@ func TestCutAt_SplitsOpenAndFullChunksAtEveryPlace(t *testing.T) {
 			want[i*1000] = float64(i)
 		}
 		for _, at := range []int64{cut*1000 - 500, cut * 1000} { // between two samples, and on one
-			require.Zero(t, d.CutAt(at))
+			require.Zero(t, d.Truncation.CutAt(at))
 			require.Equal(t, want, cs.samples(t, d, s, func(c ViewChunk) {
 				require.True(t, c.MaxT < at || c.MinT >= at, "%v, cut at %d", c, at)
 			}))
@@ -92,7 +92,7 @@ func TestCutAt_ChunksThatGoOnOrBeginLaterEndThere(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	goesOn, later := newSeries(t, d, "i", "1"), newSeries(t, d, "i", "2")
 	commit(d, 1, 1, goesOn, 1000, 1)
-	d.CutAt(50_000)
+	d.Truncation.CutAt(50_000)
 	for i := range int64(100) {
 		if i > 1 {
 			commit(d, uint64(i), uint64(i), goesOn, i*1000, 1)
@@ -114,10 +114,10 @@ func TestCutAt_CountsWhatIsInFilesOrOnTheWayThere(t *testing.T) {
 	var cs chunkStore
 	fulls := cs.take(d)
 	require.Len(t, fulls, 1)
-	require.Equal(t, 1, d.CutAt(fulls[0].MaxT), "it is on the way")
+	require.Equal(t, 1, d.Truncation.CutAt(fulls[0].MaxT), "it is on the way")
 	cs.write(d, fulls)
-	require.Equal(t, 1, d.CutAt(fulls[0].MinT+1), "it is there")
-	require.Zero(t, d.CutAt(fulls[0].MinT))
+	require.Equal(t, 1, d.Truncation.CutAt(fulls[0].MinT+1), "it is there")
+	require.Zero(t, d.Truncation.CutAt(fulls[0].MinT))
 	require.Len(t, cs.samples(t, d, s, nil), 130)
 }
 
@@ -139,13 +139,13 @@ func TestCutAt_SamplesThatNeedMoreRoomWithoutThoseBefore(t *testing.T) {
 		commit(d, uint64(i+1), uint64(i+1), s, i, want[i])
 	}
 	var cs chunkStore
-	require.Zero(t, d.CutAt(2)) // a full chunk
+	require.Zero(t, d.Truncation.CutAt(2)) // a full chunk
 	require.Equal(t, want, cs.samples(t, d, s, nil))
-	d.CutAt(s.enc.FirstT() + 1) // and the open one
+	d.Truncation.CutAt(s.enc.FirstT() + 1) // and the open one
 	require.Equal(t, want, cs.samples(t, d, s, nil))
-	require.Greater(t, d.FullBytes(), int64(0))
+	require.Greater(t, d.Shelf.Bytes(), int64(0))
 	cs.write(d, cs.take(d))
-	require.Zero(t, d.FullBytes())
+	require.Zero(t, d.Shelf.Bytes())
 	require.Equal(t, want, cs.samples(t, d, s, nil))
 }
 
@@ -173,7 +173,7 @@ func TestCutAt_AChunkThatGrows(t *testing.T) {
 		want[i*10] = math.Float64frombits(bits)
 		commit(d, uint64(i+1), uint64(i+1), s, i*10, want[i*10])
 	}
-	require.Zero(t, d.CutAt(20))
+	require.Zero(t, d.Truncation.CutAt(20))
 	var cs chunkStore
 	fulls := cs.take(d)
 	require.Greater(t, len(fulls[1].Data), maxPieces*piecePayload)
@@ -209,33 +209,33 @@ func TestDropBefore_FreesWhatEndsBeforeAndKeepsTheOrder(t *testing.T) {
 			cs.write(d, cs.take(d))
 		}
 	}
-	d.CutAt(400)
-	lowest := d.DropBefore(200)
+	d.Truncation.CutAt(400)
+	lowest := d.Truncation.DropBefore(200)
 	got := cs.samples(t, d, s, nil)
 	require.Contains(t, got, int64(200))
 	require.Contains(t, got, int64(499))
 	require.NotZero(t, lowest)
 	require.LessOrEqual(t, lowest, chunks.Ref(len(cs.data)))
 
-	require.Equal(t, chunks.Ref(math.MaxUint64), d.DropBefore(400), "nothing of a file is left")
+	require.Equal(t, chunks.Ref(math.MaxUint64), d.Truncation.DropBefore(400), "nothing of a file is left")
 	require.Len(t, cs.samples(t, d, s, nil), 100)
 	require.EqualValues(t, 400, s.Mint())
-	require.Equal(t, waitingBytes(d), d.FullBytes())
+	require.Equal(t, waitingBytes(d), d.Shelf.Bytes())
 
 	require.EqualValues(t, int64(NoTime), old.Maxt())
 	require.EqualValues(t, 199, old.PendingT())
 	require.Equal(t, math.Float64bits(199), old.PendingSum())
-	require.False(t, d.Visible(old, math.MaxUint64, math.MinInt64, math.MaxInt64))
-	require.False(t, d.Visible(old, 100, math.MinInt64, math.MaxInt64), "an old snapshot")
+	require.False(t, d.Past(math.MaxUint64).Visible(old, math.MinInt64, math.MaxInt64))
+	require.False(t, d.Past(100).Visible(old, math.MinInt64, math.MaxInt64), "an old snapshot")
 	commit(d, 600, 600, old, 700, 7)
 	require.Equal(t, map[int64]float64{700: 7}, cs.samples(t, d, old, nil))
-	require.False(t, d.Visible(old, 100, math.MinInt64, math.MaxInt64), "the new sample is not of its time")
+	require.False(t, d.Past(100).Visible(old, math.MinInt64, math.MaxInt64), "the new sample is not of its time")
 
-	require.Equal(t, chunks.Ref(math.MaxUint64), d.DropBefore(math.MaxInt64))
+	require.Equal(t, chunks.Ref(math.MaxUint64), d.Truncation.DropBefore(math.MaxInt64))
 	require.Empty(t, cs.samples(t, d, s, nil))
-	d.Lock(Bit(s))
-	d.UnreserveLocked(s)
-	d.Unlock(Bit(s))
+	d.Shards.Lock(Bit(s))
+	d.Shards.UnreserveLocked(s)
+	d.Shards.Unlock(Bit(s))
 	require.EqualValues(t, int64(NoTime), s.PendingT())
 }
 
@@ -248,16 +248,16 @@ func TestDropBefore_AChunkOnItsWayToAFileIsForgottenThere(t *testing.T) {
 	var cs chunkStore
 	fulls := cs.take(d)
 	bytes := append([]byte(nil), fulls[0].Data...)
-	d.DropBefore(130)
-	require.Zero(t, d.FullBytes())
+	d.Truncation.DropBefore(130)
+	require.Zero(t, d.Shelf.Bytes())
 	for i := range int64(130) { // it must not get the writer's buffer
 		commit(d, uint64(i+200), uint64(i+200), s, i+200, math.Pi*float64(i))
 	}
 	require.Equal(t, bytes, fulls[0].Data)
-	waiting := d.FullBytes()
+	waiting := d.Shelf.Bytes()
 	require.Positive(t, waiting)
 	cs.write(d, fulls)
-	require.Equal(t, waiting, d.FullBytes())
+	require.Equal(t, waiting, d.Shelf.Bytes())
 	require.Len(t, cs.samples(t, d, s, nil), 130)
 }
 
@@ -285,7 +285,7 @@ func TestTruncation_EqualsAMap(t *testing.T) {
 			},
 			"cut": func(t *rapid.T) {
 				cut = max(dropped, next-rapid.Int64Range(-100, 500).Draw(t, "behind"))
-				over := d.CutAt(cut)
+				over := d.Truncation.CutAt(cut)
 				crossing := 0
 				cs.samples(t, d, s, func(c ViewChunk) {
 					if c.MinT < cut && c.MaxT >= cut {
@@ -297,7 +297,7 @@ func TestTruncation_EqualsAMap(t *testing.T) {
 			},
 			"drop": func(t *rapid.T) {
 				dropped = max(dropped, next-rapid.Int64Range(-100, 500).Draw(t, "behind"))
-				lowest := d.DropBefore(dropped)
+				lowest := d.Truncation.DropBefore(dropped)
 				kept := chunks.Ref(math.MaxUint64)
 				var first int64 = math.MaxInt64
 				cs.samples(t, d, s, func(c ViewChunk) {
@@ -325,7 +325,7 @@ func TestTruncation_EqualsAMap(t *testing.T) {
 				taken = nil
 			},
 			"fail to write": func(t *rapid.T) {
-				d.Unwritten(taken)
+				d.Shelf.Unwritten(taken)
 				taken = nil
 			},
 			"": func(t *rapid.T) {
@@ -338,7 +338,7 @@ func TestTruncation_EqualsAMap(t *testing.T) {
 		})
 		cs.write(d, taken)
 		cs.write(d, cs.take(d))
-		require.Zero(t, d.FullBytes())
+		require.Zero(t, d.Shelf.Bytes())
 		require.Equal(t, want, cs.samples(t, d, s, nil))
 		requirePieces(t, d, nil)
 	})
@@ -362,8 +362,8 @@ func requirePieces(t require.TestingT, d *Directory, collected []Full) {
 	for s := range d.All() {
 		chunk(s.bytes)
 	}
-	for i := range d.shards {
-		sh := &d.shards[i]
+	for i := range d.Shards.all {
+		sh := &d.Shards.all[i]
 		for _, f := range sh.mu.waiting.all() {
 			chunk(f.bytes)
 		}
@@ -375,7 +375,7 @@ func requirePieces(t require.TestingT, d *Directory, collected []Full) {
 		}
 	}
 	for _, f := range collected {
-		if d.ShardOf(f.Series).mu.waiting.get(f.ref) == nil {
+		if d.Shards.of(f.Series).mu.waiting.get(f.ref) == nil {
 			chunk(f.bytes)
 		}
 	}
@@ -403,7 +403,7 @@ func TestSizeBytes_FallsWhenAHeadIsTruncated(t *testing.T) {
 		}
 	}
 	full := d.SizeBytes()
-	d.DropBefore(1000)
+	d.Truncation.DropBefore(1000)
 	dropped := d.SizeBytes()
 	require.Less(t, dropped, full*2/3)
 	require.Len(t, d.RemoveIdle(1000, nil), n)
@@ -424,31 +424,31 @@ func TestSizeBytes_FallsWhenAHeadIsTruncated(t *testing.T) {
 
 // reserve and apply are the two halves of a commit of one sample.
 func reserve(d *Directory, s *Series, t int64, v float64, turns *Turns) {
-	d.Lock(Bit(s))
-	d.TakeTurnsLocked(Bit(s), turns)
+	d.Shards.Lock(Bit(s))
+	d.Shards.TakeTurnsLocked(Bit(s), turns)
 	s.Reserve(t, math.Float64bits(v))
-	d.Unlock(Bit(s))
+	d.Shards.Unlock(Bit(s))
 }
 
 func apply(d *Directory, s *Series, t int64, v float64, seq uint64, turns *Turns) {
-	d.LockInTurn(Bit(s), turns)
-	d.ApplyLocked([]Sample{plain(s, t, v)}, nil, seq, seq, alwaysOpen{})
-	d.EndTurn(Bit(s))
+	d.Shards.LockInTurn(Bit(s), turns)
+	d.Shards.ApplyLocked([]Sample{plain(s, t, v)}, nil, seq, seq, alwaysOpen{})
+	d.Shards.EndTurn(Bit(s))
 }
 
 func TestBarrier_WaitsForCommitsThatHadTheirTurnsAndForNoOthers(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	s := newSeries(t, d, "a", "b")
-	d.Barrier()
+	d.Shards.Barrier()
 	var first, second Turns
 	reserve(d, s, 1, 1, &first)
 	passed := make(chan struct{})
 	go func() {
-		d.Barrier()
+		d.Shards.Barrier()
 		close(passed)
 	}()
 	for queued := 0; queued == 0; {
-		sh := d.ShardOf(s)
+		sh := d.Shards.of(s)
 		sh.mu.Lock()
 		queued = sh.mu.queued
 		sh.mu.Unlock()
@@ -498,19 +498,19 @@ func TestTruncation_BesideWriters(t *testing.T) {
 					}
 					ts, v := now.Add(1), rng.Float64()
 					var turns Turns
-					d.Lock(Bit(s))
-					d.TakeTurnsLocked(Bit(s), &turns)
+					d.Shards.Lock(Bit(s))
+					d.Shards.TakeTurnsLocked(Bit(s), &turns)
 					ok := ts >= minValid.Load() && ts > s.PendingT()
 					dead := s.Dead()
 					if ok {
 						s.Reserve(ts, math.Float64bits(v))
 					}
-					d.Unlock(Bit(s))
-					d.LockInTurn(Bit(s), &turns)
+					d.Shards.Unlock(Bit(s))
+					d.Shards.LockInTurn(Bit(s), &turns)
 					if ok {
-						d.ApplyLocked([]Sample{plain(s, ts, v)}, nil, seq.Add(1), math.MaxUint64, alwaysOpen{})
+						d.Shards.ApplyLocked([]Sample{plain(s, ts, v)}, nil, seq.Add(1), math.MaxUint64, alwaysOpen{})
 					}
-					d.EndTurn(Bit(s))
+					d.Shards.EndTurn(Bit(s))
 					s.Unpin()
 					if dead {
 						panic("a pinned series was removed")
@@ -535,7 +535,7 @@ func TestTruncation_BesideWriters(t *testing.T) {
 		})
 	}
 	loop(func() { // the chunk writer
-		fulls, _ := d.CollectFull(nil, 0, math.MaxInt)
+		fulls, _ := d.Shelf.Collect(nil, 0, math.MaxInt)
 		stored.Lock()
 		cs.write(d, fulls)
 		stored.Unlock()
@@ -543,7 +543,7 @@ func TestTruncation_BesideWriters(t *testing.T) {
 	loop(func() { // a reader
 		var v View
 		for s := range d.All() {
-			d.View(s, math.MaxUint64, math.MinInt64, math.MaxInt64, &v)
+			d.Past(math.MaxUint64).View(s, math.MinInt64, math.MaxInt64, &v)
 		}
 		_ = d.SizeBytes()
 	})
@@ -554,17 +554,17 @@ func TestTruncation_BesideWriters(t *testing.T) {
 			return
 		}
 		minValid.Store(at)
-		d.Barrier()
-		d.CutAt(at)
+		d.Shards.Barrier()
+		d.Truncation.CutAt(at)
 		for s := range d.All() {
-			d.Lock(Bit(s))
+			d.Shards.Lock(Bit(s))
 			open := s.enc
-			d.Unlock(Bit(s))
+			d.Shards.Unlock(Bit(s))
 			if open.Len() > 0 && open.FirstT() < at && open.LastT() >= at {
 				panic("an open chunk reaches over the cut")
 			}
 		}
-		d.DropBefore(at)
+		d.Truncation.DropBefore(at)
 		for _, ref := range d.RemoveIdle(at, nil) {
 			if d.ByRef(ref) != nil {
 				panic("a removed series is found")
@@ -605,13 +605,13 @@ func TestTruncation_BesideWriters(t *testing.T) {
 		}
 	}
 	require.Equal(t, live, d.Len(), "all idle series are gone")
-	require.Equal(t, waitingBytes(d), d.FullBytes())
+	require.Equal(t, waitingBytes(d), d.Shelf.Bytes())
 }
 
 // waitingBytes counts FullBytes anew.
 func waitingBytes(d *Directory) (n int64) {
-	for i := range d.shards {
-		for _, f := range d.shards[i].mu.waiting.all() {
+	for i := range d.Shards.all {
+		for _, f := range d.Shards.all[i].mu.waiting.all() {
 			n += int64(f.bytes.size)
 		}
 	}

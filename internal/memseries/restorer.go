@@ -3,11 +3,9 @@ package memseries
 import (
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
-	"github.com/seed347100a3/tsdb/index"
 )
 
 // Restorer appends what the log says to the series of one recovery worker. Nothing
@@ -20,7 +18,7 @@ import (
 // BenchmarkOpenSnapshot with a long tail, 0.9% of BenchmarkReplay.
 type Restorer struct {
 	d *Directory
-	appender
+	filler
 	full      []fullChunk
 	fullBytes int // of them
 	encoded   [runCap]byte
@@ -45,15 +43,6 @@ const minFullRoom = 64
 // notReached is what pendV is while the log has shown no sample of a series with attached
 // chunks.
 const notReached = math.MaxUint64
-
-// NewRestorer returns a worker's share of recovery.
-func (d *Directory) NewRestorer() *Restorer {
-	r := &Restorer{d: d, MinValid: NoTime}
-	r.cutting, r.limit, r.pieces.arena = d.shards[0].mu.cutting, NoTime, d.chunkBytes
-	r.pieces.recycled = new(recycled)
-	r.onFull = r.keepFull
-	return r
-}
 
 // Run is samples of one ref, in the order of the log.
 type Run struct {
@@ -166,7 +155,7 @@ func (r *Restorer) covered(s *Series, t int64) bool {
 	}
 	if t < s.mappedAt(i).MinT {
 		r.Holes++
-		r.cutMapped(s, i)
+		r.mapped.cut(s, i)
 		return false
 	}
 	return true
@@ -227,7 +216,7 @@ func (r *Restorer) FullBytes() int { return r.fullBytes }
 func (r *Restorer) Written(fulls []Full, refs []chunks.Ref) {
 	for i := range refs {
 		f := &fulls[i]
-		r.setMappedRef(f.Series, f.MinT, refs[i])
+		r.mapped.setRef(f.Series, f.MinT, refs[i])
 		r.pieces.recycled.put(f.bytes)
 	}
 }
@@ -237,140 +226,18 @@ func (r *Restorer) Written(fulls []Full, refs []chunks.Ref) {
 func (r *Restorer) Close() {
 	r.endAside()
 	for _, f := range r.full {
-		r.setMappedRef(f.series, f.minT, r.d.ShardOf(f.series).mu.onFull(f))
+		r.mapped.setRef(f.series, f.minT, r.d.Shards.of(f.series).mu.onFull(f))
 	}
 	for ref, w := range r.wide.open {
 		if s := r.d.ByRef(ref); s != nil && s.isWide() { // or it was dropped
-			r.d.ShardOf(s).mu.wide.put(ref, w)
+			r.d.Shards.of(s).mu.wide.put(ref, w)
 		}
 	}
-	r.d.shards[0].mu.pieces.absorb(&r.pieces)
-	r.d.shards[0].mu.mappedBytes += r.mappedBytes
-	r.d.shards[0].mu.chunks += r.chunks
+	first := &r.d.Shards.all[0]
+	first.mu.pieces.absorb(&r.pieces)
+	first.mu.mapped.bytes += r.mapped.bytes
+	first.mu.mapped.chunks += r.mapped.chunks
+	first.mu.openLeft += r.openLeft
 	r.d.RaiseNextRef(r.MaxRef + 1)
 	r.full = nil
-}
-
-// Attach gives a restored series the full chunks that its files have, oldest first
-// and without overlap. It keeps nothing of ms.
-func (d *Directory) Attach(s *Series, ms []Mapped) {
-	s.pendV = notReached
-	sh := d.ShardOf(s)
-	for _, m := range ms {
-		sh.mu.addMapped(s, m)
-	}
-}
-
-// AttachKnown is Attach for a series of a snapshot: the log from there on is behind the
-// known chunks, and what it repeats of them is not looked at. Of the others, those that are
-// behind them stay.
-func (d *Directory) AttachKnown(s *Series, known, others []Mapped) {
-	d.Attach(s, known)
-	s.pendV, s.lastSeq = 0, uint64(len(known))
-	if len(known) > 0 {
-		s.prevMaxt = known[len(known)-1].MaxT
-	}
-	sh := d.ShardOf(s)
-	for _, m := range others {
-		if s.numMapped == 0 || m.MinT > s.Maxt() {
-			sh.mu.addMapped(s, m)
-		}
-	}
-}
-
-// AttachMore adds full chunks that were written under another ref of the series, in
-// the order of time. Those that overlap what the series has are left out, and all of
-// them if the log has already put samples into its open chunk. Its worker is at rest.
-func (d *Directory) AttachMore(s *Series, ms []Mapped) {
-	if s.enc.Len() > 0 {
-		return
-	}
-	var all []Mapped
-	for _, m := range s.mapped() {
-		all = append(all, m)
-	}
-	all = append(all, ms...)
-	sort.SliceStable(all, func(i, k int) bool { return all[i].MinT < all[k].MinT })
-	sh := d.ShardOf(s)
-	sh.mu.cutMapped(s, 0)
-	for _, m := range all {
-		if s.numMapped == 0 || m.MinT > s.Maxt() {
-			sh.mu.addMapped(s, m)
-		}
-	}
-	s.lastSeq = 0 // the worker finds its place again
-	if s.pendV = notReached; s.prevMaxt != NoTime {
-		s.pendV = 0 // which of them the log has is not known any more
-	}
-}
-
-// DropStale takes full chunks from series that end before the first sample that the log has
-// of the series, or of which the log has none at all, and returns how many there were, and where
-// the newest of them ends. The log has everything from where it was truncated last, so these are
-// left over from before: of a file that had newer chunks, too. They are in a block, or were
-// deleted. Chunks that end at truncated or later stay: the log was not truncated so far, so
-// it has lost what they have. It is called before FinishRestore, if nothing else of the log was lost.
-func (d *Directory) DropStale(truncated int64) (dropped int, newest int64) {
-	newest = NoTime
-	for s := range d.All() {
-		n := int(min(s.pendV, uint64(s.numMapped)))
-		for n > 0 && s.mappedMaxt(n-1) >= truncated {
-			n--
-		}
-		if n > 0 {
-			newest = max(newest, s.mappedMaxt(n-1))
-			d.ShardOf(s).mu.dropMapped(s, n)
-			dropped += n
-		}
-	}
-	return dropped, newest
-}
-
-// BeyondLog counts full chunks that the log does not have: behind are those of series of which it
-// has older samples, and as chunks never outrun the log, it has lost its end; unreached those
-// before all that it has of their series. It is called before DropStale.
-func (d *Directory) BeyondLog() (behind, unreached int) {
-	for s := range d.All() {
-		n := int(s.numMapped)
-		first := int(min(s.pendV, uint64(n)))
-		unreached += first
-		for i := n - 1; i >= first && s.mappedMaxt(i) > s.prevMaxt; i-- {
-			behind++
-		}
-	}
-	return behind, unreached
-}
-
-func (sh *Shard) keepLastSum(ref, sum uint64) {
-	if sh.mu.lastSum == nil {
-		sh.mu.lastSum = map[uint64]uint64{}
-	}
-	sh.mu.lastSum[ref] = sum
-}
-
-// FinishRestore makes the restored series ordinary ones, all as of commit seq, and
-// indexes their labels. lastSum reads the Sum of the last sample of a full chunk.
-func (d *Directory) FinishRestore(seq uint64, lastSum func(Mapped) (uint64, error)) error {
-	for s := range d.All() {
-		s.lastSeq, s.prevMaxt = seq, NoTime
-		s.logged = true
-		sum := s.enc.LastBits()
-		if n := int(s.numMapped); s.enc.Len() == 0 && n > 0 {
-			var err error
-			if sum, err = lastSum(s.mappedAt(n - 1)); err != nil {
-				return err
-			}
-			d.ShardOf(s).keepLastSum(s.ref, sum)
-		}
-		s.pendT.Store(s.Maxt())
-		s.pendV = sum
-	}
-	d.postings.AddAll(func(yield func(uint64, []index.Pair) bool) {
-		for s := range d.All() {
-			if !yield(s.ref, d.Pairs(s)) {
-				return
-			}
-		}
-	})
-	return nil
 }

@@ -13,7 +13,7 @@ import (
 func timesOf(t *testing.T, d *Directory, s *Series) (ts []int64) {
 	t.Helper()
 	var v View
-	d.View(s, 1, NoTime+1, 1<<40, &v)
+	d.Past(1).View(s, NoTime+1, 1<<40, &v)
 	for _, c := range v.Chunks {
 		var dec chunkenc.Decoder
 		require.NoError(t, dec.Reset(chunkenc.EncXOR, v.Data(c)))
@@ -31,13 +31,13 @@ func finish(t *testing.T, d *Directory, rs ...*Restorer) {
 	for _, r := range rs {
 		r.Close()
 	}
-	require.NoError(t, d.FinishRestore(1, func(Mapped) (uint64, error) { return 0, nil }))
+	require.NoError(t, NewRestoration(d).Finish(1, func(Mapped) (uint64, error) { return 0, nil }))
 }
 
 func TestRestorer_SamplesBeforeTheirSeriesComeBeforeItsLaterOnes(t *testing.T) {
 	for _, later := range []bool{true, false} {
 		d := NewDirectory(defaultCutting)
-		r := d.NewRestorer()
+		r := NewRestoration(d).NewRestorer()
 		restoreOne(r, 7, 10, 1)
 		restoreOne(r, 8, 10, 1) // of nobody, for ever
 		restoreOne(r, 7, 20, 2)
@@ -61,7 +61,7 @@ func TestRestorer_AdoptsWhatAnotherOneHasUnderAnotherName(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	s, err := restore(d, 2, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
-	one, two := d.NewRestorer(), d.NewRestorer()
+	one, two := NewRestoration(d).NewRestorer(), NewRestoration(d).NewRestorer()
 	restoreOne(one, 2, 10, 1)
 	restoreOne(two, 7, 20, 2)
 	one.Adopt(two, 7, s)
@@ -74,7 +74,7 @@ func TestRestorer_AdoptsWhatAnotherOneHasUnderAnotherName(t *testing.T) {
 
 func TestRestorer_SetsABoundedNumberOfSamplesAside(t *testing.T) {
 	d := NewDirectory(defaultCutting)
-	r := d.NewRestorer()
+	r := NewRestoration(d).NewRestorer()
 	for i := range int64(maxAside + 10) {
 		restoreOne(r, 7, i, 1)
 	}

@@ -3,22 +3,34 @@ package memseries
 import (
 	"slices"
 	"sort"
+	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/chunks"
 )
 
-// FullBytes returns how many bytes of full chunks wait for a head-chunk file.
-func (d *Directory) FullBytes() int64 { return d.fullBytes.Load() }
+// Shelf has the full chunks: those that no head-chunk file has yet, which wait in their shards,
+// and the places of the others.
+type Shelf struct {
+	shards *Shards
+	arena  *pieceArena
 
-// CollectFull appends full chunks that no file has yet, those of a series in time
+	bytes          atomic.Int64 // of full chunks that no file has yet
+	collected      []byte       // of Collect, for the next one
+	collectedBytes atomic.Int64 // its capacity
+}
+
+// Bytes returns how many bytes of full chunks wait for a head-chunk file.
+func (sf *Shelf) Bytes() int64 { return sf.bytes.Load() }
+
+// Collect appends full chunks that no file has yet, those of a series in time
 // order. It begins with a shard, takes whole shards until it has as many bytes as
 // wanted, and returns the shard to go on with: NumShards behind the last one. The chunks
-// stay readable here until Written, and what is given of them good until the next CollectFull.
+// stay readable here until Written, and what is given of them good until the next Collect.
 // Each is given to Written or Unwritten before that; one goroutine at a time does all this.
-func (d *Directory) CollectFull(dst []Full, shard, bytes int) ([]Full, int) {
+func (sf *Shelf) Collect(dst []Full, shard, bytes int) ([]Full, int) {
 	given := len(dst)
 	for ; shard < NumShards && bytes > 0; shard++ {
-		sh := &d.shards[shard]
+		sh := &sf.shards.all[shard]
 		sh.mu.Lock()
 		from := len(dst)
 		for ref, f := range sh.mu.waiting.all() {
@@ -35,7 +47,7 @@ func (d *Directory) CollectFull(dst []Full, shard, bytes int) ([]Full, int) {
 			sort.Slice(some, func(i, k int) bool { return some[i].MinT < some[k].MinT }) // not by package slices: 17 KiB for this type
 		}
 	}
-	d.copyData(dst[given:])
+	sf.copyData(dst[given:])
 	return dst, shard
 }
 
@@ -44,28 +56,28 @@ const maxKeptCollected = 2 << 20
 
 // copyData gives taken chunks their Data. No lock is needed: their pieces are not changed
 // any more, and not given back before Written or Unwritten.
-func (d *Directory) copyData(fulls []Full) {
+func (sf *Shelf) copyData(fulls []Full) {
 	size := 0
 	for i := range fulls {
 		size += int(fulls[i].bytes.size)
 	}
-	buf := d.AppendData(slices.Grow(d.collected[:0], size), fulls)
-	if d.collected = buf; cap(buf) > maxKeptCollected {
-		d.collected = nil
+	buf := sf.AppendData(slices.Grow(sf.collected[:0], size), fulls)
+	if sf.collected = buf; cap(buf) > maxKeptCollected {
+		sf.collected = nil
 	}
-	d.collectedBytes.Store(int64(cap(d.collected)))
+	sf.collectedBytes.Store(int64(cap(sf.collected)))
 }
 
 // AppendData gives chunks that nobody changes their Data, which it appends to buf. buf has
 // room for all of it, or earlier ones may lie elsewhere.
-func (d *Directory) AppendData(buf []byte, fulls []Full) []byte {
+func (sf *Shelf) AppendData(buf []byte, fulls []Full) []byte {
 	var w walk
 	for len(fulls) > 0 {
 		some := fulls[:min(GroupLen, len(fulls))]
-		w.begin(len(some), func(i int) chunkBytes { return some[i].bytes }, d.chunkBytes)
+		w.begin(len(some), func(i int) chunkBytes { return some[i].bytes }, sf.arena)
 		for i := range some {
 			from := len(buf)
-			buf = w.appendTo(buf, i, d.chunkBytes)
+			buf = w.appendTo(buf, i, sf.arena)
 			putCount(buf[from:], some[i].Encoding, some[i].Num)
 			some[i].Data = buf[from:len(buf):len(buf)]
 		}
@@ -76,14 +88,14 @@ func (d *Directory) AppendData(buf []byte, fulls []Full) []byte {
 
 // Written says where collected chunks are now; their pieces go back. Those that were
 // dropped meanwhile are nowhere any more.
-func (d *Directory) Written(fulls []Full, refs []chunks.Ref) {
+func (sf *Shelf) Written(fulls []Full, refs []chunks.Ref) {
 	for i := range fulls {
 		f := &fulls[i]
-		sh := d.ShardOf(f.Series)
+		sh := sf.shards.of(f.Series)
 		sh.mu.Lock()
 		if kept := sh.mu.waiting.get(f.ref); kept != nil {
-			sh.mu.setMappedRef(f.Series, f.MinT, refs[i])
-			d.forgetFullLocked(sh, kept)
+			sh.mu.mapped.setRef(f.Series, f.MinT, refs[i])
+			sf.forgetLocked(sh, kept)
 		}
 		f.bytes.drop(&sh.mu.pieces)
 		sh.mu.Unlock()
@@ -91,10 +103,10 @@ func (d *Directory) Written(fulls []Full, refs []chunks.Ref) {
 }
 
 // Unwritten gives collected chunks back that could not be written.
-func (d *Directory) Unwritten(fulls []Full) {
+func (sf *Shelf) Unwritten(fulls []Full) {
 	for i := range fulls {
 		f := &fulls[i]
-		sh := d.ShardOf(f.Series)
+		sh := sf.shards.of(f.Series)
 		sh.mu.Lock()
 		if kept := sh.mu.waiting.get(f.ref); kept != nil {
 			kept.taken = false
@@ -105,9 +117,21 @@ func (d *Directory) Unwritten(fulls []Full) {
 	}
 }
 
-// forgetFullLocked takes a chunk out of those that no file has. Its pieces are left to
+// forgetLocked takes a chunk out of those that no file has. Its pieces are left to
 // the caller.
-func (d *Directory) forgetFullLocked(sh *Shard, f *fullChunk) {
-	d.fullBytes.Add(-int64(f.bytes.size))
+func (sf *Shelf) forgetLocked(sh *Shard, f *fullChunk) {
+	sf.bytes.Add(-int64(f.bytes.size))
 	sh.mu.waiting.remove(f)
 }
+
+// dropLocked forgets a full chunk that no file has. One that is on its way to a file
+// keeps its pieces until Written.
+func (sf *Shelf) dropLocked(sh *Shard, f *fullChunk) {
+	bytes, taken := f.bytes, f.taken
+	sf.forgetLocked(sh, f)
+	if !taken {
+		bytes.drop(&sh.mu.pieces)
+	}
+}
+
+func (sf *Shelf) sizeBytes() int64 { return sf.collectedBytes.Load() }

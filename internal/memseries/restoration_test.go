@@ -15,7 +15,7 @@ import (
 
 // restore makes a series as recovery does.
 func restore(d *Directory, ref uint64, ls labels.Labels) (*Series, error) {
-	return d.Restore(ref, ls, ls.Hash())
+	return NewRestoration(d).Restore(ref, ls, ls.Hash())
 }
 
 // restoreOne replays one sample of commit 1.
@@ -29,13 +29,13 @@ func restored(t *testing.T, n int, attached []Mapped) (*Directory, *Series, *Res
 	d := NewDirectory(defaultCutting)
 	s, err := restore(d, 7, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
-	d.Attach(s, attached)
-	r := d.NewRestorer()
+	NewRestoration(d).Attach(s, attached)
+	r := NewRestoration(d).NewRestorer()
 	for i := range n {
 		restoreOne(r, 7, int64(i)*1000, float64(i))
 	}
 	r.Close()
-	require.NoError(t, d.FinishRestore(1, func(Mapped) (uint64, error) { return math.Float64bits(42), nil }))
+	require.NoError(t, NewRestoration(d).Finish(1, func(Mapped) (uint64, error) { return math.Float64bits(42), nil }))
 	return d, s, r
 }
 
@@ -53,7 +53,7 @@ func TestRestorer_AHoleInTheChunksIsRebuiltFromTheLog(t *testing.T) {
 	require.EqualValues(t, 120, r.Covered)
 	require.EqualValues(t, 180, r.Samples)
 	var v View
-	require.True(t, d.View(s, 1, 120_000, math.MaxInt64, &v))
+	require.True(t, d.Past(1).View(s, 120_000, math.MaxInt64, &v))
 	n := 0
 	for _, c := range v.Chunks {
 		require.Zero(t, c.Ref)
@@ -66,7 +66,7 @@ func TestRestorer_LateAndUnknownSamplesAreCounted(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	_, err := restore(d, 7, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
-	r := d.NewRestorer()
+	r := NewRestoration(d).NewRestorer()
 	restoreOne(r, 7, 10, 1)
 	restoreOne(r, 7, 10, 1)
 	restoreOne(r, 7, 5, 1)
@@ -105,23 +105,23 @@ func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
 			d := NewDirectory(defaultCutting)
 			s, err := restore(d, 7, labels.FromStrings("a", "b"))
 			require.NoError(t, err)
-			d.Attach(s, slices.Clone(tc.attached))
-			r := d.NewRestorer()
+			NewRestoration(d).Attach(s, slices.Clone(tc.attached))
+			r := NewRestoration(d).NewRestorer()
 			for _, ts := range tc.log {
 				restoreOne(r, 7, ts, 1)
 			}
 			r.Close()
 			before := int(s.numMapped)
-			behind, unreached := d.BeyondLog()
+			behind, unreached := NewRestoration(d).BeyondLog()
 			require.Equal(t, before-tc.kept, unreached)
 			require.Equal(t, tc.behind, behind)
-			dropped, newest := d.DropStale(math.MaxInt64)
+			dropped, newest := NewRestoration(d).DropStale(math.MaxInt64)
 			require.Equal(t, before-tc.kept, dropped)
 			if dropped > 0 {
 				require.Equal(t, tc.attached[dropped-1].MaxT, newest)
 			}
 			require.EqualValues(t, tc.kept, s.numMapped)
-			require.NoError(t, d.FinishRestore(1, func(Mapped) (uint64, error) { return math.Float64bits(42), nil }))
+			require.NoError(t, NewRestoration(d).Finish(1, func(Mapped) (uint64, error) { return math.Float64bits(42), nil }))
 			if len(tc.log) == 0 {
 				require.EqualValues(t, int64(NoTime), s.PendingT())
 				return
@@ -140,8 +140,8 @@ func TestDropStale_ChunksFromWhereTheLogWasTruncatedStay(t *testing.T) {
 		d := NewDirectory(defaultCutting)
 		s, err := restore(d, 7, labels.FromStrings("a", "b"))
 		require.NoError(t, err)
-		d.Attach(s, []Mapped{{Ref: 1, MinT: 0, MaxT: 10, Num: 2}, {Ref: 2, MinT: 20, MaxT: 30, Num: 2}})
-		dropped, _ := d.DropStale(truncated)
+		NewRestoration(d).Attach(s, []Mapped{{Ref: 1, MinT: 0, MaxT: 10, Num: 2}, {Ref: 2, MinT: 20, MaxT: 30, Num: 2}})
+		dropped, _ := NewRestoration(d).DropStale(truncated)
 		require.Equal(t, 2-kept, dropped, "truncated at %d", truncated)
 	}
 }
@@ -150,7 +150,7 @@ func TestTakeFull_TakesWhatIsSyncedInTheOrderOfCutting(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	s, err := restore(d, 7, labels.FromStrings("a", "b"))
 	require.NoError(t, err)
-	r := d.NewRestorer()
+	r := NewRestoration(d).NewRestorer()
 	for i := range int64(5 * 120) {
 		r.Append([]Run{{Ref: 7, Samples: []chunkenc.Sample{{T: i * 1000, V: float64(i)}}}}, uint64(i))
 	}
@@ -199,7 +199,7 @@ func TestRestore_KeepsNothingOfTheLabelsThatItIsGiven(t *testing.T) {
 			buf[k] = '?'
 		}
 	}
-	require.NoError(t, d.FinishRestore(1, nil))
+	require.NoError(t, NewRestoration(d).Finish(1, nil))
 	for i, ls := range sets {
 		s := d.ByLabels(ls, ls.Hash())
 		require.NotNil(t, s, "series %d", i)
