@@ -3,6 +3,7 @@ package tsdb_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,4 +86,70 @@ func benchValues(b *testing.B, db *tsdb.DB, of []int64) {
 		require.NotEmpty(b, values)
 		require.NoError(b, q.Close())
 	}
+}
+
+// BenchmarkSelectOverlapping reads three blocks of the same 200 series that overlap: samples take turns,
+// each chunk overlaps half of one of another block, or all blocks have the same.
+func BenchmarkSelectOverlapping(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		shift int64
+	}{{"by turns", 5_000}, {"by halves", 900_000 + 1}, {"twins", 0}} {
+		db := openOverlapping(b, 200, c.shift)
+		b.Run(c.name+"/batches", func(b *testing.B) { benchOverlapping(b, db, true) })
+		b.Run(c.name+"/iterator", func(b *testing.B) { benchOverlapping(b, db, false) })
+		b.Run(c.name+"/chunks", func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				benchChunks(b, db)
+			}
+		})
+	}
+}
+
+// openOverlapping opens a database of three blocks whose samples are shifted against each other.
+func openOverlapping(b *testing.B, series int, shift int64) *tsdb.DB {
+	dir := b.TempDir()
+	for n := range int64(3) {
+		w, err := tsdb.NewBlockWriter(dir, nil)
+		require.NoError(b, err)
+		for i := range series {
+			ref, ls := tsdb.SeriesRef(0), benchLabels(i)
+			for k := range 480 {
+				ref, err = w.AppendRef(ref, ls, n*shift+int64(k)*benchStep, benchValue(i, k))
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		_, err = w.Flush(context.Background())
+		require.NoError(b, err)
+		require.NoError(b, w.Close())
+	}
+	opts := benchOptions()
+	opts.Blocks.Manual = true
+	return openBench(b, dir, opts)
+}
+
+func benchOverlapping(b *testing.B, db *tsdb.DB, batches bool) {
+	b.ReportAllocs()
+	read := 0
+	for range b.N {
+		read += benchSelect(b, db, math.MaxInt64, batches, nil)
+	}
+	reportPerSample(b, read)
+}
+
+// benchChunks reads all chunks.
+func benchChunks(b *testing.B, db *tsdb.DB) {
+	q, err := db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(b, err)
+	set := q.SelectChunks(context.Background(), &tsdb.SelectHints{Transient: true})
+	var it *tsdb.ChunkIterator
+	for set.Next() {
+		for it = set.At().Chunks(it); it.Next(); {
+		}
+		require.NoError(b, it.Err())
+	}
+	require.NoError(b, errors.Join(set.Err(), q.Close()))
 }

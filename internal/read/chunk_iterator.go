@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
-	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/wal"
@@ -19,17 +18,14 @@ type ChunkMeta struct {
 
 // ChunkIterator is a cursor over the chunks of one series, for one goroutine.
 type ChunkIterator struct {
-	gate *Gate
-	src  chunkSource
-	meta ChunkMeta
-	clip iterator // over one chunk that is cut into
-	one  oneChunk // as it is stored
-	enc  chunkenc.Encoder
-	buf  []byte
-
-	hist   histogram.Histogram // scratch
-	floats histogram.FloatHistogram
-
+	gate  *Gate
+	src   chunkSource
+	meta  ChunkMeta
+	chunk samplemerge.Chunk
+	runs  samplemerge.Runs // of one that is cut into, or merged
+	run   chunkenc.Batch
+	enc   chunkenc.Encoder
+	buf   []byte
 	err   error
 	ended bool // without an error
 	ready bool // the chunk that Next moves to is there
@@ -67,7 +63,7 @@ func (ci *ChunkIterator) Next() bool {
 			ci.err = wal.ErrClosed
 			return false
 		}
-		c := &ci.one.c
+		c := &ci.chunk
 		ok, err := ci.src.Next(math.MinInt64, c)
 		ci.gate.end()
 		if !ok {
@@ -79,29 +75,46 @@ func (ci *ChunkIterator) Next() bool {
 			ci.meta.Chunk, ci.err = chunkenc.FromData(c.Encoding, c.Data)
 			return ci.err == nil
 		}
-		if ci.nextClipped() {
+		if ci.encode(c) {
 			return true
 		}
 	}
 	return false
 }
 
-// nextClipped encodes what the bounds leave of the chunk; false if that is nothing.
-func (ci *ChunkIterator) nextClipped() bool {
-	ci.one.of, ci.one.used = ci.src, false
-	ci.clip.reset(&ci.one, ci.gate)
+// encode encodes what counts of a chunk; false if that is nothing.
+func (ci *ChunkIterator) encode(c *samplemerge.Chunk) bool {
 	ci.enc.Reset()
+	if cap(ci.run.T) == 0 {
+		ci.run = *chunkenc.NewBatch(clippedRun)
+	}
 	var first, last int64
-	for kind := ci.clip.Next(); kind != chunkenc.ValNone; kind = ci.clip.Next() {
-		last = ci.clip.AtT()
-		if ci.enc.Len() == 0 {
-			first = last
+	err := ci.runs.Reset(c)
+	for behind := false; !behind && err == nil; {
+		if err = ci.runs.Next(&ci.run); err != nil || ci.run.Len() == 0 {
+			break
 		}
-		if ci.err = ci.encode(kind); ci.err != nil {
-			return false
+		behind = ci.run.T[ci.run.Len()-1] > c.To
+		c.Clip(&ci.run)
+		for i, t := range ci.run.T {
+			if ci.enc.Len() == 0 {
+				first = t
+			}
+			last = t
+			if other := ci.runs.Other(); other != nil {
+				ci.err = ci.enc.AppendOther(other)
+			} else {
+				ci.err = ci.enc.Append(t, ci.run.V[i], ci.run.StartOf(i))
+			}
+			if ci.err != nil {
+				return false
+			}
 		}
 	}
-	if ci.err = ci.clip.Err(); ci.err != nil || ci.enc.Len() == 0 {
+	if err != nil {
+		ci.err = ci.src.Place(err)
+	}
+	if ci.err != nil || ci.enc.Len() == 0 {
 		return false
 	}
 	ci.buf = ci.enc.AppendTo(ci.buf[:0])
@@ -110,40 +123,8 @@ func (ci *ChunkIterator) nextClipped() bool {
 	return ci.err == nil
 }
 
-// encode appends the sample that clip stands on. A part of a chunk is always one chunk.
-func (ci *ChunkIterator) encode(kind chunkenc.ValueType) error {
-	switch kind {
-	case chunkenc.ValFloat:
-		t, v := ci.clip.At()
-		return ci.enc.Append(t, v, ci.clip.AtST())
-	case chunkenc.ValHistogram:
-		t := ci.clip.AtHistogram(&ci.hist)
-		return ci.enc.AppendHistogram(t, &ci.hist, ci.clip.AtST())
-	default:
-		t := ci.clip.AtFloatHistogram(&ci.floats)
-		return ci.enc.AppendFloatHistogram(t, &ci.floats, ci.clip.AtST())
-	}
-}
-
 // At returns the chunk; its bytes are valid until the next Next.
 func (ci *ChunkIterator) At() ChunkMeta { return ci.meta }
 
 // Err returns what ended the iteration, nil for its end.
 func (ci *ChunkIterator) Err() error { return ci.err }
-
-// oneChunk is a source of a single chunk.
-type oneChunk struct {
-	c    samplemerge.Chunk
-	of   chunkSource // that it comes from
-	used bool
-}
-
-// Next implements chunkSource.
-func (o *oneChunk) Next(_ int64, c *samplemerge.Chunk) (bool, error) {
-	used := o.used
-	*c, o.used = o.c, true
-	return !used, nil
-}
-
-// Place implements chunkSource.
-func (o *oneChunk) Place(err error) error { return o.of.Place(err) }

@@ -16,10 +16,10 @@ import (
 // sampleProber looks into chunks for a sample that may be seen. It keeps its memory from series to
 // series. The zero value is ready.
 type sampleProber struct {
-	src chunkSource
-	c   samplemerge.Chunk
-	dec chunkenc.Decoder
-	run chunkenc.Batch
+	src  chunkSource
+	c    samplemerge.Chunk
+	runs samplemerge.Runs
+	run  chunkenc.Batch
 }
 
 // hasSample reports whether a series has a sample that may be seen; src are its chunks, opened with
@@ -46,35 +46,19 @@ func (p *sampleProber) hasSample(src chunkSource) bool {
 
 // inChunk decodes the chunk up to the first sample that may be seen.
 func (p *sampleProber) inChunk() (bool, error) {
-	if err := p.dec.Reset(p.c.Encoding, p.c.Data); err != nil {
+	if err := p.runs.Reset(&p.c); err != nil {
 		return false, err
 	}
 	if cap(p.run.T) == 0 {
 		p.run = *chunkenc.NewBatch(clippedRun)
 	}
-	if p.dec.Kind() != chunkenc.ValFloat {
-		return p.inOther()
-	}
-	for p.dec.Left() > 0 {
-		err := p.dec.Decode(&p.run, clippedRun)
-		behind := p.run.Len() > 0 && p.run.T[p.run.Len()-1] > p.c.To
-		p.c.Clip(&p.run)
-		if p.run.Len() > 0 || err != nil {
-			return p.run.Len() > 0, err
-		}
-		if behind {
-			break
-		}
-	}
-	return false, nil
-}
-
-// inOther is inChunk for one that has no floats.
-func (p *sampleProber) inOther() (bool, error) {
 	for {
-		ok, err := p.dec.Next()
-		if !ok || p.c.Shows(p.dec.T()) {
-			return ok, err
+		if err := p.runs.Next(&p.run); err != nil || p.run.Len() == 0 {
+			return false, err
+		}
+		behind := p.run.T[p.run.Len()-1] > p.c.To
+		if p.c.Clip(&p.run); p.run.Len() > 0 || behind {
+			return p.run.Len() > 0, nil
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (l *lane) open(from int64) (head int64, more bool, err error) {
 	if err := l.runs.Reset(&l.chunk); err != nil {
 		return 0, false, l.src.Place(err)
 	}
-	l.other = l.runs.other()
+	l.other = l.runs.Other() != nil
 	return l.advance(from)
 }
 

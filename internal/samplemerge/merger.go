@@ -180,7 +180,7 @@ func (m *Merger) Peek() (Stop, error) {
 
 // Other returns the decoder that stands on the sample at which Step has stopped, which is no float. It is
 // good until Take.
-func (m *Merger) Other() *chunkenc.Decoder { return m.lanes[m.heap[0].lane].runs.Decoder() }
+func (m *Merger) Other() *chunkenc.Decoder { return m.lanes[m.heap[0].lane].runs.Other() }
 
 // Take takes that sample for given.
 func (m *Merger) Take() {
@@ -263,6 +263,9 @@ func (m *Merger) Step(b *chunkenc.Batch) (Stop, error) {
 			continue
 		}
 		if h[0].head = ts[i]; ts[i] >= until {
+			if until == m.last && !m.Repeats {
+				second = m.skip(until)
+			}
 			m.sink(second)
 		}
 	}
@@ -351,6 +354,24 @@ func (m *Merger) two(to []int64, vs []float64, k int) (int, bool) {
 	return k, false
 }
 
+// skip passes over samples of a time that the first lane has given, of the two lanes behind it, and
+// returns the lesser of these then. Where places have the same samples it is the turn of those next.
+func (m *Merger) skip(t int64) (second int) {
+	h := m.heap
+	for i := 1; i < min(len(h), 3); i++ {
+		l := m.lanes[h[i].lane]
+		if h[i].head != t || l.at+1 >= len(l.samples.T) {
+			continue
+		}
+		l.at++
+		h[i].head = l.samples.T[l.at]
+		for at, least := i, m.lesser(2*i+1); least < len(h) && h[least].before(h[at]); at, least = least, m.lesser(2*least+1) {
+			h[at], h[least] = h[least], h[at]
+		}
+	}
+	return m.lesser(1)
+}
+
 // refill finds what the first lane has next, or takes it away at its end.
 func (m *Merger) refill() error {
 	return m.settle(m.lanes[m.heap[0].lane].advance(m.start()))
@@ -366,11 +387,7 @@ func (m *Merger) settle(head int64, more bool, err error) error {
 		m.heap[0] = m.heap[end]
 		m.heap = m.heap[:end]
 	}
-	second := 1
-	if len(m.heap) > 2 && m.heap[2].before(m.heap[1]) {
-		second = 2
-	}
-	m.sink(second)
+	m.sink(m.lesser(1))
 	return err
 }
 
@@ -389,6 +406,14 @@ func (m *Merger) push(e entry) {
 		m.heap[i], m.heap[parent] = m.heap[parent], m.heap[i]
 		i = parent
 	}
+}
+
+// lesser returns which of two lanes side by side comes first.
+func (m *Merger) lesser(i int) int {
+	if i+1 < len(m.heap) && m.heap[i+1].before(m.heap[i]) {
+		return i + 1
+	}
+	return i
 }
 
 // sink puts the first lane where it belongs; least is the lesser one of the two behind it. Package minheap

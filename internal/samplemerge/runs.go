@@ -16,20 +16,22 @@ type Runs struct {
 	at         int             // the next one of them
 	mint, maxt int64           // closed: what the next samples may be
 	begun      bool
+	other      bool // the samples of the chunk are no floats
 }
 
 // Reset begins a chunk, which must stay as it is meanwhile. A chunk without samples is damage; an
 // encoding that cannot be decoded is chunkenc.ErrUnknownEncoding.
 //
 // Here and nowhere else the encoding of what is merged decides what becomes of it. Floats go in runs.
-// What is no float goes one by one: its run has its time and no value, and Decoder has the rest.
+// What is no float goes one by one: its run has its time and no value, and Other has the rest.
 func (r *Runs) Reset(c *Chunk) error {
 	r.mint, r.maxt, r.begun = c.MinT, c.MaxT, false
-	r.given, r.at = c.Samples, 0
+	r.given, r.at, r.other = c.Samples, 0, false
 	if r.given == nil {
 		if err := r.dec.Reset(c.Encoding, c.Data); err != nil {
 			return err
 		}
+		r.other = r.dec.Kind() != chunkenc.ValFloat
 		if r.dec.Left() > 0 {
 			return nil
 		}
@@ -51,7 +53,7 @@ func (r *Runs) Next(b *chunkenc.Batch) error {
 	}
 	if r.given != nil {
 		r.copyGiven(b)
-	} else if r.dec.Kind() != chunkenc.ValFloat {
+	} else if r.other {
 		if err := r.nextOther(b); err != nil {
 			return err
 		}
@@ -67,11 +69,14 @@ func (r *Runs) Next(b *chunkenc.Batch) error {
 	return nil
 }
 
-// Decoder returns the decoder of the chunk. If it has no floats it stands on the sample that Next gave.
-func (r *Runs) Decoder() *chunkenc.Decoder { return &r.dec }
-
-// other reports whether the samples are no floats.
-func (r *Runs) other() bool { return r.given == nil && r.dec.Kind() != chunkenc.ValFloat }
+// Other returns the decoder of a chunk that has no floats, which stands on the sample that Next gave;
+// nil if it has.
+func (r *Runs) Other() *chunkenc.Decoder {
+	if !r.other {
+		return nil
+	}
+	return &r.dec
+}
 
 // nextOther makes b the run of one sample that is no float.
 func (r *Runs) nextOther(b *chunkenc.Batch) error {
