@@ -95,8 +95,9 @@ type filler struct {
 	wide    wideChunks // open ones that are not of EncXOR
 	mapped  mappedLists
 
-	openLeft int64  // chunks that were opened less those that are open no more; of all fillers it is how many are open
-	begun    uint64 // chunks that samples made necessary, or a border
+	openLeft   int64                          // chunks that were opened less those that are open no more; of all fillers it is how many are open
+	begun      uint64                         // chunks that samples made necessary, or a border
+	encodingOf func(Mapped) chunkenc.Encoding // of a chunk in a file; nil: not asked
 }
 
 // append adds one sample that is newer than all others of the series.
@@ -124,6 +125,12 @@ func (f *filler) beforeAppend(s *Series, t int64, v float64) (done bool) {
 		return f.appendFloatToWide(s, t, v) // or a chunk was begun for it
 	}
 	n := s.enc.Len()
+	if n == 0 {
+		if w := floatSample(t, v, 0); f.endsHistograms(s, w) {
+			f.appendWide(s, w)
+			return true
+		}
+	}
 	if n == 0 || int(s.bytes.size)+s.enc.PendingBytes() > maxChunkBytes {
 		f.cut(s, t, chunkenc.EncXOR)
 		return false

@@ -120,8 +120,8 @@ func (f *filler) appendAny(s *Series, w WideSample) {
 // the chunk is over, the float begins one that is not.
 func (f *filler) appendFloatToWide(s *Series, t int64, v float64) bool {
 	w := floatSample(t, v, 0)
-	if kind := s.open.Kind(); kind != chunkenc.ValFloat && w.Sum == histogram.StaleNaN {
-		f.appendWide(s, staleHistogram(t, s.open))
+	if f.endsHistograms(s, w) {
+		f.appendWide(s, w)
 		return true
 	}
 	if f.beforeFloat(s, w); !s.isWide() {
@@ -131,14 +131,30 @@ func (f *filler) appendFloatToWide(s *Series, t int64, v float64) bool {
 	return true
 }
 
-// staleHistogram is what a stale marker becomes that ends a series of histograms.
-func staleHistogram(t int64, enc chunkenc.Encoding) WideSample {
-	w := WideSample{T: t, Sum: histogram.StaleNaN, Encoding: enc}
-	if enc == chunkenc.EncHistogram {
+// endsHistograms reports whether a float is a stale marker of a series of histograms.
+func (f *filler) endsHistograms(s *Series, w WideSample) bool {
+	return w.Sum == histogram.StaleNaN && w.Encoding.Kind() == chunkenc.ValFloat &&
+		f.newestEncoding(s).Kind() != chunkenc.ValFloat
+}
+
+// newestEncoding returns that of the chunk with the newest sample of a series. While the log is
+// replayed that may be a full one of a file, which the series does not know it of.
+func (f *filler) newestEncoding(s *Series) chunkenc.Encoding {
+	if n := int(s.numMapped); n > 0 && s.enc.Len() == 0 && f.encodingOf != nil {
+		return f.encodingOf(s.mappedAt(n - 1))
+	}
+	return s.open
+}
+
+// staleHistogram is what a stale marker, a float, becomes that ends a series of histograms.
+func staleHistogram(w WideSample, kind chunkenc.ValueType) WideSample {
+	if kind == chunkenc.ValHistogram {
+		w.Encoding = chunkenc.EncHistogram
 		var h histogram.Histogram
 		h.SetStale()
 		w.Body = record.AppendHistogram(nil, &h)
 	} else {
+		w.Encoding = chunkenc.EncFloatHistogram
 		var h histogram.FloatHistogram
 		h.SetStale()
 		w.Body = record.AppendFloatHistogram(nil, &h)
@@ -160,6 +176,9 @@ func (f *filler) encode(s *Series, w WideSample) {
 
 // appendWide adds one that is not of EncXOR and newer than all others of the series.
 func (f *filler) appendWide(s *Series, w WideSample) {
+	if f.endsHistograms(s, w) {
+		w = staleHistogram(w, f.newestEncoding(s).Kind())
+	}
 	if w.Encoding.Kind() == chunkenc.ValFloat {
 		f.beforeFloat(s, w)
 	} else {

@@ -47,6 +47,16 @@ func (r *replay) loadChunks(load *snapshotLoad) (err error) {
 	return nil
 }
 
+// encodingOf reads the encoding of a full chunk. One that cannot be read is told by lastSum, or by
+// whoever reads its samples: what follows it is taken for floats.
+func (r *replay) encodingOf(m memseries.Mapped) chunkenc.Encoding {
+	enc, _, err := r.to.Chunks.Read(m.Ref, nil)
+	if err != nil {
+		return chunkenc.EncXOR
+	}
+	return enc
+}
+
 // lastSum reads the Sum of the sample at the end of a full chunk.
 func (r *replay) lastSum(m memseries.Mapped) (uint64, error) {
 	enc, data, err := r.to.Chunks.Read(m.Ref, nil)

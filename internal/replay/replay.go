@@ -171,6 +171,7 @@ func newReplay(to Target, opts Options) *replay {
 	r.parts = make(chan *partSet, setsPerWorker*n)
 	for range n {
 		restorer := r.restoration.NewRestorer()
+		restorer.EncodingOf(r.encodingOf)
 		restorer.MinValid = to.MinValid
 		r.workers = append(r.workers, &worker{
 			restorer: restorer,
