@@ -1,5 +1,5 @@
 // Package compat has only tests: it holds this library and the reference
-// implementation of the file format, the TSDB of Prometheus v0.315.0, against each
+// implementation of the file format, the TSDB of Prometheus v0.315.1, against each
 // other. It is a module of its own so that the reference never becomes a dependency
 // of the library.
 //
@@ -17,8 +17,10 @@
 //   - copies_test.go: snapshots and backfilled blocks of both, and readers beside a live
 //     writer of the other.
 //   - index_v1_test.go: blocks of Prometheus 2.0.
-//   - foreign_chunks_test.go: what this version does not read in blocks and in the log,
-//     histograms above all, is reported and not lost.
+//   - histograms_test.go: native histograms in blocks, head chunks and logs of the reference are
+//     read as it reads them, hints included, and go through merges, deletes and flushes of ours.
+//   - histograms_both_test.go: random floats and histograms of all kinds in one series and one
+//     commit, with stale markers and start timestamps, written by either and read by both.
 //   - histogram_chunks_test.go, histogram_records_test.go: random histograms become the same
 //     chunks and the same records in both.
 //   - differences_test.go: what is meant to differ, see below.
@@ -82,8 +84,9 @@
 //   - When one appender of the reference creates a series and another commits to it
 //     first, the reference logs samples before their series and loses them at its next
 //     start. They are kept here.
-//   - Start timestamps in the log are counted and reported, and stay in the log, but are not
-//     in the head: only full head chunks have them, and blocks. The reference reads them.
+//   - A stale marker that is a float, ends a series of histograms and comes before a histogram of
+//     the same commit is there. The reference has it after its next start only.
+//   - Exemplars and metadata are kept in the log as records, and not read yet.
 //   - Damaged files are copied to quarantine/ before they are changed.
 //
 // About blocks; each has its test in differences_test.go:
