@@ -110,18 +110,6 @@ func (s *disorderedSeries) open(reuse chunkSource) chunkSource {
 	return m.open(reuse)
 }
 
-// appendLanes appends a series, of such a block lane by lane.
-func appendLanes(dst []sourceSeries, s sourceSeries) []sourceSeries {
-	d, ok := s.(*disorderedSeries)
-	if !ok {
-		return append(dst, s)
-	}
-	for _, lane := range d.lanes {
-		dst = append(dst, lane)
-	}
-	return dst
-}
-
 // labelsOfDisordered is labelNames and labelValues of such a block: strings of the labels of each
 // series that is selected, sorted.
 func (r *blockReader) labelsOfDisordered(ctx context.Context, ms []*labels.Matcher, passed *[]error, of func(labels.Label) (string, bool)) ([]string, error) {

@@ -40,9 +40,19 @@ func (m *mergedSeries) open(reuse chunkSource) chunkSource {
 // appendParts appends what sources have, place by place and of each without overlap: the lanes of a
 // block that is not in order one by one.
 func (m *mergedSeries) appendParts(dst []sourceSeries) []sourceSeries {
-	dst = appendLanes(dst, m.first)
-	for _, s := range m.more {
-		dst = appendLanes(dst, s)
+	for i := range 1 + len(m.more) {
+		s := m.first
+		if i > 0 {
+			s = m.more[i-1]
+		}
+		d, ok := s.(*disorderedSeries)
+		if !ok {
+			dst = append(dst, s)
+			continue
+		}
+		for _, lane := range d.lanes {
+			dst = append(dst, lane)
+		}
 	}
 	return dst
 }

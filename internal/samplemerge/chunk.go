@@ -55,11 +55,10 @@ func (b *Bounds) Clip(run *chunkenc.Batch) {
 	if len(ts) == 0 {
 		return
 	}
-	first, last := ts[0], ts[len(ts)-1]
-	if first >= b.From && last <= b.To && !b.Deleted.Overlaps(first, last) {
+	deleted, last := b.Deleted.From(ts[0]), ts[len(ts)-1]
+	if ts[0] >= b.From && last <= b.To && (len(deleted) == 0 || deleted[0].Mint > last) {
 		return
 	}
-	deleted := b.Deleted.From(first)
 	kept := 0
 	for i, t := range ts {
 		for len(deleted) > 0 && deleted[0].Maxt < t {

@@ -1,10 +1,6 @@
 package samplemerge
 
-import (
-	"sort"
-
-	"github.com/seed347100a3/tsdb/chunkenc"
-)
+import "github.com/seed347100a3/tsdb/chunkenc"
 
 // lane is a source with the samples that were decoded of it.
 type lane struct {
@@ -67,9 +63,10 @@ func (l *lane) seek(t int64) (head int64, more bool, err error) {
 	if l.pending {
 		return l.chunk.first(), true, nil
 	}
-	left := l.samples.T[l.at:]
-	if l.at += sort.Search(len(left), func(i int) bool { return left[i] >= t }); l.at < l.samples.Len() {
-		return l.samples.T[l.at], true, nil
+	for ; l.at < len(l.samples.T); l.at++ {
+		if head := l.samples.T[l.at]; head >= t {
+			return head, true, nil
+		}
 	}
 	return l.advance(t)
 }

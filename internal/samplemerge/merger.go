@@ -102,21 +102,10 @@ func (m *Merger) Seek(t chunkenc.Timestamp) error {
 		return nil
 	}
 	m.from, m.sought = t, true
-	old := m.heap
-	m.heap = m.heap[:0]
-	for _, e := range old {
-		if e.head < t {
-			head, more, err := m.lanes[e.lane].seek(t)
-			if err != nil {
-				return err
-			}
-			if !more {
-				m.release(e.lane)
-				continue
-			}
-			e.head = head
+	for len(m.heap) > 0 && m.heap[0].head < t {
+		if err := m.settle(m.lanes[m.heap[0].lane].seek(t)); err != nil {
+			return err
 		}
-		m.push(e)
 	}
 	return nil
 }
@@ -205,10 +194,6 @@ func (m *Merger) Step(b *chunkenc.Batch) (Stop, error) {
 			if k, ended = m.two(to, vs, k); !ended {
 				break // for want of room
 			}
-			if err := m.refill(); err != nil {
-				b.T, b.V = to[:k], vs[:k]
-				return AtEnd, err
-			}
 			continue
 		}
 		h := m.heap
@@ -256,10 +241,6 @@ func (m *Merger) Step(b *chunkenc.Batch) (Stop, error) {
 			b.Append(&l.samples, from, i)
 		}
 		if i == len(ts) {
-			if err := m.refill(); err != nil {
-				b.T, b.V = to[:k], vs[:k]
-				return AtEnd, err
-			}
 			continue
 		}
 		if h[0].head = ts[i]; ts[i] >= until {
@@ -354,19 +335,15 @@ func (m *Merger) two(to []int64, vs []float64, k int) (int, bool) {
 	return k, false
 }
 
-// skip passes over samples of a time that the first lane has given, of the two lanes behind it, and
-// returns the lesser of these then. Where places have the same samples it is the turn of those next.
+// skip passes over samples of a time that the first lane has given, of the two lanes behind it if they
+// are the last ones, and returns the lesser of these then. Places that have the same are few.
 func (m *Merger) skip(t int64) (second int) {
 	h := m.heap
 	for i := 1; i < min(len(h), 3); i++ {
 		l := m.lanes[h[i].lane]
-		if h[i].head != t || l.at+1 >= len(l.samples.T) {
-			continue
-		}
-		l.at++
-		h[i].head = l.samples.T[l.at]
-		for at, least := i, m.lesser(2*i+1); least < len(h) && h[least].before(h[at]); at, least = least, m.lesser(2*least+1) {
-			h[at], h[least] = h[least], h[at]
+		if h[i].head == t && l.at+1 < len(l.samples.T) && 2*i+1 >= len(h) {
+			l.at++
+			h[i].head = l.samples.T[l.at]
 		}
 	}
 	return m.lesser(1)
