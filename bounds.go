@@ -3,6 +3,7 @@ package tsdb
 import (
 	"math"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -59,16 +60,69 @@ func textOfTime(t int64) string {
 	}
 }
 
-// aheadErr says that the head is ahead of the clock, nil if it is not.
-func (h *head) aheadErr() error {
-	to := h.acceptsTo()
-	if !h.isAhead(to) {
+// bounds are the times that the head has, and those that it takes.
+type bounds struct {
+	opts *Options
+	// minValid is the time from which on the head takes samples: blocks have, or soon will
+	// have, what is before. It falls only when the head leaves the future (beginAgain).
+	minValid atomic.Int64
+	// minT and maxT are the closed bounds of all applied samples; there are none while minT > maxT.
+	minT, maxT atomic.Int64
+}
+
+func (b *bounds) init(opts *Options) {
+	b.opts = opts
+	b.minValid.Store(memseries.NoTime + 1)
+	b.empty()
+}
+
+// empty says that there are no samples.
+func (b *bounds) empty() {
+	b.minT.Store(math.MaxInt64)
+	b.maxT.Store(math.MinInt64)
+}
+
+// overlaps reports whether a sample that is published can be in the closed range. The
+// caller has its snapshot and keeps the view of the blocks from being replaced: the head
+// begins to forget what a block has behind that only.
+func (b *bounds) overlaps(mint, maxt int64) bool {
+	first, last := b.minT.Load(), b.maxT.Load()
+	return first <= last && first <= maxt && last >= mint && mint <= maxt
+}
+
+// widen makes the head's bounds cover [mint, maxt].
+func (b *bounds) widen(mint, maxt int64) {
+	for old := b.minT.Load(); mint < old && !b.minT.CompareAndSwap(old, mint); {
+		old = b.minT.Load()
+	}
+	for old := b.maxT.Load(); maxt > old && !b.maxT.CompareAndSwap(old, maxt); {
+		old = b.maxT.Load()
+	}
+}
+
+// acceptsTo returns the newest time that a sample may have now.
+func (b *bounds) acceptsTo() int64 {
+	if b.opts.Limits.MaxFuture < 0 {
+		return math.MaxInt64 - 1 // the last instant is the end of no block
+	}
+	return b.opts.Clock.Now().Add(b.opts.Limits.MaxFuture).UnixMilli()
+}
+
+// isAhead reports whether the head is closed beyond a time, or has samples beyond.
+func (b *bounds) isAhead(of int64) bool {
+	return b.minValid.Load() > of || b.minT.Load() <= b.maxT.Load() && b.maxT.Load() > of
+}
+
+// err says that the head is ahead of the clock, nil if it is not.
+func (b *bounds) err() error {
+	to := b.acceptsTo()
+	if !b.isAhead(to) {
 		return nil
 	}
-	e := &BoundsError{T: h.opts.Clock.Now().UnixMilli(), From: h.minValid.Load(), To: to}
+	e := &BoundsError{T: b.opts.Clock.Now().UnixMilli(), From: b.minValid.Load(), To: to}
 	if e.From <= to {
 		return errors.WithMessagef(ErrOutOfBounds, "the head has samples up to %s, and their series take nothing older; "+
-			"DB.Flush makes blocks of them, as the database does by itself when the clock has said so for %s", textOfTime(h.maxT.Load()), futureWait)
+			"DB.Flush makes blocks of them, as the database does by itself when the clock has said so for %s", textOfTime(b.maxT.Load()), futureWait)
 	}
 	return errors.WithMessagef(e, "the head is ahead of the clock; DB.Flush makes it take the present again, "+
 		"as the database does by itself when the clock has said so for %s", futureWait)

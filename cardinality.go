@@ -170,8 +170,8 @@ func (q *Querier) times(only ulid.ULID) (mint, maxt int64) {
 			mint, maxt = min(mint, b.Meta.MinTime), max(maxt, b.Meta.MaxTime-1)
 		}
 	}
-	if h := q.head; q.read.HasHead() && h.minT.Load() <= h.maxT.Load() {
-		mint, maxt = min(mint, max(first, q.view.Start, h.minT.Load())), max(maxt, h.maxT.Load())
+	if h := q.head; q.read.HasHead() && h.bounds.minT.Load() <= h.bounds.maxT.Load() {
+		mint, maxt = min(mint, max(first, q.view.Start, h.bounds.minT.Load())), max(maxt, h.bounds.maxT.Load())
 	}
 	return max(mint, first), min(maxt, last)
 }

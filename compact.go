@@ -46,10 +46,10 @@ func (db *DB) Compact(ctx context.Context) (err error) {
 func (db *DB) flushDue(ctx context.Context) error {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
-	if present := db.head.acceptsTo(); db.head.isAhead(present) {
+	if present := db.head.bounds.acceptsTo(); db.head.bounds.isAhead(present) {
 		return db.leaveFuture(ctx, present)
 	}
-	if end, ok := db.head.due(); ok {
+	if end, ok := db.head.bounds.due(); ok {
 		return db.flushTo(ctx, end, false)
 	}
 	return db.collect()
@@ -168,10 +168,10 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 		}
 		return nil
 	case err != nil:
-		db.head.stats.mergeErrors.Add(1)
+		db.maintenance.mergeErrors.Add(1)
 		return err
 	}
-	db.head.stats.merges.Add(1)
+	db.maintenance.merges.Add(1)
 	db.opts.Logger.Info("blocks merged", "block", result.Meta.ULID, "inputs", len(ids), "level", result.Meta.Compaction.Level,
 		"mint", result.Meta.MinTime, "maxt", result.Meta.MaxTime, "samples", result.Meta.Stats.NumSamples, "bytes", result.Bytes,
 		"duration", db.opts.Clock.Now().Sub(begun))

@@ -42,12 +42,10 @@ type DB struct {
 	ctx       context.Context // ends when Close begins
 	endOfWork context.CancelFunc
 
-	newBlock chan struct{} // wakes who merges
-	closing  atomic.Bool
-	stop     chan struct{} // closed by Close: loops end
-	loops    sync.WaitGroup
-	close    sync.Once
-	closeOf  error // what Close returned
+	maintenance maintenance
+	closing     atomic.Bool
+	close       sync.Once
+	closeOf     error // what Close returned
 }
 
 // Open opens a data directory, creating it if there is none, and recovers what its
@@ -99,7 +97,8 @@ func Open(dir string, opts *Options) (*DB, error) {
 }
 
 func newDB(dir string, o *Options) *DB {
-	db := &DB{dir: dir, opts: o, time: &retentionClock{opts: o, dir: dir}, opened: o.Clock.Now(), stop: make(chan struct{}), newBlock: make(chan struct{}, 1)}
+	db := &DB{dir: dir, opts: o, time: &retentionClock{opts: o, dir: dir}, opened: o.Clock.Now()}
+	db.maintenance.init(o.Clock)
 	db.ctx, db.endOfWork = context.WithCancel(context.Background())
 	return db
 }
@@ -132,20 +131,20 @@ func (db *DB) open() error {
 	db.report.addBlocks(&loaded)
 	db.merges = newCompactor(db.opts.FS, db.dir, db.opts.Clock, db.opts.Blocks.BytesPerSecond, db.opts.Head.SamplesPerChunk)
 	db.head = newHead(db.opts, db.dir)
-	db.head.minValid.Store(db.blocks.Current().Start)
-	if err := db.head.recover(context.Background(), db.held.Lock(), &db.report); err != nil {
+	db.head.bounds.minValid.Store(db.blocks.Current().Start)
+	if err := db.head.recovery.run(context.Background(), db.held.Lock(), &db.report); err != nil {
 		db.blocks.Close()
 		return stderrors.Join(err, db.head.closeFiles())
 	}
 	db.held.Tell(db.head.poison)
 	db.blocks.SaveList()
 	db.blocks.WaitFor(db.head.iso)
-	db.time.open(max(db.head.maxT.Load(), db.blocks.Current().Newest()))
+	db.time.open(max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()))
 	return nil
 }
 
 // Appender returns a new Appender. On a closed database its Commit gives ErrClosed.
-func (db *DB) Appender() *Appender { return db.head.appender() }
+func (db *DB) Appender() *Appender { return db.head.commits.appender(db.head) }
 
 // Querier returns a snapshot of the closed range [mint, maxt] of all that is
 // committed. Close it. ErrClosed: the database is closed.
@@ -225,7 +224,7 @@ func (db *DB) Health() error {
 	if err := db.head.refused(); err != nil {
 		return err
 	}
-	if err := db.head.aheadErr(); err != nil {
+	if err := db.head.bounds.err(); err != nil {
 		return err
 	}
 	if err := db.head.flushable(); err != nil {
@@ -254,9 +253,9 @@ func (db *DB) Dir() string { return db.dir }
 func (db *DB) Close() error {
 	db.close.Do(func() {
 		db.closing.Store(true)
-		close(db.stop)
+		close(db.maintenance.stop)
 		db.endOfWork()
-		db.loops.Wait()
+		db.maintenance.loops.Wait()
 		db.using.Lock() // what is under way ends with its context
 		defer db.using.Unlock()
 		headStart := db.headStart()

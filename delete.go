@@ -4,6 +4,7 @@ import (
 	"context"
 	stderrors "errors"
 	"math"
+	"sync/atomic"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
@@ -63,11 +64,11 @@ func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matche
 // samples: none is left from the begin of the deletion on.
 func (db *DB) reopenPresent(ctx context.Context, d blockset.Deletion) error {
 	h, present := db.head, db.opts.present()
-	if !h.isAhead(present) {
+	if !h.bounds.isAhead(present) {
 		return nil
 	}
 	if db.opts.Limits.MaxFuture < 0 {
-		if d.Maxt < max(h.minValid.Load()-1, h.maxT.Load()) {
+		if d.Maxt < max(h.bounds.minValid.Load()-1, h.bounds.maxT.Load()) {
 			return nil
 		}
 		if left, err := db.hasSamples(ctx, d.Mint); left || err != nil {
@@ -123,29 +124,44 @@ func (db *DB) delete(ctx context.Context, d blockset.Deletion) error {
 	db.blocks.Lock()
 	defer db.blocks.Unlock()
 	next, damaged, err := db.blocks.DeleteLocked(ctx, d)
-	set, seq := db.head.tombs.Load(), uint64(0)
+	set, seq := db.head.deleted.set.Load(), uint64(0)
 	if err == nil {
-		set, seq, err = db.head.logDelete(ctx, log, d.From(next.Start))
+		set, seq, err = (&headDelete{db.head, log, d.From(next.Start)}).write(ctx)
 	}
 	// Blocks and head change for new queriers at one moment.
-	db.blocks.ShowLocked(next, func() { db.head.tombs.Store(set) })
+	db.blocks.ShowLocked(next, func() { db.head.deleted.set.Store(set) })
 	if seq > 0 {
 		db.head.iso.Publish(seq)
 		db.head.iso.WaitPublished(seq)
 	}
 	if err == nil {
-		db.head.stats.deletes.Add(1)
+		db.head.deleted.deletes.Add(1)
 	}
 	return diskspace.Full(stderrors.Join(err, damaged))
 }
 
-// logDelete writes the delete as a commit of its own: behind all commits that have
+// headDeletes is what is deleted of the head.
+type headDeletes struct {
+	// set has the intervals by series ref, as the log has them. One that readers can find is not
+	// changed; recovery, which fills it, is alone.
+	set     atomic.Pointer[tombstones.Set]
+	deletes atomic.Uint64
+}
+
+// headDelete deletes from the head. Its Deletion begins where the head does.
+type headDelete struct {
+	h   *head
+	log *wal.Log
+	blockset.Deletion
+}
+
+// write logs the delete as a commit of its own: behind all commits that have
 // reserved before it, so it ends at the newest sample of each series at that place in
-// the log. d begins where the head does. It returns what is deleted of the head then, and the commit to publish; none
+// the log. It returns what is deleted of the head then, and the commit to publish; none
 // when no series is touched.
-func (h *head) logDelete(ctx context.Context, log *wal.Log, d blockset.Deletion) (*tombstones.Set, uint64, error) {
-	old := h.tombs.Load()
-	series, shards, err := h.deletable(ctx, d)
+func (d *headDelete) write(ctx context.Context) (*tombstones.Set, uint64, error) {
+	h, log, old := d.h, d.log, d.h.deleted.set.Load()
+	series, shards, err := d.touched(ctx)
 	if err != nil || len(series) == 0 {
 		return old, 0, err
 	}
@@ -183,17 +199,17 @@ func (h *head) logDelete(ctx context.Context, log *wal.Log, d blockset.Deletion)
 	return set, commit.Seq(), nil
 }
 
-// deletable returns the series that a delete can touch, and their shards.
-func (h *head) deletable(ctx context.Context, d blockset.Deletion) (series []*memseries.Series, shards memseries.ShardSet, err error) {
+// touched returns the series that the delete can touch, and their shards.
+func (d *headDelete) touched(ctx context.Context) (series []*memseries.Series, shards memseries.ShardSet, err error) {
 	if d.Maxt < d.Mint {
 		return nil, 0, nil
 	}
-	refs, err := h.series.Postings().Select(ctx, d.Matchers...)
+	refs, err := d.h.series.Postings().Select(ctx, d.Matchers...)
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, ref := range refs {
-		if s := h.series.ByRef(ref); s != nil && s.PendingT() >= d.Mint {
+		if s := d.h.series.ByRef(ref); s != nil && s.PendingT() >= d.Mint {
 			series = append(series, s)
 			shards |= memseries.Bit(s)
 		}

@@ -17,7 +17,7 @@ import (
 func TakeHeadSnapshot(db *DB) error {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
-	return db.head.takeSnapshot(context.Background(), db.headStart)
+	return db.head.snapshots.take(context.Background(), db.headStart)
 }
 
 // WriteHeadBlock writes the samples that the head has at one time into a block, and drops it.
@@ -52,10 +52,10 @@ func Ended(db *DB) <-chan struct{} { return db.ctx.Done() }
 func Waiting(db *DB) int { return db.head.iso.Waiting() }
 
 // MinValid returns the time from which on the head takes samples.
-func MinValid(db *DB) int64 { return db.head.minValid.Load() }
+func MinValid(db *DB) int64 { return db.head.bounds.minValid.Load() }
 
 // WriteHeadChunks does what the loop does in time: it puts full chunks into files.
-func WriteHeadChunks(db *DB) error { return db.head.writeChunks() }
+func WriteHeadChunks(db *DB) error { return db.head.writer.write() }
 
 // MergeResult is what a merge gives.
 type MergeResult = mergeResult

@@ -27,15 +27,15 @@ type SeriesRef = chunks.SeriesRef
 // never anybody else's. Some are allocated together: to keep an ended one keeps the memory of
 // a few others, and new series of those that were abandoned.
 type Appender struct {
-	h *head
-	b *batch // nil after the end
+	h      *head
+	staged *staging // nil after the end
 
 	minT, maxT int64 // what is accepted, as of the last look at the clock
 	cleanup    runtime.Cleanup
 	tracked    bool // cleanup is set
 }
 
-// Reject says why one sample is not in the database although others of its batch are.
+// Reject says why one sample is not in the database although others of its Appender are.
 type Reject struct {
 	// Index of the sample: in the slices given to AppendBatch, or, in a CommitResult,
 	// among the samples that Append and AppendBatch accepted, counted from 0.
@@ -43,8 +43,8 @@ type Reject struct {
 	Err   error
 }
 
-// batch is what an Appender has staged. It outlives the Appender in a pool.
-type batch struct {
+// staging is what an Appender has staged. It outlives the Appender in a pool.
+type staging struct {
 	h       *head
 	samples []memseries.Sample
 	wide    memseries.Payloads // of samples
@@ -73,13 +73,13 @@ func (r *refusals) note(err error) {
 }
 
 // moveTo adds the numbers to those of the head.
-func (r *refusals) moveTo(st *headStats) {
+func (r *refusals) moveTo(c *commits) {
 	if *r == (refusals{}) {
 		return
 	}
-	st.outOfOrder.Add(r.outOfOrder)
-	st.duplicate.Add(r.duplicate)
-	st.outOfBounds.Add(r.outOfBounds)
+	c.outOfOrder.Add(r.outOfOrder)
+	c.duplicate.Add(r.duplicate)
+	c.outOfBounds.Add(r.outOfBounds)
 	*r = refusals{}
 }
 
@@ -95,14 +95,14 @@ type appenders struct {
 	all   [appendersLen]Appender
 }
 
-func (h *head) appender() *Appender {
-	as := h.appenders.Get().(*appenders)
+func (c *commits) appender(h *head) *Appender {
+	as := c.appenders.Get().(*appenders)
 	a := &as.all[as.given]
 	if as.given++; as.given < appendersLen {
-		h.appenders.Put(as)
+		c.appenders.Put(as)
 	}
-	a.h, a.b = h, h.batches.Get().(*batch)
-	a.minT = h.minValid.Load()
+	a.h, a.staged = h, c.stagings.Get().(*staging)
+	a.minT = h.bounds.minValid.Load()
 	a.maxT = math.MinInt64 // the first sample looks at the clock
 	return a
 }
@@ -118,11 +118,11 @@ func (h *head) appender() *Appender {
 // the order of samples of one series in this Appender, unless they were appended one
 // right after the other; then it is checked here.
 func (a *Appender) Append(ref SeriesRef, ls labels.Labels, t int64, v float64) (SeriesRef, error) {
-	if a.b == nil {
+	if a.staged == nil {
 		return 0, ErrClosed
 	}
 	s := a.h.series.ByRef(uint64(ref))
-	if s == nil || s.PendingT() < a.h.minValid.Load() {
+	if s == nil || s.PendingT() < a.h.bounds.minValid.Load() {
 		var err error
 		if s, err = a.find(s, ls); err != nil {
 			return 0, err
@@ -152,29 +152,29 @@ type Sample struct {
 // package histogram say what is not. A stale marker of a series of histograms may be a float; it becomes
 // a histogram.
 func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (SeriesRef, error) {
-	if s.ST == 0 && s.H == nil && s.FH == nil || a.b == nil {
+	if s.ST == 0 && s.H == nil && s.FH == nil || a.staged == nil {
 		return a.Append(ref, ls, s.T, s.V)
 	}
 	of := a.h.series.ByRef(uint64(ref))
-	if of == nil || of.PendingT() < a.h.minValid.Load() {
+	if of == nil || of.PendingT() < a.h.bounds.minValid.Load() {
 		var err error
 		if of, err = a.find(of, ls); err != nil {
 			return 0, err
 		}
 	}
-	before := len(a.b.wide)
-	st, err := a.b.wideOf(of, &s)
+	before := len(a.staged.wide)
+	st, err := a.staged.wideOf(of, &s)
 	if err == nil {
 		err = a.stage(st)
 	}
 	if err != nil {
-		a.b.wide = a.b.wide[:before]
+		a.staged.wide = a.staged.wide[:before]
 	}
 	return SeriesRef(of.Ref()), err
 }
 
 // wideOf returns a sample that is more than a time and a float, and puts what it has beyond these beside.
-func (b *batch) wideOf(of *memseries.Series, s *Sample) (memseries.Sample, error) {
+func (sg *staging) wideOf(of *memseries.Series, s *Sample) (memseries.Sample, error) {
 	st := floatOf(of, s.T, s.V)
 	switch {
 	case s.H != nil && s.FH != nil:
@@ -185,18 +185,18 @@ func (b *batch) wideOf(of *memseries.Series, s *Sample) (memseries.Sample, error
 		if err := h.Validate(); err != nil {
 			return st, err
 		}
-		b.body = record.AppendHistogram(b.body[:0], &h)
-		st.Encoding, st.Sum, st.Wide = chunkenc.EncHistogram, h.Digest(), b.wide.Add(s.ST, b.body)
+		sg.body = record.AppendHistogram(sg.body[:0], &h)
+		st.Encoding, st.Sum, st.Wide = chunkenc.EncHistogram, h.Digest(), sg.wide.Add(s.ST, sg.body)
 	case s.FH != nil:
 		h := *s.FH
 		h.Normalize()
 		if err := h.Validate(); err != nil {
 			return st, err
 		}
-		b.body = record.AppendFloatHistogram(b.body[:0], &h)
-		st.Encoding, st.Sum, st.Wide = chunkenc.EncFloatHistogram, h.Digest(), b.wide.Add(s.ST, b.body)
+		sg.body = record.AppendFloatHistogram(sg.body[:0], &h)
+		st.Encoding, st.Sum, st.Wide = chunkenc.EncFloatHistogram, h.Digest(), sg.wide.Add(s.ST, sg.body)
 	default:
-		st.Encoding, st.Wide = chunkenc.EncXOR2, b.wide.Add(s.ST, nil)
+		st.Encoding, st.Wide = chunkenc.EncXOR2, sg.wide.Add(s.ST, nil)
 	}
 	return st, nil
 }
@@ -213,13 +213,13 @@ func floatOf(s *memseries.Series, t int64, v float64) memseries.Sample {
 // The error is about the whole batch, of which nothing is staged: slices of unequal
 // length, or ErrClosed.
 func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected []Reject) ([]Reject, error) {
-	if a.b == nil {
+	if a.staged == nil {
 		return rejected, ErrClosed
 	}
 	if len(refs) != len(vs) {
 		return rejected, errors.Errorf("append batch of %d refs and %d values: want as many values as refs", len(refs), len(vs))
 	}
-	minValid := a.h.minValid.Load()
+	minValid := a.h.bounds.minValid.Load()
 	for i, ref := range refs {
 		s := a.h.series.ByRef(uint64(ref))
 		var err error
@@ -248,15 +248,15 @@ func (a *Appender) stage(st memseries.Sample) error {
 			return err
 		}
 	}
-	b := a.b
-	if n := len(b.samples); n > 0 && b.samples[n-1].Series == st.Series && st.T <= b.samples[n-1].T {
-		if err := lateBy(&st, b.samples[n-1].T, b.samples[n-1].Sum); err != nil {
-			b.refused.note(err)
+	sg := a.staged
+	if n := len(sg.samples); n > 0 && sg.samples[n-1].Series == st.Series && st.T <= sg.samples[n-1].T {
+		if err := lateBy(&st, sg.samples[n-1].T, sg.samples[n-1].Sum); err != nil {
+			sg.refused.note(err)
 			return err
 		}
 	}
-	b.samples = append(b.samples, st)
-	b.shards |= memseries.Bit(st.Series)
+	sg.samples = append(sg.samples, st)
+	sg.shards |= memseries.Bit(st.Series)
 	return nil
 }
 
@@ -267,7 +267,7 @@ func (a *Appender) late(st *memseries.Sample, newest int64) error {
 		return a.outOfBounds(st.T)
 	}
 	if st.T < newest {
-		a.b.refused.outOfOrder++
+		a.staged.refused.outOfOrder++
 		return ErrOutOfOrder
 	}
 	bit := memseries.Bit(st.Series)
@@ -275,7 +275,7 @@ func (a *Appender) late(st *memseries.Sample, newest int64) error {
 	same := st.Series.PendingT() == st.T && st.Series.PendingSum() == st.Sum
 	a.h.series.Shards.Unlock(bit)
 	if !same {
-		a.b.refused.duplicate++
+		a.staged.refused.duplicate++
 		return ErrDuplicateSample
 	}
 	return nil
@@ -296,8 +296,8 @@ func lateBy(st *memseries.Sample, newest int64, sum uint64) error {
 
 // outside looks at the clock when a sample is newer than the last look allowed.
 func (a *Appender) outside(t int64) error {
-	a.minT = a.h.minValid.Load()
-	a.maxT = a.h.acceptsTo()
+	a.minT = a.h.bounds.minValid.Load()
+	a.maxT = a.h.bounds.acceptsTo()
 	if t < a.minT || t > a.maxT {
 		return a.outOfBounds(t)
 	}
@@ -305,12 +305,12 @@ func (a *Appender) outside(t int64) error {
 }
 
 func (a *Appender) outOfBounds(t int64) error {
-	a.b.refused.outOfBounds++
-	return &BoundsError{T: t, From: a.minT, To: a.h.acceptsTo()}
+	a.staged.refused.outOfBounds++
+	return &BoundsError{T: t, From: a.minT, To: a.h.bounds.acceptsTo()}
 }
 
 // find returns a series that has no sample which counts, or none that its ref leads to,
-// and pins it for as long as this batch lives: only such series are removed.
+// and pins it for as long as what is staged lives: only such series are removed.
 func (a *Appender) find(s *memseries.Series, ls labels.Labels) (*memseries.Series, error) {
 	if s != nil {
 		s.Pin()
@@ -321,20 +321,21 @@ func (a *Appender) find(s *memseries.Series, ls labels.Labels) (*memseries.Serie
 	}
 	if s == nil {
 		var err error
-		if s, err = a.h.seriesOf(ls); err != nil {
+		if s, err = a.seriesOf(ls); err != nil {
 			return nil, err
 		}
 	}
-	a.b.pinned = append(a.b.pinned, s)
+	a.staged.pinned = append(a.staged.pinned, s)
 	if !a.tracked {
 		a.tracked = true
-		a.cleanup = runtime.AddCleanup(a, (*batch).abandon, a.b)
+		a.cleanup = runtime.AddCleanup(a, (*staging).abandon, a.staged)
 	}
 	return s, nil
 }
 
 // seriesOf finds or creates the series of a label set and pins it.
-func (h *head) seriesOf(ls labels.Labels) (*memseries.Series, error) {
+func (a *Appender) seriesOf(ls labels.Labels) (*memseries.Series, error) {
+	h := a.h
 	if ls.Len() == 0 {
 		return nil, ErrNotFound
 	}
@@ -349,7 +350,7 @@ func (h *head) seriesOf(ls labels.Labels) (*memseries.Series, error) {
 		return nil, errors.WithMessagef(ErrLimit, "create series %s: %v", ls, err)
 	}
 	if created {
-		h.stats.seriesCreated.Add(1)
+		h.commits.seriesCreated.Add(1)
 	}
 	return s, nil
 }
@@ -383,41 +384,41 @@ func over(n, limit int) bool { return limit >= 0 && n > limit }
 
 // Rollback drops what was staged. After Commit, or a second time, it does nothing.
 func (a *Appender) Rollback() error {
-	if a.b == nil {
+	if a.staged == nil {
 		return nil
 	}
 	a.end().release()
 	return nil
 }
 
-// end takes the batch from the Appender: nothing can be staged any more.
-func (a *Appender) end() *batch {
-	b := a.b
-	a.b = nil
+// end takes what is staged from the Appender: nothing can be staged any more.
+func (a *Appender) end() *staging {
+	sg := a.staged
+	a.staged = nil
 	if a.tracked {
 		a.cleanup.Stop()
 		runtime.KeepAlive(a) // until here, or the cleanup might run as well
 	}
-	return b
+	return sg
 }
 
 // abandon is Rollback for an Appender that the garbage collector found.
-func (b *batch) abandon() { b.release() }
+func (sg *staging) abandon() { sg.release() }
 
-// release unpins what the batch pinned, removes series that nobody has a sample for,
-// and gives the batch back.
-func (b *batch) release() {
-	for _, s := range b.pinned {
-		if s.Unpin() == 0 && s.PendingT() == memseries.NoTime && b.h.series.RemoveUnused(s) {
-			b.h.stats.seriesRemoved.Add(1)
+// release unpins what was pinned, removes series that nobody has a sample for,
+// and gives the staging back.
+func (sg *staging) release() {
+	for _, s := range sg.pinned {
+		if s.Unpin() == 0 && s.PendingT() == memseries.NoTime && sg.h.series.RemoveUnused(s) {
+			sg.h.commits.seriesRemoved.Add(1)
 		}
 	}
-	clear(b.pinned)
-	clear(b.fresh)
-	clear(b.samples) // a pooled batch keeps no page of series alive
-	b.pinned, b.fresh, b.samples = b.pinned[:0], b.fresh[:0], b.samples[:0]
-	b.wide, b.shards = b.wide[:0], 0
-	b.refused.moveTo(&b.h.stats)
-	b.commit.Reset()
-	b.h.batches.Put(b)
+	clear(sg.pinned)
+	clear(sg.fresh)
+	clear(sg.samples) // a pooled one keeps no page of series alive
+	sg.pinned, sg.fresh, sg.samples = sg.pinned[:0], sg.fresh[:0], sg.samples[:0]
+	sg.wide, sg.shards = sg.wide[:0], 0
+	sg.refused.moveTo(&sg.h.commits)
+	sg.commit.Reset()
+	sg.h.commits.stagings.Put(sg)
 }

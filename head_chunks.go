@@ -2,6 +2,8 @@ package tsdb
 
 import (
 	"math"
+	"sync"
+	"sync/atomic"
 
 	"github.com/pkg/errors"
 
@@ -10,78 +12,86 @@ import (
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
-// chunkBatchBytes is how much of full chunks is written at once: with its headers it
+// chunkWriteLen is how many bytes of full chunks are written at once: with its headers it
 // fits the buffer that the chunk files keep.
-const chunkBatchBytes = 768 << 10
+const chunkWriteLen = 768 << 10
 
-// noteDamage tells once of a full chunk that is damaged in its file, and has mendChunks look
-// after it. The next Open makes it anew from the log, unless it begins with a snapshot.
-func (h *head) noteDamage(ref chunks.Ref, err error) {
-	if !errors.Is(err, ErrCorrupt) {
-		return
-	}
-	h.mender.note(ref)
-	if !h.chunkDamage.Swap(true) {
-		h.opts.Logger.Error("a head chunk is damaged; its samples are read from the log again", "error", logged(err))
-	}
+// chunkWriter puts full chunks into head-chunk files.
+type chunkWriter struct {
+	h    *head
+	wake chan struct{} // tells the loop that there is enough to write
+
+	written, failed atomic.Uint64 // chunks; attempts
+
+	// The lock is held by whoever writes. It comes before the shards.
+	sync.Mutex
+	fulls []memseries.Full
+	files []chunks.Full // what fulls are for files
+	// rangeEnd is where the block range ends whose chunks go into the file that is being
+	// written.
+	rangeEnd int64
 }
 
-// wakeChunkWriter is called behind each commit and costs a load.
-func (h *head) wakeChunkWriter() {
-	if h.series.Shelf.Bytes() < chunkWriteBytes {
+func (w *chunkWriter) init(h *head) {
+	w.h, w.wake, w.rangeEnd = h, make(chan struct{}, 1), math.MinInt64
+}
+
+// wakeUp is called behind each commit and costs a load.
+func (w *chunkWriter) wakeUp() {
+	if w.h.series.Shelf.Bytes() < chunkWriteBytes {
 		return
 	}
 	select {
-	case h.wake <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// writeChunks writes all full chunks into head-chunk files. Head chunks must not
+// write writes all full chunks into head-chunk files. Head chunks must not
 // outrun the log: it is synced up to the newest commit in them before. After a failed
 // sync of such a file nothing is written any more, as after one of the log.
-func (h *head) writeChunks() error {
-	log, err := h.writable()
+func (w *chunkWriter) write() error {
+	log, err := w.h.writable()
 	if err != nil || log.Err() != nil {
 		return nil // nothing may be written at the moment, and Health says so
 	}
 	log.Note() // what was left out while a mark was set
-	err = h.storeAll(log.SyncTo)
+	err = w.storeAll(log.SyncTo)
 	if errors.Is(err, chunks.ErrPoisoned) {
 		return log.Poison(err)
 	}
 	return err
 }
 
-// storeAll writes all full chunks, about a batch at a time so that what is on its way
-// takes no memory to speak of. synced makes sure that the log is on stable storage up to
-// a commit.
-func (h *head) storeAll(synced func(seq uint64) error) (err error) {
-	h.storing.Lock()
-	defer h.storing.Unlock()
-	fulls := h.fulls
+// storeAll writes all full chunks, about chunkWriteLen of them at a time, so that what is on
+// its way takes no memory to speak of. synced makes sure that the log is on stable storage up
+// to a commit.
+func (w *chunkWriter) storeAll(synced func(seq uint64) error) (err error) {
+	w.Lock()
+	defer w.Unlock()
+	shelf, fulls := &w.h.series.Shelf, w.fulls
 	for shard := 0; shard < memseries.NumShards && err == nil; {
-		fulls, shard = h.series.Shelf.Collect(fulls[:0], shard, chunkBatchBytes)
+		fulls, shard = shelf.Collect(fulls[:0], shard, chunkWriteLen)
 		foreground.MakeWay()
 		n := 0
 		if err = synced(newestSeq(fulls)); err == nil {
-			n, err = h.storeFull(fulls)
+			n, err = w.storeSome(fulls)
 		}
-		h.series.Shelf.Unwritten(fulls[n:])
+		shelf.Unwritten(fulls[n:])
 		clear(fulls) // keeps no chunk alive
 	}
-	h.fulls = fulls[:0]
+	w.fulls = fulls[:0]
 	return err
 }
 
-// storeFull writes chunks in batches, and tells their series where they are. It returns how many it
-// wrote.
-func (h *head) storeFull(fulls []memseries.Full) (n int, err error) {
+// storeSome writes chunks, as many at once as fit a write, and tells their series where they
+// are. It returns how many it wrote.
+func (w *chunkWriter) storeSome(fulls []memseries.Full) (n int, err error) {
 	for n < len(fulls) && err == nil {
 		var refs []chunks.Ref
-		refs, err = h.storeBatch(fulls[n : n+batchLen(fulls[n:])])
+		refs, err = w.StoreFull(fulls[n : n+writeLen(fulls[n:])])
 		foreground.MakeWay()
-		h.series.Shelf.Written(fulls[n:n+len(refs)], refs)
+		w.h.series.Shelf.Written(fulls[n:n+len(refs)], refs)
 		foreground.MakeWay()
 		n += len(refs)
 	}
@@ -94,12 +104,13 @@ const mostFilesByRange = 8
 
 // keepApart begins a new file with the first chunks of a block range: the files of a range go as
 // a whole when a block has it. Stragglers of the range before are few.
-func (h *head) keepApart(fulls []memseries.Full) error {
+func (w *chunkWriter) keepApart(fulls []memseries.Full) error {
+	h := w.h
 	newest := int64(math.MinInt64)
 	for i := range fulls {
 		newest = max(newest, fulls[i].MinT)
 	}
-	if newest < h.rangeEnd {
+	if newest < w.rangeEnd {
 		return nil
 	}
 	if h.chunks.Stats().Files < mostFilesByRange {
@@ -107,41 +118,34 @@ func (h *head) keepApart(fulls []memseries.Full) error {
 			return err
 		}
 	}
-	h.rangeEnd = memseries.RangeEnd(newest, h.opts.Blocks.Range.Milliseconds())
+	w.rangeEnd = memseries.RangeEnd(newest, h.opts.Blocks.Range.Milliseconds())
 	return nil
 }
 
-// storeBatch writes chunks, the log of which is on stable storage and which fit a batch, and returns
-// where the first of them are. An error says why the others are nowhere.
-func (h *head) storeBatch(fulls []memseries.Full) ([]chunks.Ref, error) {
-	if err := h.keepApart(fulls); err != nil {
+// StoreFull writes chunks, the log of which is on stable storage and which fit a write, and returns
+// where the first of them are. An error says why the others are nowhere. Recovery, which is alone,
+// calls it as a replay.Store: it hands over at most replay.StoreBytes.
+func (w *chunkWriter) StoreFull(fulls []memseries.Full) ([]chunks.Ref, error) {
+	if err := w.keepApart(fulls); err != nil {
 		return nil, err
 	}
-	batch := h.batch[:0]
+	files := w.files[:0]
 	for _, f := range fulls {
-		batch = append(batch, chunks.Full{Series: SeriesRef(f.Series.Ref()), MinT: f.MinT, MaxT: f.MaxT, Encoding: f.Encoding, Data: f.Data})
+		files = append(files, chunks.Full{Series: SeriesRef(f.Series.Ref()), MinT: f.MinT, MaxT: f.MaxT, Encoding: f.Encoding, Data: f.Data})
 	}
-	refs, err := h.chunks.Write(batch)
-	clear(batch)
-	h.batch = batch[:0]
-	h.stats.chunksWritten.Add(uint64(len(refs)))
+	refs, err := w.h.chunks.Write(files)
+	clear(files)
+	w.files = files[:0]
+	w.written.Add(uint64(len(refs)))
 	return refs, err
 }
 
-// chunkStore is where recovery writes full chunks: it hands over at most replay.StoreBytes of them,
-// which is less than a batch.
-type chunkStore struct{ h *head }
-
-func (s chunkStore) StoreFull(fulls []memseries.Full) ([]chunks.Ref, error) {
-	return s.h.storeBatch(fulls)
-}
-
-// batchLen returns how many chunks to write at once, at least one.
-func batchLen(fulls []memseries.Full) int {
+// writeLen returns how many chunks to write at once, at least one.
+func writeLen(fulls []memseries.Full) int {
 	bytes := 0
 	for n := range fulls {
 		size := fulls[n].Size()
-		if n > 0 && bytes+size > chunkBatchBytes {
+		if n > 0 && bytes+size > chunkWriteLen {
 			return n
 		}
 		bytes += size

@@ -3,6 +3,8 @@ package tsdb
 import (
 	"context"
 	"math"
+	"sync"
+	"sync/atomic"
 
 	"github.com/pkg/errors"
 
@@ -14,6 +16,27 @@ import (
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
+
+// commits is what the commits of a head share.
+type commits struct {
+	stagings  sync.Pool   // of *staging
+	appenders sync.Pool   // of *appenders with some to give out
+	closed    atomic.Bool // nothing is committed any more
+
+	done, failed                       atomic.Uint64
+	samplesAppended, samplesRejected   atomic.Uint64
+	outOfOrder, duplicate, outOfBounds atomic.Uint64 // samples
+	seriesCreated, seriesRemoved       atomic.Uint64
+}
+
+func (c *commits) init(h *head) {
+	c.stagings.New = func() any {
+		sg := &staging{h: h}
+		sg.commit.Apply = sg.apply
+		return sg
+	}
+	c.appenders.New = func() any { return &appenders{} }
+}
 
 // CommitResult is what a successful Commit did.
 type CommitResult struct {
@@ -30,71 +53,71 @@ type CommitResult struct {
 // ErrIndeterminate: a sync failed. ErrClosed: the Appender or the DB is. A context
 // that ends once the log is being written is ignored.
 func (a *Appender) Commit(ctx context.Context) (CommitResult, error) {
-	if a.b == nil {
+	if a.staged == nil {
 		return CommitResult{}, ErrClosed
 	}
-	b := a.end()
-	defer b.release()
+	sg := a.end()
+	defer sg.release()
 	if ctx == nil {
 		return CommitResult{}, notCommitted(errNilContext)
 	}
 	if err := ctx.Err(); err != nil {
 		return CommitResult{}, notCommitted(err)
 	}
-	if a.h.closed.Load() {
+	if a.h.commits.closed.Load() {
 		return CommitResult{}, ErrClosed
 	}
 	log, err := a.h.writable()
 	if err != nil {
 		return CommitResult{}, notCommitted(err)
 	}
-	if len(b.samples) == 0 {
+	if len(sg.samples) == 0 {
 		return CommitResult{}, log.Err()
 	}
-	return b.run(ctx, log)
+	return sg.run(ctx, log)
 }
 
-// run takes a batch through the commit protocol (docs/design/commit.md): reserve in
+// run takes what is staged through the commit protocol (docs/design/commit.md): reserve in
 // the order of the log, write, apply in the same order, publish.
-func (b *batch) run(ctx context.Context, log *wal.Log) (CommitResult, error) {
-	h := b.h
+func (sg *staging) run(ctx context.Context, log *wal.Log) (CommitResult, error) {
+	h := sg.h
 	foreground.Begin()
 	defer foreground.End()
 	var res CommitResult
-	if err := b.reserve(ctx, log, &res); err != nil {
+	if err := sg.reserve(ctx, log, &res); err != nil {
 		return CommitResult{}, err
 	}
-	b.encode()
-	if err := log.Write(&b.commit); err != nil { // behind the write it calls b.apply
-		b.undo(log)
+	sg.encode()
+	if err := log.Write(&sg.commit); err != nil { // behind the write it calls sg.apply
+		sg.undo(log)
 		return CommitResult{}, err
 	}
-	h.iso.WaitPublished(b.commit.Seq())
-	h.stats.commits.Add(1)
-	h.stats.samplesAppended.Add(uint64(len(b.samples)))
-	h.stats.samplesRejected.Add(uint64(len(res.Rejected)))
+	h.iso.WaitPublished(sg.commit.Seq())
+	h.commits.done.Add(1)
+	h.commits.samplesAppended.Add(uint64(len(sg.samples)))
+	h.commits.samplesRejected.Add(uint64(len(res.Rejected)))
 	for _, r := range res.Rejected {
-		b.refused.note(r.Err)
+		sg.refused.note(r.Err)
 	}
-	h.wakeChunkWriter()
-	res.Samples = len(b.samples)
+	h.writer.wakeUp()
+	res.Samples = len(sg.samples)
 	return res, nil
 }
 
 // reserve takes the next place in the log and raises the newest time of each series
 // to what this commit will bring, so that later commits are judged by it. What is
 // late is taken out.
-func (b *batch) reserve(ctx context.Context, log *wal.Log, res *CommitResult) error {
-	h := b.h
-	if err := h.enqueue(ctx, log, &b.commit, b.shards); err != nil {
+func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult) error {
+	h := sg.h
+	if err := h.enqueue(ctx, log, &sg.commit, sg.shards); err != nil {
 		return err
 	}
-	h.series.Shards.TakeTurnsLocked(b.shards, &b.turns)
-	kept, minValid := 0, h.minValid.Load() // the turns are drawn: a flush that raises it now waits for them (Shards.Barrier)
-	for i := range b.samples {
-		st := &b.samples[i]
+	h.series.Shards.TakeTurnsLocked(sg.shards, &sg.turns)
+	kept, minValid := 0, h.bounds.minValid.Load() // the turns are drawn: a flush that raises it now waits for them (Shards.Barrier)
+	for i := range sg.samples {
+		st := &sg.samples[i]
 		if st.Series.PendingT() >= st.T || st.T < minValid || st.Series.Dead() {
-			if err := h.refusedLocked(st, minValid); err != nil {
+			if err := sg.refusedLocked(st, minValid); err != nil {
 				res.Rejected = append(res.Rejected, Reject{Index: i, Err: err})
 			}
 			continue
@@ -102,16 +125,16 @@ func (b *batch) reserve(ctx context.Context, log *wal.Log, res *CommitResult) er
 		st.Series.Reserve(st.T, st.Sum)
 		if !st.Series.Logged() {
 			st.Series.SetLogged(true)
-			b.fresh = append(b.fresh, st.Series)
+			sg.fresh = append(sg.fresh, st.Series)
 		}
 		if kept < i {
-			b.samples[kept] = *st
+			sg.samples[kept] = *st
 		}
 		kept++
 	}
-	clear(b.samples[kept:])
-	b.samples = b.samples[:kept]
-	h.series.Shards.Unlock(b.shards)
+	clear(sg.samples[kept:])
+	sg.samples = sg.samples[:kept]
+	h.series.Shards.Unlock(sg.shards)
 	return nil
 }
 
@@ -136,7 +159,7 @@ func (h *head) enqueue(ctx context.Context, log *wal.Log, c *wal.Commit, shards 
 
 // refusedLocked says why a sample is not taken. An exact repeat is no error: it is there, or comes
 // with an older commit, without which this one does not succeed either.
-func (h *head) refusedLocked(st *memseries.Sample, minValid int64) error {
+func (sg *staging) refusedLocked(st *memseries.Sample, minValid int64) error {
 	s := st.Series
 	switch newest := s.PendingT(); {
 	case st.T <= newest:
@@ -144,25 +167,25 @@ func (h *head) refusedLocked(st *memseries.Sample, minValid int64) error {
 	case s.Dead():
 		return ErrNotFound
 	default:
-		return &BoundsError{T: st.T, From: minValid, To: h.acceptsTo()}
+		return &BoundsError{T: st.T, From: minValid, To: sg.h.bounds.acceptsTo()}
 	}
 }
 
 // encode writes the records of the commit: new series first, then samples in the
 // order in which they were staged, which is time order for each series. Samples alone are
 // of no use to the log any more when the newest of them is in a block.
-func (b *batch) encode() {
-	c := &b.commit
-	if len(b.fresh) > 0 {
+func (sg *staging) encode() {
+	c := &sg.commit
+	if len(sg.fresh) > 0 {
 		rec := record.BeginSeries(c.Begin())
-		for _, s := range b.fresh {
-			rec = b.h.appendSeries(rec, s)
+		for _, s := range sg.fresh {
+			rec = sg.appendSeries(rec, s)
 		}
 		c.End(rec)
 	}
-	if len(b.samples) > 0 {
-		maxt := b.encodeSamples(c)
-		if len(b.fresh) == 0 {
+	if len(sg.samples) > 0 {
+		maxt := sg.encodeSamples(c)
+		if len(sg.fresh) == 0 {
 			c.Expires(maxt)
 		}
 	}
@@ -170,11 +193,11 @@ func (b *batch) encode() {
 
 // encodeSamples writes the samples in the order in which they were staged, in records of one kind each,
 // and returns the newest of their times.
-func (b *batch) encodeSamples(c *wal.Commit) (maxt int64) {
+func (sg *staging) encodeSamples(c *wal.Commit) (maxt int64) {
 	maxt = math.MinInt64
-	for rest := b.samples; len(rest) > 0; {
+	for rest := sg.samples; len(rest) > 0; {
 		n := len(rest)
-		if len(b.wide) > 0 {
+		if len(sg.wide) > 0 {
 			n = sameKind(rest)
 		}
 		run := rest[:n]
@@ -184,9 +207,9 @@ func (b *batch) encodeSamples(c *wal.Commit) (maxt int64) {
 		}
 		switch {
 		case run[0].Encoding.Kind() != chunkenc.ValFloat:
-			b.encodeHistograms(c, run)
-		case len(b.wide) > 0:
-			b.encodeStarts(c, run)
+			sg.encodeHistograms(c, run)
+		case len(sg.wide) > 0:
+			sg.encodeStarts(c, run)
 		default:
 			encodeFloats(c, run)
 		}
@@ -214,11 +237,11 @@ func encodeFloats(c *wal.Commit, run []memseries.Sample) {
 }
 
 // encodeStarts writes floats some of which may have start timestamps.
-func (b *batch) encodeStarts(c *wal.Commit, run []memseries.Sample) {
+func (sg *staging) encodeStarts(c *wal.Commit, run []memseries.Sample) {
 	var enc record.StartEncoder
 	rec := enc.Begin(c.Begin())
 	for i := range run {
-		w := b.wide.Of(&run[i])
+		w := sg.wide.Of(&run[i])
 		rec = enc.Append(rec, record.Sample{Ref: run[i].Series.Ref(), T: w.T, V: math.Float64frombits(w.Sum)}, w.ST)
 	}
 	c.End(rec)
@@ -226,17 +249,17 @@ func (b *batch) encodeStarts(c *wal.Commit, run []memseries.Sample) {
 
 // encodeHistograms writes histograms of one kind: those with custom buckets apart, as the format wants
 // it, unless there are start timestamps.
-func (b *batch) encodeHistograms(c *wal.Commit, run []memseries.Sample) {
+func (sg *staging) encodeHistograms(c *wal.Commit, run []memseries.Sample) {
 	floats := run[0].Encoding == chunkenc.EncFloatHistogram
 	starts := false
 	for i := range run {
-		starts = starts || b.wide.Of(&run[i]).ST != 0
+		starts = starts || sg.wide.Of(&run[i]).ST != 0
 	}
 	var enc record.HistogramEncoder
 	var rec []byte
 	last := record.TypeNone
 	for i := range run {
-		w := b.wide.Of(&run[i])
+		w := sg.wide.Of(&run[i])
 		typ := record.HistogramType(floats, record.CustomEntry(w.Body), starts)
 		if typ != last {
 			if last != record.TypeNone {
@@ -249,11 +272,12 @@ func (b *batch) encodeHistograms(c *wal.Commit, run []memseries.Sample) {
 	c.End(rec)
 }
 
-func (h *head) appendSeries(rec []byte, s *memseries.Series) []byte {
-	pairs := h.series.Pairs(s)
+func (sg *staging) appendSeries(rec []byte, s *memseries.Series) []byte {
+	series := sg.h.series
+	pairs := series.Pairs(s)
 	rec = record.AppendSeriesRef(rec, s.Ref(), len(pairs))
 	for _, p := range pairs {
-		name, value := h.series.Postings().Label(p)
+		name, value := series.Postings().Label(p)
 		rec = record.AppendLabel(rec, name, value)
 	}
 	return rec
@@ -261,41 +285,41 @@ func (h *head) appendSeries(rec []byte, s *memseries.Series) []byte {
 
 // apply adds the samples to their series, behind all commits that reserved before, and publishes them. The log calls it,
 // maybe in the goroutine of another commit.
-func (b *batch) apply() {
-	h := b.h
-	seq, floor := b.commit.Seq(), h.iso.Floor()
-	h.series.Shards.LockInTurn(b.shards, &b.turns)
-	mint, maxt := h.series.Shards.ApplyLocked(b.samples, b.wide, seq, floor, h.iso)
-	h.series.Shards.EndTurn(b.shards)
-	h.widen(mint, maxt)
+func (sg *staging) apply() {
+	h := sg.h
+	seq, floor := sg.commit.Seq(), h.iso.Floor()
+	h.series.Shards.LockInTurn(sg.shards, &sg.turns)
+	mint, maxt := h.series.Shards.ApplyLocked(sg.samples, sg.wide, seq, floor, h.iso)
+	h.series.Shards.EndTurn(sg.shards)
+	h.bounds.widen(mint, maxt)
 	if invariants.Enabled {
-		h.checkApplied(seq, mint, maxt)
+		sg.checkApplied(seq, mint, maxt)
 	}
 	h.iso.Publish(seq)
 }
 
 // checkApplied holds what a reader relies on once a commit is published: its samples are there
 // before it is, and the head says that it has them. Only then is a commit seen as a whole.
-func (h *head) checkApplied(seq uint64, mint, maxt int64) {
-	invariants.Check(h.iso.Published() < seq, "commit %d is published before it is applied", seq)
-	first, last := h.minT.Load(), h.maxT.Load()
+func (sg *staging) checkApplied(seq uint64, mint, maxt int64) {
+	invariants.Check(sg.h.iso.Published() < seq, "commit %d is published before it is applied", seq)
+	first, last := sg.h.bounds.minT.Load(), sg.h.bounds.maxT.Load()
 	invariants.Check(first <= mint && maxt <= last, "commit %d has samples of [%d, %d], the head says [%d, %d]", seq, mint, maxt, first, last)
 }
 
 // undo takes the reservation back, in turn, and lets new commits in. Every commit
 // behind this one fails as well, so each series falls back to what is applied.
-func (b *batch) undo(log *wal.Log) {
-	h := b.h
-	h.series.Shards.LockInTurn(b.shards, &b.turns)
-	for i := range b.samples {
-		h.series.Shards.UnreserveLocked(b.samples[i].Series)
+func (sg *staging) undo(log *wal.Log) {
+	h := sg.h
+	h.series.Shards.LockInTurn(sg.shards, &sg.turns)
+	for i := range sg.samples {
+		h.series.Shards.UnreserveLocked(sg.samples[i].Series)
 	}
-	for _, s := range b.fresh {
+	for _, s := range sg.fresh {
 		s.SetLogged(false)
 	}
-	h.series.Shards.EndTurn(b.shards)
-	log.Settle(&b.commit)
-	h.stats.commitsFailed.Add(1)
+	h.series.Shards.EndTurn(sg.shards)
+	log.Settle(&sg.commit)
+	h.commits.failed.Add(1)
 }
 
 // roomToHeal is how many bytes must be free before a log that met a full disk is tried again: two

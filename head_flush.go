@@ -30,11 +30,11 @@ func (db *DB) Flush(ctx context.Context) (err error) {
 	defer done(&err)
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
-	if present := db.head.acceptsTo(); db.head.isAhead(present) {
+	if present := db.head.bounds.acceptsTo(); db.head.bounds.isAhead(present) {
 		return diskspace.Full(db.leaveFuture(ctx, present))
 	}
-	maxt := db.head.maxT.Load()
-	if db.head.minT.Load() > maxt || maxt == math.MaxInt64 {
+	maxt := db.head.bounds.maxT.Load()
+	if db.head.bounds.minT.Load() > maxt || maxt == math.MaxInt64 {
 		return nil
 	}
 	return diskspace.Full(db.flushTo(ctx, maxt+1, true))
@@ -42,8 +42,8 @@ func (db *DB) Flush(ctx context.Context) (err error) {
 
 // due returns where the part of the head ends that is to become blocks: it is more than
 // one and a half block ranges long, so the range it begins in is over for long enough.
-func (h *head) due() (end int64, ok bool) {
-	mint, maxt, r := h.minT.Load(), h.maxT.Load(), h.opts.Blocks.Range.Milliseconds()
+func (b *bounds) due() (end int64, ok bool) {
+	mint, maxt, r := b.minT.Load(), b.maxT.Load(), b.opts.Blocks.Range.Milliseconds()
 	if mint > maxt || uint64(maxt)-uint64(mint) <= uint64(r+r/2) {
 		return 0, false
 	}
@@ -73,7 +73,7 @@ type early struct {
 // due returns where to flush to. There are at most eight such blocks in a block range:
 // series and labels stay in memory, and more blocks would not make it less.
 func (e *early) due(h *head) (end int64, ok bool) {
-	mint, maxt := h.minT.Load(), h.maxT.Load()
+	mint, maxt := h.bounds.minT.Load(), h.bounds.maxT.Load()
 	limit, r := h.opts.Head.FlushBytes, h.opts.Blocks.Range.Milliseconds()
 	if limit <= 0 || mint > maxt || maxt == math.MaxInt64 {
 		return 0, false
@@ -129,7 +129,7 @@ func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 			return db.flushRange(ctx, mint, maxt, mint >= cut)
 		})
 		if errors.Is(err, ErrCorrupt) {
-			n, mendErr := db.head.mendChunks(ctx, db.blocks.Current().Start)
+			n, mendErr := db.head.mender.mend(ctx, db.blocks.Current().Start)
 			if n > 0 {
 				continue // with what took the place of the damage
 			}
@@ -149,8 +149,8 @@ func (h *head) seal(end int64) error {
 	if err != nil {
 		return err
 	}
-	for old := h.minValid.Load(); old < end && !h.minValid.CompareAndSwap(old, end); {
-		old = h.minValid.Load()
+	for old := h.bounds.minValid.Load(); old < end && !h.bounds.minValid.CompareAndSwap(old, end); {
+		old = h.bounds.minValid.Load()
 	}
 	h.series.Shards.Barrier()
 	h.series.Truncation.CutAt(end)
@@ -199,7 +199,7 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) (er
 	if _, err := db.blocks.Publish(bd, w, nil, maxt); err != nil { // nothing is replaced
 		return err
 	}
-	db.head.stats.flushes.Add(1)
+	db.maintenance.flushes.Add(1)
 	db.opts.Logger.Info("head flushed", "block", id, "mint", mint, "maxt", maxt, "series", meta.Stats.NumSeries,
 		"samples", meta.Stats.NumSamples, "duration", db.opts.Clock.Now().Sub(begun))
 	return nil
@@ -220,8 +220,8 @@ func (h *head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 
 // flushable returns nil, or why the head must not be made into blocks.
 func (h *head) flushable() error {
-	if len(h.unread) > 0 {
-		return &UnreadError{Records: h.unread.Names()}
+	if len(h.recovery.unread) > 0 {
+		return &UnreadError{Records: h.recovery.unread.Names()}
 	}
 	return nil
 }

@@ -26,14 +26,6 @@ const usualFuture = time.Hour
 // may show 1970 for a while.
 const futureWait = time.Minute
 
-// acceptsTo returns the newest time that a sample may have now.
-func (h *head) acceptsTo() int64 {
-	if h.opts.Limits.MaxFuture < 0 {
-		return math.MaxInt64 - 1 // the last instant is the end of no block
-	}
-	return h.opts.Clock.Now().Add(h.opts.Limits.MaxFuture).UnixMilli()
-}
-
 // present returns the newest time that counts as the present.
 func (o *Options) present() int64 {
 	future := o.Limits.MaxFuture
@@ -43,11 +35,6 @@ func (o *Options) present() int64 {
 	return o.Clock.Now().Add(future).UnixMilli()
 }
 
-// isAhead reports whether the head is closed beyond a time, or has samples beyond.
-func (h *head) isAhead(of int64) bool {
-	return h.minValid.Load() > of || h.minT.Load() <= h.maxT.Load() && h.maxT.Load() > of
-}
-
 // ahead decides when the head leaves the future by itself.
 type ahead struct {
 	since clock.Passed // the clock says so; the zero value: it does not
@@ -55,7 +42,7 @@ type ahead struct {
 
 // due reports whether the head is ahead of the clock, and whether it has been for long enough.
 func (a *ahead) due(h *head) (is, due bool) {
-	if !h.isAhead(h.acceptsTo()) {
+	if !h.bounds.isAhead(h.bounds.acceptsTo()) {
 		a.since = clock.Passed{}
 		return false, false
 	}
@@ -72,14 +59,14 @@ func (a *ahead) due(h *head) (is, due bool) {
 // go, or a block is being merged, the rest is left to the next call. The caller holds flushing.
 func (db *DB) leaveFuture(ctx context.Context, present int64) error {
 	h := db.head
-	if !h.isAhead(present) {
+	if !h.bounds.isAhead(present) {
 		return nil
 	}
-	last, err := h.newestUpTo(ctx, present)
+	last, err := newestUpTo(ctx, h, present)
 	if err != nil {
 		return err
 	}
-	border := max(h.minValid.Load(), h.maxT.Load()+1)
+	border := max(h.bounds.minValid.Load(), h.bounds.maxT.Load()+1)
 	if err := db.flushRanges(ctx, border, last+1); err != nil {
 		return err
 	}
@@ -96,8 +83,8 @@ func (db *DB) leaveFuture(ctx context.Context, present int64) error {
 // clock was ahead might be.
 func (db *DB) beginAgain(border int64) error {
 	h, start := db.head, border
-	h.minValid.Store(math.MaxInt64)
-	defer func() { h.minValid.Store(start) }()
+	h.bounds.minValid.Store(math.MaxInt64)
+	defer func() { h.bounds.minValid.Store(start) }()
 	h.series.Shards.Barrier()
 	if _, some := h.series.Truncation.OldestFrom(math.MinInt64); some {
 		return nil // it came behind the flush, or a Querier has it from nowhere else
@@ -109,15 +96,14 @@ func (db *DB) beginAgain(border int64) error {
 	start = present
 	h.series.Truncation.ForgetNewest()
 	h.trunc.done = start
-	h.minT.Store(math.MaxInt64)
-	h.maxT.Store(math.MinInt64)
+	h.bounds.empty()
 	db.time.back()
 	db.opts.Logger.Warn("the head was ahead of the clock and is not any more", "was", border, "is", start)
 	return nil
 }
 
-// newestUpTo returns the time of the newest sample up to a time, math.MinInt64 if there is none.
-func (h *head) newestUpTo(ctx context.Context, t int64) (int64, error) {
+// newestUpTo returns the time of the newest sample of a head up to a time, math.MinInt64 if there is none.
+func newestUpTo(ctx context.Context, h *head, t int64) (int64, error) {
 	q, err := newQuerier(h, &blockset.View{Start: memseries.NoTime + 1}, math.MinInt64, t)
 	if err != nil {
 		return 0, err

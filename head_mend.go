@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pkg/errors"
 
@@ -26,8 +27,13 @@ import (
 // Nothing is written into head-chunk files for it: they would have a chunk behind newer ones of
 // its series, which other engines take for damage.
 
-// mender has the full chunks that took the place of damaged ones.
+// mender has the full chunks that took the place of damaged ones. It implements read.Mender.
 type mender struct {
+	h *head
+
+	damage               atomic.Bool   // a chunk could not be read from its file
+	damaged, lostSamples atomic.Uint64 // chunks; samples of them that the log does not have
+
 	sync.RWMutex
 	noted  map[uint32]bool // files with damage that nobody has looked through yet
 	copied map[uint32]bool // files that are in quarantine
@@ -55,6 +61,18 @@ func (m *mender) note(ref chunks.Ref) {
 		m.noted = map[uint32]bool{}
 	}
 	m.noted[ref.File()] = true
+}
+
+// NoteDamage tells once of a full chunk that is damaged in its file, and has mend look
+// after it. The next Open makes it anew from the log, unless it begins with a snapshot.
+func (m *mender) NoteDamage(ref chunks.Ref, err error) {
+	if !errors.Is(err, ErrCorrupt) {
+		return
+	}
+	m.note(ref)
+	if !m.damage.Swap(true) {
+		m.h.opts.Logger.Error("a head chunk is damaged; its samples are read from the log again", "error", logged(err))
+	}
 }
 
 // pending returns the numbers of the files that are to be looked through.
@@ -87,15 +105,11 @@ func (m *mender) find(ref chunks.Ref, seen int) (mendedChunk, bool) {
 	return c, ok && c.lost <= seen
 }
 
-// headMender implements read.Mender.
-type headMender struct{ h *head }
-
-func (m headMender) Mended(ref chunks.Ref, losses int) (read.MendedChunk, bool) {
-	c, ok := m.h.mender.find(ref, losses)
+// Mended is find for a reader of package read.
+func (m *mender) Mended(ref chunks.Ref, losses int) (read.MendedChunk, bool) {
+	c, ok := m.find(ref, losses)
 	return read.MendedChunk{MinT: c.minT, MaxT: c.maxT, Encoding: c.enc, Data: c.data}, ok
 }
-
-func (m headMender) NoteDamage(ref chunks.Ref, err error) { m.h.noteDamage(ref, err) }
 
 // warnings tells of what is lost in a closed range.
 func (m *mender) warnings(mint, maxt int64) Warnings {
@@ -157,29 +171,30 @@ func (m *mender) forget(lowest chunks.Ref) (left bool) {
 	return left || len(m.noted) > 0
 }
 
-// mendChunks sets damaged chunks aside that readers have come upon, with all others in their
+// mend sets damaged chunks aside that readers have come upon, with all others in their
 // files, and returns how many these are. start is where the head begins by the blocks. On an
 // error everything is as it was, and it is tried again. The caller holds flushing, so neither log
 // nor chunk files are truncated meanwhile.
-func (h *head) mendChunks(ctx context.Context, start int64) (n int, err error) {
-	files := h.mender.pending()
+func (m *mender) mend(ctx context.Context, start int64) (n int, err error) {
+	h := m.h
+	files := m.pending()
 	if len(files) == 0 {
 		return 0, nil
 	}
-	damaged, err := h.findDamaged(ctx, files)
+	damaged, err := m.findDamaged(ctx, files)
 	var made []replay.Remade
 	whole := true
 	if err == nil && len(damaged) > 0 {
-		if err = h.quarantineChunks(damaged); err == nil {
+		if err = m.quarantine(damaged); err == nil {
 			made, whole, err = replay.Search(ctx, h.opts.FS, h.walDir(), h.series, damaged)
 		}
 	}
 	if err != nil {
 		return 0, errors.WithMessage(refuse(err), "mend head chunks")
 	}
-	lost := h.mender.put(damaged, made, files, start, whole)
-	h.stats.chunksDamaged.Add(uint64(len(damaged)))
-	h.stats.samplesLost.Add(uint64(lost))
+	lost := m.put(damaged, made, files, start, whole)
+	m.damaged.Add(uint64(len(damaged)))
+	m.lostSamples.Add(uint64(lost))
 	if len(damaged) > 0 {
 		h.opts.Logger.Warn("damaged head chunks were set aside", "chunks", len(damaged), "lost_samples", lost, "files", len(files))
 	}
@@ -188,15 +203,15 @@ func (h *head) mendChunks(ctx context.Context, start int64) (n int, err error) {
 
 // findDamaged reads all chunks in some files, and returns those that cannot be read and that
 // nothing took the place of. They are in the order of time for each series.
-func (h *head) findDamaged(ctx context.Context, files []uint32) (damaged []memseries.Located, err error) {
+func (m *mender) findDamaged(ctx context.Context, files []uint32) (damaged []memseries.Located, err error) {
 	const wayEvery = 16 // chunks, which take about a hundred microseconds
 	var buf []byte
 	way := foreground.NewPoll(ctx)
-	for _, l := range h.series.Shelf.InFiles(func(n uint32) bool { return slices.Contains(files, n) }) {
+	for _, l := range m.h.series.Shelf.InFiles(func(n uint32) bool { return slices.Contains(files, n) }) {
 		if !way.Step(wayEvery) {
 			return nil, way.Err()
 		}
-		_, data, err := h.chunks.Read(l.Ref, buf)
+		_, data, err := m.h.chunks.Read(l.Ref, buf)
 		if err == nil {
 			buf = data[:0]
 			continue
@@ -204,27 +219,27 @@ func (h *head) findDamaged(ctx context.Context, files []uint32) (damaged []memse
 		if !errors.Is(err, ErrCorrupt) {
 			return nil, err
 		}
-		if _, ok := h.mender.find(l.Ref, h.mender.seen()); !ok {
+		if _, ok := m.find(l.Ref, m.seen()); !ok {
 			damaged = append(damaged, l)
 		}
 	}
 	return damaged, nil
 }
 
-// quarantineChunks keeps the files of damaged chunks, each once.
-func (h *head) quarantineChunks(damaged []memseries.Located) error {
+// quarantine keeps the files of damaged chunks, each once.
+func (m *mender) quarantine(damaged []memseries.Located) error {
 	for _, d := range damaged {
 		file := d.Ref.File()
-		if h.mender.copied[file] { // nobody else writes it
+		if m.copied[file] { // nobody else writes it
 			continue
 		}
-		if err := h.chunks.Quarantine(file, filepath.Join(h.path, datadir.QuarantineDir)); err != nil {
+		if err := m.h.chunks.Quarantine(file, filepath.Join(m.h.path, datadir.QuarantineDir)); err != nil {
 			return errors.WithMessagef(err, "keep head-chunk file %d", file)
 		}
-		if h.mender.copied == nil {
-			h.mender.copied = map[uint32]bool{}
+		if m.copied == nil {
+			m.copied = map[uint32]bool{}
 		}
-		h.mender.copied[file] = true
+		m.copied[file] = true
 	}
 	return nil
 }

@@ -3,9 +3,8 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
-	"maps"
 	"path/filepath"
-	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -24,8 +23,16 @@ import (
 // replay leaves out what is not newer than the copy. It saves the next Open the log before
 // that segment, and the head-chunk files that were there (docs/design/head-snapshots.md).
 
-// headSnapshot is what the head knows of its newest snapshot. Its owner holds the
-// database's flushing lock.
+// headSnapshots takes snapshots of a head, and removes them. Its owner holds the database's
+// flushing lock, or is alone.
+type headSnapshots struct {
+	h      *head
+	newest headSnapshot
+
+	taken, failed atomic.Uint64
+}
+
+// headSnapshot is what is known of the newest one.
 type headSnapshot struct {
 	segment int   // that it continues with; 0: there is none
 	bytes   int64 // its size
@@ -46,16 +53,16 @@ const maxSnapshotBackoff = 10 * time.Minute
 func (t *snapshotTask) step() {
 	db, now := t.db, t.db.opts.Clock.Now()
 	h := db.head
-	waiting := now.Before(t.notNow) && t.notNow.Sub(now) <= maxSnapshotBackoff && !h.chunkDamage.Load()
+	waiting := now.Before(t.notNow) && t.notNow.Sub(now) <= maxSnapshotBackoff && !h.mender.damage.Load()
 	if waiting || h.log.Load() == nil {
 		return
 	}
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
 	t.mend()
-	due, err := h.snapshotDue()
+	due, err := h.snapshots.due()
 	if err == nil && due {
-		err = h.takeSnapshot(db.ctx, db.headStart)
+		err = h.snapshots.take(db.ctx, db.headStart)
 	}
 	switch {
 	case err == nil:
@@ -64,7 +71,7 @@ func (t *snapshotTask) step() {
 		// Each try begins a log segment, and may write much in vain.
 		t.backoff = min(max(2*t.backoff, flushBackoff), maxSnapshotBackoff)
 		t.notNow = now.Add(t.backoff)
-		h.stats.snapshotErrors.Add(1)
+		h.snapshots.failed.Add(1)
 		h.opts.Logger.Warn("snapshot of the head", "error", logged(err))
 	}
 }
@@ -72,7 +79,7 @@ func (t *snapshotTask) step() {
 // mend sets chunks aside that readers found damaged. A failure is told once, and tried again.
 func (t *snapshotTask) mend() {
 	db := t.db
-	_, err := db.head.mendChunks(db.ctx, db.blocks.Current().Start)
+	_, err := db.head.mender.mend(db.ctx, db.blocks.Current().Start)
 	if err != nil && !t.unmended && db.ctx.Err() == nil {
 		db.opts.Logger.Warn("set aside damaged head chunks", "error", logged(err))
 	}
@@ -82,88 +89,92 @@ func (t *snapshotTask) mend() {
 // headStart is where the head begins by the blocks alone: what a snapshot of it builds on.
 func (db *DB) headStart() int64 { return db.blocks.Current().StartWithout(nil) }
 
-// snapshotDue reports whether so much log stands behind the last snapshot that the next Open
+// due reports whether so much log stands behind the last snapshot that the next Open
 // is worth another one: more than the threshold, and so much that snapshots stay a part of
 // what is written.
-func (h *head) snapshotDue() (bool, error) {
-	if h.chunkDamage.Load() {
-		if h.snap.segment == 0 {
+func (hs *headSnapshots) due() (bool, error) {
+	h := hs.h
+	if h.mender.damage.Load() {
+		if hs.newest.segment == 0 {
 			return false, nil
 		}
-		return false, h.dropSnapshots()
+		return false, hs.drop()
 	}
-	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || len(h.unread) > 0 {
+	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || len(h.recovery.unread) > 0 {
 		return false, nil
 	}
 	list, err := wal.List(h.opts.FS, h.walDir())
 	if err != nil {
 		return false, err
 	}
-	return list.BytesFrom(h.snap.segment) > max(h.opts.Head.SnapshotThreshold, 2*h.snap.bytes), nil
+	return list.BytesFrom(hs.newest.segment) > max(h.opts.Head.SnapshotThreshold, 2*hs.newest.bytes), nil
 }
 
-// takeSnapshot writes a snapshot of the head and removes those before it. The caller holds
+// take writes a snapshot of the head and removes those before it. The caller holds
 // flushing, so no series and no chunk is forgotten meanwhile; commits, queries and deletes go
 // on. headStart returns where the head begins by the blocks. A failure costs the time of the next
 // Open; a failed sync poisons the log, as any does.
-func (h *head) takeSnapshot(ctx context.Context, headStart func() int64) (err error) {
+func (hs *headSnapshots) take(ctx context.Context, headStart func() int64) (err error) {
+	h := hs.h
 	begun := h.opts.Clock.Now()
-	bytes := h.snapshotBytes()
+	bytes := hs.estimate()
 	if err := diskspace.Check(h.opts.FS, h.path, snapshotPurpose, bytes); err != nil {
 		return err
 	}
-	meta, err := h.writeSnapshot(ctx, headStart)
+	meta, err := hs.write(ctx, headStart)
 	if errors.Is(err, ErrPoisoned) {
 		err = h.log.Load().Poison(err)
 	}
 	if err != nil {
 		return diskspace.WhileWriting(h.opts.FS, h.path, snapshotPurpose, bytes, err)
 	}
-	h.snap = headSnapshot{segment: meta.Start.Segment, bytes: meta.Sum.Bytes, nextSeq: meta.Start.NextSeq}
-	h.stats.snapshots.Add(1)
+	hs.newest = headSnapshot{segment: meta.Start.Segment, bytes: meta.Sum.Bytes, nextSeq: meta.Start.NextSeq}
+	hs.taken.Add(1)
 	h.opts.Logger.Info("snapshot of the head", "segment", meta.Start.Segment, "series", meta.Series, "bytes", meta.Sum.Bytes,
 		"duration", h.opts.Clock.Now().Sub(begun))
-	return h.removeSnapshots()
+	return hs.remove()
 }
 
 // snapshotPurpose is what errors of a full disk call a snapshot.
 const snapshotPurpose = "snapshot of the head"
 
-// snapshotBytes is about what the next snapshot takes: as much as the head does in memory,
+// estimate is about what the next snapshot takes: as much as the head does in memory,
 // less if the log is compressed, or as much as the one before. Where the disk may have no room
 // for it, none is begun: commits need the room more.
-func (h *head) snapshotBytes() int64 {
-	bytes := h.series.SizeBytes()
-	if h.snap.bytes > 0 {
-		bytes = min(bytes, 2*h.snap.bytes)
+func (hs *headSnapshots) estimate() int64 {
+	bytes := hs.h.series.SizeBytes()
+	if hs.newest.bytes > 0 {
+		bytes = min(bytes, 2*hs.newest.bytes)
 	}
 	return bytes
 }
 
-// removeSnapshots removes all snapshots but the head's newest one.
-func (h *head) removeSnapshots() error {
+// remove removes all snapshots but the head's newest one.
+func (hs *headSnapshots) remove() error {
+	h := hs.h
 	list, err := headsnap.List(h.opts.FS, h.path)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, f := range list {
-		if f.Segment != h.snap.segment {
+		if f.Segment != hs.newest.segment {
 			errs = append(errs, headsnap.Remove(h.opts.FS, f))
 		}
 	}
 	return stderrors.Join(errs...)
 }
 
-// quarantineSnapshots moves the snapshots that were not used out of the way: of a log that has lost
+// quarantine moves the snapshots that were not used out of the way: of a log that has lost
 // something they may have the only copy.
-func (h *head) quarantineSnapshots() error {
+func (hs *headSnapshots) quarantine() error {
+	h := hs.h
 	list, err := headsnap.List(h.opts.FS, h.path)
 	if err != nil {
 		return err
 	}
 	for _, f := range list {
-		if f.Segment == h.snap.segment {
+		if f.Segment == hs.newest.segment {
 			continue
 		}
 		_, synced, err := fileutil.MoveInto(h.opts.FS, f.Path, filepath.Join(h.path, datadir.QuarantineDir), filepath.Base(f.Path))
@@ -177,24 +188,25 @@ func (h *head) quarantineSnapshots() error {
 	return nil
 }
 
-// passSnapshot removes a snapshot that continues with a segment of the log which is gone: nobody can
+// pass removes a snapshot that continues with a segment of the log which is gone: nobody can
 // use it any more. How large it was says how large the next one gets.
-func (h *head) passSnapshot(upTo int) error {
-	if h.snap.segment == 0 || h.snap.segment > upTo {
+func (hs *headSnapshots) pass(upTo int) error {
+	if hs.newest.segment == 0 || hs.newest.segment > upTo {
 		return nil
 	}
-	h.snap.segment = 0
-	return h.removeSnapshots()
+	hs.newest.segment = 0
+	return hs.remove()
 }
 
-// dropSnapshots makes the next Open read the whole log, as a chunk file is damaged.
-func (h *head) dropSnapshots() error {
-	h.snap = headSnapshot{}
-	return h.removeSnapshots()
+// drop makes the next Open read the whole log, as a chunk file is damaged.
+func (hs *headSnapshots) drop() error {
+	hs.newest = headSnapshot{}
+	return hs.remove()
 }
 
-// writeSnapshot writes a snapshot and gives it its name, behind everything that it builds on.
-func (h *head) writeSnapshot(ctx context.Context, headStart func() int64) (meta headsnap.Meta, err error) {
+// write writes a snapshot and gives it its name, behind everything that it builds on.
+func (hs *headSnapshots) write(ctx context.Context, headStart func() int64) (meta headsnap.Meta, err error) {
+	h := hs.h
 	log, err := h.writable()
 	if err != nil {
 		return meta, err
@@ -207,7 +219,7 @@ func (h *head) writeSnapshot(ctx context.Context, headStart func() int64) (meta 
 	// in files: of each series the first chunk that is in none has all that is left of them.
 	h.series.Shards.Barrier()
 	h.iso.WaitPublished(start.NextSeq - 1)
-	if err := h.storeAll(log.SyncTo); err != nil {
+	if err := h.writer.storeAll(log.SyncTo); err != nil {
 		return meta, poisoned(err)
 	}
 	// What comes into files from here on is not in the extents: recovery looks at it again, as
@@ -225,8 +237,8 @@ func (h *head) writeSnapshot(ctx context.Context, headStart func() int64) (meta 
 			err = diskspace.Full(stderrors.Join(err, w.Abort()))
 		}
 	}()
-	c := seriesCopier{ctx: ctx, h: h, w: w}
-	if err := h.series.Capture(h.restored, c.add); err != nil {
+	c := seriesCopier{ctx: ctx, series: h.series, w: w}
+	if err := h.series.Capture(h.recovery.restored, c.add); err != nil {
 		return meta, err
 	}
 	// Samples, and deletes, that came while it was written are in the snapshot. The log has
@@ -238,27 +250,49 @@ func (h *head) writeSnapshot(ctx context.Context, headStart func() int64) (meta 
 		seq := log.LastSeq()
 		return seq, extents, log.SyncTo(seq)
 	}
-	if meta, err = w.Finish(h.tombs.Load(), h.trunc.list(), base); err != nil {
+	if meta, err = w.Finish(h.deleted.set.Load(), h.trunc.list(), base); err != nil {
 		return meta, err
 	}
 	return meta, w.Publish(ctx)
 }
 
-// list is what the truncation remembers, for a snapshot.
-func (tr *truncation) list() []headsnap.Gone {
-	list := make([]headsnap.Gone, 0, len(tr.gone))
-	for _, ref := range slices.Sorted(maps.Keys(tr.gone)) {
-		list = append(list, headsnap.Gone{Ref: ref, Segment: tr.gone[ref]})
+// closeShare is which part of the threshold is enough for a snapshot when the database is
+// closed: there nobody waits behind it, and what is less is read in some milliseconds.
+const closeShare = 64
+
+// atClose takes a last snapshot, if there is much log that the newest one does not
+// have. Commits that had begun may still come.
+func (hs *headSnapshots) atClose(headStart int64) {
+	h := hs.h
+	log := h.log.Load()
+	if log != nil && h.mender.damage.Load() {
+		if err := hs.drop(); err != nil {
+			h.opts.Logger.Warn("remove snapshots of the head", "error", logged(err))
+		}
+		return
 	}
-	return list
+	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || len(h.recovery.unread) > 0 || log == nil || log.Err() != nil || h.series.Len() == 0 {
+		return
+	}
+	if hs.newest.segment > 0 && hs.newest.nextSeq == log.LastSeq()+1 {
+		return
+	}
+	list, err := wal.List(h.opts.FS, h.walDir())
+	if err != nil || list.BytesFrom(hs.newest.segment) < h.opts.Head.SnapshotThreshold/closeShare {
+		return
+	}
+	if err := hs.take(context.Background(), func() int64 { return headStart }); err != nil {
+		hs.failed.Add(1)
+		h.opts.Logger.Warn("snapshot of the head", "error", logged(err))
+	}
 }
 
 // seriesCopier puts series into a snapshot.
 type seriesCopier struct {
-	ctx  context.Context
-	h    *head
-	w    *headsnap.Writer
-	seen int
+	ctx    context.Context
+	series *memseries.Directory
+	w      *headsnap.Writer
+	seen   int
 }
 
 func (c *seriesCopier) add(s *memseries.Captured) error {
@@ -268,7 +302,7 @@ func (c *seriesCopier) add(s *memseries.Captured) error {
 	}
 	c.w.BeginSeries(s.Ref, len(s.Pairs))
 	for _, p := range s.Pairs {
-		c.w.Label(c.h.series.Postings().Label(p))
+		c.w.Label(c.series.Postings().Label(p))
 	}
 	at := func(i int) headsnap.Mapped {
 		m := s.Mapped[i]
@@ -276,34 +310,4 @@ func (c *seriesCopier) add(s *memseries.Captured) error {
 	}
 	chunk := headsnap.Chunk{Encoding: s.Encoding, Data: s.Chunk, MinT: s.MinT, MaxT: s.MaxT, LastSum: s.LastSum}
 	return c.w.EndSeries(s.Ref, len(s.Mapped), at, &chunk)
-}
-
-// closeShare is which part of the threshold is enough for a snapshot when the database is
-// closed: there nobody waits behind it, and what is less is read in some milliseconds.
-const closeShare = 64
-
-// snapshotAtClose takes a last snapshot, if there is much log that the newest one does not
-// have. Commits that had begun may still come.
-func (h *head) snapshotAtClose(headStart int64) {
-	log := h.log.Load()
-	if log != nil && h.chunkDamage.Load() {
-		if err := h.dropSnapshots(); err != nil {
-			h.opts.Logger.Warn("remove snapshots of the head", "error", logged(err))
-		}
-		return
-	}
-	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || len(h.unread) > 0 || log == nil || log.Err() != nil || h.series.Len() == 0 {
-		return
-	}
-	if h.snap.segment > 0 && h.snap.nextSeq == log.LastSeq()+1 {
-		return
-	}
-	list, err := wal.List(h.opts.FS, h.walDir())
-	if err != nil || list.BytesFrom(h.snap.segment) < h.opts.Head.SnapshotThreshold/closeShare {
-		return
-	}
-	if err := h.takeSnapshot(context.Background(), func() int64 { return headStart }); err != nil {
-		h.stats.snapshotErrors.Add(1)
-		h.opts.Logger.Warn("snapshot of the head", "error", logged(err))
-	}
 }

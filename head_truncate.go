@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 
 	"github.com/pkg/errors"
 
@@ -15,18 +17,24 @@ import (
 	"github.com/seed347100a3/tsdb/internal/checkpoint"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
+	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
-// truncation is what the head remembers of what it has forgotten. Its owner holds the
+// truncation forgets what blocks have, and remembers what it has forgotten. Its owner holds the
 // database's flushing lock.
 type truncation struct {
-	done int64 // what is before is gone from memory
+	h    *head
+	done int64       // what is before is gone from memory
+	idle atomic.Bool // nothing was committed for long: no series is in use
 	// gone has the refs of series that were removed, or that duplicate another one, each
 	// with the newest segment that may have their samples: until a checkpoint covers it,
 	// their series records are kept.
 	gone map[uint64]int
+
+	checkpoints, failed atomic.Uint64
+	damages             atomic.Uint64 // places of the log that a checkpoint found damaged
 }
 
 // remember notes refs of the log that no series of the head has.
@@ -39,12 +47,21 @@ func (tr *truncation) remember(segment int, refs ...uint64) {
 	}
 }
 
+// list is what the truncation remembers, for a snapshot.
+func (tr *truncation) list() []headsnap.Gone {
+	list := make([]headsnap.Gone, 0, len(tr.gone))
+	for _, ref := range slices.Sorted(maps.Keys(tr.gone)) {
+		list = append(list, headsnap.Gone{Ref: ref, Segment: tr.gone[ref]})
+	}
+	return list
+}
+
 // truncate forgets what is before end, which blocks have: in memory, in head-chunk files
 // and in the log. The caller holds flushing.
 func (db *DB) truncate(ctx context.Context, end int64, whole bool) error {
 	h := db.head
-	if h.minT.Load() < end {
-		h.minT.Store(end) // nobody lowers it: every commit from before end is published
+	if h.bounds.minT.Load() < end {
+		h.bounds.minT.Store(end) // nobody lowers it: every commit from before end is published
 	}
 	if err := background.Run(ctx, db.opts.Clock, func(context.Context) error { return db.collect() }); err != nil {
 		return err
@@ -56,7 +73,7 @@ func (db *DB) truncate(ctx context.Context, end int64, whole bool) error {
 	if err != nil {
 		return err
 	}
-	return h.checkpoint(ctx, end, whole || dear || v.Start > v.StartWithout(nil))
+	return h.trunc.checkpoint(ctx, end, whole || dear || v.Start > v.StartWithout(nil))
 }
 
 // collect forgets, in memory and in head-chunk files, what blocks have and no Querier
@@ -69,34 +86,36 @@ func (db *DB) collect() error {
 	if t <= h.trunc.done || log == nil {
 		return nil
 	}
-	lowest := h.dropBefore(t)
-	removed := h.series.RemoveIdle(h.idleBefore(t), nil)
+	lowest := h.trunc.dropBefore(t)
+	removed := h.series.RemoveIdle(h.trunc.idleBefore(t), nil)
 	h.trunc.remember(log.Segment(), removed...)
-	h.stats.seriesRemoved.Add(uint64(len(removed)))
+	h.commits.seriesRemoved.Add(uint64(len(removed)))
 	db.forgetDeleted(t, removed)
 	h.trunc.done = t
-	return errors.WithMessage(h.removeChunks(lowest), "truncate head chunks")
+	return errors.WithMessage(h.trunc.removeChunks(lowest), "truncate head chunks")
 }
 
 // dropBefore forgets chunks that end before t in memory and returns a ref below which no chunk
 // in a file is wanted any more. Nobody writes full chunks meanwhile: one that is in its file, and
 // that its series does not know to be there yet, would be missed. What is written later is not
 // below the end of the files.
-func (h *head) dropBefore(t int64) chunks.Ref {
-	h.storing.Lock()
-	defer h.storing.Unlock()
+func (tr *truncation) dropBefore(t int64) chunks.Ref {
+	h := tr.h
+	h.writer.Lock()
+	defer h.writer.Unlock()
 	return min(h.chunks.End(), h.series.Truncation.DropBefore(t))
 }
 
 // removeChunks removes the head-chunk files that have nothing from a place on.
-func (h *head) removeChunks(lowest chunks.Ref) error {
+func (tr *truncation) removeChunks(lowest chunks.Ref) error {
+	h := tr.h
 	pin, err := h.chunks.Acquire()
 	if err != nil {
 		return err
 	}
 	err = poisoned(h.chunks.TruncateBefore(lowest))
-	if err == nil && h.chunkDamage.Load() && !h.mender.forget(lowest) {
-		h.chunkDamage.Store(false) // no file with damage is left, so snapshots hold again
+	if err == nil && h.mender.damage.Load() && !h.mender.forget(lowest) {
+		h.mender.damage.Store(false) // no file with damage is left, so snapshots hold again
 	}
 	h.iso.Settle()
 	return stderrors.Join(err, pin.Release())
@@ -104,9 +123,10 @@ func (h *head) removeChunks(lowest chunks.Ref) error {
 
 // idleBefore bounds the newest time of series that may go: a series that had a sample
 // lately will soon have another one, and keeps its ref.
-func (h *head) idleBefore(t int64) int64 {
-	maxt, half := h.maxT.Load(), h.opts.Blocks.Range.Milliseconds()/2
-	if h.idle.Load() || maxt < math.MinInt64+half {
+func (tr *truncation) idleBefore(t int64) int64 {
+	h := tr.h
+	maxt, half := h.bounds.maxT.Load(), h.opts.Blocks.Range.Milliseconds()/2
+	if tr.idle.Load() || maxt < math.MinInt64+half {
 		return t
 	}
 	return min(t, maxt-half)
@@ -116,7 +136,7 @@ func (h *head) idleBefore(t int64) int64 {
 func (db *DB) forgetDeleted(t int64, removed []uint64) {
 	db.blocks.Lock()
 	defer db.blocks.Unlock()
-	old := db.head.tombs.Load()
+	old := db.head.deleted.set.Load()
 	if old.Len() == 0 {
 		return
 	}
@@ -125,16 +145,17 @@ func (db *DB) forgetDeleted(t int64, removed []uint64) {
 	for _, ref := range removed {
 		set.Remove(ref)
 	}
-	db.blocks.ShowLocked(db.blocks.Current(), func() { db.head.tombs.Store(set) })
+	db.blocks.ShowLocked(db.blocks.Current(), func() { db.head.deleted.set.Store(set) })
 }
 
 // checkpoint replaces the older part of the log by a checkpoint with what is still
 // needed of it: two thirds of the segments, as then little is copied more than once; with
 // whole, all of them.
-func (h *head) checkpoint(ctx context.Context, mint int64, whole bool) (err error) {
+func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (err error) {
+	h := tr.h
 	defer func() {
 		if err != nil && ctx.Err() == nil {
-			h.stats.checkpointErrors.Add(1)
+			tr.failed.Add(1)
 		}
 	}()
 	log, err := h.writable()
@@ -164,7 +185,7 @@ func (h *head) checkpoint(ctx context.Context, mint int64, whole bool) (err erro
 	if err := log.SetMark(mint); err != nil {
 		return err
 	}
-	gone := h.trunc.gone
+	gone := tr.gone
 	var rep wal.CheckpointReport
 	err = background.Run(ctx, h.opts.Clock, func(ctx context.Context) (err error) {
 		filter := checkpoint.NewFilter(mint, func(ref uint64) bool { return h.series.ByRef(ref) != nil || gone[ref] > upTo })
@@ -177,23 +198,24 @@ func (h *head) checkpoint(ctx context.Context, mint int64, whole bool) (err erro
 	if err != nil {
 		return diskspace.WhileWriting(h.opts.FS, h.path, fmt.Sprintf("checkpoint log up to segment %d", upTo), listing.Bytes(), err)
 	}
-	h.stats.logDamages.Add(uint64(len(rep.Damages)))
+	tr.damages.Add(uint64(len(rep.Damages)))
 	for _, d := range rep.Damages {
 		h.opts.Logger.Error("damage in the log was found by a checkpoint; a copy is in quarantine", "file", d.File, "offset", d.Offset, "reason", d.Reason)
 	}
 	if len(rep.Damages) > 0 {
-		if err := h.relog(ctx); err != nil {
+		if err := tr.relog(ctx); err != nil {
 			return err
 		}
 	}
-	h.stats.checkpoints.Add(1)
+	tr.checkpoints.Add(1)
 	maps.DeleteFunc(gone, func(_ uint64, segment int) bool { return segment <= upTo })
-	return errors.WithMessage(h.passSnapshot(upTo), "remove snapshot of the head")
+	return errors.WithMessage(h.snapshots.pass(upTo), "remove snapshot of the head")
 }
 
 // relog makes the next commit of each series that the log has no record of any more write one:
 // without, the log would be worth nothing for it.
-func (h *head) relog(ctx context.Context) error {
+func (tr *truncation) relog(ctx context.Context) error {
+	h := tr.h
 	seen := map[uint64]bool{}
 	rep, err := wal.Replay(ctx, wal.ReplayOptions{FS: h.opts.FS, Dir: h.walDir(), Decoders: 1, Apply: func(b *wal.Batch) error {
 		var dec record.SeriesDecoder
@@ -210,7 +232,7 @@ func (h *head) relog(ctx context.Context) error {
 	if err != nil {
 		return errors.WithMessage(err, "look for series records")
 	}
-	if n := h.series.Unlog(h.restored, rep.LastSeq, func(ref uint64) bool { return seen[ref] }); n > 0 {
+	if n := h.series.Unlog(h.recovery.restored, rep.LastSeq, func(ref uint64) bool { return seen[ref] }); n > 0 {
 		h.opts.Logger.Warn("series without a record in the log get a new one", "series", n)
 	}
 	return nil

@@ -3,6 +3,8 @@ package tsdb
 import (
 	stderrors "errors"
 	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -35,34 +37,52 @@ const (
 // makes a sync late, and a flush never waits behind a merge.
 func (db *DB) start() {
 	if p := db.opts.WAL.Sync; p.Mode() == wal.ModeInterval {
-		db.loop(p.Interval(), nil, db.syncLog)
+		db.maintenance.loop(p.Interval(), nil, db.syncLog)
 	}
-	db.loop(chunkWriteInterval, db.head.wake, db.writeChunks)
+	db.maintenance.loop(chunkWriteInterval, db.head.writer.wake, db.writeChunks)
 	s := snapshotTask{db: db} // by hand only, it just removes those that do not hold any more
-	db.loop(snapshotInterval, nil, func() {
+	db.maintenance.loop(snapshotInterval, nil, func() {
 		s.step()
 		db.watchClock()
 	})
 	if !db.opts.Blocks.Manual {
 		f := flusher{db: db}
-		db.loop(flushInterval, nil, f.step)
+		db.maintenance.loop(flushInterval, nil, f.step)
 		for range db.opts.Blocks.Workers {
-			db.loop(mergeInterval, db.newBlock, db.compactDue)
+			db.maintenance.loop(mergeInterval, db.maintenance.newBlock, db.compactDue)
 		}
 	}
 	if db.head.log.Load() == nil {
-		db.loop(recoverInterval, nil, db.finishRecovery)
+		db.maintenance.loop(recoverInterval, nil, db.finishRecovery)
 	}
 }
 
+// maintenance is what runs between Open and Close, and what became of blocks by it or by calls.
+type maintenance struct {
+	clock    Clock
+	newBlock chan struct{} // wakes who merges
+	stop     chan struct{} // closed by Close: loops end
+	loops    sync.WaitGroup
+
+	flushes, flushErrors           atomic.Uint64
+	merges, mergeErrors            atomic.Uint64
+	reloads, reloadErrors          atomic.Uint64
+	blocksRemoved                  atomic.Uint64
+	timeRetentions, byteRetentions atomic.Uint64
+}
+
+func (m *maintenance) init(c Clock) {
+	m.clock, m.newBlock, m.stop = c, make(chan struct{}, 1), make(chan struct{})
+}
+
 // loop runs step at every tick, and when woken, until Close.
-func (db *DB) loop(every time.Duration, wake <-chan struct{}, step func()) {
-	ticker := db.opts.Clock.NewTicker(every)
-	db.loops.Go(func() {
+func (m *maintenance) loop(every time.Duration, wake <-chan struct{}, step func()) {
+	ticker := m.clock.NewTicker(every)
+	m.loops.Go(func() {
 		defer ticker.Stop()
 		for {
 			select {
-			case <-db.stop:
+			case <-m.stop:
 				return
 			case <-ticker.C():
 			case <-wake:
@@ -91,8 +111,8 @@ func (db *DB) writeChunks() {
 	if log := db.head.log.Load(); log != nil {
 		_ = db.heal(log) // or commits are refused as they were
 	}
-	if err := db.head.writeChunks(); err != nil {
-		db.head.stats.chunkWriteErrors.Add(1)
+	if err := db.head.writer.write(); err != nil {
+		db.head.writer.failed.Add(1)
 		db.opts.Logger.Warn("write head chunks", "error", logged(err))
 	}
 }
@@ -102,7 +122,7 @@ func (db *DB) finishRecovery() {
 	if db.head.log.Load() != nil {
 		return
 	}
-	if err := db.head.finishRecovery(); err == nil {
+	if err := db.head.recovery.finish(); err == nil {
 		db.opts.Logger.Info("recovery finished, database takes writes", "dir", db.dir)
 	}
 }
@@ -122,9 +142,9 @@ func (f *flusher) step() {
 	h := db.head
 	passed := clock.PassedBy(db.opts.Clock)
 	quiet, known := passed.After(f.since)
-	if n := h.stats.commits.Load(); n != f.commits || !known {
+	if n := h.commits.done.Load(); n != f.commits || !known {
 		f.commits, f.since, quiet = n, passed, 0
-		h.idle.Store(false)
+		h.trunc.idle.Store(false)
 	}
 	if now.Before(f.notNow) && f.notNow.Sub(now) <= flushBackoff || h.log.Load() == nil {
 		return
@@ -133,20 +153,20 @@ func (f *flusher) step() {
 	defer db.flushing.Unlock()
 	if ahead, due := f.ahead.due(h); ahead {
 		if due {
-			f.note(db.leaveFuture(db.ctx, h.acceptsTo()))
+			f.note(db.leaveFuture(db.ctx, h.bounds.acceptsTo()))
 		}
 		return // no border is raised to where the clock never was
 	}
-	end, ok := h.due()
+	end, ok := h.bounds.due()
 	if !ok {
 		end, ok = f.early.due(h)
 	}
-	idle := !ok && quiet > db.opts.Blocks.Range && h.minT.Load() <= h.maxT.Load() && h.maxT.Load() < math.MaxInt64
+	idle := !ok && quiet > db.opts.Blocks.Range && h.bounds.minT.Load() <= h.bounds.maxT.Load() && h.bounds.maxT.Load() < math.MaxInt64
 	if idle {
 		// Nothing was committed for a whole block range: there is no newer sample to wait
 		// for, and what the head holds costs memory and the time of the next recovery.
-		h.idle.Store(true)
-		end, ok = h.maxT.Load()+1, true
+		h.trunc.idle.Store(true)
+		end, ok = h.bounds.maxT.Load()+1, true
 	}
 	var err error
 	if ok {
@@ -157,7 +177,7 @@ func (f *flusher) step() {
 	f.note(err)
 	if ok {
 		select {
-		case db.newBlock <- struct{}{}:
+		case db.maintenance.newBlock <- struct{}{}:
 		default:
 		}
 	}
@@ -169,16 +189,16 @@ func (f *flusher) note(err error) {
 		return
 	}
 	f.notNow = f.db.opts.Clock.Now().Add(flushBackoff)
-	f.db.head.stats.flushErrors.Add(1)
+	f.db.maintenance.flushErrors.Add(1)
 	f.db.opts.Logger.Warn("flush head", "error", logged(err))
 }
 
 // reload takes up new blocks.
 func (db *DB) reload() error {
-	db.head.stats.reloads.Add(1)
+	db.maintenance.reloads.Add(1)
 	err := db.blocks.Reload()
 	if err != nil {
-		db.head.stats.reloadErrors.Add(1)
+		db.maintenance.reloadErrors.Add(1)
 	}
 	return err
 }

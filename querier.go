@@ -29,13 +29,13 @@ func newQuerier(h *head, v *blockset.View, mint, maxt int64) (*Querier, error) {
 	losses := h.mender.seen() // of which warnings tell
 	q := &Querier{view: v, head: h}
 	var few [fewBlocks]read.Block
-	q.read.Open(mint, maxt, v.AppendPinned(few[:0], mint, maxt), &h.labels)
+	q.read.Open(mint, maxt, v.AppendPinned(few[:0], mint, maxt), &h.queries.labels)
 	foreground.Begin()
 	sn := h.iso.Acquire(h.opts.Clock.Now(), v.Start)
-	if h.overlaps(max(mint, v.Start), maxt) {
+	if h.bounds.overlaps(max(mint, v.Start), maxt) {
 		q.read.AddHead(h.readable(pin, sn.Seq(), v.Start, losses))
 	}
-	h.stats.queriers.Add(1)
+	h.queries.opened.Add(1)
 	q.release = func() error {
 		defer foreground.End()
 		v.Unpin(mint, maxt)

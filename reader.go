@@ -158,8 +158,8 @@ func (r *Reader) load(ctx context.Context) (*readState, error) {
 	}
 	s.report.addBlocks(&loaded)
 	s.head = newHead(r.opts, r.dir)
-	s.head.minValid.Store(s.blocks.Current().Start)
-	if _, err := s.head.restore(ctx, &s.report, true); err != nil {
+	s.head.bounds.minValid.Store(s.blocks.Current().Start)
+	if _, err := s.head.recovery.restore(ctx, &s.report, true); err != nil {
 		return nil, stderrors.Join(err, s.close())
 	}
 	s.report.Duration = r.opts.Clock.Now().Sub(start)

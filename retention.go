@@ -18,7 +18,7 @@ import (
 // retain removes the blocks that the retention options do not keep.
 func (db *DB) retain(ctx context.Context) error {
 	o := db.opts.Blocks
-	state := blockplan.RetentionState{NewestT: db.head.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
+	state := blockplan.RetentionState{NewestT: db.head.bounds.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
 	for _, b := range db.blocks.Current().Blocks {
 		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: b.Meta, Bytes: b.Size})
 	}
@@ -41,12 +41,12 @@ func (db *DB) retain(ctx context.Context) error {
 		db.opts.Logger.Info("block is obsolete", "block", id, "reason", why.String())
 	}
 	n, err := db.drop(ctx, ids)
-	db.head.stats.blocksRemoved.Add(uint64(n))
+	db.maintenance.blocksRemoved.Add(uint64(n))
 	if n > 0 && byTime {
-		db.head.stats.timeRetentions.Add(1)
+		db.maintenance.timeRetentions.Add(1)
 	}
 	if n > 0 && byBytes {
-		db.head.stats.byteRetentions.Add(1)
+		db.maintenance.byteRetentions.Add(1)
 	}
 	return stderrors.Join(err, db.time.save(false))
 }
@@ -57,7 +57,7 @@ func (db *DB) watchClock() {
 	if db.opts.Blocks.Retention <= 0 {
 		return
 	}
-	s := blockplan.RetentionState{NewestT: max(db.head.maxT.Load(), db.blocks.Current().Newest()), NowT: db.opts.Clock.Now().UnixMilli()}
+	s := blockplan.RetentionState{NewestT: max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()), NowT: db.opts.Clock.Now().UnixMilli()}
 	if t := s.CountedFrom(); t != math.MinInt64 {
 		db.time.look(t)
 	}
@@ -106,7 +106,7 @@ func (db *DB) drop(ctx context.Context, ids []ulid.ULID) (n int, err error) {
 		return n, nil
 	}
 	db.flushing.Lock()
-	err = db.head.checkpoint(ctx, v.Start, true)
+	err = db.head.trunc.checkpoint(ctx, v.Start, true)
 	db.flushing.Unlock()
 	if err != nil {
 		return n, errors.WithMessagef(err, "shorten log before block %s goes", last[0])

@@ -1,33 +1,11 @@
 package tsdb
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/wal"
 )
-
-// headStats are counted where they happen.
-type headStats struct {
-	commits, commitsFailed           atomic.Uint64
-	samplesAppended, samplesRejected atomic.Uint64
-	outOfOrder, duplicate            atomic.Uint64
-	outOfBounds                      atomic.Uint64
-	seriesCreated, seriesRemoved     atomic.Uint64
-	chunksWritten, chunkWriteErrors  atomic.Uint64
-	chunksDamaged, samplesLost       atomic.Uint64
-	queriers, deletes, flushes       atomic.Uint64
-	checkpoints, checkpointErrors    atomic.Uint64
-	logDamages                       atomic.Uint64
-	flushErrors                      atomic.Uint64
-	merges, mergeErrors              atomic.Uint64
-	reloads, reloadErrors            atomic.Uint64
-	blocksRemoved                    atomic.Uint64
-	timeRetentions, byteRetentions   atomic.Uint64
-	chunksAtOpen                     atomic.Int64 // that recovery left
-	snapshots, snapshotErrors        atomic.Uint64
-}
 
 // Stats are cheap counters and gauges, taken one after the other: they are not one
 // instant. Counters begin at 0 when the database is opened.
@@ -105,33 +83,31 @@ type LogStats = wal.Stats
 func (db *DB) Stats() Stats {
 	s := takeStats(db.head, db.blocks)
 	s.RetentionBehind = time.Duration(db.time.behind.Load()) * time.Millisecond
+	m := &db.maintenance
+	s.Flushes, s.FlushErrors = m.flushes.Load(), m.flushErrors.Load()
+	s.Reloads, s.ReloadErrors = m.reloads.Load(), m.reloadErrors.Load()
+	s.Merges, s.MergeErrors = m.merges.Load(), m.mergeErrors.Load()
+	s.BlocksRemoved, s.TimeRetentions, s.ByteRetentions = m.blocksRemoved.Load(), m.timeRetentions.Load(), m.byteRetentions.Load()
 	return s
 }
 
+// takeStats returns what a head and blocks tell of themselves.
 func takeStats(h *head, blocks *blockset.Set) Stats {
 	v := blocks.Current()
 	s := Stats{
-		Series: h.series.Len(), MinT: h.minT.Load(), MaxT: h.maxT.Load(),
-		AcceptsFrom: h.minValid.Load(), AcceptsTo: h.acceptsTo(),
-		HeadSizeBytes: h.series.SizeBytes() + h.labels.SizeBytes(), FullBytes: h.series.Shelf.Bytes(),
-		Commits: h.stats.commits.Load(), CommitsFailed: h.stats.commitsFailed.Load(),
-		SamplesAppended: h.stats.samplesAppended.Load(), SamplesRejected: h.stats.samplesRejected.Load(),
-		SeriesCreated: h.stats.seriesCreated.Load(), SeriesRemoved: h.stats.seriesRemoved.Load(),
-		SamplesOutOfOrder: h.stats.outOfOrder.Load(), SamplesDuplicate: h.stats.duplicate.Load(), SamplesOutOfBounds: h.stats.outOfBounds.Load(),
-		HeadChunksWritten: h.stats.chunksWritten.Load(), HeadChunkWriteErrors: h.stats.chunkWriteErrors.Load(),
-		HeadChunksDamaged: h.stats.chunksDamaged.Load(), HeadSamplesLost: h.stats.samplesLost.Load(),
-		Queriers: h.stats.queriers.Load(),
-		Blocks:   len(v.Blocks), BlockBytes: v.Bytes(), BlocksMissing: len(v.Missing),
-		Flushes: h.stats.flushes.Load(), FlushErrors: h.stats.flushErrors.Load(),
-		Checkpoints: h.stats.checkpoints.Load(), CheckpointErrors: h.stats.checkpointErrors.Load(), LogDamages: h.stats.logDamages.Load(),
-		Reloads: h.stats.reloads.Load(), ReloadErrors: h.stats.reloadErrors.Load(),
-		HeadSnapshots: h.stats.snapshots.Load(), HeadSnapshotErrors: h.stats.snapshotErrors.Load(),
-		Merges: h.stats.merges.Load(), MergeErrors: h.stats.mergeErrors.Load(),
-		BlocksRemoved: h.stats.blocksRemoved.Load(), TimeRetentions: h.stats.timeRetentions.Load(), ByteRetentions: h.stats.byteRetentions.Load(),
-		Deletes: h.stats.deletes.Load(),
+		Series: h.series.Len(), MinT: h.bounds.minT.Load(), MaxT: h.bounds.maxT.Load(),
+		AcceptsFrom: h.bounds.minValid.Load(), AcceptsTo: h.bounds.acceptsTo(),
+		HeadSizeBytes: h.series.SizeBytes() + h.queries.labels.SizeBytes(), FullBytes: h.series.Shelf.Bytes(),
+		HeadChunksWritten: h.writer.written.Load(), HeadChunkWriteErrors: h.writer.failed.Load(),
+		HeadChunksDamaged: h.mender.damaged.Load(), HeadSamplesLost: h.mender.lostSamples.Load(),
+		Queriers: h.queries.opened.Load(), Deletes: h.deleted.deletes.Load(),
+		Blocks: len(v.Blocks), BlockBytes: v.Bytes(), BlocksMissing: len(v.Missing),
+		Checkpoints: h.trunc.checkpoints.Load(), CheckpointErrors: h.trunc.failed.Load(), LogDamages: h.trunc.damages.Load(),
+		HeadSnapshots: h.snapshots.taken.Load(), HeadSnapshotErrors: h.snapshots.failed.Load(),
 	}
+	h.commits.addTo(&s)
 	s.HeadChunks, s.HeadChunksCreated = h.series.Shards.Chunks()
-	s.HeadChunksRemoved = uint64(h.stats.chunksAtOpen.Load()) + s.HeadChunksCreated - uint64(s.HeadChunks)
+	s.HeadChunksRemoved = uint64(h.recovery.chunks) + s.HeadChunksCreated - uint64(s.HeadChunks)
 	files := h.chunks.Stats()
 	s.HeadChunkFiles, s.HeadChunkBytes = files.Files, files.Bytes
 	n, oldest := h.iso.Open()
@@ -143,4 +119,11 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 		s.Log = log.Stats()
 	}
 	return s
+}
+
+func (c *commits) addTo(s *Stats) {
+	s.Commits, s.CommitsFailed = c.done.Load(), c.failed.Load()
+	s.SamplesAppended, s.SamplesRejected = c.samplesAppended.Load(), c.samplesRejected.Load()
+	s.SamplesOutOfOrder, s.SamplesDuplicate, s.SamplesOutOfBounds = c.outOfOrder.Load(), c.duplicate.Load(), c.outOfBounds.Load()
+	s.SeriesCreated, s.SeriesRemoved = c.seriesCreated.Load(), c.seriesRemoved.Load()
 }
