@@ -210,7 +210,7 @@ func (r *replay) decode(b *wal.Batch) {
 			cur = stretch{stones: -1}
 		default:
 			if typ.HoldsHistograms() {
-				r.decodeHistograms(d, &cur, b, i)
+				cur.addHistograms(r, d, b.Records[i], i)
 				continue
 			}
 			d.unread = append(d.unread, typ)
@@ -222,16 +222,16 @@ func (r *replay) decode(b *wal.Batch) {
 	d.stretches = append(d.stretches, cur)
 }
 
-// decodeHistograms splits record i of a batch, which has histograms.
-func (r *replay) decodeHistograms(d *decoded, cur *stretch, b *wal.Batch, i int) {
-	if cur.parts == nil {
-		cur.parts = r.emptyParts()
+// addHistograms splits a record of histograms, which has number i in its batch.
+func (s *stretch) addHistograms(r *replay, d *decoded, rec wal.Record, i int) {
+	if s.parts == nil {
+		s.parts = r.emptyParts()
 	}
-	cur.samples = append(cur.samples, i)
-	invalid, err := cur.parts.splitHistograms(b.Records[i].Data, nil)
+	s.samples = append(s.samples, i)
+	invalid, err := s.parts.splitHistograms(rec.Data, nil)
 	d.invalid += invalid
 	if err != nil && d.err == nil {
-		d.err = &recordError{b.Records[i], err}
+		d.err = &recordError{rec, err}
 	}
 }
 
