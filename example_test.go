@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -73,4 +74,38 @@ func TestReadme_ProgramIsTheExample(t *testing.T) {
 	body, _, found := strings.Cut(program, "\n}\n")
 	require.True(t, found)
 	require.Contains(t, string(source), body)
+}
+
+// A native histogram is a sample like any other one. Beside the value a sample may say since when it has
+// been counted.
+func ExampleAppender_AppendSample() {
+	db := must(tsdb.Open(must(os.MkdirTemp("", "tsdb")), nil))
+	defer db.Close()
+
+	app := db.Appender()
+	latency := labels.FromStrings("__name__", "request_seconds")
+	must(app.AppendSample(0, latency, tsdb.Sample{T: 5000, ST: 1000, H: &histogram.Histogram{
+		Schema: 0, Count: 3, Sum: 5.5, // buckets end at the powers of two
+		PositiveSpans:   []histogram.Span{{Offset: 1, Length: 2}},
+		PositiveBuckets: []int64{2, -1}, // two observations up to 2, and one less up to 4
+	}}))
+	must(app.Commit(context.Background()))
+
+	q := must(db.Querier(0, 10_000))
+	defer q.Close()
+	for series, err := range q.Select(context.Background(), nil, labels.Equal("__name__", "request_seconds")).All() {
+		it := must(series, err).Iterator(nil)
+		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
+			var h histogram.FloatHistogram
+			t := it.AtFloatHistogram(&h)
+			fmt.Println(kind, "at", t, "since", it.AtST())
+			for b := range h.Buckets() {
+				fmt.Println(b.Count, "up to", b.Upper)
+			}
+		}
+	}
+	// Output:
+	// histogram at 5000 since 1000
+	// 2 up to 2
+	// 1 up to 4
 }
