@@ -396,3 +396,19 @@ func BenchmarkMerger(b *testing.B) {
 		}
 	}
 }
+
+// Who needs no more of a chunk begins the next one: nothing of the first comes behind that.
+func TestRuns_AChunkThatWasReadInPart_IsOver(t *testing.T) {
+	long := encode(t, false, ramp(0, 0, 600, 1))
+	short := decoded(t, encode(t, false, ramp(0, 1000, 3, 1)))
+	var r Runs
+	var b chunkenc.Batch
+	require.NoError(t, r.Reset(&long))
+	require.NoError(t, r.Next(&b))
+	require.Less(t, b.Len(), 600)
+	require.NoError(t, r.Reset(&short))
+	require.NoError(t, r.Next(&b))
+	require.Equal(t, []int64{1000, 1001, 1002}, b.T)
+	require.NoError(t, r.Next(&b))
+	require.Zero(t, b.Len())
+}

@@ -35,7 +35,7 @@ func (r *Runs) Reset(c *Chunk) error {
 		if r.dec.Left() > 0 {
 			return nil
 		}
-	} else if r.given.Len() > 0 {
+	} else if r.dec.Stop(); r.given.Len() > 0 { // of the chunk before, which may be read in part only
 		return nil
 	}
 	return NoSamples()
