@@ -157,7 +157,10 @@ func (m *Merger) Peek() (Stop, error) {
 				return AtEnd, err
 			}
 		case l.samples.T[l.at] == m.last && m.begun && !m.Repeats:
-			l.at++
+			if l.at++; l.at < l.samples.Len() {
+				m.heap[0].head = l.samples.T[l.at]
+				m.sink(m.lesser(1))
+			}
 		case l.other:
 			return AtOther, nil
 		default:

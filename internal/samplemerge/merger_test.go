@@ -254,6 +254,79 @@ func sorted(all []sample, repeats bool) []sample {
 	return slices.CompactFunc(all, func(a, b sample) bool { return a.t == b.t })
 }
 
+// Every way in which three sources have some of four times, four of three, and five of two: floats,
+// and histograms in every second source, in all of them.
+func TestMerger_AllWaysToShareAFewTimes_EqualTheSort(t *testing.T) {
+	var m Merger
+	for sources, times := range map[int]int64{3: 4, 4: 3, 5: 2} {
+		for histograms := range 3 {
+			of := make([][][]sample, sources) // a source, and a set of times each
+			encoded := make([][]Chunk, sources)
+			for source := range of {
+				kind := chunkenc.ValFloat
+				if histograms == 2 || histograms == 1 && source%2 == 0 {
+					kind = chunkenc.ValHistogram
+				}
+				for set := 1; set < 1<<times; set++ {
+					var samples []sample
+					for at := range times {
+						if set>>at&1 == 1 {
+							samples = append(samples, sample{t: at, v: uint64(source) << 32, source: source, kind: kind})
+						}
+					}
+					of[source] = append(of[source], samples)
+					encoded[source] = append(encoded[source], encode(t, false, samples))
+				}
+			}
+			pick := make([]int, sources)
+			for more := true; more; more = nextPick(pick, len(of[0])) {
+				for _, m.Repeats = range []bool{false, true} {
+					m.Reset()
+					var all []sample
+					for source, set := range pick {
+						all = append(all, of[source][set]...)
+						require.NoError(t, m.Add(&chunks{left: encoded[source][set : set+1]}))
+					}
+					require.Equal(t, sorted(all, m.Repeats), read(t, &m, 3), pick)
+				}
+			}
+		}
+	}
+}
+
+// A look at what comes next, when a sample of one time was given, does not change the order of what
+// comes then.
+func TestMerger_PeekBehindAGivenTime_KeepsTheOrder(t *testing.T) {
+	first := sample{t: 10, v: 0, kind: chunkenc.ValHistogram}
+	floats := append(ramp(0, 5, 2, 5), ramp(0, 30, 1, 1)...)
+	var m Merger
+	require.NoError(t, m.Add(&chunks{left: []Chunk{encode(t, false, []sample{first})}}))
+	require.NoError(t, m.Add(&chunks{left: []Chunk{encode(t, false, floats)}}))
+	require.NoError(t, m.Add(&chunks{left: []Chunk{encode(t, false, ramp(0, 20, 1, 1))}}))
+	b := chunkenc.NewBatch(9)
+	stop, err := m.Next(b)
+	require.NoError(t, err)
+	require.Equal(t, AtOther, stop)
+	require.Equal(t, []int64{5}, b.T)
+	require.Equal(t, first, takeOther(t, &m))
+	_, err = m.Peek()
+	require.NoError(t, err)
+	_, err = m.Next(b)
+	require.NoError(t, err)
+	require.Equal(t, []int64{20, 30}, b.T)
+}
+
+// nextPick counts on, in numbers below n; false: from the beginning again.
+func nextPick(pick []int, n int) bool {
+	for i := range pick {
+		if pick[i]++; pick[i] < n {
+			return true
+		}
+		pick[i] = 0
+	}
+	return false
+}
+
 func TestMerger_AtTheEndsOfTime(t *testing.T) {
 	var m Merger
 	at := func(source int, ts ...int64) (samples []sample) {

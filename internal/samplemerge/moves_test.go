@@ -65,6 +65,22 @@ func (m *mover) step(t *rapid.T) {
 	m.given(t, slices.DeleteFunc(samplesOf(t, c), func(s sample) bool { return !c.Shows(s.t) }))
 }
 
+// peek looks at what comes next, and may have a chunk decoded for that.
+func (m *mover) peek(t *rapid.T) {
+	stop, err := m.m.Peek()
+	require.NoError(t, err)
+	switch stop {
+	case AtEnd:
+		require.Empty(t, m.left)
+	case AtChunk:
+		if rapid.Bool().Draw(t, "open") {
+			require.NoError(t, m.m.Open())
+		}
+	default:
+		require.Equal(t, stop == AtFloat, m.left[0].kind == chunkenc.ValFloat)
+	}
+}
+
 // seek goes to a time, which may be one that was passed.
 func (m *mover) seek(t *rapid.T) {
 	to := rapid.Int64Range(-200, 4000).Draw(t, "to")
@@ -90,7 +106,7 @@ func TestMerger_AnyMoves_EqualTheSort(t *testing.T) {
 		for _, of := range sources {
 			require.NoError(t, kept.Add(&chunks{left: of, skips: rapid.Bool().Draw(t, "skips")}))
 		}
-		moves := []func(*rapid.T){m.next, m.step, m.step, m.step, m.seek}
+		moves := []func(*rapid.T){m.next, m.step, m.step, m.step, m.peek, m.peek, m.seek}
 		for range rapid.IntRange(0, 30).Draw(t, "moves") {
 			rapid.SampledFrom(moves).Draw(t, "move")(t)
 		}
