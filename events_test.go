@@ -153,6 +153,23 @@ func TestEvents_OfAFullDisk(t *testing.T) {
 	f.commit(sample{`{a="b"}`, 2, 1})
 }
 
+// Who makes room and asks for a flush need not wait until recovery is tried again.
+func TestFlush_WithRoomAgain_FinishesRecovery(t *testing.T) {
+	f, log := newLogged(t, nil)
+	f.commit(sample{`{a="b"}`, 1, 1})
+	require.NoError(t, f.db.Close())
+	f.fs.SetCapacity(f.fs.Used())
+	f.open()
+	require.ErrorIs(t, f.db.Flush(ctx), tsdb.ErrDiskFull)
+	f.fs.SetCapacity(0)
+	require.NoError(t, f.db.Flush(ctx))
+	require.NoError(t, f.db.Health())
+	require.Len(t, log.of("recovery finished, database takes writes"), 1)
+	require.Len(t, f.db.Blocks(), 1)
+	f.commit(sample{`{a="b"}`, 2, 1})
+	require.Equal(t, points(1, 1, 2, 1), f.all()[`{a="b"}`])
+}
+
 func TestEvents_OfChunkFilesThatCannotBeWritten(t *testing.T) {
 	f, log := newLogged(t, func(o *tsdb.Options) {
 		o.Head.SamplesPerChunk, o.Head.ReplayWorkers = 16, 1

@@ -102,6 +102,7 @@ func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
 // flushRanges makes blocks of all that the head has before end, one for each block range. No
 // block has samples from both sides of cut; those of after it say that they lie beside the head.
 func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
+	db.finishRecovery() // there may be room again since it was tried last
 	log, err := db.head.writable()
 	if err == nil {
 		err = db.retry(log)

@@ -211,6 +211,9 @@ func (rc *recovery) take(rep *replay.Report, snap *replay.Snapshot) {
 func (rc *recovery) finish() error {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
+	if rc.h.log.Load() != nil {
+		return nil // somebody else was quicker
+	}
 	if errors.Is(rc.why, ErrPoisoned) {
 		return rc.why // a sync that failed is never tried again
 	}
