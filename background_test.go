@@ -33,7 +33,8 @@ func (c *callersFS) Create(name string) (fileutil.File, error) {
 	return c.FS.Create(name)
 }
 
-// Under the clock of a test all work in the background is a call of package background, and no thread.
+// Under the clock of a test all work in the background is a call of package background, and no
+// thread.
 func TestFlushMergeAndCheckpoint_AreInTheBackground(t *testing.T) {
 	c := &callersFS{}
 	f := newFixture(t, func(o *tsdb.Options) {

@@ -30,8 +30,8 @@ func liveDB(t *testing.T, flushed bool) (*fixture, int64) {
 	return f, now
 }
 
-// History that is imported becomes the same few blocks, whether or not the head was ever flushed, and
-// stays what it is, and the head with it.
+// History that is imported becomes the same few blocks, whether or not the head was ever flushed,
+// and stays what it is, and the head with it.
 func TestBlockWriter_HistoryIntoALiveDatabaseIsFewBlocksWhateverTheHeadHolds(t *testing.T) {
 	blocks := map[bool]int{}
 	for _, flushed := range []bool{true, false} {
@@ -67,8 +67,8 @@ func TestBlockWriter_HistoryIntoALiveDatabaseIsFewBlocksWhateverTheHeadHolds(t *
 	require.LessOrEqual(t, blocks[false], blocks[true]+1)
 }
 
-// Many small imports into a database whose head was never flushed are merged with each other. None of
-// the blocks says anything about the head before it is written.
+// Many small imports into a database whose head was never flushed are merged with each other. None
+// of the blocks says anything about the head before it is written.
 func TestCompact_ImportsBesideAHeadThatWasNeverFlushedAreMerged(t *testing.T) {
 	f, now := liveDB(t, false)
 	want := f.all()
@@ -115,8 +115,8 @@ func watchHandles(fs *tsdbtest.MemFS) *atomic.Int64 {
 	return &most
 }
 
-// Ten years are as many blocks as they are windows of three weeks. Neither while they are imported in
-// little memory, in many runs, nor when they are there, are many files or mappings open.
+// Ten years are as many blocks as they are windows of three weeks. Neither while they are imported
+// in little memory, in many runs, nor when they are there, are many files or mappings open.
 func TestBlockWriter_TenYearsIntoALiveDatabaseKeepFewFilesOpen(t *testing.T) {
 	f, now := liveDB(t, false)
 	before := len(f.fs.OpenHandles())

@@ -46,8 +46,8 @@ func openOn(t *testing.T, f *fixture, disk *tsdbtest.MemFS, log *logRecords) *ts
 	return db
 }
 
-// A block that somebody took away is told by every way into the directory, until it is back: first and
-// last blocks, and those between.
+// A block that somebody took away is told by every way into the directory, until it is back: first
+// and last blocks, and those between.
 func TestOpen_ABlockThatVanishedIsToldUntilItIsBack(t *testing.T) {
 	f, want := blocksFixture(t)
 	require.Equal(t, blockNames(f.fs), listedBlocks(t, f.fs))
@@ -230,8 +230,8 @@ func TestBlocks_NoneIsMissedThatTheDatabaseRemoved(t *testing.T) {
 	require.Greater(t, states, 500)
 }
 
-// When there is no room for a shorter list the blocks go all the same, and so does the list: it must not
-// miss them. With room there is one again.
+// When there is no room for a shorter list the blocks go all the same, and so does the list: it
+// must not miss them. With room there is one again.
 func TestRetention_OnAFullDiskTheListGoesBeforeTheBlocks(t *testing.T) {
 	f, _ := blocksFixture(t)
 	f.opts.Blocks.RetentionBytes = 1
@@ -261,8 +261,8 @@ func TestRetention_OnAFullDiskTheListGoesBeforeTheBlocks(t *testing.T) {
 	f.fs.SetHook(nil)
 }
 
-// Another engine that had the directory removes the oldest blocks and merges others without a word. What is
-// gone between blocks that are there, nobody's retention took.
+// Another engine that had the directory removes the oldest blocks and merges others without a word.
+// What is gone between blocks that are there, nobody's retention took.
 func TestOpen_WhatAnotherEngineRemovedIsNotMissed(t *testing.T) {
 	f, _ := blocksFixture(t)
 	names := blockNames(f.fs)

@@ -80,8 +80,8 @@ type ChunkMeta struct {
 	Chunk      chunkenc.Chunk
 }
 
-// ChunkIterator is a cursor over the chunks of one series, for one goroutine. The zero value is at its
-// end.
+// ChunkIterator is a cursor over the chunks of one series, for one goroutine. The zero value is at
+// its end.
 type ChunkIterator struct{ chunks *read.ChunkIterator }
 
 // Next moves to the next chunk. The bytes of the one before are gone then. Once it has returned

@@ -30,8 +30,8 @@ func fiveChunks() []blockdir.Chunk {
 	return []blockdir.Chunk{stamped(0, 100), stamped(200, 100), stamped(400, 100), stamped(600, 100), stamped(800, 100)}
 }
 
-// openFive opens a database with fiveChunks of a series, of which some is deleted, in a block, and with
-// more of them in another one. It returns all chunks that files have.
+// openFive opens a database with fiveChunks of a series, of which some is deleted, in a block, and
+// with more of them in another one. It returns all chunks that files have.
 func openFive(t *testing.T, more []blockdir.Chunk, gone []chunkTimes) (*tsdb.DB, []blockdir.Chunk) {
 	t.Helper()
 	m := newMergeTest(t)
@@ -111,8 +111,8 @@ func remaining(mint, maxt int64, block []blockdir.Chunk, gone []chunkTimes, othe
 	return times
 }
 
-// chunksOf returns the chunks of the series in a range that are bytes of a file, the others, and the
-// times of the samples of all of them.
+// chunksOf returns the chunks of the series in a range that are bytes of a file, the others, and
+// the times of the samples of all of them.
 func chunksOf(t *testing.T, db *tsdb.DB, mint, maxt int64, hints *tsdb.SelectHints, files []blockdir.Chunk) (stored, made []chunkTimes, times []int64) {
 	t.Helper()
 	q, err := db.Querier(mint, maxt)

@@ -11,7 +11,8 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// With SelectHints.WholeChunks a range selects chunks and does not cut them; what is deleted stays deleted.
+// With SelectHints.WholeChunks a range selects chunks and does not cut them; what is deleted stays
+// deleted.
 func TestSelectChunks_WholeChunksAreNotCutToTheRange(t *testing.T) {
 	for _, c := range []struct {
 		what         string
@@ -64,7 +65,8 @@ func TestSelectChunks_WholeChunksAreNotCutToTheRange(t *testing.T) {
 	}
 }
 
-// A series is there if its chunks reach over the range, although no sample is in it, and not if none does.
+// A series is there if its chunks reach over the range, although no sample is in it, and not if
+// none does.
 func TestSelectChunks_WholeChunksOverAGap(t *testing.T) {
 	m := newMergeTest(t)
 	m.block(0, 1000, only(t, `{a="b"}`, ramp(0, 10, 100)))
@@ -90,8 +92,8 @@ func TestSelectChunks_WholeChunksOverAGap(t *testing.T) {
 	require.NoError(t, set.Err())
 }
 
-// Chunks of the head come whole, full ones and the open one, but nothing of them that was committed behind
-// the snapshot, or is deleted.
+// Chunks of the head come whole, full ones and the open one, but nothing of them that was committed
+// behind the snapshot, or is deleted.
 func TestSelectChunks_WholeChunksOfTheHead(t *testing.T) {
 	f := newFixture(t, func(o *tsdb.Options) {
 		o.Blocks.Manual = true
@@ -138,8 +140,8 @@ func TestSelectChunks_WholeChunksOfTheHead(t *testing.T) {
 	}
 }
 
-// A chunk of the head that reaches into the time of blocks, which have it without what was deleted there
-// before, gives nothing of that time.
+// A chunk of the head that reaches into the time of blocks, which have it without what was deleted
+// there before, gives nothing of that time.
 func TestSelectChunks_WholeChunksOfTheHeadEndWhereBlocksBegin(t *testing.T) {
 	f := newFixture(t, func(o *tsdb.Options) {
 		o.Blocks.Manual = true

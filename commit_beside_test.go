@@ -85,8 +85,9 @@ func (b *besideMaintenance) commit(op tsdbtest.Op) {
 }
 
 // Nothing of a flush, a merge, a checkpoint, a chunk file or a snapshot of the head happens in a
-// Commit, and none keeps a Commit waiting: while each operation of theirs on files is held up, but those on
-// the log itself, a commit goes through that makes a series, and ends a chunk now and then, and touches nothing but the log.
+// Commit, and none keeps a Commit waiting: while each operation of theirs on files is held up, but
+// those on the log itself, a commit goes through that makes a series, and ends a chunk now and
+// then, and touches nothing but the log.
 func TestCommit_GoesOnBesideEachOperationOfMaintenance(t *testing.T) {
 	f := newFixture(t, func(o *tsdb.Options) {
 		manual(o)

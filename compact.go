@@ -203,7 +203,8 @@ func newCompactor(fsys FS, dir string, c clock.Clock, bytesPerSecond int64, samp
 // resting tells whether a block was in a merge that failed a while ago.
 func (c *compactor) resting(id ulid.ULID) bool { return c.rest.Resting(id, c.clock.Now()) }
 
-// publishFunc publishes a block that is finished. inPlace: it takes the place of the inputs of the merge.
+// publishFunc publishes a block that is finished. inPlace: it takes the place of the inputs of the
+// merge.
 type publishFunc func(w *blockdir.Writer, inPlace bool) error
 
 // merge writes the samples of inputs, which the caller keeps open and gives in the order of
@@ -260,8 +261,8 @@ func (c *compactor) write(ctx context.Context, fsys FS, inputs []*blockdir.Dir, 
 		result.Bytes += blocks[i].Bytes
 		result.Counts.Add(blocks[i].Counts)
 	}
-	// The one that takes the place of the inputs comes last: there is no moment at which a sample is
-	// in no block.
+	// The one that takes the place of the inputs comes last: there is no moment at which a sample
+	// is in no block.
 	for i := len(blocks) - 1; i >= 0; i-- {
 		if blocks[i].Empty {
 			continue
@@ -276,8 +277,8 @@ func (c *compactor) write(ctx context.Context, fsys FS, inputs []*blockdir.Dir, 
 	return result, nil
 }
 
-// results returns what the blocks say of themselves that a merge makes: the one that takes the place
-// of its inputs, and those for what lies outside of their bounds.
+// results returns what the blocks say of themselves that a merge makes: the one that takes the
+// place of its inputs, and those for what lies outside of their bounds.
 func (c *compactor) results(inputs []*blockdir.Dir) []BlockMeta {
 	metas := make([]BlockMeta, len(inputs))
 	for i, d := range inputs {

@@ -9,8 +9,9 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
-// What failures leave is often equal: one fault spoils an open as another does, one moment of a recovery
-// leaves what the next one leaves. Of equal disks, of which the same is promised, one is opened.
+// What failures leave is often equal: one fault spoils an open as another does, one moment of a
+// recovery leaves what the next one leaves. Of equal disks, of which the same is promised, one is
+// opened.
 
 var diskSeed = maphash.MakeSeed()
 
@@ -34,8 +35,8 @@ func diskSum(disk *tsdbtest.MemFS) (uint64, error) {
 	return h.Sum64(), nil
 }
 
-// seenDisks remembers disks that had what was promised of them. The zero value has seen none. It is safe
-// for concurrent use.
+// seenDisks remembers disks that had what was promised of them. The zero value has seen none. It is
+// safe for concurrent use.
 type seenDisks struct {
 	mu   sync.Mutex
 	good map[seenKey]int // of how many commits it was promised that they are there
@@ -75,7 +76,8 @@ func (s *seenDisks) once(disk *tsdbtest.MemFS, h *history, p promise, depth int,
 	return nil
 }
 
-// sum is a hash of the first k commits, of what became of blocks, and of what else is known of the past.
+// sum is a hash of the first k commits, of what became of blocks, and of what else is known of the
+// past.
 func (h *history) sum(k int, e *effects) uint64 {
 	var s maphash.Hash
 	s.SetSeed(diskSeed)

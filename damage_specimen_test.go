@@ -87,7 +87,8 @@ func newSpecimen(t *testing.T) *specimen {
 		}
 	}
 	sp.files = dataFiles(t, fs)
-	// What the log shows by itself is tried. With the note beside it, see TestOpen_NewestLogSegment...
+	// What the log shows by itself is tried. With the note beside it, see
+	// TestOpen_NewestLogSegment...
 	delete(sp.files, "log_reach")
 	require.Equal(t, []string{"chunks_head/000001", "chunks_head/000002", "wal/00000000", "wal/00000001", "wal/00000002", lastSegment},
 		slices.Sorted(maps.Keys(sp.files)))

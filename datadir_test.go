@@ -149,7 +149,8 @@ func TestDataDir_WhatMakesOneAmongStrangers(t *testing.T) {
 	}
 }
 
-// A copy of the database must not stand where a database takes it for a block, the log, or a leftover.
+// A copy of the database must not stand where a database takes it for a block, the log, or a
+// leftover.
 func TestSnapshot_NotWhereADatabaseTakesItForAPartOfItself(t *testing.T) {
 	f := newFixture(t, manual)
 	f.commit(sample{`{a="b"}`, testNow.UnixMilli(), 1})
@@ -189,8 +190,8 @@ func TestSnapshot_RemovesWhatItLeftAndNothingElse(t *testing.T) {
 	require.Equal(t, "mine", treeOf(t, f.fs)["photos.tmp-snapshot/1.jpg"])
 }
 
-// Files that a crash left of changes of a block go, unless somebody brings blocks and may be changing
-// them.
+// Files that a crash left of changes of a block go, unless somebody brings blocks and may be
+// changing them.
 func TestOpen_LeftoversInBlocksGo(t *testing.T) {
 	f, want := blocksFixture(t)
 	block := blockNames(f.fs)[0]

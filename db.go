@@ -162,8 +162,8 @@ func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
 // Blocks returns what the blocks say of themselves, in the order of their times.
 func (db *DB) Blocks() []BlockMeta { return db.blocks.Current().Metas() }
 
-// MissingBlocks returns the blocks that there should be and that are not read, as far as no other block
-// has their samples. Queries of their times say so.
+// MissingBlocks returns the blocks that there should be and that are not read, as far as no other
+// block has their samples. Queries of their times say so.
 func (db *DB) MissingBlocks() []MissingBlock { return missingBlocks(db.blocks.Current()) }
 
 // begin is called by long calls that Close interrupts and waits for. The context ends
@@ -207,13 +207,12 @@ func (db *DB) Sync() error {
 // commits are refused; reads go on in any case but the first. ErrOutOfBounds: the head is ahead of
 // the clock, so that samples of the present are refused. ErrClock: retention by time waits.
 // ErrPoisoned also means that the data directory was moved or replaced, or its lock file removed:
-// nothing is written under that path any more.
-// An *UnreadError, which is an ErrUnsupported: the head cannot be made into blocks. Commits are
-// taken, but memory and log grow until somebody sees to it.
-// ErrCorrupt: chunks of the head are damaged in their files. Nothing is lost so far, and commits are
-// taken, but the disk may be failing; it lasts until a flush has removed the files. ErrMissing: of
-// such chunks the log does not have all samples either. It lasts until the database is closed, and
-// Stats.HeadSamplesLost counts them.
+// nothing is written under that path any more. An *UnreadError, which is an ErrUnsupported: the
+// head cannot be made into blocks. Commits are taken, but memory and log grow until somebody sees
+// to it. ErrCorrupt: chunks of the head are damaged in their files. Nothing is lost so far, and
+// commits are taken, but the disk may be failing; it lasts until a flush has removed the files.
+// ErrMissing: of such chunks the log does not have all samples either. It lasts until the database
+// is closed, and Stats.HeadSamplesLost counts them.
 func (db *DB) Health() error {
 	if db.closing.Load() {
 		return ErrClosed

@@ -76,8 +76,8 @@ func TestReadme_ProgramIsTheExample(t *testing.T) {
 	require.Contains(t, string(source), body)
 }
 
-// A native histogram is a sample like any other one. Beside the value a sample may say since when it has
-// been counted.
+// A native histogram is a sample like any other one. Beside the value a sample may say since when
+// it has been counted.
 func ExampleAppender_AppendSample() {
 	db := must(tsdb.Open(must(os.MkdirTemp("", "tsdb")), nil))
 	defer db.Close()

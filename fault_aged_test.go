@@ -163,9 +163,9 @@ func (w agedWorkload) sweep(base *agedRun, setup agedSetup, fault faultfs.Fault,
 	}
 }
 
-// agedEvery: of the places where a fault can strike one in so many is tried, a prime so that all kinds
-// are met; and each fault meets each workload under one setup. -fault.whole tries all places, each
-// under one setup.
+// agedEvery: of the places where a fault can strike one in so many is tried, a prime so that all
+// kinds are met; and each fault meets each workload under one setup. -fault.whole tries all places,
+// each under one setup.
 const agedEvery = 503
 
 func TestFaultAged_NothingGoesThatAnHonestClockAndTheBytesKeep(t *testing.T) {

@@ -23,8 +23,8 @@ func needsBlocks(op string) bool {
 	return slices.Contains([]string{"flush", "blocks", "due", "merge", "tidy", "delete", "deleteold", "clean", "retain"}, op)
 }
 
-// ofBlocks says that a file operation is on a block, on the names of blocks, on their list, or on the
-// horizon of their retention.
+// ofBlocks says that a file operation is on a block, on the names of blocks, on their list, or on
+// the horizon of their retention.
 func ofBlocks(op tsdbtest.Op) bool {
 	name, _ := strings.CutPrefix(op.Name, "data/")
 	return strings.HasPrefix(name, "tmp-block-") || strings.HasPrefix(name, "tmp-deleted-") || strings.HasPrefix(name, "01") ||

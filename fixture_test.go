@@ -136,8 +136,8 @@ func (f *fixture) all() map[string][]point {
 	return dump(f.t, f.db, math.MinInt64, math.MaxInt64)
 }
 
-// patience is how long a test waits for what must come: much longer than it takes, so that the load of the
-// machine fails no test.
+// patience is how long a test waits for what must come: much longer than it takes, so that the load
+// of the machine fails no test.
 const patience = 2 * time.Minute
 
 // Milliseconds.

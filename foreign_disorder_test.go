@@ -19,8 +19,8 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
-// disorderWorld is some blocks of random disorder, and what they have: of each series, of each time,
-// the values that there are. There is more than one where chunks that overlap do not agree.
+// disorderWorld is some blocks of random disorder, and what they have: of each series, of each
+// time, the values that there are. There is more than one where chunks that overlap do not agree.
 type disorderWorld struct {
 	rnd    *rand.Rand
 	blocks []*oddBlock
@@ -30,8 +30,8 @@ type disorderWorld struct {
 
 const disorderRange = 2 * hour
 
-// newDisorderWorld makes blocks of two hours, one behind the other. Several, some of them in order, have
-// one value for each series and time; a single block may have several.
+// newDisorderWorld makes blocks of two hours, one behind the other. Several, some of them in order,
+// have one value for each series and time; a single block may have several.
 func newDisorderWorld(seed uint64) *disorderWorld {
 	w := &disorderWorld{rnd: rand.New(rand.NewPCG(seed, 16)), want: map[string]map[int64][]uint64{}}
 	n := 1 + w.rnd.IntN(5)
@@ -173,8 +173,8 @@ type snapshots interface {
 	Querier(mint, maxt int64) (*tsdb.Querier, error)
 }
 
-// requireAll holds what a range has against what is wanted: all series, in order and once, all samples
-// in order and once, and nothing else; the same by chunks, and by lists of labels.
+// requireAll holds what a range has against what is wanted: all series, in order and once, all
+// samples in order and once, and nothing else; the same by chunks, and by lists of labels.
 func (w *disorderWorld) requireAll(t *testing.T, db snapshots, mint, maxt int64) map[string][]point {
 	t.Helper()
 	q, err := db.Querier(mint, maxt)
@@ -265,7 +265,8 @@ func (w *disorderWorld) requireChunks(t *testing.T, q *tsdb.Querier, want map[st
 	require.Equal(t, want, got)
 }
 
-// requireEverywhere asks for everything, and for random ranges: those behind the ends of blocks, too.
+// requireEverywhere asks for everything, and for random ranges: those behind the ends of blocks,
+// too.
 func (w *disorderWorld) requireEverywhere(t *testing.T, db snapshots) map[string][]point {
 	t.Helper()
 	for range 5 {
@@ -305,8 +306,8 @@ func openWorld(t *testing.T, fs tsdb.FS) *tsdb.DB {
 }
 
 // Whatever is not in order in blocks of other writers: queries are right, Verify names the blocks,
-// and Compact and Repair, in any order, keep every sample and leave blocks in which everything is in
-// order.
+// and Compact and Repair, in any order, keep every sample and leave blocks in which everything is
+// in order.
 func TestForeignBlocks_AnyDisorderIsReadRightRepairedAndMerged(t *testing.T) {
 	seeds := uint64(100)
 	if !sweep.Whole() {

@@ -20,8 +20,8 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
-// oddBlocks are blocks of two hours whose series stand in the wrong order, with a sample a minute; each
-// reaches over its end by a quarter of an hour.
+// oddBlocks are blocks of two hours whose series stand in the wrong order, with a sample a minute;
+// each reaches over its end by a quarter of an hour.
 func oddBlocks(n int) (blocks []*oddBlock) {
 	base := testNow.UnixMilli()/disorderRange*disorderRange - 200*disorderRange
 	for i := range int64(n) {
@@ -64,8 +64,8 @@ func worldOf(blocks []*oddBlock) *disorderWorld {
 	return w
 }
 
-// Every block reaches into the next one. What lies outside goes into blocks of its own, so merges end
-// with blocks of the lengths that they should have, and not with one of everything.
+// Every block reaches into the next one. What lies outside goes into blocks of its own, so merges
+// end with blocks of the lengths that they should have, and not with one of everything.
 func TestForeignBlocks_ChunksOverTheEndsOfAllBlocksMakeNoGiantOne(t *testing.T) {
 	for _, first := range []string{"compact", "repair"} {
 		t.Run(first, func(t *testing.T) {
@@ -280,8 +280,8 @@ func TestRepair_OfDisorderInterruptedAnywhereCanBeDoneAgain(t *testing.T) {
 	}
 }
 
-// A block that cannot be written anew keeps no other one from it, in CleanTombstones and in Compact,
-// and the error names it.
+// A block that cannot be written anew keeps no other one from it, in CleanTombstones and in
+// Compact, and the error names it.
 func TestCompactAndClean_GoOnBehindABlockThatFails(t *testing.T) {
 	f := newFixture(t, manual)
 	base := testNow.UnixMilli()/disorderRange*disorderRange - 60*disorderRange

@@ -12,8 +12,8 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// Sets of one Querier in several goroutines, series that are read after their set has moved on and by
-// somebody else, any reuse: iterators that a set has begun to read go to their own series only.
+// Sets of one Querier in several goroutines, series that are read after their set has moved on and
+// by somebody else, any reuse: iterators that a set has begun to read go to their own series only.
 func TestSets_OfOneQuerierAtOnce_GiveEachSeriesItsOwnSamples(t *testing.T) {
 	f := newFixture(t, nil)
 	const num = 50

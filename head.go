@@ -113,8 +113,8 @@ func (h *head) refused() error {
 	return log.Err()
 }
 
-// close takes a last snapshot, ends the log, so that nothing new comes, then writes what is full and
-// closes the files. Queriers keep the files open that they read.
+// close takes a last snapshot, ends the log, so that nothing new comes, then writes what is full
+// and closes the files. Queriers keep the files open that they read.
 func (h *head) close(headStart int64) error {
 	h.commits.closed.Store(true)
 	h.snapshots.atClose(headStart)

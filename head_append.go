@@ -57,8 +57,8 @@ type staging struct {
 	refused refusals
 }
 
-// refusals counts samples that are not taken, by the reason: here first, as a stream of late ones must not
-// cost more than one that is taken.
+// refusals counts samples that are not taken, by the reason: here first, as a stream of late ones
+// must not cost more than one that is taken.
 type refusals struct{ outOfOrder, duplicate, outOfBounds uint64 }
 
 func (r *refusals) note(err error) {
@@ -137,20 +137,20 @@ type Sample struct {
 	// ST is the start timestamp, in milliseconds since 1970: since when what is counted has been
 	// counted. 0 is none. Floats that have one take more room (docs/format/chunks.md).
 	ST int64
-	// V is the value of a float. H and FH are that of a histogram with integer or float counts: at most
-	// one of them is set, and then V means nothing. They are copied during the call.
+	// V is the value of a float. H and FH are that of a histogram with integer or float counts: at
+	// most one of them is set, and then V means nothing. They are copied during the call.
 	V  float64
 	H  *histogram.Histogram
 	FH *histogram.FloatHistogram
 }
 
-// AppendSample is Append for a sample of any kind, with all that it may have. Two samples of one time
-// and one value are the same, whatever their start timestamps: the first one stays. Histograms have the
-// same value if they say the same: hints do not count, nor does the form of spans.
+// AppendSample is Append for a sample of any kind, with all that it may have. Two samples of one
+// time and one value are the same, whatever their start timestamps: the first one stays. Histograms
+// have the same value if they say the same: hints do not count, nor does the form of spans.
 //
-// Of a histogram what its schema does not have is left out, and the rest must be valid: the errors of
-// package histogram say what is not. A stale marker of a series of histograms may be a float; it becomes
-// a histogram.
+// Of a histogram what its schema does not have is left out, and the rest must be valid: the errors
+// of package histogram say what is not. A stale marker of a series of histograms may be a float; it
+// becomes a histogram.
 func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (SeriesRef, error) {
 	if s.ST == 0 && s.H == nil && s.FH == nil || a.staged == nil {
 		return a.Append(ref, ls, s.T, s.V)
@@ -173,7 +173,8 @@ func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (Seri
 	return SeriesRef(of.Ref()), err
 }
 
-// wideOf returns a sample that is more than a time and a float, and puts what it has beyond these beside.
+// wideOf returns a sample that is more than a time and a float, and puts what it has beyond these
+// beside.
 func (sg *staging) wideOf(of *memseries.Series, s *Sample) (memseries.Sample, error) {
 	st := floatOf(of, s.T, s.V)
 	switch {

@@ -277,8 +277,9 @@ func TestAppend_SteadyStateAllocatesNothingPerSample(t *testing.T) {
 	for range 5 {
 		scrape()
 	}
-	// An Appender, and at times a larger buffer: a few for a scrape, none for a sample. What a sample allocates is in each of
-	// the five; what a pool loses, as it does at random under the race detector, is not.
+	// An Appender, and at times a larger buffer: a few for a scrape, none for a sample. What a
+	// sample allocates is in each of the five; what a pool loses, as it does at random under the
+	// race detector, is not.
 	perScrape := math.Inf(1)
 	for range 5 {
 		perScrape = min(perScrape, testing.AllocsPerRun(20, scrape))

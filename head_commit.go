@@ -191,8 +191,8 @@ func (sg *staging) encode() {
 	}
 }
 
-// encodeSamples writes the samples in the order in which they were staged, in records of one kind each,
-// and returns the newest of their times.
+// encodeSamples writes the samples in the order in which they were staged, in records of one kind
+// each, and returns the newest of their times.
 func (sg *staging) encodeSamples(c *wal.Commit) (maxt int64) {
 	maxt = math.MinInt64
 	for rest := sg.samples; len(rest) > 0; {
@@ -247,8 +247,8 @@ func (sg *staging) encodeStarts(c *wal.Commit, run []memseries.Sample) {
 	c.End(rec)
 }
 
-// encodeHistograms writes histograms of one kind: those with custom buckets apart, as the format wants
-// it, unless there are start timestamps.
+// encodeHistograms writes histograms of one kind: those with custom buckets apart, as the format
+// wants it, unless there are start timestamps.
 func (sg *staging) encodeHistograms(c *wal.Commit, run []memseries.Sample) {
 	floats := run[0].Encoding == chunkenc.EncFloatHistogram
 	starts := false
@@ -283,8 +283,8 @@ func (sg *staging) appendSeries(rec []byte, s *memseries.Series) []byte {
 	return rec
 }
 
-// apply adds the samples to their series, behind all commits that reserved before, and publishes them. The log calls it,
-// maybe in the goroutine of another commit.
+// apply adds the samples to their series, behind all commits that reserved before, and publishes
+// them. The log calls it, maybe in the goroutine of another commit.
 func (sg *staging) apply() {
 	h := sg.h
 	seq, floor := sg.commit.Seq(), h.iso.Floor()

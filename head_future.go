@@ -79,8 +79,8 @@ func (db *DB) leaveFuture(ctx context.Context, present int64) error {
 }
 
 // beginAgain makes the head begin where the blocks of the past end, if nothing is left in it; else
-// it begins at border, as before. No sample is taken meanwhile: one that an Appender staged when the
-// clock was ahead might be.
+// it begins at border, as before. No sample is taken meanwhile: one that an Appender staged when
+// the clock was ahead might be.
 func (db *DB) beginAgain(border int64) error {
 	h, start := db.head, border
 	h.bounds.minValid.Store(math.MaxInt64)
@@ -102,7 +102,8 @@ func (db *DB) beginAgain(border int64) error {
 	return nil
 }
 
-// newestUpTo returns the time of the newest sample of a head up to a time, math.MinInt64 if there is none.
+// newestUpTo returns the time of the newest sample of a head up to a time, math.MinInt64 if there
+// is none.
 func newestUpTo(ctx context.Context, h *head, t int64) (int64, error) {
 	q, err := newQuerier(h, &blockset.View{Start: memseries.NoTime + 1}, math.MinInt64, t)
 	if err != nil {

@@ -119,8 +119,8 @@ func TestStats_CountLabelsThatAreKept(t *testing.T) {
 	}
 }
 
-// Labels are asked for in every way, by goroutines that have a series each while the set goes on, of
-// series that have nothing in common, more of it than is looked ahead at.
+// Labels are asked for in every way, by goroutines that have a series each while the set goes on,
+// of series that have nothing in common, more of it than is looked ahead at.
 func TestSelect_LabelsOfTheHeadInEveryWay(t *testing.T) {
 	f := newFixture(t, nil)
 	const series, wide = 300, 12

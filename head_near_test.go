@@ -13,8 +13,8 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 )
 
-// An iterator that is used again takes the next series with the one that it is asked for, as long as
-// they come in their order. What it gives never depends on that.
+// An iterator that is used again takes the next series with the one that it is asked for, as long
+// as they come in their order. What it gives never depends on that.
 func TestIterator_OfSeriesInAnyOrder(t *testing.T) {
 	const n, samples = 200, 3
 	f := newFixture(t, nil)

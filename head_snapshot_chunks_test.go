@@ -40,8 +40,8 @@ func openAndStore(t *testing.T, disk *tsdbtest.MemFS, opts tsdb.Options) tsdb.Op
 	return db.OpenReport()
 }
 
-// Chunks that come into files while a snapshot is written, before or behind the copy of their series, are
-// found by recovery and not written once more.
+// Chunks that come into files while a snapshot is written, before or behind the copy of their
+// series, are found by recovery and not written once more.
 func TestHeadSnapshot_ChunksStoredMeanwhileAreThereOnce(t *testing.T) {
 	for _, at := range []string{"/00000000", "/sidecar"} {
 		for _, kind := range []tsdbtest.OpKind{tsdbtest.OpCreate, tsdbtest.OpWrite, tsdbtest.OpSync} {

@@ -183,8 +183,8 @@ func besideEverythingElse(t *testing.T, f *fixture) {
 	require.Positive(t, used["power cut"])
 }
 
-// A delete that is in the log before the segment that a snapshot continues with is in the snapshot, even
-// if it has not come to its end yet.
+// A delete that is in the log before the segment that a snapshot continues with is in the snapshot,
+// even if it has not come to its end yet.
 func TestHeadSnapshot_HasTheDeleteThatIsUnderWay(t *testing.T) {
 	f := snapshotFixture(t)
 	logged := make(chan struct{})

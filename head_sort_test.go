@@ -11,8 +11,8 @@ import (
 	"github.com/seed347100a3/tsdb/internal/turntest"
 )
 
-// A block of the head is given up wherever the context ends: while series are looked for, while symbols and series are
-// sorted, and while they are written.
+// A block of the head is given up wherever the context ends: while series are looked for, while
+// symbols and series are sorted, and while they are written.
 func TestWriteBlock_EndsWithItsContext(t *testing.T) {
 	f := newFixture(t, manual)
 	base := testNow.UnixMilli()

@@ -92,7 +92,8 @@ func (h *heldFixture) work() map[string]error {
 }
 
 // Whatever stands under the path of a database by now, no file of it is touched: another database,
-// a copy with files of the same names, nothing at all. What was acknowledged is where the directory is.
+// a copy with files of the same names, nothing at all. What was acknowledged is where the directory
+// is.
 func TestHeld_NothingIsWrittenWhereAnotherDirectoryIs(t *testing.T) {
 	for name, put := range map[string]func(t *testing.T, moved, dir string){
 		"another database": func(t *testing.T, _, dir string) {
@@ -153,7 +154,8 @@ func TestHeld_NothingIsWrittenWhereAnotherDirectoryIs(t *testing.T) {
 	}
 }
 
-// Commits go on until the log needs a new file: what is acknowledged is in the directory that was opened.
+// Commits go on until the log needs a new file: what is acknowledged is in the directory that was
+// opened.
 func TestHeld_CommitsEndWithTheSegment(t *testing.T) {
 	root := t.TempDir()
 	dir, moved := filepath.Join(root, "data"), filepath.Join(root, "moved")
@@ -236,7 +238,8 @@ func TestHeld_ARelativePathOutlivesAChangeOfTheWorkingDirectory(t *testing.T) {
 	require.True(t, rep.Clean())
 }
 
-// A copy to a relative path is made where that was when it was asked for, and not inside the database.
+// A copy to a relative path is made where that was when it was asked for, and not inside the
+// database.
 func TestHeld_SnapshotLooksUpARelativePathOnce(t *testing.T) {
 	root := t.TempDir()
 	t.Chdir(root)

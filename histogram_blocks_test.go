@@ -147,7 +147,8 @@ func requireAny(t testing.TB, db *tsdb.DB, want map[string][]anySample, mint, ma
 	}
 }
 
-// drawAny makes the samples of some chunks from a time on, three milliseconds apart or more, and the chunks.
+// drawAny makes the samples of some chunks from a time on, three milliseconds apart or more, and
+// the chunks.
 func drawAny(t testing.TB, r *rand.Rand, at int64) (all []anySample, list []blockdir.Chunk) {
 	kind := some(r, chunkenc.ValFloat, chunkenc.ValHistogram, chunkenc.ValFloatHistogram)
 	started := r.IntN(3) == 0
@@ -192,8 +193,8 @@ func drawAny(t testing.TB, r *rand.Rand, at int64) (all []anySample, list []bloc
 	return all, list
 }
 
-// anyBlocks makes one to three blocks that overlap, with deletes, and returns what they have by series. No
-// time is in two blocks.
+// anyBlocks makes one to three blocks that overlap, with deletes, and returns what they have by
+// series. No time is in two blocks.
 func anyBlocks(m *mergeTest, r *rand.Rand) map[string][]anySample {
 	all := map[string][]anySample{}
 	for n := range int64(1 + r.IntN(3)) {
@@ -229,8 +230,8 @@ func anyBlocks(m *mergeTest, r *rand.Rand) map[string][]anySample {
 	return all
 }
 
-// Every reader of blocks, and of what they are merged to, finds each sample as what it is: in chunks as they
-// are stored, cut by a range or a delete, and merged with others.
+// Every reader of blocks, and of what they are merged to, finds each sample as what it is: in
+// chunks as they are stored, cut by a range or a delete, and merged with others.
 func TestHistograms_OfBlocks_AreRead(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 14))

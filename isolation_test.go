@@ -325,8 +325,8 @@ func TestIsolation_LabelsAreThoseOfWholeCommits(t *testing.T) {
 	require.Equal(t, commits, n)
 }
 
-// neverFalls counts commits until all is done. What was seen once is seen from then on. count gets what
-// was counted last, 0 at first.
+// neverFalls counts commits until all is done. What was seen once is seen from then on. count gets
+// what was counted last, 0 at first.
 func neverFalls[N int | int64](done *atomic.Bool, count func(last N) (N, error)) error {
 	for last := N(0); !done.Load(); {
 		n, err := count(last)
@@ -448,7 +448,8 @@ func TestSyncCommit_AnyNumberOfWritersLoseNothingToAPowerCut(t *testing.T) {
 	}
 }
 
-// A delete is a commit among others: whoever leads the group that it is in does not wait for what its owner does later.
+// A delete is a commit among others: whoever leads the group that it is in does not wait for what
+// its owner does later.
 func TestSyncCommit_DeletesAmongCommits(t *testing.T) {
 	watchdog(t)
 	f := newFixture(t, func(o *tsdb.Options) { o.WAL.Sync = tsdb.SyncCommit() })

@@ -49,8 +49,8 @@ func (c agedConfig) options(cl *agedClock) *tsdb.Options {
 	return o
 }
 
-// agedClock lets time pass when one goroutine tells it to, and shows it with an error. What happens once a minute
-// in operation happens every 30 ms, and what happens once a second every 5 ms.
+// agedClock lets time pass when one goroutine tells it to, and shows it with an error. What happens
+// once a minute in operation happens every 30 ms, and what happens once a second every 5 ms.
 type agedClock struct {
 	boot   string
 	off    int64

@@ -15,7 +15,8 @@ import (
 // agedDisk is how large a small disk is, in bytes. Half of it is less than the samples of a day.
 const agedDisk = 2 << 20
 
-// What is full is freed by retention, by who filled it, or by a larger disk; then everything goes on.
+// What is full is freed by retention, by who filled it, or by a larger disk; then everything goes
+// on.
 func TestKill_OnASmallDisk_NothingGoesThatTheBytesAllow(t *testing.T) {
 	for i := range killCount(2) {
 		disk := mountSmall(t, agedDisk)

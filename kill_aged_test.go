@@ -22,8 +22,8 @@ import (
 
 // Processes are killed under retention by time and by bytes, while their clock is wrong, between
 // imports of blocks, and on a disk that is small. What they acknowledged is there, whole, unless it
-// is too old by an honest clock or the bytes do not allow it; what went does not come back, and what
-// was refused never appears.
+// is too old by an honest clock or the bytes do not allow it; what went does not come back, and
+// what was refused never appears.
 
 const agedMaxDelay = 2 * killMaxDelay
 
@@ -318,8 +318,8 @@ func (a *aged) goOn() {
 	}
 }
 
-// run kills processes until there were enough, and until all that must happen has, which takes more of
-// them on a machine that does much else.
+// run kills processes until there were enough, and until all that must happen has, which takes more
+// of them on a machine that does much else.
 func (a *aged) run(kills int) {
 	for a.count.kills < kills || a.must != nil && !a.must(&a.count) && a.count.kills < 20*kills {
 		a.kill()

@@ -193,8 +193,8 @@ func (k *killed) timedOpen(dir string, cfg killConfig) *tsdb.DB {
 	return db
 }
 
-// requireQuick requires that the last open was, or one of some more of what there was before it: a machine
-// with much to do may stand still for seconds.
+// requireQuick requires that the last open was, or one of some more of what there was before it: a
+// machine with much to do may stand still for seconds.
 func (k *killed) requireQuick(left string, cfg killConfig) {
 	for range 5 {
 		if k.open <= killMaxOpen {

@@ -30,8 +30,8 @@ type anyWorld struct {
 	hists map[string]*histogram.Histogram
 }
 
-// anySeries are how often samples of a series have a start timestamp, in percent, and of which kinds
-// they are.
+// anySeries are how often samples of a series have a start timestamp, in percent, and of which
+// kinds they are.
 var anySeries = map[string]struct {
 	started int
 	kinds   []chunkenc.ValueType
@@ -131,8 +131,9 @@ func (w *anyWorld) check(step string) {
 	requireAny(w.t, w.db, w.want, w.now-1_000_000, w.now-100_000)
 }
 
-// Whatever becomes of samples, each stays what it is, with its start timestamp: in the open chunk and in full
-// ones, in the log and after a kill, in snapshots of the head, in blocks and in what they are merged to.
+// Whatever becomes of samples, each stays what it is, with its start timestamp: in the open chunk
+// and in full ones, in the log and after a kill, in snapshots of the head, in blocks and in what
+// they are merged to.
 func TestKinds_ThroughALife(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

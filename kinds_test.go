@@ -17,8 +17,8 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// Chunks of kinds that this version does not read, among floats. Nobody may take what is in them for
-// floats.
+// Chunks of kinds that this version does not read, among floats. Nobody may take what is in them
+// for floats.
 
 // unreadChunks are bytes of chunks by encoding: of some that the format does not know.
 var unreadChunks = map[chunkenc.Encoding]string{
@@ -124,8 +124,8 @@ func TestKinds_OfABlockThatAreNotRead(t *testing.T) {
 	})
 }
 
-// A merge passes chunks that it cannot read if nothing overlaps them, and is refused otherwise: its inputs
-// stay.
+// A merge passes chunks that it cannot read if nothing overlaps them, and is refused otherwise: its
+// inputs stay.
 func TestKinds_OfMergedBlocks(t *testing.T) {
 	eachKind(t, unreadChunks, func(t *testing.T, c blockdir.Chunk) {
 		m := newMergeTest(t)
@@ -147,8 +147,8 @@ func TestKinds_OfMergedBlocks(t *testing.T) {
 	})
 }
 
-// Full chunks of the head of a kind that is not read stay in their files, and nobody sees a float of them.
-// So do those of histograms, as the log of the head is not read of these.
+// Full chunks of the head of a kind that is not read stay in their files, and nobody sees a float
+// of them. So do those of histograms, as the log of the head is not read of these.
 func TestKinds_OfHeadChunksThatAreNotRead(t *testing.T) {
 	all := maps.Clone(unreadChunks)
 	maps.Copy(all, otherChunks)

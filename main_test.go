@@ -9,8 +9,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// testGC and testMemory are GOGC and GOMEMLIMIT of the tests. Most make one small database after the
-// other, a few megabytes that are garbage at once: by default the collector takes as long as they do.
+// testGC and testMemory are GOGC and GOMEMLIMIT of the tests. Most make one small database after
+// the other, a few megabytes that are garbage at once: by default the collector takes as long as
+// they do.
 const (
 	testGC     = 800
 	testMemory = 1 << 30

@@ -32,9 +32,9 @@ const (
 	recoverInterval = time.Second
 )
 
-// start starts the loops that Close stops: one syncs the log, one writes full chunks, one
-// flushes the head, one takes snapshots of it, others merge blocks. They are apart so that a slow chunk file never
-// makes a sync late, and a flush never waits behind a merge.
+// start starts the loops that Close stops: one syncs the log, one writes full chunks, one flushes
+// the head, one takes snapshots of it, others merge blocks. They are apart so that a slow chunk
+// file never makes a sync late, and a flush never waits behind a merge.
 func (db *DB) start() {
 	if p := db.opts.WAL.Sync; p.Mode() == wal.ModeInterval {
 		db.maintenance.loop(p.Interval(), nil, db.syncLog)

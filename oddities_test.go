@@ -97,8 +97,8 @@ func flip(at int) func([]byte) []byte {
 
 func flipMiddle(b []byte) []byte { return flip(len(b) / 2)(b) }
 
-// oddity is one thing that may be odd about a data directory. Its row in docs/design/repair.md says what
-// each way into the directory makes of it.
+// oddity is one thing that may be odd about a data directory. Its row in docs/design/repair.md says
+// what each way into the directory makes of it.
 type oddity struct {
 	name string
 	do   func(d oddDir, block string) error // block is one that no other oddity has
@@ -240,8 +240,8 @@ var oddities = []oddity{
 // answers are what the ways into a directory say of it, by the columns of the page.
 type answers [5]string
 
-// grades are the answers that there are, the best first: two oddities together give the worse one of each
-// column.
+// grades are the answers that there are, the best first: two oddities together give the worse one
+// of each column.
 var grades = []string{"-", "clean", "note", "told", "warning", "damage", "lost", "refused"}
 
 func (a answers) worse(b answers) answers {
@@ -286,8 +286,8 @@ func oddOptions() *tsdb.Options {
 	return o
 }
 
-// memoryDir returns a directory that goes with the test: in memory, where there is such a file system, as
-// nothing here is about power.
+// memoryDir returns a directory that goes with the test: in memory, where there is such a file
+// system, as nothing here is about power.
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "tsdb-oddities-")
@@ -298,8 +298,8 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-// newOddDir makes a database with something of everything: blocks, deleted samples in the first one, a log of
-// several segments, head chunks, a snapshot of the head.
+// newOddDir makes a database with something of everything: blocks, deleted samples in the first
+// one, a log of several segments, head chunks, a snapshot of the head.
 func newOddDir(t *testing.T, blocks int) oddDir {
 	t.Helper()
 	root := memoryDir(t)
@@ -421,7 +421,8 @@ func (d oddDir) ask(t *testing.T, odd ...oddity) (got answers) {
 	return got
 }
 
-// The page says of every oddity what Open, OpenReadOnly, Verify and Repair make of it, and that is what they do.
+// The page says of every oddity what Open, OpenReadOnly, Verify and Repair make of it, and that is
+// what they do.
 func TestOddities_AnswersAreThoseOfThePage(t *testing.T) {
 	table, base := oddTable(t, "oddity"), newOddDir(t, 4)
 	require.Len(t, table, len(oddities), "each oddity has a row, and each row an oddity")
@@ -435,8 +436,8 @@ func TestOddities_AnswersAreThoseOfThePage(t *testing.T) {
 	}
 }
 
-// Two oddities together give the worse answer of each, unless the page says of the two what they give. All pairs
-// are tried that there can be.
+// Two oddities together give the worse answer of each, unless the page says of the two what they
+// give. All pairs are tried that there can be.
 func TestOddities_OfTwoTheWorseAnswerCounts(t *testing.T) {
 	table, twos, base := oddTable(t, "oddity"), oddTable(t, "two oddities"), newOddDir(t, 4)
 	require.NotEmpty(t, twos)
@@ -472,7 +473,8 @@ func TestOddities_OfTwoTheWorseAnswerCounts(t *testing.T) {
 	}
 }
 
-// Sets of many oddities give the worst answer of each: what is wrong in one place hides nothing elsewhere.
+// Sets of many oddities give the worst answer of each: what is wrong in one place hides nothing
+// elsewhere.
 func TestOddities_OfManyTheWorstAnswerCounts(t *testing.T) {
 	const most = 10
 	table, twos, base := oddTable(t, "oddity"), oddTable(t, "two oddities"), newOddDir(t, 1+most)

@@ -40,8 +40,8 @@ func SyncRotate() SyncPolicy { return wal.SyncRotate() }
 func SyncNever() SyncPolicy { return wal.SyncNever() }
 
 // Compression is how log records are compressed: one of the variables below, or what CompressionBy
-// returns. It can be compared; the zero value is CompressionSnappy. A program that reads its settings
-// from text chooses by a name of its own.
+// returns. It can be compared; the zero value is CompressionSnappy. A program that reads its
+// settings from text chooses by a name of its own.
 type Compression struct{ codec *wal.Codec }
 
 // The compressions that are always there. They are not changed.
@@ -50,8 +50,9 @@ var (
 	CompressionNone   = Compression{&wal.None}
 )
 
-// CompressionBy returns the compression of a codec that a package of its own has, as wal/zstd, so that
-// only programs that import it have it linked. Whatever is chosen, all compressions can be read.
+// CompressionBy returns the compression of a codec that a package of its own has, as wal/zstd, so
+// that only programs that import it have it linked. Whatever is chosen, all compressions can be
+// read.
 func CompressionBy(codec *wal.Codec) Compression { return Compression{codec} }
 
 // String returns "snappy", "zstd" or "none".
@@ -80,8 +81,8 @@ type Options struct {
 	// it. Default: that is ErrNotDataDir, so that a mistyped path puts no database among
 	// files of another kind. Files whose names begin with a dot, and lost+found, do not count.
 	AnyDirectory bool
-	// Clock tells the time. Default: the system's. By another one flushes and merges have no threads of a low
-	// priority (docs/adr/0008-maintenance-on-threads-of-least-priority.md).
+	// Clock tells the time. Default: the system's. By another one flushes and merges have no
+	// threads of a low priority (docs/adr/0008-maintenance-on-threads-of-least-priority.md).
 	Clock Clock
 	// Progress is called from one goroutine while Open recovers, a few times a second
 	// at most and once at the end. Default: none.

@@ -12,9 +12,9 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 )
 
-// BenchmarkSelectNarrow reads five minutes that lie in one chunk of each series, as an instant query of
-// the past does: only decoding tells whether a series has samples there, which it has, or, in the gap
-// between two samples, has not.
+// BenchmarkSelectNarrow reads five minutes that lie in one chunk of each series, as an instant
+// query of the past does: only decoding tells whether a series has samples there, which it has, or,
+// in the gap between two samples, has not.
 func BenchmarkSelectNarrow(b *testing.B) {
 	const series, samples = 20_000, 480
 	for _, place := range []string{"block", "head"} {
@@ -88,8 +88,8 @@ func benchValues(b *testing.B, db *tsdb.DB, of []int64) {
 	}
 }
 
-// BenchmarkSelectOverlapping reads three blocks of the same 200 series that overlap: samples take turns,
-// each chunk overlaps half of one of another block, or all blocks have the same.
+// BenchmarkSelectOverlapping reads three blocks of the same 200 series that overlap: samples take
+// turns, each chunk overlaps half of one of another block, or all blocks have the same.
 func BenchmarkSelectOverlapping(b *testing.B) {
 	for _, c := range []struct {
 		name  string

@@ -109,8 +109,8 @@ func TestQuerier_ListsOnlySeriesThatHaveSamplesInTheRange(t *testing.T) {
 	})
 }
 
-// A Select that asks for a part of the range of its Querier gives what a Querier of the overlap gives:
-// series, samples, chunks.
+// A Select that asks for a part of the range of its Querier gives what a Querier of the overlap
+// gives: series, samples, chunks.
 func TestSelect_NarrowedByItsHints_IsThatOfANarrowQuerier(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := drawWorld(t, rt)
@@ -173,7 +173,8 @@ func TestSelect_MayBeEmpty_GivesTheSameSamples(t *testing.T) {
 	})
 }
 
-// A chunk around a gap has no sample of the gap: its series is there only where empty ones are taken.
+// A chunk around a gap has no sample of the gap: its series is there only where empty ones are
+// taken.
 func TestSelect_MayBeEmpty_TakesASeriesWithAGap(t *testing.T) {
 	m := newMergeTest(t)
 	m.block(0, 100, blockSeries{Labels: worldLabels(0), Chunks: []blockdir.Chunk{floats(10, 1, 90, 2)}})
@@ -274,8 +275,8 @@ func TestQuerier_SeriesWhoseSamplesAreDeleted_AreNotListed(t *testing.T) {
 	require.Equal(t, []string{"500"}, codes(0, 5000))
 }
 
-// A snapshot lists what it sees: neither a series whose first sample is newer, nor one that has newer
-// samples only in the range.
+// A snapshot lists what it sees: neither a series whose first sample is newer, nor one that has
+// newer samples only in the range.
 func TestQuerier_SeriesWithNewerSamplesOnly_AreNotListed(t *testing.T) {
 	f := newFixture(t, nil)
 	f.commit(sample{`{a="old"}`, 1000, 1})
@@ -296,8 +297,8 @@ func TestQuerier_SeriesWithNewerSamplesOnly_AreNotListed(t *testing.T) {
 	require.Equal(t, []string{`{a="new"}`, `{a="old"}`}, list(t, after, nil).series)
 }
 
-// What may be in a chunk that cannot be read is not left out: the series is listed, and its iterator
-// says what is wrong.
+// What may be in a chunk that cannot be read is not left out: the series is listed, and its
+// iterator says what is wrong.
 func TestQuerier_ChunkThatCannotBeRead_IsListedAndItsIteratorFails(t *testing.T) {
 	m := newMergeTest(t)
 	cut := ramp(0, 100, 1)

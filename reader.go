@@ -49,8 +49,8 @@ type readState struct {
 // as much of it as the process that writes. Damage is reported by OpenReport and left
 // where it is; a query that would touch a damaged block, or one of a newer version, warns.
 //
-// Errors: ErrUnsupported, ErrCorrupt, ErrNotDataDir, those of the file system, as for Open. A directory
-// that does not exist is fs.ErrNotExist.
+// Errors: ErrUnsupported, ErrCorrupt, ErrNotDataDir, those of the file system, as for Open. A
+// directory that does not exist is fs.ErrNotExist.
 func OpenReadOnly(dir string, opts *Options) (*Reader, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -207,8 +207,8 @@ func (r *Reader) Blocks() []BlockMeta {
 	return s.blocks.Current().Metas()
 }
 
-// MissingBlocks returns the blocks that there should be and that are not read, as of the last look at
-// the directory; none when the Reader is closed.
+// MissingBlocks returns the blocks that there should be and that are not read, as of the last look
+// at the directory; none when the Reader is closed.
 func (r *Reader) MissingBlocks() []MissingBlock {
 	s, done, err := r.state()
 	if err != nil {

@@ -35,8 +35,8 @@ func init() {
 	children["bomb-reopen"] = func() error { return bombChild(reopenBomb) }
 }
 
-// bombChild enters the control group, if there is one, does its work and tells the parent its peak of
-// resident memory in kB. It ends without Close.
+// bombChild enters the control group, if there is one, does its work and tells the parent its peak
+// of resident memory in kB. It ends without Close.
 func bombChild(work func(dir string, series int) error) error {
 	if group := os.Getenv(groupEnv); group != "" {
 		if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {

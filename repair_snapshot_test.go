@@ -9,8 +9,8 @@ import (
 	"github.com/seed347100a3/tsdb"
 )
 
-// A part of the log that recovery does not read, as a snapshot of the head has what is in there, is mended
-// by Repair, too, and nothing is lost.
+// A part of the log that recovery does not read, as a snapshot of the head has what is in there, is
+// mended by Repair, too, and nothing is lost.
 func TestRepair_DamageInTheLogBehindASnapshotOfTheHead(t *testing.T) {
 	f := snapshotFixture(t)
 	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))

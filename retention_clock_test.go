@@ -185,7 +185,8 @@ func TestRetention_AWrongClockThatComesBack_TakesNothingThatAnHonestOneKeeps(t *
 	}
 }
 
-// A file that cannot be read now says no less than one that can: a wrong clock must not take its place.
+// A file that cannot be read now says no less than one that can: a wrong clock must not take its
+// place.
 func TestRetention_AHorizonThatCannotBeRead_IsNotMadeAnew(t *testing.T) {
 	for _, kind := range []tsdbtest.OpKind{tsdbtest.OpStat, tsdbtest.OpOpen, tsdbtest.OpSize, tsdbtest.OpReadAt} {
 		t.Run(kind.String(), func(t *testing.T) {

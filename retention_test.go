@@ -158,7 +158,8 @@ func TestRetention_OnAFullDisk_MakesRoom(t *testing.T) {
 		h.opts.Blocks.RetentionBytes = capacity / 2
 		h.open()
 		blocks := uint64(len(h.db.Blocks()))
-		// There is room within two minutes; the second after that tells the log. The head, which had none, is flushed beside this.
+		// There is room within two minutes; the second after that tells the log. The head, which
+		// had none, is flushed beside this.
 		require.Eventually(t, func() bool {
 			h.clock.Advance(time.Minute)
 			s := h.db.Stats()

@@ -26,8 +26,8 @@ type Stats struct {
 	SeriesCreated   uint64
 	SeriesRemoved   uint64 // created and never committed, or only in blocks now
 
-	// Samples that Append refused or Commit found late, by the reason. They count when their Appender
-	// ends.
+	// Samples that Append refused or Commit found late, by the reason. They count when their
+	// Appender ends.
 	SamplesOutOfOrder  uint64 // older than the newest of their series
 	SamplesDuplicate   uint64 // of the time of the newest, with another value
 	SamplesOutOfBounds uint64 // outside of what was accepted
@@ -48,7 +48,8 @@ type Stats struct {
 	Flushes       uint64 // blocks made of the head
 	FlushErrors   uint64 // flushes in the background that failed; they are repeated
 	Checkpoints   uint64 // of the log, each behind a flush
-	// CheckpointErrors counts those that failed: the log stays as long as it was. They are repeated.
+	// CheckpointErrors counts those that failed: the log stays as long as it was. They are
+	// repeated.
 	CheckpointErrors uint64
 	LogDamages       uint64 // places of the log that a checkpoint found damaged; OpenReport has those of Open
 	// Reloads counts looks for blocks that somebody has put into the directory, ReloadErrors those
@@ -61,8 +62,8 @@ type Stats struct {
 	Merges        uint64
 	MergeErrors   uint64 // their blocks rest for a while
 	BlocksRemoved uint64 // by retention
-	// TimeRetentions and ByteRetentions count how often blocks went because they were too old, or all
-	// together too large.
+	// TimeRetentions and ByteRetentions count how often blocks went because they were too old, or
+	// all together too large.
 	TimeRetentions, ByteRetentions uint64
 	// RetentionBehind is how far retention by time stays behind the clock while blocks are kept
 	// for that, as the clock went further than time passed; 0: it does not.

@@ -304,8 +304,8 @@ func mustRegexp(b *testing.B, name, expr string) *labels.Matcher {
 	return m
 }
 
-// BenchmarkSelectHead_ManySeries finds one in 27 of series that do not fit any cache, and reads them
-// one after the other.
+// BenchmarkSelectHead_ManySeries finds one in 27 of series that do not fit any cache, and reads
+// them one after the other.
 func BenchmarkSelectHead_ManySeries(b *testing.B) {
 	const series, samples = 1_000_000, 15
 	db := openBench(b, b.TempDir(), benchOptions())
@@ -326,8 +326,8 @@ func BenchmarkSelectHead_ManySeries(b *testing.B) {
 	}
 }
 
-// benchLabelsOnly reads the labels of some twentieths of the series in turn, as text that the caller may
-// keep, or of transient ones piece by piece.
+// benchLabelsOnly reads the labels of some twentieths of the series in turn, as text that the
+// caller may keep, or of transient ones piece by piece.
 func benchLabelsOnly(b *testing.B, db *tsdb.DB, hints *tsdb.SelectHints, queries [][]*labels.Matcher) {
 	var pieces []labels.Label
 	series, text := 0, 0

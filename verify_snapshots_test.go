@@ -15,8 +15,8 @@ import (
 // snapshotName is that of the snapshot which snapshotFixture has when it took one.
 const snapshotName = "head_snapshot.00000001"
 
-// A good snapshot of the head is read and counted; what is wrong with one is a warning, as the log has it
-// all, and the next Open removes it.
+// A good snapshot of the head is read and counted; what is wrong with one is a warning, as the log
+// has it all, and the next Open removes it.
 func TestVerify_SnapshotsOfTheHead(t *testing.T) {
 	f := snapshotFixture(t)
 	require.NoError(t, f.db.Close())
@@ -86,8 +86,8 @@ func TestVerify_SnapshotsOfTheHead(t *testing.T) {
 	}
 }
 
-// Beside a process that has the directory open a snapshot may go while it is read, sidecar first. One
-// that is there is wrong if it is wrong: a process that was killed leaves the lock file, too.
+// Beside a process that has the directory open a snapshot may go while it is read, sidecar first.
+// One that is there is wrong if it is wrong: a process that was killed leaves the lock file, too.
 func TestVerify_SnapshotsOfTheHeadThatAreInUse(t *testing.T) {
 	f := snapshotFixture(t)
 	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))

@@ -101,8 +101,8 @@ func (d *Decoder) decodeST(b *Batch, room int) error {
 	return err
 }
 
-// Next moves to the next sample of a chunk that has no floats; false at its end, on damage, which is
-// the error, and in a chunk of floats.
+// Next moves to the next sample of a chunk that has no floats; false at its end, on damage, which
+// is the error, and in a chunk of floats.
 func (d *Decoder) Next() (bool, error) {
 	if d.other == ValNone || d.d.x.left == 0 {
 		return false, nil
@@ -127,8 +127,8 @@ func (d *Decoder) ST() int64 { return d.hist.ST() }
 // Stale reports whether it is a stale marker.
 func (d *Decoder) Stale() bool { return d.hist.Stale() }
 
-// Histogram makes dst the sample that Next has moved to, of a chunk of ValHistogram. It allocates only
-// what dst has no room for. Of a sample of another kind dst becomes empty.
+// Histogram makes dst the sample that Next has moved to, of a chunk of ValHistogram. It allocates
+// only what dst has no room for. Of a sample of another kind dst becomes empty.
 func (d *Decoder) Histogram(dst *histogram.Histogram) {
 	if d.other != ValHistogram {
 		dst.Clear()
@@ -137,8 +137,8 @@ func (d *Decoder) Histogram(dst *histogram.Histogram) {
 	d.hist.Histogram(dst)
 }
 
-// FloatHistogram makes dst the sample that Next has moved to, of a chunk of histograms of either kind.
-// Of a float dst becomes empty.
+// FloatHistogram makes dst the sample that Next has moved to, of a chunk of histograms of either
+// kind. Of a float dst becomes empty.
 func (d *Decoder) FloatHistogram(dst *histogram.FloatHistogram) {
 	if d.other == ValNone {
 		dst.Clear()

@@ -9,8 +9,8 @@ import (
 // has a start timestamp, as XOR has no place for it, and those of histograms. The first sample
 // decides which kind it is. The zero value is ready. It is for one goroutine.
 //
-// Where a sample cannot be in the chunk of those before it, Append and the like return ErrChunkFull:
-// the chunk ends, and the sample is the first one behind a Reset.
+// Where a sample cannot be in the chunk of those before it, Append and the like return
+// ErrChunkFull: the chunk ends, and the sample is the first one behind a Reset.
 type Encoder struct {
 	xor  XOREncoder
 	xor2 *XOR2Encoder      // kept; in use if it has samples
@@ -69,8 +69,8 @@ func (e *Encoder) change() error {
 func (e *Encoder) holdsHistograms() bool { return e.hist != nil && e.hist.NumSamples() > 0 }
 
 // AppendHistogram adds one histogram with integer counts, which is valid, as Append does it. It
-// returns ErrChunkFull where a chunk ends by the rules of the format, too: a change of the layout that
-// cannot be recoded, or a counter reset.
+// returns ErrChunkFull where a chunk ends by the rules of the format, too: a change of the layout
+// that cannot be recoded, or a counter reset.
 func (e *Encoder) AppendHistogram(t int64, h *histogram.Histogram, st int64) error {
 	enc := e.histograms()
 	if enc == nil {
@@ -102,7 +102,8 @@ func (e *Encoder) AppendOther(d *Decoder) error {
 	return e.taken(enc.AppendFloat(d.T(), d.ST(), &enc.floats))
 }
 
-// EndBefore says that the chunk ends before a histogram although that may fit it, by size or by time.
+// EndBefore says that the chunk ends before a histogram although that may fit it, by size or by
+// time.
 func (e *Encoder) EndBefore(h *histogram.Histogram) {
 	if e.holdsHistograms() {
 		e.next = e.hist.HeaderAfter(h)

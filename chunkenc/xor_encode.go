@@ -85,8 +85,8 @@ func (s *XORState) PendingBytes() int { return int(s.nbits+7) / 8 }
 // (otherwise the buffer moves, as with the append of the language), and that Len is below
 // MaxSamples, else Append panics.
 //
-// Time and value are collected in one word, as nearly all samples fit one: a
-// sample is then one shift into the pending bits; in one piece, as calls were a seventh of it (BenchmarkXORAppend).
+// Time and value are collected in one word, as nearly all samples fit one: a sample is then one
+// shift into the pending bits; in one piece, as calls were a seventh of it (BenchmarkXORAppend).
 func (s *XORState) Append(buf []byte, t int64, v float64) []byte {
 	delta := uint64(t) - uint64(s.lastT)
 	word, n := uint64(0), uint(1)

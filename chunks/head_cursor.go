@@ -31,7 +31,8 @@ func (c *HeadCursor) Read(ref Ref) (enc chunkenc.Encoding, data []byte, err erro
 	return enc, data, err
 }
 
-// Place says in an error that the chunk at ref is what it is about: it was read, and cannot be decoded.
+// Place says in an error that the chunk at ref is what it is about: it was read, and cannot be
+// decoded.
 func (c *HeadCursor) Place(ref Ref, err error) error {
 	if c.find(ref) != nil {
 		return err

@@ -277,7 +277,8 @@ func (s *Segments) Path(ref BlockRef) string {
 	return s.files[ref.Segment()].path
 }
 
-// Place says in an error that the chunk at ref is what it is about: it was read, and cannot be decoded.
+// Place says in an error that the chunk at ref is what it is about: it was read, and cannot be
+// decoded.
 func (s *Segments) Place(ref BlockRef, err error) error {
 	return place(err, s.Path(ref), int64(ref.Offset()))
 }

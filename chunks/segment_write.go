@@ -26,9 +26,9 @@ type SegmentOptions struct {
 	// Written, if set, is called behind each write with its size in bytes. It may
 	// block, to pace the writing; an error ends the writing.
 	Written func(n int) error
-	// KeepCached: what is written stays in the page cache, if SegmentScanner can read past that. Otherwise
-	// it is dropped once it is synced, for the page cache belongs to those who read, and so that the disk is
-	// asked for it.
+	// KeepCached: what is written stays in the page cache, if SegmentScanner can read past that.
+	// Otherwise it is dropped once it is synced, for the page cache belongs to those who read, and
+	// so that the disk is asked for it.
 	KeepCached bool
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
-// steppedClock stands still until a test moves it, and Advance returns when the loops of the database have
-// done what was due: a directory that is copied then does not change meanwhile.
+// steppedClock stands still until a test moves it, and Advance returns when the loops of the
+// database have done what was due: a directory that is copied then does not change meanwhile.
 type steppedClock struct {
 	*tsdbtest.Clock
 
@@ -23,8 +23,8 @@ func newSteppedClock(start time.Time) *steppedClock {
 	return &steppedClock{Clock: tsdbtest.NewClock(start)}
 }
 
-// steppedTicker knows whether its loop is done: who waits for the next tick has asked for the channel once
-// more than it has ticked.
+// steppedTicker knows whether its loop is done: who waits for the next tick has asked for the
+// channel once more than it has ticked.
 type steppedTicker struct {
 	clock.Ticker
 	period, begun time.Duration

@@ -172,7 +172,8 @@ func TestHeadSnapshot_ThereAndBackAgain(t *testing.T) {
 	}
 }
 
-// turnOfOurs opens what the reference has written behind our snapshot, writes, and leaves a new one.
+// turnOfOurs opens what the reference has written behind our snapshot, writes, and leaves a new
+// one.
 func (p *snapshotPair) turnOfOurs(turn int, kill bool) {
 	p.t.Helper()
 	before := ourSnapshots(p.t, p.dir)
@@ -238,7 +239,8 @@ func TestHeadSnapshot_OfALogThatTheReferenceRepaired(t *testing.T) {
 	requireEqual(t, p.want, o.dump(), "ours, opened")
 	report := o.db.OpenReport()
 	require.Empty(t, report.Snapshot)
-	// What the reference cut off is missing, and is said to be where the log had been noted that far.
+	// What the reference cut off is missing, and is said to be where the log had been noted that
+	// far.
 	for _, d := range report.Damages {
 		require.Equal(t, "commits are missing at the end of the log", d.Reason)
 	}

@@ -42,7 +42,8 @@ const (
 	httpSteps = 3 * 60 * 4 // three hours
 )
 
-// serveHTTPWorld makes counters and gauges of some hosts, a part of them in blocks, and serves them.
+// serveHTTPWorld makes counters and gauges of some hosts, a part of them in blocks, and serves
+// them.
 func serveHTTPWorld(t *testing.T) *httpWorld {
 	w := &httpWorld{dir: t.TempDir()}
 	// The clock stands still, so that nothing writes while the directory is copied.

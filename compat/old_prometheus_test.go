@@ -32,9 +32,9 @@ func oldPrometheus(t testing.TB) string {
 
 const nothingToScrape = "global: {scrape_interval: 1h}\n"
 
-// An older server opens a copy of a directory of ours, left by a crash or closed, finds all samples in
-// blocks and log and nothing to complain of. It knows no zstd, which is not the default. What it leaves is
-// read by ours again.
+// An older server opens a copy of a directory of ours, left by a crash or closed, finds all samples
+// in blocks and log and nothing to complain of. It knows no zstd, which is not the default. What it
+// leaves is read by ours again.
 func TestOldPrometheus_OpensWhatOursWrote(t *testing.T) {
 	program := oldPrometheus(t)
 	for _, compression := range []tsdb.Compression{tsdb.CompressionSnappy, tsdb.CompressionNone} {
@@ -57,9 +57,9 @@ func TestOldPrometheus_OpensWhatOursWrote(t *testing.T) {
 	}
 }
 
-// It answers as ours does, but for what version 3 changed: a range leaves out the sample at its very begin,
-// so times are half a second beside those of samples; what rates make of a counter that begins within their
-// range, so all begin before it; and how sums are rounded.
+// It answers as ours does, but for what version 3 changed: a range leaves out the sample at its
+// very begin, so times are half a second beside those of samples; what rates make of a counter that
+// begins within their range, so all begin before it; and how sums are rounded.
 func TestOldPrometheus_OnACopyAnswersTheSame(t *testing.T) {
 	program := oldPrometheus(t)
 	w := serveHTTPWorld(t)
@@ -94,8 +94,8 @@ func TestOldPrometheus_OnACopyAnswersTheSame(t *testing.T) {
 	other.requireUndamaged()
 }
 
-// Its remote-read client takes what the HTTP API sends. It refuses names of labels that were none before
-// version 3.
+// Its remote-read client takes what the HTTP API sends. It refuses names of labels that were none
+// before version 3.
 func TestOldPrometheus_ReadsOursFromAfar(t *testing.T) {
 	program := oldPrometheus(t)
 	w := newWorld(t, openOurBlocks, plan{Seed: seed(t, 9111), Series: 60})

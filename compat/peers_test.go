@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// program is one of the reference's, or a server of ours, built from the module that tests import. The go
-// command keeps what it built in its cache, so it takes minutes once and seconds from
-// then on.
+// program is one of the reference's, or a server of ours, built from the module that tests import.
+// The go command keeps what it built in its cache, so it takes minutes once and seconds from then
+// on.
 type program struct {
 	name  string
 	once  sync.Once

@@ -87,7 +87,8 @@ func promtoolAnalyze(t testing.TB, dir, block string) analysis {
 			continue
 		}
 		if inList {
-			// Label values may have line breaks; what does not begin with a number is the rest of one.
+			// Label values may have line breaks; what does not begin with a number is the rest of
+			// one.
 			text, name, ok := strings.Cut(line, " ")
 			if n, err := strconv.Atoi(text); ok && err == nil && list != nil {
 				list[name] = n

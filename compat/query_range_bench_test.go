@@ -97,7 +97,8 @@ func anonymous(b *testing.B, pid int) int64 {
 	return (resident - shared) * int64(os.Getpagesize())
 }
 
-// watchPeak looks at the memory of a process until it is told to stop; that returns the most it saw.
+// watchPeak looks at the memory of a process until it is told to stop; that returns the most it
+// saw.
 func watchPeak(b *testing.B, pid int) (stop func() int64) {
 	peak, done := int64(0), make(chan struct{})
 	var all sync.WaitGroup
@@ -116,8 +117,9 @@ func watchPeak(b *testing.B, pid int) (stop func() int64) {
 	return func() int64 { close(done); all.Wait(); return peak }
 }
 
-// A range of 1,000 series at 1,000 steps, over HTTP, of this server and of Prometheus on copies of one
-// directory: the time until the last byte of the answer came, and the peak of the process's memory.
+// A range of 1,000 series at 1,000 steps, over HTTP, of this server and of Prometheus on copies of
+// one directory: the time until the last byte of the answer came, and the peak of the process's
+// memory.
 func BenchmarkQueryRange(b *testing.B) {
 	dir, end := rangeDir(b)
 	other := startServer(b, copyDir(b, dir))

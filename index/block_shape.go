@@ -13,11 +13,11 @@ import (
 // readers may rely on the order of what stands there.
 type Shape struct {
 	MinT, MaxT int64 // closed bounds of all chunks, milliseconds; MinT > MaxT: there are none
-	// Disorder is the first place where labels, series or the chunks of a series are not in order, or
-	// repeat: encbuf.ErrCorrupt with its place. Nil: there is none. Sorted reads such a block.
+	// Disorder is the first place where labels, series or the chunks of a series are not in order,
+	// or repeat: encbuf.ErrCorrupt with its place. Nil: there is none. Sorted reads such a block.
 	Disorder error
-	// Ambiguous is the first series that has two values of one label, of which Sorted takes the first
-	// one; nil: there is none.
+	// Ambiguous is the first series that has two values of one label, of which Sorted takes the
+	// first one; nil: there is none.
 	Ambiguous error
 	// Empty: a series has no chunks, so that it is in lists of labels, and no sample is there.
 	Empty bool

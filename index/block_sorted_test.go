@@ -28,7 +28,8 @@ func TestLanes_ChunksInOrderAreOneListAndOthersDoNotOverlapInTheirs(t *testing.T
 	require.Equal(t, chunkAt(20, 29, 3), given[0], "what was given stays as it is")
 }
 
-// What Shape and Sorted say of an index that keeps the order: nothing is wrong, and nothing changes.
+// What Shape and Sorted say of an index that keeps the order: nothing is wrong, and nothing
+// changes.
 func TestShape_AnIndexInOrderHasNoDisorder(t *testing.T) {
 	for _, v := range blockVectors(t) {
 		r, err := index.OpenReader(newSparseFS(v.raw), "index")

@@ -105,7 +105,8 @@ func TestSortByLabelsInParts_TakesLittleMemory(t *testing.T) {
 	}
 }
 
-// allocatedBy returns the bytes that are allocated meanwhile, with no scratch memory there from before.
+// allocatedBy returns the bytes that are allocated meanwhile, with no scratch memory there from
+// before.
 func allocatedBy(f func()) uint64 {
 	runtime.GC() // what is kept for the next one is gone with the second collection
 	runtime.GC()

@@ -138,8 +138,8 @@ func (s *symbols) findHash(group uint32, str string, hash uint64) (uint32, bool)
 	}
 }
 
-// create gives a string that has none a number; the hash is its own. It is found only after publish, so
-// that what belongs to a number can be made ready in between.
+// create gives a string that has none a number; the hash is its own. It is found only after
+// publish, so that what belongs to a number can be made ready in between.
 func (s *symbols) create(group uint32, str string, hash uint64) (num uint32) {
 	if group >= maxGroups {
 		panic("BUG: more label names than the index can hold; the head's budget must stop before")

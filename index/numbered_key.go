@@ -10,9 +10,9 @@ type numberedKey struct {
 // insertionRun is how many keys are sorted by insertion, before they are merged.
 const insertionRun = 12
 
-// sortKeys sorts keys, those of one key by less, which is asked for them only. It takes tmp, of the same
-// length, for itself. Package slices would make 16 KiB of code for these keys, package sort takes twice
-// as many instructions (BenchmarkSelectHead/labels).
+// sortKeys sorts keys, those of one key by less, which is asked for them only. It takes tmp, of the
+// same length, for itself. Package slices would make 16 KiB of code for these keys, package sort
+// takes twice as many instructions (BenchmarkSelectHead/labels).
 func sortKeys(keys, tmp []numberedKey, less func(a, b numberedKey) bool) {
 	before := func(a, b numberedKey) bool { return a.key < b.key || a.key == b.key && less(a, b) }
 	for from := 0; from < len(keys); from += insertionRun {

@@ -45,7 +45,8 @@ type listSource interface {
 	// read gives the lists to use, one after the other; a view is valid during the call.
 	// allSeries is the list of all series.
 	read(ctx context.Context, pairs []Pair, use func(view)) error
-	// bounds returns the smallest and the largest ref of a list; 0, which is no ref, of an empty one.
+	// bounds returns the smallest and the largest ref of a list; 0, which is no ref, of an empty
+	// one.
 	bounds(ctx context.Context, one []Pair) (lo, hi uint64, err error)
 }
 

@@ -44,8 +44,8 @@ func FromEncoded(b []byte) (Labels, error) {
 }
 
 // UnsafeFromEncoded is FromEncoded without the copy: the set and the strings taken out of it lie in
-// b, unless that is in another form than AppendEncoded writes. Nobody may use any of them when b has
-// changed; strings that change break maps and comparisons. It is for who looks at many sets and
+// b, unless that is in another form than AppendEncoded writes. Nobody may use any of them when b
+// has changed; strings that change break maps and comparisons. It is for who looks at many sets and
 // keeps none, as recovery does (BenchmarkFromEncoded/unsafe). An error is ErrEncoding.
 func UnsafeFromEncoded(b []byte) (Labels, error) {
 	ls, asWritten, err := normalise(b)

@@ -21,8 +21,8 @@ type transaction struct {
 	app *tsdb.Appender
 }
 
-// Commit implements storage.AppenderTransaction: all samples that were accepted, or none. A sample that
-// another commit made late meanwhile is left out without an error, as by the reference.
+// Commit implements storage.AppenderTransaction: all samples that were accepted, or none. A sample
+// that another commit made late meanwhile is left out without an error, as by the reference.
 func (a *transaction) Commit() error {
 	_, err := a.app.Commit(a.ctx)
 	return translate(err)
@@ -79,14 +79,14 @@ func (a *appender) Append(ref storage.SeriesRef, ls labels.Labels, t int64, v fl
 // SetOptions implements storage.Appender. Samples out of order are always refused.
 func (*appender) SetOptions(*storage.AppendOptions) {}
 
-// AppendExemplar implements storage.Appender as the reference does without a store of exemplars: nothing
-// is kept, and that is no error.
+// AppendExemplar implements storage.Appender as the reference does without a store of exemplars:
+// nothing is kept, and that is no error.
 func (*appender) AppendExemplar(storage.SeriesRef, labels.Labels, exemplar.Exemplar) (storage.SeriesRef, error) {
 	return 0, nil
 }
 
-// AppendHistogram implements storage.Appender. Of a histogram what its schema does not have is left out;
-// of the rest the errors of package histogram say what is wrong.
+// AppendHistogram implements storage.Appender. Of a histogram what its schema does not have is left
+// out; of the rest the errors of package histogram say what is wrong.
 func (a *appender) AppendHistogram(ref storage.SeriesRef, ls labels.Labels, t int64, h *histogram.Histogram, fh *histogram.FloatHistogram) (storage.SeriesRef, error) {
 	return a.histogram(ref, ls, instant{t: t}, h, fh)
 }
@@ -139,8 +139,8 @@ func (*appender) UpdateMetadata(ref storage.SeriesRef, _ labels.Labels, _ metada
 // appenderV2 implements storage.AppenderV2.
 type appenderV2 struct{ transaction }
 
-// Append implements storage.AppenderV2. Samples of every kind are stored, with their start timestamps;
-// exemplars and metadata are not kept, which is no error.
+// Append implements storage.AppenderV2. Samples of every kind are stored, with their start
+// timestamps; exemplars and metadata are not kept, which is no error.
 func (a *appenderV2) Append(ref storage.SeriesRef, ls labels.Labels, st, t int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram, _ storage.AppendV2Options) (storage.SeriesRef, error) {
 	if h != nil || fh != nil {
 		return a.histogram(ref, ls, instant{t, st}, h, fh)

@@ -120,7 +120,8 @@ func TestAppenders_RefuseHistogramsWithTheSentinelsOfPackageHistogram(t *testing
 	require.NoError(t, app.Rollback())
 }
 
-// Late histograms are refused as late floats are, and an append changes nothing of what it is given.
+// Late histograms are refused as late floats are, and an append changes nothing of what it is
+// given.
 func TestAppenders_TakeHistogramsByRefAndByLabels(t *testing.T) {
 	s := openStorage(t)
 	ls := labels.FromStrings("__name__", "m")

@@ -60,7 +60,8 @@ func (s *chunkSeries) Iterator(reuse promchunks.Iterator) promchunks.Iterator {
 	return it
 }
 
-// chunkIterator is a cursor over the chunks of one series. A chunk that it gives belongs to the caller.
+// chunkIterator is a cursor over the chunks of one series. A chunk that it gives belongs to the
+// caller.
 type chunkIterator struct {
 	it  *tsdb.ChunkIterator
 	cur promchunks.Meta

@@ -9,8 +9,8 @@ import (
 	"github.com/seed347100a3/tsdb"
 )
 
-// Collector gives the numbers of a database to a registry of metrics: those that a Prometheus server has,
-// too, under its names (prometheus_tsdb_...), others as tsdb_...
+// Collector gives the numbers of a database to a registry of metrics: those that a Prometheus
+// server has, too, under its names (prometheus_tsdb_...), others as tsdb_...
 type Collector struct{ store *Storage }
 
 var _ prometheus.Collector = (*Collector)(nil)

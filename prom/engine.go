@@ -9,11 +9,11 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// EngineOptions configure NewEngine. The zero value of each field means its default, which is that of
-// a Prometheus server.
+// EngineOptions configure NewEngine. The zero value of each field means its default, which is that
+// of a Prometheus server.
 type EngineOptions struct {
-	// Lookback is how old the newest sample of a series may be for the series to have a value. Default
-	// 5 minutes.
+	// Lookback is how old the newest sample of a series may be for the series to have a value.
+	// Default 5 minutes.
 	Lookback time.Duration
 	// Concurrency is how many queries are answered at a time; others wait. Default 20.
 	Concurrency int

@@ -11,8 +11,8 @@ import (
 )
 
 // Gate is the handler of a server that listens before its database is open. Until Open is called it
-// answers /-/healthy, and everything else with 503 and how far recovery is, the API in its own form. The
-// zero value is ready for that. It is safe for concurrent use.
+// answers /-/healthy, and everything else with 503 and how far recovery is, the API in its own
+// form. The zero value is ready for that. It is safe for concurrent use.
 //
 //	var gate prom.Gate
 //	go http.Serve(listener, &gate)
@@ -27,8 +27,8 @@ type Gate struct {
 // Progress is told how far recovery is: it is for tsdb.Options.
 func (g *Gate) Progress(p tsdb.RecoveryProgress) { g.progress.Store(&p) }
 
-// Open lets requests through to a handler, from its return on all of them. Called again, it lets them
-// through to another one.
+// Open lets requests through to a handler, from its return on all of them. Called again, it lets
+// them through to another one.
 func (g *Gate) Open(h http.Handler) { g.open.Store(&h) }
 
 // ServeHTTP implements http.Handler.
@@ -62,8 +62,8 @@ func (g *Gate) state() string {
 	return fmt.Sprintf("The server is not ready: %d%% of the log is read, %d of %d bytes.", 100*p.Done/p.Total, p.Done, p.Total)
 }
 
-// replay answers in the form of the API. Its numbers are segments there and bytes here: what clients make
-// of them is a share.
+// replay answers in the form of the API. Its numbers are segments there and bytes here: what
+// clients make of them is a share.
 func (g *Gate) replay(w http.ResponseWriter) {
 	var p tsdb.RecoveryProgress
 	if known := g.progress.Load(); known != nil {

@@ -94,8 +94,8 @@ func TestGate_IsClosedWhileTheLogIsRead(t *testing.T) {
 	require.Equal(t, http.StatusOK, request(&gate, "/-/ready").Code)
 }
 
-// However requests and Open meet, each request is refused or reaches the handler, and none is refused behind
-// one that was let through.
+// However requests and Open meet, each request is refused or reaches the handler, and none is
+// refused behind one that was let through.
 func TestGate_OpensForAllAtOnce(t *testing.T) {
 	var gate prom.Gate
 	var handled atomic.Int64

@@ -79,8 +79,8 @@ func strictly(t *testing.T, text []byte, into any) {
 	require.NoError(t, d.Decode(into), "%s", text)
 }
 
-// result is the result of a query of one type. Versions before 10 need the type in front of it, and none
-// can do with null for an empty one.
+// result is the result of a query of one type. Versions before 10 need the type in front of it, and
+// none can do with null for an empty one.
 func (a *grafanaAnswer) result(t *testing.T, typ string, into any) {
 	t.Helper()
 	data := a.data(t)

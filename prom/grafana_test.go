@@ -21,8 +21,8 @@ const (
 	grafanaSteps = 241 // an hour
 )
 
-// grafanaSeries are what Grafana's editors and dashboards meet: counters, a classic histogram, a gauge
-// without a value at times, and names beyond what Prometheus took before version 3.
+// grafanaSeries are what Grafana's editors and dashboards meet: counters, a classic histogram, a
+// gauge without a value at times, and names beyond what Prometheus took before version 3.
 var grafanaSeries = []struct {
 	labels labels.Labels
 	value  func(i int) float64
@@ -80,8 +80,8 @@ const (
 	formCharset = "application/x-www-form-urlencoded; charset=UTF-8"
 )
 
-// grafanaCalls are requests as Grafana writes them, byte for byte, and what it must be able to take from
-// the answer. Where two forms of one are listed, versions or settings differ.
+// grafanaCalls are requests as Grafana writes them, byte for byte, and what it must be able to take
+// from the answer. Where two forms of one are listed, versions or settings differ.
 var grafanaCalls = []struct {
 	name   string
 	from   sender
@@ -129,7 +129,8 @@ var grafanaCalls = []struct {
 	{"are there exemplars, by GET", plugin, "GET", "/api/v1/query_exemplars?query=test&start=1699998200000&end=1700000000000", "", "", list()},
 	{"exemplars", plugin, "POST", "/api/v1/query_exemplars", form, "end=1700003600&query=rate%28http_requests_total%5B1m0s%5D%29&start=1700000000", list()},
 
-	// Editors look names and values up. The times are whole minutes, so that browsers can keep answers.
+	// Editors look names and values up. The times are whole minutes, so that browsers can keep
+	// answers.
 	{
 		"names of metrics", plugin, "GET", "/api/v1/label/__name__/values?limit=40000&start=1699999980&end=1700003640", "", "",
 		list("http_requests_total", "latency_seconds_bucket", "mysystem.prod.west.cpu.load_total", "temperature"),

@@ -32,8 +32,8 @@ type HandlerOptions struct {
 	MaxFormBytes int64
 	// Admin lets clients delete series and make snapshots. Default: they may not.
 	Admin bool
-	// Origins is of pages of other hosts that may read answers in a browser: a regular expression of
-	// whole origins. Default: none may.
+	// Origins is of pages of other hosts that may read answers in a browser: a regular expression
+	// of whole origins. Default: none may.
 	Origins *regexp.Regexp
 
 	// Flags and Config are what clients are told of how the program was started: names with
@@ -43,8 +43,8 @@ type HandlerOptions struct {
 	// Version of the program. Clients are told it as the revision; as the version they are told
 	// APIVersion.
 	Version string
-	// Registry has the metrics of /metrics; those of the database, the engine and the API are added.
-	// It serves one handler: NewHandler panics if it has metrics of these names already.
+	// Registry has the metrics of /metrics; those of the database, the engine and the API are
+	// added. It serves one handler: NewHandler panics if it has metrics of these names already.
 	// Default: a new one.
 	Registry *prometheus.Registry
 	// Logger gets what goes wrong. Default: nothing is logged.
@@ -53,8 +53,8 @@ type HandlerOptions struct {
 	Clock interface{ Now() time.Time }
 }
 
-// APIVersion is the version of Prometheus whose HTTP API is served. Clients choose their calls by it:
-// Thanos asks for labels that match only from 2.24 on.
+// APIVersion is the version of Prometheus whose HTTP API is served. Clients choose their calls by
+// it: Thanos asks for labels that match only from 2.24 on.
 const APIVersion = "3.15.0"
 
 // NewHandler returns a server of the Prometheus HTTP API v1 over a database, of /metrics, of the

@@ -12,11 +12,11 @@ import (
 )
 
 // Both vocabularies have the same histograms in the same form: the same fields, the same numbers of
-// hints and schemas. What differs is the type of a span, by its name alone. So a histogram becomes one
-// of the other kind by its fields, and its slices go over as they are.
+// hints and schemas. What differs is the type of a span, by its name alone. So a histogram becomes
+// one of the other kind by its fields, and its slices go over as they are.
 
-// These compile only as long as both spans have the same fields, which is why spansOf and theirSpans
-// may take a slice of one for a slice of the other.
+// These compile only as long as both spans have the same fields, which is why spansOf and
+// theirSpans may take a slice of one for a slice of the other.
 var (
 	_ = histogram.Span(promhistogram.Span{})
 	_ = promhistogram.Span(histogram.Span{})
@@ -76,9 +76,10 @@ func theirFloats(h *histogram.FloatHistogram) promhistogram.FloatHistogram {
 	}
 }
 
-// histogramReader reads histograms of an iterator into those of theirs. Slices of these are used again,
-// but for the bounds of custom buckets: there copies of a histogram share them, so nobody may write
-// to them. They are read beside, and one slice is handed out for as long as they stay the same.
+// histogramReader reads histograms of an iterator into those of theirs. Slices of these are used
+// again, but for the bounds of custom buckets: there copies of a histogram share them, so nobody
+// may write to them. They are read beside, and one slice is handed out for as long as they stay the
+// same.
 type histogramReader struct {
 	h      histogram.Histogram
 	fh     histogram.FloatHistogram

@@ -70,8 +70,8 @@ var takenAs = map[string]func(n int) mixed{
 	},
 }
 
-// drawMixed draws samples of a series: of one of the kinds for a while, then of another one, if there are
-// several. Counters begin anew now and then, series end and go on.
+// drawMixed draws samples of a series: of one of the kinds for a while, then of another one, if
+// there are several. Counters begin anew now and then, series end and go on.
 func drawMixed(r *rand.Rand, started bool, kinds ...string) (all []mixed) {
 	kind, n := kinds[0], 0
 	for at := dayStart; at < dayStart+400*scrape; at += scrape {
@@ -135,7 +135,8 @@ func add(t testing.TB, to storage.AppendableV2, name string, samples []mixed) {
 	require.NoError(t, app.Commit())
 }
 
-// addParts appends samples of series in three parts, by time, and does something behind the first one.
+// addParts appends samples of series in three parts, by time, and does something behind the first
+// one.
 func addParts(t testing.TB, to storage.AppendableV2, all map[string][]mixed, first func()) {
 	t.Helper()
 	begin := int64(0)
@@ -151,7 +152,8 @@ func addParts(t testing.TB, to storage.AppendableV2, all map[string][]mixed, fir
 	}
 }
 
-// mixedStorage has mixedSeries: some in a block, some in full chunks of the head, some in open ones.
+// mixedStorage has mixedSeries: some in a block, some in full chunks of the head, some in open
+// ones.
 func mixedStorage(t testing.TB) (*prom.Storage, map[string][]mixed) {
 	s, all := openStorage(t), mixedSeries()
 	addParts(t, s, all, func() { require.NoError(t, s.DB().Flush(context.Background())) })

@@ -7,8 +7,9 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 )
 
-// iterator is an iterator of ours as one of theirs. It reads runs of floats, so that a step costs an
-// addition. A histogram is a run of its own, of a time and no value; the iterator below stands on it.
+// iterator is an iterator of ours as one of theirs. It reads runs of floats, so that a step costs
+// an addition. A histogram is a run of its own, of a time and no value; the iterator below stands
+// on it.
 type iterator struct {
 	it   chunkenc.Iterator
 	run  chunkenc.Batch // [at:] is still to be read; at is where it stands
@@ -21,8 +22,8 @@ type iterator struct {
 	histograms *histogramReader // nil: nobody has asked for one yet
 }
 
-// The first samples are read one by one, which is all that a query of one instant needs: five minutes of
-// them, one each ten seconds. Who reads on gets runs of a usual chunk, which take 2 kB.
+// The first samples are read one by one, which is all that a query of one instant needs: five
+// minutes of them, one each ten seconds. Who reads on gets runs of a usual chunk, which take 2 kB.
 const (
 	readAlone = 32
 	runSize   = 128
@@ -105,7 +106,8 @@ func (it *iterator) AtT() int64 { return it.run.T[it.at] }
 // AtST implements chunkenc.Iterator.
 func (it *iterator) AtST() int64 { return it.run.StartOf(it.at) }
 
-// AtHistogram implements chunkenc.Iterator. The bounds of custom buckets are never written to again.
+// AtHistogram implements chunkenc.Iterator. The bounds of custom buckets are never written to
+// again.
 func (it *iterator) AtHistogram(reuse *histogram.Histogram) (int64, *histogram.Histogram) {
 	if reuse == nil {
 		reuse = &histogram.Histogram{}

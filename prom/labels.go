@@ -8,11 +8,12 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// Both vocabularies keep a label set as one string of names and values, each behind its length. Ours
-// are uvarints; theirs are one byte up to 254, and 255 and three more bytes from there on. So where
-// each string is shorter than 128 bytes both write the same, and a set becomes one of the other kind
-// by a look at its header alone: this file is where unsafe is used for that. Their package has other
-// forms, by build tags, and may change: sameForm finds out at the start whether it can be done.
+// Both vocabularies keep a label set as one string of names and values, each behind its length.
+// Ours are uvarints; theirs are one byte up to 254, and 255 and three more bytes from there on. So
+// where each string is shorter than 128 bytes both write the same, and a set becomes one of the
+// other kind by a look at its header alone: this file is where unsafe is used for that. Their
+// package has other forms, by build tags, and may change: sameForm finds out at the start whether
+// it can be done.
 
 // shortString is how long a string may be so that its length is the same byte in both forms.
 const shortString = 1<<7 - 1

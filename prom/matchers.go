@@ -8,8 +8,8 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// matcherCache keeps matchers by what they say. An engine asks the same few queries again and again,
-// and to compile a regular expression can take longer than to answer one.
+// matcherCache keeps matchers by what they say. An engine asks the same few queries again and
+// again, and to compile a regular expression can take longer than to answer one.
 type matcherCache struct {
 	mu  sync.Mutex
 	all map[matcherKey]*labels.Matcher // of regular expressions; guarded by mu

@@ -14,7 +14,8 @@ type number interface {
 	~int | ~int64 | ~uint64 | ~float64
 }
 
-// counter is a number that only rises until the database is closed; labels are a name and a value each.
+// counter is a number that only rises until the database is closed; labels are a name and a value
+// each.
 func counter[N number](name, help string, of func(r *reading) N, labels ...string) metric {
 	return metric{describe(name, help, labels), prometheus.CounterValue, func(r *reading) float64 { return float64(of(r)) }}
 }
@@ -50,8 +51,8 @@ var syncDuration = prometheus.NewDesc("prometheus_tsdb_wal_fsync_duration_second
 // lowest has no value where the begin of all data cannot be found out.
 var lowest = gauge("prometheus_tsdb_lowest_timestamp", "Begin of the oldest block or of the head, milliseconds.", func(r *reading) int64 { return r.start })
 
-// metrics are those of a Prometheus server as far as they mean the same here, and ours. A test knows which of
-// the reference's are left out, and why (testdata/metric_families.json).
+// metrics are those of a Prometheus server as far as they mean the same here, and ours. A test
+// knows which of the reference's are left out, and why (testdata/metric_families.json).
 var metrics = []metric{
 	lowest,
 	gauge("prometheus_tsdb_lowest_timestamp_seconds", "Begin of the oldest block or of the head, seconds.", func(r *reading) float64 { return seconds(r.start) }), // Thanos reads it

@@ -94,8 +94,8 @@ func TestCollector_HasTheFamiliesOfTheReference(t *testing.T) {
 	}
 }
 
-// What is recorded of the reference, a server that was in use, is what its storage has in this version, what it has
-// once it counts, and three that the server adds.
+// What is recorded of the reference, a server that was in use, is what its storage has in this
+// version, what it has once it counts, and three that the server adds.
 func TestCollector_TheReferenceHasTheFamiliesThatAreRecorded(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	db, err := reference.Open(t.TempDir(), nil, reg, reference.DefaultOptions(), nil)

@@ -8,8 +8,9 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 )
 
-// boundedParser refuses expressions that would end the program when they are evaluated: the engine goes
-// into them by recursion, and takes memory for each step of a subquery before it looks at any limit.
+// boundedParser refuses expressions that would end the program when they are evaluated: the engine
+// goes into them by recursion, and takes memory for each step of a subquery before it looks at any
+// limit.
 type boundedParser struct {
 	parser.Parser
 	subqueryStep time.Duration // of those that name none
@@ -19,7 +20,8 @@ type boundedParser struct {
 const (
 	// maxDepth is how deep an expression may be nested; a sum of so many terms is, too.
 	maxDepth = 5000
-	// maxSubquerySteps is how many steps a subquery may have: a year in steps of 3 s. Each takes 8 bytes.
+	// maxSubquerySteps is how many steps a subquery may have: a year in steps of 3 s. Each takes 8
+	// bytes.
 	maxSubquerySteps = 10_000_000
 )
 
@@ -40,8 +42,8 @@ func (p *boundedParser) ParseExpr(input string) (parser.Expr, error) {
 	return expr, nil
 }
 
-// tooManyOperators counts operators before anything is parsed, as the time that a chain of them takes to
-// be parsed grows with its square.
+// tooManyOperators counts operators before anything is parsed, as the time that a chain of them
+// takes to be parsed grows with its square.
 func tooManyOperators(input string) (at posrange.PositionRange, many bool) {
 	if len(input) <= maxDepth {
 		return at, false
@@ -58,7 +60,8 @@ func tooManyOperators(input string) (at posrange.PositionRange, many bool) {
 	return at, false
 }
 
-// tooMuch says what of an expression is too much; nil: nothing. It goes through it without recursion.
+// tooMuch says what of an expression is too much; nil: nothing. It goes through it without
+// recursion.
 func (p *boundedParser) tooMuch(expr parser.Expr) *parser.ParseErr {
 	type place struct {
 		node  parser.Node

@@ -14,7 +14,8 @@ import (
 	"github.com/seed347100a3/tsdb/prom"
 )
 
-// setAside opens a database whose block was damaged while it was closed, so that it is in quarantine.
+// setAside opens a database whose block was damaged while it was closed, so that it is in
+// quarantine.
 func setAside(t *testing.T, damage func(t *testing.T, block string)) (*tsdb.DB, tsdb.BlockMeta) {
 	t.Helper()
 	dir := t.TempDir()

@@ -50,11 +50,12 @@ func labelHints(hints *storage.LabelHints) *tsdb.LabelHints {
 // querier reads samples. It may be used by any number of goroutines.
 type querier struct{ labelQuerier }
 
-// Select implements storage.Querier. Series are always sorted. Of the hints it uses Start and End, Limit,
-// the shard, and Func: of "series" only labels are wanted. Of any other there may be series without a
-// sample, which whoever reads samples leaves out. Grouping and By save nothing: all labels of a series are
-// one string that is taken over as it is, and some of them would be another one, made for each. A step and
-// a range are of no use to a reader that gives every sample, and DisableTrimming is for chunks.
+// Select implements storage.Querier. Series are always sorted. Of the hints it uses Start and End,
+// Limit, the shard, and Func: of "series" only labels are wanted. Of any other there may be series
+// without a sample, which whoever reads samples leaves out. Grouping and By save nothing: all
+// labels of a series are one string that is taken over as it is, and some of them would be another
+// one, made for each. A step and a range are of no use to a reader that gives every sample, and
+// DisableTrimming is for chunks.
 func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*promlabels.Matcher) storage.SeriesSet {
 	ours, err := q.matchers.translate(ms)
 	if err != nil {
@@ -68,8 +69,8 @@ func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints
 // chunkQuerier reads encoded chunks. It may be used by any number of goroutines.
 type chunkQuerier struct{ labelQuerier }
 
-// Select implements storage.ChunkQuerier, as that of querier. Chunks do not overlap. With DisableTrimming
-// those that reach over the ends of the range come as they are stored.
+// Select implements storage.ChunkQuerier, as that of querier. Chunks do not overlap. With
+// DisableTrimming those that reach over the ends of the range come as they are stored.
 func (q *chunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*promlabels.Matcher) storage.ChunkSeriesSet {
 	ours, err := q.matchers.translate(ms)
 	if err != nil {
@@ -78,9 +79,9 @@ func (q *chunkQuerier) Select(ctx context.Context, _ bool, hints *storage.Select
 	return &chunkSeriesSet{set: q.q.SelectChunks(ctx, selectHints(hints), ours...), shard: shardOf(hints)}
 }
 
-// selectHints returns what the database can do with hints. Start and End of an engine are inside the
-// range of the Querier or reach over it; both 0 are no narrowing on both sides. The limit counts before
-// shards are taken, so it is left to the set when there are some.
+// selectHints returns what the database can do with hints. Start and End of an engine are inside
+// the range of the Querier or reach over it; both 0 are no narrowing on both sides. The limit
+// counts before shards are taken, so it is left to the set when there are some.
 func selectHints(hints *storage.SelectHints) *tsdb.SelectHints {
 	if hints == nil {
 		return &tsdb.SelectHints{}

@@ -22,7 +22,8 @@ import (
 	"github.com/seed347100a3/tsdb/prom"
 )
 
-// The same data in our database and in the reference's, the same engine over both: answers are equal.
+// The same data in our database and in the reference's, the same engine over both: answers are
+// equal.
 
 const (
 	dayStart = int64(1_700_000_000_000)
@@ -37,7 +38,8 @@ type row struct {
 	v  float64
 }
 
-// generate draws scrapes of counters, gauges and classic histograms with resets, gaps and stale markers.
+// generate draws scrapes of counters, gauges and classic histograms with resets, gaps and stale
+// markers.
 func generate(seed uint64, take func([]row)) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	type series struct {
@@ -110,8 +112,8 @@ func pairOfStorages(t testing.TB, seed uint64) (ours, theirs storage.Storage) {
 	return mine, other
 }
 
-// inOrder has series selected in the order of their labels, as ours always are: sums depend on it in their
-// last bits.
+// inOrder has series selected in the order of their labels, as ours always are: sums depend on it
+// in their last bits.
 type inOrder struct{ storage.Storage }
 
 type orderedQuerier struct{ storage.Querier }

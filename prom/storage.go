@@ -11,9 +11,9 @@ import (
 	"github.com/seed347100a3/tsdb"
 )
 
-// Storage is a database as a storage.Storage, and a storage.ExemplarQueryable that has no exemplars.
-// It is safe for concurrent use, but for what it hands out: an appender is for one goroutine, as are
-// series sets and iterators.
+// Storage is a database as a storage.Storage, and a storage.ExemplarQueryable that has no
+// exemplars. It is safe for concurrent use, but for what it hands out: an appender is for one
+// goroutine, as are series sets and iterators.
 type Storage struct {
 	db       *tsdb.DB
 	matchers matcherCache
@@ -70,8 +70,8 @@ func (s *Storage) AppenderV2(ctx context.Context) storage.AppenderV2 {
 	return &appenderV2{transaction{ctx: ctx, app: s.db.Appender()}}
 }
 
-// StartTime returns a time, in milliseconds, before which there are no samples: the begin of the oldest
-// block or the oldest sample of the head; math.MaxInt64 if there are none.
+// StartTime returns a time, in milliseconds, before which there are no samples: the begin of the
+// oldest block or the oldest sample of the head; math.MaxInt64 if there are none.
 func (s *Storage) StartTime() (int64, error) {
 	start := int64(math.MaxInt64)
 	for _, b := range s.db.Blocks() {

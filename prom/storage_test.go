@@ -25,7 +25,8 @@ func openStorage(t testing.TB) *prom.Storage {
 	return s
 }
 
-// fill appends samples of ten series at the times 0, 10, ... 990, and makes a block of some of them.
+// fill appends samples of ten series at the times 0, 10, ... 990, and makes a block of some of
+// them.
 func fill(t testing.TB, s *prom.Storage) {
 	for _, part := range []struct{ from, to int64 }{{0, 500}, {500, 1000}} {
 		app := s.Appender(context.Background())
@@ -142,8 +143,8 @@ func TestChunkQuerier_GivesChunksThatMayBeKept(t *testing.T) {
 	require.Equal(t, 10*99, n)
 }
 
-// Whoever disables trimming gets chunks as they are stored: with the samples around the range, and none
-// that is deleted.
+// Whoever disables trimming gets chunks as they are stored: with the samples around the range, and
+// none that is deleted.
 func TestChunkQuerier_WholeChunksAsTheyAreStored(t *testing.T) {
 	s := openStorage(t)
 	fill(t, s)

@@ -28,8 +28,8 @@ func newChunkStream(b *answerBody, limit int) chunkStream {
 	return chunkStream{frames: newFrameReader(b, limit), endKnown: b.endKnown()}
 }
 
-// nextSeries moves to the next series, past what is left of the present one, and returns its labels in
-// a slice that is used again. The end of the answer is io.EOF.
+// nextSeries moves to the next series, past what is left of the present one, and returns its labels
+// in a slice that is used again. The end of the answer is io.EOF.
 func (s *chunkStream) nextSeries() ([]labels.Label, error) {
 	for {
 		if err := s.peek(); err != nil {

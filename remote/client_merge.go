@@ -19,8 +19,8 @@ const maxOpenChunks = 256
 // many as chunks overlap; those of usual chunks have hundreds of bytes.
 const maxFreeChunk = 64 << 10
 
-// chunkSource decodes a streamed answer. The chunks of one series that overlap each other in time are
-// in memory: rarely more than one.
+// chunkSource decodes a streamed answer. The chunks of one series that overlap each other in time
+// are in memory: rarely more than one.
 type chunkSource struct {
 	stream chunkStream
 	limit  int // bytes of chunks that overlap each other
@@ -49,9 +49,9 @@ func (s *chunkSource) nextSeries() ([]labels.Label, error) {
 	return s.stream.nextSeries()
 }
 
-// samples implements answerSource. Chunks come by the time of their first samples, and
-// may overlap: a sample is given out when no chunk can have an older one. So the chunk behind one is
-// known before that is decoded.
+// samples implements answerSource. Chunks come by the time of their first samples, and may overlap:
+// a sample is given out when no chunk can have an older one. So the chunk behind one is known
+// before that is decoded.
 func (s *chunkSource) samples(b *chunkenc.Batch) error {
 	if !s.begun {
 		s.begun = true

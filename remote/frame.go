@@ -87,9 +87,9 @@ func (e *frameEncoder) full(n int) bool {
 	return e.chunks > 0 && (e.left <= 0 || len(e.buf)-e.start+n+maxChunkHeader > max(e.limit, frameCap))
 }
 
-// maxChunkHeader is the most that a chunk takes besides its data, in a frame that it is
-// the last one of. Fields take less than their types have room for: what they leave is enough for the
-// head of the frame, which is not counted before it is known.
+// maxChunkHeader is the most that a chunk takes besides its data, in a frame that it is the last
+// one of. Fields take less than their types have room for: what they leave is enough for the head
+// of the frame, which is not counted before it is known.
 const maxChunkHeader = 1 + binary.MaxVarintLen32 + 3*(1+binary.MaxVarintLen64) + 1 + binary.MaxVarintLen32 + 1 + binary.MaxVarintLen64
 
 // add appends a chunk. Its data is copied (BenchmarkReadHead).

@@ -392,8 +392,8 @@ func TestSamples_AnswerThatNoBlockCanHoldIsRefused(t *testing.T) {
 	}
 }
 
-// A series of histograms has no samples that are floats: a request for these is told so, and one for
-// chunks gets them as they are.
+// A series of histograms has no samples that are floats: a request for these is told so, and one
+// for chunks gets them as they are.
 func TestHistograms_AreGivenInChunksOnly(t *testing.T) {
 	db := openVectorDB(t)
 	app := db.Appender()

@@ -9,9 +9,10 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// Namesakes are stored series that get the same labels when the external ones are added: one of them
-// stores an external label with just its value, the other one has none of that name. They are answered
-// as one series. Few databases have any, so nearly always one look into the index is all that it takes.
+// Namesakes are stored series that get the same labels when the external ones are added: one of
+// them stores an external label with just its value, the other one has none of that name. They are
+// answered as one series. Few databases have any, so nearly always one look into the index is all
+// that it takes.
 
 // namesakes knows the labels, external ones included, that more than one series of a query has, by
 // their hashes: memory is needed only for series that store an external label with its value.
@@ -48,8 +49,8 @@ func findNamesakes(ctx context.Context, q *openQuery, ext external) (*namesakes,
 	return n, nil
 }
 
-// anyOwns reports whether a series of the snapshot stores an external label with its value, whatever
-// the query asks for.
+// anyOwns reports whether a series of the snapshot stores an external label with its value,
+// whatever the query asks for.
 func (q *openQuery) anyOwns(ctx context.Context, ext external) (bool, error) {
 	for _, l := range ext {
 		set := q.Select(ctx, oneByOne, labels.Equal(l.Name, l.Value))
@@ -63,8 +64,8 @@ func (q *openQuery) anyOwns(ctx context.Context, ext external) (bool, error) {
 	return false, nil
 }
 
-// each calls f with the hash of the labels of each series that stores an external label with its value,
-// or of each one that does not.
+// each calls f with the hash of the labels of each series that stores an external label with its
+// value, or of each one that does not.
 func (n *namesakes) each(ctx context.Context, q *openQuery, owning bool, f func(hash uint64)) error {
 	var own, all []labels.Label
 	set := q.selectSeries(ctx)
@@ -98,9 +99,9 @@ func (ext external) ownedBy(series []labels.Label) bool {
 	return slices.ContainsFunc(ext, func(l labels.Label) bool { return slices.Contains(series, l) })
 }
 
-// group returns all series of the query that are answered with these labels, in the order of what is
-// stored, nil if it is but one; skip says that they were answered with the first of them. own are the
-// stored labels of the series that is to be answered.
+// group returns all series of the query that are answered with these labels, in the order of what
+// is stored, nil if it is but one; skip says that they were answered with the first of them. own
+// are the stored labels of the series that is to be answered.
 func (n *namesakes) group(ctx context.Context, q *openQuery, own, all []labels.Label) (group []*tsdb.Series, skip bool, err error) {
 	if n == nil {
 		return nil, false, nil

@@ -80,8 +80,8 @@ func joined(stored []series, ext external) []series {
 	return all
 }
 
-// Series that the external labels make one are answered as one, in both forms of the answer alike, with
-// the samples of all of them.
+// Series that the external labels make one are answered as one, in both forms of the answer alike,
+// with the samples of all of them.
 func TestExternalLabels_SeriesThatBecomeTheSame_AreAnsweredAsOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 25))
 	for _, external := range []labels.Labels{

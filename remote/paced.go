@@ -52,7 +52,8 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 }
 
 // sendFrames sends whole frames without a copy of them, long ones in pieces of less than twice
-// framesPiece. Nothing waits in the buffer: an answer in frames does not call Write, but to spoil it.
+// framesPiece. Nothing waits in the buffer: an answer in frames does not call Write, but to spoil
+// it.
 func (p *pacedWriter) sendFrames(b []byte) error {
 	for len(b) > 0 && p.err == nil {
 		n := len(b)

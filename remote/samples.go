@@ -112,8 +112,8 @@ func (a *sampleAnswer) measureQuery(ctx context.Context, q *openQuery) (size uin
 	return size, set.Err()
 }
 
-// begin puts the iterator before the first sample of a series, the labels of which were taken; skip says
-// that they were answered before.
+// begin puts the iterator before the first sample of a series, the labels of which were taken; skip
+// says that they were answered before.
 func (a *sampleAnswer) begin(ctx context.Context, q *openQuery, s *tsdb.Series) (skip bool, err error) {
 	if a.group, skip, err = q.namesakes.group(ctx, q, a.own, a.labels); err == nil && !skip {
 		a.open(s)

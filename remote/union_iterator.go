@@ -8,8 +8,8 @@ import (
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 )
 
-// union gives the float samples of several series as one, in the order of times. Of samples of the same
-// time that of the first series counts.
+// union gives the float samples of several series as one, in the order of times. Of samples of the
+// same time that of the first series counts.
 type union struct {
 	merged samplemerge.Merger
 	parts  []unionPart

@@ -124,10 +124,10 @@ func parallel(writers, n int, do func(c *Commit, t int64)) {
 	wg.Wait()
 }
 
-// TestSyncCommit_WritersShareSyncs holds the promise that 8 and 64 writers get 5 and 20
-// times the commits of one: a sync has to serve that many. A sync of this disk takes a fixed
-// time, or as long as writers need to come back, if others have the processors. Commits are counted for
-// each sync and not for each second, which on a busy machine says more about the machine.
+// TestSyncCommit_WritersShareSyncs holds the promise that 8 and 64 writers get 5 and 20 times the
+// commits of one: a sync has to serve that many. A sync of this disk takes a fixed time, or as long
+// as writers need to come back, if others have the processors. Commits are counted for each sync
+// and not for each second, which on a busy machine says more about the machine.
 func TestSyncCommit_WritersShareSyncs(t *testing.T) {
 	const least, most = 200 * time.Microsecond, time.Second
 	perSync := func(writers int) float64 {

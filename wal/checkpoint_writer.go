@@ -13,8 +13,8 @@ import (
 // commits' own syncs would wait behind it.
 const checkpointSyncBytes = 8 << 20
 
-// checkpointWriter writes the files of a checkpoint, or of a snapshot: records as they come, in segments
-// 00000000 and so on, between a header and a trailer.
+// checkpointWriter writes the files of a checkpoint, or of a snapshot: records as they come, in
+// segments 00000000 and so on, between a header and a trailer.
 type checkpointWriter struct {
 	fs          fileutil.FS
 	dir         string

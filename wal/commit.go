@@ -19,10 +19,11 @@ func kept(buf []byte, used int) []byte {
 // The zero Commit is ready for use. It belongs to one goroutine at a time and to one
 // Log between Enqueue and the end of Write.
 type Commit struct {
-	// Apply, unless it is nil, brings the commit into memory. It is called once the commit is in the log and before Write
-	// returns, under SyncCommit by whoever leads its group, one commit after the other, otherwise by its owner. Groups may
-	// overlap, so it waits for its turn itself; it must not wait for what an owner does after Write, nor for later commits,
-	// nor panic. Reset leaves it.
+	// Apply, unless it is nil, brings the commit into memory. It is called once the commit is in
+	// the log and before Write returns, under SyncCommit by whoever leads its group, one commit
+	// after the other, otherwise by its owner. Groups may overlap, so it waits for its turn itself;
+	// it must not wait for what an owner does after Write, nor for later commits, nor panic. Reset
+	// leaves it.
 	Apply func()
 
 	seq    uint64

@@ -33,8 +33,9 @@ func (c Compression) String() string {
 	}
 }
 
-// Codec is how a Log stores the record bodies that it writes; it may change between runs. The decoder
-// of zstd is our own and in every program (internal/zstd); its encoder is not (NewZstdCodec).
+// Codec is how a Log stores the record bodies that it writes; it may change between runs. The
+// decoder of zstd is our own and in every program (internal/zstd); its encoder is not
+// (NewZstdCodec).
 type Codec struct {
 	kind       Compression
 	newEncoder func(workers int) (Encoder, error) // nil: none is needed
@@ -63,8 +64,8 @@ type Encoder interface {
 	Close() error
 }
 
-// NewZstdCodec returns the codec of zstd with an encoder that takes up to so many callers at a time.
-// Package wal/zstd has the usual one.
+// NewZstdCodec returns the codec of zstd with an encoder that takes up to so many callers at a
+// time. Package wal/zstd has the usual one.
 func NewZstdCodec(newEncoder func(workers int) (Encoder, error)) *Codec {
 	return &Codec{kind: CompressionZstd, newEncoder: newEncoder}
 }

@@ -27,8 +27,8 @@ func smallLog(t testing.TB, comp Compression, n, synced int) (seg []byte, spans 
 	return seg, commitSpans(t, seg)
 }
 
-// smallBody is a commit of several kinds of records, or every third time of one record, which gets a
-// short frame unless the watermark has moved.
+// smallBody is a commit of several kinds of records, or every third time of one record, which gets
+// a short frame unless the watermark has moved.
 func smallBody(seq uint64) [][]byte {
 	samples := bytes.Repeat(fmt.Appendf(nil, "\x02%d", seq), 40)
 	if seq%3 == 2 {

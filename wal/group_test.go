@@ -18,8 +18,9 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
-// writers commit until each has done n or the log refuses for good; they settle what
-// fails. acked gets the bodies of what was written, by number. What is written has been applied once, anything else never.
+// writers commit until each has done n or the log refuses for good; they settle what fails. acked
+// gets the bodies of what was written, by number. What is written has been applied once, anything
+// else never.
 func writers(t testing.TB, l *Log, count, n int) (acked map[uint64][]string, failed int64) {
 	t.Helper()
 	acked = map[uint64][]string{}

@@ -169,8 +169,8 @@ func TestReplay_CheckpointOfOursWithNothingBehind_IsDamage(t *testing.T) {
 	}
 }
 
-// The segment right behind a checkpoint: its commits are missed by what the checkpoint knows, though no
-// commit before them is left to count from.
+// The segment right behind a checkpoint: its commits are missed by what the checkpoint knows,
+// though no commit before them is left to count from.
 func TestReplay_SegmentBehindACheckpointThatIsEmpty_IsDamage(t *testing.T) {
 	for _, headed := range []bool{false, true} {
 		fsys := tsdbtest.NewMemFS()

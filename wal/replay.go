@@ -19,8 +19,8 @@ const (
 	batchBytes = 128 << 10
 	// maxUnits bounds the other dimension, for logs of tiny commits.
 	maxUnits = 8 << 10
-	// batchesPerDecoder: those being decoded. Two more are with the reader and with Apply, which does not
-	// keep them.
+	// batchesPerDecoder: those being decoded. Two more are with the reader and with Apply, which
+	// does not keep them.
 	batchesPerDecoder = 1
 )
 

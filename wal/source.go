@@ -269,8 +269,9 @@ func (s *source) ensureBatch() error {
 func (s *source) send() error {
 	read := min(s.scan.off, s.scan.size)
 	s.b.bytes = s.done + read
-	// Repair syncs every segment that it keeps. What was copied or restored just before is dirty still, and goes to the disk
-	// while it is read; for all others, and all other readers, this is nothing to do.
+	// Repair syncs every segment that it keeps. What was copied or restored just before is dirty
+	// still, and goes to the disk while it is read; for all others, and all other readers, this is
+	// nothing to do.
 	s.behind.Grown(s.file, read, writebackBytes)
 	s.order <- s.b
 	s.work <- s.b

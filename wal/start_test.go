@@ -308,8 +308,8 @@ func requireSameFrom(t testing.TB, disk *tsdbtest.MemFS, s Start, about string) 
 	return got
 }
 
-// startLog is a log of some segments with a place to start from, behind its tenth commit. rotate: half
-// of what is behind is in a segment of its own.
+// startLog is a log of some segments with a place to start from, behind its tenth commit. rotate:
+// half of what is behind is in a segment of its own.
 func startLog(t testing.TB, comp Compression, policy SyncPolicy, behind int, rotate bool) (*tsdbtest.MemFS, Start) {
 	t.Helper()
 	fsys := tsdbtest.NewMemFS()

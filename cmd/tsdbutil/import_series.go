@@ -82,7 +82,8 @@ func (p *seriesParser) take(c byte) bool {
 	return true
 }
 
-// identifier takes the longest plain name there is, which may be none. Names of metrics may have colons.
+// identifier takes the longest plain name there is, which may be none. Names of metrics may have
+// colons.
 func (p *seriesParser) identifier(colons bool) string {
 	n := 0
 	for ; n < len(p.rest); n++ {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed347100a3/tsdb/prom"
 )
 
-// The client reads hour by hour, in both modes, and keeps all that is in the chunks that it gets: what is
-// beside the hour that it asked for would come twice.
+// The client reads hour by hour, in both modes, and keeps all that is in the chunks that it gets:
+// what is beside the hour that it asked for would come twice.
 func TestVmctl_ReadsFromAfar(t *testing.T) {
 	db, want := newWorld(t)
 	server := httptest.NewServer(prom.NewHandler(db, nil))

@@ -26,7 +26,8 @@ import (
 // patience is how long the program may take.
 const patience = 2 * time.Minute
 
-// The program reads the blocks of a snapshot, not its log, so what was in no block is flushed before.
+// The program reads the blocks of a snapshot, not its log, so what was in no block is flushed
+// before.
 func TestVmctl_ReadsASnapshot(t *testing.T) {
 	program := peer.Path(t, "vmctl", "victoria-metrics")
 	db, want := newWorld(t)
@@ -42,8 +43,8 @@ func TestVmctl_ReadsASnapshot(t *testing.T) {
 	requireEqual(t, want, into.taken(t))
 }
 
-// appendLast appends series that come last in the last block. When all is read, version 1.79 drops what waits
-// to be sent by one worker, up to four series.
+// appendLast appends series that come last in the last block. When all is read, version 1.79 drops
+// what waits to be sent by one worker, up to four series.
 func appendLast(t *testing.T, db *tsdb.DB) {
 	t.Helper()
 	app := db.Appender()
@@ -57,8 +58,8 @@ func appendLast(t *testing.T, db *tsdb.DB) {
 
 const lastMetric = "zz_last"
 
-// onTerminal runs a program on a terminal, without which its bar of progress fails, and returns what it
-// shows.
+// onTerminal runs a program on a terminal, without which its bar of progress fails, and returns
+// what it shows.
 func onTerminal(t *testing.T, command ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

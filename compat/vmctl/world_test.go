@@ -50,8 +50,8 @@ const (
 	hour  = int64(3_600_000)
 )
 
-// newWorld makes a database with counters and gauges, some of them in blocks, and returns it with what
-// is in it.
+// newWorld makes a database with counters and gauges, some of them in blocks, and returns it with
+// what is in it.
 func newWorld(t *testing.T) (*tsdb.DB, data) {
 	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true}})
 	require.NoError(t, err)

@@ -21,8 +21,8 @@ const (
 )
 
 // stream reads an extent of a file from its beginning. The file is open only while a buffer is
-// filled: a merge of some hundred runs would hold as many descriptors otherwise, and opening takes a
-// thousandth of the time in which what was read is merged.
+// filled: a merge of some hundred runs would hold as many descriptors otherwise, and opening takes
+// a thousandth of the time in which what was read is merged.
 type stream struct {
 	fsys      fileutil.FS
 	name      string

@@ -148,8 +148,8 @@ type runSource struct {
 	mint, maxt int64       // closed; chunks that do not reach into it are passed over
 }
 
-// Next implements samplemerge.Source. All samples of a chunk count: whether two of one time differ is
-// told of the whole window.
+// Next implements samplemerge.Source. All samples of a chunk count: whether two of one time differ
+// is told of the whole window.
 func (s *runSource) Next(_ int64, c *samplemerge.Chunk) (bool, error) {
 	for len(s.heads) > 0 {
 		h := s.heads[0]

@@ -11,8 +11,9 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
-// BenchmarkMerge_Woven reads a block of 100 series from runs of the same time that take turns: sample by
-// sample, as when several instances write beside each other, or in stretches of a hundred.
+// BenchmarkMerge_Woven reads a block of 100 series from runs of the same time that take turns:
+// sample by sample, as when several instances write beside each other, or in stretches of a
+// hundred.
 func BenchmarkMerge_Woven(b *testing.B) {
 	for _, runs := range []int64{2, 5, 100} {
 		for _, stretch := range []int64{1, 100} {

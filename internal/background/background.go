@@ -1,7 +1,8 @@
-// Package background runs maintenance behind everything else that the machine has to do: what it makes
-// is wanted some time, what it competes with is waited for. Package foreground decides between
-// goroutines, and nobody but the operating system between threads: it gives each a slice of several
-// milliseconds, and one of a commit or a query is late by as much when it has to share its processor.
+// Package background runs maintenance behind everything else that the machine has to do: what it
+// makes is wanted some time, what it competes with is waited for. Package foreground decides
+// between goroutines, and nobody but the operating system between threads: it gives each a slice of
+// several milliseconds, and one of a commit or a query is late by as much when it has to share its
+// processor.
 package background
 
 import (
@@ -22,14 +23,14 @@ const (
 )
 
 // Run calls f, and returns what it returns. Where the system can do it, which is Linux, f has a
-// thread of its own with the least priority. A thread that is not run, as other programs compute, keeps
-// one of Go's processors all the same, and the collector waits for it: so when f hardly
-// gets on, the context that it was given ends, and f is called once more, with ctx and on an ordinary
-// thread, as all work is for ten minutes from then on. f must be able to begin again behind an error
-// of its context.
+// thread of its own with the least priority. A thread that is not run, as other programs compute,
+// keeps one of Go's processors all the same, and the collector waits for it: so when f hardly gets
+// on, the context that it was given ends, and f is called once more, with ctx and on an ordinary
+// thread, as all work is for ten minutes from then on. f must be able to begin again behind an
+// error of its context.
 //
-// Under a clock other than clock.System, which is that of a test that wants the same to happen each time, Run
-// is a call of f. It is safe for concurrent use.
+// Under a clock other than clock.System, which is that of a test that wants the same to happen each
+// time, Run is a call of f. It is safe for concurrent use.
 func Run(ctx context.Context, c clock.Clock, f func(context.Context) error) error {
 	if c != clock.System {
 		return f(ctx)
@@ -42,9 +43,9 @@ var onSystem = runner{clock: clock.System, start: startThread}
 // usage is for how long a thread has been run, and has been ready to run without being run.
 type usage struct{ ran, waited time.Duration }
 
-// starved tells whether a thread that waited for most of a window got less than an eighth of the processor that it shared: beside
-// one other thread that computes it gets a sixtieth, and beside queries, which have pauses, got a third
-// in the worst of fifty windows.
+// starved tells whether a thread that waited for most of a window got less than an eighth of the
+// processor that it shared: beside one other thread that computes it gets a sixtieth, and beside
+// queries, which have pauses, got a third in the worst of fifty windows.
 func (u usage) starved() bool { return u.waited > window/2 && u.ran < u.waited/8 }
 
 // meter reads what a thread has used since it began.
@@ -52,8 +53,8 @@ type meter func() (usage, error)
 
 type runner struct {
 	clock clock.Clock
-	// start calls a function in a goroutine of its own, on a thread with a low priority that ends with
-	// it, and does not wait for it. Behind an error it is not called.
+	// start calls a function in a goroutine of its own, on a thread with a low priority that ends
+	// with it, and does not wait for it. Behind an error it is not called.
 	start func(func()) (meter, error)
 
 	mu struct {

@@ -44,7 +44,8 @@ func (s *scripted) look(total *usage, last usage) {
 	s.clock.Advance(window)
 }
 
-// ordinary is a runner with real threads that does not look at how they fare: beside other tests they may starve.
+// ordinary is a runner with real threads that does not look at how they fare: beside other tests
+// they may starve.
 func ordinary() *runner {
 	return &runner{clock: tsdbtest.NewClock(time.UnixMilli(0)), start: startThread}
 }

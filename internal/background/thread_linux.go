@@ -11,9 +11,9 @@ import (
 	"github.com/pkg/errors"
 )
 
-// niceness of a thread in the background: it gets 15 shares of a processor where others get 1,024 each
-// (setpriority(2), sched(7)). A greater share does not do: with 335, niceness 5, a thread that has got its
-// slice of 4 ms is given the next one 12 ms later, in the middle of the next query.
+// niceness of a thread in the background: it gets 15 shares of a processor where others get 1,024
+// each (setpriority(2), sched(7)). A greater share does not do: with 335, niceness 5, a thread that
+// has got its slice of 4 ms is given the next one 12 ms later, in the middle of the next query.
 const niceness = 19
 
 // startThread is runner's start.
@@ -23,8 +23,8 @@ func startThread(f func()) (used meter, err error) {
 		runtime.LockOSThread()
 		tid := syscall.Gettid()
 		if tid == syscall.Getpid() {
-			// The first thread of a process does not end with a goroutine, and tells the system's tools
-			// how nice the process is. While it is locked another goroutine gets another one.
+			// The first thread of a process does not end with a goroutine, and tells the system's
+			// tools how nice the process is. While it is locked another goroutine gets another one.
 			used, err = startThread(f)
 		} else if used, err = lower(tid); err == nil {
 			close(begun)
@@ -47,8 +47,9 @@ func lower(tid int) (meter, error) {
 	return used, errors.Wrap(syscall.Setpriority(syscall.PRIO_PROCESS, tid, niceness), "setpriority")
 }
 
-// meterOf reads a thread's schedstat: nanoseconds on a processor, nanoseconds waiting for one, and how many times
-// it got one, which is 0 where the kernel does not count (its Documentation/scheduler/sched-stats.rst).
+// meterOf reads a thread's schedstat: nanoseconds on a processor, nanoseconds waiting for one, and
+// how many times it got one, which is 0 where the kernel does not count (its
+// Documentation/scheduler/sched-stats.rst).
 func meterOf(tid int) meter {
 	path := "/proc/self/task/" + strconv.Itoa(tid) + "/schedstat"
 	return func() (usage, error) {

@@ -35,8 +35,8 @@ func (d *Dir) Shape() *index.Shape { return d.shape }
 // index.Reader.Sorted and index.Lanes read such a block.
 func (d *Dir) Disordered() bool { return d.shape != nil && d.shape.Disorder != nil }
 
-// Reach returns half-open bounds of all chunks: those of the meta file, wider where chunks that Look
-// has found lie outside of them.
+// Reach returns half-open bounds of all chunks: those of the meta file, wider where chunks that
+// Look has found lie outside of them.
 func (d *Dir) Reach() (mint, maxt int64) {
 	m := d.Meta()
 	if s := d.shape; s != nil && s.MinT <= s.MaxT {
@@ -49,8 +49,8 @@ func (d *Dir) Reach() (mint, maxt int64) {
 // be taken from the index alone.
 func (d *Dir) Listed() bool { return d.shape == nil || !d.shape.Empty }
 
-// Proven reports whether Look has found the block in order and in its bounds, all of it, and chunks of
-// each series: then the sidecar may say so.
+// Proven reports whether Look has found the block in order and in its bounds, all of it, and chunks
+// of each series: then the sidecar may say so.
 func (d *Dir) Proven() bool {
 	if d.side.inOrder {
 		return true

@@ -247,8 +247,8 @@ func TestSidecar_MissingOrDamagedIsAcceptedAndRenewed(t *testing.T) {
 	require.True(t, side.stale, "a directory in its place")
 }
 
-// Whoever writes the meta file anew does not look at series, so the sidecar says of their order what
-// it said before.
+// Whoever writes the meta file anew does not look at series, so the sidecar says of their order
+// what it said before.
 func TestWriteMeta_WhatIsKnownOfTheOrderStays(t *testing.T) {
 	full := metaTexts(t)[0]
 	meta, err := DecodeMeta([]byte(full))

@@ -54,8 +54,8 @@ func NewULID(now time.Time) (id ulid.ULID) {
 	if err := id.SetTime(uint64(ms)); err != nil {
 		panic("BUG: time of a block name: " + err.Error())
 	}
-	// Names must differ and need not be secret. The generator is seeded by the system in each process;
-	// that of the cryptography package would add 170 kB to every program.
+	// Names must differ and need not be secret. The generator is seeded by the system in each
+	// process; that of the cryptography package would add 170 kB to every program.
 	var entropy [10]byte
 	binary.LittleEndian.PutUint64(entropy[:], rand.Uint64())
 	binary.LittleEndian.PutUint16(entropy[8:], uint16(rand.Uint32()))

@@ -59,8 +59,8 @@ type SalvageOptions struct {
 // sources and parents are those of the old block, samples deleted there are deleted.
 //
 // Labels, series and chunks that are not in order come in order. What is there more than once is
-// there once: of samples of one series at one time the first one by index.Lanes stays, of label sets
-// that are equal the one with the smaller id.
+// there once: of samples of one series at one time the first one by index.Lanes stays, of label
+// sets that are equal the one with the smaller id.
 //
 // The symbols of the index and its table of contents have to be good: there are no
 // labels without them, and Salvage returns their damage. ErrEmpty: nothing could be

@@ -30,9 +30,9 @@ type Report struct {
 	// Problems are encbuf.ErrCorrupt each, the first ones of Total.
 	Problems []error
 	Total    int
-	// Disorder are places where labels, series or chunks are not in order, repeat, or lie outside of
-	// the block's bounds: everything can be read. They are encbuf.ErrCorrupt each, the first ones of
-	// TotalDisorder.
+	// Disorder are places where labels, series or chunks are not in order, repeat, or lie outside
+	// of the block's bounds: everything can be read. They are encbuf.ErrCorrupt each, the first
+	// ones of TotalDisorder.
 	Disorder      []error
 	TotalDisorder int
 }

@@ -38,9 +38,9 @@ type Chunk struct {
 	Data       []byte // only read, and only during the call
 }
 
-// Writer builds a block in a directory that no reader takes for one. Its life: AddSymbol
-// for each, then for each series AddChunk in order of time and AddSeries, then Commit, or
-// Finish, Revise and Publish; or Abort at any time. The first error is final: every later call but Abort returns it.
+// Writer builds a block in a directory that no reader takes for one. Its life: AddSymbol for each,
+// then for each series AddChunk in order of time and AddSeries, then Commit, or Finish, Revise and
+// Publish; or Abort at any time. The first error is final: every later call but Abort returns it.
 type Writer struct {
 	fs      fileutil.FS
 	dataDir string

@@ -56,7 +56,8 @@ type chunkEncoder struct {
 	mint, maxt int64
 }
 
-// add appends the samples [i, n) of a run, of which there is at least one, and for which there is room.
+// add appends the samples [i, n) of a run, of which there is at least one, and for which there is
+// room.
 func (e *chunkEncoder) add(run *chunkenc.Batch, i, n int) {
 	if e.Len() == 0 {
 		e.mint = run.T[i]
@@ -121,9 +122,9 @@ func (m *chunkMerger) write(ps []piece) error {
 	return m.flush()
 }
 
-// sort sorts pieces by start, those of equal starts as they stand. They are a few runs, of one input
-// each, that are merged pairwise: package slices would make its sort anew for them, and package sort
-// allocates.
+// sort sorts pieces by start, those of equal starts as they stand. They are a few runs, of one
+// input each, that are merged pairwise: package slices would make its sort anew for them, and
+// package sort allocates.
 func (m *chunkMerger) sort(ps []piece) {
 	for {
 		merged := m.spare[:0]

@@ -14,9 +14,9 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blocktest"
 )
 
-// BenchmarkWrite merges three blocks of the same 1,000 series in memory: one behind the other, and of the
-// same time, where samples take turns, or chunks do. BenchmarkCompact_Merge of the root has the disk in
-// it, and the thread that merges run on.
+// BenchmarkWrite merges three blocks of the same 1,000 series in memory: one behind the other, and
+// of the same time, where samples take turns, or chunks do. BenchmarkCompact_Merge of the root has
+// the disk in it, and the thread that merges run on.
 func BenchmarkWrite(b *testing.B) {
 	b.Run("neighbours", func(b *testing.B) { benchWrite(b, 7_200_000, 0) })
 	b.Run("samples by turns", func(b *testing.B) { benchWrite(b, 0, 5_000) })

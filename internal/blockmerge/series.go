@@ -167,8 +167,8 @@ func (c *cursor) translate() error {
 	return nil
 }
 
-// sort makes the cursor go through the series of a block that is not in order by their labels, which it
-// holds.
+// sort makes the cursor go through the series of a block that is not in order by their labels,
+// which it holds.
 func (c *cursor) sort(ctx context.Context) (err error) {
 	if !c.dir.Disordered() {
 		return nil
@@ -184,8 +184,8 @@ func (c *cursor) sort(ctx context.Context) (err error) {
 	return err
 }
 
-// maxLanes is how many ranks an input of a merge has: one for each list of chunks, of one series, that
-// do not overlap.
+// maxLanes is how many ranks an input of a merge has: one for each list of chunks, of one series,
+// that do not overlap.
 const maxLanes = 1 << 32
 
 // advanceSorted is advance for such a block. Of samples at one time that of the entry with the

@@ -1,8 +1,8 @@
 // Package blockmerge writes the samples of several blocks as one block, or as a few that lie beside
-// each other. It knows how series of several blocks become one, what of a chunk passes as it is, and
-// which sample counts where two have the same time: that of the first input. It does not know which
-// blocks to merge, how much room there is, what the result says of itself, or what becomes of its
-// inputs: that is the root's.
+// each other. It knows how series of several blocks become one, what of a chunk passes as it is,
+// and which sample counts where two have the same time: that of the first input. It does not know
+// which blocks to merge, how much room there is, what the result says of itself, or what becomes of
+// its inputs: that is the root's.
 //
 // Write is safe for concurrent use. It reads its inputs, which nobody may close meanwhile; what is
 // deleted of them meanwhile is not deleted of the result.
@@ -52,10 +52,11 @@ type input struct {
 }
 
 // Write writes the samples of dirs, in the order of the plan, into a block for each of metas: those
-// in its bounds that are not deleted. On stable storage, and read back, each waits for its name. On an
-// error nothing is left behind that opening the database would not remove. Errors: encbuf.ErrCorrupt,
-// with the file of an input that is damaged; chunkenc.ErrUnknownEncoding, with the file, where a merge
-// would have to look into a chunk that it cannot read; those of the file system; the context's.
+// in its bounds that are not deleted. On stable storage, and read back, each waits for its name. On
+// an error nothing is left behind that opening the database would not remove. Errors:
+// encbuf.ErrCorrupt, with the file of an input that is damaged; chunkenc.ErrUnknownEncoding, with
+// the file, where a merge would have to look into a chunk that it cannot read; those of the file
+// system; the context's.
 func Write(ctx context.Context, t Target, dirs []*blockdir.Dir, metas ...blockdir.Meta) ([]Block, error) {
 	inputs := make([]input, len(dirs))
 	for i, d := range dirs {
@@ -109,8 +110,8 @@ func (b *Block) write(ctx context.Context, t Target, inputs []input) (err error)
 // lastInstant returns the last one before maxt.
 func lastInstant(maxt int64) int64 { return max(maxt, math.MinInt64+1) - 1 }
 
-// areWarm tells whether the page cache has most of the chunks of some blocks: queries read them, and
-// will read what takes their place.
+// areWarm tells whether the page cache has most of the chunks of some blocks: queries read them,
+// and will read what takes their place.
 func areWarm(inputs []input) bool {
 	var cached, all int64
 	for _, in := range inputs {

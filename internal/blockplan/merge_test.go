@@ -108,7 +108,8 @@ func next(metas []blockdir.Meta, ranges []int64, busy func(ulid.ULID) bool) []bl
 	return Next(blocks(metas), math.MaxInt64, ranges, busy)
 }
 
-// blocks are those of metas as plans see them, sorted by start, all marked that lie beside the head.
+// blocks are those of metas as plans see them, sorted by start, all marked that lie beside the
+// head.
 func blocks(metas []blockdir.Meta) []Block {
 	sorted := slices.SortedFunc(slices.Values(metas), blockdir.CompareStart)
 	list := make([]Block, len(sorted))

@@ -41,13 +41,13 @@ func Merged(id ulid.ULID, inputs []blockdir.Meta) blockdir.Meta {
 	return out
 }
 
-// Outside returns what blocks say of themselves that take what lies before and behind the result of a
-// merge of blocks whose chunks reach from early to before late; mostly there is nothing. They have no
-// names yet, and say nothing about the head.
+// Outside returns what blocks say of themselves that take what lies before and behind the result of
+// a merge of blocks whose chunks reach from early to before late; mostly there is nothing. They
+// have no names yet, and say nothing about the head.
 //
-// Chunks of a foreign block may reach over its bounds. What lies outside goes into a block of its own,
-// which will be merged with the one that it reaches into: if the result were wider instead, it would
-// overlap its neighbour, and merges would go on until all blocks are one.
+// Chunks of a foreign block may reach over its bounds. What lies outside goes into a block of its
+// own, which will be merged with the one that it reaches into: if the result were wider instead, it
+// would overlap its neighbour, and merges would go on until all blocks are one.
 func Outside(result blockdir.Meta, early, late int64) (parts []blockdir.Meta) {
 	if early < result.MinTime {
 		parts = append(parts, beside(early, result.MinTime))

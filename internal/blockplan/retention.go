@@ -141,8 +141,8 @@ func beyondDuration(blocks []SizedBlock, s RetentionState, d time.Duration) []Si
 	return nil
 }
 
-// LimitBytes returns how many bytes blocks and head may have on a device of diskBytes, which is 0 if
-// nobody knows it: percent of them where both are known, else bytes. 0 or less: no limit.
+// LimitBytes returns how many bytes blocks and head may have on a device of diskBytes, which is 0
+// if nobody knows it: percent of them where both are known, else bytes. 0 or less: no limit.
 func LimitBytes(diskBytes int64, percent float64, bytes int64) int64 {
 	switch {
 	case percent <= 0 || diskBytes <= 0:

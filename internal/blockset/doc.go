@@ -1,7 +1,7 @@
 // Package blockset holds the blocks of a data directory while it is open: which there are, what is
-// deleted of them, where the head begins, and which should be there and are not. What queries see of
-// that is one immutable View, which is replaced as a whole. A block is open as long as somebody has
-// it pinned, and its directory goes when it left the view.
+// deleted of them, where the head begins, and which should be there and are not. What queries see
+// of that is one immutable View, which is replaced as a whole. A block is open as long as somebody
+// has it pinned, and its directory goes when it left the view.
 //
 // It knows how blocks are opened, set aside when they are damaged, listed, replaced and removed. It
 // does not know when: to load, merge, delete and drop is for the root to decide. What it finds it

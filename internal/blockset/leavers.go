@@ -115,8 +115,8 @@ func (l *leavers) retire(old []Block) error {
 }
 
 // removeReplacedLocked removes those of the added blocks that others, which could be opened, were
-// made of: what a crash left. there has the blocks of the view. It returns the rest; one that cannot
-// be removed is not read.
+// made of: what a crash left. there has the blocks of the view. It returns the rest; one that
+// cannot be removed is not read.
 func (l *leavers) removeReplacedLocked(added, there []Block) (kept []Block) {
 	var metas []blockdir.Meta
 	for _, b := range append(slices.Clone(added), there...) {

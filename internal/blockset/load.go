@@ -99,8 +99,8 @@ func (l *blockLoad) missing(added []Block, listed []blocklist.Block) ([]datadir.
 	return slices.Concat(found, l.unread, gone), nil
 }
 
-// openNewLocked opens all directories that the view does not have, several at a time.
-// refused decides about those that are damaged, or no blocks; it is not asked about any if one could not be
+// openNewLocked opens all directories that the view does not have, several at a time. refused
+// decides about those that are damaged, or no blocks; it is not asked about any if one could not be
 // opened for another reason. What could be opened is returned beside an error.
 func (s *Set) openNewLocked(refused func(id ulid.ULID, why error) error) (added []Block, err error) {
 	ids, err := blockdir.List(s.cfg.FS, s.cfg.Dir)

@@ -21,8 +21,8 @@ import (
 
 const dataDir = "data"
 
-// config is that of a directory with some blocks of 100 ms, the first of which is number 1. Each has
-// one series with a sample every 10 ms.
+// config is that of a directory with some blocks of 100 ms, the first of which is number 1. Each
+// has one series with a sample every 10 ms.
 func config(t *testing.T, blocks int) blockset.Config {
 	fsys := tsdbtest.NewMemFS()
 	require.NoError(t, fileutil.MkdirSync(fsys, dataDir))

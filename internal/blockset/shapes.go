@@ -12,9 +12,9 @@ import (
 
 // Blocks of other writers may have labels, series or chunks that are not in order or repeat, and
 // chunks outside of their bounds. Such a block is read and merged by index.Reader.Sorted and
-// index.Lanes (internal/read/block_disordered.go, internal/blockmerge). Which blocks are, is found out when they are
-// opened, from their series entries; of those that this library wrote, or has found in order once, the
-// sidecar says that they are.
+// index.Lanes (internal/read/block_disordered.go, internal/blockmerge). Which blocks are, is found
+// out when they are opened, from their series entries; of those that this library wrote, or has
+// found in order once, the sidecar says that they are.
 
 // look finds out whether a block is in order, and tells when it is not.
 func (o *opener) look(dir *blockdir.Dir) error {

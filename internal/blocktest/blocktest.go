@@ -1,7 +1,8 @@
 // Package blocktest makes blocks for tests, and reads what is in them without the code that they
 // test. It knows package blockdir and what is below it.
 //
-// Its functions end the test when something goes wrong. They are called by the test's own goroutine.
+// Its functions end the test when something goes wrong. They are called by the test's own
+// goroutine.
 package blocktest
 
 import (

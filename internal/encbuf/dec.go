@@ -37,8 +37,8 @@ func (d *Dec) Since(off int) []byte { return d.buf[off:d.off:d.off] }
 // Fail makes the cursor fail at its present place; an earlier failure stays.
 func (d *Dec) Fail(reason string) { d.FailAt(d.off, reason) }
 
-// FailAt is Fail with the place named: off counts from the start of the input. It is not inlined: that
-// would be 28 kB of a small program.
+// FailAt is Fail with the place named: off counts from the start of the input. It is not inlined:
+// that would be 28 kB of a small program.
 //
 //go:noinline
 func (d *Dec) FailAt(off int, reason string) {

@@ -8,8 +8,8 @@ import (
 )
 
 // Advised is a file system that notes the advice that its files get, and whose page cache has what
-// it is told to have. It is safe for concurrent use, and each of its files for one goroutine at a time;
-// Files may be looked at when nobody uses it. What OpenWrite opens is not noted.
+// it is told to have. It is safe for concurrent use, and each of its files for one goroutine at a
+// time; Files may be looked at when nobody uses it. What OpenWrite opens is not noted.
 type Advised struct {
 	fileutil.FS
 	Cached bool // all files are in the page cache; else none is
@@ -77,8 +77,8 @@ func (a *Advised) Dropped(created bool) (n int) {
 // StartWriteback notes it.
 func (f *AdvisedFile) StartWriteback(off, n int64) { f.Begun = append(f.Begun, [2]int64{off, n}) }
 
-// BegunTo returns up to where the file was begun to be written, if that was from its start on, so much and
-// more at a time, in whole pages; else -1.
+// BegunTo returns up to where the file was begun to be written, if that was from its start on, so
+// much and more at a time, in whole pages; else -1.
 func (f *AdvisedFile) BegunTo(every int64) (end int64) {
 	for _, r := range f.Begun {
 		if r[0] != end || r[1] < every || (end+r[1])%4096 != 0 {

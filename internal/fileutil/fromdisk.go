@@ -6,11 +6,11 @@ import (
 	"github.com/pkg/errors"
 )
 
-// OpenFromDisk opens a file that is read once, front to back, by one goroutine, to see that the disk has what
-// was written and synced, as far as the system can tell that from what the page cache has: with OpenDirect
-// where that is supported. Elsewhere the file is dropped from the page cache and read through it; what was
-// read stays there if it is to be kept, and is dropped as well, in pieces, if not. Of a mapped file
-// the system drops nothing that was touched.
+// OpenFromDisk opens a file that is read once, front to back, by one goroutine, to see that the
+// disk has what was written and synced, as far as the system can tell that from what the page cache
+// has: with OpenDirect where that is supported. Elsewhere the file is dropped from the page cache
+// and read through it; what was read stays there if it is to be kept, and is dropped as well, in
+// pieces, if not. Of a mapped file the system drops nothing that was touched.
 //
 // The size is that of now, in bytes. Read returns io.EOF bare. Errors: of the file system.
 func OpenFromDisk(fsys FS, name string, keepCached bool) (r io.ReadCloser, size int64, err error) {
@@ -21,9 +21,9 @@ func OpenFromDisk(fsys FS, name string, keepCached bool) (r io.ReadCloser, size 
 	return r, size, err
 }
 
-// OpenDirect opens a file like OpenFromDisk, for reading past the page cache (open(2), O_DIRECT), which is
-// neither asked nor changed. A system, or a file system, that cannot do that for this file, or does not say
-// that it can, is ErrUnsupported.
+// OpenDirect opens a file like OpenFromDisk, for reading past the page cache (open(2), O_DIRECT),
+// which is neither asked nor changed. A system, or a file system, that cannot do that for this
+// file, or does not say that it can, is ErrUnsupported.
 func OpenDirect(fsys FS, name string) (r io.ReadCloser, size int64, err error) {
 	if d, ok := fsys.(interface {
 		OpenDirect(name string) (io.ReadCloser, int64, error)

@@ -12,12 +12,13 @@ import (
 const (
 	// directBytes is what one read reads: so much that waiting for the device does not count.
 	directBytes = 1 << 20
-	// directAlign is what reads begin at a multiple of; a device that wants more is not read directly.
+	// directAlign is what reads begin at a multiple of; a device that wants more is not read
+	// directly.
 	directAlign = 64 << 10
 )
 
-// directFile reads whole blocks into memory that begins with a page, as O_DIRECT asks for. What it has read
-// is copied once more, into the memory of who reads: a fiftieth of what a merge takes.
+// directFile reads whole blocks into memory that begins with a page, as O_DIRECT asks for. What it
+// has read is copied once more, into the memory of who reads: a fiftieth of what a merge takes.
 type directFile struct {
 	f    *os.File
 	size int64
@@ -27,9 +28,9 @@ type directFile struct {
 }
 
 // OpenDirect: see the function of this name. It goes by what the kernel says of the file (statx(2),
-// STATX_DIOALIGN): ext4, xfs and f2fs do since Linux 6.1. Many others take the flag and read through the page
-// cache all the same, or some of their files, those that are compressed for example. If the first read fails
-// in whatever way it is tried through the page cache.
+// STATX_DIOALIGN): ext4, xfs and f2fs do since Linux 6.1. Many others take the flag and read
+// through the page cache all the same, or some of their files, those that are compressed for
+// example. If the first read fails in whatever way it is tried through the page cache.
 func (osFS) OpenDirect(name string) (io.ReadCloser, int64, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_DIRECT, 0)
 	switch {
@@ -73,8 +74,8 @@ func isDirect(stat *unix.Statx_t) bool {
 		stat.Dio_mem_align > 0 && uint32(os.Getpagesize())%stat.Dio_mem_align == 0
 }
 
-// fill reads the next blocks. Behind the end it does not ask; where a read before ended early it asks for
-// the whole of the last block again.
+// fill reads the next blocks. Behind the end it does not ask; where a read before ended early it
+// asks for the whole of the last block again.
 func (d *directFile) fill() error {
 	if d.off >= d.size {
 		return io.EOF

@@ -40,7 +40,8 @@ func TestOpenDirect_LeavesThePageCacheAsItIs(t *testing.T) {
 	require.True(t, fileutil.HasDirect(fileutil.OS, path))
 }
 
-// saysDirect tells whether the kernel says that a file has direct I/O: that of ext4 and xfs does since 6.1.
+// saysDirect tells whether the kernel says that a file has direct I/O: that of ext4 and xfs does
+// since 6.1.
 func saysDirect(t *testing.T, path string) bool {
 	t.Helper()
 	var stat unix.Statx_t

@@ -11,8 +11,8 @@ func DropCache(f File) error {
 	return nil
 }
 
-// CachedBytes returns how many bytes of f the page cache has, or an estimate. A system, or a file system,
-// that does not tell is ErrUnsupported.
+// CachedBytes returns how many bytes of f the page cache has, or an estimate. A system, or a file
+// system, that does not tell is ErrUnsupported.
 func CachedBytes(f File) (int64, error) {
 	if c, ok := f.(interface{ CachedBytes() (int64, error) }); ok {
 		return c.CachedBytes()

@@ -14,8 +14,8 @@ func (f *osFile) DropCache() error {
 	})
 }
 
-// CachedBytes: see the function of this name. It asks cachestat(2), which Linux has since 6.5, and probes
-// where that is not there. On overlayfs it is 0, as what is cached are files below it.
+// CachedBytes: see the function of this name. It asks cachestat(2), which Linux has since 6.5, and
+// probes where that is not there. On overlayfs it is 0, as what is cached are files below it.
 func (f *osFile) CachedBytes() (int64, error) {
 	size, err := f.Size()
 	if err != nil || size == 0 {
@@ -31,8 +31,8 @@ func (f *osFile) CachedBytes() (int64, error) {
 	return min(int64(stat.Cache)*int64(os.Getpagesize()), size), err
 }
 
-// lacksCachestat tells whether an error of cachestat says that it is not there: the kernel is older, a
-// sandbox forbids it, the file system has none.
+// lacksCachestat tells whether an error of cachestat says that it is not there: the kernel is
+// older, a sandbox forbids it, the file system has none.
 func lacksCachestat(err error) bool {
 	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP)
 }
@@ -57,8 +57,9 @@ func estimateCached(size int64, isCached func(off int64) (bool, error)) (int64, 
 }
 
 // isCached asks for a byte that must be there without waiting for a disk (preadv2(2), RWF_NOWAIT).
-// Not every file system knows that: overlayfs does not, nor does tmpfs of older kernels. Kernels since
-// 6.12 answer, and begin to read what was asked for; they have cachestat, unless a sandbox forbids it.
+// Not every file system knows that: overlayfs does not, nor does tmpfs of older kernels. Kernels
+// since 6.12 answer, and begin to read what was asked for; they have cachestat, unless a sandbox
+// forbids it.
 func (f *osFile) isCached(off int64) (cached bool, err error) {
 	err = control(f.File, "preadv2", func(fd uintptr) error {
 		var b [1]byte

@@ -11,8 +11,8 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
-// needsCachedBytes skips the test where the system does not tell. An overlay file system has no pages of its
-// own and says so.
+// needsCachedBytes skips the test where the system does not tell. An overlay file system has no
+// pages of its own and says so.
 func needsCachedBytes(t *testing.T) {
 	t.Helper()
 	f := newFile(t, 1)

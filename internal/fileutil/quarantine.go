@@ -29,8 +29,8 @@ func FreeName(fsys FS, name string) (string, error) {
 
 // MoveInto moves a file or directory into a directory of the same file system, which it makes if
 // needed, under a name like base that is free, and returns its new path. It is on stable storage on
-// return. synced is false if a sync behind the move failed, and true with the error of one that could
-// not be tried.
+// return. synced is false if a sync behind the move failed, and true with the error of one that
+// could not be tried.
 func MoveInto(fsys FS, path, dir, base string) (to string, synced bool, err error) {
 	if err := MkdirSync(fsys, dir); err != nil {
 		return "", true, err

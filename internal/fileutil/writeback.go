@@ -16,13 +16,14 @@ func StartWriteback(f File, off, n int64) {
 // is on its way to the disk, some systems let nobody change it.
 var writebackAlign = int64(os.Getpagesize())
 
-// BehindBytes is after how many new bytes of a block, a checkpoint, a snapshot or a head-chunk file the system is told to
-// begin writing them (WriteBehind.Grown), so that the kernel never has much of ours to flush at once. They are
-// synced every few MiB, or when they are full; a sync holds up a whole thread, and so it has little left to do.
+// BehindBytes is after how many new bytes of a block, a checkpoint, a snapshot or a head-chunk file
+// the system is told to begin writing them (WriteBehind.Grown), so that the kernel never has much
+// of ours to flush at once. They are synced every few MiB, or when they are full; a sync holds up a
+// whole thread, and so it has little left to do.
 const BehindBytes = 1 << 20
 
-// WriteBehind has a file that only grows written to the disk while it does. The zero value is that of
-// an empty file.
+// WriteBehind has a file that only grows written to the disk while it does. The zero value is that
+// of an empty file.
 type WriteBehind struct{ begun int64 }
 
 // Grown is called when f has end bytes. Once at least every bytes are new, StartWriteback gets all

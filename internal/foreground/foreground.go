@@ -76,8 +76,8 @@ type Poll struct {
 // NewPoll returns a Poll that has counted nothing.
 func NewPoll(ctx context.Context) *Poll { return &Poll{ctx: ctx} }
 
-// Step counts one, and once in so many, a power of two, makes way and looks at the context. It tells
-// whether the work is to go on.
+// Step counts one, and once in so many, a power of two, makes way and looks at the context. It
+// tells whether the work is to go on.
 func (p *Poll) Step(every Steps) bool {
 	if p.steps++; p.steps&(every-1) == 0 {
 		p.look()
@@ -111,9 +111,9 @@ type Turns struct {
 }
 
 // Step counts one, and once in so many, a power of two, lets others run if maintenance made way
-// since the last time: without it each has a processor of its own sooner or later. Beside goroutines that
-// compute a turn can take ten milliseconds; the next one comes no sooner than as much later, so a
-// query has half of a processor at least.
+// since the last time: without it each has a processor of its own sooner or later. Beside
+// goroutines that compute a turn can take ten milliseconds; the next one comes no sooner than as
+// much later, so a query has half of a processor at least.
 func (t *Turns) Step(every uint32) {
 	if t.steps++; t.steps == 1 {
 		t.seen = uint32(calls.Load())

@@ -103,7 +103,8 @@ func TestTurns_NotAsOftenAsOthersTakeLong(t *testing.T) {
 		runtime.Gosched()
 	})
 	require.Positive(t, seen)
-	// Each is followed by as much for the query; the scheduler has its own reasons once in ten milliseconds.
+	// Each is followed by as much for the query; the scheduler has its own reasons once in ten
+	// milliseconds.
 	require.LessOrEqual(t, seen, int(took/(2*time.Millisecond)+took/(10*time.Millisecond)), "turns of a millisecond in %v", took)
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
-// labelOrder sorts series of the head by their labels: by the first label all of them, by
-// the next one those that have the first one in common, and so on. Comparing whole label sets
-// would go through memory in all directions: 400,000 series take less than half of the time this way
+// labelOrder sorts series of the head by their labels: by the first label all of them, by the next
+// one those that have the first one in common, and so on. Comparing whole label sets would go
+// through memory in all directions: 400,000 series take less than half of the time this way
 // (BenchmarkFlush_ManySeries). index.SortByLabels, which has to compare text, needs a third more.
 type labelOrder struct {
 	series *memseries.Directory

@@ -65,7 +65,8 @@ const (
 	// maxChunkBytes bounds what a few bytes of a hostile snapshot can become: the head closes
 	// its chunks behind 1,005 bytes.
 	maxChunkBytes = 2 << 10
-	// maxHistogramBytes is the same for histograms: a chunk has ten of them at least, of whatever size.
+	// maxHistogramBytes is the same for histograms: a chunk has ten of them at least, of whatever
+	// size.
 	maxHistogramBytes = 64 << 20
 
 	tailBytes    = 3*16 + 8 + 8
@@ -130,8 +131,8 @@ func EachSeries(rec []byte, fn func(series []byte) error) error {
 	return d.Err()
 }
 
-// Series is a series of a snapshot. Labels and the data of Chunk lie in its record, and are good until that
-// changes.
+// Series is a series of a snapshot. Labels and the data of Chunk lie in its record, and are good
+// until that changes.
 type Series struct {
 	Ref    uint64
 	Labels labels.Labels

@@ -74,8 +74,8 @@ func writeSnapshot(fsys fileutil.FS, segment, series int) (meta Meta, err error)
 	return meta, w.Publish(context.Background())
 }
 
-// checkAll checks all snapshots that have a name and returns the segments of the good ones. One that
-// is not whole is damage, and nothing else.
+// checkAll checks all snapshots that have a name and returns the segments of the good ones. One
+// that is not whole is damage, and nothing else.
 func checkAll(t testing.TB, fsys fileutil.FS, whole bool) (segments []int) {
 	t.Helper()
 	list, err := List(fsys, dataDir)
@@ -220,8 +220,8 @@ func requireNoneHalfAfterCrash(t testing.TB, disk *tsdbtest.MemFS) {
 	}
 }
 
-// A power cut before any operation, with any part of what is not synced: a snapshot that has a name is
-// whole, unless another one was there before.
+// A power cut before any operation, with any part of what is not synced: a snapshot that has a name
+// is whole, unless another one was there before.
 func TestWriter_PowerCutAnywhere_NamesOnlyWholeOnes(t *testing.T) {
 	disk := newDisk(t)
 	states, named := 0, 0

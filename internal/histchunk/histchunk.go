@@ -18,8 +18,8 @@ import (
 	"strconv"
 )
 
-// Encoding is the number that files store beside a chunk's bytes: that of package chunkenc, which is
-// above this one.
+// Encoding is the number that files store beside a chunk's bytes: that of package chunkenc, which
+// is above this one.
 type Encoding = uint8
 
 // The encodings of this package.

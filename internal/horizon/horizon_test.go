@@ -107,8 +107,8 @@ func TestHorizon_AClockThatWasAheadFromTheBeginning_IsForgotten(t *testing.T) {
 	require.Equal(t, day, h.Look(now+day.Milliseconds(), now+day.Milliseconds()), "it guards again")
 }
 
-// A clock that was wrong for so long that it is believed, is set right, and goes wrong again: what was
-// written between is kept for as long as anything is.
+// A clock that was wrong for so long that it is believed, is set right, and goes wrong again: what
+// was written between is kept for as long as anything is.
 func TestHorizon_AWrongClockThatWasBelieved_IsDoubtedWhenItComesBack(t *testing.T) {
 	h, now := begun()
 	jump := (3650 * day).Milliseconds()

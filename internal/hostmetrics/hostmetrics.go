@@ -1,5 +1,5 @@
-// Package hostmetrics reads numbers of the machine and of its processes, for programs that show a database at
-// work. It knows systems, and nothing of a database.
+// Package hostmetrics reads numbers of the machine and of its processes, for programs that show a
+// database at work. It knows systems, and nothing of a database.
 package hostmetrics
 
 import (

@@ -5,5 +5,6 @@
 // head tells it when a commit is applied, and asks what may be forgotten; a reader takes a
 // snapshot and gives it back. docs/design/concurrency.md has the rules.
 //
-// Everything is for any number of goroutines at once. Its lock is a leaf: nothing is taken under it.
+// Everything is for any number of goroutines at once. Its lock is a leaf: nothing is taken under
+// it.
 package isolation

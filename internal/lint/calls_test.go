@@ -11,16 +11,17 @@ func TestFiles_AreTouchedThroughTheSeamOnly(t *testing.T) {
 	check(t, filesThroughSeam)
 }
 
-// notFiles is what is taken from packages os and syscall although it is no file of a database: who is asking
-// for the lock of a directory; the priority of a thread, and what it has used; how much memory there may be.
+// notFiles is what is taken from packages os and syscall although it is no file of a database: who
+// is asking for the lock of a directory; the priority of a thread, and what it has used; how much
+// memory there may be.
 var notFiles = map[string][]string{
 	"internal/datadir/held.go":            {"Hostname", "Getpid", "Args"},
 	"internal/memlimit/cgroup_linux.go":   {"ReadFile"},
 	"internal/background/thread_linux.go": {"Gettid", "Getpid", "Setpriority", "PRIO_PROCESS", "ReadFile"},
 }
 
-// beside is what single packages have a use for: remote serves and asks over the network, and a program
-// that does not import it links none of that; the flags are those of test binaries.
+// beside is what single packages have a use for: remote serves and asks over the network, and a
+// program that does not import it links none of that; the flags are those of test binaries.
 var beside = map[string][]string{
 	"remote":         {"net", "net/http"},
 	"internal/sweep": {"flag"},
@@ -90,8 +91,9 @@ func TestLog_GetsErrorsOnOneLine(t *testing.T) {
 	check(t, errorsLoggedOnOneLine)
 }
 
-// errorsLoggedOnOneLine: an error goes to a Logger through fileutil.Logged, or logged, or a handler for text would
-// write its call stack, and several lines. Attributes of the name "error" are errors.
+// errorsLoggedOnOneLine: an error goes to a Logger through fileutil.Logged, or logged, or a handler
+// for text would write its call stack, and several lines. Attributes of the name "error" are
+// errors.
 func errorsLoggedOnOneLine(s *source) (wrong []string) {
 	if !s.library() {
 		return nil

@@ -185,7 +185,8 @@ func TestDocs_HaveShortLines(t *testing.T) {
 // goNames are the names that an entry of the glossary says the code has for its word.
 var goNames = regexp.MustCompile("(?s)Go: (.*?)(\n\n|\nNot:|$)")
 
-// A word of the glossary and its name in the code are one: whoever renames the code renames it there.
+// A word of the glossary and its name in the code are one: whoever renames the code renames it
+// there.
 func TestGlossary_NamesWhatTheCodeHas(t *testing.T) {
 	known := map[string]bool{}
 	for _, s := range tree(t) {

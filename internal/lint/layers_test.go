@@ -92,8 +92,9 @@ var layers = map[string]layer{
 	"internal/lint":      {level: 0},
 	"internal/mutants":   {level: 0},
 
-	// Samples are merged by one package, whoever has them: an answer may have chunks that overlap, and
-	// series that become one. What of it a program would need is not so clear that it could be public.
+	// Samples are merged by one package, whoever has them: an answer may have chunks that overlap,
+	// and series that become one. What of it a program would need is not so clear that it could be
+	// public.
 	"remote": {level: 9, foreign: []string{pkgErrors, "github.com/golang/snappy", "google.golang.org/protobuf/encoding/protowire"}, public: true,
 		below: []string{"internal/samplemerge"}},
 

@@ -90,6 +90,9 @@ func TestRules_SeeWhatTheyAreFor(t *testing.T) {
 
 		{"long file", fileLength, "wal/a.go", long, "the limit is"},
 		{"long test", fileLength, "wal/a_test.go", long, ""},
+		{"long comment", commentWidth, "wal/a.go", "// " + strings.Repeat("x", 98) + "\nvar a int", "comment of 101 columns"},
+		{"short comment", commentWidth, "wal/a.go", "// " + strings.Repeat("x", 97) + "\nvar a int", ""},
+		{"tabs in front of a comment", commentWidth, "wal/a.go", "func f() {\n\t// " + strings.Repeat("x", 94) + "\n}", "comment of 101 columns"},
 		{"undocumented type", documented, "wal/a.go", "type T int", "T has no comment"},
 		{"undocumented method", documented, "wal/a.go", "// T is.\ntype T int\nfunc (t *T) M() {}", "M has no comment"},
 		{"undocumented internal method", documented, "internal/record/a.go", "// T is.\ntype T int\nfunc (t *T) M() {}", ""},

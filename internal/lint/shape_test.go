@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -32,6 +33,28 @@ func fileLength(s *source) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s: %d lines, the limit is %d", s.path, s.lines, limit)}
+}
+
+// A comment is read at one look, too. Its tabs count as four columns; code in it has the length
+// that it needs, as has a comment behind code.
+func TestComments_HaveShortLines(t *testing.T) {
+	check(t, commentWidth)
+}
+
+func commentWidth(s *source) (wrong []string) {
+	const deepest = 6 // tabs in front of a comment that begins its line
+	for _, group := range s.file.Comments {
+		for _, c := range group.List {
+			tabs := s.fset.Position(c.Pos()).Column - 1
+			if tabs > deepest || strings.HasPrefix(c.Text, "//\t") || strings.HasPrefix(c.Text, "//go:") {
+				continue
+			}
+			if n := 4*tabs + utf8.RuneCountInString(c.Text); n > maxColumns {
+				wrong = append(wrong, s.at(c, "comment of %d columns, the limit is %d", n, maxColumns))
+			}
+		}
+	}
+	return wrong
 }
 
 func TestPackages_HaveOneComment(t *testing.T) {

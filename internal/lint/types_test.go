@@ -28,8 +28,8 @@ const (
 // shape is what is counted of a function or a type.
 type shape struct{ lines, params, fields, methods, files int }
 
-// outgrown is what is larger than it should be, as large as it is today, and why. It may become smaller,
-// and then leaves the list; it may not grow.
+// outgrown is what is larger than it should be, as large as it is today, and why. It may become
+// smaller, and then leaves the list; it may not grow.
 var outgrown = map[string]struct {
 	shape
 	why string
@@ -127,8 +127,8 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
-// isReport is true for options and reports, of which each field is a fact that a caller reads or says: most
-// are exported.
+// isReport is true for options and reports, of which each field is a fact that a caller reads or
+// says: most are exported.
 func isReport(st *ast.StructType) bool {
 	exported := 0
 	for _, f := range st.Fields.List {

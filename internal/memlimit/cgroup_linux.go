@@ -12,8 +12,8 @@ const (
 	groupsRoot = "/sys/fs/cgroup"
 )
 
-// groupLimit returns the lowest limit of the control groups that this process is in, None if there is
-// none or it cannot be read.
+// groupLimit returns the lowest limit of the control groups that this process is in, None if there
+// is none or it cannot be read.
 func groupLimit() int64 {
 	groups, err := os.ReadFile(groupsFile)
 	if err != nil {
@@ -22,8 +22,8 @@ func groupLimit() int64 {
 	return lowestLimit(string(groups), groupsRoot)
 }
 
-// lowestLimit reads limits of the groups that /proc/self/cgroup names, and of those around them, for
-// both versions of control groups. In a container the names may be those of outside: then the
+// lowestLimit reads limits of the groups that /proc/self/cgroup names, and of those around them,
+// for both versions of control groups. In a container the names may be those of outside: then the
 // root is the container's own group.
 func lowestLimit(groups, root string) int64 {
 	lowest := int64(None)

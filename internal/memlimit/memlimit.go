@@ -39,9 +39,9 @@ var holds struct {
 }
 
 // Hold makes the runtime collect garbage as if GOMEMLIMIT were what the control group allows, until
-// release is called: without, a heap may double before it is collected, and the process is killed for
-// garbage. It does nothing where there is no group with a limit, or the program has a limit
-// of its own.
+// release is called: without, a heap may double before it is collected, and the process is killed
+// for garbage. It does nothing where there is no group with a limit, or the program has a limit of
+// its own.
 func Hold() (release func()) { return hold(Bytes()) }
 
 func hold(limit int64) (release func()) {

@@ -191,8 +191,8 @@ func (f *filler) cut(s *Series, t int64, enc chunkenc.Encoding) {
 	f.open(s, t, enc)
 }
 
-// open begins a chunk for a sample at t that needs an encoding. The bytes of the chunk before it are
-// gone.
+// open begins a chunk for a sample at t that needs an encoding. The bytes of the chunk before it
+// are gone.
 func (f *filler) open(s *Series, t int64, enc chunkenc.Encoding) {
 	s.cutAt = RangeEnd(t, f.cutting.Range)
 	if t < f.limit {
@@ -228,9 +228,9 @@ func (f *filler) dropOpen(s *Series) {
 	f.openLeft--
 }
 
-// RangeEnd returns the end of the block range of width r, in milliseconds, that t lies
-// in: no chunk crosses it. Division truncates toward zero, as the format's writers do, so the range around 0 is twice
-// as wide. Near the end of time it stays at the end.
+// RangeEnd returns the end of the block range of width r, in milliseconds, that t lies in: no chunk
+// crosses it. Division truncates toward zero, as the format's writers do, so the range around 0 is
+// twice as wide. Near the end of time it stays at the end.
 func RangeEnd(t, r int64) int64 {
 	start := t / r * r
 	if start > math.MaxInt64-r {

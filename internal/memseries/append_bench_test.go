@@ -46,7 +46,8 @@ func benchSeries(b *testing.B, d *Directory, n int) []*Series {
 	return all
 }
 
-// benchValues returns 64 values of each of n series, scrape by scrape: counters, decimals, constants, noise.
+// benchValues returns 64 values of each of n series, scrape by scrape: counters, decimals,
+// constants, noise.
 func benchValues(n int) []float64 {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	vs := make([]float64, 64*n)
@@ -65,8 +66,8 @@ func benchValues(n int) []float64 {
 	return vs
 }
 
-// storeFull takes full chunks away, as a writer would, when there is a MiB of them. It returns the room
-// that fulls has now.
+// storeFull takes full chunks away, as a writer would, when there is a MiB of them. It returns the
+// room that fulls has now.
 func storeFull(d *Directory, fulls []Full, refs []chunks.Ref) []Full {
 	for shard := 0; d.Shelf.Bytes() > 1<<20 && shard < NumShards; {
 		fulls, shard = d.Shelf.Collect(fulls[:0], shard, 1<<20)

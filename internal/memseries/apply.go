@@ -18,10 +18,10 @@ type Sample struct {
 	Encoding chunkenc.Encoding
 }
 
-// ApplyLocked adds the samples of commit seq to their series, and returns the oldest and the newest of their
-// times; of none math.MaxInt64 and math.MinInt64. Each is newer than all others of its series: the
-// reservation made sure. wide has what samples point to. floor is the oldest snapshot that anybody
-// can still ask for.
+// ApplyLocked adds the samples of commit seq to their series, and returns the oldest and the newest
+// of their times; of none math.MaxInt64 and math.MinInt64. Each is newer than all others of its
+// series: the reservation made sure. wide has what samples point to. floor is the oldest snapshot
+// that anybody can still ask for.
 func (ss *Shards) ApplyLocked(samples []Sample, wide Payloads, seq, floor uint64, snapshots Snapshots) (mint, maxt int64) {
 	mint, maxt = math.MaxInt64, math.MinInt64
 	for i := range samples {
@@ -61,8 +61,8 @@ func (ss *Shards) UnreserveLocked(s *Series) {
 	}
 }
 
-// aheadLen is how many samples before it is needed memory is asked for, and the record that leads to it as many before
-// that: a load takes as long as five or ten of them (BenchmarkAppendCommit).
+// aheadLen is how many samples before it is needed memory is asked for, and the record that leads
+// to it as many before that: a load takes as long as five or ten of them (BenchmarkAppendCommit).
 const aheadLen = 8
 
 // ahead asks for the record: for what of it Append has not read.

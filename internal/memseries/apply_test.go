@@ -12,7 +12,8 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// A commit of many samples, of whatever series in whatever order, is what its samples are one after the other.
+// A commit of many samples, of whatever series in whatever order, is what its samples are one after
+// the other.
 func TestApply_ManySamplesAreThoseOfEach(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	whole, single := NewDirectory(Cutting{Range: 400, Samples: 8}), NewDirectory(Cutting{Range: 400, Samples: 8})
@@ -55,7 +56,8 @@ func TestApply_ManySamplesAreThoseOfEach(t *testing.T) {
 	}
 }
 
-// What is asked for with a record of 160 bytes, wherever it begins, are all lines that it is in but that of pendT.
+// What is asked for with a record of 160 bytes, wherever it begins, are all lines that it is in but
+// that of pendT.
 func TestSeries_LiesInThreeLines(t *testing.T) {
 	const line = 64
 	record := reflect.TypeFor[Series]()

@@ -56,8 +56,8 @@ func BenchmarkCut(b *testing.B) {
 }
 
 // BenchmarkCutScrape applies commits of 1,000 samples to 100,000 series, forty samples a chunk, all
-// of which end together: the time of a commit that cuts a chunk of each of its series, beside that of
-// all others.
+// of which end together: the time of a commit that cuts a chunk of each of its series, beside that
+// of all others.
 func BenchmarkCutScrape(b *testing.B) {
 	const series, perCommit, perChunk, step = 100_000, 1000, 40, 15_000
 	d := NewDirectory(Cutting{Range: perChunk * step, Samples: 120})

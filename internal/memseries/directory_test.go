@@ -74,8 +74,8 @@ func TestDirectory_RefsFarAwayLiveApart(t *testing.T) {
 	require.ErrorIs(t, err, ErrRefs)
 }
 
-// Half a million values that are longer than 2 KiB are as many as there may be. One more is refused;
-// what is there stays.
+// Half a million values that are longer than 2 KiB are as many as there may be. One more is
+// refused; what is there stays.
 func TestDirectory_TextBeyondWhatFits_IsRefused(t *testing.T) {
 	if !sweep.Whole() {
 		t.Skip("a GiB of label text takes fifteen seconds and as much memory: the long form has it")

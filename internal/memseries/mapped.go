@@ -9,8 +9,9 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 )
 
-// Mapped is a full chunk of a series. Until it is in a head-chunk file, Ref is its place among those
-// that wait for one (waiting), or 0 as long as the log is replayed. From Restorer.Close on each is in a file, or waits for one.
+// Mapped is a full chunk of a series. Until it is in a head-chunk file, Ref is its place among
+// those that wait for one (waiting), or 0 as long as the log is replayed. From Restorer.Close on
+// each is in a file, or waits for one.
 type Mapped struct {
 	Ref        chunks.Ref
 	MinT, MaxT int64 // closed
@@ -131,7 +132,8 @@ func (l *mappedLists) addBlock(s *Series, paired bool) {
 	l.bytes += mappedBlockBytes + int64(cap(s.blocks)-before)*pointerBytes
 }
 
-// pairUp puts the chunks of a series into pairs of blocks: what is as long as its chunks, or as far apart, is rare.
+// pairUp puts the chunks of a series into pairs of blocks: what is as long as its chunks, or as far
+// apart, is rare.
 func (l *mappedLists) pairUp(s *Series) {
 	before := s.mappedBytes()
 	paired := make([]*mappedBlock, 0, 2*len(s.blocks))

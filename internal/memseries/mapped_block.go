@@ -18,8 +18,8 @@ const mappedBlockLen = 8
 //	| 8 B  | 4 B  | 4 B  | 32 B       | 32 B      | 32 B     | 16 B     |
 //	+------+------+------+------------+-----------+----------+----------+
 //
-// A chunk that 32 bits are too few for gives its series pairs of blocks: each block has a second one behind
-// it in the list, for the upper halves.
+// A chunk that 32 bits are too few for gives its series pairs of blocks: each block has a second
+// one behind it in the list, for the upper halves.
 type mappedBlock struct {
 	mint   int64  // where the first chunk began when the block was begun
 	file   uint32 // the file that places count from; 0: there are no refs yet

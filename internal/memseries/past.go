@@ -116,10 +116,10 @@ func (sh *Shard) presenceLocked(s *Series, snapshot uint64, mint, maxt int64) Pr
 // lookAhead is how many series are asked for before the first of them is looked at.
 const lookAhead = 64
 
-// AppendVisible appends those of the series with these refs to dst that are Visible, and reports whether
-// all of them are Present. Series lie all over
-// the memory, so many of them are asked for at once, and the shard of neighbours is locked once
-// (BenchmarkSelectHead/labels). It holds one shard at a time, for lookAhead series at most.
+// AppendVisible appends those of the series with these refs to dst that are Visible, and reports
+// whether all of them are Present. Series lie all over the memory, so many of them are asked for at
+// once, and the shard of neighbours is locked once (BenchmarkSelectHead/labels). It holds one shard
+// at a time, for lookAhead series at most.
 func (p Past) AppendVisible(dst []*Series, refs []uint64, mint, maxt int64) (_ []*Series, present bool) {
 	present = true
 	var room [lookAhead]*Series

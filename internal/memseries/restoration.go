@@ -8,8 +8,8 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// Restoration makes the series of a directory what log, snapshot and chunk files say. Nobody reads or
-// appends before it is finished. Its Restorers append; all else here is called while they are at
+// Restoration makes the series of a directory what log, snapshot and chunk files say. Nobody reads
+// or appends before it is finished. Its Restorers append; all else here is called while they are at
 // rest, or for series that are not theirs.
 type Restoration struct{ d *Directory }
 

@@ -180,7 +180,8 @@ func TestTakeFull_TakesWhatIsSyncedInTheOrderOfCutting(t *testing.T) {
 	require.Zero(t, r.FullBytes())
 }
 
-// Recovery gives the labels as they lie in a record of the log, whose buffer has other records later.
+// Recovery gives the labels as they lie in a record of the log, whose buffer has other records
+// later.
 func TestRestore_KeepsNothingOfTheLabelsThatItIsGiven(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	sets := []labels.Labels{

@@ -44,8 +44,8 @@ const minFullRoom = 64
 // chunks.
 const notReached = math.MaxUint64
 
-// EncodingOf has the encoding of a full chunk in a file told by a function: what a stale marker becomes
-// depends on the sample before it. It is set before the first Append.
+// EncodingOf has the encoding of a full chunk in a file told by a function: what a stale marker
+// becomes depends on the sample before it. It is set before the first Append.
 func (r *Restorer) EncodingOf(of func(Mapped) chunkenc.Encoding) { r.encodingOf = of }
 
 // Run is samples of one ref, in the order of the log.

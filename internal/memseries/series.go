@@ -18,10 +18,10 @@ const (
 	slotDead
 )
 
-// Series is one label set with its samples: the open head chunk and its encoder
-// inline, full chunks by reference. It lives in a slab page and is never copied.
-// A record begins with a line of the cache or in the middle of one: prevMaxt and cutAt are in the two
-// lines that pendT is not in, or in one of them (TestSeries_LiesInThreeLines). What asks for records ahead depends on that.
+// Series is one label set with its samples: the open head chunk and its encoder inline, full chunks
+// by reference. It lives in a slab page and is never copied. A record begins with a line of the
+// cache or in the middle of one: prevMaxt and cutAt are in the two lines that pendT is not in, or
+// in one of them (TestSeries_LiesInThreeLines). What asks for records ahead depends on that.
 //
 // Invariant: appliedMaxt <= pendT. They differ while a commit is on its way.
 type Series struct {

@@ -6,8 +6,8 @@ import "github.com/seed347100a3/tsdb/internal/prefetch"
 // the processor.
 const GroupLen = 16
 
-// recordsAhead asks for the lines of series that shardsOf does not read, so that all of them come at once
-// (BenchmarkSelectHead_ManySeries).
+// recordsAhead asks for the lines of series that shardsOf does not read, so that all of them come
+// at once (BenchmarkSelectHead_ManySeries).
 func recordsAhead(series []*Series) {
 	for _, s := range series {
 		s.ahead()
@@ -26,8 +26,8 @@ func listsAheadLocked(d *Directory, series []*Series) {
 	}
 }
 
-// touchNewest asks for what of series may be read without their shards' locks. What it returns means
-// nothing, but the compiler would leave out what is not used.
+// touchNewest asks for what of series may be read without their shards' locks. What it returns
+// means nothing, but the compiler would leave out what is not used.
 //
 //go:noinline
 func touchNewest(series []*Series) (sum uint32) {
@@ -37,8 +37,8 @@ func touchNewest(series []*Series) (sum uint32) {
 	return sum
 }
 
-// touchBoundsLocked asks for what tells from when to when series of a locked shard have samples. What it
-// returns means nothing, either.
+// touchBoundsLocked asks for what tells from when to when series of a locked shard have samples.
+// What it returns means nothing, either.
 //
 //go:noinline
 func touchBoundsLocked(series []*Series) (sum uint32) {
@@ -53,8 +53,8 @@ func touchBoundsLocked(series []*Series) (sum uint32) {
 	return sum
 }
 
-// touch asks for the memory that appending to series needs: their records, the ends of their open chunks,
-// and pieces for what comes behind.
+// touch asks for the memory that appending to series needs: their records, the ends of their open
+// chunks, and pieces for what comes behind.
 func (r *Restorer) touch(series []*Series) {
 	for _, s := range series {
 		if s != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // What is asked of many series at once is what each of them says: some have no samples, some are
-// gone, more at once than are looked at together, some are of another time or of a commit behind the
-// snapshot, one is far away from all others.
+// gone, more at once than are looked at together, some are of another time or of a commit behind
+// the snapshot, one is far away from all others.
 func TestAppendVisible_IsWhatEachSeriesSays(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	const num, gone = 3*pageLen + 7, 2 * lookAhead
@@ -58,8 +58,8 @@ func TestAppendVisible_IsWhatEachSeriesSays(t *testing.T) {
 	}
 }
 
-// The oldest and the newest sample of a snapshot say whether one is in the range, unless they lie on both
-// sides of it.
+// The oldest and the newest sample of a snapshot say whether one is in the range, unless they lie
+// on both sides of it.
 func TestPresence_IsWhatTheOldestAndTheNewestSampleTell(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	s, other := newSeries(t, d, "a", "1"), newSeries(t, d, "a", "2")

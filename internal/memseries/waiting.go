@@ -8,11 +8,11 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 )
 
-// waiting is a queue of the full chunks of a shard that no file has, in the order in which they were
-// cut. The series knows the number of each, as a ref (Mapped), so to put one into the queue, and
-// to find it there, takes no hash of anything: all series of a scrape are cut by one commit
-// (BenchmarkCutScrape). Guarded by the shard's lock; what get and of return is good until the next add
-// or remove.
+// waiting is a queue of the full chunks of a shard that no file has, in the order in which they
+// were cut. The series knows the number of each, as a ref (Mapped), so to put one into the queue,
+// and to find it there, takes no hash of anything: all series of a scrape are cut by one commit
+// (BenchmarkCutScrape). Guarded by the shard's lock; what get and of return is good until the next
+// add or remove.
 type waiting struct {
 	queue []fullChunk // those before head are gone, and those without a series
 	head  int
@@ -21,8 +21,8 @@ type waiting struct {
 	mixed bool   // some stand behind newer ones of their series
 }
 
-// numbers is how many there are, from 1 on: as many as a mappedBlock has room for. Never are as many
-// chunks in memory.
+// numbers is how many there are, from 1 on: as many as a mappedBlock has room for. Never are as
+// many chunks in memory.
 const numbers = 1<<offsetBits - 1
 
 // waitingFile is the file of their refs. No file has this number.
@@ -92,8 +92,9 @@ func (w *waiting) all() iter.Seq2[chunks.Ref, *fullChunk] {
 	}
 }
 
-// shrink gives memory back if there is room for more than twice what the queue has. That is more than the
-// chunks that are left, as long as the oldest of them stays: those behind it keep their numbers.
+// shrink gives memory back if there is room for more than twice what the queue has. That is more
+// than the chunks that are left, as long as the oldest of them stays: those behind it keep their
+// numbers.
 func (w *waiting) shrink() {
 	w.drop(w.head)
 	if cap(w.queue) > 2*len(w.queue) {

@@ -10,10 +10,10 @@ import (
 	"github.com/seed347100a3/tsdb/internal/record"
 )
 
-// Nearly all samples are a time and a float. They are inline everywhere: in what a commit stages, in
-// the record of their series, in what replay sorts. All others are wide: what they have beyond a
-// time and 64 bits lies beside, and so does their open chunk. A float with a start timestamp is
-// one of them, a histogram another.
+// Nearly all samples are a time and a float. They are inline everywhere: in what a commit stages,
+// in the record of their series, in what replay sorts. All others are wide: what they have beyond a
+// time and 64 bits lies beside, and so does their open chunk. A float with a start timestamp is one
+// of them, a histogram another.
 
 // WideSample is a sample of any kind.
 type WideSample struct {
@@ -116,8 +116,8 @@ func (f *filler) appendAny(s *Series, w WideSample) {
 	f.appendWide(s, w)
 }
 
-// appendFloatToWide adds a float to a series whose open chunk is wide. It reports whether it did: if
-// the chunk is over, the float begins one that is not.
+// appendFloatToWide adds a float to a series whose open chunk is wide. It reports whether it did:
+// if the chunk is over, the float begins one that is not.
 func (f *filler) appendFloatToWide(s *Series, t int64, v float64) bool {
 	w := floatSample(t, v, 0)
 	if f.endsHistograms(s, w) {
@@ -203,8 +203,8 @@ func (f *filler) beforeFloat(s *Series, w WideSample) {
 	}
 }
 
-// beforeHistogram decodes a histogram, and cuts the open chunk if it is over, or has samples of another
-// kind.
+// beforeHistogram decodes a histogram, and cuts the open chunk if it is over, or has samples of
+// another kind.
 func (f *filler) beforeHistogram(s *Series, w WideSample) {
 	f.wide.decode(w)
 	n := s.enc.Len()
@@ -224,8 +224,8 @@ func (f *filler) beforeHistogram(s *Series, w WideSample) {
 	f.cut(s, w.T, w.Encoding)
 }
 
-// decode makes what is on its way the histogram of a sample, if that is one. Bodies were looked at before
-// they came here.
+// decode makes what is on its way the histogram of a sample, if that is one. Bodies were looked at
+// before they came here.
 func (c *wideChunks) decode(w WideSample) {
 	var err error
 	switch w.Encoding {
@@ -239,8 +239,8 @@ func (c *wideChunks) decode(w WideSample) {
 	}
 }
 
-// encodeWide adds a sample to the open wide chunk. A histogram, which is on its way, may begin a chunk
-// of its own for its buckets.
+// encodeWide adds a sample to the open wide chunk. A histogram, which is on its way, may begin a
+// chunk of its own for its buckets.
 func (f *filler) encodeWide(s *Series, w WideSample) {
 	err := f.wide.encode(&f.wide.open[s.ref].enc, w)
 	if err != nil && w.Encoding.Kind() != chunkenc.ValFloat {

@@ -2,8 +2,8 @@
 // what it orders. A Heap belongs to one goroutine.
 package minheap
 
-// Heap has the least of its items in front, as Less says. What stands there may be changed in place:
-// then Fix puts it where it belongs. With Less and no items, or Items in order, it is ready.
+// Heap has the least of its items in front, as Less says. What stands there may be changed in
+// place: then Fix puts it where it belongs. With Less and no items, or Items in order, it is ready.
 type Heap[T any] struct {
 	Items []T
 	Less  func(a, b T) bool

@@ -1,7 +1,9 @@
-// Package prefetch asks for lines of the cache before they are needed. Nobody waits for them, whereas
-// a load of what is in no cache stops a processor as soon as its window of some hundred instructions is full, so that
-// reading ahead pays only where many lines are read at once. What is asked for is not read as far as Go's memory
-// model is concerned, by any number of goroutines, and nil is no fault (but &p.f of a p that is nil is one). On architectures that asm.go does not name nothing happens.
+// Package prefetch asks for lines of the cache before they are needed. Nobody waits for them,
+// whereas a load of what is in no cache stops a processor as soon as its window of some hundred
+// instructions is full, so that reading ahead pays only where many lines are read at once. What is
+// asked for is not read as far as Go's memory model is concerned, by any number of goroutines, and
+// nil is no fault (but &p.f of a p that is nil is one). On architectures that asm.go does not name
+// nothing happens.
 //
 // A call takes about two nanoseconds, as the compiler inlines no assembly (BenchmarkLine).
 package prefetch

@@ -10,8 +10,8 @@ import (
 const mergedChunkSamples = 120
 
 // mergedChunks gives what several places have of one series as one run of chunks, oldest first and
-// without overlap. A chunk that nothing else reaches into passes as it is stored; where chunks overlap
-// their samples are merged by time, and come as samples.
+// without overlap. A chunk that nothing else reaches into passes as it is stored; where chunks
+// overlap their samples are merged by time, and come as samples.
 type mergedChunks struct {
 	merged  samplemerge.Merger
 	parts   []sourceSeries   // in the order of places
@@ -74,8 +74,8 @@ func (m *mergedChunks) Next(from int64, c *samplemerge.Chunk) (bool, error) {
 	return true, nil
 }
 
-// others makes a chunk of the next samples, which are no floats: as many as one chunk can have. Damage
-// behind them is ahead.
+// others makes a chunk of the next samples, which are no floats: as many as one chunk can have.
+// Damage behind them is ahead.
 func (m *mergedChunks) others(c *samplemerge.Chunk) (bool, error) {
 	m.enc.Reset()
 	first, last := m.merged.Other().T(), int64(0)

@@ -19,9 +19,9 @@ const (
 	clippedRun = 32
 )
 
-// iterator is a cursor over runs of decoded samples: each chunk of floats is decoded in
-// passes of up to a batch, and clipped only if it is not wholly inside the bounds. A sample of another
-// kind is a run of its own (iterator_other.go).
+// iterator is a cursor over runs of decoded samples: each chunk of floats is decoded in passes of
+// up to a batch, and clipped only if it is not wholly inside the bounds. A sample of another kind
+// is a run of its own (iterator_other.go).
 type iterator struct {
 	src  chunkSource
 	gate *Gate

@@ -51,8 +51,8 @@ type sourceSeries interface {
 }
 
 // chunkSource gives the chunks of one series in one place (the head, a block), or what several have
-// of it as one: oldest first and without overlap. Bytes are checked. Chunks lie in the range that was
-// asked for, at least with a part.
+// of it as one: oldest first and without overlap. Bytes are checked. Chunks lie in the range that
+// was asked for, at least with a part.
 type chunkSource interface{ samplemerge.Source }
 
 // PlaceID is the number of a place that has series, a block or a head, and of no other one in

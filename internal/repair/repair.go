@@ -1,8 +1,8 @@
 // Package repair makes the blocks of a data directory whole again, with all that can be read of
 // them: it verifies each, saves what is readable of a damaged one, and keeps the original in
-// quarantine. It knows the order in which that is done, so that every state between two steps is one
-// from which it can go on. It does not know the log: what is done about that, and how it is told, is
-// the root's.
+// quarantine. It knows the order in which that is done, so that every state between two steps is
+// one from which it can go on. It does not know the log: what is done about that, and how it is
+// told, is the root's.
 //
 // It is for who holds the lock of the directory, and for one goroutine (docs/design/repair.md).
 package repair
@@ -31,8 +31,8 @@ import (
 type Options struct {
 	FS  fileutil.FS
 	Dir string // locked by the caller
-	// Clock and MaxFuture say which blocks are of the future, as of blockdir.FromFuture. Clock names
-	// new blocks, too.
+	// Clock and MaxFuture say which blocks are of the future, as of blockdir.FromFuture. Clock
+	// names new blocks, too.
 	Clock     clock.Clock
 	MaxFuture time.Duration
 	// Undelete saves blocks also when it is not known any more which of their samples were deleted.
@@ -78,8 +78,8 @@ type Damage struct {
 // goes into a new one, and the original into quarantine. Blocks that vanished are not expected any
 // more, unless something went wrong with one that is there. What goes wrong with one block keeps
 // Run from no other one: it is in the block's Err, and in Errs. An error ends the work; the report
-// is there beside it. After an error, and after a crash, everything is there as it was, or repaired,
-// and Run can be called again.
+// is there beside it. After an error, and after a crash, everything is there as it was, or
+// repaired, and Run can be called again.
 //
 // Errors: datadir.ErrUnsupported, those of the file system, the context's.
 func Run(ctx context.Context, opts Options) (Report, error) {

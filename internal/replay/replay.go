@@ -38,9 +38,9 @@ const (
 	maxRoom       = 64 << 10  // samples that a set of parts is prepared for: a usual batch
 	decodeLen     = 512       // samples decoded at a time: 12 KiB, first-level cache
 	leastHandover = 192 << 10 // bytes of full chunks that a worker collects before it hands them over
-	// bytesPerWorker is what a worker takes, and the decoder that there is for it: samples that wait, are
-	// sorted, and full chunks; a batch and what it becomes. With many processors that is more than the
-	// series of a small head, so under a limit of memory there are fewer.
+	// bytesPerWorker is what a worker takes, and the decoder that there is for it: samples that
+	// wait, are sorted, and full chunks; a batch and what it becomes. With many processors that is
+	// more than the series of a small head, so under a limit of memory there are fewer.
 	bytesPerWorker = 4 << 20
 
 	maxWaiting = 512 << 10 // bytes of full chunks that a worker may have while others are written
@@ -135,9 +135,9 @@ type work struct {
 }
 
 // Run brings the series of a Target back as the log has them, with their full chunks, and makes
-// them ordinary ones. Damage of the log is no error. If there is a snapshot, an error may say that it,
-// or what it builds on, is not as it was; what was made of it is worth nothing then. Errors of the
-// log: those of wal.Replay. After a sync that failed it is wal.ErrPoisoned.
+// them ordinary ones. Damage of the log is no error. If there is a snapshot, an error may say that
+// it, or what it builds on, is not as it was; what was made of it is worth nothing then. Errors of
+// the log: those of wal.Replay. After a sync that failed it is wal.ErrPoisoned.
 func Run(ctx context.Context, to Target, opts Options) (*Report, error) {
 	var load *snapshotLoad
 	if opts.Snapshot != nil {

@@ -16,8 +16,8 @@ type packedSample struct {
 	v      float64
 }
 
-// sampleSpan are samples whose refs and times are at most 2^32 apart. What theirs are relative to may
-// have gone below 0: sums of both overflow, and are right.
+// sampleSpan are samples whose refs and times are at most 2^32 apart. What theirs are relative to
+// may have gone below 0: sums of both overflow, and are right.
 type sampleSpan struct {
 	ref, t  uint64
 	samples []packedSample

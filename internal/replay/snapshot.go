@@ -230,9 +230,9 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 	return nil
 }
 
-// makeAll makes the series of a batch, the full chunks of which stand before them, some in the batch
-// before. Those of a record are decoded when all before them have their series; what is left at the
-// end, before the batch is gone.
+// makeAll makes the series of a batch, the full chunks of which stand before them, some in the
+// batch before. Those of a record are decoded when all before them have their series; what is left
+// at the end, before the batch is gone.
 func (l *snapshotLoad) makeAll(r *replay, series []headsnap.Series, records []wal.Record) (err error) {
 	for i := range series {
 		for l.mapped.isEmpty() && len(records) > 0 {
@@ -290,7 +290,8 @@ func (l *snapshotLoad) makeSeries(r *replay, s *headsnap.Series, known []memseri
 	}
 	l.series++
 	for _, m := range known {
-		// One that came into a file while the snapshot was written is behind the extent, and was loaded.
+		// One that came into a file while the snapshot was written is behind the extent, and was
+		// loaded.
 		if int64(m.Ref.Offset()) >= l.trusted[m.Ref.File()] && !slices.Contains(r.loaded[s.Ref], m) {
 			return l.damage("a head chunk file is not what it was")
 		}

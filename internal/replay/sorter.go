@@ -89,8 +89,8 @@ func refRange(parts []work) (low, high uint64, n int) {
 	return low, high, n
 }
 
-// count makes ends say where the samples of each ref begin, n in all of so many refs. It says whether
-// sorting is worth it.
+// count makes ends say where the samples of each ref begin, n in all of so many refs. It says
+// whether sorting is worth it.
 func (rs *runSorter) count(parts []work, low uint64, refs, n int) bool {
 	if cap(rs.ends) < refs {
 		rs.ends = make([]uint32, refs+refs/4)

@@ -50,8 +50,8 @@ func (p *samplePart) addStart(ref uint64, t int64, v float64, st int64) {
 	p.addWide(ref, memseries.WideSample{T: t, Sum: math.Float64bits(v), ST: st, Encoding: memseries.FloatEncoding(st)})
 }
 
-// splitHistograms is split for a record of histograms. Those that make no sense are left out; it returns
-// how many, and what is wrong with the first of them.
+// splitHistograms is split for a record of histograms. Those that make no sense are left out; it
+// returns how many, and what is wrong with the first of them.
 func (ps *partSet) splitHistograms(rec []byte, dups map[uint64]uint64) (invalid int, _ error) {
 	var dec record.HistogramDecoder
 	var ints histogram.Histogram

@@ -39,8 +39,9 @@ func (w *worker) run(r *replay) {
 	}
 }
 
-// collect keeps samples until there are enough to sort, or so many sets are kept for few samples that
-// others lack them. What a huge commit has more of is sorted in parts, so that memory is bounded.
+// collect keeps samples until there are enough to sort, or so many sets are kept for few samples
+// that others lack them. What a huge commit has more of is sorted in parts, so that memory is
+// bounded.
 func (w *worker) collect(r *replay, item work) {
 	enough := collected(r.to.Series.Len()/len(r.workers), r.most)
 	for len(item.span.samples) > enough {

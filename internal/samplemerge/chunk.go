@@ -7,8 +7,9 @@ import (
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
-// Chunk is samples of one source side by side, with what of them counts. Either they are encoded, or
-// somebody has decoded or merged them: then they are in Samples, and Encoding and Data mean nothing.
+// Chunk is samples of one source side by side, with what of them counts. Either they are encoded,
+// or somebody has decoded or merged them: then they are in Samples, and Encoding and Data mean
+// nothing.
 type Chunk struct {
 	Encoding   chunkenc.Encoding
 	Data       []byte

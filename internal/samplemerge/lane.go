@@ -14,8 +14,8 @@ type lane struct {
 }
 
 // advance finds the next samples when those that were decoded are used up, or the next chunk, of
-// which nothing is decoded yet. head is the time of the first sample that counts, or before it; more
-// says whether there may be one. What comes before from does not count.
+// which nothing is decoded yet. head is the time of the first sample that counts, or before it;
+// more says whether there may be one. What comes before from does not count.
 func (l *lane) advance(from int64) (head int64, more bool, err error) {
 	for {
 		if err := l.runs.Next(&l.samples); err != nil {

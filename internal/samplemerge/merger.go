@@ -1,7 +1,7 @@
 // Package samplemerge merges the samples that several sources have of one series, by time. It knows
 // which sample counts where two sources have the same time, what of a chunk is left out, where a
-// chunk is alone and may pass as it is, and that what it decodes is in order. It does not know where
-// chunks come from, or what becomes of the samples.
+// chunk is alone and may pass as it is, and that what it decodes is in order. It does not know
+// where chunks come from, or what becomes of the samples.
 //
 // A Merger belongs to one goroutine.
 package samplemerge
@@ -12,12 +12,12 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 )
 
-// Source gives the chunks that one place has of a series, by time. None of them overlaps another one
-// of it.
+// Source gives the chunks that one place has of a series, by time. None of them overlaps another
+// one of it.
 type Source interface {
-	// Next fills c with the next chunk, which is valid until the next call; false: there is none. One
-	// that ends before from, which never falls, may be passed over. c is what Due returns when the turn
-	// of the chunk has come.
+	// Next fills c with the next chunk, which is valid until the next call; false: there is none.
+	// One that ends before from, which never falls, may be passed over. c is what Due returns when
+	// the turn of the chunk has come.
 	Next(from int64, c *Chunk) (bool, error)
 	// Place says in an error where the chunk is that Next gave last: it cannot be decoded.
 	Place(err error) error
@@ -26,12 +26,12 @@ type Source interface {
 // Merger puts the samples of sources in the order of their times. The zero value has no source. It
 // keeps its memory from one series to the next.
 //
-// Next gives samples. For who can take chunks as they are, or adds sources on the way, Step stops at
-// each chunk before it is decoded: Due tells about it, and Open or Pass goes on. It stops at
+// Next gives samples. For who can take chunks as they are, or adds sources on the way, Step stops
+// at each chunk before it is decoded: Due tells about it, and Open or Pass goes on. It stops at
 // each sample that is no float: Other has it, and Take goes on.
 type Merger struct {
-	// Repeats: where several sources have a sample at one time all of them are given, in the order of
-	// sources, for who decides between them. Otherwise it is that of the first source alone.
+	// Repeats: where several sources have a sample at one time all of them are given, in the order
+	// of sources, for who decides between them. Otherwise it is that of the first source alone.
 	Repeats bool
 
 	heap  []entry // by time, those of one time by source
@@ -45,8 +45,8 @@ type Merger struct {
 	begun  bool
 }
 
-// entry is a lane that may have samples. It has no pointer: the collector would want to know of each
-// move.
+// entry is a lane that may have samples. It has no pointer: the collector would want to know of
+// each move.
 type entry struct {
 	head int64  // time of the first one that was not given; of a chunk that is not decoded, or before it
 	rank uint32 // of the source: smaller ones come first where two have a sample at one time
@@ -61,8 +61,8 @@ func (m *Merger) Reset() {
 	m.heap, m.free, m.sought, m.begun = m.heap[:0], 0, false, false
 }
 
-// Add adds a source, behind those that were added before. What it has must not be older than what was
-// given. Errors are those of the source.
+// Add adds a source, behind those that were added before. What it has must not be older than what
+// was given. Errors are those of the source.
 func (m *Merger) Add(src Source) error {
 	for m.free < len(m.lanes) && m.lanes[m.free].src != nil {
 		m.free++
@@ -127,11 +127,12 @@ const (
 	AtFloat             // the next sample is a float; Step goes on instead
 )
 
-// Next replaces b's content by the next floats by time, as many as b has capacity for; none is the end,
-// or a sample that is no float stands next. b gets room if it has none.
+// Next replaces b's content by the next floats by time, as many as b has capacity for; none is the
+// end, or a sample that is no float stands next. b gets room if it has none.
 //
-// Errors are those of a source, and what is wrong with a chunk, placed by its source: encbuf.ErrCorrupt,
-// chunkenc.ErrUnknownEncoding. The samples in b are good, and the Merger must be reset.
+// Errors are those of a source, and what is wrong with a chunk, placed by its source:
+// encbuf.ErrCorrupt, chunkenc.ErrUnknownEncoding. The samples in b are good, and the Merger must be
+// reset.
 func (m *Merger) Next(b *chunkenc.Batch) (Stop, error) {
 	b.Cut(0)
 	for {
@@ -170,8 +171,8 @@ func (m *Merger) Peek() (Stop, error) {
 	return AtEnd, nil
 }
 
-// Other returns the decoder that stands on the sample at which Step has stopped, which is no float. It is
-// good until Take.
+// Other returns the decoder that stands on the sample at which Step has stopped, which is no float.
+// It is good until Take.
 func (m *Merger) Other() *chunkenc.Decoder { return m.lanes[m.heap[0].lane].runs.Other() }
 
 // Take takes that sample for given.
@@ -181,8 +182,8 @@ func (m *Merger) Take() {
 	l.at++
 }
 
-// Step adds the next floats by time to b, until something stops it. b gets room if it has none. Errors
-// are those of Next.
+// Step adds the next floats by time to b, until something stops it. b gets room if it has none.
+// Errors are those of Next.
 //
 // It is one piece because its variables stay in registers: in parts it was a tenth slower.
 func (m *Merger) Step(b *chunkenc.Batch) (Stop, error) {
@@ -257,8 +258,8 @@ func (m *Merger) Step(b *chunkenc.Batch) (Stop, error) {
 	return AtEnd, nil
 }
 
-// Due returns the chunk at which Step has stopped; alone says that no other source reaches into what
-// of it counts, nor what was given. It is valid until the next Step.
+// Due returns the chunk at which Step has stopped; alone says that no other source reaches into
+// what of it counts, nor what was given. It is valid until the next Step.
 func (m *Merger) Due() (c *Chunk, alone bool) {
 	c = &m.lanes[m.heap[0].lane].chunk
 	last := c.last()
@@ -281,8 +282,8 @@ func (m *Merger) Pass() {
 	m.last, m.begun = l.chunk.last(), true
 }
 
-// Place says in an error where the chunk is that was taken by Pass last: it cannot be decoded. It is
-// for who gets one until the next Step.
+// Place says in an error where the chunk is that was taken by Pass last: it cannot be decoded. It
+// is for who gets one until the next Step.
 func (m *Merger) Place(err error) error { return m.lanes[m.heap[0].lane].src.Place(err) }
 
 // plain reports whether the first two lanes have samples, and neither they nor b start timestamps.
@@ -292,9 +293,9 @@ func (m *Merger) plain(b *chunkenc.Batch) bool {
 		x.at < len(x.samples.T) && y.at < len(y.samples.T)
 }
 
-// two takes samples of two lanes by turns, as long as both have some and there is room, and returns how
-// many there are then, and whether those of a lane have ended, which stands first then. Most merges are of two
-// lanes, and whose turn it is then is one comparison.
+// two takes samples of two lanes by turns, as long as both have some and there is room, and returns
+// how many there are then, and whether those of a lane have ended, which stands first then. Most
+// merges are of two lanes, and whose turn it is then is one comparison.
 func (m *Merger) two(to []int64, vs []float64, k int) (int, bool) {
 	first, second := m.heap[0], m.heap[1]
 	if first.rank > second.rank {
@@ -338,8 +339,8 @@ func (m *Merger) two(to []int64, vs []float64, k int) (int, bool) {
 	return k, false
 }
 
-// skip passes over samples of a time that the first lane has given, of the two lanes behind it if they
-// are the last ones, and returns the lesser of these then. Places that have the same are few.
+// skip passes over samples of a time that the first lane has given, of the two lanes behind it if
+// they are the last ones, and returns the lesser of these then. Places that have the same are few.
 func (m *Merger) skip(t int64) (second int) {
 	h := m.heap
 	for i := 1; i < min(len(h), 3); i++ {
@@ -396,9 +397,9 @@ func (m *Merger) lesser(i int) int {
 	return i
 }
 
-// sink puts the first lane where it belongs; least is the lesser one of the two behind it. Package minheap
-// does the same by a call of a function for each comparison, which for samples would cost more than
-// the rest.
+// sink puts the first lane where it belongs; least is the lesser one of the two behind it. Package
+// minheap does the same by a call of a function for each comparison, which for samples would cost
+// more than the rest.
 func (m *Merger) sink(least int) {
 	h := m.heap
 	if least >= len(h) {

@@ -207,8 +207,8 @@ func takeOther(t require.TestingT, m *Merger) sample {
 	return s
 }
 
-// However many sources there are, of whichever encoding, wherever they overlap, whatever is deleted of
-// them or out of bounds: what comes is a sort of all samples.
+// However many sources there are, of whichever encoding, wherever they overlap, whatever is deleted
+// of them or out of bounds: what comes is a sort of all samples.
 func TestMerger_EqualsASortOfAllSamples(t *testing.T) {
 	var m Merger // keeps its memory
 	rapid.Check(t, func(t *rapid.T) {

@@ -22,8 +22,9 @@ type Runs struct {
 // Reset begins a chunk, which must stay as it is meanwhile. A chunk without samples is damage; an
 // encoding that cannot be decoded is chunkenc.ErrUnknownEncoding.
 //
-// Here and nowhere else the encoding of what is merged decides what becomes of it. Floats go in runs.
-// What is no float goes one by one: its run has its time and no value, and Other has the rest.
+// Here and nowhere else the encoding of what is merged decides what becomes of it. Floats go in
+// runs. What is no float goes one by one: its run has its time and no value, and Other has the
+// rest.
 func (r *Runs) Reset(c *Chunk) error {
 	r.mint, r.maxt, r.begun = c.MinT, c.MaxT, false
 	r.given, r.at, r.other = c.Samples, 0, false
@@ -69,8 +70,8 @@ func (r *Runs) Next(b *chunkenc.Batch) error {
 	return nil
 }
 
-// Other returns the decoder of a chunk that has no floats, which stands on the sample that Next gave;
-// nil if it has.
+// Other returns the decoder of a chunk that has no floats, which stands on the sample that Next
+// gave; nil if it has.
 func (r *Runs) Other() *chunkenc.Decoder {
 	if !r.other {
 		return nil

@@ -1,7 +1,8 @@
-// Package sweep is for tests that try something at each of many places: every operation of a disk, every
-// bit of a file. Such a test tries some of the places by default, so that all tests are done within
-// minutes, and all of them with the flag -sweep.whole. It knows no test. Its flags belong to the test
-// binary of each package that imports it, so they may be asked for at once by any number of tests.
+// Package sweep is for tests that try something at each of many places: every operation of a disk,
+// every bit of a file. Such a test tries some of the places by default, so that all tests are done
+// within minutes, and all of them with the flag -sweep.whole. It knows no test. Its flags belong to
+// the test binary of each package that imports it, so they may be asked for at once by any number
+// of tests.
 package sweep
 
 import (
@@ -27,9 +28,9 @@ func Seed(t testing.TB) uint64 {
 // Places are which of the places 0, 1, 2 and so on are tried: every Step-th from First on.
 type Places struct{ First, Step int }
 
-// Of returns one of every so many places, from one that the seed chooses: of as many as whole says in a
-// whole sweep, 1 being all of them, and of as many as sampled says otherwise. Give it primes, or a pattern
-// in the places hides some kinds for ever. A failure of t prints the seed.
+// Of returns one of every so many places, from one that the seed chooses: of as many as whole says
+// in a whole sweep, 1 being all of them, and of as many as sampled says otherwise. Give it primes,
+// or a pattern in the places hides some kinds for ever. A failure of t prints the seed.
 func Of(t testing.TB, whole, sampled int) Places {
 	t.Helper()
 	step := sampled

@@ -1,4 +1,5 @@
-// Package turntest tells tests how often code lets others run, and how often it looks at its context.
+// Package turntest tells tests how often code lets others run, and how often it looks at its
+// context.
 package turntest
 
 import (
@@ -38,8 +39,8 @@ func Count(f, turn func()) int {
 	return int(turns.Load() - before)
 }
 
-// EndingContext is a context that has ended once its error was asked for Left times. Its Done channel does
-// not tell. It belongs to one goroutine.
+// EndingContext is a context that has ended once its error was asked for Left times. Its Done
+// channel does not tell. It belongs to one goroutine.
 type EndingContext struct {
 	context.Context
 	Left int

@@ -170,7 +170,8 @@ func (c *logCheck) samplesRecord(rec wal.Record) error {
 	}
 }
 
-// histogramsRecord is samplesRecord for histograms. One that makes no sense costs nothing but itself.
+// histogramsRecord is samplesRecord for histograms. One that makes no sense costs nothing but
+// itself.
 func (c *logCheck) histogramsRecord(rec wal.Record) error {
 	var dec record.HistogramDecoder
 	var ints histogram.Histogram

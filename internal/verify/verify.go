@@ -35,8 +35,8 @@ type Options struct {
 	// Clock and MaxFuture say which blocks are of the future, as of blockdir.FromFuture.
 	Clock     clock.Clock
 	MaxFuture time.Duration
-	// Progress is called from one goroutine with how many bytes of how many are read. nil: nobody is
-	// told.
+	// Progress is called from one goroutine with how many bytes of how many are read. nil: nobody
+	// is told.
 	Progress func(done, total int64)
 }
 

@@ -109,7 +109,8 @@ func TestCompare_Curves_HavePointsAndAreDrawn(t *testing.T) {
 	}
 }
 
-// A point of a curve is the median of as many runs as rows have, and not the same line begins in each.
+// A point of a curve is the median of as many runs as rows have, and not the same line begins in
+// each.
 func TestCompare_Curves_AreMediansOfRunsInTurns(t *testing.T) {
 	c := tiny()
 	c.Runs, c.Curve, c.Selected = 3, []int{40, 80}, nil

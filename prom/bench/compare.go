@@ -278,8 +278,8 @@ func (c *comparison) tell(what string) {
 	}
 }
 
-// scratch makes a directory for data in dir. What it returns beside it removes it, and says so if it
-// cannot and nothing else went wrong.
+// scratch makes a directory for data in dir. What it returns beside it removes it, and says so if
+// it cannot and nothing else went wrong.
 func scratch(dir string) (path string, remove func(*error), err error) {
 	path, err = os.MkdirTemp(dir, "tsdb-bench-")
 	remove = func(err *error) {

@@ -90,8 +90,8 @@ func (c *comparison) localCurves(ctx context.Context) ([]Curve, error) {
 	})
 }
 
-// inTurns measures all points of all lines as often as rows are measured, one run after the other, and
-// returns curves of the medians. measure returns a figure for each curve by its name.
+// inTurns measures all points of all lines as often as rows are measured, one run after the other,
+// and returns curves of the medians. measure returns a figure for each curve by its name.
 func (c *comparison) inTurns(figures []Curve, lines []Line, sizes []int, measure func(l Line, series int) (measures, error)) ([]Curve, error) {
 	curves := slices.Clone(figures)
 	for i := range curves {

@@ -68,8 +68,8 @@ func pathological(t task) (measures, error) {
 	return all, errors.WithMessage(t.oneSeries("extremes/one", all), "extremes/one")
 }
 
-// giant measures a series that is ten times as long. The reference would take hours: to find a full chunk
-// of the head it walks a list of all.
+// giant measures a series that is ten times as long. The reference would take hours: to find a full
+// chunk of the head it walks a list of all.
 func giant(t task) (measures, error) {
 	m := measures{}
 	return m, t.oneSeries("giant", m)

@@ -39,8 +39,8 @@ func DefaultPromQLConfig() PromQLConfig {
 
 const promQLInterval = 10 * time.Second
 
-// promQLShapes are those of the engine's own benchmarks of range queries: metrics of one series and of
-// many, classic histograms, and a metric with a sample now and then. X is how many.
+// promQLShapes are those of the engine's own benchmarks of range queries: metrics of one series and
+// of many, classic histograms, and a metric with a sample now and then. X is how many.
 var promQLShapes = []string{
 	"a_X",
 	"-a_X",
@@ -93,8 +93,8 @@ type promQL struct {
 	rep    PromQLReport
 }
 
-// PromQL runs range queries with one engine over this storage and the reference's, in turns, with all
-// samples in the head and with all of them in a block.
+// PromQL runs range queries with one engine over this storage and the reference's, in turns, with
+// all samples in the head and with all of them in a block.
 func PromQL(ctx context.Context, c PromQLConfig) (rep PromQLReport, err error) {
 	if c.Series < 1 || c.Samples < 1 || c.Pairs < 1 || len(c.Steps) == 0 {
 		return rep, errors.New("series, samples, pairs and steps must be more than 0")

@@ -104,7 +104,8 @@ func (r PromQLReport) summary() string {
 // worstNamed is how many of the cases over a goal are named.
 const worstNamed = 3
 
-// overGoal says what the geometric mean of ratios is, how many are over a goal, and which are worst.
+// overGoal says what the geometric mean of ratios is, how many are over a goal, and which are
+// worst.
 func overGoal(cases []PromQLCase, goal float64, ratio func(PromQLCase) float64) string {
 	logs := 0.0
 	var over []PromQLCase
@@ -122,7 +123,8 @@ func overGoal(cases []PromQLCase, goal float64, ratio func(PromQLCase) float64) 
 	return text
 }
 
-// lines are the cells of the table, a line for each expression; the first one has the names of columns.
+// lines are the cells of the table, a line for each expression; the first one has the names of
+// columns.
 func (r PromQLReport) lines() [][]string {
 	var columns [][2]string // place and steps
 	var lines [][]string

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Both storages answer every expression alike, or PromQL fails; each case is measured, and none takes
-// nothing.
+// Both storages answer every expression alike, or PromQL fails; each case is measured, and none
+// takes nothing.
 func TestPromQL_EveryCase_IsMeasuredInBothPlaces(t *testing.T) {
 	c := PromQLConfig{Series: 3, Samples: 300, Steps: []int{1, 20}, Time: time.Microsecond, Pairs: 1, Dir: t.TempDir()}
 	rep, err := PromQL(t.Context(), c)

@@ -170,11 +170,11 @@ func (t task) wasMerged() error {
 	return errors.Errorf("no block of %d was merged", len(dirs))
 }
 
-// ask asks each query at its rate until something is over. A query is begun when its time
-// has come, or at once if the one before took longer, and takes as long as its answer comes
-// after that time: one that stands still delays all that were due meanwhile. Those are asked
-// even if all is done, but none that was due later: of answers that take longer than the time between
-// two queries there would be no end. No answer may differ.
+// ask asks each query at its rate until something is over. A query is begun when its time has come,
+// or at once if the one before took longer, and takes as long as its answer comes after that time:
+// one that stands still delays all that were due meanwhile. Those are asked even if all is done,
+// but none that was due later: of answers that take longer than the time between two queries there
+// would be no end. No answer may differ.
 func ask(e engine, all []*asked, over *ending, note func(*asked, time.Duration)) error {
 	return parallel(len(all), func(i int) error {
 		a := all[i]

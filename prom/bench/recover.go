@@ -68,8 +68,8 @@ var recoverWays = []recoverWay{
 	{name: "log alone, limited", whole: true, limited: true},
 }
 
-// limitOver is how much more a limit of memory is than what the runtime of the killed process needed when
-// it had just collected garbage: less would have it collect all the time.
+// limitOver is how much more a limit of memory is than what the runtime of the killed process
+// needed when it had just collected garbage: less would have it collect all the time.
 const limitOver = 1.1
 
 // recovering is one run of Recover.

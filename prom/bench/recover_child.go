@@ -11,8 +11,8 @@ import (
 	"github.com/seed347100a3/tsdb"
 )
 
-// recoverWrite appends as fast as it can until it is killed, and tells when there are as many samples
-// as were asked for and a snapshot of the head. It gives up when nobody kills it then.
+// recoverWrite appends as fast as it can until it is killed, and tells when there are as many
+// samples as were asked for and a snapshot of the head. It gives up when nobody kills it then.
 func recoverWrite(t task) (m measures, err error) {
 	o, out := t.Sustain, &teller{to: os.Stdout}
 	acks, err := os.Create(o.ackFile())
@@ -50,7 +50,8 @@ func recoverWrite(t task) (m measures, err error) {
 }
 
 // recoverOpen opens what a kill left, says what that took, and that the database is good: it goes
-// on with the commit that may have been made and not acknowledged, and has the samples of some series.
+// on with the commit that may have been made and not acknowledged, and has the samples of some
+// series.
 func recoverOpen(t task) (m measures, err error) {
 	err = t.recovered(func(db *tsdb.DB, want wanted, opened measures) error {
 		m = opened
@@ -79,8 +80,8 @@ func recoverCheck(t task) (m measures, err error) {
 	return m, err
 }
 
-// recovered opens what a kill left, goes on with a commit, and has use look at it: at what there must be,
-// and at what opening took.
+// recovered opens what a kill left, goes on with a commit, and has use look at it: at what there
+// must be, and at what opening took.
 func (t task) recovered(use func(db *tsdb.DB, want wanted, opened measures) error) (err error) {
 	o := t.Sustain
 	if t.Whole {

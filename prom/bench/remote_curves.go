@@ -27,8 +27,8 @@ func newRemoteCurve(name, title string, bound float64, row string) remoteCurve {
 const remotePoints = 60
 
 // remoteGarbage is how many hundredths of what lives may be garbage while the memory of answers is
-// measured. As usual it would be as much as what lives, and 4 MB in any case, and a heap as small as
-// that of a streamed answer is mostly garbage.
+// measured. As usual it would be as much as what lives, and 4 MB in any case, and a heap as small
+// as that of a streamed answer is mostly garbage.
 const remoteGarbage = 1
 
 // remoteCurves measures the memory of answers.

@@ -40,8 +40,8 @@ func TestSustain_FlushesMergesChurnAndAKill_LoseNothing(t *testing.T) {
 		require.Empty(t, left)
 		s := rep.Summary
 		require.Zero(t, s.Warnings, rep.Events)
-		// The last series may not have come to their turn, and what was committed behind the last look before
-		// the kill was not seen.
+		// The last series may not have come to their turn, and what was committed behind the last
+		// look before the kill was not seen.
 		whole = s.Flushes+s.SettledFlushes >= 6 && s.Merges+s.SettledMerges >= 2 && math.Abs(s.SeriesMade-2100) <= 60 && seenSamples(&rep) >= s.Checked/2
 		if whole {
 			break

@@ -288,7 +288,8 @@ func reopen(t task, row string, whole bool) (m measures, err error) {
 }
 
 // limited is recovery from the log alone when Go's runtime may have as much memory as the process
-// that wrote the directory ever had of its own, without mapped files, and collects garbage as often as that needs.
+// that wrote the directory ever had of its own, without mapped files, and collects garbage as often
+// as that needs.
 func limited(t task) (measures, error) {
 	if t.Own <= 0 {
 		return nil, errors.New("the memory of the process that wrote the directory is not known")

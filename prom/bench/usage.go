@@ -131,8 +131,8 @@ func (w heapWatch) stop() float64 {
 	return <-w.peak
 }
 
-// leastMemory returns the bytes that Go's runtime needs here: all that it has from the system, without
-// garbage and free room on the heap.
+// leastMemory returns the bytes that Go's runtime needs here: all that it has from the system,
+// without garbage and free room on the heap.
 func leastMemory() float64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Path is where a program is, anywhere in the path. The test is skipped if it is missing, or fails where
-// TSDB_REQUIRE_ROOT_TESTS is set.
+// Path is where a program is, anywhere in the path. The test is skipped if it is missing, or fails
+// where TSDB_REQUIRE_ROOT_TESTS is set.
 func Path(t testing.TB, name, debianPackage string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

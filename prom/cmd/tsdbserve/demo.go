@@ -12,8 +12,8 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// recorder appends what it reads of this machine. A series is found by its labels once, and by its ref
-// from then on.
+// recorder appends what it reads of this machine. A series is found by its labels once, and by its
+// ref from then on.
 type recorder struct {
 	db   *tsdb.DB
 	host *hostmetrics.Reader

@@ -1,5 +1,5 @@
-// Command tsdbserve serves a data directory: PromQL, the Prometheus HTTP API, remote read, and a page to
-// look at. docs/promql.md describes it.
+// Command tsdbserve serves a data directory: PromQL, the Prometheus HTTP API, remote read, and a
+// page to look at. docs/promql.md describes it.
 package main
 
 import (

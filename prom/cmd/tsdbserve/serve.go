@@ -72,7 +72,8 @@ func (c *config) serve(ctx context.Context, logger *slog.Logger, out io.Writer) 
 	return wait(ctx, ended)
 }
 
-// withProfiles answers with profiles of the program, from its start on, and leaves the rest to a handler.
+// withProfiles answers with profiles of the program, from its start on, and leaves the rest to a
+// handler.
 func withProfiles(rest http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", rest)

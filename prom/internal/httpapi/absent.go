@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// A database scrapes nothing, evaluates no rules and sends no alerts. What is asked of them is answered
-// in the form that clients know, with nothing in it.
+// A database scrapes nothing, evaluates no rules and sends no alerts. What is asked of them is
+// answered in the form that clients know, with nothing in it.
 
 // empty is a list without elements; a nil one would be written as null.
 var empty = []string{}

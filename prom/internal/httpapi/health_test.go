@@ -16,8 +16,8 @@ import (
 	"github.com/seed347100a3/tsdb/prom"
 )
 
-// filled opens a database of a series that comes late and one that is there all the time: some hours in blocks,
-// the last ones in the head.
+// filled opens a database of a series that comes late and one that is there all the time: some
+// hours in blocks, the last ones in the head.
 func filled(t *testing.T) *tsdb.DB {
 	t.Helper()
 	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true}})

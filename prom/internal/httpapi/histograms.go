@@ -33,8 +33,8 @@ func (e *encoder) histogramPoints(list []promql.HPoint) {
 	e.raw("]")
 }
 
-// histogram writes what is counted, and the buckets that are not empty from the lowest one on: the rule
-// for their bounds, both bounds, and the count.
+// histogram writes what is counted, and the buckets that are not empty from the lowest one on: the
+// rule for their bounds, both bounds, and the count.
 func (e *encoder) histogram(h *histogram.FloatHistogram) {
 	e.raw(`{"count":`)
 	e.quoted(h.Count)

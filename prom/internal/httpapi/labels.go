@@ -22,8 +22,8 @@ func (a *API) labelNames(r *http.Request) answer {
 	})
 }
 
-// labelValues answers with the values of one label of matching series. A name with a slash is asked for
-// in its escaped form.
+// labelValues answers with the values of one label of matching series. A name with a slash is asked
+// for in its escaped form.
 func (a *API) labelValues(r *http.Request) answer {
 	name := r.PathValue("name")
 	if strings.Contains(name, "/") {
@@ -82,7 +82,8 @@ func (a *API) listLabels(r *http.Request, list func(context.Context, storage.Que
 	return answer{data: all, warnings: warnings}
 }
 
-// selected returns the times and the matchers by which series are asked for; an answer if one is wrong.
+// selected returns the times and the matchers by which series are asked for; an answer if one is
+// wrong.
 func (a *API) selected(r *http.Request) (mint, maxt int64, sets [][]*labels.Matcher, ans *answer) {
 	if mint, maxt, ans = rangeParams(r); ans != nil {
 		return 0, 0, nil, ans

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// methods lets requests of some methods through, and answers what browsers ask before they let a page
-// of another host read.
+// methods lets requests of some methods through, and answers what browsers ask before they let a
+// page of another host read.
 func (a *API) methods(h http.Handler, methods ...string) http.Handler {
 	allowed := append([]string{http.MethodOptions}, methods...)
 	slices.Sort(allowed)

@@ -13,8 +13,9 @@ import (
 	"github.com/prometheus/prometheus/model/timestamp"
 )
 
-// farSeconds is the time, from 1970 in both directions, up to which milliseconds are an int64 with room
-// for what an engine adds to them. Clients that mean all times send it; what is further is taken for it.
+// farSeconds is the time, from 1970 in both directions, up to which milliseconds are an int64 with
+// room for what an engine adds to them. Clients that mean all times send it; what is further is
+// taken for it.
 const farSeconds = math.MaxInt64/1000 - 62135596801
 
 var (

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/prometheus/util/stats"
 )
 
-// maxPoints is how many steps of a range query may have, so that a graph of 60 s over a week, and one of
-// an hour over a year, are possible.
+// maxPoints is how many steps of a range query may have, so that a graph of 60 s over a week, and
+// one of an hour over a year, are possible.
 const maxPoints = 11000
 
 // query answers one expression at one time.
@@ -29,7 +29,8 @@ func (a *API) query(r *http.Request) answer {
 	})
 }
 
-// near takes times that are too far for the engine, which counts nanoseconds, for the last one that is not.
+// near takes times that are too far for the engine, which counts nanoseconds, for the last one that
+// is not.
 func near(t time.Time) time.Time {
 	const last = (math.MaxInt64 - int64(365*24*time.Hour)) / int64(time.Second) // a year for lookback and ranges
 	return time.UnixMilli(min(max(t.UnixMilli(), -last*1000), last*1000)).UTC()
@@ -199,8 +200,8 @@ func writeVector(e *encoder, v promql.Vector) {
 	e.raw("]")
 }
 
-// writeMatrix writes values and histograms of a series side by side; of those that it has none of there
-// is no list.
+// writeMatrix writes values and histograms of a series side by side; of those that it has none of
+// there is no list.
 func writeMatrix(e *encoder, m promql.Matrix) {
 	e.raw("[")
 	for i, s := range m {

@@ -207,8 +207,8 @@ func (p *tab) dark(on bool) {
 	require.NoError(p.t, err)
 }
 
-// eval gets the value of an expression in the page. The page's policy allows no evaluation in it, so that
-// what waits does so from here.
+// eval gets the value of an expression in the page. The page's policy allows no evaluation in it,
+// so that what waits does so from here.
 func eval[T any](p *tab, expression string) T {
 	p.t.Helper()
 	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("JSON.stringify("+expression+")"))

@@ -15,7 +15,8 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// The tests look at a database of some hosts, of the last 26 hours: blocks, and two hours in the head.
+// The tests look at a database of some hosts, of the last 26 hours: blocks, and two hours in the
+// head.
 const (
 	scrapeStep = 15 * time.Second
 	dataSpan   = 26 * time.Hour

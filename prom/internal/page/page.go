@@ -1,6 +1,6 @@
-// Package page is the page that people see at / of the HTTP server: queries with graphs and tables, and
-// views of labels, blocks and health. It is static files, embedded; their scripts ask the HTTP API of the
-// server that they come from, and no other host. It knows nothing of a database.
+// Package page is the page that people see at / of the HTTP server: queries with graphs and tables,
+// and views of labels, blocks and health. It is static files, embedded; their scripts ask the HTTP
+// API of the server that they come from, and no other host. It knows nothing of a database.
 package page
 
 import (
@@ -16,8 +16,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// policy lets the page load what the server has, and nothing else: no inline scripts or styles, no other
-// host, no frame around it.
+// policy lets the page load what the server has, and nothing else: no inline scripts or styles, no
+// other host, no frame around it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -36,8 +36,8 @@ type asset struct {
 	etag string
 }
 
-// Handler serves the page at / and what it is made of below /assets/. Other paths are not found. It is
-// safe for concurrent use.
+// Handler serves the page at / and what it is made of below /assets/. Other paths are not found. It
+// is safe for concurrent use.
 func Handler() http.Handler {
 	files := load(assets)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,8 +77,8 @@ func load(files fs.FS) map[string]asset {
 	return all
 }
 
-// serve sends a file, or says that the browser's copy is good. Copies are asked about each time, so that
-// the scripts of one version never meet those of another.
+// serve sends a file, or says that the browser's copy is good. Copies are asked about each time, so
+// that the scripts of one version never meet those of another.
 func (f *asset) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)

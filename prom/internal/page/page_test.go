@@ -92,7 +92,8 @@ func TestPage_OtherPathsAreNotFound(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
 }
 
-// Each colour stands once, with its values in light and in dark; no other style sheet has a light or dark of its own.
+// Each colour stands once, with its values in light and in dark; no other style sheet has a light
+// or dark of its own.
 func TestPage_EachColourStandsOnce(t *testing.T) {
 	text, err := os.ReadFile("assets/theme.css")
 	require.NoError(t, err)

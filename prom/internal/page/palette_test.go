@@ -14,8 +14,8 @@ import (
 // rgb is linear light.
 type rgb [3]float64
 
-// Colour vision in which one kind of cones is missing, after Viénot, Brettel and Mollon (1999), and for blue ones
-// the matrix of Machado, Oliveira and Fernandes (2009).
+// Colour vision in which one kind of cones is missing, after Viénot, Brettel and Mollon (1999), and
+// for blue ones the matrix of Machado, Oliveira and Fernandes (2009).
 var visions = map[string][3]rgb{
 	"usual":                   {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
 	"without cones for red":   {{0.11238, 0.88762, 0}, {0.11238, 0.88762, 0}, {0.00401, -0.00401, 1}},

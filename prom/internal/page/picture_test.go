@@ -28,7 +28,8 @@ const maxPictureBytes = 150_000
 
 const picturedQuery = `sum by (code) (rate(http_requests_total{job="web"}[5m]))`
 
-// TestPage_IsPictured looks at the page as the documents show it, and with -update makes the pictures.
+// TestPage_IsPictured looks at the page as the documents show it, and with -update makes the
+// pictures.
 func TestPage_IsPictured(t *testing.T) {
 	for _, c := range []struct {
 		file          string
@@ -90,7 +91,8 @@ func (p *tab) picture(file string) {
 	require.Less(p.t, len(kept), maxPictureBytes, file)
 }
 
-// near is how far apart two colours of a palette are at least, so that rare ones have a place in it.
+// near is how far apart two colours of a palette are at least, so that rare ones have a place in
+// it.
 const near = 3000
 
 func distance(a, b color.NRGBA) int {

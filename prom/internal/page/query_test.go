@@ -309,7 +309,8 @@ func TestPage_UnreachableServerSaysSoAndCanBeTriedAgain(t *testing.T) {
 	p.noErrors("net::ERR_CONNECTION")
 }
 
-// reset ends the connection of a request without an answer, as the system does for a program that is gone.
+// reset ends the connection of a request without an answer, as the system does for a program that
+// is gone.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
