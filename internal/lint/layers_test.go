@@ -48,6 +48,7 @@ var layers = map[string]layer{
 	"chunkenc": {level: 2, foreign: []string{pkgErrors}, public: true},
 	"wal":      {level: 1, foreign: []string{pkgErrors, "github.com/golang/snappy"}},
 
+	"agg":                {level: 3, foreign: []string{pkgErrors}, public: true},
 	"wal/zstd":           {level: 3, foreign: []string{pkgErrors, "github.com/klauspost/compress/zstd"}, public: true},
 	"internal/logreach":  {level: 3},
 	"internal/diskspace": {level: 3, foreign: []string{pkgErrors}},
