@@ -1,6 +1,7 @@
 package index
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/pkg/errors"
@@ -85,22 +86,30 @@ func (w *Writer) count(ls []SymbolPair) {
 //	|            |                      |            | ref - ref before, varint      |
 //	+------------+----------------------+------------+-------------------------------+
 func appendSeries(b []byte, ls []SymbolPair, cs []ChunkMeta) []byte {
-	b = encbuf.AppendUvarint(b, uint64(len(ls)))
+	b = appendShort(b, uint64(len(ls)))
 	for _, l := range ls {
-		b = encbuf.AppendUvarint(b, uint64(l.Name))
-		b = encbuf.AppendUvarint(b, uint64(l.Value))
+		b = appendShort(b, uint64(l.Name))
+		b = appendShort(b, uint64(l.Value))
 	}
-	b = encbuf.AppendUvarint(b, uint64(len(cs)))
+	b = appendShort(b, uint64(len(cs)))
 	for i, c := range cs {
 		if i == 0 {
-			b = encbuf.AppendVarint(b, c.MinT)
-			b = encbuf.AppendUvarint(b, uint64(c.MaxT-c.MinT))
-			b = encbuf.AppendUvarint(b, uint64(c.Ref))
+			b = appendShort(b, encbuf.Zigzag(c.MinT))
+			b = appendShort(b, uint64(c.MaxT-c.MinT))
+			b = appendShort(b, uint64(c.Ref))
 			continue
 		}
-		b = encbuf.AppendUvarint(b, uint64(c.MinT-cs[i-1].MaxT))
-		b = encbuf.AppendUvarint(b, uint64(c.MaxT-c.MinT))
-		b = encbuf.AppendVarint(b, int64(c.Ref-cs[i-1].Ref))
+		b = appendShort(b, uint64(c.MinT-cs[i-1].MaxT))
+		b = appendShort(b, uint64(c.MaxT-c.MinT))
+		b = appendShort(b, encbuf.Zigzag(int64(c.Ref-cs[i-1].Ref)))
 	}
 	return b
+}
+
+// appendShort is encbuf.AppendUvarint, inlined: a series has many numbers.
+func appendShort(b []byte, v uint64) []byte {
+	if v < 0x80 {
+		return append(b, byte(v))
+	}
+	return binary.AppendUvarint(b, v)
 }

@@ -27,7 +27,12 @@ func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 // nothing is 0.
 func UpdateChecksum(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
+// What follows is not inlined: that took 45 kB of each program. Loops that have many numbers inline
+// what they need, or write into a buffer that has room.
+
 // AppendUvarint appends v in 7-bit groups, little groups first: 1 to 10 bytes.
+//
+//go:noinline
 func AppendUvarint(dst []byte, v uint64) []byte {
 	if v < 0x80 {
 		return append(dst, byte(v))
@@ -45,9 +50,13 @@ func AppendVarint(dst []byte, v int64) []byte {
 func Zigzag(v int64) uint64 { return uint64(v)<<1 ^ uint64(v>>63) }
 
 // AppendBE32 appends v as four bytes, big endian.
+//
+//go:noinline
 func AppendBE32(dst []byte, v uint32) []byte { return binary.BigEndian.AppendUint32(dst, v) }
 
 // AppendBE64 appends v as eight bytes, big endian.
+//
+//go:noinline
 func AppendBE64(dst []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(dst, v) }
 
 // AppendString appends the length of s in bytes as a uvarint, then s.
