@@ -19,6 +19,7 @@ import (
 // oddChunk is a chunk of a block that a test writes byte by byte, as no writer here would.
 type oddChunk struct {
 	samples []point
+	encoded *blockdir.Chunk // nil: the samples are floats
 	ref     uint64
 }
 
@@ -79,20 +80,27 @@ func (b *oddBlock) segment() []byte {
 			if c.ref > 0 {
 				continue
 			}
-			var enc chunkenc.XOREncoder
-			for _, p := range c.samples {
-				if err := enc.Append(p.T, math.Float64frombits(p.V)); err != nil {
-					panic(err)
-				}
-			}
-			data := enc.AppendTo(nil)
+			enc, data := c.encode()
 			c.ref = uint64(len(out))
 			out = binary.AppendUvarint(out, uint64(len(data)))
-			body := append([]byte{byte(chunkenc.EncXOR)}, data...)
+			body := append([]byte{byte(enc)}, data...)
 			out = encbuf.AppendBE32(append(out, body...), encbuf.Checksum(body))
 		}
 	}
 	return out
+}
+
+func (c *oddChunk) encode() (chunkenc.Encoding, []byte) {
+	if c.encoded != nil {
+		return c.encoded.Encoding, c.encoded.Data
+	}
+	var enc chunkenc.XOREncoder
+	for _, p := range c.samples {
+		if err := enc.Append(p.T, math.Float64frombits(p.V)); err != nil {
+			panic(err)
+		}
+	}
+	return chunkenc.EncXOR, enc.AppendTo(nil)
 }
 
 // section appends the length of a section, the section and its checksum.

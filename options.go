@@ -10,6 +10,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/wal"
@@ -166,16 +167,15 @@ type Limits struct {
 
 // Bounds of options, and the defaults that are not obvious.
 const (
-	minSamplesPerChunk     = 16
-	maxSamplesPerChunk     = 1<<15 - 1 // a chunk may get twice as many and counts them in 16 bits
-	defaultSamplesPerChunk = 120       // what the format's other writers aim at
-	maxReplayWorkers       = 256
-	walPage                = 32 << 10
-	maxSegmentSize         = 1 << 30
-	minBlockRange          = time.Minute
-	maxBlockRange          = 10 * 365 * 24 * time.Hour
-	defaultMaxRange        = 31 * 24 * time.Hour
-	maxMergeWorkers        = 64
+	minSamplesPerChunk = 16
+	maxSamplesPerChunk = 1<<15 - 1 // a chunk may get twice as many and counts them in 16 bits
+	maxReplayWorkers   = 256
+	walPage            = 32 << 10
+	maxSegmentSize     = 1 << 30
+	minBlockRange      = time.Minute
+	maxBlockRange      = 10 * 365 * 24 * time.Hour
+	defaultMaxRange    = 31 * 24 * time.Hour
+	maxMergeWorkers    = 64
 	// A second of replay, about: less is not worth the writing.
 	defaultSnapshotThreshold = 64 << 20
 	minBytesPerSecond        = 64 << 10 // less would be slower than ingestion of anything
@@ -197,7 +197,7 @@ func (o *Options) withDefaults() (*Options, error) {
 	if o != nil {
 		c = *o
 	}
-	setDefault(&c.Head.SamplesPerChunk, defaultSamplesPerChunk)
+	setDefault(&c.Head.SamplesPerChunk, chunkenc.TargetSamples)
 	setDefault(&c.Head.ReplayWorkers, runtime.GOMAXPROCS(0))
 	setDefault(&c.Head.MaxLateness, time.Minute)
 	setDefault(&c.Head.SnapshotThreshold, defaultSnapshotThreshold)

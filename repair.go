@@ -125,6 +125,7 @@ func Repair(ctx context.Context, dir string, opts *RepairOptions) (*RepairReport
 	start := all.Clock.Now()
 	err = r.run(repair.Options{
 		FS: fsys, Dir: dir, Clock: all.Clock, MaxFuture: all.Limits.MaxFuture, Undelete: o.Undelete, Progress: o.Progress,
+		SamplesPerChunk: all.Head.SamplesPerChunk,
 	})
 	r.report.Duration = all.Clock.Now().Sub(start)
 	return r.report, errors.WithMessagef(err, "repair %s", dir)

@@ -84,6 +84,14 @@ func (e Encoding) Kind() ValueType {
 // 16 bits.
 const MaxSamples = 1<<16 - 1
 
+// What the format's writers aim at, so that a chunk stays under 1 KiB. Readers rely on neither.
+const (
+	// TargetSamples is how many samples a chunk of floats gets.
+	TargetSamples = 120
+	// TargetBytes is the length behind which a chunk of floats takes no more samples.
+	TargetBytes = 1005
+)
+
 // headerSize is the sample count in front of the bit stream, in bytes.
 const headerSize = 2
 

@@ -78,12 +78,9 @@ func (a *chunkAnswer) addChunks(ctx context.Context, index int, s *tsdb.ChunkSer
 	return a.chunks.Err()
 }
 
-// unionChunk is how many samples a chunk has that is made of several series, as others have.
-const unionChunk = 120
-
 // addUnion adds the samples of several series as those of one, in chunks of its own.
 func (a *chunkAnswer) addUnion(ctx context.Context, index int, group []*tsdb.Series) error {
-	it, batch := unionOf(group), chunkenc.NewBatch(unionChunk)
+	it, batch := unionOf(group), chunkenc.NewBatch(chunkenc.TargetSamples)
 	var enc chunkenc.Encoder
 	var data []byte
 	for it.NextBatch(batch) != chunkenc.ValNone {

@@ -19,8 +19,8 @@ type joiner struct {
 
 	some bool // the series has a sample in this block
 
-	ts [samplesPerChunk]int64
-	vs [samplesPerChunk]float64
+	ts [chunkenc.TargetSamples]int64
+	vs [chunkenc.TargetSamples]float64
 }
 
 // begin starts a series.
@@ -29,7 +29,7 @@ func (j *joiner) begin() { j.num, j.some, j.encoding = 0, false, false }
 // add takes a chunk that reaches into the range, newer than what came before it.
 func (j *joiner) add(h chunkHead, data []byte) error {
 	whole := h.minT >= j.mint && h.maxT <= j.maxt
-	if whole && (j.num == 0 || j.num+h.num > samplesPerChunk) {
+	if whole && (j.num == 0 || j.num+h.num > chunkenc.TargetSamples) {
 		if err := j.flush(); err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (j *joiner) addSample(t int64, v float64) error {
 	if t < j.mint || t > j.maxt {
 		return nil
 	}
-	if j.num == samplesPerChunk || j.num > 0 && j.enc.SizeBytes() > maxChunkBytes {
+	if j.num == chunkenc.TargetSamples || j.num > 0 && j.enc.SizeBytes() > chunkenc.TargetBytes {
 		if err := j.flush(); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
@@ -225,7 +226,7 @@ func (s *sectionReader) readHead(prev int64) (chunkHead, error) {
 	h.maxT = h.minT + int64(d.Uvarint())
 	num, size := d.Uvarint(), d.Uvarint()
 	h.crc = d.BE32()
-	if d.Err() != nil || num == 0 || num > samplesPerChunk || size > maxChunkSize || h.maxT < h.minT {
+	if d.Err() != nil || num == 0 || num > chunkenc.TargetSamples || size > maxChunkSize || h.maxT < h.minT {
 		return chunkHead{}, s.series.damage("head of a chunk is not possible")
 	}
 	h.num, h.size = int(num), int(size)

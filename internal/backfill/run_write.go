@@ -15,13 +15,6 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// A chunk gets as many samples as the format's other writers aim at, and no more than
-// fit their size.
-const (
-	samplesPerChunk = 120
-	maxChunkBytes   = 1005
-)
-
 // fileBuffer is how much of a scratch file is written at a time, in bytes.
 const fileBuffer = 256 << 10
 
@@ -220,7 +213,7 @@ func (w *runWriter) writeChunks(p *pending, chunks *scratch) error {
 			p.window = WindowOf(x.t, w.s.opts.Range)
 			break
 		}
-		if n := w.enc.Len(); n == samplesPerChunk || n > 0 && w.enc.SizeBytes() > maxChunkBytes {
+		if n := w.enc.Len(); n == chunkenc.TargetSamples || n > 0 && w.enc.SizeBytes() > chunkenc.TargetBytes {
 			if err := w.writeChunk(first, last, chunks); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package blockdir
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
@@ -51,6 +53,9 @@ type SalvageOptions struct {
 	// NewID names blocks of samples outside of the old block's bounds. Without it there are none:
 	// the bounds of the new block are wider.
 	NewID func() ulid.ULID
+	// SamplesPerChunk is how many samples a chunk gets that is made of others. Default
+	// chunkenc.TargetSamples.
+	SamplesPerChunk int
 }
 
 // Salvage copies all that can be read of a damaged block, chunk by chunk, into a new one
@@ -67,6 +72,7 @@ type SalvageOptions struct {
 // saved. ErrDeletedLost: see SalvageOptions.Undelete.
 func Salvage(ctx context.Context, fsys fileutil.FS, blockDir, dataDir string, id ulid.ULID, opts SalvageOptions) (Salvaged, error) {
 	s := salvager{ctx: ctx}
+	s.mixed.samplesPerChunk = cmp.Or(opts.SamplesPerChunk, chunkenc.TargetSamples)
 	err := s.open(fsys, blockDir)
 	if err == nil && s.out.DeletedLost && !opts.Undelete {
 		err = errors.WithMessage(ErrDeletedLost, blockDir)

@@ -5,15 +5,14 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/pkg/errors"
+
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
-
-// mixedSamples is how many samples a chunk gets that is made of others: what the format's writers
-// aim at.
-const mixedSamples = 120
 
 // mixedChunk is a chunk of a series that is being saved.
 type mixedChunk struct {
@@ -34,13 +33,17 @@ type mixer struct {
 	run     chunkenc.Batch
 	samples []mixedSample
 	buf     []byte
+
+	samplesPerChunk int // of chunks that are made of others
 }
 
-// mixedSample is one of chunks that overlap.
+// mixedSample is one of chunks that overlap: a float, or a histogram.
 type mixedSample struct {
-	t, st int64
-	v     float64
-	lane  int
+	t, st  int64
+	v      float64
+	ints   *histogram.Histogram
+	floats *histogram.FloatHistogram
+	lane   int
 }
 
 func (m *mixer) begin() { m.chunks, m.entries, m.lanes = m.chunks[:0], 0, 0 }
@@ -236,19 +239,63 @@ func (s *salvager) decode(c *mixedChunk, got *inspected) error {
 	if cap(m.run.T) == 0 {
 		m.run = *chunkenc.NewBatch(chunkenc.BatchSize)
 	}
+	kept := func(t int64) bool {
+		deleted := len(c.deleted) > 0 && c.deleted.Covers(t)
+		if deleted {
+			s.gone++
+		}
+		return !deleted
+	}
+	if m.dec.Kind() != chunkenc.ValFloat {
+		return m.decodeHistograms(c.lane, kept)
+	}
 	for m.dec.Left() > 0 {
 		if err := m.dec.Decode(&m.run, chunkenc.BatchSize); err != nil {
 			return err
 		}
 		for i, t := range m.run.T {
-			if len(c.deleted) > 0 && c.deleted.Covers(t) {
-				s.gone++
-				continue
+			if kept(t) {
+				m.samples = append(m.samples, mixedSample{t: t, st: m.run.StartOf(i), v: m.run.V[i], lane: c.lane})
 			}
-			m.samples = append(m.samples, mixedSample{t: t, st: m.run.StartOf(i), v: m.run.V[i], lane: c.lane})
 		}
 	}
 	return nil
+}
+
+// decodeHistograms collects those of a chunk that are kept.
+func (m *mixer) decodeHistograms(lane int, kept func(t int64) bool) error {
+	for {
+		more, err := m.dec.Next()
+		if !more {
+			return err
+		}
+		if !kept(m.dec.T()) {
+			continue
+		}
+		x := mixedSample{t: m.dec.T(), st: m.dec.ST(), lane: lane}
+		if m.dec.Kind() == chunkenc.ValHistogram {
+			x.ints = &histogram.Histogram{}
+			m.dec.Histogram(x.ints)
+		} else {
+			x.floats = &histogram.FloatHistogram{}
+			m.dec.FloatHistogram(x.floats)
+		}
+		m.samples = append(m.samples, x)
+	}
+}
+
+// append adds a sample to the chunk that is being made. chunkenc.ErrChunkFull: it begins a new one.
+func (m *mixer) append(x *mixedSample) error {
+	switch {
+	case m.enc.Len() == m.samplesPerChunk:
+		return chunkenc.ErrChunkFull
+	case x.ints != nil:
+		return m.enc.AppendHistogram(x.t, x.ints, x.st)
+	case x.floats != nil:
+		return m.enc.AppendFloatHistogram(x.t, x.floats, x.st)
+	default:
+		return m.enc.Append(x.t, x.v, x.st)
+	}
 }
 
 // encode writes those of the samples that lie in a part.
@@ -263,20 +310,23 @@ func (s *salvager) encode(p *salvagePart) error {
 	}
 	m.enc.Reset()
 	var first, last int64
-	for _, x := range m.samples {
+	for i := range m.samples {
+		x := &m.samples[i]
 		if x.t < p.mint || x.t > p.maxt {
 			continue
 		}
-		if m.enc.Len() == mixedSamples {
+		err := m.append(x)
+		if errors.Is(err, chunkenc.ErrChunkFull) {
 			if err := flush(first, last); err != nil {
 				return err
 			}
+			err = m.append(x)
 		}
-		if m.enc.Len() == 0 {
-			first = x.t
-		}
-		if err := m.enc.Append(x.t, x.v, x.st); err != nil {
+		if err != nil {
 			return err
+		}
+		if m.enc.Len() == 1 {
+			first = x.t
 		}
 		last = x.t
 	}

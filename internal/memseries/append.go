@@ -9,18 +9,15 @@ import (
 )
 
 const (
-	// maxChunkBytes is the length behind which a float chunk takes no more samples.
-	// The format's writers cut there so that a chunk stays under 1 KiB.
-	maxChunkBytes = 1005
 	// wordBytes is how much shorter than its chunk the written part can be: the
 	// encoder keeps back less than a word.
 	wordBytes = 8
 	// chunkCap holds any chunk that grew sample by sample.
-	chunkCap = maxChunkBytes + 2*chunkenc.MaxSampleBytes
+	chunkCap = chunkenc.TargetBytes + 2*chunkenc.MaxSampleBytes
 )
 
 // runCap is the room for what a run adds to a chunk before the chunk is cut.
-const runCap = maxChunkBytes + chunkenc.RunRoom
+const runCap = chunkenc.TargetBytes + chunkenc.RunRoom
 
 // Cutting is when chunks are cut (docs/format/chunks.md).
 type Cutting struct {
@@ -107,7 +104,7 @@ type filler struct {
 // nothing is copied.
 func (f *filler) append(s *Series, t int64, v float64) {
 	n := s.enc.Len()
-	if t >= s.cutAt || n == f.cutting.Samples/4 || n >= 2*f.cutting.Samples || s.bytes.size > maxChunkBytes-wordBytes {
+	if t >= s.cutAt || n == f.cutting.Samples/4 || n >= 2*f.cutting.Samples || s.bytes.size > chunkenc.TargetBytes-wordBytes {
 		if f.beforeAppend(s, t, v) {
 			return
 		}
@@ -131,7 +128,7 @@ func (f *filler) beforeAppend(s *Series, t int64, v float64) (done bool) {
 			return true
 		}
 	}
-	if n == 0 || int(s.bytes.size)+s.enc.PendingBytes() > maxChunkBytes {
+	if n == 0 || int(s.bytes.size)+s.enc.PendingBytes() > chunkenc.TargetBytes {
 		f.cut(s, t, chunkenc.EncXOR)
 		return false
 	}
@@ -154,14 +151,14 @@ func (f *filler) appendRun(s *Series, run []chunkenc.Sample, buf []byte) {
 	}
 	for len(run) > 0 {
 		n := s.enc.Len()
-		if t := run[0].T; t >= s.cutAt || n == f.cutting.Samples/4 || n >= 2*f.cutting.Samples || s.bytes.size > maxChunkBytes-wordBytes {
+		if t := run[0].T; t >= s.cutAt || n == f.cutting.Samples/4 || n >= 2*f.cutting.Samples || s.bytes.size > chunkenc.TargetBytes-wordBytes {
 			if f.beforeAppend(s, t, run[0].V) {
 				run = run[1:]
 				continue
 			}
 			n = s.enc.Len()
 		}
-		out, taken := s.enc.AppendRun(buf[:0], run[:f.unasked(s, n, run)], maxChunkBytes-wordBytes-int(s.bytes.size))
+		out, taken := s.enc.AppendRun(buf[:0], run[:f.unasked(s, n, run)], chunkenc.TargetBytes-wordBytes-int(s.bytes.size))
 		if len(out) > 0 {
 			s.bytes.add(&f.pieces, out)
 		}

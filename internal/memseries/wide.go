@@ -198,7 +198,7 @@ func (f *filler) beforeFloat(s *Series, w WideSample) {
 	if n == f.cutting.Samples/4 {
 		c.cutAt = min(c.cutAt, endTime(s.enc.FirstT(), s.enc.LastT(), c.cutAt, 4))
 	}
-	if c.enc.SizeBytes() > maxChunkBytes || w.T >= c.cutAt || n >= 2*f.cutting.Samples {
+	if c.enc.SizeBytes() > chunkenc.TargetBytes || w.T >= c.cutAt || n >= 2*f.cutting.Samples {
 		f.cut(s, w.T, w.Encoding)
 	}
 }

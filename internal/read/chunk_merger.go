@@ -5,10 +5,6 @@ import (
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 )
 
-// mergedChunkSamples is how many samples are merged at a time, and become a chunk for who reads
-// chunks: what the format's writers aim at.
-const mergedChunkSamples = 120
-
 // mergedChunks gives what several places have of one series as one run of chunks, oldest first and
 // without overlap. A chunk that nothing else reaches into passes as it is stored; where chunks
 // overlap their samples are merged by time, and come as samples.
@@ -17,7 +13,7 @@ type mergedChunks struct {
 	parts   []sourceSeries   // in the order of places
 	sources []chunkSource    // of parts, and those that were needed before
 	begun   bool             // sources are in merged
-	samples chunkenc.Batch   // that were merged last
+	samples chunkenc.Batch   // that were merged last: no more than a chunk for who reads chunks
 	enc     chunkenc.Encoder // of samples that are no floats
 	buf     []byte
 	ahead   error // what comes behind
@@ -25,7 +21,7 @@ type mergedChunks struct {
 
 func (m *mergedChunks) reset(s *mergedSeries) {
 	if cap(m.samples.T) == 0 {
-		m.samples = *chunkenc.NewBatch(mergedChunkSamples)
+		m.samples = *chunkenc.NewBatch(chunkenc.TargetSamples)
 	}
 	m.merged.Reset()
 	m.begun, m.ahead = false, nil
@@ -79,7 +75,7 @@ func (m *mergedChunks) Next(from int64, c *samplemerge.Chunk) (bool, error) {
 func (m *mergedChunks) others(c *samplemerge.Chunk) (bool, error) {
 	m.enc.Reset()
 	first, last := m.merged.Other().T(), int64(0)
-	for m.ahead == nil && m.enc.Len() < mergedChunkSamples {
+	for m.ahead == nil && m.enc.Len() < chunkenc.TargetSamples {
 		stop, err := m.merged.Peek()
 		if m.ahead = err; err != nil {
 			break

@@ -37,6 +37,8 @@ type Options struct {
 	MaxFuture time.Duration
 	// Undelete saves blocks also when it is not known any more which of their samples were deleted.
 	Undelete bool
+	// SamplesPerChunk is how many samples a chunk gets that is made of others that overlap.
+	SamplesPerChunk int
 	// Progress is called from one goroutine with how many bytes of blocks, of how many, are read.
 	// nil: nobody is told.
 	Progress func(done, total int64)

@@ -70,6 +70,8 @@ func (r *repairer) save(m datadir.Missing, b *Block, readable bool) error {
 		Whole:    readable,
 		Origin:   func(meta *blockdir.Meta, whole bool) { r.origin(meta, m.ID, whole) },
 		NewID:    func() ulid.ULID { return blockdir.NewULID(r.opts.Clock.Now()) },
+
+		SamplesPerChunk: r.opts.SamplesPerChunk,
 	})
 	if len(b.Damages) == 0 {
 		b.Damages = damagesOf(m.Name, saved.Damage)
