@@ -40,6 +40,7 @@ type Reject struct {
 	// Index of the sample: in the slices given to AppendBatch, or, in a CommitResult,
 	// among the samples that Append and AppendBatch accepted, counted from 0.
 	Index int
+	Ref   SeriesRef // of its series: as given to AppendBatch, or as Append returned it
 	Err   error
 }
 
@@ -55,32 +56,6 @@ type staging struct {
 	commit  wal.Commit
 	turns   memseries.Turns
 	refused refusals
-}
-
-// refusals counts samples that are not taken, by the reason: here first, as a stream of late ones
-// must not cost more than one that is taken.
-type refusals struct{ outOfOrder, duplicate, outOfBounds uint64 }
-
-func (r *refusals) note(err error) {
-	switch {
-	case errors.Is(err, ErrOutOfOrder):
-		r.outOfOrder++
-	case errors.Is(err, ErrDuplicateSample):
-		r.duplicate++
-	case errors.Is(err, ErrOutOfBounds):
-		r.outOfBounds++
-	}
-}
-
-// moveTo adds the numbers to those of the head.
-func (r *refusals) moveTo(c *commits) {
-	if *r == (refusals{}) {
-		return
-	}
-	c.outOfOrder.Add(r.outOfOrder)
-	c.duplicate.Add(r.duplicate)
-	c.outOfBounds.Add(r.outOfBounds)
-	*r = refusals{}
 }
 
 // appendersLen is how many Appenders are allocated together. A program may keep an
@@ -143,6 +118,15 @@ type Sample struct {
 	H  *histogram.Histogram
 	FH *histogram.FloatHistogram
 }
+
+// StaleMarker returns the value that says that its series ended: a NaN of certain bits, which are
+// kept. Queries of Prometheus do not look for older samples behind it. A series that has another
+// sample later has begun again.
+func StaleMarker() float64 { return math.Float64frombits(histogram.StaleNaN) }
+
+// IsStale reports whether a value is StaleMarker; any other NaN is not. Stale histograms are those
+// whose Sum is.
+func IsStale(v float64) bool { return math.Float64bits(v) == histogram.StaleNaN }
 
 // AppendSample is Append for a sample of any kind, with all that it may have. Two samples of one
 // time and one value are the same, whatever their start timestamps: the first one stays. Histograms
@@ -231,7 +215,7 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 			err = a.stage(floatOf(s, t, vs[i]))
 		}
 		if err != nil {
-			rejected = append(rejected, Reject{Index: i, Err: err})
+			rejected = append(rejected, Reject{Index: i, Ref: ref, Err: err})
 		}
 	}
 	return rejected, nil
@@ -245,15 +229,14 @@ func (a *Appender) stage(st memseries.Sample) error {
 		}
 	}
 	if st.T > a.maxT || st.T < a.minT {
-		if err := a.outside(st.T); err != nil {
+		if err := a.outside(&st); err != nil {
 			return err
 		}
 	}
 	sg := a.staged
 	if n := len(sg.samples); n > 0 && sg.samples[n-1].Series == st.Series && st.T <= sg.samples[n-1].T {
 		if err := lateBy(&st, sg.samples[n-1].T, sg.samples[n-1].Sum); err != nil {
-			sg.refused.note(err)
-			return err
+			return sg.refused.note(&st, err)
 		}
 	}
 	sg.samples = append(sg.samples, st)
@@ -265,19 +248,17 @@ func (a *Appender) stage(st memseries.Sample) error {
 // newest time may be a repeat; Commit decides, as the newest may still be on its way.
 func (a *Appender) late(st *memseries.Sample, newest int64) error {
 	if st.T < a.minT {
-		return a.outOfBounds(st.T)
+		return a.outOfBounds(st)
 	}
 	if st.T < newest {
-		a.staged.refused.outOfOrder++
-		return ErrOutOfOrder
+		return a.staged.refused.note(st, ErrOutOfOrder)
 	}
 	bit := memseries.Bit(st.Series)
 	a.h.series.Shards.Lock(bit)
 	same := st.Series.PendingT() == st.T && st.Series.PendingSum() == st.Sum
 	a.h.series.Shards.Unlock(bit)
 	if !same {
-		a.staged.refused.duplicate++
-		return ErrDuplicateSample
+		return a.staged.refused.note(st, ErrDuplicateSample)
 	}
 	return nil
 }
@@ -296,18 +277,17 @@ func lateBy(st *memseries.Sample, newest int64, sum uint64) error {
 }
 
 // outside looks at the clock when a sample is newer than the last look allowed.
-func (a *Appender) outside(t int64) error {
+func (a *Appender) outside(st *memseries.Sample) error {
 	a.minT = a.h.bounds.minValid.Load()
 	a.maxT = a.h.bounds.acceptsTo()
-	if t < a.minT || t > a.maxT {
-		return a.outOfBounds(t)
+	if st.T < a.minT || st.T > a.maxT {
+		return a.outOfBounds(st)
 	}
 	return nil
 }
 
-func (a *Appender) outOfBounds(t int64) error {
-	a.staged.refused.outOfBounds++
-	return &BoundsError{T: t, From: a.minT, To: a.h.bounds.acceptsTo()}
+func (a *Appender) outOfBounds(st *memseries.Sample) error {
+	return a.staged.refused.note(st, &BoundsError{T: st.T, From: a.minT, To: a.h.bounds.acceptsTo()})
 }
 
 // find returns a series that has no sample which counts, or none that its ref leads to,
@@ -362,26 +342,33 @@ func checkLabels(ls labels.Labels, lim *Limits) error {
 		return err
 	}
 	if over(ls.Len(), lim.LabelsPerSeries) || ls.Len() > maxLabelsPerSeries {
-		return errors.WithMessagef(ErrLimit, "series has %d labels, Limits.LabelsPerSeries is %d", ls.Len(), lim.LabelsPerSeries)
+		return aboveLimit("series has %d labels", ls.Len(), "LabelsPerSeries", lim.LabelsPerSeries)
 	}
 	sum := 0
 	for l := range ls.All() {
 		sum += len(l.Name) + len(l.Value)
 		if over(len(l.Name), lim.LabelNameBytes) {
-			return errors.WithMessagef(ErrLimit, "label name %.40q... has %d bytes, Limits.LabelNameBytes is %d", l.Name, len(l.Name), lim.LabelNameBytes)
+			err := aboveLimit("%d bytes", len(l.Name), "LabelNameBytes", lim.LabelNameBytes)
+			return errors.WithMessagef(err, "label name %.40q...", l.Name)
 		}
 		if over(len(l.Value), lim.LabelValueBytes) {
-			return errors.WithMessagef(ErrLimit, "value of label %q has %d bytes, Limits.LabelValueBytes is %d", l.Name, len(l.Value), lim.LabelValueBytes)
+			err := aboveLimit("%d bytes", len(l.Value), "LabelValueBytes", lim.LabelValueBytes)
+			return errors.WithMessagef(err, "value of label %q", l.Name)
 		}
 	}
 	if over(sum, lim.LabelSetBytes) {
-		return errors.WithMessagef(ErrLimit, "labels have %d bytes, Limits.LabelSetBytes is %d", sum, lim.LabelSetBytes)
+		return aboveLimit("labels have %d bytes", sum, "LabelSetBytes", lim.LabelSetBytes)
 	}
 	return nil
 }
 
 // over compares with a limit that may be off.
 func over(n, limit int) bool { return limit >= 0 && n > limit }
+
+// aboveLimit says that a number of something is more than an option allows.
+func aboveLimit(what string, n int, option string, limit int) error {
+	return errors.WithMessagef(ErrLimit, what+", Limits.%s is %d", n, option, limit)
+}
 
 // Rollback drops what was staged. After Commit, or a second time, it does nothing.
 func (a *Appender) Rollback() error {

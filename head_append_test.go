@@ -46,7 +46,7 @@ func TestAppend_BadLabelsAreRefusedAndSpoilNothing(t *testing.T) {
 	}
 	res, err := app.Commit(ctx)
 	require.NoError(t, err)
-	require.Equal(t, tsdb.CommitResult{Samples: 1}, res)
+	require.Equal(t, tsdb.CommitResult{Samples: 1, Floats: 1}, res)
 	require.EqualValues(t, 1, good)
 	require.Equal(t, 1, f.db.Stats().Series)
 	require.Equal(t, map[string][]point{`{a="b"}`: points(1, 1)}, f.all())
@@ -82,9 +82,11 @@ func TestAppend_LateSamplesAreRefusedByName(t *testing.T) {
 func TestCommit_ASampleThatBecameLateIsReported(t *testing.T) {
 	f := newFixture(t, nil)
 	slow, fast := f.db.Appender(), f.db.Appender()
+	var refs []tsdb.SeriesRef
 	for i, ts := range []int64{10, 20, 30} {
-		_, err := slow.Append(0, series(t, fmt.Sprintf(`{i="%d"}`, i)), ts, 1)
+		ref, err := slow.Append(0, series(t, fmt.Sprintf(`{i="%d"}`, i)), ts, 1)
 		require.NoError(t, err)
+		refs = append(refs, ref)
 	}
 	_, err := fast.Append(0, series(t, `{i="1"}`), 20, 2)
 	require.NoError(t, err)
@@ -94,8 +96,8 @@ func TestCommit_ASampleThatBecameLateIsReported(t *testing.T) {
 	require.NoError(t, err)
 	res, err := slow.Commit(ctx)
 	require.NoError(t, err)
-	require.Equal(t, tsdb.CommitResult{Samples: 1, Rejected: []tsdb.Reject{
-		{Index: 1, Err: tsdb.ErrDuplicateSample}, {Index: 2, Err: tsdb.ErrOutOfOrder},
+	require.Equal(t, tsdb.CommitResult{Samples: 1, Floats: 1, Rejected: []tsdb.Reject{
+		{Index: 1, Ref: refs[1], Err: tsdb.ErrDuplicateSample}, {Index: 2, Ref: refs[2], Err: tsdb.ErrOutOfOrder},
 	}}, res)
 	want := map[string][]point{`{i="0"}`: points(10, 1), `{i="1"}`: points(20, 2), `{i="2"}`: points(31, 2)}
 	require.Equal(t, want, f.all())
@@ -107,6 +109,8 @@ func TestCommit_OrderWithinOneAppenderIsChecked(t *testing.T) {
 	f := newFixture(t, nil)
 	app := f.db.Appender()
 	a, b := series(t, `{s="a"}`), series(t, `{s="b"}`)
+	ofA, err := app.Append(0, a, 9, 9)
+	require.NoError(t, err)
 	for _, s := range []struct {
 		ls labels.Labels
 		t  int64
@@ -116,8 +120,8 @@ func TestCommit_OrderWithinOneAppenderIsChecked(t *testing.T) {
 	}
 	res, err := app.Commit(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []tsdb.Reject{{Index: 2, Err: tsdb.ErrOutOfOrder}}, res.Rejected)
-	require.Equal(t, map[string][]point{`{s="a"}`: points(10, 10), `{s="b"}`: points(10, 10, 20, 20)}, f.all())
+	require.Equal(t, []tsdb.Reject{{Index: 3, Ref: ofA, Err: tsdb.ErrOutOfOrder}}, res.Rejected)
+	require.Equal(t, map[string][]point{`{s="a"}`: points(9, 9, 10, 10), `{s="b"}`: points(10, 10, 20, 20)}, f.all())
 }
 
 func TestAppendBatch_RejectsWhatItCannotStage(t *testing.T) {
@@ -135,7 +139,9 @@ func TestAppendBatch_RejectsWhatItCannotStage(t *testing.T) {
 	require.Error(t, err)
 	rejected, err := app.AppendBatch(20, []tsdb.SeriesRef{r1, 77, r2}, []float64{2, 2, 2}, nil)
 	require.NoError(t, err)
-	require.Equal(t, []tsdb.Reject{{Index: 1, Err: tsdb.ErrNotFound}, {Index: 2, Err: tsdb.ErrOutOfOrder}}, rejected)
+	require.Equal(t, []tsdb.Reject{
+		{Index: 1, Ref: 77, Err: tsdb.ErrNotFound}, {Index: 2, Ref: r2, Err: tsdb.ErrOutOfOrder},
+	}, rejected)
 	res, err := app.Commit(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 1, res.Samples)

@@ -23,10 +23,11 @@ type commits struct {
 	appenders sync.Pool   // of *appenders with some to give out
 	closed    atomic.Bool // nothing is committed any more
 
-	done, failed                       atomic.Uint64
-	samplesAppended, samplesRejected   atomic.Uint64
-	outOfOrder, duplicate, outOfBounds atomic.Uint64 // samples
-	seriesCreated, seriesRemoved       atomic.Uint64
+	done, failed                 atomic.Uint64
+	appended                     [chunkenc.ValFloatHistogram + 1]atomic.Uint64 // samples by kind
+	rejected                     atomic.Uint64                                 // samples
+	refused                      [2 * reasons]atomic.Uint64                    // samples, as refusals counts them
+	seriesCreated, seriesRemoved atomic.Uint64
 }
 
 func (c *commits) init(h *head) {
@@ -40,7 +41,10 @@ func (c *commits) init(h *head) {
 
 // CommitResult is what a successful Commit did.
 type CommitResult struct {
-	Samples  int      // samples that are in the database now; exact repeats are not counted
+	Samples int // samples that are in the database now; exact repeats are not counted
+	// Of these, by kind.
+	Floats, Histograms, FloatHistograms int
+
 	Rejected []Reject // samples that other commits, or this one, made late
 }
 
@@ -94,14 +98,29 @@ func (sg *staging) run(ctx context.Context, log *wal.Log) (CommitResult, error) 
 	}
 	h.iso.WaitPublished(sg.commit.Seq())
 	h.commits.done.Add(1)
-	h.commits.samplesAppended.Add(uint64(len(sg.samples)))
-	h.commits.samplesRejected.Add(uint64(len(res.Rejected)))
-	for _, r := range res.Rejected {
-		sg.refused.note(r.Err)
-	}
+	sg.count(&res)
 	h.writer.wakeUp()
-	res.Samples = len(sg.samples)
 	return res, nil
+}
+
+// count counts what was committed.
+func (sg *staging) count(res *CommitResult) {
+	c := &sg.h.commits
+	c.rejected.Add(uint64(len(res.Rejected)))
+	kinds := [len(c.appended)]int{chunkenc.ValFloat: len(sg.samples)}
+	if len(sg.wide) > 0 {
+		for i := range sg.samples {
+			kinds[chunkenc.ValFloat]--
+			kinds[sg.samples[i].Encoding.Kind()]++
+		}
+	}
+	for kind, n := range kinds {
+		if n > 0 {
+			c.appended[kind].Add(uint64(n))
+		}
+	}
+	res.Samples, res.Floats = len(sg.samples), kinds[chunkenc.ValFloat]
+	res.Histograms, res.FloatHistograms = kinds[chunkenc.ValHistogram], kinds[chunkenc.ValFloatHistogram]
 }
 
 // reserve takes the next place in the log and raises the newest time of each series
@@ -118,7 +137,7 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 		st := &sg.samples[i]
 		if st.Series.PendingT() >= st.T || st.T < minValid || st.Series.Dead() {
 			if err := sg.refusedLocked(st, minValid); err != nil {
-				res.Rejected = append(res.Rejected, Reject{Index: i, Err: err})
+				res.Rejected = append(res.Rejected, Reject{i, SeriesRef(st.Series.Ref()), sg.refused.note(st, err)})
 			}
 			continue
 		}

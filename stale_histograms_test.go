@@ -16,18 +16,11 @@ import (
 // file has.
 func TestHistograms_AFloatThatIsAStaleMarkerBecomesOne(t *testing.T) {
 	hours := testNow.Truncate(2 * time.Hour).UnixMilli()
-	stale := math.Float64frombits(histogram.StaleNaN)
-	ints := &histogram.Histogram{Count: 1, Sum: 1, PositiveSpans: []histogram.Span{{Length: 1}}, PositiveBuckets: []int64{1}}
+	stale, ints := tsdb.StaleMarker(), bucketed(1)
 	for name, st := range map[string]int64{"without a start timestamp": 0, "with one": hours - 5000} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(o *tsdb.Options) { o.Blocks.Manual, o.Limits.MaxFuture = true, -1 })
-			put := func(key string, s tsdb.Sample) {
-				app := f.db.Appender()
-				_, err := app.AppendSample(0, series(t, key), s)
-				require.NoError(t, err)
-				_, err = app.Commit(ctx)
-				require.NoError(t, err)
-			}
+			put := func(key string, s tsdb.Sample) { put(t, f.db, key, s) }
 			var marker histogram.Histogram
 			marker.SetStale()
 			want := map[string][]anySample{}
@@ -58,4 +51,16 @@ func TestHistograms_AFloatThatIsAStaleMarkerBecomesOne(t *testing.T) {
 			check()
 		})
 	}
+}
+
+// A stale marker is one NaN, whatever else is one. A database keeps its bits.
+func TestStaleMarker_IsOneNaNOnly(t *testing.T) {
+	require.True(t, tsdb.IsStale(tsdb.StaleMarker()))
+	require.EqualValues(t, 0x7ff0000000000002, math.Float64bits(tsdb.StaleMarker()))
+	for _, v := range []float64{0, 1, math.NaN(), math.Inf(1), math.Float64frombits(0x7ff0000000000001)} {
+		require.False(t, tsdb.IsStale(v))
+	}
+	f := newFixture(t, nil)
+	put(t, f.db, `{a="b"}`, tsdb.Sample{T: 1, V: tsdb.StaleMarker()})
+	require.True(t, tsdb.IsStale(math.Float64frombits(f.all()[`{a="b"}`][0].V)))
 }

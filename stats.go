@@ -3,7 +3,11 @@ package tsdb
 import (
 	"time"
 
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/blockset"
+	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -22,6 +26,9 @@ type Stats struct {
 	Commits         uint64 // that succeeded
 	CommitsFailed   uint64 // of which nothing is in the database
 	SamplesAppended uint64 // by commits that succeeded
+	// Of these, by kind.
+	FloatsAppended, HistogramsAppended, FloatHistogramsAppended uint64
+
 	SamplesRejected uint64 // found late by Commit; what Append refuses is not counted
 	SeriesCreated   uint64
 	SeriesRemoved   uint64 // created and never committed, or only in blocks now
@@ -31,6 +38,8 @@ type Stats struct {
 	SamplesOutOfOrder  uint64 // older than the newest of their series
 	SamplesDuplicate   uint64 // of the time of the newest, with another value
 	SamplesOutOfBounds uint64 // outside of what was accepted
+	// Of these, histograms, with integer and with float counts.
+	HistogramsOutOfOrder, HistogramsDuplicate, HistogramsOutOfBounds uint64
 
 	HeadChunks           int    // of all series, those included that samples are still appended to
 	HeadChunksCreated    uint64 // begun
@@ -124,7 +133,60 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 
 func (c *commits) addTo(s *Stats) {
 	s.Commits, s.CommitsFailed = c.done.Load(), c.failed.Load()
-	s.SamplesAppended, s.SamplesRejected = c.samplesAppended.Load(), c.samplesRejected.Load()
-	s.SamplesOutOfOrder, s.SamplesDuplicate, s.SamplesOutOfBounds = c.outOfOrder.Load(), c.duplicate.Load(), c.outOfBounds.Load()
+	s.FloatsAppended = c.appended[chunkenc.ValFloat].Load()
+	s.HistogramsAppended = c.appended[chunkenc.ValHistogram].Load()
+	s.FloatHistogramsAppended = c.appended[chunkenc.ValFloatHistogram].Load()
+	s.SamplesAppended = s.FloatsAppended + s.HistogramsAppended + s.FloatHistogramsAppended
+	s.SamplesRejected = c.rejected.Load()
+	s.SamplesOutOfOrder, s.HistogramsOutOfOrder = c.refusedFor(isOutOfOrder)
+	s.SamplesDuplicate, s.HistogramsDuplicate = c.refusedFor(isDuplicate)
+	s.SamplesOutOfBounds, s.HistogramsOutOfBounds = c.refusedFor(isOutOfBounds)
 	s.SeriesCreated, s.SeriesRemoved = c.seriesCreated.Load(), c.seriesRemoved.Load()
+}
+
+// refusals counts samples that are not taken by the reason, floats and histograms apart: here first,
+// as a stream of late ones must not cost more than one that is taken.
+type refusals [2 * reasons]uint64
+
+// Reasons by which refusals are counted; those of histograms come behind those of floats.
+const (
+	isOutOfOrder = iota
+	isDuplicate
+	isOutOfBounds
+	reasons
+)
+
+// note counts a sample that is not taken, and returns why.
+func (r *refusals) note(st *memseries.Sample, err error) error {
+	reason := isOutOfBounds
+	switch {
+	case errors.Is(err, ErrOutOfOrder):
+		reason = isOutOfOrder
+	case errors.Is(err, ErrDuplicateSample):
+		reason = isDuplicate
+	case !errors.Is(err, ErrOutOfBounds):
+		return err
+	}
+	if st.Encoding.Kind() != chunkenc.ValFloat {
+		reason += reasons
+	}
+	r[reason]++
+	return err
+}
+
+// moveTo adds the numbers to those of the head.
+func (r *refusals) moveTo(c *commits) {
+	for i, n := range r {
+		if n > 0 {
+			c.refused[i].Add(n)
+		}
+	}
+	*r = refusals{}
+}
+
+// refusedFor returns how many samples were not taken for a reason, and how many of them were
+// histograms.
+func (c *commits) refusedFor(reason int) (all, histograms uint64) {
+	histograms = c.refused[reasons+reason].Load()
+	return c.refused[reason].Load() + histograms, histograms
 }

@@ -114,6 +114,46 @@ func TestStats_CountRefusedSamplesByTheReason(t *testing.T) {
 	require.EqualValues(t, 1, f.db.Stats().SamplesRejected)
 }
 
+// Samples count by kind, those that are taken and those that are not, whoever finds out.
+func TestStats_CountSamplesByKind(t *testing.T) {
+	f := newFixture(t, nil)
+	ints, counts := bucketed(1, 2), bucketed(1, 2).ToFloat(nil)
+	stage := func(app *tsdb.Appender, at int64) {
+		for i, s := range []tsdb.Sample{{V: 1}, {V: 1, ST: 1}, {H: ints}, {H: ints, ST: 1}, {H: ints}, {FH: counts}} {
+			s.T = at
+			_, err := app.AppendSample(0, series(t, fmt.Sprintf(`{i="%d"}`, i)), s)
+			require.NoError(t, err)
+		}
+	}
+	first, slow := f.db.Appender(), f.db.Appender()
+	stage(first, 100)
+	stage(slow, 90)
+	res, err := first.Commit(ctx)
+	require.NoError(t, err)
+	require.Equal(t, tsdb.CommitResult{Samples: 6, Floats: 2, Histograms: 3, FloatHistograms: 1}, res)
+	res, err = slow.Commit(ctx)
+	require.NoError(t, err)
+	require.Len(t, res.Rejected, 6)
+	require.Zero(t, res.Samples+res.Floats+res.Histograms+res.FloatHistograms)
+
+	app := f.db.Appender()
+	ls := series(t, `{i="5"}`)
+	_, err = app.AppendSample(0, ls, tsdb.Sample{T: 99, FH: counts})
+	require.ErrorIs(t, err, tsdb.ErrOutOfOrder)
+	_, err = app.AppendSample(0, ls, tsdb.Sample{T: 100, H: ints})
+	require.ErrorIs(t, err, tsdb.ErrDuplicateSample)
+	_, err = app.AppendSample(0, ls, tsdb.Sample{T: math.MaxInt64, FH: counts})
+	require.ErrorIs(t, err, tsdb.ErrOutOfBounds)
+	_, err = app.Append(0, ls, 100, 1)
+	require.ErrorIs(t, err, tsdb.ErrDuplicateSample)
+	require.NoError(t, app.Rollback())
+
+	s := f.db.Stats()
+	require.Equal(t, [4]uint64{6, 2, 3, 1}, [4]uint64{s.SamplesAppended, s.FloatsAppended, s.HistogramsAppended, s.FloatHistogramsAppended})
+	require.Equal(t, [3]uint64{7, 2, 1}, [3]uint64{s.SamplesOutOfOrder, s.SamplesDuplicate, s.SamplesOutOfBounds})
+	require.Equal(t, [3]uint64{5, 1, 1}, [3]uint64{s.HistogramsOutOfOrder, s.HistogramsDuplicate, s.HistogramsOutOfBounds})
+}
+
 // The number of chunks of the head is that of counting them, whatever becomes of them.
 func TestStats_CountChunksOfTheHead(t *testing.T) {
 	f := newFixture(t, func(o *tsdb.Options) {

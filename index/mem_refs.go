@@ -87,7 +87,10 @@ func (pl *pairLists) addToLocked(l *list, ref uint64) {
 func (pl *pairLists) insertLocked(l *list, ref uint64) {
 	refs := pl.mu.viewOf(l).appendTo(nil)
 	if i, found := slices.BinarySearch(refs, ref); !found {
-		pl.mu.replace(l, slices.Insert(refs, i, ref))
+		refs = append(refs, 0) // not by slices.Insert, which is compiled anew for them (TestSmallestProgram)
+		copy(refs[i+1:], refs[i:])
+		refs[i] = ref
+		pl.mu.replace(l, refs)
 		pl.mu.rewrites++
 	}
 }

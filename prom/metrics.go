@@ -71,10 +71,12 @@ var metrics = []metric{
 	counter("prometheus_tsdb_mmap_chunks_total", "Full chunks that were put into files.", func(r *reading) uint64 { return r.HeadChunksWritten }),
 	counter("prometheus_tsdb_mmap_chunk_corruptions_total", "Chunks of the head that were damaged in their files.", func(r *reading) uint64 { return r.HeadChunksDamaged }),
 
-	// Stats does not tell kinds of samples: all are counted as floats.
-	counter("prometheus_tsdb_head_samples_appended_total", "Samples of commits that succeeded.", func(r *reading) uint64 { return r.SamplesAppended }, "type", "float"),
-	counter("prometheus_tsdb_out_of_order_samples_total", "Samples that were older than the newest of their series.", func(r *reading) uint64 { return r.SamplesOutOfOrder }, "type", "float"),
-	counter("prometheus_tsdb_out_of_bound_samples_total", "Samples outside of the times that are accepted.", func(r *reading) uint64 { return r.SamplesOutOfBounds }, "type", "float"),
+	counter("prometheus_tsdb_head_samples_appended_total", "Samples of commits that succeeded.", func(r *reading) uint64 { return r.FloatsAppended }, "type", "float"),
+	counter("prometheus_tsdb_head_samples_appended_total", "Samples of commits that succeeded.", func(r *reading) uint64 { return r.HistogramsAppended + r.FloatHistogramsAppended }, "type", "histogram"),
+	counter("prometheus_tsdb_out_of_order_samples_total", "Samples that were older than the newest of their series.", func(r *reading) uint64 { return r.SamplesOutOfOrder - r.HistogramsOutOfOrder }, "type", "float"),
+	counter("prometheus_tsdb_out_of_order_samples_total", "Samples that were older than the newest of their series.", func(r *reading) uint64 { return r.HistogramsOutOfOrder }, "type", "histogram"),
+	counter("prometheus_tsdb_out_of_bound_samples_total", "Samples outside of the times that are accepted.", func(r *reading) uint64 { return r.SamplesOutOfBounds - r.HistogramsOutOfBounds }, "type", "float"),
+	counter("prometheus_tsdb_out_of_bound_samples_total", "Samples outside of the times that are accepted.", func(r *reading) uint64 { return r.HistogramsOutOfBounds }, "type", "histogram"),
 	counter("tsdb_duplicate_samples_total", "Samples of the time of the newest of their series, with another value.", func(r *reading) uint64 { return r.SamplesDuplicate }),
 	counter("tsdb_late_samples_total", "Samples that commits left out, as others had made them late.", func(r *reading) uint64 { return r.SamplesRejected }),
 	gauge("tsdb_accepts_from_timestamp_seconds", "Samples may have this time now, or a later one.", func(r *reading) float64 { return seconds(r.AcceptsFrom) }),

@@ -177,7 +177,51 @@ func TestCollector_SaysWhatTheDatabaseSays(t *testing.T) {
 		"prometheus_tsdb_out_of_order_samples_total":  1,
 		"prometheus_tsdb_out_of_bound_samples_total":  1,
 	} {
-		require.Equal(t, want, value(name, "type=float"), name)
+		require.Equal(t, []string{"type=float", "type=histogram"}, ours[name].labels, name)
+		require.Equal(t, []float64{want, 0}, ours[name].values, name)
+	}
+}
+
+// Samples count by kind as they do in the reference.
+func TestCollector_CountsSamplesByKindAsTheReferenceDoes(t *testing.T) {
+	reg, theirReg := prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry()
+	ours := openStorage(t)
+	reg.MustRegister(prom.NewCollector(ours.DB()))
+	theirs, err := reference.Open(t.TempDir(), nil, theirReg, reference.DefaultOptions(), nil)
+	require.NoError(t, err)
+	theirs.DisableCompactions()
+	defer func() { require.NoError(t, theirs.Close()) }()
+	h, fh := takenAs["ints"](1).h, takenAs["counts"](1).fh
+	now := time.Now().UnixMilli() // what is far behind it is out of bounds
+	for _, s := range []storage.Storage{ours, theirs} {
+		app := s.Appender(t.Context())
+		of := func(name string) labels.Labels { return labels.FromStrings("__name__", name) }
+		for i := range int64(10) {
+			_, err := app.Append(0, of("floats"), now+i, 1)
+			require.NoError(t, err)
+			_, err = app.AppendHistogram(0, of("ints"), now+i, h, nil)
+			require.NoError(t, err)
+		}
+		_, err = app.AppendHistogram(0, of("counts"), now, nil, fh)
+		require.NoError(t, err)
+		require.NoError(t, app.Commit())
+		app = s.Appender(t.Context())
+		for range 3 {
+			_, err = app.AppendHistogram(0, of("ints"), now, h, nil)
+			require.ErrorIs(t, err, storage.ErrOutOfOrderSample)
+		}
+		for range 2 {
+			_, err = app.AppendHistogram(0, of("counts"), now-1, nil, fh)
+			require.ErrorIs(t, err, storage.ErrOutOfOrderSample)
+		}
+		_, err = app.Append(0, of("floats"), now, 1)
+		require.ErrorIs(t, err, storage.ErrOutOfOrderSample)
+		require.NoError(t, app.Rollback())
+	}
+	our, their := exposed(t, reg), exposed(t, theirReg)
+	for _, name := range []string{"prometheus_tsdb_head_samples_appended_total", "prometheus_tsdb_out_of_order_samples_total"} {
+		require.Equal(t, []string{"type=float", "type=histogram"}, our[name].labels, name)
+		require.Equal(t, their[name], our[name], name)
 	}
 }
 
