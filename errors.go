@@ -29,6 +29,8 @@ var (
 	ErrNotFound = errors.New("no such series: append again with labels")
 	// ErrInvalidLabels: the label set is not well formed. The error says how.
 	ErrInvalidLabels = labels.ErrInvalid
+	// ErrHistogramsOff: Options.Limits.NoHistograms refuses native histograms.
+	ErrHistogramsOff = errors.New("native histograms are turned off (Limits.NoHistograms)")
 	// ErrLimit: something is larger than a limit allows. The error says what.
 	ErrLimit = labels.ErrLimit
 )

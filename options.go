@@ -163,6 +163,9 @@ type Limits struct {
 	LabelNameBytes, LabelValueBytes int
 	// LabelSetBytes: names and values of a series together. Default 16 KiB.
 	LabelSetBytes int
+	// NoHistograms refuses native histograms, with ErrHistogramsOff, before a series is made for
+	// them. Those that are there stay, and are read. Default: they are taken.
+	NoHistograms bool
 }
 
 // Bounds of options, and the defaults that are not obvious.

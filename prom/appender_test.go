@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb"
 	ourhistogram "github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/prom"
 )
@@ -183,4 +184,21 @@ func TestAppender_ZeroHistogramsAtAStart(t *testing.T) {
 			read[1][j].requireSame(t, read[0][j])
 		}
 	}
+}
+
+// Histograms that are turned off are refused as by a reference that was told so.
+func TestAppenders_RefuseHistogramsThatAreTurnedOff(t *testing.T) {
+	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Limits: tsdb.Limits{NoHistograms: true}})
+	require.NoError(t, err)
+	s := prom.NewStorage(db)
+	defer func() { require.NoError(t, s.Close()) }()
+	app, v2 := s.Appender(t.Context()), s.AppenderV2(t.Context())
+	ls := labels.FromStrings("__name__", "m")
+	_, err = app.AppendHistogram(0, ls, dayStart, takenAs["ints"](1).h, nil)
+	require.ErrorIs(t, err, storage.ErrNativeHistogramsDisabled)
+	require.ErrorIs(t, err, tsdb.ErrHistogramsOff)
+	_, err = v2.Append(0, ls, 0, dayStart, 0, nil, takenAs["counts"](1).fh, storage.AppendV2Options{})
+	require.ErrorIs(t, err, storage.ErrNativeHistogramsDisabled)
+	require.NoError(t, app.Rollback())
+	require.NoError(t, v2.Rollback())
 }

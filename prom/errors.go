@@ -45,6 +45,8 @@ func translate(err error) error {
 		return &refusal{err, storage.ErrDuplicateSampleForTimestamp}
 	case errors.Is(err, tsdb.ErrOutOfBounds):
 		return &refusal{err, storage.ErrOutOfBounds}
+	case errors.Is(err, tsdb.ErrHistogramsOff):
+		return &refusal{err, storage.ErrNativeHistogramsDisabled}
 	case errors.Is(err, tsdb.ErrInvalidLabels), errors.Is(err, tsdb.ErrLimit), errors.Is(err, tsdb.ErrNotFound):
 		return fmt.Errorf("%w: %w", ErrInvalidSample, err)
 	default:
