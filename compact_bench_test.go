@@ -20,6 +20,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/sweep"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // BenchmarkCompact_Merge merges three blocks of two hours of the same series, scraped every
@@ -51,7 +52,7 @@ func benchMerge(b *testing.B, series int, apart, shift int64) {
 			s := blockSeries{Labels: benchLabels(i)}
 			at := meta.MinTime + int64(n)*shift/3
 			for c := range chunksPerSeries {
-				var enc chunkenc.XOREncoder
+				var enc xorchunk.Encoder
 				first := at
 				for k := range perChunk {
 					require.NoError(b, enc.Append(at, benchValue(i, c*perChunk+k)+rng.Float64()*float64(i%4/3)))

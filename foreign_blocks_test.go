@@ -19,6 +19,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -146,7 +147,7 @@ func v1Block(t *testing.T, fs *tsdbtest.MemFS, dir string, id ulid.ULID) map[str
 		key := series(t, "{"+name[2:]+"}").String()
 		meta.Stats.NumSeries++
 		for _, c := range s.Chunks {
-			var enc chunkenc.XOREncoder
+			var enc xorchunk.Encoder
 			times := []int64{c.Mint}
 			if c.Maxt > c.Mint {
 				times = append(times, c.Maxt)

@@ -14,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // oddChunk is a chunk of a block that a test writes byte by byte, as no writer here would.
@@ -94,7 +95,7 @@ func (c *oddChunk) encode() (chunkenc.Encoding, []byte) {
 	if c.encoded != nil {
 		return c.encoded.Encoding, c.encoded.Data
 	}
-	var enc chunkenc.XOREncoder
+	var enc xorchunk.Encoder
 	for _, p := range c.samples {
 		if err := enc.Append(p.T, math.Float64frombits(p.V)); err != nil {
 			panic(err)

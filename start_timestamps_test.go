@@ -19,6 +19,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // Blocks of others may have chunks of the second encoding of floats, and samples with
@@ -36,8 +37,8 @@ func startedChunk(t testing.TB, xor bool, samples []started) blockdir.Chunk {
 	t.Helper()
 	last := samples[len(samples)-1]
 	c := blockdir.Chunk{MinT: samples[0].T, MaxT: last.T, Num: len(samples), Encoding: chunkenc.EncXOR2}
-	var first chunkenc.XOREncoder
-	var second chunkenc.XOR2Encoder
+	var first xorchunk.Encoder
+	var second xorchunk.Encoder2
 	for _, s := range samples {
 		if xor {
 			require.Zero(t, s.ST)

@@ -2,12 +2,9 @@
 // series as bytes. It knows bits, times and values; it does not know which series
 // a chunk belongs to, nor files, checksums or lengths around the bytes.
 //
-// There are two ways in and two ways out. XORState encodes into a buffer of the
-// caller, so that a million open chunks cost no pointers; XOREncoder and XOR2Encoder own
-// their buffers, and Encoder is the one that its samples need, of whatever kind. XORDecoder and
-// XOR2Decoder decode whole runs into slices, Decoder does for chunks of every encoding; an Iterator
-// is a cursor over a chunk. All of them are for one goroutine at
-// a time; a Chunk is immutable and may be read by any number of them.
+// An Encoder builds a chunk of the encoding that its samples need. An Iterator is a cursor over a
+// chunk. A Decoder decodes a chunk of any encoding, floats in whole runs. All of them are for one
+// goroutine at a time; a Chunk is immutable and may be read by any number of them.
 //
 // The bytes of chunks are trusted to have been checked (files carry a CRC around
 // them), but not to be well formed: bad bytes give an error that is
@@ -21,6 +18,7 @@ import (
 	"strconv"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // Encoding is the number that files store beside a chunk's bytes.
@@ -53,7 +51,7 @@ func (e Encoding) String() string {
 // NumSamples returns how many samples the header of a chunk of the encoding promises, also of one
 // that this version does not read; 0 if data is too short for a header.
 func (e Encoding) NumSamples(data []byte) int {
-	if len(data) < headerSize {
+	if len(data) < headerSizeXOR {
 		return 0
 	}
 	n := binary.BigEndian.Uint16(data)
@@ -82,7 +80,7 @@ func (e Encoding) Kind() ValueType {
 
 // MaxSamples is the most samples that one chunk holds: its header counts them in
 // 16 bits.
-const MaxSamples = 1<<16 - 1
+const MaxSamples = xorchunk.MaxSamples
 
 // What the format's writers aim at, so that a chunk stays under 1 KiB. Readers rely on neither.
 const (
@@ -92,8 +90,11 @@ const (
 	TargetBytes = 1005
 )
 
-// headerSize is the sample count in front of the bit stream, in bytes.
-const headerSize = 2
+// What is in front of the bit stream, in bytes.
+const (
+	headerSizeXOR = 2 // the sample count
+	headerSize    = 3 // a byte more, in all other encodings
+)
 
 // Chunk is a read-only view of an encoded chunk. It aliases the bytes that it was
 // made from and is valid as long as they are; it may be copied freely and read
@@ -111,10 +112,10 @@ func FromData(enc Encoding, data []byte) (Chunk, error) {
 	if !enc.Known() {
 		return Chunk{}, errUnknown(enc)
 	}
-	if len(data) < headerSize {
+	if len(data) < headerSizeXOR {
 		return Chunk{}, encbuf.Corrupt(len(data), "chunk is shorter than its sample count")
 	}
-	if enc != EncXOR && len(data) < xor2HeaderSize {
+	if enc != EncXOR && len(data) < headerSize {
 		return Chunk{}, encbuf.Corrupt(len(data), enc.String()+" chunk is shorter than its header")
 	}
 	return Chunk{enc: enc, data: data}, nil

@@ -3,6 +3,7 @@ package chunkenc
 import (
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/histchunk"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // Encoder builds a chunk of the encoding that its samples need: XOR for floats, XOR2 if one of them
@@ -12,10 +13,10 @@ import (
 // Where a sample cannot be in the chunk of those before it, Append and the like return
 // ErrChunkFull: the chunk ends, and the sample is the first one behind a Reset.
 type Encoder struct {
-	xor  XOREncoder
-	xor2 *XOR2Encoder      // kept; in use if it has samples
-	hist *histogramEncoder // kept; in use if it has samples
-	next histchunk.Header  // of the chunk behind this one, if a histogram was refused
+	xor  xorchunk.Encoder
+	xor2 *xorchunk.Encoder2 // kept; in use if it has samples
+	hist *histogramEncoder  // kept; in use if it has samples
+	next histchunk.Header   // of the chunk behind this one, if a histogram was refused
 }
 
 // histogramEncoder is an encoder of histograms with what is on its way to it.
@@ -52,7 +53,7 @@ func (e *Encoder) change() error {
 		return ErrChunkFull
 	}
 	if e.xor2 == nil {
-		e.xor2 = &XOR2Encoder{}
+		e.xor2 = &xorchunk.Encoder2{}
 	}
 	var it chunkIterator
 	it.reset(Chunk{enc: EncXOR, data: e.xor.AppendTo(nil)})

@@ -1,6 +1,10 @@
 package chunkenc
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
+)
 
 // Opening a chunk.
 var (
@@ -12,5 +16,5 @@ var (
 // Appending to a chunk.
 var (
 	// ErrChunkFull: the chunk has MaxSamples samples; begin another one.
-	ErrChunkFull = errors.New("chunk is full")
+	ErrChunkFull = xorchunk.ErrFull
 )

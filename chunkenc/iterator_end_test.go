@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/itertest"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // fewSamples are five samples, the times of which leave gaps.
@@ -26,8 +27,8 @@ func fewSamples(withStarts bool) (list []itertest.Sample) {
 // chunkOf encodes samples; only XOR2 keeps start timestamps.
 func chunkOf(t *testing.T, list []itertest.Sample, xor2 bool) chunkenc.Chunk {
 	t.Helper()
-	var xor chunkenc.XOREncoder
-	var second chunkenc.XOR2Encoder
+	var xor xorchunk.Encoder
+	var second xorchunk.Encoder2
 	for _, s := range list {
 		if xor2 {
 			require.NoError(t, second.Append(s.T, s.V, s.ST))

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb/internal/encbuf"
 )
 
 // checkIterator drives iterators over want with random moves and compares each step
@@ -94,34 +96,25 @@ func requireAt(t *testing.T, want []sample, pos int, it Iterator, vt ValueType) 
 	require.Equal(t, at, it.AtT())
 }
 
-// sorted reports whether seeking in samples makes sense.
-func sorted(samples []sample) bool {
-	for i := 1; i < len(samples); i++ {
-		if samples[i].t <= samples[i-1].t {
-			return false
-		}
-	}
-	return true
-}
-
 func TestXORIterator_AnyMoves_EqualTheModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	for _, v := range xorVectors(t) {
-		if !sorted(v.Samples) {
-			continue
-		}
-		c, err := FromData(EncXOR, v.bytes(t))
+	shapes := [][]sample{
+		{{math.MinInt64, 1}},
+		{{-1, 0}, {0, 1 << 63}},
+		{{math.MinInt64, 1}, {0, 2}, {math.MaxInt64, 3}},
+		series(BatchSize),
+		series(5*BatchSize + 17),
+	}
+	var it Iterator
+	for _, samples := range shapes {
+		c, err := FromData(EncXOR, encode(t, samples))
 		require.NoError(t, err)
-		var it Iterator
-		checkIterator(t, r, v.Samples, func() Iterator {
+		checkIterator(t, r, samples, func() Iterator { return c.Iterator(nil) })
+		checkIterator(t, r, samples, func() Iterator {
 			it = c.Iterator(it)
 			return it
 		})
 	}
-	long := series(5*BatchSize+17, 3, func(_ int, r *rand.Rand) float64 { return r.NormFloat64() })
-	c, err := FromData(EncXOR, encode(t, long))
-	require.NoError(t, err)
-	checkIterator(t, r, long, func() Iterator { return c.Iterator(nil) })
 }
 
 func TestChunkIterator_ZeroValue_IsEmpty(t *testing.T) {
@@ -130,4 +123,15 @@ func TestChunkIterator_ZeroValue_IsEmpty(t *testing.T) {
 	require.Equal(t, ValNone, it.Seek(0))
 	require.Equal(t, ValNone, it.NextBatch(&Batch{}))
 	require.NoError(t, it.Err())
+}
+
+func TestChunkIterator_GoodSamplesComeBeforeTheError(t *testing.T) {
+	data := encode(t, series(10))
+	var it chunkIterator
+	it.reset(Chunk{enc: EncXOR, data: data[:len(data)-1]})
+	for i := range 9 {
+		require.Equal(t, ValFloat, it.Next(), i)
+	}
+	require.Equal(t, ValNone, it.Next())
+	require.ErrorIs(t, it.Err(), encbuf.ErrCorrupt)
 }

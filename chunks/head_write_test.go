@@ -14,12 +14,13 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
 // fullChunk returns a chunk whose content follows from its number.
 func fullChunk(i int) Full {
-	var e chunkenc.XOREncoder
+	var e xorchunk.Encoder
 	t := int64(1000 * i)
 	for k := range 3 + i%5 {
 		t = int64(1000*i + 10*k)

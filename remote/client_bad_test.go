@@ -236,9 +236,9 @@ func TestSelect_FieldsOfALaterVersionAreSkipped(t *testing.T) {
 	want := []series{{`{a="b"}`, []sample{{5, math.Float64bits(1)}, {6, 0}}}}
 	require.Equal(t, want, collect(t, c.Select(context.Background(), 0, 100, nil, everyMatcher())))
 
-	var enc chunkenc.XOREncoder
-	require.NoError(t, enc.Append(5, 1))
-	require.NoError(t, enc.Append(6, 0))
+	var enc chunkenc.Encoder
+	require.NoError(t, enc.Append(5, 1, 0))
+	require.NoError(t, enc.Append(6, 0, 0))
 	chunk := field(2, later, appendInt(nil, 1, 5), appendInt(nil, 2, 6), appendInt(nil, 3, 1), field(4, enc.AppendTo(nil)), later)
 	frame := append(append(bytes.Clone(later), field(1, later, name, later, chunk, later)...), later...)
 	w = httptest.NewRecorder()
@@ -250,9 +250,9 @@ func TestSelect_FieldsOfALaterVersionAreSkipped(t *testing.T) {
 // xorOf encodes samples with the value of their time.
 func xorOf(t testing.TB, times ...int64) []byte {
 	t.Helper()
-	var enc chunkenc.XOREncoder
+	var enc chunkenc.Encoder
 	for _, at := range times {
-		require.NoError(t, enc.Append(at, float64(at)))
+		require.NoError(t, enc.Append(at, float64(at), 0))
 	}
 	return enc.AppendTo(nil)
 }

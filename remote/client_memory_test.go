@@ -46,13 +46,13 @@ func (m *madeAnswer) time(i, k int) int64 {
 func (m *madeAnswer) streamed(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", chunksContentType)
 	out := newPacedWriter(w, time.Minute)
-	var enc chunkenc.XOREncoder
+	var enc chunkenc.Encoder
 	var data []byte
 	e := frameEncoder{limit: 1}
 	for i := range m.n {
 		enc.Reset()
 		for k := range madeSamples {
-			if err := enc.Append(m.time(i, k), float64(k)); err != nil {
+			if err := enc.Append(m.time(i, k), float64(k), 0); err != nil {
 				return err
 			}
 		}

@@ -154,9 +154,9 @@ func TestUnionIterator_AllSequencesOfThreeMoves_EqualTheSlice(t *testing.T) {
 
 // One series of several that cannot be read ends the whole with its error, for good.
 func TestUnionIterator_BehindDamage_StaysAtItsEndWithTheError(t *testing.T) {
-	var enc chunkenc.XOREncoder
+	var enc chunkenc.Encoder
 	for i := range int64(100) {
-		require.NoError(t, enc.Append(i, rand.Float64()))
+		require.NoError(t, enc.Append(i, rand.Float64(), 0))
 	}
 	data := enc.AppendTo(nil)
 	whole, err := chunkenc.FromData(chunkenc.EncXOR, data)

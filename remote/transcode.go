@@ -9,7 +9,7 @@ import (
 type xorTranscoder struct {
 	it    chunkenc.Iterator
 	batch chunkenc.Batch
-	enc   chunkenc.XOREncoder
+	enc   chunkenc.Encoder
 	buf   []byte
 }
 
@@ -23,7 +23,7 @@ func (x *xorTranscoder) transcode(c chunkenc.Chunk) (chunkenc.Chunk, error) {
 	x.enc.Reset()
 	for x.it.NextBatch(&x.batch) != chunkenc.ValNone {
 		for i, t := range x.batch.T {
-			if err := x.enc.Append(t, x.batch.V[i]); err != nil {
+			if err := x.enc.Append(t, x.batch.V[i], 0); err != nil {
 				return c, err
 			}
 		}

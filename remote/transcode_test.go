@@ -114,8 +114,8 @@ func requireStarts(t testing.TB, c *ReadClient, wanted bool) {
 }
 
 func TestXORTranscoder_LeavesWhatIsNotItsOwn(t *testing.T) {
-	var xor chunkenc.XOREncoder
-	require.NoError(t, xor.Append(1, 2))
+	var xor chunkenc.Encoder
+	require.NoError(t, xor.Append(1, 2, 0))
 	c, err := chunkenc.FromData(chunkenc.EncXOR, xor.AppendTo(nil))
 	require.NoError(t, err)
 	var x xorTranscoder
@@ -123,8 +123,8 @@ func TestXORTranscoder_LeavesWhatIsNotItsOwn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, c, got)
 
-	var xor2 chunkenc.XOR2Encoder
-	require.NoError(t, xor2.Append(1, 2, 0))
+	var xor2 chunkenc.Encoder
+	require.NoError(t, xor2.Append(1, 2, 1))
 	require.NoError(t, xor2.Append(2, 3, 0))
 	data := xor2.AppendTo(nil)
 	cut, err := chunkenc.FromData(chunkenc.EncXOR2, data[:len(data)-1])
@@ -142,9 +142,9 @@ func TestXORTranscoder_LeavesWhatIsNotItsOwn(t *testing.T) {
 }
 
 func TestXORTranscoder_LongestChunk(t *testing.T) {
-	var xor2 chunkenc.XOR2Encoder
+	var xor2 chunkenc.Encoder
 	for i := range int64(chunkenc.MaxSamples) {
-		require.NoError(t, xor2.Append(i, math.Sin(float64(i)), 0))
+		require.NoError(t, xor2.Append(i, math.Sin(float64(i)), 1))
 	}
 	c, err := chunkenc.FromData(chunkenc.EncXOR2, xor2.AppendTo(nil))
 	require.NoError(t, err)
@@ -156,10 +156,10 @@ func TestXORTranscoder_LongestChunk(t *testing.T) {
 }
 
 func BenchmarkTranscode(b *testing.B) {
-	var xor2 chunkenc.XOR2Encoder
+	var xor2 chunkenc.Encoder
 	const samples = 120
 	for i := range samples {
-		if err := xor2.Append(fixtureStart+int64(i)*fixtureStep, fixtureValue(1, i), 0); err != nil {
+		if err := xor2.Append(fixtureStart+int64(i)*fixtureStep, fixtureValue(1, i), 1); err != nil {
 			b.Fatal(err)
 		}
 	}

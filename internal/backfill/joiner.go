@@ -1,6 +1,9 @@
 package backfill
 
-import "github.com/seed347100a3/tsdb/chunkenc"
+import (
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
+)
 
 // joiner passes the chunks of one series on. The newest one waits: if the next one is
 // so short that both fit into one chunk, they are put together sample by sample.
@@ -15,7 +18,7 @@ type joiner struct {
 	minT, maxT int64
 	encoding   bool // in enc, not in buf
 	buf        []byte
-	enc        chunkenc.XOREncoder
+	enc        xorchunk.Encoder
 
 	some bool // the series has a sample in this block
 
@@ -59,7 +62,7 @@ func (j *joiner) encode() error {
 
 // each decodes a chunk.
 func (j *joiner) each(data []byte, fn func(t int64, v float64) error) error {
-	var d chunkenc.XORDecoder
+	var d xorchunk.Decoder
 	if err := d.Reset(data); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/minheap"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -56,7 +57,7 @@ type runWriter struct {
 	order []uint32 // series by labels
 	names [][]byte // of each in order: its labels in numbers of symbols
 	queue minheap.Heap[pending]
-	enc   chunkenc.XOREncoder
+	enc   xorchunk.Encoder
 	heads []chunkHead
 	buf   []byte
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // largeBlock has more than a MiB of index and several of chunks.
 func largeBlock(t *testing.T) (all []testSeries) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range 20_000 {
-		var e chunkenc.XOREncoder
+		var e xorchunk.Encoder
 		for k := range int64(20) {
 			require.NoError(t, e.Append(k, rng.Float64()))
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -26,7 +27,7 @@ var testID = ulid.MustParseStrict("01HF7Q8ZK0000000000000TEST")
 
 // floats is a chunk of samples at the given times; their values are the times.
 func floats(times ...int64) Chunk {
-	var e chunkenc.XOREncoder
+	var e xorchunk.Encoder
 	for _, t := range times {
 		if err := e.Append(t, float64(t)); err != nil {
 			panic(err)

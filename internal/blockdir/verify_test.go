@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -77,7 +78,7 @@ func TestVerify_ChunksThatItCannotDecode_AreCounted(t *testing.T) {
 }
 
 func TestVerify_DecodesChunksWithStartTimestamps(t *testing.T) {
-	var e chunkenc.XOR2Encoder
+	var e xorchunk.Encoder2
 	require.NoError(t, e.Append(10, 1, 5))
 	require.NoError(t, e.Append(20, 2, 5))
 	chunk := Chunk{MinT: 10, MaxT: 20, Num: 2, Encoding: chunkenc.EncXOR2, Data: e.AppendTo(nil)}

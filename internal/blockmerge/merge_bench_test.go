@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blockmerge"
 	"github.com/seed347100a3/tsdb/internal/blocktest"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // BenchmarkWrite merges three blocks of the same 1,000 series in memory: one behind the other, and
@@ -35,7 +36,7 @@ func benchWrite(b *testing.B, apart, shift int64) {
 			s := only(b, fmt.Sprintf(`{__name__="m",i="%d"}`, i))
 			at := n*apart + n*shift
 			for range chunksPerSeries {
-				var enc chunkenc.XOREncoder
+				var enc xorchunk.Encoder
 				first := at
 				for range perChunk {
 					require.NoError(b, enc.Append(at, float64(at/step)+rng.Float64()*float64(i%4/3)))

@@ -16,6 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockmerge"
 	"github.com/seed347100a3/tsdb/internal/blocktest"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -184,7 +185,7 @@ func TestMerge_Bug41_SamplesOnTheBoundary_AreKept(t *testing.T) {
 	for _, at := range []int64{0, 7_200_000, math.MinInt64 + 10, math.MaxInt64 - 10} {
 		m := newMergeTest(t)
 		sample := func(ts int64) blockdir.Chunk {
-			var enc chunkenc.XOREncoder
+			var enc xorchunk.Encoder
 			require.NoError(t, enc.Append(ts, 1))
 			return blockdir.Chunk{MinT: ts, MaxT: ts, Num: 1, Encoding: chunkenc.EncXOR, Data: enc.AppendTo(nil)}
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -32,7 +33,7 @@ type Series struct {
 
 // Floats makes a chunk of pairs of times and values.
 func Floats(tv ...float64) blockdir.Chunk {
-	var enc chunkenc.XOREncoder
+	var enc xorchunk.Encoder
 	c := blockdir.Chunk{MinT: int64(tv[0]), MaxT: int64(tv[len(tv)-2]), Num: len(tv) / 2, Encoding: chunkenc.EncXOR}
 	for _, p := range Samples(tv...) {
 		if err := enc.Append(p.T, math.Float64frombits(p.V)); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -47,7 +48,7 @@ func writeSnapshot(fsys fileutil.FS, segment, series int) (meta Meta, err error)
 			err = fileutil.JoinErrors(err, w.Abort())
 		}
 	}()
-	var enc chunkenc.XOREncoder
+	var enc xorchunk.Encoder
 	for i := range series {
 		enc.Reset()
 		if err := enc.Append(int64(i), float64(i)); err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // comesBack is an iterator with the fault that Check is for: at its end a Seek finds the last
@@ -20,7 +21,7 @@ func (c comesBack) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
 }
 
 func oneToThree(t *testing.T) (want []Sample, open func() chunkenc.Iterator) {
-	var enc chunkenc.XOREncoder
+	var enc xorchunk.Encoder
 	for i := range int64(3) {
 		require.NoError(t, enc.Append(i+1, float64(i)))
 		want = append(want, Sample{T: i + 1, V: float64(i)})

@@ -43,6 +43,7 @@ var layers = map[string]layer{
 	"internal/background": {level: 1, foreign: []string{pkgErrors}},
 
 	"internal/histchunk": {level: 1, foreign: []string{pkgErrors}},
+	"internal/xorchunk":  {level: 1},
 	"exemplar":           {level: 1, foreign: []string{pkgErrors}, public: true},
 
 	"chunkenc": {level: 2, foreign: []string{pkgErrors}, public: true},

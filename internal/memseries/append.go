@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 const (
@@ -13,11 +14,11 @@ const (
 	// encoder keeps back less than a word.
 	wordBytes = 8
 	// chunkCap holds any chunk that grew sample by sample.
-	chunkCap = chunkenc.TargetBytes + 2*chunkenc.MaxSampleBytes
+	chunkCap = chunkenc.TargetBytes + 2*xorchunk.MaxSampleBytes
 )
 
 // runCap is the room for what a run adds to a chunk before the chunk is cut.
-const runCap = chunkenc.TargetBytes + chunkenc.RunRoom
+const runCap = chunkenc.TargetBytes + xorchunk.RunRoom
 
 // Cutting is when chunks are cut (docs/format/chunks.md).
 type Cutting struct {
@@ -88,7 +89,7 @@ type filler struct {
 	pieces  pieces
 	onFull  func(fullChunk) chunks.Ref
 	seq     uint64 // commit being applied
-	scratch [chunkenc.MaxSampleBytes]byte
+	scratch [xorchunk.MaxSampleBytes]byte
 	wide    wideChunks // open ones that are not of EncXOR
 	mapped  mappedLists
 
@@ -144,7 +145,7 @@ func (f *filler) beforeAppend(s *Series, t int64, v float64) (done bool) {
 // appendRun is append for samples of one series, each newer than the one before, which is what
 // recovery has: the rules of cutting are asked where they may answer otherwise than before, and not
 // for each sample (BenchmarkReplay).
-func (f *filler) appendRun(s *Series, run []chunkenc.Sample, buf []byte) {
+func (f *filler) appendRun(s *Series, run []xorchunk.Sample, buf []byte) {
 	if len(run) == 1 {
 		f.append(s, run[0].T, run[0].V)
 		return
@@ -168,7 +169,7 @@ func (f *filler) appendRun(s *Series, run []chunkenc.Sample, buf []byte) {
 
 // unasked returns how many samples of a run go to the open chunk, which has n, unless it becomes
 // too long: at least one, as the first was asked for.
-func (f *filler) unasked(s *Series, n int, run []chunkenc.Sample) int {
+func (f *filler) unasked(s *Series, n int, run []xorchunk.Sample) int {
 	room := 2*f.cutting.Samples - n
 	if quarter := f.cutting.Samples / 4; n < quarter {
 		room = quarter - n

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -45,7 +45,7 @@ func TestAppendRun_CutsTheSameChunksAsAppend(t *testing.T) {
 	for round := range 300 {
 		cutting := Cutting{Range: 1 << (10 + r.IntN(14)), Samples: []int{4, 5, 40, 120, 1000}[r.IntN(5)]}
 		step := int64(1) << r.IntN(20)
-		samples := make([]chunkenc.Sample, 3000)
+		samples := make([]xorchunk.Sample, 3000)
 		at := int64(r.Uint64()) >> (8 + r.IntN(50))
 		for i := range samples {
 			at += 1 + r.Int64N(step)
@@ -59,7 +59,7 @@ func TestAppendRun_CutsTheSameChunksAsAppend(t *testing.T) {
 			case 1:
 				v = float64(r.IntN(1000))
 			}
-			samples[i] = chunkenc.Sample{T: at, V: v}
+			samples[i] = xorchunk.Sample{T: at, V: v}
 		}
 		want := cutsOf(t, cutting, func(a *filler, s *Series) {
 			for _, x := range samples {
@@ -80,7 +80,7 @@ func TestAppendRun_CutsTheSameChunksAsAppend(t *testing.T) {
 }
 
 func TestAppendRun_TheEndOfTime(t *testing.T) {
-	last := []chunkenc.Sample{{T: math.MaxInt64 - 2}, {T: math.MaxInt64 - 1}, {T: math.MaxInt64}}
+	last := []xorchunk.Sample{{T: math.MaxInt64 - 2}, {T: math.MaxInt64 - 1}, {T: math.MaxInt64}}
 	cutting := Cutting{Range: 1000, Samples: 120}
 	one := cutsOf(t, cutting, func(a *filler, s *Series) {
 		for _, x := range last {
@@ -109,7 +109,7 @@ func TestRestorer_PiecesGoFromChunkToChunk(t *testing.T) {
 			run := Run{Ref: ref + 1}
 			for i := range int64(100) {
 				at := (100*round + i) * 1000
-				run.Samples = append(run.Samples, chunkenc.Sample{T: at, V: value(run.Ref, at)})
+				run.Samples = append(run.Samples, xorchunk.Sample{T: at, V: value(run.Ref, at)})
 			}
 			if runs = append(runs, run); len(runs) == GroupLen || run.Ref == series {
 				r.Append(runs, 1)
@@ -141,7 +141,7 @@ func TestRestorer_PiecesGoFromChunkToChunk(t *testing.T) {
 }
 
 func requireChunk(t *testing.T, f Full, value func(ref uint64, at int64) float64) {
-	var dec chunkenc.XORDecoder
+	var dec xorchunk.Decoder
 	require.NoError(t, dec.Reset(f.Data))
 	n := dec.Left()
 	require.EqualValues(t, f.Num, n)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // Captured is a copy of what one series was at one moment: the full chunks that are in
@@ -91,7 +92,7 @@ func (c *captor) copyOpen(sh *Shard, s *Series) chunkenc.Encoding {
 		return enc.Encoding()
 	}
 	from := len(c.data)
-	c.data = s.bytes.appendTo(slices.Grow(c.data, int(s.bytes.size)+chunkenc.MaxSampleBytes), c.d.chunkBytes)
+	c.data = s.bytes.appendTo(slices.Grow(c.data, int(s.bytes.size)+xorchunk.MaxSampleBytes), c.d.chunkBytes)
 	c.data = append(c.data[:from], s.enc.Finish(c.data[from:])...)
 	return chunkenc.EncXOR
 }

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/prefetch"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // Bytes of open chunks live in pieces of one cache line, linked by number. A chunk
@@ -208,7 +208,7 @@ func (c *chunkBytes) appendTo(dst []byte, a *pieceArena) []byte {
 }
 
 // finish adds what the encoder has kept back, but for the number of samples (fullChunk).
-func (c *chunkBytes) finish(p *pieces, enc *chunkenc.XORState) {
+func (c *chunkBytes) finish(p *pieces, enc *xorchunk.State) {
 	const countBytes = 2 // a chunk begins with its number of samples
 	var buf [countBytes + wordBytes]byte
 	whole := enc.Finish(buf[:countBytes])

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -20,7 +20,7 @@ func restore(d *Directory, ref uint64, ls labels.Labels) (*Series, error) {
 
 // restoreOne replays one sample of commit 1.
 func restoreOne(r *Restorer, ref uint64, t int64, v float64) {
-	r.AppendOne(&Run{Ref: ref, Samples: []chunkenc.Sample{{T: t, V: v}}}, 1)
+	r.AppendOne(&Run{Ref: ref, Samples: []xorchunk.Sample{{T: t, V: v}}}, 1)
 }
 
 // restored replays n samples, one a second, into one series whose full chunks begin
@@ -152,7 +152,7 @@ func TestTakeFull_TakesWhatIsSyncedInTheOrderOfCutting(t *testing.T) {
 	require.NoError(t, err)
 	r := NewRestoration(d).NewRestorer()
 	for i := range int64(5 * 120) {
-		r.Append([]Run{{Ref: 7, Samples: []chunkenc.Sample{{T: i * 1000, V: float64(i)}}}}, uint64(i))
+		r.Append([]Run{{Ref: 7, Samples: []xorchunk.Sample{{T: i * 1000, V: float64(i)}}}}, uint64(i))
 	}
 	mints := func(fulls []Full) (got []int64) {
 		for i := range fulls {

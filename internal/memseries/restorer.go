@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // Restorer appends what the log says to the series of one recovery worker. Nothing
@@ -51,7 +52,7 @@ func (r *Restorer) EncodingOf(of func(Mapped) chunkenc.Encoding) { r.encodingOf 
 // Run is samples of one ref, in the order of the log.
 type Run struct {
 	Ref     uint64
-	Samples []chunkenc.Sample
+	Samples []xorchunk.Sample
 	Wide    []WideAt // which of them are wide, in their order; none as a rule
 }
 
@@ -133,7 +134,7 @@ func plainEnd(n int, wide []WideAt) int {
 
 // ascending returns how many samples of a run there are before one that is not newer than
 // the one before it.
-func ascending(run []chunkenc.Sample) int {
+func ascending(run []xorchunk.Sample) int {
 	for i := 1; i < len(run); i++ {
 		if run[i].T <= run[i-1].T {
 			return i

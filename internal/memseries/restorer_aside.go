@@ -1,6 +1,6 @@
 package memseries
 
-import "github.com/seed347100a3/tsdb/chunkenc"
+import "github.com/seed347100a3/tsdb/internal/xorchunk"
 
 // A log of another engine may have samples of a series before its record: two of its appenders
 // created the series, and the one that was second to do so committed first. Such samples are set
@@ -18,7 +18,7 @@ type aside struct {
 
 // setAside keeps a sample until its series record comes, w as well if it is wide; false: there are
 // too many.
-func (a *aside) setAside(ref uint64, s chunkenc.Sample, w *WideSample) bool {
+func (a *aside) setAside(ref uint64, s xorchunk.Sample, w *WideSample) bool {
 	if a.n == maxAside {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // NoTime is the newest time of a series without samples. No sample has it: Append
@@ -47,7 +48,7 @@ type Series struct {
 	lastSeq  uint64 // newest commit applied to this series
 	prevMaxt int64  // newest time before lastSeq was applied
 
-	enc   chunkenc.XORState
+	enc   xorchunk.State
 	cutAt int64 // a sample at or after it goes to a new chunk
 
 	blocks []*mappedBlock // full chunks, oldest first, without a hole (mapped.go)

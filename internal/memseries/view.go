@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // View is what a reader sees of one series: a copy, so nothing is locked while it is
@@ -62,7 +63,7 @@ func (sh *Shard) viewLocked(s *Series, snapshot uint64, mint, maxt int64, v *Vie
 		sh.viewWideLocked(s, v)
 		return false
 	}
-	v.data = slices.Grow(v.data, int(s.bytes.size)+chunkenc.MaxSampleBytes)
+	v.data = slices.Grow(v.data, int(s.bytes.size)+xorchunk.MaxSampleBytes)
 	return true
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -144,7 +145,7 @@ func (s fakeOpen) open(chunkSource) chunkSource { return &fakeChunks{s: s.s, in:
 type fakeChunks struct {
 	s   FakeSeries
 	in  samplemerge.Bounds
-	enc chunkenc.XOREncoder
+	enc xorchunk.Encoder
 	buf []byte
 }
 

@@ -4,8 +4,8 @@ import (
 	"math"
 	"sync/atomic"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -26,8 +26,8 @@ type sampleSpan struct {
 
 func (sp *sampleSpan) refOf(s packedSample) uint64 { return sp.ref + uint64(s.ref) }
 
-func (sp *sampleSpan) sampleOf(s packedSample) chunkenc.Sample {
-	return chunkenc.Sample{T: int64(sp.t + uint64(s.t)), V: s.v}
+func (sp *sampleSpan) sampleOf(s packedSample) xorchunk.Sample {
+	return xorchunk.Sample{T: int64(sp.t + uint64(s.t)), V: s.v}
 }
 
 // samplePart are samples of one worker, in their order: one span, unless the log has times of

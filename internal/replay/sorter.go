@@ -3,8 +3,8 @@ package replay
 import (
 	"math"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // A log has the samples of one time side by side, and the next one of a series many
@@ -40,7 +40,7 @@ func mostCollected(limit int64, workers int) int {
 // runSorter sorts samples by series, those of each in the order of the log.
 type runSorter struct {
 	ends   []uint32 // by ref above the lowest: how many samples it has; later where they end
-	sorted []chunkenc.Sample
+	sorted []xorchunk.Sample
 	runs   []memseries.Run    // a few, until they are given out
 	wide   []memseries.WideAt // which of sorted are wide
 	left   []memseries.WideAt // of these, those that no run has yet
@@ -118,7 +118,7 @@ func (rs *runSorter) count(parts []work, low uint64, refs, n int) bool {
 // place puts the samples where they belong, and makes ends what its name says.
 func (rs *runSorter) place(parts []work, low uint64, n int) {
 	if cap(rs.sorted) < n {
-		rs.sorted = make([]chunkenc.Sample, n+n/8)
+		rs.sorted = make([]xorchunk.Sample, n+n/8)
 	}
 	rs.sorted, rs.wide = rs.sorted[:n], rs.wide[:0]
 	for i := range parts {

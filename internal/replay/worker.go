@@ -3,8 +3,8 @@ package replay
 import (
 	"time"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // worker owns the series with ref mod N while the log is replayed.
@@ -20,7 +20,7 @@ type worker struct {
 	sent     bool               // the writer has chunks of this worker
 	failed   bool               // it could not write some: the others stay in memory, too
 	busy     time.Duration
-	one      [1]chunkenc.Sample // that is being appended alone
+	one      [1]xorchunk.Sample // that is being appended alone
 	wide     [1]memseries.WideAt
 }
 

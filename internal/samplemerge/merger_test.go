@@ -15,6 +15,7 @@ import (
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // sample is one of a source; values are compared by their bits.
@@ -55,7 +56,7 @@ func encode(t require.TestingT, second bool, samples []sample) Chunk {
 		c.Encoding, c.Data = encodeHistograms(t, samples)
 		return c
 	}
-	var xor2 chunkenc.XOR2Encoder
+	var xor2 xorchunk.Encoder2
 	var floats chunkenc.Encoder
 	for _, s := range samples {
 		require.NoError(t, floats.Append(s.t, math.Float64frombits(s.v), s.st))
@@ -389,7 +390,7 @@ func TestMerger_DamageIsPlacedByItsSource(t *testing.T) {
 func TestRuns_SamplesThatDoNotAscend_AreDamage(t *testing.T) {
 	for name, ts := range map[string][]int64{"backwards": {1, 3, 2}, "twice": {1, 1, 3}, "twice the first": {0, 0, 3}} {
 		t.Run(name, func(t *testing.T) {
-			var enc chunkenc.XOREncoder
+			var enc xorchunk.Encoder
 			for _, ts := range ts {
 				require.NoError(t, enc.Append(ts, 1))
 			}

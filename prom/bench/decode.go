@@ -5,7 +5,7 @@ import (
 
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 )
 
 // decode measures reading chunks of 120 samples, without a database around them. Both
@@ -13,7 +13,7 @@ import (
 func decode(t task) (measures, error) {
 	const series, perChunk = 400, 120
 	v, vs := newValues(series, seed), make([]float64, series)
-	encoders := make([]chunkenc.XOREncoder, series)
+	encoders := make([]xorchunk.Encoder, series)
 	for k := range perChunk {
 		v.scrape(vs)
 		for i := range encoders {

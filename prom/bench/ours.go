@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -181,7 +182,7 @@ func (o *ours) merge() error { return o.db.Compact(context.Background()) }
 func (o *ours) close() error { return o.db.Close() }
 
 func decodeOurs(chunks [][]byte) (n int, err error) {
-	var dec chunkenc.XORDecoder
+	var dec xorchunk.Decoder
 	batch := chunkenc.NewBatch(0)
 	ts, vs := batch.T[:cap(batch.T)], batch.V[:cap(batch.V)]
 	for _, data := range chunks {

@@ -1,4 +1,4 @@
-package chunkenc
+package xorchunk
 
 import (
 	"encoding/hex"
@@ -57,10 +57,10 @@ func xorVectors(tb testing.TB) []xorVector {
 	return f.Vectors
 }
 
-// encode runs samples through an XORState whose buffer has exactly the room that
+// encode runs samples through an State whose buffer has exactly the room that
 // the contract asks for, and checks Snapshot, SizeBytes and Finish against each other.
 func encode(tb testing.TB, samples []sample) []byte {
-	var s XORState
+	var s State
 	var buf []byte
 	for _, x := range samples {
 		grown := make([]byte, len(buf), len(buf)+MaxSampleBytes)
@@ -84,7 +84,7 @@ func encode(tb testing.TB, samples []sample) []byte {
 
 // decode decodes a whole chunk in runs of the given length.
 func decode(data []byte, run int) ([]sample, error) {
-	var d XORDecoder
+	var d Decoder
 	if err := d.Reset(data); err != nil {
 		return nil, err
 	}

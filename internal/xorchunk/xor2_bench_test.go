@@ -1,4 +1,4 @@
-package chunkenc
+package xorchunk
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 // where the one before it was, as deltas do.
 func bench2(samples [][]sample, started bool) (chunks [][]byte) {
 	for _, part := range samples {
-		var e XOR2Encoder
+		var e Encoder2
 		st := int64(0)
 		for _, x := range part {
 			_ = e.Append(x.t, math.Float64frombits(x.v), st)
@@ -29,13 +29,17 @@ func BenchmarkXOR2Decode(b *testing.B) {
 				const n = 120
 				samples, _ := benchData(s.make, n)
 				chunks := bench2(samples, started)
-				batch := NewBatch(BatchSize)
-				var d Decoder
+				ts, vs := make([]int64, n+1), make([]float64, n+1)
+				var sts []int64
+				if started {
+					sts = make([]int64, n+1)
+				}
+				var d Decoder2
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
-					_ = d.Reset(EncXOR2, chunks[i%benchChunks])
-					if err := d.Decode(batch, BatchSize); err != nil || batch.Len() != n {
-						b.Fatal(batch.Len(), err)
+					_ = d.Reset(chunks[i%benchChunks])
+					if got, err := d.DecodeST(ts, vs, sts); err != nil || got != n {
+						b.Fatal(got, err)
 					}
 				}
 				perSample(b, n)
@@ -49,7 +53,7 @@ func BenchmarkXOR2Append(b *testing.B) {
 		b.Run(s.name, func(b *testing.B) {
 			const n = 120
 			samples, _ := benchData(s.make, n)
-			var e XOR2Encoder
+			var e Encoder2
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				e.Reset()

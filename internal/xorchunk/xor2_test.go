@@ -1,4 +1,4 @@
-package chunkenc
+package xorchunk
 
 import (
 	"encoding/binary"
@@ -54,7 +54,7 @@ func xor2Vectors(tb testing.TB) []xor2Vector {
 }
 
 func encode2(tb testing.TB, samples []stSample) []byte {
-	var e XOR2Encoder
+	var e Encoder2
 	for _, x := range samples {
 		require.NoError(tb, e.Append(x.t, math.Float64frombits(x.v), x.st))
 	}
@@ -64,7 +64,7 @@ func encode2(tb testing.TB, samples []stSample) []byte {
 
 // decode2 decodes a whole chunk in runs of the given length.
 func decode2(data []byte, run int) ([]stSample, error) {
-	var d XOR2Decoder
+	var d Decoder2
 	if err := d.Reset(data); err != nil {
 		return nil, err
 	}
@@ -81,15 +81,6 @@ func decode2(data []byte, run int) ([]stSample, error) {
 	}
 }
 
-// withoutST are the same samples for those who do not ask when something started.
-func withoutST(samples []stSample) []sample {
-	var out []sample
-	for _, s := range samples {
-		out = append(out, sample{s.t, s.v})
-	}
-	return out
-}
-
 func TestXOR2_Vectors_EncodeToTheSameBytes(t *testing.T) {
 	for _, v := range xor2Vectors(t) {
 		require.Equal(t, v.Chunk, hex.EncodeToString(encode2(t, v.Samples)), v.Name)
@@ -103,7 +94,7 @@ func TestXOR2_Vectors_DecodeToTheSameSamples(t *testing.T) {
 			require.NoError(t, err, v.Name)
 			require.Equal(t, v.Samples, append([]stSample{}, got...), "%s, runs of %d", v.Name, run)
 		}
-		var d XOR2Decoder
+		var d Decoder2
 		require.NoError(t, d.Reset(v.bytes(t)))
 		ts, vs := make([]int64, len(v.Samples)), make([]float64, len(v.Samples))
 		n, err := d.Decode(ts, vs)
@@ -201,13 +192,11 @@ func TestXOR2Decoder_WindowOfMoreThan64Bits_IsDamage(t *testing.T) {
 }
 
 func TestXOR2Decoder_TooShort_IsDamage(t *testing.T) {
-	for n := range xor2HeaderSize {
-		_, err := FromData(EncXOR2, make([]byte, n))
-		require.ErrorIs(t, err, encbuf.ErrCorrupt)
-		var d XOR2Decoder
+	for n := range headerSize2 {
+		var d Decoder2
 		require.ErrorIs(t, d.Reset(make([]byte, n)), encbuf.ErrCorrupt)
 	}
-	var d XOR2Decoder
+	var d Decoder2
 	require.NoError(t, d.Reset([]byte{0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 7}))
 	require.Equal(t, 1, d.Left())
 	require.False(t, d.HasST())
@@ -216,13 +205,13 @@ func TestXOR2Decoder_TooShort_IsDamage(t *testing.T) {
 
 func TestXOR2_65535Samples_AndNotOneMore(t *testing.T) {
 	want := randomST(rand.New(rand.NewPCG(22, 22)), MaxSamples)
-	var e XOR2Encoder
+	var e Encoder2
 	for _, s := range want {
 		require.NoError(t, e.Append(s.t, math.Float64frombits(s.v), s.st))
 	}
-	require.ErrorIs(t, e.Append(0, 0, 0), ErrChunkFull)
+	require.ErrorIs(t, e.Append(0, 0, 0), ErrFull)
 	data := e.AppendTo(nil)
-	for _, run := range []int{BatchSize, MaxSamples} {
+	for _, run := range []int{256, MaxSamples} {
 		got, err := decode2(data, run)
 		require.NoError(t, err)
 		require.Equal(t, want, got)

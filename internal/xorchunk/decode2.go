@@ -1,4 +1,4 @@
-package chunkenc
+package xorchunk
 
 import (
 	"encoding/binary"
@@ -11,15 +11,15 @@ import (
 // staleMarker is the NaN that says that a series ended. XOR2 chunks have a code for it.
 const staleMarker = 0x7ff0000000000002
 
-// xor2HeaderSize is the sample count and the byte that says which samples have start
+// headerSize2 is the sample count and the byte that says which samples have start
 // timestamps.
-const xor2HeaderSize = headerSize + 1
+const headerSize2 = headerSize + 1
 
 // The byte of start timestamps: the first sample has one, and the index of the first
 // sample from which on each has a field for it, 0 if none has.
 const (
-	xor2FirstST = 0x80
-	xor2FromST  = 0x7f
+	firstST = 0x80
+	fromST  = 0x7f
 )
 
 // idleBits2 is how many zeros in a row make it worth leaving the general loop for runIdle.
@@ -32,21 +32,21 @@ const (
 	firstTimeCodeBits = 3 + 13
 )
 
-// XOR2Decoder decodes one XOR2 chunk in runs of any length, as XORDecoder does for XOR
+// Decoder2 decodes one XOR2 chunk in runs of any length, as Decoder does for XOR
 // chunks: it is a value, takes no memory of its own and can be reset to other chunks. The
 // zero value is an empty chunk.
 //
 // Bits are taken from the top of a 64-bit accumulator that is refilled by whole words. Below
 // the bits that the chunk has, it holds zeros; a sample that used more bits than there were is
 // found by a count below zero.
-type XOR2Decoder struct {
-	x     XORDecoder // data, newest time and value that is no stale marker, length of the window
-	pos   int        // first byte of data that is not in acc
-	acc   uint64     // the next nbits bits, at the top; zeros or the bits after them below
-	nbits int        // how many bits of acc count; below 64, and below zero after damage
-	st    int64      // start timestamp of the samples before those with fields
-	gap   uint64     // time of the sample before the newest one minus st; 0 while there are no fields
-	begin int        // index of the first sample with a field; MaxSamples+1: none
+type Decoder2 struct {
+	x     Decoder // data, newest time and value that is no stale marker, length of the window
+	pos   int     // first byte of data that is not in acc
+	acc   uint64  // the next nbits bits, at the top; zeros or the bits after them below
+	nbits int     // how many bits of acc count; below 64, and below zero after damage
+	st    int64   // start timestamp of the samples before those with fields
+	gap   uint64  // time of the sample before the newest one minus st; 0 while there are no fields
+	begin int     // index of the first sample with a field; MaxSamples+1: none
 	hasST bool
 
 	trailing uint8 // bits behind the window
@@ -54,26 +54,26 @@ type XOR2Decoder struct {
 
 // Reset begins a chunk, which data must hold from its first byte on and as long as it is
 // decoded. Bytes behind the last sample are not looked at.
-func (d *XOR2Decoder) Reset(data []byte) error {
-	*d = XOR2Decoder{x: XORDecoder{sig: 64}, begin: MaxSamples + 1}
-	if len(data) < xor2HeaderSize {
+func (d *Decoder2) Reset(data []byte) error {
+	*d = Decoder2{x: Decoder{sig: 64}, begin: MaxSamples + 1}
+	if len(data) < headerSize2 {
 		return encbuf.Corrupt(len(data), "XOR2 chunk is shorter than its header")
 	}
 	num, st := int(binary.BigEndian.Uint16(data)), data[headerSize]
 	if num == 0 {
 		return nil
 	}
-	t, n := binary.Varint(data[xor2HeaderSize:])
+	t, n := binary.Varint(data[headerSize2:])
 	if n <= 0 {
-		return encbuf.Corrupt(xor2HeaderSize, "XOR2 chunk: bad time of the first sample")
+		return encbuf.Corrupt(headerSize2, "XOR2 chunk: bad time of the first sample")
 	}
-	pos := xor2HeaderSize + n
+	pos := headerSize2 + n
 	if len(data) < pos+8 {
 		return encbuf.Corrupt(pos, "XOR2 chunk ends in the first value")
 	}
 	d.x.t, d.x.v = t, binary.BigEndian.Uint64(data[pos:])
 	pos += 8
-	if st&xor2FirstST != 0 {
+	if st&firstST != 0 {
 		gap, n := binary.Varint(data[pos:])
 		if n <= 0 {
 			return encbuf.Corrupt(pos, "XOR2 chunk: bad start timestamp of the first sample")
@@ -91,29 +91,33 @@ func (d *XOR2Decoder) Reset(data []byte) error {
 	}
 	d.x.data, d.pos, d.x.num, d.x.left = data, pos, num, num
 	d.hasST = st != 0
-	if from := int(st & xor2FromST); from > 0 {
+	if from := int(st & fromST); from > 0 {
 		d.begin = from
 	}
 	return nil
 }
 
-// Left returns how many samples are still to be decoded.
-func (d *XOR2Decoder) Left() int { return d.x.left }
+// First returns the part of d that decodes an XOR chunk. Who has chunks of both encodings needs no
+// second decoder: a Reset of that part ends what d was at, and a Reset of d what the part was at.
+func (d *Decoder2) First() *Decoder { return &d.x }
+
+// Left returns how many samples are still to be decoded, in either case.
+func (d *Decoder2) Left() int { return d.x.left }
 
 // HasST reports whether samples of the chunk may have start timestamps.
-func (d *XOR2Decoder) HasST() bool { return d.hasST }
+func (d *Decoder2) HasST() bool { return d.hasST }
 
 // Decode decodes the next samples into ts and vs, as many as the shorter one has
 // room for, and returns their number; 0 without an error means that the chunk is at its
 // end or that there was no room. With an error the first n samples are good, and the
 // decoder gives nothing more.
-func (d *XOR2Decoder) Decode(ts []int64, vs []float64) (n int, err error) {
+func (d *Decoder2) Decode(ts []int64, vs []float64) (n int, err error) {
 	return d.DecodeST(ts, vs, nil)
 }
 
 // DecodeST is Decode that also gives start timestamps, milliseconds, 0 for none. sts is
 // nil, or at least as long as the shorter one of ts and vs.
-func (d *XOR2Decoder) DecodeST(ts []int64, vs []float64, sts []int64) (n int, err error) {
+func (d *Decoder2) DecodeST(ts []int64, vs []float64, sts []int64) (n int, err error) {
 	n = min(len(ts), len(vs), d.x.left)
 	if n == 0 {
 		return 0, nil
@@ -151,7 +155,7 @@ func (d *XOR2Decoder) DecodeST(ts []int64, vs []float64, sts []int64) (n int, er
 }
 
 // damage says why nbits fell below zero.
-func (d *XOR2Decoder) damage() error {
+func (d *Decoder2) damage() error {
 	if d.x.sig == impossibleWindow {
 		return encbuf.Corrupt(d.pos, "XOR2 chunk: value window of more than 64 bits before this place")
 	}
@@ -168,9 +172,9 @@ const (
 
 // run decodes samples until ts is full, and returns how many were good. With fields there
 // is one for the start timestamp behind each of them; sts may be empty. It is one piece
-// over 40 lines because its state lives in registers, as in XORDecoder; what is rare is in
+// over 40 lines because its state lives in registers, as in Decoder; what is rare is in
 // functions below (BenchmarkXOR2Decode).
-func (d *XOR2Decoder) run(ts []int64, vs []float64, sts []int64, fields bool) int {
+func (d *Decoder2) run(ts []int64, vs []float64, sts []int64, fields bool) int {
 	x := &d.x
 	data, pos, acc, nbits := x.data, d.pos, d.acc, d.nbits
 	t, delta, v := x.t, x.delta, x.v
@@ -266,7 +270,7 @@ func (d *XOR2Decoder) run(ts []int64, vs []float64, sts []int64, fields bool) in
 
 // runIdle decodes the samples that acc begins with as far as they are a zero bit each:
 // same distance, same value.
-func (d *XOR2Decoder) runIdle(ts []int64, vs []float64) int {
+func (d *Decoder2) runIdle(ts []int64, vs []float64) int {
 	x := &d.x
 	n := min(bits.LeadingZeros64(d.acc), max(d.nbits, 0), len(ts))
 	t, v := x.t, math.Float64frombits(x.v)

@@ -1,4 +1,4 @@
-package chunkenc
+package xorchunk
 
 import (
 	"encoding/binary"
@@ -23,7 +23,7 @@ const (
 // impossibleWindow stands in sig when a window had more than 64 bits.
 const impossibleWindow = 0
 
-// XORDecoder decodes one XOR chunk in runs of any length. It is a value, takes no
+// Decoder decodes one XOR chunk in runs of any length. It is a value, takes no
 // memory of its own and can be reset to other chunks. The zero value is an empty
 // chunk.
 //
@@ -31,7 +31,7 @@ const impossibleWindow = 0
 // place, and seldom by a second one. Nothing asks where data ends, as its last bytes are
 // copied in front of zeros and decoded there; a sample that used more bits than there were
 // ends behind them.
-type XORDecoder struct {
+type Decoder struct {
 	data []byte
 	bit  uint // the place in data of the next sample; after damage, of what is said to be before it
 
@@ -48,8 +48,8 @@ type XORDecoder struct {
 
 // Reset begins a chunk, which data must hold from its first byte on and as long
 // as it is decoded. Bytes behind the last sample are not looked at.
-func (d *XORDecoder) Reset(data []byte) error {
-	*d = XORDecoder{sig: 64}
+func (d *Decoder) Reset(data []byte) error {
+	*d = Decoder{sig: 64}
 	if len(data) < headerSize {
 		return encbuf.Corrupt(len(data), "XOR chunk is shorter than its sample count")
 	}
@@ -83,13 +83,13 @@ func (d *XORDecoder) Reset(data []byte) error {
 }
 
 // Left returns how many samples are still to be decoded.
-func (d *XORDecoder) Left() int { return d.left }
+func (d *Decoder) Left() int { return d.left }
 
 // Decode decodes the next samples into ts and vs, as many as the shorter one has
 // room for, and returns their number; 0 without an error means that the chunk is at its
 // end or that there was no room. With an error the first n samples are good, and the
 // decoder gives nothing more.
-func (d *XORDecoder) Decode(ts []int64, vs []float64) (n int, err error) {
+func (d *Decoder) Decode(ts []int64, vs []float64) (n int, err error) {
 	n = min(len(ts), len(vs), d.left)
 	if n == 0 {
 		return 0, nil
@@ -115,7 +115,7 @@ func (d *XORDecoder) Decode(ts []int64, vs []float64) (n int, err error) {
 }
 
 // damage says why there are fewer samples than there should be.
-func (d *XORDecoder) damage() error {
+func (d *Decoder) damage() error {
 	if d.sig == impossibleWindow {
 		before := min(int(d.bit+63)>>3, len(d.data))
 		return encbuf.Corrupt(before, "XOR chunk: value window of more than 64 bits before this place")
@@ -126,7 +126,7 @@ func (d *XORDecoder) damage() error {
 // runTail is run for the samples that begin in the last farBytes of data. It decodes a copy of
 // them with zeros behind, in which, too, the last sample begins farBytes before the end. One
 // that used those zeros does not count.
-func (d *XORDecoder) runTail(ts []int64, vs []float64, done int) int {
+func (d *Decoder) runTail(ts []int64, vs []float64, done int) int {
 	var tail [2*farBytes - 1]byte
 	from := len(d.data) - farBytes
 	if from >= 0 {
@@ -145,7 +145,7 @@ func (d *XORDecoder) runTail(ts []int64, vs []float64, done int) int {
 
 // run decodes samples behind those that are done, until ts is full or one begins in the last
 // farBytes of data, and returns how many are done then.
-func (d *XORDecoder) run(data []byte, ts []int64, vs []float64, done int) int {
+func (d *Decoder) run(data []byte, ts []int64, vs []float64, done int) int {
 	timed := done
 	for done < len(vs) {
 		n, next := d.runSteady(data, vs[done:])
@@ -178,7 +178,7 @@ const (
 // ones, and says which of them is next. It knows no times, so that nearly all of its variables
 // have registers: a version with times in the loop took 1.2 times as long
 // (BenchmarkXORDecode_Mixture). It is one piece over 40 lines because of them, too.
-func (d *XORDecoder) runSteady(data []byte, vs []float64) (n, next int) {
+func (d *Decoder) runSteady(data []byte, vs []float64) (n, next int) {
 	// Capacities that are lengths need no registers, and one comparison is enough for a word:
 	// 47 instructions a sample in place of 52.
 	data, vs = data[:len(data):len(data)], vs[:len(vs):len(vs)]
@@ -243,7 +243,7 @@ func (d *XORDecoder) runSteady(data []byte, vs []float64) (n, next int) {
 
 // runAny decodes samples whatever their distances, and says whether the last of them had the
 // same. It is one piece over 40 lines as runSteady is.
-func (d *XORDecoder) runAny(data []byte, ts []int64, vs []float64) (n int, steady bool) {
+func (d *Decoder) runAny(data []byte, ts []int64, vs []float64) (n int, steady bool) {
 	data, vs = data[:len(data):len(data)], vs[:len(ts)]
 	words := data[: len(data)-farBytes+8 : len(data)-farBytes+8]
 	bit, t, delta, v := d.bit, d.t, d.delta, d.v
@@ -304,7 +304,7 @@ func (d *XORDecoder) runAny(data []byte, ts []int64, vs []float64) (n int, stead
 // and whole before the place where none begins any more. It counts them over whole words, which
 // makes 0.6 of the time for constants, and it is not in the loop of runSteady, as a call there
 // cost all others a tenth (BenchmarkXORDecode).
-func (d *XORDecoder) runIdle(data []byte, vs []float64) int {
+func (d *Decoder) runIdle(data []byte, vs []float64) int {
 	end := uint(len(data)-farBytes+1) * 8
 	n, room := uint(0), uint(len(vs))
 	for at := d.bit; at < end && n < room; at = d.bit + 2*n {

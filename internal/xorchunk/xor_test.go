@@ -1,4 +1,4 @@
-package chunkenc
+package xorchunk
 
 import (
 	"encoding/binary"
@@ -12,34 +12,11 @@ import (
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 )
 
-func TestFromData_UnknownEncodings_AreErrorsWithTheNumber(t *testing.T) {
-	for _, enc := range []Encoding{0, 7, 8, 0x70, 0x81, 255} {
-		_, err := FromData(enc, make([]byte, 100))
-		require.ErrorIs(t, err, ErrUnknownEncoding)
-		require.ErrorContains(t, err, "encoding ")
-	}
-	_, err := FromData(7, nil)
-	require.ErrorContains(t, err, "encoding 7")
-	require.Equal(t, "encoding 7", Encoding(7).String())
-	require.Equal(t, "float histogram with start timestamps", EncFloatHistogramST.String())
-	require.Equal(t, "XOR", EncXOR.String())
-	require.Equal(t, "XOR2", EncXOR2.String())
-	require.Equal(t, "none", EncNone.String())
-}
-
-func TestFromData_TooShort_IsDamage(t *testing.T) {
+func TestXORDecoder_TooShort_IsDamage(t *testing.T) {
 	for n := range headerSize {
-		_, err := FromData(EncXOR, make([]byte, n))
-		require.ErrorIs(t, err, encbuf.ErrCorrupt)
-		var d XORDecoder
+		var d Decoder
 		require.ErrorIs(t, d.Reset(make([]byte, n)), encbuf.ErrCorrupt)
-		var it chunkIterator
-		it.reset(Chunk{enc: EncXOR, data: make([]byte, n)})
-		require.Equal(t, ValNone, it.Next())
-		require.ErrorIs(t, it.Err(), encbuf.ErrCorrupt)
 	}
-	require.Zero(t, Chunk{}.NumSamples())
-	require.Equal(t, ValNone, Chunk{}.Iterator(nil).Next())
 }
 
 func TestXORDecoder_CutAnywhere_GivesAPrefixAndAnError(t *testing.T) {
@@ -112,7 +89,7 @@ func TestXORDecoder_ImpossibleWindow_BehindWideOnes(t *testing.T) {
 func TestXORDecoder_AfterDamage_GivesNothingMore(t *testing.T) {
 	all := series(10, 0, func(i int, _ *rand.Rand) float64 { return float64(i) })
 	data := encode(t, all)
-	var d XORDecoder
+	var d Decoder
 	require.NoError(t, d.Reset(data[:len(data)-1]))
 	ts, vs := make([]int64, 20), make([]float64, 20)
 	n, err := d.Decode(ts, vs)
@@ -122,14 +99,6 @@ func TestXORDecoder_AfterDamage_GivesNothingMore(t *testing.T) {
 	require.Zero(t, n)
 	require.NoError(t, err)
 	require.Zero(t, d.Left())
-
-	var it chunkIterator
-	it.reset(Chunk{enc: EncXOR, data: data[:len(data)-1]})
-	for i := range 9 {
-		require.Equal(t, ValFloat, it.Next(), "good samples come before the error: %d", i)
-	}
-	require.Equal(t, ValNone, it.Next())
-	require.ErrorIs(t, it.Err(), encbuf.ErrCorrupt)
 }
 
 // Changes of time and value of every length follow each other in any order, with runs of the
@@ -170,15 +139,15 @@ func TestXOR_65535Samples_AndNotOneMore(t *testing.T) {
 		}
 		return r.NormFloat64()
 	})
-	var e XOREncoder
+	var e Encoder
 	for _, s := range all {
 		require.NoError(t, e.Append(s.t, math.Float64frombits(s.v)))
 	}
-	require.ErrorIs(t, e.Append(0, 0), ErrChunkFull)
+	require.ErrorIs(t, e.Append(0, 0), ErrFull)
 	require.Equal(t, MaxSamples, e.Len())
 	data := e.AppendTo(nil)
 	require.Len(t, data, e.SizeBytes())
-	for _, run := range []int{BatchSize, 1000, MaxSamples} {
+	for _, run := range []int{256, 1000, MaxSamples} {
 		got, err := decode(data, run)
 		require.NoError(t, err)
 		require.Equal(t, all, got)
@@ -193,7 +162,7 @@ func TestXOR_65535Samples_AndNotOneMore(t *testing.T) {
 
 func TestXORState_Snapshots_AreEachAPrefix(t *testing.T) {
 	for _, v := range xorVectors(t) {
-		var s XORState
+		var s State
 		var buf []byte
 		for i, x := range v.Samples {
 			buf = s.Append(buf, x.t, math.Float64frombits(x.v))
@@ -211,7 +180,7 @@ func TestXORState_Snapshots_AreEachAPrefix(t *testing.T) {
 }
 
 func TestXORState_EmptyChunk(t *testing.T) {
-	var s XORState
+	var s State
 	require.Equal(t, 2, s.SizeBytes(nil))
 	require.Equal(t, []byte{0, 0}, s.Snapshot(nil, nil))
 	require.Equal(t, []byte{0, 0}, s.Finish(nil))
@@ -220,23 +189,9 @@ func TestXORState_EmptyChunk(t *testing.T) {
 	require.Empty(t, got)
 }
 
-func TestChunk_Iterator_ReusesOnlyItsOwn(t *testing.T) {
-	c, err := FromData(EncXOR, encode(t, []sample{{1, 1}, {2, 2}}))
-	require.NoError(t, err)
-	require.Equal(t, 2, c.NumSamples())
-	require.Equal(t, EncXOR, c.Encoding())
-	it := c.Iterator(nil)
-	require.Equal(t, ValFloat, it.Next())
-	require.Same(t, it, c.Iterator(it))
-	require.Equal(t, ValFloat, it.Next())
-	require.Equal(t, int64(1), it.AtT())
-	require.NotSame(t, it, c.Iterator(struct{ Iterator }{}))
-	require.NotNil(t, c.Iterator((*chunkIterator)(nil)))
-}
-
 func TestSteadyState_AllocatesNothing(t *testing.T) {
 	all := series(120, 10, func(_ int, r *rand.Rand) float64 { return r.NormFloat64() })
-	var s XORState
+	var s State
 	buf := make([]byte, 0, 2048)
 	snap := make([]byte, 0, 2048)
 	require.Zero(t, testing.AllocsPerRun(10, func() {
@@ -248,30 +203,12 @@ func TestSteadyState_AllocatesNothing(t *testing.T) {
 		snap = s.Snapshot(snap[:0], buf)
 		buf = s.Finish(buf)
 	}))
-	it := Chunk{enc: EncXOR, data: buf}.Iterator(nil)
-	batch := &Batch{}
-	read := func() {
-		it = Chunk{enc: EncXOR, data: buf}.Iterator(it)
-		for it.Next() != ValNone {
-			it.At()
+	var d Decoder
+	ts, vs := make([]int64, 50), make([]float64, 50)
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		_ = d.Reset(buf)
+		for d.Left() > 0 {
+			_, _ = d.Decode(ts, vs)
 		}
-		it = Chunk{enc: EncXOR, data: buf}.Iterator(it)
-		it.Next()
-		for it.NextBatch(batch) != ValNone {
-			it.At()
-		}
-	}
-	read()
-	require.Zero(t, testing.AllocsPerRun(10, read))
-}
-
-// Whatever is in a chunk, its header says how many samples there are.
-func TestEncoding_NumSamples(t *testing.T) {
-	for enc := EncXOR; enc <= EncFloatHistogramST; enc++ {
-		require.Zero(t, enc.NumSamples([]byte{1}))
-		require.Equal(t, 0x0102, enc.NumSamples([]byte{1, 2}))
-	}
-	require.Equal(t, 0xc102, EncHistogram.NumSamples([]byte{0xc1, 2}))
-	require.Equal(t, 0x0102, EncHistogramST.NumSamples([]byte{0xc1, 2}), "without the flags")
-	require.Equal(t, 0x0102, EncFloatHistogramST.NumSamples([]byte{0x81, 2}))
+	}))
 }

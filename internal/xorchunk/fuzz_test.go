@@ -1,4 +1,4 @@
-package chunkenc
+package xorchunk
 
 import (
 	"encoding/binary"

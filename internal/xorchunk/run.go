@@ -1,16 +1,10 @@
-package chunkenc
+package xorchunk
 
 import (
 	"encoding/binary"
 	"math"
 	"math/bits"
 )
-
-// Sample is one float sample without its series: T in milliseconds, V bit for bit.
-type Sample struct {
-	T int64
-	V float64
-}
 
 const (
 	// RunRoom is the room in bytes that AppendRun needs in its buffer behind its limit: for
@@ -28,7 +22,7 @@ const (
 //
 // There is a sample at least, and the chunk has room for all of them (MaxSamples). A buffer
 // without the room of the limit and RunRoom moves.
-func (s *XORState) AppendRun(buf []byte, run []Sample, limit int) ([]byte, int) {
+func (s *State) AppendRun(buf []byte, run []Sample, limit int) ([]byte, int) {
 	n := 0
 	for n < len(run) && s.num < 2 {
 		buf = s.Append(buf, run[n].T, run[n].V)
@@ -51,7 +45,7 @@ func (s *XORState) AppendRun(buf []byte, run []Sample, limit int) ([]byte, int) 
 
 // appendRest is AppendRun behind the first two samples. It is one piece because its
 // variables stay in registers.
-func (s *XORState) appendRest(buf []byte, run []Sample, limit int) ([]byte, int) {
+func (s *State) appendRest(buf []byte, run []Sample, limit int) ([]byte, int) {
 	begin := len(buf)
 	stop := begin // the length in whole words that is longer than limit
 	if limit >= begin {

@@ -1,4 +1,4 @@
-package chunkenc
+package xorchunk
 
 import (
 	"encoding/binary"
@@ -51,10 +51,10 @@ func (r *plainReader) dod() (dod uint64, filled int) {
 	return dod, filled
 }
 
-// decodePlain decodes as the format is described, without any haste: XORDecoder gives the same
+// decodePlain decodes as the format is described, without any haste: Decoder gives the same
 // samples and the same error for whatever bytes.
 func decodePlain(data []byte) (out []sample, err error) {
-	if err := new(XORDecoder).Reset(data); err != nil {
+	if err := new(Decoder).Reset(data); err != nil {
 		return nil, err
 	}
 	num := int(binary.BigEndian.Uint16(data))
@@ -119,7 +119,7 @@ func requirePlain(t *testing.T, data []byte, runs ...int) error {
 }
 
 // plainRuns are lengths of runs: a sample at a time, some of them, and all.
-var plainRuns = []int{1, 2, 3, 29, BatchSize, 5000}
+var plainRuns = []int{1, 2, 3, 29, 256, 5000}
 
 // plainShapes are chunks of every shape: those of the benchmarks, the same with scrapes that are
 // late or lost and values that stay for a while, few of the same, and samples of anything at all.
@@ -167,7 +167,7 @@ func TestXORDecoder_AnyShapeCut_IsWhatBitsOneByOneGive(t *testing.T) {
 	for name, samples := range plainShapes() {
 		data := encode(t, samples)
 		for n := 0; n < len(data); n += 1 + len(data)/100 {
-			require.Error(t, requirePlain(t, data[:n], 1, BatchSize), "%s, %d bytes of %d", name, n, len(data))
+			require.Error(t, requirePlain(t, data[:n], 1, 256), "%s, %d bytes of %d", name, n, len(data))
 		}
 		for more := range 8 {
 			binary.BigEndian.PutUint16(data, uint16(len(samples)+more))
@@ -188,7 +188,7 @@ func TestXORDecoder_AnyShapeDamaged_IsWhatBitsOneByOneGive(t *testing.T) {
 				bit := r.IntN(len(bad) * 8)
 				bad[bit/8] ^= 0x80 >> (bit % 8)
 			}
-			if requirePlain(t, bad, 1, 7, BatchSize) != nil {
+			if requirePlain(t, bad, 1, 7, 256) != nil {
 				errs++
 			}
 		}
@@ -258,11 +258,11 @@ func TestXORDecoder_AnyCodes_IsWhatBitsOneByOneGive(t *testing.T) {
 	bad := 0
 	for k := range 3000 {
 		data := anyCodes(r, 2+r.IntN(150), k%2 == 1)
-		if err := requirePlain(t, data, 1, 2, 1+r.IntN(150), BatchSize); err != nil {
+		if err := requirePlain(t, data, 1, 2, 1+r.IntN(150), 256); err != nil {
 			require.Equal(t, 1, k%2)
 			bad++
 		}
-		_ = requirePlain(t, data[:r.IntN(len(data))], 1, BatchSize)
+		_ = requirePlain(t, data[:r.IntN(len(data))], 1, 256)
 	}
 	require.Greater(t, bad, 100)
 }

@@ -1,4 +1,4 @@
-package chunkenc
+package xorchunk
 
 import (
 	"fmt"
@@ -47,7 +47,7 @@ func TestXORState_AppendRun_IsAppendOfEach(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		samples := anyRun(r, 1+r.IntN(300))
-		var one, many XORState
+		var one, many State
 		var want, got []byte
 		if r.IntN(2) == 0 {
 			got = make([]byte, 0, 8000)
@@ -86,7 +86,7 @@ func TestXORState_AppendRun_WithRoomAllocatesNothing(t *testing.T) {
 	run := anyRun(rand.New(rand.NewPCG(1, 2)), 100)
 	buf := make([]byte, 0, 4096+RunRoom)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		var s XORState
+		var s State
 		_, n := s.AppendRun(buf, run, 4096)
 		require.Equal(t, len(run), n)
 	}))
@@ -97,7 +97,7 @@ func TestXORState_AppendRun_MoreThanAChunkHolds_Panics(t *testing.T) {
 	for i := range run {
 		run[i].T = int64(i)
 	}
-	var s XORState
+	var s State
 	_, n := s.AppendRun(nil, run, math.MaxUint16)
 	require.Equal(t, MaxSamples, n)
 	require.Panics(t, func() { s.AppendRun(nil, run[:1], 0) })
@@ -116,7 +116,7 @@ func BenchmarkXORAppendRun(b *testing.B) {
 					}
 				}
 				buf := make([]byte, 0, 4096)
-				var x XORState
+				var x State
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
 					x.Reset()

@@ -1,4 +1,4 @@
-package chunkenc
+package xorchunk
 
 import (
 	"encoding/binary"
@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// MaxSampleBytes is the room that XORState needs in its buffer for one more sample
+// MaxSampleBytes is the room that State needs in its buffer for one more sample
 // and a Finish after it: 63 bits that wait for their word plus a sample of at most 157
 // bits make three words, and what is left over makes a fourth at the end. The
 // first sample (2 + 10 + 8 bytes) needs less.
@@ -17,7 +17,7 @@ const MaxSampleBytes = 32
 // at least as many leading zeros" fails by itself.
 const windowUnset = 0xff
 
-// XORState encodes one XOR chunk into a buffer that the caller owns. It holds
+// State encodes one XOR chunk into a buffer that the caller owns. It holds
 // everything that the next sample depends on, has no pointers, and is meant to be
 // embedded by value in a series' record. The zero value is ready for a new chunk.
 //
@@ -29,7 +29,7 @@ const windowUnset = 0xff
 // returns it longer. But Append looks at nothing that is in the buffer, so a caller
 // may also take what each call adds and put it together for Finish. A state and its
 // buffer are used under one lock.
-type XORState struct {
+type State struct {
 	firstT int64  // time of sample 0; undefined while num is 0
 	lastT  int64  // time of the newest sample
 	delta  uint64 // lastT minus the time before it, wrapped; 0 while num < 2
@@ -43,27 +43,27 @@ type XORState struct {
 }
 
 // Reset begins a new chunk. The next Append wants an empty buffer.
-func (s *XORState) Reset() { *s = XORState{} }
+func (s *State) Reset() { *s = State{} }
 
 // Len returns the number of samples in the chunk.
-func (s *XORState) Len() int { return int(s.num) }
+func (s *State) Len() int { return int(s.num) }
 
 // FirstT returns the time of the first sample in milliseconds; 0 if there is none.
-func (s *XORState) FirstT() int64 { return s.firstT }
+func (s *State) FirstT() int64 { return s.firstT }
 
 // LastT returns the time of the newest sample in milliseconds; 0 if there is none.
-func (s *XORState) LastT() int64 { return s.lastT }
+func (s *State) LastT() int64 { return s.lastT }
 
 // LastV returns the value of the newest sample, bit for bit; 0 if there is none.
-func (s *XORState) LastV() float64 { return math.Float64frombits(s.lastV) }
+func (s *State) LastV() float64 { return math.Float64frombits(s.lastV) }
 
 // LastBits returns the bits of LastV.
-func (s *XORState) LastBits() uint64 { return s.lastV }
+func (s *State) LastBits() uint64 { return s.lastV }
 
 // Note counts a sample of a chunk that another encoder builds: so the state answers for
 // that chunk, too. bits is what LastBits returns then. Nothing may be taken of the state
 // but Len, FirstT, LastT and LastBits.
-func (s *XORState) Note(t int64, bits uint64) {
+func (s *State) Note(t int64, bits uint64) {
 	if s.num == 0 {
 		s.firstT = t
 	}
@@ -72,12 +72,12 @@ func (s *XORState) Note(t int64, bits uint64) {
 }
 
 // SizeBytes returns the length of the chunk that Snapshot and Finish give.
-func (s *XORState) SizeBytes(buf []byte) int {
+func (s *State) SizeBytes(buf []byte) int {
 	return max(len(buf), headerSize) + int(s.nbits+7)/8
 }
 
 // PendingBytes returns how many bytes Finish adds to what Append has given out.
-func (s *XORState) PendingBytes() int { return int(s.nbits+7) / 8 }
+func (s *State) PendingBytes() int { return int(s.nbits+7) / 8 }
 
 // Append adds one sample and returns the longer buffer. Any times and any value
 // bits can be encoded; order is the caller's business. The caller makes sure that
@@ -87,7 +87,7 @@ func (s *XORState) PendingBytes() int { return int(s.nbits+7) / 8 }
 //
 // Time and value are collected in one word, as nearly all samples fit one: a sample is then one
 // shift into the pending bits; in one piece, as calls were a seventh of it (BenchmarkXORAppend).
-func (s *XORState) Append(buf []byte, t int64, v float64) []byte {
+func (s *State) Append(buf []byte, t int64, v float64) []byte {
 	delta := uint64(t) - uint64(s.lastT)
 	word, n := uint64(0), uint(1)
 	switch {
@@ -135,18 +135,18 @@ func (s *XORState) Append(buf []byte, t int64, v float64) []byte {
 }
 
 // appendFirst begins a chunk. It panics if there is one that is full.
-func (s *XORState) appendFirst(buf []byte, t int64, v float64) []byte {
+func (s *State) appendFirst(buf []byte, t int64, v float64) []byte {
 	if s.num > 0 {
 		panic("BUG: append to a full XOR chunk")
 	}
-	*s = XORState{firstT: t, lastT: t, lastV: math.Float64bits(v), num: 1, leading: windowUnset}
+	*s = State{firstT: t, lastT: t, lastV: math.Float64bits(v), num: 1, leading: windowUnset}
 	buf = append(buf[:0], 0, 0) // the count, known at the end
 	buf = binary.AppendVarint(buf, t)
 	return binary.BigEndian.AppendUint64(buf, math.Float64bits(v))
 }
 
 // put appends the low n bits of w; the bits above them are zero and n <= 64.
-func (s *XORState) put(buf []byte, w uint64, n uint) []byte {
+func (s *State) put(buf []byte, w uint64, n uint) []byte {
 	room := 64 - uint(s.nbits)
 	if n < room {
 		s.acc = s.acc<<(n&63) | w
@@ -162,7 +162,7 @@ func (s *XORState) put(buf []byte, w uint64, n uint) []byte {
 // Snapshot appends the finished chunk of the samples so far to dst and changes
 // neither the state nor buf: it is what readers of an open chunk take under the
 // series' lock, a copy of SizeBytes(buf) bytes.
-func (s *XORState) Snapshot(dst, buf []byte) []byte {
+func (s *State) Snapshot(dst, buf []byte) []byte {
 	dst = append(dst, byte(s.num>>8), byte(s.num))
 	if len(buf) > headerSize {
 		dst = append(dst, buf[headerSize:]...)
@@ -173,7 +173,7 @@ func (s *XORState) Snapshot(dst, buf []byte) []byte {
 // Finish turns buf into the finished chunk, in place if it has the room that
 // MaxSampleBytes promises. It does not change the state, so it may also be used on a
 // copy of the buffer; to buf itself nothing may be appended after that.
-func (s *XORState) Finish(buf []byte) []byte {
+func (s *State) Finish(buf []byte) []byte {
 	if s.num == 0 {
 		return append(buf[:0], 0, 0)
 	}
@@ -182,7 +182,7 @@ func (s *XORState) Finish(buf []byte) []byte {
 }
 
 // appendPending appends the waiting bits, padded with zeros to a whole byte.
-func (s *XORState) appendPending(dst []byte) []byte {
+func (s *State) appendPending(dst []byte) []byte {
 	if s.nbits == 0 {
 		return dst
 	}
@@ -194,34 +194,34 @@ func (s *XORState) appendPending(dst []byte) []byte {
 	return dst
 }
 
-// XOREncoder builds XOR chunks in a buffer of its own, which is kept for the next
+// Encoder builds XOR chunks in a buffer of its own, which is kept for the next
 // chunk. The zero value is ready. It is for one goroutine.
-type XOREncoder struct {
-	state XORState
+type Encoder struct {
+	state State
 	buf   []byte
 }
 
-// Append adds one sample, whatever its time and value. It returns ErrChunkFull if
+// Append adds one sample, whatever its time and value. It returns ErrFull if
 // the chunk has MaxSamples samples.
-func (e *XOREncoder) Append(t int64, v float64) error {
+func (e *Encoder) Append(t int64, v float64) error {
 	if e.state.Len() == MaxSamples {
-		return ErrChunkFull
+		return ErrFull
 	}
 	e.buf = e.state.Append(e.buf, t, v)
 	return nil
 }
 
 // Len returns the number of samples in the chunk.
-func (e *XOREncoder) Len() int { return e.state.Len() }
+func (e *Encoder) Len() int { return e.state.Len() }
 
 // SizeBytes returns the size of the chunk so far.
-func (e *XOREncoder) SizeBytes() int { return e.state.SizeBytes(e.buf) }
+func (e *Encoder) SizeBytes() int { return e.state.SizeBytes(e.buf) }
 
 // AppendTo appends the chunk's bytes to dst. The encoder can go on afterwards.
-func (e *XOREncoder) AppendTo(dst []byte) []byte { return e.state.Snapshot(dst, e.buf) }
+func (e *Encoder) AppendTo(dst []byte) []byte { return e.state.Snapshot(dst, e.buf) }
 
 // Reset begins a new chunk.
-func (e *XOREncoder) Reset() {
+func (e *Encoder) Reset() {
 	e.state.Reset()
 	e.buf = e.buf[:0]
 }

@@ -1,4 +1,4 @@
-package chunkenc
+package xorchunk
 
 import (
 	"encoding/binary"
@@ -6,11 +6,11 @@ import (
 	"math/bits"
 )
 
-// XOR2Encoder builds XOR2 chunks in a buffer of its own, which is kept for the next
+// Encoder2 builds XOR2 chunks in a buffer of its own, which is kept for the next
 // chunk. The zero value is ready. It is for one goroutine, and for what has to be encoded
 // again because of its start timestamps; it is not made for speed.
-type XOR2Encoder struct {
-	state XORState // bits, times, window, newest value that is no stale marker
+type Encoder2 struct {
+	state State // bits, times, window, newest value that is no stale marker
 	buf   []byte
 	st    int64
 	gap   uint64 // time of the sample before the newest one minus st, once there are fields
@@ -18,13 +18,13 @@ type XOR2Encoder struct {
 }
 
 // Append adds one sample, whatever its time and value; st is its start timestamp in
-// milliseconds, 0 for none. It returns ErrChunkFull if the chunk has MaxSamples samples.
-func (e *XOR2Encoder) Append(t int64, v float64, st int64) error {
+// milliseconds, 0 for none. It returns ErrFull if the chunk has MaxSamples samples.
+func (e *Encoder2) Append(t int64, v float64, st int64) error {
 	s := &e.state
 	n, before := s.Len(), s.lastT
 	switch n {
 	case MaxSamples:
-		return ErrChunkFull
+		return ErrFull
 	case 0:
 		e.first(t, math.Float64bits(v), st)
 		return nil
@@ -44,22 +44,22 @@ func (e *XOR2Encoder) Append(t int64, v float64, st int64) error {
 }
 
 // first adds sample 0.
-func (e *XOR2Encoder) first(t int64, v uint64, st int64) {
-	*e = XOR2Encoder{buf: append(e.buf[:0], 0, 0, 0), st: st}
-	e.state = XORState{firstT: t, lastT: t, lastV: v, num: 1, leading: windowUnset}
+func (e *Encoder2) first(t int64, v uint64, st int64) {
+	*e = Encoder2{buf: append(e.buf[:0], 0, 0, 0), st: st}
+	e.state = State{firstT: t, lastT: t, lastV: v, num: 1, leading: windowUnset}
 	e.buf = binary.AppendVarint(e.buf, t)
 	e.buf = binary.BigEndian.AppendUint64(e.buf, v)
 	if v == staleMarker {
 		e.state.lastV = 0
 	}
 	if st != 0 {
-		e.buf[headerSize] = xor2FirstST
+		e.buf[headerSize] = firstST
 		e.buf = binary.AppendVarint(e.buf, t-st)
 	}
 }
 
 // next writes the change of the distance, and the value.
-func (e *XOR2Encoder) next(dod, v uint64) {
+func (e *Encoder2) next(dod, v uint64) {
 	s := &e.state
 	switch {
 	case dod == 0 && v == staleMarker:
@@ -83,7 +83,7 @@ func (e *XOR2Encoder) next(dod, v uint64) {
 }
 
 // long writes a value in the codes that can say everything.
-func (e *XOR2Encoder) long(v uint64) {
+func (e *Encoder2) long(v uint64) {
 	switch v {
 	case staleMarker:
 		e.put(0b111, 3)
@@ -96,7 +96,7 @@ func (e *XOR2Encoder) long(v uint64) {
 
 // value writes a value that differs from the one before: behind the code for the window
 // that there is, or for a new one.
-func (e *XOR2Encoder) value(v, same uint64, sameBits uint, other uint64, otherBits uint) {
+func (e *Encoder2) value(v, same uint64, sameBits uint, other uint64, otherBits uint) {
 	s := &e.state
 	x := v ^ s.lastV
 	s.lastV = v
@@ -112,12 +112,12 @@ func (e *XOR2Encoder) value(v, same uint64, sameBits uint, other uint64, otherBi
 
 // start writes the start timestamp of sample n, if samples have fields for it by now.
 // before is the time of the sample before.
-func (e *XOR2Encoder) start(n int, before, st int64) {
+func (e *Encoder2) start(n int, before, st int64) {
 	gap := uint64(before) - uint64(st)
 	switch {
 	case e.begin > 0:
 		e.varbit(int64(gap - e.gap))
-	case st != e.st || n == xor2FromST:
+	case st != e.st || n == fromST:
 		e.begin = n
 		e.buf[headerSize] |= byte(n)
 		e.varbit(int64(gap))
@@ -128,7 +128,7 @@ func (e *XOR2Encoder) start(n int, before, st int64) {
 }
 
 // varbit writes a signed varbit integer: in the first width that it fits.
-func (e *XOR2Encoder) varbit(v int64) {
+func (e *Encoder2) varbit(v int64) {
 	for ones, w := range varbitWidths {
 		half := int64(1) << max(w-1, 0)
 		switch {
@@ -145,18 +145,18 @@ func (e *XOR2Encoder) varbit(v int64) {
 	}
 }
 
-func (e *XOR2Encoder) put(w uint64, n uint) { e.buf = e.state.put(e.buf, w, n) }
+func (e *Encoder2) put(w uint64, n uint) { e.buf = e.state.put(e.buf, w, n) }
 
 // Len returns the number of samples in the chunk.
-func (e *XOR2Encoder) Len() int { return e.state.Len() }
+func (e *Encoder2) Len() int { return e.state.Len() }
 
 // SizeBytes returns the length of the chunk that AppendTo gives.
-func (e *XOR2Encoder) SizeBytes() int {
-	return max(len(e.buf), xor2HeaderSize) + e.state.PendingBytes()
+func (e *Encoder2) SizeBytes() int {
+	return max(len(e.buf), headerSize2) + e.state.PendingBytes()
 }
 
 // AppendTo appends the chunk's bytes to dst. The encoder can go on afterwards.
-func (e *XOR2Encoder) AppendTo(dst []byte) []byte {
+func (e *Encoder2) AppendTo(dst []byte) []byte {
 	if e.Len() == 0 {
 		return append(dst, 0, 0, 0)
 	}
@@ -164,4 +164,4 @@ func (e *XOR2Encoder) AppendTo(dst []byte) []byte {
 }
 
 // Reset begins a new chunk.
-func (e *XOR2Encoder) Reset() { *e = XOR2Encoder{buf: e.buf[:0]} }
+func (e *Encoder2) Reset() { *e = Encoder2{buf: e.buf[:0]} }

@@ -1,4 +1,4 @@
-package chunkenc
+package xorchunk
 
 import (
 	"math"
@@ -64,7 +64,7 @@ func benchData(mk func(int) []sample, n int) (samples [][]sample, chunks [][]byt
 	all := mk(benchChunks * n)
 	for i := range benchChunks {
 		part := all[i*n : (i+1)*n]
-		var e XOREncoder
+		var e Encoder
 		for _, x := range part {
 			_ = e.Append(x.t, math.Float64frombits(x.v))
 		}
@@ -79,7 +79,7 @@ func BenchmarkXORAppend(b *testing.B) {
 			const n = 120
 			samples, _ := benchData(s.make, n)
 			buf := make([]byte, 0, 4096)
-			var x XORState
+			var x State
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				x.Reset()
@@ -98,13 +98,12 @@ func BenchmarkXORDecode(b *testing.B) {
 		b.Run(s.name, func(b *testing.B) {
 			const n = 120
 			_, chunks := benchData(s.make, n)
-			batch := NewBatch(BatchSize)
-			batch.open()
-			var d XORDecoder
+			ts, vs := make([]int64, n+1), make([]float64, n+1)
+			var d Decoder
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				_ = d.Reset(chunks[i%benchChunks])
-				if got, err := d.Decode(batch.T, batch.V); got != n || err != nil {
+				if got, err := d.Decode(ts, vs); got != n || err != nil {
 					b.Fatal(got, err)
 				}
 			}
@@ -121,7 +120,7 @@ func BenchmarkXORDecode_Mixture(b *testing.B) {
 	chunks := make([][]byte, count)
 	for i := range chunks {
 		x := float64(r.IntN(10_000))
-		var e XOREncoder
+		var e Encoder
 		for k := range n {
 			switch i % 4 {
 			case 0:
@@ -136,35 +135,14 @@ func BenchmarkXORDecode_Mixture(b *testing.B) {
 		}
 		chunks[i] = e.AppendTo(nil)
 	}
-	batch := NewBatch(BatchSize)
+	ts, vs := make([]int64, n+1), make([]float64, n+1)
 	var d Decoder
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		_ = d.Reset(EncXOR, chunks[i%count])
-		if err := d.Decode(batch, BatchSize); err != nil || batch.Len() != n {
-			b.Fatal(batch.Len(), err)
+		_ = d.Reset(chunks[i%count])
+		if got, err := d.Decode(ts, vs); err != nil || got != n {
+			b.Fatal(got, err)
 		}
 	}
 	perSample(b, n)
-}
-
-func BenchmarkChunkIterator(b *testing.B) {
-	for _, s := range benchSeries {
-		b.Run(s.name, func(b *testing.B) {
-			const n = 120
-			_, chunks := benchData(s.make, n)
-			var it Iterator
-			var sum float64
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				c, _ := FromData(EncXOR, chunks[i%benchChunks])
-				it = c.Iterator(it)
-				for it.Next() != ValNone {
-					_, v := it.At()
-					sum += v
-				}
-			}
-			perSample(b, n)
-		})
-	}
 }
