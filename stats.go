@@ -144,8 +144,8 @@ func (c *commits) addTo(s *Stats) {
 	s.SeriesCreated, s.SeriesRemoved = c.seriesCreated.Load(), c.seriesRemoved.Load()
 }
 
-// refusals counts samples that are not taken by the reason, floats and histograms apart: here first,
-// as a stream of late ones must not cost more than one that is taken.
+// refusals counts samples that are not taken by the reason, floats and histograms apart: here
+// first, as a stream of late ones must not cost more than one that is taken.
 type refusals [2 * reasons]uint64
 
 // Reasons by which refusals are counted; those of histograms come behind those of floats.
