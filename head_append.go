@@ -56,6 +56,8 @@ type staging struct {
 	commit  wal.Commit
 	turns   memseries.Turns
 	refused refusals
+
+	exemplars stagedExemplars
 }
 
 // appendersLen is how many Appenders are allocated together. A program may keep an
@@ -410,6 +412,7 @@ func (sg *staging) release() {
 	sg.pinned, sg.fresh, sg.samples = sg.pinned[:0], sg.fresh[:0], sg.samples[:0]
 	sg.wide, sg.shards = sg.wide[:0], 0
 	sg.refused.moveTo(&sg.h.commits)
+	sg.exemplars.clear()
 	sg.commit.Reset()
 	sg.h.commits.stagings.Put(sg)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/invariants"
@@ -28,9 +29,13 @@ type commits struct {
 	rejected                     atomic.Uint64                                 // samples
 	refused                      [2 * reasons]atomic.Uint64                    // samples, as refusals counts them
 	seriesCreated, seriesRemoved atomic.Uint64
+
+	exemplars         *exemplars.Ring
+	exemplarsRejected atomic.Uint64
 }
 
 func (c *commits) init(h *head) {
+	c.exemplars = exemplars.New(h.opts.Head.MaxExemplars)
 	c.stagings.New = func() any {
 		sg := &staging{h: h}
 		sg.commit.Apply = sg.apply
@@ -75,7 +80,7 @@ func (a *Appender) Commit(ctx context.Context) (CommitResult, error) {
 	if err != nil {
 		return CommitResult{}, notCommitted(err)
 	}
-	if len(sg.samples) == 0 {
+	if len(sg.samples) == 0 && len(sg.exemplars.list) == 0 {
 		return CommitResult{}, log.Err()
 	}
 	return sg.run(ctx, log)
@@ -97,6 +102,7 @@ func (sg *staging) run(ctx context.Context, log *wal.Log) (CommitResult, error) 
 		return CommitResult{}, err
 	}
 	h.iso.WaitPublished(sg.commit.Seq())
+	sg.exemplars.published(h)
 	h.commits.done.Add(1)
 	sg.count(&res)
 	h.writer.wakeUp()
@@ -153,6 +159,7 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 	}
 	clear(sg.samples[kept:])
 	sg.samples = sg.samples[:kept]
+	sg.exemplars.reserveLocked(sg)
 	h.series.Shards.Unlock(sg.shards)
 	return nil
 }
@@ -208,6 +215,7 @@ func (sg *staging) encode() {
 			c.Expires(maxt)
 		}
 	}
+	sg.exemplars.encode(c)
 }
 
 // encodeSamples writes the samples in the order in which they were staged, in records of one kind
@@ -309,6 +317,7 @@ func (sg *staging) apply() {
 	seq, floor := sg.commit.Seq(), h.iso.Floor()
 	h.series.Shards.LockInTurn(sg.shards, &sg.turns)
 	mint, maxt := h.series.Shards.ApplyLocked(sg.samples, sg.wide, seq, floor, h.iso)
+	sg.exemplars.applyLocked(sg)
 	h.series.Shards.EndTurn(sg.shards)
 	h.bounds.widen(mint, maxt)
 	if invariants.Enabled {
@@ -336,6 +345,7 @@ func (sg *staging) undo(log *wal.Log) {
 	for _, s := range sg.fresh {
 		s.SetLogged(false)
 	}
+	sg.exemplars.undo(sg)
 	h.series.Shards.EndTurn(sg.shards)
 	log.Settle(&sg.commit)
 	h.commits.failed.Add(1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/isolation"
@@ -118,6 +119,7 @@ func (rc *recovery) readAll(ctx context.Context, report *OpenReport, readOnly bo
 		tried = append(tried, snap.Path)
 		// What the attempt left is worth nothing.
 		h.series = h.newDirectory()
+		h.commits.exemplars = exemplars.New(h.opts.Head.MaxExemplars)
 		if err := h.closeFiles(); err != nil {
 			return nil, err
 		}
@@ -173,7 +175,7 @@ func (rc *recovery) readFrom(ctx context.Context, snap *replay.Snapshot, reach *
 	if err != nil {
 		return nil, errors.WithMessage(err, "open head chunks")
 	}
-	to := replay.Target{Series: h.series, MinValid: h.bounds.minValid.Load(), Chunks: h.chunks}
+	to := replay.Target{Series: h.series, MinValid: h.bounds.minValid.Load(), Chunks: h.chunks, Exemplars: h.commits.exemplars}
 	if !readOnly {
 		to.Store = &h.writer
 	}

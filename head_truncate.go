@@ -185,13 +185,19 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 	if err := log.SetMark(mint); err != nil {
 		return err
 	}
-	gone := tr.gone
+	gone, dear := tr.gone, h.commits.exemplars.Refs()
 	var rep wal.CheckpointReport
 	err = background.Run(ctx, h.opts.Clock, func(ctx context.Context) (err error) {
-		filter := checkpoint.NewFilter(mint, func(ref uint64) bool { return h.series.ByRef(ref) != nil || gone[ref] > upTo })
+		filter := checkpoint.NewFilter(mint, func(ref uint64) bool { return h.series.ByRef(ref) != nil || gone[ref] > upTo || dear[ref] })
+		tail := func(nextSeq uint64, emit func(rec []byte) error) error {
+			if err := filter.Tail(emit); err != nil {
+				return err
+			}
+			return h.exemplarTail(log, nextSeq, emit)
+		}
 		rep, err = log.Checkpoint(ctx, wal.CheckpointOptions{
 			UpTo: upTo, TmpDir: h.path, QuarantineDir: filepath.Join(h.path, datadir.QuarantineDir),
-			Keep: filter.Keep, Tail: filter.Tail, Expired: func(newest int64) bool { return newest < mint },
+			Keep: filter.Keep, Tail: tail, Expired: func(newest int64) bool { return newest < mint },
 		})
 		return err
 	})

@@ -44,6 +44,9 @@ type OpenReport struct {
 	SamplesInBlocks uint64 // in the log, and older than the end of the blocks, which have them
 	SamplesInvalid  uint64 // histograms in the log that make no sense, and are left out
 	Tombstones      uint64 // deleted intervals
+	Exemplars       uint64 // read from the log and a snapshot; not more of them are kept than fit
+	// ExemplarsUnknown counts those in the log without a series record. Nothing of samples is lost.
+	ExemplarsUnknown uint64
 
 	// Blocks.
 	Blocks         int // that are open
@@ -180,6 +183,7 @@ func (r *OpenReport) addReplay(p *replay.Report) {
 	r.addChunks(p.Chunks)
 	r.Samples, r.SamplesInChunks, r.SamplesLate = p.Samples, p.SamplesInChunks, p.SamplesLate
 	r.SamplesUnknown, r.SamplesInBlocks = p.SamplesUnknown, p.SamplesInBlocks
+	r.Exemplars, r.ExemplarsUnknown = p.Exemplars, p.ExemplarsUnknown
 	r.SamplesInvalid, r.Tombstones = p.SamplesInvalid, p.Tombstones
 	r.SeriesRebuilt, r.ChunksBeyondLog, r.ChunksUnknown = p.SeriesRebuilt, p.ChunksBeyondLog, p.ChunksUnknown
 	r.UnreadRecords, r.UnreadSampleRecords = p.Unread.Names(), p.Held.Total()

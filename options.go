@@ -111,6 +111,10 @@ type HeadOptions struct {
 	// MaxLateness is how far behind the newest sample of all series a late one of some
 	// series is still taken when the head is flushed early. Default 1 min.
 	MaxLateness time.Duration
+	// MaxExemplars is how many exemplars are kept, of all series together; one takes about 250
+	// bytes, and none that is not there. Default 100,000. Negative: none are kept, and those that
+	// the log has go with the next flush.
+	MaxExemplars int
 }
 
 // WALOptions are about the write-ahead log.
@@ -183,6 +187,7 @@ const (
 	defaultSnapshotThreshold = 64 << 20
 	minBytesPerSecond        = 64 << 10 // less would be slower than ingestion of anything
 	maxLabelsPerSeries       = 1 << 12
+	defaultMaxExemplars      = 100_000 // some 25 MB, the newest of a large scrape
 )
 
 // DefaultOptions returns the defaults, filled in.
@@ -204,6 +209,7 @@ func (o *Options) withDefaults() (*Options, error) {
 	setDefault(&c.Head.ReplayWorkers, runtime.GOMAXPROCS(0))
 	setDefault(&c.Head.MaxLateness, time.Minute)
 	setDefault(&c.Head.SnapshotThreshold, defaultSnapshotThreshold)
+	setDefault(&c.Head.MaxExemplars, defaultMaxExemplars)
 	setDefault(&c.WAL.SegmentSize, wal.DefaultSegmentSize)
 	setDefault(&c.WAL.Sync, wal.SyncInterval(time.Second))
 	setDefault(&c.Blocks.Range, 2*time.Hour)

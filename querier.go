@@ -16,6 +16,7 @@ type Querier struct {
 	read    read.Query     // of the places that follow
 	view    *blockset.View // those of its blocks that overlap the range are pinned
 	head    *head
+	seq     uint64 // the newest commit that is read
 	release func() error
 }
 
@@ -32,6 +33,7 @@ func newQuerier(h *head, v *blockset.View, mint, maxt int64) (*Querier, error) {
 	q.read.Open(mint, maxt, v.AppendPinned(few[:0], mint, maxt), &h.queries.labels)
 	foreground.Begin()
 	sn := h.iso.Acquire(h.opts.Clock.Now(), v.Start)
+	q.seq = sn.Seq()
 	if h.bounds.overlaps(max(mint, v.Start), maxt) {
 		q.read.AddHead(h.readable(pin, sn.Seq(), v.Start, losses))
 	}

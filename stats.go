@@ -20,7 +20,7 @@ type Stats struct {
 	// have now. What is before is in blocks; To goes with the clock (Limits.MaxFuture).
 	AcceptsFrom, AcceptsTo int64
 
-	HeadSizeBytes int64 // memory of the head: series, labels, postings, chunks; within 10%
+	HeadSizeBytes int64 // memory of the head: series, labels, postings, chunks, exemplars; within 10%
 	FullBytes     int64 // full chunks that wait for a head-chunk file
 
 	Commits         uint64 // that succeeded
@@ -40,6 +40,11 @@ type Stats struct {
 	SamplesOutOfBounds uint64 // outside of what was accepted
 	// Of these, histograms, with integer and with float counts.
 	HistogramsOutOfOrder, HistogramsDuplicate, HistogramsOutOfBounds uint64
+
+	ExemplarsAppended uint64 // by commits that succeeded; repeats are not counted
+	ExemplarsRejected uint64 // by AppendExemplar
+	Exemplars         int    // that are kept
+	ExemplarSeries    int    // that have some
 
 	HeadChunks           int    // of all series, those included that samples are still appended to
 	HeadChunksCreated    uint64 // begun
@@ -142,6 +147,10 @@ func (c *commits) addTo(s *Stats) {
 	s.SamplesDuplicate, s.HistogramsDuplicate = c.refusedFor(isDuplicate)
 	s.SamplesOutOfBounds, s.HistogramsOutOfBounds = c.refusedFor(isOutOfBounds)
 	s.SeriesCreated, s.SeriesRemoved = c.seriesCreated.Load(), c.seriesRemoved.Load()
+	ring := c.exemplars.Stats()
+	s.Exemplars, s.ExemplarSeries, s.ExemplarsAppended = ring.Exemplars, ring.Series, ring.Appended
+	s.ExemplarsRejected = c.exemplarsRejected.Load()
+	s.HeadSizeBytes += ring.SizeBytes
 }
 
 // refusals counts samples that are not taken by the reason, floats and histograms apart: here

@@ -43,3 +43,9 @@ func (e Exemplar) Validate() error {
 	}
 	return nil
 }
+
+// Series is exemplars of one series, in the order of their times.
+type Series struct {
+	Labels    labels.Labels // of the series
+	Exemplars []Exemplar
+}

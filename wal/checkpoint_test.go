@@ -121,7 +121,7 @@ func TestCheckpoint_ReplacesSegmentsByWhatIsKept(t *testing.T) {
 			written := 0
 			opts := checkpointTo(upTo)
 			opts.Written = func(n int) error { written += n; return nil }
-			opts.Tail = func(emit func([]byte) error) error { return emit([]byte("\x06tail")) }
+			opts.Tail = func(_ uint64, emit func([]byte) error) error { return emit([]byte("\x06tail")) }
 			rep, err := l.Checkpoint(context.Background(), opts)
 			require.NoError(t, err)
 			want = append(want, "\x06tail")

@@ -38,8 +38,9 @@ type CheckpointOptions struct {
 	// not asked. It is called from several goroutines, and false for any time above one for
 	// which it is. nil: none has.
 	Expired func(t int64) bool
-	// Tail adds records behind all others. emit does not keep the slice. nil: none.
-	Tail func(emit func(rec []byte) error) error
+	// Tail adds records behind all others. nextSeq is the first commit that the checkpoint does
+	// not cover. emit does not keep the slice. nil: none.
+	Tail func(nextSeq uint64, emit func(rec []byte) error) error
 	// Written is told of each write of n bytes, behind it, and may sleep to pace them. An
 	// error ends the checkpoint. nil: nobody asks.
 	Written func(n int) error
@@ -214,7 +215,7 @@ func (c *checkpointer) build(tmp string) (read *ReplayReport, err error) {
 		return nil, err
 	}
 	if c.opts.Tail != nil {
-		if err := c.opts.Tail(w.append); err != nil {
+		if err := c.opts.Tail(c.nextSeq, w.append); err != nil {
 			return nil, err
 		}
 	}

@@ -21,6 +21,7 @@ import (
 //   - samples of every kind from mint on, of whatever series
 //   - deleted intervals of wanted series that reach mint
 //   - the newest metadata of each wanted series, in one record at the end
+//   - no exemplars: whoever keeps them writes them at the end
 //   - records that it cannot take apart, as they are: of kinds that this version does not
 //     read, and damaged ones
 //
@@ -57,6 +58,8 @@ func (f *Filter) Keep(rec wal.Record, dst []byte) ([]byte, bool) {
 		kept, whole = f.tombstones(rec.Data, dst)
 	case record.TypeMetadata:
 		whole = !f.metadata(rec.Data)
+	case record.TypeExemplars:
+		// The head has those that are still kept, and writes them behind all others.
 	case record.TypeMinValidTime:
 		// Samples before the time that it names are left out here, and it means something
 		// as the first record of a checkpoint only, where ours has its header.
@@ -219,7 +222,7 @@ func (f *Filter) metadata(rec []byte) bool {
 	return true
 }
 
-// Tail is wal.CheckpointOptions.Tail: the metadata.
+// Tail is for wal.CheckpointOptions.Tail: the metadata.
 func (f *Filter) Tail(emit func(rec []byte) error) error {
 	if len(f.newest) == 0 {
 		return nil

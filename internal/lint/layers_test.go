@@ -59,6 +59,7 @@ var layers = map[string]layer{
 	"index":               {level: 4, foreign: []string{pkgErrors}},
 	"internal/tombstones": {level: 4, foreign: []string{pkgErrors}},
 
+	"internal/exemplars":   {level: 4},
 	"internal/record":      {level: 4, foreign: []string{pkgErrors}},
 	"internal/memseries":   {level: 5, foreign: []string{pkgErrors}},
 	"internal/headsnap":    {level: 5, foreign: []string{pkgErrors}},

@@ -52,6 +52,14 @@ func (ss *Shards) ApplyLocked(samples []Sample, wide Payloads, seq, floor uint64
 	return mint, maxt
 }
 
+// KnownLocked notes that the log has a series by commit seq, which may bring no sample of it.
+// Without, Capture would take its first commit to be on its way.
+func (ss *Shards) KnownLocked(s *Series, seq uint64) {
+	if s.lastSeq == 0 {
+		s.lastSeq, s.prevMaxt = seq, NoTime
+	}
+}
+
 // UnreserveLocked makes a series fall back to what is applied, after a commit that was not written.
 func (ss *Shards) UnreserveLocked(s *Series) {
 	s.pendT.Store(s.Maxt())

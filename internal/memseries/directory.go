@@ -54,6 +54,16 @@ func (d *Directory) Postings() *index.MemPostings { return d.labels.postings }
 // Pairs returns the label pairs of a series, sorted by label name. They must not be changed.
 func (d *Directory) Pairs(s *Series) []index.Pair { return d.labels.pairsOf(s) }
 
+// Labels returns a copy of the labels of a series.
+func (d *Directory) Labels(s *Series) labels.Labels {
+	pairs := d.Pairs(s)
+	ls := make([]labels.Label, len(pairs))
+	for i, p := range pairs {
+		ls[i].Name, ls[i].Value = d.Postings().Label(p)
+	}
+	return labels.New(ls...)
+}
+
 // Len returns the number of series.
 func (d *Directory) Len() int { return int(d.live.Load()) }
 

@@ -21,6 +21,15 @@ func (g *Gate) begin() bool {
 
 func (g *Gate) end() { g.use.RUnlock() }
 
+// IsOpen reports whether nobody has closed the gate.
+func (g *Gate) IsOpen() bool {
+	open := g.begin()
+	if open {
+		g.end()
+	}
+	return open
+}
+
 // Close reports whether the gate was open. When it returns nobody reads any more.
 func (g *Gate) Close() (was bool) {
 	g.use.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/logreach"
@@ -51,7 +52,9 @@ type Target struct {
 	Series   *memseries.Directory // empty
 	MinValid int64                // milliseconds; what is before is in blocks, and not wanted
 	Chunks   *chunks.HeadFiles    // open and not loaded; full chunks that have not to be made again
-	Store    Store                // nil: nothing is written, and full chunks stay in memory
+	// Exemplars takes those that are read; nil: none are wanted.
+	Exemplars *exemplars.Ring
+	Store     Store // nil: nothing is written, and full chunks stay in memory
 }
 
 // Store puts full chunks into files while the log is read, so that recovery needs no more memory
@@ -87,6 +90,7 @@ type replay struct {
 	loaded      map[uint64][]memseries.Mapped // full chunks by the ref they were written under
 	dups        map[uint64]uint64             // refs of the log whose labels another ref had before
 	early       earlyRecords
+	exemplars   exemplarLoad
 	batches     wal.Batches // of the snapshot, and then of the log
 	writer      chunkWriter
 	newest      struct { // scratch
@@ -108,10 +112,11 @@ type decoded struct {
 
 // stretch is records of a batch up to a tombstone record, or to the end.
 type stretch struct {
-	series  []int // indexes of series records, which come before the samples
-	samples []int // and of the sample records that parts was split from
-	parts   *partSet
-	stones  int // index of the tombstone record that ends it; -1: none
+	series    []int // indexes of series records, which come before the samples
+	exemplars []int // indexes of exemplar records, whose order to the samples is of no matter
+	samples   []int // and of the sample records that parts was split from
+	parts     *partSet
+	stones    int // index of the tombstone record that ends it; -1: none
 }
 
 // logFile names the segment of a record.
@@ -208,6 +213,8 @@ func (r *replay) decode(b *wal.Batch) {
 			cur.stones = i
 			d.stretches = append(d.stretches, cur)
 			cur = stretch{stones: -1}
+		case record.TypeExemplars:
+			cur.exemplars = append(cur.exemplars, i)
 		default:
 			if typ.HoldsHistograms() {
 				cur.addHistograms(r, d, b.Records[i], i)
@@ -255,6 +262,9 @@ func (r *replay) apply(b *wal.Batch) error {
 			}
 		}
 		r.adoptDups()
+		for _, i := range s.exemplars {
+			r.exemplars.record(r, b.Records[i])
+		}
 		if s.parts != nil {
 			r.dispatch(s, b)
 		}

@@ -29,6 +29,9 @@ type Report struct {
 	Unread record.Counts // records without a decoder
 	Held   record.Counts // those of them with samples that no block has
 
+	Exemplars        uint64 // that were read, repeats among them
+	ExemplarsUnknown uint64 // without a series record
+
 	Tombs      *tombstones.Set // deleted intervals by ref of the series
 	Tombstones uint64          // deleted intervals that were read
 	// Gone are refs of the log that no series has, each with the newest segment that may have

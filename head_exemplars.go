@@ -1,0 +1,170 @@
+package tsdb
+
+import (
+	"context"
+
+	"github.com/seed347100a3/tsdb/exemplar"
+	"github.com/seed347100a3/tsdb/internal/exemplars"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// stagedExemplars are the exemplars of one commit. Those of of[i] are in list[i], until Reserve
+// has taken repeats out of list.
+type stagedExemplars struct {
+	of   []*memseries.Series
+	list []exemplars.Entry
+}
+
+// AppendExemplar stages one exemplar and returns the ref of its series, which is found or created
+// as by Append. The labels of both are copied. Exemplars are kept in memory and in the log, as
+// many as HeadOptions.MaxExemplars says; a new one takes the place of the one that was inserted
+// first. Any time is taken: late ones go to their place, and a series may have several of one
+// time. One that the series has already, labels, value and time, is left out without an error.
+// HasT is not looked at.
+//
+// The error is the exemplar's own: it is not staged, and nothing else of this Appender is touched.
+// exemplar.ErrLabelLength, ErrInvalidLabels, ErrNotFound, ErrLimit, ErrClosed. Where none are kept
+// all are accepted and forgotten.
+//
+// Commit logs exemplars and makes them visible together with samples; they are there also if the
+// samples turn out to be late.
+func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Exemplar) (SeriesRef, error) {
+	if a.staged == nil {
+		return 0, ErrClosed
+	}
+	ring := a.h.commits.exemplars
+	if ring.Most() == 0 {
+		return ref, nil
+	}
+	if err := e.Validate(); err != nil {
+		a.h.commits.exemplarsRejected.Add(1)
+		return 0, err
+	}
+	// Pinned, whatever its samples are: else it might be removed before Commit.
+	s, err := a.find(a.h.series.ByRef(uint64(ref)), ls)
+	if err != nil {
+		a.h.commits.exemplarsRejected.Add(1)
+		return 0, err
+	}
+	own, repeat := ring.Look(s.Ref(), &e)
+	if repeat {
+		return SeriesRef(s.Ref()), nil
+	}
+	if own.IsEmpty() {
+		own = a.h.series.Labels(s)
+	}
+	e.Labels = exemplars.Clone(e.Labels)
+	sg := a.staged
+	sg.exemplars.of = append(sg.exemplars.of, s)
+	sg.exemplars.list = append(sg.exemplars.list, exemplars.Entry{Series: own, Ref: s.Ref(), Exemplar: e})
+	sg.shards |= memseries.Bit(s)
+	return SeriesRef(s.Ref()), nil
+}
+
+// reserveLocked takes the places of exemplars in the ring, and leaves those that are logged.
+func (sx *stagedExemplars) reserveLocked(sg *staging) {
+	if len(sx.list) == 0 {
+		return
+	}
+	for _, s := range sx.of {
+		if !s.Logged() {
+			s.SetLogged(true)
+			sg.fresh = append(sg.fresh, s)
+		}
+	}
+	sx.list = sg.h.commits.exemplars.Reserve(sg.commit.Seq(), sx.list)
+}
+
+// encode writes the record of all exemplars.
+func (sx *stagedExemplars) encode(c *wal.Commit) {
+	if len(sx.list) > 0 {
+		c.End(encodeExemplars(c.Begin(), sx.list))
+	}
+}
+
+func encodeExemplars(dst []byte, list []exemplars.Entry) []byte {
+	var enc record.ExemplarEncoder
+	dst = enc.Begin(dst)
+	for i := range list {
+		e := &list[i]
+		dst = enc.Append(dst, e.Ref, e.T, e.Value, e.Labels)
+	}
+	return dst
+}
+
+// applyLocked notes that the log has the series, which may have no sample.
+func (sx *stagedExemplars) applyLocked(sg *staging) {
+	for _, s := range sx.of {
+		sg.h.series.Shards.KnownLocked(s, sg.commit.Seq())
+	}
+}
+
+// published puts exemplars into the ring, behind those of all commits before.
+func (sx *stagedExemplars) published(h *head) {
+	if len(sx.list) > 0 {
+		h.commits.exemplars.Settle(h.iso.Published())
+	}
+}
+
+// undo forgets what was reserved.
+func (sx *stagedExemplars) undo(sg *staging) {
+	if len(sx.list) > 0 {
+		sg.h.commits.exemplars.Cancel(sg.commit.Seq())
+	}
+}
+
+func (sx *stagedExemplars) clear() {
+	if len(sx.of) > 0 {
+		clear(sx.of)
+		clear(sx.list[:cap(sx.list)])
+		sx.of, sx.list = sx.of[:0], sx.list[:0]
+	}
+}
+
+// exemplarsPerRecord is how many exemplars of a checkpoint are in one record: with the longest
+// labels some hundred kilobytes.
+const exemplarsPerRecord = 4096
+
+// exemplarTail writes, at the end of a checkpoint, the exemplars of all commits that it covers and
+// that are still kept: those below nextSeq. The records of these commits go.
+func (h *head) exemplarTail(log *wal.Log, nextSeq uint64, emit func(rec []byte) error) error {
+	ring := h.commits.exemplars
+	h.iso.WaitPublished(nextSeq - 1)
+	ring.Settle(nextSeq - 1)
+	list := ring.Before(nextSeq - 1)
+	// Those of later commits have taken the place of others, which are not written here. So
+	// these commits must not be lost any more.
+	if err := log.SyncTo(h.iso.Published()); err != nil {
+		return err
+	}
+	for len(list) > 0 {
+		n := min(len(list), exemplarsPerRecord)
+		if err := emit(encodeExemplars(nil, list[:n])); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// Exemplars returns the exemplars in the range of the series that all matchers match, sorted by
+// the labels of the series; those of one series are in the order of time, and of insertion where
+// times are equal. No matcher selects all. A label that a series does not have counts as empty.
+// Series count that have no sample any more. Those that were committed later than the Querier was
+// opened are left out, but what took the place of others since is missing. ErrClosed, the
+// context's.
+func (q *Querier) Exemplars(ctx context.Context, ms ...*labels.Matcher) ([]exemplar.Series, error) {
+	if err := checkQuery(ctx, ms); err != nil {
+		return nil, err
+	}
+	if !q.read.IsOpen() {
+		return nil, ErrClosed
+	}
+	ring := q.head.commits.exemplars
+	ring.Settle(q.head.iso.Published())
+	mint, maxt := q.read.Range()
+	return ring.Select(mint, maxt, q.seq, ms), nil
+}

@@ -1,0 +1,117 @@
+package exemplars
+
+import (
+	"sort"
+
+	"github.com/seed347100a3/tsdb/exemplar"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// Select returns the exemplars of a closed range of time, of the series that all matchers match,
+// sorted by the labels of the series and by time; those of commits behind seq are left out. A
+// label that a series does not have counts as empty.
+func (r *Ring) Select(mint, maxt int64, seq uint64, ms []*labels.Matcher) []exemplar.Series {
+	var found []exemplar.Series
+	for _, s := range r.matching(ms) {
+		if es := r.between(s, mint, maxt, seq); len(es) > 0 {
+			found = append(found, exemplar.Series{Labels: s.labels, Exemplars: es})
+		}
+	}
+	return found
+}
+
+// matching returns series by their labels. Matchers take their time, and hold up nobody.
+func (r *Ring) matching(ms []*labels.Matcher) []*series {
+	r.mu.Lock()
+	all := make([]*series, 0, len(r.mu.byLabels))
+	for _, s := range r.mu.byLabels {
+		all = append(all, s)
+	}
+	r.mu.Unlock()
+	matched := all[:0]
+	for _, s := range all {
+		if s.matches(ms) {
+			matched = append(matched, s)
+		}
+	}
+	sort.Slice(matched, func(i, k int) bool { return labels.Compare(matched[i].labels, matched[k].labels) < 0 })
+	return matched
+}
+
+func (s *series) matches(ms []*labels.Matcher) bool {
+	for _, m := range ms {
+		if !m.Matches(s.labels.Get(m.Name())) {
+			return false
+		}
+	}
+	return true
+}
+
+// between returns copies of the exemplars of a series.
+func (r *Ring) between(s *series, mint, maxt int64, seq uint64) (es []exemplar.Exemplar) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range s.kept[s.from(mint):] {
+		if e.T > maxt {
+			break
+		}
+		if e.seq <= seq {
+			es = append(es, e.Exemplar)
+		}
+	}
+	return es
+}
+
+// Before returns what commits up to seq have inserted and is still there, oldest insert first: a
+// log that has lost all these commits, and has these instead, brings back the same. Commits up to
+// seq are settled.
+func (r *Ring) Before(seq uint64) (es []Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := &r.mu
+	for i := range m.kept {
+		if e := m.inserts[(m.first+i)%len(m.inserts)]; e.seq <= seq {
+			es = append(es, Entry{Series: e.of.labels, Ref: e.ref, Seq: e.seq, Exemplar: e.Exemplar})
+		}
+	}
+	return es
+}
+
+// Refs returns the refs of all series, as the log has them beside their exemplars.
+func (r *Ring) Refs() map[uint64]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := &r.mu
+	refs := make(map[uint64]bool, len(m.byRef))
+	for i := range m.kept {
+		refs[m.inserts[(m.first+i)%len(m.inserts)].ref] = true
+	}
+	return refs
+}
+
+// Stats are the numbers of a Ring.
+type Stats struct {
+	Exemplars, Series int
+	Appended          uint64 // by commits
+	SizeBytes         int64
+}
+
+// Stats returns the present numbers.
+func (r *Ring) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := &r.mu
+	return Stats{
+		Exemplars: m.kept, Series: m.series, Appended: m.appended,
+		SizeBytes: m.bytes + 8*int64(len(m.inserts)-m.kept),
+	}
+}
+
+// Clone returns labels that lie in no memory of others.
+func Clone(ls labels.Labels) labels.Labels {
+	own, err := labels.FromEncoded(ls.AppendEncoded(nil))
+	if err != nil {
+		return ls // not of labels that there are
+	}
+	return own
+}

@@ -1,0 +1,336 @@
+// Package exemplars keeps the exemplars of a head: so many of the newest ones, in memory.
+//
+// A Ring knows exemplars, the labels of their series, and the order of commits. It does not know
+// samples, nor where a log is: it says what a log must have so that replay finds the same again.
+// It is safe for concurrent use; its lock is a leaf. docs/design/exemplars.md tells the whole.
+package exemplars
+
+import (
+	"math"
+	"sort"
+	"sync"
+	"unsafe"
+
+	"github.com/seed347100a3/tsdb/exemplar"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// Entry is an exemplar, and where it belongs.
+type Entry struct {
+	Series labels.Labels
+	Ref    uint64 // of the series, as the log has it beside this exemplar
+	Seq    uint64 // of the commit; 0: of one before all that the log numbers
+	exemplar.Exemplar
+}
+
+// Ring keeps exemplars, at most so many: one more takes the place of the one that was inserted
+// first, whatever the series and the times are. Those of a series are in the order of their times.
+//
+// Commits insert in their order. One that has its place in the log reserves; what it brings is in
+// the ring when it is published (Settle), or never (Cancel).
+type Ring struct {
+	mu struct {
+		sync.Mutex
+		most     int // 0: none are kept
+		byLabels map[labels.Labels]*series
+		byRef    map[uint64]*series // by the newest ref of each
+		inserts  []*entry           // a circle; the first insert is number first
+		first    int
+		kept     int
+		series   int     // that have some
+		coming   []batch // in the order of commits
+		bytes    int64
+		appended uint64
+	}
+}
+
+// series is the exemplars of one label set. One that has none is forgotten.
+type series struct {
+	labels labels.Labels
+	ref    uint64   // the newest
+	kept   []*entry // in the order of time; those of one time as they came
+	coming []*entry // reserved
+}
+
+type entry struct {
+	of  *series
+	ref uint64
+	seq uint64
+	exemplar.Exemplar
+}
+
+// batch is what a commit has reserved.
+type batch struct {
+	seq     uint64
+	entries []*entry
+}
+
+// New returns a Ring of at most so many exemplars; 0 and less: it keeps none.
+func New(most int) *Ring {
+	r := &Ring{}
+	r.SetMost(most)
+	return r
+}
+
+// SetMost changes how many are kept. Of what is more than that the oldest inserts go; with 0 or
+// less all of them, and those that are on their way.
+func (r *Ring) SetMost(most int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := &r.mu
+	if m.most = max(most, 0); m.most == 0 || m.byLabels == nil {
+		m.byLabels, m.byRef = map[labels.Labels]*series{}, map[uint64]*series{}
+		m.inserts, m.first, m.kept, m.series, m.coming, m.bytes = nil, 0, 0, 0, nil, 0
+	}
+	for m.kept > m.most {
+		r.dropOldestLocked()
+	}
+	if len(m.inserts) > m.most {
+		r.resizeLocked(m.kept)
+	}
+}
+
+// Most returns how many exemplars are kept at most; 0: none.
+func (r *Ring) Most() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.most
+}
+
+// Look returns the labels of the series with a ref, none if nothing of it is here, and whether the
+// series has this exemplar.
+func (r *Ring) Look(ref uint64, e *exemplar.Exemplar) (ls labels.Labels, repeat bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.mu.byRef[ref]
+	if s == nil {
+		return ls, false
+	}
+	return s.labels, s.has(e)
+}
+
+// Reserve takes what commit seq brings, and returns those of them that are no repeats: the log
+// gets these. It is called with the shards of their series locked, when the commit has its place
+// in the log: so commits of one series reserve in their order. entries is used up.
+func (r *Ring) Reserve(seq uint64, entries []Entry) []Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fresh, b := entries[:0], batch{seq: seq}
+	for i := range entries {
+		if e := r.newLocked(&entries[i]); e != nil {
+			e.seq = seq
+			e.of.coming = append(e.of.coming, e)
+			b.entries = append(b.entries, e)
+			fresh = append(fresh, entries[i])
+		}
+	}
+	if len(b.entries) == 0 {
+		return fresh
+	}
+	m := &r.mu
+	at := len(m.coming)
+	m.coming = append(m.coming, b)
+	for ; at > 0 && m.coming[at-1].seq > seq; at-- { // of other shards
+		m.coming[at], m.coming[at-1] = m.coming[at-1], m.coming[at]
+	}
+	return fresh
+}
+
+// Cancel forgets what a commit has reserved that was not written.
+func (r *Ring) Cancel(seq uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := &r.mu
+	for i := range m.coming {
+		if m.coming[i].seq != seq {
+			continue
+		}
+		for _, e := range m.coming[i].entries {
+			e.of.arrived(e)
+			r.forgetLocked(e.of)
+		}
+		m.coming = append(m.coming[:i], m.coming[i+1:]...)
+		return
+	}
+}
+
+// Settle inserts what commits up to a published one have reserved.
+func (r *Ring) Settle(published uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, n := &r.mu, 0
+	for ; n < len(m.coming) && m.coming[n].seq <= published; n++ {
+		for _, e := range m.coming[n].entries {
+			e.of.arrived(e)
+			r.insertLocked(e)
+			m.appended++
+		}
+	}
+	if n > 0 {
+		left := copy(m.coming, m.coming[n:])
+		clear(m.coming[left:])
+		m.coming = m.coming[:left]
+	}
+}
+
+// Restore inserts an exemplar that a log or a snapshot has; its labels are copied. A repeat
+// changes nothing.
+func (r *Ring) Restore(e Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if made := r.newLocked(&e); made != nil {
+		made.Labels = Clone(made.Labels)
+		r.insertLocked(made)
+	}
+}
+
+// newLocked makes an entry; nil if it is a repeat, or none are kept.
+func (r *Ring) newLocked(e *Entry) *entry {
+	m := &r.mu
+	if m.most == 0 {
+		return nil
+	}
+	s := m.byLabels[e.Series]
+	if s == nil {
+		s = &series{labels: Clone(e.Series)}
+		m.byLabels[s.labels] = s
+		m.bytes += s.sizeBytes()
+	} else if s.has(&e.Exemplar) {
+		return nil
+	}
+	if m.byRef[s.ref] == s {
+		delete(m.byRef, s.ref)
+	}
+	s.ref = e.Ref
+	m.byRef[s.ref] = s
+	made := &entry{of: s, ref: e.Ref, seq: e.Seq, Exemplar: e.Exemplar}
+	made.HasT = true
+	return made
+}
+
+// insertLocked puts an entry where it belongs, and drops what is too many.
+func (r *Ring) insertLocked(e *entry) {
+	m, s := &r.mu, e.of
+	at := s.behind(e.T)
+	s.kept = append(s.kept, nil)
+	copy(s.kept[at+1:], s.kept[at:])
+	s.kept[at] = e
+	if len(s.kept) == 1 {
+		m.series++
+	}
+	if m.kept == m.most {
+		r.dropOldestLocked()
+	}
+	if m.kept == len(m.inserts) {
+		r.resizeLocked(min(max(2*m.kept, leastCircle), m.most))
+	}
+	m.inserts[(m.first+m.kept)%len(m.inserts)] = e
+	m.kept++
+	m.bytes += e.sizeBytes()
+}
+
+// leastCircle is how many inserts there is room for at first.
+const leastCircle = 16
+
+// resizeLocked makes a circle of another size, with all inserts.
+func (r *Ring) resizeLocked(size int) {
+	m := &r.mu
+	circle := make([]*entry, size)
+	for i := range m.kept {
+		circle[i] = m.inserts[(m.first+i)%len(m.inserts)]
+	}
+	m.inserts, m.first = circle, 0
+}
+
+func (r *Ring) dropOldestLocked() {
+	m := &r.mu
+	e := m.inserts[m.first]
+	m.inserts[m.first] = nil
+	m.first = (m.first + 1) % len(m.inserts)
+	m.kept--
+	m.bytes -= e.sizeBytes()
+	s := e.of
+	at := s.from(e.T)
+	for s.kept[at] != e {
+		at++
+	}
+	if at > 0 { // late
+		copy(s.kept[1:at+1], s.kept[:at])
+	}
+	s.kept[0] = nil
+	if s.kept = s.kept[1:]; len(s.kept) == 0 {
+		m.series--
+		r.forgetLocked(s)
+	}
+}
+
+// forgetLocked forgets a series that has nothing.
+func (r *Ring) forgetLocked(s *series) {
+	m := &r.mu
+	if len(s.kept)+len(s.coming) > 0 || m.byLabels[s.labels] != s {
+		return
+	}
+	delete(m.byLabels, s.labels)
+	if m.byRef[s.ref] == s {
+		delete(m.byRef, s.ref)
+	}
+	m.bytes -= s.sizeBytes()
+}
+
+// from returns the number of the first entry at t or later.
+func (s *series) from(t int64) int {
+	return sort.Search(len(s.kept), func(i int) bool { return s.kept[i].T >= t })
+}
+
+// behind returns the number of the first entry later than t: most often there is none.
+func (s *series) behind(t int64) int {
+	if n := len(s.kept); n == 0 || s.kept[n-1].T <= t {
+		return n
+	}
+	return sort.Search(len(s.kept), func(i int) bool { return s.kept[i].T > t })
+}
+
+// has reports whether the series has an exemplar, or will have it.
+func (s *series) has(e *exemplar.Exemplar) bool {
+	for i := s.behind(e.T) - 1; i >= 0 && s.kept[i].T == e.T; i-- {
+		if s.kept[i].same(e) {
+			return true
+		}
+	}
+	for _, c := range s.coming {
+		if c.T == e.T && c.same(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// same compares all but the time.
+func (e *entry) same(o *exemplar.Exemplar) bool {
+	return math.Float64bits(e.Value) == math.Float64bits(o.Value) && e.Labels.Equal(o.Labels)
+}
+
+// arrived takes an entry from those that are on their way.
+func (s *series) arrived(e *entry) {
+	for i := range s.coming {
+		if s.coming[i] == e {
+			s.coming = append(s.coming[:i], s.coming[i+1:]...)
+			break
+		}
+	}
+	if len(s.coming) == 0 {
+		s.coming = nil
+	}
+}
+
+// mapBytes is about what a series takes in the two maps.
+const mapBytes = 64
+
+func (s *series) sizeBytes() int64 {
+	return int64(unsafe.Sizeof(*s)) + int64(s.labels.SizeBytes()) + mapBytes
+}
+
+// sizeBytes counts two pointers to the entry, too.
+func (e *entry) sizeBytes() int64 {
+	return int64(unsafe.Sizeof(*e)) + int64(e.Labels.SizeBytes()) + 16
+}

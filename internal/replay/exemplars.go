@@ -1,0 +1,58 @@
+package replay
+
+import (
+	"github.com/seed347100a3/tsdb/exemplar"
+	"github.com/seed347100a3/tsdb/internal/exemplars"
+	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// exemplarLoad puts exemplars into the ring, in the order of the log. That is the order in which
+// they were inserted, so the ring becomes what it was. They are few: one goroutine is enough.
+type exemplarLoad struct {
+	dec record.ExemplarDecoder
+}
+
+// record takes a record of exemplars. The series records of its commit are done.
+func (x *exemplarLoad) record(r *replay, rec wal.Record) {
+	ring := r.to.Exemplars
+	if ring == nil || ring.Most() == 0 {
+		return
+	}
+	for x.dec.Reset(rec.Data); x.dec.Next(); {
+		ls, err := x.dec.Labels()
+		if err != nil {
+			r.damage(&recordError{rec, err})
+			return
+		}
+		of, ref, known := x.series(r, ring, x.dec.Ref())
+		if !known {
+			r.out.ExemplarsUnknown++
+			continue
+		}
+		r.out.Exemplars++
+		ring.Restore(exemplars.Entry{
+			Series: of, Ref: ref, Seq: rec.Seq,
+			Exemplar: exemplar.Exemplar{Labels: ls, Value: x.dec.Value(), T: x.dec.T()},
+		})
+	}
+	if err := x.dec.Err(); err != nil {
+		r.damage(&recordError{rec, err})
+	}
+}
+
+// series returns the labels that a ref of the log stands for, and the ref of the first series
+// with these.
+func (x *exemplarLoad) series(r *replay, ring *exemplars.Ring, ref uint64) (ls labels.Labels, first uint64, known bool) {
+	if of, ok := r.dups[ref]; ok {
+		ref = of
+	}
+	if ls, _ = ring.Look(ref, &exemplar.Exemplar{}); !ls.IsEmpty() {
+		return ls, ref, true
+	}
+	if s := r.to.Series.ByRef(ref); s != nil {
+		return r.to.Series.Labels(s), ref, true
+	}
+	return ls, ref, false
+}
