@@ -130,8 +130,8 @@ const exemplarsPerRecord = 4096
 
 // exemplarTail writes, at the end of a checkpoint, the exemplars of all commits that it covers and
 // that are still kept: those below nextSeq. The records of these commits go.
-func (h *head) exemplarTail(log *wal.Log, nextSeq uint64, emit func(rec []byte) error) error {
-	ring := h.commits.exemplars
+func (c *commits) exemplarTail(h *head, log *wal.Log, nextSeq uint64, emit func(rec []byte) error) error {
+	ring := c.exemplars
 	h.iso.WaitPublished(nextSeq - 1)
 	ring.Settle(nextSeq - 1)
 	list := ring.Before(nextSeq - 1)

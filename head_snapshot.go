@@ -241,6 +241,10 @@ func (hs *headSnapshots) write(ctx context.Context, headStart func() int64) (met
 	if err := h.series.Capture(h.recovery.restored, c.add); err != nil {
 		return meta, err
 	}
+	h.commits.exemplars.Settle(start.NextSeq - 1)
+	if err := w.Exemplars(h.commits.exemplars.Before(start.NextSeq - 1)); err != nil {
+		return meta, err
+	}
 	// Samples, and deletes, that came while it was written are in the snapshot. The log has
 	// them on stable storage before it counts.
 	base := func() (uint64, []chunks.HeadExtent, error) {

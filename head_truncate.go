@@ -193,7 +193,7 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 			if err := filter.Tail(emit); err != nil {
 				return err
 			}
-			return h.exemplarTail(log, nextSeq, emit)
+			return h.commits.exemplarTail(h, log, nextSeq, emit)
 		}
 		rep, err = log.Checkpoint(ctx, wal.CheckpointOptions{
 			UpTo: upTo, TmpDir: h.path, QuarantineDir: filepath.Join(h.path, datadir.QuarantineDir),

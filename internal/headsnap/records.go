@@ -21,6 +21,7 @@ const (
 	typeMapped     = 0x40 // full chunks of the series whose records follow
 	typeGone       = 0x41 // refs that no series has and whose samples are still in the log
 	typeGroup      = 0x42 // series
+	typeExemplars  = 0x43 // those of commits before the log that follows
 )
 
 // Kind is what a record is.
@@ -33,6 +34,7 @@ const (
 	KindMapped
 	KindTombstones
 	KindGone
+	KindExemplars
 )
 
 // KindOf returns what a record is.
@@ -49,6 +51,8 @@ func KindOf(rec []byte) Kind {
 		return KindTombstones
 	case typeGone:
 		return KindGone
+	case typeExemplars:
+		return KindExemplars
 	default:
 		return KindUnknown
 	}

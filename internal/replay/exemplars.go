@@ -3,6 +3,7 @@ package replay
 import (
 	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/internal/exemplars"
+	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
@@ -55,4 +56,22 @@ func (x *exemplarLoad) series(r *replay, ring *exemplars.Ring, ref uint64) (ls l
 		return r.to.Series.Labels(s), ref, true
 	}
 	return ls, ref, false
+}
+
+// snapshot takes the exemplars of a snapshot: those of commits before the log that follows.
+func (x *exemplarLoad) snapshot(r *replay, records []wal.Record) error {
+	for i := range records {
+		rec := records[i].Data
+		if r.to.Exemplars == nil || headsnap.KindOf(rec) != headsnap.KindExemplars {
+			continue
+		}
+		err := headsnap.EachExemplar(rec, func(e exemplars.Entry) {
+			r.out.Exemplars++
+			r.to.Exemplars.Restore(e)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -105,7 +105,7 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 				d.series = append(d.series, s)
 				return nil
 			})
-		case headsnap.KindMapped: // apply does
+		case headsnap.KindMapped, headsnap.KindExemplars: // apply does
 		case headsnap.KindTombstones:
 			d.stones, d.err = headsnap.DecodeTombstones(rec)
 		case headsnap.KindGone:
@@ -214,6 +214,9 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 		return d.err
 	}
 	if err := l.makeAll(r, d.series, b.Records); err != nil {
+		return err
+	}
+	if err := r.exemplars.snapshot(r, b.Records); err != nil {
 		return err
 	}
 	if d.stones != nil {
