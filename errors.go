@@ -31,6 +31,8 @@ var (
 	ErrInvalidLabels = labels.ErrInvalid
 	// ErrHistogramsOff: Options.Limits.NoHistograms refuses native histograms.
 	ErrHistogramsOff = errors.New("native histograms are turned off (Limits.NoHistograms)")
+	// ErrInvalidMetadata: a unit or a help text is not UTF-8. The error says which.
+	ErrInvalidMetadata = errors.New("metadata is not valid UTF-8")
 	// ErrLimit: something is larger than a limit allows. The error says what.
 	ErrLimit = labels.ErrLimit
 )

@@ -57,6 +57,7 @@ type staging struct {
 	turns   memseries.Turns
 	refused refusals
 
+	metadata  sideData // nil: there is none
 	exemplars stagedExemplars
 }
 
@@ -411,6 +412,7 @@ func (sg *staging) release() {
 	clear(sg.samples) // a pooled one keeps no page of series alive
 	sg.pinned, sg.fresh, sg.samples = sg.pinned[:0], sg.fresh[:0], sg.samples[:0]
 	sg.wide, sg.shards = sg.wide[:0], 0
+	sg.metadata = nil
 	sg.refused.moveTo(&sg.h.commits)
 	sg.exemplars.clear()
 	sg.commit.Reset()

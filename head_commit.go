@@ -14,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/invariants"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/metadata"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -23,6 +24,7 @@ type commits struct {
 	stagings  sync.Pool   // of *staging
 	appenders sync.Pool   // of *appenders with some to give out
 	closed    atomic.Bool // nothing is committed any more
+	metadata  *metadata.Table
 
 	done, failed                 atomic.Uint64
 	appended                     [chunkenc.ValFloatHistogram + 1]atomic.Uint64 // samples by kind
@@ -41,6 +43,7 @@ func (c *commits) init(h *head) {
 		sg.commit.Apply = sg.apply
 		return sg
 	}
+	c.metadata = &metadata.Table{}
 	c.appenders.New = func() any { return &appenders{} }
 }
 
@@ -80,7 +83,7 @@ func (a *Appender) Commit(ctx context.Context) (CommitResult, error) {
 	if err != nil {
 		return CommitResult{}, notCommitted(err)
 	}
-	if len(sg.samples) == 0 && len(sg.exemplars.list) == 0 {
+	if len(sg.samples) == 0 && sg.metadata == nil && len(sg.exemplars.list) == 0 {
 		return CommitResult{}, log.Err()
 	}
 	return sg.run(ctx, log)
@@ -148,10 +151,7 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 			continue
 		}
 		st.Series.Reserve(st.T, st.Sum)
-		if !st.Series.Logged() {
-			st.Series.SetLogged(true)
-			sg.fresh = append(sg.fresh, st.Series)
-		}
+		sg.logLocked(st.Series)
 		if kept < i {
 			sg.samples[kept] = *st
 		}
@@ -159,9 +159,30 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 	}
 	clear(sg.samples[kept:])
 	sg.samples = sg.samples[:kept]
+	if sg.metadata != nil {
+		sg.metadata.reserveLocked(sg)
+	}
 	sg.exemplars.reserveLocked(sg)
 	h.series.Shards.Unlock(sg.shards)
 	return nil
+}
+
+// sideData is what a commit has beside samples, of one kind. It is there only if there is some.
+type sideData interface {
+	// reserveLocked has the commit log the series that the log does not have.
+	reserveLocked(sg *staging)
+	// encode writes the record.
+	encode(c *wal.Commit)
+	// applyLocked makes it the head's, behind all commits that reserved before.
+	applyLocked(h *head, seq uint64)
+}
+
+// logLocked has this commit log a series, unless one has before.
+func (sg *staging) logLocked(s *memseries.Series) {
+	if !s.Logged() {
+		s.SetLogged(true)
+		sg.fresh = append(sg.fresh, s)
+	}
 }
 
 // enqueue gives a commit its place in the log and returns with its shards locked, or
@@ -197,7 +218,7 @@ func (sg *staging) refusedLocked(st *memseries.Sample, minValid int64) error {
 	}
 }
 
-// encode writes the records of the commit: new series first, then samples in the
+// encode writes the records of the commit: new series first, metadata, then samples in the
 // order in which they were staged, which is time order for each series. Samples alone are
 // of no use to the log any more when the newest of them is in a block.
 func (sg *staging) encode() {
@@ -209,9 +230,12 @@ func (sg *staging) encode() {
 		}
 		c.End(rec)
 	}
+	if sg.metadata != nil {
+		sg.metadata.encode(c)
+	}
 	if len(sg.samples) > 0 {
 		maxt := sg.encodeSamples(c)
-		if len(sg.fresh) == 0 {
+		if len(sg.fresh) == 0 && sg.metadata == nil {
 			c.Expires(maxt)
 		}
 	}
@@ -317,6 +341,9 @@ func (sg *staging) apply() {
 	seq, floor := sg.commit.Seq(), h.iso.Floor()
 	h.series.Shards.LockInTurn(sg.shards, &sg.turns)
 	mint, maxt := h.series.Shards.ApplyLocked(sg.samples, sg.wide, seq, floor, h.iso)
+	if sg.metadata != nil {
+		sg.metadata.applyLocked(h, seq)
+	}
 	sg.exemplars.applyLocked(sg)
 	h.series.Shards.EndTurn(sg.shards)
 	h.bounds.widen(mint, maxt)

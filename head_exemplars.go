@@ -98,7 +98,7 @@ func encodeExemplars(dst []byte, list []exemplars.Entry) []byte {
 // applyLocked notes that the log has the series, which may have no sample.
 func (sx *stagedExemplars) applyLocked(sg *staging) {
 	for _, s := range sx.of {
-		sg.h.series.Shards.KnownLocked(s, sg.commit.Seq())
+		sg.h.series.Shards.NoteAppliedLocked(s, sg.commit.Seq())
 	}
 }
 

@@ -196,6 +196,7 @@ func (rc *recovery) readFrom(ctx context.Context, snap *replay.Snapshot, reach *
 func (rc *recovery) take(rep *replay.Report, snap *replay.Snapshot) {
 	h := rc.h
 	h.deleted.set.Store(rep.Tombs)
+	h.commits.metadata = rep.Metadata
 	for _, g := range rep.Gone {
 		h.trunc.remember(g.Segment, g.Ref)
 	}

@@ -241,6 +241,9 @@ func (hs *headSnapshots) write(ctx context.Context, headStart func() int64) (met
 	if err := h.series.Capture(h.recovery.restored, c.add); err != nil {
 		return meta, err
 	}
+	if err := w.Metadata(h.commits.metadata.Refs(), h.commits.metadata.Of); err != nil {
+		return meta, err
+	}
 	h.commits.exemplars.Settle(start.NextSeq - 1)
 	if err := w.Exemplars(h.commits.exemplars.Before(start.NextSeq - 1)); err != nil {
 		return meta, err

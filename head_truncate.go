@@ -91,6 +91,9 @@ func (db *DB) collect() error {
 	h.trunc.remember(log.Segment(), removed...)
 	h.commits.seriesRemoved.Add(uint64(len(removed)))
 	db.forgetDeleted(t, removed)
+	for _, ref := range removed {
+		h.commits.metadata.Remove(ref)
+	}
 	h.trunc.done = t
 	return errors.WithMessage(h.trunc.removeChunks(lowest), "truncate head chunks")
 }

@@ -100,12 +100,14 @@ func TestReplay_ASecondRefForTheSameLabelsIsTheSameSeries(t *testing.T) {
 func TestReplay_WhatItCannotUseIsReported(t *testing.T) {
 	f := withLog(t, [][]byte{
 		seriesRecord(1, "a", "b"), samplesRecord(1, 10, 1, 77, 10, 1),
-		{byte(record.TypeMetadata), 1, 1, 0}, {0x34}, {0x33, 1, 2}, {byte(record.TypeMetadata)},
+		{byte(record.TypeMmapMarkers), 1, 1, 0}, {0x34}, {0x33, 1, 2}, {byte(record.TypeMmapMarkers)},
+		{byte(record.TypeMetadata), 1, 1, 0}, {byte(record.TypeMetadata), 7, 1, 0}, {byte(record.TypeMetadata)},
 	})
 	rep := f.db.OpenReport()
 	require.EqualValues(t, 1, rep.SamplesUnknown)
+	require.EqualValues(t, 1, rep.MetadataUnknown)
 	require.False(t, rep.Clean())
-	require.Equal(t, 2, rep.UnreadRecords[record.TypeMetadata.String()])
+	require.Equal(t, 2, rep.UnreadRecords[record.TypeMmapMarkers.String()])
 	require.Equal(t, 1, rep.UnreadRecords[record.Type(0x34).String()])
 	require.Len(t, rep.UnreadRecords, 3)
 	require.Equal(t, map[string][]point{`{a="b"}`: points(10, 1)}, f.all())

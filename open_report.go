@@ -47,6 +47,7 @@ type OpenReport struct {
 	Exemplars       uint64 // read from the log and a snapshot; not more of them are kept than fit
 	// ExemplarsUnknown counts those in the log without a series record. Nothing of samples is lost.
 	ExemplarsUnknown uint64
+	MetadataUnknown  uint64 // metadata without a series record, and left out
 
 	// Blocks.
 	Blocks         int // that are open
@@ -184,7 +185,7 @@ func (r *OpenReport) addReplay(p *replay.Report) {
 	r.Samples, r.SamplesInChunks, r.SamplesLate = p.Samples, p.SamplesInChunks, p.SamplesLate
 	r.SamplesUnknown, r.SamplesInBlocks = p.SamplesUnknown, p.SamplesInBlocks
 	r.Exemplars, r.ExemplarsUnknown = p.Exemplars, p.ExemplarsUnknown
-	r.SamplesInvalid, r.Tombstones = p.SamplesInvalid, p.Tombstones
+	r.SamplesInvalid, r.Tombstones, r.MetadataUnknown = p.SamplesInvalid, p.Tombstones, p.MetadataUnknown
 	r.SeriesRebuilt, r.ChunksBeyondLog, r.ChunksUnknown = p.SeriesRebuilt, p.ChunksBeyondLog, p.ChunksUnknown
 	r.UnreadRecords, r.UnreadSampleRecords = p.Unread.Names(), p.Held.Total()
 	r.WorkerBusy = p.WorkerBusy

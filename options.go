@@ -167,6 +167,8 @@ type Limits struct {
 	LabelNameBytes, LabelValueBytes int
 	// LabelSetBytes: names and values of a series together. Default 16 KiB.
 	LabelSetBytes int
+	// MetadataBytes: unit and help of a series together. Default 4,096.
+	MetadataBytes int
 	// NoHistograms refuses native histograms, with ErrHistogramsOff, before a series is made for
 	// them. Those that are there stay, and are read. Default: they are taken.
 	NoHistograms bool
@@ -224,6 +226,7 @@ func (o *Options) withDefaults() (*Options, error) {
 	setDefault(&c.Limits.LabelNameBytes, 256)
 	setDefault(&c.Limits.LabelValueBytes, 4<<10)
 	setDefault(&c.Limits.LabelSetBytes, 16<<10)
+	setDefault(&c.Limits.MetadataBytes, 4<<10)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -23,7 +23,7 @@ func TestDefaultOptions_AreTheDocumentedOnes(t *testing.T) {
 	require.Equal(t, tsdb.WALOptions{SegmentSize: 128 << 20, Compression: tsdb.CompressionSnappy, Sync: tsdb.SyncInterval(time.Second)}, o.WAL)
 	require.Equal(t, tsdb.BlockOptions{Range: 2 * time.Hour, MaxRange: 31 * 24 * time.Hour, Workers: 1}, o.Blocks)
 	require.Equal(t, tsdb.Limits{
-		MaxFuture: time.Hour, LabelsPerSeries: 64, LabelNameBytes: 256, LabelValueBytes: 4096, LabelSetBytes: 16 << 10,
+		MaxFuture: time.Hour, LabelsPerSeries: 64, LabelNameBytes: 256, LabelValueBytes: 4096, LabelSetBytes: 16 << 10, MetadataBytes: 4096,
 	}, o.Limits)
 	require.NotNil(t, o.Logger)
 	require.NotNil(t, o.FS)
@@ -130,7 +130,7 @@ func TestOptions_EachBoundHolds(t *testing.T) {
 		{"negative pace", func(o *tsdb.Options) { o.Blocks.BytesPerSecond = -1 }, []string{"Blocks.BytesPerSecond is -1"}},
 		{"most labels", func(o *tsdb.Options) { o.Limits.LabelsPerSeries = 4096 }, nil},
 		{"too many labels", func(o *tsdb.Options) { o.Limits.LabelsPerSeries = 4097 }, []string{"Limits.LabelsPerSeries is 4097", "at most 4096"}},
-		{"limits off", func(o *tsdb.Options) { o.Limits = tsdb.Limits{-1, -1, -1, -1, -1, false} }, nil},
+		{"limits off", func(o *tsdb.Options) { o.Limits = tsdb.Limits{-1, -1, -1, -1, -1, -1, false} }, nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -20,6 +20,8 @@ type Stats struct {
 	// have now. What is before is in blocks; To goes with the clock (Limits.MaxFuture).
 	AcceptsFrom, AcceptsTo int64
 
+	SeriesWithMetadata int // of these
+
 	HeadSizeBytes int64 // memory of the head: series, labels, postings, chunks, exemplars; within 10%
 	FullBytes     int64 // full chunks that wait for a head-chunk file
 
@@ -121,13 +123,15 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 		HeadSnapshots: h.snapshots.taken.Load(), HeadSnapshotErrors: h.snapshots.failed.Load(),
 	}
 	h.commits.addTo(&s)
+	n, bytes := h.commits.metadata.Size()
+	s.SeriesWithMetadata, s.HeadSizeBytes = n, s.HeadSizeBytes+bytes
 	s.HeadChunks, s.HeadChunksCreated = h.series.Shards.Chunks()
 	s.HeadChunksRemoved = uint64(h.recovery.chunks) + s.HeadChunksCreated - uint64(s.HeadChunks)
 	files := h.chunks.Stats()
 	s.HeadChunkFiles, s.HeadChunkBytes = files.Files, files.Bytes
-	n, oldest := h.iso.Open()
-	s.QueriersOpen = n
-	if n > 0 {
+	open, oldest := h.iso.Open()
+	s.QueriersOpen = open
+	if open > 0 {
 		s.OldestQuerierSince = h.opts.Clock.Now().Sub(oldest)
 	}
 	if log := h.log.Load(); log != nil {

@@ -27,13 +27,13 @@ func unreadLog(t *testing.T, types ...record.Type) *fixture {
 func TestHealth_SaysThatTheHeadCannotBecomeBlocks(t *testing.T) {
 	for _, typ := range []record.Type{0x33, 0x34, 0x7f} {
 		t.Run(typ.String(), func(t *testing.T) {
-			f := unreadLog(t, typ, record.TypeMetadata, typ)
+			f := unreadLog(t, typ, record.TypeMmapMarkers, typ)
 			want := map[string]int{typ.String(): 2}
 			check := func() {
 				t.Helper()
 				rep := f.db.OpenReport()
 				require.Equal(t, 2, rep.UnreadSampleRecords)
-				require.Equal(t, map[string]int{typ.String(): 2, "metadata": 1}, rep.UnreadRecords)
+				require.Equal(t, map[string]int{typ.String(): 2, record.TypeMmapMarkers.String(): 1}, rep.UnreadRecords)
 				require.True(t, rep.Clean(), "nothing is lost")
 				for what, err := range map[string]error{"health": f.db.Health(), "flush": f.db.Flush(ctx)} {
 					var unread *tsdb.UnreadError
@@ -68,10 +68,10 @@ func TestHealth_SaysThatTheHeadCannotBecomeBlocks(t *testing.T) {
 }
 
 func TestHealth_SideDataThatIsNotReadDoesNotKeepTheHeadFromBecomingBlocks(t *testing.T) {
-	f := unreadLog(t, record.TypeMetadata, record.TypeExemplars, record.TypeMmapMarkers, record.TypeMinValidTime)
+	f := unreadLog(t, record.TypeExemplars, record.TypeMmapMarkers, record.TypeMinValidTime)
 	require.NoError(t, f.db.Health())
 	require.Zero(t, f.db.OpenReport().UnreadSampleRecords)
-	require.Len(t, f.db.OpenReport().UnreadRecords, 4)
+	require.Len(t, f.db.OpenReport().UnreadRecords, 3)
 	require.NoError(t, f.db.Flush(ctx))
 	require.Len(t, f.db.Blocks(), 1)
 }

@@ -7,9 +7,6 @@
 package checkpoint
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
@@ -30,6 +27,7 @@ type Filter struct {
 	mint   int64
 	wanted func(ref uint64) bool
 	newest map[uint64][]byte  // metadata entries by ref
+	order  []uint64           // refs of all entries, the oldest one first
 	run    [256]record.Sample // scratch that stays in the first-level cache: most samples are only counted
 	starts [256]int64         // of run
 	stones []record.Tombstone
@@ -215,21 +213,37 @@ func (f *Filter) metadata(rec []byte) bool {
 		return false
 	}
 	for dec.Reset(rec); dec.Next(); {
+		f.way.Step(wayWanted)
 		if f.wanted(dec.Ref()) {
 			f.newest[dec.Ref()] = append(f.newest[dec.Ref()][:0], dec.Entry()...)
+			f.order = append(f.order, dec.Ref())
 		}
 	}
 	return true
 }
 
-// Tail is for wal.CheckpointOptions.Tail: the metadata.
+// tailBytes is about how long a record of metadata gets.
+const tailBytes = 1 << 20
+
+// Tail is wal.CheckpointOptions.Tail: the metadata. What was newer stays behind what was older, as
+// two refs may be of one series.
 func (f *Filter) Tail(emit func(rec []byte) error) error {
-	if len(f.newest) == 0 {
-		return nil
+	var kept [][]byte // the newest one first
+	for i := len(f.order) - 1; i >= 0; i-- {
+		if entry := f.newest[f.order[i]]; entry != nil {
+			kept = append(kept, entry)
+			delete(f.newest, f.order[i])
+		}
 	}
-	rec := record.BeginMetadata(nil)
-	for _, ref := range slices.Sorted(maps.Keys(f.newest)) {
-		rec = append(rec, f.newest[ref]...)
+	for rec := []byte(nil); len(kept) > 0; rec = rec[:0] {
+		rec = record.BeginMetadata(rec)
+		for len(kept) > 0 && len(rec) < tailBytes {
+			rec = append(rec, kept[len(kept)-1]...)
+			kept = kept[:len(kept)-1]
+		}
+		if err := emit(rec); err != nil {
+			return err
+		}
 	}
-	return emit(rec)
+	return nil
 }

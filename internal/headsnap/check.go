@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -54,6 +55,11 @@ func checkRecord(rec []byte, mapped func(Mapped)) (series uint64, err error) {
 		_, err = DecodeTombstones(rec)
 	case KindGone:
 		_, err = DecodeGone(rec)
+	case KindMetadata:
+		var dec record.MetadataDecoder
+		for dec.Reset(rec); dec.Next(); {
+		}
+		err = dec.Err()
 	default:
 		err = encbuf.Corrupt(0, "record of an unknown type")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -18,10 +19,11 @@ import (
 const (
 	typeSeries     = 1 // in a group
 	typeTombstones = 2
-	typeMapped     = 0x40 // full chunks of the series whose records follow
-	typeGone       = 0x41 // refs that no series has and whose samples are still in the log
-	typeGroup      = 0x42 // series
-	typeExemplars  = 0x43 // those of commits before the log that follows
+	typeMapped     = 0x40                      // full chunks of the series whose records follow
+	typeGone       = 0x41                      // refs that no series has and whose samples are still in the log
+	typeGroup      = 0x42                      // series
+	typeExemplars  = 0x43                      // those of commits before the log that follows
+	typeMetadata   = byte(record.TypeMetadata) // in the form of the log
 )
 
 // Kind is what a record is.
@@ -35,6 +37,7 @@ const (
 	KindTombstones
 	KindGone
 	KindExemplars
+	KindMetadata
 )
 
 // KindOf returns what a record is.
@@ -53,6 +56,8 @@ func KindOf(rec []byte) Kind {
 		return KindGone
 	case typeExemplars:
 		return KindExemplars
+	case typeMetadata:
+		return KindMetadata
 	default:
 		return KindUnknown
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -29,7 +30,7 @@ type Options struct {
 }
 
 // Writer writes a snapshot aside. Its life: Create, for each series BeginSeries, Label for
-// each label in their order, and EndSeries; Finish, Publish. Abort ends it at any time.
+// each label in their order, and EndSeries; Metadata, Finish, Publish. Abort ends it at any time.
 type Writer struct {
 	fs      fileutil.FS
 	dataDir string
@@ -98,6 +99,28 @@ func (w *Writer) endGroup() error {
 		return err
 	}
 	w.group, w.mapped = w.group[:0], w.mapped[:0]
+	return nil
+}
+
+// Metadata adds the metadata of series: those with these refs, each of which has what value returns
+// for it. It is called behind the last series. Where value has nothing any more, nothing is added.
+func (w *Writer) Metadata(refs []uint64, value func(ref uint64) string) error {
+	if err := w.endGroup(); err != nil {
+		return err
+	}
+	for len(refs) > 0 {
+		rec := record.BeginMetadata(w.group[:0])
+		for len(refs) > 0 && len(rec) < groupBytes {
+			if v := value(refs[0]); v != "" {
+				rec = record.AppendMetadataEntry(rec, refs[0], v)
+			}
+			refs = refs[1:]
+		}
+		w.group = rec[:0]
+		if err := w.w.Append(rec); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -52,11 +52,11 @@ func (ss *Shards) ApplyLocked(samples []Sample, wide Payloads, seq, floor uint64
 	return mint, maxt
 }
 
-// KnownLocked notes that the log has a series by commit seq, which may bring no sample of it.
-// Without, Capture would take its first commit to be on its way.
-func (ss *Shards) KnownLocked(s *Series, seq uint64) {
+// NoteAppliedLocked says of a series that a commit without samples of it was applied, which has
+// logged it, if no other commit was.
+func (ss *Shards) NoteAppliedLocked(s *Series, seq uint64) {
 	if s.lastSeq == 0 {
-		s.lastSeq, s.prevMaxt = seq, NoTime
+		s.prevMaxt, s.lastSeq = s.Maxt(), seq
 	}
 }
 

@@ -27,6 +27,27 @@ const (
 	MetricStateset
 )
 
+// metricNames are the kinds as the text formats of metrics call them.
+var metricNames = [...]string{"unknown", "counter", "gauge", "histogram", "gaugehistogram", "summary", "info", "stateset"}
+
+// String returns the name that text formats have for it; "unknown" where there is none.
+func (t MetricType) String() string {
+	if int(t) >= len(metricNames) {
+		t = MetricUnknown
+	}
+	return metricNames[t]
+}
+
+// MetricTypeOf returns the kind of a name, MetricUnknown where nobody knows it.
+func MetricTypeOf(name string) MetricType {
+	for i, known := range metricNames {
+		if name == known {
+			return MetricType(i)
+		}
+	}
+	return MetricUnknown
+}
+
 // Metadata is what is known of the metric that a series is part of.
 type Metadata struct {
 	Type       MetricType
@@ -45,7 +66,17 @@ func BeginMetadata(dst []byte) []byte { return append(dst, byte(TypeMetadata)) }
 
 // AppendMetadata appends the entry of one series.
 func AppendMetadata(dst []byte, ref uint64, m Metadata) []byte {
-	dst = encbuf.AppendUvarint(dst, ref)
+	return AppendMetadataValue(encbuf.AppendUvarint(dst, ref), m)
+}
+
+// AppendMetadataEntry appends the entry of one series whose value is encoded: one of
+// AppendMetadataValue or MetadataDecoder.Value.
+func AppendMetadataEntry(dst []byte, ref uint64, value string) []byte {
+	return append(encbuf.AppendUvarint(dst, ref), value...)
+}
+
+// AppendMetadataValue appends what an entry has behind the ref.
+func AppendMetadataValue(dst []byte, m Metadata) []byte {
 	dst = append(dst, byte(m.Type))
 	dst = encbuf.AppendUvarint(dst, 2)
 	dst = encbuf.AppendString(dst, fieldUnit)
@@ -56,9 +87,10 @@ func AppendMetadata(dst []byte, ref uint64, m Metadata) []byte {
 
 // MetadataDecoder is a cursor over a metadata record. The zero value is ready for Reset.
 type MetadataDecoder struct {
-	d   encbuf.Dec
-	ref uint64
-	off int // where the present entry begins
+	d     encbuf.Dec
+	ref   uint64
+	off   int // where the present entry begins
+	value int // and its value
 }
 
 // Reset points the decoder at a record, which must stay unchanged while it is read.
@@ -75,6 +107,7 @@ func (m *MetadataDecoder) Next() bool {
 	}
 	m.off = m.d.Offset()
 	m.ref = m.d.Uvarint()
+	m.value = m.d.Offset()
 	m.d.Byte()
 	for range 2 * m.d.Count(minLabelBytes) {
 		m.d.Str()
@@ -85,11 +118,16 @@ func (m *MetadataDecoder) Next() bool {
 // Ref returns the series' number.
 func (m *MetadataDecoder) Ref() uint64 { return m.ref }
 
-// Metadata returns what the present entry says; its strings are copies. A type without a name
-// is unknown.
-func (m *MetadataDecoder) Metadata() Metadata {
-	d := encbuf.NewDec(m.Entry()) // Next has found it whole
-	d.Uvarint()                   // ref
+// Metadata returns what the present entry says; its strings are copies.
+func (m *MetadataDecoder) Metadata() Metadata { return DecodeMetadataValue(m.Value()) }
+
+// Value returns the bytes of the present entry behind its ref. They alias the record.
+func (m *MetadataDecoder) Value() []byte { return m.d.Since(m.value) }
+
+// DecodeMetadataValue returns what a value says that a MetadataDecoder has found whole. Strings are
+// copies. A type without a name is unknown.
+func DecodeMetadataValue(value []byte) Metadata {
+	d := encbuf.NewDec(value)
 	out := Metadata{Type: MetricType(d.Byte())}
 	if out.Type > MetricStateset {
 		out.Type = MetricUnknown

@@ -18,6 +18,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memlimit"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/metadata"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
@@ -114,6 +115,7 @@ type decoded struct {
 type stretch struct {
 	series    []int // indexes of series records, which come before the samples
 	exemplars []int // indexes of exemplar records, whose order to the samples is of no matter
+	metadata  []int // indexes of metadata records
 	samples   []int // and of the sample records that parts was split from
 	parts     *partSet
 	stones    int // index of the tombstone record that ends it; -1: none
@@ -169,7 +171,7 @@ func Run(ctx context.Context, to Target, opts Options) (*Report, error) {
 
 func newReplay(to Target, opts Options) *replay {
 	r := &replay{to: to, restoration: memseries.NewRestoration(to.Series), opts: opts, loaded: map[uint64][]memseries.Mapped{}, dups: map[uint64]uint64{}}
-	r.out = &Report{Tombs: &tombstones.Set{}}
+	r.out = &Report{Tombs: &tombstones.Set{}, Metadata: &metadata.Table{}}
 	limit := memlimit.Bytes()
 	n := memlimit.Workers(opts.Workers, bytesPerWorker, limit)
 	r.most = mostCollected(limit, n)
@@ -215,6 +217,8 @@ func (r *replay) decode(b *wal.Batch) {
 			cur = stretch{stones: -1}
 		case record.TypeExemplars:
 			cur.exemplars = append(cur.exemplars, i)
+		case record.TypeMetadata:
+			cur.metadata = append(cur.metadata, i)
 		default:
 			if typ.HoldsHistograms() {
 				cur.addHistograms(r, d, b.Records[i], i)
@@ -262,6 +266,13 @@ func (r *replay) apply(b *wal.Batch) error {
 			}
 		}
 		r.adoptDups()
+		for _, i := range s.metadata {
+			unknown, err := r.out.addMetadata(r, b.Records[i].Data)
+			r.out.MetadataUnknown += unknown
+			if err != nil {
+				r.damage(&recordError{b.Records[i], err})
+			}
+		}
 		for _, i := range s.exemplars {
 			r.exemplars.record(r, b.Records[i])
 		}

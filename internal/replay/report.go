@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
+	"github.com/seed347100a3/tsdb/internal/metadata"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
@@ -21,6 +22,7 @@ type Report struct {
 	SamplesUnknown  uint64 // without a series record
 	SamplesInBlocks uint64 // older than MinValid
 	SamplesInvalid  uint64 // histograms that make no sense
+	MetadataUnknown uint64 // entries without a series record
 
 	SeriesRebuilt   int // series whose chunk files did not cover the log
 	ChunksBeyondLog int // that the log has not to their end, if it has lost something
@@ -34,6 +36,7 @@ type Report struct {
 
 	Tombs      *tombstones.Set // deleted intervals by ref of the series
 	Tombstones uint64          // deleted intervals that were read
+	Metadata   *metadata.Table // by ref of the series
 	// Gone are refs of the log that no series has, each with the newest segment that may have
 	// samples of it.
 	Gone []headsnap.Gone

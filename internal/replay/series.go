@@ -100,6 +100,7 @@ func (r *replay) applyTombstones(rec wal.Record) error {
 			r.barrier()
 			r.adopt(stone.Ref, s)
 			r.restoration.Drop(s)
+			r.out.Metadata.Remove(stone.Ref)
 			maps.DeleteFunc(r.dups, func(_, ref uint64) bool { return ref == stone.Ref })
 		default:
 			r.out.Tombs.Add(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt})

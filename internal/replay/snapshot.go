@@ -105,7 +105,7 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 				d.series = append(d.series, s)
 				return nil
 			})
-		case headsnap.KindMapped, headsnap.KindExemplars: // apply does
+		case headsnap.KindMapped, headsnap.KindMetadata, headsnap.KindExemplars: // apply does
 		case headsnap.KindTombstones:
 			d.stones, d.err = headsnap.DecodeTombstones(rec)
 		case headsnap.KindGone:
@@ -215,6 +215,14 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 	}
 	if err := l.makeAll(r, d.series, b.Records); err != nil {
 		return err
+	}
+	for _, rec := range b.Records {
+		if headsnap.KindOf(rec.Data) == headsnap.KindMetadata {
+			// Those of series that are not in the snapshot the log has behind it.
+			if _, err := r.out.addMetadata(r, rec.Data); err != nil {
+				return err
+			}
+		}
 	}
 	if err := r.exemplars.snapshot(r, b.Records); err != nil {
 		return err

@@ -84,6 +84,7 @@ type logCheck struct {
 	names                                 int // series records
 	samples, orphans, late, repeats, huge uint64
 	covered                               uint64        // without a series, and blocks have them
+	nameless                              uint64        // metadata without a series before it
 	unread, held                          record.Counts // held: with samples that no block has
 	buf                                   [decodeRun]record.Sample
 }
@@ -98,6 +99,8 @@ func (c *logCheck) apply(b *wal.Batch) error {
 			err = c.samplesRecord(rec)
 		case record.TypeTombstones:
 			err = c.tombstonesRecord(rec)
+		case record.TypeMetadata:
+			err = c.metadataRecord(rec)
 		default:
 			switch {
 			case typ.HoldsHistograms():
@@ -224,6 +227,18 @@ func (c *logCheck) tombstonesRecord(rec wal.Record) error {
 	return dec.Err()
 }
 
+// metadataRecord counts what is of no series. Another engine's may come before the record of its
+// series, which is no loss.
+func (c *logCheck) metadataRecord(rec wal.Record) error {
+	var dec record.MetadataDecoder
+	for dec.Reset(rec.Data); dec.Next(); {
+		if _, ok := c.series[dec.Ref()]; !ok {
+			c.nameless++
+		}
+	}
+	return dec.Err()
+}
+
 // tell puts what was found into the report.
 func (c *logCheck) tell(log *wal.ReplayReport) {
 	v, path := c.v, filepath.Join(c.v.dir, datadir.WALDir)
@@ -247,6 +262,7 @@ func (c *logCheck) tell(log *wal.ReplayReport) {
 	note(Warning, c.huge, "%d series have numbers above 2^40", "other programs fail when they write a block of them", "flush the head before others open the directory")
 	note(Note, c.late, "%d samples are older than one of their series before them", "they are not read: the head takes samples in the order of time", "")
 	note(Note, c.covered, "%d samples have no series record and are older than the end of the blocks", "blocks have them: nothing is lost", "")
+	note(Note, c.nameless, "%d entries of metadata stand before the record of their series, or without one", "they are not read", "")
 	for name, n := range c.held.Names() {
 		note(Warning, uint64(n), "%d records of "+name, "this version does not read these samples, and cannot make blocks of a head that has them: head and log only grow",
 			"let the program that wrote them make blocks of its head")

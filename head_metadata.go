@@ -1,0 +1,166 @@
+package tsdb
+
+import (
+	"context"
+	"unicode/utf8"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// Metadata is what is known of the metric that a series is part of: what kind it is, in what unit
+// it counts, and a help text. It has no time: a series has the one that was committed last.
+type Metadata = record.Metadata
+
+// MetricType is what kind of metric a series is part of.
+type MetricType = record.MetricType
+
+// The kinds of metrics. Their String is the name that text formats have for them.
+const (
+	MetricUnknown        = record.MetricUnknown
+	MetricCounter        = record.MetricCounter
+	MetricGauge          = record.MetricGauge
+	MetricHistogram      = record.MetricHistogram
+	MetricGaugeHistogram = record.MetricGaugeHistogram
+	MetricSummary        = record.MetricSummary
+	MetricInfo           = record.MetricInfo
+	MetricStateset       = record.MetricStateset
+)
+
+// MetricTypeOf returns the kind of a name, MetricUnknown where nobody knows it.
+func MetricTypeOf(name string) MetricType { return record.MetricTypeOf(name) }
+
+// SetMetadata stages metadata of a series, and returns the ref of the series, as Append does. The
+// commit logs it behind the record of its series, and a restart brings it back. Of several for one
+// series in one Appender the last one counts. Nothing is done if all of m is empty, or the series
+// has it already: the same may be said with each sample.
+//
+// Metadata is kept in memory and in the log for as long as the head has the series: a series
+// without samples goes when the head is made into blocks. Blocks have none.
+//
+// Errors: ErrInvalidMetadata, ErrLimit (Limits.MetadataBytes), ErrNotFound, ErrInvalidLabels,
+// ErrClosed.
+func (a *Appender) SetMetadata(ref SeriesRef, ls labels.Labels, m Metadata) (SeriesRef, error) {
+	if a.staged == nil {
+		return 0, ErrClosed
+	}
+	if m == (Metadata{}) {
+		return ref, nil
+	}
+	if err := checkMetadata(&m, &a.h.opts.Limits); err != nil {
+		return 0, err
+	}
+	var few [512]byte
+	value := record.AppendMetadataValue(few[:0], m)
+	s := a.h.series.ByRef(uint64(ref))
+	if s == nil || !a.isKnown(s, value) {
+		var err error
+		if s, err = a.find(s, ls); err != nil {
+			return 0, err
+		}
+		if !a.isKnown(s, value) {
+			a.staged.stageMetadata(s, string(value))
+		}
+	}
+	return SeriesRef(s.Ref()), nil
+}
+
+// checkMetadata checks metadata, and makes a kind without a name unknown.
+func checkMetadata(m *Metadata, lim *Limits) error {
+	if m.Type > MetricStateset {
+		m.Type = MetricUnknown
+	}
+	if !utf8.ValidString(m.Unit) || !utf8.ValidString(m.Help) {
+		return errors.WithMessagef(ErrInvalidMetadata, "unit %.40q, help %.40q", m.Unit, m.Help)
+	}
+	if n := len(m.Unit) + len(m.Help); over(n, lim.MetadataBytes) {
+		return errors.WithMessagef(ErrLimit, "unit and help have %d bytes, Limits.MetadataBytes is %d", n, lim.MetadataBytes)
+	}
+	return nil
+}
+
+// isKnown reports whether a series has a value, and no other one is staged for it here.
+func (a *Appender) isKnown(s *memseries.Series, value []byte) bool {
+	if sm, ok := a.staged.metadata.(*stagedMetadata); ok {
+		if _, staged := sm.at[s.Ref()]; staged {
+			return false
+		}
+	}
+	return a.h.commits.metadata.Of(s.Ref()) == string(value)
+}
+
+// stagedMetadata is the metadata that an Appender has staged. Its series are pinned.
+type stagedMetadata struct {
+	entries []metadataEntry
+	at      map[uint64]int // in entries, by ref
+}
+
+// metadataEntry is the value of one series, as the log has it.
+type metadataEntry struct {
+	series *memseries.Series
+	value  string
+}
+
+func (sg *staging) stageMetadata(s *memseries.Series, value string) {
+	sm, ok := sg.metadata.(*stagedMetadata)
+	if !ok {
+		sm = &stagedMetadata{at: map[uint64]int{}}
+		sg.metadata = sm
+	}
+	if i, ok := sm.at[s.Ref()]; ok {
+		sm.entries[i].value = value
+		return
+	}
+	sm.at[s.Ref()] = len(sm.entries)
+	sm.entries = append(sm.entries, metadataEntry{s, value})
+	sg.shards |= memseries.Bit(s)
+}
+
+func (sm *stagedMetadata) reserveLocked(sg *staging) {
+	for _, e := range sm.entries {
+		sg.logLocked(e.series)
+	}
+}
+
+func (sm *stagedMetadata) encode(c *wal.Commit) {
+	rec := record.BeginMetadata(c.Begin())
+	for _, e := range sm.entries {
+		rec = record.AppendMetadataEntry(rec, e.series.Ref(), e.value)
+	}
+	c.End(rec)
+}
+
+func (sm *stagedMetadata) applyLocked(h *head, seq uint64) {
+	for _, e := range sm.entries {
+		h.commits.metadata.Set(e.series.Ref(), e.value)
+		h.series.Shards.NoteAppliedLocked(e.series, seq)
+	}
+}
+
+// SeriesMetadata is the metadata of one series.
+type SeriesMetadata struct {
+	Labels   labels.Labels
+	Metadata Metadata
+}
+
+// Metadata returns the metadata of series of the head that all matchers match, sorted by labels;
+// series without metadata are not among them. It is that of now, whatever the range of the Querier
+// and however old it is: metadata has no time. Blocks have none. Errors: ErrClosed,
+// ErrInvalidArgument, the context's.
+func (q *Querier) Metadata(ctx context.Context, ms ...*labels.Matcher) ([]SeriesMetadata, error) {
+	if err := checkQuery(ctx, ms); err != nil {
+		return nil, err
+	}
+	t := q.head.commits.metadata
+	var all []SeriesMetadata
+	err := q.read.EachInHead(ctx, q.head.series, func(ref uint64) bool { return t.Of(ref) != "" }, func(ref uint64, ls labels.Labels) {
+		if value := t.Of(ref); value != "" {
+			all = append(all, SeriesMetadata{ls, record.DecodeMetadataValue([]byte(value))})
+		}
+	}, ms)
+	return all, err
+}

@@ -1,0 +1,108 @@
+// Package metadata keeps what is known of the metrics that series are part of: type, unit and help.
+//
+// It knows refs of series and values as the log has them, which it does not take apart: package
+// record does. It does not know series, commits or files.
+package metadata
+
+import (
+	"slices"
+	"sync"
+)
+
+// Table has the value of each series that has one. All series of a metric have the same one, so
+// equal values are stored once. The zero value is empty. It is safe for concurrent use; its lock is
+// a leaf.
+type Table struct {
+	mu struct {
+		sync.RWMutex
+		of     map[uint64]*value // by ref
+		values map[string]*value // by text
+		text   int64             // bytes of values
+	}
+}
+
+// value is one that some series have.
+type value struct {
+	text   string
+	series int // that have it; without any it goes
+}
+
+// What is counted of memory beside text, with the slack of maps.
+const (
+	seriesBytes = 28
+	valueBytes  = 96
+)
+
+// Set gives a series a value in place of the one that it has.
+func (t *Table) Set(ref uint64, text string) {
+	t.mu.Lock()
+	v := t.mu.values[text]
+	if v == nil {
+		v = t.addLocked(text)
+	}
+	v.series++
+	t.dropLocked(ref)
+	t.mu.of[ref] = v
+	t.mu.Unlock()
+}
+
+func (t *Table) addLocked(text string) *value {
+	if t.mu.of == nil {
+		t.mu.of, t.mu.values = map[uint64]*value{}, map[string]*value{}
+	}
+	v := &value{text: text}
+	t.mu.values[text] = v
+	t.mu.text += int64(len(text))
+	return v
+}
+
+// dropLocked takes its value from a series.
+func (t *Table) dropLocked(ref uint64) {
+	v := t.mu.of[ref]
+	if v == nil {
+		return
+	}
+	delete(t.mu.of, ref)
+	if v.series--; v.series == 0 {
+		delete(t.mu.values, v.text)
+		t.mu.text -= int64(len(v.text))
+	}
+}
+
+// Remove forgets a series, if it is known.
+func (t *Table) Remove(ref uint64) {
+	t.mu.Lock()
+	t.dropLocked(ref)
+	t.mu.Unlock()
+}
+
+// Of returns the value of a series, empty if it has none: no value is.
+func (t *Table) Of(ref uint64) string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if v := t.mu.of[ref]; v != nil {
+		return v.text
+	}
+	return ""
+}
+
+// Refs returns the series that have a value, ascending.
+func (t *Table) Refs() []uint64 {
+	t.mu.RLock()
+	refs := make([]uint64, 0, len(t.mu.of))
+	for ref := range t.mu.of {
+		refs = append(refs, ref)
+	}
+	t.mu.RUnlock()
+	slices.Sort(refs)
+	return refs
+}
+
+// Size returns how many series have a value, and about how much memory all of it takes.
+func (t *Table) Size() (series int, bytes int64) {
+	t.mu.RLock()
+	series = len(t.mu.of)
+	bytes = t.mu.text + seriesBytes*int64(series) + valueBytes*int64(len(t.mu.values))
+	t.mu.RUnlock()
+	return series, bytes
+}
