@@ -14,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/horizon"
 )
 
 // Lock order, from the outside in (docs/design/concurrency.md): DB.using, DB.flushing;
@@ -34,7 +35,7 @@ type DB struct {
 
 	merges *compactor
 	busy   blockplan.Busy
-	time   *retentionClock
+	time   *horizon.Watch
 
 	flushing sync.Mutex // held by who makes blocks of the head and truncates it
 
@@ -97,7 +98,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 }
 
 func newDB(dir string, o *Options) *DB {
-	db := &DB{dir: dir, opts: o, time: &retentionClock{opts: o, dir: dir}, opened: o.Clock.Now()}
+	db := &DB{dir: dir, opts: o, time: newWatch(o, dir), opened: o.Clock.Now()}
 	db.maintenance.init(o.Clock)
 	db.ctx, db.endOfWork = context.WithCancel(context.Background())
 	return db
@@ -113,7 +114,7 @@ func (db *DB) open() error {
 	if err := datadir.CheckSupported(db.opts.FS, db.dir); err != nil {
 		return err
 	}
-	if err := db.time.read(); err != nil {
+	if err := db.time.Read(); err != nil {
 		return err
 	}
 	// What an open or a repair that was interrupted left.
@@ -139,7 +140,7 @@ func (db *DB) open() error {
 	db.held.Tell(db.head.poison)
 	db.blocks.SaveList()
 	db.blocks.WaitFor(db.head.iso)
-	db.time.open(max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()))
+	db.time.Open(max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()))
 	return nil
 }
 
@@ -229,7 +230,7 @@ func (db *DB) Health() error {
 	if err := db.head.flushable(); err != nil {
 		return err
 	}
-	if err := db.time.err(); err != nil {
+	if err := retentionErr(db.time, db.opts.Clock); err != nil {
 		return err
 	}
 	return db.head.mender.err() // the last, as what is lost is said until the end
@@ -259,7 +260,7 @@ func (db *DB) Close() error {
 		defer db.using.Unlock()
 		headStart := db.headStart()
 		db.blocks.Close()
-		db.time.saveOrWarn()
+		db.time.SaveOrWarn()
 		db.closeOf = stderrors.Join(db.head.close(headStart), db.held.Release())
 		level := slog.LevelInfo
 		if db.closeOf != nil {

@@ -3,16 +3,17 @@ package tsdb
 import (
 	"math"
 	"runtime"
+	"unicode/utf8"
 
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/labels"
-	"github.com/seed347100a3/tsdb/wal"
 )
 
 // SeriesRef is the number of a series while the database is open: what Append returns
@@ -42,23 +43,6 @@ type Reject struct {
 	Index int
 	Ref   SeriesRef // of its series: as given to AppendBatch, or as Append returned it
 	Err   error
-}
-
-// staging is what an Appender has staged. It outlives the Appender in a pool.
-type staging struct {
-	h       *head
-	samples []memseries.Sample
-	wide    memseries.Payloads // of samples
-	body    []byte             // scratch
-	shards  memseries.ShardSet
-	pinned  []*memseries.Series // series that may have no sample in the head
-	fresh   []*memseries.Series // series whose record this commit logs
-	commit  wal.Commit
-	turns   memseries.Turns
-	refused refusals
-
-	metadata  sideData // nil: there is none
-	exemplars stagedExemplars
 }
 
 // appendersLen is how many Appenders are allocated together. A program may keep an
@@ -163,40 +147,6 @@ func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (Seri
 	return SeriesRef(of.Ref()), err
 }
 
-// wideOf returns a sample that is more than a time and a float, and puts what it has beyond these
-// beside.
-func (sg *staging) wideOf(of *memseries.Series, s *Sample) (memseries.Sample, error) {
-	st := floatOf(of, s.T, s.V)
-	switch {
-	case s.H != nil && s.FH != nil:
-		return st, errors.New("sample with two histograms: want H or FH")
-	case s.H != nil:
-		h := *s.H
-		h.Normalize()
-		if err := h.Validate(); err != nil {
-			return st, err
-		}
-		sg.body = record.AppendHistogram(sg.body[:0], &h)
-		st.Encoding, st.Sum, st.Wide = chunkenc.EncHistogram, h.Digest(), sg.wide.Add(s.ST, sg.body)
-	case s.FH != nil:
-		h := *s.FH
-		h.Normalize()
-		if err := h.Validate(); err != nil {
-			return st, err
-		}
-		sg.body = record.AppendFloatHistogram(sg.body[:0], &h)
-		st.Encoding, st.Sum, st.Wide = chunkenc.EncFloatHistogram, h.Digest(), sg.wide.Add(s.ST, sg.body)
-	default:
-		st.Encoding, st.Wide = chunkenc.EncXOR2, sg.wide.Add(s.ST, nil)
-	}
-	return st, nil
-}
-
-// floatOf returns a float without a start timestamp.
-func floatOf(s *memseries.Series, t int64, v float64) memseries.Sample {
-	return memseries.Sample{Series: s, T: t, Sum: math.Float64bits(v), Encoding: chunkenc.EncXOR}
-}
-
 // AppendBatch stages one sample for each of refs, all at time t: one scrape. What
 // cannot be staged is appended to rejected, with its index; a ref that is not known
 // gives ErrNotFound (append that sample again with its labels).
@@ -225,6 +175,111 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 		}
 	}
 	return rejected, nil
+}
+
+// AppendExemplar stages one exemplar and returns the ref of its series, which is found or created
+// as by Append. The labels of both are copied. Exemplars are kept in memory and in the log, as
+// many as HeadOptions.MaxExemplars says; a new one takes the place of the one that was inserted
+// first. Any time is taken: late ones go to their place, and a series may have several of one
+// time. One that the series has already, labels, value and time, is left out without an error.
+// HasT is not looked at.
+//
+// The error is the exemplar's own: it is not staged, and nothing else of this Appender is touched.
+// exemplar.ErrLabelLength, ErrInvalidLabels, ErrNotFound, ErrLimit, ErrClosed. Where none are kept
+// all are accepted and forgotten.
+//
+// Commit logs exemplars and makes them visible together with samples; they are there also if the
+// samples turn out to be late.
+func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Exemplar) (SeriesRef, error) {
+	if a.staged == nil {
+		return 0, ErrClosed
+	}
+	ring := a.h.commits.exemplars
+	if ring.Most() == 0 {
+		return ref, nil
+	}
+	if err := e.Validate(); err != nil {
+		a.h.commits.exemplarsRejected.Add(1)
+		return 0, err
+	}
+	// Pinned, whatever its samples are: else it might be removed before Commit.
+	s, err := a.find(a.h.series.ByRef(uint64(ref)), ls)
+	if err != nil {
+		a.h.commits.exemplarsRejected.Add(1)
+		return 0, err
+	}
+	own, repeat := ring.Look(s.Ref(), &e)
+	if repeat {
+		return SeriesRef(s.Ref()), nil
+	}
+	if own.IsEmpty() {
+		own = a.h.series.Labels(s)
+	}
+	e.Labels = exemplars.Clone(e.Labels)
+	sg := a.staged
+	sg.exemplars.of = append(sg.exemplars.of, s)
+	sg.exemplars.list = append(sg.exemplars.list, exemplars.Entry{Series: own, Ref: s.Ref(), Exemplar: e})
+	sg.shards |= memseries.Bit(s)
+	return SeriesRef(s.Ref()), nil
+}
+
+// SetMetadata stages metadata of a series, and returns the ref of the series, as Append does. The
+// commit logs it behind the record of its series, and a restart brings it back. Of several for one
+// series in one Appender the last one counts. Nothing is done if all of m is empty, or the series
+// has it already: the same may be said with each sample.
+//
+// Metadata is kept in memory and in the log for as long as the head has the series: a series
+// without samples goes when the head is made into blocks. Blocks have none.
+//
+// Errors: ErrInvalidMetadata, ErrLimit (Limits.MetadataBytes), ErrNotFound, ErrInvalidLabels,
+// ErrClosed.
+func (a *Appender) SetMetadata(ref SeriesRef, ls labels.Labels, m Metadata) (SeriesRef, error) {
+	if a.staged == nil {
+		return 0, ErrClosed
+	}
+	if m == (Metadata{}) {
+		return ref, nil
+	}
+	if err := checkMetadata(&m, &a.h.opts.Limits); err != nil {
+		return 0, err
+	}
+	var few [512]byte
+	value := record.AppendMetadataValue(few[:0], m)
+	s := a.h.series.ByRef(uint64(ref))
+	if s == nil || !a.isKnown(s, value) {
+		var err error
+		if s, err = a.find(s, ls); err != nil {
+			return 0, err
+		}
+		if !a.isKnown(s, value) {
+			a.staged.stageMetadata(s, string(value))
+		}
+	}
+	return SeriesRef(s.Ref()), nil
+}
+
+// checkMetadata checks metadata, and makes a kind without a name unknown.
+func checkMetadata(m *Metadata, lim *Limits) error {
+	if m.Type > MetricStateset {
+		m.Type = MetricUnknown
+	}
+	if !utf8.ValidString(m.Unit) || !utf8.ValidString(m.Help) {
+		return errors.WithMessagef(ErrInvalidMetadata, "unit %.40q, help %.40q", m.Unit, m.Help)
+	}
+	if n := len(m.Unit) + len(m.Help); over(n, lim.MetadataBytes) {
+		return errors.WithMessagef(ErrLimit, "unit and help have %d bytes, Limits.MetadataBytes is %d", n, lim.MetadataBytes)
+	}
+	return nil
+}
+
+// isKnown reports whether a series has a value, and no other one is staged for it here.
+func (a *Appender) isKnown(s *memseries.Series, value []byte) bool {
+	if sm, ok := a.staged.metadata.(*stagedMetadata); ok {
+		if _, staged := sm.at[s.Ref()]; staged {
+			return false
+		}
+	}
+	return a.h.commits.metadata.Of(s.Ref()) == string(value)
 }
 
 // stage checks a sample against its series and the bounds, and keeps it.
@@ -394,27 +449,4 @@ func (a *Appender) end() *staging {
 		runtime.KeepAlive(a) // until here, or the cleanup might run as well
 	}
 	return sg
-}
-
-// abandon is Rollback for an Appender that the garbage collector found.
-func (sg *staging) abandon() { sg.release() }
-
-// release unpins what was pinned, removes series that nobody has a sample for,
-// and gives the staging back.
-func (sg *staging) release() {
-	for _, s := range sg.pinned {
-		if s.Unpin() == 0 && s.PendingT() == memseries.NoTime && sg.h.series.RemoveUnused(s) {
-			sg.h.commits.seriesRemoved.Add(1)
-		}
-	}
-	clear(sg.pinned)
-	clear(sg.fresh)
-	clear(sg.samples) // a pooled one keeps no page of series alive
-	sg.pinned, sg.fresh, sg.samples = sg.pinned[:0], sg.fresh[:0], sg.samples[:0]
-	sg.wide, sg.shards = sg.wide[:0], 0
-	sg.metadata = nil
-	sg.refused.moveTo(&sg.h.commits)
-	sg.exemplars.clear()
-	sg.commit.Reset()
-	sg.h.commits.stagings.Put(sg)
 }

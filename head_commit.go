@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/seed347100a3/tsdb/internal/invariants"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/metadata"
-	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -167,24 +165,6 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 	return nil
 }
 
-// sideData is what a commit has beside samples, of one kind. It is there only if there is some.
-type sideData interface {
-	// reserveLocked has the commit log the series that the log does not have.
-	reserveLocked(sg *staging)
-	// encode writes the record.
-	encode(c *wal.Commit)
-	// applyLocked makes it the head's, behind all commits that reserved before.
-	applyLocked(h *head, seq uint64)
-}
-
-// logLocked has this commit log a series, unless one has before.
-func (sg *staging) logLocked(s *memseries.Series) {
-	if !s.Logged() {
-		s.SetLogged(true)
-		sg.fresh = append(sg.fresh, s)
-	}
-}
-
 // enqueue gives a commit its place in the log and returns with its shards locked, or
 // with an error and nothing locked.
 func (h *head) enqueue(ctx context.Context, log *wal.Log, c *wal.Commit, shards memseries.ShardSet) error {
@@ -216,122 +196,6 @@ func (sg *staging) refusedLocked(st *memseries.Sample, minValid int64) error {
 	default:
 		return &BoundsError{T: st.T, From: minValid, To: sg.h.bounds.acceptsTo()}
 	}
-}
-
-// encode writes the records of the commit: new series first, metadata, then samples in the
-// order in which they were staged, which is time order for each series. Samples alone are
-// of no use to the log any more when the newest of them is in a block.
-func (sg *staging) encode() {
-	c := &sg.commit
-	if len(sg.fresh) > 0 {
-		rec := record.BeginSeries(c.Begin())
-		for _, s := range sg.fresh {
-			rec = sg.appendSeries(rec, s)
-		}
-		c.End(rec)
-	}
-	if sg.metadata != nil {
-		sg.metadata.encode(c)
-	}
-	if len(sg.samples) > 0 {
-		maxt := sg.encodeSamples(c)
-		if len(sg.fresh) == 0 && sg.metadata == nil {
-			c.Expires(maxt)
-		}
-	}
-	sg.exemplars.encode(c)
-}
-
-// encodeSamples writes the samples in the order in which they were staged, in records of one kind
-// each, and returns the newest of their times.
-func (sg *staging) encodeSamples(c *wal.Commit) (maxt int64) {
-	maxt = math.MinInt64
-	for rest := sg.samples; len(rest) > 0; {
-		n := len(rest)
-		if len(sg.wide) > 0 {
-			n = sameKind(rest)
-		}
-		run := rest[:n]
-		rest = rest[n:]
-		for i := range run {
-			maxt = max(maxt, run[i].T)
-		}
-		switch {
-		case run[0].Encoding.Kind() != chunkenc.ValFloat:
-			sg.encodeHistograms(c, run)
-		case len(sg.wide) > 0:
-			sg.encodeStarts(c, run)
-		default:
-			encodeFloats(c, run)
-		}
-	}
-	return maxt
-}
-
-// sameKind returns how many samples in front are of one kind.
-func sameKind(samples []memseries.Sample) int {
-	n, kind := 1, samples[0].Encoding.Kind()
-	for n < len(samples) && samples[n].Encoding.Kind() == kind {
-		n++
-	}
-	return n
-}
-
-func encodeFloats(c *wal.Commit, run []memseries.Sample) {
-	var enc record.SampleEncoder
-	rec := enc.Begin(c.Begin())
-	for i := range run {
-		st := &run[i]
-		rec = enc.Append(rec, st.Series.Ref(), st.T, math.Float64frombits(st.Sum))
-	}
-	c.End(rec)
-}
-
-// encodeStarts writes floats some of which may have start timestamps.
-func (sg *staging) encodeStarts(c *wal.Commit, run []memseries.Sample) {
-	var enc record.StartEncoder
-	rec := enc.Begin(c.Begin())
-	for i := range run {
-		w := sg.wide.Of(&run[i])
-		rec = enc.Append(rec, record.Sample{Ref: run[i].Series.Ref(), T: w.T, V: math.Float64frombits(w.Sum)}, w.ST)
-	}
-	c.End(rec)
-}
-
-// encodeHistograms writes histograms of one kind: those with custom buckets apart, as the format
-// wants it, unless there are start timestamps.
-func (sg *staging) encodeHistograms(c *wal.Commit, run []memseries.Sample) {
-	floats := run[0].Encoding == chunkenc.EncFloatHistogram
-	starts := false
-	for i := range run {
-		starts = starts || sg.wide.Of(&run[i]).ST != 0
-	}
-	var enc record.HistogramEncoder
-	var rec []byte
-	last := record.TypeNone
-	for i := range run {
-		w := sg.wide.Of(&run[i])
-		typ := record.HistogramType(floats, record.CustomEntry(w.Body), starts)
-		if typ != last {
-			if last != record.TypeNone {
-				c.End(rec)
-			}
-			rec, last = enc.Begin(c.Begin(), typ), typ
-		}
-		rec = enc.Append(rec, run[i].Series.Ref(), w.T, w.ST, w.Body)
-	}
-	c.End(rec)
-}
-
-func (sg *staging) appendSeries(rec []byte, s *memseries.Series) []byte {
-	series := sg.h.series
-	pairs := series.Pairs(s)
-	rec = record.AppendSeriesRef(rec, s.Ref(), len(pairs))
-	for _, p := range pairs {
-		name, value := series.Postings().Label(p)
-		rec = record.AppendLabel(rec, name, value)
-	}
-	return rec
 }
 
 // apply adds the samples to their series, behind all commits that reserved before, and publishes

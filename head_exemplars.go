@@ -18,52 +18,6 @@ type stagedExemplars struct {
 	list []exemplars.Entry
 }
 
-// AppendExemplar stages one exemplar and returns the ref of its series, which is found or created
-// as by Append. The labels of both are copied. Exemplars are kept in memory and in the log, as
-// many as HeadOptions.MaxExemplars says; a new one takes the place of the one that was inserted
-// first. Any time is taken: late ones go to their place, and a series may have several of one
-// time. One that the series has already, labels, value and time, is left out without an error.
-// HasT is not looked at.
-//
-// The error is the exemplar's own: it is not staged, and nothing else of this Appender is touched.
-// exemplar.ErrLabelLength, ErrInvalidLabels, ErrNotFound, ErrLimit, ErrClosed. Where none are kept
-// all are accepted and forgotten.
-//
-// Commit logs exemplars and makes them visible together with samples; they are there also if the
-// samples turn out to be late.
-func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Exemplar) (SeriesRef, error) {
-	if a.staged == nil {
-		return 0, ErrClosed
-	}
-	ring := a.h.commits.exemplars
-	if ring.Most() == 0 {
-		return ref, nil
-	}
-	if err := e.Validate(); err != nil {
-		a.h.commits.exemplarsRejected.Add(1)
-		return 0, err
-	}
-	// Pinned, whatever its samples are: else it might be removed before Commit.
-	s, err := a.find(a.h.series.ByRef(uint64(ref)), ls)
-	if err != nil {
-		a.h.commits.exemplarsRejected.Add(1)
-		return 0, err
-	}
-	own, repeat := ring.Look(s.Ref(), &e)
-	if repeat {
-		return SeriesRef(s.Ref()), nil
-	}
-	if own.IsEmpty() {
-		own = a.h.series.Labels(s)
-	}
-	e.Labels = exemplars.Clone(e.Labels)
-	sg := a.staged
-	sg.exemplars.of = append(sg.exemplars.of, s)
-	sg.exemplars.list = append(sg.exemplars.list, exemplars.Entry{Series: own, Ref: s.Ref(), Exemplar: e})
-	sg.shards |= memseries.Bit(s)
-	return SeriesRef(s.Ref()), nil
-}
-
 // reserveLocked takes the places of exemplars in the ring, and leaves those that are logged.
 func (sx *stagedExemplars) reserveLocked(sg *staging) {
 	if len(sx.list) == 0 {

@@ -97,7 +97,7 @@ func (db *DB) beginAgain(border int64) error {
 	h.series.Truncation.ForgetNewest()
 	h.trunc.done = start
 	h.bounds.empty()
-	db.time.back()
+	db.time.Back()
 	db.opts.Logger.Warn("the head was ahead of the clock and is not any more", "was", border, "is", start)
 	return nil
 }

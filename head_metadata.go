@@ -2,9 +2,6 @@ package tsdb
 
 import (
 	"context"
-	"unicode/utf8"
-
-	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
@@ -33,65 +30,6 @@ const (
 
 // MetricTypeOf returns the kind of a name, MetricUnknown where nobody knows it.
 func MetricTypeOf(name string) MetricType { return record.MetricTypeOf(name) }
-
-// SetMetadata stages metadata of a series, and returns the ref of the series, as Append does. The
-// commit logs it behind the record of its series, and a restart brings it back. Of several for one
-// series in one Appender the last one counts. Nothing is done if all of m is empty, or the series
-// has it already: the same may be said with each sample.
-//
-// Metadata is kept in memory and in the log for as long as the head has the series: a series
-// without samples goes when the head is made into blocks. Blocks have none.
-//
-// Errors: ErrInvalidMetadata, ErrLimit (Limits.MetadataBytes), ErrNotFound, ErrInvalidLabels,
-// ErrClosed.
-func (a *Appender) SetMetadata(ref SeriesRef, ls labels.Labels, m Metadata) (SeriesRef, error) {
-	if a.staged == nil {
-		return 0, ErrClosed
-	}
-	if m == (Metadata{}) {
-		return ref, nil
-	}
-	if err := checkMetadata(&m, &a.h.opts.Limits); err != nil {
-		return 0, err
-	}
-	var few [512]byte
-	value := record.AppendMetadataValue(few[:0], m)
-	s := a.h.series.ByRef(uint64(ref))
-	if s == nil || !a.isKnown(s, value) {
-		var err error
-		if s, err = a.find(s, ls); err != nil {
-			return 0, err
-		}
-		if !a.isKnown(s, value) {
-			a.staged.stageMetadata(s, string(value))
-		}
-	}
-	return SeriesRef(s.Ref()), nil
-}
-
-// checkMetadata checks metadata, and makes a kind without a name unknown.
-func checkMetadata(m *Metadata, lim *Limits) error {
-	if m.Type > MetricStateset {
-		m.Type = MetricUnknown
-	}
-	if !utf8.ValidString(m.Unit) || !utf8.ValidString(m.Help) {
-		return errors.WithMessagef(ErrInvalidMetadata, "unit %.40q, help %.40q", m.Unit, m.Help)
-	}
-	if n := len(m.Unit) + len(m.Help); over(n, lim.MetadataBytes) {
-		return errors.WithMessagef(ErrLimit, "unit and help have %d bytes, Limits.MetadataBytes is %d", n, lim.MetadataBytes)
-	}
-	return nil
-}
-
-// isKnown reports whether a series has a value, and no other one is staged for it here.
-func (a *Appender) isKnown(s *memseries.Series, value []byte) bool {
-	if sm, ok := a.staged.metadata.(*stagedMetadata); ok {
-		if _, staged := sm.at[s.Ref()]; staged {
-			return false
-		}
-	}
-	return a.h.commits.metadata.Of(s.Ref()) == string(value)
-}
 
 // stagedMetadata is the metadata that an Appender has staged. Its series are pinned.
 type stagedMetadata struct {

@@ -5,6 +5,7 @@ import (
 	stderrors "errors"
 	"math"
 	"path/filepath"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
+	"github.com/seed347100a3/tsdb/internal/horizon"
 )
 
 // retain removes the blocks that the retention options do not keep.
@@ -48,7 +50,7 @@ func (db *DB) retain(ctx context.Context) error {
 	if n > 0 && byBytes {
 		db.maintenance.byteRetentions.Add(1)
 	}
-	return stderrors.Join(err, db.time.save(false))
+	return stderrors.Join(err, db.time.Save(false))
 }
 
 // watchClock looks at the clock now and then: one that was set, and set right again since, leaves
@@ -59,7 +61,7 @@ func (db *DB) watchClock() {
 	}
 	s := blockplan.RetentionState{NewestT: max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()), NowT: db.opts.Clock.Now().UnixMilli()}
 	if t := s.CountedFrom(); t != math.MinInt64 {
-		db.time.look(t)
+		db.time.Look(t)
 	}
 }
 
@@ -69,9 +71,9 @@ func (db *DB) obsolete(s blockplan.RetentionState, limits blockplan.RetentionLim
 		return blockplan.Obsolete(s, limits)
 	}
 	byClock := blockplan.Obsolete(s, limits)
-	s.Behind = db.time.look(s.CountedFrom())
+	s.Behind = db.time.Look(s.CountedFrom())
 	gone := blockplan.Obsolete(s, limits)
-	db.time.note(len(byClock)-len(gone), s.Behind)
+	db.time.Note(len(byClock)-len(gone), s.Behind)
 	return gone
 }
 
@@ -149,4 +151,18 @@ func (db *DB) logIsDear() (bool, error) {
 	}
 	size, err := fileutil.TreeSize(db.opts.FS, filepath.Join(db.dir, walDirName))
 	return float64(size) > deadLogShare*float64(limit), err
+}
+
+func newWatch(o *Options, dir string) *horizon.Watch {
+	return horizon.NewWatch(horizon.Config{FS: o.FS, Dir: dir, Clock: o.Clock, Logger: o.Logger, Retention: o.Blocks.Retention})
+}
+
+// retentionErr is why retention by time waits, nil if it does not.
+func retentionErr(w *horizon.Watch, c Clock) error {
+	behind := w.Behind()
+	if behind == 0 {
+		return nil
+	}
+	return errors.WithMessagef(ErrClock, "retention stays %s behind the clock (%s) until that is sure; if the clock is right, "+
+		"close the database and remove its file %s", behind.Round(time.Second), c.Now().UTC().Format(time.RFC3339), horizon.FileName)
 }

@@ -99,7 +99,7 @@ type LogStats = wal.Stats
 // Stats returns the present numbers.
 func (db *DB) Stats() Stats {
 	s := takeStats(db.head, db.blocks)
-	s.RetentionBehind = time.Duration(db.time.behind.Load()) * time.Millisecond
+	s.RetentionBehind = db.time.Behind()
 	m := &db.maintenance
 	s.Flushes, s.FlushErrors = m.flushes.Load(), m.flushErrors.Load()
 	s.Reloads, s.ReloadErrors = m.reloads.Load(), m.reloadErrors.Load()
