@@ -14,10 +14,20 @@ import (
 // ErrChunkFull: the chunk ends, and the sample is the first one behind a Reset.
 type Encoder struct {
 	xor  xorchunk.Encoder
-	xor2 *xorchunk.Encoder2 // kept; in use if it has samples
-	hist *histogramEncoder  // kept; in use if it has samples
+	xor2 *xorchunk.Encoder2 // made when it is needed, and kept
+	hist *histogramEncoder  // likewise
+	kind encoderKind        // which of them has the samples
 	next histchunk.Header   // of the chunk behind this one, if a histogram was refused
 }
+
+// encoderKind says which encoder of several has the samples.
+type encoderKind uint8
+
+const (
+	ofXOR encoderKind = iota // or there is no sample
+	ofXOR2
+	ofHistograms
+)
 
 // histogramEncoder is an encoder of histograms with what is on its way to it.
 type histogramEncoder struct {
@@ -30,13 +40,13 @@ type histogramEncoder struct {
 // milliseconds, 0 for none. It returns ErrChunkFull if the chunk has MaxSamples samples, or
 // histograms.
 func (e *Encoder) Append(t int64, v float64, st int64) error {
-	if e.holdsHistograms() {
+	switch {
+	case e.kind == ofHistograms:
 		return ErrChunkFull
-	}
-	if st == 0 && !e.second() {
+	case e.kind == ofXOR2:
+	case st == 0:
 		return e.xor.Append(t, v)
-	}
-	if !e.second() {
+	default:
 		if err := e.change(); err != nil {
 			return err
 		}
@@ -45,8 +55,6 @@ func (e *Encoder) Append(t int64, v float64, st int64) error {
 }
 
 // second reports whether the chunk is an XOR2 chunk.
-func (e *Encoder) second() bool { return e.xor2 != nil && e.xor2.Len() > 0 }
-
 // change encodes again what is there.
 func (e *Encoder) change() error {
 	if e.Len() == MaxSamples {
@@ -64,10 +72,9 @@ func (e *Encoder) change() error {
 		}
 	}
 	e.xor.Reset()
+	e.kind = ofXOR2
 	return it.Err()
 }
-
-func (e *Encoder) holdsHistograms() bool { return e.hist != nil && e.hist.NumSamples() > 0 }
 
 // AppendHistogram adds one histogram with integer counts, which is valid, as Append does it. It
 // returns ErrChunkFull where a chunk ends by the rules of the format, too: a change of the layout
@@ -106,27 +113,27 @@ func (e *Encoder) AppendOther(d *Decoder) error {
 // EndBefore says that the chunk ends before a histogram although that may fit it, by size or by
 // time.
 func (e *Encoder) EndBefore(h *histogram.Histogram) {
-	if e.holdsHistograms() {
+	if e.kind == ofHistograms {
 		e.next = e.hist.HeaderAfter(h)
 	}
 }
 
 // EndBeforeFloat is EndBefore for a float histogram.
 func (e *Encoder) EndBeforeFloat(h *histogram.FloatHistogram) {
-	if e.holdsHistograms() {
+	if e.kind == ofHistograms {
 		e.next = e.hist.HeaderAfterFloat(h)
 	}
 }
 
 // histograms returns the encoder of histograms, nil if the chunk has floats.
 func (e *Encoder) histograms() *histogramEncoder {
-	if e.xor.Len() > 0 || e.second() {
+	if e.xor.Len() > 0 || e.kind == ofXOR2 {
 		return nil
 	}
 	if e.hist == nil {
 		e.hist = &histogramEncoder{}
 	}
-	if e.hist.NumSamples() == 0 {
+	if e.kind != ofHistograms {
 		e.hist.Reset(e.next)
 		e.next = histchunk.HeaderUnknown
 	}
@@ -136,6 +143,7 @@ func (e *Encoder) histograms() *histogramEncoder {
 // taken keeps how the next chunk begins if a histogram was refused.
 func (e *Encoder) taken(next histchunk.Header, taken bool) error {
 	if taken {
+		e.kind = ofHistograms
 		return nil
 	}
 	e.next = next
@@ -144,10 +152,10 @@ func (e *Encoder) taken(next histchunk.Header, taken bool) error {
 
 // Encoding returns the encoding of the chunk so far.
 func (e *Encoder) Encoding() Encoding {
-	switch {
-	case e.holdsHistograms():
+	switch e.kind {
+	case ofHistograms:
 		return Encoding(e.hist.Encoding())
-	case e.second():
+	case ofXOR2:
 		return EncXOR2
 	default:
 		return EncXOR
@@ -156,10 +164,10 @@ func (e *Encoder) Encoding() Encoding {
 
 // Len returns the number of samples in the chunk.
 func (e *Encoder) Len() int {
-	switch {
-	case e.holdsHistograms():
+	switch e.kind {
+	case ofHistograms:
 		return e.hist.NumSamples()
-	case e.second():
+	case ofXOR2:
 		return e.xor2.Len()
 	default:
 		return e.xor.Len()
@@ -168,10 +176,10 @@ func (e *Encoder) Len() int {
 
 // SizeBytes returns the length of the chunk that AppendTo gives.
 func (e *Encoder) SizeBytes() int {
-	switch {
-	case e.holdsHistograms():
+	switch e.kind {
+	case ofHistograms:
 		return e.hist.SizeBytes()
-	case e.second():
+	case ofXOR2:
 		return e.xor2.SizeBytes()
 	default:
 		return e.xor.SizeBytes()
@@ -180,10 +188,10 @@ func (e *Encoder) SizeBytes() int {
 
 // AppendTo appends the chunk's bytes to dst. The encoder can go on afterwards.
 func (e *Encoder) AppendTo(dst []byte) []byte {
-	switch {
-	case e.holdsHistograms():
+	switch e.kind {
+	case ofHistograms:
 		return e.hist.AppendTo(dst)
-	case e.second():
+	case ofXOR2:
 		return e.xor2.AppendTo(dst)
 	default:
 		return e.xor.AppendTo(dst)
@@ -192,11 +200,12 @@ func (e *Encoder) AppendTo(dst []byte) []byte {
 
 // Reset begins a new chunk. If a histogram was refused, that is the first one of it.
 func (e *Encoder) Reset() {
-	e.xor.Reset()
-	if e.xor2 != nil {
+	switch e.kind {
+	case ofHistograms:
+		e.hist.Reset(histchunk.HeaderUnknown)
+	case ofXOR2:
 		e.xor2.Reset()
 	}
-	if e.hist != nil {
-		e.hist.Reset(histchunk.HeaderUnknown)
-	}
+	e.xor.Reset()
+	e.kind = ofXOR
 }
