@@ -163,6 +163,7 @@ func (e *Encoder) Encoding() Encoding {
 }
 
 // Len returns the number of samples in the chunk.
+//go:noinline
 func (e *Encoder) Len() int {
 	switch e.kind {
 	case ofHistograms:

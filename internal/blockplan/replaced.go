@@ -13,46 +13,46 @@ import (
 // its times, and a chain of parents must begin at a block that nobody lists: so blocks that
 // claim each other all stay.
 func Replaced(blocks []blockdir.Meta) map[ulid.ULID]bool {
-	byID := make(map[ulid.ULID]blockdir.Meta, len(blocks))
-	for _, b := range blocks {
-		byID[b.ULID] = b
-	}
-	parents := func(m blockdir.Meta) (ids []ulid.ULID) {
-		for _, b := range blocks {
-			if wentInto(b, m) {
-				ids = append(ids, b.ULID)
-			}
-		}
-		return ids
-	}
-	listed := make(map[ulid.ULID]bool)
-	for _, b := range blocks {
-		for _, id := range parents(b) {
-			listed[id] = true
+	at := make(map[ulid.ULID]int, len(blocks))
+	listed := make(map[ulid.ULID]bool) // by a block that it went into
+	for i := range blocks {
+		at[blocks[i].ULID] = i
+		for _, k := range parents(blocks, i) {
+			listed[blocks[k].ULID] = true
 		}
 	}
 	gone := make(map[ulid.ULID]bool)
-	var todo []ulid.ULID
-	for _, b := range blocks {
-		if !listed[b.ULID] {
-			todo = append(todo, parents(b)...)
+	var todo []int
+	for i := range blocks {
+		if !listed[blocks[i].ULID] {
+			todo = append(todo, parents(blocks, i)...)
 		}
 	}
 	for len(todo) > 0 {
-		id := todo[0]
+		id := blocks[todo[0]].ULID
 		todo = todo[1:]
 		if !gone[id] {
 			gone[id] = true
-			todo = append(todo, parents(byID[id])...)
+			todo = append(todo, parents(blocks, at[id])...)
 		}
 	}
 	return gone
 }
 
+// parents returns which blocks went into block i.
+func parents(blocks []blockdir.Meta, i int) (at []int) {
+	for k := range blocks {
+		if wentInto(&blocks[k], &blocks[i]) {
+			at = append(at, k)
+		}
+	}
+	return at
+}
+
 // wentInto reports whether a block was merged into another one, which covers its times:
 // directly, as its parent, or on the way, as all that went into it went into the other
 // one, too. Of a chain of merges a block in the middle may be gone already.
-func wentInto(old, m blockdir.Meta) bool {
+func wentInto(old, m *blockdir.Meta) bool {
 	if old.ULID == m.ULID || old.MinTime < m.MinTime || old.MaxTime > m.MaxTime {
 		return false
 	}

@@ -21,6 +21,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Checksum returns the CRC-32 (Castagnoli) of b: the checksum of every file format
 // of the library, stored as be32.
+//
+//go:noinline
 func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 // UpdateChecksum returns the checksum of what crc covers followed by b; crc of
