@@ -85,7 +85,7 @@ type BlockWriterProgress struct {
 }
 
 // BlockWriter makes blocks of samples of any age: history that is imported, or a
-// database that is converted. Series and samples come in any order; samples in the order of
+// database that is converted. Samples are of every kind. Series and samples come in any order; samples in the order of
 // time are taken fastest. Memory is bounded by an option; what is more goes to disk until
 // Flush sorts it into blocks. It is for one goroutine.
 //
@@ -100,7 +100,8 @@ type BlockWriter struct {
 	lock     fileutil.DirLock
 	store    *backfill.Store
 	progress BlockWriterProgress
-	err      error // of the disk, or ErrClosed: nothing goes any more
+	err      error  // of the disk, or ErrClosed: nothing goes any more
+	body     []byte // of a histogram that is appended
 
 	duplicates int64 // what the store had counted at the last Flush
 }
@@ -214,13 +215,39 @@ func (w *BlockWriter) Append(ls labels.Labels, t int64, v float64) error {
 // that is not known any more, labels are needed: without any it is ErrNotFound. Refs are
 // forgotten when there are more series than half of the memory has room for.
 func (w *BlockWriter) AppendRef(ref SeriesRef, ls labels.Labels, t int64, v float64) (SeriesRef, error) {
+	if w.err != nil || t == math.MinInt64 || t == math.MaxInt64 {
+		return w.AppendSample(ref, ls, Sample{T: t, V: v}) // which says what is wrong
+	}
+	r, err := w.store.Append(uint64(ref), ls, t, v)
+	if err != nil {
+		return SeriesRef(r), w.rejected(err)
+	}
+	if w.progress.Samples++; w.progress.Samples%progressSamples == 0 {
+		w.report()
+	}
+	return SeriesRef(r), nil
+}
+
+// AppendSample is AppendRef for a sample of any kind, with what Appender.AppendSample says of its
+// value and of what is refused. Samples of one time and one value are the same, whatever their
+// start timestamps. A stale marker that is a float becomes a histogram if it is newer than what was
+// appended of its series before, and the newest of that is a histogram.
+func (w *BlockWriter) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (SeriesRef, error) {
 	if w.err != nil {
 		return 0, w.err
 	}
-	if t == math.MinInt64 || t == math.MaxInt64 {
+	if s.T == math.MinInt64 || s.T == math.MaxInt64 {
 		return ref, ErrOutOfBounds
 	}
-	r, err := w.store.Append(uint64(ref), ls, t, v)
+	if (s.H != nil || s.FH != nil) && w.opts.Limits.NoHistograms {
+		return ref, ErrHistogramsOff
+	}
+	wide, err := s.wide(w.body[:0])
+	if err != nil {
+		return ref, err
+	}
+	w.body = wide.Body
+	r, err := w.store.AppendAny(uint64(ref), ls, &wide)
 	if err != nil {
 		return SeriesRef(r), w.rejected(err)
 	}

@@ -31,30 +31,38 @@ type staging struct {
 // wideOf returns a sample that is more than a time and a float, and puts what it has beyond these
 // beside.
 func (sg *staging) wideOf(of *memseries.Series, s *Sample) (memseries.Sample, error) {
-	st := floatOf(of, s.T, s.V)
+	w, err := s.wide(sg.body[:0])
+	if err != nil {
+		return memseries.Sample{}, err
+	}
+	sg.body = w.Body
+	return memseries.Sample{Series: of, T: w.T, Sum: w.Sum, Encoding: w.Encoding, Wide: sg.wide.Add(w.ST, w.Body)}, nil
+}
+
+// wide returns a sample as the engine has those of every kind. Its body is in buf.
+func (s *Sample) wide(buf []byte) (memseries.WideSample, error) {
+	w := memseries.WideSample{T: s.T, ST: s.ST, Body: buf}
 	switch {
 	case s.H != nil && s.FH != nil:
-		return st, errors.New("sample with two histograms: want H or FH")
+		return w, errors.New("sample with two histograms: want H or FH")
 	case s.H != nil:
 		h := *s.H
 		h.Normalize()
 		if err := h.Validate(); err != nil {
-			return st, err
+			return w, err
 		}
-		sg.body = record.AppendHistogram(sg.body[:0], &h)
-		st.Encoding, st.Sum, st.Wide = chunkenc.EncHistogram, h.Digest(), sg.wide.Add(s.ST, sg.body)
+		w.Encoding, w.Sum, w.Body = chunkenc.EncHistogram, h.Digest(), record.AppendHistogram(buf, &h)
 	case s.FH != nil:
 		h := *s.FH
 		h.Normalize()
 		if err := h.Validate(); err != nil {
-			return st, err
+			return w, err
 		}
-		sg.body = record.AppendFloatHistogram(sg.body[:0], &h)
-		st.Encoding, st.Sum, st.Wide = chunkenc.EncFloatHistogram, h.Digest(), sg.wide.Add(s.ST, sg.body)
+		w.Encoding, w.Sum, w.Body = chunkenc.EncFloatHistogram, h.Digest(), record.AppendFloatHistogram(buf, &h)
 	default:
-		st.Encoding, st.Wide = chunkenc.EncXOR2, sg.wide.Add(s.ST, nil)
+		w.Encoding, w.Sum = memseries.FloatEncoding(s.ST), math.Float64bits(s.V)
 	}
-	return st, nil
+	return w, nil
 }
 
 // floatOf returns a float without a start timestamp.

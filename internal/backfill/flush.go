@@ -130,7 +130,7 @@ func (b *block) AddSymbol(s string) error { return b.w.AddSymbol(s) }
 func (b *block) AddChunk(c Chunk) error {
 	b.mint, b.maxt = min(b.mint, c.MinT), max(b.maxt, c.MaxT)
 	b.f.samples += int64(c.Num)
-	return b.w.AddChunk(blockdir.Chunk{MinT: c.MinT, MaxT: c.MaxT, Num: c.Num, Encoding: Encoding, Data: c.Data})
+	return b.w.AddChunk(blockdir.Chunk{MinT: c.MinT, MaxT: c.MaxT, Num: c.Num, Encoding: c.Encoding, Data: c.Data})
 }
 
 func (b *block) AddSeries(ls []index.SymbolPair) error {

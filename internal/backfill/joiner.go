@@ -2,7 +2,7 @@ package backfill
 
 import (
 	"github.com/seed347100a3/tsdb/chunkenc"
-	"github.com/seed347100a3/tsdb/internal/xorchunk"
+	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
 // joiner passes the chunks of one series on. The newest one waits: if the next one is
@@ -10,109 +10,93 @@ import (
 type joiner struct {
 	out        Output
 	mint, maxt int64 // closed
+	width      int64 // of the window
 	names      []uint32
 
-	// What waits: a chunk as it came, or, when samples were added, an encoder. num is 0
-	// if there is nothing.
-	num        int
-	minT, maxT int64
-	encoding   bool // in enc, not in buf
-	buf        []byte
-	enc        xorchunk.Encoder
+	// What waits: a chunk as it came, or, when samples were added, one that is being built.
+	waiting  Chunk // Num is 0 if there is none, or it is built
+	building bool
+	built    builder
+	buf      []byte
+	read     chunkReader
 
 	some bool // the series has a sample in this block
-
-	ts [chunkenc.TargetSamples]int64
-	vs [chunkenc.TargetSamples]float64
 }
 
 // begin starts a series.
-func (j *joiner) begin() { j.num, j.some, j.encoding = 0, false, false }
+func (j *joiner) begin() { j.waiting.Num, j.some, j.building = 0, false, false }
+
+// num returns how many samples wait, and in which encoding.
+func (j *joiner) num() (int, chunkenc.Encoding) {
+	if j.building {
+		return j.built.enc.Len(), j.built.enc.Encoding()
+	}
+	return j.waiting.Num, j.waiting.Encoding
+}
 
 // add takes a chunk that reaches into the range, newer than what came before it.
 func (j *joiner) add(h chunkHead, data []byte) error {
 	whole := h.minT >= j.mint && h.maxT <= j.maxt
-	if whole && (j.num == 0 || j.num+h.num > chunkenc.TargetSamples) {
+	n, enc := j.num()
+	short := n > 0 && enc == chunkenc.EncXOR && h.enc == chunkenc.EncXOR && n+h.num <= chunkenc.TargetSamples
+	if whole && !short || n > 0 && enc != chunkenc.EncXOR {
 		if err := j.flush(); err != nil {
 			return err
 		}
+	}
+	if whole && !short {
 		j.buf = append(j.buf[:0], data...)
-		j.num, j.minT, j.maxT = h.num, h.minT, h.maxT
+		j.waiting = Chunk{MinT: h.minT, MaxT: h.maxT, Num: h.num, Encoding: h.enc, Data: j.buf}
 		j.some = true
 		return nil
 	}
-	if err := j.encode(); err != nil {
+	if err := j.build(); err != nil {
 		return err
 	}
-	return j.each(data, j.addSample)
+	return j.read.each(h.enc, data, j.addSample)
 }
 
-// encode turns the chunk that waits, or nothing, into an encoder that has it.
-func (j *joiner) encode() error {
-	if j.encoding {
+// build has the chunk that waits, or nothing, built.
+func (j *joiner) build() error {
+	if j.building {
 		return nil
 	}
-	j.encoding = true
-	j.enc.Reset()
-	if j.num == 0 {
+	j.building = true
+	j.built.enc.Reset()
+	waits := j.waiting
+	if j.waiting.Num = 0; waits.Num == 0 {
 		return nil
 	}
-	return j.each(j.buf, j.enc.Append)
+	return j.read.each(waits.Encoding, waits.Data, j.addSample)
 }
 
-// each decodes a chunk.
-func (j *joiner) each(data []byte, fn func(t int64, v float64) error) error {
-	var d xorchunk.Decoder
-	if err := d.Reset(data); err != nil {
-		return err
-	}
-	for d.Left() > 0 {
-		n, err := d.Decode(j.ts[:], j.vs[:])
-		if err != nil {
-			return err
-		}
-		for i := range n {
-			if err := fn(j.ts[i], j.vs[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// addSample adds a sample to the encoder, if it is in the range. It is newer than what came
+// addSample adds a sample to what is built, if it is in the range. It is newer than what came
 // before it.
-func (j *joiner) addSample(t int64, v float64) error {
-	if t < j.mint || t > j.maxt {
+func (j *joiner) addSample(w *memseries.WideSample) error {
+	if w.T < j.mint || w.T > j.maxt {
 		return nil
 	}
-	if j.num == chunkenc.TargetSamples || j.num > 0 && j.enc.SizeBytes() > chunkenc.TargetBytes {
-		if err := j.flush(); err != nil {
-			return err
+	taken, err := j.built.add(w, j.width)
+	if !taken && err == nil {
+		if err = j.flush(); err == nil {
+			j.building = true
+			_, err = j.built.add(w, j.width)
 		}
-		j.encoding = true
-		j.enc.Reset()
 	}
-	if j.num == 0 {
-		j.minT = t
-	}
-	if err := j.enc.Append(t, v); err != nil {
-		return err
-	}
-	j.num++
-	j.maxT, j.some = t, true
-	return nil
+	j.some = true
+	return err
 }
 
 // flush hands over what waits.
 func (j *joiner) flush() error {
-	if j.num == 0 {
+	n, _ := j.num()
+	c := j.waiting
+	if j.building && n > 0 {
+		c = j.built.take(j.buf)
+		j.buf = c.Data
+	}
+	if j.building, j.waiting.Num = false, 0; n == 0 {
 		return nil
 	}
-	if j.encoding {
-		j.buf = j.enc.AppendTo(j.buf[:0])
-	}
-	c := Chunk{MinT: j.minT, MaxT: j.maxT, Num: j.num, Data: j.buf}
-	j.num, j.encoding = 0, false
 	return j.out.AddChunk(c)
 }

@@ -17,15 +17,13 @@ import (
 // pollEvery is after how many series a merge looks at its context.
 const pollEvery = 256
 
-// Chunk is a finished XOR chunk with samples from MinT to MaxT, both included.
+// Chunk is a finished chunk with samples from MinT to MaxT, both included.
 type Chunk struct {
 	MinT, MaxT int64
 	Num        int
+	Encoding   chunkenc.Encoding
 	Data       []byte // valid during the call
 }
-
-// Encoding of all chunks.
-const Encoding = chunkenc.EncXOR
 
 // Output takes a block: first all symbols, ascending, which are numbered from 0; then
 // series, ascending, each after its chunks.
@@ -107,7 +105,7 @@ func (m *Merge) Block(ctx context.Context, window, mint, maxt int64, out Output)
 	if err := m.writeSymbols(out); err != nil {
 		return err
 	}
-	m.join = joiner{out: out, mint: mint, maxt: maxt, buf: m.join.buf}
+	m.join = joiner{out: out, mint: mint, maxt: maxt, width: m.s.opts.Range, buf: m.join.buf}
 	err := m.eachSection(window, true, func(rs []*sectionReader) error { return m.writeSeries(ctx, rs, out) })
 	if errors.Is(err, ErrDuplicate) {
 		return m.explain(err)

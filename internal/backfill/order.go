@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
 // Duplicates says what becomes of samples of one series that have one time and different
@@ -33,10 +35,10 @@ type sorter struct {
 
 // late decides about a sample that is not newer than the newest of its series, and says
 // whether it is kept.
-func (s *sorter) late(sr *series, t int64, v float64) (keep bool, err error) {
-	if t == sr.lastT {
+func (s *sorter) late(sr *series, w *memseries.WideSample) (keep bool, err error) {
+	if w.T == sr.lastT {
 		switch {
-		case sameValue(v, sr.lastV):
+		case w.Sum == sr.last:
 			return false, nil
 		case s.rule == DuplicatesError:
 			return false, ErrDuplicate
@@ -50,9 +52,13 @@ func (s *sorter) late(sr *series, t int64, v float64) (keep bool, err error) {
 
 // sort puts the samples of a series into the order of time, where they are in the arena. It
 // returns how many went.
-func (s *sorter) sort(sr *series, in *arena) (gone int) {
+func (s *sorter) sort(sr *series, in *arena, beside *pages) (gone int) {
 	if !sr.run.unordered {
 		return 0
+	}
+	same := sameFloat
+	if sr.run.wide {
+		same = func(a, b sample) bool { return beside.at(a).Sum == beside.at(b).Sum }
 	}
 	xs := s.scratch[:0]
 	for c := sr.run.cursor(); c.left > 0; c.skip() {
@@ -60,7 +66,7 @@ func (s *sorter) sort(sr *series, in *arena) (gone int) {
 	}
 	s.scratch = xs
 	sortByTime(xs)
-	kept, conflicts, at := settle(xs, s.rule)
+	kept, conflicts, at := settle(xs, s.rule, same)
 	s.dropped += int64(conflicts)
 	if conflicts > 0 && s.rule == DuplicatesError && s.conflict == nil {
 		s.conflict = errors.WithMessagef(ErrDuplicate, "series %v at time %d", sr.ls, at)
@@ -95,7 +101,7 @@ func newestFirst(xs []sample) bool {
 
 // settle keeps one of the samples of each time, in the order of time. It returns how many
 // it dropped whose value is another than the kept one's, and the time of the first.
-func settle(xs []sample, d Duplicates) (kept []sample, conflicts int, at int64) {
+func settle(xs []sample, d Duplicates, same func(a, b sample) bool) (kept []sample, conflicts int, at int64) {
 	kept = xs[:0]
 	for start := 0; start < len(xs); {
 		end := start + 1
@@ -107,7 +113,7 @@ func settle(xs []sample, d Duplicates) (kept []sample, conflicts int, at int64) 
 			one = xs[end-1]
 		}
 		for _, x := range xs[start:end] {
-			if sameValue(x.v, one.v) {
+			if math.Float64bits(x.v) == math.Float64bits(one.v) || same(x, one) {
 				continue
 			}
 			if conflicts++; conflicts == 1 {
@@ -120,5 +126,5 @@ func settle(xs []sample, d Duplicates) (kept []sample, conflicts int, at int64) 
 	return kept, conflicts, at
 }
 
-// sameValue compares bits: a NaN equals itself, and no other one.
-func sameValue(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
+// sameFloat compares bits: a NaN equals itself, and no other one.
+func sameFloat(a, b sample) bool { return math.Float64bits(a.v) == math.Float64bits(b.v) }

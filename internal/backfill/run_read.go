@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"io"
+	"math"
 
 	"github.com/pkg/errors"
 
@@ -15,8 +16,8 @@ const (
 	// takes two of these each.
 	readBuffer = 64 << 10
 	// maxChunkSize and maxEntrySize bound what a damaged length can ask for, in bytes. A
-	// chunk of ours is little over 1 KiB; an entry has the names of a series and 20 bytes
-	// for each chunk of a window.
+	// chunk of floats is little over 1 KiB, and one of histograms may be as long as an entry, which
+	// has the names of a series and 20 bytes for each chunk of a window.
 	maxChunkSize = 1 << 16
 	maxEntrySize = 1 << 30
 )
@@ -218,15 +219,19 @@ func (s *sectionReader) readHeads() error {
 }
 
 func (s *sectionReader) readHead(prev int64) (chunkHead, error) {
-	if err := s.series.fill(4*encbuf.MaxVarintLen64 + 4); err != nil {
+	if err := s.series.fill(5*encbuf.MaxVarintLen64 + 4); err != nil {
 		return chunkHead{}, err
 	}
 	d := encbuf.NewDec(s.series.buf[s.series.at:])
 	h := chunkHead{minT: prev + d.Varint()}
 	h.maxT = h.minT + int64(d.Uvarint())
-	num, size := d.Uvarint(), d.Uvarint()
-	h.crc = d.BE32()
-	if d.Err() != nil || num == 0 || num > chunkenc.TargetSamples || size > maxChunkSize || h.maxT < h.minT {
+	num, size, enc := d.Uvarint(), d.Uvarint(), d.Uvarint()
+	h.enc, h.crc = chunkenc.Encoding(min(enc, math.MaxUint8)), d.BE32()
+	most, longest := uint64(chunkenc.TargetSamples), uint64(maxChunkSize)
+	if h.enc.Kind() != chunkenc.ValFloat {
+		most, longest = chunkenc.MaxSamples, maxEntrySize
+	}
+	if d.Err() != nil || num == 0 || num > most || size > longest || !h.enc.Known() || h.maxT < h.minT {
 		return chunkHead{}, s.series.damage("head of a chunk is not possible")
 	}
 	h.num, h.size = int(num), int(size)

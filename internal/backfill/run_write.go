@@ -45,6 +45,7 @@ type chunkHead struct {
 	minT, maxT int64
 	num        int
 	size       int // bytes
+	enc        chunkenc.Encoding
 	crc        uint32
 }
 
@@ -57,7 +58,8 @@ type runWriter struct {
 	order []uint32 // series by labels
 	names [][]byte // of each in order: its labels in numbers of symbols
 	queue minheap.Heap[pending]
-	enc   xorchunk.Encoder
+	enc   xorchunk.Encoder // of a series that has floats only
+	built builder          // of any other one
 	heads []chunkHead
 	buf   []byte
 }
@@ -88,7 +90,7 @@ func (s *Store) writeRun(number int) (*spilled, error) {
 func (w *runWriter) write() error {
 	w.sort()
 	for _, i := range w.order {
-		w.s.num -= int64(w.s.sorter.sort(&w.s.series[i], &w.s.arena))
+		w.s.num -= int64(w.s.sorter.sort(&w.s.series[i], &w.s.arena, &w.s.pages))
 	}
 	if err := w.writeSymbols(); err != nil {
 		return err
@@ -206,6 +208,9 @@ func (w *runWriter) writeSection(series, chunks *scratch) error {
 // writeChunks encodes what a series has in its window and goes on to the next window.
 func (w *runWriter) writeChunks(p *pending, chunks *scratch) error {
 	w.heads = w.heads[:0]
+	if w.s.series[w.order[p.order]].run.wide {
+		return w.writeWide(p, chunks)
+	}
 	end := LastOf(p.window, w.s.opts.Range)
 	first, last := int64(0), int64(0)
 	for p.cursor.left > 0 {
@@ -233,9 +238,40 @@ func (w *runWriter) writeChunks(p *pending, chunks *scratch) error {
 
 func (w *runWriter) writeChunk(first, last int64, chunks *scratch) error {
 	w.buf = w.enc.AppendTo(w.buf[:0])
-	w.heads = append(w.heads, chunkHead{first, last, w.enc.Len(), len(w.buf), encbuf.Checksum(w.buf)})
+	w.heads = append(w.heads, chunkHead{first, last, w.enc.Len(), len(w.buf), chunkenc.EncXOR, encbuf.Checksum(w.buf)})
 	w.enc.Reset()
 	return chunks.write(w.buf)
+}
+
+// writeWide is writeChunks for a series with samples of any kind.
+func (w *runWriter) writeWide(p *pending, chunks *scratch) error {
+	end := LastOf(p.window, w.s.opts.Range)
+	for p.cursor.left > 0 {
+		x := p.cursor.peek(&w.s.arena)
+		if x.t > end {
+			p.window = WindowOf(x.t, w.s.opts.Range)
+			break
+		}
+		wide := w.s.pages.at(x)
+		taken, err := w.built.add(&wide, w.s.opts.Range)
+		if !taken && err == nil {
+			if err = w.writeBuilt(chunks); err == nil {
+				_, err = w.built.add(&wide, w.s.opts.Range)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		p.cursor.skip()
+	}
+	return w.writeBuilt(chunks)
+}
+
+func (w *runWriter) writeBuilt(chunks *scratch) error {
+	c := w.built.take(w.buf)
+	w.buf = c.Data
+	w.heads = append(w.heads, chunkHead{c.MinT, c.MaxT, c.Num, len(c.Data), c.Encoding, encbuf.Checksum(c.Data)})
+	return chunks.write(c.Data)
 }
 
 // appendEntry puts a series and the heads of its chunks into the buffer:
@@ -243,7 +279,8 @@ func (w *runWriter) writeChunk(first, last int64, chunks *scratch) error {
 //	+----------------+-------+----------------+------------------------------------------+
 //	| uvarint length | names | uvarint chunks | of each: varint minT less the maxT       |
 //	+----------------+-------+----------------+ before it (0 at first), uvarint duration,|
-//	                                          | uvarint samples, uvarint bytes, be32 crc |
+//	                                          | uvarint samples, uvarint bytes,          |
+//	                                          | uvarint encoding, be32 crc               |
 //	                                          +------------------------------------------+
 func (w *runWriter) appendEntry(names []byte) {
 	w.buf = encbuf.AppendString(w.buf[:0], names)
@@ -254,6 +291,7 @@ func (w *runWriter) appendEntry(names []byte) {
 		w.buf = encbuf.AppendUvarint(w.buf, uint64(h.maxT-h.minT))
 		w.buf = encbuf.AppendUvarint(w.buf, uint64(h.num))
 		w.buf = encbuf.AppendUvarint(w.buf, uint64(h.size))
+		w.buf = encbuf.AppendUvarint(w.buf, uint64(h.enc))
 		w.buf = encbuf.AppendBE32(w.buf, h.crc)
 		prev = h.maxT
 	}

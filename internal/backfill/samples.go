@@ -71,6 +71,7 @@ type run struct {
 	fill, size  uint16 // samples in the tail, and how many it has room for
 	num         uint32
 	unordered   bool // samples are not in the order of time, or one has the time of another
+	wide        bool // samples lie beside, and those in the arena are their places
 }
 
 // full says whether the next sample needs a new block, and of what size.

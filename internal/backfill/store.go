@@ -12,7 +12,9 @@ package backfill
 import (
 	"math"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -50,6 +52,7 @@ type Store struct {
 	byLabels   map[labels.Labels]uint32
 	labelBytes int64
 	arena      arena
+	pages      pages
 
 	runs       []*spilled
 	files      int // runs so far, for names
@@ -62,8 +65,9 @@ type Store struct {
 // series is one series since it was last forgotten.
 type series struct {
 	ls    labels.Labels
-	lastT int64   // newest time; math.MinInt64: no sample yet
-	lastV float64 // its value
+	lastT int64              // newest time; math.MinInt64: no sample yet
+	last  uint64             // its sum, as in memseries.Sample
+	kind  chunkenc.ValueType // what it is
 	run   run
 }
 
@@ -83,7 +87,7 @@ func (s *Store) forget() {
 	s.labelBytes = 0
 }
 
-// Append adds a sample to the series of a ref, or, if the ref is 0 or not known any
+// Append adds a float to the series of a ref, or, if the ref is 0 or not known any
 // more, to that of the labels. It returns the ref for the next time. t
 // is not the least or the greatest number there is. An exact repeat of a sample is
 // dropped, now or when samples are sorted.
@@ -100,28 +104,64 @@ func (s *Store) Append(ref uint64, ls labels.Labels, t int64, v float64) (uint64
 		}
 	}
 	sr := &s.series[i]
-	if t <= sr.lastT {
-		if keep, err := s.sorter.late(sr, t, v); !keep {
+	if t > sr.lastT && sr.run.fill < sr.run.size && !sr.run.wide && sr.kind == chunkenc.ValFloat {
+		sr.run.add(&s.arena, t, v) // the usual case of add
+		sr.lastT, sr.last = t, math.Float64bits(v)
+		s.num++
+		s.minT, s.maxT = min(s.minT, t), max(s.maxT, t)
+		return s.ref(i), nil
+	}
+	w := floatOf(t, v)
+	return s.add(i, &w)
+}
+
+// AppendAny is Append for a sample of any kind, which is copied. A stale marker that is a float
+// becomes a histogram if the newest sample of its series is one, and older than it.
+func (s *Store) AppendAny(ref uint64, ls labels.Labels, w *memseries.WideSample) (uint64, error) {
+	i := uint32(ref) - 1
+	if ref>>32 != s.generation || uint64(i) >= uint64(len(s.series)) {
+		var err error
+		if i, err = s.find(ls); err != nil {
+			return 0, err
+		}
+	}
+	return s.add(i, w)
+}
+
+// add adds a sample to a series.
+func (s *Store) add(i uint32, w *memseries.WideSample) (uint64, error) {
+	sr := &s.series[i]
+	if w.T <= sr.lastT {
+		if keep, err := s.sorter.late(sr, w); !keep {
 			return s.ref(i), err
 		}
 		if s.tooLongToSort(&sr.run) { // what is there goes before it has to be sorted with this one
-			return s.appendSpilled(sr.ls, t, v)
+			return s.appendSpilled(sr.ls, w)
 		}
 		sr.run.unordered = true
 	}
+	if w.Encoding != chunkenc.EncXOR || sr.run.wide || sr.kind > chunkenc.ValFloat {
+		return s.appendBeside(i, w)
+	}
 	if size, full := sr.run.full(); full {
 		if s.wantsSpill(size) || sr.run.unordered && s.tooLongToSort(&sr.run) {
-			return s.appendSpilled(sr.ls, t, v)
+			return s.appendSpilled(sr.ls, w)
 		}
 		sr.run.grow(&s.arena, size)
 	}
-	sr.run.add(&s.arena, t, v)
-	if t >= sr.lastT {
-		sr.lastT, sr.lastV = t, v
+	return s.put(i, w, math.Float64frombits(w.Sum)), nil
+}
+
+// put adds what the arena has of a sample to a series that has a block for it.
+func (s *Store) put(i uint32, w *memseries.WideSample, v float64) uint64 {
+	sr := &s.series[i]
+	sr.run.add(&s.arena, w.T, v)
+	if w.T >= sr.lastT {
+		sr.lastT, sr.last, sr.kind = w.T, w.Sum, w.Encoding.Kind()
 	}
 	s.num++
-	s.minT, s.maxT = min(s.minT, t), max(s.maxT, t)
-	return s.ref(i), nil
+	s.minT, s.maxT = min(s.minT, w.T), max(s.maxT, w.T)
+	return s.ref(i)
 }
 
 func (s *Store) ref(i uint32) uint64 { return s.generation<<32 | uint64(i+1) }
@@ -173,15 +213,15 @@ func (s *Store) wantsSpill(n int) bool {
 }
 
 // appendSpilled makes room and appends again. The series may have been forgotten.
-func (s *Store) appendSpilled(ls labels.Labels, t int64, v float64) (uint64, error) {
+func (s *Store) appendSpilled(ls labels.Labels, w *memseries.WideSample) (uint64, error) {
 	if err := s.Spill(); err != nil {
 		return 0, err
 	}
-	return s.Append(0, ls, t, v)
+	return s.AppendAny(0, ls, w)
 }
 
 // sizeBytes is what series and samples take.
-func (s *Store) sizeBytes() int64 { return s.arena.sizeBytes() + s.seriesSize() }
+func (s *Store) sizeBytes() int64 { return s.arena.sizeBytes() + s.pages.size + s.seriesSize() }
 
 func (s *Store) seriesSize() int64 { return s.labelBytes + int64(len(s.series))*seriesBytes }
 
@@ -208,6 +248,7 @@ func (s *Store) Spill() error {
 	}
 	s.runs = append(s.runs, r)
 	s.arena.reset()
+	s.pages.reset()
 	for i := range s.series {
 		s.series[i].run = run{}
 	}
@@ -224,6 +265,7 @@ func (s *Store) Spill() error {
 // a series is still noticed.
 func (s *Store) Drop() error {
 	s.arena.reset()
+	s.pages.reset()
 	for i := range s.series {
 		s.series[i].run = run{}
 	}

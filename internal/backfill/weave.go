@@ -7,6 +7,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 )
 
@@ -15,6 +16,10 @@ import (
 type weaver struct {
 	merged    samplemerge.Merger
 	run       chunkenc.Batch // of it
+	read      chunkReader
+	last      memseries.WideSample // not written yet
+	body      []byte               // of last
+	held      bool                 // there is one
 	sources   []*runSource
 	conflictT int64 // time of samples whose values differ, if that is an error
 }
@@ -69,58 +74,82 @@ func (m *Merge) writeChunks(r *sectionReader) error {
 
 // writeWoven goes through runs sample by sample.
 func (m *Merge) writeWoven(runs []*sectionReader) error {
-	if err := m.weave.begin(runs, &m.join); err != nil {
+	w := &m.weave
+	if err := w.begin(runs, &m.join); err != nil {
 		return err
 	}
-	if err := m.join.encode(); err != nil {
+	if err := m.join.build(); err != nil {
 		return err
 	}
-	var last sample // not written yet: the next one may have its time
-	for some := false; ; some = true {
-		if _, err := m.weave.merged.Next(&m.weave.run); err != nil { // runs have floats only
+	for w.held = false; ; {
+		stop, err := w.merged.Next(&w.run)
+		if err != nil {
 			return err
 		}
-		if m.weave.run.Len() == 0 && some {
-			return m.join.addSample(last.t, last.v)
-		}
-		if m.weave.run.Len() == 0 {
-			return nil
-		}
-		for i, t := range m.weave.run.T {
-			x := sample{t, m.weave.run.V[i]}
-			var err error
-			switch {
-			case !some:
-				some = true
-			case t == last.t:
-				x, err = m.choose(last, x)
-			default:
-				err = m.join.addSample(last.t, last.v)
-			}
-			if err != nil {
+		for i := range w.run.T {
+			x := floatIn(&w.run, i)
+			if err := m.weaveIn(&x); err != nil {
 				return err
 			}
-			last = x
+		}
+		if stop == samplemerge.AtOther {
+			x := w.read.read(w.merged.Other())
+			if err := m.weaveIn(&x); err != nil {
+				return err
+			}
+			w.merged.Take()
+		} else if w.run.Len() == 0 {
+			if !w.held {
+				return nil
+			}
+			return m.join.addSample(&w.last)
 		}
 	}
 }
 
-// choose decides between two samples of one time, of which the first came first.
-func (m *Merge) choose(first, later sample) (sample, error) {
-	if sameValue(first.v, later.v) {
-		return first, nil
+// weaveIn takes the next sample. It is held back, as the one behind it may have its time.
+func (m *Merge) weaveIn(x *memseries.WideSample) error {
+	w := &m.weave
+	if w.held && x.T == w.last.T {
+		keep, err := m.choose(&w.last, x)
+		if !keep {
+			w.hold(x)
+		}
+		return err
 	}
-	if first.t >= m.join.mint && first.t <= m.join.maxt {
+	if w.held {
+		if err := m.join.addSample(&w.last); err != nil {
+			return err
+		}
+	}
+	w.hold(x)
+	return nil
+}
+
+// hold keeps a copy of a sample.
+func (w *weaver) hold(x *memseries.WideSample) {
+	w.body = append(w.body[:0], x.Body...)
+	w.last, w.held = *x, true
+	w.last.Body = w.body
+}
+
+// choose decides between two samples of one time, of which the first came first, and reports
+// whether it is kept.
+func (m *Merge) choose(first, later *memseries.WideSample) (keep bool, err error) {
+	if first.Sum == later.Sum {
+		return true, nil
+	}
+	if first.T >= m.join.mint && first.T <= m.join.maxt {
 		m.s.sorter.dropped++ // other blocks of the window do not count it again
 	}
 	switch m.s.opts.Duplicates {
 	case KeepFirst:
-		return first, nil
+		return true, nil
 	case KeepLast:
-		return later, nil
+		return false, nil
 	default:
-		m.weave.conflictT = first.t
-		return first, ErrDuplicate
+		m.weave.conflictT = first.T
+		return true, ErrDuplicate
 	}
 }
 
@@ -162,7 +191,7 @@ func (s *runSource) Next(_ int64, c *samplemerge.Chunk) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		*c = samplemerge.Chunk{Encoding: Encoding, Data: data, MinT: h.minT, MaxT: h.maxT, Bounds: samplemerge.Everything()}
+		*c = samplemerge.Chunk{Encoding: h.enc, Data: data, MinT: h.minT, MaxT: h.maxT, Bounds: samplemerge.Everything()}
 		return true, nil
 	}
 	return false, nil

@@ -146,8 +146,8 @@ func (f *filler) newestEncoding(s *Series) chunkenc.Encoding {
 	return s.open
 }
 
-// staleHistogram is what a stale marker, a float, becomes that ends a series of histograms.
-func staleHistogram(w WideSample, kind chunkenc.ValueType) WideSample {
+// StaleHistogram is what a stale marker, a float, becomes that ends a series of histograms.
+func StaleHistogram(w WideSample, kind chunkenc.ValueType) WideSample {
 	if kind == chunkenc.ValHistogram {
 		w.Encoding = chunkenc.EncHistogram
 		var h histogram.Histogram
@@ -177,7 +177,7 @@ func (f *filler) encode(s *Series, w WideSample) {
 // appendWide adds one that is not of EncXOR and newer than all others of the series.
 func (f *filler) appendWide(s *Series, w WideSample) {
 	if f.endsHistograms(s, w) {
-		w = staleHistogram(w, f.newestEncoding(s).Kind())
+		w = StaleHistogram(w, f.newestEncoding(s).Kind())
 	}
 	if w.Encoding.Kind() == chunkenc.ValFloat {
 		f.beforeFloat(s, w)
