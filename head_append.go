@@ -205,7 +205,9 @@ func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Ex
 	// Pinned, whatever its samples are: else it might be removed before Commit.
 	s, err := a.find(a.h.series.ByRef(uint64(ref)), ls)
 	if err != nil {
-		a.h.commits.exemplarsRejected.Add(1)
+		if !errors.Is(err, ErrNotFound) { // which asks for labels
+			a.h.commits.exemplarsRejected.Add(1)
+		}
 		return 0, err
 	}
 	own, repeat := ring.Look(s.Ref(), &e)

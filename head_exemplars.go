@@ -18,6 +18,14 @@ type stagedExemplars struct {
 	list []exemplars.Entry
 }
 
+// SetMaxExemplars changes HeadOptions.MaxExemplars of a database that is open: 0 is the default,
+// and with a negative number none are kept any more. Of those that are too many the ones that were
+// inserted first go. The next Open goes by its options, and by what the log still has.
+func (db *DB) SetMaxExemplars(n int) {
+	setDefault(&n, defaultMaxExemplars)
+	db.head.commits.exemplars.SetMost(n)
+}
+
 // reserveLocked takes the places of exemplars in the ring, and leaves those that are logged.
 func (sx *stagedExemplars) reserveLocked(sg *staging) {
 	if len(sx.list) == 0 {

@@ -47,6 +47,7 @@ type Stats struct {
 	ExemplarsRejected uint64 // by AppendExemplar
 	Exemplars         int    // that are kept
 	ExemplarSeries    int    // that have some
+	MaxExemplars      int    // that may be kept; 0: none are
 
 	HeadChunks           int    // of all series, those included that samples are still appended to
 	HeadChunksCreated    uint64 // begun
@@ -153,6 +154,7 @@ func (c *commits) addTo(s *Stats) {
 	s.SeriesCreated, s.SeriesRemoved = c.seriesCreated.Load(), c.seriesRemoved.Load()
 	ring := c.exemplars.Stats()
 	s.Exemplars, s.ExemplarSeries, s.ExemplarsAppended = ring.Exemplars, ring.Series, ring.Appended
+	s.MaxExemplars = ring.Most
 	s.ExemplarsRejected = c.exemplarsRejected.Load()
 	s.HeadSizeBytes += ring.SizeBytes
 }

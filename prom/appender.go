@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/prometheus/prometheus/model/exemplar"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/metadata"
@@ -79,12 +78,6 @@ func (a *appender) Append(ref storage.SeriesRef, ls labels.Labels, t int64, v fl
 // SetOptions implements storage.Appender. Samples out of order are always refused.
 func (*appender) SetOptions(*storage.AppendOptions) {}
 
-// AppendExemplar implements storage.Appender as the reference does without a store of exemplars:
-// nothing is kept, and that is no error.
-func (*appender) AppendExemplar(storage.SeriesRef, labels.Labels, exemplar.Exemplar) (storage.SeriesRef, error) {
-	return 0, nil
-}
-
 // AppendHistogram implements storage.Appender. Of a histogram what its schema does not have is left
 // out; of the rest the errors of package histogram say what is wrong.
 func (a *appender) AppendHistogram(ref storage.SeriesRef, ls labels.Labels, t int64, h *histogram.Histogram, fh *histogram.FloatHistogram) (storage.SeriesRef, error) {
@@ -140,12 +133,19 @@ func (*appender) UpdateMetadata(ref storage.SeriesRef, _ labels.Labels, _ metada
 type appenderV2 struct{ transaction }
 
 // Append implements storage.AppenderV2. Samples of every kind are stored, with their start
-// timestamps; exemplars and metadata are not kept, which is no error.
-func (a *appenderV2) Append(ref storage.SeriesRef, ls labels.Labels, st, t int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram, _ storage.AppendV2Options) (storage.SeriesRef, error) {
+// timestamps, and their exemplars: a *storage.AppendPartialError has those that are refused. Those
+// of a sample that is refused are not kept, nor is metadata, which is no error.
+func (a *appenderV2) Append(ref storage.SeriesRef, ls labels.Labels, st, t int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram, opts storage.AppendV2Options) (storage.SeriesRef, error) {
+	var err error
 	if h != nil || fh != nil {
-		return a.histogram(ref, ls, instant{t, st}, h, fh)
+		ref, err = a.histogram(ref, ls, instant{t, st}, h, fh)
+	} else {
+		ref, err = a.sample(ref, ls, tsdb.Sample{T: t, ST: st, V: v})
 	}
-	return a.sample(ref, ls, tsdb.Sample{T: t, ST: st, V: v})
+	if err != nil || len(opts.Exemplars) == 0 {
+		return ref, err
+	}
+	return a.withExemplars(ref, opts.Exemplars)
 }
 
 // isLate reports whether a sample was refused because its series has one at its time or later.

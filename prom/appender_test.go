@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/exemplar"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -201,4 +203,60 @@ func TestAppenders_RefuseHistogramsThatAreTurnedOff(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNativeHistogramsDisabled)
 	require.NoError(t, app.Rollback())
 	require.NoError(t, v2.Rollback())
+}
+
+func TestAppenders_KeepExemplars(t *testing.T) {
+	s := openStorage(t)
+	ls := labels.FromStrings("__name__", "m")
+	long := exemplar.Exemplar{Labels: labels.FromStrings("trace_id", strings.Repeat("x", 121)), Ts: 1}
+	good := exemplar.Exemplar{Labels: labels.FromStrings("trace_id", "a"), Value: 1, Ts: 1000, HasTs: true}
+	late := exemplar.Exemplar{Labels: labels.FromStrings("trace_id", "b"), Value: 2, Ts: 500, HasTs: true}
+
+	v2 := s.AppenderV2(context.Background())
+	ref, err := v2.Append(0, ls, 0, 1000, 1, nil, nil, storage.AppendV2Options{Exemplars: []exemplar.Exemplar{good, long, good, late}})
+	var partial *storage.AppendPartialError
+	require.ErrorAs(t, err, &partial)
+	require.NotZero(t, ref)
+	require.Len(t, partial.ExemplarErrors, 1, "a repeat is no error")
+	require.ErrorIs(t, partial.ExemplarErrors[0], storage.ErrExemplarLabelLength)
+	_, err = v2.Append(ref, ls, 0, math.MaxInt64/2, 1, nil, nil, storage.AppendV2Options{Exemplars: []exemplar.Exemplar{{Ts: 7}}})
+	require.ErrorIs(t, err, storage.ErrOutOfBounds, "with a sample that is refused its exemplars go")
+	require.NoError(t, v2.Commit())
+
+	v1 := s.Appender(context.Background())
+	_, err = v1.AppendExemplar(99999, labels.FromStrings("__name__", "n"), good)
+	require.NoError(t, err)
+	_, err = v1.AppendExemplar(ref, labels.EmptyLabels(), long)
+	require.ErrorIs(t, err, storage.ErrExemplarLabelLength)
+	_, err = v1.AppendExemplar(0, labels.EmptyLabels(), good)
+	require.ErrorIs(t, err, prom.ErrInvalidSample)
+	require.NoError(t, v1.Commit())
+
+	q, err := s.ExemplarQuerier(context.Background())
+	require.NoError(t, err)
+	name := func(n string) []*labels.Matcher {
+		return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", n)}
+	}
+	m := exemplar.QueryResult{SeriesLabels: ls, Exemplars: []exemplar.Exemplar{late, good}}
+	n := exemplar.QueryResult{SeriesLabels: labels.FromStrings("__name__", "n"), Exemplars: []exemplar.Exemplar{good}}
+	for _, c := range []struct {
+		mint, maxt int64
+		lists      [][]*labels.Matcher
+		want       []exemplar.QueryResult
+	}{
+		{0, 1000, nil, nil},
+		{0, 1000, [][]*labels.Matcher{name("m")}, []exemplar.QueryResult{m}},
+		{0, 1000, [][]*labels.Matcher{{}}, []exemplar.QueryResult{m, n}},
+		{0, 1000, [][]*labels.Matcher{name("n"), name("m"), name("n"), name("x")}, []exemplar.QueryResult{m, n}},
+		{501, 1000, [][]*labels.Matcher{name("n")}, []exemplar.QueryResult{n}},
+		{1001, 2000, [][]*labels.Matcher{{}}, nil},
+		{1000, 0, [][]*labels.Matcher{{}}, nil},
+	} {
+		got, err := q.Select(c.mint, c.maxt, c.lists...)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+	}
+	require.NoError(t, s.Close())
+	_, err = q.Select(0, 1, name("m"))
+	require.ErrorIs(t, err, tsdb.ErrClosed)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/histogram"
 )
 
@@ -47,6 +48,8 @@ func translate(err error) error {
 		return &refusal{err, storage.ErrOutOfBounds}
 	case errors.Is(err, tsdb.ErrHistogramsOff):
 		return &refusal{err, storage.ErrNativeHistogramsDisabled}
+	case errors.Is(err, exemplar.ErrLabelLength):
+		return &refusal{err, storage.ErrExemplarLabelLength}
 	case errors.Is(err, tsdb.ErrInvalidLabels), errors.Is(err, tsdb.ErrLimit), errors.Is(err, tsdb.ErrNotFound):
 		return fmt.Errorf("%w: %w", ErrInvalidSample, err)
 	default:

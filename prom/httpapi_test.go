@@ -67,6 +67,7 @@ type protoHistogram interface {
 // load appends the samples of the requests that the recording began with.
 func (rec *recording) load(t *testing.T, db *tsdb.DB) {
 	app := prom.NewStorage(db).AppenderV2(context.Background())
+	exemplars := prom.NewStorage(db).Appender(context.Background())
 	add := func(ls labels.Labels, at int64, v float64) {
 		_, err := app.Append(0, ls, 0, at, v, nil, nil, storage.AppendV2Options{})
 		require.NoError(t, err)
@@ -102,6 +103,12 @@ func (rec *recording) load(t *testing.T, db *tsdb.DB) {
 				for _, h := range ts.Histograms {
 					addHistogram(ls, h.Timestamp, h)
 				}
+				for _, x := range ts.Exemplars {
+					e, err := x.ToExemplar(&b, req.Symbols)
+					require.NoError(t, err)
+					_, err = exemplars.AppendExemplar(0, ls, e)
+					require.NoError(t, err)
+				}
 			}
 			continue
 		}
@@ -116,9 +123,14 @@ func (rec *recording) load(t *testing.T, db *tsdb.DB) {
 			for _, h := range ts.Histograms {
 				addHistogram(ls, h.Timestamp, h)
 			}
+			for _, x := range ts.Exemplars {
+				_, err := exemplars.AppendExemplar(0, ls, x.ToExemplar(&b, nil))
+				require.NoError(t, err)
+			}
 		}
 	}
 	require.NoError(t, app.Commit())
+	require.NoError(t, exemplars.Commit())
 }
 
 // sentLater is what the recorded server got behind the requests that it began with, right before a

@@ -90,6 +90,12 @@ var metrics = []metric{
 	counter("tsdb_head_snapshots_total", "Snapshots of the head, for the next start.", func(r *reading) uint64 { return r.HeadSnapshots }),
 	counter("tsdb_head_snapshots_failed_total", "Snapshots of the head that failed.", func(r *reading) uint64 { return r.HeadSnapshotErrors }),
 
+	counter("prometheus_tsdb_exemplar_exemplars_appended_total", "Exemplars that were stored.", func(r *reading) uint64 { return r.ExemplarsAppended }),
+	gauge("prometheus_tsdb_exemplar_exemplars_in_storage", "Exemplars that are kept.", func(r *reading) int { return r.Exemplars }),
+	gauge("prometheus_tsdb_exemplar_series_with_exemplars_in_storage", "Series that have exemplars.", func(r *reading) int { return r.ExemplarSeries }),
+	gauge("prometheus_tsdb_exemplar_max_exemplars", "How many exemplars are kept at most.", func(r *reading) int { return r.MaxExemplars }),
+	counter("tsdb_exemplars_refused_total", "Exemplars that were refused.", func(r *reading) uint64 { return r.ExemplarsRejected }),
+
 	counter("prometheus_tsdb_wal_writes_failed_total", "Commits that could not be written to the log.", func(r *reading) uint64 { return r.CommitsFailed }),
 	counter("prometheus_tsdb_wal_record_parts_bytes_written_total", "Bytes that were written to the log.", func(r *reading) uint64 { return r.Log.Bytes }),
 	gauge("prometheus_tsdb_wal_segment_current", "Number of the segment that is being written.", func(r *reading) int { return r.Log.Segment }),

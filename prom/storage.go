@@ -4,16 +4,14 @@ import (
 	"context"
 	"math"
 
-	"github.com/prometheus/prometheus/model/exemplar"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/seed347100a3/tsdb"
 )
 
-// Storage is a database as a storage.Storage, and a storage.ExemplarQueryable that has no
-// exemplars. It is safe for concurrent use, but for what it hands out: an appender is for one
-// goroutine, as are series sets and iterators.
+// Storage is a database as a storage.Storage, and as a storage.ExemplarQueryable. It is safe for
+// concurrent use, but for what it hands out: an appender is for one goroutine, as are series sets
+// and iterators.
 type Storage struct {
 	db       *tsdb.DB
 	matchers matcherCache
@@ -47,17 +45,6 @@ func (s *Storage) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 		return nil, err
 	}
 	return &chunkQuerier{labelQuerier{q: q, matchers: &s.matchers}}, nil
-}
-
-// ExemplarQuerier implements storage.ExemplarQueryable. There are no exemplars.
-func (s *Storage) ExemplarQuerier(context.Context) (storage.ExemplarQuerier, error) {
-	return noExemplars{}, nil
-}
-
-type noExemplars struct{}
-
-func (noExemplars) Select(_, _ int64, _ ...[]*labels.Matcher) ([]exemplar.QueryResult, error) {
-	return nil, nil
 }
 
 // Appender implements storage.Appendable. The context is that of Commit.

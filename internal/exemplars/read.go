@@ -92,6 +92,7 @@ func (r *Ring) Refs() map[uint64]bool {
 // Stats are the numbers of a Ring.
 type Stats struct {
 	Exemplars, Series int
+	Most              int    // that are kept
 	Appended          uint64 // by commits
 	SizeBytes         int64
 }
@@ -102,7 +103,7 @@ func (r *Ring) Stats() Stats {
 	defer r.mu.Unlock()
 	m := &r.mu
 	return Stats{
-		Exemplars: m.kept, Series: m.series, Appended: m.appended,
+		Exemplars: m.kept, Series: m.series, Most: m.most, Appended: m.appended,
 		SizeBytes: m.bytes + 8*int64(len(m.inserts)-m.kept),
 	}
 }

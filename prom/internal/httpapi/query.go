@@ -282,5 +282,5 @@ func (a *API) queryExemplars(r *http.Request) answer {
 	if found == nil {
 		return answer{data: empty}
 	}
-	return answer{data: found}
+	return answer{data: exemplarResults(found)}
 }
