@@ -18,7 +18,7 @@ import (
 
 func TestDefaultOptions_AreTheDocumentedOnes(t *testing.T) {
 	o := tsdb.DefaultOptions()
-	require.Equal(t, tsdb.HeadOptions{SamplesPerChunk: 120, ReplayWorkers: runtime.GOMAXPROCS(0), MaxLateness: time.Minute, SnapshotThreshold: 64 << 20}, o.Head)
+	require.Equal(t, tsdb.HeadOptions{SamplesPerChunk: 120, ReplayWorkers: runtime.GOMAXPROCS(0), MaxLateness: time.Minute, SnapshotThreshold: 64 << 20, MaxExemplars: 100_000}, o.Head)
 	require.Equal(t, tsdb.CompressionSnappy, tsdb.Compression{})
 	require.Equal(t, tsdb.WALOptions{SegmentSize: 128 << 20, Compression: tsdb.CompressionSnappy, Sync: tsdb.SyncInterval(time.Second)}, o.WAL)
 	require.Equal(t, tsdb.BlockOptions{Range: 2 * time.Hour, MaxRange: 31 * 24 * time.Hour, Workers: 1}, o.Blocks)

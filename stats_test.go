@@ -25,7 +25,7 @@ func TestStats_BeginAtZero(t *testing.T) {
 	require.Positive(t, s.Log.Bytes, "the header of the first segment")
 	s.HeadSizeBytes, s.Log.Bytes = 0, 0
 	s.Log.Syncs, s.Log.SyncTime, s.Log.MaxSync, s.Log.LastSync = 0, 0, 0, 0
-	require.Equal(t, tsdb.Stats{MinT: math.MaxInt64, MaxT: math.MinInt64,
+	require.Equal(t, tsdb.Stats{MinT: math.MaxInt64, MaxT: math.MinInt64, MaxExemplars: 100_000,
 		AcceptsFrom: math.MinInt64 + 1, AcceptsTo: testNow.Add(time.Hour).UnixMilli(), Log: tsdb.LogStats{Segments: 1}}, s)
 }
 

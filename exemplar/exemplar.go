@@ -32,8 +32,15 @@ func (e Exemplar) Equal(o Exemplar) bool {
 }
 
 // Validate says whether an exemplar may be stored: it is ErrLabelLength if its labels are too
-// long. Everything else is taken, also no labels at all.
+// long, and labels.ErrInvalid if a name comes twice, has no text, or one of the strings is not
+// UTF-8. Everything else is taken, also no labels at all.
 func (e Exemplar) Validate() error {
+	if e.Labels.IsEmpty() {
+		return nil
+	}
+	if err := e.Labels.Validate(); err != nil {
+		return errors.WithMessage(err, "exemplar")
+	}
 	n := 0
 	for l := range e.Labels.All() {
 		n += utf8.RuneCountInString(l.Name) + utf8.RuneCountInString(l.Value)

@@ -18,7 +18,6 @@ func TestValidate_CountsCharacters(t *testing.T) {
 		strings.Repeat("x", 121):     false,
 		strings.Repeat("é", 120):     true,
 		strings.Repeat("é", 121):     false,
-		strings.Repeat("\xff", 120):  true,
 		strings.Repeat("x", 100_000): false,
 	} {
 		e := exemplar.Exemplar{Labels: labels.FromStrings("trace_id", value)}
@@ -31,6 +30,15 @@ func TestValidate_CountsCharacters(t *testing.T) {
 	}
 	two := exemplar.Exemplar{Labels: labels.FromStrings("a", strings.Repeat("x", 64), "b", strings.Repeat("x", 63))}
 	require.ErrorIs(t, two.Validate(), exemplar.ErrLabelLength, "of all labels together")
+}
+
+func TestValidate_RefusesLabelsThatAreNotWellFormed(t *testing.T) {
+	for _, ls := range []labels.Labels{
+		labels.FromStrings("a", "1", "a", "2"), labels.FromStrings("", "1"), labels.FromStrings("a", "\xff"), labels.FromStrings("\xff", "a"),
+	} {
+		require.ErrorIs(t, exemplar.Exemplar{Labels: ls}.Validate(), labels.ErrInvalid, "%q", ls)
+	}
+	require.NoError(t, exemplar.Exemplar{}.Validate())
 }
 
 func TestEqual_ComparesEverything(t *testing.T) {
