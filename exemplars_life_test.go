@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -98,9 +99,13 @@ func (l *exemplarLife) commit(rt *rapid.T) {
 }
 
 func (l *exemplarLife) step(rt *rapid.T) {
+	samples := l.all()
 	switch op := rapid.IntRange(0, 19).Draw(rt, "op"); {
-	case op < 12:
+	case op < 11:
 		l.commit(rt)
+		samples = l.all()
+	case op == 11:
+		require.NoError(rt, l.db.Compact(ctx))
 	case op == 12:
 		l.reopen()
 	case op == 13:
@@ -110,6 +115,7 @@ func (l *exemplarLife) step(rt *rapid.T) {
 	default:
 		l.kill()
 	}
+	require.Equal(rt, samples, l.all(), "samples do not mind")
 	require.Equal(rt, l.model.lines(-2, 2), l.exemplars(-2, 2))
 	require.Equal(rt, l.model.lines(-10, 10), l.exemplars(-10, 10))
 	require.Equal(rt, len(l.model.inserts), l.db.Stats().Exemplars)
@@ -121,7 +127,7 @@ func TestExemplars_OutliveWhatever(t *testing.T) {
 		most := rapid.SampledFrom([]int{1, 2, 3, 5, 8, 13, 1000}).Draw(rt, "most")
 		l := &exemplarLife{model: exemplarModel{most: most}, fixture: newFixture(t, func(o *tsdb.Options) {
 			manual(o)
-			o.Head.MaxExemplars, o.Head.SamplesPerChunk, o.WAL.SegmentSize = most, 16, 32<<10
+			o.Head.MaxExemplars, o.Head.SamplesPerChunk, o.Blocks.Range = most, 16, 10*time.Minute
 		})}
 		defer func() {
 			require.NoError(rt, l.db.Close())

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -64,4 +65,43 @@ func (f *fixture) kill() {
 	require.NoError(f.t, f.db.Close())
 	f.fs, f.opts.FS = disk, disk
 	f.open()
+}
+
+// A checkpoint has exemplars of the commits that it covers, and the log behind it those of later
+// ones. What came, went, and came again behind it must not be in it: in its old place it would keep
+// the later ones from theirs.
+func TestExemplars_OfALogBehindACheckpointComeInTheirOrder(t *testing.T) {
+	for name, before := range map[string]func(f *fixture){
+		"running":             func(*fixture) {},
+		"after a kill":        (*fixture).kill,
+		"after a clean close": (*fixture).reopen,
+		"after a snapshot": func(f *fixture) {
+			require.NoError(f.t, tsdb.TakeHeadSnapshot(f.db))
+			f.kill()
+			require.NotEmpty(f.t, f.db.OpenReport().Snapshot)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, func(o *tsdb.Options) {
+				manual(o)
+				o.Head.MaxExemplars = 3
+			})
+			f.commit(sample{`{a="b"}`, 0, 1}, sample{`{a="b"}`, 4 * hour, 1})
+			f.commitExemplars(`{a="b"}`, exemplarOf("before", 0, 0))
+			for range 8 {
+				f.reopen() // each begins a segment
+			}
+			for _, trace := range []string{"z", "1", "3", "a", "b", "1", "2", "3"} {
+				f.commitExemplars(`{a="b"}`, exemplarOf(trace, 0, 0))
+			}
+			want := []string{`{a="b"} {trace_id="1"} 0 0`, `{a="b"} {trace_id="2"} 0 0`, `{a="b"} {trace_id="3"} 0 0`}
+			require.Equal(t, want, f.exemplars(0, 0))
+			before(f)
+			require.NoError(t, f.db.Compact(ctx))
+			require.EqualValues(t, 1, f.db.Stats().Checkpoints)
+			f.opts.Head.SnapshotThreshold = -1
+			f.kill()
+			require.Equal(t, want, f.exemplars(0, 0))
+		})
+	}
 }

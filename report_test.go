@@ -190,7 +190,7 @@ func TestOpenReport_OfAForeignLog(t *testing.T) {
 	require.Equal(t, tsdb.OpenReport{
 		Segments: 1, ForeignSegments: 1, Bytes: int64(len(seg)), Records: 13, Series: 2,
 		Samples: 4, SamplesLate: 2, SamplesUnknown: 1, Tombstones: 1,
-		UnreadRecords:       map[string]int{"exemplars": 2, record.Type(0x33).String(): 1, record.TypeNone.String(): 1},
+		UnreadRecords:       map[string]int{record.Type(0x33).String(): 1, record.TypeNone.String(): 1},
 		UnreadSampleRecords: 1,
 	}, r)
 	require.False(t, r.Clean(), "a sample without a series is lost")

@@ -68,10 +68,10 @@ func TestHealth_SaysThatTheHeadCannotBecomeBlocks(t *testing.T) {
 }
 
 func TestHealth_SideDataThatIsNotReadDoesNotKeepTheHeadFromBecomingBlocks(t *testing.T) {
-	f := unreadLog(t, record.TypeExemplars, record.TypeMmapMarkers, record.TypeMinValidTime)
+	f := unreadLog(t, record.TypeMmapMarkers, record.TypeMinValidTime)
 	require.NoError(t, f.db.Health())
 	require.Zero(t, f.db.OpenReport().UnreadSampleRecords)
-	require.Len(t, f.db.OpenReport().UnreadRecords, 3)
+	require.Len(t, f.db.OpenReport().UnreadRecords, 2)
 	require.NoError(t, f.db.Flush(ctx))
 	require.Len(t, f.db.Blocks(), 1)
 }

@@ -59,6 +59,7 @@ type VerifyReport struct {
 	LogSegments   int         // checkpoints included
 	LogRecords    int
 	LogSamples    uint64
+	LogExemplars  uint64
 	LogSeries     int // with a record in the log
 	HeadChunks    int // in head-chunk files
 	HeadSamples   uint64
@@ -117,7 +118,7 @@ func Verify(ctx context.Context, dir string, opts *VerifyOptions) (*VerifyReport
 func newVerifyReport(r *verify.Report) *VerifyReport {
 	report := &VerifyReport{
 		Bytes: r.Bytes, InUse: r.InUse, Blocks: r.Blocks, BlockSamples: r.BlockSamples,
-		LogSegments: r.LogSegments, LogRecords: r.LogRecords, LogSamples: r.LogSamples, LogSeries: r.LogSeries,
+		LogSegments: r.LogSegments, LogRecords: r.LogRecords, LogSamples: r.LogSamples, LogSeries: r.LogSeries, LogExemplars: r.LogExemplars,
 		HeadChunks: r.HeadChunks, HeadSamples: r.HeadSamples, OmittedFinds: r.Omitted, damageOmitted: r.OmittedDamages > 0,
 	}
 	for _, f := range r.Findings {

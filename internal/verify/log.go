@@ -81,6 +81,8 @@ type logCheck struct {
 	unknown map[uint64]uint64 // numbers of series without a record, and how many samples they have
 	early   uint64            // samples whose record came later
 
+	exemplars, strangers uint64 // strangers: without a series record
+
 	names                                 int // series records
 	samples, orphans, late, repeats, huge uint64
 	covered                               uint64        // without a series, and blocks have them
@@ -101,6 +103,8 @@ func (c *logCheck) apply(b *wal.Batch) error {
 			err = c.tombstonesRecord(rec)
 		case record.TypeMetadata:
 			err = c.metadataRecord(rec)
+		case record.TypeExemplars:
+			err = c.exemplarsRecord(rec)
 		default:
 			switch {
 			case typ.HoldsHistograms():
@@ -239,11 +243,27 @@ func (c *logCheck) metadataRecord(rec wal.Record) error {
 	return dec.Err()
 }
 
+// exemplarsRecord reads all that a record says.
+func (c *logCheck) exemplarsRecord(rec wal.Record) error {
+	var dec record.ExemplarDecoder
+	for dec.Reset(rec.Data); dec.Next(); {
+		if _, err := dec.Labels(); err != nil {
+			return err
+		}
+		c.exemplars++
+		if _, ok := c.series[dec.Ref()]; !ok {
+			c.strangers++
+		}
+	}
+	return dec.Err()
+}
+
 // tell puts what was found into the report.
 func (c *logCheck) tell(log *wal.ReplayReport) {
 	v, path := c.v, filepath.Join(c.v.dir, datadir.WALDir)
 	r := &v.report
 	r.LogSegments, r.LogRecords, r.LogSamples, r.LogSeries = log.Segments, log.Records, c.samples, c.names
+	r.LogExemplars = c.exemplars
 	for _, d := range log.Damages {
 		v.find(logFinding(d))
 	}
@@ -263,6 +283,7 @@ func (c *logCheck) tell(log *wal.ReplayReport) {
 	note(Note, c.late, "%d samples are older than one of their series before them", "they are not read: the head takes samples in the order of time", "")
 	note(Note, c.covered, "%d samples have no series record and are older than the end of the blocks", "blocks have them: nothing is lost", "")
 	note(Note, c.nameless, "%d entries of metadata stand before the record of their series, or without one", "they are not read", "")
+	note(Note, c.strangers, "%d exemplars have no series record", "they are not read; samples do not need them", "")
 	for name, n := range c.held.Names() {
 		note(Warning, uint64(n), "%d records of "+name, "this version does not read these samples, and cannot make blocks of a head that has them: head and log only grow",
 			"let the program that wrote them make blocks of its head")

@@ -70,6 +70,7 @@ type Report struct {
 	LogSegments  int             // checkpoints included
 	LogRecords   int
 	LogSamples   uint64
+	LogExemplars uint64
 	LogSeries    int // with a record in the log
 	HeadChunks   int // in head-chunk files
 	HeadSamples  uint64
