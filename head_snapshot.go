@@ -241,7 +241,7 @@ func (hs *headSnapshots) write(ctx context.Context, headStart func() int64) (met
 	if err := h.series.Capture(h.recovery.restored, c.add); err != nil {
 		return meta, err
 	}
-	if err := w.Metadata(h.commits.metadata.Refs(), h.commits.metadata.Of); err != nil {
+	if err := h.commits.metadata.Records(w.Metadata); err != nil {
 		return meta, err
 	}
 	h.commits.exemplars.Settle(start.NextSeq - 1)

@@ -111,9 +111,10 @@ func (sg *staging) logLocked(s *memseries.Series) {
 	}
 }
 
-// encode writes the records of the commit: new series first, metadata, then samples in the
-// order in which they were staged, which is time order for each series. Samples alone are
-// of no use to the log any more when the newest of them is in a block.
+// encode writes the records of the commit: new series first, metadata, then samples in the order in
+// which they were staged, which is time order for each series, and exemplars. Samples are of no use
+// to the log any more when the newest of them is in a block; the others a checkpoint has from
+// memory.
 func (sg *staging) encode() {
 	c := &sg.commit
 	if len(sg.fresh) > 0 {
@@ -128,7 +129,7 @@ func (sg *staging) encode() {
 	}
 	if len(sg.samples) > 0 {
 		maxt := sg.encodeSamples(c)
-		if len(sg.fresh) == 0 && sg.metadata == nil {
+		if len(sg.fresh) == 0 {
 			c.Expires(maxt)
 		}
 	}

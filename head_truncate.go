@@ -193,7 +193,7 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 	err = background.Run(ctx, h.opts.Clock, func(ctx context.Context) (err error) {
 		filter := checkpoint.NewFilter(mint, func(ref uint64) bool { return h.series.ByRef(ref) != nil || gone[ref] > upTo || dear[ref] })
 		tail := func(nextSeq uint64, emit func(rec []byte) error) error {
-			if err := filter.Tail(emit); err != nil {
+			if err := tr.logMetadata(emit); err != nil {
 				return err
 			}
 			return h.commits.exemplarTail(h, log, nextSeq, emit)
@@ -219,6 +219,16 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 	tr.checkpoints.Add(1)
 	maps.DeleteFunc(gone, func(_ uint64, segment int) bool { return segment <= upTo })
 	return errors.WithMessage(h.snapshots.pass(upTo), "remove snapshot of the head")
+}
+
+// logMetadata adds the metadata of all series to a checkpoint. What comes of commits behind it is on
+// stable storage before: a checkpoint does not outrun the log.
+func (tr *truncation) logMetadata(emit func(rec []byte) error) error {
+	if err := tr.h.commits.metadata.Records(emit); err != nil {
+		return err
+	}
+	log := tr.h.log.Load()
+	return log.SyncTo(log.LastSeq())
 }
 
 // relog makes the next commit of each series that the log has no record of any more write one:

@@ -17,17 +17,14 @@ import (
 //   - series that are wanted
 //   - samples of every kind from mint on, of whatever series
 //   - deleted intervals of wanted series that reach mint
-//   - the newest metadata of each wanted series, in one record at the end
-//   - no exemplars: whoever keeps them writes them at the end
 //   - records that it cannot take apart, as they are: of kinds that this version does not
 //     read, and damaged ones
 //
-// A record of which everything is kept stays as it is, byte for byte.
+// Metadata and exemplars are not: the head has those that are needed, and writes them behind all
+// records. A record of which everything is kept stays as it is, byte for byte.
 type Filter struct {
 	mint   int64
 	wanted func(ref uint64) bool
-	newest map[uint64][]byte  // metadata entries by ref
-	order  []uint64           // refs of all entries, the oldest one first
 	run    [256]record.Sample // scratch that stays in the first-level cache: most samples are only counted
 	starts [256]int64         // of run
 	stones []record.Tombstone
@@ -40,7 +37,7 @@ const wayWanted = 256
 
 // NewFilter returns one that keeps samples from mint on, and wanted series.
 func NewFilter(mint int64, wanted func(ref uint64) bool) *Filter {
-	return &Filter{mint: mint, wanted: wanted, newest: map[uint64][]byte{}}
+	return &Filter{mint: mint, wanted: wanted}
 }
 
 // Keep is wal.CheckpointOptions.Keep.
@@ -55,7 +52,7 @@ func (f *Filter) Keep(rec wal.Record, dst []byte) ([]byte, bool) {
 	case record.TypeTombstones:
 		kept, whole = f.tombstones(rec.Data, dst)
 	case record.TypeMetadata:
-		whole = !f.metadata(rec.Data)
+		whole = !isMetadata(rec.Data) // else the head has it, and writes it behind all records
 	case record.TypeExemplars:
 		// The head has those that are still kept, and writes them behind all others.
 	case record.TypeMinValidTime:
@@ -204,46 +201,10 @@ func (f *Filter) tombstones(rec, dst []byte) (kept []byte, whole bool) {
 	return record.AppendTombstones(dst, f.stones), false
 }
 
-// metadata remembers the entries of a record, and reports whether it can be read.
-func (f *Filter) metadata(rec []byte) bool {
+// isMetadata reports whether a record of metadata can be read to its end.
+func isMetadata(rec []byte) bool {
 	var dec record.MetadataDecoder
 	for dec.Reset(rec); dec.Next(); {
 	}
-	if dec.Err() != nil {
-		return false
-	}
-	for dec.Reset(rec); dec.Next(); {
-		f.way.Step(wayWanted)
-		if f.wanted(dec.Ref()) {
-			f.newest[dec.Ref()] = append(f.newest[dec.Ref()][:0], dec.Entry()...)
-			f.order = append(f.order, dec.Ref())
-		}
-	}
-	return true
-}
-
-// tailBytes is about how long a record of metadata gets.
-const tailBytes = 1 << 20
-
-// Tail is wal.CheckpointOptions.Tail: the metadata. What was newer stays behind what was older, as
-// two refs may be of one series.
-func (f *Filter) Tail(emit func(rec []byte) error) error {
-	var kept [][]byte // the newest one first
-	for i := len(f.order) - 1; i >= 0; i-- {
-		if entry := f.newest[f.order[i]]; entry != nil {
-			kept = append(kept, entry)
-			delete(f.newest, f.order[i])
-		}
-	}
-	for rec := []byte(nil); len(kept) > 0; rec = rec[:0] {
-		rec = record.BeginMetadata(rec)
-		for len(kept) > 0 && len(rec) < tailBytes {
-			rec = append(rec, kept[len(kept)-1]...)
-			kept = kept[:len(kept)-1]
-		}
-		if err := emit(rec); err != nil {
-			return err
-		}
-	}
-	return nil
+	return dec.Err() == nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
@@ -89,7 +90,7 @@ func (g *golden) records() (recs [][]byte) {
 	for _, s := range g.Series {
 		recs = append(recs, s.Hex)
 	}
-	return append(recs, g.Group, g.Mapped.Hex, g.Tombstones.Hex, g.Gone.Hex)
+	return append(recs, g.Group, g.Mapped.Hex, g.Tombstones.Hex, g.Gone.Hex, record.AppendMetadata(record.BeginMetadata(nil), 7, record.Metadata{Unit: "s", Help: "Seconds."}))
 }
 
 func (g *golden) mapped() (list []mappedSeries) {

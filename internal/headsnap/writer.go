@@ -9,7 +9,6 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
-	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -102,26 +101,12 @@ func (w *Writer) endGroup() error {
 	return nil
 }
 
-// Metadata adds the metadata of series: those with these refs, each of which has what value returns
-// for it. It is called behind the last series. Where value has nothing any more, nothing is added.
-func (w *Writer) Metadata(refs []uint64, value func(ref uint64) string) error {
+// Metadata adds a record of metadata, in the form of the log. It is called behind the last series.
+func (w *Writer) Metadata(rec []byte) error {
 	if err := w.endGroup(); err != nil {
 		return err
 	}
-	for len(refs) > 0 {
-		rec := record.BeginMetadata(w.group[:0])
-		for len(refs) > 0 && len(rec) < groupBytes {
-			if v := value(refs[0]); v != "" {
-				rec = record.AppendMetadataEntry(rec, refs[0], v)
-			}
-			refs = refs[1:]
-		}
-		w.group = rec[:0]
-		if err := w.w.Append(rec); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.w.Append(rec)
 }
 
 // Finish adds what is not of one series and ends the files, all but the name of the

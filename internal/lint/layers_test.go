@@ -35,7 +35,6 @@ var layers = map[string]layer{
 	"internal/prefetch":   {level: 0},
 	"internal/memlimit":   {level: 0},
 	"internal/minheap":    {level: 0},
-	"internal/metadata":   {level: 0},
 	"internal/zstd":       {level: 0, foreign: []string{"github.com/cespare/xxhash/v2"}},
 	"histogram":           {level: 0, foreign: []string{pkgErrors}, public: true},
 
@@ -62,6 +61,7 @@ var layers = map[string]layer{
 
 	"internal/exemplars":   {level: 4},
 	"internal/record":      {level: 4, foreign: []string{pkgErrors}},
+	"internal/metadata":    {level: 5},
 	"internal/memseries":   {level: 5, foreign: []string{pkgErrors}},
 	"internal/headsnap":    {level: 5, foreign: []string{pkgErrors}},
 	"internal/samplemerge": {level: 5},

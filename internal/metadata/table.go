@@ -1,12 +1,15 @@
 // Package metadata keeps what is known of the metrics that series are part of: type, unit and help.
 //
 // It knows refs of series and values as the log has them, which it does not take apart: package
-// record does. It does not know series, commits or files.
+// record does. It does not know series, commits or files. What it has is in memory; checkpoints and
+// snapshots of the head have copies.
 package metadata
 
 import (
 	"slices"
 	"sync"
+
+	"github.com/seed347100a3/tsdb/internal/record"
 )
 
 // Table has the value of each series that has one. All series of a metric have the same one, so
@@ -86,8 +89,30 @@ func (t *Table) Of(ref uint64) string {
 	return ""
 }
 
-// Refs returns the series that have a value, ascending.
-func (t *Table) Refs() []uint64 {
+// recordBytes is about how long a record gets.
+const recordBytes = 64 << 10
+
+// Records gives records of the log with all values to emit, which does not keep them, in ascending
+// order of refs. What is set meanwhile may be there or not. Nothing is locked while emit runs.
+func (t *Table) Records(emit func(rec []byte) error) error {
+	refs := t.refs()
+	for rec := []byte(nil); len(refs) > 0; rec = rec[:0] {
+		rec = record.BeginMetadata(rec)
+		for len(refs) > 0 && len(rec) < recordBytes {
+			if v := t.Of(refs[0]); v != "" {
+				rec = record.AppendMetadataEntry(rec, refs[0], v)
+			}
+			refs = refs[1:]
+		}
+		if err := emit(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refs returns the series that have a value, ascending.
+func (t *Table) refs() []uint64 {
 	t.mu.RLock()
 	refs := make([]uint64, 0, len(t.mu.of))
 	for ref := range t.mu.of {
