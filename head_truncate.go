@@ -221,8 +221,8 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 	return errors.WithMessage(h.snapshots.pass(upTo), "remove snapshot of the head")
 }
 
-// logMetadata adds the metadata of all series to a checkpoint. What comes of commits behind it is on
-// stable storage before: a checkpoint does not outrun the log.
+// logMetadata adds the metadata of all series to a checkpoint. What comes of commits behind it is
+// on stable storage before: a checkpoint does not outrun the log.
 func (tr *truncation) logMetadata(emit func(rec []byte) error) error {
 	if err := tr.h.commits.metadata.Records(emit); err != nil {
 		return err

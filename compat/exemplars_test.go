@@ -136,7 +136,8 @@ func (r *theirs) exemplars() (lines []string) {
 	return lines
 }
 
-// check requires that both sides have the same, and find it in what a kill of the other would leave.
+// check requires that both sides have the same, and find it in what a kill of the other would
+// leave.
 func (w *exemplarWorld) check() {
 	w.t.Helper()
 	want := w.theirs.exemplars()
@@ -155,8 +156,8 @@ func (w *exemplarWorld) check() {
 	again.close()
 }
 
-// behindBlocks leaves out what is older than the end of our blocks: when the reference starts it does
-// not read such exemplars. Here they come back.
+// behindBlocks leaves out what is older than the end of our blocks: when the reference starts it
+// does not read such exemplars. Here they come back.
 func (w *exemplarWorld) behindBlocks(all []string) (left []string) {
 	end := int64(math.MinInt64)
 	for _, b := range w.ours.db.Blocks() {
