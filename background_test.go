@@ -24,7 +24,7 @@ func (c *callersFS) Create(name string) (fileutil.File, error) {
 	frames := runtime.CallersFrames(stack[:runtime.Callers(0, stack)])
 	for more := true; more; {
 		var f runtime.Frame
-		if f, more = frames.Next(); strings.HasSuffix(f.Function, "internal/background.Run") {
+		if f, more = frames.Next(); strings.Contains(f.Function, "internal/background.(*Runner).Run.") {
 			c.background = append(c.background, dir)
 			return c.FS.Create(name)
 		}
@@ -33,8 +33,6 @@ func (c *callersFS) Create(name string) (fileutil.File, error) {
 	return c.FS.Create(name)
 }
 
-// Under the clock of a test all work in the background is a call of package background, and no
-// thread.
 func TestFlushMergeAndCheckpoint_AreInTheBackground(t *testing.T) {
 	c := &callersFS{}
 	f := newFixture(t, func(o *tsdb.Options) {

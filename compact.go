@@ -185,7 +185,8 @@ type compactor struct {
 	dir             string // the data directory
 	clock           clock.Clock
 	limiter         *pace.Limiter // nil: none
-	samplesPerChunk int           // of chunks that are written anew
+	background      *background.Runner
+	samplesPerChunk int // of chunks that are written anew
 	rest            blockplan.Rest
 }
 
@@ -196,8 +197,8 @@ type mergeResult struct {
 	Counts blockmerge.Counts
 }
 
-func newCompactor(fsys FS, dir string, c clock.Clock, bytesPerSecond int64, samplesPerChunk int) *compactor {
-	return &compactor{fs: fsys, dir: dir, clock: c, limiter: pace.New(c, bytesPerSecond), samplesPerChunk: samplesPerChunk}
+func newCompactor(fsys FS, dir string, c clock.Clock, b *background.Runner, bytesPerSecond int64, samplesPerChunk int) *compactor {
+	return &compactor{fs: fsys, dir: dir, clock: c, limiter: pace.New(c, bytesPerSecond), background: b, samplesPerChunk: samplesPerChunk}
 }
 
 // resting tells whether a block was in a merge that failed a while ago.
@@ -228,7 +229,7 @@ func (c *compactor) merge(ctx context.Context, inputs []*blockdir.Dir, publish p
 	}
 	var result mergeResult
 	fsys := pace.FS(ctx, c.fs, c.limiter) // until ctx ends, not until work in the background does: that may publish
-	err := background.Run(ctx, c.clock, func(ctx context.Context) (err error) {
+	err := c.background.Run(ctx, func(ctx context.Context) (err error) {
 		result, err = c.write(ctx, fsys, inputs, publish)
 		return err
 	})

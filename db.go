@@ -130,8 +130,9 @@ func (db *DB) open() error {
 		return err
 	}
 	db.report.addBlocks(&loaded)
-	db.merges = newCompactor(db.opts.FS, db.dir, db.opts.Clock, db.opts.Blocks.BytesPerSecond, db.opts.Head.SamplesPerChunk)
+	db.merges = newCompactor(db.opts.FS, db.dir, db.opts.Clock, db.maintenance.background, db.opts.Blocks.BytesPerSecond, db.opts.Head.SamplesPerChunk)
 	db.head = newHead(db.opts, db.dir)
+	db.head.trunc.background = db.maintenance.background
 	db.head.bounds.minValid.Store(db.blocks.Current().Start)
 	if err := db.head.recovery.run(context.Background(), db.held.Lock(), &db.report); err != nil {
 		db.blocks.Close()

@@ -68,7 +68,7 @@ type Compactor struct{ c *compactor }
 
 // NewCompactor returns one that writes into dir.
 func NewCompactor(fsys FS, dir string, c Clock, bytesPerSecond int64, samplesPerChunk int) Compactor {
-	return Compactor{newCompactor(fsys, dir, c, bytesPerSecond, samplesPerChunk)}
+	return Compactor{newCompactor(fsys, dir, c, newBackground(c), bytesPerSecond, samplesPerChunk)}
 }
 
 // Merge, Resting and Forget are those of the type behind.

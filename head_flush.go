@@ -8,7 +8,6 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/headblock"
@@ -126,7 +125,7 @@ func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 		if mint < cut {
 			maxt = min(maxt, cut)
 		}
-		err := background.Run(ctx, db.opts.Clock, func(ctx context.Context) error {
+		err := db.maintenance.background.Run(ctx, func(ctx context.Context) error {
 			return db.flushRange(ctx, mint, maxt, mint >= cut)
 		})
 		if errors.Is(err, ErrCorrupt) {

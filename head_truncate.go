@@ -28,6 +28,8 @@ type truncation struct {
 	h    *head
 	done int64       // what is before is gone from memory
 	idle atomic.Bool // nothing was committed for long: no series is in use
+	// background is the DB's; nil if the head is only read.
+	background *background.Runner
 	// gone has the refs of series that were removed, or that duplicate another one, each
 	// with the newest segment that may have their samples: until a checkpoint covers it,
 	// their series records are kept.
@@ -63,7 +65,7 @@ func (db *DB) truncate(ctx context.Context, end int64, whole bool) error {
 	if h.bounds.minT.Load() < end {
 		h.bounds.minT.Store(end) // nobody lowers it: every commit from before end is published
 	}
-	if err := background.Run(ctx, db.opts.Clock, func(context.Context) error { return db.collect() }); err != nil {
+	if err := db.maintenance.background.Run(ctx, func(context.Context) error { return db.collect() }); err != nil {
 		return err
 	}
 	// Where no block says how far the head was flushed, as everything was deleted, the log
@@ -190,7 +192,7 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 	}
 	gone, dear := tr.gone, h.commits.exemplars.Refs()
 	var rep wal.CheckpointReport
-	err = background.Run(ctx, h.opts.Clock, func(ctx context.Context) (err error) {
+	err = tr.background.Run(ctx, func(ctx context.Context) (err error) {
 		filter := checkpoint.NewFilter(mint, func(ref uint64) bool { return h.series.ByRef(ref) != nil || gone[ref] > upTo || dear[ref] })
 		tail := func(nextSeq uint64, emit func(rec []byte) error) error {
 			if err := tr.logMetadata(emit); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -59,10 +60,11 @@ func (db *DB) start() {
 
 // maintenance is what runs between Open and Close, and what became of blocks by it or by calls.
 type maintenance struct {
-	clock    Clock
-	newBlock chan struct{} // wakes who merges
-	stop     chan struct{} // closed by Close: loops end
-	loops    sync.WaitGroup
+	clock      Clock
+	background *background.Runner // of flushes, merges and what follows them
+	newBlock   chan struct{}      // wakes who merges
+	stop       chan struct{}      // closed by Close: loops end
+	loops      sync.WaitGroup
 
 	flushes, flushErrors           atomic.Uint64
 	merges, mergeErrors            atomic.Uint64
@@ -73,6 +75,16 @@ type maintenance struct {
 
 func (m *maintenance) init(c Clock) {
 	m.clock, m.newBlock, m.stop = c, make(chan struct{}, 1), make(chan struct{})
+	m.background = newBackground(c)
+}
+
+// newBackground returns what runs maintenance. A test that brings a clock wants the same to happen
+// each time, so the machine has no say in it: threads have the priority of all others.
+func newBackground(c Clock) *background.Runner {
+	if c == clock.System {
+		return background.New(c)
+	}
+	return background.NewOrdinary(c)
 }
 
 // loop runs step at every tick, and when woken, until Close.

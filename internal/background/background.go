@@ -7,7 +7,7 @@ package background
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -22,23 +22,30 @@ const (
 	rest = 10 * time.Minute
 )
 
-// Run calls f, and returns what it returns. Where the system can do it, which is Linux, f has a
-// thread of its own with the least priority. A thread that is not run, as other programs compute,
-// keeps one of Go's processors all the same, and the collector waits for it: so when f hardly gets
-// on, the context that it was given ends, and f is called once more, with ctx and on an ordinary
-// thread, as all work is for ten minutes from then on. f must be able to begin again behind an
-// error of its context.
-//
-// Under a clock other than clock.System, which is that of a test that wants the same to happen each
-// time, Run is a call of f. It is safe for concurrent use.
-func Run(ctx context.Context, c clock.Clock, f func(context.Context) error) error {
-	if c != clock.System {
-		return f(ctx)
-	}
-	return onSystem.run(ctx, f)
+// Runner runs work in the background. One that work did not get on with tries no other in the
+// background for ten minutes. It is safe for concurrent use.
+type Runner struct {
+	clock clock.Clock
+	// start calls a function in a goroutine of its own, on a thread with a low priority that ends
+	// with it, and does not wait for it. Behind an error it is not called.
+	start func(func()) (meter, error)
+
+	until atomic.Int64 // the end of the rest, nanoseconds since 1970
 }
 
-var onSystem = runner{clock: clock.System, start: startThread}
+// New returns a Runner that gives work a thread of its own with the least priority. Where the
+// system cannot do that, which is not Linux, Run is a call of f.
+func New(c clock.Clock) *Runner { return &Runner{clock: c, start: startThread} }
+
+// NewOrdinary returns a Runner whose threads are as all others. It is for a clock of which the
+// windows are not those of the system: by them nobody can tell how a thread fares.
+func NewOrdinary(c clock.Clock) *Runner { return &Runner{clock: c, start: startOrdinary} }
+
+// startOrdinary is start for threads that need not be looked after.
+func startOrdinary(f func()) (meter, error) {
+	go f()
+	return func() (usage, error) { return usage{}, nil }, nil
+}
 
 // usage is for how long a thread has been run, and has been ready to run without being run.
 type usage struct{ ran, waited time.Duration }
@@ -51,19 +58,12 @@ func (u usage) starved() bool { return u.waited > window/2 && u.ran < u.waited/8
 // meter reads what a thread has used since it began.
 type meter func() (usage, error)
 
-type runner struct {
-	clock clock.Clock
-	// start calls a function in a goroutine of its own, on a thread with a low priority that ends
-	// with it, and does not wait for it. Behind an error it is not called.
-	start func(func()) (meter, error)
-
-	mu struct {
-		sync.Mutex
-		until time.Time // the end of the rest
-	}
-}
-
-func (r *runner) run(ctx context.Context, f func(context.Context) error) error {
+// Run calls f in another goroutine, and returns what it returns. A thread of low priority that is
+// not run, as other programs compute, keeps one of Go's processors all the same, and the collector
+// waits for it: so when f hardly gets on, the context that it was given ends, and f is called once
+// more, with ctx and on an ordinary thread, as all work is for ten minutes from then on. f must be
+// able to begin again behind an error of its context.
+func (r *Runner) Run(ctx context.Context, f func(context.Context) error) error {
 	if r.resting() {
 		return f(ctx)
 	}
@@ -94,7 +94,7 @@ func isEnd(err error) bool {
 }
 
 // watch waits for the result, and cancels the work if it hardly gets on.
-func (r *runner) watch(used meter, result <-chan error, cancel context.CancelCauseFunc) error {
+func (r *Runner) watch(used meter, result <-chan error, cancel context.CancelCauseFunc) error {
 	ticker := r.clock.NewTicker(window)
 	defer ticker.Stop()
 	before, err := used()
@@ -116,18 +116,10 @@ func (r *runner) watch(used meter, result <-chan error, cancel context.CancelCau
 	}
 }
 
-func (r *runner) rest() {
-	now := r.clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.until = now.Add(rest)
-}
+func (r *Runner) rest() { r.until.Store(r.clock.Now().Add(rest).UnixNano()) }
 
-func (r *runner) resting() bool {
-	now := r.clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	left := r.mu.until.Sub(now)
+func (r *Runner) resting() bool {
+	left := time.Duration(r.until.Load() - r.clock.Now().UnixNano())
 	// More than a whole rest is left when the clock was set back.
 	return left > 0 && left <= rest
 }

@@ -16,9 +16,9 @@ import (
 
 var errWork = stderrors.New("work failed")
 
-// scripted is a runner whose threads use what a test says.
+// scripted is a Runner whose threads use what a test says.
 type scripted struct {
-	runner
+	Runner
 	clock   *tsdbtest.Clock
 	started atomic.Int64
 	used    chan usage // what the next look finds
@@ -27,7 +27,7 @@ type scripted struct {
 func newScripted() *scripted {
 	s := &scripted{clock: tsdbtest.NewClock(time.UnixMilli(1_700_000_000_000)), used: make(chan usage, 1)}
 	s.used <- usage{5 * time.Hour, 3 * time.Hour} // of the thread's former life
-	s.runner.clock = s.clock
+	s.Runner.clock = s.clock
 	s.start = func(f func()) (meter, error) {
 		s.started.Add(1)
 		go f()
@@ -44,10 +44,10 @@ func (s *scripted) look(total *usage, last usage) {
 	s.clock.Advance(window)
 }
 
-// ordinary is a runner with real threads that does not look at how they fare: beside other tests
+// unwatched is a Runner with real threads that does not look at how they fare: beside other tests
 // they may starve.
-func ordinary() *runner {
-	return &runner{clock: tsdbtest.NewClock(time.UnixMilli(0)), start: startThread}
+func unwatched() *Runner {
+	return &Runner{clock: tsdbtest.NewClock(time.UnixMilli(0)), start: startThread}
 }
 
 func TestRun_ReturnsWhatTheWorkReturns(t *testing.T) {
@@ -55,7 +55,7 @@ func TestRun_ReturnsWhatTheWorkReturns(t *testing.T) {
 	ctx := context.WithValue(t.Context(), key{}, "value")
 	for _, want := range []error{nil, errWork, context.Canceled} {
 		calls := 0
-		err := ordinary().run(ctx, func(inner context.Context) error {
+		err := unwatched().Run(ctx, func(inner context.Context) error {
 			calls++
 			require.Equal(t, "value", inner.Value(key{}))
 			require.NoError(t, inner.Err())
@@ -66,21 +66,34 @@ func TestRun_ReturnsWhatTheWorkReturns(t *testing.T) {
 	}
 }
 
-func TestRun_UnderTheClockOfATest_IsACall(t *testing.T) {
+// What an ordinary thread uses is no reason to begin again, however long it takes.
+func TestRun_OnOrdinaryThreads_IsLeftAlone(t *testing.T) {
+	c := tsdbtest.NewClock(time.UnixMilli(0))
+	result, end := make(chan error), make(chan struct{})
+	r := NewOrdinary(c)
 	calls := 0
-	require.Equal(t, errWork, Run(t.Context(), newScripted().clock, func(inner context.Context) error {
-		calls++
-		require.Equal(t, t.Context(), inner)
-		return errWork
-	}))
+	go func() {
+		result <- r.Run(t.Context(), func(inner context.Context) error {
+			calls++
+			<-end
+			return stderrors.Join(inner.Err(), errWork)
+		})
+	}()
+	waitForTicker(c)
+	for range 10 {
+		c.Advance(window)
+	}
+	close(end)
+	require.ErrorIs(t, <-result, errWork)
 	require.Equal(t, 1, calls)
+	require.False(t, r.resting())
 }
 
 func TestRun_WithoutSuchThreads_IsACall(t *testing.T) {
 	s := newScripted()
 	s.start = func(func()) (meter, error) { return nil, errWork }
 	calls := 0
-	require.Equal(t, context.Canceled, s.run(t.Context(), func(inner context.Context) error {
+	require.Equal(t, context.Canceled, s.Run(t.Context(), func(inner context.Context) error {
 		calls++
 		require.Equal(t, t.Context(), inner)
 		return context.Canceled
@@ -98,7 +111,7 @@ func TestRun_WorkThatIsStarved_BeginsAgainOnAnOrdinaryThread(t *testing.T) {
 			var calls []context.Context
 			result, begun := make(chan error), make(chan struct{})
 			go func() {
-				result <- s.run(t.Context(), func(inner context.Context) error {
+				result <- s.Run(t.Context(), func(inner context.Context) error {
 					calls = append(calls, inner)
 					if len(calls) == 1 {
 						close(begun)
@@ -132,7 +145,7 @@ func TestRun_WorkThatGetsOn_IsLeftAlone(t *testing.T) {
 	s := newScripted()
 	result, end := make(chan error), make(chan struct{})
 	go func() {
-		result <- s.run(t.Context(), func(inner context.Context) error {
+		result <- s.Run(t.Context(), func(inner context.Context) error {
 			<-end
 			return inner.Err()
 		})
@@ -161,7 +174,7 @@ func TestRun_AfterStarvation_RestsForTenMinutes(t *testing.T) {
 	s.rest()
 	run := func() int64 {
 		before := s.started.Load()
-		require.NoError(t, s.run(t.Context(), func(context.Context) error { return nil }))
+		require.NoError(t, s.Run(t.Context(), func(context.Context) error { return nil }))
 		return s.started.Load() - before
 	}
 	require.Zero(t, run())
@@ -192,7 +205,7 @@ func TestRun_StarvedWork_IsNotRepeatedBehindAnotherEnd(t *testing.T) {
 			calls := 0
 			result := make(chan error)
 			go func() {
-				result <- s.run(ctx, func(inner context.Context) error {
+				result <- s.Run(ctx, func(inner context.Context) error {
 					calls++
 					<-inner.Done()
 					if strings.HasPrefix(name, "cancelled") {
@@ -211,7 +224,7 @@ func TestRun_StarvedWork_IsNotRepeatedBehindAnotherEnd(t *testing.T) {
 }
 
 func TestRun_WorkThatEndsItsGoroutine_IsAnError(t *testing.T) {
-	require.Equal(t, errNoResult, newScripted().run(t.Context(), func(context.Context) error {
+	require.Equal(t, errNoResult, newScripted().Run(t.Context(), func(context.Context) error {
 		runtime.Goexit()
 		return nil
 	}))

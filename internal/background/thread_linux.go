@@ -16,7 +16,7 @@ import (
 // has got its slice of 4 ms is given the next one 12 ms later, in the middle of the next query.
 const niceness = 19
 
-// startThread is runner's start.
+// startThread is Runner's start.
 func startThread(f func()) (used meter, err error) {
 	begun := make(chan struct{})
 	go func() {

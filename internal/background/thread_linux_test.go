@@ -24,10 +24,10 @@ func TestRun_HasAThreadOfTheLeastPriorityThatEnds(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[int]int{}
 	var wg sync.WaitGroup
-	r := ordinary()
+	r := unwatched()
 	for range 32 {
 		wg.Go(func() {
-			_ = r.run(t.Context(), func(context.Context) error {
+			_ = r.Run(t.Context(), func(context.Context) error {
 				tid := syscall.Gettid()
 				runtime.Gosched()
 				mu.Lock()
@@ -58,7 +58,7 @@ func TestRun_ThreadsThatBeginMeanwhileAreOrdinary(t *testing.T) {
 	ours := niceOf(t, syscall.Getpid())
 	const threads = 16
 	priorities := make(chan int, threads)
-	require.NoError(t, ordinary().run(t.Context(), func(context.Context) error {
+	require.NoError(t, unwatched().Run(t.Context(), func(context.Context) error {
 		var all sync.WaitGroup
 		all.Add(threads)
 		for range threads {

@@ -1,6 +1,6 @@
 // Package foreground lets maintenance, which can wait, give way to what somebody waits for:
-// commits and queries. It knows how many of them are under way in this process, whose
-// processors they share, and nothing of what they do.
+// commits and queries. It knows how many of them are under way, and nothing of what they do. It
+// counts those of all databases of the process together, as they share its processors.
 //
 // Without it a goroutine that has lost its processor to a flush gets one back when the
 // scheduler next takes one from somebody, ten milliseconds later, and so does one whose timer
