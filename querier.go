@@ -99,10 +99,10 @@ type LabelHints struct {
 	Limit int // the most strings to return, the first ones in order; 0 is no limit
 }
 
-// Warnings are what a reader should know about a result that is not an error: it was cut at a
-// limit (ErrTruncated), or something is missing from it (ErrMissing): a block, chunks of the
-// head, or series of a block whose entries in its index are damaged (ErrCorrupt, too; the text
-// names block and place of the first ones). Ask with errors.Is.
+// Warnings are what a reader should know about a result that is not an error. It was cut at a limit
+// (ErrTruncated), or something is missing from it (ErrMissing): a block, or chunks of the head, or
+// series of a block whose entries in its index are damaged. The latter is ErrCorrupt, too, and the
+// text names block and place of the first ones. Ask with errors.Is.
 type Warnings []error
 
 // Select returns the series that all matchers match and that have samples in the range, sorted by

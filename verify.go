@@ -73,11 +73,11 @@ func (r *VerifyReport) Clean() bool {
 	return !r.damageOmitted && (len(r.Findings) == 0 || r.Findings[0].Severity < SeverityDamage)
 }
 
-// Verify reads everything in a data directory and says what is wrong with it. Blocks are
-// held against their checksums and sort rules, their samples counted anew and compared with
-// what their meta files say; the log is read as Open reads it, and its samples are held
-// against its series; every head chunk is decoded; names that do not belong, blocks that
-// overlap and leftovers are told.
+// Verify reads everything in a data directory and says what is wrong with it. Blocks are held
+// against their checksums and sort rules. Their samples are counted anew and compared with what
+// their meta files say. The log is read as Open reads it, and its samples are held against its
+// series. Every head chunk is decoded. Names that do not belong, blocks that overlap and leftovers
+// are told.
 //
 // It changes nothing and takes no lock, so it works beside a process that has the database
 // open. Then it sees each file at another moment: a torn end of the log or of the newest

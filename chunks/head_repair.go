@@ -43,11 +43,11 @@ func planRepair(w *headWriter, rep *LoadReport, kept, dropped []*headFile) *repa
 	return p
 }
 
-// Repair removes what Load found damaged: it first puts a copy of every file concerned into
-// the directory quarantine (which it makes if needed, and where nothing is replaced),
-// then removes the files behind the damage, last one first, so that no crash leaves a gap
-// in the numbers, and then replaces the damaged file by its good part, through a
-// temporary file at the top of the data directory. Everything is synced on return.
+// Repair removes what Load found damaged. First it puts a copy of every file concerned into the
+// directory quarantine, which it makes if needed and where nothing is replaced. Then it removes the
+// files behind the damage, last one first, so that no crash leaves a gap in the numbers. Then it
+// replaces the damaged file by its good part, through a temporary file at the top of the data
+// directory. Everything is synced on return.
 //
 // It returns the paths of the copies. It does nothing if nothing needs repair. After an
 // error it can be called again, and nothing is written before it succeeds.

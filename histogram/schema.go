@@ -6,10 +6,9 @@ import (
 	"github.com/pkg/errors"
 )
 
-// factors are 2^(2^-1), 2^(2^-2), and so on. Some are a unit in the last place beside the
-// best float, and bounds that are products of them are a few units: but these are the bounds
-// that other programs name, and a width of the zero bucket that was taken from one of them has
-// to meet it.
+// factors are 2^(2^-1), 2^(2^-2), and so on. Some are a unit in the last place beside the best
+// float, and bounds that are products of them are a few units. But these are the bounds that other
+// programs name, and a width of the zero bucket that was taken from one of them has to meet it.
 var factors = [...]float64{
 	1.414213562373095, 1.189207115002721, 1.0905077326652577, 1.0442737824274138,
 	1.0218971486541166, 1.0108892860517005, 1.0054299011128027, 1.0027112750502025,

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// Verify reads the whole index and makes sure of everything that can be: each checksum,
-// the order of symbols, labels, chunks and series, padding, and that the lists have
-// exactly the series that they should have. fn, which may be nil, is called for each
-// series, in order; what it is given is valid during the call, and its error ends the
-// work. The context is looked at every thousand series or lists.
+// Verify reads the whole index and makes sure of everything that can be: each checksum, the order
+// of symbols, labels, chunks and series, padding, and that the lists have exactly the series that
+// they should have. It calls fn, which may be nil, for each series, in order. What fn is given is
+// valid during the call; its error ends the work. The context is looked at every thousand series or
+// lists.
 //
 // It takes about 16 bytes of memory for each symbol and 24 for each list.
 func (r *Reader) Verify(ctx context.Context, fn func(id uint64, ls []SymbolPair, cs []ChunkMeta) error) error {

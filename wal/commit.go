@@ -1,9 +1,9 @@
 package wal
 
-// maxKeptBuffer is how many bytes of one record buffer a Commit keeps for its next use in
-// any case. A larger one stays as long as commits fill a fourth of it: a huge commit now and
-// then shall not pin its memory for ever, and to grow anew for each of many is a fourth of the
-// time of making series with labels of 4 KiB.
+// maxKeptBuffer is how many bytes of one record buffer a Commit keeps for its next use in any case.
+// A larger one stays as long as commits fill a fourth of it. A huge commit now and then shall not
+// pin its memory for ever. But to grow anew for each of many is a fourth of the time of making
+// series with labels of 4 KiB.
 const maxKeptBuffer = 1 << 20
 
 // kept returns a buffer for its next use, nil if it is too large for what it was used for.
