@@ -80,22 +80,18 @@ func (a *chunkAnswer) addChunks(ctx context.Context, index int, s *tsdb.ChunkSer
 
 // addUnion adds the samples of several series as those of one, in chunks of its own.
 func (a *chunkAnswer) addUnion(ctx context.Context, index int, group []*tsdb.Series) error {
-	it, batch := unionOf(group), chunkenc.NewBatch(chunkenc.TargetSamples)
-	var enc chunkenc.Encoder
-	var data []byte
-	for it.NextBatch(batch) != chunkenc.ValNone {
-		enc.Reset()
-		for i, t := range batch.T {
-			if err := enc.Append(t, batch.V[i], batch.StartOf(i)); err != nil {
-				return err
-			}
-		}
-		data = enc.AppendTo(data[:0])
-		chunk, err := chunkenc.FromData(enc.Encoding(), data)
-		if err != nil {
+	it := unionOf(group)
+	var made unionChunk
+	for kind := it.Next(); kind != chunkenc.ValNone; {
+		c := tsdb.ChunkMeta{MinT: it.AtT()}
+		var err error
+		if kind, c.MaxT, err = made.take(it, kind); err != nil {
 			return err
 		}
-		if err := a.add(ctx, index, tsdb.ChunkMeta{MinT: batch.T[0], MaxT: it.AtT(), Chunk: chunk}); err != nil {
+		if c.Chunk, err = chunkenc.FromData(made.enc.Encoding(), made.data); err != nil {
+			return err
+		}
+		if err := a.add(ctx, index, c); err != nil {
 			return err
 		}
 	}

@@ -141,10 +141,12 @@ type answerSource interface {
 	// nextSeries moves to the next series, past what is left of the present one, and
 	// returns its labels in a slice that is used again. The end of the answer is io.EOF.
 	nextSeries() ([]labels.Label, error)
-	// samples replaces b's content by samples that follow. The end of the series is no
-	// samples. tsdb.ErrUnsupported is for the rest of the series, any other error for
-	// the rest of the answer.
-	samples(b *chunkenc.Batch) error
+	// samples replaces b's content by floats that follow. If the next sample is none it moves to
+	// that and returns its kind. ValNone is the end of the series. tsdb.ErrUnsupported is for the
+	// rest of the series, any other error for the rest of the answer.
+	samples(b *chunkenc.Batch) (chunkenc.ValueType, error)
+	// other returns the sample that samples has moved to, until the next call of a method.
+	other() otherSample
 }
 
 // newSource picks the decoder by what the answer says it is.

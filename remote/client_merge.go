@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -14,6 +15,10 @@ import (
 // maxOpenChunks is how many chunks of a series may overlap each other. Each costs a batch of
 // samples. Servers have a handful: blocks, and the head.
 const maxOpenChunks = 256
+
+// maxOpenBuckets is how many buckets the chunks of histograms that are open may have at most: a
+// bucket takes a bit of a chunk, and sixteen bytes of who decodes it.
+const maxOpenBuckets = 4 * histogram.MaxBuckets
 
 // maxFreeChunk is how large a buffer is kept for the next chunk, in bytes. There may be as
 // many as chunks overlap; those of usual chunks have hundreds of bytes.
@@ -31,6 +36,9 @@ type chunkSource struct {
 	open       []*openChunk // those in use are in merged
 	openChunks int          // that are held
 	openBytes  int          // of them
+	buckets    int          // that they may have
+
+	mergedOther
 }
 
 func newChunkSource(b *answerBody, limit int) *chunkSource {
@@ -40,7 +48,7 @@ func newChunkSource(b *answerBody, limit int) *chunkSource {
 // nextSeries implements answerSource.
 func (s *chunkSource) nextSeries() ([]labels.Label, error) {
 	s.merged.Reset()
-	s.begun, s.newest = false, nil
+	s.begun, s.newest, s.mergedOther = false, nil, mergedOther{}
 	for _, c := range s.open {
 		if c.used {
 			c.close()
@@ -52,28 +60,26 @@ func (s *chunkSource) nextSeries() ([]labels.Label, error) {
 // samples implements answerSource. Chunks come by the time of their first samples, and may overlap:
 // a sample is given out when no chunk can have an older one. So the chunk behind one is known
 // before that is decoded.
-func (s *chunkSource) samples(b *chunkenc.Batch) error {
+func (s *chunkSource) samples(b *chunkenc.Batch) (chunkenc.ValueType, error) {
 	if !s.begun {
 		s.begun = true
 		if err := s.addNext(); err != nil {
-			return err
+			return chunkenc.ValNone, err
 		}
 	}
+	s.leave(&s.merged)
 	for {
 		stop, err := s.merged.Step(b)
-		if stop == samplemerge.AtOther {
-			err = errNoFloat
-		}
 		if stop != samplemerge.AtChunk || err != nil {
-			return err
+			return s.stopped(&s.merged, stop, b), err
 		}
 		if c, _ := s.merged.Due(); s.newest != nil && s.newest.as == c {
 			err = s.addNext()
 		} else {
-			err = s.merged.Open()
+			s.before, err = nil, s.merged.Open()
 		}
 		if err != nil {
-			return err
+			return chunkenc.ValNone, err
 		}
 	}
 }
@@ -85,6 +91,9 @@ func (s *chunkSource) addNext() error {
 		s.newest = nil
 		if s.openChunks == maxOpenChunks || s.openBytes+len(c.as.Data) > s.limit {
 			return errors.WithMessagef(errLimit, "chunks that overlap each other: more than %d, or than %d bytes", maxOpenChunks, s.limit)
+		}
+		if s.buckets+c.buckets() > maxOpenBuckets {
+			return errors.WithMessage(errLimit, "chunks that overlap each other have too many buckets")
 		}
 		c.hold()
 	}
@@ -130,7 +139,7 @@ func (c *openChunk) Next(_ int64, out *samplemerge.Chunk) (bool, error) {
 	}
 	c.typ = c.added.typ
 	enc := chunkenc.Encoding(c.typ)
-	if int32(enc) != c.typ || enc.Kind() != chunkenc.ValFloat {
+	if int32(enc) != c.typ || !enc.Known() {
 		enc = chunkenc.EncNone
 	}
 	*out = samplemerge.Chunk{Encoding: enc, Data: c.added.data, MinT: c.added.mint, MaxT: math.MaxInt64, Bounds: samplemerge.Everything()}
@@ -152,6 +161,15 @@ func (c *openChunk) hold() {
 	c.as.Data, c.held = c.data, true
 	c.of.openChunks++
 	c.of.openBytes += len(c.data)
+	c.of.buckets += c.buckets()
+}
+
+// buckets returns how many buckets the chunk may have at most.
+func (c *openChunk) buckets() int {
+	if c.as.Encoding.Kind() <= chunkenc.ValFloat {
+		return 0
+	}
+	return min(8*len(c.as.Data), histogram.MaxBuckets)
 }
 
 // close makes room for another chunk.
@@ -159,6 +177,7 @@ func (c *openChunk) close() {
 	if c.held {
 		c.of.openChunks--
 		c.of.openBytes -= len(c.data)
+		c.of.buckets -= c.buckets()
 	}
 	if cap(c.data) > maxFreeChunk {
 		c.data = nil

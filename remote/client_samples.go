@@ -18,6 +18,8 @@ const (
 	// maxSampleField is what one sample may have; 20 is usual, with fields that this
 	// version does not know it may be more.
 	maxSampleField = 1 << 10
+	// maxHistogramField is what a histogram may have: usual ones have a few hundred bytes.
+	maxHistogramField = 1 << 20
 	// maxScalar is the longest field that has no length: a tag and a varint.
 	maxScalar = 2 * binary.MaxVarintLen64
 )
@@ -29,6 +31,8 @@ const (
 //	          3 exemplars  repeated Exemplar       4 histograms repeated Histogram
 //	sample:   1 value      double                  2 timestamp  int64
 //
+// Histogram: histogram_encode.go.
+//
 // Places are counted in the decoded block.
 type sampleSource struct {
 	in      *snappyReader
@@ -37,6 +41,14 @@ type sampleSource struct {
 	result  int64 // where the result ends
 	series  int64 // where the series ends
 	ls      []labels.Label
+
+	held  chunkenc.Batch // floats of the series,
+	at    int            // of which those from here on were not given
+	last  int64          // time of the last one that was
+	given bool           // there was one
+
+	histogram wireHistogram
+	ahead     bool // it was not given
 }
 
 func newSampleSource(b *answerBody, limit int64) (*sampleSource, error) {
@@ -68,6 +80,8 @@ func (s *sampleSource) nextSeries() ([]labels.Label, error) {
 		}
 		if num == 1 && typ == protowire.BytesType {
 			s.series = s.in.pos() + size
+			s.held.Cut(0)
+			s.at, s.given, s.ahead = 0, false, false
 			return s.ls, s.labels()
 		}
 		if err := s.discard(s.in.pos() + size); err != nil {
@@ -183,25 +197,62 @@ func (s *sampleSource) labels() error {
 	return nil
 }
 
-// samples implements answerSource.
-func (s *sampleSource) samples(b *chunkenc.Batch) error {
-	for room := min(cap(b.T), cap(b.V)); b.Len() < room && s.in.pos() < s.series; {
+// samples implements answerSource. A server may have the floats of a series in front of its
+// histograms, whatever their times. So floats are held until a histogram stands behind them, or
+// nothing.
+func (s *sampleSource) samples(b *chunkenc.Batch) (chunkenc.ValueType, error) {
+	if s.at == s.held.Len() {
+		s.held.Cut(0)
+		s.at = 0
+	}
+	if err := s.lookAhead(); err != nil {
+		return chunkenc.ValNone, err
+	}
+	n := s.held.Len()
+	if s.ahead {
+		for n = s.at; n < s.held.Len() && s.held.T[n] <= s.histogram.t; {
+			n++
+		}
+	}
+	switch {
+	case n > s.at:
+		n = min(n, s.at+min(cap(b.T), cap(b.V)))
+		b.Append(&s.held, s.at, n)
+		s.at, s.last, s.given = n, s.held.T[n-1], true
+		return chunkenc.ValFloat, nil
+	case !s.ahead:
+		return chunkenc.ValNone, nil
+	case s.given && s.histogram.t < s.last:
+		return chunkenc.ValNone, errors.WithMessagef(tsdb.ErrUnsupported,
+			"a series of more than %d floats, and histograms between them that come behind: ask for streamed chunks", heldSamples)
+	}
+	s.ahead = false
+	return s.histogram.kind, nil
+}
+
+// other implements answerSource.
+func (s *sampleSource) other() otherSample { return &s.histogram }
+
+// lookAhead reads floats until a histogram stands behind them, or the series ends, or there are as
+// many as are held.
+func (s *sampleSource) lookAhead() error {
+	for !s.ahead && s.held.Len() < heldSamples && s.in.pos() < s.series {
 		buf, err := s.need(maxSampleField, s.series)
 		if err != nil {
 			return err
 		}
 		taken := 0
-		for b.Len() < room {
+		for s.held.Len() < heldSamples {
 			t, v, n := plainSample(buf[taken:])
 			if n == 0 {
 				break
 			}
-			b.T, b.V = append(b.T, t), append(b.V, v)
+			s.held.T, s.held.V = append(s.held.T, t), append(s.held.V, v)
 			taken += n
 		}
 		s.in.skip(taken)
 		if taken == 0 {
-			if err := s.other(b); err != nil {
+			if err := s.rare(); err != nil {
 				return err
 			}
 		}
@@ -223,25 +274,39 @@ func plainSample(b []byte) (t int64, v float64, n int) {
 	return int64(u), math.Float64frombits(binary.LittleEndian.Uint64(b[3:])), head + k
 }
 
-// other reads any other field of a series.
-func (s *sampleSource) other(b *chunkenc.Batch) error {
+// rare reads any other field of a series.
+func (s *sampleSource) rare() error {
 	num, typ, size, err := s.field(s.series)
 	switch {
 	case err != nil:
 		return err
-	case typ == protowire.BytesType && num == 1:
-		return s.wrong("a label behind samples")
-	case typ == protowire.BytesType && num == 4:
-		return errors.WithMessage(tsdb.ErrUnsupported, "histograms")
-	case typ != protowire.BytesType || num != 2:
+	case typ != protowire.BytesType:
 		return s.discard(s.in.pos() + size)
-	case size > maxSampleField:
+	case num == 1:
+		return s.wrong("a label behind samples")
+	case num == 2 && size > maxSampleField:
 		return s.wrong("a sample of more than a kilobyte")
+	case num == 4 && size > maxHistogramField:
+		return errors.WithMessagef(errLimit, "a histogram of %d bytes, the limit is %d", size, maxHistogramField)
+	case num != 2 && num != 4:
+		return s.discard(s.in.pos() + size)
 	}
 	message, err := s.need(int(size), s.in.pos()+size)
 	if err != nil {
 		return err
 	}
+	if num == 4 {
+		s.ahead = true
+		err = s.histogram.decode(message)
+	} else {
+		err = s.rareSample(message)
+	}
+	s.in.skip(len(message))
+	return err
+}
+
+// rareSample reads a Sample of any form.
+func (s *sampleSource) rareSample(message []byte) error {
 	var t int64
 	var v float64
 	r := readFields(message)
@@ -253,10 +318,6 @@ func (s *sampleSource) other(b *chunkenc.Batch) error {
 			t = int64(r.varint())
 		}
 	}
-	if r.err != nil {
-		return r.err
-	}
-	b.T, b.V = append(b.T, t), append(b.V, v)
-	s.in.skip(len(message))
-	return nil
+	s.held.T, s.held.V = append(s.held.T, t), append(s.held.V, v)
+	return r.err
 }

@@ -155,35 +155,51 @@ func (ss *SeriesSet) Close() error {
 	return nil
 }
 
-// samples fills b with samples of the series of a turn, at least one, that are in the
-// range; none at the end of the series.
-func (ss *SeriesSet) samples(turn int, b *chunkenc.Batch) error {
+// samples fills b with floats of the series of a turn, at least one, that are in the range. If the
+// next sample there is no float it moves to that and returns its kind; ValNone is the end of the
+// series.
+func (ss *SeriesSet) samples(turn int, b *chunkenc.Batch) (chunkenc.ValueType, error) {
 	open(b)
 	if turn != ss.turn {
-		return ErrSeriesPassed
+		return chunkenc.ValNone, ErrSeriesPassed
 	}
 	for ss.source != nil {
 		open(b)
-		if err := ss.source.samples(b); err != nil {
+		kind, err := ss.source.samples(b)
+		if errors.Is(err, tsdb.ErrUnsupported) {
 			b.Cut(0)
-			if !errors.Is(err, tsdb.ErrUnsupported) {
-				ss.fail(err)
-				return ss.err
-			}
-			return err
+			return chunkenc.ValNone, err
 		}
-		if b.Len() == 0 {
-			return nil
+		counts := false
+		switch {
+		case err != nil:
+		case kind == chunkenc.ValNone:
+			return kind, nil
+		case kind == chunkenc.ValFloat:
+			err = ss.clip(b)
+			counts = b.Len() > 0
+		default:
+			counts, err = ss.shows(ss.source.other().T())
 		}
-		if err := ss.clip(b); err != nil {
+		if err != nil {
+			b.Cut(0)
 			ss.fail(err)
-			return ss.err
+			break
 		}
-		if b.Len() > 0 {
-			return nil
+		if counts {
+			return kind, nil
 		}
 	}
-	return ss.err
+	return chunkenc.ValNone, ss.err
+}
+
+// other returns the sample of the series of a turn that samples has moved to; nil if the series has
+// passed.
+func (ss *SeriesSet) other(turn int) otherSample {
+	if turn != ss.turn || ss.source == nil {
+		return nil
+	}
+	return ss.source.other()
 }
 
 // open empties a batch and sees to it that it has room.
@@ -201,8 +217,7 @@ func (ss *SeriesSet) clip(b *chunkenc.Batch) error {
 	for i, t := range b.T {
 		switch {
 		case ss.any && t < ss.last:
-			b.Cut(0)
-			return errors.WithMessagef(errMalformed, "samples of %s: %d follows %d", ss.cur.labels, t, ss.last)
+			return ss.backwards(t)
 		case ss.any && t == ss.last:
 			continue
 		}
@@ -215,6 +230,22 @@ func (ss *SeriesSet) clip(b *chunkenc.Batch) error {
 	}
 	b.Cut(n)
 	return nil
+}
+
+// shows is clip for one sample that is no float.
+func (ss *SeriesSet) shows(t int64) (bool, error) {
+	switch {
+	case ss.any && t < ss.last:
+		return false, ss.backwards(t)
+	case ss.any && t == ss.last:
+		return false, nil
+	}
+	ss.any, ss.last = true, t
+	return t >= ss.mint && t <= ss.maxt, nil
+}
+
+func (ss *SeriesSet) backwards(t int64) error {
+	return errors.WithMessagef(errMalformed, "samples of %s: %d follows %d", ss.cur.labels, t, ss.last)
 }
 
 // Series is one series of an answer. Its labels stay; its samples can be read once, while
@@ -232,8 +263,8 @@ func (s *Series) Labels() labels.Labels { return s.labels }
 // Iterator returns an iterator before the first sample that was not read yet, and ends
 // the one that was returned before. A reuse that an earlier call on any series returned is
 // used again, with its memory; anything else is ignored. Its error is ErrSeriesPassed, or
-// one of SeriesSet.Err; tsdb.ErrUnsupported, for samples that are not floats, ends the
-// series only.
+// one of SeriesSet.Err; tsdb.ErrUnsupported, for chunks of an encoding that is not known, ends
+// the series only.
 func (s *Series) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
 	it, ok := reuse.(*sampleIterator)
 	if !ok || it == nil {
@@ -258,7 +289,12 @@ type sampleIterator struct {
 }
 
 // samples implements batchSource.
-func (it *sampleIterator) samples(b *chunkenc.Batch) error { return it.set.samples(it.turn, b) }
+func (it *sampleIterator) samples(b *chunkenc.Batch) (chunkenc.ValueType, error) {
+	return it.set.samples(it.turn, b)
+}
+
+// other implements batchSource. The set may have moved on since.
+func (it *sampleIterator) other() otherSample { return it.set.other(it.turn) }
 
 // seek implements batchSource: an answer is read as it comes.
 func (it *sampleIterator) seek(int64) error { return nil }

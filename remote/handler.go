@@ -238,8 +238,6 @@ func (h *readHandler) refuse(w http.ResponseWriter, r *http.Request, err error) 
 		status = http.StatusUnsupportedMediaType
 	case errors.Is(err, errSlow):
 		status = http.StatusRequestTimeout
-	case errors.Is(err, errNoFloat):
-		status, text = http.StatusNotImplemented, "a selected series has native histograms, which are given in streamed chunks only: accept those"
 	case errors.Is(err, tsdb.ErrClosed):
 		status, text = http.StatusServiceUnavailable, "the database is closed"
 	case errors.Is(context.Cause(r.Context()), errLate):

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/seed347100a3/tsdb"
-	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -390,23 +389,4 @@ func TestSamples_AnswerThatNoBlockCanHoldIsRefused(t *testing.T) {
 			require.Zero(t, rec.Body.Len())
 		}
 	}
-}
-
-// A series of histograms has no samples that are floats: a request for these is told so, and one
-// for chunks gets them as they are.
-func TestHistograms_AreGivenInChunksOnly(t *testing.T) {
-	db := openVectorDB(t)
-	app := db.Appender()
-	for i := range int64(3) {
-		h := &histogram.Histogram{Count: uint64(i), ZeroCount: uint64(i)}
-		_, err := app.AppendSample(0, labels.FromStrings("__name__", "up", "kind", "h"), tsdb.Sample{T: vectorStart + i, H: h})
-		require.NoError(t, err)
-	}
-	_, err := app.Commit(context.Background())
-	require.NoError(t, err)
-	h := ReadHandler(db, nil)
-	w := post(h, appendReadRequest(nil, up(typeSamples)))
-	require.Equal(t, http.StatusNotImplemented, w.Code)
-	require.Contains(t, w.Body.String(), "native histograms")
-	require.Equal(t, http.StatusOK, post(h, appendReadRequest(nil, up(typeChunks))).Code)
 }

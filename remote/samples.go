@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/pkg/errors"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/seed347100a3/tsdb"
@@ -17,7 +16,10 @@ import (
 //	response: 1 results    repeated QueryResult, one a query
 //	result:   1 timeseries repeated TimeSeries
 //	series:   1 labels     repeated Label       2 samples repeated Sample
+//	                                            4 histograms repeated Histogram
 //	sample:   1 value      double               2 timestamp int64
+//
+// Samples and histograms stand in the order of their times. Histogram: histogram_encode.go.
 //
 // Each of them has its length in front, and the snappy block around them has that of all,
 // so the answer is written in two passes over the same snapshot: the first one adds up
@@ -27,6 +29,9 @@ import (
 // heldSamples is how many samples of a series are held while its size is not known: 128 KiB
 // of them.
 const heldSamples = 8 << 10
+
+// heldBytes is how many bytes of a series with histograms are held then: hundreds of them.
+const heldBytes = 64 << 10
 
 // sampleAnswer writes an answer of samples.
 type sampleAnswer struct {
@@ -41,11 +46,10 @@ type sampleAnswer struct {
 	it          chunkenc.Iterator
 	batch       chunkenc.Batch
 	held        chunkenc.Batch // samples of a series, as many as fit
-	head        []byte         // of a message
+	histograms  histogramEncoder
+	bytes       []byte // samples of a series behind held, from the first histogram on
+	head        []byte // of a message
 }
-
-// errNoFloat: a series has samples of a kind that is not given.
-var errNoFloat = errors.WithMessage(tsdb.ErrUnsupported, "sample that is no float")
 
 func (a *sampleAnswer) write(ctx context.Context, queries []*openQuery) error {
 	a.out.header = map[string]string{"Content-Type": samplesContentType, "Content-Encoding": snappyEncoding}
@@ -143,28 +147,36 @@ func (a *sampleAnswer) takeLabels(s *tsdb.Series) (size uint64) {
 // measureSamples adds up what is left of the iterator. More than limit samples are an
 // error, unless it is negative.
 func (a *sampleAnswer) measureSamples(ctx context.Context, limit int) (n int, size uint64, err error) {
-	for a.nextBatch(ctx, &err) {
-		if n += a.batch.Len(); limit >= 0 && n > limit {
+	for {
+		switch kind := a.nextBatch(ctx, &err); kind {
+		case chunkenc.ValNone:
+			return n, size, err
+		case chunkenc.ValFloat:
+			n += a.batch.Len()
+			size += sizeSamples(a.batch.T, a.batch.V)
+		default:
+			n++
+			a.it.Next()
+			size += sizeMessage(uint64(len(a.histograms.message(a.it, kind))))
+		}
+		if limit >= 0 && n > limit {
 			return n, size, errSampleLimit
 		}
-		size += sizeSamples(a.batch.T, a.batch.V)
 	}
-	return n, size, err
 }
 
-// nextBatch reads on; false at the end and on an error.
-func (a *sampleAnswer) nextBatch(ctx context.Context, err *error) bool {
-	switch a.it.NextBatch(&a.batch) {
-	case chunkenc.ValFloat:
-		*err = ctx.Err()
-		return *err == nil
-	case chunkenc.ValNone:
+// nextBatch reads on and returns the kind of what follows: floats are in the batch then, anything
+// else stands behind the iterator. ValNone is the end, and an error.
+func (a *sampleAnswer) nextBatch(ctx context.Context, err *error) chunkenc.ValueType {
+	kind := a.it.NextBatch(&a.batch)
+	if kind == chunkenc.ValNone {
 		*err = a.it.Err()
-		return false
-	default:
-		*err = errNoFloat
-		return false
+		return kind
 	}
+	if *err = ctx.Err(); *err != nil {
+		return chunkenc.ValNone
+	}
+	return kind
 }
 
 func (a *sampleAnswer) writeQuery(ctx context.Context, q *openQuery, size uint64) error {
@@ -195,13 +207,13 @@ func (a *sampleAnswer) writeSeries(ctx context.Context, q *openQuery, s *tsdb.Se
 	if skip, err := a.begin(ctx, q, s); err != nil || skip {
 		return err
 	}
-	if err := a.hold(ctx); err != nil || a.held.Len() == 0 {
+	more, err := a.hold(ctx)
+	if err != nil || a.held.Len() == 0 && len(a.bytes) == 0 {
 		return err
 	}
-	size, rest := sizeSamples(a.held.T, a.held.V), uint64(0)
+	size, rest := sizeSamples(a.held.T, a.held.V)+uint64(len(a.bytes)), uint64(0)
 	last := a.it.AtT()
-	if a.held.Len() == heldSamples {
-		var err error
+	if more {
 		if _, rest, err = a.measureSamples(ctx, -1); err != nil {
 			return err
 		}
@@ -214,53 +226,120 @@ func (a *sampleAnswer) writeSeries(ctx context.Context, q *openQuery, s *tsdb.Se
 	if err := a.block.series(a.head, a.labels); err != nil {
 		return err
 	}
-	if err := a.block.samples(a.held.T, a.held.V); err != nil || rest == 0 {
+	if err := a.block.samples(a.held.T, a.held.V); err != nil {
+		return err
+	}
+	if err := a.block.packed(a.bytes); err != nil || rest == 0 {
 		return err
 	}
 	return a.writeRest(ctx, s, last, rest)
 }
 
-// hold reads the samples of the iterator, up to heldSamples.
-func (a *sampleAnswer) hold(ctx context.Context) (err error) {
+// hold reads the samples of the iterator: floats, up to heldSamples, and from the first histogram
+// on all of them as they are written, up to heldBytes. There may be more if it has stopped for
+// these.
+func (a *sampleAnswer) hold(ctx context.Context) (more bool, err error) {
 	if cap(a.held.T) == 0 {
 		a.held = *chunkenc.NewBatch(heldSamples)
 	}
-	n, own := 0, a.batch
+	n, own, kind := 0, a.batch, chunkenc.ValFloat
 	for n < heldSamples {
 		a.batch.T, a.batch.V = a.held.T[n:n:heldSamples], a.held.V[n:n:heldSamples]
-		if !a.nextBatch(ctx, &err) {
+		if kind = a.nextBatch(ctx, &err); kind != chunkenc.ValFloat {
 			break
 		}
 		n += a.batch.Len()
 	}
 	a.held.T, a.held.V = a.held.T[:n], a.held.V[:n]
 	a.batch.T, a.batch.V = own.T, own.V
-	return err
+	a.bytes = a.bytes[:0]
+	if kind == chunkenc.ValFloat {
+		return true, nil
+	}
+	for ; kind != chunkenc.ValNone; kind = a.nextBatch(ctx, &err) {
+		a.take(kind)
+		if len(a.bytes) >= heldBytes {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// take appends to bytes what nextBatch has come to.
+func (a *sampleAnswer) take(kind chunkenc.ValueType) {
+	if kind == chunkenc.ValFloat {
+		for i, t := range a.batch.T {
+			a.bytes = appendSample(a.bytes, t, math.Float64bits(a.batch.V[i]))
+		}
+		return
+	}
+	a.it.Next()
+	a.takeHistogram(kind)
+}
+
+// takeHistogram appends to bytes the histogram that the iterator stands on.
+func (a *sampleAnswer) takeHistogram(kind chunkenc.ValueType) {
+	m := a.histograms.message(a.it, kind)
+	a.bytes = protowire.AppendVarint(append(a.bytes, bytesTag(4)), uint64(len(m)))
+	a.bytes = append(a.bytes, m...)
 }
 
 // writeRest writes the samples of a long series that come after last, size bytes of them.
 func (a *sampleAnswer) writeRest(ctx context.Context, s *tsdb.Series, last int64, size uint64) error {
 	a.open(s)
-	if a.it.Seek(last+1) != chunkenc.ValFloat {
-		return errChanged
-	}
-	t, v := a.it.At()
+	a.bytes = a.bytes[:0]
 	end := a.block.pos + size
-	if err := a.block.samples([]int64{t}, []float64{v}); err != nil {
-		return err
-	}
-	var err error
-	for a.nextBatch(ctx, &err) {
-		if a.block.pos+sizeSamples(a.batch.T, a.batch.V) > end {
-			return errChanged
-		}
-		if err := a.block.samples(a.batch.T, a.batch.V); err != nil {
+	switch kind := a.it.Seek(last + 1); kind {
+	case chunkenc.ValNone:
+		return errChanged
+	case chunkenc.ValFloat:
+		t, v := a.it.At()
+		if err := a.block.samples([]int64{t}, []float64{v}); err != nil {
 			return err
 		}
+	default:
+		a.takeHistogram(kind)
+	}
+	var err error
+	for kind := a.nextBatch(ctx, &err); kind != chunkenc.ValNone; kind = a.nextBatch(ctx, &err) {
+		if err := a.writeNext(kind, end); err != nil {
+			return err
+		}
+	}
+	if err == nil {
+		err = a.flushBytes(end)
 	}
 	if err == nil && a.block.pos != end {
 		err = errChanged
 	}
+	return err
+}
+
+// writeNext writes what nextBatch has come to, for a series that must end at a place. Histograms
+// wait in bytes until there are some.
+func (a *sampleAnswer) writeNext(kind chunkenc.ValueType, end uint64) error {
+	if kind != chunkenc.ValFloat {
+		if a.take(kind); len(a.bytes) < heldBytes {
+			return nil
+		}
+		return a.flushBytes(end)
+	}
+	if err := a.flushBytes(end); err != nil {
+		return err
+	}
+	if a.block.pos+sizeSamples(a.batch.T, a.batch.V) > end {
+		return errChanged
+	}
+	return a.block.samples(a.batch.T, a.batch.V)
+}
+
+// flushBytes writes what is in bytes, for a series that must end at a place.
+func (a *sampleAnswer) flushBytes(end uint64) error {
+	if a.block.pos+uint64(len(a.bytes)) > end {
+		return errChanged
+	}
+	err := a.block.packed(a.bytes)
+	a.bytes = a.bytes[:0]
 	return err
 }
 
@@ -271,6 +350,9 @@ const maxSampleBytes = 2 + 9 + 11
 // sizeSamples is the length of samples as fields of their series. A value is left out only
 // if all of its bits are zero, so that the negative zero stays one. Times ascend.
 func sizeSamples(ts []int64, vs []float64) (size uint64) {
+	if len(ts) == 0 {
+		return 0
+	}
 	for _, v := range vs {
 		if math.Float64bits(v) != 0 {
 			size += 9

@@ -64,6 +64,7 @@ type blockEncoder struct {
 	values [valueSlots]seenValue
 
 	scratch [maxSampleBytes]byte
+	room    []byte // for a piece that is packed
 }
 
 // newBlockEncoder starts a block: the length of the content stands at its front.
@@ -75,6 +76,28 @@ func newBlockEncoder(out *pacedWriter, size uint64) (*blockEncoder, error) {
 // write adds a part of the content as it is.
 func (e *blockEncoder) write(b []byte) error {
 	e.literal(b)
+	return e.drain()
+}
+
+// packed adds a part of the content of which nothing is known. What it has in common with itself is
+// searched for.
+func (e *blockEncoder) packed(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	e.endCopy()
+	if e.room == nil {
+		e.room = make([]byte, snappy.MaxEncodedLen(blockPiece))
+	}
+	for len(b) > 0 {
+		n := min(len(b), int(blockPiece-e.pos%blockPiece))
+		block := snappy.Encode(e.room, b[:n])
+		_, head := binary.Uvarint(block)
+		e.dst = append(e.dst, block[head:]...)
+		e.pos += uint64(n)
+		b = b[n:]
+	}
+	e.last, e.lit = packedSample{}, -1
 	return e.drain()
 }
 
