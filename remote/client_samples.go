@@ -224,7 +224,7 @@ func (s *sampleSource) samples(b *chunkenc.Batch) (chunkenc.ValueType, error) {
 		return chunkenc.ValNone, nil
 	case s.given && s.histogram.t < s.last:
 		return chunkenc.ValNone, errors.WithMessagef(tsdb.ErrUnsupported,
-			"a series of more than %d floats, and histograms between them that come behind: ask for streamed chunks", heldSamples)
+			"a series of %d floats and more, with older histograms behind them: ask for streamed chunks", heldSamples)
 	}
 	s.ahead = false
 	return s.histogram.kind, nil

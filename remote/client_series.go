@@ -213,8 +213,9 @@ func open(b *chunkenc.Batch) {
 // clip removes samples that are out of the range, and repeated times, which chunks that
 // overlap have.
 func (ss *SeriesSet) clip(b *chunkenc.Batch) error {
-	n := 0
-	for i, t := range b.T {
+	n := ss.fitting(b.T)
+	for i := n; i < len(b.T); i++ {
+		t := b.T[i]
 		switch {
 		case ss.any && t < ss.last:
 			return ss.backwards(t)
@@ -230,6 +231,19 @@ func (ss *SeriesSet) clip(b *chunkenc.Batch) error {
 	}
 	b.Cut(n)
 	return nil
+}
+
+// fitting returns how many of the times, from the first one on, ascend in the range: all, as a rule.
+func (ss *SeriesSet) fitting(ts []int64) (n int) {
+	last := ss.last
+	for n < len(ts) && ts[n] <= ss.maxt && (ts[n] > last || n == 0 && !ss.any) && ts[n] >= ss.mint {
+		last = ts[n]
+		n++
+	}
+	if n > 0 {
+		ss.any, ss.last = true, last
+	}
+	return n
 }
 
 // shows is clip for one sample that is no float.
