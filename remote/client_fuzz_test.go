@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"testing"
 	"time"
@@ -41,11 +42,20 @@ func FuzzAnswer(f *testing.F) {
 			f.Add(unhex(f, v.Response), false)
 		}
 	}
-	for body := post(ReadHandler(openXOR2(f), nil), allOf(typeChunks, "second")).Body.Bytes(); len(body) > 0; {
-		var data []byte
-		data, body = cutFrame(f, body)
-		f.Add(data, true)
+	any := ReadHandler(anyDB(f, rand.New(rand.NewPCG(1, 1)).Int64N, 6), nil)
+	for _, body := range [][]byte{
+		post(ReadHandler(openXOR2(f), nil), allOf(typeChunks, "second")).Body.Bytes(),
+		post(any, allOf(typeChunks, "any")).Body.Bytes(),
+	} {
+		for len(body) > 0 {
+			var data []byte
+			data, body = cutFrame(f, body)
+			f.Add(data, true)
+		}
 	}
+	sampled, err := snappy.Decode(nil, post(any, allOf(typeSamples, "any")).Body.Bytes())
+	require.NoError(f, err)
+	f.Add(sampled, false)
 	opts, err := (&ReadClientOptions{MaxFrameBytes: mib, MaxBufferBytes: mib}).withDefaults()
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body []byte, streamed bool) {
@@ -70,9 +80,13 @@ func FuzzAnswer(f *testing.F) {
 				continue // skipped
 			}
 			it = s.Iterator(it)
-			for last := int64(-1 << 63); it.Next() != chunkenc.ValNone; samples++ {
+			for last := int64(-1 << 63); ; samples++ {
+				kind := it.Next()
+				if kind == chunkenc.ValNone {
+					break
+				}
 				require.Greater(t, it.AtT(), last)
-				last = it.AtT()
+				last = sampleAt(it, kind).t
 			}
 			require.True(t, it.Err() == nil || isAny(it.Err(), ErrAnswer, tsdb.ErrUnsupported, tsdb.ErrLimit), it.Err())
 		}
