@@ -3,11 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"math"
 	"strconv"
 
-	"github.com/pkg/errors"
+	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
@@ -23,19 +22,32 @@ type dumpCommand struct {
 
 const dumpHelp = `Write the samples of a database as text, in the order of labels and time.
 
-The format prom has a line a sample: labels, value, milliseconds. seriesjson has the labels of each series as a JSON object a line, which "bench write --labels" reads. Memory use does not depend on the number of samples.`
+The format prom has a line a sample: labels, value, milliseconds. Of histograms it has the buckets by their bounds, which "import" cannot read. openmetrics has times in seconds, names in front of braces, start timestamps, and of histograms all, as the draft of OpenMetrics 2.0 writes them; stale markers are left out. seriesjson has the labels of each series as a JSON object a line, which "bench write --labels" reads. Memory use does not depend on the number of samples.`
 
 func (p *program) addDump() {
 	d := &dumpCommand{}
 	cmd := p.app.Command("dump", dumpHelp)
+	d.flags(cmd)
+	formats := []string{dumpProm, dumpOpenMetrics, dumpSeriesJSON}
+	cmd.Flag("format", "Output format: prom, openmetrics, seriesjson.").Default(dumpProm).HintOptions(formats...).EnumVar(&d.format, formats...)
+	cmd.Flag("output", "text: what --format says; json: an object a series and line, with its samples.").
+		Short('o').Default("text").HintOptions("text", "json").EnumVar(&d.output, "text", "table", "json")
+	p.add(cmd, d.run)
+}
+
+// addDumpOpenMetrics adds the name that other tools have for a format of dump.
+func (p *program) addDumpOpenMetrics() {
+	d := &dumpCommand{format: dumpOpenMetrics, output: "text"}
+	cmd := p.app.Command("dump-openmetrics", "The same as dump --format=openmetrics.").Hidden()
+	d.flags(cmd)
+	p.add(cmd, d.run)
+}
+
+func (d *dumpCommand) flags(cmd *kingpin.CmdClause) {
 	cmd.Arg("dir", "Data directory.").Required().StringVar(&d.dir)
 	cmd.Flag("match", "Series selector; can be repeated, a series needs to match one. Default: all.").PlaceHolder("SELECTOR").StringsVar(&d.matches)
 	cmd.Flag("min-time", "Oldest time in milliseconds since 1970.").PlaceHolder("MS").Default(strconv.FormatInt(math.MinInt64, 10)).Int64Var(&d.minTime)
 	cmd.Flag("max-time", "Newest time in milliseconds since 1970, included.").PlaceHolder("MS").Default(strconv.FormatInt(math.MaxInt64, 10)).Int64Var(&d.maxTime)
-	cmd.Flag("format", "Output format: prom, seriesjson.").Default("prom").HintOptions("prom", "seriesjson").EnumVar(&d.format, "prom", "seriesjson")
-	cmd.Flag("output", "text: what --format says; json: an object a series and line, with its samples.").
-		Short('o').Default("text").HintOptions("text", "json").EnumVar(&d.output, "text", "table", "json")
-	p.add(cmd, d.run)
 }
 
 func (d *dumpCommand) run(ctx context.Context, c *console) (err error) {
@@ -74,13 +86,20 @@ func (d *dumpCommand) write(ctx context.Context, c *console, u *union, w *bufio.
 	bar := c.startProgress("Dumping series", 0, false)
 	defer bar.finish()
 	reader := newSamples(0)
-	js := &jsonSamples{w: w}
-	one := d.writer(w, js)
+	out := d.writer(c, w)
 	for u.next() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := one(ctx, reader, u.at); err != nil {
+		if err := out.begin(u.at.Labels()); err != nil {
+			return err
+		}
+		if d.format != dumpSeriesJSON {
+			if err := reader.each(ctx, u.at, out); err != nil {
+				return err
+			}
+		}
+		if err := out.end(); err != nil {
 			return err
 		}
 		bar.add(1)
@@ -88,60 +107,29 @@ func (d *dumpCommand) write(ctx context.Context, c *console, u *union, w *bufio.
 	if u.err != nil {
 		return u.err
 	}
-	if err := w.Flush(); err != nil {
-		return errors.Wrap(err, "write output")
-	}
-	return c.tellReplaced(js.replaced)
+	bar.finish()
+	return out.close(nil)
 }
 
-// writer returns what writes one series.
-func (d *dumpCommand) writer(w *bufio.Writer, js *jsonSamples) func(context.Context, *samples, *tsdb.Series) error {
+// Formats of dump.
+const (
+	dumpProm        = "prom"
+	dumpOpenMetrics = "openmetrics"
+	dumpSeriesJSON  = "seriesjson"
+)
+
+// writer returns what writes the series.
+func (d *dumpCommand) writer(c *console, w *bufio.Writer) resultWriter {
 	switch {
-	case d.format == "seriesjson":
-		return func(_ context.Context, _ *samples, s *tsdb.Series) error {
-			if !isUTF8(s.Labels()) {
-				js.replaced++
-			}
-			return writeLabels(w, s.Labels())
-		}
+	case d.format == dumpSeriesJSON:
+		return &dumpLabels{c: c, w: w}
 	case d.output == "json":
-		return func(ctx context.Context, r *samples, s *tsdb.Series) error {
-			if err := js.begin(s.Labels()); err != nil {
-				return err
-			}
-			if err := r.each(ctx, s, js.samples); err != nil {
-				return err
-			}
-			if err := js.end(); err != nil {
-				return err
-			}
-			return errors.Wrap(w.WriteByte('\n'), "write output")
-		}
+		return &jsonResult{c: c, w: jsonSamples{w: w}}
+	case d.format == dumpOpenMetrics:
+		return &dumpOpenText{c: c, w: w}
 	default:
-		var text []byte
-		return func(ctx context.Context, r *samples, s *tsdb.Series) error {
-			name := s.Labels().String()
-			return r.each(ctx, s, func(t []int64, v []float64) error {
-				text = text[:0]
-				for i := range t {
-					text = append(append(text, name...), ' ')
-					text = append(appendSample(text, v[i]), ' ')
-					text = append(strconv.AppendInt(text, t[i], 10), '\n')
-				}
-				_, err := w.Write(text)
-				return errors.Wrap(err, "write output")
-			})
-		}
+		return &dumpText{w: w}
 	}
-}
-
-func writeLabels(w *bufio.Writer, ls labels.Labels) error {
-	encoded, err := json.Marshal(ls)
-	if err != nil {
-		return errors.Wrap(err, "encode labels")
-	}
-	_, err = w.Write(append(encoded, '\n'))
-	return errors.Wrap(err, "write output")
 }
 
 // union goes through several sets in the order of labels; a series that is in more

@@ -32,7 +32,7 @@ func checkScrapes(ctx context.Context, q *tsdb.Querier, acks []scrapeAck) (demoC
 		if err != nil {
 			return demoCheck{}, err
 		}
-		err := reader.each(ctx, s, func(t []int64, v []float64) error {
+		err := reader.each(ctx, s, floatsOnly(func(t []int64, v []float64) error {
 			for i := range t {
 				f := found[t[i]]
 				f.samples++
@@ -40,7 +40,7 @@ func checkScrapes(ctx context.Context, q *tsdb.Querier, acks []scrapeAck) (demoC
 				found[t[i]] = f
 			}
 			return nil
-		})
+		}))
 		if err != nil {
 			return demoCheck{}, err
 		}

@@ -83,10 +83,10 @@ func readLines(ctx context.Context, q *tsdb.Querier, ms []*labels.Matcher) ([]na
 			return nil, err
 		}
 		l := namedLine{labels: s.Labels()}
-		err := reader.each(ctx, s, func(t []int64, v []float64) error {
+		err := reader.each(ctx, s, floatsOnly(func(t []int64, v []float64) error {
 			l.t, l.v = append(l.t, t...), append(l.v, v...)
 			return nil
-		})
+		}))
 		if err != nil {
 			return nil, err
 		}

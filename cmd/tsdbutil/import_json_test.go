@@ -75,7 +75,7 @@ func TestJSONResult_SaysWhatItCannotCarry(t *testing.T) {
 		require.NoError(t, w.end())
 	}
 	require.ErrorIs(t, w.close(nil), errProblem)
-	require.Contains(t, c.stderr.String(), "labels of 2 series are not UTF-8, which JSON cannot carry")
+	require.Contains(t, c.stderr.String(), "labels of 2 series are not UTF-8, which this format cannot carry")
 	require.Equal(t, 3, strings.Count(c.stdout.String(), "\n"), "all of it is written")
 }
 

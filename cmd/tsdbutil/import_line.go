@@ -178,6 +178,9 @@ func parseMilliseconds(b []byte) (int64, error) {
 
 // parseSeconds reads seconds with or without a fraction, and rounds to milliseconds.
 func parseSeconds(b []byte) (int64, error) {
+	if t, ok := exactSeconds(b); ok {
+		return t, nil
+	}
 	s, err := parseValue(b)
 	if err != nil || math.IsNaN(s) || math.Abs(s) > latestSeconds {
 		return 0, errors.Errorf("the time is no number of seconds: %s", quoted(b))

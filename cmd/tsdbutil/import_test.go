@@ -71,14 +71,14 @@ func checkWeather(t *testing.T, db *tsdb.DB) {
 		s := set.At()
 		series++
 		num, sum := 0, 0.0
-		require.NoError(t, reader.each(context.Background(), s, func(ts []int64, vs []float64) error {
+		require.NoError(t, reader.each(context.Background(), s, floatsOnly(func(ts []int64, vs []float64) error {
 			for i, v := range vs {
 				require.Zero(t, ts[i]%3_600_000, "hourly")
 				num++
 				sum += v
 			}
 			return nil
-		}))
+		})))
 		want := weather[[2]string{s.Labels().Get("origin"), s.Labels().Get("__name__")}]
 		require.Equal(t, want.num, num, s.Labels())
 		require.InEpsilon(t, want.sum, sum, 1e-12, s.Labels())

@@ -13,6 +13,7 @@ import (
 // values.
 type line struct {
 	name string
+	unit unit
 	t    []int64
 	v    []float64
 }

@@ -42,6 +42,7 @@ func newProgram(c *console) *program {
 	p.addDemoRecord()
 	p.addQuery()
 	p.addDump()
+	p.addDumpOpenMetrics()
 	p.addImport()
 	p.addList()
 	p.addAnalyze()

@@ -10,14 +10,14 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// resultWriter shows the result of a query: for each series begin, samples any number
-// of times, end; close at last. Slices are valid during the call only.
+// resultWriter shows the result of a query: for each series begin, its samples, end; close at last.
 type resultWriter interface {
 	begin(ls labels.Labels) error
-	samples(t []int64, v []float64) error
+	sampleWriter
 	end() error
 	close(warnings tsdb.Warnings) error
 }
@@ -40,11 +40,13 @@ func newResultWriter(c *console, s *selection, names []string) resultWriter {
 	}
 }
 
-// jsonSamples writes {"labels":{...},"samples":[[t,v],...]} piece by piece.
+// jsonSamples writes {"labels":{...},"samples":[[t,v],...]} piece by piece. A sample with a start
+// timestamp has it in the third place; one that is a histogram is an object.
 type jsonSamples struct {
-	w    *bufio.Writer
-	line []byte
-	any  bool // a sample was written
+	w     *bufio.Writer
+	line  []byte
+	any   bool // a sample was written
+	parts []bucket
 
 	replaced int // series with labels that are not UTF-8
 }
@@ -63,18 +65,42 @@ func (j *jsonSamples) begin(ls labels.Labels) error {
 	return errors.Wrap(err, "write output")
 }
 
-func (j *jsonSamples) samples(t []int64, v []float64) error {
+func (j *jsonSamples) batch(b *chunkenc.Batch) error {
 	j.line = j.line[:0]
-	for i := range t {
-		if j.any {
-			j.line = append(j.line, ',')
-		}
-		j.any = true
-		j.line = strconv.AppendInt(append(j.line, '['), t[i], 10)
-		j.line = append(appendJSONSample(append(j.line, ','), v[i]), ']')
+	for i, v := range b.V {
+		j.start(b.T[i])
+		j.line = appendJSONSample(j.line, v)
+		j.finish(b.StartOf(i))
 	}
 	_, err := j.w.Write(j.line)
 	return errors.Wrap(err, "write output")
+}
+
+func (j *jsonSamples) histogram(s *histogramSample) error {
+	j.line = j.line[:0]
+	j.start(s.t)
+	j.parts = s.buckets(j.parts[:0])
+	j.line = appendJSONHistogram(j.line, s, j.parts)
+	j.finish(s.st)
+	_, err := j.w.Write(j.line)
+	return errors.Wrap(err, "write output")
+}
+
+// start begins a sample.
+func (j *jsonSamples) start(t int64) {
+	if j.any {
+		j.line = append(j.line, ',')
+	}
+	j.any = true
+	j.line = append(strconv.AppendInt(append(j.line, '['), t, 10), ',')
+}
+
+// finish ends a sample.
+func (j *jsonSamples) finish(st int64) {
+	if st != 0 {
+		j.line = strconv.AppendInt(append(j.line, ','), st, 10)
+	}
+	j.line = append(j.line, ']')
 }
 
 func (j *jsonSamples) end() error {
@@ -105,7 +131,8 @@ func (r *jsonResult) begin(ls labels.Labels) error {
 	return r.w.begin(ls)
 }
 
-func (r *jsonResult) samples(t []int64, v []float64) error { return r.w.samples(t, v) }
+func (r *jsonResult) batch(b *chunkenc.Batch) error      { return r.w.batch(b) }
+func (r *jsonResult) histogram(s *histogramSample) error { return r.w.histogram(s) }
 
 func (r *jsonResult) end() error {
 	if err := r.w.end(); err != nil || r.document {
@@ -147,52 +174,77 @@ func isUTF8(ls labels.Labels) bool {
 	return true
 }
 
-// tellReplaced says that JSON could not carry the labels of some series.
+// tellReplaced says that a format could not carry the labels of some series.
 func (c *console) tellReplaced(series int) error {
 	if series == 0 {
 		return nil
 	}
-	c.message("warning: labels of %s are not UTF-8, which JSON cannot carry: U+FFFD stands for what is not; dump --format=prom and query --output=csv have it as it is", count(series)+" series")
+	c.message("warning: labels of %s are not UTF-8, which this format cannot carry: U+FFFD stands for what is not; dump --format=prom and query --output=csv have it as it is", count(series)+" series")
 	return errProblem
 }
 
-// plotResult draws the first series of a result.
+// plotResult draws the first series of a result: floats as lines over time, and of histograms the
+// newest one as bars.
 type plotResult struct {
 	c          *console
 	title      string
 	mint, maxt int64
-	unit       unit
+	unit       unit // of the last series that has floats
 	lines      []line
 	more       int // series that are not drawn
 	skip       bool
+	at         line // the series that is being read
+	bars       barPlots
 }
 
 // plotHeight is for a terminal of 24 lines with a legend.
 const plotHeight = 12
 
 func (r *plotResult) begin(ls labels.Labels) error {
-	if r.skip = len(r.lines) == plotMaxLines; r.skip {
+	if r.skip = len(r.lines)+len(r.bars.list) >= plotMaxLines; r.skip {
 		r.more++
 		return nil
 	}
-	r.unit = unitOf(ls.Get(labels.MetricName))
-	r.lines = append(r.lines, line{name: seriesName(ls)})
+	u := unitOf(ls.Get(labels.MetricName))
+	r.at = line{name: seriesName(ls), unit: u}
+	r.bars.begin(r.at.name, u)
 	return nil
 }
 
-func (r *plotResult) samples(t []int64, v []float64) error {
+func (r *plotResult) batch(b *chunkenc.Batch) error {
 	if !r.skip {
-		l := &r.lines[len(r.lines)-1]
-		l.t, l.v = append(l.t, t...), append(l.v, v...)
+		r.at.t, r.at.v = append(r.at.t, b.T...), append(r.at.v, b.V...)
 	}
 	return nil
 }
 
-func (r *plotResult) end() error { return nil }
+func (r *plotResult) histogram(s *histogramSample) error {
+	if !r.skip {
+		r.bars.add(s)
+	}
+	return nil
+}
+
+func (r *plotResult) end() error {
+	if len(r.at.t) > 0 && !r.skip {
+		r.unit = r.at.unit
+		r.lines = append(r.lines, r.at)
+	}
+	return nil
+}
 
 func (r *plotResult) close(tsdb.Warnings) error {
+	r.drawLines()
+	r.bars.print(r.c, plotMaxLines, len(r.lines) > 0)
+	if r.more > 0 {
+		r.c.message("%s more series are not drawn", count(r.more))
+	}
+	return nil
+}
+
+func (r *plotResult) drawLines() {
 	if len(r.lines) == 0 {
-		return nil
+		return
 	}
 	lo, hi := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, l := range r.lines {
@@ -205,8 +257,4 @@ func (r *plotResult) close(tsdb.Warnings) error {
 		ch.height = plotHeight / 3
 	}
 	r.c.printf("%s", r.c.plot(ch))
-	if r.more > 0 {
-		r.c.message("%s more series are not drawn", count(r.more))
-	}
-	return nil
 }

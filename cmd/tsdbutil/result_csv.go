@@ -10,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -79,15 +80,25 @@ func (r *csvResult) begin(ls labels.Labels) error {
 	return nil
 }
 
-func (r *csvResult) samples(t []int64, v []float64) error {
-	for i := range t {
-		r.value = appendSample(r.value[:0], v[i])
-		r.record[0], r.record[1] = strconv.FormatInt(t[i], 10), string(r.value)
-		if err := r.w.Write(r.record); err != nil {
-			return errors.Wrap(err, "write output")
+func (r *csvResult) batch(b *chunkenc.Batch) error {
+	for i, t := range b.T {
+		r.value = appendSample(r.value[:0], b.V[i])
+		if err := r.row(t); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (r *csvResult) histogram(s *histogramSample) error {
+	r.value = appendHistogram(r.value[:0], s)
+	return r.row(s.t)
+}
+
+// row writes the value at a time.
+func (r *csvResult) row(t int64) error {
+	r.record[0], r.record[1] = strconv.FormatInt(t, 10), string(r.value)
+	return errors.Wrap(r.w.Write(r.record), "write output")
 }
 
 func (r *csvResult) end() error { return nil }

@@ -66,12 +66,12 @@ func stored(t *testing.T, dir string) map[string][]string {
 	for s, err := range q.Select(context.Background(), nil).All() {
 		require.NoError(t, err)
 		key := s.Labels().String()
-		require.NoError(t, samples.each(context.Background(), s, func(ts []int64, vs []float64) error {
+		require.NoError(t, samples.each(context.Background(), s, floatsOnly(func(ts []int64, vs []float64) error {
 			for i := range ts {
 				all[key] = append(all[key], fmt.Sprintf("%d %016x", ts[i], math.Float64bits(vs[i])))
 			}
 			return nil
-		}))
+		})))
 	}
 	return all
 }

@@ -73,10 +73,7 @@ type result[S sampled] interface {
 func writeResult[S sampled](ctx context.Context, c *console, s *selection, set result[S], w resultWriter) (found int, err error) {
 	bar := c.startProgress("Reading samples", 0, false)
 	defer bar.finish()
-	write := func(t []int64, v []float64) error {
-		bar.add(int64(len(t)))
-		return w.samples(t, v)
-	}
+	write := &countedWriter{w, bar}
 	reader := newSamples(s.step.Milliseconds())
 	for one, err := range set.All() {
 		if err != nil {
@@ -105,4 +102,20 @@ func writeResult[S sampled](ctx context.Context, c *console, s *selection, set r
 		}
 	}
 	return found, w.close(set.Warnings())
+}
+
+// countedWriter tells a progress of the samples.
+type countedWriter struct {
+	sampleWriter
+	bar *progress
+}
+
+func (w *countedWriter) batch(b *chunkenc.Batch) error {
+	w.bar.add(int64(b.Len()))
+	return w.sampleWriter.batch(b)
+}
+
+func (w *countedWriter) histogram(s *histogramSample) error {
+	w.bar.add(1)
+	return w.sampleWriter.histogram(s)
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strings"
 
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -23,89 +21,6 @@ func parseSelector(text string) ([]*labels.Matcher, error) {
 		return nil, usageError(fmt.Sprintf("%v\n  %s\n  %s^", err, text, strings.Repeat(" ", max(syntax.Column-1, 0))))
 	}
 	return nil, usageError(err.Error())
-}
-
-// samples reads the samples of one series after the other, in batches, with one
-// buffer for all of them. Each batch is thinned out to the newest sample of each
-// step, if there is a step.
-type samples struct {
-	step  int64 // milliseconds; 0: every sample
-	it    chunkenc.Iterator
-	batch *chunkenc.Batch
-
-	held  bool // a sample waits for the end of its step
-	heldT int64
-	heldV float64
-}
-
-func newSamples(step int64) *samples {
-	return &samples{step: step, batch: chunkenc.NewBatch(chunkenc.BatchSize)}
-}
-
-// each calls f with the samples of a series, some at a time and never none. The
-// slices are valid until f returns.
-func (r *samples) each(ctx context.Context, s sampled, f func(t []int64, v []float64) error) error {
-	r.it = s.Iterator(r.it)
-	for {
-		switch kind := r.it.NextBatch(r.batch); kind {
-		case chunkenc.ValFloat:
-		case chunkenc.ValNone:
-			if err := r.it.Err(); err != nil {
-				return errors.WithMessagef(err, "read %s", s.Labels())
-			}
-			return r.release(f)
-		default:
-			return errors.Errorf("read %s: samples of kind %v are not shown by this version", s.Labels(), kind)
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		r.thin()
-		if r.batch.Len() == 0 {
-			continue
-		}
-		if err := f(r.batch.T, r.batch.V); err != nil {
-			return err
-		}
-	}
-}
-
-// thin keeps the newest sample of each step. The newest of a batch may yet be
-// followed by one of the same step, so it is held back.
-func (r *samples) thin() {
-	if r.step == 0 {
-		return
-	}
-	b := r.batch
-	n := 0
-	for i, t := range b.T {
-		v := b.V[i]
-		if r.held && floorDiv(r.heldT, r.step) != floorDiv(t, r.step) {
-			// At most i samples were given out before: nothing unread is overwritten.
-			b.T[n], b.V[n] = r.heldT, r.heldV
-			n++
-		}
-		r.held, r.heldT, r.heldV = true, t, v
-	}
-	b.T, b.V = b.T[:n], b.V[:n]
-}
-
-// release gives out the sample that was held back.
-func (r *samples) release(f func(t []int64, v []float64) error) error {
-	if !r.held {
-		return nil
-	}
-	r.held = false
-	return f([]int64{r.heldT}, []float64{r.heldV})
-}
-
-// floorDiv rounds towards the past, before 1970 too.
-func floorDiv(t, step int64) int64 {
-	q := t / step
-	if t%step < 0 {
-		q--
-	}
-	return q
 }
 
 // digest is what is worth knowing about a run of samples. NaNs are counted and

@@ -49,14 +49,14 @@ func TestSamples_StepKeepsTheNewestOfEachStep(t *testing.T) {
 				want = append(want, at)
 			}
 		}
-		require.NoError(t, newSamples(step).each(t.Context(), set.At(), func(ts []int64, vs []float64) error {
+		require.NoError(t, newSamples(step).each(t.Context(), set.At(), floatsOnly(func(ts []int64, vs []float64) error {
 			require.NotEmpty(t, ts)
 			for i := range ts {
 				require.Equal(t, float64(ts[i]*2), vs[i])
 			}
 			got = append(got, ts...)
 			return nil
-		}))
+		})))
 		require.Equal(t, want, got, "step %d", step)
 	}
 }
