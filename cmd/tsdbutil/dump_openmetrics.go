@@ -65,13 +65,10 @@ func (d *dumpOpenText) histogram(s *histogramSample) error {
 func (d *dumpOpenText) finish(t, st int64) {
 	d.text = appendSeconds(append(d.text, ' '), t)
 	if st != 0 {
-		d.text = appendSeconds(append(d.text, startPrefix...), st)
+		d.text = appendSeconds(append(d.text, " "+startMark...), st)
 	}
 	d.text = append(d.text, '\n')
 }
-
-// startPrefix stands between the time of a sample and its start timestamp.
-const startPrefix = " st@"
 
 func (d *dumpOpenText) end() error { return nil }
 

@@ -240,7 +240,7 @@ func (s *histogramSample) setIntegers(counts []string, negative int) error {
 		}
 		var err error
 		if ns[i], err = strconv.ParseUint(text, 10, 64); err != nil || i > 1 && ns[i] > math.MaxInt64 {
-			return errors.Errorf("a count is too large: %s", quoted(text))
+			return errors.Errorf("a count is no whole number, or too large: %s", quoted(text))
 		}
 	}
 	f, h := &s.fh, &s.h

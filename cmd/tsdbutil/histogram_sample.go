@@ -18,15 +18,53 @@ type histogramSample struct {
 	fh      histogram.FloatHistogram
 }
 
-// read takes the sample that an iterator stands on.
+// read takes the sample that an iterator stands on. A chunk gives all its histograms the buckets
+// that one of them has. Empty ones are left out, so that what is shown of a histogram does not
+// depend on its neighbours.
 func (s *histogramSample) read(it chunkenc.Iterator, kind chunkenc.ValueType) {
 	s.st = it.AtST()
 	if s.integer = kind == chunkenc.ValHistogram; s.integer {
-		s.t = it.AtHistogram(&s.h)
-		s.h.ToFloat(&s.fh)
+		h := &s.h
+		s.t = it.AtHistogram(h)
+		h.NegativeSpans, h.NegativeBuckets = withoutEmpty(h.NegativeSpans, h.NegativeBuckets, true)
+		h.PositiveSpans, h.PositiveBuckets = withoutEmpty(h.PositiveSpans, h.PositiveBuckets, true)
+		h.ToFloat(&s.fh)
 		return
 	}
-	s.t = it.AtFloatHistogram(&s.fh)
+	h := &s.fh
+	s.t = it.AtFloatHistogram(h)
+	h.NegativeSpans, h.NegativeBuckets = withoutEmpty(h.NegativeSpans, h.NegativeBuckets, false)
+	h.PositiveSpans, h.PositiveBuckets = withoutEmpty(h.PositiveSpans, h.PositiveBuckets, false)
+}
+
+// withoutEmpty leaves buckets of no count out, and names the others in as few spans as can be.
+// With differences, all counts but the first are differences to the one before.
+func withoutEmpty[T int64 | float64](spans []histogram.Span, counts []T, differences bool) ([]histogram.Span, []T) {
+	at := histogram.NewIndexes(spans)
+	var b histogram.SpanBuilder
+	kept := counts[:0]
+	var n, last T // the count, and that of the last bucket that is kept
+	for _, c := range counts {
+		index, ok := at.Next()
+		if !ok {
+			break
+		}
+		if differences {
+			n += c
+		} else {
+			n = c
+		}
+		if n == 0 {
+			continue
+		}
+		b.Add(index)
+		if differences {
+			kept, last = append(kept, n-last), n
+		} else {
+			kept = append(kept, n)
+		}
+	}
+	return b.Spans, kept
 }
 
 // copyTo makes dst a copy that shares nothing with s.
@@ -46,6 +84,10 @@ func (s *histogramSample) sample() tsdb.Sample {
 
 func (s *histogramSample) stale() bool { return s.fh.Stale() }
 func (s *histogramSample) gauge() bool { return s.fh.Hint == histogram.HintGauge }
+
+func (s *histogramSample) setGauge() {
+	s.h.Hint, s.fh.Hint = histogram.HintGauge, histogram.HintGauge
+}
 
 // bucket is a bucket with its exact count: n if counts are integers, Count if they are floats.
 type bucket struct {

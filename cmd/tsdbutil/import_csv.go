@@ -8,6 +8,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -43,6 +44,8 @@ type importCSV struct {
 	rows   *rowReader
 	key    []byte // of the last series
 	text   []byte // of the last value
+
+	histogram histogramSample // the last one
 }
 
 type csvLabel struct {
@@ -220,7 +223,7 @@ func isHeader(row, header []string) bool {
 // cell appends one sample.
 func (i *importCSV) cell(n int, row []string, t int64, text string) error {
 	i.text = append(i.text[:0], text...)
-	v, err := parseValue(i.text)
+	x, err := i.value(t)
 	if err != nil {
 		return err
 	}
@@ -234,7 +237,18 @@ func (i *importCSV) cell(n int, row []string, t int64, text string) error {
 	if err != nil {
 		return err
 	}
-	return i.sink.append(one, t, v)
+	return i.sink.appendSample(one, x)
+}
+
+// value reads the text of a cell: a number, or a histogram.
+func (i *importCSV) value(t int64) (tsdb.Sample, error) {
+	if isHistogramText(i.text) {
+		i.histogram.t = t
+		err := parseHistogram(i.text, &i.histogram)
+		return i.histogram.sample(), err
+	}
+	v, err := parseValue(i.text)
+	return tsdb.Sample{T: t, V: v}, err
 }
 
 // seriesKey is a text that no other series of the table has.

@@ -162,7 +162,7 @@ func sniffText(head, tail []byte, name string) sniffed {
 func sniffSample(line []byte) (format string, ok bool) {
 	l, err := parseTextLine(line, false)
 	switch {
-	case err == nil && (l.exemplar || bytes.ContainsAny(l.at, ".eE")):
+	case err == nil && (len(l.exemplars) > 0 || l.st != 0 || bytes.ContainsAny(l.at, ".eE")):
 		return formatOpenMetrics, true
 	case isDumped(string(line)):
 		return formatProm, true

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -112,42 +113,59 @@ func (i *importJSON) labels() (*importSeries, error) {
 	return &importSeries{ls: b.Labels()}, nil
 }
 
-// sample reads [time,value]. What is wrong with the two is wrong with this sample only.
+// sample reads [time,value] or [time,value,start]; the value may be a histogram. What is wrong with
+// these is wrong with this sample only.
 func (i *importJSON) sample(one *importSeries) error {
 	if _, err := i.s.peek(); err != nil {
 		return err
 	}
 	line := i.s.line
-	var parts [2]string
+	var parts [3]string
+	var h *jsonHistogram
 	n := 0
-	if err := i.s.array(func() (err error) {
-		if n == len(parts) {
-			return i.s.damage("a sample is more than a time and a value")
-		}
-		parts[n], err = i.s.scalar()
+	if err := i.s.array(func() error {
 		n++
+		if n > len(parts) {
+			return i.s.damage("a sample is more than a time, a value and a start timestamp")
+		}
+		c, err := i.s.peek()
+		if err == nil && c == '{' && n == 2 {
+			h = &jsonHistogram{}
+			return h.read(&i.s)
+		}
+		parts[n-1], err = i.s.scalar()
 		return err
 	}); err != nil {
 		return err
 	}
-	if n < len(parts) {
+	if n < 2 {
 		return i.s.damage("a sample is less than a time and a value")
 	}
 	i.n++
-	if err := i.sink.bad(line, i.append(one, parts[0], parts[1])); err != nil {
+	if err := i.sink.bad(line, i.append(one, parts, h)); err != nil {
 		return err
 	}
 	return i.sink.poll(i.n)
 }
 
-func (i *importJSON) append(one *importSeries, at, value string) error {
-	t, err := parseMilliseconds([]byte(at))
-	if err != nil {
+// append adds a sample of these parts; h is its value, if that is a histogram.
+func (i *importJSON) append(one *importSeries, parts [3]string, h *jsonHistogram) (err error) {
+	x := tsdb.Sample{}
+	if h != nil {
+		if err := h.finish(); err != nil {
+			return err
+		}
+		x = h.s.sample()
+	} else if x.V, err = parseValue([]byte(parts[1])); err != nil {
 		return err
 	}
-	v, err := parseValue([]byte(value))
-	if err != nil {
+	if x.T, err = parseMilliseconds([]byte(parts[0])); err != nil {
 		return err
 	}
-	return i.sink.append(one, t, v)
+	if parts[2] != "" {
+		if x.ST, err = parseMilliseconds([]byte(parts[2])); err != nil {
+			return errors.WithMessage(err, "start timestamp")
+		}
+	}
+	return i.sink.appendSample(one, x)
 }

@@ -34,7 +34,7 @@ func TestImport_JSON_SaysWhatIsWrong(t *testing.T) {
 		"{\"labels\":{\"a\":\"b\"},\n\"samples\":[[1,\"x\"]]}":  `line 2: the value is no number: "x"`,
 		`{"labels":{"a":"b"},"samples":[[1.5,1]]}`:              `line 1: the time is no whole number of milliseconds: "1.5"`,
 		`{"labels":{"a":"b"},"samples":[[1]]}`:                  "a sample is less than a time and a value",
-		`{"labels":{"a":"b"},"samples":[[1,2,3]]}`:              "a sample is more than a time and a value",
+		`{"labels":{"a":"b"},"samples":[[1,2,3,4]]}`:            "a sample is more than a time, a value and a start timestamp",
 		`{"labels":{"a":"b"},"samples":[1]}`:                    `want an array, there is "1"`,
 		`{"samples":[[1,2]]}`:                                   `"samples" without "labels" in front of them`,
 		`{"labels":{"a":"b","a":"c"},"samples":[]}`:             `label "a" appears more than once`,

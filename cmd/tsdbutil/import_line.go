@@ -11,11 +11,12 @@ import (
 
 // textLine is a line of OpenMetrics or of the Prometheus text format that has a sample.
 type textLine struct {
-	series   []byte // name and labels as they stand; alias the line
-	at       []byte // the time as it stands
-	t        int64  // milliseconds
-	v        float64
-	exemplar bool // there is one, which is not read further
+	series    []byte // name and labels as they stand; alias the line, as all others do
+	at        []byte // the time as it stands
+	t, st     int64  // milliseconds; an st of 0 is none
+	v         float64
+	histogram []byte // in place of v, as it stands; nil: it is a float
+	exemplars []byte // as they stand, each behind a #
 }
 
 // parseTextLine takes a line with a sample apart, except for its labels. With
@@ -27,11 +28,8 @@ func parseTextLine(line []byte, milliseconds bool) (l textLine, err error) {
 		return l, err
 	}
 	l.series = line[:end]
-	value, rest := token(line[end:])
-	if len(value) == 0 {
-		return l, errors.New("there is no value")
-	}
-	if l.v, err = parseValue(value); err != nil {
+	rest, err := l.parseValue(line[end:])
+	if err != nil {
 		return l, err
 	}
 	at, rest := token(rest)
@@ -47,11 +45,46 @@ func parseTextLine(line []byte, milliseconds bool) (l textLine, err error) {
 	if err != nil {
 		return l, err
 	}
-	extra, _ := token(rest)
-	if l.exemplar = len(extra) == 1 && extra[0] == '#' && !milliseconds; len(extra) > 0 && !l.exemplar {
-		return l, errors.Errorf("something follows the time: %s", quoted(extra))
+	return l, l.parseExtras(rest, milliseconds)
+}
+
+// parseValue takes the value, and returns what follows it.
+func (l *textLine) parseValue(b []byte) (rest []byte, err error) {
+	if b = bytes.TrimLeft(b, " \t"); isHistogramText(b) {
+		end, err := histogramEnd(b)
+		l.histogram = b[:end]
+		return b[end:], err
 	}
-	return l, nil
+	value, rest := token(b)
+	if len(value) == 0 {
+		return nil, errors.New("there is no value")
+	}
+	l.v, err = parseValue(value)
+	return rest, err
+}
+
+// startMark stands before a start timestamp.
+const startMark = "st@"
+
+// parseExtras takes what OpenMetrics has behind the time: a start timestamp, and exemplars.
+func (l *textLine) parseExtras(b []byte, milliseconds bool) (err error) {
+	extra, rest := token(b)
+	if start, ok := bytes.CutPrefix(extra, []byte(startMark)); ok && !milliseconds {
+		if l.st, err = parseSeconds(start); err != nil {
+			return errors.WithMessage(err, "start timestamp")
+		}
+		b = rest
+		extra, _ = token(b)
+	}
+	switch {
+	case len(extra) == 0:
+		return nil
+	case len(extra) == 1 && extra[0] == '#' && !milliseconds:
+		l.exemplars = bytes.TrimLeft(b, " \t")
+		return nil
+	default:
+		return errors.Errorf("something follows the time: %s", quoted(extra))
+	}
 }
 
 // token cuts off the next word; words stand apart by spaces or tabs.
@@ -81,7 +114,7 @@ func seriesEnd(line []byte) (int, error) {
 		if isBlank(c) {
 			// Blanks may stand between the name and the brace.
 			rest := bytes.TrimLeft(line[i:], " \t")
-			if len(rest) > 0 && rest[0] == '{' {
+			if len(rest) > 0 && rest[0] == '{' && !isHistogramText(rest) {
 				open = len(line) - len(rest)
 				break
 			}

@@ -23,7 +23,7 @@ func TestParseTextLine_TakesApart(t *testing.T) {
 		`up{} 1 1700000000.123`:          {series: []byte(`up{}`), v: 1, t: 1_700_000_000_123},
 		`up 1 -0.001`:                    {series: []byte(`up`), v: 1, t: -1},
 		`up 1 1.001`:                     {series: []byte(`up`), v: 1, t: 1001},
-		`x_bucket{le="1"} 3 5 # {trace_id="#"} 0.5 5`: {series: []byte(`x_bucket{le="1"}`), v: 3, t: 5000, exemplar: true},
+		`x_bucket{le="1"} 3 5 # {trace_id="#"} 0.5 5`: {series: []byte(`x_bucket{le="1"}`), v: 3, t: 5000, exemplars: []byte(`# {trace_id="#"} 0.5 5`)},
 	} {
 		got, err := parseTextLine([]byte(line), false)
 		if want.series == nil {

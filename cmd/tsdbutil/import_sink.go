@@ -26,6 +26,11 @@ type blockAppender interface {
 	AppendRef(ref tsdb.SeriesRef, ls labels.Labels, t int64, v float64) (tsdb.SeriesRef, error)
 }
 
+// sampleAppender takes samples of every kind, and their start timestamps.
+type sampleAppender interface {
+	AppendSample(ref tsdb.SeriesRef, ls labels.Labels, s tsdb.Sample) (tsdb.SeriesRef, error)
+}
+
 // importSink takes what the formats read, and what they complain about.
 type importSink struct {
 	ctx       context.Context
@@ -53,7 +58,7 @@ type importSeries struct {
 
 	any   bool // there was a sample
 	lastT int64
-	lastV float64
+	lastV uint64 // the bits of a float, the digest of a histogram
 }
 
 // setExtra keeps the labels of --label, sorted.
@@ -104,11 +109,56 @@ func (s *importSink) append(one *importSeries, t int64, v float64) (err error) {
 	if err := s.times.check(t); err != nil {
 		return &sampleError{ls: one.ls, err: err}
 	}
-	if s.refuse && one.any && t == one.lastT && math.Float64bits(v) != math.Float64bits(one.lastV) {
+	if err := s.repeated(one, t, math.Float64bits(v)); err != nil {
+		return err
+	}
+	if one.ref, err = s.w.AppendRef(one.ref, one.ls, t, v); err != nil {
+		return &sampleError{ls: one.ls, err: err}
+	}
+	s.Samples++
+	return nil
+}
+
+// repeated refuses another value at the time of the last sample of a series, if that is asked for.
+func (s *importSink) repeated(one *importSeries, t int64, v uint64) error {
+	if s.refuse && one.any && t == one.lastT && v != one.lastV {
 		return &sampleError{ls: one.ls, err: tsdb.ErrDuplicateSample}
 	}
 	one.any, one.lastT, one.lastV = true, t, v
-	if one.ref, err = s.w.AppendRef(one.ref, one.ls, t, v); err != nil {
+	return nil
+}
+
+// appendSample adds a sample of any kind. What is wrong with it is wrong with its line.
+func (s *importSink) appendSample(one *importSeries, x tsdb.Sample) (err error) {
+	if x.ST == 0 && x.H == nil && x.FH == nil {
+		return s.append(one, x.T, x.V)
+	}
+	w, ok := s.w.(sampleAppender)
+	switch {
+	case one.ls.IsEmpty():
+		return errors.New("the series has no labels")
+	case !ok:
+		return errors.New("blocks of this version have neither histograms nor start timestamps")
+	}
+	if err := s.times.check(x.T); err != nil {
+		return &sampleError{ls: one.ls, err: err}
+	}
+	v := math.Float64bits(x.V)
+	switch {
+	case x.H != nil:
+		x.H.Normalize()
+		v, err = x.H.Digest(), x.H.Validate()
+	case x.FH != nil:
+		x.FH.Normalize()
+		v, err = x.FH.Digest(), x.FH.Validate()
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.repeated(one, x.T, v); err != nil {
+		return err
+	}
+	if one.ref, err = w.AppendSample(one.ref, one.ls, x); err != nil {
 		return &sampleError{ls: one.ls, err: err}
 	}
 	s.Samples++

@@ -6,6 +6,8 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -16,6 +18,9 @@ type importText struct {
 	sink       *importSink
 	prometheus bool
 	end        endMarks
+	extras     importExtras // nil: nobody takes them
+	family     family       // that comments were about last
+	histogram  histogramSample
 }
 
 // isEndMark says whether a line is the last of OpenMetrics. Blanks around it are taken.
@@ -83,7 +88,11 @@ func (i *importText) read(source *importSource) error {
 func (i *importText) line(line []byte) error {
 	// A mark stands within a text when files were put together.
 	line = bytes.Trim(bytes.TrimPrefix(line, []byte(markUTF8)), " \t")
-	if len(line) == 0 || line[0] == '#' {
+	if len(line) == 0 {
+		return nil
+	}
+	if line[0] == '#' {
+		i.family.comment(line)
 		return nil
 	}
 	l, err := parseTextLine(line, i.prometheus)
@@ -94,8 +103,44 @@ func (i *importText) line(line []byte) error {
 	if err != nil {
 		return err
 	}
-	if l.exemplar {
-		i.sink.Exemplars++
+	if err := i.sample(one, &l); err != nil {
+		return err
 	}
-	return i.sink.append(one, l.t, l.v)
+	return i.exemplars(one, l.exemplars)
+}
+
+// sample adds the sample of a line.
+func (i *importText) sample(one *importSeries, l *textLine) error {
+	if i.extras != nil && !one.any && i.family.has(one.ls.Get(labels.MetricName)) {
+		if err := i.extras.metadata(one.ls, i.family); err != nil {
+			return err
+		}
+	}
+	switch {
+	case l.histogram == nil && l.st == 0:
+		return i.sink.append(one, l.t, l.v)
+	case l.histogram == nil:
+		return i.sink.appendSample(one, tsdb.Sample{T: l.t, ST: l.st, V: l.v})
+	}
+	s := &i.histogram
+	s.t, s.st = l.t, l.st
+	if err := parseHistogram(l.histogram, s); err != nil {
+		return err
+	}
+	if i.family.gauges() && i.family.has(one.ls.Get(labels.MetricName)) {
+		s.setGauge()
+	}
+	return i.sink.appendSample(one, s.sample())
+}
+
+// exemplars hands over those of a line, or counts that there are some.
+func (i *importText) exemplars(one *importSeries, text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	if i.extras == nil {
+		i.sink.Exemplars++
+		return nil
+	}
+	return parseExemplars(text, func(e exemplar.Exemplar) error { return i.extras.exemplar(one.ls, e) })
 }

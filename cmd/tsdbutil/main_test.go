@@ -45,8 +45,9 @@ func TestScripts(t *testing.T) {
 }
 
 // fixture DIR FILE makes a database of lines like {__name__="up"} 1 1000: what dump
-// writes. It is a process of its own: one that starts others while it closes a
-// database would lend them its lock for a moment.
+// writes. The value may be a histogram, as dump --format=openmetrics has it, and behind the
+// time may stand a start timestamp in milliseconds. It is a process of its own: one that starts
+// others while it closes a database would lend them its lock for a moment.
 func fixture() {
 	text, err := os.ReadFile(os.Args[2])
 	if err == nil {
@@ -124,7 +125,7 @@ func appendLine(a *tsdb.Appender, line string) error {
 	if line == "" {
 		return nil
 	}
-	at := strings.LastIndex(line, "}") + 1
+	at := strings.Index(line, "} ") + 1
 	ms, err := labels.ParseSelector(line[:at])
 	if err != nil {
 		return err
@@ -134,15 +135,23 @@ func appendLine(a *tsdb.Appender, line string) error {
 		b.Set(m.Name(), m.Value())
 	}
 	fields := strings.Fields(line[at:])
-	v, err := strconv.ParseFloat(fields[0], 64)
-	if err != nil {
+	times := [2]int64{}
+	for i, text := range fields[1:] {
+		if times[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return err
+		}
+	}
+	s := tsdb.Sample{T: times[0], ST: times[1]}
+	if isHistogramText([]byte(fields[0])) {
+		h := histogramSample{t: s.T, st: s.ST}
+		if err := parseHistogram([]byte(fields[0]), &h); err != nil {
+			return err
+		}
+		s = h.sample()
+	} else if s.V, err = parseValue([]byte(fields[0])); err != nil {
 		return err
 	}
-	t, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		return err
-	}
-	_, err = a.Append(0, b.Labels(), t, v)
+	_, err = a.AppendSample(0, b.Labels(), s)
 	return err
 }
 
