@@ -9,6 +9,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/cardinality"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -59,6 +60,9 @@ type Cardinality struct {
 	// MetricChunks are metric names by the bytes of their chunks, with an empty one for series
 	// that have none; nothing without CardinalityOptions.Chunks.
 	MetricChunks []MetricSize
+	// Encodings are what the chunks take by their encoding, which says what kind of samples they
+	// have; nothing without CardinalityOptions.Chunks.
+	Encodings []EncodingSize
 
 	Warnings Warnings // what is missing: damaged blocks
 }
@@ -79,6 +83,16 @@ type LabelChurn struct {
 type MetricSize struct {
 	Name                   string
 	Series, Samples, Bytes uint64
+}
+
+// EncodingSize is what the chunks of one encoding take.
+type EncodingSize struct {
+	Encoding               chunkenc.Encoding
+	Chunks, Samples, Bytes uint64
+	// Buckets are those that each histogram of a chunk has room for, positive and negative ones, of
+	// all chunks together; MinBuckets and MaxBuckets are those of one chunk. Stale markers that are
+	// alone in a chunk have none. All are 0 for floats.
+	Buckets, MinBuckets, MaxBuckets uint64
 }
 
 // Cardinality counts series and their labels. ErrClosed; fs.ErrNotExist if there is no such
@@ -124,7 +138,8 @@ func countLabels(ctx context.Context, opts CardinalityOptions, open func(mint, m
 		Chunks: rep.Chunks, Samples: rep.Samples, Bytes: rep.Bytes,
 		Metrics: labelCounts(rep.Metrics), Names: labelCounts(rep.Names), Pairs: labelCounts(rep.Pairs), ValueBytes: labelCounts(rep.ValueBytes),
 		ChurnNames: labelChurns(rep.ChurnNames), ChurnPairs: labelChurns(rep.ChurnPairs), MetricChunks: metricSizes(rep.MetricChunks),
-		Warnings: rep.Warnings,
+		Encodings: encodingSizes(rep.Encodings),
+		Warnings:  rep.Warnings,
 	}, nil
 }
 
@@ -145,6 +160,13 @@ func labelChurns(list []cardinality.Churn) (out []LabelChurn) {
 func metricSizes(list []cardinality.Size) (out []MetricSize) {
 	for _, s := range list {
 		out = append(out, MetricSize(s))
+	}
+	return out
+}
+
+func encodingSizes(list []cardinality.Encoded) (out []EncodingSize) {
+	for _, e := range list {
+		out = append(out, EncodingSize(e))
 	}
 	return out
 }

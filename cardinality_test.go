@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -103,4 +105,53 @@ func TestCardinality_LooksAtWhatItIsAskedTo(t *testing.T) {
 	_, err = f.db.Cardinality(ctx, tsdb.CardinalityOptions{})
 	require.ErrorIs(t, err, tsdb.ErrClosed)
 	f.db = nil
+}
+
+func TestCardinality_CountsChunksByEncoding(t *testing.T) {
+	f := newFixture(t, manual)
+	at := testNow.UnixMilli() - 1000
+	app := f.db.Appender()
+	add := func(name string, s tsdb.Sample) {
+		_, err := app.AppendSample(0, labels.FromStrings("__name__", name), s)
+		require.NoError(t, err)
+	}
+	for k := range int64(3) {
+		h := &histogram.Histogram{
+			Count: 4, Sum: 1, NegativeSpans: []histogram.Span{{Offset: 1, Length: 1}}, NegativeBuckets: []int64{1},
+			PositiveSpans: []histogram.Span{{Offset: 0, Length: 2}}, PositiveBuckets: []int64{1, 1},
+		}
+		add("float", tsdb.Sample{T: at + k, V: 1})
+		add("start", tsdb.Sample{T: at + k, ST: at - 5, V: 1})
+		add("integer", tsdb.Sample{T: at + k, H: h})
+		add("one", tsdb.Sample{T: at + k, FH: h.ToFloat(nil)})
+		h.NegativeSpans, h.NegativeBuckets, h.Count = nil, nil, 3
+		add("smaller", tsdb.Sample{T: at + k, H: h})
+	}
+	_, err := app.Commit(ctx)
+	require.NoError(t, err)
+	for range 2 { // in the head, and in a block
+		c, err := f.db.Cardinality(ctx, tsdb.CardinalityOptions{Chunks: true})
+		require.NoError(t, err)
+		got := map[chunkenc.Encoding]tsdb.EncodingSize{}
+		bytes := uint64(0)
+		for i, e := range c.Encodings {
+			if i > 0 {
+				require.LessOrEqual(t, e.Bytes, c.Encodings[i-1].Bytes)
+			}
+			bytes += e.Bytes
+			e.Bytes = 0
+			got[e.Encoding] = e
+		}
+		require.Equal(t, c.Bytes, bytes)
+		require.Equal(t, map[chunkenc.Encoding]tsdb.EncodingSize{
+			chunkenc.EncXOR:            {Encoding: chunkenc.EncXOR, Chunks: 1, Samples: 3},
+			chunkenc.EncXOR2:           {Encoding: chunkenc.EncXOR2, Chunks: 1, Samples: 3},
+			chunkenc.EncHistogram:      {Encoding: chunkenc.EncHistogram, Chunks: 2, Samples: 6, Buckets: 5, MinBuckets: 2, MaxBuckets: 3},
+			chunkenc.EncFloatHistogram: {Encoding: chunkenc.EncFloatHistogram, Chunks: 1, Samples: 3, Buckets: 3, MinBuckets: 3, MaxBuckets: 3},
+		}, got)
+		without, err := f.db.Cardinality(ctx, tsdb.CardinalityOptions{})
+		require.NoError(t, err)
+		require.Empty(t, without.Encodings)
+		require.NoError(t, f.db.Flush(ctx))
+	}
 }

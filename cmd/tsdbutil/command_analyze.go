@@ -36,7 +36,7 @@ func (p *program) addAnalyze() {
 	cmd.Arg("dir", "Data directory; data/ if none is named.").Default("data/").StringVar(&a.dir)
 	cmd.Arg("block", "ULID of the only block to look at.").StringVar(&a.block)
 	cmd.Flag("limit", "How many entries each list has.").Default("20").IntVar(&a.limit)
-	cmd.Flag("extended", "Read all chunks, too: samples and bytes by metric.").BoolVar(&a.extended)
+	cmd.Flag("extended", "Read all chunks, too: samples and bytes by kind of sample and by metric.").BoolVar(&a.extended)
 	cmd.Flag("match", "Series selector. Default: all series.").PlaceHolder("SELECTOR").StringVar(&a.match)
 	cmd.Flag("start", "Oldest time: RFC 3339, seconds since 1970, or before now (-5m). Default: all.").PlaceHolder("TIME").StringVar(&a.start)
 	cmd.Flag("end", "Newest time, included.").PlaceHolder("TIME").StringVar(&a.end)
@@ -63,6 +63,7 @@ type analyzeJSON struct {
 	ChurnPairs   []labelChurn  `json:"pairs_by_churn"`
 	ChurnNames   []labelChurn  `json:"names_by_churn"`
 	MetricChunks []metricBytes `json:"metrics_by_bytes,omitempty"`
+	Encodings    []encoded     `json:"encodings,omitempty"`
 	Warnings     []string      `json:"warnings"`
 }
 
@@ -149,6 +150,7 @@ func (a *analyzeCommand) newJSON(f *tsdb.Cardinality) analyzeJSON {
 	for _, m := range f.MetricChunks {
 		j.MetricChunks = append(j.MetricChunks, metricBytes(m))
 	}
+	j.Encodings = newEncoded(f.Encodings)
 	for _, w := range f.Warnings {
 		j.Warnings = append(j.Warnings, w.Error())
 	}
@@ -206,6 +208,9 @@ func (a *analyzeCommand) print(c *console, f *tsdb.Cardinality) error {
 	}
 	if !a.extended {
 		return nil
+	}
+	if err := c.printEncodings(f.Encodings); err != nil {
+		return err
 	}
 	rows := make([]table.Row, 0, len(f.MetricChunks))
 	for _, m := range f.MetricChunks {

@@ -37,6 +37,8 @@ type listedBlock struct {
 	MinTime    int64    `json:"min_time"`
 	MaxTime    int64    `json:"max_time"` // exclusive
 	Samples    uint64   `json:"num_samples"`
+	Floats     uint64   `json:"num_float_samples"` // old blocks do not say: 0
+	Histograms uint64   `json:"num_histogram_samples"`
 	Chunks     uint64   `json:"num_chunks"`
 	Series     uint64   `json:"num_series"`
 	Tombstones uint64   `json:"num_tombstones"`
@@ -89,10 +91,22 @@ func (l *listCommand) print(c *console, blocks []listedBlock) error {
 		}
 		rows = append(rows, row)
 	}
+	defer l.tellHistograms(c, blocks)
 	if narrow {
 		return c.printTable(header, rows, 0, 3, 4, 5)
 	}
 	return c.printTable(header, rows, 0, 4, 5, 6, 7, 8)
+}
+
+// tellHistograms says how many of the samples are no floats, which the columns of promtool do not.
+func (l *listCommand) tellHistograms(c *console, blocks []listedBlock) {
+	n := uint64(0)
+	for _, b := range blocks {
+		n += b.Histograms
+	}
+	if n > 0 {
+		c.message("%s of the samples are native histograms", count(n))
+	}
 }
 
 // blocks adds sizes to what blocks say of themselves.
@@ -109,7 +123,7 @@ func (l *listCommand) blocks(metas []tsdb.BlockMeta) ([]listedBlock, error) {
 	for _, m := range metas {
 		blocks = append(blocks, listedBlock{
 			ULID: m.ULID.String(), MinTime: m.MinTime, MaxTime: m.MaxTime,
-			Samples: m.Stats.NumSamples, Chunks: m.Stats.NumChunks, Series: m.Stats.NumSeries, Tombstones: m.Stats.NumTombstones,
+			Samples: m.Stats.NumSamples, Floats: m.Stats.NumFloatSamples, Histograms: m.Stats.NumHistogramSamples, Chunks: m.Stats.NumChunks, Series: m.Stats.NumSeries, Tombstones: m.Stats.NumTombstones,
 			Bytes: sizes[m.ULID.String()], Level: m.Compaction.Level, Sources: len(m.Compaction.Sources),
 			Hints: append([]string{}, m.Compaction.Hints...),
 		})

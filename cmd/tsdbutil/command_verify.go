@@ -34,6 +34,7 @@ type verifyJSON struct {
 	InUse        bool          `json:"in_use"`
 	Blocks       int           `json:"blocks"`
 	BlockSamples uint64        `json:"block_samples"`
+	Histograms   uint64        `json:"block_histogram_samples"` // as the blocks say
 	LogSegments  int           `json:"log_segments"`
 	LogRecords   int           `json:"log_records"`
 	LogSeries    int           `json:"log_series"`
@@ -85,10 +86,19 @@ func newVerifyJSON(r *tsdb.VerifyReport) verifyJSON {
 		LogSegments: r.LogSegments, LogRecords: r.LogRecords, LogSeries: r.LogSeries, LogSamples: r.LogSamples,
 		HeadChunks: r.HeadChunks, HeadSamples: r.HeadSamples, Findings: []findingJSON{}, Omitted: r.OmittedFinds,
 	}
+	j.Histograms = histogramsOf(r.Blocks)
 	for _, f := range r.Findings {
 		j.Findings = append(j.Findings, findingJSON{f.Severity.String(), f.File, f.Offset, f.What, f.Meaning, f.Advice})
 	}
 	return j
+}
+
+// histogramsOf counts samples that are histograms, as blocks say of themselves.
+func histogramsOf(blocks []tsdb.BlockMeta) (n uint64) {
+	for _, b := range blocks {
+		n += b.Stats.NumHistogramSamples
+	}
+	return n
 }
 
 // print shows each finding in a few lines; what it means and what to do stands under the
@@ -124,8 +134,12 @@ func (v *verifyCommand) print(c *console, r *tsdb.VerifyReport) {
 	if len(shown) > 0 {
 		c.printf("\n")
 	}
-	c.printf("%s with %s; log of %s with %s; %s with %s; %s in %s\n",
-		things(len(r.Blocks), "block"), things(r.BlockSamples, "sample"), things(r.LogSegments, "segment"), things(r.LogSamples, "sample"),
+	kinds := ""
+	if n := histogramsOf(r.Blocks); n > 0 {
+		kinds = " (" + things(n, "histogram") + ")"
+	}
+	c.printf("%s with %s%s; log of %s with %s; %s with %s; %s in %s\n",
+		things(len(r.Blocks), "block"), things(r.BlockSamples, "sample"), kinds, things(r.LogSegments, "segment"), things(r.LogSamples, "sample"),
 		things(r.HeadChunks, "head chunk"), things(r.HeadSamples, "sample"), c.bytes(r.Bytes), formatDuration(r.Duration))
 	var n [3]int
 	for _, f := range r.Findings {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"tsdbutil": func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) },
 		"fixture":  fixture,
+		"repack":   repack,
 	})
 }
 
@@ -52,6 +54,18 @@ func fixture() {
 	text, err := os.ReadFile(os.Args[2])
 	if err == nil {
 		err = makeDatabase(os.Args[1], string(text))
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// repack DIR makes blocks of what is in the head.
+func repack() {
+	db, err := tsdb.Open(os.Args[1], nil)
+	if err == nil {
+		err = errors.Join(db.Flush(context.Background()), db.Close())
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/read"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -33,12 +32,13 @@ type Report struct {
 	Chunks           uint64
 	Samples, Bytes   uint64 // of those chunks; 0 without Options.Chunks
 
-	Metrics                []Count // metric names by their series
-	Names                  []Count // label names by how many values they have
-	Pairs                  []Count // pairs by their series
-	ValueBytes             []Count // label names by the length of all their values
-	ChurnNames, ChurnPairs []Churn // labels by the churn of their series
-	MetricChunks           []Size  // metric names by the bytes of their chunks; nothing without Options.Chunks
+	Metrics                []Count   // metric names by their series
+	Names                  []Count   // label names by how many values they have
+	Pairs                  []Count   // pairs by their series
+	ValueBytes             []Count   // label names by the length of all their values
+	ChurnNames, ChurnPairs []Churn   // labels by the churn of their series
+	MetricChunks           []Size    // metric names by the bytes of their chunks; nothing without Options.Chunks
+	Encodings              []Encoded // of those chunks; nothing without Options.Chunks
 
 	Warnings []error // those of the set
 }
@@ -82,6 +82,8 @@ type counter struct {
 	labels []labels.Label
 	spans  []span
 	chunks *read.StoredChunks
+
+	encodings encodings
 }
 
 type nameCount struct {
@@ -184,9 +186,7 @@ func (c *counter) stored(s *read.Series, size *Size) error {
 		c.spans = append(c.spans, span{chunk.MinT, chunk.MaxT})
 		if c.opts.Chunks {
 			size.Bytes += uint64(len(chunk.Data))
-			if data, err := chunkenc.FromData(chunk.Encoding, chunk.Data); err == nil {
-				size.Samples += uint64(data.NumSamples())
-			}
+			size.Samples += c.encodings.add(chunk)
 		}
 	}
 	return c.chunks.Err()
@@ -219,6 +219,7 @@ func (c *counter) uncovered() float64 {
 func (c *counter) result() Report {
 	out := c.out
 	out.LabelNames, out.LabelPairs = len(c.names), len(c.pairs)
+	out.Encodings = c.encodings.list()
 	for name, n := range c.names {
 		out.Names = append(out.Names, Count{Name: name, Count: n.values})
 		out.ValueBytes = append(out.ValueBytes, Count{Name: name, Count: n.valueBytes})
