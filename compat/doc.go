@@ -23,6 +23,7 @@
 //     commit, with stale markers and start timestamps, written by either and read by both.
 //   - histogram_chunks_test.go, histogram_records_test.go: random histograms become the same
 //     chunks and the same records in both.
+//   - tsdbutil_test.go: our tool dumps floats and histograms as promtool does.
 //   - differences_test.go: what is meant to differ, see below.
 //   - forward_test.go: what we wrote, after a clean close, after a kill and after a
 //     cut log that we recovered, opens in the reference, read-write and read-only,
