@@ -111,6 +111,7 @@ type demoResult struct {
 	Check      demoCheck       `json:"check"`
 	Selections []demoSelection `json:"selections"`
 	Metrics    []demoMetric    `json:"metrics"`
+	Commits    *demoCommits    `json:"commits"`
 	Compacted  demoBlocks      `json:"compacted"`
 	Disk       demoDisk        `json:"disk"`
 	Next       []string        `json:"next"`
@@ -159,6 +160,10 @@ func (d *demoCommand) inspect(ctx context.Context, c *console, rec *recording, s
 	if err := show.metrics(r.Metrics); err != nil {
 		return nil, err
 	}
+	if r.Commits, err = readCommits(ctx, querier); err != nil {
+		return nil, err
+	}
+	show.commits(r.Commits)
 	if r.Compacted, err = makeBlocks(ctx, db, rec); err != nil {
 		return nil, err
 	}
@@ -194,6 +199,7 @@ func nextCommands(dir string) []string {
 		self + " query " + dir + ` 'host_cpu_seconds_total{cpu="0"}'`,
 		self + " query " + dir + ` host_network_bytes_total --start=-5m -o csv`,
 		self + " query " + dir + ` go_gc_heap_live_bytes -o plot`,
+		self + " query " + dir + ` demo_commit_seconds`,
 		self + " dump " + dir + ` --match='{__name__=~"host_load.*"}'`,
 		self + " list " + dir + ` -r`,
 		self + " analyze " + dir,

@@ -94,6 +94,7 @@ func (d *demoRecordCommand) run(ctx context.Context, c *console) (err error) {
 var demoDocs = []hostmetrics.Doc{
 	{Name: "demo_scrape_number", Help: "counts the scrapes of a run"},
 	{Name: "demo_scrape_seconds", Help: "what reading all of this took"},
+	{Name: commitSeconds, Help: "what commits took, as a native histogram"},
 }
 
 // recorder appends scrapes: new series by their labels, known ones by their refs in
@@ -110,6 +111,9 @@ type recorder struct {
 	vs      []float64
 	rejects []tsdb.Reject
 	lastT   int64
+
+	commits    durations // of scrapes before this one
+	commitsRef tsdb.SeriesRef
 }
 
 type recordedSeries struct {
@@ -175,15 +179,21 @@ func (r *recorder) scrape(ctx context.Context) (scrapeAck, error) {
 		}
 		s.ref = ref
 	}
+	sum, err := r.appendCommits(a, t)
+	if err != nil {
+		return scrapeAck{}, errors.WithMessagef(err, "append to %s", commitSeconds)
+	}
+	begin = time.Now()
 	res, err := a.Commit(ctx)
 	if err != nil {
 		return scrapeAck{}, err
 	}
+	r.commits.observe(time.Since(begin))
 	if len(res.Rejected) > 0 {
 		return scrapeAck{}, errors.WithMessage(res.Rejected[0].Err, "commit")
 	}
 	r.lastT = t
-	ack := scrapeAck{T: t, Samples: res.Samples, Series: r.db.Stats().Series}
+	ack := scrapeAck{T: t, Samples: res.Samples, Series: r.db.Stats().Series, Sum: sum}
 	for _, list := range [][]*recordedSeries{r.batch, r.fresh} {
 		for _, s := range list {
 			ack.Sum += checksum(s.v)

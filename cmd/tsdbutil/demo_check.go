@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
 )
 
 // demoCheck compares what the recorder acknowledged with what is there.
@@ -18,30 +19,42 @@ type demoCheck struct {
 
 func (k *demoCheck) bad() bool { return k.Missing > 0 || k.Different > 0 }
 
+// scrapeSums adds samples up by their time.
+type scrapeSums map[int64]scrapeSum
+
+type scrapeSum struct {
+	samples int
+	sum     uint64
+}
+
+func (m scrapeSums) add(t int64, sum uint64) {
+	f := m[t]
+	m[t] = scrapeSum{f.samples + 1, f.sum + sum}
+}
+
+func (m scrapeSums) batch(b *chunkenc.Batch) error {
+	for i, t := range b.T {
+		m.add(t, checksum(b.V[i]))
+	}
+	return nil
+}
+
+func (m scrapeSums) histogram(s *histogramSample) error {
+	m.add(s.t, digestSum(s.h.Digest()))
+	return nil
+}
+
 // checkScrapes reads everything that was recorded and counts it by time, as all
 // samples of a scrape have the same one.
 func checkScrapes(ctx context.Context, q *tsdb.Querier, acks []scrapeAck) (demoCheck, error) {
-	type content struct {
-		samples int
-		sum     uint64
-	}
-	found := make(map[int64]content, len(acks)+1)
+	found := make(scrapeSums, len(acks)+1)
 	reader := newSamples(0)
 	set := q.Select(ctx, nil)
 	for s, err := range set.All() {
 		if err != nil {
 			return demoCheck{}, err
 		}
-		err := reader.each(ctx, s, floatsOnly(func(t []int64, v []float64) error {
-			for i := range t {
-				f := found[t[i]]
-				f.samples++
-				f.sum += checksum(v[i])
-				found[t[i]] = f
-			}
-			return nil
-		}))
-		if err != nil {
+		if err := reader.each(ctx, s, found); err != nil {
 			return demoCheck{}, err
 		}
 	}

@@ -3,10 +3,12 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -84,4 +86,30 @@ func TestMeasureDisk_CountsEachSeriesOfAllBlocksOnce(t *testing.T) {
 	require.Len(t, db.Blocks(), 2)
 	require.Equal(t, 3, m.Series)
 	require.EqualValues(t, 4, m.Samples)
+}
+
+func TestDurations_CountsInTheBucketsOfTheirBounds(t *testing.T) {
+	var d durations
+	for _, took := range []time.Duration{0, 1, 500 * time.Millisecond, time.Second, time.Second + 1, 1024 * time.Second} {
+		d.observe(took)
+	}
+	for i := range 100 { // on the bounds, and on either side
+		bound := time.Duration(histogram.Bound(durationSchema, int64(i-80)) * float64(time.Second))
+		for _, took := range []time.Duration{bound - 1, bound, bound + 1} {
+			d.observe(took)
+		}
+	}
+	h := d.histogram()
+	require.NoError(t, h.Validate())
+	require.EqualValues(t, 6+300, h.Count)
+	at := histogram.NewIndexes(h.PositiveSpans)
+	n := uint64(0)
+	for index, ok := at.Next(); ok; index, ok = at.Next() {
+		require.Positive(t, d.counts[index])
+		n += d.counts[index]
+	}
+	require.Equal(t, h.Count, n)
+	require.GreaterOrEqual(t, d.counts[0], uint64(1), "a second is in the bucket that ends there")
+	require.GreaterOrEqual(t, d.counts[1], uint64(1), "and what took longer is in the next one")
+	require.GreaterOrEqual(t, d.counts[80], uint64(1))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -40,12 +41,14 @@ type barPlots struct {
 // begin begins a series, which may have no histograms.
 func (p *barPlots) begin(name string, u unit) { p.name, p.unit, p.at = name, u, nil }
 
-func (p *barPlots) add(s *histogramSample) {
+// histogram takes one of the series.
+func (p *barPlots) histogram(s *histogramSample) error {
 	if p.at == nil {
 		p.at = &histogramDigest{name: p.name, unit: p.unit}
 		p.list = append(p.list, p.at)
 	}
 	p.at.add(s)
+	return nil
 }
 
 // print draws the first ones, with an empty line before each, or only between them.
@@ -59,8 +62,8 @@ func (p *barPlots) print(c *console, most int, below bool) {
 }
 
 const (
-	// maxBars are as many as fit a terminal of 24 lines with what stands around them: a histogram
-	// with more buckets is drawn with wider ones.
+	// maxBars is how many lines fit a terminal of 24 with what stands around them: a histogram with
+	// more buckets is drawn with wider ones.
 	maxBars = 18
 	minBar  = 10 // columns that the longest bar has in any case
 )
@@ -114,7 +117,7 @@ func schemaText(schema int32) string {
 // widened brings a histogram of too many buckets to a schema of wider ones.
 func widened(h *histogram.FloatHistogram) (drawn *histogram.FloatHistogram, wider bool) {
 	drawn = h
-	for filled(drawn) > maxBars && histogram.Exponential(h.Schema) && drawn.Schema > histogram.MinSchema {
+	for barLines(drawn) > maxBars && histogram.Exponential(h.Schema) && drawn.Schema > histogram.MinSchema {
 		if !wider {
 			drawn, wider = h.Copy(), true
 		}
@@ -126,10 +129,14 @@ func widened(h *histogram.FloatHistogram) (drawn *histogram.FloatHistogram, wide
 	return drawn, wider
 }
 
-// filled counts buckets that are not empty.
-func filled(h *histogram.FloatHistogram) (n int) {
-	for range h.Buckets() {
-		n++
+// barLines counts the lines that bars draws.
+func barLines(h *histogram.FloatHistogram) (n int) {
+	before := math.Inf(1)
+	for b := range h.Buckets() {
+		if n++; b.Lower > before {
+			n++
+		}
+		before = b.Upper
 	}
 	return n
 }
@@ -139,9 +146,9 @@ func filled(h *histogram.FloatHistogram) (n int) {
 func (c *console) bars(h *histogram.FloatHistogram, u unit) string {
 	var ranges, counts []string
 	var values []float64
-	highest, before := 0.0, 0.0
+	highest, before := 0.0, math.Inf(1)
 	for b := range h.Buckets() {
-		if len(values) > 0 && b.Lower > before {
+		if b.Lower > before {
 			ranges, counts, values = append(ranges, "⋮"), append(counts, ""), append(values, 0)
 		}
 		before = b.Upper

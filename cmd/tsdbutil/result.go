@@ -219,10 +219,10 @@ func (r *plotResult) batch(b *chunkenc.Batch) error {
 }
 
 func (r *plotResult) histogram(s *histogramSample) error {
-	if !r.skip {
-		r.bars.add(s)
+	if r.skip {
+		return nil
 	}
-	return nil
+	return r.bars.histogram(s)
 }
 
 func (r *plotResult) end() error {

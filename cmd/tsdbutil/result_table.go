@@ -42,10 +42,7 @@ func (r *tableResult) batch(b *chunkenc.Batch) error {
 	return nil
 }
 
-func (r *tableResult) histogram(s *histogramSample) error {
-	r.bars.add(s)
-	return nil
-}
+func (r *tableResult) histogram(s *histogramSample) error { return r.bars.histogram(s) }
 
 func (r *tableResult) end() error {
 	r.series[len(r.series)-1].h = r.bars.at

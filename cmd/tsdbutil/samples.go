@@ -23,6 +23,11 @@ type floatsOnly func(t []int64, v []float64) error
 func (f floatsOnly) batch(b *chunkenc.Batch) error    { return f(b.T, b.V) }
 func (f floatsOnly) histogram(*histogramSample) error { return nil }
 
+// histogramsOnly is a sampleWriter for who has no use for floats.
+type histogramsOnly struct{ *barPlots }
+
+func (histogramsOnly) batch(*chunkenc.Batch) error { return nil }
+
 // samples reads the samples of one series after the other, floats in batches, with one
 // buffer for all of them. They are thinned out to the newest sample of each step, if there is a
 // step.
