@@ -211,3 +211,24 @@ func TestParseExemplars_SaysWhatIsWrong(t *testing.T) {
 		require.EqualError(t, parseExemplars([]byte(text), func(exemplar.Exemplar) error { return nil }), want, text)
 	}
 }
+
+// The same by the commands themselves, into blocks: if blocks take samples of every kind, and
+// otherwise the import says that they do not.
+func TestImport_WhatDumpAndQueryWriteOfHistograms_GoesIntoBlocks(t *testing.T) {
+	from := histogramDatabase(t, 7)
+	dump := func(dir string, args ...string) string {
+		c := newTestConsole()
+		require.Equal(t, exitOK, execute(t.Context(), append([]string{"dump", dir}, args...), &c.console), c.stderr.String())
+		return c.stdout.String()
+	}
+	if _, ok := any(&tsdb.BlockWriter{}).(sampleAppender); !ok {
+		code, messages := importFile(t, "a", []byte(dump(from, "-o", "json")))
+		require.Equal(t, exitProblem, code)
+		require.Contains(t, messages, "blocks of this version have neither histograms nor start timestamps")
+		return
+	}
+	into := transfer(t, from, []string{"dump", "%s", "-o", "json"}, "a.json")
+	require.Equal(t, dump(from, "-o", "json"), dump(into, "-o", "json"))
+	into = transfer(t, from, []string{"dump", "%s", "--format=openmetrics"}, "a.om")
+	require.Equal(t, dump(from, "--format=openmetrics"), dump(into, "--format=openmetrics"))
+}
