@@ -15,7 +15,7 @@ import (
 )
 
 // maxBytes is how large the page may be, with all that it loads.
-const maxBytes = 150_000
+const maxBytes = 175_000
 
 func get(t *testing.T, path string, headers ...string) *http.Response {
 	t.Helper()

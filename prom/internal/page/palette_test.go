@@ -98,6 +98,34 @@ func TestPalette_ColoursAreToldApartByAllEyes(t *testing.T) {
 	}
 }
 
+// Colours of heat go on from the ground: each is told from the one before by how light it is alone.
+func TestPalette_HeatGetsDeeperStepByStep(t *testing.T) {
+	const steps, leastLightness, leastContrast = 5, 9, 1.1
+	for theme, c := range themes(t) {
+		for vision, m := range visions {
+			before := c["ground"].seen(m)
+			direction := 1.0
+			if before.luminance() > 0.5 {
+				direction = -1
+			}
+			for i := range steps {
+				heat := c[fmt.Sprintf("heat-%d", i)].seen(m)
+				if i == 0 {
+					if r := contrast(heat, before); r < leastContrast {
+						t.Errorf("%s, eyes %s: the first colour of heat has a contrast of %.2f", theme, vision, r)
+					}
+				} else if d := (heat.lab()[0] - before.lab()[0]) * direction; d < leastLightness {
+					t.Errorf("%s, eyes %s: heat %d differs by %.1f of lightness", theme, vision, i, d)
+				}
+				before = heat
+			}
+			if r := contrast(before, c["ground"].seen(m)); r < 7 {
+				t.Errorf("%s, eyes %s: the last colour of heat has a contrast of %.2f", theme, vision, r)
+			}
+		}
+	}
+}
+
 func TestPalette_TextAndLinesStandOut(t *testing.T) {
 	for theme, c := range themes(t) {
 		for i := range 8 {

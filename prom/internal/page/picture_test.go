@@ -54,6 +54,17 @@ func TestPage_IsPictured(t *testing.T) {
 	}
 }
 
+func TestPage_HeatMapIsPictured(t *testing.T) {
+	p := newTab(t, tabOptions{db: newMeasured(t).db, width: 1280, height: 820, wrap: inNoTemporaryDirectory})
+	p.open("q", "rate(http_request_duration_seconds[5m])", "range", "6h")
+	p.until("document.querySelector('#heat-0')?.checkVisibility() && document.getElementById('source').innerText !== ''")
+	b := p.box("#heat-0")
+	require.NoError(t, chromedp.Do(p.ctx, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, b.X+b.W*0.52, b.Y+b.H*0.56)))
+	p.until("document.querySelectorAll('.heat .hover tr').length === 4")
+	p.picture(filepath.Join(pictures, "page-heat.png"))
+	p.noErrors()
+}
+
 // inNoTemporaryDirectory has the page show a directory as a user's.
 func inNoTemporaryDirectory(h http.Handler) http.Handler {
 	temporary := regexp.MustCompile(regexp.QuoteMeta(os.TempDir()) + `/[^"/]*`)

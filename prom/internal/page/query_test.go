@@ -165,7 +165,12 @@ func TestPage_EnterRunsWhenNothingIsChosen(t *testing.T) {
 // drag pulls the pointer over the graph, by parts of its width.
 func (p *tab) drag(from, to float64) {
 	p.t.Helper()
-	b := p.box("#chart")
+	p.dragOver("#chart", from, to)
+}
+
+func (p *tab) dragOver(selector string, from, to float64) {
+	p.t.Helper()
+	b := p.box(selector)
 	x := func(part float64) float64 { return b.X + b.W*part }
 	y := b.Y + b.H/2
 	held := func(m *input.DispatchMouseEventParams) {

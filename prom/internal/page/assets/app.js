@@ -58,7 +58,7 @@ byId('skip').addEventListener('click', (e) => {
   e.preventDefault();
   byId('main').focus();
 });
-startTheme(byId('theme'), () => query.chart.redraw());
+startTheme(byId('theme'), () => query.redraw());
 store.onChange(show);
 show(store.state);
 if (sectionOf(store.state.view) === 'query' && !store.state.query && !matchMedia('(pointer: coarse)').matches) byId('query').focus();

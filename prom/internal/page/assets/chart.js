@@ -2,17 +2,17 @@
 
 import { el } from './dom.js';
 import { HoverBox } from './hover.js';
-import { dot, Plot, prepare, stroke } from './plot.js';
+import { prepare } from './plot.js';
 
 const dragPixels = 6; // less is a click
 
 // Chart draws a matrix into an element. onZoom gets the part of the time that was chosen, onBack is called
-// for the way back.
+// for the way back, tell says in words what is at a place of a plot.
 export class Chart {
-  constructor(root, { onZoom, onBack }) {
-    Object.assign(this, { root, onZoom, onBack, matrix: null, at: null, from: null });
+  constructor(root, { id, onZoom, onBack, tell }) {
+    Object.assign(this, { root, onZoom, onBack, tell, matrix: null, at: null, from: null });
     this.canvas = el('canvas', { class: 'lines', 'aria-hidden': 'true' });
-    this.over = el('canvas', { class: 'over', tabindex: '0', role: 'application', 'aria-roledescription': 'graph', id: 'chart' });
+    this.over = el('canvas', { class: 'over', tabindex: '0', role: 'application', 'aria-roledescription': 'graph', id });
     this.box = new HoverBox();
     this.said = el('p', { class: 'hidden', 'aria-live': 'polite' });
     root.append(this.canvas, this.over, this.box.element, this.said);
@@ -20,10 +20,11 @@ export class Chart {
     new ResizeObserver(() => this.redraw()).observe(root);
   }
 
-  show(matrix, stacked, clock) {
-    Object.assign(this, { matrix, stacked, clock, at: null, from: null });
-    const when = `from ${clock.full(matrix.start)} to ${clock.full(matrix.end)}`;
-    this.over.setAttribute('aria-label', `Graph of ${matrix.series.length} series ${when}. Arrow keys show values, Enter chooses a part of the time, Backspace goes back.`);
+  // show draws a matrix by what make makes for a width and a height.
+  show(matrix, make, what) {
+    Object.assign(this, { matrix, make, at: null, from: null });
+    this.box.hide();
+    this.over.setAttribute('aria-label', `${what}. Arrow keys show values, Enter chooses a part of the time, Backspace goes back.`);
     this.redraw();
   }
 
@@ -41,7 +42,7 @@ export class Chart {
   redraw() {
     const { clientWidth: width, clientHeight: height } = this.root;
     if (!this.matrix || width === 0) return;
-    this.plot = new Plot(this.matrix, this.stacked, this.clock, width, height);
+    this.plot = this.make(width, height);
     this.plot.draw(prepare(this.canvas, width, height));
     this.ctx = prepare(this.over, width, height);
     this.#drawOver();
@@ -92,7 +93,7 @@ export class Chart {
   #point(x, y) {
     this.at = { index: this.matrix.index(this.plot.time(x)), x, y };
     this.#drawOver();
-    this.box.show(this.plot, this.at, this.from === null ? null : [this.plot.time(this.from), this.plot.time(x)]);
+    this.box.show(this.plot, this.at, this.tell(this.plot, this.at), this.from === null ? null : [this.plot.time(this.from), this.plot.time(x)]);
   }
 
   // key moves the cursor by steps, chooses a part of the time by two times Enter, and goes back.
@@ -101,7 +102,9 @@ export class Chart {
     const last = this.matrix.length - 1, big = Math.max(1, Math.round(last / 20));
     const index = this.at?.index ?? last;
     const to = { ArrowLeft: index - 1, ArrowRight: index + 1, PageUp: index - big, PageDown: index + big, Home: 0, End: last }[e.key];
+    const upwards = { ArrowUp: 1, ArrowDown: -1 }[e.key];
     if (to !== undefined) this.#goTo(Math.max(0, Math.min(last, to)));
+    else if (upwards && this.plot.climb) this.#goTo(index, this.plot.climb(index, this.at?.y ?? this.plot.bottom, upwards));
     else if (e.key === 'Enter' && this.at) this.#choose();
     else if (e.key === 'Backspace') this.onBack();
     else if (e.key === 'Escape') this.#leave();
@@ -109,8 +112,7 @@ export class Chart {
     e.preventDefault();
   }
 
-  #goTo(index) {
-    const y = this.at?.y ?? (this.plot.top + this.plot.bottom) / 2;
+  #goTo(index, y = this.at?.y ?? (this.plot.top + this.plot.bottom) / 2) {
     this.#point(this.plot.x(this.matrix.time(index)), y);
     this.said.textContent = this.box.text;
   }
@@ -128,34 +130,9 @@ export class Chart {
     const { plot, ctx, at } = this;
     if (!plot || !ctx) return;
     ctx.clearRect(0, 0, plot.width, plot.height);
-    if (this.strong?.shown) this.#drawStrong(this.strong);
-    if (!at) return;
-    if (this.from !== null) this.#drawChoice(this.from, at.x);
-    const x = Math.round(plot.x(this.matrix.time(at.index))) + 0.5;
-    ctx.strokeStyle = plot.palette.text;
-    ctx.lineWidth = 1;
-    stroke(ctx, x, plot.top, x, plot.bottom);
-    if (plot.lines.length > 200) return;
-    for (const { series, tops } of plot.lines) {
-      if (!Number.isFinite(series.values[at.index])) continue;
-      ctx.fillStyle = plot.palette.ground;
-      dot(ctx, x, plot.y(tops[at.index]), 4.5);
-      ctx.fillStyle = plot.palette.of(series.index);
-      dot(ctx, x, plot.y(tops[at.index]), 3);
-    }
-  }
-
-  #drawStrong(series) {
-    const { plot, ctx } = this;
-    const line = plot.lines.find((l) => l.series === series);
-    ctx.globalAlpha = 0.75;
-    ctx.fillStyle = plot.palette.ground;
-    ctx.fillRect(plot.left, plot.top, plot.right - plot.left, plot.bottom - plot.top);
-    ctx.globalAlpha = 1;
-    ctx.strokeStyle = plot.palette.of(series.index);
-    ctx.lineWidth = 2.5;
-    plot.trace(ctx, line);
-    ctx.stroke();
+    if (this.strong?.shown) plot.strong(ctx, this.strong);
+    if (at && this.from !== null) this.#drawChoice(this.from, at.x);
+    plot.mark(ctx, at);
   }
 
   #drawChoice(from, to) {

@@ -17,19 +17,13 @@ export class HoverBox {
     this.element.hidden = true;
   }
 
-  // show is for a place {index, x, y} of a plot. choice is the part of the time that is being chosen, or null.
-  show(plot, at, choice) {
+  // show is for a place {index, x, y} of a plot, of which {text, nodes} are told. choice is the part of the time
+  // that is being chosen, or null.
+  show(plot, at, { text, nodes }, choice) {
     const time = plot.clock.full(plot.matrix.time(at.index));
-    const { rows, nearest, more } = near(plot, at);
-    this.text = `${time}: ` + rows.map((r) => `${r.series.name} ${value(r.v)}`).join(', ');
+    this.text = `${time}: ${text}`;
     const head = choice ? `${roughDuration(Math.abs(choice[1] - choice[0]) / 1000)} from ${plot.clock.full(Math.min(...choice))}` : time;
-    put(this.element,
-      el('p', { class: 'when' }, head),
-      el('table', {}, rows.map((r) => el('tr', { class: r === nearest ? 'nearest' : null },
-        el('td', {}, el('i', { class: `swatch ${classOf(r.series.index)}` })),
-        el('td', { class: 'name' }, r.series.name), el('td', { class: 'number' }, medium(r.v))))),
-      rows.length === 0 ? el('p', {}, 'No values here') : null,
-      more > 0 ? el('p', { class: 'more' }, `and ${more} more`) : null);
+    put(this.element, el('p', { class: 'when' }, head), nodes);
     this.element.hidden = false;
     this.#place(plot, at);
   }
@@ -40,6 +34,21 @@ export class HoverBox {
     this.element.style.left = `${left}px`;
     this.element.style.top = `${Math.max(0, Math.min(y - height / 2, plot.height - height))}px`;
   }
+}
+
+// tellLines says which values are near a place.
+export function tellLines(plot, at) {
+  const { rows, nearest, more } = near(plot, at);
+  return {
+    text: rows.map((r) => `${r.series.name} ${value(r.v)}`).join(', '),
+    nodes: [
+      el('table', {}, rows.map((r) => el('tr', { class: r === nearest ? 'nearest' : null },
+        el('td', {}, el('i', { class: `swatch ${classOf(r.series.index)}` })),
+        el('td', { class: 'name' }, r.series.name), el('td', { class: 'number' }, medium(r.v))))),
+      rows.length === 0 ? el('p', {}, 'No values here') : null,
+      more > 0 ? el('p', { class: 'more' }, `and ${more} more`) : null,
+    ],
+  };
 }
 
 // near are the series with a value at a place: those nearest to it, in the order in which they are drawn.

@@ -7,11 +7,13 @@ import { labelText } from './series.js';
 
 const most = 200; // rows at first: more are slow to make and nobody reads them
 
+const ofLines = [['Last', (s) => s.last], ['Min', (s) => s.min], ['Max', (s) => s.max]];
+
 // Legend lists the series of a matrix. A name shows its series alone, or all again; a swatch hides and
-// shows one.
+// shows one. Of series that are drawn apart, one stays shown.
 export class Legend {
-  constructor(root, { onChange, onPoint }) {
-    Object.assign(this, { root, onChange, onPoint });
+  constructor(root, { onChange, onPoint = () => {}, columns = ofLines, swatch = (s) => `swatch ${classOf(s.index)}`, apart = false }) {
+    Object.assign(this, { root, onChange, onPoint, columns, swatch, apart });
   }
 
   show(matrix, limit = most) {
@@ -20,10 +22,11 @@ export class Legend {
     this.rows = matrix.series.slice(0, limit).map((s) => this.#row(s));
     const common = labelText(matrix.common);
     const left = matrix.series.length - this.rows.length;
+    this.root.classList.toggle('apart', this.apart);
     put(this.root,
       el('p', { class: 'caption' }, el('strong', {}, `${count(matrix.series.length)} series`), common ? el('span', {}, ' all with ', el('code', {}, common)) : null),
       el('div', { class: 'scroll' }, el('table', {},
-        el('thead', {}, el('tr', {}, ['', 'Series', 'Last', 'Min', 'Max'].map((t, i) => el('th', { scope: 'col', class: i > 1 ? `number ${t.toLowerCase()}` : null }, t)))),
+        el('thead', {}, el('tr', {}, ['', 'Series', ...this.columns.map(([t]) => t)].map((t, i) => el('th', { scope: 'col', class: i > 1 ? `number ${t.toLowerCase()}` : null }, t)))),
         el('tbody', {}, this.rows.map((r) => r.element)))),
       left > 0 ? el('button', { type: 'button', class: 'quiet', onclick: () => this.show(matrix, Infinity) }, `Show ${count(left)} more`) : null);
     this.#refresh();
@@ -42,21 +45,22 @@ export class Legend {
 
   #row(s) {
     const toggle = el('button', { type: 'button', class: 'toggle', 'aria-label': `Show ${s.name}`, title: 'Hide or show', onclick: () => this.#toggle(s) },
-      el('i', { class: `swatch ${classOf(s.index)}` }));
-    const name = el('button', { type: 'button', class: 'name', title: `${s.text}\nShow only this series, or all again`, onclick: (e) => (e.ctrlKey || e.metaKey || e.shiftKey ? this.#toggle(s) : this.#isolate(s)) }, s.name);
+      el('i', { class: this.swatch(s) }));
+    const name = el('button', { type: 'button', class: 'name', title: `${s.text}\nShow only this series${this.apart ? '' : ', or all again'}`, onclick: (e) => (e.ctrlKey || e.metaKey || e.shiftKey ? this.#toggle(s) : this.#isolate(s)) }, s.name);
     const number = (kind, v) => el('td', { class: `number ${kind}`, title: value(v) }, Number.isNaN(v) ? '–' : short(v));
     const element = el('tr', { onpointerenter: () => this.onPoint(s), onpointerleave: () => this.onPoint(null) },
-      el('td', {}, toggle), el('td', {}, name), number('last', s.last), number('min', s.min), number('max', s.max));
+      el('td', {}, toggle), el('td', {}, name), this.columns.map(([t, of]) => number(t.toLowerCase(), of(s))));
     return { series: s, element, toggle, name };
   }
 
   #toggle(s) {
+    if (this.apart && s.shown && this.matrix.visible.length === 1) return;
     s.shown = !s.shown;
     this.#changed();
   }
 
   #isolate(s) {
-    const alone = s.shown && this.matrix.visible.length === 1;
+    const alone = !this.apart && s.shown && this.matrix.visible.length === 1;
     for (const other of this.matrix.series) other.shown = alone || other === s;
     this.#changed();
   }

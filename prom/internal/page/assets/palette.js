@@ -9,7 +9,9 @@ const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
 export const classOf = (index) => `series-${index % colours} dash-${Math.floor(index / colours) % dashes.length}`;
 export const dashOf = (index) => dashes[Math.floor(index / colours) % dashes.length];
 
-const names = ['quiet', 'grid', 'line', 'accent', 'ground', ...Array.from({ length: colours }, (_, i) => `series-${i}`)];
+const heats = 5; // colours between which those of a heat map lie
+
+const names = ['text', 'quiet', 'grid', 'line', 'accent', 'ground', ...Array.from({ length: heats }, (_, i) => `heat-${i}`), ...Array.from({ length: colours }, (_, i) => `series-${i}`)];
 
 // coloursNow gives the colours of the theme as it is now. Each name stands for two of them, and only an element
 // knows which one counts.
@@ -31,6 +33,8 @@ export class Palette {
   constructor() {
     const now = coloursNow();
     this.series = Array.from({ length: colours }, (_, i) => now[`series-${i}`]);
+    this.heat = Array.from({ length: heats }, (_, i) => now[`heat-${i}`]);
+    this.strong = now.text;
     this.text = now.quiet;
     this.grid = now.grid;
     this.axis = now.line;
@@ -41,5 +45,14 @@ export class Palette {
 
   of(index) {
     return this.series[index % colours];
+  }
+
+  // ramp is so many colours of heat, from few to many.
+  ramp(n) {
+    const stops = this.heat.map((c) => c.match(/[\d.]+/g).slice(0, 3).map(Number));
+    return Array.from({ length: n }, (_, i) => {
+      const at = i / (n - 1) * (stops.length - 1), k = Math.min(stops.length - 2, Math.floor(at));
+      return `rgb(${stops[k].map((c, j) => Math.round(c + (stops[k + 1][j] - c) * (at - k))).join(' ')})`;
+    });
   }
 }

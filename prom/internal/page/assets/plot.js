@@ -17,25 +17,14 @@ export function prepare(canvas, width, height) {
   return ctx;
 }
 
-// Plot is one drawing: the scale of a matrix on a canvas of a size.
-export class Plot {
-  constructor(matrix, stacked, clock, width, height) {
-    Object.assign(this, { matrix, clock, width, height, stacked });
-    this.palette = new Palette();
-    this.lines = lines(matrix, stacked);
-    [this.min, this.max] = bounds(this.lines, stacked);
-    this.top = above;
-    this.bottom = height - below;
-    this.right = width - beside;
-    this.values = valueTicks(this.min, this.max, Math.max(2, height / 56));
+// Frame is what drawings over time have in common: the scale of times, and its axis.
+export class Frame {
+  constructor(matrix, clock, width, height) {
+    Object.assign(this, { matrix, clock, width, height, palette: new Palette(), top: above, bottom: height - below, right: width - beside });
   }
 
   x(t) {
     return this.left + (t - this.matrix.start) / (this.matrix.end - this.matrix.start || 1) * (this.right - this.left);
-  }
-
-  y(v) {
-    return this.bottom - (v - this.min) / (this.max - this.min) * (this.bottom - this.top);
   }
 
   // time is what stands at an x.
@@ -44,35 +33,27 @@ export class Plot {
     return this.matrix.start + Math.max(0, Math.min(1, part)) * (this.matrix.end - this.matrix.start);
   }
 
-  draw(ctx) {
+  // begin clears all and makes room for the texts of the values.
+  begin(ctx, values) {
     ctx.clearRect(0, 0, this.width, this.height);
     ctx.font = this.palette.font;
-    const texts = this.values.map((v) => short(v));
-    this.left = Math.ceil(Math.max(28, ...texts.map((t) => ctx.measureText(t).width))) + 12;
-    this.#valueAxis(ctx, texts);
-    this.#timeAxis(ctx);
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(this.left - 2, 0, this.right - this.left + 4, this.bottom + 2);
-    ctx.clip();
-    for (const line of this.lines) this.#line(ctx, line);
-    ctx.restore();
+    this.left = Math.ceil(Math.max(28, ...values.map((v) => ctx.measureText(short(v)).width))) + 12;
   }
 
-  #valueAxis(ctx, texts) {
+  valueAxis(ctx, values) {
     ctx.textAlign = 'right';
     ctx.textBaseline = 'middle';
     ctx.lineWidth = 1;
-    this.values.forEach((v, i) => {
+    for (const v of values) {
       const y = Math.round(this.y(v)) + 0.5;
       ctx.strokeStyle = v === 0 ? this.palette.axis : this.palette.grid;
       stroke(ctx, this.left, y, this.right, y);
       ctx.fillStyle = this.palette.text;
-      ctx.fillText(texts[i], this.left - 8, y);
-    });
+      ctx.fillText(short(v), this.left - 8, y);
+    }
   }
 
-  #timeAxis(ctx) {
+  timeAxis(ctx) {
     const { start, end } = this.matrix;
     const { step, ticks } = timeTicks(start, end, Math.max(2, (this.right - this.left) / 80), this.clock);
     ctx.textAlign = 'center';
@@ -88,6 +69,69 @@ export class Plot {
     }
     ctx.strokeStyle = this.palette.axis;
     stroke(ctx, this.left, Math.round(this.bottom) + 0.5, this.right, Math.round(this.bottom) + 0.5);
+  }
+
+  // cursor is a line at a step, and returns its x.
+  cursor(ctx, index) {
+    const x = Math.round(this.x(this.matrix.time(index))) + 0.5;
+    ctx.strokeStyle = this.palette.text;
+    ctx.lineWidth = 1;
+    stroke(ctx, x, this.top, x, this.bottom);
+    return x;
+  }
+}
+
+// Plot is one drawing of lines: the scale of a matrix on a canvas of a size.
+export class Plot extends Frame {
+  constructor(matrix, stacked, clock, width, height) {
+    super(matrix, clock, width, height);
+    this.lines = lines(matrix, stacked);
+    [this.min, this.max] = bounds(this.lines, stacked);
+    this.values = valueTicks(this.min, this.max, Math.max(2, height / 56));
+  }
+
+  y(v) {
+    return this.bottom - (v - this.min) / (this.max - this.min) * (this.bottom - this.top);
+  }
+
+  draw(ctx) {
+    this.begin(ctx, this.values);
+    this.valueAxis(ctx, this.values);
+    this.timeAxis(ctx);
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(this.left - 2, 0, this.right - this.left + 4, this.bottom + 2);
+    ctx.clip();
+    for (const line of this.lines) this.#line(ctx, line);
+    ctx.restore();
+  }
+
+  // mark draws what is pointed at, over the lines: a step, or null.
+  mark(ctx, at) {
+    if (!at) return;
+    const x = this.cursor(ctx, at.index);
+    if (this.lines.length > 200) return;
+    for (const { series, tops } of this.lines) {
+      if (!Number.isFinite(series.values[at.index])) continue;
+      ctx.fillStyle = this.palette.ground;
+      dot(ctx, x, this.y(tops[at.index]), 4.5);
+      ctx.fillStyle = this.palette.of(series.index);
+      dot(ctx, x, this.y(tops[at.index]), 3);
+    }
+  }
+
+  // strong draws one series over all others, which become faint.
+  strong(ctx, series) {
+    const line = this.lines.find((l) => l.series === series);
+    if (!line) return;
+    ctx.globalAlpha = 0.75;
+    ctx.fillStyle = this.palette.ground;
+    ctx.fillRect(this.left, this.top, this.right - this.left, this.bottom - this.top);
+    ctx.globalAlpha = 1;
+    ctx.strokeStyle = this.palette.of(series.index);
+    ctx.lineWidth = 2.5;
+    this.trace(ctx, line);
+    ctx.stroke();
   }
 
   #line(ctx, line) {

@@ -5,8 +5,12 @@ import { Chart } from './chart.js';
 import { Completion } from './completion.js';
 import { byId, el } from './dom.js';
 import { Editor } from './editor.js';
+import { HeatMaps } from './heats.js';
+import { HistogramMatrix } from './histogram.js';
+import { tellLines } from './hover.js';
 import { Legend } from './legend.js';
 import { answerNotes, empty, failureNote, note } from './notes.js';
+import { Plot } from './plot.js';
 import { Matrix } from './series.js';
 import { Table } from './table.js';
 import { autoStep, TimeRange } from './timerange.js';
@@ -35,10 +39,14 @@ export class QueryView {
   #makeResult() {
     this.plot = el('div', { class: 'plot' });
     const legend = el('div', { class: 'legend', id: 'legend' });
+    const heats = el('div', { class: 'heats', hidden: true });
     this.begin = el('div', { id: 'begin', hidden: true });
-    byId('graph').append(this.plot, legend);
+    this.lines = el('div', {}, this.plot, legend);
+    byId('graph').append(this.lines, heats);
     byId('result').append(this.begin);
-    this.chart = new Chart(this.plot, { onZoom: (from, to) => this.times.zoom(from, to), onBack: () => this.times.zoomBack() });
+    const zooming = { onZoom: (from, to) => this.times.zoom(from, to), onBack: () => this.times.zoomBack() };
+    this.chart = new Chart(this.plot, { id: 'chart', tell: tellLines, ...zooming });
+    this.heats = new HeatMaps(heats, zooming);
     this.legend = new Legend(legend, { onChange: () => this.chart.redraw(), onPoint: (s) => this.chart.emphasise(s) });
     this.table = new Table(byId('table'));
   }
@@ -95,13 +103,37 @@ export class QueryView {
     const first = Math.ceil((last - range * 1000) / step) * step;
     const answer = await send('query_range', { query, start: first / 1000, end: last / 1000, step: step / 1000, limit: mostSeries }, signal);
     if (answer.data.result.length === 0) return { answer, view: null };
-    const matrix = new Matrix(answer.data.result, first, last, step);
-    if (this.drawn?.query === query) matrix.adopt(this.drawn.matrix);
-    this.drawn = { query, matrix };
+    const make = (Kind, part) => {
+      const some = answer.data.result.filter((r) => r[part]?.length);
+      return some.length ? new Kind(some, first, last, step) : null;
+    };
+    const drawn = { query, floats: make(Matrix, 'values'), histograms: make(HistogramMatrix, 'histograms') };
+    if (this.drawn?.query === query) {
+      for (const part of ['floats', 'histograms']) if (this.drawn[part]) drawn[part]?.adopt(this.drawn[part]);
+    }
+    this.drawn = drawn;
     this.#reveal('graph');
-    this.chart.show(matrix, stacked, this.clock);
-    this.legend.show(matrix);
+    this.#draw(drawn, stacked);
     return { answer, view: 'graph' };
+  }
+
+  // draw shows floats as lines and histograms as heat maps: those that there are.
+  #draw({ floats, histograms }, stacked) {
+    this.lines.hidden = floats === null;
+    byId('style-group').hidden = floats === null;
+    if (floats) {
+      const { clock } = this;
+      const what = `Graph of ${floats.series.length} series from ${clock.full(floats.start)} to ${clock.full(floats.end)}`;
+      this.chart.show(floats, (width, height) => new Plot(floats, stacked, clock, width, height), what);
+      this.legend.show(floats);
+    }
+    this.heats.show(histograms, this.clock);
+  }
+
+  // redraw is for other colours.
+  redraw() {
+    this.chart.redraw();
+    this.heats.redraw();
   }
 
   async #instant(query, signal) {
@@ -148,7 +180,7 @@ export class QueryView {
     clearTimeout(this.timer);
     const { query, view } = this.store.state;
     const refresh = this.starting ? startingSeconds : this.store.state.refresh;
-    if (refresh && query && (view === 'graph' || view === 'table') && !document.hidden) this.timer = setTimeout(() => (this.chart.busy ? this.#schedule() : this.run()), refresh * 1000);
+    if (refresh && query && (view === 'graph' || view === 'table') && !document.hidden) this.timer = setTimeout(() => (this.chart.busy || this.heats.busy ? this.#schedule() : this.run()), refresh * 1000);
   }
 
   // showBegin says how to begin, with metrics that are there.

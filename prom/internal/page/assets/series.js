@@ -20,23 +20,29 @@ export function shared(list) {
 // own are the labels of a series that are not shared.
 export const own = (labels, common) => Object.fromEntries(Object.entries(labels).filter(([name]) => !(name in common)));
 
-// Matrix is the answer to a range query. Times are in milliseconds.
-export class Matrix {
-  constructor(result, start, end, step) {
+// number reads a number of an answer.
+export const number = (text) => parseFloat(text.replace('Inf', 'Infinity'));
+
+// Grid is the times of a range query, and its series on them. Times are in milliseconds.
+export class Grid {
+  // read makes what a kind of series has of one of the result, which begins as {index, labels, text, name}.
+  constructor(result, start, end, step, read) {
     Object.assign(this, { start, end, step, length: Math.floor((end - start) / step) + 1 });
     const common = result.length > 1 ? shared(result.map((r) => r.metric)) : {};
     this.common = common;
-    this.series = result.map((r, i) => this.#series(r, i, common));
+    this.series = result.map((r, index) => {
+      const text = labelText(r.metric);
+      return { index, labels: r.metric, text: text || 'value', name: labelText(own(r.metric, common)) || text || 'value', shown: true, ...read(r, this) };
+    });
   }
 
-  #series(r, index, common) {
-    const values = new Float64Array(this.length).fill(NaN);
-    for (const [t, v] of r.values ?? []) {
+  // place puts samples at their steps.
+  place(samples, into, read) {
+    for (const [t, v] of samples) {
       const i = Math.round((t * 1000 - this.start) / this.step);
-      if (i >= 0 && i < values.length) values[i] = parseFloat(v.replace('Inf', 'Infinity'));
+      if (i >= 0 && i < into.length) into[i] = read(v);
     }
-    const text = labelText(r.metric);
-    return { index, labels: r.metric, text: text || 'value', name: labelText(own(r.metric, common)) || text || 'value', values, shown: true, ...numbers(values) };
+    return into;
   }
 
   time(i) {
@@ -57,6 +63,16 @@ export class Matrix {
 
   get visible() {
     return this.series.filter((s) => s.shown);
+  }
+}
+
+// Matrix is the floats in the answer to a range query.
+export class Matrix extends Grid {
+  constructor(result, start, end, step) {
+    super(result, start, end, step, (r, grid) => {
+      const values = grid.place(r.values ?? [], new Float64Array(grid.length).fill(NaN), number);
+      return { values, ...numbers(values) };
+    });
   }
 }
 

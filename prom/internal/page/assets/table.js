@@ -1,15 +1,19 @@
 // The values of an instant query as a table: a column for each label that differs.
 
+import { bucketsOf } from './buckets.js';
 import { el, put } from './dom.js';
+import { readHistogram, summary } from './histogram.js';
 import { count, value } from './number.js';
-import { labelText, own, shared } from './series.js';
+import { labelText, number, own, shared } from './series.js';
 
 const most = 500; // rows at first
+const openAtFirst = 2; // histograms of which the buckets are shown at once, if there are no more
 
 // Table shows what an instant query gives.
 export class Table {
   constructor(root) {
     this.root = root;
+    this.open = new Map(); // whether the buckets of a series are shown, of those where a person has said so
   }
 
   show({ resultType, result }, clock) {
@@ -44,7 +48,7 @@ export class Table {
         common ? el('span', {}, ' all with ', el('code', {}, common)) : null),
       el('div', { class: 'scroll' }, el('table', { class: 'values' },
         el('thead', {}, el('tr', {}, this.names.map((n) => this.#head(n, n === '__name__' ? 'metric' : n)), this.#head(null, 'Value'))),
-        el('tbody', {}, rows.map((r) => this.#row(r))))),
+        el('tbody', {}, rows.flatMap((r) => [this.#row(r), this.#detail(r)])))),
       left > 0 ? el('button', { type: 'button', class: 'quiet', onclick: () => { this.limit = Infinity; this.#draw(); } }, `Show ${count(left)} more`) : null);
   }
 
@@ -56,7 +60,27 @@ export class Table {
 
   #row(r) {
     return el('tr', {}, this.names.map((n) => el('td', {}, r.labels[n] ?? '')),
-      el('td', { class: 'number', title: r.raw }, r.samples ? this.#list(r.samples) : shownValue(r)));
+      el('td', { class: 'number', title: r.raw }, r.samples ? this.#list(r.samples) : shownValue(r), r.histogram ? this.#opener(r) : null));
+  }
+
+  // opener shows and hides the buckets of a histogram, which stand in a row of their own.
+  #opener(r) {
+    const open = this.#isOpen(r);
+    return el('button', { type: 'button', class: 'open', 'aria-expanded': String(open), 'aria-label': `Buckets of ${labelText(r.labels)}`, onclick: () => {
+      this.open.set(labelText(r.labels), !open);
+      const at = [...this.root.querySelectorAll('.open')].findIndex((b) => b === document.activeElement);
+      this.#draw();
+      this.root.querySelectorAll('.open')[at]?.focus();
+    } }, open ? 'Hide buckets' : 'Buckets');
+  }
+
+  #isOpen(r) {
+    return this.open.get(labelText(r.labels)) ?? this.rows.filter((o) => o.histogram).length <= openAtFirst;
+  }
+
+  #detail(r) {
+    if (!r.histogram || !this.#isOpen(r)) return null;
+    return el('tr', { class: 'detail' }, el('td', { colspan: this.names.length + 1 }, bucketsOf(r.histogram)));
   }
 
   // list is the samples of a range, each with its time.
@@ -82,15 +106,13 @@ export class Table {
   }
 }
 
-const number = (text) => parseFloat(text.replace('Inf', 'Infinity'));
-
 const shownValue = (sample) => sample.text ?? value(sample.v);
 
 // said is a sample as a row has it: of a histogram the count is what rows are sorted by.
 function said([t, v]) {
   if (typeof v === 'string') return { t, raw: v, v: number(v) };
-  const text = `${value(number(v.count))} observations, sum ${value(number(v.sum))}`;
-  return { t, raw: JSON.stringify(v), v: number(v.count), text };
+  const histogram = readHistogram(v);
+  return { t, raw: `${value(histogram.count)} observations, sum ${value(histogram.sum)}`, v: histogram.count, text: summary(histogram), histogram };
 }
 
 function one(r) {
@@ -99,5 +121,5 @@ function one(r) {
 
 function many(r) {
   const samples = [...(r.values ?? []), ...(r.histograms ?? [])].sort((a, b) => a[0] - b[0]).map(said);
-  return { labels: r.metric, ...samples.at(-1), samples };
+  return { labels: r.metric, ...samples.at(-1), samples, histogram: null };
 }
