@@ -109,7 +109,7 @@ func TestState_LinkShowsTheSame(t *testing.T) {
 	p := newTab(t, tabOptions{})
 	p.open()
 	for _, fragment := range []string{
-		"#", "#view=health", "#q=sum+by+%28job%29+%28up%29&range=1d12h&end=2026-03-01T10%3A00%3A00.000Z&step=15s&refresh=30s&stacked&utc", "#view=table&q=up",
+		"#", "#view=health", "#q=sum+by+%28job%29+%28up%29&range=1d12h&end=2026-03-01T10%3A00%3A00.000Z&step=15s&refresh=30s&stacked&utc", "#view=table&q=up", "#q=up&exemplars",
 	} {
 		require.Equal(t, fragment, called[string](p, "state.js", fmt.Sprintf("m.writeState(m.readState(%q))", fragment)))
 	}

@@ -47,6 +47,7 @@ async function answer(url, options, signal) {
 
 function read(response, text) {
   let body = null;
+  if (response.status === 204) return { data: null, warnings: [], infos: [] };
   try {
     body = JSON.parse(text);
   } catch { /* something that is not the API has answered */ }

@@ -90,8 +90,8 @@ export class Chart {
     this.#drawOver();
   }
 
-  #point(x, y) {
-    this.at = { index: this.matrix.index(this.plot.time(x)), x, y };
+  #point(x, y, byKey = false) {
+    this.at = { index: this.matrix.index(this.plot.time(x)), x, y, byKey };
     this.#drawOver();
     this.box.show(this.plot, this.at, this.tell(this.plot, this.at), this.from === null ? null : [this.plot.time(this.from), this.plot.time(x)]);
   }
@@ -113,7 +113,7 @@ export class Chart {
   }
 
   #goTo(index, y = this.at?.y ?? (this.plot.top + this.plot.bottom) / 2) {
-    this.#point(this.plot.x(this.matrix.time(index)), y);
+    this.#point(this.plot.x(this.matrix.time(index)), y, true);
     this.said.textContent = this.box.text;
   }
 

@@ -3,6 +3,7 @@
 
 import { BucketScale } from './bucketscale.js';
 import { el } from './dom.js';
+import { drawExemplars } from './exemplars.js';
 import { boundsText, mean, partText } from './histogram.js';
 import { short, value } from './number.js';
 import { Frame, stroke } from './plot.js';
@@ -15,8 +16,9 @@ export const deepness = (part) => Math.sqrt(Math.max(0, Math.min(1, part)));
 
 // HeatMap is one drawing of one series. Those that are drawn together have the scale of all of them.
 export class HeatMap extends Frame {
-  constructor(matrix, series, all, clock, width, height) {
+  constructor(matrix, series, all, clock, width, height, points = []) {
     super(matrix, clock, width, height);
+    this.points = points;
     this.series = series;
     this.top = head;
     const histograms = all.flatMap((s) => s.steps).filter((h) => h !== null);
@@ -61,6 +63,7 @@ export class HeatMap extends Frame {
       }
     }
     this.timeAxis(ctx);
+    drawExemplars(ctx, this, this.points);
   }
 
   colour(b) {

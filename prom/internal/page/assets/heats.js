@@ -2,6 +2,7 @@
 
 import { Chart } from './chart.js';
 import { el, put } from './dom.js';
+import { pointsOf, withExemplars } from './exemplars.js';
 import { HeatMap, tellBucket } from './heat.js';
 import { mean, onlyRises } from './histogram.js';
 import { Legend } from './legend.js';
@@ -24,9 +25,9 @@ export class HeatMaps {
   }
 
   // show draws a matrix; of series that were not there before, the first is chosen. null: there is none.
-  show(matrix, clock) {
+  show(matrix, clock, points) {
     this.root.hidden = matrix === null;
-    Object.assign(this, { matrix, clock });
+    Object.assign(this, { matrix, clock, points });
     if (!matrix) return;
     this.legend.show(matrix);
     this.redraw();
@@ -46,7 +47,7 @@ export class HeatMaps {
       const { title, chart } = this.maps[i];
       title.textContent = matrix.series.length > 1 ? s.name : s.text;
       const what = `Heat map of ${s.text} from ${clock.full(matrix.start)} to ${clock.full(matrix.end)}. Arrow keys up and down go through buckets`;
-      chart.show(matrix, (w, h) => new HeatMap(matrix, s, shown, clock, w, h), what);
+      chart.show(matrix, (w, h) => new HeatMap(matrix, s, shown, clock, w, h, pointsOf(this.points, s.labels)), what);
     });
     const left = matrix.visible.length - shown.length;
     put(this.scale, this.#ramp(), left > 0 ? ` ${left} more of the chosen series are not drawn.` : null,
@@ -58,7 +59,7 @@ export class HeatMaps {
     const plot = el('div', { class: 'plot' });
     const element = el('div', { class: 'heat' }, title, plot);
     this.list.append(element);
-    this.maps.push({ element, title, chart: new Chart(plot, { id: `heat-${this.maps.length}`, tell: tellBucket, ...this.zooming }) });
+    this.maps.push({ element, title, chart: new Chart(plot, { id: `heat-${this.maps.length}`, tell: withExemplars(tellBucket), ...this.zooming }) });
   }
 
   // ramp says what colours mean. They go by the root, so that the middle stands for a quarter.

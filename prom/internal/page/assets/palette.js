@@ -11,7 +11,7 @@ export const dashOf = (index) => dashes[Math.floor(index / colours) % dashes.len
 
 const heats = 5; // colours between which those of a heat map lie
 
-const names = ['text', 'quiet', 'grid', 'line', 'accent', 'ground', ...Array.from({ length: heats }, (_, i) => `heat-${i}`), ...Array.from({ length: colours }, (_, i) => `series-${i}`)];
+const names = ['text', 'quiet', 'grid', 'line', 'accent', 'ground', 'exemplar', ...Array.from({ length: heats }, (_, i) => `heat-${i}`), ...Array.from({ length: colours }, (_, i) => `series-${i}`)];
 
 // coloursNow gives the colours of the theme as it is now. Each name stands for two of them, and only an element
 // knows which one counts.
@@ -40,6 +40,7 @@ export class Palette {
     this.axis = now.line;
     this.select = now.accent;
     this.ground = now.ground;
+    this.exemplar = now.exemplar;
     this.font = `12px ${getComputedStyle(document.documentElement).getPropertyValue('--sans').trim()}`;
   }
 

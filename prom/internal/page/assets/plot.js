@@ -1,6 +1,7 @@
 // The drawing of a graph on a canvas: axes, grid, lines. It knows nothing of pointers and keys.
 
 import { timeText, timeTicks, valueTicks } from './axis.js';
+import { drawExemplars } from './exemplars.js';
 import { short } from './number.js';
 import { dashOf, Palette } from './palette.js';
 import { bounds, lines } from './series.js';
@@ -83,8 +84,9 @@ export class Frame {
 
 // Plot is one drawing of lines: the scale of a matrix on a canvas of a size.
 export class Plot extends Frame {
-  constructor(matrix, stacked, clock, width, height) {
+  constructor(matrix, stacked, clock, width, height, points = []) {
     super(matrix, clock, width, height);
+    this.points = points;
     this.lines = lines(matrix, stacked);
     [this.min, this.max] = bounds(this.lines, stacked);
     this.values = valueTicks(this.min, this.max, Math.max(2, height / 56));
@@ -104,6 +106,7 @@ export class Plot extends Frame {
     ctx.clip();
     for (const line of this.lines) this.#line(ctx, line);
     ctx.restore();
+    drawExemplars(ctx, this, this.points);
   }
 
   // mark draws what is pointed at, over the lines: a step, or null.

@@ -5,6 +5,7 @@ import { Chart } from './chart.js';
 import { Completion } from './completion.js';
 import { byId, el } from './dom.js';
 import { Editor } from './editor.js';
+import { readExemplars, showList, withExemplars } from './exemplars.js';
 import { HeatMaps } from './heats.js';
 import { HistogramMatrix } from './histogram.js';
 import { tellLines } from './hover.js';
@@ -42,10 +43,11 @@ export class QueryView {
     const heats = el('div', { class: 'heats', hidden: true });
     this.begin = el('div', { id: 'begin', hidden: true });
     this.lines = el('div', {}, this.plot, legend);
-    byId('graph').append(this.lines, heats);
+    this.exemplars = el('details', { class: 'exemplars', hidden: true });
+    byId('graph').append(this.lines, heats, this.exemplars);
     byId('result').append(this.begin);
     const zooming = { onZoom: (from, to) => this.times.zoom(from, to), onBack: () => this.times.zoomBack() };
-    this.chart = new Chart(this.plot, { id: 'chart', tell: tellLines, ...zooming });
+    this.chart = new Chart(this.plot, { id: 'chart', tell: withExemplars(tellLines), ...zooming });
     this.heats = new HeatMaps(heats, zooming);
     this.legend = new Legend(legend, { onChange: () => this.chart.redraw(), onPoint: (s) => this.chart.emphasise(s) });
     this.table = new Table(byId('table'));
@@ -96,18 +98,20 @@ export class QueryView {
   }
 
   async #range(query, signal) {
-    const { range, end, step: given, stacked } = this.store.state;
+    const { range, end, step: given, stacked, exemplars } = this.store.state;
     const step = (given ?? autoStep(range)) * 1000;
     // On whole steps, so that a graph does not flicker as time goes on.
     const last = Math.floor((end ?? Date.now()) / step) * step;
     const first = Math.ceil((last - range * 1000) / step) * step;
-    const answer = await send('query_range', { query, start: first / 1000, end: last / 1000, step: step / 1000, limit: mostSeries }, signal);
+    const times = { query, start: first / 1000, end: last / 1000 };
+    const [answer, { points, lack }] = await Promise.all([send('query_range', { ...times, step: step / 1000, limit: mostSeries }, signal), exemplars ? this.#points(times, signal) : { points: null, lack: [] }]);
+    answer.warnings.push(...lack);
     if (answer.data.result.length === 0) return { answer, view: null };
     const make = (Kind, part) => {
       const some = answer.data.result.filter((r) => r[part]?.length);
       return some.length ? new Kind(some, first, last, step) : null;
     };
-    const drawn = { query, floats: make(Matrix, 'values'), histograms: make(HistogramMatrix, 'histograms') };
+    const drawn = { query, points, floats: make(Matrix, 'values'), histograms: make(HistogramMatrix, 'histograms') };
     if (this.drawn?.query === query) {
       for (const part of ['floats', 'histograms']) if (this.drawn[part]) drawn[part]?.adopt(this.drawn[part]);
     }
@@ -117,17 +121,29 @@ export class QueryView {
     return { answer, view: 'graph' };
   }
 
+  // points are the exemplars of a query, and why there are none: the graph stands without them.
+  async #points(times, signal) {
+    try {
+      const { data } = await send('query_exemplars', times, signal);
+      return { points: readExemplars(data), lack: [] };
+    } catch (err) {
+      if (isAbort(err) || signal.aborted) throw err;
+      return { points: [], lack: [`There are no exemplars: ${explain(err).text}`] };
+    }
+  }
+
   // draw shows floats as lines and histograms as heat maps: those that there are.
-  #draw({ floats, histograms }, stacked) {
+  #draw({ floats, histograms, points }, stacked) {
     this.lines.hidden = floats === null;
     byId('style-group').hidden = floats === null;
     if (floats) {
       const { clock } = this;
       const what = `Graph of ${floats.series.length} series from ${clock.full(floats.start)} to ${clock.full(floats.end)}`;
-      this.chart.show(floats, (width, height) => new Plot(floats, stacked, clock, width, height), what);
+      this.chart.show(floats, (width, height) => new Plot(floats, stacked, clock, width, height, points ?? []), what);
       this.legend.show(floats);
     }
-    this.heats.show(histograms, this.clock);
+    this.heats.show(histograms, this.clock, points ?? []);
+    showList(this.exemplars, points, this.clock);
   }
 
   // redraw is for other colours.

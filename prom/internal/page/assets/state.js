@@ -5,7 +5,7 @@ import { formatDuration, parseDuration } from './time.js';
 
 export const views = ['graph', 'table', 'cardinality', 'blocks', 'health'];
 
-const defaults = { query: '', view: 'graph', range: 3600, end: null, step: null, refresh: 0, stacked: false, utc: false };
+const defaults = { query: '', view: 'graph', range: 3600, end: null, step: null, refresh: 0, stacked: false, exemplars: false, utc: false };
 
 // readState reads a fragment. What is not understood is its default.
 export function readState(fragment) {
@@ -23,6 +23,7 @@ export function readState(fragment) {
     step: duration('step', null),
     refresh: Math.max(duration('refresh', 0), p.has('refresh') ? 1 : 0),
     stacked: p.has('stacked'),
+    exemplars: p.has('exemplars'),
     utc: p.has('utc'),
   };
 }
@@ -37,6 +38,7 @@ export function writeState(s) {
   if (s.step !== null) p.set('step', formatDuration(s.step));
   if (s.refresh) p.set('refresh', formatDuration(s.refresh));
   if (s.stacked) p.set('stacked', '');
+  if (s.exemplars) p.set('exemplars', '');
   if (s.utc) p.set('utc', '');
   return '#' + p.toString().replaceAll('=&', '&').replace(/=$/, '');
 }

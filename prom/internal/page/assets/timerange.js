@@ -46,6 +46,7 @@ export class TimeRange {
     this.step = el('input', { id: 'step', size: 8, onchange: () => this.#setStep(), onkeydown: onEnter(() => this.#setStep()) });
     this.refresh = el('select', { id: 'refresh', onchange: () => this.store.set({ refresh: Number(this.refresh.value) }, false) },
       refreshes.map((s) => el('option', { value: s }, s ? `every ${formatDuration(s)}` : 'off')));
+    this.exemplars = el('input', { id: 'exemplars', type: 'checkbox', onchange: () => this.store.set({ exemplars: this.exemplars.checked }) });
     this.root.replaceChildren(
       el('div', { class: 'group tabs', role: 'tablist', 'aria-label': 'Result' }, tab('graph', 'Graph'), tab('table', 'Table')),
       el('div', { class: 'group', id: 'style-group' },
@@ -59,18 +60,19 @@ export class TimeRange {
         button('now', 'Now', 'Until now', () => this.#now())))),
       el('div', { class: 'group', id: 'step-group' }, choice('step', 'Step', this.step)),
       el('div', { class: 'group' }, choice('refresh', 'Refresh', this.refresh)),
+      el('label', { class: 'field', id: 'exemplars-field', for: 'exemplars' }, this.exemplars, 'Exemplars'),
       button('zoom-back', '↩ Back', 'Back to the times before', () => this.zoomBack()));
   }
 
   // show sets the controls to the state.
   show(clock) {
     this.clock = clock;
-    const { view, range, end, step, refresh, stacked } = this.#state;
+    const { view, range, end, step, refresh, stacked, exemplars } = this.#state;
     for (const name of ['graph', 'table']) {
       byId(`tab-${name}`).setAttribute('aria-selected', String(view === name));
       byId(`tab-${name}`).tabIndex = view === name ? 0 : -1;
     }
-    for (const id of ['range-group', 'step-group', 'style-group']) byId(id).hidden = view !== 'graph';
+    for (const id of ['range-group', 'step-group', 'style-group', 'exemplars-field']) byId(id).hidden = view !== 'graph';
     byId('zoom-back').hidden = view !== 'graph' || this.back.length === 0;
     this.range.value = formatDuration(range);
     this.tick();
@@ -82,6 +84,7 @@ export class TimeRange {
     this.refresh.value = String(refresh);
     byId('lines').setAttribute('aria-pressed', String(!stacked));
     byId('stacked').setAttribute('aria-pressed', String(stacked));
+    this.exemplars.checked = exemplars;
     for (const input of [this.range, this.step]) input.setCustomValidity('');
   }
 
