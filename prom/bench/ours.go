@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -19,6 +20,8 @@ type ours struct {
 	rejected []tsdb.Reject
 	batch    *chunkenc.Batch
 	labels   []labels.Label // of the last series
+	// histograms are those of the scrapes that were prepared.
+	histograms [][]*histogram.Histogram
 }
 
 func openOurs(dir string, manual bool) (engine, error) {

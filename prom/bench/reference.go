@@ -8,6 +8,7 @@ import (
 
 	"github.com/pkg/errors"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
@@ -19,6 +20,8 @@ import (
 type reference struct {
 	db   *tsdb.DB
 	refs []storage.SeriesRef
+	// histograms are those of the scrapes that were prepared.
+	histograms [][]*histogram.Histogram
 }
 
 // openReference takes the default options: 16,384 stripes, no out-of-order window, no

@@ -185,6 +185,9 @@ func (c *comparison) agree() error {
 	for _, a := range c.task("queries").asked() {
 		rows = append(rows, a.row, a.row+"/over")
 	}
+	for _, buckets := range histogramBuckets {
+		rows = append(rows, histogramRow(buckets)+"/head", histogramRow(buckets)+"/block")
+	}
 	for _, row := range warmRows {
 		rows = append(rows, row, row+"/scan")
 	}

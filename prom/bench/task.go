@@ -78,6 +78,10 @@ var kinds = map[string]func(task) (measures, error){
 	"read":        readRemote,
 	"discard":     discardRemote,
 
+	"histograms5":   func(t task) (measures, error) { return histograms(t, 5) },
+	"histograms20":  func(t task) (measures, error) { return histograms(t, 20) },
+	"histograms160": func(t task) (measures, error) { return histograms(t, 160) },
+
 	"sustain":      sustain,
 	"sustaincheck": sustainCheck,
 
