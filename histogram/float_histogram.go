@@ -142,8 +142,8 @@ func (h *FloatHistogram) Digest() uint64 {
 	d := digestFloats
 	d.add(uint64(h.Schema))
 	d.addFloats([]float64{h.ZeroThreshold, h.Sum, h.ZeroCount, h.Count})
-	d.addCounts(floatWalk(h.PositiveSpans, h.PositiveBuckets))
-	d.addCounts(floatWalk(h.NegativeSpans, h.NegativeBuckets))
+	d.addCounts(h.PositiveSpans, h.PositiveBuckets)
+	d.addCounts(h.NegativeSpans, h.NegativeBuckets)
 	d.addFloats(h.CustomValues)
 	return uint64(d)
 }

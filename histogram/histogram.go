@@ -233,8 +233,8 @@ func (h *Histogram) Digest() uint64 {
 	d.addFloats([]float64{h.ZeroThreshold, h.Sum})
 	d.add(h.ZeroCount)
 	d.add(h.Count)
-	d.addCounts(deltaWalk(h.PositiveSpans, h.PositiveBuckets))
-	d.addCounts(deltaWalk(h.NegativeSpans, h.NegativeBuckets))
+	d.addDeltas(h.PositiveSpans, h.PositiveBuckets)
+	d.addDeltas(h.NegativeSpans, h.NegativeBuckets)
 	d.addFloats(h.CustomValues)
 	return uint64(d)
 }

@@ -212,16 +212,31 @@ func negativeOffset(side string, i int, s Span) error {
 // sumDeltas returns the sum of the counts that deltas say, all of which fit 63 bits. A sum
 // that does not fit 64 bits is the largest number.
 func sumDeltas(deltas []int64, side string) (uint64, error) {
-	count, sum := int64(0), uint64(0)
-	for i, d := range deltas {
+	var count, signs int64
+	var sum, carry, carries uint64
+	for _, d := range deltas {
 		count += d
-		if count < 0 {
-			return 0, errors.WithMessagef(ErrNegativeBucketCount, "%s bucket %d: %d",
-				side, i, count)
-		}
-		if sum += uint64(count); sum < uint64(count) {
-			return math.MaxUint64, nil
+		signs |= count
+		sum, carry = bits.Add64(sum, uint64(count), 0)
+		carries |= carry
+	}
+	switch {
+	case signs < 0:
+		return 0, negativeCount(deltas, side)
+	case carries != 0:
+		return math.MaxUint64, nil
+	default:
+		return sum, nil
+	}
+}
+
+// negativeCount says which bucket is the first one with a negative count.
+func negativeCount(deltas []int64, side string) error {
+	count := int64(0)
+	for i, d := range deltas {
+		if count += d; count < 0 {
+			return errors.WithMessagef(ErrNegativeBucketCount, "%s bucket %d: %d", side, i, count)
 		}
 	}
-	return sum, nil
+	return nil
 }

@@ -3,7 +3,10 @@ package encbuf
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -105,4 +108,46 @@ func TestDec_AllocatesNothing(t *testing.T) {
 		d.Uvarint()
 		_ = d.Str()
 	}))
+}
+
+// Lists are read, written and skipped as their numbers one by one are, whole or cut, also where a
+// varint is too long.
+func TestDec_ListsOfVarintsAreThoseOneByOne(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		list := make([]int64, r.IntN(40))
+		for i := range list {
+			list[i] = int64(r.Uint64()) >> r.IntN(64)
+			if r.IntN(3) > 0 {
+				list[i] >>= 50
+			}
+		}
+		var want []byte
+		for _, v := range list {
+			want = AppendVarint(want, v)
+		}
+		b := AppendVarints([]byte{1, 2}, list)[2:]
+		require.Equal(t, len(want), len(b))
+		require.Equal(t, string(want), string(b))
+		switch r.IntN(4) {
+		case 0:
+			b = b[:r.IntN(len(b)+1)]
+		case 1:
+			at := r.IntN(len(b) + 1)
+			b = slices.Concat(b[:at:at], slices.Repeat([]byte{0x80}, r.IntN(14)), b[at:])
+		}
+		one, many, skip := NewDec(b), NewDec(b), NewDec(b)
+		var each []int64
+		for range list {
+			each = append(each, one.Varint())
+		}
+		got := many.Varints([]int64{7}, len(list))
+		require.EqualValues(t, 7, got[0])
+		require.Equal(t, fmt.Sprint(each), fmt.Sprint(got[1:]))
+		skip.SkipVarints(len(list))
+		for _, d := range []*Dec{&many, &skip} {
+			require.Equal(t, one.Offset(), d.Offset())
+			require.Equal(t, one.Err(), d.Err())
+		}
+	}
 }

@@ -63,6 +63,22 @@ var varbitRows = func() (rows [65]uint8) {
 	return rows
 }()
 
+// form is how a varbit integer is written that takes at most 32 bits: its low bits that mask has,
+// behind ones and a zero.
+type form struct{ ones, mask, bits uint32 }
+
+// shortForms has the forms of signed integers other than 0, by the bits that they have without the
+// one for the sign. Those with longer ones have no bits here.
+var shortForms = func() (forms [64]form) {
+	for n := range forms {
+		row := varbitRows[n+1]
+		if width := varbitWidths[row]; width <= 25 {
+			forms[n] = form{ones: (1<<row - 1) << (width + 1), mask: 1<<width - 1, bits: uint32(row) + 1 + uint32(width)}
+		}
+	}
+	return forms
+}()
+
 // uvarbit writes an unsigned varbit integer in the first width that it fits.
 func (w *bitWriter) uvarbit(u uint64) { w.varbitField(u, int(varbitRows[bits.Len64(u)])) }
 

@@ -26,6 +26,40 @@ func (w *bitWriter) dod(c *column, x uint64) {
 	c.v, c.d = x, delta
 }
 
+// dods is dod of one column after the other, up to the last number. Its loop keeps the state of the
+// writer in registers and writes the short forms; others go the long way (BenchmarkEncoder).
+func (w *bitWriter) dods(cols []column, xs []int64) {
+	buf, acc, nbits := w.buf, w.acc, uint(w.nbits)
+	cols = cols[:len(xs)]
+	for i, x := range xs {
+		c := &cols[i]
+		delta := uint64(x) - c.v
+		change := delta - c.d
+		c.v, c.d = uint64(x), delta
+		bit, n := uint64(0), uint(1)
+		if change != 0 {
+			// The form of n bits has one number more above 0 than below it.
+			u := int64(change - 1)
+			f := &shortForms[bits.Len64(uint64(u^u>>63))&63]
+			if n = uint(f.bits); n == 0 {
+				w.buf, w.acc, w.nbits = buf, acc, uint8(nbits)
+				w.varbit(int64(change))
+				buf, acc, nbits = w.buf, w.acc, uint(w.nbits)
+				continue
+			}
+			bit = uint64(f.ones) | change&uint64(f.mask)
+		}
+		if nbits += n; nbits < 64 {
+			acc = acc<<(n&63) | bit
+			continue
+		}
+		nbits -= 64
+		buf = binary.BigEndian.AppendUint64(buf, acc<<((n-nbits)&63)|bit>>(nbits&63))
+		acc = bit
+	}
+	w.buf, w.acc, w.nbits = buf, acc, uint8(nbits)
+}
+
 // dod reads what the writer's dod wrote.
 func (r *bitReader) dod(c *column) {
 	c.d += uint64(r.varbit())

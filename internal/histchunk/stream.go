@@ -80,9 +80,7 @@ func (s *stream) writeInts(t uint64, h *sample) {
 	w.xor(&s.sum, h.sum)
 	cols := s.cols
 	for _, deltas := range h.ints {
-		for i, d := range deltas {
-			w.dod(&cols[i], uint64(d))
-		}
+		w.dods(cols, deltas)
 		cols = cols[len(deltas):]
 	}
 }

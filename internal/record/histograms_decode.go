@@ -136,28 +136,21 @@ func skipHistogram(d *encbuf.Dec, floats bool) {
 	if floats {
 		d.Bytes(2 * float64Bytes) // counts
 	} else {
-		skipVarints(d, 2)
+		d.SkipVarints(2)
 	}
 	d.Bytes(float64Bytes) // sum
 	for range 2 {
-		skipVarints(d, 2*d.Count(minSpanBytes))
+		d.SkipVarints(2 * d.Count(minSpanBytes))
 	}
 	for range 2 {
 		if floats {
 			skipFloats(d)
 		} else {
-			skipVarints(d, d.Count(1))
+			d.SkipVarints(d.Count(1))
 		}
 	}
 	if schema == int64(histogram.CustomBuckets) {
 		skipFloats(d)
-	}
-}
-
-//go:noinline
-func skipVarints(d *encbuf.Dec, n int) {
-	for range n {
-		d.Uvarint()
 	}
 }
 
@@ -259,10 +252,7 @@ func (e *entry) spans(d *encbuf.Dec, side int, dst []histogram.Span) []histogram
 
 func (e *entry) deltas(d *encbuf.Dec, side int, dst []int64) []int64 {
 	e.buckets[side] = d.Count(1)
-	for range e.buckets[side] {
-		dst = append(dst, d.Varint())
-	}
-	return dst
+	return d.Varints(dst, e.buckets[side])
 }
 
 func (e *entry) counts(d *encbuf.Dec, side int, dst []float64) []float64 {
