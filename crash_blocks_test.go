@@ -328,9 +328,9 @@ func (c *crasher) backfill() error {
 	for _, from := range []int64{-50 * window, (c.headStart() - 1) / window * window} {
 		var g group
 		for i := range int64(3) {
-			r := row{ls: ls, t: from + i, v: float64(c.serial)}
-			rows, g = append(rows, r), append(g, sampleKey{ls, r.t})
-			if err := w.Append(ls, r.t, r.v); err != nil {
+			r := floatRow(ls, from+i, float64(c.serial))
+			rows, g = append(rows, r), append(g, r.key())
+			if err := w.Append(ls, r.T, r.sample.V); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	stderrors "errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -71,7 +72,7 @@ func (c *crasher) crowd() error {
 	w := &crowd{before: c.history.len()}
 	for i := range crowdWriters * crowdCommits {
 		name := fmt.Sprintf("crowd-%d", i%crowdWriters)
-		rows := []row{c.row(name), c.row(name)}
+		rows := []row{c.row(name), c.mixed("mixed-" + name)}
 		if i%4 == 0 {
 			c.serial++
 			rows = append(rows, c.row(fmt.Sprintf("crowd-new-%d", c.serial)))
@@ -106,12 +107,12 @@ func (c *crasher) order(w *crowd) error {
 	}
 	byPlace := make([]int, len(w.commits))
 	for i, rows := range w.commits {
-		if _, ok := place[rows[0].v]; !ok {
+		if _, ok := place[rows[0].V]; !ok {
 			return errors.Errorf("the commit of %v is not in the log", rows)
 		}
 		byPlace[i] = i
 	}
-	slices.SortFunc(byPlace, func(a, b int) int { return cmp.Compare(place[w.commits[a][0].v], place[w.commits[b][0].v]) })
+	slices.SortFunc(byPlace, func(a, b int) int { return cmp.Compare(place[w.commits[a][0].V], place[w.commits[b][0].V]) })
 	w.rank = make([]int, len(w.commits))
 	for rank, i := range byPlace {
 		w.rank[i] = rank
@@ -125,8 +126,8 @@ func (c *crasher) order(w *crowd) error {
 
 // placesInLog returns at which place of the log each commit stands, by the value of its
 // first sample.
-func placesInLog(disk *tsdbtest.MemFS) (map[float64]int, error) {
-	place := map[float64]int{}
+func placesInLog(disk *tsdbtest.MemFS) (map[uint64]int, error) {
+	place := map[uint64]int{}
 	for _, name := range disk.Files() {
 		if !strings.HasPrefix(name, "data/wal/0") {
 			continue
@@ -137,7 +138,7 @@ func placesInLog(disk *tsdbtest.MemFS) (map[float64]int, error) {
 		}
 		r := wal.NewReader(bytes.NewReader(data), int64(len(data)), name, 0)
 		for r.Next() {
-			if record.TypeOf(r.Record()) != record.TypeSamples {
+			if typ := record.TypeOf(r.Record()); typ != record.TypeSamples && typ != record.TypeSamplesV2 {
 				continue
 			}
 			var dec record.SampleDecoder
@@ -146,7 +147,7 @@ func placesInLog(disk *tsdbtest.MemFS) (map[float64]int, error) {
 			if _, err := dec.Decode(first[:]); err != nil {
 				return nil, err
 			}
-			place[first[0].V] = len(place)
+			place[math.Float64bits(first[0].V)] = len(place)
 		}
 		if r.Err() != nil {
 			return nil, r.Err()

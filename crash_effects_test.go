@@ -16,6 +16,8 @@ type sampleKey struct {
 	t  int64
 }
 
+func (r row) key() sampleKey { return sampleKey{r.ls, r.T} }
+
 // effects are what blocks have, and have not, beside what the log says: it is on stable
 // storage when it is acknowledged, whatever becomes of the log. They are not changed any
 // more.

@@ -84,7 +84,8 @@ func (h *history) sum(k int, e *effects) uint64 {
 	for _, commit := range h.commits[:k] {
 		s.WriteByte('c')
 		for _, r := range commit.rows {
-			maphash.WriteComparable(&s, r)
+			maphash.WriteComparable(&s, r.key())
+			maphash.WriteComparable(&s, r.V)
 		}
 		s.WriteByte('d')
 		for _, key := range commit.gone {
@@ -96,7 +97,8 @@ func (h *history) sum(k int, e *effects) uint64 {
 		removed += maphash.Comparable(diskSeed, key)
 	}
 	for _, r := range e.extra {
-		maphash.WriteComparable(&s, r)
+		maphash.WriteComparable(&s, r.key())
+		maphash.WriteComparable(&s, r.V)
 	}
 	maphash.WriteComparable(&s, struct {
 		base         *content

@@ -74,6 +74,8 @@ type crasher struct {
 	serial  int      // makes labels that no other commit has
 	now     int64    // time of the newest sample
 
+	series map[string]*mixedSeries // of those that have samples of all kinds
+
 	together *crowd // goroutines that commit at this moment; nil: there are none
 
 	copy *snapshotCopy // the newest one
@@ -265,10 +267,15 @@ func (c *crasher) headSnapshot() error {
 	return nil
 }
 
-// fewRows are samples of two series that have been there, and of a new one.
+// fewRows are samples of some series that have been there, and of a new one.
 func (c *crasher) fewRows() []row {
 	c.serial++
-	return []row{c.row("steady"), c.row("steady"), c.row("other"), c.row(fmt.Sprintf("new-%d", c.serial))}
+	rows := []row{c.row("steady"), c.row("steady"), c.row("other"), c.mixed("mixed"), c.mixed("mixed")}
+	if name := fmt.Sprintf("new-%d", c.serial); c.serial%2 == 0 {
+		return append(rows, c.mixed(name))
+	} else {
+		return append(rows, c.row(name))
+	}
 }
 
 // bigRows take n bytes of the log, most of it labels that do not compress.
@@ -285,11 +292,15 @@ func (c *crasher) bigRows(n int) []row {
 	return rows
 }
 
-// chunkRows fill a chunk of a series, which has at most twice as many samples as it should.
+// chunkRows fill a chunk of a series, which has at most twice as many samples as it should, and
+// some of another one, which ends them where its samples are of another kind.
 func (c *crasher) chunkRows() []row {
 	var rows []row
-	for range 2*max(c.setup.samples, 16) + 8 {
+	for i := range 2*max(c.setup.samples, 16) + 8 {
 		rows = append(rows, c.row("steady"))
+		if i%3 == 0 {
+			rows = append(rows, c.mixed("mixed"))
+		}
 	}
 	return rows
 }
@@ -298,7 +309,19 @@ func (c *crasher) chunkRows() []row {
 func (c *crasher) row(name string, more ...string) row {
 	ls := labels.FromStrings(append([]string{"__name__", name}, more...)...)
 	c.now += 1 + c.rng.Int64N(1500)
-	return row{ls: ls, t: c.now, v: c.rng.NormFloat64()}
+	return floatRow(ls, c.now, c.rng.NormFloat64())
+}
+
+// mixed makes a sample of a series that has samples of all kinds.
+func (c *crasher) mixed(name string) row {
+	r := c.row(name)
+	if c.series == nil {
+		c.series = map[string]*mixedSeries{}
+	}
+	if c.series[name] == nil {
+		c.series[name] = &mixedSeries{}
+	}
+	return rowOf(r.ls, c.series[name].next(c.rng, r.T))
 }
 
 // commitRows commits and notes what a crash may take from now on.
@@ -326,7 +349,7 @@ func (c *crasher) acked(segment int) {
 func (c *crasher) logRows(rows []row) error {
 	app := c.db.Appender()
 	for _, r := range rows {
-		if _, err := app.Append(0, r.ls, r.t, r.v); err != nil {
+		if _, err := app.AppendSample(0, r.ls, r.sample); err != nil {
 			return err
 		}
 	}

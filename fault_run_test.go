@@ -168,7 +168,7 @@ func (r *faultRun) tryCommit(rows []row) error {
 		was := r.again[len(r.again)-1-i]
 		if !slices.ContainsFunc(rows[:n], func(row row) bool { return row.ls == was.ls }) {
 			r.now++
-			rows = append(rows, row{ls: was.ls, t: r.now, v: r.rng.NormFloat64()})
+			rows = append(rows, floatRow(was.ls, r.now, r.rng.NormFloat64()))
 		}
 	}
 	segment := r.db.Stats().Log.Segment
@@ -183,7 +183,7 @@ func (r *faultRun) tryCommit(rows []row) error {
 		}
 		r.unsure = append(r.unsure, entry{rows: rows})
 	case errors.Is(err, tsdb.ErrNotCommitted):
-		r.history.failed++
+		r.history.failed += 1 + sampleRecords(rows)
 		r.again = append(r.again, rows...)
 	default:
 		return errors.WithMessage(err, "commit says neither what is true nor that nobody knows")

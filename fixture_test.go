@@ -116,13 +116,10 @@ func readAll(q *tsdb.Querier, ms ...*labels.Matcher) (map[string][]point, error)
 		if err != nil {
 			return nil, err
 		}
-		var ps []point
-		for it = s.Iterator(it); it.Next() != chunkenc.ValNone; {
-			ts, v := it.At()
-			ps = append(ps, point{ts, math.Float64bits(v)})
-		}
-		if it.Err() != nil {
-			return nil, it.Err()
+		it = s.Iterator(it)
+		ps, err := pointsOf(it)
+		if err != nil {
+			return nil, err
 		}
 		if len(ps) > 0 {
 			all[s.Labels().String()] = ps
