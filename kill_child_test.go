@@ -19,12 +19,14 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
 // What a child that is going to be killed writes, and what of it must be there later.
-// Commit n of a writer has all its samples at time n*killStep, with the number of the round as
-// their value, so whether it is there, whole, and from which process, can be read off. Now
+// Commit n of a writer has all its samples at time n*killStep. The number of the round is their
+// value, or makes it (killSample), so whether it is there, whole, and from which process, can be
+// read off. Now
 // and then a writer deletes what its first commits have in some series. The head is
 // flushed, and blocks are merged, by the database's own loops.
 const (
@@ -33,6 +35,7 @@ const (
 	killFreshAt = 61  // each so many commits bring a new series
 	killBigAt   = 50  // each so many commits are large ones
 	killBig     = 200 // series in those
+	killStaleAt = 97  // each so many commits the usual series of histograms end
 	killEraseAt = 700 // each so many commits the writer deletes
 	killKeep    = 900 // all but so many of its last commits
 	killStep    = 250 // ms
@@ -170,10 +173,11 @@ func killWrite(db *tsdb.DB, round, writer, n int, p *peloton, say func(string, .
 			if refs[key] == 0 {
 				ls = labels.FromStrings("__name__", name, "w", strconv.Itoa(writer), "i", i)
 			}
-			ref, err := app.Append(refs[key], ls, int64(n)*killStep, float64(round))
+			s := killSample(name, i, n, round)
+			ref, err := app.AppendSample(refs[key], ls, s.sample())
 			if errors.Is(err, tsdb.ErrNotFound) { // it was idle, and went
 				ls = labels.FromStrings("__name__", name, "w", strconv.Itoa(writer), "i", i)
-				ref, err = app.Append(0, ls, int64(n)*killStep, float64(round))
+				ref, err = app.AppendSample(0, ls, s.sample())
 			}
 			refs[key] = ref
 			return err
@@ -205,6 +209,33 @@ func killWrite(db *tsdb.DB, round, writer, n int, p *peloton, say func(string, .
 			}
 		}
 	}
+}
+
+// killSample returns what a series has of commit n, written in a round: each of the usual series
+// has samples of its own kind, those of histograms a stale marker now and then.
+func killSample(name, i string, n, round int) anySample {
+	s := anySample{T: int64(n) * killStep, V: math.Float64bits(float64(round))}
+	if name != "k" || i == "0" {
+		return s
+	}
+	if i == "1" {
+		s.ST = s.T - killStep
+		return s
+	}
+	h := &histogram.Histogram{
+		Count: uint64(2*n + round), Sum: float64(round),
+		PositiveSpans: []histogram.Span{{Offset: int32(round % 3), Length: 2}}, PositiveBuckets: []int64{int64(n), int64(round)},
+	}
+	switch {
+	case n%killStaleAt == 0:
+		h.SetStale()
+	case i == "4":
+		h.Schema, h.CustomValues = histogram.CustomBuckets, []float64{0.1, 1, 2.5, 10}
+	}
+	if s.H = h; i == "3" {
+		s.H, s.FH = nil, h.ToFloat(nil)
+	}
+	return s
 }
 
 // killErase deletes what the first commits of a writer, up to the nth, have in its usual

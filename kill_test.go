@@ -213,7 +213,6 @@ func (k *killed) checkSamples(db *tsdb.DB) {
 	defer func() { require.NoError(k, q.Close()) }()
 	var seen, want struct{ k, fresh, big int }
 	var from [killWriters]int // the first commit that the usual series have
-	batch := chunkenc.NewBatch(1024)
 	var it chunkenc.Iterator
 	for s, err := range q.Select(ctx, nil).All() {
 		require.NoError(k, err)
@@ -233,18 +232,21 @@ func (k *killed) checkSamples(db *tsdb.DB) {
 		}
 		n := first
 		usual := ls.Get("__name__") == "k"
-		for it = s.Iterator(it); it.NextBatch(batch) != chunkenc.ValNone; {
-			for j, t := range batch.T {
-				if at := int(t / killStep); usual && n == first && at > k.erased[w] && at <= k.begun[w]+1 {
-					n = at // a delete that was not acknowledged has emptied some blocks, or all
-					require.True(k, from[w] == 0 || from[w] == n, "round %d: %v begins at %d, others at %d", k.round, ls, n, from[w])
-					from[w] = n
-				}
-				if int(t) != n*killStep || n > end || int(batch.V[j]) != k.rounds[w][n-1] {
-					require.Fail(k, "not as it was committed", "round %d: %v has %v at %d, want commit %d of at most %d", k.round, ls, batch.V[j], t, n, end)
-				}
-				n += step
+		it = s.Iterator(it)
+		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
+			got := pointAt(it, kind)
+			if at := int(got.T / killStep); usual && n == first && at > k.erased[w] && at <= k.begun[w]+1 {
+				n = at // a delete that was not acknowledged has emptied some blocks, or all
+				require.True(k, from[w] == 0 || from[w] == n, "round %d: %v begins at %d, others at %d", k.round, ls, n, from[w])
+				from[w] = n
 			}
+			if n > end {
+				require.Fail(k, "more than was committed", "round %d: %v has a sample at %d, want at most %d commits", k.round, ls, got.T, end)
+			}
+			if want := killSample(ls.Get("__name__"), ls.Get("i"), n, k.rounds[w][n-1]); got != want.point() {
+				require.Fail(k, "not as it was committed", "round %d: %v has %v at %d, want %+v of commit %d of at most %d", k.round, ls, anyAt(it, kind), got.T, want, n, end)
+			}
+			n += step
 		}
 		require.NoError(k, it.Err())
 		require.Greater(k, n, end, "round %d: %v lacks samples", k.round, ls)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/histtest"
 	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
@@ -32,9 +35,8 @@ const (
 // modelSample is a sample on its way in an Appender.
 type modelSample struct {
 	series int
-	t      int64
-	v      float64
-	ref    tsdb.SeriesRef
+	anySample
+	ref tsdb.SeriesRef
 }
 
 type model struct {
@@ -48,7 +50,7 @@ type model struct {
 	refs   [modelSeries]tsdb.SeriesRef
 	logged [modelSeries]tsdb.SeriesRef // of those, the newest that is in the log
 	data   [modelSeries][]point        // committed
-	last   [modelSeries]point          // the newest that was committed, also when it is deleted
+	last   [modelSeries]point          // the newest that was committed, by its digest, also when it is deleted
 	any    [modelSeries]bool           // there is a last
 
 	minValid int64                 // from where on samples are taken
@@ -101,9 +103,28 @@ func (m *model) Append(t *rapid.T) {
 		rapid.Custom(func(t *rapid.T) int64 { return base + rapid.Int64Range(1, 20_000).Draw(t, "step") }),
 		rapid.Custom(func(t *rapid.T) int64 { return (base/60_000+1)*60_000 + rapid.Int64Range(-1, 1).Draw(t, "edge") }),
 	).Draw(t, "t")
-	v := rapid.OneOf(rapid.SampledFrom([]float64{0, 1, math.NaN(), math.Copysign(0, -1)}), rapid.Float64()).Draw(t, "v")
-	m.append(t, a, modelSample{series: i, t: ts, v: v})
+	m.append(t, a, modelSample{series: i, anySample: m.draw(t, ts)})
 }
+
+// draw makes a sample of any kind. Of histograms there are a few, so that some come again.
+func (m *model) draw(t *rapid.T, ts int64) anySample {
+	s := anySample{T: ts}
+	if rapid.IntRange(0, 3).Draw(t, "started") == 0 {
+		s.ST = ts - rapid.Int64Range(-1, 2).Draw(t, "since")
+	}
+	odd := []float64{0, 1, math.NaN(), math.Copysign(0, -1), math.Float64frombits(histogram.StaleNaN)}
+	switch kind := rapid.IntRange(0, 3).Draw(t, "kind"); kind {
+	case 0:
+		s.H = histtest.Draw(modelPick(rapid.Uint64Range(0, 7).Draw(t, "histogram")))
+	case 1:
+		s.FH = histtest.Floats(histtest.Draw(modelPick(rapid.Uint64Range(0, 7).Draw(t, "histogram"))))
+	default:
+		s.V = math.Float64bits(rapid.OneOf(rapid.SampledFrom(odd), rapid.Float64()).Draw(t, "v"))
+	}
+	return s
+}
+
+func modelPick(seed uint64) histtest.Pick { return rand.New(rand.NewPCG(seed, 1)).Int64N }
 
 // HeadSnapshot takes a snapshot of the head, with which the next open begins.
 func (m *model) HeadSnapshot(t *rapid.T) {
@@ -120,14 +141,20 @@ func (m *model) Burst(t *rapid.T) {
 		ts = newest.T
 	}
 	step := rapid.Int64Range(1, 3000).Draw(t, "step")
+	floats, r := rapid.Bool().Draw(t, "floats"), rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+	var mixed mixedSeries
 	for k := range rapid.IntRange(10, 80).Draw(t, "n") {
 		ts += step
-		m.append(t, a, modelSample{series: i, t: ts, v: float64(k)})
+		s := &anySample{T: ts, V: math.Float64bits(float64(k))}
+		if !floats {
+			s = mixed.next(r, ts)
+		}
+		m.append(t, a, modelSample{series: i, anySample: *s})
 	}
 }
 
 func (m *model) append(t *rapid.T, a int, s modelSample) {
-	if s.t < m.floor && m.floor > m.minValid {
+	if s.T < m.floor && m.floor > m.minValid {
 		return // the head may have forgotten what is deleted there, or not yet
 	}
 	if m.apps[a] == nil {
@@ -137,17 +164,17 @@ func (m *model) append(t *rapid.T, a int, s modelSample) {
 	if rapid.Bool().Draw(t, "by ref") {
 		ref = m.refs[s.series]
 	}
-	got, err := m.apps[a].Append(ref, modelLabels(s.series), s.t, s.v)
+	got, err := m.apps[a].AppendSample(ref, modelLabels(s.series), s.sample())
 	newest, any := m.newest(s.series)
 	switch n := len(m.staged[a]); {
-	case s.t < m.minValid && m.from[a] < m.minValid:
+	case s.T < m.minValid && m.from[a] < m.minValid:
 		// The Appender may not know yet; Commit does.
-	case s.t < m.minValid:
+	case s.T < m.minValid:
 		require.ErrorIs(t, err, tsdb.ErrOutOfBounds)
-	case (!any || s.t > newest.T) && n > 0 && m.staged[a][n-1].series == s.series:
+	case (!any || s.T > newest.T) && n > 0 && m.staged[a][n-1].series == s.series:
 		// It does not repeat what is committed, so it counts what was staged before.
 		last := m.staged[a][n-1]
-		require.Equal(t, judgeAgainst(s, point{last.t, math.Float64bits(last.v)}), err)
+		require.Equal(t, judgeAgainst(s, point{last.T, last.digest()}), err)
 	default:
 		require.Equal(t, m.judge(s), err)
 	}
@@ -169,9 +196,9 @@ func (m *model) judge(s modelSample) error {
 
 func judgeAgainst(s modelSample, newest point) error {
 	switch {
-	case s.t < newest.T:
+	case s.T < newest.T:
 		return tsdb.ErrOutOfOrder
-	case s.t == newest.T && math.Float64bits(s.v) != newest.V:
+	case s.T == newest.T && s.digest() != newest.V:
 		return tsdb.ErrDuplicateSample
 	default:
 		return nil
@@ -194,19 +221,18 @@ func (m *model) Commit(t *rapid.T) {
 	for i, s := range m.staged[a] {
 		newest, any := m.newest(s.series)
 		switch {
-		case s.t < m.minValid: // never; why is told by what the head still knows
+		case s.T < m.minValid: // never; why is told by what the head still knows
 			if err := rejected[i]; err == nil {
-				require.True(t, any && s.t == newest.T && math.Float64bits(s.v) == newest.V, "%+v was committed before %d", s, m.minValid)
+				require.True(t, any && s.T == newest.T && s.digest() == newest.V, "%+v was committed before %d", s, m.minValid)
 			}
 			continue
 		case errors.Is(rejected[i], tsdb.ErrNotFound) && m.from[a] < m.minValid:
 			continue // the series was idle and went since
 		}
 		require.Equal(t, m.judge(s), rejected[i], "%+v", s)
-		if rejected[i] == nil && (!any || s.t > newest.T) {
-			p := point{s.t, math.Float64bits(s.v)}
-			m.data[s.series] = append(m.data[s.series], p)
-			m.last[s.series], m.any[s.series], m.logged[s.series] = p, true, s.ref
+		if rejected[i] == nil && (!any || s.T > newest.T) {
+			m.data[s.series] = append(m.data[s.series], s.point())
+			m.last[s.series], m.any[s.series], m.logged[s.series] = point{s.T, s.digest()}, true, s.ref
 			samples++
 		}
 	}
