@@ -25,7 +25,7 @@ import (
 // there, and what is missing was told: by Open, by the query, or at least by Verify.
 
 // blockSpecimen is a directory with two blocks, of which the first one has deleted samples,
-// and a head.
+// and a head. One of their series has samples of every kind.
 type blockSpecimen struct {
 	files map[string][]byte // by path in the data directory
 	whole map[string][]point
@@ -38,12 +38,17 @@ func newBlockSpecimen(t *testing.T) *blockSpecimen {
 		o.Head.SamplesPerChunk = 16
 	})
 	base := testNow.UnixMilli() / (2 * hour) * (2 * hour)
-	for ts := base - 4*hour; ts < base; ts += 5 * minute {
-		var rows []sample
-		for _, s := range []string{`{__name__="up", job="a"}`, `{__name__="up", job="b"}`, `{__name__="x"}`} {
-			rows = append(rows, sample{s, ts, math.Sqrt(float64(ts + int64(len(s))))})
+	for i := range int64(4 * hour / (5 * minute)) {
+		ts := base - 4*hour + i*5*minute
+		mixed := kindRuns[i/5](i)
+		if mixed.T = ts; mixed.ST != 0 {
+			mixed.ST = ts - minute
 		}
-		f.commit(rows...)
+		rows := []row{rowOf(series(t, `{__name__="mixed"}`), mixed)}
+		for _, s := range []string{`{__name__="up", job="a"}`, `{__name__="up", job="b"}`} {
+			rows = append(rows, floatRow(series(t, s), ts, math.Sqrt(float64(ts+int64(len(s))))))
+		}
+		commitAny(t, f.db, rows)
 	}
 	require.NoError(t, f.db.Flush(ctx))
 	require.NoError(t, f.db.Delete(ctx, base-4*hour, base-3*hour, labels.Equal("job", "a")))

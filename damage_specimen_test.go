@@ -24,7 +24,7 @@ import (
 // on stable storage, a fourth one whose commits are not, and two head-chunk files.
 type specimen struct {
 	files   map[string][]byte // by path in the data directory
-	commits []rows            // in the order of the log
+	commits [][]row           // in the order of the log
 	spans   []span            // of each of them
 	synced  int               // so many of them are on stable storage
 
@@ -49,13 +49,37 @@ func damageOptions(fs tsdb.FS) *tsdb.Options {
 	return o
 }
 
-// newSpecimen makes the directory in four sessions. The first two end with Close, which
-// puts full chunks into files, the others with a kill.
+// newSpecimen returns the directory of floats.
 func newSpecimen(t *testing.T) *specimen {
+	ts := int64(-40_000) // so that times of both signs are there
+	return makeSpecimen(t, func(session int) (commits [][]row) {
+		of := func(text string, v float64) row { return floatRow(series(t, text), ts, v) }
+		for k := range 3 {
+			var c []row
+			for range 9 { // of one series, so that it gets full chunks
+				ts += 250
+				c = append(c, of(`{__name__="up", job="a"}`, float64(ts)/3))
+			}
+			c = append(c, of(`{__name__="up", job="b"}`, math.Copysign(0, -1)))
+			born := fmt.Sprintf(`{__name__="born", session="%d"}`, session)
+			if k == 1 {
+				c = append(c, of(born, math.NaN()))
+			}
+			if k == 2 {
+				c = append(c, of(born, 1))
+			}
+			commits = append(commits, c)
+		}
+		return commits
+	})
+}
+
+// makeSpecimen makes the directory in four sessions. The first two end with Close, which
+// puts full chunks into files, the others with a kill.
+func makeSpecimen(t *testing.T, commits func(session int) [][]row) *specimen {
 	t.Helper()
 	sp := &specimen{}
 	fs := tsdbtest.NewMemFS()
-	ts := int64(-40_000) // so that times of both signs are there
 	for session := range 4 {
 		opts := damageOptions(fs)
 		if session == 3 {
@@ -64,20 +88,8 @@ func newSpecimen(t *testing.T) *specimen {
 		}
 		db, err := tsdb.Open("data", opts)
 		require.NoError(t, err)
-		for k := range 3 {
-			var c rows
-			for range 9 { // of one series, so that it gets full chunks
-				ts += 250
-				c = append(c, sample{`{__name__="up", job="a"}`, ts, float64(ts) / 3})
-			}
-			c = append(c, sample{`{__name__="up", job="b"}`, ts, math.Copysign(0, -1)})
-			if k == 1 {
-				c = append(c, sample{fmt.Sprintf(`{__name__="born", session="%d"}`, session), ts, math.NaN()})
-			}
-			if k == 2 {
-				c = append(c, sample{fmt.Sprintf(`{__name__="born", session="%d"}`, session), ts, 1})
-			}
-			commitRows(t, db, c)
+		for _, c := range commits(session) {
+			commitAny(t, db, c)
 			sp.commits = append(sp.commits, c)
 		}
 		clone := fs.KillClone()
@@ -99,9 +111,18 @@ func newSpecimen(t *testing.T) *specimen {
 
 func commitRows(t *testing.T, db *tsdb.DB, c rows) {
 	t.Helper()
+	var all []row
+	for _, r := range c {
+		all = append(all, floatRow(series(t, r.series), r.t, r.v))
+	}
+	commitAny(t, db, all)
+}
+
+func commitAny(t *testing.T, db *tsdb.DB, c []row) {
+	t.Helper()
 	app := db.Appender()
 	for _, r := range c {
-		_, err := app.Append(0, series(t, r.series), r.t, r.v)
+		_, err := app.AppendSample(0, r.ls, r.sample)
 		require.NoError(t, err)
 	}
 	res, err := app.Commit(ctx)
@@ -153,15 +174,10 @@ func (sp *specimen) locate(t *testing.T) {
 // countChunks counts what the head-chunk files have.
 func (sp *specimen) countChunks(t *testing.T, fs *tsdbtest.MemFS) {
 	t.Helper()
-	h, err := chunks.OpenHead(fs, "data/chunks_head", chunks.HeadOptions{})
-	require.NoError(t, err)
-	_, err = h.Load(func(c chunks.HeadChunk) error {
+	eachHeadChunk(t, fs, func(c chunks.HeadChunk) {
 		sp.chunks++
 		sp.inChunks += uint64(c.NumSamples)
-		return nil
 	})
-	require.NoError(t, err)
-	require.NoError(t, h.Close())
 }
 
 // content is what the commits but those in lost amount to. A commit that is lost takes
@@ -171,11 +187,12 @@ func (sp *specimen) content(lost func(i int) bool) map[string][]point {
 	first := map[string]int{}
 	for i, c := range sp.commits {
 		for _, r := range c {
-			if _, ok := first[r.series]; !ok {
-				first[r.series] = i
+			key := r.ls.String()
+			if _, ok := first[key]; !ok {
+				first[key] = i
 			}
-			if !lost(i) && !lost(first[r.series]) {
-				all[r.series] = append(all[r.series], point{r.t, math.Float64bits(r.v)})
+			if !lost(i) && !lost(first[key]) {
+				all[key] = append(all[key], r.point)
 			}
 		}
 	}

@@ -79,9 +79,14 @@ func (sp *specimen) count(c *census, kind, what string, v verdict, err error, ma
 func (sp *specimen) names() []string { return slices.Sorted(maps.Keys(sp.files)) }
 
 func TestDamage_NoFlippedBitIsSilent(t *testing.T) {
-	sp := newSpecimen(t)
+	for name, sp := range specimens(t) {
+		t.Run(name, func(t *testing.T) { sp.tryFlips(t, sweep.Of(t, 1, 23)) })
+	}
+}
+
+// tryFlips flips single bits of all files.
+func (sp *specimen) tryFlips(t *testing.T, places sweep.Places) {
 	var c census
-	places := sweep.Of(t, 1, 23)
 	for _, file := range sp.names() {
 		spare := sp.uncovered(file)
 		bits := places.Below(8 * len(sp.files[file]))
@@ -111,9 +116,14 @@ func TestDamage_NoFlippedBitIsSilent(t *testing.T) {
 }
 
 func TestDamage_NoCutFileIsSilent(t *testing.T) {
-	sp := newSpecimen(t)
+	for name, sp := range specimens(t) {
+		t.Run(name, func(t *testing.T) { sp.tryCuts(t, sweep.Of(t, 1, 7)) })
+	}
+}
+
+// tryCuts ends each file early.
+func (sp *specimen) tryCuts(t *testing.T, places sweep.Places) {
 	var c census
-	places := sweep.Of(t, 1, 7)
 	for _, file := range sp.names() {
 		size := len(sp.files[file])
 		ends := places.Below(size)
@@ -149,8 +159,14 @@ func (sp *specimen) tryEnd(c *census, kind, what string, files map[string][]byte
 }
 
 func TestDamage_NoZeroedOrLostPieceIsSilent(t *testing.T) {
+	for name, sp := range specimens(t) {
+		t.Run(name, sp.tryPieces)
+	}
+}
+
+// tryPieces loses pieces of all files.
+func (sp *specimen) tryPieces(t *testing.T) {
 	const piece = 64 // an eighth of a disk's sector, so that a small file has many
-	sp := newSpecimen(t)
 	var c census
 	for _, file := range sp.names() {
 		whole := sp.files[file]

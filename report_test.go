@@ -38,8 +38,8 @@ func (sp *specimen) wholeReport() tsdb.OpenReport {
 		r.Records++ // of samples
 		fresh := false
 		for _, row := range c {
-			fresh = fresh || !series[row.series]
-			series[row.series] = true
+			fresh = fresh || !series[row.ls.String()]
+			series[row.ls.String()] = true
 		}
 		if fresh {
 			r.Records++ // of series
