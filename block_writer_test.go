@@ -99,6 +99,7 @@ func metric(i int) labels.Labels {
 }
 
 func TestBlockWriter_AnyInput_IsInTheBlocksOfItsTime(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		dir := t.TempDir()
@@ -228,6 +229,7 @@ func TestBlockWriter_BadSamplesSpoilNothing(t *testing.T) {
 // Newest first, days put together in reverse, or shuffled, over many spills: the blocks are
 // those of the same samples in the order of time.
 func TestBlockWriter_AnyOrderOfTime_IsSorted(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 9))
 	samples := 200_000
 	if !sweep.Whole() {

@@ -162,6 +162,7 @@ func TestOpen_WithoutAListNothingIsMissedAndThereIsOneAfterwards(t *testing.T) {
 // Whatever the database does with its blocks, and wherever it is killed or the power fails
 // meanwhile: none is missed that it has merged, removed or set aside itself.
 func TestBlocks_NoneIsMissedThatTheDatabaseRemoved(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, func(o *tsdb.Options) {
 		manual(o)
 		o.Blocks.Retention = 30 * time.Hour

@@ -309,6 +309,7 @@ func openWorld(t *testing.T, fs tsdb.FS) *tsdb.DB {
 // and Compact and Repair, in any order, keep every sample and leave blocks in which everything is
 // in order.
 func TestForeignBlocks_AnyDisorderIsReadRightRepairedAndMerged(t *testing.T) {
+	t.Parallel()
 	seeds := uint64(100)
 	if !sweep.Whole() {
 		seeds = 40

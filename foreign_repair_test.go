@@ -256,6 +256,7 @@ func TestRepair_GoesOnBehindABlockThatFailsAndReportsAll(t *testing.T) {
 
 // Whatever fails while blocks that are not in order are repaired, another Repair makes them whole.
 func TestRepair_OfDisorderInterruptedAnywhereCanBeDoneAgain(t *testing.T) {
+	t.Parallel()
 	w := worldOf(oddBlocks(2))
 	odd := w.disk(t)
 	match := func(op tsdbtest.Op) bool { return op.Kind != tsdbtest.OpMapRead }

@@ -61,6 +61,7 @@ func (c *cloner) before(op tsdbtest.Op) error {
 // Writers with changing series, deletes, flushes, merges, queries and snapshots of the head, all
 // beside each other: whenever it ends, an open from a snapshot finds what an open without it does.
 func TestHeadSnapshot_BesideEverythingElse(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*tsdb.Options){
 		"small chunks and segments": func(*tsdb.Options) {},
 		"zstd, nothing is synced": func(o *tsdb.Options) {

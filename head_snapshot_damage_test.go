@@ -23,6 +23,7 @@ import (
 
 // Every bit and every length of a snapshot's files: it is as good as if it were not there.
 func TestHeadSnapshot_DamageCostsTimeAndNothingElse(t *testing.T) {
+	t.Parallel()
 	f := snapshotFixture(t)
 	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
 	f.commit(sample{`{a="b"}`, 100_000, 1})

@@ -14,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/histtest"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -233,7 +234,12 @@ func anyBlocks(m *mergeTest, r *rand.Rand) map[string][]anySample {
 // Every reader of blocks, and of what they are merged to, finds each sample as what it is: in
 // chunks as they are stored, cut by a range or a delete, and merged with others.
 func TestHistograms_OfBlocks_AreRead(t *testing.T) {
-	for seed := range uint64(60) {
+	t.Parallel()
+	seeds := uint64(60)
+	if !sweep.Whole() {
+		seeds = 20
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 14))
 		m := newMergeTest(t)
 		want := anyBlocks(m, r)

@@ -268,6 +268,7 @@ func (m *movers) watch(rng *rand.Rand) error {
 }
 
 func TestIsolation_Bug42_FlushMergeAndDeleteTakeNothingFromReadersAndWriters(t *testing.T) {
+	t.Parallel()
 	watchdog(t)
 	m := &movers{commits: newPulse(), fixture: newFixture(t, func(o *tsdb.Options) {
 		manual(o)

@@ -18,6 +18,7 @@ const agedDisk = 2 << 20
 // What is full is freed by retention, by who filled it, or by a larger disk; then everything goes
 // on.
 func TestKill_OnASmallDisk_NothingGoesThatTheBytesAllow(t *testing.T) {
+	t.Parallel()
 	for i := range killCount(2) {
 		disk := mountSmall(t, agedDisk)
 		b := ballast{T: t, path: filepath.Join(disk, "ballast")}

@@ -15,6 +15,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/histtest"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -135,7 +136,12 @@ func (w *anyWorld) check(step string) {
 // and in full ones, in the log and after a kill, in snapshots of the head, in blocks and in what
 // they are merged to.
 func TestKinds_ThroughALife(t *testing.T) {
-	for seed := range uint64(12) {
+	t.Parallel()
+	lives := uint64(12)
+	if !sweep.Whole() {
+		lives = 4
+	}
+	for seed := range lives {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := &anyWorld{rnd: rand.New(rand.NewPCG(seed, 9)), want: map[string][]anySample{}, now: testNow.UnixMilli(),
 				kinds: map[string]chunkenc.ValueType{}, hists: map[string]*histogram.Histogram{}}

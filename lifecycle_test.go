@@ -195,6 +195,7 @@ func everyLife(t *testing.T, ops string, steps int) {
 }
 
 func TestLifecycle_LongRandomLives(t *testing.T) {
+	t.Parallel()
 	runs := 300
 	if !sweep.Whole() {
 		runs = 30

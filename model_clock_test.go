@@ -216,6 +216,7 @@ func (m *clockModel) Check(t *rapid.T) {
 }
 
 func TestModel_WithAClockThatJumps_NothingGoesThatAnHonestOneKeeps(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &clockModel{T: rt, fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(testNow)}
 		for i := range m.committed {

@@ -383,6 +383,7 @@ func (m *model) Check(t *rapid.T) {
 }
 
 func TestModel_TheEngineEqualsAMap(t *testing.T) {
+	t.Parallel()
 	rounds := 12 // of as many checks as the flag of rapid says
 	if !sweep.Whole() {
 		rounds = 1

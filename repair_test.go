@@ -223,6 +223,7 @@ func TestRepair_WithoutRoomLeavesABlockWhereItIs(t *testing.T) {
 // Whatever fails, and wherever power goes, another Repair ends with what the first one
 // would have, and the original is there.
 func TestRepair_InterruptedAnywhereCanBeDoneAgain(t *testing.T) {
+	t.Parallel()
 	f, _ := blocksFixture(t)
 	name := blockNames(f.fs)[0]
 	require.NoError(t, flipped(name+"/chunks/000001", 100)(f.fs))

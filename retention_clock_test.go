@@ -44,6 +44,7 @@ func (h *host) requireKept(set, honest time.Time) {
 }
 
 func TestRetention_AClockThatIsSet_TakesNothingThatAnHonestOneKeeps(t *testing.T) {
+	t.Parallel()
 	const year = 365 * 24 * time.Hour
 	for _, jump := range []time.Duration{time.Hour, -time.Hour, 10 * year, -10 * year} {
 		for _, restart := range []string{"none", "before", "after"} {

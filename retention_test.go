@@ -114,6 +114,7 @@ func (h *host) used(below string) (n int64) {
 
 // What is dead in head-chunk files and in the log costs no history: it goes at every truncation.
 func TestRetention_ByBytes_KeepsAsMuchHistoryAsTheBytesAllow(t *testing.T) {
+	t.Parallel()
 	const limit, hours = 24 << 20, 48
 	for _, reopened := range []time.Duration{0, 30 * time.Minute, 31 * time.Hour} {
 		t.Run(fmt.Sprint(reopened), func(t *testing.T) {
@@ -141,6 +142,7 @@ func TestRetention_ByBytes_KeepsAsMuchHistoryAsTheBytesAllow(t *testing.T) {
 
 // A disk that is full of blocks has room again when they go, and their going needs none.
 func TestRetention_OnAFullDisk_MakesRoom(t *testing.T) {
+	t.Parallel()
 	capacity := int64(24 << 20)
 	if !sweep.Whole() {
 		capacity /= 2

@@ -200,6 +200,7 @@ func requireStarted(t testing.TB, db *tsdb.DB, want map[string][]started, mint, 
 // start timestamp: in chunks as they are stored, cut by a range or a delete, and merged
 // with others.
 func TestStartTimestamps_OfBlocks_AreRead(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		m := newMergeTest(t)
