@@ -25,10 +25,11 @@ func specimens(t *testing.T) map[string]*specimen {
 // newKindsSpecimen returns a directory whose log has all types of records of samples, and whose
 // head-chunk files have all encodings of chunks.
 func newKindsSpecimen(t *testing.T) *specimen {
-	ts := int64(-20_000)
-	sp := makeSpecimen(t, func(int) [][]row {
+	ts := int64(-6_000)
+	half := len(kindRuns) / 2
+	sp := makeSpecimen(t, func(session int) [][]row {
 		var c []row
-		for _, draw := range kindRuns {
+		for _, draw := range [][]func(int64) *anySample{kindRuns[:half], kindRuns[half:], kindRuns[:1], kindRuns[2:3]}[session] {
 			for i := range int64(2) {
 				ts += 250
 				s := draw(i)
