@@ -267,15 +267,16 @@ func (c *crasher) headSnapshot() error {
 	return nil
 }
 
-// fewRows are samples of some series that have been there, and of a new one.
+// fewRows are samples of two series that have been there, one of them with samples of all kinds,
+// and of a new one.
 func (c *crasher) fewRows() []row {
 	c.serial++
-	rows := []row{c.row("steady"), c.row("steady"), c.row("other"), c.mixed("mixed"), c.mixed("mixed")}
-	if name := fmt.Sprintf("new-%d", c.serial); c.serial%2 == 0 {
+	rows := []row{c.row("steady"), c.row("steady"), c.mixed("other")}
+	name := fmt.Sprintf("new-%d", c.serial)
+	if c.serial%2 == 0 {
 		return append(rows, c.mixed(name))
-	} else {
-		return append(rows, c.row(name))
 	}
+	return append(rows, c.row(name))
 }
 
 // bigRows take n bytes of the log, most of it labels that do not compress.
@@ -292,14 +293,13 @@ func (c *crasher) bigRows(n int) []row {
 	return rows
 }
 
-// chunkRows fill a chunk of a series, which has at most twice as many samples as it should, and
-// some of another one, which ends them where its samples are of another kind.
+// chunkRows fill a chunk of a series, which has at most twice as many samples as it should. Chunks
+// of the other one end where its samples are of another kind, and fill with a few.
 func (c *crasher) chunkRows() []row {
 	var rows []row
 	for i := range 2*max(c.setup.samples, 16) + 8 {
-		rows = append(rows, c.row("steady"))
-		if i%3 == 0 {
-			rows = append(rows, c.mixed("mixed"))
+		if rows = append(rows, c.row("steady")); i%6 == 0 {
+			rows = append(rows, c.mixed("other"))
 		}
 	}
 	return rows
