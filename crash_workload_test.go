@@ -346,6 +346,7 @@ func (c *crasher) acked(segment int) {
 	}
 }
 
+// logRows commits. What a commit has beside samples goes through here, too.
 func (c *crasher) logRows(rows []row) error {
 	app := c.db.Appender()
 	for _, r := range rows {

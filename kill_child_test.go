@@ -218,8 +218,10 @@ func killSample(name, i string, n, round int) anySample {
 	if name != "k" || i == "0" {
 		return s
 	}
-	if i == "1" {
+	if i == "1" || i == "3" {
 		s.ST = s.T - killStep
+	}
+	if i == "1" {
 		return s
 	}
 	h := &histogram.Histogram{
