@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -25,21 +26,12 @@ func specimens(t *testing.T) map[string]*specimen {
 // newKindsSpecimen returns a directory whose log has all types of records of samples, and whose
 // head-chunk files have all encodings of chunks.
 func newKindsSpecimen(t *testing.T) *specimen {
-	ts := int64(-6_000)
+	ts := int64(-8_000) // so that times of both signs are there
 	half := len(kindRuns) / 2
 	sp := makeSpecimen(t, func(session int) [][]row {
-		var c []row
-		for _, draw := range [][]func(int64) *anySample{kindRuns[:half], kindRuns[half:], kindRuns[:1], kindRuns[2:3]}[session] {
-			for i := range int64(2) {
-				ts += 250
-				s := draw(i)
-				if s.T = ts; s.ST != 0 {
-					s.ST = ts - 100
-				}
-				c = append(c, rowOf(series(t, `{__name__="mixed"}`), s))
-			}
-		}
-		return [][]row{c}
+		ts += 5_000
+		runs := [][]func(i int64) *anySample{kindRuns[:half], kindRuns[half:], kindRuns[:1], kindRuns[2:3]}[session]
+		return [][]row{kindRows(series(t, `{__name__="mixed"}`), ts, runs)}
 	})
 	require.Subset(t, sp.recordTypes(t), []record.Type{
 		record.TypeSamplesV2, record.TypeHistograms, record.TypeFloatHistograms, record.TypeCustomHistograms,
@@ -50,6 +42,21 @@ func newKindsSpecimen(t *testing.T) *specimen {
 		chunkenc.EncHistogramST, chunkenc.EncFloatHistogramST,
 	})
 	return sp
+}
+
+// kindRows makes two samples of each run, behind a time.
+func kindRows(ls labels.Labels, ts int64, runs []func(i int64) *anySample) (rows []row) {
+	for _, draw := range runs {
+		for i := range int64(2) {
+			ts += 250
+			s := draw(i)
+			if s.T = ts; s.ST != 0 {
+				s.ST = ts - 100
+			}
+			rows = append(rows, rowOf(ls, s))
+		}
+	}
+	return rows
 }
 
 // kindRuns make the samples of runs of a few: at the end of each a record of the log and a chunk

@@ -25,6 +25,10 @@ import (
 func TestHeadSnapshot_DamageCostsTimeAndNothingElse(t *testing.T) {
 	t.Parallel()
 	f := snapshotFixture(t)
+	for i, key := range []string{`{kind="int"}`, `{kind="custom"}`, `{kind="float"}`} { // open chunks of each kind
+		commitAny(t, f.db, kindRows(series(t, key), 50_000, kindRuns[i:i+1]))
+	}
+	commitAny(t, f.db, kindRows(series(t, `{kind="all"}`), 50_000, kindRuns))
 	require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
 	f.commit(sample{`{a="b"}`, 100_000, 1})
 	want := f.all()
