@@ -38,9 +38,9 @@ func statesPerPoint() int {
 	return 64
 }
 
-// sample says how many moments to go on by, and how many states to try of each. With blocks
+// sampling says how many moments to go on by, and how many states to try of each. With blocks
 // there are many small files, and most states differ in what nobody reads.
-func (w workload) sample(blocks bool) (step, states int) {
+func (w workload) sampling(blocks bool) (step, states int) {
 	switch {
 	case !blocks:
 		return 1, statesPerPoint()
@@ -151,7 +151,7 @@ func (w workload) run(y *tally, onlyPoint, onlyState int) {
 	}
 	x := &examiner{setup: w.setup, history: c.history, tally: y}
 	seen := map[uint64]examination{}
-	step, states := w.sample(c.history.blocks)
+	step, states := w.sampling(c.history.blocks)
 	for i, point := range points {
 		if onlyPoint >= 0 && i != onlyPoint || onlyPoint < 0 && i%step != 0 && i < len(points)-1 {
 			continue

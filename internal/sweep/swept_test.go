@@ -202,7 +202,7 @@ func TestSwept_ThisModule(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, found.dirs, ".")
 	require.Contains(t, found.tests, "TestPowerLoss_EveryStateAfterEveryOperationOpensWithAPrefix", "it asks in a method")
-	require.NotContains(t, found.tests, "TestOpenReport_OfANewDirectoryIsEmpty")
+	require.Less(t, len(found.tests), 120, "a method by which tests sweep is named as something else is")
 	if *sweptFile != "" {
 		require.NoError(t, os.WriteFile(*sweptFile, []byte(strings.Join(found.arguments(), " ")), 0o666))
 	}
