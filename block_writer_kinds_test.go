@@ -18,11 +18,6 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
-// sample is a sample as a writer takes it.
-func (s *anySample) sample() tsdb.Sample {
-	return tsdb.Sample{T: s.T, ST: s.ST, V: math.Float64frombits(s.V), H: s.H, FH: s.FH}
-}
-
 // keyedSample is a sample of a series.
 type keyedSample struct {
 	series int
