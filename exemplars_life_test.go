@@ -137,5 +137,10 @@ func TestExemplars_OutliveWhatever(t *testing.T) {
 			l.step(rt)
 		}
 		require.NoError(rt, l.db.Health())
+		require.NoError(rt, l.db.Close())
+		report, err := tsdb.Verify(ctx, fixtureDir, &tsdb.VerifyOptions{FS: l.fs, Clock: l.clock})
+		require.NoError(rt, err)
+		require.Empty(rt, report.Findings)
+		l.open()
 	})
 }

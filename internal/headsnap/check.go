@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
@@ -60,6 +61,8 @@ func checkRecord(rec []byte, mapped func(Mapped)) (series uint64, err error) {
 		for dec.Reset(rec); dec.Next(); {
 		}
 		err = dec.Err()
+	case KindExemplars:
+		err = EachExemplar(rec, func(exemplars.Entry) {})
 	default:
 		err = encbuf.Corrupt(0, "record of an unknown type")
 	}
