@@ -260,14 +260,24 @@ func TestExemplars_AfterAPowerFailure_AreThoseOfAPrefix(t *testing.T) {
 	})
 	prefixes := [][]string{nil}
 	var disks []*tsdbtest.MemFS
+	more := int64(100)
+	commit := func() {
+		more++
+		f.commitExemplars(`{a="b"}`, exemplarOf(fmt.Sprint(more), more, 0))
+		prefixes = append(prefixes, f.exemplars(0, 1000))
+	}
 	f.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind == tsdbtest.OpCreate && strings.Contains(op.Name, "tmp-checkpoint") {
+			for range 3 { // they push out what the checkpoint would have had
+				commit()
+			}
+		}
 		disks = append(disks, f.fs.CrashClone(tsdbtest.CrashOptions{Choose: tsdbtest.LoseAll}), f.fs.CrashClone(tsdbtest.CrashOptions{Seed: uint64(op.N)}))
 		return nil
 	})
 	for i := range int64(12) {
 		f.commit(sample{`{a="b"}`, i * hour, 1})
-		f.commitExemplars(`{a="b"}`, exemplarOf(fmt.Sprint(i), i, 0))
-		prefixes = append(prefixes, f.exemplars(0, 100))
+		commit()
 		switch i % 4 {
 		case 1:
 			require.NoError(t, f.db.Flush(ctx))
@@ -281,7 +291,7 @@ func TestExemplars_AfterAPowerFailure_AreThoseOfAPrefix(t *testing.T) {
 		opts.FS = disk
 		g := &fixture{t: t, fs: disk, opts: &opts}
 		g.open()
-		require.Contains(t, prefixes, g.exemplars(0, 100))
+		require.Contains(t, prefixes, g.exemplars(0, 1000))
 		require.NoError(t, g.db.Close())
 	}
 }
