@@ -243,6 +243,14 @@ func (db *DB) OpenReport() OpenReport { return db.report }
 // Options returns what the database was opened with, the defaults filled in.
 func (db *DB) Options() Options { return *db.opts }
 
+// SetMaxExemplars changes HeadOptions.MaxExemplars of a database that is open: 0 is the default,
+// and with a negative number none are kept any more. Of those that are too many the ones that were
+// inserted first go. The next Open goes by its options, and by what the log still has.
+func (db *DB) SetMaxExemplars(n int) {
+	setDefault(&n, defaultMaxExemplars)
+	db.head.commits.exemplars.SetMost(n)
+}
+
 // Dir returns the data directory; its path is absolute on the file system of the operating
 // system.
 func (db *DB) Dir() string { return db.dir }

@@ -18,14 +18,6 @@ type stagedExemplars struct {
 	list []exemplars.Entry
 }
 
-// SetMaxExemplars changes HeadOptions.MaxExemplars of a database that is open: 0 is the default,
-// and with a negative number none are kept any more. Of those that are too many the ones that were
-// inserted first go. The next Open goes by its options, and by what the log still has.
-func (db *DB) SetMaxExemplars(n int) {
-	setDefault(&n, defaultMaxExemplars)
-	db.head.commits.exemplars.SetMost(n)
-}
-
 // reserveLocked takes the places of exemplars in the ring, and leaves those that are logged.
 func (sx *stagedExemplars) reserveLocked(sg *staging) {
 	if len(sx.list) == 0 {
@@ -92,8 +84,8 @@ const exemplarsPerRecord = 4096
 
 // exemplarTail writes, at the end of a checkpoint, the exemplars of all commits that it covers and
 // that are still kept: those below nextSeq. The records of these commits go.
-func (c *commits) exemplarTail(h *head, log *wal.Log, nextSeq uint64, emit func(rec []byte) error) error {
-	ring := c.exemplars
+func exemplarTail(h *head, log *wal.Log, nextSeq uint64, emit func(rec []byte) error) error {
+	ring := h.commits.exemplars
 	h.iso.WaitPublished(nextSeq - 1)
 	ring.Settle(nextSeq - 1)
 	list := ring.Before(nextSeq - 1)

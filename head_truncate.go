@@ -198,7 +198,7 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 			if err := tr.logMetadata(emit); err != nil {
 				return err
 			}
-			return h.commits.exemplarTail(h, log, nextSeq, emit)
+			return exemplarTail(h, log, nextSeq, emit)
 		}
 		rep, err = log.Checkpoint(ctx, wal.CheckpointOptions{
 			UpTo: upTo, TmpDir: h.path, QuarantineDir: filepath.Join(h.path, datadir.QuarantineDir),

@@ -36,7 +36,7 @@ var outgrown = map[string]struct {
 }{
 	"internal/xorchunk/run":     {shape{lines: 93}, "one state machine, whose variables stay in registers"},
 	"internal/zstd/carryOut":    {shape{lines: 100}, "one loop over sequences, whose variables stay in registers"},
-	"DB":                        {shape{fields: 18, methods: 52, files: 14}, "the public API"},
+	"DB":                        {shape{fields: 18, methods: 52, files: 13}, "the public API"},
 	"internal/memseries/Series": {shape{fields: 17}, "one record of 160 bytes, packed by hand"},
 	"internal/replay/replay":    {shape{files: 5}, "the steps of one recovery"},
 }
