@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -108,4 +109,32 @@ func ExampleAppender_AppendSample() {
 	// histogram at 5000 since 1000
 	// 2 up to 2
 	// 1 up to 4
+}
+
+// Exemplars lead from a series to traces. They are appended beside samples, and found by the
+// labels of their series and by time.
+func ExampleAppender_AppendExemplar() {
+	db := must(tsdb.Open(must(os.MkdirTemp("", "tsdb")), nil))
+	defer db.Close()
+
+	app := db.Appender()
+	requests := labels.FromStrings("__name__", "request_seconds_bucket", "le", "0.5")
+	ref := must(app.Append(0, requests, 1000, 12))
+	for at, trace := range map[int64]string{900: "a9f1", 950: "77c0"} {
+		must(app.AppendExemplar(ref, requests, exemplar.Exemplar{Labels: labels.FromStrings("trace_id", trace), Value: 0.4, T: at, HasT: true}))
+	}
+	must(app.Commit(context.Background()))
+
+	q := must(db.Querier(0, 10_000))
+	defer q.Close()
+	for _, s := range must(q.Exemplars(context.Background(), labels.Equal("le", "0.5"))) {
+		fmt.Println(s.Labels)
+		for _, e := range s.Exemplars {
+			fmt.Println(e.T, e.Value, e.Labels)
+		}
+	}
+	// Output:
+	// {__name__="request_seconds_bucket", le="0.5"}
+	// 900 0.4 {trace_id="a9f1"}
+	// 950 0.4 {trace_id="77c0"}
 }
