@@ -67,25 +67,24 @@ func (r *Ring) between(s *series, mint, maxt int64, seq uint64) (es []exemplar.E
 // seq are settled.
 func (r *Ring) Before(seq uint64) (es []Entry) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	m := &r.mu
 	for i := range m.kept {
 		if e := m.inserts[(m.first+i)%len(m.inserts)]; e.seq <= seq {
 			es = append(es, Entry{Series: e.of.labels, Ref: e.ref, Seq: e.seq, Exemplar: e.Exemplar})
 		}
 	}
+	r.mu.Unlock()
 	return es
 }
 
 // Refs returns the refs of all series, as the log has them beside their exemplars.
 func (r *Ring) Refs() map[uint64]bool {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := &r.mu
-	refs := make(map[uint64]bool, len(m.byRef))
+	m, refs := &r.mu, map[uint64]bool{}
 	for i := range m.kept {
 		refs[m.inserts[(m.first+i)%len(m.inserts)].ref] = true
 	}
+	r.mu.Unlock()
 	return refs
 }
 
@@ -100,12 +99,13 @@ type Stats struct {
 // Stats returns the present numbers.
 func (r *Ring) Stats() Stats {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	m := &r.mu
-	return Stats{
+	s := Stats{
 		Exemplars: m.kept, Series: m.series, Most: m.most, Appended: m.appended,
 		SizeBytes: m.bytes + 8*int64(len(m.inserts)-m.kept),
 	}
+	r.mu.Unlock()
+	return s
 }
 
 // Clone returns labels that lie in no memory of others.

@@ -37,8 +37,8 @@ type Ring struct {
 		inserts  []*entry           // a circle; the first insert is number first
 		first    int
 		kept     int
-		series   int     // that have some
-		coming   []batch // in the order of commits
+		series   int      // that have some
+		coming   []*entry // reserved, in the order of commits
 		bytes    int64
 		appended uint64
 	}
@@ -59,12 +59,6 @@ type entry struct {
 	exemplar.Exemplar
 }
 
-// batch is what a commit has reserved.
-type batch struct {
-	seq     uint64
-	entries []*entry
-}
-
 // New returns a Ring of at most so many exemplars; 0 and less: it keeps none.
 func New(most int) *Ring {
 	r := &Ring{}
@@ -76,7 +70,6 @@ func New(most int) *Ring {
 // less all of them, and those that are on their way.
 func (r *Ring) SetMost(most int) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	m := &r.mu
 	if m.most = max(most, 0); m.most == 0 || m.byLabels == nil {
 		m.byLabels, m.byRef = map[labels.Labels]*series{}, map[uint64]*series{}
@@ -88,25 +81,26 @@ func (r *Ring) SetMost(most int) {
 	if len(m.inserts) > m.most {
 		r.resizeLocked(m.kept)
 	}
+	r.mu.Unlock()
 }
 
 // Most returns how many exemplars are kept at most; 0: none.
 func (r *Ring) Most() int {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.mu.most
+	most := r.mu.most
+	r.mu.Unlock()
+	return most
 }
 
 // Look returns the labels of the series with a ref, none if nothing of it is here, and whether the
 // series has this exemplar.
 func (r *Ring) Look(ref uint64, e *exemplar.Exemplar) (ls labels.Labels, repeat bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.mu.byRef[ref]
-	if s == nil {
-		return ls, false
+	if s := r.mu.byRef[ref]; s != nil {
+		ls, repeat = s.labels, s.has(e)
 	}
-	return s.labels, s.has(e)
+	r.mu.Unlock()
+	return ls, repeat
 }
 
 // Reserve takes what commit seq brings, and returns those of them that are no repeats: the log
@@ -114,74 +108,62 @@ func (r *Ring) Look(ref uint64, e *exemplar.Exemplar) (ls labels.Labels, repeat 
 // in the log: so commits of one series reserve in their order. entries is used up.
 func (r *Ring) Reserve(seq uint64, entries []Entry) []Entry {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	fresh, b := entries[:0], batch{seq: seq}
+	m, fresh := &r.mu, entries[:0]
 	for i := range entries {
-		if e := r.newLocked(&entries[i]); e != nil {
-			e.seq = seq
-			e.of.coming = append(e.of.coming, e)
-			b.entries = append(b.entries, e)
-			fresh = append(fresh, entries[i])
+		e := r.newLocked(&entries[i])
+		if e == nil {
+			continue
 		}
+		e.seq = seq
+		e.of.coming = append(e.of.coming, e)
+		m.coming = append(m.coming, e)
+		for at := len(m.coming) - 1; at > 0 && m.coming[at-1].seq > seq; at-- { // of other shards
+			m.coming[at], m.coming[at-1] = m.coming[at-1], e
+		}
+		fresh = append(fresh, entries[i])
 	}
-	if len(b.entries) == 0 {
-		return fresh
-	}
-	m := &r.mu
-	at := len(m.coming)
-	m.coming = append(m.coming, b)
-	for ; at > 0 && m.coming[at-1].seq > seq; at-- { // of other shards
-		m.coming[at], m.coming[at-1] = m.coming[at-1], m.coming[at]
-	}
+	r.mu.Unlock()
 	return fresh
 }
 
 // Cancel forgets what a commit has reserved that was not written.
-func (r *Ring) Cancel(seq uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := &r.mu
-	for i := range m.coming {
-		if m.coming[i].seq != seq {
-			continue
-		}
-		for _, e := range m.coming[i].entries {
-			e.of.arrived(e)
-			r.forgetLocked(e.of)
-		}
-		m.coming = append(m.coming[:i], m.coming[i+1:]...)
-		return
-	}
-}
+func (r *Ring) Cancel(seq uint64) { r.arrived(seq, seq, false) }
 
 // Settle inserts what commits up to a published one have reserved.
-func (r *Ring) Settle(published uint64) {
+func (r *Ring) Settle(published uint64) { r.arrived(0, published, true) }
+
+// arrived takes those of some commits from what is on its way.
+func (r *Ring) arrived(from, to uint64, inserted bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	m, n := &r.mu, 0
-	for ; n < len(m.coming) && m.coming[n].seq <= published; n++ {
-		for _, e := range m.coming[n].entries {
-			e.of.arrived(e)
+	m := &r.mu
+	left := m.coming[:0]
+	for _, e := range m.coming {
+		if e.seq < from || e.seq > to {
+			left = append(left, e)
+			continue
+		}
+		e.of.arrived(e)
+		if inserted {
 			r.insertLocked(e)
 			m.appended++
+		} else {
+			r.forgetLocked(e.of)
 		}
 	}
-	if n > 0 {
-		left := copy(m.coming, m.coming[n:])
-		clear(m.coming[left:])
-		m.coming = m.coming[:left]
-	}
+	clear(m.coming[len(left):])
+	m.coming = left
+	r.mu.Unlock()
 }
 
 // Restore inserts an exemplar that a log or a snapshot has; its labels are copied. A repeat
 // changes nothing.
 func (r *Ring) Restore(e Entry) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if made := r.newLocked(&e); made != nil {
 		made.Labels = Clone(made.Labels)
 		r.insertLocked(made)
 	}
+	r.mu.Unlock()
 }
 
 // newLocked makes an entry; nil if it is a repeat, or none are kept.
@@ -310,15 +292,14 @@ func (e *entry) same(o *exemplar.Exemplar) bool {
 	return math.Float64bits(e.Value) == math.Float64bits(o.Value) && e.Labels.Equal(o.Labels)
 }
 
-// arrived takes an entry from those that are on their way.
+// arrived takes an entry from those that are on their way: most often the first.
 func (s *series) arrived(e *entry) {
-	for i := range s.coming {
-		if s.coming[i] == e {
-			s.coming = append(s.coming[:i], s.coming[i+1:]...)
-			break
-		}
+	at := 0
+	for s.coming[at] != e {
+		at++
 	}
-	if len(s.coming) == 0 {
+	copy(s.coming[1:at+1], s.coming[:at])
+	if s.coming = s.coming[1:]; len(s.coming) == 0 {
 		s.coming = nil
 	}
 }
