@@ -124,26 +124,48 @@ func zeroed(asked, got storage.SeriesRef, err error) (storage.SeriesRef, error) 
 	return got, err
 }
 
-// UpdateMetadata implements storage.Appender. Metadata is not kept, and that is no error.
-func (*appender) UpdateMetadata(ref storage.SeriesRef, _ labels.Labels, _ metadata.Metadata) (storage.SeriesRef, error) {
-	return ref, nil
+// UpdateMetadata implements storage.Appender. A series that is not there is created, if there are
+// labels.
+func (a *appender) UpdateMetadata(ref storage.SeriesRef, ls labels.Labels, m metadata.Metadata) (storage.SeriesRef, error) {
+	return a.describe(ref, ls, m)
+}
+
+// describe stages metadata.
+func (a *transaction) describe(ref storage.SeriesRef, ls labels.Labels, m metadata.Metadata) (storage.SeriesRef, error) {
+	ours := tsdb.Metadata{Type: tsdb.MetricTypeOf(string(m.Type)), Unit: m.Unit, Help: m.Help}
+	if ref != 0 {
+		if r, err := a.app.SetMetadata(tsdb.SeriesRef(ref), noLabels, ours); err != tsdb.ErrNotFound {
+			return accepted(r, err)
+		}
+	}
+	return accepted(a.app.SetMetadata(0, toOurs(ls), ours))
 }
 
 // appenderV2 implements storage.AppenderV2.
 type appenderV2 struct{ transaction }
 
 // Append implements storage.AppenderV2. Samples of every kind are stored, with their start
-// timestamps, and their exemplars: a *storage.AppendPartialError has those that are refused. Those
-// of a sample that is refused are not kept, nor is metadata, which is no error.
-func (a *appenderV2) Append(ref storage.SeriesRef, ls labels.Labels, st, t int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram, opts storage.AppendV2Options) (storage.SeriesRef, error) {
+// timestamps, their exemplars and metadata: a *storage.AppendPartialError has the exemplars that are
+// refused. With a sample that is refused its exemplars and metadata go. Metadata that is refused is
+// left out: the sample is worth more.
+func (a *appenderV2) Append(
+	ref storage.SeriesRef, ls labels.Labels, st, t int64, v float64,
+	h *histogram.Histogram, fh *histogram.FloatHistogram, opts storage.AppendV2Options,
+) (storage.SeriesRef, error) {
 	var err error
 	if h != nil || fh != nil {
 		ref, err = a.histogram(ref, ls, instant{t, st}, h, fh)
 	} else {
 		ref, err = a.sample(ref, ls, tsdb.Sample{T: t, ST: st, V: v})
 	}
-	if err != nil || len(opts.Exemplars) == 0 {
+	if err != nil {
 		return ref, err
+	}
+	if m := opts.Metadata; m.Type != "" || m.Unit != "" || m.Help != "" {
+		_, _ = a.describe(ref, ls, m)
+	}
+	if len(opts.Exemplars) == 0 {
+		return ref, nil
 	}
 	return a.withExemplars(ref, opts.Exemplars)
 }

@@ -21,8 +21,6 @@ func (a *API) targets(*http.Request) answer {
 	}{empty, empty, map[string]int{}}}
 }
 
-func (a *API) targetsMetadata(*http.Request) answer { return answer{data: empty} }
-
 func (a *API) scrapePools(*http.Request) answer {
 	return answer{data: map[string][]string{"scrapePools": empty}}
 }
@@ -55,15 +53,3 @@ func (a *API) alertmanagers(*http.Request) answer {
 }
 
 func (a *API) notifications(*http.Request) answer { return answer{data: empty} }
-
-// metadata answers with the types of metrics, which a database does not know.
-func (a *API) metadata(r *http.Request) answer {
-	for _, name := range []string{"limit", "limit_per_metric"} {
-		if s := r.Form.Get(name); s != "" {
-			if _, err := strconv.Atoi(s); err != nil {
-				return badData(fmt.Errorf("%s must be a number", name))
-			}
-		}
-	}
-	return answer{data: map[string]string{}}
-}
