@@ -13,20 +13,24 @@ import (
 
 // listCommand lists the blocks of a database.
 type listCommand struct {
-	dir    string
-	human  bool
-	output string
+	dir      string
+	human    bool
+	metadata bool
+	output   string
 }
 
 const listHelp = `List the blocks of a database.
 
-Names, flags and columns are those of "promtool tsdb list"; the end of a block's time is exclusive. The database may be in use. What is in the log and in no block yet is not listed: "analyze" counts it.`
+Names, flags and columns are those of "promtool tsdb list"; the end of a block's time is exclusive. The database may be in use. What is in the log and in no block yet is not listed: "analyze" counts it.
+
+With --metadata, the type, unit and help of each series in the log that has them, in place of blocks, which have none.`
 
 func (p *program) addList() {
 	l := &listCommand{}
 	cmd := p.app.Command("list", listHelp)
 	cmd.Arg("dir", "Data directory; data/ if none is named.").Default("data/").StringVar(&l.dir)
 	cmd.Flag("human-readable", "Times, durations and sizes for people, also where the output is no terminal.").Short('r').BoolVar(&l.human)
+	cmd.Flag("metadata", "List type, unit and help of series.").BoolVar(&l.metadata)
 	outputFlag(cmd, &l.output, "table", "json")
 	p.add(cmd, l.run)
 }
@@ -48,12 +52,15 @@ type listedBlock struct {
 	Hints      []string `json:"hints"`
 }
 
-func (l *listCommand) run(_ context.Context, c *console) (err error) {
+func (l *listCommand) run(ctx context.Context, c *console) (err error) {
 	r, err := c.openReader(l.dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = r.Close() }()
+	if l.metadata {
+		return listMetadata(ctx, c, r, l.output)
+	}
 	blocks, err := l.blocks(r.Blocks())
 	if err != nil {
 		return err

@@ -48,8 +48,9 @@ func TestScripts(t *testing.T) {
 
 // fixture DIR FILE makes a database of lines like {__name__="up"} 1 1000: what dump
 // writes. The value may be a histogram, as dump --format=openmetrics has it, and behind the
-// time may stand a start timestamp in milliseconds. It is a process of its own: one that starts
-// others while it closes a database would lend them its lock for a moment.
+// time may stand a start timestamp in milliseconds; {__name__="up"} counter ms 'Help.' is metadata.
+// It is a process of its own: one that starts others while it closes a database would lend them its
+// lock for a moment.
 func fixture() {
 	text, err := os.ReadFile(os.Args[2])
 	if err == nil {
@@ -135,6 +136,16 @@ func makeDatabase(dir, text string) error {
 	return db.Close()
 }
 
+// appendMetadata appends what is behind the labels of a line of metadata.
+func appendMetadata(a *tsdb.Appender, ls labels.Labels, typ, rest string) error {
+	unit, help, _ := strings.Cut(rest, " ")
+	help, err := strconv.Unquote(help)
+	if err == nil {
+		_, err = a.SetMetadata(0, ls, tsdb.Metadata{Type: tsdb.MetricTypeOf(typ), Unit: unit, Help: help})
+	}
+	return err
+}
+
 func appendLine(a *tsdb.Appender, line string) error {
 	if line == "" {
 		return nil
@@ -149,6 +160,9 @@ func appendLine(a *tsdb.Appender, line string) error {
 		b.Set(m.Name(), m.Value())
 	}
 	fields := strings.Fields(line[at:])
+	if tsdb.MetricTypeOf(fields[0]) != tsdb.MetricUnknown {
+		return appendMetadata(a, b.Labels(), fields[0], strings.TrimPrefix(line[at:], " "+fields[0]+" "))
+	}
 	times := [2]int64{}
 	for i, text := range fields[1:] {
 		if times[i], err = strconv.ParseInt(text, 10, 64); err != nil {
