@@ -138,3 +138,22 @@ func ExampleAppender_AppendExemplar() {
 	// 900 0.4 {trace_id="a9f1"}
 	// 950 0.4 {trace_id="77c0"}
 }
+
+// What is known of a metric is set once for each of its series, and read back by matchers.
+func ExampleAppender_SetMetadata() {
+	db := must(tsdb.Open(must(os.MkdirTemp("", "tsdb")), nil))
+	defer db.Close()
+
+	app := db.Appender()
+	ref := must(app.Append(0, labels.FromStrings("__name__", "requests_total", "job", "api"), 1000, 1))
+	must(app.SetMetadata(ref, labels.Labels{}, tsdb.Metadata{Type: tsdb.MetricCounter, Unit: "requests", Help: "Requests so far."}))
+	must(app.Commit(context.Background()))
+
+	q := must(db.Querier(0, 10_000))
+	defer q.Close()
+	for _, m := range must(q.Metadata(context.Background(), labels.Equal("job", "api"))) {
+		fmt.Println(m.Labels, m.Metadata.Type, m.Metadata.Unit, m.Metadata.Help)
+	}
+	// Output:
+	// {__name__="requests_total", job="api"} counter requests Requests so far.
+}

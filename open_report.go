@@ -122,7 +122,7 @@ func (r *OpenReport) Clean() bool {
 // errors.Is(err, ErrUnsupported) holds for it.
 type UnreadError struct {
 	// Records counts the records of such samples by kind, as OpenReport.UnreadRecords does.
-	// Exemplars, metadata and the like are not among them: blocks do without.
+	// Exemplars and the like are not among them: blocks do without.
 	Records map[string]int
 }
 

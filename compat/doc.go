@@ -89,7 +89,6 @@
 //     the same commit is there. The reference has it after its next start only.
 //   - Exemplars of a time that their series has one of already are kept. The reference drops some of
 //     them, and when it starts those that are older than its blocks.
-//   - Metadata is kept in the log as records, and not read yet.
 //   - Damaged files are copied to quarantine/ before they are changed.
 //
 // About blocks; each has its test in differences_test.go:

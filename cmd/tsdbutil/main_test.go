@@ -48,7 +48,7 @@ func TestScripts(t *testing.T) {
 
 // fixture DIR FILE makes a database of lines like {__name__="up"} 1 1000: what dump
 // writes. The value may be a histogram, as dump --format=openmetrics has it, and behind the
-// time may stand a start timestamp in milliseconds; {__name__="up"} counter ms 'Help.' is metadata.
+// time may stand a start timestamp in milliseconds; {__name__="up"} counter ms "Help." is metadata.
 // It is a process of its own: one that starts others while it closes a database would lend them its
 // lock for a moment.
 func fixture() {

@@ -51,10 +51,8 @@ func (f *Filter) Keep(rec wal.Record, dst []byte) ([]byte, bool) {
 		kept, whole = f.samplesFrom(rec.Data, dst)
 	case record.TypeTombstones:
 		kept, whole = f.tombstones(rec.Data, dst)
-	case record.TypeMetadata:
-		whole = !isMetadata(rec.Data) // else the head has it, and writes it behind all records
-	case record.TypeExemplars:
-		// The head has those that are still kept, and writes them behind all others.
+	case record.TypeMetadata, record.TypeExemplars:
+		// The head has what can be read of both, and writes it behind all records.
 	case record.TypeMinValidTime:
 		// Samples before the time that it names are left out here, and it means something
 		// as the first record of a checkpoint only, where ours has its header.
@@ -199,12 +197,4 @@ func (f *Filter) tombstones(rec, dst []byte) (kept []byte, whole bool) {
 		return nil, false
 	}
 	return record.AppendTombstones(dst, f.stones), false
-}
-
-// isMetadata reports whether a record of metadata can be read to its end.
-func isMetadata(rec []byte) bool {
-	var dec record.MetadataDecoder
-	for dec.Reset(rec); dec.Next(); {
-	}
-	return dec.Err() == nil
 }

@@ -122,7 +122,6 @@ func TestCheckpointFilter_SeriesAndMetadata(t *testing.T) {
 	)
 	require.Equal(t, [][]byte{
 		entry(entry(record.BeginSeries(nil), 2, b), 4, a),
-		meta(2, 1, 9),
 	}, got)
 }
 
@@ -145,7 +144,6 @@ func TestCheckpointFilter_KeepsWhatItCannotTakeApart(t *testing.T) {
 		{byte(record.TypeSamples), 1, 2},
 		{byte(record.TypeSeries), 1, 2},
 		{byte(record.TypeTombstones), 1, 2},
-		{byte(record.TypeMetadata), 1},
 		{byte(record.TypeHistograms), 1, 2},
 		{0xc8, 1, 2, 3},
 	}

@@ -82,11 +82,12 @@ func (t *Table) Remove(ref uint64) {
 // Of returns the value of a series, empty if it has none: no value is.
 func (t *Table) Of(ref uint64) string {
 	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if v := t.mu.of[ref]; v != nil {
-		return v.text
+	v := t.mu.of[ref]
+	t.mu.RUnlock()
+	if v == nil {
+		return ""
 	}
-	return ""
+	return v.text // never changed
 }
 
 // recordBytes is about how long a record gets.
