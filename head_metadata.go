@@ -96,8 +96,12 @@ func (q *Querier) Metadata(ctx context.Context, ms ...*labels.Matcher) ([]Series
 	t := q.head.commits.metadata
 	var all []SeriesMetadata
 	err := q.read.EachInHead(ctx, q.head.series, func(ref uint64) bool { return t.Of(ref) != "" }, func(ref uint64, ls labels.Labels) {
-		if value := t.Of(ref); value != "" {
-			all = append(all, SeriesMetadata{ls, record.DecodeMetadataValue([]byte(value))})
+		value := t.Of(ref)
+		if value == "" {
+			return // it went meanwhile
+		}
+		if m := record.DecodeMetadataValue([]byte(value)); m != (Metadata{}) { // as other engines log
+			all = append(all, SeriesMetadata{ls, m})
 		}
 	}, ms)
 	return all, err

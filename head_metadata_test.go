@@ -203,6 +203,7 @@ func TestReplay_MetadataOfForeignLogs(t *testing.T) {
 		[][]byte{seriesRecord(1, "a", "b"), meta(1, requests), meta(9, sizes), samplesRecord(1, 10, 1)},
 		[][]byte{seriesRecord(5, "a", "b"), meta(5, sizes)},
 		[][]byte{meta(6, requests), seriesRecord(6, "a", "c")},
+		[][]byte{seriesRecord(7, "a", "nothing"), meta(7, requests), meta(7, tsdb.Metadata{})},
 	)
 	want := map[string]tsdb.Metadata{`{a="b"}`: sizes, `{a="c"}`: requests}
 	require.Equal(t, want, metadataOf(t, f.db))
