@@ -1,6 +1,8 @@
 package chunkenc
 
 import (
+	"unsafe"
+
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/histchunk"
 	"github.com/seed347100a3/tsdb/internal/xorchunk"
@@ -185,6 +187,19 @@ func (e *Encoder) SizeBytes() int {
 	default:
 		return e.xor.SizeBytes()
 	}
+}
+
+// MemoryBytes returns how many bytes of memory the encoder holds beside itself, without what
+// AppendOther has read last. They stay over a Reset.
+func (e *Encoder) MemoryBytes() int {
+	n := cap(e.xor.buf)
+	if e.xor2 != nil {
+		n += int(unsafe.Sizeof(*e.xor2)) + cap(e.xor2.buf)
+	}
+	if e.hist != nil {
+		n += int(unsafe.Sizeof(*e.hist)) + e.hist.MemoryBytes()
+	}
+	return n
 }
 
 // AppendTo appends the chunk's bytes to dst. The encoder can go on afterwards.

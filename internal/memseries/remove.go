@@ -43,10 +43,13 @@ func (d *Directory) RemoveIdle(below int64, remove func(ref uint64) bool) (remov
 			idle = append(idle, s)
 		}
 	})
-	if remove != nil {
-		idle = slices.DeleteFunc(idle, func(s *Series) bool { return !remove(s.ref) })
+	unused := idle[:0]
+	for _, s := range idle {
+		if remove == nil || remove(s.ref) {
+			unused = append(unused, s)
+		}
 	}
-	for some := range slices.Chunk(idle, idleLen) {
+	for some := range slices.Chunk(unused, idleLen) {
 		d.create.Lock()
 		for _, s := range some {
 			if d.removeLocked(s, func() bool { return s.pendT.Load() < below }) {

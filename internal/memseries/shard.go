@@ -88,5 +88,5 @@ const markBytes = 96 // a map entry and a list of few marks
 func (sh *Shard) sizeBytes() int64 {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.mu.mapped.bytes + sh.mu.waiting.sizeBytes() + sh.mu.wide.sizeBytes() + int64(len(sh.mu.marks))*markBytes
+	return sh.mu.mapped.bytes + sh.mu.waiting.sizeBytes() + sh.mu.wide.bytes + int64(len(sh.mu.marks))*markBytes
 }

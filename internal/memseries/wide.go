@@ -3,6 +3,7 @@ package memseries
 import (
 	"encoding/binary"
 	"math"
+	"unsafe"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/histogram"
@@ -97,11 +98,13 @@ type wideChunk struct {
 	enc   chunkenc.Encoder
 	cutAt int64         // as that of Series, which is NoTime: so a float finds out in its usual comparison
 	cut   histchunk.Cut // of histograms
+	held  int64         // memory, as wideChunks counts it
 }
 
 // wideChunks are such chunks by ref. A shard has them, and a recovery worker those of its series.
 type wideChunks struct {
 	open   map[uint64]*wideChunk
+	bytes  int64                    // of memory that they hold
 	buf    []byte                   // of a chunk that is being finished
 	ints   histogram.Histogram      // on its way to an encoder
 	floats histogram.FloatHistogram // the same
@@ -242,14 +245,19 @@ func (c *wideChunks) decode(w WideSample) {
 // encodeWide adds a sample to the open wide chunk. A histogram, which is on its way, may begin a
 // chunk of its own for its buckets.
 func (f *filler) encodeWide(s *Series, w WideSample) {
-	err := f.wide.encode(&f.wide.open[s.ref].enc, w)
+	c := f.wide.open[s.ref]
+	err := f.wide.encode(&c.enc, w)
 	if err != nil && w.Encoding.Kind() != chunkenc.ValFloat {
 		f.cut(s, w.T, w.Encoding)
-		err = f.wide.encode(&f.wide.open[s.ref].enc, w)
+		c = f.wide.open[s.ref]
+		err = f.wide.encode(&c.enc, w)
 	}
 	if err != nil {
 		panic("BUG: chunk in memory takes no sample: " + err.Error())
 	}
+	held := wideBytes + int64(c.enc.MemoryBytes())
+	f.wide.bytes += held - c.held
+	c.held = held
 	s.enc.Note(w.T, w.Sum)
 }
 
@@ -289,9 +297,14 @@ func (f *filler) openWide(s *Series, t int64, enc chunkenc.Encoding) {
 // close forgets a wide chunk, if there is one.
 func (c *wideChunks) close(s *Series) {
 	if s.isWide() {
-		delete(c.open, s.ref)
-		s.open = chunkenc.EncXOR
+		c.drop(s)
 	}
+}
+
+func (c *wideChunks) drop(s *Series) {
+	c.bytes -= c.open[s.ref].held
+	delete(c.open, s.ref)
+	s.open = chunkenc.EncXOR
 }
 
 // finish puts the bytes of the wide chunk where those of other full chunks are, and returns its
@@ -312,15 +325,15 @@ func (c *wideChunks) endAt(s *Series, t int64) {
 	*cutAt = min(*cutAt, t)
 }
 
-// put adds a chunk.
+// put adds a chunk, with what was counted of it elsewhere.
 func (c *wideChunks) put(ref uint64, w *wideChunk) {
 	if c.open == nil {
 		c.open = map[uint64]*wideChunk{}
 	}
 	c.open[ref] = w
+	c.bytes += w.held
 }
 
-// wideBytes is about what a wide chunk takes: the encoder, its buffers and an entry.
-const wideBytes = 1 << 10
-
-func (c *wideChunks) sizeBytes() int64 { return int64(len(c.open)) * wideBytes }
+// wideBytes is what a wide chunk takes beside the buffers of its encoder: itself, and about what an
+// entry of the map does.
+const wideBytes = int64(unsafe.Sizeof(wideChunk{})) + 32

@@ -1,0 +1,101 @@
+package memseries
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/record"
+)
+
+// commitWide applies one sample that is not of EncXOR.
+func commitWide(d *Directory, seq uint64, s *Series, w WideSample) {
+	var beside Payloads
+	at := beside.Add(w.ST, w.Body)
+	set := Bit(s)
+	d.Shards.Lock(set)
+	s.Reserve(w.T, w.Sum)
+	d.Shards.ApplyLocked([]Sample{{Series: s, T: w.T, Sum: w.Sum, Encoding: w.Encoding, Wide: at}}, beside, seq, seq, alwaysOpen{})
+	d.Shards.Unlock(set)
+}
+
+// counting is a histogram with integer counts that grow with n, in as many buckets.
+func counting(buckets, n int) *histogram.Histogram {
+	h := &histogram.Histogram{Sum: float64(n), PositiveSpans: []histogram.Span{{Length: uint32(buckets)}}}
+	r := rand.New(rand.NewPCG(uint64(buckets), 0))
+	last := int64(0)
+	for range buckets {
+		count := int64(n) * (1 + r.Int64N(1000))
+		h.PositiveBuckets = append(h.PositiveBuckets, count-last)
+		h.Count += uint64(count)
+		last = count
+	}
+	return h
+}
+
+// histogramOf returns sample n of a series.
+func histogramOf(kind chunkenc.Encoding, buckets, n int) WideSample {
+	w := WideSample{T: int64(n) * 15_000, Encoding: kind}
+	switch h := counting(buckets, n); kind {
+	case chunkenc.EncHistogram:
+		w.Sum, w.Body = h.Digest(), record.AppendHistogram(nil, h)
+	case chunkenc.EncFloatHistogram:
+		f := h.ToFloat(nil)
+		w.Sum, w.Body = f.Digest(), record.AppendFloatHistogram(nil, f)
+	default:
+		w.Sum, w.ST = math.Float64bits(float64(n)), 1
+	}
+	return w
+}
+
+// What open chunks of histograms and of floats with start timestamps hold is counted, however many
+// buckets they have, and while these become more; what is closed is counted no more.
+func TestSizeBytes_OfWideChunksIsWithinATenthOfTheHeap(t *testing.T) {
+	const n, samples = 1000, 25
+	for name, c := range map[string]struct {
+		kind    chunkenc.Encoding
+		buckets func(k int) int
+	}{
+		"start timestamps":     {chunkenc.EncXOR2, func(int) int { return 0 }},
+		"few buckets":          {chunkenc.EncHistogram, func(int) int { return 8 }},
+		"many buckets":         {chunkenc.EncHistogram, func(int) int { return 160 }},
+		"floats":               {chunkenc.EncFloatHistogram, func(int) int { return 40 }},
+		"buckets that grow":    {chunkenc.EncHistogram, func(k int) int { return 5 + k }},
+		"floats that get more": {chunkenc.EncFloatHistogram, func(k int) int { return 5 + k/5 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := heap()
+			d := NewDirectory(defaultCutting)
+			var all []*Series
+			for i := range n {
+				s := newSeries(t, d, "i", fmt.Sprint(i))
+				s.Unpin()
+				all = append(all, s)
+			}
+			empty, emptySaid := heap(), d.SizeBytes()
+			for k := range samples {
+				w := histogramOf(c.kind, c.buckets(k), k+1)
+				for _, s := range all {
+					commitWide(d, uint64(k+1), s, w)
+				}
+			}
+			real, said := float64(heap()-empty), float64(d.SizeBytes()-emptySaid)
+			t.Logf("%.0f bytes a series", real/n)
+			require.InEpsilon(t, real, said, 0.1, "heap %.0f, says %.0f", real, said)
+			require.Positive(t, empty-before)
+			for _, s := range all {
+				commit(d, 99, 99, s, 10*defaultCutting.Range, 1)
+			}
+			for i := range d.Shards.all {
+				require.Zero(t, d.Shards.all[i].mu.wide.bytes)
+			}
+			runtime.KeepAlive(d)
+		})
+	}
+}
