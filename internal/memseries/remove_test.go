@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -170,6 +171,8 @@ func TestRestorer_OldSamplesAreCountedWhateverTheirSeries(t *testing.T) {
 	require.Zero(t, r.Unknown+r.Late)
 	r.Close()
 	require.EqualValues(t, 21, d.NextRef(), "a ref that the log names is never handed out")
-	require.NoError(t, NewRestoration(d).Finish(1, func(Mapped) (uint64, error) { return math.Float64bits(math.NaN()), nil }))
+	require.NoError(t, NewRestoration(d).Finish(1, func(Mapped) (uint64, chunkenc.ValueType, error) {
+		return math.Float64bits(math.NaN()), chunkenc.ValFloat, nil
+	}))
 	require.EqualValues(t, 100, d.ByRef(7).Mint())
 }

@@ -3,6 +3,7 @@ package memseries
 import (
 	"sort"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/labels"
@@ -154,17 +155,19 @@ func (rs Restoration) BeyondLog() (behind, unreached int) {
 }
 
 // Finish makes the restored series ordinary ones, all as of commit seq, and
-// indexes their labels. lastSum reads the Sum of the last sample of a full chunk.
-func (rs Restoration) Finish(seq uint64, lastSum func(Mapped) (uint64, error)) error {
+// indexes their labels. newest reads the Sum of the last sample of a full chunk, and what it is.
+func (rs Restoration) Finish(seq uint64, newest func(Mapped) (sum uint64, kind chunkenc.ValueType, err error)) error {
 	for s := range rs.d.All() {
 		s.lastSeq, s.prevMaxt = seq, NoTime
 		s.logged = true
 		sum := s.enc.LastBits()
 		if n := int(s.numMapped); s.enc.Len() == 0 && n > 0 {
+			var kind chunkenc.ValueType
 			var err error
-			if sum, err = lastSum(s.mappedAt(n - 1)); err != nil {
+			if sum, kind, err = newest(s.mappedAt(n - 1)); err != nil {
 				return err
 			}
+			s.open = histogramEncoding(kind)
 			rs.d.Shards.of(s).keepLastSum(s.ref, sum)
 		}
 		s.pendT.Store(s.Maxt())

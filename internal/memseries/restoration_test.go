@@ -35,7 +35,7 @@ func restored(t *testing.T, n int, attached []Mapped) (*Directory, *Series, *Res
 		restoreOne(r, 7, int64(i)*1000, float64(i))
 	}
 	r.Close()
-	require.NoError(t, NewRestoration(d).Finish(1, func(Mapped) (uint64, error) { return math.Float64bits(42), nil }))
+	require.NoError(t, NewRestoration(d).Finish(1, func(Mapped) (uint64, chunkenc.ValueType, error) { return math.Float64bits(42), chunkenc.ValFloat, nil }))
 	return d, s, r
 }
 
@@ -121,7 +121,7 @@ func TestDropStale_ChunksThatTheLogDoesNotReachGo(t *testing.T) {
 				require.Equal(t, tc.attached[dropped-1].MaxT, newest)
 			}
 			require.EqualValues(t, tc.kept, s.numMapped)
-			require.NoError(t, NewRestoration(d).Finish(1, func(Mapped) (uint64, error) { return math.Float64bits(42), nil }))
+			require.NoError(t, NewRestoration(d).Finish(1, func(Mapped) (uint64, chunkenc.ValueType, error) { return math.Float64bits(42), chunkenc.ValFloat, nil }))
 			if len(tc.log) == 0 {
 				require.EqualValues(t, int64(NoTime), s.PendingT())
 				return

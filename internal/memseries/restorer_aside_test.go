@@ -31,7 +31,7 @@ func finish(t *testing.T, d *Directory, rs ...*Restorer) {
 	for _, r := range rs {
 		r.Close()
 	}
-	require.NoError(t, NewRestoration(d).Finish(1, func(Mapped) (uint64, error) { return 0, nil }))
+	require.NoError(t, NewRestoration(d).Finish(1, func(Mapped) (uint64, chunkenc.ValueType, error) { return 0, chunkenc.ValFloat, nil }))
 }
 
 func TestRestorer_SamplesBeforeTheirSeriesComeBeforeItsLaterOnes(t *testing.T) {

@@ -32,10 +32,12 @@ type Series struct {
 	pairs  uint32 // where the label pairs begin in the directory's arena
 	npairs uint16
 
-	open   chunkenc.Encoding // of the open chunk, or the last one
-	logged bool              // guarded: a series record stands in the log, or in the queue before it
-	slot   atomic.Uint32     // slotEmpty, slotLive, slotDead
-	pins   atomic.Int32      // appenders that staged samples before the first commit
+	// open is the encoding of the open chunk. Of a restored series without one it says whether its
+	// newest sample is a histogram.
+	open   chunkenc.Encoding
+	logged bool          // guarded: a series record stands in the log, or in the queue before it
+	slot   atomic.Uint32 // slotEmpty, slotLive, slotDead
+	pins   atomic.Int32  // appenders that staged samples before the first commit
 
 	// pendT is the newest time that is applied or reserved by a queued commit. It is
 	// written with the shard locked and read by Append without.

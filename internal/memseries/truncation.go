@@ -3,6 +3,7 @@ package memseries
 import (
 	"math"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 )
 
@@ -63,6 +64,7 @@ func (tr *Truncation) dropBeforeLocked(sh *Shard, s *Series, t int64) {
 	}
 	if s.Maxt() == NoTime {
 		delete(sh.mu.lastSum, s.ref)
+		s.open = chunkenc.EncXOR
 	}
 }
 

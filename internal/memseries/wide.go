@@ -39,6 +39,18 @@ func FloatEncoding(st int64) chunkenc.Encoding {
 	return chunkenc.EncXOR2
 }
 
+// histogramEncoding returns the encoding of histograms of a kind, EncXOR for floats.
+func histogramEncoding(kind chunkenc.ValueType) chunkenc.Encoding {
+	switch kind {
+	case chunkenc.ValHistogram:
+		return chunkenc.EncHistogram
+	case chunkenc.ValFloatHistogram:
+		return chunkenc.EncFloatHistogram
+	default:
+		return chunkenc.EncXOR
+	}
+}
+
 // OtherReader takes samples that are no floats out of chunks.
 type OtherReader struct {
 	ints   histogram.Histogram
@@ -302,8 +314,10 @@ func (c *wideChunks) close(s *Series) {
 }
 
 func (c *wideChunks) drop(s *Series) {
-	c.bytes -= c.open[s.ref].held
-	delete(c.open, s.ref)
+	if w := c.open[s.ref]; w != nil { // a restored series may have none
+		c.bytes -= w.held
+		delete(c.open, s.ref)
+	}
 	s.open = chunkenc.EncXOR
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/labels"
 )
 
 // commitWide applies one sample that is not of EncXOR.
@@ -98,4 +99,47 @@ func TestSizeBytes_OfWideChunksIsWithinATenthOfTheHeap(t *testing.T) {
 			runtime.KeepAlive(d)
 		})
 	}
+}
+
+// A restored series whose newest sample is a histogram in a full chunk, without an open one, ends
+// by a histogram where a float is a stale marker, and goes on with whatever comes.
+func TestAppend_ARestoredSeriesKnowsThatItHasHistograms(t *testing.T) {
+	stale := math.Float64frombits(histogram.StaleNaN)
+	for name, c := range map[string]struct {
+		kind chunkenc.ValueType
+		v    float64
+		want chunkenc.Encoding
+	}{
+		"stale behind histograms":       {chunkenc.ValHistogram, stale, chunkenc.EncHistogram},
+		"stale behind float histograms": {chunkenc.ValFloatHistogram, stale, chunkenc.EncFloatHistogram},
+		"stale behind floats":           {chunkenc.ValFloat, stale, chunkenc.EncXOR},
+		"a float behind histograms":     {chunkenc.ValHistogram, 1, chunkenc.EncXOR},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := NewDirectory(defaultCutting)
+			s, err := restore(d, 7, labels.FromStrings("a", "b"))
+			require.NoError(t, err)
+			NewRestoration(d).Attach(s, []Mapped{{Ref: 1, MinT: 0, MaxT: 1000, Num: 2}})
+			r := NewRestoration(d).NewRestorer()
+			restoreOne(r, 7, 1000, 1) // the chunk has it
+			r.Close()
+			newest := func(Mapped) (uint64, chunkenc.ValueType, error) { return 1, c.kind, nil }
+			require.NoError(t, NewRestoration(d).Finish(1, newest))
+			commit(d, 2, 2, s, 2000, c.v)
+			require.EqualValues(t, 1, s.enc.Len())
+			require.Equal(t, c.want, s.open)
+			require.Equal(t, c.want != chunkenc.EncXOR, d.Shards.of(s).mu.wide.open[7] != nil)
+			commitWide(d, 3, s, histogramOf(chunkenc.EncHistogram, 3, 1000))
+			require.Equal(t, chunkenc.EncHistogram, s.open)
+		})
+	}
+	d := NewDirectory(defaultCutting)
+	s, err := restore(d, 7, labels.FromStrings("a", "b"))
+	require.NoError(t, err)
+	NewRestoration(d).Attach(s, []Mapped{{Ref: 1, MinT: 0, MaxT: 1000, Num: 2}})
+	newest := func(Mapped) (uint64, chunkenc.ValueType, error) { return 1, chunkenc.ValHistogram, nil }
+	require.NoError(t, NewRestoration(d).Finish(1, newest))
+	d.Truncation.DropBefore(5000)
+	commit(d, 2, 2, s, 6000, stale)
+	require.Equal(t, chunkenc.EncXOR, s.open, "nothing is left of the histograms")
 }

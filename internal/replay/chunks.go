@@ -47,7 +47,7 @@ func (r *replay) loadChunks(load *snapshotLoad) (err error) {
 	return nil
 }
 
-// encodingOf reads the encoding of a full chunk. One that cannot be read is told by lastSum, or by
+// encodingOf reads the encoding of a full chunk. One that cannot be read is told by newestOf, or by
 // whoever reads its samples: what follows it is taken for floats.
 func (r *replay) encodingOf(m memseries.Mapped) chunkenc.Encoding {
 	enc, _, err := r.to.Chunks.Read(m.Ref, nil)
@@ -57,17 +57,16 @@ func (r *replay) encodingOf(m memseries.Mapped) chunkenc.Encoding {
 	return enc
 }
 
-// lastSum reads the Sum of the sample at the end of a full chunk.
-func (r *replay) lastSum(m memseries.Mapped) (uint64, error) {
+// newestOf reads the Sum of the sample at the end of a full chunk, and what it is.
+func (r *replay) newestOf(m memseries.Mapped) (sum uint64, of chunkenc.ValueType, err error) {
 	enc, data, err := r.to.Chunks.Read(m.Ref, nil)
 	if err != nil {
-		return 0, err
+		return 0, of, err
 	}
 	c, err := chunkenc.FromData(enc, data)
 	if err != nil {
-		return 0, err
+		return 0, of, err
 	}
-	sum := uint64(0)
 	it := c.Iterator(nil)
 	for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
 		switch kind {
@@ -82,7 +81,7 @@ func (r *replay) lastSum(m memseries.Mapped) (uint64, error) {
 			sum = math.Float64bits(v)
 		}
 	}
-	return sum, it.Err()
+	return sum, enc.Kind(), it.Err()
 }
 
 // holdAgainstLog compares the full chunks of the files with what the log says, before

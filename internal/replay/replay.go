@@ -158,7 +158,7 @@ func Run(ctx context.Context, to Target, opts Options) (*Report, error) {
 		return nil, errors.WithMessage(err, "replay log")
 	}
 	r.holdAgainstLog()
-	if err := r.restoration.Finish(r.out.Log.LastSeq, r.lastSum); err != nil {
+	if err := r.restoration.Finish(r.out.Log.LastSeq, r.newestOf); err != nil {
 		return nil, errors.WithMessage(err, "read newest chunks")
 	}
 	if load != nil {
