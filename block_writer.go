@@ -84,10 +84,10 @@ type BlockWriterProgress struct {
 	Duplicates int64
 }
 
-// BlockWriter makes blocks of samples of any age: history that is imported, or a database that is
-// converted. Samples are of every kind. Series and samples come in any order; samples in the order
-// of time are taken fastest. Memory is bounded by an option; what is more goes to disk until Flush
-// sorts it into blocks. It is for one goroutine.
+// BlockWriter makes blocks of samples of any age and kind: history that is imported, or a database
+// that is converted. Series and samples come in any order; samples in the order of time are taken
+// fastest. Memory is bounded by an option; what is more goes to disk until Flush sorts it into
+// blocks. It is for one goroutine.
 //
 // The directory may be that of an open database, in this process or another: the
 // database finds the blocks when it looks for new ones the next time. docs/design/backfill.md

@@ -17,8 +17,8 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
-// Bugs that engines of this kind had with histograms, in a whole database. docs/design/known-bugs.md
-// lists them.
+// Bugs that engines of this kind had with histograms, in a whole database.
+// docs/design/known-bugs.md lists them.
 
 // resetsOf counts the counter resets of a series as a query does that trusts hints, and holds that
 // no hint hides one.

@@ -78,64 +78,6 @@ func floatOf(t int64, v float64) memseries.WideSample {
 	return memseries.WideSample{T: t, Sum: math.Float64bits(v), Encoding: chunkenc.EncXOR}
 }
 
-// appendBeside adds a sample to a series that has, or will have, others than floats.
-func (s *Store) appendBeside(i uint32, w *memseries.WideSample) (uint64, error) {
-	sr := &s.series[i]
-	if sr.kind > chunkenc.ValFloat && w.T > sr.lastT && w.Sum == histogram.StaleNaN && w.Encoding.Kind() == chunkenc.ValFloat {
-		stale := memseries.StaleHistogram(*w, sr.kind)
-		w = &stale
-	}
-	ls := sr.ls
-	if spilled, err := s.roomBeside(&sr.run, w); spilled || err != nil {
-		if err != nil {
-			return 0, err
-		}
-		return s.AppendAny(0, ls, w)
-	}
-	if size, full := sr.run.full(); full {
-		if s.wantsSpill(size) || sr.run.unordered && s.tooLongToSort(&sr.run) {
-			return s.appendSpilled(ls, w)
-		}
-		sr.run.grow(&s.arena, size)
-	}
-	s.putBeside(&sr.run)
-	return s.put(i, w, s.pages.add(w)), nil
-}
-
-// roomBeside makes room for a sample of a series beside the arena, and for those that the series
-// has. It reports whether all went to disk for that.
-func (s *Store) roomBeside(r *run, w *memseries.WideSample) (spilled bool, err error) {
-	n := 1
-	if !r.wide {
-		n += int(r.num)
-	}
-	room := int64(max(pageBytes, n*overhead+len(w.Body)))
-	over := s.sizeBytes() + room - s.opts.MemoryBytes
-	if s.pages.fits(n, len(w.Body)) || over <= 0 {
-		return false, nil
-	}
-	slabs := over/slabBytes + 1
-	if s.arena.release(slabs); s.arena.next == 0 || s.sizeBytes()+room <= s.opts.MemoryBytes {
-		return false, nil
-	}
-	err = s.Spill()
-	s.arena.release(slabs)
-	return true, err
-}
-
-// putBeside moves what a series has beside the arena.
-func (s *Store) putBeside(r *run) {
-	if r.wide {
-		return
-	}
-	for c := r.cursor(); c.left > 0; c.skip() {
-		x := c.slot(&s.arena)
-		w := floatOf(x.t, x.v)
-		x.v = s.pages.add(&w)
-	}
-	r.wide = true
-}
-
 // builder makes chunks of samples of one series, which ascend. Chunks of floats end as those of the
 // head do that take all the room, chunks of histograms where the head ends them.
 type builder struct {
