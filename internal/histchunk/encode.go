@@ -114,6 +114,16 @@ func (e *Encoder) LastT() int64 { return int64(e.time.v) }
 // SizeBytes returns the length of the chunk so far.
 func (e *Encoder) SizeBytes() int { return e.w.sizeBytes() }
 
+// MemoryBytes returns how many bytes of memory the encoder holds beside itself: its buffers, which
+// stay over a Reset. It takes no time to speak of.
+func (e *Encoder) MemoryBytes() int {
+	n := cap(e.w.buf) + e.newest.memoryBytes()
+	if e.other != nil {
+		n += e.other.memoryBytes()
+	}
+	return n
+}
+
 // Newest makes dst the newest sample, as it is read back but for its hint, which is unknown.
 // There is one, and it has integer counts.
 func (e *Encoder) Newest(dst *histogram.Histogram) { e.ints(dst, histogram.HintUnknown) }

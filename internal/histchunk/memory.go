@@ -2,16 +2,6 @@ package histchunk
 
 import "unsafe"
 
-// MemoryBytes returns how many bytes of memory the encoder holds beside itself: its buffers, which
-// stay over a Reset. It takes no time to speak of.
-func (e *Encoder) MemoryBytes() int {
-	n := cap(e.w.buf) + e.newest.memoryBytes()
-	if e.other != nil {
-		n += e.other.memoryBytes()
-	}
-	return n
-}
-
 const wordBytes = 8 // of a span, a bound, a count
 
 func (n *newest) memoryBytes() int {
