@@ -206,8 +206,14 @@ func (r *theirs) dumpAny() anyData {
 	q, err := r.db.Querier(math.MinInt64, math.MaxInt64)
 	require.NoError(r.t, err)
 	defer func() { require.NoError(r.t, q.Close()) }()
+	return dumpTheirsAny(r.t, q)
+}
+
+// dumpTheirsAny reads everything of a querier of the reference.
+func dumpTheirsAny(t testing.TB, q storage.Querier) anyData {
+	t.Helper()
 	all := anyData{}
-	set := q.Select(context.Background(), true, nil, theirMatchers(r.t, []matcher{everything})...)
+	set := q.Select(context.Background(), true, nil, theirMatchers(t, []matcher{everything})...)
 	var it theirenc.Iterator
 	for set.Next() {
 		it = set.At().Iterator(it)
@@ -227,13 +233,13 @@ func (r *theirs) dumpAny() anyData {
 			}
 			ps = append(ps, p)
 		}
-		require.NoError(r.t, it.Err())
+		require.NoError(t, it.Err())
 		if len(ps) > 0 {
 			all[keyOfTheirs(set.At().Labels())] = ps
 		}
 	}
-	require.NoError(r.t, set.Err())
-	require.Empty(r.t, set.Warnings())
+	require.NoError(t, set.Err())
+	require.Empty(t, set.Warnings())
 	return all
 }
 
@@ -270,24 +276,7 @@ func dumpOursAny(t testing.TB, q *tsdb.Querier) anyData {
 	var it chunkenc.Iterator
 	for set.Next() {
 		it = set.At().Iterator(it)
-		var ps []anyPoint
-		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
-			p := anyPoint{T: it.AtT(), ST: it.AtST()}
-			switch kind {
-			case chunkenc.ValHistogram:
-				var h histogram.Histogram
-				it.AtHistogram(&h)
-				p.Hint, p.Value = h.Hint, textOfHistogram(&h)
-			case chunkenc.ValFloatHistogram:
-				var h histogram.FloatHistogram
-				it.AtFloatHistogram(&h)
-				p.Hint, p.Value = h.Hint, textOfFloatHistogram(&h)
-			default:
-				_, v := it.At()
-				p.Value = textOfFloat(v)
-			}
-			ps = append(ps, p)
-		}
+		ps := ourPoints(it)
 		require.NoError(t, it.Err())
 		if len(ps) > 0 {
 			all[keyOfOurs(set.At().Labels())] = ps
@@ -296,4 +285,26 @@ func dumpOursAny(t testing.TB, q *tsdb.Querier) anyData {
 	require.NoError(t, set.Err())
 	require.Empty(t, set.Warnings())
 	return all
+}
+
+// ourPoints reads an iterator of ours.
+func ourPoints(it chunkenc.Iterator) (ps []anyPoint) {
+	for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
+		p := anyPoint{T: it.AtT(), ST: it.AtST()}
+		switch kind {
+		case chunkenc.ValHistogram:
+			var h histogram.Histogram
+			it.AtHistogram(&h)
+			p.Hint, p.Value = h.Hint, textOfHistogram(&h)
+		case chunkenc.ValFloatHistogram:
+			var h histogram.FloatHistogram
+			it.AtFloatHistogram(&h)
+			p.Hint, p.Value = h.Hint, textOfFloatHistogram(&h)
+		default:
+			_, v := it.At()
+			p.Value = textOfFloat(v)
+		}
+		ps = append(ps, p)
+	}
+	return ps
 }
