@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/histtest"
 	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -126,6 +128,38 @@ func TestMemory_IsFlatInTheLengthOfASeries(t *testing.T) {
 	// What the head lists of a series, 24 bytes and more a chunk, is in memory.
 	require.Less(t, longSamples-shortSamples, int64(512<<10))
 	require.Less(t, longChunks, int64(3<<20), "a frame of 1 MiB behind others, with room to grow")
+}
+
+func TestMemory_IsFlatInTheNumberOfHistograms(t *testing.T) {
+	skipShort(t)
+	const each = 40
+	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true}, WAL: tsdb.WALOptions{Sync: tsdb.SyncNever()}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	r := rand.New(rand.NewPCG(1, 9))
+	app := db.Appender()
+	for s, n := 0, 4000; s < n; s++ {
+		name := "many"
+		if s%20 == 0 {
+			name = "few"
+		}
+		last := histtest.Draw(r.Int64N)
+		for i := range int64(each) {
+			last = histtest.Follow(r.Int64N, last)
+			_, err := app.AppendSample(0, labels.FromStrings("__name__", name, "n", strconv.Itoa(s)), tsdb.Sample{T: fixtureStart + i*fixtureStep, H: last})
+			require.NoError(t, err)
+		}
+	}
+	_, err = app.Commit(context.Background())
+	require.NoError(t, err)
+	require.NoError(t, db.Flush(context.Background()))
+	h := ReadHandler(db, nil)
+	small, _ := peakOf(t, h, typeSamples, "few")
+	large, bytes := peakOf(t, h, typeSamples, "many")
+	t.Logf("%d bytes for 200 series, %d for 3,800, the answer has %d", small, large, bytes)
+	require.Greater(t, bytes, int64(3*perRequest))
+	require.Less(t, large, int64(perRequest))
+	require.Less(t, large-small, int64(3*3*4000+256<<10))
 }
 
 func TestMemory_ManyReadersNeedSoManyTimesAsMuch(t *testing.T) {
