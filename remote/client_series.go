@@ -233,7 +233,8 @@ func (ss *SeriesSet) clip(b *chunkenc.Batch) error {
 	return nil
 }
 
-// fitting returns how many of the times, from the first one on, ascend in the range: all, as a rule.
+// fitting returns how many of the times, from the first one on, ascend in the range: all, most
+// often.
 func (ss *SeriesSet) fitting(ts []int64) (n int) {
 	last := ss.last
 	for n < len(ts) && ts[n] <= ss.maxt && (ts[n] > last || n == 0 && !ss.any) && ts[n] >= ss.mint {
@@ -277,8 +278,8 @@ func (s *Series) Labels() labels.Labels { return s.labels }
 // Iterator returns an iterator before the first sample that was not read yet, and ends
 // the one that was returned before. A reuse that an earlier call on any series returned is
 // used again, with its memory; anything else is ignored. Its error is ErrSeriesPassed, or
-// one of SeriesSet.Err; tsdb.ErrUnsupported, for chunks of an encoding that is not known, ends
-// the series only.
+// one of SeriesSet.Err; tsdb.ErrUnsupported ends the series only: it has chunks of an encoding that
+// is not known, or many floats in front of older histograms.
 func (s *Series) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
 	it, ok := reuse.(*sampleIterator)
 	if !ok || it == nil {
