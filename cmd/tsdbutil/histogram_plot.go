@@ -76,26 +76,32 @@ func (c *console) barPlot(d *histogramDigest) string {
 		return title + "  ended at " + c.time(d.last, time.Now()) + "\n"
 	}
 	h := &d.newest.fh
-	drawn, wider := widened(h)
-	return title + "  " + c.barFacts(d, drawn, wider) + "\n" + c.bars(drawn, d.unit)
+	drawn := widened(h)
+	return title + "  " + c.barFacts(d, drawn) + "\n" + c.bars(drawn, d.unit)
 }
 
-// barFacts is the line below the title.
-func (c *console) barFacts(d *histogramDigest, drawn *histogram.FloatHistogram, wider bool) string {
+// barFacts is what stands below the title, in lines that fit.
+func (c *console) barFacts(d *histogramDigest, drawn *histogram.FloatHistogram) string {
 	h := &d.newest.fh
-	facts := formatNumber(h.Count) + " in all, sum " + c.histogramValue(d.unit, h.Sum) + ", mean " + c.histogramValue(d.unit, h.Sum/h.Count)
-	facts += ", schema " + schemaText(h.Schema)
-	if wider {
-		facts += " drawn as " + schemaText(drawn.Schema)
+	schema := "schema " + schemaText(h.Schema)
+	if drawn.Schema != h.Schema {
+		schema += " drawn as " + schemaText(drawn.Schema)
+	}
+	facts := []string{
+		formatNumber(h.Count) + " in all", "sum " + c.histogramValue(d.unit, h.Sum),
+		"mean " + c.histogramValue(d.unit, h.Sum/h.Count), schema,
 	}
 	if d.newest.gauge() {
-		facts += ", gauge"
+		facts = append(facts, "gauge")
 	}
-	facts += "; " + c.time(d.newest.t, time.Now())
+	facts = append(facts, "at "+c.time(d.newest.t, time.Now()))
 	if d.ended {
-		facts += ", then ended"
+		facts = append(facts, "then ended")
 	}
-	return facts
+	if !c.terminal {
+		return strings.Join(facts, ", ")
+	}
+	return strings.Join(joinLines(facts, c.width-2), "\n  ")
 }
 
 // histogramValue is a bound or a sum, for people in any case: exact ones have 17 digits.
@@ -115,18 +121,18 @@ func schemaText(schema int32) string {
 }
 
 // widened brings a histogram of too many buckets to a schema of wider ones.
-func widened(h *histogram.FloatHistogram) (drawn *histogram.FloatHistogram, wider bool) {
-	drawn = h
-	for barLines(drawn) > maxBars && histogram.Exponential(h.Schema) && drawn.Schema > histogram.MinSchema {
-		if !wider {
-			drawn, wider = h.Copy(), true
-		}
+func widened(h *histogram.FloatHistogram) *histogram.FloatHistogram {
+	if !histogram.Exponential(h.Schema) || barLines(h) <= maxBars {
+		return h
+	}
+	drawn := h.Copy()
+	for barLines(drawn) > maxBars && drawn.Schema > histogram.MinSchema {
 		schema := min(drawn.Schema, histogram.MaxSchema+1) - 1
 		if err := drawn.ReduceResolution(schema); err != nil {
-			return h, false
+			return h
 		}
 	}
-	return drawn, wider
+	return drawn
 }
 
 // barLines counts the lines that bars draws.
