@@ -198,7 +198,7 @@ func (sg *staging) encodeHistograms(c *wal.Commit, run []memseries.Sample) {
 	floats := run[0].Encoding == chunkenc.EncFloatHistogram
 	starts := false
 	for i := range run {
-		starts = starts || sg.wide.Of(&run[i]).ST != 0
+		starts = starts || sg.wide.Start(run[i].Wide) != 0
 	}
 	var enc record.HistogramEncoder
 	var rec []byte
