@@ -18,8 +18,8 @@ func (d *digest) addFloats(list []float64) {
 	}
 }
 
-// addDeltas adds the buckets that are not empty, by their indexes. Each is mixed alone, and they are
-// added up, so that a processor works on several at a time.
+// addDeltas adds the buckets that are not empty, by their indexes. Each is mixed alone, and
+// all are added up, so that a processor works on several at a time.
 func (d *digest) addDeltas(spans []Span, deltas []int64) {
 	sum, index, count := uint64(0), uint64(0), int64(0)
 	for _, s := range spans {

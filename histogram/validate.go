@@ -220,23 +220,15 @@ func sumDeltas(deltas []int64, side string) (uint64, error) {
 		sum, carry = bits.Add64(sum, uint64(count), 0)
 		carries |= carry
 	}
-	switch {
-	case signs < 0:
-		return 0, negativeCount(deltas, side)
-	case carries != 0:
-		return math.MaxUint64, nil
-	default:
+	if signs >= 0 && carries == 0 {
 		return sum, nil
 	}
-}
-
-// negativeCount says which bucket is the first one with a negative count.
-func negativeCount(deltas []int64, side string) error {
-	count := int64(0)
+	count = 0
 	for i, d := range deltas {
 		if count += d; count < 0 {
-			return errors.WithMessagef(ErrNegativeBucketCount, "%s bucket %d: %d", side, i, count)
+			return 0, errors.WithMessagef(ErrNegativeBucketCount, "%s bucket %d: %d",
+				side, i, count)
 		}
 	}
-	return nil
+	return math.MaxUint64, nil
 }

@@ -3,7 +3,6 @@ package encbuf
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
 )
 
 // Dec is a cursor over encoded bytes. Reading beyond the end or a malformed varint
@@ -122,52 +121,32 @@ func (d *Dec) longUvarint() uint64 {
 
 // Varint reads a zig-zag mapped varint.
 func (d *Dec) Varint() int64 {
-	u := d.Uvarint()
-	return int64(u>>1) ^ -int64(u&1)
+	return zagzig(d.Uvarint())
 }
 
-// Varints reads n varints, which Count has found to fit, and appends them to dst. Those of up to two
-// bytes take no branch that depends on them.
+// zagzig is the opposite of Zigzag.
+func zagzig(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
+
+// Varints reads n varints, which Count has found to fit, and appends them to dst. Those of up to
+// two bytes take no branch that depends on them.
 func (d *Dec) Varints(dst []int64, n int) []int64 {
-	dst = append(dst, make([]int64, n)...)
-	out := dst[len(dst)-n:]
 	rest := d.buf[d.off:]
-	for i := range out {
-		if len(rest) < 2 || rest[0]&rest[1] >= 0x80 {
+	for ; n > 0; n-- {
+		var u uint64
+		if len(rest) >= 2 && rest[0]&rest[1] < 0x80 {
+			u = uint64(rest[0])
+			long := u >> 7
+			u = u&0x7f | uint64(rest[1])<<7&-long
+			rest = rest[1+long:]
+		} else {
 			d.off = len(d.buf) - len(rest)
-			out[i] = d.Varint()
+			u = d.longUvarint()
 			rest = d.buf[d.off:]
-			continue
 		}
-		u := uint64(rest[0])
-		long := u >> 7
-		u = u&0x7f | uint64(rest[1])<<7&-long
-		rest = rest[1+long:]
-		out[i] = int64(u>>1) ^ -int64(u&1)
+		dst = append(dst, zagzig(u))
 	}
 	d.off = len(d.buf) - len(rest)
 	return dst
-}
-
-// continued are the bits of eight bytes that say that a varint goes on.
-const continued = 0x8080808080808080
-
-// SkipVarints passes over n varints. It looks at eight bytes at a time where none of theirs is one of
-// three that go on, so that one that is too long is found as Varint would.
-func (d *Dec) SkipVarints(n int) {
-	for n > 0 {
-		if n >= 8 && d.Len() >= 8 {
-			goOn := binary.LittleEndian.Uint64(d.buf[d.off:]) & continued
-			// The last byte ends one, so that the next begins behind it.
-			if goOn>>63 == 0 && goOn&(goOn<<8)&(goOn<<16) == 0 {
-				n -= 8 - bits.OnesCount64(goOn)
-				d.off += 8
-				continue
-			}
-		}
-		n--
-		d.Uvarint()
-	}
 }
 
 // Count reads a uvarint that says how many entries follow, each of at least minBytes

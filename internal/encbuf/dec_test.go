@@ -110,8 +110,7 @@ func TestDec_AllocatesNothing(t *testing.T) {
 	}))
 }
 
-// Lists are read, written and skipped as their numbers one by one are, whole or cut, also where a
-// varint is too long.
+// Lists are read as their numbers one by one are, whole or cut, also where a varint is too long.
 func TestDec_ListsOfVarintsAreThoseOneByOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
@@ -122,13 +121,10 @@ func TestDec_ListsOfVarintsAreThoseOneByOne(t *testing.T) {
 				list[i] >>= 50
 			}
 		}
-		var want []byte
+		var b []byte
 		for _, v := range list {
-			want = AppendVarint(want, v)
+			b = AppendVarint(b, v)
 		}
-		b := AppendVarints([]byte{1, 2}, list)[2:]
-		require.Equal(t, len(want), len(b))
-		require.Equal(t, string(want), string(b))
 		switch r.IntN(4) {
 		case 0:
 			b = b[:r.IntN(len(b)+1)]
@@ -136,7 +132,7 @@ func TestDec_ListsOfVarintsAreThoseOneByOne(t *testing.T) {
 			at := r.IntN(len(b) + 1)
 			b = slices.Concat(b[:at:at], slices.Repeat([]byte{0x80}, r.IntN(14)), b[at:])
 		}
-		one, many, skip := NewDec(b), NewDec(b), NewDec(b)
+		one, many := NewDec(b), NewDec(b)
 		var each []int64
 		for range list {
 			each = append(each, one.Varint())
@@ -144,10 +140,7 @@ func TestDec_ListsOfVarintsAreThoseOneByOne(t *testing.T) {
 		got := many.Varints([]int64{7}, len(list))
 		require.EqualValues(t, 7, got[0])
 		require.Equal(t, fmt.Sprint(each), fmt.Sprint(got[1:]))
-		skip.SkipVarints(len(list))
-		for _, d := range []*Dec{&many, &skip} {
-			require.Equal(t, one.Offset(), d.Offset())
-			require.Equal(t, one.Err(), d.Err())
-		}
+		require.Equal(t, one.Offset(), many.Offset())
+		require.Equal(t, one.Err(), many.Err())
 	}
 }

@@ -48,25 +48,6 @@ func AppendVarint(dst []byte, v int64) []byte {
 	return AppendUvarint(dst, Zigzag(v))
 }
 
-// AppendVarints is AppendVarint of each of a list. Those of up to two bytes take no branch that
-// depends on them.
-func AppendVarints(dst []byte, list []int64) []byte {
-	at := len(dst)
-	dst = append(dst, make([]byte, MaxVarintLen64*len(list))...)
-	for _, v := range list {
-		u := Zigzag(v)
-		room := dst[at : at+MaxVarintLen64]
-		if u >= 1<<14 {
-			at += binary.PutUvarint(room, u)
-			continue
-		}
-		long := (0x7f - u) >> 63
-		room[0], room[1] = byte(u)&0x7f|byte(long<<7), byte(u>>7)
-		at += 1 + int(long)
-	}
-	return dst[:at]
-}
-
 // Zigzag maps small numbers, negative or not, to small ones.
 func Zigzag(v int64) uint64 { return uint64(v)<<1 ^ uint64(v>>63) }
 

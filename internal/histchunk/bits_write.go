@@ -67,17 +67,16 @@ var varbitRows = func() (rows [65]uint8) {
 // behind ones and a zero.
 type form struct{ ones, mask, bits uint32 }
 
-// shortForms has the forms of signed integers other than 0, by the bits that they have without the
-// one for the sign. Those with longer ones have no bits here.
-var shortForms = func() (forms [64]form) {
-	for n := range forms {
-		row := varbitRows[n+1]
-		if width := varbitWidths[row]; width <= 25 {
-			forms[n] = form{ones: (1<<row - 1) << (width + 1), mask: 1<<width - 1, bits: uint32(row) + 1 + uint32(width)}
-		}
-	}
-	return forms
-}()
+// shortForms has the form of each row of varbitWidths; of none, and of those that are longer, there
+// is none here.
+var shortForms = [len(varbitWidths)]form{
+	1: {1 << 4, 1<<3 - 1, 5},
+	2: {3 << 7, 1<<6 - 1, 9},
+	3: {7 << 10, 1<<9 - 1, 13},
+	4: {15 << 13, 1<<12 - 1, 17},
+	5: {31 << 19, 1<<18 - 1, 24},
+	6: {63 << 26, 1<<25 - 1, 32},
+}
 
 // uvarbit writes an unsigned varbit integer in the first width that it fits.
 func (w *bitWriter) uvarbit(u uint64) { w.varbitField(u, int(varbitRows[bits.Len64(u)])) }

@@ -19,7 +19,10 @@ type column struct {
 // windowUnset has more leading zeros than there are, so that no value fits it.
 const windowUnset = 0xff
 
-// dod writes an integer as the change of its change. Everything wraps.
+// dod writes an integer as the change of its change. Everything wraps. It is not inlined: the least
+// program has little room.
+//
+//go:noinline
 func (w *bitWriter) dod(c *column, x uint64) {
 	delta := x - c.v
 	w.varbit(int64(delta - c.d))
@@ -29,7 +32,7 @@ func (w *bitWriter) dod(c *column, x uint64) {
 // dods is dod of one column after the other, up to the last number. Its loop keeps the state of the
 // writer in registers and writes the short forms; others go the long way (BenchmarkEncoder).
 func (w *bitWriter) dods(cols []column, xs []int64) {
-	buf, acc, nbits := w.buf, w.acc, uint(w.nbits)
+	acc, nbits := w.acc, uint(w.nbits)
 	cols = cols[:len(xs)]
 	for i, x := range xs {
 		c := &cols[i]
@@ -40,11 +43,11 @@ func (w *bitWriter) dods(cols []column, xs []int64) {
 		if change != 0 {
 			// The form of n bits has one number more above 0 than below it.
 			u := int64(change - 1)
-			f := &shortForms[bits.Len64(uint64(u^u>>63))&63]
+			f := &shortForms[varbitRows[1+bits.Len64(uint64(u^u>>63))]]
 			if n = uint(f.bits); n == 0 {
-				w.buf, w.acc, w.nbits = buf, acc, uint8(nbits)
+				w.acc, w.nbits = acc, uint8(nbits)
 				w.varbit(int64(change))
-				buf, acc, nbits = w.buf, w.acc, uint(w.nbits)
+				acc, nbits = w.acc, uint(w.nbits)
 				continue
 			}
 			bit = uint64(f.ones) | change&uint64(f.mask)
@@ -54,10 +57,10 @@ func (w *bitWriter) dods(cols []column, xs []int64) {
 			continue
 		}
 		nbits -= 64
-		buf = binary.BigEndian.AppendUint64(buf, acc<<((n-nbits)&63)|bit>>(nbits&63))
+		w.buf = binary.BigEndian.AppendUint64(w.buf, acc<<((n-nbits)&63)|bit>>(nbits&63))
 		acc = bit
 	}
-	w.buf, w.acc, w.nbits = buf, acc, uint8(nbits)
+	w.acc, w.nbits = acc, uint8(nbits)
 }
 
 // dod reads what the writer's dod wrote.

@@ -45,9 +45,6 @@ func (ss *Shards) ApplyLocked(samples []Sample, wide Payloads, seq, floor uint64
 		if st.Encoding == chunkenc.EncXOR {
 			sh.mu.append(s, st.T, math.Float64frombits(st.Sum))
 		} else {
-			if near := i + aheadLen; near < len(samples) {
-				wide.ahead(&samples[near])
-			}
 			sh.mu.appendWide(s, wide.Of(st))
 		}
 		mint, maxt = min(mint, st.T), max(maxt, st.T)

@@ -8,7 +8,6 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/histchunk"
-	"github.com/seed347100a3/tsdb/internal/prefetch"
 	"github.com/seed347100a3/tsdb/internal/record"
 )
 
@@ -98,13 +97,6 @@ func (p Payloads) At(at uint32) (st int64, body []byte) {
 
 // Start returns the start timestamp at a place.
 func (p Payloads) Start(at uint32) int64 { return int64(binary.LittleEndian.Uint64(p[at:])) }
-
-// ahead asks for the begin of what a sample points to, if it does.
-func (p Payloads) ahead(s *Sample) {
-	if s.Encoding != chunkenc.EncXOR {
-		prefetch.Line(&p[s.Wide])
-	}
-}
 
 // Of returns a sample with what it points to.
 func (p Payloads) Of(s *Sample) WideSample {
@@ -207,15 +199,9 @@ func (f *filler) appendWide(s *Series, w WideSample) {
 	}
 	if w.Encoding.Kind() == chunkenc.ValFloat {
 		f.beforeFloat(s, w)
-		f.encodeWide(s, w)
-		return
+	} else {
+		f.beforeHistogram(s, w)
 	}
-	f.wide.decode(w)
-	if c := f.goesOn(s, w); c != nil {
-		f.encodeInto(c, s, w)
-		return
-	}
-	f.cut(s, w.T, w.Encoding)
 	f.encodeWide(s, w)
 }
 
@@ -235,23 +221,25 @@ func (f *filler) beforeFloat(s *Series, w WideSample) {
 	}
 }
 
-// goesOn returns the open chunk that a histogram, which is on its way, goes to; nil if that is over,
-// or has samples of another kind.
-func (f *filler) goesOn(s *Series, w WideSample) *wideChunk {
+// beforeHistogram decodes a histogram, and cuts the open chunk if it is over, or has samples of
+// another kind.
+func (f *filler) beforeHistogram(s *Series, w WideSample) {
+	f.wide.decode(w)
 	n := s.enc.Len()
 	if n == 0 || s.open != w.Encoding {
-		return nil
+		f.cut(s, w.T, w.Encoding)
+		return
 	}
 	c := f.wide.open[s.ref]
 	if w.T < c.cutAt && !c.cut.Due(w.T, s.enc.LastT(), n, c.enc.SizeBytes()) {
-		return c
+		return
 	}
 	if w.Encoding == chunkenc.EncHistogram {
 		c.enc.EndBefore(&f.wide.ints)
 	} else {
 		c.enc.EndBeforeFloat(&f.wide.floats)
 	}
-	return nil
+	f.cut(s, w.T, w.Encoding)
 }
 
 // decode makes what is on its way the histogram of a sample, if that is one. Bodies were looked at
@@ -271,11 +259,8 @@ func (c *wideChunks) decode(w WideSample) {
 
 // encodeWide adds a sample to the open wide chunk. A histogram, which is on its way, may begin a
 // chunk of its own for its buckets.
-func (f *filler) encodeWide(s *Series, w WideSample) { f.encodeInto(f.wide.open[s.ref], s, w) }
-
-// encodeInto is encodeWide for a caller that has the open chunk.
-func (f *filler) encodeInto(c *wideChunk, s *Series, w WideSample) {
-	err := f.wide.encode(&c.enc, w)
+func (f *filler) encodeWide(s *Series, w WideSample) {
+	err := f.wide.encode(&f.wide.open[s.ref].enc, w)
 	if err != nil && w.Encoding.Kind() != chunkenc.ValFloat {
 		f.cut(s, w.T, w.Encoding)
 		c = f.wide.open[s.ref]

@@ -136,7 +136,9 @@ func AppendHistogram(dst []byte, h *histogram.Histogram) []byte {
 	dst = appendSpans(dst, h.NegativeSpans)
 	for _, deltas := range [2][]int64{h.PositiveBuckets, h.NegativeBuckets} {
 		dst = encbuf.AppendUvarint(dst, uint64(len(deltas)))
-		dst = encbuf.AppendVarints(dst, deltas)
+		for _, d := range deltas {
+			dst = encbuf.AppendVarint(dst, d)
+		}
 	}
 	if h.Custom() {
 		dst = appendFloats(dst, h.CustomValues)

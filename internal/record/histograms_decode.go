@@ -136,21 +136,28 @@ func skipHistogram(d *encbuf.Dec, floats bool) {
 	if floats {
 		d.Bytes(2 * float64Bytes) // counts
 	} else {
-		d.SkipVarints(2)
+		skipVarints(d, 2)
 	}
 	d.Bytes(float64Bytes) // sum
 	for range 2 {
-		d.SkipVarints(2 * d.Count(minSpanBytes))
+		skipVarints(d, 2*d.Count(minSpanBytes))
 	}
 	for range 2 {
 		if floats {
 			skipFloats(d)
 		} else {
-			d.SkipVarints(d.Count(1))
+			skipVarints(d, d.Count(1))
 		}
 	}
 	if schema == int64(histogram.CustomBuckets) {
 		skipFloats(d)
+	}
+}
+
+//go:noinline
+func skipVarints(d *encbuf.Dec, n int) {
+	for range n {
+		d.Uvarint()
 	}
 }
 
