@@ -312,7 +312,7 @@ func TestForeignBlocks_AnyDisorderIsReadRightRepairedAndMerged(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(100)
 	if !sweep.Whole() {
-		seeds = 40
+		seeds = uint64(fewer(40, 12))
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -237,7 +237,7 @@ func TestHistograms_OfBlocks_AreRead(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(60)
 	if !sweep.Whole() {
-		seeds = 20
+		seeds = uint64(fewer(20, 8))
 	}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 14))

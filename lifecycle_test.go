@@ -198,7 +198,7 @@ func TestLifecycle_LongRandomLives(t *testing.T) {
 	t.Parallel()
 	runs := 300
 	if !sweep.Whole() {
-		runs = 30
+		runs = fewer(30, 10)
 	}
 	for seed := range runs {
 		rng := rand.New(rand.NewPCG(uint64(seed), 7))

@@ -17,6 +17,15 @@ const (
 	testMemory = 1 << 30
 )
 
+// fewer says how many times to do something: less often with -short, which the race detector goes
+// with, as it makes everything ten times as slow.
+func fewer(usual, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return usual
+}
+
 // childEnv says which function of children this process is to run instead of tests.
 const childEnv = "TSDB_TEST_CHILD"
 

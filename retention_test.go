@@ -116,7 +116,8 @@ func (h *host) used(below string) (n int64) {
 func TestRetention_ByBytes_KeepsAsMuchHistoryAsTheBytesAllow(t *testing.T) {
 	t.Parallel()
 	const limit, hours = 24 << 20, 48
-	for _, reopened := range []time.Duration{0, 30 * time.Minute, 31 * time.Hour} {
+	reopened := []time.Duration{31 * time.Hour, 0, 30 * time.Minute}
+	for _, reopened := range reopened[:fewer(3, 1)] {
 		t.Run(fmt.Sprint(reopened), func(t *testing.T) {
 			h := newHost(t, 300, tsdb.BlockOptions{Range: 30 * time.Minute, MaxRange: 30 * time.Minute, RetentionBytes: limit, Manual: true})
 			for hour := range time.Duration(hours) {
