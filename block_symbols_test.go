@@ -15,7 +15,7 @@ import (
 // Labels of transient series are made of those of the series before: they are the same as those of
 // series that can be held, whatever labels follow each other, in one block and in several.
 func TestSelect_LabelsOfTransientSeries(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(fewer(20, 6)) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		m := newMergeTest(t)
 		for range 1 + r.IntN(3) {

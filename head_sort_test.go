@@ -22,7 +22,7 @@ func TestWriteBlock_EndsWithItsContext(t *testing.T) {
 	}
 	f.commit(rows...)
 	ends := 0
-	for ; ; ends += 5 {
+	for ; ; ends += fewer(5, 40) {
 		err := tsdb.WriteHeadBlock(&turntest.EndingContext{Context: ctx, Left: ends}, f.db, base)
 		if err == nil {
 			break
