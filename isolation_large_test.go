@@ -48,7 +48,8 @@ func wholeCommit(db *tsdb.DB, series int, after int64) (newest int64, err error)
 // it is applied ends the test for certain, and not only when a reader comes in between.
 func TestIsolation_LargeCommitsAreSeenWhole(t *testing.T) {
 	watchdog(t)
-	const series, commits = 3000, 400
+	const series = 3000
+	commits := int64(fewer(400, 100))
 	f := newFixture(t, func(o *tsdb.Options) { manual(o); o.WAL.Sync = tsdb.SyncNever(); o.Limits.MaxFuture = -1 })
 	refs, values := make([]tsdb.SeriesRef, series), make([]float64, series)
 	app := f.db.Appender()
