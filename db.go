@@ -39,14 +39,19 @@ type DB struct {
 
 	flushing sync.Mutex // held by who makes blocks of the head and truncates it
 
+	maintenance maintenance
+	lifetime
+}
+
+// lifetime is what Close ends.
+type lifetime struct {
 	using     sync.RWMutex    // held shared by long calls; Close waits for them
 	ctx       context.Context // ends when Close begins
 	endOfWork context.CancelFunc
 
-	maintenance maintenance
-	closing     atomic.Bool
-	close       sync.Once
-	closeOf     error // what Close returned
+	closing atomic.Bool
+	close   sync.Once
+	closeOf error // what Close returned
 }
 
 // Open opens a data directory, creating it if there is none, and recovers what its
@@ -171,24 +176,24 @@ func (db *DB) MissingBlocks() []MissingBlock { return missingBlocks(db.blocks.Cu
 // begin is called by long calls that Close interrupts and waits for. The context ends
 // with the caller's or when Close begins; done ends the call, and makes ErrClosed of what an
 // interruption by Close came to.
-func (db *DB) begin(parent context.Context) (ctx context.Context, done func(*error), err error) {
+func (l *lifetime) begin(parent context.Context) (ctx context.Context, done func(*error), err error) {
 	if err := checkContext(parent); err != nil {
 		return nil, nil, err
 	}
-	db.using.RLock()
-	if db.closing.Load() {
-		db.using.RUnlock()
+	l.using.RLock()
+	if l.closing.Load() {
+		l.using.RUnlock()
 		return nil, nil, ErrClosed
 	}
 	ctx, cancel := context.WithCancel(parent)
-	stop := context.AfterFunc(db.ctx, cancel)
+	stop := context.AfterFunc(l.ctx, cancel)
 	return ctx, func(err *error) {
 		if errors.Is(*err, context.Canceled) && parent.Err() == nil {
 			*err = &refusal{ErrClosed, *err}
 		}
 		stop()
 		cancel()
-		db.using.RUnlock()
+		l.using.RUnlock()
 	}, nil
 }
 

@@ -39,21 +39,29 @@ type Series struct {
 	slot   atomic.Uint32 // slotEmpty, slotLive, slotDead
 	pins   atomic.Int32  // appenders that staged samples before the first commit
 
-	// pendT is the newest time that is applied or reserved by a queued commit. It is
-	// written with the shard locked and read by Append without.
-	pendT atomic.Int64
-	pendV uint64 // the Sum of the sample at pendT
+	pending
 
 	bytes     chunkBytes // what the encoder of the open chunk has given out
 	numMapped uint32     // full chunks
 
-	lastSeq  uint64 // newest commit applied to this series
-	prevMaxt int64  // newest time before lastSeq was applied
+	applied
 
 	enc   xorchunk.State
 	cutAt int64 // a sample at or after it goes to a new chunk
 
 	blocks []*mappedBlock // full chunks, oldest first, without a hole (mapped.go)
+}
+
+// pending is the newest sample that is applied or reserved by a queued commit.
+type pending struct {
+	pendT atomic.Int64 // written with the shard locked and read by Append without
+	pendV uint64       // the Sum of the sample at pendT
+}
+
+// applied is the newest commit that was applied to a series.
+type applied struct {
+	lastSeq  uint64
+	prevMaxt int64 // newest time before it
 }
 
 // Ref returns the series' number.
