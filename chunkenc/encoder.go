@@ -165,6 +165,7 @@ func (e *Encoder) Encoding() Encoding {
 }
 
 // Len returns the number of samples in the chunk.
+//
 //go:noinline
 func (e *Encoder) Len() int {
 	switch e.kind {
@@ -192,9 +193,9 @@ func (e *Encoder) SizeBytes() int {
 // MemoryBytes returns how many bytes of memory the encoder holds beside itself, without what
 // AppendOther has read last. They stay over a Reset.
 func (e *Encoder) MemoryBytes() int {
-	n := cap(e.xor.buf)
+	n := e.xor.MemoryBytes()
 	if e.xor2 != nil {
-		n += int(unsafe.Sizeof(*e.xor2)) + cap(e.xor2.buf)
+		n += int(unsafe.Sizeof(*e.xor2)) + e.xor2.MemoryBytes()
 	}
 	if e.hist != nil {
 		n += int(unsafe.Sizeof(*e.hist)) + e.hist.MemoryBytes()

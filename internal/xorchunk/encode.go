@@ -217,6 +217,9 @@ func (e *Encoder) Len() int { return e.state.Len() }
 // SizeBytes returns the size of the chunk so far.
 func (e *Encoder) SizeBytes() int { return e.state.SizeBytes(e.buf) }
 
+// MemoryBytes returns how many bytes of memory it holds beside itself.
+func (e *Encoder) MemoryBytes() int { return cap(e.buf) }
+
 // AppendTo appends the chunk's bytes to dst. The encoder can go on afterwards.
 func (e *Encoder) AppendTo(dst []byte) []byte { return e.state.Snapshot(dst, e.buf) }
 

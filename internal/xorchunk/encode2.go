@@ -155,6 +155,9 @@ func (e *Encoder2) SizeBytes() int {
 	return max(len(e.buf), headerSize2) + e.state.PendingBytes()
 }
 
+// MemoryBytes returns how many bytes of memory it holds beside itself.
+func (e *Encoder2) MemoryBytes() int { return cap(e.buf) }
+
 // AppendTo appends the chunk's bytes to dst. The encoder can go on afterwards.
 func (e *Encoder2) AppendTo(dst []byte) []byte {
 	if e.Len() == 0 {
