@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
-	"github.com/seed347100a3/tsdb/internal/turntest"
+	"github.com/seed347100a3/tsdb/internal/waytest"
 )
 
 // A block of the head is given up wherever the context ends: while series are looked for, while
@@ -23,7 +23,7 @@ func TestWriteBlock_EndsWithItsContext(t *testing.T) {
 	f.commit(rows...)
 	ends := 0
 	for ; ; ends += fewer(5, 40) {
-		err := tsdb.WriteHeadBlock(&turntest.EndingContext{Context: ctx, Left: ends}, f.db, base)
+		err := tsdb.WriteHeadBlock(&waytest.EndingContext{Context: ctx, Left: ends}, f.db, base)
 		if err == nil {
 			break
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/invariants"
-	"github.com/seed347100a3/tsdb/internal/turntest"
+	"github.com/seed347100a3/tsdb/internal/waytest"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -133,7 +133,7 @@ func TestMemPostings_SelectStopsWithItsContext(t *testing.T) {
 	_, err := m.Select(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 
-	polled := &turntest.EndingContext{Context: context.Background(), Left: 3}
+	polled := &waytest.EndingContext{Context: context.Background(), Left: 3}
 	_, err = m.Select(polled, regexp(t, "n", ".*[0-9].*x?"), regexp(t, "n", ".+5"))
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/internal/foreground"
-	"github.com/seed347100a3/tsdb/internal/turntest"
+	"github.com/seed347100a3/tsdb/internal/waytest"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -27,7 +27,7 @@ func TestCheckpoint_LetsOthersRun(t *testing.T) {
 	require.NoError(t, err)
 	foreground.Begin()
 	defer foreground.End()
-	turns := turntest.Count(func() {
+	turns := waytest.Count(func() {
 		_, err = l.Checkpoint(context.Background(), CheckpointOptions{TmpDir: testTmp, QuarantineDir: testQuarantine,
 			Keep: func(rec Record, _ []byte) ([]byte, bool) { return rec.Data, true }})
 	}, runtime.Gosched)

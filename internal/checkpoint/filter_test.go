@@ -14,7 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/checkpoint"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/record"
-	"github.com/seed347100a3/tsdb/internal/turntest"
+	"github.com/seed347100a3/tsdb/internal/waytest"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -133,7 +133,7 @@ func TestCheckpointFilter_LetsOthersRun(t *testing.T) {
 	}
 	foreground.Begin()
 	defer foreground.End()
-	turns := turntest.Count(func() {
+	turns := waytest.Count(func() {
 		checkpointed(t, 0, func(ref uint64) bool { return ref%2 == 0 }, rec)
 	}, runtime.Gosched)
 	require.GreaterOrEqual(t, turns, 2*25_600/256*9/10, "looking and copying")

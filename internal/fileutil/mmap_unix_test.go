@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed347100a3/tsdb/internal/turntest"
+	"github.com/seed347100a3/tsdb/internal/waytest"
 )
 
 func TestMapping_CloseLetsOthersRun(t *testing.T) {
@@ -22,6 +22,6 @@ func TestMapping_CloseLetsOthersRun(t *testing.T) {
 	for off := 0; off < size; off += 4 << 10 {
 		require.Zero(t, b[off])
 	}
-	require.Positive(t, turntest.Count(func() { require.NoError(t, m.Close()) }, runtime.Gosched))
+	require.Positive(t, waytest.Count(func() { require.NoError(t, m.Close()) }, runtime.Gosched))
 	require.NoError(t, f.Close())
 }

@@ -5,7 +5,7 @@
 // Without it a goroutine that has lost its processor to a flush gets one back when the
 // scheduler next takes one from somebody, ten milliseconds later, and so does one whose timer
 // has run out (prom/bench, latency and queries). And who gets a processor that maintenance has left
-// keeps it: queries let those run who wait behind them (Turns).
+// keeps it: queries pause for those who wait behind them (Pauses).
 package foreground
 
 import (
@@ -18,7 +18,7 @@ import (
 var (
 	underWay atomic.Int64
 	calls    atomic.Uint64 // of MakeWay
-	turning  atomic.Int64  // queries that have let others run, and are not back yet
+	pausing  atomic.Int64  // queries that pause
 )
 
 // anyway is each how many calls MakeWay lets others run although nothing is under way: a
@@ -39,9 +39,9 @@ func MakeWay() {
 		return
 	}
 	runtime.Gosched()
-	// A turn of a query is for those who wait behind it. Once only: beside queries that never rest
+	// A query pauses for those who wait behind it. Once only: beside queries that never rest
 	// maintenance would not come to its end.
-	if turning.Load() > 0 {
+	if pausing.Load() > 0 {
 		runtime.Gosched()
 	}
 }
@@ -98,41 +98,41 @@ func (p *Poll) Err() error {
 	return nil
 }
 
-// Turns counts steps of a query. A processor that maintenance leaves is not given to those who wait
-// behind a query on another one, a second query whose timer has run out among them: the scheduler
-// takes from others only when there is nothing else to do. So the query lets them go first, and is
-// taken by the processor that maintenance leaves next. The zero value has counted nothing. It
-// belongs to one goroutine.
-type Turns struct {
+// Pauses counts steps of a query. A processor that maintenance leaves is not given to those who
+// wait behind a query on another one, a second query whose timer has run out among them: the
+// scheduler takes from others only when there is nothing else to do. So the query lets them go
+// first, and is taken by the processor that maintenance leaves next. The zero value has counted
+// nothing. It belongs to one goroutine.
+type Pauses struct {
 	steps uint32
 	seen  uint32        // calls of MakeWay
-	took  time.Duration // the last turn
+	took  time.Duration // the last pause
 	back  time.Time     // from it
 }
 
 // Step counts one, and once in so many, a power of two, lets others run if maintenance made way
 // since the last time: without it each has a processor of its own sooner or later. Beside
-// goroutines that compute a turn can take ten milliseconds; the next one comes no sooner than as
+// goroutines that compute a pause can take ten milliseconds; the next one comes no sooner than as
 // much later, so a query has half of a processor at least.
-func (t *Turns) Step(every uint32) {
-	if t.steps++; t.steps == 1 {
-		t.seen = uint32(calls.Load())
+func (p *Pauses) Step(every uint32) {
+	if p.steps++; p.steps == 1 {
+		p.seen = uint32(calls.Load())
 	}
-	if t.steps&(every-1) != 0 {
+	if p.steps&(every-1) != 0 {
 		return
 	}
 	n := uint32(calls.Load())
-	if n == t.seen {
+	if n == p.seen {
 		return
 	}
-	if time.Since(t.back) < t.took {
+	if time.Since(p.back) < p.took {
 		return
 	}
-	t.seen = n
-	turning.Add(1)
+	p.seen = n
+	pausing.Add(1)
 	left := time.Now()
 	runtime.Gosched()
-	t.back = time.Now()
-	t.took = t.back.Sub(left)
-	turning.Add(-1)
+	p.back = time.Now()
+	p.took = p.back.Sub(left)
+	pausing.Add(-1)
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/internal/foreground"
-	"github.com/seed347100a3/tsdb/internal/turntest"
+	"github.com/seed347100a3/tsdb/internal/waytest"
 )
 
 // turns returns how many turns others had in so many steps. The bounds of the tests leave room for
 // a tenth of them.
 func turns(n int, step func()) int {
-	return turntest.Count(func() {
+	return waytest.Count(func() {
 		for range n {
 			step()
 		}
@@ -52,21 +52,21 @@ func TestSteps_AddMakesWayOnceInSoMany(t *testing.T) {
 }
 
 // A query keeps its processor as long as nothing is done that can wait, whatever was done before.
-func TestTurns_OnlyBesideMaintenance(t *testing.T) {
+func TestPauses_OnlyBesideMaintenance(t *testing.T) {
 	foreground.MakeWay()
 	require.Less(t, turns(1000, func() {
-		var q foreground.Turns
+		var q foreground.Pauses
 		for range 4 {
 			q.Step(1)
 		}
 	}), 100)
 }
 
-func TestTurns_OnceInSoManyBesideMaintenance(t *testing.T) {
+func TestPauses_OnceInSoManyBesideMaintenance(t *testing.T) {
 	const least = 180 + 90
 	seen := 0
-	for range 100 { // after a turn that takes long, as the system has others to run, the next one comes later
-		var q foreground.Turns
+	for range 100 { // after a pause that takes long, as the system has others to run, the next one comes later
+		var q foreground.Pauses
 		seen = turns(1000, func() {
 			foreground.MakeWay() // an eighth of the turns are its
 			q.Step(4)
@@ -87,11 +87,11 @@ func spin(d time.Duration) {
 }
 
 // Beside others who compute a query has half of a processor.
-func TestTurns_NotAsOftenAsOthersTakeLong(t *testing.T) {
-	var q foreground.Turns
+func TestPauses_NotAsOftenAsOthersTakeLong(t *testing.T) {
+	var q foreground.Pauses
 	q.Step(1)
 	var took time.Duration
-	seen := turntest.Count(func() {
+	seen := waytest.Count(func() {
 		start := time.Now()
 		for steps := 0; steps < 1000 || took < 100*time.Millisecond; steps++ {
 			q.Step(1)
@@ -108,12 +108,12 @@ func TestTurns_NotAsOftenAsOthersTakeLong(t *testing.T) {
 	require.LessOrEqual(t, seen, int(took/(2*time.Millisecond)+took/(10*time.Millisecond)), "turns of a millisecond in %v", took)
 }
 
-// A turn of a query is for those who wait behind it, not for maintenance.
-func TestTurns_MaintenanceComesLast(t *testing.T) {
+// A query pauses for those who wait behind it, not for maintenance.
+func TestPauses_MaintenanceComesLast(t *testing.T) {
 	foreground.Begin()
 	defer foreground.End()
-	var q foreground.Turns
-	require.Less(t, turntest.Count(func() {
+	var q foreground.Pauses
+	require.Less(t, waytest.Count(func() {
 		for range 1000 {
 			q.Step(1)
 		}

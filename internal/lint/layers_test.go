@@ -88,7 +88,7 @@ var layers = map[string]layer{
 	// Beside the levels: what tests stand on, and these rules.
 	"tsdbtest":           {level: 1, foreign: []string{pkgErrors}, public: true, support: true},
 	"internal/faultfs":   {level: 3, foreign: []string{pkgErrors}, support: true},
-	"internal/turntest":  {level: 0, support: true},
+	"internal/waytest":   {level: 0, support: true},
 	"internal/histtest":  {level: 1, foreign: []string{pkgErrors}, support: true},
 	"internal/sweep":     {level: 0, support: true},
 	"internal/itertest":  {level: 3, foreign: []string{pkgErrors}, support: true},

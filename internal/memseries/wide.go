@@ -260,7 +260,8 @@ func (c *wideChunks) decode(w WideSample) {
 // encodeWide adds a sample to the open wide chunk. A histogram, which is on its way, may begin a
 // chunk of its own for its buckets.
 func (f *filler) encodeWide(s *Series, w WideSample) {
-	err := f.wide.encode(&f.wide.open[s.ref].enc, w)
+	c := f.wide.open[s.ref]
+	err := f.wide.encode(&c.enc, w)
 	if err != nil && w.Encoding.Kind() != chunkenc.ValFloat {
 		f.cut(s, w.T, w.Encoding)
 		c = f.wide.open[s.ref]

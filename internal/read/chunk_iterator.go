@@ -18,18 +18,18 @@ type ChunkMeta struct {
 
 // ChunkIterator is a cursor over the chunks of one series, for one goroutine.
 type ChunkIterator struct {
-	gate  *Gate
-	src   chunkSource
-	meta  ChunkMeta
-	chunk samplemerge.Chunk
-	runs  samplemerge.Runs // of one that is cut into, or merged
-	run   chunkenc.Batch
-	enc   chunkenc.Encoder
-	buf   []byte
-	err   error
-	ended bool // without an error
-	ready bool // the chunk that Next moves to is there
-	turns foreground.Turns
+	gate   *Gate
+	src    chunkSource
+	meta   ChunkMeta
+	chunk  samplemerge.Chunk
+	runs   samplemerge.Runs // of one that is cut into, or merged
+	run    chunkenc.Batch
+	enc    chunkenc.Encoder
+	buf    []byte
+	err    error
+	ended  bool // without an error
+	ready  bool // the chunk that Next moves to is there
+	pauses foreground.Pauses
 }
 
 func (ci *ChunkIterator) begin(gate *Gate, s *mergedSeries) {
@@ -58,7 +58,7 @@ func (ci *ChunkIterator) Next() bool {
 		return true
 	}
 	for ci.err == nil && !ci.ended {
-		ci.turns.Step(chunksATurn)
+		ci.pauses.Step(chunksAPause)
 		if !ci.gate.begin() {
 			ci.err = wal.ErrClosed
 			return false

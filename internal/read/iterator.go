@@ -32,10 +32,10 @@ type iterator struct {
 	inner bool              // the chunk is wholly inside its bounds
 	dec   chunkenc.Decoder
 	run
-	ahead bool // dec stands on the sample behind the run, which is of another kind
-	err   error
-	done  bool
-	turns foreground.Turns
+	ahead  bool // dec stands on the sample behind the run, which is of another kind
+	err    error
+	done   bool
+	pauses foreground.Pauses
 }
 
 // run is decoded samples of one kind, and a place among them.
@@ -53,7 +53,7 @@ func (it *iterator) reset(src chunkSource, gate *Gate) {
 	if cap(own.T) < clippedRun {
 		own = chunkenc.Batch{}
 	}
-	*it = iterator{src: src, mint: math.MinInt64, gate: gate, run: run{batch: own, at: -1}, turns: it.turns}
+	*it = iterator{src: src, mint: math.MinInt64, gate: gate, run: run{batch: own, at: -1}, pauses: it.pauses}
 }
 
 // begin puts the iterator before the first sample of a series.
@@ -256,7 +256,7 @@ func (it *iterator) take(b *chunkenc.Batch) {
 
 // nextChunk loads the next chunk that is not wholly before the bounds.
 func (it *iterator) nextChunk() {
-	it.turns.Step(chunksATurn)
+	it.pauses.Step(chunksAPause)
 	if !it.gate.begin() {
 		it.fail(wal.ErrClosed)
 		return

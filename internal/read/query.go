@@ -150,9 +150,9 @@ func mergeStrings(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// How much is read between two turns of others, some hundred microseconds of work; powers of two.
+// How much is read between two pauses for others, some hundred microseconds of work; powers of two.
 // Sets and iterators count each for themselves, and go on counting when they are used again.
 const (
-	seriesATurn = 16
-	chunksATurn = 64
+	seriesAPause = 16
+	chunksAPause = 64
 )

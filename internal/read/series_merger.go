@@ -102,7 +102,7 @@ type seriesMerger struct {
 	look      bool           // not all series are known to be present, and somebody minds
 	others    []sourceSeries // of the last series, if it is transient
 	twins     *labelTwins    // nil for few series
-	turns     foreground.Turns
+	pauses    foreground.Pauses
 }
 
 // mergeHead is the front of one cursor. Its labels are looked at only when there is

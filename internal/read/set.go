@@ -31,7 +31,7 @@ func (s *Set) Next() (next Series, ok bool) {
 		q.iterators.withdraw()
 	}
 	for s.err == nil && !s.series.ended {
-		s.series.turns.Step(seriesATurn)
+		s.series.pauses.Step(seriesAPause)
 		merged, ok, err := s.nextMerged()
 		if failure := q.failure.Load(); failure != nil && err == nil {
 			err = *failure

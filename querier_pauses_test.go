@@ -10,7 +10,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/foreground"
-	"github.com/seed347100a3/tsdb/internal/turntest"
+	"github.com/seed347100a3/tsdb/internal/waytest"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -36,7 +36,7 @@ func TestQuery_LetsOthersRunBesideMaintenance(t *testing.T) {
 	n, ways := 0, 0
 	count := func() {
 		if n++; n%64 == 0 {
-			foreground.MakeWay() // one turn, as a query is under way; the rest is the query's
+			foreground.MakeWay() // once, as a query is under way; the rest is the query's
 			ways++
 		}
 	}
@@ -87,11 +87,11 @@ func TestQuery_LetsOthersRunBesideMaintenance(t *testing.T) {
 			require.NoError(t, it.Err())
 		},
 	} {
-		// After a turn that takes long, as the system has others to run, the next one comes later.
+		// After a pause that takes long, as the system has others to run, the next one comes later.
 		turns := 0
 		for range 100 {
 			n, ways = 0, 0
-			turns = turntest.Count(read, runtime.Gosched)
+			turns = waytest.Count(read, runtime.Gosched)
 			require.Equal(t, 640, n, what)
 			if turns >= ways+ways/2 {
 				break

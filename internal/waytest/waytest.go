@@ -1,6 +1,6 @@
-// Package turntest tells tests how often code lets others run, and how often it looks at its
+// Package waytest tells tests how often code lets others run, and how often it looks at its
 // context.
-package turntest
+package waytest
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 )
 
 // Count runs f, on one processor, beside a goroutine that is always ready, and returns how often
-// that one had a turn: once each time f lets it, more or less, as the scheduler has reasons of its
-// own, too, and any number of times while f waits for something. In each turn it calls turn, which
-// lets others run; runtime.Gosched does nothing else. Not for parallel tests: the processors are
-// those of the whole process.
-func Count(f, turn func()) int {
+// that one ran: once each time f lets it, more or less, as the scheduler has reasons of its own,
+// too, and any number of times while f waits for something. Each time it calls let, which lets
+// others run; runtime.Gosched does nothing else. Not for parallel tests: the processors are those
+// of the whole process.
+func Count(f, let func()) int {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var turns atomic.Int64
+	var ran atomic.Int64
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -24,8 +24,8 @@ func Count(f, turn func()) int {
 			case <-stop:
 				return
 			default:
-				turns.Add(1)
-				turn()
+				ran.Add(1)
+				let()
 			}
 		}
 	}()
@@ -34,9 +34,9 @@ func Count(f, turn func()) int {
 		<-done
 	}()
 	runtime.Gosched()
-	before := turns.Load()
+	before := ran.Load()
 	f()
-	return int(turns.Load() - before)
+	return int(ran.Load() - before)
 }
 
 // EndingContext is a context that has ended once its error was asked for Left times. Its Done
