@@ -31,10 +31,10 @@ func WriteHeadBlock(ctx context.Context, db *DB, t int64) error {
 
 // HeadChunks counts the chunks of the head one by one.
 func HeadChunks(db *DB) (n int) {
-	var v memseries.View
+	var e memseries.Excerpt
 	for s := range db.head.series.All() {
-		db.head.series.Past(math.MaxUint64).View(s, math.MinInt64, math.MaxInt64, &v)
-		n += len(v.Chunks)
+		db.head.series.Past(math.MaxUint64).Excerpt(s, math.MinInt64, math.MaxInt64, &e)
+		n += len(e.Chunks)
 	}
 	return n
 }

@@ -66,8 +66,8 @@ func TestAppend_CutsChunksWhereTheFormatsWritersDo(t *testing.T) {
 					i++
 				}
 			}
-			var v View
-			require.True(t, d.Past(math.MaxUint64).View(s, math.MinInt64, math.MaxInt64, &v))
+			var v Excerpt
+			require.True(t, d.Past(math.MaxUint64).Excerpt(s, math.MinInt64, math.MaxInt64, &v))
 			var got [][3]int64
 			for _, c := range v.Chunks {
 				got = append(got, [3]int64{c.MinT, c.MaxT, int64(c.Num)})
@@ -115,8 +115,8 @@ func TestView_ReadsBackEverySample(t *testing.T) {
 	}
 	d.Shelf.Written(fulls, refs)
 	require.Zero(t, d.Shelf.Bytes())
-	var v View
-	require.True(t, d.Past(math.MaxUint64).View(s, math.MinInt64, math.MaxInt64, &v))
+	var v Excerpt
+	require.True(t, d.Past(math.MaxUint64).Excerpt(s, math.MinInt64, math.MaxInt64, &v))
 	got := map[int64]float64{}
 	for _, c := range v.Chunks {
 		data := stored[c.Ref]
@@ -153,9 +153,9 @@ func TestVisible_WithoutSnapshotsNothingIsMarked(t *testing.T) {
 }
 
 func samplesOf(t *testing.T, d *Directory, s *Series, snapshot uint64) map[int64]float64 {
-	var v View
+	var v Excerpt
 	got := map[int64]float64{}
-	d.Past(snapshot).View(s, math.MinInt64, math.MaxInt64, &v)
+	d.Past(snapshot).Excerpt(s, math.MinInt64, math.MaxInt64, &v)
 	for _, c := range v.Chunks {
 		require.Zero(t, c.Ref)
 		decodeInto(t, got, v.Data(c), v.Maxt)

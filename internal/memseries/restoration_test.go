@@ -52,8 +52,8 @@ func TestRestorer_AHoleInTheChunksIsRebuiltFromTheLog(t *testing.T) {
 	require.EqualValues(t, 1, r.Holes)
 	require.EqualValues(t, 120, r.Covered)
 	require.EqualValues(t, 180, r.Samples)
-	var v View
-	require.True(t, d.Past(1).View(s, 120_000, math.MaxInt64, &v))
+	var v Excerpt
+	require.True(t, d.Past(1).Excerpt(s, 120_000, math.MaxInt64, &v))
 	n := 0
 	for _, c := range v.Chunks {
 		require.Zero(t, c.Ref)

@@ -12,8 +12,8 @@ import (
 // timesOf decodes what a series has in its open chunk.
 func timesOf(t *testing.T, d *Directory, s *Series) (ts []int64) {
 	t.Helper()
-	var v View
-	d.Past(1).View(s, NoTime+1, 1<<40, &v)
+	var v Excerpt
+	d.Past(1).Excerpt(s, NoTime+1, 1<<40, &v)
 	for _, c := range v.Chunks {
 		var dec chunkenc.Decoder
 		require.NoError(t, dec.Reset(chunkenc.EncXOR, v.Data(c)))

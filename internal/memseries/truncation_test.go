@@ -42,9 +42,9 @@ func (cs *chunkStore) write(d *Directory, fulls []Full) {
 }
 
 // samples reads a series as of the newest commit, and hands each chunk's bounds to see.
-func (cs *chunkStore) samples(t require.TestingT, d *Directory, s *Series, see func(c ViewChunk)) map[int64]float64 {
-	var v View
-	d.Past(math.MaxUint64).View(s, math.MinInt64, math.MaxInt64, &v)
+func (cs *chunkStore) samples(t require.TestingT, d *Directory, s *Series, see func(c ExcerptChunk)) map[int64]float64 {
+	var v Excerpt
+	d.Past(math.MaxUint64).Excerpt(s, math.MinInt64, math.MaxInt64, &v)
 	got := map[int64]float64{}
 	for i, c := range v.Chunks {
 		before := len(got)
@@ -79,7 +79,7 @@ func TestCutAt_SplitsOpenAndFullChunksAtEveryPlace(t *testing.T) {
 		}
 		for _, at := range []int64{cut*1000 - 500, cut * 1000} { // between two samples, and on one
 			require.Zero(t, d.Truncation.CutAt(at))
-			require.Equal(t, want, cs.samples(t, d, s, func(c ViewChunk) {
+			require.Equal(t, want, cs.samples(t, d, s, func(c ExcerptChunk) {
 				require.True(t, c.MaxT < at || c.MinT >= at, "%v, cut at %d", c, at)
 			}))
 		}
@@ -101,7 +101,7 @@ func TestCutAt_ChunksThatGoOnOrBeginLaterEndThere(t *testing.T) {
 	}
 	for _, s := range []*Series{goesOn, later} {
 		var cs chunkStore
-		cs.samples(t, d, s, func(c ViewChunk) { require.True(t, c.MaxT < 50_000 || c.MinT == 50_000, "%v", c) })
+		cs.samples(t, d, s, func(c ExcerptChunk) { require.True(t, c.MaxT < 50_000 || c.MinT == 50_000, "%v", c) })
 	}
 }
 
@@ -287,7 +287,7 @@ func TestTruncation_EqualsAMap(t *testing.T) {
 				cut = max(dropped, next-rapid.Int64Range(-100, 500).Draw(t, "behind"))
 				over := d.Truncation.CutAt(cut)
 				crossing := 0
-				cs.samples(t, d, s, func(c ViewChunk) {
+				cs.samples(t, d, s, func(c ExcerptChunk) {
 					if c.MinT < cut && c.MaxT >= cut {
 						crossing++
 					}
@@ -300,7 +300,7 @@ func TestTruncation_EqualsAMap(t *testing.T) {
 				lowest := d.Truncation.DropBefore(dropped)
 				kept := chunks.Ref(math.MaxUint64)
 				var first int64 = math.MaxInt64
-				cs.samples(t, d, s, func(c ViewChunk) {
+				cs.samples(t, d, s, func(c ExcerptChunk) {
 					first = min(first, c.MinT)
 					require.GreaterOrEqual(t, c.MaxT, dropped)
 					if c.Ref != 0 {
@@ -541,9 +541,9 @@ func TestTruncation_BesideWriters(t *testing.T) {
 		stored.Unlock()
 	})
 	loop(func() { // a reader
-		var v View
+		var v Excerpt
 		for s := range d.All() {
-			d.Past(math.MaxUint64).View(s, math.MinInt64, math.MaxInt64, &v)
+			d.Past(math.MaxUint64).Excerpt(s, math.MinInt64, math.MaxInt64, &v)
 		}
 		_ = d.SizeBytes()
 	})

@@ -71,9 +71,9 @@ func (c *headCursor) labelsAhead() {
 // the caches next to the processor.
 const chunksAhead = 128
 
-// view returns the view of a series, and takes those of the next ones with it if they are read in
+// excerpt returns that of a series, and takes those of the next ones with it if they are read in
 // their order: what a million series have fits no cache (BenchmarkSelectHead_ManySeries).
-func (hs *headSeries) view(src *headChunks) *memseries.View {
+func (hs *headSeries) excerpt(src *headChunks) *memseries.Excerpt {
 	c, ahead := hs.g.c, memseries.GroupLen
 	if !c.transient {
 		ahead = src.order.opened(hs)
@@ -83,14 +83,14 @@ func (hs *headSeries) view(src *headChunks) *memseries.View {
 		}
 		c.opener = src
 	}
-	if src.views != nil {
-		if v := src.views.Of(hs.s); v != nil {
-			return v
+	if src.excerpts != nil {
+		if e := src.excerpts.Of(hs.s); e != nil {
+			return e
 		}
 	}
 	r := c.r
 	if ahead == 1 {
-		r.Past.View(hs.s, r.mint, r.maxt, &src.own)
+		r.Past.Excerpt(hs.s, r.mint, r.maxt, &src.own)
 		return &src.own
 	}
 	var near [memseries.GroupLen]*memseries.Series
@@ -103,11 +103,11 @@ func (hs *headSeries) view(src *headChunks) *memseries.View {
 			near[n] = hs.g.series[src.order.at+n].s
 		}
 	}
-	if src.views == nil {
-		src.views = new(memseries.Views)
+	if src.excerpts == nil {
+		src.excerpts = new(memseries.Excerpts)
 	}
-	src.views.Take(r.Past, near[:n], r.mint, r.maxt)
-	src.refs = src.views.AppendRefs(src.refs[:0], chunksAhead)
+	src.excerpts.Take(r.Past, near[:n], r.mint, r.maxt)
+	src.refs = src.excerpts.AppendRefs(src.refs[:0], chunksAhead)
 	src.files.Ahead(src.refs)
-	return src.views.Of(hs.s)
+	return src.excerpts.Of(hs.s)
 }

@@ -15,51 +15,51 @@ func (r *headReader) chunksIn(reuse chunkSource) *headChunks {
 	if src.r != r {
 		src.r = r
 		src.files.Reset(r.Chunks)
-		if src.views != nil {
-			src.views.Forget()
+		if src.excerpts != nil {
+			src.excerpts.Forget()
 		}
 	}
 	return src
 }
 
 // headChunks gives the chunks of a head series: full ones from their file, the open
-// one and those that no file has yet from the copy in the view.
+// one and those that no file has yet from the copy in the excerpt.
 type headChunks struct {
-	r     *headReader
-	files chunks.HeadCursor // of r's pin
-	own   memseries.View
-	views *memseries.Views // of this series and the next ones; nil: of no other was ever taken
-	view  *memseries.View  // own or one of views
-	refs  []chunks.Ref     // of views, for Ahead
-	order headOrder        // of series that are not transient
-	in    samplemerge.Bounds
-	at    int
+	r        *headReader
+	files    chunks.HeadCursor // of r's pin
+	own      memseries.Excerpt
+	excerpts *memseries.Excerpts // of this series and the next ones; nil: of no other was ever taken
+	excerpt  *memseries.Excerpt  // own or one of excerpts
+	refs     []chunks.Ref        // of excerpts, for Ahead
+	order    headOrder           // of series that are not transient
+	in       samplemerge.Bounds
+	at       int
 }
 
-// begin goes to the first chunk of a view of a series.
-func (hc *headChunks) begin(s *memseries.Series, view *memseries.View) {
+// begin goes to the first chunk of an excerpt of a series.
+func (hc *headChunks) begin(s *memseries.Series, excerpt *memseries.Excerpt) {
 	r := hc.r
-	hc.at, hc.view = 0, view
+	hc.at, hc.excerpt = 0, excerpt
 	hc.in.From, hc.in.To = r.visible()
 	hc.in.Deleted = r.Deleted.Of(s.Ref())
-	if len(view.Chunks) > 0 {
-		hc.in.To = min(hc.in.To, view.Maxt)
+	if len(excerpt.Chunks) > 0 {
+		hc.in.To = min(hc.in.To, excerpt.Maxt)
 	}
 }
 
 // Next implements chunkSource.
 func (hc *headChunks) Next(from int64, out *samplemerge.Chunk) (bool, error) {
-	for hc.at < len(hc.view.Chunks) && (hc.view.Chunks[hc.at].MaxT < from || len(hc.in.Deleted) > 0 && hc.in.Hides(hc.view.Chunks[hc.at].MinT, hc.view.Chunks[hc.at].MaxT)) {
+	for hc.at < len(hc.excerpt.Chunks) && (hc.excerpt.Chunks[hc.at].MaxT < from || len(hc.in.Deleted) > 0 && hc.in.Hides(hc.excerpt.Chunks[hc.at].MinT, hc.excerpt.Chunks[hc.at].MaxT)) {
 		hc.at++
 	}
-	if hc.at == len(hc.view.Chunks) {
+	if hc.at == len(hc.excerpt.Chunks) {
 		return false, nil
 	}
-	c := hc.view.Chunks[hc.at]
+	c := hc.excerpt.Chunks[hc.at]
 	hc.at++
 	*out = samplemerge.Chunk{Encoding: c.Encoding, MinT: c.MinT, MaxT: c.MaxT, Bounds: hc.in}
 	if c.Ref == 0 {
-		out.Data = hc.view.Data(c)
+		out.Data = hc.excerpt.Data(c)
 		return true, nil
 	}
 	var err error
@@ -86,7 +86,7 @@ func (hc *headChunks) mended(ref chunks.Ref, err error, from int64, out *samplem
 
 // Place implements chunkSource. A chunk that no file has has no place.
 func (hc *headChunks) Place(err error) error {
-	if ref := hc.view.Chunks[hc.at-1].Ref; ref != 0 {
+	if ref := hc.excerpt.Chunks[hc.at-1].Ref; ref != 0 {
 		return hc.files.Place(ref, err)
 	}
 	return err

@@ -100,7 +100,7 @@ func (p *headProber) has(s *memseries.Series) bool {
 		return false
 	}
 	src := p.r.chunksIn(p.p.src)
-	p.r.Past.View(s, p.r.mint, p.r.maxt, &src.own)
+	p.r.Past.Excerpt(s, p.r.mint, p.r.maxt, &src.own)
 	src.begin(s, &src.own)
 	has := p.p.hasSample(src)
 	if !has {

@@ -117,7 +117,7 @@ func (hs *headSeries) span() (mint, maxt int64) { return hs.g.c.r.visible() }
 // likely to be opened next. The bounds end where the snapshot does.
 func (hs *headSeries) open(reuse chunkSource) chunkSource {
 	src := hs.g.c.r.chunksIn(reuse)
-	src.begin(hs.s, hs.view(src))
+	src.begin(hs.s, hs.excerpt(src))
 	return src
 }
 

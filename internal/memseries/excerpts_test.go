@@ -13,8 +13,8 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 )
 
-// Views of series are taken while others fill their pieces, free them and give them back: each
-// is what View would have given, a sample after the other up to the snapshot, and the race
+// Excerpts of series are taken while others fill their pieces, free them and give them back: each
+// is what Excerpt would have given, a sample after the other up to the snapshot, and the race
 // detector must have nothing to say.
 func TestViews_BesideWritersAndTrims(t *testing.T) {
 	d := NewDirectory(defaultCutting)
@@ -26,13 +26,13 @@ func TestViews_BesideWritersAndTrims(t *testing.T) {
 	var reading sync.WaitGroup
 	var wrong error
 	reading.Go(func() {
-		var v Views
+		var v Excerpts
 		for i := 0; wrong == nil; i++ {
 			select {
 			case <-done:
 				return
 			default:
-				wrong = takeViews(d, &v, series[i%len(series):])
+				wrong = takeExcerpts(d, &v, series[i%len(series):])
 			}
 		}
 	})
@@ -49,7 +49,7 @@ func TestViews_BesideWritersAndTrims(t *testing.T) {
 	close(done)
 	reading.Wait()
 	require.NoError(t, wrong)
-	var v Views
+	var v Excerpts
 	v.Take(d.Past(samples), nil, math.MinInt64, math.MaxInt64)
 	require.Nil(t, v.Of(series[0]))
 	for _, s := range series {
@@ -61,7 +61,7 @@ func TestViews_BesideWritersAndTrims(t *testing.T) {
 	}
 }
 
-// AppendRefs gives what is in files of the views that are left, in their order.
+// AppendRefs gives what is in files of the excerpts that are left, in their order.
 func TestViews_AppendRefs(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	var files chunkStore
@@ -77,13 +77,13 @@ func TestViews_AppendRefs(t *testing.T) {
 			commit(d, uint64(i+1), uint64(i), s, i, 1)
 		}
 	}
-	var v Views
+	var v Excerpts
 	v.Take(d.Past(math.MaxUint64), series, math.MinInt64, math.MaxInt64)
 	var want []chunks.Ref
 	for _, s := range series {
-		var view View
-		d.Past(math.MaxUint64).View(s, math.MinInt64, math.MaxInt64, &view)
-		for _, c := range view.Chunks {
+		var excerpt Excerpt
+		d.Past(math.MaxUint64).Excerpt(s, math.MinInt64, math.MaxInt64, &excerpt)
+		for _, c := range excerpt.Chunks {
 			if c.Ref != 0 {
 				want = append(want, c.Ref)
 			}
@@ -100,17 +100,17 @@ func TestViews_AppendRefs(t *testing.T) {
 	require.Empty(t, v.AppendRefs(nil, 100))
 }
 
-// takeViews takes views of the first series and decodes them.
-func takeViews(d *Directory, v *Views, series []*Series) error {
+// takeExcerpts takes excerpts of the first series and decodes them.
+func takeExcerpts(d *Directory, v *Excerpts, series []*Series) error {
 	v.Take(d.Past(math.MaxUint64), series, math.MinInt64, math.MaxInt64)
 	for _, s := range series[:min(len(series), GroupLen)] {
-		view := v.Of(s)
-		if view == nil {
-			return errors.New("a series that was taken has no view")
+		excerpt := v.Of(s)
+		if excerpt == nil {
+			return errors.New("a series that was taken has no excerpt")
 		}
 		next := int64(-1)
-		for _, c := range view.Chunks {
-			chunk, err := chunkenc.FromData(chunkenc.EncXOR, view.Data(c))
+		for _, c := range excerpt.Chunks {
+			chunk, err := chunkenc.FromData(chunkenc.EncXOR, excerpt.Data(c))
 			if err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ func takeViews(d *Directory, v *Views, series []*Series) error {
 		}
 	}
 	if v.Of(series[0]) != nil {
-		return errors.New("a series has another view behind the last one")
+		return errors.New("a series has another excerpt behind the last one")
 	}
 	return nil
 }
