@@ -18,11 +18,11 @@ import (
 	"github.com/seed347100a3/tsdb/internal/replay"
 )
 
-// A full chunk of the head whose file is damaged, or was cut while it was in use, is set aside:
-// a copy of the file goes to quarantine, and the samples are read from the log again, which has
-// them until a block does. From then on readers, and the flush, get the chunk that was made of
-// those, from memory. What the log has not is lost, and told: Stats counts it, queries of its
-// time warn of it (docs/design/recovery.md).
+// A full chunk of the head whose file is damaged, or was cut while it was in use, is set aside. A
+// copy of the file goes to quarantine. The samples are read from the log again, which has them
+// until a block does. From then on readers, and the flush, get the chunk that was made of those,
+// from memory. What the log has not is lost, and told: Stats counts it, queries of its time warn of
+// it (docs/design/recovery.md).
 //
 // Nothing is written into head-chunk files for it: they would have a chunk behind newer ones of
 // its series, which other engines take for damage.

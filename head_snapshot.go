@@ -18,10 +18,10 @@ import (
 	"github.com/seed347100a3/tsdb/wal"
 )
 
-// A head snapshot is what the head was when a log segment began, give or take samples that
-// the log has behind it, too: series are copied one after the other beside commits, and
-// replay leaves out what is not newer than the copy. It saves the next Open the log before
-// that segment, and the head-chunk files that were there (docs/design/head-snapshots.md).
+// A head snapshot is what the head was when a log segment began, give or take samples that the log
+// has behind it, too. Series are copied one after the other beside commits. Replay leaves out what
+// is not newer than the copy. It saves the next Open the log before that segment, and the
+// head-chunk files that were there (docs/design/head-snapshots.md).
 
 // headSnapshots takes snapshots of a head, and removes them. Its owner holds the database's
 // flushing lock, or is alone.

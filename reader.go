@@ -99,9 +99,8 @@ func (r *Reader) Refresh(ctx context.Context) error {
 	return old.close()
 }
 
-// look reads the directory until it did not change meanwhile: a writer that has made a
-// block of the head goes on to shorten the log, and what was read of one would not fit what
-// was read of the other.
+// look reads the directory until it did not change meanwhile. A writer that has made a block of the
+// head goes on to shorten the log. What was read of one would not fit what was read of the other.
 func (r *Reader) look(ctx context.Context) (*readState, error) {
 	for try := 1; ; try++ {
 		state, err := r.load(ctx)

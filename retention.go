@@ -93,9 +93,9 @@ func (db *DB) byteLimit() (int64, error) {
 // drop removes blocks that nothing replaces, the oldest first, and returns how many went. What
 // needs no writing goes before the rest, so that a full disk does not keep it.
 //
-// When the head begins behind one of them, the log is shortened to there before: else the
-// next start, which knows from blocks only where the head begins, would find their samples in
-// it again, and not what was deleted of them.
+// When the head begins behind one of them, the log is shortened to there before. The next start
+// knows from blocks only where the head begins. It would find their samples in the log again, and
+// not what was deleted of them.
 func (db *DB) drop(ctx context.Context, ids []ulid.ULID) (n int, err error) {
 	v := db.blocks.Current()
 	free, last := v.SplitByStart(ids)

@@ -79,11 +79,11 @@ func (r *VerifyReport) Clean() bool {
 // series. Every head chunk is decoded. Names that do not belong, blocks that overlap and leftovers
 // are told.
 //
-// It changes nothing and takes no lock, so it works beside a process that has the database
-// open. Then it sees each file at another moment: a torn end of the log or of the newest
-// head-chunk file may be a write that is under way, and is a note or a warning for that
-// reason; files that went away meanwhile are passed over. Damage that it reports of a block
-// is there in any case: blocks do not change.
+// It changes nothing and takes no lock, so it works beside a process that has the database open.
+// Then it sees each file at another moment. A torn end of the log or of the newest head-chunk file
+// may be a write that is under way, and is a note or a warning for that reason. Files that went
+// away meanwhile are passed over. Damage that it reports of a block is there in any case: blocks do
+// not change.
 //
 // What is wrong is in the report. An error says that nothing could be read: the directory's,
 // ErrNotDataDir, or the context's.

@@ -69,10 +69,10 @@ func (d *Decoder) Kind() ValueType {
 // Left returns how many samples are still to be decoded.
 func (d *Decoder) Left() int { return d.left }
 
-// Decode replaces b's content by the next samples, at most room of them and as many as b
-// has capacity for; none without an error means that the chunk is at its end, that there
-// was no room, or that its samples are no floats. With an error, the samples in b are good and the
-// decoder gives nothing more.
+// Decode replaces b's content by the next samples, at most room of them and as many as b has
+// capacity for. None without an error means that the chunk is at its end, that there was no room,
+// or that its samples are no floats. With an error, the samples in b are good and the decoder gives
+// nothing more.
 func (d *Decoder) Decode(b *Batch, room int) error {
 	room = min(room, cap(b.T), cap(b.V), d.left)
 	b.T, b.V, b.ST = b.T[:room], b.V[:room], b.ST[:0]

@@ -219,11 +219,11 @@ func (f *segmentFile) read(off int64, dst []byte) (enc chunkenc.Encoding, data [
 	return enc, dst, size, nil
 }
 
-// Walk calls fn with every whole chunk in the order of the files; data is valid during the
-// call. What is between two whole chunks, or behind the last one, is passed to damaged,
-// once for each run of it: a chunk with a wrong checksum is stepped over by its length,
-// and where the length makes no sense the rest of its file is lost. An error of either
-// function ends Walk and is returned; there are no others.
+// Walk calls fn with every whole chunk in the order of the files; data is valid during the call.
+// What is between two whole chunks, or behind the last one, is passed to damaged, once for each run
+// of it. A chunk with a wrong checksum is stepped over by its length. Where the length makes no
+// sense the rest of its file is lost. An error of either function ends Walk and is returned; there
+// are no others.
 func (s *Segments) Walk(fn func(ref BlockRef, enc chunkenc.Encoding, data []byte) error, damaged func(*encbuf.CorruptError) error) error {
 	var buf []byte
 	for i := range s.files {

@@ -164,8 +164,8 @@ func (t *offsetTable) entry(off int) (e tableEntry, next int) {
 }
 
 // short returns where the value of the entry at off begins and where it ends, which may be behind
-// the table, if both strings have less than 128 bytes; -1 if not: 0.67 of the time of cutting any
-// strings (BenchmarkOpenReader), and little enough to be inlined.
+// the table, if both strings have less than 128 bytes; -1 if not. It takes 0.67 of the time of
+// cutting any strings (BenchmarkOpenReader), and is little enough to be inlined.
 func (t *offsetTable) short(off int) (value, list int) {
 	b := t.b
 	if off < 0 || off+1 >= len(b) || b[off] != tableStrings || b[off+1] >= 0x80 {

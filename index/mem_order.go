@@ -12,11 +12,11 @@ import (
 // pairs gives the label pairs of an item, sorted by name; they stay what they are during
 // the call. Pairs that may be dropped meanwhile are pinned by the caller.
 //
-// Series share most of their labels, so text is compared as little as possible: label by
-// label, only the different pairs that series have there are sorted by text, and series
-// by the ranks of those; series that differ already are not looked at again. It costs a
-// few steps for each series and label, where comparing series costs that for each
-// comparison (BenchmarkSortByLabels: a tenth).
+// Series share most of their labels, so text is compared as little as possible. Label by label,
+// only the different pairs that series have there are sorted by text, and series by the ranks of
+// those. Series that differ already are not looked at again. It costs a few steps for each series
+// and label, where comparing series costs that for each comparison (BenchmarkSortByLabels: a
+// tenth).
 func SortByLabels[T any](m *MemPostings, items []T, pairs func(T) []Pair) {
 	sortBy(m, items, pairs, len(items))
 }

@@ -20,9 +20,9 @@ type Queryable interface {
 }
 
 // ReadHandler returns a handler of remote-read requests, for any path. Nil options are the
-// defaults. The snapshot of a request is let go when it is answered, when its client goes,
-// when its client stops reading for WriteTimeout, and when AnswerTimeout is over; that
-// needs a ResponseWriter with deadlines, so a middleware that wraps it must have Unwrap.
+// defaults. The snapshot of a request is let go when it is answered, when its client goes, when its
+// client stops reading for WriteTimeout, and when AnswerTimeout is over. That needs a
+// ResponseWriter with deadlines, so a middleware that wraps it must have Unwrap.
 //
 // When the database fails after the status is out, the handler panics with
 // http.ErrAbortHandler, which is the way to make the server cut the connection: a client

@@ -1,10 +1,10 @@
 // Package wal is the write-ahead log: numbered segment files of 32 KiB pages that
 // carry CRC-checked fragments of records, as docs/format/wal.md describes them.
 //
-// A Log writes. Records are opaque bytes here; they come in commits, and a commit is
-// in the log whole or not at all: it ends with a private frame record that carries
-// its sequence number and a checksum over its records, and replay takes nothing
-// that lacks one. Concurrent commits are written, and synced, in groups.
+// A Log writes. Records are opaque bytes here. They come in commits, and a commit is in the log
+// whole or not at all. It ends with a private frame record that carries its sequence number and a
+// checksum over its records. Replay takes nothing that lacks one. Concurrent commits are written,
+// and synced, in groups.
 //
 // Replay reads a log back in order, with checking and decompression in parallel, and
 // decides what counts after a crash or damage. Repair then makes the directory so

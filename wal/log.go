@@ -46,10 +46,10 @@ type Position struct {
 
 // Log appends commits to segments. It is safe for concurrent use.
 //
-// Commits stand in a queue in the order of their sequence numbers. The owner of the
-// commit at the front leads: it writes all ready commits at the front with one write
-// (and, under SyncCommit, one sync), then passes the lead to the owner of the next, and applies
-// what it wrote (Commit.Apply). There is no writer goroutine, and so nothing to start or stop.
+// Commits stand in a queue in the order of their sequence numbers. The owner of the commit at the
+// front leads. It writes all ready commits at the front with one write and, under SyncCommit, one
+// sync. Then it passes the lead to the owner of the next, and applies what it wrote (Commit.Apply).
+// There is no writer goroutine, and so nothing to start or stop.
 //
 // Lock order: checkpointing, then those of reach, open, queue. That of queue is never held during
 // I/O, so Enqueue is quick whatever the disk does.
