@@ -37,6 +37,7 @@
 //   - remote_test.go: both clients of remote read get equal answers from both servers, in
 //     both modes; a Prometheus server reads ours as its own data; an answer of the
 //     reference that is cut anywhere is an error here.
+//   - remote_histograms_test.go: the same with samples of every kind.
 //   - remote_requests_test.go: both servers understand requests that no client sends.
 //   - xor2_test.go: all of that, relays and remote read included, with blocks, head chunks
 //     and logs of the reference's second encoding of floats; start timestamps.
@@ -114,7 +115,8 @@
 //   - Hints that go beyond the range of their query are followed. The reference follows
 //     them as far as the blocks go that the query touches.
 //   - Series that have no samples in the range are left out. The reference names some.
-//   - The negative zero keeps its sign in the mode SAMPLES.
+//   - The negative zero keeps its sign in the mode SAMPLES, the sum of a histogram, too.
+//   - In the mode SAMPLES histograms come without their empty buckets.
 //
 // After deletes and restarts the reference may write head chunks of one series that
 // overlap, and then, at its next start, count them as corrupt and make all of them anew
