@@ -51,11 +51,8 @@ func (s *series) matches(ms []*labels.Matcher) bool {
 func (r *Ring) between(s *series, mint, maxt int64, seq uint64) (es []exemplar.Exemplar) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range s.kept[s.from(mint):] {
-		if e.T > maxt {
-			break
-		}
-		if e.seq <= seq {
+	for _, e := range s.kept[:s.behind(maxt)] {
+		if e.T >= mint && e.seq <= seq {
 			es = append(es, e.Exemplar)
 		}
 	}
@@ -70,7 +67,7 @@ func (r *Ring) Before(seq uint64) (es []Entry) {
 	m := &r.mu
 	for i := range m.kept {
 		if e := m.inserts[(m.first+i)%len(m.inserts)]; e.seq <= seq {
-			es = append(es, Entry{Series: e.of.labels, Ref: e.ref, Seq: e.seq, Exemplar: e.Exemplar})
+			es = append(es, Entry{e.of.labels, e.ref, e.seq, e.Exemplar})
 		}
 	}
 	r.mu.Unlock()

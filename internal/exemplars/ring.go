@@ -7,7 +7,6 @@ package exemplars
 
 import (
 	"math"
-	"sort"
 	"sync"
 	"unsafe"
 
@@ -142,7 +141,7 @@ func (r *Ring) arrived(from, to uint64, inserted bool) {
 			left = append(left, e)
 			continue
 		}
-		e.of.arrived(e)
+		e.of.coming = without(e.of.coming, e)
 		if inserted {
 			r.insertLocked(e)
 			m.appended++
@@ -157,9 +156,9 @@ func (r *Ring) arrived(from, to uint64, inserted bool) {
 
 // Restore inserts an exemplar that a log or a snapshot has; its labels are copied. A repeat
 // changes nothing.
-func (r *Ring) Restore(e Entry) {
+func (r *Ring) Restore(e *Entry) {
 	r.mu.Lock()
-	if made := r.newLocked(&e); made != nil {
+	if made := r.newLocked(e); made != nil {
 		made.Labels = Clone(made.Labels)
 		r.insertLocked(made)
 	}
@@ -232,15 +231,7 @@ func (r *Ring) dropOldestLocked() {
 	m.kept--
 	m.bytes -= e.sizeBytes()
 	s := e.of
-	at := s.from(e.T)
-	for s.kept[at] != e {
-		at++
-	}
-	if at > 0 { // late
-		copy(s.kept[1:at+1], s.kept[:at])
-	}
-	s.kept[0] = nil
-	if s.kept = s.kept[1:]; len(s.kept) == 0 {
+	if s.kept = without(s.kept, e); s.kept == nil {
 		m.series--
 		r.forgetLocked(s)
 	}
@@ -259,17 +250,14 @@ func (r *Ring) forgetLocked(s *series) {
 	m.bytes -= s.sizeBytes()
 }
 
-// from returns the number of the first entry at t or later.
-func (s *series) from(t int64) int {
-	return sort.Search(len(s.kept), func(i int) bool { return s.kept[i].T >= t })
-}
-
-// behind returns the number of the first entry later than t: most often there is none.
+// behind returns the number of the first entry later than t: most often there is none. To go back
+// step by step takes less than to make room there.
 func (s *series) behind(t int64) int {
-	if n := len(s.kept); n == 0 || s.kept[n-1].T <= t {
-		return n
+	at := len(s.kept)
+	for at > 0 && s.kept[at-1].T > t {
+		at--
 	}
-	return sort.Search(len(s.kept), func(i int) bool { return s.kept[i].T > t })
+	return at
 }
 
 // has reports whether the series has an exemplar, or will have it.
@@ -292,16 +280,18 @@ func (e *entry) same(o *exemplar.Exemplar) bool {
 	return math.Float64bits(e.Value) == math.Float64bits(o.Value) && e.Labels.Equal(o.Labels)
 }
 
-// arrived takes an entry from those that are on their way: most often the first.
-func (s *series) arrived(e *entry) {
+// without takes an entry, which is one of the first most often, from a list; nil is an empty one.
+func without(list []*entry, e *entry) []*entry {
 	at := 0
-	for s.coming[at] != e {
+	for list[at] != e {
 		at++
 	}
-	copy(s.coming[1:at+1], s.coming[:at])
-	if s.coming = s.coming[1:]; len(s.coming) == 0 {
-		s.coming = nil
+	copy(list[1:at+1], list[:at])
+	list[0] = nil
+	if len(list) == 1 {
+		return nil
 	}
+	return list[1:]
 }
 
 // mapBytes is about what a series takes in the two maps.

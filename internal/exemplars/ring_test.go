@@ -115,7 +115,7 @@ func TestRing_KeepsWhatTheObviousOneDoes(t *testing.T) {
 				}
 			case 6:
 				e := drawEntry(rt)
-				r.Restore(e)
+				r.Restore(&e)
 				if m.most > 0 && !m.has(e) {
 					m.kept = append(m.kept, e)
 					m.shrink()
@@ -196,7 +196,7 @@ func TestRing_MemoryIsThatOfWhatIsThere(t *testing.T) {
 	empty := r.Stats().SizeBytes
 	require.Zero(t, empty)
 	for i := range 1000 {
-		r.Restore(exemplars.Entry{Series: labels.FromStrings("s", fmt.Sprint(i%10)), Ref: uint64(i%10) + 1,
+		r.Restore(&exemplars.Entry{Series: labels.FromStrings("s", fmt.Sprint(i%10)), Ref: uint64(i%10) + 1,
 			Exemplar: exemplar.Exemplar{T: int64(i), Labels: labels.FromStrings("trace_id", "0123456789abcdef")}})
 	}
 	full := r.Stats()
@@ -214,7 +214,7 @@ func TestRing_RestoreCopiesLabels(t *testing.T) {
 	lying, err := labels.UnsafeFromEncoded(buf)
 	require.NoError(t, err)
 	r := exemplars.New(2)
-	r.Restore(exemplars.Entry{Series: lying, Ref: 1, Exemplar: exemplar.Exemplar{Labels: lying}})
+	r.Restore(&exemplars.Entry{Series: lying, Ref: 1, Exemplar: exemplar.Exemplar{Labels: lying}})
 	for i := range buf {
 		buf[i] = 'x'
 	}

@@ -62,7 +62,7 @@ func checkRecord(rec []byte, mapped func(Mapped)) (series uint64, err error) {
 		}
 		err = dec.Err()
 	case KindExemplars:
-		err = EachExemplar(rec, func(exemplars.Entry) {})
+		err = EachExemplar(rec, func(*exemplars.Entry) {})
 	default:
 		err = encbuf.Corrupt(0, "record of an unknown type")
 	}

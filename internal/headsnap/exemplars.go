@@ -3,7 +3,6 @@ package headsnap
 import (
 	"math"
 
-	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/labels"
@@ -40,10 +39,11 @@ func (w *Writer) Exemplars(list []exemplars.Entry) error {
 func appendExemplars(rec []byte, list []exemplars.Entry) (_ []byte, n int) {
 	rec = append(rec, typeExemplars)
 	named := map[uint64]bool{}
-	var last exemplars.Entry
+	var ref uint64
+	var t int64
 	for ; n < len(list) && len(rec) < maxExemplarsBytes; n++ {
 		e := &list[n]
-		rec = encbuf.AppendVarint(rec, int64(e.Ref-last.Ref))
+		rec = encbuf.AppendVarint(rec, int64(e.Ref-ref))
 		if named[e.Ref] {
 			rec = append(rec, 0)
 		} else {
@@ -51,10 +51,10 @@ func appendExemplars(rec []byte, list []exemplars.Entry) (_ []byte, n int) {
 			named[e.Ref] = true
 		}
 		rec = encbuf.AppendUvarint(rec, e.Seq)
-		rec = encbuf.AppendVarint(rec, e.T-last.T)
+		rec = encbuf.AppendVarint(rec, e.T-t)
 		rec = encbuf.AppendBE64(rec, math.Float64bits(e.Value))
 		rec = appendLabels(rec, e.Labels)
-		last = *e
+		ref, t = e.Ref, e.T
 	}
 	return rec, n
 }
@@ -63,28 +63,29 @@ func appendLabels(dst []byte, ls labels.Labels) []byte {
 	return ls.AppendEncoded(encbuf.AppendUvarint(dst, uint64(ls.Len())))
 }
 
-// EachExemplar calls fn with each exemplar of a record. Labels lie in the record, and are good
-// until that changes. Errors are *encbuf.CorruptError.
-func EachExemplar(rec []byte, fn func(exemplars.Entry)) error {
+// EachExemplar calls fn with each exemplar of a record. What fn gets is good until it returns.
+// Errors are *encbuf.CorruptError.
+func EachExemplar(rec []byte, fn func(*exemplars.Entry)) error {
 	d := encbuf.NewDec(rec)
 	if d.Byte() != typeExemplars {
 		d.FailAt(0, "record of another type")
 	}
 	named := map[uint64]labels.Labels{}
-	var last exemplars.Entry
+	var e exemplars.Entry
 	for d.Err() == nil && d.Len() > 0 {
-		e := exemplars.Entry{Ref: last.Ref + uint64(d.Varint())}
+		e.Ref += uint64(d.Varint())
 		if e.Series = decodeLabels(&d); !e.Series.IsEmpty() {
 			named[e.Ref] = e.Series
 		} else if e.Series = named[e.Ref]; e.Series.IsEmpty() {
 			d.Fail("exemplar of a series without labels")
 		}
 		e.Seq = d.Uvarint()
-		e.Exemplar = exemplar.Exemplar{T: last.T + d.Varint(), HasT: true, Value: d.Float64(), Labels: decodeLabels(&d)}
+		e.T += d.Varint()
+		e.Value, e.HasT = d.Float64(), true
+		e.Labels = decodeLabels(&d)
 		if d.Err() == nil {
-			fn(e)
+			fn(&e)
 		}
-		last = e
 	}
 	return d.Err()
 }

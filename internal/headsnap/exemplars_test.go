@@ -27,7 +27,7 @@ func exemplarRecord(t testing.TB) []byte {
 }
 
 func readExemplars(rec []byte) (list []exemplars.Entry, err error) {
-	err = EachExemplar(rec, func(e exemplars.Entry) { list = append(list, e) })
+	err = EachExemplar(rec, func(e *exemplars.Entry) { list = append(list, *e) })
 	return list, err
 }
 

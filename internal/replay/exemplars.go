@@ -17,39 +17,45 @@ type exemplarLoad struct {
 
 // record takes a record of exemplars. The series records of its commit are done.
 func (x *exemplarLoad) record(r *replay, rec wal.Record) {
-	ring := r.to.Exemplars
-	if ring == nil || ring.Most() == 0 {
+	if r.to.Exemplars == nil || r.to.Exemplars.Most() == 0 {
 		return
 	}
-	for x.dec.Reset(rec.Data); x.dec.Next(); {
-		ls, err := x.dec.Labels()
-		if err != nil {
-			r.damage(&recordError{rec, err})
-			return
-		}
-		of, ref, known := x.series(r, ring, x.dec.Ref())
-		if !known {
-			r.out.ExemplarsUnknown++
-			continue
-		}
-		r.out.Exemplars++
-		ring.Restore(exemplars.Entry{
-			Series: of, Ref: ref, Seq: rec.Seq,
-			Exemplar: exemplar.Exemplar{Labels: ls, Value: x.dec.Value(), T: x.dec.T()},
-		})
+	err := error(nil)
+	for x.dec.Reset(rec.Data); err == nil && x.dec.Next(); {
+		err = x.insert(r, rec.Seq)
 	}
-	if err := x.dec.Err(); err != nil {
+	if err == nil {
+		err = x.dec.Err()
+	}
+	if err != nil {
 		r.damage(&recordError{rec, err})
 	}
 }
 
+// insert inserts the present exemplar of a record.
+func (x *exemplarLoad) insert(r *replay, seq uint64) (err error) {
+	e := exemplars.Entry{Seq: seq}
+	if e.Labels, err = x.dec.Labels(); err != nil {
+		return err
+	}
+	known := false
+	if e.Series, e.Ref, known = x.series(r, x.dec.Ref()); !known {
+		r.out.ExemplarsUnknown++
+		return nil
+	}
+	e.Value, e.T = x.dec.Value(), x.dec.T()
+	r.out.Exemplars++
+	r.to.Exemplars.Restore(&e)
+	return nil
+}
+
 // series returns the labels that a ref of the log stands for, and the ref of the first series
 // with these.
-func (x *exemplarLoad) series(r *replay, ring *exemplars.Ring, ref uint64) (ls labels.Labels, first uint64, known bool) {
+func (x *exemplarLoad) series(r *replay, ref uint64) (ls labels.Labels, first uint64, known bool) {
 	if of, ok := r.dups[ref]; ok {
 		ref = of
 	}
-	if ls, _ = ring.Look(ref, &exemplar.Exemplar{}); !ls.IsEmpty() {
+	if ls, _ = r.to.Exemplars.Look(ref, &exemplar.Exemplar{}); !ls.IsEmpty() {
 		return ls, ref, true
 	}
 	if s := r.to.Series.ByRef(ref); s != nil {
@@ -65,7 +71,7 @@ func (x *exemplarLoad) snapshot(r *replay, records []wal.Record) error {
 		if r.to.Exemplars == nil || headsnap.KindOf(rec) != headsnap.KindExemplars {
 			continue
 		}
-		err := headsnap.EachExemplar(rec, func(e exemplars.Entry) {
+		err := headsnap.EachExemplar(rec, func(e *exemplars.Entry) {
 			r.out.Exemplars++
 			r.to.Exemplars.Restore(e)
 		})
