@@ -2,8 +2,10 @@ package tsdb_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -302,4 +304,35 @@ func TestMetadata_OutlivesTheCheckpoint(t *testing.T) {
 	f.describe(`{a="gone"}`, requests)
 	f.reopen()
 	require.Equal(t, requests, metadataOf(t, f.db)[`{a="gone"}`])
+}
+
+// Commits of one series at a time: memory has what the log has.
+func TestMetadata_OfManyWritersIsWhatTheLogHas(t *testing.T) {
+	f := newFixture(t, nil)
+	names := []labels.Labels{series(t, `{a="b"}`), series(t, `{a="c"}`), series(t, `{a="d"}`)}
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for k := range 60 {
+				app := f.db.Appender()
+				for _, ls := range names {
+					if _, err := app.SetMetadata(0, ls, tsdb.Metadata{Unit: fmt.Sprint(w), Help: fmt.Sprint(k % 7)}); err != nil {
+						t.Error(err)
+					}
+				}
+				if _, err := app.Commit(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 20 {
+		all := metadataOf(t, f.db)
+		require.LessOrEqual(t, len(all), len(names))
+	}
+	writers.Wait()
+	want := metadataOf(t, f.db)
+	require.Len(t, want, len(names))
+	f.reopen()
+	require.Equal(t, want, metadataOf(t, f.db))
 }
