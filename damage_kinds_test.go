@@ -30,12 +30,12 @@ func newKindsSpecimen(t *testing.T) *specimen {
 	half := len(kindRuns) / 2
 	sp := makeSpecimen(t, func(session int) [][]row {
 		ts += 5_000
-		runs := [][]func(i int64) *anySample{kindRuns[:half], kindRuns[half:], kindRuns[:1], kindRuns[2:3]}[session]
-		return [][]row{kindRows(series(t, `{__name__="mixed"}`), ts, runs)}
+		runs := [][]kindRun{kindRuns[:half], kindRuns[half:], kindRuns[:1], kindRuns[2:3]}
+		return [][]row{kindRows(series(t, `{__name__="mixed"}`), ts, runs[session])}
 	})
 	require.Subset(t, sp.recordTypes(t), []record.Type{
-		record.TypeSamplesV2, record.TypeHistograms, record.TypeFloatHistograms, record.TypeCustomHistograms,
-		record.TypeCustomFloats, record.TypeHistogramsV2, record.TypeFloatsV2,
+		record.TypeSamplesV2, record.TypeHistograms, record.TypeFloatHistograms,
+		record.TypeCustomHistograms, record.TypeCustomFloats, record.TypeHistogramsV2, record.TypeFloatsV2,
 	})
 	require.Subset(t, sp.encodings(t), []chunkenc.Encoding{
 		chunkenc.EncXOR, chunkenc.EncXOR2, chunkenc.EncHistogram, chunkenc.EncFloatHistogram,
@@ -45,7 +45,7 @@ func newKindsSpecimen(t *testing.T) *specimen {
 }
 
 // kindRows makes two samples of each run, behind a time.
-func kindRows(ls labels.Labels, ts int64, runs []func(i int64) *anySample) (rows []row) {
+func kindRows(ls labels.Labels, ts int64, runs []kindRun) (rows []row) {
 	for _, draw := range runs {
 		for i := range int64(2) {
 			ts += 250
@@ -59,9 +59,12 @@ func kindRows(ls labels.Labels, ts int64, runs []func(i int64) *anySample) (rows
 	return rows
 }
 
+// kindRun makes the ith sample of a run.
+type kindRun func(i int64) *anySample
+
 // kindRuns make the samples of runs of a few: at the end of each a record of the log and a chunk
 // ends. A start timestamp only says that there is one.
-var kindRuns = []func(i int64) *anySample{
+var kindRuns = []kindRun{
 	func(i int64) *anySample { return &anySample{H: fewBuckets(i)} },
 	func(i int64) *anySample { return &anySample{H: customBuckets(i)} },
 	func(i int64) *anySample { return &anySample{FH: fewBuckets(i).ToFloat(nil)} },
@@ -80,7 +83,8 @@ var kindRuns = []func(i int64) *anySample{
 
 func fewBuckets(i int64) *histogram.Histogram {
 	return &histogram.Histogram{
-		Schema: 1, ZeroThreshold: 0.001, ZeroCount: uint64(i), Count: uint64(3*i + 3), Sum: float64(i) / 3,
+		Schema: 1, ZeroThreshold: 0.001, ZeroCount: uint64(i),
+		Count: uint64(3*i + 3), Sum: float64(i) / 3,
 		PositiveSpans: []histogram.Span{{Offset: -1, Length: 1}}, PositiveBuckets: []int64{i + 1},
 		NegativeSpans: []histogram.Span{{Offset: 2, Length: 1}}, NegativeBuckets: []int64{i + 2},
 	}
@@ -88,7 +92,8 @@ func fewBuckets(i int64) *histogram.Histogram {
 
 func customBuckets(i int64) *histogram.Histogram {
 	return &histogram.Histogram{
-		Schema: histogram.CustomBuckets, Count: uint64(i + 1), Sum: float64(i), CustomValues: []float64{0.5, 2},
+		Schema: histogram.CustomBuckets, CustomValues: []float64{0.5, 2},
+		Count: uint64(i + 1), Sum: float64(i),
 		PositiveSpans: []histogram.Span{{Length: 1}}, PositiveBuckets: []int64{i + 1},
 	}
 }

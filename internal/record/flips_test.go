@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,8 +58,14 @@ func histogramsOf(rec []byte) (all []string, err error) {
 	return all, d.Err()
 }
 
+// begins says that the first entries of all are those.
+func begins(all, first []string) bool {
+	return len(first) <= len(all) && slices.Equal(all[:len(first)], first)
+}
+
 func TestDecoders_EveryFlippedBitAndCut_LeavesWhatIsBeforeIt(t *testing.T) {
-	types := append([]record.Type{record.TypeSamplesV2, record.TypeExemplars, record.TypeMetadata}, histogramTypes...)
+	types := append(slices.Clone(histogramTypes),
+		record.TypeSamplesV2, record.TypeExemplars, record.TypeMetadata)
 	for _, v := range loadVectors(t, types...) {
 		rec := v.bytes(t)
 		whole, err := entriesOf(rec)
@@ -67,8 +74,7 @@ func TestDecoders_EveryFlippedBitAndCut_LeavesWhatIsBeforeIt(t *testing.T) {
 		}
 		for at := 1; at < len(rec); at++ { // byte 0 is the type
 			before, err := entriesOf(rec[:at:at])
-			require.LessOrEqual(t, len(before), len(whole), "%s cut to %d bytes", v.Name, at)
-			require.Equal(t, whole[:len(before)], append([]string{}, before...), "%s cut to %d bytes", v.Name, at)
+			require.True(t, begins(whole, before), "%s cut to %d bytes", v.Name, at)
 			if err != nil {
 				requirePlace(t, rec, err)
 			}
@@ -76,8 +82,7 @@ func TestDecoders_EveryFlippedBitAndCut_LeavesWhatIsBeforeIt(t *testing.T) {
 				damaged := append([]byte(nil), rec...)
 				damaged[at] ^= 1 << bit
 				got, err := entriesOf(damaged)
-				require.GreaterOrEqual(t, len(got), len(before), "%s, bit %d of byte %d", v.Name, bit, at)
-				require.Equal(t, append([]string{}, before...), append([]string{}, got[:len(before)]...), "%s, bit %d of byte %d", v.Name, bit, at)
+				require.True(t, begins(got, before), "%s, bit %d of byte %d", v.Name, bit, at)
 				if err != nil {
 					requirePlace(t, rec, err)
 				}

@@ -18,7 +18,8 @@ import (
 // Which tests sweep is read off the source, by names alone: rather one test too many than one too
 // few. A test sweeps if it asks package sweep for something, or if what it uses does.
 
-var sweptFile = flag.String("swept", "", "write the arguments with which go test runs the tests that sweep, from the root, to a file")
+var sweptFile = flag.String("swept", "",
+	"write the arguments with which go test runs the tests that sweep, from the root, to a file")
 
 const sweepPath = `"github.com/seed347100a3/tsdb/internal/sweep"`
 
@@ -78,7 +79,9 @@ func testsOf(dir string) ([]string, error) {
 			return nil, err
 		}
 		files = append(files, f)
-		swept = swept || slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == sweepPath })
+		swept = swept || slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
+			return i.Path.Value == sweepPath
+		})
 	}
 	if !swept {
 		return nil, nil
@@ -201,8 +204,10 @@ func TestSwept_ThisModule(t *testing.T) {
 	found, err := find(filepath.Join("..", ".."))
 	require.NoError(t, err)
 	require.Contains(t, found.dirs, ".")
-	require.Contains(t, found.tests, "TestPowerLoss_EveryStateAfterEveryOperationOpensWithAPrefix", "it asks in a method")
-	require.Less(t, len(found.tests), 120, "a method by which tests sweep is named as something else is")
+	require.Contains(t, found.tests,
+		"TestPowerLoss_EveryStateAfterEveryOperationOpensWithAPrefix", "it asks in a method")
+	require.Less(t, len(found.tests), 120,
+		"a method by which tests sweep is named as something else is")
 	if *sweptFile != "" {
 		require.NoError(t, os.WriteFile(*sweptFile, []byte(strings.Join(found.arguments(), " ")), 0o666))
 	}
