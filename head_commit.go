@@ -62,52 +62,63 @@ type CommitResult struct {
 // cause (ErrDiskFull, a context error, ErrReadOnly) is found by errors.Is as well.
 // ErrIndeterminate: a sync failed. ErrClosed: the Appender or the DB is. A context
 // that ends once the log is being written is ignored.
-func (a *Appender) Commit(ctx context.Context) (CommitResult, error) {
+func (a *Appender) Commit(ctx context.Context) (res CommitResult, err error) {
 	if a.staged == nil {
-		return CommitResult{}, ErrClosed
+		return res, ErrClosed
 	}
 	sg := a.end()
 	defer sg.release()
-	if ctx == nil {
-		return CommitResult{}, notCommitted(errNilContext)
+	log, err := a.h.ready(ctx)
+	if err == nil && len(sg.samples) == 0 && sg.metadata == nil && len(sg.exemplars.list) == 0 {
+		err = log.Err()
+	} else if err == nil {
+		err = sg.run(ctx, log, &res)
 	}
-	if err := ctx.Err(); err != nil {
-		return CommitResult{}, notCommitted(err)
-	}
-	if a.h.commits.closed.Load() {
-		return CommitResult{}, ErrClosed
-	}
-	log, err := a.h.writable()
 	if err != nil {
-		return CommitResult{}, notCommitted(err)
+		res = CommitResult{}
 	}
-	if len(sg.samples) == 0 && sg.metadata == nil && len(sg.exemplars.list) == 0 {
-		return CommitResult{}, log.Err()
+	return res, err
+}
+
+// ready returns the log, or why nothing can be committed.
+func (h *head) ready(ctx context.Context) (*wal.Log, error) {
+	if ctx == nil {
+		return nil, notCommitted(errNilContext)
 	}
-	return sg.run(ctx, log)
+	err := ctx.Err()
+	if err == nil && h.commits.closed.Load() {
+		return nil, ErrClosed
+	}
+	var log *wal.Log
+	if err == nil {
+		log, err = h.writable()
+	}
+	if err != nil {
+		return nil, notCommitted(err)
+	}
+	return log, nil
 }
 
 // run takes what is staged through the commit protocol (docs/design/commit.md): reserve in
 // the order of the log, write, apply in the same order, publish.
-func (sg *staging) run(ctx context.Context, log *wal.Log) (CommitResult, error) {
+func (sg *staging) run(ctx context.Context, log *wal.Log, res *CommitResult) error {
 	h := sg.h
 	foreground.Begin()
 	defer foreground.End()
-	var res CommitResult
-	if err := sg.reserve(ctx, log, &res); err != nil {
-		return CommitResult{}, err
+	if err := sg.reserve(ctx, log, res); err != nil {
+		return err
 	}
 	sg.encode()
 	if err := log.Write(&sg.commit); err != nil { // behind the write it calls sg.apply
 		sg.undo(log)
-		return CommitResult{}, err
+		return err
 	}
 	h.iso.WaitPublished(sg.commit.Seq())
 	sg.exemplars.published(h)
 	h.commits.done.Add(1)
-	sg.count(&res)
+	sg.count(res)
 	h.writer.wakeUp()
-	return res, nil
+	return nil
 }
 
 // count counts what was committed.

@@ -1,12 +1,13 @@
 package isolation
 
 import (
-	"runtime"
 	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed347100a3/tsdb/internal/clock"
 )
 
 // Commits decides which commits a reader sees. They are published in sequence order, each
@@ -15,7 +16,6 @@ import (
 type Commits struct {
 	published atomic.Uint64 // newest commit that readers see
 	floor     atomic.Uint64 // no snapshot below it is open or will be opened
-	oldest    atomic.Uint64 // number of the oldest open snapshot, or of the next one
 
 	mu struct {
 		sync.Mutex
@@ -23,16 +23,15 @@ type Commits struct {
 		inOrder sync.Cond
 		waiting int
 		open    []*Snapshot // as they were opened, and so ascending by seq
-		opened  uint64      // snapshots so far
 	}
 }
 
 // Snapshot is what one reader sees: all commits up to a sequence number.
 type Snapshot struct {
 	seq    uint64
-	number uint64 // ascending from 1
-	start  int64  // where the head began then: it reads nothing of the head before
+	start  int64 // where the head began then: it reads nothing of the head before
 	opened time.Time
+	gone   chan struct{} // guarded by Commits: is closed by Release; nil while nobody waits for that
 }
 
 // Seq returns the sequence number of the newest commit that is seen.
@@ -111,20 +110,18 @@ func (c *Commits) OldestStart(now int64) int64 {
 
 // setFloorLocked: the oldest open snapshot, or what the next one will be.
 func (c *Commits) setFloorLocked() {
-	floor, oldest := c.published.Load(), c.mu.opened+1
+	floor := c.published.Load()
 	if len(c.mu.open) > 0 {
-		floor, oldest = min(floor, c.mu.open[0].seq), c.mu.open[0].number
+		floor = min(floor, c.mu.open[0].seq)
 	}
 	c.floor.Store(floor)
-	c.oldest.Store(oldest)
 }
 
 // Acquire opens a snapshot of all that is published, with a head that begins at start.
 func (c *Commits) Acquire(now time.Time, start int64) *Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.opened++
-	sn := &Snapshot{seq: c.published.Load(), number: c.mu.opened, start: start, opened: now}
+	sn := &Snapshot{seq: c.published.Load(), start: start, opened: now}
 	c.mu.open = append(c.mu.open, sn) // published never falls, so this keeps the order
 	c.setFloorLocked()
 	return sn
@@ -137,6 +134,9 @@ func (c *Commits) Release(sn *Snapshot) bool {
 	defer c.mu.Unlock()
 	if i := slices.Index(c.mu.open, sn); i >= 0 {
 		c.mu.open = slices.Delete(c.mu.open, i, i+1)
+		if sn.gone != nil {
+			close(sn.gone)
+		}
 	}
 	before := c.floor.Load()
 	c.setFloorLocked()
@@ -150,19 +150,29 @@ const settleFor = 20 * time.Millisecond
 // that holds on to retired files until then closes them itself; the last query would have to
 // unmap them, and free up to some hundred megabytes of page cache, on its way out.
 //
-// It gives its turn away until then: no clock that a test has stopped keeps it waiting.
+// The system's clock ends the wait: one that a test has stopped keeps nobody waiting.
 func (c *Commits) Settle() {
-	next := c.nextNumber()
-	for begun := time.Now(); c.oldest.Load() < next && time.Since(begun) < settleFor; {
-		runtime.Gosched()
+	late := clock.System.NewTicker(settleFor)
+	defer late.Stop()
+	for _, sn := range c.reading() {
+		select {
+		case <-sn.gone:
+		case <-late.C():
+			return
+		}
 	}
 }
 
-// nextNumber returns the number of the next snapshot: all that are open now are below it.
-func (c *Commits) nextNumber() uint64 {
+// reading returns the open snapshots, whose Release tells.
+func (c *Commits) reading() []*Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.mu.opened + 1
+	for _, sn := range c.mu.open {
+		if sn.gone == nil {
+			sn.gone = make(chan struct{})
+		}
+	}
+	return slices.Clone(c.mu.open)
 }
 
 // Within implements memseries.Snapshots.

@@ -58,3 +58,21 @@ func TestIsolation_SettlesWhenOlderReadersHaveGone(t *testing.T) {
 	commits.Release(c)
 	require.True(t, three())
 }
+
+// Who waits goes on when the last reader closes, and does not wait for ever for one who does not.
+func TestIsolation_SettleWaitsForReadersButNotForEver(t *testing.T) {
+	commits := isolation.New(0)
+	commits.Settle() // nobody reads
+	reader := commits.Acquire(time.Time{}, 0)
+	commits.Settle() // it stays open
+	one, two := make(chan struct{}), make(chan struct{})
+	for _, settled := range []chan struct{}{one, two} {
+		go func() {
+			commits.Settle()
+			close(settled)
+		}()
+	}
+	commits.Release(reader)
+	<-one
+	<-two
+}
