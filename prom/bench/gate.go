@@ -28,6 +28,10 @@ var floors = map[string]float64{
 	"remote/chunks/cpu":      2,
 	"remote/samples/cpu":     2,
 	"remotehead/samples/cpu": 2,
+	"histograms20/append":    1.05,
+	"histograms20/head":      1.1,
+	"histograms20/heap":      1.5,
+	"histograms20/flush":     1.7,
 }
 
 // GateConfig measures, with little data and beside the reference only, what floors are for.
