@@ -1,13 +1,9 @@
 package tsdb
 
 import (
-	"context"
-
-	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
-	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -102,23 +98,4 @@ func exemplarTail(h *head, log *wal.Log, nextSeq uint64, emit func(rec []byte) e
 		list = list[n:]
 	}
 	return nil
-}
-
-// Exemplars returns the exemplars in the range of the series that all matchers match, sorted by
-// the labels of the series; those of one series are in the order of time, and of insertion where
-// times are equal. No matcher selects all. A label that a series does not have counts as empty.
-// Series count that have no sample any more. Those that were committed later than the Querier was
-// opened are left out, but what took the place of others since is missing. ErrClosed, the
-// context's.
-func (q *Querier) Exemplars(ctx context.Context, ms ...*labels.Matcher) ([]exemplar.Series, error) {
-	if err := checkQuery(ctx, ms); err != nil {
-		return nil, err
-	}
-	if !q.read.IsOpen() {
-		return nil, ErrClosed
-	}
-	ring := q.head.commits.exemplars
-	ring.Settle(q.head.iso.Published())
-	mint, maxt := q.read.Range()
-	return ring.Select(mint, maxt, q.seq, ms), nil
 }

@@ -1,11 +1,8 @@
 package tsdb
 
 import (
-	"context"
-
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
-	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -77,32 +74,4 @@ func (sm *stagedMetadata) applyLocked(h *head, seq uint64) {
 		h.commits.metadata.Set(e.series.Ref(), e.value)
 		h.series.Shards.NoteAppliedLocked(e.series, seq)
 	}
-}
-
-// SeriesMetadata is the metadata of one series.
-type SeriesMetadata struct {
-	Labels   labels.Labels
-	Metadata Metadata
-}
-
-// Metadata returns the metadata of series of the head that all matchers match, sorted by labels;
-// series without metadata are not among them. It is that of now, whatever the range of the Querier
-// and however old it is: metadata has no time. Blocks have none. Errors: ErrClosed,
-// ErrInvalidArgument, the context's.
-func (q *Querier) Metadata(ctx context.Context, ms ...*labels.Matcher) ([]SeriesMetadata, error) {
-	if err := checkQuery(ctx, ms); err != nil {
-		return nil, err
-	}
-	t := q.head.commits.metadata
-	var all []SeriesMetadata
-	err := q.read.EachInHead(ctx, q.head.series, func(ref uint64) bool { return t.Of(ref) != "" }, func(ref uint64, ls labels.Labels) {
-		value := t.Of(ref)
-		if value == "" {
-			return // it went meanwhile
-		}
-		if m := record.DecodeMetadataValue([]byte(value)); m != (Metadata{}) { // as other engines log
-			all = append(all, SeriesMetadata{ls, m})
-		}
-	}, ms)
-	return all, err
 }

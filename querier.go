@@ -3,9 +3,11 @@ package tsdb
 import (
 	"context"
 
+	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/read"
+	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -171,4 +173,51 @@ func (q *Querier) Close() error {
 		return nil
 	}
 	return q.release()
+}
+
+// SeriesMetadata is the metadata of one series.
+type SeriesMetadata struct {
+	Labels   labels.Labels
+	Metadata Metadata
+}
+
+// Metadata returns the metadata of series of the head that all matchers match, sorted by labels;
+// series without metadata are not among them. It is that of now, whatever the range of the Querier
+// and however old it is: metadata has no time. Blocks have none. Errors: ErrClosed,
+// ErrInvalidArgument, the context's.
+func (q *Querier) Metadata(ctx context.Context, ms ...*labels.Matcher) ([]SeriesMetadata, error) {
+	if err := checkQuery(ctx, ms); err != nil {
+		return nil, err
+	}
+	t := q.head.commits.metadata
+	var all []SeriesMetadata
+	err := q.read.EachInHead(ctx, q.head.series, func(ref uint64) bool { return t.Of(ref) != "" }, func(ref uint64, ls labels.Labels) {
+		value := t.Of(ref)
+		if value == "" {
+			return // it went meanwhile
+		}
+		if m := record.DecodeMetadataValue([]byte(value)); m != (Metadata{}) { // as other engines log
+			all = append(all, SeriesMetadata{ls, m})
+		}
+	}, ms)
+	return all, err
+}
+
+// Exemplars returns the exemplars in the range of the series that all matchers match, sorted by
+// the labels of the series; those of one series are in the order of time, and of insertion where
+// times are equal. No matcher selects all. A label that a series does not have counts as empty.
+// Series count that have no sample any more. Those that were committed later than the Querier was
+// opened are left out, but what took the place of others since is missing. ErrClosed, the
+// context's.
+func (q *Querier) Exemplars(ctx context.Context, ms ...*labels.Matcher) ([]exemplar.Series, error) {
+	if err := checkQuery(ctx, ms); err != nil {
+		return nil, err
+	}
+	if !q.read.IsOpen() {
+		return nil, ErrClosed
+	}
+	ring := q.head.commits.exemplars
+	ring.Settle(q.head.iso.Published())
+	mint, maxt := q.read.Range()
+	return ring.Select(mint, maxt, q.seq, ms), nil
 }

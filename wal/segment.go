@@ -19,6 +19,8 @@ const (
 )
 
 // segmentName is how we name a segment; any decimal number is read.
+//
+//go:noinline
 func segmentName(n int) string { return fmt.Sprintf("%08d", n) }
 
 // SegmentFile is one segment of a log or of a checkpoint.

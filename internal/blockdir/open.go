@@ -149,6 +149,8 @@ func (d *Dir) Path() string { return d.path }
 
 // Meta returns the meta file as it is now, with the count of what Tombstones returned when
 // the block was opened or later. What is in it is shared, and is not changed.
+//
+//go:noinline
 func (d *Dir) Meta() Meta { return *d.meta.Load() }
 
 // Index returns the reader of the index. It is closed with the Dir.

@@ -32,9 +32,13 @@ func (d *Dec) Offset() int { return d.off }
 
 // Since returns the bytes from offset off, an earlier Offset, to the present one; they
 // alias the input.
+//
+//go:noinline
 func (d *Dec) Since(off int) []byte { return d.buf[off:d.off:d.off] }
 
 // Fail makes the cursor fail at its present place; an earlier failure stays.
+//
+//go:noinline
 func (d *Dec) Fail(reason string) { d.FailAt(d.off, reason) }
 
 // FailAt is Fail with the place named: off counts from the start of the input. It is not inlined:

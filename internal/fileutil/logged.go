@@ -5,6 +5,8 @@ import "strings"
 // Logged makes an error an attribute of slog that is one line. A handler for text would write
 // the call stack of an error, and joined errors have a line each: whoever reads logs line by
 // line, or greps, would miss the rest. nil stays nil.
+//
+//go:noinline
 func Logged(err error) any {
 	if err == nil {
 		return nil
