@@ -56,7 +56,7 @@ func TestHistograms_AFloatThatIsAStaleMarkerBecomesOne(t *testing.T) {
 // A stale marker is one NaN, whatever else is one. A database keeps its bits.
 func TestStaleMarker_IsOneNaNOnly(t *testing.T) {
 	require.True(t, tsdb.IsStale(tsdb.StaleMarker()))
-	require.EqualValues(t, 0x7ff0000000000002, math.Float64bits(tsdb.StaleMarker()))
+	require.Equal(t, uint64(0x7ff0000000000002), math.Float64bits(tsdb.StaleMarker()))
 	for _, v := range []float64{0, 1, math.NaN(), math.Inf(1), math.Float64frombits(0x7ff0000000000001)} {
 		require.False(t, tsdb.IsStale(v))
 	}
