@@ -145,9 +145,9 @@ func (a *transaction) describe(ref storage.SeriesRef, ls labels.Labels, m metada
 type appenderV2 struct{ transaction }
 
 // Append implements storage.AppenderV2. Samples of every kind are stored, with their start
-// timestamps, their exemplars and metadata: a *storage.AppendPartialError has the exemplars that are
-// refused. With a sample that is refused its exemplars and metadata go. Metadata that is refused is
-// left out: the sample is worth more.
+// timestamps, their exemplars and metadata: a *storage.AppendPartialError has the exemplars that
+// are refused. With a sample that is refused its exemplars and metadata go. Metadata that is
+// refused is left out: the sample is worth more.
 func (a *appenderV2) Append(
 	ref storage.SeriesRef, ls labels.Labels, st, t int64, v float64,
 	h *histogram.Histogram, fh *histogram.FloatHistogram, opts storage.AppendV2Options,

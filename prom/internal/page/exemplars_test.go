@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withExemplars answers with exemplars of the latencies of two paths, some minutes before the end of
-// the data.
+// withExemplars answers with exemplars of the latencies of two paths, some minutes before the end
+// of the data.
 func withExemplars(h http.Handler) http.Handler {
 	at := func(minutes int) int64 { return data.end.Add(-time.Duration(minutes) * time.Minute).Unix() }
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// measured is a database of histograms with what was counted last, by names of metrics; of latencies
-// by their paths.
+// measured is a database of histograms with what was counted last, by names of metrics; of
+// latencies by their paths.
 type measured struct {
 	db   *tsdb.DB
 	last map[string]*counted
