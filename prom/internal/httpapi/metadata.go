@@ -75,7 +75,7 @@ func (a *API) eachMetadata(ctx context.Context, fn func(family string, ls tsdbla
 	defer func() { err = errors.Join(err, q.Close()) }()
 	all, err := q.Metadata(ctx)
 	for _, m := range all {
-		if name := m.Labels.Get(labels.MetricName); name != "" {
+		if name := m.Labels.Get(tsdblabels.MetricName); name != "" {
 			fn(family(name, m.Metadata.Type), m.Labels, described{m.Metadata.Type.String(), m.Metadata.Unit, m.Metadata.Help})
 		}
 	}
