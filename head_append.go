@@ -411,12 +411,10 @@ func checkLabels(ls labels.Labels, lim *Limits) error {
 	for l := range ls.All() {
 		sum += len(l.Name) + len(l.Value)
 		if over(len(l.Name), lim.LabelNameBytes) {
-			err := aboveLimit("%d bytes", len(l.Name), "LabelNameBytes", lim.LabelNameBytes)
-			return errors.WithMessagef(err, "label name %.40q...", l.Name)
+			return errors.WithMessagef(ErrLimit, "label name %.40q... has %d bytes, Limits.LabelNameBytes is %d", l.Name, len(l.Name), lim.LabelNameBytes)
 		}
 		if over(len(l.Value), lim.LabelValueBytes) {
-			err := aboveLimit("%d bytes", len(l.Value), "LabelValueBytes", lim.LabelValueBytes)
-			return errors.WithMessagef(err, "value of label %q", l.Name)
+			return errors.WithMessagef(ErrLimit, "value of label %q has %d bytes, Limits.LabelValueBytes is %d", l.Name, len(l.Value), lim.LabelValueBytes)
 		}
 	}
 	if over(sum, lim.LabelSetBytes) {

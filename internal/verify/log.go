@@ -74,8 +74,9 @@ type loggedSeries struct {
 	maxt int64  // newest sample so far
 }
 
-// exemplarCount counts exemplars; strangers have no series record.
-type exemplarCount struct{ all, strangers uint64 }
+// besideCount counts what stands beside samples: exemplars, those of them without a series record,
+// and metadata without one before it.
+type besideCount struct{ exemplars, strangers, nameless uint64 }
 
 // logCheck holds the records of the log against each other.
 type logCheck struct {
@@ -84,12 +85,11 @@ type logCheck struct {
 	unknown map[uint64]uint64 // numbers of series without a record, and how many samples they have
 	early   uint64            // samples whose record came later
 
-	exemplars exemplarCount
+	beside besideCount
 
 	names                                 int // series records
 	samples, orphans, late, repeats, huge uint64
 	covered                               uint64        // without a series, and blocks have them
-	nameless                              uint64        // metadata without a series before it
 	unread, held                          record.Counts // held: with samples that no block has
 	buf                                   [decodeRun]record.Sample
 }
@@ -240,7 +240,7 @@ func (c *logCheck) metadataRecord(rec wal.Record) error {
 	var dec record.MetadataDecoder
 	for dec.Reset(rec.Data); dec.Next(); {
 		if _, ok := c.series[dec.Ref()]; !ok {
-			c.nameless++
+			c.beside.nameless++
 		}
 	}
 	return dec.Err()
@@ -253,9 +253,9 @@ func (c *logCheck) exemplarsRecord(rec wal.Record) error {
 		if _, err := dec.Labels(); err != nil {
 			return err
 		}
-		c.exemplars.all++
+		c.beside.exemplars++
 		if _, ok := c.series[dec.Ref()]; !ok {
-			c.exemplars.strangers++
+			c.beside.strangers++
 		}
 	}
 	return dec.Err()
@@ -266,7 +266,7 @@ func (c *logCheck) tell(log *wal.ReplayReport) {
 	v, path := c.v, filepath.Join(c.v.dir, datadir.WALDir)
 	r := &v.report
 	r.LogSegments, r.LogRecords, r.LogSamples, r.LogSeries = log.Segments, log.Records, c.samples, c.names
-	r.LogExemplars = c.exemplars.all
+	r.LogExemplars = c.beside.exemplars
 	for _, d := range log.Damages {
 		v.find(logFinding(d))
 	}
@@ -285,8 +285,8 @@ func (c *logCheck) tell(log *wal.ReplayReport) {
 	note(Warning, c.huge, "%d series have numbers above 2^40", "other programs fail when they write a block of them", "flush the head before others open the directory")
 	note(Note, c.late, "%d samples are older than one of their series before them", "they are not read: the head takes samples in the order of time", "")
 	note(Note, c.covered, "%d samples have no series record and are older than the end of the blocks", "blocks have them: nothing is lost", "")
-	note(Note, c.nameless, "%d entries of metadata stand before the record of their series, or without one", "they are not read", "")
-	note(Note, c.exemplars.strangers, "%d exemplars have no series record", "they are not read; samples do not need them", "")
+	note(Note, c.beside.nameless, "%d entries of metadata stand before the record of their series, or without one", "they are not read", "")
+	note(Note, c.beside.strangers, "%d exemplars have no series record", "they are not read; samples do not need them", "")
 	for name, n := range c.held.Names() {
 		note(Warning, uint64(n), "%d records of "+name, "this version does not read these samples, and cannot make blocks of a head that has them: head and log only grow",
 			"let the program that wrote them make blocks of its head")
