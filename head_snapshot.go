@@ -311,10 +311,6 @@ func (c *seriesCopier) add(s *memseries.Captured) error {
 	for _, p := range s.Pairs {
 		c.w.Label(c.series.Postings().Label(p))
 	}
-	at := func(i int) headsnap.Mapped {
-		m := s.Mapped[i]
-		return headsnap.Mapped{Ref: m.Ref, MinT: m.MinT, MaxT: m.MaxT, Num: m.Num}
-	}
 	chunk := headsnap.Chunk{Encoding: s.Encoding, Data: s.Chunk, MinT: s.MinT, MaxT: s.MaxT, LastSum: s.LastSum}
-	return c.w.EndSeries(s.Ref, len(s.Mapped), at, &chunk)
+	return c.w.EndSeries(s.Ref, s.Mapped, &chunk)
 }

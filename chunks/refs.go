@@ -29,3 +29,10 @@ func (r Ref) File() uint32 { return uint32(r >> 32) }
 
 // Offset returns the bytes from the start of the file to the record.
 func (r Ref) Offset() uint32 { return uint32(r) }
+
+// Mapped is a full chunk of a series: where it is in a head-chunk file, and what times it has.
+type Mapped struct {
+	Ref        Ref
+	MinT, MaxT int64 // closed
+	Num        uint16
+}

@@ -3,6 +3,7 @@ package headsnap
 import (
 	"context"
 
+	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
@@ -13,7 +14,7 @@ import (
 // Check reads a whole snapshot and says what is wrong with it, as an *encbuf.CorruptError.
 // Whether it fits the log and the head-chunk files is another question: mapped gets each full chunk
 // that it speaks of.
-func Check(ctx context.Context, fsys fileutil.FS, path string, mapped func(Mapped)) (Meta, error) {
+func Check(ctx context.Context, fsys fileutil.FS, path string, mapped func(chunks.Mapped)) (Meta, error) {
 	meta, err := ReadMeta(fsys, path)
 	if err != nil {
 		return Meta{}, err
@@ -36,7 +37,7 @@ func Check(ctx context.Context, fsys fileutil.FS, path string, mapped func(Mappe
 }
 
 // checkRecord returns how many series a record has.
-func checkRecord(rec []byte, mapped func(Mapped)) (series uint64, err error) {
+func checkRecord(rec []byte, mapped func(chunks.Mapped)) (series uint64, err error) {
 	switch KindOf(rec) {
 	case KindGroup:
 		err = EachSeries(rec, func(rec []byte) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -93,7 +94,7 @@ func readRecord(rec []byte) error {
 		_, err := DecodeSeries(rec)
 		return err
 	}
-	_, err := checkRecord(rec, func(Mapped) {})
+	_, err := checkRecord(rec, func(chunks.Mapped) {})
 	return err
 }
 
@@ -206,7 +207,7 @@ func TestRecords_HostileNumbersAreDamage(t *testing.T) {
 	for _, rec := range [][]byte{series, mapped, stones, chunk} {
 		measured(t, len(rec), func() { requireDamage(t, readRecord(rec), rec) })
 	}
-	for name, of := range map[string][]Mapped{
+	for name, of := range map[string][]chunks.Mapped{
 		"ends before it begins":    {{Ref: 9, MinT: 5, MaxT: 4, Num: 1}},
 		"overlap":                  {{Ref: 9, MinT: 1, MaxT: 5, Num: 1}, {Ref: 10, MinT: 5, MaxT: 6, Num: 1}},
 		"overlap of all that is 0": {{Ref: 9, Num: 1}, {Ref: 10, MinT: -5, MaxT: 6, Num: 1}},
@@ -218,7 +219,7 @@ func TestRecords_HostileNumbersAreDamage(t *testing.T) {
 		require.ErrorContains(t, err, "full chunk", name)
 		requireDamage(t, err, rec)
 	}
-	two := encodeMapped([]mappedSeries{{Ref: 1, Chunks: []Mapped{{Ref: 9, Num: 1}, {Ref: 10, MinT: 1, MaxT: 1, Num: 1}}}, {Ref: 2}})
+	two := encodeMapped([]mappedSeries{{Ref: 1, Chunks: []chunks.Mapped{{Ref: 9, Num: 1}, {Ref: 10, MinT: 1, MaxT: 1, Num: 1}}}, {Ref: 2}})
 	var d MappedDecoder
 	d.Reset(two)
 	require.True(t, d.Next())

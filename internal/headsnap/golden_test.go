@@ -97,7 +97,7 @@ func (g *golden) mapped() (list []mappedSeries) {
 	for _, s := range g.Mapped.Series {
 		of := mappedSeries{Ref: s.Ref}
 		for _, c := range s.Chunks {
-			of.Chunks = append(of.Chunks, Mapped{Ref: chunks.Ref(c[0]), MinT: c[1], MaxT: c[2], Num: uint16(c[3])})
+			of.Chunks = append(of.Chunks, chunks.Mapped{Ref: chunks.Ref(c[0]), MinT: c[1], MaxT: c[2], Num: uint16(c[3])})
 		}
 		list = append(list, of)
 	}
@@ -127,13 +127,13 @@ func encodeSeries(s Series) []byte {
 // mappedSeries are the full chunks of one series.
 type mappedSeries struct {
 	Ref    uint64
-	Chunks []Mapped
+	Chunks []chunks.Mapped
 }
 
 func encodeMapped(list []mappedSeries) []byte {
 	b := []byte{typeMapped}
 	for _, s := range list {
-		b = appendMapped(b, s.Ref, len(s.Chunks), func(i int) Mapped { return s.Chunks[i] })
+		b = appendMapped(b, s.Ref, s.Chunks)
 	}
 	return b
 }
@@ -141,7 +141,7 @@ func encodeMapped(list []mappedSeries) []byte {
 func decodeMapped(rec []byte) (list []mappedSeries, err error) {
 	var d MappedDecoder
 	for d.Reset(rec); d.Next(); {
-		s := mappedSeries{Ref: d.Ref(), Chunks: make([]Mapped, 0, d.Left())}
+		s := mappedSeries{Ref: d.Ref(), Chunks: make([]chunks.Mapped, 0, d.Left())}
 		for c, ok := d.Chunk(); ok; c, ok = d.Chunk() {
 			s.Chunks = append(s.Chunks, c)
 		}

@@ -196,13 +196,6 @@ func (c *Chunk) decode(d *encbuf.Dec) {
 	c.LastSum = d.BE64()
 }
 
-// Mapped is a full chunk in a head-chunk file.
-type Mapped struct {
-	Ref        chunks.Ref
-	MinT, MaxT int64 // closed
-	Num        uint16
-}
-
 // minMappedBytes is what one takes at least.
 const minMappedBytes = 4
 
@@ -212,12 +205,11 @@ const minMappedBytes = 4
 //	chunk: mint varint | maxt-mint uvarint | samples uvarint | ref varint
 //
 // Times count from the end of the chunk before, refs from that before; the first ones from 0.
-func appendMapped(dst []byte, ref uint64, n int, at func(i int) Mapped) []byte {
+func appendMapped(dst []byte, ref uint64, full []chunks.Mapped) []byte {
 	dst = encbuf.AppendUvarint(dst, ref)
-	dst = encbuf.AppendUvarint(dst, uint64(n))
-	var last Mapped
-	for i := range n {
-		m := at(i)
+	dst = encbuf.AppendUvarint(dst, uint64(len(full)))
+	var last chunks.Mapped
+	for _, m := range full {
 		dst = encbuf.AppendVarint(dst, m.MinT-last.MaxT)
 		dst = encbuf.AppendUvarint(dst, uint64(m.MaxT-m.MinT))
 		dst = encbuf.AppendUvarint(dst, uint64(m.Num))
@@ -239,7 +231,7 @@ type MappedDecoder struct {
 	d    encbuf.Dec
 	ref  uint64
 	left int
-	last Mapped // of the series; its Ref is 0 before the first
+	last chunks.Mapped // of the series; its Ref is 0 before the first
 }
 
 // Reset points the decoder at a record.
@@ -258,7 +250,7 @@ func (m *MappedDecoder) Next() bool {
 	if m.d.Err() != nil || m.d.Len() == 0 {
 		return false
 	}
-	m.ref, m.left, m.last = m.d.Uvarint(), m.d.Count(minMappedBytes), Mapped{}
+	m.ref, m.left, m.last = m.d.Uvarint(), m.d.Count(minMappedBytes), chunks.Mapped{}
 	return m.d.Err() == nil
 }
 
@@ -269,14 +261,14 @@ func (m *MappedDecoder) Ref() uint64 { return m.ref }
 func (m *MappedDecoder) Left() int { return m.left }
 
 // Chunk returns the next chunk of the series: in the order of time, and without overlap.
-func (m *MappedDecoder) Chunk() (c Mapped, ok bool) {
+func (m *MappedDecoder) Chunk() (c chunks.Mapped, ok bool) {
 	if m.left == 0 {
-		return Mapped{}, false
+		return chunks.Mapped{}, false
 	}
 	m.left--
 	mint := m.last.MaxT + m.d.Varint()
 	maxt, num := mint+int64(m.d.Uvarint()), m.d.Uvarint()
-	c = Mapped{MinT: mint, MaxT: maxt, Num: uint16(num), Ref: m.last.Ref + chunks.Ref(m.d.Varint())}
+	c = chunks.Mapped{MinT: mint, MaxT: maxt, Num: uint16(num), Ref: m.last.Ref + chunks.Ref(m.d.Varint())}
 	switch {
 	case m.d.Err() != nil:
 	case maxt < mint || c.Ref == 0 || c.Ref == m.last.Ref || m.last.Ref > 0 && mint <= m.last.MaxT:
@@ -286,7 +278,7 @@ func (m *MappedDecoder) Chunk() (c Mapped, ok bool) {
 	}
 	if m.d.Err() != nil {
 		m.left = 0
-		return Mapped{}, false
+		return chunks.Mapped{}, false
 	}
 	m.last = c
 	return c, true

@@ -71,18 +71,18 @@ func (w *Writer) Label(name, value string) {
 	w.series = encbuf.AppendString(encbuf.AppendString(w.series, name), value)
 }
 
-// EndSeries ends it: with its n full chunks, and one chunk more if there is one.
-func (w *Writer) EndSeries(ref uint64, n int, at func(i int) Mapped, c *Chunk) error {
+// EndSeries ends it: with its full chunks, and one chunk more if there is one.
+func (w *Writer) EndSeries(ref uint64, full []chunks.Mapped, c *Chunk) error {
 	w.series = endSeries(w.series, c)
 	if len(w.group) == 0 {
 		w.group = append(w.group, typeGroup)
 	}
 	w.group = appendToGroup(w.group, w.series)
-	if n > 0 {
+	if len(full) > 0 {
 		if len(w.mapped) == 0 {
 			w.mapped = append(w.mapped, typeMapped)
 		}
-		w.mapped = appendMapped(w.mapped, ref, n, at)
+		w.mapped = appendMapped(w.mapped, ref, full)
 	}
 	if len(w.group)+len(w.mapped) < groupBytes {
 		return nil

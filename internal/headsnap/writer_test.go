@@ -58,10 +58,11 @@ func writeSnapshot(fsys fileutil.FS, segment, series int) (meta Meta, err error)
 		w.BeginSeries(ref, 2)
 		w.Label("i", strings.Repeat("x", 100)+string(rune('a'+i%26)))
 		w.Label("n", string(rune('0'+i)))
-		at := func(k int) Mapped {
-			return Mapped{Ref: chunks.NewRef(1, uint32(8+i*100+k*50)), MinT: int64(k) * 10, MaxT: int64(k)*10 + 9, Num: 10}
+		var full []chunks.Mapped
+		for k := range i % 3 {
+			full = append(full, chunks.Mapped{Ref: chunks.NewRef(1, uint32(8+i*100+k*50)), MinT: int64(k) * 10, MaxT: int64(k)*10 + 9, Num: 10})
 		}
-		if err := w.EndSeries(ref, i%3, at, &Chunk{Encoding: chunkenc.EncXOR, Data: enc.AppendTo(nil), MinT: int64(i), MaxT: int64(i), LastSum: math.Float64bits(float64(i))}); err != nil {
+		if err := w.EndSeries(ref, full, &Chunk{Encoding: chunkenc.EncXOR, Data: enc.AppendTo(nil), MinT: int64(i), MaxT: int64(i), LastSum: math.Float64bits(float64(i))}); err != nil {
 			return meta, err
 		}
 	}
@@ -82,7 +83,7 @@ func checkAll(t testing.TB, fsys fileutil.FS, whole bool) (segments []int) {
 	list, err := List(fsys, dataDir)
 	require.NoError(t, err)
 	for _, f := range list {
-		meta, err := Check(context.Background(), fsys, f.Path, func(Mapped) {})
+		meta, err := Check(context.Background(), fsys, f.Path, func(chunks.Mapped) {})
 		if err != nil {
 			require.False(t, whole, "%v", err)
 			require.ErrorIs(t, err, encbuf.ErrCorrupt)
@@ -100,7 +101,7 @@ func TestWriter_WhatIsPublishedChecks(t *testing.T) {
 		disk := newDisk(t)
 		wrote, err := writeSnapshot(disk, 3, series)
 		require.NoError(t, err)
-		meta, err := Check(context.Background(), disk, filepath.Join(dataDir, Name(3)), func(Mapped) {})
+		meta, err := Check(context.Background(), disk, filepath.Join(dataDir, Name(3)), func(chunks.Mapped) {})
 		require.NoError(t, err)
 		require.Equal(t, wrote, meta)
 		require.EqualValues(t, series, meta.Series)

@@ -101,7 +101,7 @@ func (c *captor) copyOpen(sh *Shard, s *Series) chunkenc.Encoding {
 // number.
 func (c *captor) copyMapped(s *Series) int {
 	for i, m := range s.mapped() {
-		if !m.inFile() {
+		if !inFile(m) {
 			return i
 		}
 		c.mapped = append(c.mapped, m)

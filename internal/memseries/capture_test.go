@@ -34,7 +34,7 @@ func capture(t testing.TB, d *Directory, restored uint64) (map[uint64]copied, []
 			require.Contains(t, out.samples, c.MinT)
 			require.Equal(t, out.samples[c.MaxT], math.Float64frombits(c.LastSum))
 		}
-		if slices.ContainsFunc(c.Mapped, func(m Mapped) bool { return !m.inFile() }) {
+		if slices.ContainsFunc(c.Mapped, func(m Mapped) bool { return !inFile(m) }) {
 			require.Fail(t, "a chunk that is in no file", "%+v", c.Mapped)
 		}
 		got[c.Ref], order = out, append(order, c.Ref)

@@ -54,7 +54,7 @@ func (c *splitter) cutLocked(sh *Shard, s *Series) {
 		return
 	}
 	m := s.mappedAt(i)
-	if m.inFile() || sh.mu.waiting.of(m).taken {
+	if inFile(m) || sh.mu.waiting.of(m).taken {
 		c.over++
 		return
 	}

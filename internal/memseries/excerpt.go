@@ -83,7 +83,7 @@ func (sh *Shard) excerptWideLocked(s *Series, e *Excerpt) {
 
 func (sh *Shard) excerptFullLocked(m Mapped, e *Excerpt) {
 	c := ExcerptChunk{MinT: m.MinT, MaxT: m.MaxT, Num: int(m.Num)}
-	if m.inFile() {
+	if inFile(m) {
 		c.Ref = m.Ref
 	} else {
 		f := sh.mu.waiting.of(m)

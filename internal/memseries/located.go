@@ -12,7 +12,7 @@ func (sf *Shelf) InFiles(file func(number uint32) bool) []Located {
 	var found []Located
 	sf.shards.eachLocked(func(_ *Shard, s *Series) {
 		for _, m := range s.mapped() {
-			if m.inFile() && file(m.Ref.File()) {
+			if inFile(m) && file(m.Ref.File()) {
 				found = append(found, Located{s, m})
 			}
 		}

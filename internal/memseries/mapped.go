@@ -12,13 +12,9 @@ import (
 // Mapped is a full chunk of a series. Until it is in a head-chunk file, Ref is its place among
 // those that wait for one (waiting), or 0 as long as the log is replayed. From Restorer.Close on
 // each is in a file, or waits for one.
-type Mapped struct {
-	Ref        chunks.Ref
-	MinT, MaxT int64 // closed
-	Num        uint16
-}
+type Mapped = chunks.Mapped
 
-func (m Mapped) inFile() bool { return m.Ref > 0 && m.Ref.File() != waitingFile }
+func inFile(m Mapped) bool { return m.Ref > 0 && m.Ref.File() != waitingFile }
 
 // mappedLists is where the lists of full chunks get their memory from.
 type mappedLists struct {

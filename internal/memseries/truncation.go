@@ -35,7 +35,7 @@ func (tr *Truncation) DropBefore(t int64) (lowest chunks.Ref) {
 	tr.shards.eachLocked(func(sh *Shard, s *Series) {
 		tr.dropBeforeLocked(sh, s, t)
 		for _, m := range s.mapped() {
-			if m.inFile() {
+			if inFile(m) {
 				lowest = min(lowest, m.Ref)
 			}
 		}
@@ -50,7 +50,7 @@ func (tr *Truncation) DropBefore(t int64) (lowest chunks.Ref) {
 func (tr *Truncation) dropBeforeLocked(sh *Shard, s *Series, t int64) {
 	n := 0
 	for ; n < int(s.numMapped) && s.mappedMaxt(n) < t; n++ {
-		if m := s.mappedAt(n); !m.inFile() {
+		if m := s.mappedAt(n); !inFile(m) {
 			tr.shelf.dropLocked(sh, sh.mu.waiting.of(m))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blocklist"
 	"github.com/seed347100a3/tsdb/internal/datadir"
@@ -133,7 +134,7 @@ func (n *nameCheck) headSnapshot(path string) error {
 		return v.trouble(filepath.Join(v.dir, datadir.HeadChunksDir), err, "", "")
 	}
 	lost := false
-	meta, err := headsnap.Check(v.ctx, v.fs, path, func(m headsnap.Mapped) {
+	meta, err := headsnap.Check(v.ctx, v.fs, path, func(m chunks.Mapped) {
 		lost = lost || m.MaxT >= v.start && sizes[m.Ref.File()] <= int64(m.Ref.Offset())
 	})
 	if v.ctx.Err() != nil {
