@@ -38,7 +38,7 @@ func (d *dumpOpenText) begin(ls labels.Labels) error {
 func (d *dumpOpenText) batch(b *chunkenc.Batch) error {
 	d.text = d.text[:0]
 	for i, v := range b.V {
-		if isStaleNaN(v) {
+		if tsdb.IsStale(v) {
 			d.stale++
 			continue
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"math"
 	"strconv"
 
 	"github.com/seed347100a3/tsdb/histogram"
@@ -143,6 +142,3 @@ func (s *histogramSample) appendPlain(dst []byte, n uint64, c float64) []byte {
 	}
 	return appendFloat(dst, c)
 }
-
-// isStaleNaN says whether a value ends a series.
-func isStaleNaN(v float64) bool { return math.Float64bits(v) == histogram.StaleNaN }
