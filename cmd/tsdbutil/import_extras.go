@@ -11,7 +11,7 @@ import (
 )
 
 // importExtras takes what OpenMetrics has beside samples. Blocks have no place for it: an import
-// into blocks has nobody who takes it, and only counts exemplars.
+// into blocks has nobody who takes it, and only counts what there is.
 type importExtras interface {
 	// exemplar takes one that stands behind a sample of a series.
 	exemplar(ls labels.Labels, e exemplar.Exemplar) error
@@ -44,21 +44,21 @@ func (f *family) has(name string) bool {
 // gauges says whether histograms of the family go up and down.
 func (f *family) gauges() bool { return f.kind == "gaugehistogram" }
 
-// comment takes # TYPE, # UNIT and # HELP; any other one says nothing.
-func (f *family) comment(line []byte) {
+// comment takes # TYPE, # UNIT and # HELP; any other one says nothing, and is not taken.
+func (f *family) comment(line []byte) (taken bool) {
 	rest, ok := bytes.CutPrefix(line, []byte("#"))
 	if !ok {
-		return
+		return false
 	}
 	key, rest := token(rest)
 	switch string(key) {
 	case "TYPE", "UNIT", "HELP":
 	default:
-		return
+		return false
 	}
 	name, rest := familyName(bytes.TrimLeft(rest, " \t"))
 	if name == "" {
-		return
+		return false
 	}
 	if name != f.name {
 		*f = family{name: name}
@@ -72,6 +72,7 @@ func (f *family) comment(line []byte) {
 	default:
 		f.help = helpEscapes.Replace(text)
 	}
+	return true
 }
 
 var helpEscapes = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\"`, `"`)
@@ -108,6 +109,20 @@ func parseExemplars(text []byte, each func(exemplar.Exemplar) error) error {
 		text = bytes.TrimLeft(rest, " \t")
 	}
 	return nil
+}
+
+// countExemplars counts what stands behind a sample, without a look at whether it makes sense.
+func countExemplars(text []byte) (n int64) {
+	for next := 0; next >= 0; next = bytes.IndexByte(text, '#') {
+		n++
+		text = text[next+1:] // behind the #
+		end, err := seriesEnd(text)
+		if err != nil {
+			return n
+		}
+		text = text[end:]
+	}
+	return n
 }
 
 func parseExemplar(text []byte) (e exemplar.Exemplar, rest []byte, err error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -18,6 +19,8 @@ type importResult struct {
 	SamplesPerSecond float64       `json:"samples_per_second"`
 	SkippedLines     int64         `json:"skipped_lines"`
 	SkippedExemplars int64         `json:"skipped_exemplars"`
+	// SkippedMetadata are lines with the type, the unit or the help text of a metric.
+	SkippedMetadata int64 `json:"skipped_metadata_lines"`
 	// SkippedDuplicates had another value at the time of one that was kept.
 	SkippedDuplicates int64 `json:"skipped_duplicates"`
 	// EarlySamples are within a year of 1970.
@@ -40,7 +43,7 @@ type importBlock struct {
 
 // finish fills in what is known at the end.
 func (r *importResult) finish(sink *importSink, metas []tsdb.BlockMeta, took time.Duration) {
-	r.SkippedLines, r.SkippedExemplars = sink.BadLines, sink.Exemplars
+	r.SkippedLines, r.SkippedExemplars, r.SkippedMetadata = sink.BadLines, sink.Exemplars, sink.Comments
 	r.EarlySamples, r.OldSamples = sink.times.early.samples, sink.times.old.samples
 	r.Blocks = make([]importBlock, 0, len(metas))
 	for _, m := range metas { // exact repeats are stored once
@@ -81,8 +84,20 @@ func (i *importCommand) print(c *console, r *importResult) error {
 	if r.OldSamples > 0 {
 		c.message("warning: %s more than a year before the clock", things(r.OldSamples, "sample"))
 	}
-	if r.SkippedExemplars > 0 {
-		c.message("left out %s: blocks have none", things(r.SkippedExemplars, "exemplar"))
+	if left := r.extras(); left != "" {
+		c.message("left out %s: blocks have no place for that", left)
 	}
 	return nil
+}
+
+// extras says what the input had beside samples.
+func (r *importResult) extras() string {
+	var parts []string
+	if r.SkippedExemplars > 0 {
+		parts = append(parts, things(r.SkippedExemplars, "exemplar"))
+	}
+	if r.SkippedMetadata > 0 {
+		parts = append(parts, things(r.SkippedMetadata, "line")+" of types, units and help")
+	}
+	return strings.Join(parts, " and ")
 }

@@ -48,7 +48,8 @@ type importSink struct {
 
 	Samples   int64
 	BadLines  int64
-	Exemplars int64
+	Exemplars int64 // that nobody takes
+	Comments  int64 // lines with metadata that nobody takes
 }
 
 // importSeries is a series under the text that the input has for it.

@@ -92,7 +92,9 @@ func (i *importText) line(line []byte) error {
 		return nil
 	}
 	if line[0] == '#' {
-		i.family.comment(line)
+		if i.family.comment(line) && i.extras == nil {
+			i.sink.Comments++
+		}
 		return nil
 	}
 	l, err := parseTextLine(line, i.prometheus)
@@ -133,13 +135,13 @@ func (i *importText) sample(one *importSeries, l *textLine) error {
 	return i.sink.appendSample(one, s.sample())
 }
 
-// exemplars hands over those of a line, or counts that there are some.
+// exemplars hands over those of a line, or counts them.
 func (i *importText) exemplars(one *importSeries, text []byte) error {
 	if len(text) == 0 {
 		return nil
 	}
 	if i.extras == nil {
-		i.sink.Exemplars++
+		i.sink.Exemplars += countExemplars(text)
 		return nil
 	}
 	return parseExemplars(text, func(e exemplar.Exemplar) error { return i.extras.exemplar(one.ls, e) })
