@@ -22,7 +22,7 @@ type dumpCommand struct {
 
 const dumpHelp = `Write the samples of a database as text, in the order of labels and time.
 
-The format prom has a line a sample: labels, value, milliseconds. Of histograms it has the buckets by their bounds, which "import" cannot read. openmetrics has times in seconds, names in front of braces, start timestamps, and of histograms all, as the draft of OpenMetrics 2.0 writes them; stale markers are left out. seriesjson has the labels of each series as a JSON object a line, which "bench write --labels" reads. Memory use does not depend on the number of samples.`
+The format prom has a line a sample: labels, value, milliseconds. Of histograms it has the buckets by their bounds, which "import" cannot read. openmetrics has times in seconds, names in front of braces, start timestamps, exemplars, and of histograms all, as the draft of OpenMetrics 2.0 writes them; types, units and help that the log has stand in front of a metric; stale markers are left out. seriesjson has the labels of each series as a JSON object a line, which "bench write --labels" reads. Memory use does not depend on the number of samples.`
 
 func (p *program) addDump() {
 	d := &dumpCommand{}
@@ -75,18 +75,23 @@ func (d *dumpCommand) run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	defer func() { _ = querier.Close() }()
+	out := d.writer(c, bufio.NewWriterSize(c.out, 64<<10))
+	if open, ok := out.(*dumpOpenText); ok {
+		if err := open.extras.read(ctx, querier, selectors); err != nil {
+			return err
+		}
+	}
 	sets := make([]*tsdb.SeriesSet, 0, len(selectors))
 	for _, ms := range selectors {
 		sets = append(sets, querier.Select(ctx, nil, ms...))
 	}
-	return d.write(ctx, c, newUnion(sets), bufio.NewWriterSize(c.out, 64<<10))
+	return d.write(ctx, c, newUnion(sets), out)
 }
 
-func (d *dumpCommand) write(ctx context.Context, c *console, u *union, w *bufio.Writer) error {
+func (d *dumpCommand) write(ctx context.Context, c *console, u *union, out resultWriter) error {
 	bar := c.startProgress("Dumping series", 0, false)
 	defer bar.finish()
 	reader := newSamples(0)
-	out := d.writer(c, w)
 	for u.next() {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -15,12 +15,15 @@ import (
 
 // dumpOpenText writes OpenMetrics: a line a sample, with its time in seconds, and an end mark. A
 // NaN is like any other there, and one that ends a series would be read as a value: those are left
-// out, and told.
+// out, and told. A line is ended when the next one begins, or the series ends: until then exemplars
+// may follow.
 type dumpOpenText struct {
-	c    *console
-	w    *bufio.Writer
-	name []byte
-	text []byte
+	c      *console
+	w      *bufio.Writer
+	extras dumpExtras
+	name   []byte
+	text   []byte
+	open   bool // the last line has no end yet
 
 	replaced   int   // series with labels that are not UTF-8
 	stale      int64 // markers that were left out
@@ -32,7 +35,8 @@ func (d *dumpOpenText) begin(ls labels.Labels) error {
 		d.replaced++
 	}
 	d.name = append(appendOpenSeries(d.name[:0], ls), ' ')
-	return nil
+	d.text = d.extras.begin(d.text[:0], ls)
+	return d.write()
 }
 
 func (d *dumpOpenText) batch(b *chunkenc.Batch) error {
@@ -42,11 +46,11 @@ func (d *dumpOpenText) batch(b *chunkenc.Batch) error {
 			d.stale++
 			continue
 		}
-		d.text = appendFloat(append(d.text, d.name...), v)
+		d.start()
+		d.text = appendFloat(d.text, v)
 		d.finish(b.T[i], b.StartOf(i))
 	}
-	_, err := d.w.Write(d.text)
-	return errors.Wrap(err, "write output")
+	return d.write()
 }
 
 func (d *dumpOpenText) histogram(s *histogramSample) error {
@@ -55,22 +59,53 @@ func (d *dumpOpenText) histogram(s *histogramSample) error {
 		return nil
 	}
 	d.histograms++
-	d.text = appendHistogram(append(d.text[:0], d.name...), s)
+	d.text = d.text[:0]
+	d.start()
+	d.text = appendHistogram(d.text, s)
+	if d.extras.gauges() && !s.gauge() {
+		d.text = append(appendMember(d.text[:len(d.text)-1], textGauge), textFalse+"}"...)
+	}
 	d.finish(s.t, s.st)
+	return d.write()
+}
+
+func (d *dumpOpenText) write() error {
 	_, err := d.w.Write(d.text)
 	return errors.Wrap(err, "write output")
 }
 
-// finish ends a line with the times of its sample.
+// start begins a line with the name of its series.
+func (d *dumpOpenText) start() {
+	d.endLine()
+	d.open, d.extras.onLine = true, 0
+	d.text = append(d.text, d.name...)
+}
+
+func (d *dumpOpenText) endLine() {
+	if d.open {
+		d.text = append(d.text, '\n')
+	}
+	d.open = false
+}
+
+// finish writes the times of a line's sample, and the exemplars that belong to it.
 func (d *dumpOpenText) finish(t, st int64) {
 	d.text = appendSeconds(append(d.text, ' '), t)
 	if st != 0 {
 		d.text = appendSeconds(append(d.text, " "+startMark...), st)
 	}
-	d.text = append(d.text, '\n')
+	d.text = d.extras.behind(d.text, t)
 }
 
-func (d *dumpOpenText) end() error { return nil }
+func (d *dumpOpenText) end() error {
+	d.text = d.text[:0]
+	if d.open {
+		d.text = d.extras.rest(d.text)
+	}
+	d.extras.homeless += int64(len(d.extras.wait))
+	d.endLine()
+	return d.write()
+}
 
 func (d *dumpOpenText) close(tsdb.Warnings) error {
 	if _, err := d.w.WriteString("# EOF\n"); err != nil {
@@ -85,6 +120,7 @@ func (d *dumpOpenText) close(tsdb.Warnings) error {
 	if d.histograms > 0 {
 		d.c.message("%s written as the draft of OpenMetrics 2.0 has them, which readers of 1.0 refuse", things(d.histograms, "native histogram"))
 	}
+	d.extras.tell(d.c)
 	return d.c.tellReplaced(d.replaced)
 }
 
@@ -108,16 +144,21 @@ func appendOpenSeries(dst []byte, ls labels.Labels) []byte {
 		if l.Name == labels.MetricName {
 			continue
 		}
-		dst = appendComma(dst, n)
+		dst = appendOpenLabel(dst, n, l)
 		n++
-		if isPlainName(l.Name, false) {
-			dst = append(dst, l.Name...)
-		} else {
-			dst = appendOpenText(dst, l.Name)
-		}
-		dst = appendOpenText(append(dst, '='), l.Value)
 	}
 	return append(dst, '}')
+}
+
+// appendOpenLabel writes a label that n others stand before.
+func appendOpenLabel(dst []byte, n int, l labels.Label) []byte {
+	dst = appendComma(dst, n)
+	if isPlainName(l.Name, false) {
+		dst = append(dst, l.Name...)
+	} else {
+		dst = appendOpenText(dst, l.Name)
+	}
+	return appendOpenText(append(dst, '='), l.Value)
 }
 
 // isPlainName says whether a name needs no quotes.

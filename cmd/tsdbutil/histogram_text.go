@@ -27,6 +27,7 @@ const (
 	textBuckets = "_buckets" // behind the name of a side
 	textGauge   = "gauge"
 	textTrue    = "true"
+	textFalse   = "false" // where the type says that it is a gauge
 )
 
 // textSides are the names of negative and of positive buckets.

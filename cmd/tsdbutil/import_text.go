@@ -129,7 +129,8 @@ func (i *importText) sample(one *importSeries, l *textLine) error {
 	if err := parseHistogram(l.histogram, s); err != nil {
 		return err
 	}
-	if i.family.gauges() && i.family.has(one.ls.Get(labels.MetricName)) {
+	saysItself := bytes.Contains(l.histogram, []byte(textGauge))
+	if !saysItself && i.family.gauges() && i.family.has(one.ls.Get(labels.MetricName)) {
 		s.setGauge()
 	}
 	return i.sink.appendSample(one, s.sample())

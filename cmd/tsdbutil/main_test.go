@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -48,7 +49,8 @@ func TestScripts(t *testing.T) {
 
 // fixture DIR FILE makes a database of lines like {__name__="up"} 1 1000: what dump
 // writes. The value may be a histogram, as dump --format=openmetrics has it, and behind the
-// time may stand a start timestamp in milliseconds; {__name__="up"} counter ms "Help." is metadata.
+// time may stand a start timestamp in milliseconds; {__name__="up"} counter ms "Help." is metadata,
+// and {__name__="up"} # {a="b"} 1 1.5 are exemplars, as import reads them.
 // It is a process of its own: one that starts others while it closes a database would lend them its
 // lock for a moment.
 func fixture() {
@@ -160,6 +162,12 @@ func appendLine(a *tsdb.Appender, line string) error {
 		b.Set(m.Name(), m.Value())
 	}
 	fields := strings.Fields(line[at:])
+	if fields[0] == "#" {
+		return parseExemplars([]byte(line[at+1:]), func(e exemplar.Exemplar) error {
+			_, err := a.AppendExemplar(0, b.Labels(), e)
+			return err
+		})
+	}
 	if tsdb.MetricTypeOf(fields[0]) != tsdb.MetricUnknown {
 		return appendMetadata(a, b.Labels(), fields[0], strings.TrimPrefix(line[at:], " "+fields[0]+" "))
 	}

@@ -98,7 +98,7 @@ func TestDump_MemoryDoesNotGrowWithSamples(t *testing.T) {
 			d := &dumpCommand{format: "prom"}
 			c := newTestConsole()
 			u := newUnion([]*tsdb.SeriesSet{q.Select(context.Background(), nil)})
-			require.NoError(t, d.write(context.Background(), &c.console, u, bufio.NewWriter(io.Discard)))
+			require.NoError(t, d.write(context.Background(), &c.console, u, d.writer(&c.console, bufio.NewWriter(io.Discard))))
 		})
 	}
 	require.Less(t, measure(5_000), measure(500)+20)
