@@ -28,7 +28,9 @@ type dumpExtras struct {
 }
 
 // read takes what there is of the series that one of the selectors matches.
-func (x *dumpExtras) read(ctx context.Context, q *tsdb.Querier, selectors [][]*labels.Matcher) error {
+func (x *dumpExtras) read(
+	ctx context.Context, q *tsdb.Querier, selectors [][]*labels.Matcher,
+) error {
 	for _, ms := range selectors {
 		metadata, err := q.Metadata(ctx, ms...)
 		if err != nil {
@@ -74,7 +76,8 @@ func (x *dumpExtras) begin(dst []byte, ls labels.Labels) []byte {
 	}
 	// Comments are about all series of a metric that follow. So those that are known of a later one
 	// stand in front of the first, of which nothing may be known: blocks have no metadata.
-	if next := &x.metadata[0]; next.Labels == ls || first && next.Labels.Get(labels.MetricName) == name {
+	next := &x.metadata[0]
+	if next.Labels == ls || first && next.Labels.Get(labels.MetricName) == name {
 		return x.comments(dst, next.Metadata)
 	}
 	return dst
@@ -188,9 +191,11 @@ func (x *dumpExtras) tell(c *console) {
 		c.message("left out %s of series without a sample here", things(x.homeless, "exemplar"))
 	}
 	if x.units > 0 {
-		c.message("left out the unit of %s: OpenMetrics wants names that end with it", things(x.units, "metric"))
+		c.message("left out the unit of %s: OpenMetrics wants names that end with it",
+			things(x.units, "metric"))
 	}
 	if x.crowded > 0 {
-		c.message("%s with several exemplars, which readers of OpenMetrics 1.0 refuse", things(x.crowded, "line"))
+		c.message("%s with several exemplars, which readers of OpenMetrics 1.0 refuse",
+			things(x.crowded, "line"))
 	}
 }
