@@ -2,13 +2,18 @@ package tsdb_test
 
 import (
 	"fmt"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
 // exemplarOf returns an exemplar that refers to a trace.
@@ -104,4 +109,32 @@ func TestExemplars_OfALogBehindACheckpointComeInTheirOrder(t *testing.T) {
 			require.Equal(t, want, f.exemplars(0, 0))
 		})
 	}
+}
+
+// What another commit is about to bring is no repeat yet: that commit may fail.
+func TestExemplars_OfACommitThatFailsAreNoRepeats(t *testing.T) {
+	f := newFixture(t, manual)
+	f.commit(sample{`{a="b"}`, 10, 1})
+	first, second := f.db.Appender(), f.db.Appender()
+	_, err := first.AppendExemplar(0, series(t, `{a="b"}`), exemplarOf("x", 5, 1))
+	require.NoError(t, err)
+	var once sync.Once
+	f.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind != tsdbtest.OpWrite || !strings.Contains(op.Name, "wal/") {
+			return nil
+		}
+		once.Do(func() {
+			_, err := second.AppendExemplar(0, series(t, `{a="b"}`), exemplarOf("x", 5, 1))
+			assert.NoError(t, err)
+		})
+		return syscall.ENOSPC
+	})
+	_, err = first.Commit(ctx)
+	require.ErrorIs(t, err, tsdb.ErrNotCommitted)
+	f.fs.SetHook(nil)
+	_, err = second.Append(0, series(t, `{a="b"}`), 20, 1)
+	require.NoError(t, err)
+	_, err = second.Commit(ctx)
+	require.NoError(t, err)
+	require.Len(t, f.exemplars(0, 10), 1)
 }

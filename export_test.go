@@ -20,6 +20,20 @@ func TakeHeadSnapshot(db *DB) error {
 	return db.head.snapshots.take(context.Background(), db.headStart)
 }
 
+// HoldApply keeps a commit that is written from being applied until wait returns.
+func HoldApply(a *Appender, wait func()) {
+	c := &a.staged.commit
+	apply := c.Apply
+	c.Apply = func() { c.Apply = apply; wait(); apply() }
+}
+
+// Checkpoint replaces all of the log before now by a checkpoint.
+func Checkpoint(db *DB) error {
+	db.flushing.Lock()
+	defer db.flushing.Unlock()
+	return db.head.trunc.checkpoint(context.Background(), math.MinInt64, true)
+}
+
 // WriteHeadBlock writes the samples that the head has at one time into a block, and drops it.
 func WriteHeadBlock(ctx context.Context, db *DB, t int64) error {
 	w, err := blockdir.Create(db.opts.FS, db.dir, blockdir.NewULID(db.opts.Clock.Now()), blockdir.WriterOptions{})

@@ -228,7 +228,8 @@ func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Ex
 // SetMetadata stages metadata of a series, and returns the ref of the series, as Append does. The
 // commit logs it behind the record of its series, and a restart brings it back. Of several for one
 // series in one Appender the last one counts. Nothing is done if all of m is empty, or the series
-// has it already: the same may be said with each sample.
+// has it already: the same may be said with each sample. What the series has is looked up here, not
+// by Commit.
 //
 // Metadata is kept in memory and in the log for as long as the head has the series: a series
 // without samples goes when the head is made into blocks. Blocks have none.

@@ -20,10 +20,7 @@ func (sx *stagedExemplars) reserveLocked(sg *staging) {
 		return
 	}
 	for _, s := range sx.of {
-		if !s.Logged() {
-			s.SetLogged(true)
-			sg.fresh = append(sg.fresh, s)
-		}
+		sg.logLocked(s)
 	}
 	sx.list = sg.h.commits.exemplars.Reserve(sg.commit.Seq(), sx.list)
 }
@@ -82,7 +79,6 @@ const exemplarsPerRecord = 4096
 // that are still kept: those below nextSeq. The records of these commits go.
 func exemplarTail(h *head, log *wal.Log, nextSeq uint64, emit func(rec []byte) error) error {
 	ring := h.commits.exemplars
-	h.iso.WaitPublished(nextSeq - 1)
 	ring.Settle(nextSeq - 1)
 	list := ring.Before(nextSeq - 1)
 	// Those of later commits have taken the place of others, which are not written here. So

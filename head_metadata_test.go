@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
@@ -335,4 +337,30 @@ func TestMetadata_OfManyWritersIsWhatTheLogHas(t *testing.T) {
 	require.Len(t, want, len(names))
 	f.reopen()
 	require.Equal(t, want, metadataOf(t, f.db))
+}
+
+// A commit may be written and not applied yet when a checkpoint begins that drops its records.
+func TestMetadata_OfACommitThatIsBeingAppliedIsInTheCheckpoint(t *testing.T) {
+	f := newFixture(t, manual)
+	f.commit(sample{`{a="b"}`, 10, 1})
+	app := f.db.Appender()
+	_, err := app.SetMetadata(0, series(t, `{a="b"}`), requests)
+	require.NoError(t, err)
+	written, goOn := make(chan struct{}), make(chan struct{})
+	tsdb.HoldApply(app, func() { close(written); <-goOn })
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, err := app.Commit(ctx)
+		assert.NoError(t, err)
+	})
+	<-written
+	wg.Go(func() { assert.NoError(t, tsdb.Checkpoint(f.db)) })
+	for tsdb.Waiting(f.db) == 0 { // the checkpoint does, for the commit
+		runtime.Gosched()
+	}
+	close(goOn)
+	wg.Wait()
+	require.Len(t, metadataOf(t, f.db), 1)
+	f.kill()
+	require.Len(t, metadataOf(t, f.db), 1)
 }

@@ -195,6 +195,7 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 	err = tr.background.Run(ctx, func(ctx context.Context) (err error) {
 		filter := checkpoint.NewFilter(mint, func(ref uint64) bool { return h.series.ByRef(ref) != nil || gone[ref] > upTo || dear[ref] })
 		tail := func(nextSeq uint64, emit func(rec []byte) error) error {
+			h.iso.WaitPublished(nextSeq - 1) // written is not applied yet, maybe
 			if err := tr.logMetadata(emit); err != nil {
 				return err
 			}

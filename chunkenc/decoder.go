@@ -76,7 +76,7 @@ func (d *Decoder) Left() int { return d.left }
 func (d *Decoder) Decode(b *Batch, room int) error {
 	room = min(room, cap(b.T), cap(b.V), d.left)
 	b.T, b.V, b.ST = b.T[:room], b.V[:room], b.ST[:0]
-	if d.other != ValNone {
+	if d.other != ValNone || d.left == 0 { // at its end, or stopped
 		b.Cut(0)
 		return nil
 	}

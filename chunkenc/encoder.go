@@ -56,7 +56,6 @@ func (e *Encoder) Append(t int64, v float64, st int64) error {
 	return e.xor2.Append(t, v, st)
 }
 
-// second reports whether the chunk is an XOR2 chunk.
 // change encodes again what is there.
 func (e *Encoder) change() error {
 	if e.Len() == MaxSamples {

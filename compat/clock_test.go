@@ -2,6 +2,7 @@ package compat
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,10 +54,11 @@ func (c *steppedClock) NewTicker(d time.Duration) clock.Ticker {
 
 // Advance lets d pass, and waits for what that brings about.
 func (c *steppedClock) Advance(d time.Duration) {
-	c.Clock.Advance(d)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, t := range c.tickers {
+	tickers := slices.Clone(c.tickers) // what is due may make others
+	c.mu.Unlock()
+	c.Clock.Advance(d)
+	for _, t := range tickers {
 		ticks := int64((c.Passed().Time - t.begun) / t.period)
 		for t.asked.Load() <= ticks && !t.stopped.Load() {
 			runtime.Gosched()

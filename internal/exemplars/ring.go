@@ -96,7 +96,7 @@ func (r *Ring) Most() int {
 func (r *Ring) Look(ref uint64, e *exemplar.Exemplar) (ls labels.Labels, repeat bool) {
 	r.mu.Lock()
 	if s := r.mu.byRef[ref]; s != nil {
-		ls, repeat = s.labels, s.has(e)
+		ls, repeat = s.labels, s.keeps(e)
 	}
 	r.mu.Unlock()
 	return ls, repeat
@@ -260,12 +260,20 @@ func (s *series) behind(t int64) int {
 	return at
 }
 
-// has reports whether the series has an exemplar, or will have it.
-func (s *series) has(e *exemplar.Exemplar) bool {
+// keeps reports whether the series has an exemplar.
+func (s *series) keeps(e *exemplar.Exemplar) bool {
 	for i := s.behind(e.T) - 1; i >= 0 && s.kept[i].T == e.T; i-- {
 		if s.kept[i].same(e) {
 			return true
 		}
+	}
+	return false
+}
+
+// has reports whether the series has an exemplar, or will have it.
+func (s *series) has(e *exemplar.Exemplar) bool {
+	if s.keeps(e) {
+		return true
 	}
 	for _, c := range s.coming {
 		if c.T == e.T && c.same(e) {

@@ -67,7 +67,7 @@ type captor struct {
 
 // copyLocked copies one series.
 func (c *captor) copyLocked(sh *Shard, s *Series) {
-	if !s.logged || s.lastSeq == 0 && s.ref >= c.restored {
+	if s.lastSeq == 0 && s.ref >= c.restored {
 		return // its first commit is on its way
 	}
 	out := Captured{Ref: s.ref, Pairs: c.d.Pairs(s), from: len(c.data)}
