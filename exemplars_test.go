@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
@@ -125,7 +124,7 @@ func TestExemplars_OfACommitThatFailsAreNoRepeats(t *testing.T) {
 		}
 		once.Do(func() {
 			_, err := second.AppendExemplar(0, series(t, `{a="b"}`), exemplarOf("x", 5, 1))
-			assert.NoError(t, err)
+			require.NoError(t, err)
 		})
 		return syscall.ENOSPC
 	})

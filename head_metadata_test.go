@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
@@ -348,18 +347,19 @@ func TestMetadata_OfACommitThatIsBeingAppliedIsInTheCheckpoint(t *testing.T) {
 	require.NoError(t, err)
 	written, goOn := make(chan struct{}), make(chan struct{})
 	tsdb.HoldApply(app, func() { close(written); <-goOn })
-	var wg sync.WaitGroup
-	wg.Go(func() {
+	done := make(chan error, 2)
+	go func() {
 		_, err := app.Commit(ctx)
-		assert.NoError(t, err)
-	})
+		done <- err
+	}()
 	<-written
-	wg.Go(func() { assert.NoError(t, tsdb.Checkpoint(f.db)) })
+	go func() { done <- tsdb.Checkpoint(f.db) }()
 	for tsdb.Waiting(f.db) == 0 { // the checkpoint does, for the commit
 		runtime.Gosched()
 	}
 	close(goOn)
-	wg.Wait()
+	require.NoError(t, <-done)
+	require.NoError(t, <-done)
 	require.Len(t, metadataOf(t, f.db), 1)
 	f.kill()
 	require.Len(t, metadataOf(t, f.db), 1)
