@@ -47,8 +47,8 @@ type OpenReport struct {
 	Exemplars       uint64 // read from the log and a snapshot; not more of them are kept than fit
 	// ExemplarsUnknown counts those in the log without a series record. Nothing of samples is lost.
 	ExemplarsUnknown uint64
-	// MetadataUnknown counts metadata without a series record before it, which is left out. A log of
-	// ours may have some that stands once more behind the record: nothing is lost then.
+	// MetadataUnknown counts metadata without a series record before it, which is left out. A log
+	// of ours may have some that stands once more behind the record: nothing is lost then.
 	MetadataUnknown uint64
 
 	// Blocks.
