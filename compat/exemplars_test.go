@@ -179,7 +179,7 @@ func TestExemplars_OfBothSides_AreReadByTheOther(t *testing.T) {
 	t.Parallel()
 	w := newExemplarWorld(t, 7100)
 	for range 3 {
-		for range scaled(8) {
+		for range 8 {
 			w.step()
 		}
 		w.check()
