@@ -132,7 +132,7 @@ func (l *mappedList) decode(rec []byte, minValid int64) error {
 	for dec.Reset(rec); dec.Next(); {
 		for m, ok := dec.Chunk(); ok; m, ok = dec.Chunk() {
 			if m.MaxT >= minValid {
-				l.chunks = append(l.chunks, memseries.Mapped{Ref: m.Ref, MinT: m.MinT, MaxT: m.MaxT, Num: m.Num})
+				l.chunks = append(l.chunks, m)
 			}
 		}
 		l.of = append(l.of, mappedOf{dec.Ref(), len(l.chunks)})
