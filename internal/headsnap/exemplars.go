@@ -74,10 +74,13 @@ func EachExemplar(rec []byte, fn func(*exemplars.Entry)) error {
 	var e exemplars.Entry
 	for d.Err() == nil && d.Len() > 0 {
 		e.Ref += uint64(d.Varint())
-		if e.Series = decodeLabels(&d); !e.Series.IsEmpty() {
+		known := named[e.Ref]
+		if e.Series = decodeLabels(&d); e.Series.IsEmpty() == known.IsEmpty() {
+			d.Fail("exemplar of a series without labels, or with two label sets")
+		} else if e.Series.IsEmpty() {
+			e.Series = known
+		} else {
 			named[e.Ref] = e.Series
-		} else if e.Series = named[e.Ref]; e.Series.IsEmpty() {
-			d.Fail("exemplar of a series without labels")
 		}
 		e.Seq = d.Uvarint()
 		e.T += d.Varint()
