@@ -84,8 +84,8 @@ func (l *metadataLife) stage(t *rapid.T) (*tsdb.Appender, staged) {
 	return app, st
 }
 
-// commit commits what is staged. A series that left the head, and that a head snapshot brought back,
-// is not logged anew with metadata that it has: it may still go.
+// commit commits what is staged. A series that left the head, and that a head snapshot brought
+// back, is not logged anew with metadata that it has: it may still go.
 func (l *metadataLife) commit(app *tsdb.Appender, st staged) {
 	known := metadataOf(l, l.db)
 	_, err := app.Commit(ctx)
