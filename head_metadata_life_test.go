@@ -84,17 +84,12 @@ func (l *metadataLife) stage(t *rapid.T) (*tsdb.Appender, staged) {
 	return app, st
 }
 
-// commit commits what is staged. A series that left the head, and that a head snapshot brought
-// back, is not logged anew with metadata that it has: it may still go.
+// commit commits what is staged.
 func (l *metadataLife) commit(app *tsdb.Appender, st staged) {
-	known := metadataOf(l, l.db)
 	_, err := app.Commit(ctx)
 	require.NoError(l, err)
 	for name, m := range st.metadata {
-		l.want[name] = m
-		if known[name] != m {
-			l.held[name] = true
-		}
+		l.want[name], l.held[name] = m, true
 	}
 	maps.Copy(l.last, st.last)
 }

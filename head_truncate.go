@@ -93,9 +93,6 @@ func (db *DB) collect() error {
 	h.trunc.remember(log.Segment(), removed...)
 	h.commits.seriesRemoved.Add(uint64(len(removed)))
 	db.forgetDeleted(t, removed)
-	for _, ref := range removed {
-		h.commits.metadata.Remove(ref)
-	}
 	h.trunc.done = t
 	return errors.WithMessage(h.trunc.removeChunks(lowest), "truncate head chunks")
 }
@@ -191,6 +188,11 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 		return err
 	}
 	gone, dear := tr.gone, h.commits.exemplars.Refs()
+	for ref, segment := range gone {
+		if segment <= upTo { // metadata goes with the record of its series: a snapshot may bring both back until then
+			h.commits.metadata.Remove(ref)
+		}
+	}
 	var rep wal.CheckpointReport
 	err = tr.background.Run(ctx, func(ctx context.Context) (err error) {
 		filter := checkpoint.NewFilter(mint, func(ref uint64) bool { return h.series.ByRef(ref) != nil || gone[ref] > upTo || dear[ref] })

@@ -163,7 +163,7 @@ func (e *Encoder) Encoding() Encoding {
 	}
 }
 
-// Len returns the number of samples in the chunk.
+// Len returns the number of samples in the chunk. It is asked once a chunk or so, and not inlined.
 //
 //go:noinline
 func (e *Encoder) Len() int {

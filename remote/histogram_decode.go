@@ -156,32 +156,26 @@ func appendSpan(dst []histogram.Span, r *fieldReader) []histogram.Span {
 
 // appendZigZags reads a repeated sint64, packed or one by one.
 func appendZigZags(dst []int64, r *fieldReader) []int64 {
-	if r.typ == protowire.VarintType {
-		return append(dst, protowire.DecodeZigZag(r.v))
-	}
-	for b := r.bytes(); len(b) > 0; {
-		v, n := protowire.ConsumeVarint(b)
-		if n < 0 {
-			r.malformed("a packed number is")
-			return dst
-		}
-		dst, b = append(dst, protowire.DecodeZigZag(v)), b[n:]
-	}
-	return dst
+	return appendRepeated(dst, r, protowire.VarintType, "a packed number is", protowire.ConsumeVarint, protowire.DecodeZigZag)
 }
 
 // appendDoubles reads a repeated double, packed or one by one.
 func appendDoubles(dst []float64, r *fieldReader) []float64 {
-	if r.typ == protowire.Fixed64Type {
-		return append(dst, math.Float64frombits(r.v))
+	return appendRepeated(dst, r, protowire.Fixed64Type, "a packed float is", protowire.ConsumeFixed64, math.Float64frombits)
+}
+
+// appendRepeated reads a repeated number, packed or one by one: those that stand alone have typ.
+func appendRepeated[T any](dst []T, r *fieldReader, typ protowire.Type, what string, consume func([]byte) (uint64, int), value func(uint64) T) []T {
+	if r.typ == typ {
+		return append(dst, value(r.v))
 	}
 	for b := r.bytes(); len(b) > 0; {
-		v, n := protowire.ConsumeFixed64(b)
+		v, n := consume(b)
 		if n < 0 {
-			r.malformed("a packed float is")
+			r.malformed(what)
 			return dst
 		}
-		dst, b = append(dst, math.Float64frombits(v)), b[n:]
+		dst, b = append(dst, value(v)), b[n:]
 	}
 	return dst
 }

@@ -153,7 +153,9 @@ func unescapeJSON(in []byte) (r rune, rest []byte) {
 	return utf8.RuneError, rest
 }
 
-// appendName begins the next field of an object.
+// appendName begins the next field of an object. It is not inlined: there are many fields.
+//
+//go:noinline
 func appendName(b []byte, name string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')

@@ -54,6 +54,13 @@ func (n *newest) floats(dst *histogram.FloatHistogram, hint histogram.ResetHint,
 		return
 	}
 	l := &n.layout
+	if !float && l.schema > histogram.MaxSchema {
+		// Joined as integers, as ints does it: joined as floats, counts that overflow would differ.
+		var h histogram.Histogram
+		n.ints(&h, hint)
+		h.ToFloat(dst)
+		return
+	}
 	dst.Hint, dst.Schema, dst.ZeroThreshold = hint, l.schema, math.Float64frombits(l.threshold)
 	dst.Sum = math.Float64frombits(n.sum.v)
 	dst.PositiveSpans = append(dst.PositiveSpans, l.spans[0]...)
