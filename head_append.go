@@ -255,7 +255,8 @@ func (a *Appender) SetMetadata(ref SeriesRef, ls labels.Labels, m Metadata) (Ser
 			return 0, err
 		}
 		if !a.isKnown(s, value) {
-			a.staged.stageMetadata(s, string(value))
+			a.staged.metadata.add(s, string(value))
+			a.staged.shards |= memseries.Bit(s)
 		}
 	}
 	return SeriesRef(s.Ref()), nil
@@ -277,10 +278,8 @@ func checkMetadata(m *Metadata, lim *Limits) error {
 
 // isKnown reports whether a series has a value, and no other one is staged for it here.
 func (a *Appender) isKnown(s *memseries.Series, value []byte) bool {
-	if sm, ok := a.staged.metadata.(*stagedMetadata); ok {
-		if _, staged := sm.at[s.Ref()]; staged {
-			return false
-		}
+	if _, staged := a.staged.metadata.at[s.Ref()]; staged {
+		return false
 	}
 	return a.h.commits.metadata.Of(s.Ref()) == string(value)
 }

@@ -69,7 +69,7 @@ func (a *Appender) Commit(ctx context.Context) (res CommitResult, err error) {
 	sg := a.end()
 	defer sg.release()
 	log, err := a.h.ready(ctx)
-	if err == nil && len(sg.samples) == 0 && sg.metadata == nil && len(sg.exemplars.list) == 0 {
+	if err == nil && len(sg.samples) == 0 && len(sg.metadata.entries) == 0 && len(sg.exemplars.list) == 0 {
 		err = log.Err()
 	} else if err == nil {
 		err = sg.run(ctx, log, &res)
@@ -168,9 +168,7 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 	}
 	clear(sg.samples[kept:])
 	sg.samples = sg.samples[:kept]
-	if sg.metadata != nil {
-		sg.metadata.reserveLocked(sg)
-	}
+	sg.metadata.reserveLocked(sg)
 	sg.exemplars.reserveLocked(sg)
 	h.series.Shards.Unlock(sg.shards)
 	return nil
@@ -216,9 +214,7 @@ func (sg *staging) apply() {
 	seq, floor := sg.commit.Seq(), h.iso.Floor()
 	h.series.Shards.LockInTurn(sg.shards, &sg.turns)
 	mint, maxt := h.series.Shards.ApplyLocked(sg.samples, sg.wide, seq, floor, h.iso)
-	if sg.metadata != nil {
-		sg.metadata.applyLocked(h, seq)
-	}
+	sg.metadata.applyLocked(sg)
 	sg.exemplars.applyLocked(sg)
 	h.series.Shards.EndTurn(sg.shards)
 	h.bounds.widen(mint, maxt)

@@ -40,28 +40,31 @@ type metadataEntry struct {
 	value  string
 }
 
-func (sg *staging) stageMetadata(s *memseries.Series, value string) {
-	sm, ok := sg.metadata.(*stagedMetadata)
-	if !ok {
-		sm = &stagedMetadata{at: map[uint64]int{}}
-		sg.metadata = sm
-	}
+// add stages a value; of several for one series the last one counts.
+func (sm *stagedMetadata) add(s *memseries.Series, value string) {
 	if i, ok := sm.at[s.Ref()]; ok {
 		sm.entries[i].value = value
 		return
 	}
+	if sm.at == nil {
+		sm.at = map[uint64]int{}
+	}
 	sm.at[s.Ref()] = len(sm.entries)
 	sm.entries = append(sm.entries, metadataEntry{s, value})
-	sg.shards |= memseries.Bit(s)
 }
 
+// reserveLocked has the commit log the series that the log does not have.
 func (sm *stagedMetadata) reserveLocked(sg *staging) {
 	for _, e := range sm.entries {
 		sg.logLocked(e.series)
 	}
 }
 
+// encode writes the record of all of it.
 func (sm *stagedMetadata) encode(c *wal.Commit) {
+	if len(sm.entries) == 0 {
+		return
+	}
 	rec := record.BeginMetadata(c.Begin())
 	for _, e := range sm.entries {
 		rec = record.AppendMetadataEntry(rec, e.series.Ref(), e.value)
@@ -69,9 +72,13 @@ func (sm *stagedMetadata) encode(c *wal.Commit) {
 	c.End(rec)
 }
 
-func (sm *stagedMetadata) applyLocked(h *head, seq uint64) {
+// applyLocked makes it the head's, behind all commits that reserved before.
+func (sm *stagedMetadata) applyLocked(sg *staging) {
 	for _, e := range sm.entries {
-		h.commits.metadata.Set(e.series.Ref(), e.value)
-		h.series.Shards.NoteAppliedLocked(e.series, seq)
+		sg.h.commits.metadata.Set(e.series.Ref(), e.value)
+		sg.h.series.Shards.NoteAppliedLocked(e.series, sg.commit.Seq())
 	}
 }
+
+// clear forgets it, with its memory: most commits have none.
+func (sm *stagedMetadata) clear() { *sm = stagedMetadata{} }

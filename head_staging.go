@@ -24,7 +24,7 @@ type staging struct {
 	turns   memseries.Turns
 	refused refusals
 
-	metadata  sideData // nil: there is none
+	metadata  stagedMetadata
 	exemplars stagedExemplars
 }
 
@@ -86,21 +86,11 @@ func (sg *staging) release() {
 	clear(sg.samples) // a pooled one keeps no page of series alive
 	sg.pinned, sg.fresh, sg.samples = sg.pinned[:0], sg.fresh[:0], sg.samples[:0]
 	sg.wide, sg.shards = sg.wide[:0], 0
-	sg.metadata = nil
+	sg.metadata.clear()
 	sg.refused.moveTo(&sg.h.commits)
 	sg.exemplars.clear()
 	sg.commit.Reset()
 	sg.h.commits.stagings.Put(sg)
-}
-
-// sideData is what a commit has beside samples, of one kind. It is there only if there is some.
-type sideData interface {
-	// reserveLocked has the commit log the series that the log does not have.
-	reserveLocked(sg *staging)
-	// encode writes the record.
-	encode(c *wal.Commit)
-	// applyLocked makes it the head's, behind all commits that reserved before.
-	applyLocked(h *head, seq uint64)
 }
 
 // logLocked has this commit log a series, unless one has before.
@@ -124,9 +114,7 @@ func (sg *staging) encode() {
 		}
 		c.End(rec)
 	}
-	if sg.metadata != nil {
-		sg.metadata.encode(c)
-	}
+	sg.metadata.encode(c)
 	if len(sg.samples) > 0 {
 		maxt := sg.encodeSamples(c)
 		if len(sg.fresh) == 0 {

@@ -206,6 +206,8 @@ func (d *metaDecoder) object(raw json.RawMessage, what string) map[string]json.R
 }
 
 // take removes a field from an object and returns it. null is as good as no field.
+//
+//go:noinline
 func take(fields map[string]json.RawMessage, name string) (json.RawMessage, bool) {
 	raw, ok := fields[name]
 	delete(fields, name)
