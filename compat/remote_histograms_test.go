@@ -6,19 +6,12 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 
-	configutil "github.com/prometheus/common/config"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/remote"
-
-	theirlabels "github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/prompb"
-	theirremote "github.com/prometheus/prometheus/storage/remote"
 )
 
 // anyPeers are the clients of both sides, which read samples of every kind.
@@ -44,18 +37,7 @@ var anyPeers = map[string]func(t testing.TB, at string, streamed bool) anyData{
 	},
 	"their client": func(t testing.TB, at string, streamed bool) anyData {
 		t.Helper()
-		u, err := url.Parse(at)
-		require.NoError(t, err)
-		types := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_SAMPLES}
-		if streamed {
-			types[0] = prompb.ReadRequest_STREAMED_XOR_CHUNKS
-		}
-		client, err := theirremote.NewReadClient("test", &theirremote.ClientConfig{
-			URL: &configutil.URL{URL: u}, Timeout: model.Duration(serverPatience), ChunkedReadLimit: 5e7, AcceptedResponseTypes: types,
-		})
-		require.NoError(t, err)
-		q, err := theirremote.NewSampleAndChunkQueryableClient(client, theirlabels.EmptyLabels(), nil, true, nil).
-			Querier(math.MinInt64, math.MaxInt64)
+		q, err := theirClient(t, at, streamed).Querier(math.MinInt64, math.MaxInt64)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, q.Close()) }()
 		return dumpTheirsAny(t, q)

@@ -30,6 +30,7 @@ import (
 	theirlabels "github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage"
 	theirremote "github.com/prometheus/prometheus/storage/remote"
 )
 
@@ -69,22 +70,27 @@ func remotePeers(external ...string) map[string]remotePeer {
 		},
 		"their client": func(t testing.TB, at string, streamed bool, mint, maxt int64, ms ...matcher) data {
 			t.Helper()
-			u, err := url.Parse(at)
-			require.NoError(t, err)
-			types := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_SAMPLES}
-			if streamed {
-				types[0] = prompb.ReadRequest_STREAMED_XOR_CHUNKS
-			}
-			client, err := theirremote.NewReadClient("test", &theirremote.ClientConfig{
-				URL: &configutil.URL{URL: u}, Timeout: model.Duration(serverPatience), ChunkedReadLimit: 5e7, AcceptedResponseTypes: types,
-			})
-			require.NoError(t, err)
-			queryable := theirremote.NewSampleAndChunkQueryableClient(client, theirlabels.FromStrings(external...), nil, true, nil)
-			q, err := queryable.Querier(mint, maxt)
+			q, err := theirClient(t, at, streamed, external...).Querier(mint, maxt)
 			require.NoError(t, err)
 			return dumpTheirs(t, q, ms...)
 		},
 	}
+}
+
+// theirClient is the reference's client of remote read, in one of the two forms.
+func theirClient(t testing.TB, at string, streamed bool, external ...string) storage.SampleAndChunkQueryable {
+	t.Helper()
+	u, err := url.Parse(at)
+	require.NoError(t, err)
+	types := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_SAMPLES}
+	if streamed {
+		types[0] = prompb.ReadRequest_STREAMED_XOR_CHUNKS
+	}
+	client, err := theirremote.NewReadClient("test", &theirremote.ClientConfig{
+		URL: &configutil.URL{URL: u}, Timeout: model.Duration(serverPatience), ChunkedReadLimit: 5e7, AcceptedResponseTypes: types,
+	})
+	require.NoError(t, err)
+	return theirremote.NewSampleAndChunkQueryableClient(client, theirlabels.FromStrings(external...), nil, true, nil)
 }
 
 // readRemote reads a set of our client. Series of which nothing is in the range are left
