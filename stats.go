@@ -20,7 +20,7 @@ type Stats struct {
 	// have now. What is before is in blocks; To goes with the clock (Limits.MaxFuture).
 	AcceptsFrom, AcceptsTo int64
 
-	SeriesWithMetadata int // and series that have left the head, whose record is still in the log
+	SeriesWithMetadata int // those of the head, and some that left it: they go with the next checkpoint
 
 	HeadSizeBytes int64 // memory of the head: series, labels, postings, chunks, exemplars; within 10%
 	FullBytes     int64 // full chunks that wait for a head-chunk file
