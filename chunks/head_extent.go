@@ -43,7 +43,7 @@ func (f *headFile) trust(e HeadExtent) error {
 		return err
 	}
 	if checkHeader(header) == nil && tail == e.Tail {
-		f.trusted = e
+		f.trusted, f.synced = e, e.Size
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
 // loadTrusting opens the files of dir, of which extents say what is known.
@@ -76,6 +77,48 @@ func TestSyncExtents_EndWithTheNewestChunkAndAreSynced(t *testing.T) {
 	require.ErrorIs(t, h.Close(), ErrPoisoned)
 	_, err = h.SyncExtents()
 	require.Error(t, err)
+}
+
+// A process that is killed leaves chunks in files that nobody synced. Who vouches for them syncs
+// them first, once.
+func TestSyncExtents_OfFilesThatAKilledProcessLeft_OutliveAPowerCut(t *testing.T) {
+	const dir = "data/chunks_head"
+	disk := tsdbtest.NewMemFS()
+	require.NoError(t, disk.MkdirAll("data"))
+	var extents []HeadExtent
+	var refs []Ref
+	all := fullChunks(3, 6)
+	for life := range 3 { // the last one writes nothing
+		h, _, _ := openLoaded(t, disk, dir, HeadOptions{})
+		if life == 2 {
+			var err error
+			extents, err = h.SyncExtents()
+			require.NoError(t, err)
+			require.Len(t, extents, 2)
+			syncs := 0
+			disk.SetHook(func(op tsdbtest.Op) error {
+				if op.Kind == tsdbtest.OpSync {
+					syncs++
+				}
+				return nil
+			})
+			again, err := h.SyncExtents()
+			require.NoError(t, err)
+			require.Equal(t, extents, again)
+			require.Zero(t, syncs)
+			disk.SetHook(nil)
+			disk = disk.CrashClone(tsdbtest.CrashOptions{Seed: 1})
+			continue
+		}
+		refs = append(refs, write(t, h, all[3*life:3*life+3])...)
+		disk = disk.KillClone()
+	}
+	h, got, rep := loadTrusting(t, disk, dir, extents)
+	require.False(t, rep.NeedsRepair(), "%v", rep.Damage)
+	require.Equal(t, extents, rep.Trusted)
+	require.Empty(t, got)
+	requireChunks(t, h, refs, all)
+	require.NoError(t, h.Close())
 }
 
 func TestTrust_LoadBeginsBehindTheExtents(t *testing.T) {

@@ -20,6 +20,9 @@ type headFile struct {
 	mapLen int64 // bytes to map: what the file may grow to
 	// trusted is what Load takes for granted; nothing if its size is 0.
 	trusted HeadExtent
+	// synced is how far its bytes are known to be on stable storage. A process that was killed may
+	// have left a file that it never synced. It belongs to whoever holds HeadFiles.w.
+	synced int64
 
 	// size is how far readers may go, a record's end. The writer moves it after the
 	// bytes are in the file; Load moves it back to where damage begins.

@@ -121,14 +121,18 @@ func (h *HeadFiles) Sync() error {
 	return h.w.out.sync()
 }
 
-// SyncExtents puts what was written before on stable storage and returns what all files
-// have then, in order. Errors as those of Sync; damage of a page that cannot be read.
+// SyncExtents puts what all files have on stable storage, also what an earlier process wrote
+// there before it was killed, and returns it, in order. Errors as those of Sync, and of a file
+// that cannot be opened; damage of a page that cannot be read.
 func (h *HeadFiles) SyncExtents() ([]HeadExtent, error) {
-	if err := h.Sync(); err != nil {
-		return nil, err
-	}
 	h.w.Lock()
 	defer h.w.Unlock()
+	if h.w.closed {
+		return nil, ErrClosed
+	}
+	if err := h.w.out.syncAll(); err != nil {
+		return nil, err
+	}
 	var list []HeadExtent
 	for _, f := range h.table.files() {
 		e := HeadExtent{File: f.number, Size: f.size.Load()}

@@ -181,6 +181,7 @@ func (p *repairPlan) rewrite() error {
 	p.damaged = nil
 	// The old mapping shows the file that is now in the quarantine alone.
 	repaired := newHeadFile(p.w.fs, old.path, old.number, p.good, p.good)
+	repaired.synced = p.good
 	p.w.table.replaceLast(repaired)
 	return old.release()
 }

@@ -204,8 +204,8 @@ func (w *headWriter) finish(last bool) error {
 	if err != nil && !last {
 		return err
 	}
-	if w.failed == nil && w.cur.dirty {
-		err = fileutil.JoinErrors(err, w.poison(w.cur.handle.Sync()))
+	if w.failed == nil {
+		err = fileutil.JoinErrors(err, w.sync())
 	}
 	f := w.cur.file
 	f.setHandle(nil)
@@ -235,7 +235,28 @@ func (w *headWriter) sync() error {
 	if err := w.poison(w.cur.handle.Sync()); err != nil {
 		return err
 	}
-	w.cur.dirty = false
+	w.cur.dirty, w.cur.file.synced = false, w.cur.end
+	return nil
+}
+
+// syncAll puts on stable storage what is in any file, also what an earlier process wrote there.
+func (w *headWriter) syncAll() error {
+	if err := w.sync(); err != nil {
+		return err
+	}
+	for _, f := range w.table.files() {
+		if f == w.cur.file || f.size.Load() <= f.synced {
+			continue
+		}
+		handle, err := w.fs.OpenWrite(f.path) // Windows syncs what is open for writing
+		if err != nil {
+			return err
+		}
+		if err := w.poison(fileutil.JoinErrors(handle.Sync(), handle.Close())); err != nil {
+			return err
+		}
+		f.synced = f.size.Load()
+	}
 	return nil
 }
 
