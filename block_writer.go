@@ -16,6 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -100,8 +101,9 @@ type BlockWriter struct {
 	lock     fileutil.DirLock
 	store    *backfill.Store
 	progress BlockWriterProgress
-	err      error  // of the disk, or ErrClosed: nothing goes any more
-	body     []byte // of a histogram that is appended
+	err      error                 // of the disk, or ErrClosed: nothing goes any more
+	wide     memseries.WideSamples // what a sample has that is appended, if it is no plain float
+	body     []byte                // of a histogram, the same
 
 	duplicates int64 // what the store had counted at the last Flush
 }
@@ -242,11 +244,16 @@ func (w *BlockWriter) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (S
 	if (s.H != nil || s.FH != nil) && w.opts.Limits.NoHistograms {
 		return ref, ErrHistogramsOff
 	}
-	wide, err := s.wide(w.body[:0])
+	w.wide.Reset()
+	st, err := s.addTo(&w.wide)
 	if err != nil {
 		return ref, err
 	}
-	w.body = wide.Body
+	wide := w.wide.Of(&st)
+	wide.Encode(w.body[:0])
+	if wide.Body != nil {
+		w.body = wide.Body
+	}
 	r, err := w.store.AppendAny(uint64(ref), ls, &wide)
 	if err != nil {
 		return SeriesRef(r), w.rejected(err)

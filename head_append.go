@@ -136,13 +136,13 @@ func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (Seri
 			return 0, err
 		}
 	}
-	before := len(a.staged.wide)
-	st, err := a.staged.wideOf(of, &s)
-	if err == nil {
-		err = a.stage(st)
-	}
+	st, err := s.addTo(&a.staged.wide)
 	if err != nil {
-		a.staged.wide = a.staged.wide[:before]
+		return SeriesRef(of.Ref()), err
+	}
+	st.Series = of
+	if err = a.stage(st); err != nil {
+		a.staged.wide.Cut()
 	}
 	return SeriesRef(of.Ref()), err
 }

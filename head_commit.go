@@ -126,7 +126,7 @@ func (sg *staging) count(res *CommitResult) {
 	c := &sg.h.commits
 	c.rejected.Add(uint64(len(res.Rejected)))
 	kinds := [len(c.appended)]int{chunkenc.ValFloat: len(sg.samples)}
-	if len(sg.wide) > 0 {
+	if sg.wide.Len() > 0 {
 		for i := range sg.samples {
 			kinds[chunkenc.ValFloat]--
 			kinds[sg.samples[i].Encoding.Kind()]++
@@ -213,7 +213,7 @@ func (sg *staging) apply() {
 	h := sg.h
 	seq, floor := sg.commit.Seq(), h.iso.Floor()
 	h.series.Shards.LockInTurn(sg.shards, &sg.turns)
-	mint, maxt := h.series.Shards.ApplyLocked(sg.samples, sg.wide, seq, floor, h.iso)
+	mint, maxt := h.series.Shards.ApplyLocked(sg.samples, &sg.wide, seq, floor, h.iso)
 	sg.metadata.applyLocked(sg)
 	sg.exemplars.applyLocked(sg)
 	h.series.Shards.EndTurn(sg.shards)

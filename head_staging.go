@@ -15,8 +15,7 @@ import (
 type staging struct {
 	h       *head
 	samples []memseries.Sample
-	wide    memseries.Payloads // of samples
-	body    []byte             // scratch
+	wide    memseries.WideSamples // what some of samples have beside
 	shards  memseries.ShardSet
 	pinned  []*memseries.Series // series that may have no sample in the head
 	fresh   []*memseries.Series // series whose record this commit logs
@@ -28,41 +27,39 @@ type staging struct {
 	exemplars stagedExemplars
 }
 
-// wideOf returns a sample that is more than a time and a float, and puts what it has beyond these
-// beside.
-func (sg *staging) wideOf(of *memseries.Series, s *Sample) (memseries.Sample, error) {
-	w, err := s.wide(sg.body[:0])
-	if err != nil {
-		return memseries.Sample{}, err
-	}
-	sg.body = w.Body
-	return memseries.Sample{Series: of, T: w.T, Sum: w.Sum, Encoding: w.Encoding, Wide: sg.wide.Add(w.ST, w.Body)}, nil
-}
-
-// wide returns a sample as the engine has those of every kind. Its body is in buf.
-func (s *Sample) wide(buf []byte) (memseries.WideSample, error) {
-	w := memseries.WideSample{T: s.T, ST: s.ST, Body: buf}
+// addTo puts what a sample has beyond a time and 64 bits beside, and returns the rest of it,
+// without its series. Of a histogram what its schema does not have is left out.
+func (s *Sample) addTo(wide *memseries.WideSamples) (memseries.Sample, error) {
+	st := memseries.Sample{T: s.T}
 	switch {
 	case s.H != nil && s.FH != nil:
-		return w, errors.New("sample with two histograms: want H or FH")
+		return st, errors.New("sample with two histograms: want H or FH")
 	case s.H != nil:
-		h := *s.H
-		h.Normalize()
-		if err := h.Validate(); err != nil {
-			return w, err
+		h := s.H
+		if h.Custom() || len(h.CustomValues) > 0 {
+			normal := *h
+			normal.Normalize()
+			h = &normal
 		}
-		w.Encoding, w.Sum, w.Body = chunkenc.EncHistogram, h.Digest(), record.AppendHistogram(buf, &h)
+		if err := h.Validate(); err != nil {
+			return st, err
+		}
+		st.Encoding, st.Sum, st.Wide = chunkenc.EncHistogram, h.Digest(), wide.AddHistogram(s.ST, h)
 	case s.FH != nil:
-		h := *s.FH
-		h.Normalize()
-		if err := h.Validate(); err != nil {
-			return w, err
+		h := s.FH
+		if h.Custom() || len(h.CustomValues) > 0 {
+			normal := *h
+			normal.Normalize()
+			h = &normal
 		}
-		w.Encoding, w.Sum, w.Body = chunkenc.EncFloatHistogram, h.Digest(), record.AppendFloatHistogram(buf, &h)
+		if err := h.Validate(); err != nil {
+			return st, err
+		}
+		st.Encoding, st.Sum, st.Wide = chunkenc.EncFloatHistogram, h.Digest(), wide.AddFloatHistogram(s.ST, h)
 	default:
-		w.Encoding, w.Sum = memseries.FloatEncoding(s.ST), math.Float64bits(s.V)
+		st.Encoding, st.Sum, st.Wide = memseries.FloatEncoding(s.ST), math.Float64bits(s.V), wide.AddStart(s.ST)
 	}
-	return w, nil
+	return st, nil
 }
 
 // floatOf returns a float without a start timestamp.
@@ -85,7 +82,8 @@ func (sg *staging) release() {
 	clear(sg.fresh)
 	clear(sg.samples) // a pooled one keeps no page of series alive
 	sg.pinned, sg.fresh, sg.samples = sg.pinned[:0], sg.fresh[:0], sg.samples[:0]
-	sg.wide, sg.shards = sg.wide[:0], 0
+	sg.wide.Reset()
+	sg.shards = 0
 	sg.metadata.clear()
 	sg.refused.moveTo(&sg.h.commits)
 	sg.exemplars.clear()
@@ -130,7 +128,7 @@ func (sg *staging) encodeSamples(c *wal.Commit) (maxt int64) {
 	maxt = math.MinInt64
 	for rest := sg.samples; len(rest) > 0; {
 		n := len(rest)
-		if len(sg.wide) > 0 {
+		if sg.wide.Len() > 0 {
 			n = sameKind(rest)
 		}
 		run := rest[:n]
@@ -141,7 +139,7 @@ func (sg *staging) encodeSamples(c *wal.Commit) (maxt int64) {
 		switch {
 		case run[0].Encoding.Kind() != chunkenc.ValFloat:
 			sg.encodeHistograms(c, run)
-		case len(sg.wide) > 0:
+		case sg.wide.Len() > 0:
 			sg.encodeStarts(c, run)
 		default:
 			encodeFloats(c, run)
@@ -174,8 +172,8 @@ func (sg *staging) encodeStarts(c *wal.Commit, run []memseries.Sample) {
 	var enc record.StartEncoder
 	rec := enc.Begin(c.Begin())
 	for i := range run {
-		w := sg.wide.Of(&run[i])
-		rec = enc.Append(rec, record.Sample{Ref: run[i].Series.Ref(), T: w.T, V: math.Float64frombits(w.Sum)}, w.ST)
+		s := &run[i]
+		rec = enc.Append(rec, record.Sample{Ref: s.Series.Ref(), T: s.T, V: math.Float64frombits(s.Sum)}, sg.wide.Start(s))
 	}
 	c.End(rec)
 }
@@ -186,21 +184,20 @@ func (sg *staging) encodeHistograms(c *wal.Commit, run []memseries.Sample) {
 	floats := run[0].Encoding == chunkenc.EncFloatHistogram
 	starts := false
 	for i := range run {
-		starts = starts || sg.wide.Start(run[i].Wide) != 0
+		starts = starts || sg.wide.Start(&run[i]) != 0
 	}
 	var enc record.HistogramEncoder
 	var rec []byte
 	last := record.TypeNone
 	for i := range run {
-		w := sg.wide.Of(&run[i])
-		typ := record.HistogramType(floats, record.CustomEntry(w.Body), starts)
-		if typ != last {
+		s := &run[i]
+		if typ := record.HistogramType(floats, sg.wide.Custom(s), starts); typ != last {
 			if last != record.TypeNone {
 				c.End(rec)
 			}
 			rec, last = enc.Begin(c.Begin(), typ), typ
 		}
-		rec = enc.Append(rec, run[i].Series.Ref(), w.T, w.ST, w.Body)
+		rec = sg.wide.AppendBody(enc.Append(rec, s.Series.Ref(), s.T, sg.wide.Start(s), nil), s)
 	}
 	c.End(rec)
 }

@@ -230,7 +230,9 @@ func (h *Histogram) Digest() uint64 {
 	}
 	d := digestInts
 	d.add(uint64(h.Schema))
-	d.addFloats([]float64{h.ZeroThreshold, h.Sum})
+	d.add(2) // floats
+	d.add(math.Float64bits(h.ZeroThreshold))
+	d.add(math.Float64bits(h.Sum))
 	d.add(h.ZeroCount)
 	d.add(h.Count)
 	d.addDeltas(h.PositiveSpans, h.PositiveBuckets)

@@ -24,6 +24,8 @@ type Indexes struct {
 func NewIndexes(spans []Span) Indexes { return Indexes{spans: spans} }
 
 // Next returns the next index; ok is false behind the last one.
+//
+//go:noinline
 func (x *Indexes) Next() (index int64, ok bool) {
 	for x.left == 0 {
 		if len(x.spans) == 0 {
@@ -49,6 +51,8 @@ type SpanBuilder struct {
 func (b *SpanBuilder) Add(index int64) { b.AddRun(index, 1) }
 
 // AddRun adds n buckets from an index on, which is larger than all before it. n may be 0.
+//
+//go:noinline
 func (b *SpanBuilder) AddRun(index int64, n uint32) {
 	if n == 0 {
 		return

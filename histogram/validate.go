@@ -11,14 +11,16 @@ import (
 // one of the sentinels of this package and says which numbers do not fit. A count may exceed
 // the buckets only if Sum is NaN: observations of NaN are in no bucket.
 func (h *Histogram) Validate() error {
-	v := shape{
-		schema: h.Schema, threshold: h.ZeroThreshold, zero: float64(h.ZeroCount),
-		spans:   [2][]Span{h.PositiveSpans, h.NegativeSpans},
-		buckets: [2]int{len(h.PositiveBuckets), len(h.NegativeBuckets)},
-		custom:  h.CustomValues,
-	}
-	if err := v.check(); err != nil {
-		return err
+	if !h.plain() {
+		v := shape{
+			schema: h.Schema, threshold: h.ZeroThreshold, zero: float64(h.ZeroCount),
+			spans:   [2][]Span{h.PositiveSpans, h.NegativeSpans},
+			buckets: [2]int{len(h.PositiveBuckets), len(h.NegativeBuckets)},
+			custom:  h.CustomValues,
+		}
+		if err := v.check(); err != nil {
+			return err
+		}
 	}
 	positive, err := sumDeltas(h.PositiveBuckets, sides[0])
 	if err != nil {
@@ -39,6 +41,18 @@ func (h *Histogram) Validate() error {
 	default:
 		return nil
 	}
+}
+
+// plain reports whether the shape of h is the one that most have, and right: exponential buckets
+// side by side, positive ones only.
+func (h *Histogram) plain() bool {
+	n := len(h.PositiveBuckets)
+	if h.Schema < MinSchema || h.Schema > MaxSchema || n > MaxBuckets || len(h.PositiveSpans) != 1 ||
+		len(h.NegativeSpans)+len(h.NegativeBuckets)+len(h.CustomValues) > 0 {
+		return false
+	}
+	s := h.PositiveSpans[0]
+	return int(s.Length) == n && int64(s.Offset)+int64(n) <= math.MaxInt32+1
 }
 
 func (h *Histogram) miscounted(err error, positive, negative uint64) error {

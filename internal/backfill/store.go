@@ -170,6 +170,7 @@ func (s *Store) appendBeside(i uint32, w *memseries.WideSample) (uint64, error) 
 	sr := &s.series[i]
 	if sr.kind > chunkenc.ValFloat && w.T > sr.lastT && w.Sum == histogram.StaleNaN && w.Encoding.Kind() == chunkenc.ValFloat {
 		stale := memseries.StaleHistogram(*w, sr.kind)
+		stale.Encode(nil)
 		w = &stale
 	}
 	ls := sr.ls

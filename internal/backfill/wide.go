@@ -142,10 +142,11 @@ func (b *builder) take(buf []byte) Chunk {
 
 // chunkReader decodes chunks.
 type chunkReader struct {
-	dec   chunkenc.Decoder
-	run   chunkenc.Batch
-	other memseries.OtherReader
-	body  []byte
+	dec    chunkenc.Decoder
+	run    chunkenc.Batch
+	ints   histogram.Histogram
+	floats histogram.FloatHistogram
+	body   []byte
 }
 
 // each calls fn with each sample of a chunk; it is valid during the call.
@@ -189,8 +190,16 @@ func (r *chunkReader) eachOther(fn func(w *memseries.WideSample) error) error {
 // read returns the sample that a decoder stands on, which is no float. It is good until the next
 // one is read.
 func (r *chunkReader) read(d *chunkenc.Decoder) memseries.WideSample {
-	w, body := r.other.Read(d, r.body[:0])
-	w.Body, r.body = body, body
+	w := memseries.WideSample{T: d.T(), ST: d.ST()}
+	if d.Kind() == chunkenc.ValHistogram {
+		d.Histogram(&r.ints)
+		w.Encoding, w.Sum, w.Ints = chunkenc.EncHistogram, r.ints.Digest(), &r.ints
+	} else {
+		d.FloatHistogram(&r.floats)
+		w.Encoding, w.Sum, w.Floats = chunkenc.EncFloatHistogram, r.floats.Digest(), &r.floats
+	}
+	w.Encode(r.body[:0])
+	r.body = w.Body
 	return w
 }
 

@@ -72,6 +72,8 @@ func (f *fit) compare(spans []histogram.Span, cols []column, s *sample, side int
 
 // add adds one bucket of the union: what it had in the chunk and has in the sample, 0 where
 // it is not.
+//
+//go:noinline
 func (f *fit) add(float bool, before, count uint64, now bool) {
 	if !float {
 		f.fell = f.fell || int64(count) < int64(before) || !now && before != 0

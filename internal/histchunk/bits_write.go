@@ -78,7 +78,17 @@ var shortForms = [len(varbitWidths)]form{
 	6: {63 << 26, 1<<25 - 1, 32},
 }
 
+// formsByLen has the form of numbers by how many bits they have without their sign.
+var formsByLen = func() (forms [64]form) {
+	for n := range forms {
+		forms[n] = shortForms[varbitRows[1+n]]
+	}
+	return forms
+}()
+
 // uvarbit writes an unsigned varbit integer in the first width that it fits.
+//
+//go:noinline
 func (w *bitWriter) uvarbit(u uint64) { w.varbitField(u, int(varbitRows[bits.Len64(u)])) }
 
 // varbit writes a signed varbit integer in the first width that it fits. A width of n bits

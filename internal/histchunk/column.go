@@ -43,7 +43,7 @@ func (w *bitWriter) dods(cols []column, xs []int64) {
 		if change != 0 {
 			// The form of n bits has one number more above 0 than below it.
 			u := int64(change - 1)
-			f := &shortForms[varbitRows[1+bits.Len64(uint64(u^u>>63))]]
+			f := &formsByLen[bits.Len64(uint64(u^u>>63))&63]
 			if n = uint(f.bits); n == 0 {
 				w.acc, w.nbits = acc, uint8(nbits)
 				w.varbit(int64(change))
@@ -105,6 +105,8 @@ func (r *bitReader) dods(cols []column) {
 }
 
 // raw writes the first float of a column.
+//
+//go:noinline
 func (w *bitWriter) raw(c *column, x uint64) {
 	w.put(x, 64)
 	c.v, c.d = x, windowUnset

@@ -1,6 +1,8 @@
 package histchunk
 
 import (
+	"math"
+
 	"github.com/seed347100a3/tsdb/histogram"
 )
 
@@ -31,6 +33,11 @@ type Encoder struct {
 // way: buckets that are new in h are added to all samples of the chunk, and h gets those that
 // only the others have, with counts of 0.
 func (e *Encoder) Append(t, st int64, h *histogram.Histogram) (next Header, taken bool) {
+	if st == 0 && !e.st && e.num > 0 && e.num < MaxSamples && e.goesOn(h) {
+		e.writeInts(uint64(t), h.Count, h.ZeroCount, math.Float64bits(h.Sum), h.PositiveBuckets, h.NegativeBuckets)
+		e.num++
+		return e.header, true
+	}
 	s := fromInts(h)
 	return e.append(t, st, &s)
 }

@@ -115,6 +115,30 @@ func TestEncoder_WhatGoesInComesOut(t *testing.T) {
 	})
 }
 
+// The short way of what most histograms are takes none that the rules do not, and most of those of
+// a counter that goes on.
+func TestEncoder_TheShortWayIsByTheRules(t *testing.T) {
+	short, fits := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		var e histchunk.Encoder
+		for _, s := range draw(pick(t), 20, false) {
+			if e.NumSamples() > 0 && e.Fits(s.h) {
+				fits++
+				if e.GoesOn(s.h) {
+					short++
+				}
+			} else {
+				require.False(t, e.GoesOn(s.h))
+			}
+			if next, taken := e.Append(s.t, 0, s.h); !taken {
+				e.Reset(next)
+				e.Append(s.t, 0, s.h)
+			}
+		}
+	})
+	require.Greater(t, 2*short, fits, "%d of %d", short, fits)
+}
+
 // requireSample holds a decoded sample against the one that was appended.
 func requireSample(t require.TestingT, d *histchunk.Decoder, want appended, floats bool) {
 	require.Equal(t, want.t, d.T())

@@ -42,11 +42,11 @@ func (l *layout) writeThreshold(w *bitWriter) {
 	z := exp - 1 + thresholdOffset
 	switch {
 	case l.threshold == 0:
-		w.put(thresholdZero, 8)
-	case frac == 0.5 && z > thresholdZero && z < thresholdRaw:
-		w.put(uint64(z), 8)
-	default:
-		w.put(thresholdRaw, 8)
+		z = thresholdZero
+	case frac != 0.5 || z <= thresholdZero || z >= thresholdRaw:
+		z = thresholdRaw
+	}
+	if w.put(uint64(z), 8); z == thresholdRaw {
 		w.put(l.threshold, 64)
 	}
 }

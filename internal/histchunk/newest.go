@@ -81,6 +81,9 @@ func (n *newest) floats(dst *histogram.FloatHistogram, hint histogram.ResetHint,
 	}
 }
 
+// These are not inlined: the least program has little room.
+//
+//go:noinline
 func appendInts(dst []int64, cols []column) []int64 {
 	for i := range cols {
 		dst = append(dst, int64(cols[i].v))
@@ -88,6 +91,7 @@ func appendInts(dst []int64, cols []column) []int64 {
 	return dst
 }
 
+//go:noinline
 func appendFloats(dst []float64, cols []column) []float64 {
 	for i := range cols {
 		dst = append(dst, math.Float64frombits(cols[i].v))
@@ -96,6 +100,8 @@ func appendFloats(dst []float64, cols []column) []float64 {
 }
 
 // appendCounts appends the counts that deltas say.
+//
+//go:noinline
 func appendCounts(dst []float64, cols []column) []float64 {
 	count := int64(0)
 	for i := range cols {

@@ -123,6 +123,29 @@ func (e *Encoder) judgeOthers(s *sample, gauge bool) verdict {
 	return verdict{fits: true, other: true, grown: o.sides[0].added || o.sides[1].added}
 }
 
+// goesOn reports whether an integer histogram is what most are: a counter that goes on, with the
+// layout of the chunk. It says of them what judge does, in fewer steps (BenchmarkEncoder).
+func (e *Encoder) goesOn(h *histogram.Histogram) bool {
+	l := &e.layout
+	return !e.float && e.header != HeaderGauge && (h.Hint == histogram.HintUnknown || h.Hint == histogram.HintNotReset) &&
+		!h.Stale() && !e.stale() && h.Count >= e.count.v && h.ZeroCount >= e.zero.v &&
+		h.Schema == l.schema && math.Float64bits(h.ZeroThreshold) == l.threshold && sameBounds(l.custom, h.CustomValues) &&
+		len(h.PositiveBuckets) == l.buckets[0] && len(h.NegativeBuckets) == l.buckets[1] &&
+		histogram.EqualSpans(l.spans[0], h.PositiveSpans) && histogram.EqualSpans(l.spans[1], h.NegativeSpans) &&
+		!fewer(e.cols, h.PositiveBuckets) && !fewer(e.cols[l.buckets[0]:], h.NegativeBuckets)
+}
+
+// fewer reports whether a bucket counts less than it did, by the columns and deltas of one side.
+func fewer(cols []column, deltas []int64) bool {
+	cols = cols[:len(deltas)]
+	var more, signs int64
+	for i, d := range deltas {
+		more += d - int64(cols[i].v)
+		signs |= more
+	}
+	return signs < 0
+}
+
 // follow returns the header of a chunk that s begins although the rules may let it be in this
 // one. A counter that could go on was not reset. Of floats that is said whatever else keeps
 // it from going on, as other writers do; readers do not rely on it.
@@ -149,12 +172,8 @@ func (n *newest) sameSpans(s *sample) bool {
 func (n *newest) fell(s *sample) bool {
 	cols := n.cols
 	for side := range s.spans {
-		var was, is int64
-		for i, d := range s.ints[side] {
-			was += int64(cols[i].v)
-			if is += d; is < was {
-				return true
-			}
+		if fewer(cols, s.ints[side]) {
+			return true
 		}
 		for i, f := range s.floats[side] {
 			if f < math.Float64frombits(cols[i].v) {

@@ -31,8 +31,12 @@ func (s *stream) write(t, st int64, h *sample) {
 		s.writeFirst(uint64(t), h)
 	case s.float:
 		s.writeFloats(uint64(t), h)
+	case h.stale:
+		// Both counts go on as they did. Behind it only others follow: nothing depends on what
+		// the columns are then.
+		s.writeInts(uint64(t), s.count.v+s.count.d, s.zero.v+s.zero.d, h.sum, nil, nil)
 	default:
-		s.writeInts(uint64(t), h)
+		s.writeInts(uint64(t), h.count, h.zero, h.sum, h.ints[0], h.ints[1])
 	}
 	if s.st {
 		s.starts.write(&s.w, s.num, t, before, st)
@@ -66,22 +70,16 @@ func (s *stream) writeFirst(t uint64, h *sample) {
 	}
 }
 
-// writeInts writes a later sample of integers. Behind a stale marker only others follow, so
-// nothing depends on what the columns are then.
-func (s *stream) writeInts(t uint64, h *sample) {
+// writeInts writes a later sample of integers.
+func (s *stream) writeInts(t, count, zero, sum uint64, positive, negative []int64) {
 	w := &s.w
 	w.dod(&s.time, t)
-	if h.stale {
-		w.put(0, 2) // both counts go on as they did
-	} else {
-		w.dod(&s.count, h.count)
-		w.dod(&s.zero, h.zero)
-	}
-	w.xor(&s.sum, h.sum)
-	cols := s.cols
-	for _, deltas := range h.ints {
-		w.dods(cols, deltas)
-		cols = cols[len(deltas):]
+	w.dod(&s.count, count)
+	w.dod(&s.zero, zero)
+	w.xor(&s.sum, sum)
+	w.dods(s.cols, positive)
+	if len(negative) > 0 {
+		w.dods(s.cols[len(positive):], negative)
 	}
 }
 

@@ -124,8 +124,8 @@ func (f *filler) beforeAppend(s *Series, t int64, v float64) (done bool) {
 	}
 	n := s.enc.Len()
 	if n == 0 {
-		if w := floatSample(t, v, 0); f.endsHistograms(s, w) {
-			f.appendWide(s, w)
+		if w := floatSample(t, v, 0); f.endsHistograms(s, &w) {
+			f.appendWide(s, &w)
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ type Sample struct {
 	Series *Series
 	T      int64  // milliseconds
 	Sum    uint64 // the bits of a float; of what is more than a float, a sum that tells it from others
-	// Wide is where the rest of a sample is that is not of EncXOR, in the Payloads beside it.
+	// Wide is the number that a sample that is not of EncXOR has in the WideSamples beside it.
 	Wide     uint32
 	Encoding chunkenc.Encoding
 }
@@ -22,7 +22,7 @@ type Sample struct {
 // of their times; of none math.MaxInt64 and math.MinInt64. Each is newer than all others of its
 // series: the reservation made sure. wide has what samples point to. floor is the oldest snapshot
 // that anybody can still ask for.
-func (ss *Shards) ApplyLocked(samples []Sample, wide Payloads, seq, floor uint64, snapshots Snapshots) (mint, maxt int64) {
+func (ss *Shards) ApplyLocked(samples []Sample, wide *WideSamples, seq, floor uint64, snapshots Snapshots) (mint, maxt int64) {
 	mint, maxt = math.MaxInt64, math.MinInt64
 	for i := range samples {
 		if far := i + 2*aheadLen; far < len(samples) {
@@ -45,7 +45,8 @@ func (ss *Shards) ApplyLocked(samples []Sample, wide Payloads, seq, floor uint64
 		if st.Encoding == chunkenc.EncXOR {
 			sh.mu.append(s, st.T, math.Float64frombits(st.Sum))
 		} else {
-			sh.mu.appendWide(s, wide.Of(st))
+			w := wide.Of(st)
+			sh.mu.appendWide(s, &w)
 		}
 		mint, maxt = min(mint, st.T), max(maxt, st.T)
 	}

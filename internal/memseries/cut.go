@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 )
 
 // CutAt makes t the border of chunks: from its return on no chunk in memory has samples
@@ -32,8 +33,10 @@ type splitter struct {
 
 	data    []byte
 	samples chunkenc.Batch // of what is no float only the times
-	others  []WideSample   // all samples, if they are no floats
-	bodies  []byte         // of others
+	others  []Sample       // all samples, if they are no floats
+	wide    WideSamples    // their histograms
+	ints    histogram.Histogram
+	floats  histogram.FloatHistogram
 	dec     chunkenc.Decoder
 	enc     chunkenc.Encoder
 }
@@ -81,12 +84,14 @@ func (c *splitter) splitOpenLocked(sh *Shard, s *Series) {
 	}
 	fl.seq = s.lastSeq
 	for i := range n {
-		fl.encode(s, c.at(i))
+		w := c.at(i)
+		fl.encode(s, &w)
 	}
 	fl.closeChunk(s)
 	fl.open(s, c.at(n).T, c.at(n).Encoding)
 	for i := n; i < c.samples.Len(); i++ {
-		fl.appendAny(s, c.at(i))
+		w := c.at(i)
+		fl.appendAny(s, &w)
 	}
 }
 
@@ -108,8 +113,7 @@ func (c *splitter) addFullLocked(sh *Shard, f fullChunk, from, to int) Mapped {
 	c.enc.Reset()
 	for i := from; i < to; i++ {
 		w := c.at(i)
-		sh.mu.wide.decode(w)
-		if err := sh.mu.wide.encode(&c.enc, w); err != nil {
+		if err := w.encode(&c.enc); err != nil {
 			panic("BUG: part of a chunk does not fit a chunk: " + err.Error())
 		}
 	}
@@ -125,7 +129,8 @@ func (c *splitter) decode(enc chunkenc.Encoding, data []byte) int {
 	err := c.dec.Reset(enc, data)
 	n := c.dec.Left()
 	c.samples.Cut(0)
-	c.others, c.bodies = c.others[:0], c.bodies[:0]
+	c.others = c.others[:0]
+	c.wide.Reset()
 	c.samples.T, c.samples.V = slices.Grow(c.samples.T, n), slices.Grow(c.samples.V, n)
 	switch {
 	case err != nil:
@@ -143,25 +148,28 @@ func (c *splitter) decode(enc chunkenc.Encoding, data []byte) int {
 
 // decodeOthers is decode for samples that are no floats.
 func (c *splitter) decodeOthers() error {
-	var o OtherReader
 	for {
 		ok, err := c.dec.Next()
 		if !ok {
 			return err
 		}
-		from := len(c.bodies)
-		var w WideSample
-		w, c.bodies = o.Read(&c.dec, c.bodies)
-		w.Body = c.bodies[from:len(c.bodies):len(c.bodies)]
-		c.others = append(c.others, w)
-		c.samples.T = append(c.samples.T, w.T)
+		s := Sample{T: c.dec.T(), Encoding: histogramEncoding(c.dec.Kind())}
+		if c.dec.Kind() == chunkenc.ValHistogram {
+			c.dec.Histogram(&c.ints)
+			s.Sum, s.Wide = c.ints.Digest(), c.wide.AddHistogram(c.dec.ST(), &c.ints)
+		} else {
+			c.dec.FloatHistogram(&c.floats)
+			s.Sum, s.Wide = c.floats.Digest(), c.wide.AddFloatHistogram(c.dec.ST(), &c.floats)
+		}
+		c.others = append(c.others, s)
+		c.samples.T = append(c.samples.T, s.T)
 	}
 }
 
 // at returns a sample that was decoded.
 func (c *splitter) at(i int) WideSample {
 	if len(c.others) > 0 {
-		return c.others[i]
+		return c.wide.Of(&c.others[i])
 	}
 	return floatSample(c.samples.T[i], c.samples.V[i], c.samples.StartOf(i))
 }

@@ -113,7 +113,7 @@ func (r *Restorer) appendRef(s *Series, of *Run) {
 			r.Covered++
 		case w != nil:
 			s.prevMaxt = t
-			r.appendAny(s, *w)
+			r.appendAny(s, w)
 			r.Samples++
 		default:
 			n = ascending(run[at:plainEnd(len(run), wide)])

@@ -31,7 +31,8 @@ func (a *aside) setAside(ref uint64, s xorchunk.Sample, w *WideSample) bool {
 		a.runs[ref] = run
 	}
 	if w != nil {
-		run.Wide = append(run.Wide, WideAt{len(run.Samples), *w})
+		own := w.own() // what it points to is used again
+		run.Wide = append(run.Wide, WideAt{len(run.Samples), own})
 	}
 	run.Samples = append(run.Samples, s)
 	a.n++

@@ -1,11 +1,14 @@
 package memseries
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -84,4 +87,43 @@ func TestRestorer_SetsABoundedNumberOfSamplesAside(t *testing.T) {
 	finish(t, d, r)
 	require.EqualValues(t, 10, r.Unknown)
 	require.EqualValues(t, maxAside, r.Samples)
+}
+
+// A histogram that comes before its series is kept, whatever becomes of the memory that it was in.
+func TestRestorer_KeepsHistogramsBeforeTheirSeries(t *testing.T) {
+	for _, kind := range []chunkenc.Encoding{chunkenc.EncHistogram, chunkenc.EncFloatHistogram} {
+		d := NewDirectory(defaultCutting)
+		r := NewRestoration(d).NewRestorer()
+		var read WideSamples
+		early := func(n int) {
+			read.Reset()
+			w := histogramOf(kind, 5, n)
+			s := Sample{T: w.T, Sum: w.Sum, Encoding: kind}
+			if kind == chunkenc.EncHistogram {
+				s.Wide = read.AddHistogram(0, w.Ints)
+			} else {
+				s.Wide = read.AddFloatHistogram(0, w.Floats)
+			}
+			run := Run{Ref: 7, Samples: []xorchunk.Sample{{T: w.T, V: math.Float64frombits(w.Sum)}}, Wide: []WideAt{{Sample: read.Of(&s)}}}
+			r.AppendOne(&run, 1)
+		}
+		early(1)
+		early(2)
+		s, err := restore(d, 7, labels.FromStrings("a", "b"))
+		require.NoError(t, err)
+		early(3)
+		finish(t, d, r)
+		var v Excerpt
+		d.Past(1).Excerpt(s, NoTime+1, 1<<40, &v)
+		require.Len(t, v.Chunks, 1)
+		var dec chunkenc.Decoder
+		require.NoError(t, dec.Reset(v.Chunks[0].Encoding, v.Data(v.Chunks[0])))
+		for n := 1; n <= 3; n++ {
+			more, err := dec.Next()
+			require.True(t, more, err)
+			var got histogram.FloatHistogram
+			dec.FloatHistogram(&got)
+			require.True(t, got.EqualByIndex(counting(5, n).ToFloat(nil)), "%d", n)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package memseries
 
 import (
-	"encoding/binary"
 	"math"
 	"unsafe"
 
@@ -16,13 +15,41 @@ import (
 // time and 64 bits lies beside, and so does their open chunk. A float with a start timestamp is one
 // of them, a histogram another.
 
-// WideSample is a sample of any kind.
+// WideSample is a sample of any kind. What is appended to a series has its histogram decoded; Body
+// is for who keeps many samples for long.
 type WideSample struct {
 	T        int64  // milliseconds
 	Sum      uint64 // as in Sample
 	ST       int64  // start timestamp in milliseconds, 0 for none
+	Ints     *histogram.Histogram
+	Floats   *histogram.FloatHistogram
 	Body     []byte // of a histogram, as records of the log have it
 	Encoding chunkenc.Encoding
+}
+
+// Encode appends a histogram to buf as records of the log have it, which becomes Body.
+func (w *WideSample) Encode(buf []byte) {
+	switch {
+	case w.Ints != nil:
+		w.Body = record.AppendHistogram(buf, w.Ints)
+	case w.Floats != nil:
+		w.Body = record.AppendFloatHistogram(buf, w.Floats)
+	}
+	w.Ints, w.Floats = nil, nil
+}
+
+// own returns a sample that has its histogram for itself.
+//
+//go:noinline
+func (w *WideSample) own() WideSample {
+	own := *w
+	if w.Ints != nil {
+		own.Ints = w.Ints.Copy()
+	}
+	if w.Floats != nil {
+		own.Floats = w.Floats.Copy()
+	}
+	return own
 }
 
 // floatSample returns a float, with its start timestamp if it has one.
@@ -51,62 +78,6 @@ func histogramEncoding(kind chunkenc.ValueType) chunkenc.Encoding {
 	}
 }
 
-// OtherReader takes samples that are no floats out of chunks.
-type OtherReader struct {
-	ints   histogram.Histogram
-	floats histogram.FloatHistogram
-}
-
-// Read returns the sample that a decoder stands on without its body, which it appends to bodies.
-func (o *OtherReader) Read(d *chunkenc.Decoder, bodies []byte) (WideSample, []byte) {
-	w := WideSample{T: d.T(), ST: d.ST()}
-	if d.Kind() == chunkenc.ValHistogram {
-		d.Histogram(&o.ints)
-		w.Encoding, w.Sum = chunkenc.EncHistogram, o.ints.Digest()
-		return w, record.AppendHistogram(bodies, &o.ints)
-	}
-	d.FloatHistogram(&o.floats)
-	w.Encoding, w.Sum = chunkenc.EncFloatHistogram, o.floats.Digest()
-	return w, record.AppendFloatHistogram(bodies, &o.floats)
-}
-
-// Payloads is what wide samples have beyond a time and 64 bits, one behind the other.
-//
-//	| start timestamp le64 | length of the body uvarint | body |
-type Payloads []byte
-
-const startBytes = 8
-
-// Add adds a start timestamp and a body, and returns where they are.
-func (p *Payloads) Add(st int64, body []byte) (at uint32) {
-	at = uint32(len(*p))
-	*p = binary.LittleEndian.AppendUint64(*p, uint64(st))
-	*p = binary.AppendUvarint(*p, uint64(len(body)))
-	*p = append(*p, body...)
-	return at
-}
-
-// At returns what is at a place. The body is good as long as p is.
-func (p Payloads) At(at uint32) (st int64, body []byte) {
-	rest := p[at:]
-	st = int64(binary.LittleEndian.Uint64(rest))
-	n, begin := binary.Uvarint(rest[startBytes:])
-	rest = rest[startBytes+begin:]
-	return st, rest[:n:n]
-}
-
-// Start returns the start timestamp at a place.
-func (p Payloads) Start(at uint32) int64 { return int64(binary.LittleEndian.Uint64(p[at:])) }
-
-// Of returns a sample with what it points to.
-func (p Payloads) Of(s *Sample) WideSample {
-	w := WideSample{T: s.T, Sum: s.Sum, Encoding: s.Encoding}
-	if s.Encoding != chunkenc.EncXOR {
-		w.ST, w.Body = p.At(s.Wide)
-	}
-	return w
-}
-
 // wideChunk is the open chunk of a series that is not of EncXOR. The encoder state in the record
 // of the series counts its samples and encodes none.
 type wideChunk struct {
@@ -118,15 +89,13 @@ type wideChunk struct {
 
 // wideChunks are such chunks by ref. A shard has them, and a recovery worker those of its series.
 type wideChunks struct {
-	open   map[uint64]*wideChunk
-	bytes  int64                    // of memory that they hold
-	buf    []byte                   // of a chunk that is being finished
-	ints   histogram.Histogram      // on its way to an encoder
-	floats histogram.FloatHistogram // the same
+	open  map[uint64]*wideChunk
+	bytes int64  // of memory that they hold
+	buf   []byte // of a chunk that is being finished
 }
 
 // appendAny adds one sample of any kind that is newer than all others of the series.
-func (f *filler) appendAny(s *Series, w WideSample) {
+func (f *filler) appendAny(s *Series, w *WideSample) {
 	if w.Encoding == chunkenc.EncXOR {
 		f.append(s, w.T, math.Float64frombits(w.Sum))
 		return
@@ -138,19 +107,19 @@ func (f *filler) appendAny(s *Series, w WideSample) {
 // if the chunk is over, the float begins one that is not.
 func (f *filler) appendFloatToWide(s *Series, t int64, v float64) bool {
 	w := floatSample(t, v, 0)
-	if f.endsHistograms(s, w) {
-		f.appendWide(s, w)
+	if f.endsHistograms(s, &w) {
+		f.appendWide(s, &w)
 		return true
 	}
-	if f.beforeFloat(s, w); !s.isWide() {
+	if f.beforeFloat(s, &w); !s.isWide() {
 		return false
 	}
-	f.encodeWide(s, w)
+	f.encodeWide(s, f.wide.open[s.ref], &w)
 	return true
 }
 
 // endsHistograms reports whether a float is a stale marker of a series of histograms.
-func (f *filler) endsHistograms(s *Series, w WideSample) bool {
+func (f *filler) endsHistograms(s *Series, w *WideSample) bool {
 	return w.Sum == histogram.StaleNaN && w.Encoding.Kind() == chunkenc.ValFloat &&
 		f.newestEncoding(s).Kind() != chunkenc.ValFloat
 }
@@ -164,27 +133,27 @@ func (f *filler) newestEncoding(s *Series) chunkenc.Encoding {
 	return s.open
 }
 
-// StaleHistogram is what a stale marker, a float, becomes that ends a series of histograms.
+// StaleHistogram is what a stale marker, a float, becomes that ends a series of histograms. Others
+// have its histogram, too.
 func StaleHistogram(w WideSample, kind chunkenc.ValueType) WideSample {
 	if kind == chunkenc.ValHistogram {
-		w.Encoding = chunkenc.EncHistogram
-		var h histogram.Histogram
-		h.SetStale()
-		w.Body = record.AppendHistogram(nil, &h)
+		w.Encoding, w.Ints = chunkenc.EncHistogram, &staleInts
 	} else {
-		w.Encoding = chunkenc.EncFloatHistogram
-		var h histogram.FloatHistogram
-		h.SetStale()
-		w.Body = record.AppendFloatHistogram(nil, &h)
+		w.Encoding, w.Floats = chunkenc.EncFloatHistogram, &staleFloats
 	}
 	return w
 }
 
+// The stale markers. They are not changed.
+var (
+	staleInts   = histogram.Histogram{Sum: math.Float64frombits(histogram.StaleNaN)}
+	staleFloats = histogram.FloatHistogram{Sum: math.Float64frombits(histogram.StaleNaN)}
+)
+
 // encode adds a sample to the open chunk, whatever the rules say of its end.
-func (f *filler) encode(s *Series, w WideSample) {
+func (f *filler) encode(s *Series, w *WideSample) {
 	if s.isWide() {
-		f.wide.decode(w)
-		f.encodeWide(s, w)
+		f.encodeWide(s, f.wide.open[s.ref], w)
 		return
 	}
 	if out := s.enc.Append(f.scratch[:0], w.T, math.Float64frombits(w.Sum)); len(out) > 0 {
@@ -193,20 +162,23 @@ func (f *filler) encode(s *Series, w WideSample) {
 }
 
 // appendWide adds one that is not of EncXOR and newer than all others of the series.
-func (f *filler) appendWide(s *Series, w WideSample) {
+func (f *filler) appendWide(s *Series, w *WideSample) {
 	if f.endsHistograms(s, w) {
-		w = StaleHistogram(w, f.newestEncoding(s).Kind())
+		stale := StaleHistogram(*w, f.newestEncoding(s).Kind())
+		w = &stale
 	}
+	var c *wideChunk
 	if w.Encoding.Kind() == chunkenc.ValFloat {
 		f.beforeFloat(s, w)
+		c = f.wide.open[s.ref]
 	} else {
-		f.beforeHistogram(s, w)
+		c = f.beforeHistogram(s, w)
 	}
-	f.encodeWide(s, w)
+	f.encodeWide(s, c, w)
 }
 
 // beforeFloat cuts the open chunk if it is over, or does not take a float with a start timestamp.
-func (f *filler) beforeFloat(s *Series, w WideSample) {
+func (f *filler) beforeFloat(s *Series, w *WideSample) {
 	n := s.enc.Len()
 	if n == 0 || s.open != chunkenc.EncXOR2 {
 		f.cut(s, w.T, w.Encoding)
@@ -221,51 +193,33 @@ func (f *filler) beforeFloat(s *Series, w WideSample) {
 	}
 }
 
-// beforeHistogram decodes a histogram, and cuts the open chunk if it is over, or has samples of
-// another kind.
-func (f *filler) beforeHistogram(s *Series, w WideSample) {
-	f.wide.decode(w)
+// beforeHistogram cuts the open chunk if it is over, or has samples of another kind. It returns the
+// one that is open then.
+func (f *filler) beforeHistogram(s *Series, w *WideSample) *wideChunk {
 	n := s.enc.Len()
-	if n == 0 || s.open != w.Encoding {
-		f.cut(s, w.T, w.Encoding)
-		return
-	}
-	c := f.wide.open[s.ref]
-	if w.T < c.cutAt && !c.cut.Due(w.T, s.enc.LastT(), n, c.enc.SizeBytes()) {
-		return
-	}
-	if w.Encoding == chunkenc.EncHistogram {
-		c.enc.EndBefore(&f.wide.ints)
-	} else {
-		c.enc.EndBeforeFloat(&f.wide.floats)
+	if n > 0 && s.open == w.Encoding {
+		c := f.wide.open[s.ref]
+		if w.T < c.cutAt && !c.cut.Due(w.T, s.enc.LastT(), n, c.enc.SizeBytes()) {
+			return c
+		}
+		if w.Encoding == chunkenc.EncHistogram {
+			c.enc.EndBefore(w.Ints)
+		} else {
+			c.enc.EndBeforeFloat(w.Floats)
+		}
 	}
 	f.cut(s, w.T, w.Encoding)
+	return f.wide.open[s.ref]
 }
 
-// decode makes what is on its way the histogram of a sample, if that is one. Bodies were looked at
-// before they came here.
-func (c *wideChunks) decode(w WideSample) {
-	var err error
-	switch w.Encoding {
-	case chunkenc.EncHistogram:
-		err = record.ReadHistogram(w.Body, &c.ints)
-	case chunkenc.EncFloatHistogram:
-		err = record.ReadFloatHistogram(w.Body, &c.floats)
-	}
-	if err != nil {
-		panic("BUG: histogram in memory is damaged: " + err.Error())
-	}
-}
-
-// encodeWide adds a sample to the open wide chunk. A histogram, which is on its way, may begin a
-// chunk of its own for its buckets.
-func (f *filler) encodeWide(s *Series, w WideSample) {
-	c := f.wide.open[s.ref]
-	err := f.wide.encode(&c.enc, w)
+// encodeWide adds a sample to the open wide chunk. A histogram may begin a chunk of its own for its
+// buckets.
+func (f *filler) encodeWide(s *Series, c *wideChunk, w *WideSample) {
+	err := w.encode(&c.enc)
 	if err != nil && w.Encoding.Kind() != chunkenc.ValFloat {
 		f.cut(s, w.T, w.Encoding)
 		c = f.wide.open[s.ref]
-		err = f.wide.encode(&c.enc, w)
+		err = w.encode(&c.enc)
 	}
 	if err != nil {
 		panic("BUG: chunk in memory takes no sample: " + err.Error())
@@ -276,12 +230,13 @@ func (f *filler) encodeWide(s *Series, w WideSample) {
 	s.enc.Note(w.T, w.Sum)
 }
 
-func (c *wideChunks) encode(enc *chunkenc.Encoder, w WideSample) error {
+// encode adds a sample to a chunk.
+func (w *WideSample) encode(enc *chunkenc.Encoder) error {
 	switch w.Encoding {
 	case chunkenc.EncHistogram:
-		return enc.AppendHistogram(w.T, &c.ints, w.ST)
+		return enc.AppendHistogram(w.T, w.Ints, w.ST)
 	case chunkenc.EncFloatHistogram:
-		return enc.AppendFloatHistogram(w.T, &c.floats, w.ST)
+		return enc.AppendFloatHistogram(w.T, w.Floats, w.ST)
 	default:
 		return enc.Append(w.T, math.Float64frombits(w.Sum), w.ST)
 	}

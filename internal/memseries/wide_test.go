@@ -8,21 +8,31 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/histtest"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
 // commitWide applies one sample that is not of EncXOR.
 func commitWide(d *Directory, seq uint64, s *Series, w WideSample) {
-	var beside Payloads
-	at := beside.Add(w.ST, w.Body)
+	var beside WideSamples
+	at := uint32(0)
+	switch w.Encoding {
+	case chunkenc.EncHistogram:
+		at = beside.AddHistogram(w.ST, w.Ints)
+	case chunkenc.EncFloatHistogram:
+		at = beside.AddFloatHistogram(w.ST, w.Floats)
+	default:
+		at = beside.AddStart(w.ST)
+	}
 	set := Bit(s)
 	d.Shards.Lock(set)
 	s.Reserve(w.T, w.Sum)
-	d.Shards.ApplyLocked([]Sample{{Series: s, T: w.T, Sum: w.Sum, Encoding: w.Encoding, Wide: at}}, beside, seq, seq, alwaysOpen{})
+	d.Shards.ApplyLocked([]Sample{{Series: s, T: w.T, Sum: w.Sum, Encoding: w.Encoding, Wide: at}}, &beside, seq, seq, alwaysOpen{})
 	d.Shards.Unlock(set)
 }
 
@@ -45,10 +55,10 @@ func histogramOf(kind chunkenc.Encoding, buckets, n int) WideSample {
 	w := WideSample{T: int64(n) * 15_000, Encoding: kind}
 	switch h := counting(buckets, n); kind {
 	case chunkenc.EncHistogram:
-		w.Sum, w.Body = h.Digest(), record.AppendHistogram(nil, h)
+		w.Sum, w.Ints = h.Digest(), h
 	case chunkenc.EncFloatHistogram:
 		f := h.ToFloat(nil)
-		w.Sum, w.Body = f.Digest(), record.AppendFloatHistogram(nil, f)
+		w.Sum, w.Floats = f.Digest(), f
 	default:
 		w.Sum, w.ST = math.Float64bits(float64(n)), 1
 	}
@@ -142,4 +152,65 @@ func TestAppend_ARestoredSeriesKnowsThatItHasHistograms(t *testing.T) {
 	d.Truncation.DropBefore(5000)
 	commit(d, 2, 2, s, 6000, stale)
 	require.Equal(t, chunkenc.EncXOR, s.open, "nothing is left of the histograms")
+}
+
+// Histograms come back as they were added, also from memory that had others before.
+func TestWideSamples_KeepWhatWasAdded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var wide WideSamples
+		pick := func(n int64) int64 { return rapid.Int64Range(0, n-1).Draw(t, "n") }
+		for range 3 {
+			wide.Reset()
+			require.Zero(t, wide.Bytes())
+			type added struct {
+				s  Sample
+				st int64
+				h  *histogram.Histogram
+			}
+			var all []added
+			for range pick(8) {
+				before := wide.Bytes()
+				a := added{st: pick(100), h: histtest.Draw(pick)}
+				from := a.h.Copy()
+				switch a.s.Encoding = []chunkenc.Encoding{chunkenc.EncXOR2, chunkenc.EncHistogram, chunkenc.EncFloatHistogram}[pick(3)]; a.s.Encoding {
+				case chunkenc.EncXOR2:
+					a.s.Wide = wide.AddStart(a.st)
+				case chunkenc.EncHistogram:
+					a.s.Wide = wide.AddHistogram(a.st, from)
+				default:
+					a.s.Wide = wide.AddFloatHistogram(a.st, histtest.Floats(from))
+				}
+				for i := range from.PositiveBuckets {
+					from.PositiveBuckets[i] = -1 // it is a copy that is kept
+				}
+				if pick(4) == 0 {
+					wide.Cut()
+					require.Equal(t, before, wide.Bytes())
+					continue
+				}
+				require.Greater(t, wide.Bytes(), before)
+				all = append(all, a)
+			}
+			require.Equal(t, len(all), wide.Len())
+			for i := range all {
+				a := &all[i]
+				w := wide.Of(&a.s)
+				require.Equal(t, a.st, w.ST)
+				require.Equal(t, a.st, wide.Start(&a.s))
+				switch a.s.Encoding {
+				case chunkenc.EncHistogram:
+					require.True(t, a.h.Equal(w.Ints) && a.h.Hint == w.Ints.Hint && w.Floats == nil)
+					require.Equal(t, record.AppendHistogram(nil, a.h), wide.AppendBody(nil, &a.s))
+					require.Equal(t, a.h.Custom(), wide.Custom(&a.s))
+				case chunkenc.EncFloatHistogram:
+					f := histtest.Floats(a.h)
+					require.True(t, f.Equal(w.Floats) && w.Ints == nil)
+					require.Equal(t, record.AppendFloatHistogram(nil, f), wide.AppendBody(nil, &a.s))
+					require.Equal(t, a.h.Custom(), wide.Custom(&a.s))
+				default:
+					require.True(t, w.Ints == nil && w.Floats == nil)
+				}
+			}
+		}
+	})
 }

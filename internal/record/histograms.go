@@ -129,19 +129,30 @@ func (e *HistogramEncoder) appendV2(dst []byte, ref uint64, t, st int64) []byte 
 // AppendHistogram appends the entry of a histogram: all of it but series and time.
 func AppendHistogram(dst []byte, h *histogram.Histogram) []byte {
 	dst = appendHead(dst, h.Hint, h.Schema, h.ZeroThreshold)
-	dst = encbuf.AppendUvarint(dst, h.ZeroCount)
-	dst = encbuf.AppendUvarint(dst, h.Count)
+	dst = appendSmall(dst, h.ZeroCount)
+	dst = appendSmall(dst, h.Count)
 	dst = appendFloat(dst, h.Sum)
 	dst = appendSpans(dst, h.PositiveSpans)
 	dst = appendSpans(dst, h.NegativeSpans)
-	for _, deltas := range [2][]int64{h.PositiveBuckets, h.NegativeBuckets} {
-		dst = encbuf.AppendUvarint(dst, uint64(len(deltas)))
-		for _, d := range deltas {
-			dst = encbuf.AppendVarint(dst, d)
-		}
-	}
+	dst = appendDeltas(dst, h.PositiveBuckets)
+	dst = appendDeltas(dst, h.NegativeBuckets)
 	if h.Custom() {
 		dst = appendFloats(dst, h.CustomValues)
+	}
+	return dst
+}
+
+// appendSmall is AppendUvarint for numbers that are small as a rule.
+func appendSmall(dst []byte, v uint64) []byte {
+	if v < 0x80 {
+		return append(dst, byte(v))
+	}
+	return encbuf.AppendUvarint(dst, v)
+}
+
+func appendDeltas(dst []byte, deltas []int64) []byte {
+	if dst = appendSmall(dst, uint64(len(deltas))); len(deltas) > 0 {
+		dst = encbuf.AppendVarints(dst, deltas)
 	}
 	return dst
 }
@@ -164,7 +175,7 @@ func AppendFloatHistogram(dst []byte, h *histogram.FloatHistogram) []byte {
 
 func appendHead(dst []byte, hint histogram.ResetHint, schema int32, threshold float64) []byte {
 	dst = append(dst, byte(hint))
-	dst = encbuf.AppendVarint(dst, int64(schema))
+	dst = appendSmall(dst, encbuf.Zigzag(int64(schema)))
 	return appendFloat(dst, threshold)
 }
 
@@ -181,7 +192,7 @@ func appendFloats(dst []byte, list []float64) []byte {
 }
 
 func appendSpans(dst []byte, spans []histogram.Span) []byte {
-	dst = encbuf.AppendUvarint(dst, uint64(len(spans)))
+	dst = appendSmall(dst, uint64(len(spans)))
 	for _, s := range spans {
 		dst = encbuf.AppendVarint(dst, int64(s.Offset))
 		dst = encbuf.AppendUvarint(dst, uint64(s.Length))

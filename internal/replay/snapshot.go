@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -163,8 +164,8 @@ func splitChunks(series []headsnap.Series, ps *partSet) error {
 type chunkSplitter struct {
 	dec     chunkenc.Decoder
 	samples chunkenc.Batch
-	other   memseries.OtherReader
-	body    []byte
+	ints    histogram.Histogram
+	floats  histogram.FloatHistogram
 }
 
 func (x *chunkSplitter) split(ref uint64, c *headsnap.Chunk, ps *partSet) error {
@@ -184,11 +185,15 @@ func (x *chunkSplitter) split(ref uint64, c *headsnap.Chunk, ps *partSet) error 
 		if !ok {
 			break
 		}
-		var w memseries.WideSample
-		w, x.body = x.other.Read(&x.dec, x.body[:0])
-		w.Body = x.body
-		first, last, lastSum = min(first, w.T), w.T, w.Sum
-		part.addWide(ref, w)
+		t, st := x.dec.T(), x.dec.ST()
+		first, last = min(first, t), t
+		if x.dec.Kind() == chunkenc.ValHistogram {
+			x.dec.Histogram(&x.ints)
+			lastSum = part.addHistogram(ref, t, st, &x.ints)
+		} else {
+			x.dec.FloatHistogram(&x.floats)
+			lastSum = part.addFloatHistogram(ref, t, st, &x.floats)
+		}
 	}
 	for x.dec.Left() > 0 {
 		if err := x.dec.Decode(b, decodeLen); err != nil {

@@ -16,38 +16,59 @@ import (
 
 // wideList are the wide samples of a part.
 type wideList struct {
-	at       []widePlace // in the order of their places
-	payloads memseries.Payloads
+	at      []widePlace // in the order of their places
+	samples memseries.WideSamples
 }
 
 // widePlace says of a sample of a part that it is wide.
 type widePlace struct {
-	at       int // in all
-	payload  uint32
+	at       int    // in all
+	number   uint32 // in samples
+	bytes    int    // that samples had with it
 	encoding chunkenc.Encoding
 }
 
-// maxKeptPayload is how many bytes of histograms a part keeps room for: there are many parts.
-const maxKeptPayload = 64 << 10
+// maxKeptWide is how many bytes a part keeps room for: there are many parts.
+const maxKeptWide = 256 << 10
 
 func (l *wideList) clear() {
-	l.at, l.payloads = l.at[:0], l.payloads[:0]
-	if cap(l.payloads) > maxKeptPayload {
-		l.payloads = nil
+	l.at = l.at[:0]
+	if l.samples.Bytes() > maxKeptWide {
+		l.samples = memseries.WideSamples{}
 	}
+	l.samples.Reset()
 }
 
-// addWide appends a sample of any kind. What it points to is copied.
-func (p *samplePart) addWide(ref uint64, w memseries.WideSample) {
-	if w.Encoding != chunkenc.EncXOR {
-		p.wide.at = append(p.wide.at, widePlace{len(p.all), p.wide.payloads.Add(w.ST, w.Body), w.Encoding})
-	}
-	p.add(ref, w.T, math.Float64frombits(w.Sum))
+// addWide appends a sample that has a number among the wide ones of the part. It is not inlined:
+// the least program has little room.
+//
+//go:noinline
+func (p *samplePart) addWide(ref uint64, t int64, sum uint64, enc chunkenc.Encoding, number uint32) {
+	p.wide.at = append(p.wide.at, widePlace{len(p.all), number, p.wide.samples.Bytes(), enc})
+	p.add(ref, t, math.Float64frombits(sum))
 }
 
 // addStart appends a float that may have a start timestamp.
 func (p *samplePart) addStart(ref uint64, t int64, v float64, st int64) {
-	p.addWide(ref, memseries.WideSample{T: t, Sum: math.Float64bits(v), ST: st, Encoding: memseries.FloatEncoding(st)})
+	if st == 0 {
+		p.add(ref, t, v)
+		return
+	}
+	p.addWide(ref, t, math.Float64bits(v), chunkenc.EncXOR2, p.wide.samples.AddStart(st))
+}
+
+// addHistogram appends a histogram, which is copied, and returns its digest.
+func (p *samplePart) addHistogram(ref uint64, t, st int64, h *histogram.Histogram) (sum uint64) {
+	sum = h.Digest()
+	p.addWide(ref, t, sum, chunkenc.EncHistogram, p.wide.samples.AddHistogram(st, h))
+	return sum
+}
+
+// addFloatHistogram is addHistogram of one with float counts.
+func (p *samplePart) addFloatHistogram(ref uint64, t, st int64, h *histogram.FloatHistogram) (sum uint64) {
+	sum = h.Digest()
+	p.addWide(ref, t, sum, chunkenc.EncFloatHistogram, p.wide.samples.AddFloatHistogram(st, h))
+	return sum
 }
 
 // splitHistograms is split for a record of histograms. Those that make no sense are left out; it
@@ -62,23 +83,20 @@ func (ps *partSet) splitHistograms(rec []byte, dups map[uint64]uint64) (invalid 
 		if of, ok := dups[ref]; ok {
 			ref = of
 		}
-		w := memseries.WideSample{T: dec.T(), ST: dec.ST(), Body: dec.Entry(), Encoding: chunkenc.EncHistogram}
+		part := &ps.parts[ref%uint64(len(ps.parts))]
 		var err error
 		if dec.Floats() {
-			w.Encoding = chunkenc.EncFloatHistogram
-			err = dec.DecodeFloat(&floats)
-			w.Sum = floats.Digest()
-		} else {
-			err = dec.DecodeInt(&ints)
-			w.Sum = ints.Digest()
+			if err = dec.DecodeFloat(&floats); err == nil {
+				part.addFloatHistogram(ref, dec.T(), dec.ST(), &floats)
+			}
+		} else if err = dec.DecodeInt(&ints); err == nil {
+			part.addHistogram(ref, dec.T(), dec.ST(), &ints)
 		}
 		if err != nil {
 			if invalid++; first == nil {
 				first = err
 			}
-			continue
 		}
-		ps.parts[ref%uint64(len(ps.parts))].addWide(ref, w)
 	}
 	if dec.Err() != nil {
 		return invalid, dec.Err()
@@ -106,9 +124,9 @@ func (ps *partSet) splitStarts(dec *record.SampleDecoder, dups map[uint64]uint64
 // wideSpan are the wide samples of a span: some of a part, of whose samples the span begins with
 // number from.
 type wideSpan struct {
-	from     int
-	at       []widePlace
-	payloads memseries.Payloads
+	from    int
+	at      []widePlace
+	samples *memseries.WideSamples
 }
 
 // span returns the wide samples among [from, end) of the part; nil if there are none.
@@ -121,14 +139,14 @@ func (l *wideList) span(from, end int) *wideSpan {
 	if first == last {
 		return nil
 	}
-	return &wideSpan{from: from, at: l.at[first:last], payloads: l.payloads}
+	return &wideSpan{from: from, at: l.at[first:last], samples: &l.samples}
 }
 
-// weight is how many samples without a payload take as much memory as those of the span.
+// weight is how many plain samples take as much memory as those of the span.
 func (sp *sampleSpan) weight() int {
 	n := len(sp.samples)
 	if w := sp.wide; w != nil && len(w.at) > 0 {
-		n += int(w.at[len(w.at)-1].payload-w.at[0].payload) / usualBytes
+		n += (w.at[len(w.at)-1].bytes - w.at[0].bytes) / usualBytes
 	}
 	return n
 }
@@ -139,8 +157,8 @@ func (sp *sampleSpan) cut(n int) sampleSpan {
 	first.samples, sp.samples = sp.samples[:n], sp.samples[n:]
 	if w := sp.wide; w != nil {
 		k := sort.Search(len(w.at), func(i int) bool { return w.at[i].at >= w.from+n })
-		first.wide = &wideSpan{w.from, w.at[:k], w.payloads}
-		sp.wide = &wideSpan{w.from + n, w.at[k:], w.payloads}
+		first.wide = &wideSpan{w.from, w.at[:k], w.samples}
+		sp.wide = &wideSpan{w.from + n, w.at[k:], w.samples}
 	}
 	return first
 }
@@ -152,9 +170,8 @@ func (w *wideSpan) next(i int, sp *sampleSpan) (s memseries.WideSample, ok bool)
 	}
 	plain, place := sp.sampleOf(sp.samples[i]), w.at[0]
 	w.at = w.at[1:]
-	s = memseries.WideSample{T: plain.T, Sum: math.Float64bits(plain.V), Encoding: place.encoding}
-	s.ST, s.Body = w.payloads.At(place.payload)
-	return s, true
+	at := memseries.Sample{T: plain.T, Sum: math.Float64bits(plain.V), Wide: place.number, Encoding: place.encoding}
+	return w.samples.Of(&at), true
 }
 
 // appendOne appends the samples of a span as they stand in the log.
