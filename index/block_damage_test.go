@@ -227,6 +227,8 @@ func TestReader_ChecksumsAloneAreNotBelieved(t *testing.T) {
 		"far more symbols than bytes":    {9, "\xff\xff\xff\xff", opening},
 		"symbol longer than the table":   {17, "\x7f", opening},
 		"symbols that do not ascend":     {18, "a", func(r *index.Reader) error { return r.Symbols(func(uint32, []byte) error { return nil }) }},
+		"symbols that descend, a few":    {18, "a", func(r *index.Reader) error { _, _, err := r.AppendSymbols(nil, nil, 0, 100); return err }},
+		"symbols that descend, the last": {18, "a", func(r *index.Reader) error { _, _, err := r.AppendSymbols(nil, nil, 2, 100); return err }},
 		"fewer labels than bytes":        {series + 1, "\x00", reading},
 		"more labels than bytes":         {series + 1, "\x7f", reading},
 		"label that is no symbol":        {series + 3, "\x03", reading},
@@ -306,18 +308,19 @@ func TestReader_AFileThatVanishesIsAMemoryFault(t *testing.T) {
 	require.NoError(t, os.Truncate(name, 0))
 	ctx := context.Background()
 	calls := map[string]func() error{
-		"Symbol":       func() error { _, err := r.Symbol(1); return err },
-		"SelectIDs":    func() error { _, err := r.SelectIDs(context.Background()); return err },
-		"AppendSymbol": func() error { _, err := r.AppendSymbol(nil, 1); return err },
-		"Symbols":      func() error { return r.Symbols(func(uint32, []byte) error { return nil }) },
-		"Series":       func() error { _, _, err := r.Series(v.Series[0].ID, nil, nil); return err },
-		"SeriesLabels": func() error { _, err := r.SeriesLabels(v.Series[0].ID, nil); return err },
-		"AllSeries":    func() error { _, err := index.Expand(r.AllSeries()); return err },
-		"Select":       func() error { _, err := r.Select(ctx); return err },
-		"LabelValues":  func() error { _, err := r.LabelValues(ctx, v.Postings[1].Name); return err },
-		"Pairs":        func() error { return r.Pairs(func(string, string, int) error { return nil }) },
-		"NumSeries":    func() error { _, err := r.NumSeries(); return err },
-		"Verify":       func() error { return r.Verify(ctx, nil) },
+		"Symbol":        func() error { _, err := r.Symbol(1); return err },
+		"SelectIDs":     func() error { _, err := r.SelectIDs(context.Background()); return err },
+		"AppendSymbol":  func() error { _, err := r.AppendSymbol(nil, 1); return err },
+		"AppendSymbols": func() error { _, _, err := r.AppendSymbols(nil, nil, 1, 1); return err },
+		"Symbols":       func() error { return r.Symbols(func(uint32, []byte) error { return nil }) },
+		"Series":        func() error { _, _, err := r.Series(v.Series[0].ID, nil, nil); return err },
+		"SeriesLabels":  func() error { _, err := r.SeriesLabels(v.Series[0].ID, nil); return err },
+		"AllSeries":     func() error { _, err := index.Expand(r.AllSeries()); return err },
+		"Select":        func() error { _, err := r.Select(ctx); return err },
+		"LabelValues":   func() error { _, err := r.LabelValues(ctx, v.Postings[1].Name); return err },
+		"Pairs":         func() error { return r.Pairs(func(string, string, int) error { return nil }) },
+		"NumSeries":     func() error { _, err := r.NumSeries(); return err },
+		"Verify":        func() error { return r.Verify(ctx, nil) },
 		"Sorted": func() error {
 			left := 1
 			ids := func() (uint64, bool) { left--; return v.Series[0].ID, left >= 0 }

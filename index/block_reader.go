@@ -140,6 +140,34 @@ func (r *Reader) Symbols(fn func(n uint32, s []byte) error) error {
 	})
 }
 
+// AppendSymbols appends the strings of the symbols from number first on to dst, and where each of
+// them ends there to ends: as many as there is room for in dst's first most bytes, and one in any
+// case. Nothing is appended behind the last symbol.
+func (r *Reader) AppendSymbols(dst []byte, ends []int, first uint32, most int) ([]byte, []int, error) {
+	err := r.file.guard(func() error {
+		t := &r.symbols
+		var prev []byte
+		off := 0
+		if first > 0 && int(first) < t.count {
+			prev, off = cutString(t.text, t.place(first-1))
+		}
+		for n := int(first); n < t.count; n++ {
+			s, next := cutString(t.text, off)
+			if next < 0 || n > 0 && string(prev) >= string(s) {
+				return r.file.corrupt(t.base+off, "symbols do not ascend")
+			}
+			if n > int(first) && len(dst)+len(s) > most {
+				return nil
+			}
+			dst = append(dst, s...)
+			ends = append(ends, len(dst))
+			prev, off = s, next
+		}
+		return nil
+	})
+	return dst, ends, err
+}
+
 // Series appends the labels and chunks of a series to the given slices. id is from a
 // list of this reader. The order is that of the file; only Verify makes sure that it is
 // as it should be.

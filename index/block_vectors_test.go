@@ -120,6 +120,24 @@ func vectorLabels(s vectorSeries) labels.Labels {
 	return labels.FromStrings(flat...)
 }
 
+// symbolsByBatches reads all symbols, so many bytes at a time.
+func symbolsByBatches(t *testing.T, r *index.Reader, most int) (all []string) {
+	for {
+		text, ends, err := r.AppendSymbols(nil, nil, uint32(len(all)), most)
+		require.NoError(t, err)
+		if len(ends) == 0 {
+			return all
+		}
+		require.True(t, len(ends) == 1 || len(text) <= most)
+		start := 0
+		for _, end := range ends {
+			all = append(all, string(text[start:end]))
+			start = end
+		}
+		require.Equal(t, len(text), start)
+	}
+}
+
 func TestReader_ReadsWhatTheReferenceWrote(t *testing.T) {
 	for _, v := range blockVectors(t) {
 		t.Run(v.Name, func(t *testing.T) {
@@ -133,6 +151,9 @@ func TestReader_ReadsWhatTheReferenceWrote(t *testing.T) {
 			}))
 			_, err := r.Symbol(uint32(len(v.Symbols)))
 			require.ErrorIs(t, err, encbuf.ErrCorrupt, "there is none")
+			for most := range 12 {
+				require.Equal(t, v.Symbols, symbolsByBatches(t, r, most))
+			}
 			var ids []uint64
 			for _, s := range v.Series {
 				ids = append(ids, s.ID)

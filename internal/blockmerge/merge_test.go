@@ -411,3 +411,20 @@ func TestMerge_Series_AllocateNothing(t *testing.T) {
 		require.Less(t, allocs(3000, overlap)-allocs(1500, overlap), 300.0)
 	}
 }
+
+// Symbols are read in batches; there are several of them here, of blocks that share some.
+func TestMerge_SymbolsOfManyBatches(t *testing.T) {
+	m := newMergeTest(t)
+	want := map[string][]blocktest.Point{}
+	for n, step := range []int{1, 3} {
+		var all []blocktest.Series
+		for i := 0; i < 3000; i += step {
+			ls := fmt.Sprintf(`{a="%d%s"}`, i, strings.Repeat("x", i%40))
+			all = append(all, only(t, ls, floats(float64(1000*n), float64(i))))
+			want[ls] = append(want[ls], points(float64(1000*n), float64(i))...)
+		}
+		m.block(int64(1000*n), int64(1000*n+1000), all...)
+	}
+	d, _ := m.merge()
+	require.Equal(t, want, blockPoints(t, d))
+}

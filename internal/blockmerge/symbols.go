@@ -2,10 +2,7 @@ package blockmerge
 
 import (
 	"context"
-	"iter"
 	"path/filepath"
-
-	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
@@ -39,8 +36,7 @@ func mergeSymbols(ctx context.Context, w *blockdir.Writer, inputs []input) ([]sy
 	}}
 	for i, in := range inputs {
 		numbers[i] = make(symbolNumbers, in.dir.Index().NumSymbols())
-		c := newSymbolCursor(in.dir, i)
-		defer c.stop()
+		c := &symbolCursor{dir: in.dir, input: i}
 		if more, err := c.advance(); err != nil {
 			return nil, err
 		} else if more {
@@ -61,9 +57,6 @@ func mergeSymbols(ctx context.Context, w *blockdir.Writer, inputs []input) ([]sy
 			last = c.symbol
 			count++
 		}
-		if uint64(c.number) >= uint64(len(numbers[c.input])) {
-			return nil, indexDamage(c.dir, "symbol has a number that there is not")
-		}
 		numbers[c.input][c.number] = count - 1
 		more, err := c.advance()
 		if err != nil {
@@ -79,75 +72,42 @@ type symbolCursor struct {
 	dir   *blockdir.Dir
 	input int
 
-	next  func() (*symbolBatch, error, bool)
-	stop  func()
-	batch *symbolBatch
-	pos   int
-
 	symbol string
 	number uint32 // in its own block
+	batch  symbolBatch
 }
 
-// symbolBatch is a run of symbols. The reader shows one at a time during a call, which
-// is a coroutine here: to change between the two for each symbol would cost more than
-// all the rest.
+// symbolBatch is a run of symbols. To ask the reader for each of them would cost more than all the
+// rest.
 type symbolBatch struct {
-	text    string // all of them
-	ends    []int  // in text
-	numbers []uint32
-	buf     []byte
+	text string // all of them
+	ends []int  // in text
+	pos  int    // of the next one
+	buf  []byte
 }
 
-// symbolBatchBytes is when a batch is full; as much text is held of each block.
+// symbolBatchBytes is how much text is held of each block.
 const symbolBatchBytes = 16 << 10
 
-func newSymbolCursor(d *blockdir.Dir, input int) *symbolCursor {
-	c := &symbolCursor{dir: d, input: input, batch: &symbolBatch{}}
-	c.next, c.stop = iter.Pull2(func(yield func(*symbolBatch, error) bool) {
-		stopped := errors.New("stopped")
-		b := &symbolBatch{}
-		show := func() bool {
-			b.text = string(b.buf)
-			more := yield(b, nil)
-			b.buf, b.ends, b.numbers = b.buf[:0], b.ends[:0], b.numbers[:0]
-			return more
-		}
-		err := d.Index().Symbols(func(n uint32, s []byte) error {
-			if len(b.buf)+len(s) > symbolBatchBytes && len(b.ends) > 0 && !show() {
-				return stopped
-			}
-			b.buf = append(b.buf, s...)
-			b.ends = append(b.ends, len(b.buf))
-			b.numbers = append(b.numbers, n)
-			return nil
-		})
-		switch {
-		case errors.Is(err, stopped):
-		case err != nil:
-			yield(nil, err)
-		case len(b.ends) > 0:
-			show()
-		}
-	})
-	return c
-}
-
-// advance moves to the next symbol; false: there is none.
+// advance moves to the next symbol, the first one at first; false: there is none.
 func (c *symbolCursor) advance() (bool, error) {
-	if c.pos == len(c.batch.ends) {
-		b, err, ok := c.next()
-		if !ok || err != nil {
+	b := &c.batch
+	if b.pos > 0 {
+		c.number++
+	}
+	if b.pos == len(b.ends) {
+		var err error
+		if b.buf, b.ends, err = c.dir.Index().AppendSymbols(b.buf[:0], b.ends[:0], c.number, symbolBatchBytes); err != nil || len(b.ends) == 0 {
 			return false, err
 		}
-		c.batch, c.pos = b, 0
+		b.text, b.pos = string(b.buf), 0
 	}
 	start := 0
-	if c.pos > 0 {
-		start = c.batch.ends[c.pos-1]
+	if b.pos > 0 {
+		start = b.ends[b.pos-1]
 	}
-	c.symbol = c.batch.text[start:c.batch.ends[c.pos]]
-	c.number = c.batch.numbers[c.pos]
-	c.pos++
+	c.symbol = b.text[start:b.ends[b.pos]]
+	b.pos++
 	return true, nil
 }
 
