@@ -3,20 +3,14 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
-	"fmt"
-	"math"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
-	"github.com/seed347100a3/tsdb/internal/blockmerge"
 	"github.com/seed347100a3/tsdb/internal/blockplan"
-	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/compact"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
-	"github.com/seed347100a3/tsdb/internal/fileutil"
-	"github.com/seed347100a3/tsdb/internal/pace"
 )
 
 // Compact does all maintenance that is due: it flushes the part of the head that is old
@@ -32,7 +26,7 @@ func (db *DB) Compact(ctx context.Context) (err error) {
 		return err
 	}
 	defer done(&err)
-	db.merges.rest.Forget()
+	db.merges.Forget()
 	// What is too old goes first, as that needs no room: on a full disk there is some behind it.
 	old := db.retain(ctx)
 	err = stderrors.Join(old, db.flushDue(ctx), db.reload(), db.blocks.RemoveLeft(), db.mergeAll(ctx, true))
@@ -101,7 +95,7 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 	for ctx.Err() == nil {
 		v := db.blocks.Current()
 		plan := blockplan.Next(v.Planned(), v.Start, ranges, func(id ulid.ULID) bool {
-			return db.busy.Has(id) || db.merges.resting(id)
+			return db.busy.Has(id) || db.merges.Resting(id)
 		})
 		if len(plan) == 0 {
 			if wait := db.busy.All(); whole && len(wait) > 0 {
@@ -147,11 +141,11 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 		dirs[i] = b.Dir()
 	}
 	begun := db.opts.Clock.Now()
-	var result mergeResult
+	var result compact.Result
 	var left error
 	err := blockdir.ErrEmpty // a block of which nothing is left needs no room to go
 	if len(inputs) > 1 || !inputs[0].AllDeleted(ctx) {
-		result, err = db.merges.merge(ctx, dirs, func(w *blockdir.Writer, inPlace bool) (err error) {
+		result, err = db.merges.Merge(ctx, dirs, func(w *blockdir.Writer, inPlace bool) (err error) {
 			replaced := ids
 			if !inPlace {
 				replaced = nil
@@ -163,7 +157,7 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 	switch {
 	case errors.Is(err, blockdir.ErrEmpty):
 		if _, err := db.drop(ctx, ids); err != nil {
-			db.merges.note(ctx, dirs, err) // or the next plan would be the same
+			db.merges.Note(ctx, dirs, err) // or the next plan would be the same
 			return err
 		}
 		return nil
@@ -176,161 +170,4 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 		"mint", result.Meta.MinTime, "maxt", result.Meta.MaxTime, "samples", result.Meta.Stats.NumSamples, "bytes", result.Bytes,
 		"duration", db.opts.Clock.Now().Sub(begun))
 	return errors.WithMessagef(left, "behind the merge into block %s", result.Meta.ULID)
-}
-
-// compactor merges blocks: one merge a call, what and when is its caller's decision. It is
-// safe for concurrent use as long as no block is in two merges at a time.
-type compactor struct {
-	fs              FS
-	dir             string // the data directory
-	clock           clock.Clock
-	limiter         *pace.Limiter // nil: none
-	background      *background.Runner
-	samplesPerChunk int // of chunks that are written anew
-	rest            blockplan.Rest
-}
-
-// mergeResult is what became of a merge.
-type mergeResult struct {
-	Meta   BlockMeta // of the new block
-	Bytes  int64     // that it has on disk
-	Counts blockmerge.Counts
-}
-
-func newCompactor(fsys FS, dir string, c clock.Clock, b *background.Runner, bytesPerSecond int64, samplesPerChunk int) *compactor {
-	return &compactor{fs: fsys, dir: dir, clock: c, limiter: pace.New(c, bytesPerSecond), background: b, samplesPerChunk: samplesPerChunk}
-}
-
-// resting tells whether a block was in a merge that failed a while ago.
-func (c *compactor) resting(id ulid.ULID) bool { return c.rest.Resting(id, c.clock.Now()) }
-
-// publishFunc publishes a block that is finished. inPlace: it takes the place of the inputs of the
-// merge.
-type publishFunc func(w *blockdir.Writer, inPlace bool) error
-
-// merge writes the samples of inputs, which the caller keeps open and gives in the order of
-// the plan, as one new block. The inputs stay; they may go once the new block is loaded.
-// What is deleted of them while merge runs is not deleted of the result: the caller keeps
-// deletes away, or applies them again: publish is called with the finished block, and
-// publishes it. Samples that foreign inputs have outside of their bounds
-// go into blocks of their own, which are published before.
-//
-// When merge returns nil, the block is on stable storage, checked. On an error there is no
-// block, and nothing is left behind that opening the database would not remove. Errors:
-// blockdir.ErrEmpty, when no sample was left, the inputs being marked as deletable then;
-// ErrDiskFull, with numbers, before anything is written or when the disk fills up
-// meanwhile; ErrCorrupt, with the file of an input that is damaged; the context's. Behind
-// an error other than the context's and a refusal for lack of room, the inputs rest
-// (blockplan.Rest).
-func (c *compactor) merge(ctx context.Context, inputs []*blockdir.Dir, publish publishFunc) (mergeResult, error) {
-	purpose, bytes := fmt.Sprintf("merge %d blocks from %s on", len(inputs), inputs[0].Meta().ULID), inputBytes(inputs)
-	if err := diskspace.Check(c.fs, c.dir, purpose, bytes); err != nil {
-		return mergeResult{}, err
-	}
-	var result mergeResult
-	fsys := pace.FS(ctx, c.fs, c.limiter) // until ctx ends, not until work in the background does: that may publish
-	err := c.background.Run(ctx, func(ctx context.Context) (err error) {
-		result, err = c.write(ctx, fsys, inputs, publish)
-		return err
-	})
-	if errors.Is(err, blockdir.ErrEmpty) {
-		if markErr := markDeletable(inputs); markErr != nil {
-			err = markErr
-		}
-	}
-	c.note(ctx, inputs, err)
-	return result, diskspace.WhileWriting(c.fs, c.dir, purpose, bytes, err)
-}
-
-// inputBytes is how much the inputs of a merge have on disk. Its result has about as much, or less.
-func inputBytes(inputs []*blockdir.Dir) (n int64) {
-	for _, d := range inputs {
-		n += d.SizeBytes()
-	}
-	return n
-}
-
-// write does the work of merge.
-func (c *compactor) write(ctx context.Context, fsys FS, inputs []*blockdir.Dir, publish publishFunc) (mergeResult, error) {
-	target := blockmerge.Target{FS: fsys, Dir: c.dir, SamplesPerChunk: c.samplesPerChunk}
-	blocks, err := blockmerge.Write(ctx, target, inputs, c.results(inputs)...)
-	if err != nil {
-		return mergeResult{}, diskspace.Full(err)
-	}
-	result := mergeResult{Meta: blocks[0].Meta}
-	for i := range blocks {
-		result.Bytes += blocks[i].Bytes
-		result.Counts.Add(blocks[i].Counts)
-	}
-	// The one that takes the place of the inputs comes last: there is no moment at which a sample
-	// is in no block.
-	for i := len(blocks) - 1; i >= 0; i-- {
-		if blocks[i].Empty {
-			continue
-		}
-		if err := publish(blocks[i].Writer, i == 0); err != nil {
-			return mergeResult{}, diskspace.Full(fileutil.JoinErrors(err, blockmerge.Abort(blocks)))
-		}
-	}
-	if blocks[0].Empty {
-		return mergeResult{}, blockdir.ErrEmpty
-	}
-	return result, nil
-}
-
-// results returns what the blocks say of themselves that a merge makes: the one that takes the
-// place of its inputs, and those for what lies outside of their bounds.
-func (c *compactor) results(inputs []*blockdir.Dir) []BlockMeta {
-	metas := make([]BlockMeta, len(inputs))
-	for i, d := range inputs {
-		metas[i] = d.Meta()
-	}
-	meta := blockplan.Merged(newOwnULID(c.clock.Now(), endOfOrdinary(metas)), metas)
-	early, late := meta.MinTime, meta.MaxTime
-	for _, d := range inputs {
-		from, to := d.Reach()
-		early, late = min(early, from), max(late, to)
-	}
-	all := append([]BlockMeta{meta}, blockplan.Outside(meta, early, late)...)
-	for i := range all[1:] {
-		all[i+1].ULID = blockdir.NewULID(c.clock.Now())
-	}
-	return all
-}
-
-// endOfOrdinary returns where the blocks end that say where the head begins.
-func endOfOrdinary(metas []BlockMeta) int64 {
-	end := int64(math.MinInt64)
-	for _, m := range metas {
-		if !blockdir.BesideHead(m) {
-			end = max(end, m.MaxTime)
-		}
-	}
-	return end
-}
-
-// markDeletable notes in all blocks that nothing is left of them.
-func markDeletable(dirs []*blockdir.Dir) error {
-	for _, d := range dirs {
-		if err := d.SetMeta(func(m *blockdir.Meta) { m.Compaction.Deletable = true }); err != nil {
-			return errors.WithMessagef(err, "mark block %s as deletable", d.Meta().ULID)
-		}
-	}
-	return nil
-}
-
-// note lets blocks rest whose merge failed.
-func (c *compactor) note(ctx context.Context, dirs []*blockdir.Dir, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	ids := make([]ulid.ULID, len(dirs))
-	for i, d := range dirs {
-		ids[i] = d.Meta().ULID
-	}
-	if err == nil || errors.Is(err, blockdir.ErrEmpty) {
-		c.rest.Merged(ids)
-	} else {
-		c.rest.Failed(ids, c.clock.Now())
-	}
 }

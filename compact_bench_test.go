@@ -67,7 +67,7 @@ func benchMerge(b *testing.B, series int, apart, shift int64) {
 		inputs = append(inputs, makeBlock(b, fileutil.OS, dir, meta, all...))
 	}
 	samples := len(inputs) * series * chunksPerSeries * perChunk
-	c := tsdb.NewCompactor(fileutil.OS, dir, clock.System, 0, 120)
+	c := newCompactor(fileutil.OS, dir, clock.System, 0)
 	b.ReportAllocs()
 	var cpu time.Duration
 	for b.Loop() {

@@ -10,6 +10,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blocktest"
+	"github.com/seed347100a3/tsdb/internal/compact"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -44,19 +45,32 @@ func blockPoints(t testing.TB, d *blockdir.Dir) map[string][]point {
 	return all
 }
 
+// compactor merges blocks without a database around it.
+type compactor struct{ *compact.Compactor }
+
+func newCompactor(fsys tsdb.FS, dir string, c tsdb.Clock, bytesPerSecond int64) compactor {
+	return compactor{compact.New(compact.Config{FS: fsys, Dir: dir, Clock: c, Background: tsdb.NewBackground(c),
+		BytesPerSecond: bytesPerSecond, SamplesPerChunk: 120})}
+}
+
+// Merge publishes the results as they are.
+func (c compactor) Merge(ctx context.Context, inputs []*blockdir.Dir) (compact.Result, error) {
+	return c.Compactor.Merge(ctx, inputs, func(w *blockdir.Writer, _ bool) error { return w.Publish() })
+}
+
 // mergeTest is a directory with blocks.
 type mergeTest struct {
 	testing.TB
 	fs     *tsdbtest.MemFS
 	clock  *tsdbtest.Clock
-	c      tsdb.Compactor
+	c      compactor
 	inputs []*blockdir.Dir
 }
 
 func newMergeTest(t testing.TB) *mergeTest {
 	m := &mergeTest{TB: t, fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(time.UnixMilli(1_700_000_000_000))}
 	require.NoError(t, m.fs.MkdirAll("data"))
-	m.c = tsdb.NewCompactor(m.fs, "data", m.clock, 0, 120)
+	m.c = newCompactor(m.fs, "data", m.clock, 0)
 	return m
 }
 
@@ -69,7 +83,7 @@ func (m *mergeTest) block(mint, maxt int64, series ...blockSeries) *blockdir.Dir
 }
 
 // merge merges all inputs, and checks all that holds of every result.
-func (m *mergeTest) merge() (*blockdir.Dir, tsdb.MergeResult) {
+func (m *mergeTest) merge() (*blockdir.Dir, compact.Result) {
 	m.Helper()
 	r, err := m.c.Merge(context.Background(), m.inputs)
 	require.NoError(m, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/blockset"
+	"github.com/seed347100a3/tsdb/internal/compact"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/horizon"
@@ -33,7 +34,7 @@ type DB struct {
 	report OpenReport
 	opened time.Time
 
-	merges *compactor
+	merges *compact.Compactor
 	busy   blockplan.Busy
 	time   *horizon.Watch
 
@@ -135,7 +136,8 @@ func (db *DB) open() error {
 		return err
 	}
 	db.report.addBlocks(&loaded)
-	db.merges = newCompactor(db.opts.FS, db.dir, db.opts.Clock, db.maintenance.background, db.opts.Blocks.BytesPerSecond, db.opts.Head.SamplesPerChunk)
+	db.merges = compact.New(compact.Config{FS: db.opts.FS, Dir: db.dir, Clock: db.opts.Clock, Background: db.maintenance.background,
+		BytesPerSecond: db.opts.Blocks.BytesPerSecond, SamplesPerChunk: db.opts.Head.SamplesPerChunk})
 	db.head = newHead(db.opts, db.dir)
 	db.head.trunc.background = db.maintenance.background
 	db.head.bounds.minValid.Store(db.blocks.Current().Start)

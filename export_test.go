@@ -4,8 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -71,24 +69,8 @@ func MinValid(db *DB) int64 { return db.head.bounds.minValid.Load() }
 // WriteHeadChunks does what the loop does in time: it puts full chunks into files.
 func WriteHeadChunks(db *DB) error { return db.head.writer.write() }
 
-// MergeResult is what a merge gives.
-type MergeResult = mergeResult
-
 // Logged makes an attribute of an error.
 var Logged = logged
 
-// Compactor merges blocks without a database around it.
-type Compactor struct{ c *compactor }
-
-// NewCompactor returns one that writes into dir.
-func NewCompactor(fsys FS, dir string, c Clock, bytesPerSecond int64, samplesPerChunk int) Compactor {
-	return Compactor{newCompactor(fsys, dir, c, newBackground(c), bytesPerSecond, samplesPerChunk)}
-}
-
-// Merge, Resting and Forget are those of the type behind.
-func (c Compactor) Merge(ctx context.Context, inputs []*blockdir.Dir) (MergeResult, error) {
-	return c.c.merge(ctx, inputs, func(w *blockdir.Writer, _ bool) error { return w.Publish() })
-}
-
-func (c Compactor) Resting(id ulid.ULID) bool { return c.c.resting(id) }
-func (c Compactor) Forget()                   { c.c.rest.Forget() }
+// NewBackground returns what runs maintenance by a clock.
+var NewBackground = newBackground

@@ -169,7 +169,7 @@ func (h *head) seal(end int64) error {
 func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) (err error) {
 	bd := db.blocks.BeginBuild()
 	defer db.blocks.EndBuild(bd)
-	id := newOwnULID(db.opts.Clock.Now(), maxt)
+	id := blockdir.NewOwnULID(db.opts.Clock.Now(), maxt)
 	w, err := blockdir.Create(db.opts.FS, db.dir, id, blockdir.WriterOptions{Warm: true})
 	if err != nil {
 		return err

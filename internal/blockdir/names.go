@@ -65,6 +65,15 @@ func NewULID(now time.Time) (id ulid.ULID) {
 	return id
 }
 
+// NewOwnULID names a block of the head, or of such blocks, that ends at maxt. Its time is not
+// before that, or it would look like one of the future that somebody else has made.
+func NewOwnULID(now time.Time, maxt int64) ulid.ULID {
+	if end := time.UnixMilli(maxt); end.After(now) {
+		now = end
+	}
+	return NewULID(now)
+}
+
 // ParseName returns the block whose directory has this name. Only the one spelling that
 // blocks are written with counts: of a directory with another one the reference would
 // never get rid.

@@ -78,6 +78,7 @@ var layers = map[string]layer{
 	"internal/backfill":    {level: 7, foreign: []string{pkgErrors}},
 	"internal/blockset":    {level: 7, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/cardinality": {level: 7},
+	"internal/compact":     {level: 7, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/dircopy":     {level: 7, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/headblock":   {level: 7, foreign: []string{pkgErrors}},
 	"internal/repair":      {level: 7, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},

@@ -1,4 +1,4 @@
-package tsdb_test
+package compact_test
 
 import (
 	"context"
@@ -13,16 +13,86 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blockplan"
+	"github.com/seed347100a3/tsdb/internal/blocktest"
 	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/compact"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/tsdbtest"
+	"github.com/seed347100a3/tsdb/wal"
 )
+
+// Blocks, what is in them, and how it is written down.
+var (
+	openBlock    = blocktest.Open
+	numberedULID = blocktest.ID
+	remove       = blocktest.Delete
+	blockPoints  = blocktest.Points
+	leftovers    = blocktest.Leftovers
+	ramp         = blocktest.Ramp
+	floats       = blocktest.Floats
+	only         = blocktest.Only
+)
+
+// compactor publishes the results as they are.
+type compactor struct{ *compact.Compactor }
+
+func newCompactor(fsys fileutil.FS, dir string, c clock.Clock, bytesPerSecond int64) compactor {
+	inBackground := background.NewOrdinary(c)
+	if c == clock.System {
+		inBackground = background.New(c)
+	}
+	return compactor{compact.New(compact.Config{FS: fsys, Dir: dir, Clock: c, Background: inBackground,
+		BytesPerSecond: bytesPerSecond, SamplesPerChunk: 120})}
+}
+
+func (c compactor) Merge(ctx context.Context, inputs []*blockdir.Dir) (compact.Result, error) {
+	return c.Compactor.Merge(ctx, inputs, func(w *blockdir.Writer, _ bool) error { return w.Publish() })
+}
+
+// mergeTest is a directory with blocks.
+type mergeTest struct {
+	testing.TB
+	fs     *tsdbtest.MemFS
+	clock  *tsdbtest.Clock
+	c      compactor
+	inputs []*blockdir.Dir
+}
+
+func newMergeTest(t testing.TB) *mergeTest {
+	m := &mergeTest{TB: t, fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(time.UnixMilli(1_700_000_000_000))}
+	require.NoError(t, m.fs.MkdirAll("data"))
+	m.c = newCompactor(m.fs, "data", m.clock, 0)
+	return m
+}
+
+// block adds an input with these half-open bounds.
+func (m *mergeTest) block(mint, maxt int64, series ...blocktest.Series) *blockdir.Dir {
+	m.Helper()
+	d := blocktest.Make(m, m.fs, "data", blocktest.Meta(len(m.inputs)+1, mint, maxt), series...)
+	m.inputs = append(m.inputs, d)
+	return d
+}
+
+// merge merges all inputs, and checks all that holds of every result.
+func (m *mergeTest) merge() (*blockdir.Dir, compact.Result) {
+	m.Helper()
+	r, err := m.c.Merge(context.Background(), m.inputs)
+	require.NoError(m, err)
+	d := openBlock(m, m.fs, "data", r.Meta.ULID)
+	require.Equal(m, d.Meta(), r.Meta)
+	report, err := blockdir.Verify(context.Background(), d, nil)
+	require.NoError(m, err)
+	require.Empty(m, report.Problems)
+	require.Empty(m, leftovers(m, m.fs, "data"))
+	return d, r
+}
 
 // twoBlocks are inputs that meet, with something deleted.
 func twoBlocks(t testing.TB) *mergeTest {
@@ -82,7 +152,7 @@ func TestCompactor_TooLittleRoom_IsRefusedWithNumbersBeforeAnythingIsWritten(t *
 		return nil
 	})
 	_, err := m.c.Merge(context.Background(), m.inputs)
-	require.ErrorIs(t, err, tsdb.ErrDiskFull)
+	require.ErrorIs(t, err, wal.ErrDiskFull)
 	require.Equal(t, fmt.Sprintf("merge 2 blocks from %s on: %d bytes are wanted and %d kept for the log, %d are free: no space left on the disk",
 		m.inputs[0].Meta().ULID, bytes, diskspace.ReserveBytes(capacity-1), capacity-1-used), err.Error())
 	require.Equal(t, used, m.fs.Used())
@@ -192,7 +262,7 @@ func TestCompactor_ADamagedChunk_IsNamedByItsFile(t *testing.T) {
 		m.flip(name, at)
 		m.reopen()
 		_, err := m.c.Merge(context.Background(), m.inputs)
-		var damage *tsdb.CorruptError
+		var damage *encbuf.CorruptError
 		require.ErrorAs(t, err, &damage)
 		require.Equal(t, name, damage.File)
 		require.Positive(t, damage.Offset)
@@ -223,7 +293,7 @@ func TestCompactor_ADamagedInput_NeverMergesSilently(t *testing.T) {
 			m.flip(name, off)
 			d, err := blockdir.Open(m.fs, m.inputs[0].Path())
 			if err == nil {
-				var r tsdb.MergeResult
+				var r compact.Result
 				if r, err = m.c.Merge(context.Background(), []*blockdir.Dir{d, m.inputs[1]}); err == nil {
 					got := openBlock(t, m.fs, "data", r.Meta.ULID)
 					require.Equal(t, want, blockPoints(t, got), "%s %d", file, off)
@@ -233,7 +303,7 @@ func TestCompactor_ADamagedInput_NeverMergesSilently(t *testing.T) {
 				require.NoError(t, d.Close())
 			}
 			if err != nil {
-				require.ErrorIs(t, err, tsdb.ErrCorrupt, "%s %d", file, off)
+				require.ErrorIs(t, err, encbuf.ErrCorrupt, "%s %d", file, off)
 				require.ErrorContains(t, err, file)
 				detected++
 			}
@@ -260,7 +330,7 @@ func TestCompactor_AChunkWithOtherTimesThanItsIndex_IsDamage(t *testing.T) {
 				m.block(0, 1000, only(t, `{a="1"}`, chunk))
 				m.block(0, 1000, only(t, `{a="1"}`, other))
 				_, err := m.c.Merge(context.Background(), m.inputs)
-				var damage *tsdb.CorruptError
+				var damage *encbuf.CorruptError
 				require.ErrorAs(t, err, &damage)
 				require.Equal(t, filepath.Join(m.inputs[0].Path(), "chunks", "000001"), damage.File)
 				require.Empty(t, leftovers(t, m.fs, "data"))
@@ -278,7 +348,7 @@ func TestCompactor_AnyOperationFails_InputsStayAndNothingIsSwallowed(t *testing.
 		t.Run(fault.Name, func(t *testing.T) {
 			for fault.Nth = 1; ; fault.Nth++ {
 				f := faultfs.New(m.fs.KillClone())
-				c := tsdb.NewCompactor(f, "data", m.clock, 0, 120)
+				c := newCompactor(f, "data", m.clock, 0)
 				var inputs []*blockdir.Dir
 				for _, d := range m.inputs {
 					inputs = append(inputs, openBlock(t, f, "data", d.Meta().ULID))
@@ -333,7 +403,7 @@ func TestCompactor_Bug35_PowerCutAnywhere_HasInputsOrResult(t *testing.T) {
 		require.NoError(t, m.fs.SyncDir(filepath.Join(".", dir)))
 	}
 	m.inputs = []*blockdir.Dir{openBlock(t, m.fs, "data", numberedULID(1)), openBlock(t, m.fs, "data", numberedULID(2))}
-	want := map[string][]point{}
+	want := map[string][]blocktest.Point{}
 	for _, d := range m.inputs {
 		for key, ps := range blockPoints(t, d) {
 			want[key] = append(want[key], ps...)
@@ -390,7 +460,7 @@ func TestCompactor_WithARate_WritesNoFaster(t *testing.T) {
 	m := twoBlocks(t)
 	const rate = 1000
 	start := m.clock.Now()
-	c := tsdb.NewCompactor(m.fs, "data", runningClock{m.clock}, rate, 120)
+	c := newCompactor(m.fs, "data", runningClock{m.clock}, rate)
 	r, err := c.Merge(context.Background(), m.inputs)
 	require.NoError(t, err)
 	took := m.clock.Now().Sub(start).Seconds()
@@ -424,7 +494,7 @@ func TestCompactor_ResultIsWarmIfItsInputsAre(t *testing.T) {
 		for _, d := range m.inputs {
 			inputs = append(inputs, openBlock(t, fsys, "data", d.Meta().ULID))
 		}
-		_, err := tsdb.NewCompactor(fsys, "data", clock.System, 0, 120).Merge(context.Background(), inputs)
+		_, err := newCompactor(fsys, "data", clock.System, 0).Merge(context.Background(), inputs)
 		require.NoError(t, err)
 		require.Equal(t, cached, fsys.Dropped(true) == 0)
 		require.Equal(t, cached, fsys.Dropped(false) == 0)

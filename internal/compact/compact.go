@@ -1,0 +1,190 @@
+// Package compact carries out a merge of blocks. It sees whether there is room, works in the
+// background and at a bounded rate, names the results, and lets blocks rest whose merge failed. The
+// samples are written by package blockmerge. Which blocks to merge, when, and what becomes of the
+// inputs is for its caller.
+package compact
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/background"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockmerge"
+	"github.com/seed347100a3/tsdb/internal/blockplan"
+	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/pace"
+)
+
+// Compactor merges blocks: one merge a call, what and when is its caller's decision. It is
+// safe for concurrent use as long as no block is in two merges at a time.
+type Compactor struct {
+	Config
+	limiter *pace.Limiter // nil: none
+	rest    blockplan.Rest
+}
+
+// Config is what a Compactor works with.
+type Config struct {
+	FS              fileutil.FS
+	Dir             string // the data directory
+	Clock           clock.Clock
+	Background      *background.Runner
+	BytesPerSecond  int64 // that all merges write together; 0: no bound
+	SamplesPerChunk int   // of chunks that are written anew
+}
+
+// Result is what became of a merge.
+type Result struct {
+	Meta   blockdir.Meta // of the new block
+	Bytes  int64         // that it has on disk
+	Counts blockmerge.Counts
+}
+
+// New returns a Compactor.
+func New(c Config) *Compactor {
+	return &Compactor{Config: c, limiter: pace.New(c.Clock, c.BytesPerSecond)}
+}
+
+// Resting tells whether a block was in a merge that failed a while ago.
+func (c *Compactor) Resting(id ulid.ULID) bool { return c.rest.Resting(id, c.Clock.Now()) }
+
+// Forget lets all blocks be merged at once, as when somebody asks for it.
+func (c *Compactor) Forget() { c.rest.Forget() }
+
+// PublishFunc publishes a block that is finished. inPlace: it takes the place of the inputs of the
+// merge.
+type PublishFunc func(w *blockdir.Writer, inPlace bool) error
+
+// Merge writes the samples of inputs, which the caller keeps open and gives in the order of
+// the plan, as one new block. The inputs stay; they may go once the new block is loaded.
+// What is deleted of them while Merge runs is not deleted of the result: the caller keeps
+// deletes away, or applies them again: publish is called with the finished block, and
+// publishes it. Samples that foreign inputs have outside of their bounds
+// go into blocks of their own, which are published before.
+//
+// When Merge returns nil, the block is on stable storage, checked. On an error there is no
+// block, and nothing is left behind that opening the database would not remove. Errors:
+// blockdir.ErrEmpty, when no sample was left, the inputs being marked as deletable then;
+// wal.ErrDiskFull, with numbers, before anything is written or when the disk fills up
+// meanwhile; encbuf.ErrCorrupt, with the file of an input that is damaged; the context's. Behind
+// an error other than the context's and a refusal for lack of room, the inputs rest
+// (blockplan.Rest).
+func (c *Compactor) Merge(ctx context.Context, inputs []*blockdir.Dir, publish PublishFunc) (Result, error) {
+	purpose, bytes := fmt.Sprintf("merge %d blocks from %s on", len(inputs), inputs[0].Meta().ULID), inputBytes(inputs)
+	if err := diskspace.Check(c.FS, c.Dir, purpose, bytes); err != nil {
+		return Result{}, err
+	}
+	var result Result
+	fsys := pace.FS(ctx, c.FS, c.limiter) // until ctx ends, not until work in the background does: that may publish
+	err := c.Background.Run(ctx, func(ctx context.Context) (err error) {
+		result, err = c.write(ctx, fsys, inputs, publish)
+		return err
+	})
+	if errors.Is(err, blockdir.ErrEmpty) {
+		if markErr := markDeletable(inputs); markErr != nil {
+			err = markErr
+		}
+	}
+	c.Note(ctx, inputs, err)
+	return result, diskspace.WhileWriting(c.FS, c.Dir, purpose, bytes, err)
+}
+
+// inputBytes is how much the inputs of a merge have on disk. Its result has about as much, or less.
+func inputBytes(inputs []*blockdir.Dir) (n int64) {
+	for _, d := range inputs {
+		n += d.SizeBytes()
+	}
+	return n
+}
+
+// write does the work of Merge.
+func (c *Compactor) write(ctx context.Context, fsys fileutil.FS, inputs []*blockdir.Dir, publish PublishFunc) (Result, error) {
+	target := blockmerge.Target{FS: fsys, Dir: c.Dir, SamplesPerChunk: c.SamplesPerChunk}
+	blocks, err := blockmerge.Write(ctx, target, inputs, c.results(inputs)...)
+	if err != nil {
+		return Result{}, diskspace.Full(err)
+	}
+	result := Result{Meta: blocks[0].Meta}
+	for i := range blocks {
+		result.Bytes += blocks[i].Bytes
+		result.Counts.Add(blocks[i].Counts)
+	}
+	// The one that takes the place of the inputs comes last: there is no moment at which a sample
+	// is in no block.
+	for i := len(blocks) - 1; i >= 0; i-- {
+		if blocks[i].Empty {
+			continue
+		}
+		if err := publish(blocks[i].Writer, i == 0); err != nil {
+			return Result{}, diskspace.Full(fileutil.JoinErrors(err, blockmerge.Abort(blocks)))
+		}
+	}
+	if blocks[0].Empty {
+		return Result{}, blockdir.ErrEmpty
+	}
+	return result, nil
+}
+
+// results returns what the blocks say of themselves that a merge makes: the one that takes the
+// place of its inputs, and those for what lies outside of their bounds.
+func (c *Compactor) results(inputs []*blockdir.Dir) []blockdir.Meta {
+	metas := make([]blockdir.Meta, len(inputs))
+	for i, d := range inputs {
+		metas[i] = d.Meta()
+	}
+	meta := blockplan.Merged(blockdir.NewOwnULID(c.Clock.Now(), endOfOrdinary(metas)), metas)
+	early, late := meta.MinTime, meta.MaxTime
+	for _, d := range inputs {
+		from, to := d.Reach()
+		early, late = min(early, from), max(late, to)
+	}
+	all := append([]blockdir.Meta{meta}, blockplan.Outside(meta, early, late)...)
+	for i := range all[1:] {
+		all[i+1].ULID = blockdir.NewULID(c.Clock.Now())
+	}
+	return all
+}
+
+// endOfOrdinary returns where the blocks end that say where the head begins.
+func endOfOrdinary(metas []blockdir.Meta) int64 {
+	end := int64(math.MinInt64)
+	for _, m := range metas {
+		if !blockdir.BesideHead(m) {
+			end = max(end, m.MaxTime)
+		}
+	}
+	return end
+}
+
+// markDeletable notes in all blocks that nothing is left of them.
+func markDeletable(dirs []*blockdir.Dir) error {
+	for _, d := range dirs {
+		if err := d.SetMeta(func(m *blockdir.Meta) { m.Compaction.Deletable = true }); err != nil {
+			return errors.WithMessagef(err, "mark block %s as deletable", d.Meta().ULID)
+		}
+	}
+	return nil
+}
+
+// Note lets blocks rest whose merge failed.
+func (c *Compactor) Note(ctx context.Context, dirs []*blockdir.Dir, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	ids := make([]ulid.ULID, len(dirs))
+	for i, d := range dirs {
+		ids[i] = d.Meta().ULID
+	}
+	if err == nil || errors.Is(err, blockdir.ErrEmpty) {
+		c.rest.Merged(ids)
+	} else {
+		c.rest.Failed(ids, c.Clock.Now())
+	}
+}
