@@ -1,6 +1,7 @@
 package tsdb
 
 import (
+	"context"
 	stderrors "errors"
 	"math"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/isolation"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/mend"
 	"github.com/seed347100a3/tsdb/internal/read"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
@@ -40,7 +42,7 @@ type head struct {
 	writer    chunkWriter
 	snapshots headSnapshots
 	trunc     truncation
-	mender    mender
+	mender    mend.Mender
 	recovery  recovery
 }
 
@@ -52,7 +54,8 @@ func newHead(opts *Options, path string) *head {
 	h.queries.place = read.NewPlaceID()
 	h.deleted.set.Store(&tombstones.Set{})
 	h.writer.init(h)
-	h.snapshots.h, h.mender.h, h.recovery.h = h, h, h
+	h.snapshots.h, h.recovery.h = h, h
+	h.mender.Config = mend.Config{FS: opts.FS, Dir: path, Logger: opts.Logger}
 	h.trunc.h, h.trunc.done = h, math.MinInt64
 	return h
 }
@@ -82,6 +85,13 @@ type headQueries struct {
 func (h *head) readable(pin *chunks.Pin, snapshot uint64, from int64, losses int) read.Head {
 	return read.Head{Place: h.queries.place, Series: h.series, Chunks: pin, Past: h.series.Past(snapshot), From: from,
 		Deleted: h.deleted.set.Load(), Mender: &h.mender, Losses: losses, Labels: &h.queries.labels}
+}
+
+// mend sets damaged chunks aside that readers have come upon, and returns how many. start is where
+// the head begins by the blocks. The caller holds flushing.
+func (h *head) mend(ctx context.Context, start int64) (int, error) {
+	n, err := h.mender.Mend(ctx, h.series, h.chunks, start)
+	return n, refuse(err)
 }
 
 // writable returns the log, or why there is none.

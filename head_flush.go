@@ -129,7 +129,7 @@ func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 			return db.flushRange(ctx, mint, maxt, mint >= cut)
 		})
 		if errors.Is(err, ErrCorrupt) {
-			n, mendErr := db.head.mender.mend(ctx, db.blocks.Current().Start)
+			n, mendErr := db.head.mend(ctx, db.blocks.Current().Start)
 			if n > 0 {
 				continue // with what took the place of the damage
 			}
@@ -214,7 +214,7 @@ func (h *head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 	}
 	defer func() { err = stderrors.Join(err, pin.Release()) }()
 	const snapshot = math.MaxUint64 // everything
-	src := h.readable(pin, snapshot, mint, h.mender.seen())
+	src := h.readable(pin, snapshot, mint, h.mender.Losses())
 	return headblock.Write(ctx, w, &src, mint, maxt)
 }
 

@@ -53,7 +53,7 @@ const maxSnapshotBackoff = 10 * time.Minute
 func (t *snapshotTask) step() {
 	db, now := t.db, t.db.opts.Clock.Now()
 	h := db.head
-	waiting := now.Before(t.notNow) && t.notNow.Sub(now) <= maxSnapshotBackoff && !h.mender.damage.Load()
+	waiting := now.Before(t.notNow) && t.notNow.Sub(now) <= maxSnapshotBackoff && !h.mender.Damaged()
 	if waiting || h.log.Load() == nil {
 		return
 	}
@@ -79,7 +79,7 @@ func (t *snapshotTask) step() {
 // mend sets chunks aside that readers found damaged. A failure is told once, and tried again.
 func (t *snapshotTask) mend() {
 	db := t.db
-	_, err := db.head.mender.mend(db.ctx, db.blocks.Current().Start)
+	_, err := db.head.mend(db.ctx, db.blocks.Current().Start)
 	if err != nil && !t.unmended && db.ctx.Err() == nil {
 		db.opts.Logger.Warn("set aside damaged head chunks", "error", logged(err))
 	}
@@ -94,7 +94,7 @@ func (db *DB) headStart() int64 { return db.blocks.Current().StartWithout(nil) }
 // what is written.
 func (hs *headSnapshots) due() (bool, error) {
 	h := hs.h
-	if h.mender.damage.Load() {
+	if h.mender.Damaged() {
 		if hs.newest.segment == 0 {
 			return false, nil
 		}
@@ -272,7 +272,7 @@ const closeShare = 64
 func (hs *headSnapshots) atClose(headStart int64) {
 	h := hs.h
 	log := h.log.Load()
-	if log != nil && h.mender.damage.Load() {
+	if log != nil && h.mender.Damaged() {
 		if err := hs.drop(); err != nil {
 			h.opts.Logger.Warn("remove snapshots of the head", "error", logged(err))
 		}

@@ -116,8 +116,8 @@ func (tr *truncation) removeChunks(lowest chunks.Ref) error {
 		return err
 	}
 	err = poisoned(h.chunks.TruncateBefore(lowest))
-	if err == nil && h.mender.damage.Load() && !h.mender.forget(lowest) {
-		h.mender.damage.Store(false) // no file with damage is left, so snapshots hold again
+	if err == nil {
+		h.mender.Forget(lowest) // when no file with damage is left, snapshots hold again
 	}
 	h.iso.Settle()
 	return stderrors.Join(err, pin.Release())

@@ -117,13 +117,13 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 		AcceptsFrom: h.bounds.minValid.Load(), AcceptsTo: h.bounds.acceptsTo(),
 		HeadSizeBytes: h.series.SizeBytes() + h.queries.labels.SizeBytes(), FullBytes: h.series.Shelf.Bytes(),
 		HeadChunksWritten: h.writer.written.Load(), HeadChunkWriteErrors: h.writer.failed.Load(),
-		HeadChunksDamaged: h.mender.damaged.Load(), HeadSamplesLost: h.mender.lostSamples.Load(),
 		Queriers: h.queries.opened.Load(), Deletes: h.deleted.deletes.Load(),
 		Blocks: len(v.Blocks), BlockBytes: v.Bytes(), BlocksMissing: len(v.Missing),
 		Checkpoints: h.trunc.checkpoints.Load(), CheckpointErrors: h.trunc.failed.Load(), LogDamages: h.trunc.damages.Load(),
 		HeadSnapshots: h.snapshots.taken.Load(), HeadSnapshotErrors: h.snapshots.failed.Load(),
 	}
 	h.commits.addTo(&s)
+	s.HeadChunksDamaged, s.HeadSamplesLost = h.mender.Counts()
 	n, bytes := h.commits.metadata.Size()
 	s.SeriesWithMetadata, s.HeadSizeBytes = n, s.HeadSizeBytes+bytes
 	s.HeadChunks, s.HeadChunksCreated = h.series.Shards.Chunks()

@@ -81,6 +81,7 @@ var layers = map[string]layer{
 	"internal/compact":     {level: 7, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/dircopy":     {level: 7, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/headblock":   {level: 7, foreign: []string{pkgErrors}},
+	"internal/mend":        {level: 7, foreign: []string{pkgErrors}},
 	"internal/repair":      {level: 7, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/verify":      {level: 7, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
