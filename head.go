@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/headchunks"
 	"github.com/seed347100a3/tsdb/internal/isolation"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/mend"
@@ -24,7 +25,7 @@ import (
 //
 // A sample's way: Appender.Append finds its series and stages it (head_append.go);
 // Commit reserves, logs, applies and publishes it (head_commit.go); full chunks go to
-// head-chunk files behind it (head_chunks.go); queries read it (internal/read); after
+// head-chunk files behind it (internal/headchunks); queries read it (internal/read); after
 // a restart the log brings it back (head_recover.go).
 type head struct {
 	opts   *Options
@@ -39,7 +40,7 @@ type head struct {
 	commits   commits
 	queries   headQueries
 	deleted   headDeletes
-	writer    chunkWriter
+	writer    headchunks.Writer
 	snapshots headSnapshots
 	trunc     truncation
 	mender    mend.Mender
@@ -53,7 +54,7 @@ func newHead(opts *Options, path string) *head {
 	h.commits.init(h)
 	h.queries.place = read.NewPlaceID()
 	h.deleted.set.Store(&tombstones.Set{})
-	h.writer.init(h)
+	h.writer.Init(opts.Blocks.Range.Milliseconds())
 	h.snapshots.h, h.recovery.h = h, h
 	h.mender.Config = mend.Config{FS: opts.FS, Dir: path, Logger: opts.Logger}
 	h.trunc.h, h.trunc.done = h, math.MinInt64
@@ -123,6 +124,22 @@ func (h *head) refused() error {
 	return log.Err()
 }
 
+// writeChunks writes all full chunks into head-chunk files. Head chunks must not
+// outrun the log: it is synced up to the newest commit in them before. After a failed
+// sync of such a file nothing is written any more, as after one of the log.
+func (h *head) writeChunks() error {
+	log, err := h.writable()
+	if err != nil || log.Err() != nil {
+		return nil // nothing may be written at the moment, and Health says so
+	}
+	log.Note() // what was left out while a mark was set
+	err = h.writer.StoreAll(log.SyncTo)
+	if errors.Is(err, chunks.ErrPoisoned) {
+		return log.Poison(err)
+	}
+	return err
+}
+
 // close takes a last snapshot, ends the log, so that nothing new comes, then writes what is full
 // and closes the files. Queriers keep the files open that they read.
 func (h *head) close(headStart int64) error {
@@ -138,7 +155,7 @@ func (h *head) close(headStart int64) error {
 	}
 	err := log.Close()
 	if err == nil {
-		err = poisoned(h.writer.storeAll(func(uint64) error { return nil })) // the log is closed, and synced
+		err = poisoned(h.writer.StoreAll(func(uint64) error { return nil })) // the log is closed, and synced
 		if fileutil.IsDiskFull(err) && !errors.Is(err, ErrPoisoned) {
 			err = nil // the log has what these files would have
 		}

@@ -117,7 +117,7 @@ func (sg *staging) run(ctx context.Context, log *wal.Log, res *CommitResult) err
 	sg.exemplars.published(h)
 	h.commits.done.Add(1)
 	sg.count(res)
-	h.writer.wakeUp()
+	h.writer.WakeUp()
 	return nil
 }
 

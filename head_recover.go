@@ -175,6 +175,7 @@ func (rc *recovery) readFrom(ctx context.Context, snap *replay.Snapshot, reach *
 	if err != nil {
 		return nil, errors.WithMessage(err, "open head chunks")
 	}
+	h.writer.Shelf, h.writer.Files = &h.series.Shelf, h.chunks
 	to := replay.Target{Series: h.series, MinValid: h.bounds.minValid.Load(), Chunks: h.chunks, Exemplars: h.commits.exemplars}
 	if !readOnly {
 		to.Store = &h.writer

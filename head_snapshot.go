@@ -219,7 +219,7 @@ func (hs *headSnapshots) write(ctx context.Context, headStart func() int64) (met
 	// in files: of each series the first chunk that is in none has all that is left of them.
 	h.series.Shards.Barrier()
 	h.iso.WaitPublished(start.NextSeq - 1)
-	if err := h.writer.storeAll(log.SyncTo); err != nil {
+	if err := h.writer.StoreAll(log.SyncTo); err != nil {
 		return meta, poisoned(err)
 	}
 	// What comes into files from here on is not in the extents: recovery looks at it again, as

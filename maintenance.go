@@ -15,11 +15,8 @@ import (
 )
 
 const (
-	// chunkWriteInterval is how long a full chunk waits for its file at most.
+	// chunkWriteInterval is how long a full chunk waits for its file at most, unless many do.
 	chunkWriteInterval = time.Second
-	// chunkWriteBytes of full chunks do not wait: a write this long costs little per
-	// chunk.
-	chunkWriteBytes = 1 << 20
 	// flushInterval is how often is looked whether a part of the head is to become blocks.
 	flushInterval = time.Second
 	// snapshotInterval is how often is looked whether the head is to be snapshotted.
@@ -40,7 +37,7 @@ func (db *DB) start() {
 	if p := db.opts.WAL.Sync; p.Mode() == wal.ModeInterval {
 		db.maintenance.loop(p.Interval(), nil, db.syncLog)
 	}
-	db.maintenance.loop(chunkWriteInterval, db.head.writer.wake, db.writeChunks)
+	db.maintenance.loop(chunkWriteInterval, db.head.writer.Wake, db.writeChunks)
 	s := snapshotTask{db: db} // by hand only, it just removes those that do not hold any more
 	db.maintenance.loop(snapshotInterval, nil, func() {
 		s.step()
@@ -123,8 +120,8 @@ func (db *DB) writeChunks() {
 	if log := db.head.log.Load(); log != nil {
 		_ = db.heal(log) // or commits are refused as they were
 	}
-	if err := db.head.writer.write(); err != nil {
-		db.head.writer.failed.Add(1)
+	if err := db.head.writeChunks(); err != nil {
+		db.head.writer.Failed.Add(1)
 		db.opts.Logger.Warn("write head chunks", "error", logged(err))
 	}
 }

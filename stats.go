@@ -116,7 +116,7 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 		Series: h.series.Len(), MinT: h.bounds.minT.Load(), MaxT: h.bounds.maxT.Load(),
 		AcceptsFrom: h.bounds.minValid.Load(), AcceptsTo: h.bounds.acceptsTo(),
 		HeadSizeBytes: h.series.SizeBytes() + h.queries.labels.SizeBytes(), FullBytes: h.series.Shelf.Bytes(),
-		HeadChunksWritten: h.writer.written.Load(), HeadChunkWriteErrors: h.writer.failed.Load(),
+		HeadChunksWritten: h.writer.Written.Load(), HeadChunkWriteErrors: h.writer.Failed.Load(),
 		Queriers: h.queries.opened.Load(), Deletes: h.deleted.deletes.Load(),
 		Blocks: len(v.Blocks), BlockBytes: v.Bytes(), BlocksMissing: len(v.Missing),
 		Checkpoints: h.trunc.checkpoints.Load(), CheckpointErrors: h.trunc.failed.Load(), LogDamages: h.trunc.damages.Load(),
