@@ -2,17 +2,13 @@ package tsdb
 
 import (
 	"context"
-	stderrors "errors"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/blockset"
-	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/dircopy"
-	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
@@ -39,48 +35,21 @@ func (db *DB) Snapshot(ctx context.Context, dir string) (err error) {
 	if dir, err = fileutil.Abs(fsys, filepath.Clean(dir)); err != nil {
 		return errors.WithMessage(err, "snapshot")
 	}
-	if err := datadir.CheckCopyTarget(fsys, db.dir, dir); err != nil {
-		return err
-	}
-	if _, err := fsys.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return errors.WithMessagef(stderrors.Join(fs.ErrExist, err), "snapshot into %s", dir)
-	}
-	s := snapshotter{db: db, fs: fsys, dir: dir + datadir.CopySuffix}
-	s.to = dircopy.New(ctx, fsys, db.dir, s.dir)
-	if err := dircopy.RemoveLeftover(fsys, s.dir); err != nil {
-		return err
-	}
-	err = s.run()
-	if err == nil {
-		err = fsys.Rename(s.dir, dir)
-	}
-	if err != nil {
-		err = stderrors.Join(err, fileutil.RemoveAll(fsys, s.dir))
-	} else if err = fsys.SyncDir(filepath.Dir(dir)); err != nil {
-		err = stderrors.Join(err, fileutil.RemoveAll(fsys, dir))
-	}
-	if err == nil {
-		return nil
-	}
-	bytes, sizeErr := fileutil.TreeSize(fsys, db.dir) // at most: what is linked takes nothing
-	return stderrors.Join(diskspace.WhileWriting(fsys, filepath.Dir(dir), "snapshot into "+dir, bytes, err), sizeErr)
+	s := snapshotter{db: db}
+	return dircopy.Make(ctx, fsys, db.dir, dir, s.copy)
 }
 
 // snapshotter is one Snapshot under way.
 type snapshotter struct {
 	db     *DB
-	fs     FS
-	dir    string // of the copy
 	to     *dircopy.Copier
 	blocks []blockset.Block
 	upTo   int        // log segments up to this one belong to the copy
 	end    chunks.Ref // and head chunks before this place
 }
 
-func (s *snapshotter) run() error {
-	if err := fileutil.MkdirSync(s.fs, s.dir); err != nil {
-		return err
-	}
+func (s *snapshotter) copy(to *dircopy.Copier) error {
+	s.to = to
 	// While this is held the log's segments and the chunk files stay.
 	s.db.flushing.Lock()
 	defer s.db.flushing.Unlock()
@@ -104,7 +73,7 @@ func (s *snapshotter) run() error {
 			return err
 		}
 	}
-	return s.fs.SyncDir(s.dir)
+	return nil
 }
 
 // fix decides, at one moment, what belongs to the copy. What may change later, the small

@@ -1,7 +1,7 @@
-// Package dircopy copies the parts of a data directory into another one: files that never change
-// are linked where that is possible, the others are copied, and each directory is synced. It knows
-// which files a part has. What belongs to a copy, and at which moment, is for who holds the parts
-// still meanwhile: the root.
+// Package dircopy copies the parts of a data directory into another one, which is there when it is
+// whole. Files that never change are linked where that is possible, the others are copied, and each
+// directory is synced. It knows which files a part has. What belongs to a copy, and at which
+// moment, is for who holds the parts still meanwhile: the root.
 //
 // A Copier is for one goroutine.
 package dircopy
@@ -20,6 +20,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -31,14 +32,50 @@ type Copier struct {
 	from, to string
 }
 
-// New returns a Copier. The directory to copy to is there before the first part is copied.
-func New(ctx context.Context, fsys fileutil.FS, from, to string) *Copier {
-	return &Copier{ctx: ctx, fs: fsys, from: from, to: to}
+// Make copies what fill says from one directory to another, which must not exist: fs.ErrExist. When
+// it returns nil the copy is on stable storage. On an error, or a crash, there is none; a crash may
+// leave a part of it under the name with datadir.CopySuffix, which the next Make removes.
+func Make(ctx context.Context, fsys fileutil.FS, from, to string, fill func(*Copier) error) error {
+	if err := datadir.CheckCopyTarget(fsys, from, to); err != nil {
+		return err
+	}
+	if _, err := fsys.Stat(to); !errors.Is(err, fs.ErrNotExist) {
+		return errors.WithMessagef(stderrors.Join(fs.ErrExist, err), "snapshot into %s", to)
+	}
+	c := &Copier{ctx: ctx, fs: fsys, from: from, to: to + datadir.CopySuffix}
+	if err := removeLeftover(fsys, c.to); err != nil {
+		return err
+	}
+	err := c.fill(fill)
+	if err == nil {
+		err = fsys.Rename(c.to, to)
+	}
+	if err != nil {
+		err = stderrors.Join(err, fileutil.RemoveAll(fsys, c.to))
+	} else if err = fsys.SyncDir(filepath.Dir(to)); err != nil {
+		err = stderrors.Join(err, fileutil.RemoveAll(fsys, to))
+	}
+	if err == nil {
+		return nil
+	}
+	bytes, sizeErr := fileutil.TreeSize(fsys, from) // at most: what is linked takes nothing
+	return stderrors.Join(diskspace.WhileWriting(fsys, filepath.Dir(to), "snapshot into "+to, bytes, err), sizeErr)
 }
 
-// RemoveLeftover removes what an interrupted copy by way of the same directory left. What somebody
+// fill makes the directory with all its parts, synced.
+func (c *Copier) fill(parts func(*Copier) error) error {
+	if err := fileutil.MkdirSync(c.fs, c.to); err != nil {
+		return err
+	}
+	if err := parts(c); err != nil {
+		return err
+	}
+	return c.fs.SyncDir(c.to)
+}
+
+// removeLeftover removes what an interrupted copy by way of the same directory left. What somebody
 // else has put there stays: fs.ErrExist.
-func RemoveLeftover(fsys fileutil.FS, dir string) error {
+func removeLeftover(fsys fileutil.FS, dir string) error {
 	_, err := fsys.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -30,12 +30,13 @@ func TestCopier_CopiesPartByPart(t *testing.T) {
 	disk := diskWith(t, "data/wal/checkpoint.00000001/00000000", "data/wal/00000002", "data/wal/00000003",
 		"data/chunks_head/000001", "data/chunks_head/000002", "data/chunks_head/000003", "data/chunks_head/letter",
 		"data/"+block+"/meta.json", "data/"+block+"/chunks/000001")
-	require.NoError(t, disk.MkdirAll("copy"))
-	c := dircopy.New(context.Background(), disk, "data", "copy")
-	require.NoError(t, c.BlockFiles(ulid.MustParseStrict(block)))
-	require.NoError(t, c.Log(2))
-	require.NoError(t, c.HeadChunks(chunks.NewRef(2, 7)))
-	require.NoError(t, c.BlockChunks(ulid.MustParseStrict(block)))
+	require.NoError(t, dircopy.Make(context.Background(), disk, "data", "copy", func(c *dircopy.Copier) error {
+		require.NoError(t, c.BlockFiles(ulid.MustParseStrict(block)))
+		require.NoError(t, c.Log(2))
+		require.NoError(t, c.HeadChunks(chunks.NewRef(2, 7)))
+		require.NoError(t, c.BlockChunks(ulid.MustParseStrict(block)))
+		return nil
+	}))
 	var got []string
 	for _, name := range disk.Files() {
 		if name, ok := strings.CutPrefix(name, "copy/"); ok {
@@ -51,16 +52,19 @@ func TestCopier_CopiesPartByPart(t *testing.T) {
 }
 
 func TestCopier_EndsWithItsContext(t *testing.T) {
-	disk := diskWith(t, "data/wal/00000000", "copy/x")
+	disk := diskWith(t, "data/wal/00000000")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.ErrorIs(t, dircopy.New(ctx, disk, "data", "copy").Log(2), context.Canceled)
+	err := dircopy.Make(ctx, disk, "data", "copy", func(c *dircopy.Copier) error { return c.Log(2) })
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, []string{"data/wal/00000000"}, disk.Files(), "no part of the copy is left")
 }
 
-func TestRemoveLeftover_OnlyOfACopy(t *testing.T) {
-	disk := diskWith(t, "a.tmp-snapshot/wal/00000002", "b.tmp-snapshot/letter")
-	require.NoError(t, dircopy.RemoveLeftover(disk, "a.tmp-snapshot"))
-	require.NoError(t, dircopy.RemoveLeftover(disk, "a.tmp-snapshot"))
-	require.ErrorIs(t, dircopy.RemoveLeftover(disk, "b.tmp-snapshot"), fs.ErrExist)
-	require.Contains(t, disk.Files(), "b.tmp-snapshot/letter")
+func TestMake_RemovesOnlyWhatACopyLeft(t *testing.T) {
+	disk := diskWith(t, "a.tmp-snapshot/wal/00000002", "b.tmp-snapshot/letter", "c/letter")
+	empty := func(*dircopy.Copier) error { return nil }
+	require.NoError(t, dircopy.Make(context.Background(), disk, "data", "a", empty))
+	require.ErrorIs(t, dircopy.Make(context.Background(), disk, "data", "b", empty), fs.ErrExist)
+	require.ErrorIs(t, dircopy.Make(context.Background(), disk, "data", "c", empty), fs.ErrExist)
+	require.ElementsMatch(t, []string{"a/", "b.tmp-snapshot/letter", "c/letter"}, disk.Files())
 }
