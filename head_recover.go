@@ -239,7 +239,7 @@ func (rc *recovery) write() error {
 	}
 	// Nor would those of ours that were not used.
 	if rc.logLost {
-		if err := h.snapshots.quarantine(); err != nil {
+		if err := headsnap.SetAsideOthers(fsys, h.path, quarantine, h.snapshots.newest.segment); err != nil {
 			return errors.WithMessage(err, "set snapshots of the head aside")
 		}
 	}

@@ -3,16 +3,13 @@ package tsdb
 import (
 	"context"
 	stderrors "errors"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
-	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
-	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/wal"
@@ -151,41 +148,7 @@ func (hs *headSnapshots) estimate() int64 {
 
 // remove removes all snapshots but the head's newest one.
 func (hs *headSnapshots) remove() error {
-	h := hs.h
-	list, err := headsnap.List(h.opts.FS, h.path)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, f := range list {
-		if f.Segment != hs.newest.segment {
-			errs = append(errs, headsnap.Remove(h.opts.FS, f))
-		}
-	}
-	return stderrors.Join(errs...)
-}
-
-// quarantine moves the snapshots that were not used out of the way: of a log that has lost
-// something they may have the only copy.
-func (hs *headSnapshots) quarantine() error {
-	h := hs.h
-	list, err := headsnap.List(h.opts.FS, h.path)
-	if err != nil {
-		return err
-	}
-	for _, f := range list {
-		if f.Segment == hs.newest.segment {
-			continue
-		}
-		_, synced, err := fileutil.MoveInto(h.opts.FS, f.Path, filepath.Join(h.path, datadir.QuarantineDir), filepath.Base(f.Path))
-		if err != nil && !synced {
-			return wal.Poisoned(err)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return headsnap.RemoveOthers(hs.h.opts.FS, hs.h.path, hs.newest.segment)
 }
 
 // pass removes a snapshot that continues with a segment of the log which is gone: nobody can
