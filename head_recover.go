@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/pkg/errors"
 
@@ -180,17 +179,15 @@ func (rc *recovery) readFrom(ctx context.Context, snap *replay.Snapshot, reach *
 	if !readOnly {
 		to.Store = &h.writer
 	}
-	p := progress{report: h.opts.Progress, logger: h.opts.Logger, shown: -progressEvery}
-	p.begun = time.Now()
+	var tell func(done, total int64)
+	if f := h.opts.Progress; f != nil {
+		tell = func(done, total int64) { f(RecoveryProgress{Done: done, Total: total}) }
+	}
 	rep, err = replay.Run(ctx, to, replay.Options{
 		FS: h.opts.FS, WALDir: h.walDir(), Reach: reach, Snapshot: snap,
-		Workers: h.opts.Head.ReplayWorkers, Progress: p.tell, Logger: h.opts.Logger,
+		Workers: h.opts.Head.ReplayWorkers, Progress: tell, Logger: h.opts.Logger,
 	})
-	if err != nil {
-		return nil, refuse(err)
-	}
-	p.end()
-	return rep, nil
+	return rep, refuse(err)
 }
 
 // take makes what was read the head's.

@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -144,41 +143,6 @@ func (e *UnreadError) Unwrap() error { return ErrUnsupported }
 // RecoveryProgress tells how far Open is.
 type RecoveryProgress struct {
 	Done, Total int64 // bytes of log
-}
-
-// Progress is reported this often at most.
-const (
-	progressEvery    = 200 * time.Millisecond // to the callback
-	progressLogEvery = 5 * time.Second
-)
-
-// progress thins the log's progress out for the callback and the logger.
-type progress struct {
-	report        func(RecoveryProgress) // may be nil
-	logger        *slog.Logger
-	begun         time.Time
-	shown, logged time.Duration // when report and logger were called last
-	last          RecoveryProgress
-}
-
-func (p *progress) tell(done, total int64) {
-	elapsed := time.Since(p.begun)
-	p.last = RecoveryProgress{Done: done, Total: total}
-	if p.report != nil && done < total && elapsed-p.shown >= progressEvery {
-		p.shown = elapsed
-		p.report(p.last)
-	}
-	if elapsed-p.logged >= progressLogEvery {
-		p.logged = elapsed
-		p.logger.Info("replaying log", "done_bytes", done, "total_bytes", total, "elapsed", elapsed)
-	}
-}
-
-// end tells that all is done: also when there is no log, or it ended early.
-func (p *progress) end() {
-	if p.report != nil {
-		p.report(RecoveryProgress{Done: p.last.Total, Total: p.last.Total})
-	}
 }
 
 // addReplay takes over what replay says of snapshot, log and head-chunk files.

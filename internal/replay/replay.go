@@ -74,7 +74,8 @@ type Options struct {
 	Reach    *logreach.Reach // what is known of how far the log reached
 	Snapshot *Snapshot       // to begin with; nil: the log alone
 	Workers  int             // at most: with little memory there are fewer
-	// Progress is told how many bytes of snapshot and log of how many are read, from one goroutine.
+	// Progress is told how many bytes of snapshot and log of how many are read, from one goroutine:
+	// a few times a second at most, and once at the end. Nil: nobody is.
 	Progress func(done, total int64)
 	Logger   *slog.Logger
 }
@@ -150,6 +151,8 @@ func Run(ctx context.Context, to Target, opts Options) (*Report, error) {
 	if opts.Snapshot != nil {
 		load = &snapshotLoad{Snapshot: *opts.Snapshot}
 	}
+	p := newProgress(opts.Progress, opts.Logger)
+	opts.Progress = p.tell
 	r := newReplay(to, opts)
 	if err := r.loadChunks(load); err != nil {
 		return nil, err
@@ -166,6 +169,7 @@ func Run(ctx context.Context, to Target, opts Options) (*Report, error) {
 			return nil, err
 		}
 	}
+	p.end()
 	return r.out, nil
 }
 
