@@ -1,5 +1,5 @@
 // Package histtest has native histograms for tests: as test vectors write them, and drawn at
-// random. It is for tests only.
+// random; and floats with start timestamps. It is for tests only.
 package histtest
 
 import (

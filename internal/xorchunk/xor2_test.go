@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/internal/encbuf"
+	"github.com/seed347100a3/tsdb/internal/histtest"
 )
 
 // stSample is a sample with a start timestamp.
@@ -107,27 +108,8 @@ func TestXOR2_Vectors_DecodeToTheSameSamples(t *testing.T) {
 }
 
 // randomST makes samples with start timestamps that come, stay, change and go.
-func randomST(r *rand.Rand, n int) []stSample {
-	var out []stSample
-	x := stSample{t: 1_700_000_000_000 + int64(r.IntN(1000))}
-	first := r.IntN(200) // with a start timestamp; maybe none
-	for i := range n {
-		x.t += []int64{15_000, 15_000, 15_000, 15_001, 1, 70_000, 3_000_000}[r.IntN(7)]
-		switch r.IntN(6) {
-		case 0:
-			x.v = math.Float64bits(r.NormFloat64())
-		case 1:
-			x.v = math.Float64bits(float64(r.IntN(100)))
-		case 2:
-			x.v = r.Uint64()
-		case 3:
-			x.v = staleMarker
-		}
-		if i >= first && r.IntN(9) == 0 {
-			x.st = []int64{0, x.t - 1000, x.t, x.t + 5, math.MinInt64, math.MaxInt64, int64(r.Uint64())}[r.IntN(7)]
-		}
-		out = append(out, x)
-	}
+func randomST(r *rand.Rand, n int) (out []stSample) {
+	histtest.EachStarted(r, n, func(st, t int64, v uint64) { out = append(out, stSample{st, t, v}) })
 	return out
 }
 
