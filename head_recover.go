@@ -196,7 +196,7 @@ func (rc *recovery) take(rep *replay.Report, snap *replay.Snapshot) {
 	h.deleted.set.Store(rep.Tombs)
 	h.commits.metadata = rep.Metadata
 	for _, g := range rep.Gone {
-		h.trunc.remember(g.Segment, g.Ref)
+		h.trunc.gone.Remember(g.Segment, g.Ref)
 	}
 	rc.unread, rc.logLost, rc.truncated = rep.Held, rep.LogLost, rep.Truncated
 	rc.chunks, _ = h.series.Shards.Chunks()

@@ -220,7 +220,7 @@ func (hs *headSnapshots) write(ctx context.Context, headStart func() int64) (met
 		seq := log.LastSeq()
 		return seq, extents, log.SyncTo(seq)
 	}
-	if meta, err = w.Finish(h.deleted.set.Load(), h.trunc.list(), base); err != nil {
+	if meta, err = w.Finish(h.deleted.set.Load(), h.trunc.gone.List(), base); err != nil {
 		return meta, err
 	}
 	return meta, w.Publish(ctx)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 
 	"github.com/pkg/errors"
@@ -17,8 +16,6 @@ import (
 	"github.com/seed347100a3/tsdb/internal/checkpoint"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
-	"github.com/seed347100a3/tsdb/internal/headsnap"
-	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -30,32 +27,10 @@ type truncation struct {
 	idle atomic.Bool // nothing was committed for long: no series is in use
 	// background is the DB's; nil if the head is only read.
 	background *background.Runner
-	// gone has the refs of series that were removed, or that duplicate another one, each
-	// with the newest segment that may have their samples: until a checkpoint covers it,
-	// their series records are kept.
-	gone map[uint64]int
+	gone       checkpoint.Gone // refs of the log that no series of the head has
 
 	checkpoints, failed atomic.Uint64
 	damages             atomic.Uint64 // places of the log that a checkpoint found damaged
-}
-
-// remember notes refs of the log that no series of the head has.
-func (tr *truncation) remember(segment int, refs ...uint64) {
-	if tr.gone == nil {
-		tr.gone = map[uint64]int{}
-	}
-	for _, ref := range refs {
-		tr.gone[ref] = segment
-	}
-}
-
-// list is what the truncation remembers, for a snapshot.
-func (tr *truncation) list() []headsnap.Gone {
-	list := make([]headsnap.Gone, 0, len(tr.gone))
-	for _, ref := range slices.Sorted(maps.Keys(tr.gone)) {
-		list = append(list, headsnap.Gone{Ref: ref, Segment: tr.gone[ref]})
-	}
-	return list
 }
 
 // truncate forgets what is before end, which blocks have: in memory, in head-chunk files
@@ -90,7 +65,7 @@ func (db *DB) collect() error {
 	}
 	lowest := h.trunc.dropBefore(t)
 	removed := h.series.RemoveIdle(h.trunc.idleBefore(t), nil)
-	h.trunc.remember(log.Segment(), removed...)
+	h.trunc.gone.Remember(log.Segment(), removed...)
 	h.commits.seriesRemoved.Add(uint64(len(removed)))
 	db.forgetDeleted(t, removed)
 	h.trunc.done = t
@@ -240,23 +215,11 @@ func (tr *truncation) logMetadata(emit func(rec []byte) error) error {
 // without, the log would be worth nothing for it.
 func (tr *truncation) relog(ctx context.Context) error {
 	h := tr.h
-	seen := map[uint64]bool{}
-	rep, err := wal.Replay(ctx, wal.ReplayOptions{FS: h.opts.FS, Dir: h.walDir(), Decoders: 1, Apply: func(b *wal.Batch) error {
-		var dec record.SeriesDecoder
-		for _, rec := range b.Records {
-			if record.TypeOf(rec.Data) != record.TypeSeries {
-				continue
-			}
-			for dec.Reset(rec.Data); dec.Next(); {
-				seen[dec.Ref()] = true
-			}
-		}
-		return nil
-	}})
+	seen, lastSeq, err := checkpoint.Logged(ctx, h.opts.FS, h.walDir())
 	if err != nil {
 		return errors.WithMessage(err, "look for series records")
 	}
-	if n := h.series.Unlog(h.recovery.restored, rep.LastSeq, func(ref uint64) bool { return seen[ref] }); n > 0 {
+	if n := h.series.Unlog(h.recovery.restored, lastSeq, func(ref uint64) bool { return seen[ref] }); n > 0 {
 		h.opts.Logger.Warn("series without a record in the log get a new one", "series", n)
 	}
 	return nil

@@ -3,7 +3,10 @@
 //
 // It knows records, one after the other, and two rules: from when on samples count, and which
 // series are wanted. It does not know why, nor where records lie: wal reads and writes them, and
-// the head says when. A Filter is for one goroutine. docs/format/wal.md tells what a checkpoint is.
+// the head says when. It also knows which series the log may still have samples of, although they
+// are gone, and which it has records of.
+//
+// A Filter is for one goroutine. docs/format/wal.md tells what a checkpoint is.
 package checkpoint
 
 import (

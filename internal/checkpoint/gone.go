@@ -1,0 +1,57 @@
+package checkpoint
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/headsnap"
+	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// Gone has the refs of series that were removed, or that duplicate another one, each with the
+// newest segment that may have their samples: until a checkpoint covers it, their series records
+// are kept.
+type Gone map[uint64]int
+
+// Remember notes refs of the log that no series of the head has.
+func (g *Gone) Remember(segment int, refs ...uint64) {
+	if *g == nil {
+		*g = Gone{}
+	}
+	for _, ref := range refs {
+		(*g)[ref] = segment
+	}
+}
+
+// List is what is remembered, for a snapshot.
+func (g Gone) List() []headsnap.Gone {
+	list := make([]headsnap.Gone, 0, len(g))
+	for _, ref := range slices.Sorted(maps.Keys(g)) {
+		list = append(list, headsnap.Gone{Ref: ref, Segment: g[ref]})
+	}
+	return list
+}
+
+// Logged returns the refs that the log has series records of, and the number of its newest commit.
+func Logged(ctx context.Context, fsys fileutil.FS, walDir string) (refs map[uint64]bool, lastSeq uint64, err error) {
+	refs = map[uint64]bool{}
+	rep, err := wal.Replay(ctx, wal.ReplayOptions{FS: fsys, Dir: walDir, Decoders: 1, Apply: func(b *wal.Batch) error {
+		var dec record.SeriesDecoder
+		for _, rec := range b.Records {
+			if record.TypeOf(rec.Data) != record.TypeSeries {
+				continue
+			}
+			for dec.Reset(rec.Data); dec.Next(); {
+				refs[dec.Ref()] = true
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		return nil, 0, err
+	}
+	return refs, rep.LastSeq, nil
+}
