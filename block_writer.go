@@ -2,18 +2,14 @@ package tsdb
 
 import (
 	"context"
-	stderrors "errors"
 	"math"
-	"path/filepath"
 	"time"
 
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/backfill"
-	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/clock"
-	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -94,11 +90,10 @@ type BlockWriterProgress struct {
 // database finds the blocks when it looks for new ones the next time. docs/design/backfill.md
 // says how blocks and a head go together.
 type BlockWriter struct {
-	dir, tmp string
+	dir      string
 	opts     BlockWriterOptions
-	ranges   []int64 // widths of windows in milliseconds, ascending
-	bare     FS      // without looking whether the directory is still there
-	lock     fileutil.DirLock
+	ranges   []int64         // widths of windows in milliseconds, ascending
+	place    *backfill.Place // nil when it is closed
 	store    *backfill.Store
 	progress BlockWriterProgress
 	err      error                 // of the disk, or ErrClosed: nothing goes any more
@@ -111,7 +106,7 @@ type BlockWriter struct {
 // NewBlockWriter returns a writer of blocks into a data directory, which is created if
 // there is none. Nil options are the defaults. Close it. ErrNotDataDir as for Open.
 func NewBlockWriter(dir string, opts *BlockWriterOptions) (*BlockWriter, error) {
-	w := &BlockWriter{dir: dir}
+	w := &BlockWriter{}
 	if opts != nil {
 		w.opts = *opts
 	}
@@ -119,10 +114,15 @@ func NewBlockWriter(dir string, opts *BlockWriterOptions) (*BlockWriter, error) 
 		return nil, err
 	}
 	w.ranges = blockplan.Ranges(w.opts.Range, w.opts.MaxRange)
-	if err := w.open(); err != nil {
+	var err error
+	if w.dir, err = fileutil.Abs(w.opts.FS, dir); err != nil {
+		return nil, w.fail(errors.WithMessage(err, "open data directory"))
+	}
+	if w.place, err = backfill.OpenPlace(w.opts.FS, w.dir, w.opts.AnyDirectory, w.opts.Clock); err != nil {
 		return nil, w.fail(err)
 	}
-	w.store = backfill.NewStore(w.opts.FS, w.tmp, backfill.Options{
+	w.opts.FS = w.place.FS
+	w.store = backfill.NewStore(w.opts.FS, w.place.Tmp, backfill.Options{
 		Range:       w.ranges[len(w.ranges)-1],
 		MemoryBytes: w.opts.MemoryBytes,
 		Duplicates:  backfill.Duplicates(w.opts.OnDuplicate),
@@ -159,43 +159,6 @@ func (o *BlockWriterOptions) withDefaults() error {
 	filled, err := (&Options{Blocks: BlockOptions{Range: o.Range}, Limits: o.Limits}).withDefaults()
 	if err == nil {
 		o.Limits = filled.Limits
-	}
-	return err
-}
-
-// open makes the writer's own directory and locks it.
-func (w *BlockWriter) open() error {
-	fsys := w.opts.FS
-	dir, err := fileutil.Abs(fsys, w.dir)
-	if err != nil {
-		return errors.WithMessage(err, "open data directory")
-	}
-	w.dir = dir
-	if err := fileutil.MkdirSync(fsys, w.dir); err != nil {
-		return errors.WithMessagef(err, "create data directory %s", w.dir)
-	}
-	if err := datadir.Check(fsys, w.dir, w.opts.AnyDirectory); err != nil {
-		return err
-	}
-	w.tmp = filepath.Join(w.dir, datadir.BackfillPrefix+blockdir.NewULID(w.opts.Clock.Now()).String())
-	if err := fsys.MkdirAll(w.tmp); err != nil {
-		return errors.WithMessage(err, "create directory of a block writer")
-	}
-	lock, err := fsys.LockDir(w.tmp, datadir.Owner())
-	if err != nil {
-		return stderrors.Join(errors.WithMessage(err, "create directory of a block writer"), fileutil.RemoveAll(fsys, w.tmp))
-	}
-	w.lock = lock
-	// When the data directory is moved, so is the writer's own, and nothing is written any more.
-	w.bare, w.opts.FS = fsys, fileutil.Held(fsys, w.check)
-	return nil
-}
-
-// check returns ErrPoisoned when the writer's directory is not where it was.
-func (w *BlockWriter) check() error {
-	err := w.lock.Check()
-	if errors.Is(err, fileutil.ErrLockLost) {
-		return &refusal{ErrPoisoned, errors.WithMessagef(err, "data directory %s was moved or replaced while blocks were written for it", w.dir)}
 	}
 	return err
 }
@@ -338,11 +301,11 @@ func (w *BlockWriter) report() {
 // Close ends the writer. What was not flushed is gone, and nothing is left of it on
 // disk. A second Close does nothing.
 func (w *BlockWriter) Close() error {
-	if w.lock == nil {
+	if w.place == nil {
 		return nil
 	}
 	w.err = ErrClosed
-	err := stderrors.Join(w.lock.Release(), fileutil.RemoveAll(w.bare, w.tmp))
-	w.lock, w.store = nil, nil
+	err := w.place.Close()
+	w.place, w.store = nil, nil
 	return err
 }
