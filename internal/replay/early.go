@@ -11,7 +11,10 @@ import (
 // log before the record, and so may deletes of them. The engine itself loses such samples at its
 // next start. Here workers set them aside until the record comes (memseries); what follows is for
 // deletes, and for records that turn out to be another name of a series. This library never writes
-// such a log: whoever commits first logs the record.
+// such a log of samples: whoever commits first logs the record.
+//
+// Where damage took series records, the head logs its series anew. What a checkpoint has of their
+// deletes, metadata and exemplars stands before the new record then, and is kept for it, too.
 
 // maxEarlyTombstones is how many deletes are kept for refs that have no record yet: 2 MiB.
 const maxEarlyTombstones = 1 << 16
@@ -21,10 +24,15 @@ type earlyRecords struct {
 	dups  []uint64 // refs that became another name of a series, and may have samples set aside
 	stone map[uint64][]tombstones.Interval
 	n     int // in stone
+
+	metadata earlyMetadata
 }
 
 // keep keeps a delete until the record of its series comes.
 func (e *earlyRecords) keep(stone record.Tombstone) {
+	if stone.WholeSeries() {
+		e.metadata.forget(stone.Ref)
+	}
 	if e.n == maxEarlyTombstones || stone.WholeSeries() {
 		return
 	}
@@ -35,8 +43,13 @@ func (e *earlyRecords) keep(stone record.Tombstone) {
 	e.n++
 }
 
-// applyEarlyTombstones gives a series the deletes that came under a ref before its record.
-func (r *replay) applyEarlyTombstones(ref uint64, s *memseries.Series) {
+// applyEarly gives a series the deletes, metadata and exemplars that came under a ref before its
+// record.
+func (r *replay) applyEarly(ref uint64, s *memseries.Series) {
+	if value, ok := r.early.metadata.take(ref, s.Ref()); ok {
+		r.out.Metadata.Set(s.Ref(), value)
+	}
+	r.exemplars.name(r, ref, s)
 	for _, stone := range r.early.stone[ref] {
 		r.out.Tombs.Add(s.Ref(), stone)
 		r.out.Tombstones++

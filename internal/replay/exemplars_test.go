@@ -20,8 +20,13 @@ import (
 )
 
 // exemplarLog writes records as commits of one each, and reads them into a ring.
-func exemplarLog(t *testing.T, most int, recs ...[]byte) (*exemplars.Ring, *replay.Report) {
-	t.Helper()
+func exemplarLog(t require.TestingT, most int, recs ...[]byte) (*exemplars.Ring, *replay.Report) {
+	to, report := replayLog(t, most, recs...)
+	return to.Exemplars, report
+}
+
+// replayLog writes records as commits of one each, and reads them.
+func replayLog(t require.TestingT, most int, recs ...[]byte) (replay.Target, *replay.Report) {
 	fs := tsdbtest.NewMemFS()
 	require.NoError(t, fs.MkdirAll("data"))
 	log, err := wal.Open(wal.Options{FS: fs, Dir: walDir, NextRef: func() uint64 { return 100 }}, wal.Position{NextSeq: 1})
@@ -35,7 +40,7 @@ func exemplarLog(t *testing.T, most int, recs ...[]byte) (*exemplars.Ring, *repl
 	require.NoError(t, log.Close())
 	files, err := chunks.OpenHead(fs, filepath.Join("data", "chunks_head"), chunks.HeadOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, files.Close()) })
+	defer func() { require.NoError(t, files.Close()) }()
 	to := replay.Target{
 		Series: memseries.NewDirectory(memseries.Cutting{Range: 7_200_000, Samples: 120}),
 		Chunks: files, Exemplars: exemplars.New(most),
@@ -44,7 +49,7 @@ func exemplarLog(t *testing.T, most int, recs ...[]byte) (*exemplars.Ring, *repl
 		FS: fs, WALDir: walDir, Reach: &logreach.Reach{}, Workers: 2, Progress: func(int64, int64) {},
 	})
 	require.NoError(t, err)
-	return to.Exemplars, report
+	return to, report
 }
 
 func seriesOf(ref uint64, n string) []byte {

@@ -271,9 +271,7 @@ func (r *replay) apply(b *wal.Batch) error {
 		}
 		r.adoptDups()
 		for _, i := range s.metadata {
-			unknown, err := r.out.addMetadata(r, b.Records[i].Data)
-			r.out.MetadataUnknown += unknown
-			if err != nil {
+			if err := addMetadata(r, b.Records[i].Data, r.early.metadata.keep); err != nil {
 				r.damage(&recordError{b.Records[i], err})
 			}
 		}
@@ -396,6 +394,8 @@ func (r *replay) collect() {
 		rep.SeriesRebuilt += int(w.restorer.Holes)
 		rep.WorkerBusy += w.busy
 	}
+	r.exemplars.end(r)
+	rep.MetadataUnknown = r.early.metadata.left()
 	// Samples of duplicate refs may stay in the log for as long as it likes.
 	for ref := range r.dups {
 		rep.Gone = append(rep.Gone, headsnap.Gone{Ref: ref, Segment: math.MaxInt})

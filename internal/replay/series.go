@@ -45,7 +45,7 @@ func (r *replay) restore(ref uint64, ls labels.Labels, rec wal.Record) error {
 		series.RaiseNextRef(ref + 1)
 		r.attachMore(s, ref)
 		r.early.dups = append(r.early.dups, ref)
-		r.applyEarlyTombstones(ref, s)
+		r.applyEarly(ref, s)
 		return nil
 	}
 	if first, ok := r.dups[ref]; ok {
@@ -64,7 +64,7 @@ func (r *replay) restore(ref uint64, ls labels.Labels, rec wal.Record) error {
 		r.restoration.Attach(s, ms)
 		delete(r.loaded, ref)
 	}
-	r.applyEarlyTombstones(ref, s)
+	r.applyEarly(ref, s)
 	return nil
 }
 

@@ -224,7 +224,7 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 	for _, rec := range b.Records {
 		if headsnap.KindOf(rec.Data) == headsnap.KindMetadata {
 			// Those of series that are not in the snapshot the log has behind it.
-			if _, err := r.out.addMetadata(r, rec.Data); err != nil {
+			if err := addMetadata(r, rec.Data, func(uint64, string) {}); err != nil {
 				return err
 			}
 		}

@@ -31,7 +31,7 @@ func (v *verification) log() error {
 		return v.trouble(filepath.Join(v.dir, logreach.FileName), err, "", "")
 	}
 	for try := 1; ; try++ {
-		c := &logCheck{v: v, series: map[uint64]loggedSeries{}, unknown: map[uint64]uint64{}}
+		c := &logCheck{v: v, series: map[uint64]loggedSeries{}, unknown: map[uint64]uint64{}, beside: newBesideCount()}
 		last := int64(0)
 		report, err := wal.Replay(v.ctx, wal.ReplayOptions{
 			FS: v.fs, Dir: filepath.Join(v.dir, datadir.WALDir), Apply: c.apply, Reached: reach.ForReplay(),
@@ -74,9 +74,24 @@ type loggedSeries struct {
 	maxt int64  // newest sample so far
 }
 
-// besideCount counts what stands beside samples: exemplars, those of them without a series record,
-// and metadata without one before it.
-type besideCount struct{ exemplars, strangers, nameless uint64 }
+// besideCount counts what stands beside samples: exemplars, and by number of the series those of
+// them, and entries of metadata, that have no series record.
+type besideCount struct {
+	exemplars           uint64
+	strangers, nameless map[uint64]uint64
+}
+
+func newBesideCount() besideCount {
+	return besideCount{strangers: map[uint64]uint64{}, nameless: map[uint64]uint64{}}
+}
+
+// sumOf returns how many there are of all series.
+func sumOf(of map[uint64]uint64) (n uint64) {
+	for _, some := range of {
+		n += some
+	}
+	return n
+}
 
 // logCheck holds the records of the log against each other.
 type logCheck struct {
@@ -158,8 +173,10 @@ func (c *logCheck) seriesRecord(rec wal.Record) error {
 	return dec.Err()
 }
 
-// found notes that samples without a series record have one now.
+// found notes that what has no series record has one now.
 func (c *logCheck) found(ref uint64) {
+	delete(c.beside.strangers, ref)
+	delete(c.beside.nameless, ref)
 	if n := c.unknown[ref]; n > 0 {
 		c.orphans, c.early = c.orphans-n, c.early+n
 		delete(c.unknown, ref)
@@ -234,13 +251,12 @@ func (c *logCheck) tombstonesRecord(rec wal.Record) error {
 	return dec.Err()
 }
 
-// metadataRecord counts what is of no series. Another engine's may come before the record of its
-// series, which is no loss.
+// metadataRecord counts what is of no series yet.
 func (c *logCheck) metadataRecord(rec wal.Record) error {
 	var dec record.MetadataDecoder
 	for dec.Reset(rec.Data); dec.Next(); {
 		if _, ok := c.series[dec.Ref()]; !ok {
-			c.beside.nameless++
+			c.beside.nameless[dec.Ref()]++
 		}
 	}
 	return dec.Err()
@@ -255,7 +271,7 @@ func (c *logCheck) exemplarsRecord(rec wal.Record) error {
 		}
 		c.beside.exemplars++
 		if _, ok := c.series[dec.Ref()]; !ok {
-			c.beside.strangers++
+			c.beside.strangers[dec.Ref()]++
 		}
 	}
 	return dec.Err()
@@ -285,8 +301,8 @@ func (c *logCheck) tell(log *wal.ReplayReport) {
 	note(Warning, c.huge, "%d series have numbers above 2^40", "other programs fail when they write a block of them", "flush the head before others open the directory")
 	note(Note, c.late, "%d samples are older than one of their series before them", "they are not read: the head takes samples in the order of time", "")
 	note(Note, c.covered, "%d samples have no series record and are older than the end of the blocks", "blocks have them: nothing is lost", "")
-	note(Note, c.beside.nameless, "%d entries of metadata stand before the record of their series, or without one", "they are not read", "")
-	note(Note, c.beside.strangers, "%d exemplars have no series record", "they are not read; samples do not need them", "")
+	note(Note, sumOf(c.beside.nameless), "%d entries of metadata have no series record", "they are not read", "")
+	note(Note, sumOf(c.beside.strangers), "%d exemplars have no series record", "they are not read; samples do not need them", "")
 	for name, n := range c.held.Names() {
 		note(Warning, uint64(n), "%d records of "+name, "this version does not read these samples, and cannot make blocks of a head that has them: head and log only grow",
 			"let the program that wrote them make blocks of its head")
