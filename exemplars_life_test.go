@@ -115,6 +115,9 @@ func (l *exemplarLife) step(rt *rapid.T) {
 	default:
 		l.kill()
 	}
+	rep := l.db.OpenReport()
+	require.True(rt, rep.Clean(), "%+v", rep)
+	require.Zero(rt, rep.ExemplarsUnknown)
 	require.Equal(rt, samples, l.all(), "samples do not mind")
 	require.Equal(rt, l.model.lines(-2, 2), l.exemplars(-2, 2))
 	require.Equal(rt, l.model.lines(-10, 10), l.exemplars(-10, 10))

@@ -75,17 +75,8 @@ func (sx *stagedExemplars) clear() {
 // labels some hundred kilobytes.
 const exemplarsPerRecord = 4096
 
-// exemplarTail writes, at the end of a checkpoint, the exemplars of all commits that it covers and
-// that are still kept: those below nextSeq. The records of these commits go.
-func exemplarTail(h *head, log *wal.Log, nextSeq uint64, emit func(rec []byte) error) error {
-	ring := h.commits.exemplars
-	ring.Settle(nextSeq - 1)
-	list := ring.Before(nextSeq - 1)
-	// Those of later commits have taken the place of others, which are not written here. So
-	// these commits must not be lost any more.
-	if err := log.SyncTo(h.iso.Published()); err != nil {
-		return err
-	}
+// logExemplars adds exemplars to a checkpoint.
+func logExemplars(list []exemplars.Entry, emit func(rec []byte) error) error {
 	for len(list) > 0 {
 		n := min(len(list), exemplarsPerRecord)
 		if err := emit(encodeExemplars(nil, list[:n])); err != nil {

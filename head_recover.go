@@ -30,6 +30,7 @@ type recovery struct {
 
 	// What it found out, not changed any more when it has read all.
 	restored  uint64        // refs below it were there
+	maxt      int64         // milliseconds; of the newest sample that was there
 	chunks    int           // that there were
 	unread    record.Counts // records of the log with samples that are not read and no block has
 	logLost   bool          // the log has lost something that was promised
@@ -84,6 +85,7 @@ func (rc *recovery) restore(ctx context.Context, report *OpenReport, readOnly bo
 			h.bounds.widen(max(s.Mint(), h.bounds.minValid.Load()), maxt)
 		}
 	}
+	rc.maxt = h.bounds.maxT.Load()
 	report.Series = h.series.Len()
 	report.addReplay(rep)
 	if h.snapshots.newest.segment > 0 {

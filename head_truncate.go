@@ -16,6 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/checkpoint"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
+	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -65,7 +66,9 @@ func (db *DB) collect() error {
 	}
 	lowest := h.trunc.dropBefore(t)
 	removed := h.series.RemoveIdle(h.trunc.idleBefore(t), nil)
-	h.trunc.gone.Remember(log.Segment(), removed...)
+	if h.trunc.gone.Remember(log.Segment(), removed...); t > h.recovery.maxt {
+		h.trunc.gone.ForgetDuplicates(log.Segment())
+	}
 	h.commits.seriesRemoved.Add(uint64(len(removed)))
 	db.forgetDeleted(t, removed)
 	h.trunc.done = t
@@ -162,7 +165,7 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 	if err := log.SetMark(mint); err != nil {
 		return err
 	}
-	gone, dear := tr.gone, h.commits.exemplars.Refs()
+	gone := tr.gone
 	for ref, segment := range gone {
 		if segment <= upTo { // metadata goes with the record of its series: a snapshot may bring both back until then
 			h.commits.metadata.Remove(ref)
@@ -170,17 +173,18 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 	}
 	var rep wal.CheckpointReport
 	err = tr.background.Run(ctx, func(ctx context.Context) (err error) {
+		var kept []exemplars.Entry
+		var dear map[uint64]bool // refs that they are logged under
 		filter := checkpoint.NewFilter(mint, func(ref uint64) bool { return h.series.ByRef(ref) != nil || gone[ref] > upTo || dear[ref] })
-		tail := func(nextSeq uint64, emit func(rec []byte) error) error {
+		begin := func(nextSeq uint64) {
 			h.iso.WaitPublished(nextSeq - 1) // written is not applied yet, maybe
-			if err := tr.logMetadata(emit); err != nil {
-				return err
-			}
-			return exemplarTail(h, log, nextSeq, emit)
+			h.commits.exemplars.Settle(nextSeq - 1)
+			kept, dear = h.commits.exemplars.Logged(nextSeq - 1)
 		}
+		tail := func(emit func(rec []byte) error) error { return tr.logBeside(kept, emit) }
 		rep, err = log.Checkpoint(ctx, wal.CheckpointOptions{
 			UpTo: upTo, TmpDir: h.path, QuarantineDir: filepath.Join(h.path, datadir.QuarantineDir),
-			Keep: filter.Keep, Tail: tail, Expired: func(newest int64) bool { return newest < mint },
+			Begin: begin, Keep: filter.Keep, Tail: tail, Expired: func(newest int64) bool { return newest < mint },
 		})
 		return err
 	})
@@ -201,12 +205,16 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 	return errors.WithMessage(h.snapshots.pass(upTo), "remove snapshot of the head")
 }
 
-// logMetadata adds the metadata of all series to a checkpoint. What comes of commits behind it is
-// on stable storage before: a checkpoint does not outrun the log.
-func (tr *truncation) logMetadata(emit func(rec []byte) error) error {
+// logBeside adds, at the end of a checkpoint, the metadata of all series, and exemplars.
+func (tr *truncation) logBeside(kept []exemplars.Entry, emit func(rec []byte) error) error {
 	if err := tr.h.commits.metadata.Records(emit); err != nil {
 		return err
 	}
+	if err := logExemplars(kept, emit); err != nil {
+		return err
+	}
+	// Metadata may come of commits behind the checkpoint, and these have taken the place of
+	// exemplars that are not here: they must not be lost any more.
 	log := tr.h.log.Load()
 	return log.SyncTo(log.LastSeq())
 }

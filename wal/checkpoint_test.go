@@ -121,7 +121,7 @@ func TestCheckpoint_ReplacesSegmentsByWhatIsKept(t *testing.T) {
 			written := 0
 			opts := checkpointTo(upTo)
 			opts.Written = func(n int) error { written += n; return nil }
-			opts.Tail = func(_ uint64, emit func([]byte) error) error { return emit([]byte("\x06tail")) }
+			opts.Tail = func(emit func([]byte) error) error { return emit([]byte("\x06tail")) }
 			rep, err := l.Checkpoint(context.Background(), opts)
 			require.NoError(t, err)
 			want = append(want, "\x06tail")
@@ -293,7 +293,7 @@ func TestCheckpoint_ThatCannotBeMadeChangesNothing(t *testing.T) {
 		"none":                      {opts: checkpointTo(-1), text: "covered"},
 		"a context that ended":      {ctx: canceled, opts: checkpointTo(upTo), is: context.Canceled},
 		"pacing that fails":         {opts: with(func(o *CheckpointOptions) { o.Written = func(int) error { return failed } }), is: failed},
-		"a tail that fails":         {opts: with(func(o *CheckpointOptions) { o.Tail = func(uint64, func([]byte) error) error { return failed } }), is: failed},
+		"a tail that fails":         {opts: with(func(o *CheckpointOptions) { o.Tail = func(func([]byte) error) error { return failed } }), is: failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := tc.ctx

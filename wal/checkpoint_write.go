@@ -29,6 +29,9 @@ type CheckpointOptions struct {
 	TmpDir string
 	// QuarantineDir takes copies of files with damage before they go.
 	QuarantineDir string
+	// Begin is told, before all others are called, the first commit that the checkpoint does not
+	// cover. nil: nobody asks.
+	Begin func(nextSeq uint64)
 	// Keep says what stays of a record: rec.Data itself, or what it appended to dst. An
 	// empty result, or false, drops the record. It is called in log order, from one
 	// goroutine at a time. nil keeps everything.
@@ -38,9 +41,8 @@ type CheckpointOptions struct {
 	// not asked. It is called from several goroutines, and false for any time above one for
 	// which it is. nil: none has.
 	Expired func(t int64) bool
-	// Tail adds records behind all others. nextSeq is the first commit that the checkpoint does
-	// not cover. emit does not keep the slice. nil: none.
-	Tail func(nextSeq uint64, emit func(rec []byte) error) error
+	// Tail adds records behind all others. emit does not keep the slice. nil: none.
+	Tail func(emit func(rec []byte) error) error
 	// Written is told of each write of n bytes, behind it, and may sleep to pace them. An
 	// error ends the checkpoint. nil: nobody asks.
 	Written func(n int) error
@@ -154,6 +156,9 @@ func (c *checkpointer) prepare() (err error) {
 	if c.nextSeq, err = c.seqBehind(); err != nil {
 		return err
 	}
+	if c.opts.Begin != nil {
+		c.opts.Begin(c.nextSeq)
+	}
 	return l.SyncTo(c.nextSeq - 1)
 }
 
@@ -215,7 +220,7 @@ func (c *checkpointer) build(tmp string) (read *ReplayReport, err error) {
 		return nil, err
 	}
 	if c.opts.Tail != nil {
-		if err := c.opts.Tail(c.nextSeq, w.append); err != nil {
+		if err := c.opts.Tail(w.append); err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
@@ -13,7 +14,7 @@ import (
 
 // Gone has the refs of series that were removed, or that duplicate another one, each with the
 // newest segment that may have their samples: until a checkpoint covers it, their series records
-// are kept.
+// are kept. Of duplicates that is math.MaxInt until no sample that Open found is wanted any more.
 type Gone map[uint64]int
 
 // Remember notes refs of the log that no series of the head has.
@@ -23,6 +24,16 @@ func (g *Gone) Remember(segment int, refs ...uint64) {
 	}
 	for _, ref := range refs {
 		(*g)[ref] = segment
+	}
+}
+
+// ForgetDuplicates is called when blocks have all samples that Open found: since then none came
+// under a ref that duplicates another one. Segments behind this one have none.
+func (g Gone) ForgetDuplicates(segment int) {
+	for ref, newest := range g {
+		if newest == math.MaxInt {
+			g[ref] = segment
+		}
 	}
 }
 

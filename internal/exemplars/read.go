@@ -62,27 +62,35 @@ func (r *Ring) between(s *series, mint, maxt int64, seq uint64) (es []exemplar.E
 // Before returns what commits up to seq have inserted and is still there, oldest insert first: a
 // log that has lost all these commits, and has these instead, brings back the same. Commits up to
 // seq are settled.
-func (r *Ring) Before(seq uint64) (es []Entry) {
+func (r *Ring) Before(seq uint64) []Entry {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.beforeLocked(seq)
+}
+
+func (r *Ring) beforeLocked(seq uint64) (es []Entry) {
 	m := &r.mu
 	for i := range m.kept {
 		if e := m.inserts[(m.first+i)%len(m.inserts)]; e.seq <= seq {
+			e.of.logged = e.ref
 			es = append(es, Entry{e.of.labels, e.ref, e.seq, e.Exemplar})
 		}
 	}
-	r.mu.Unlock()
 	return es
 }
 
-// Refs returns the refs of all series, as the log has them beside their exemplars.
-func (r *Ring) Refs() map[uint64]bool {
+// Logged is Before with one ref for each series, the newest that these commits had for it. refs has
+// them all: a log needs the series records of no others.
+func (r *Ring) Logged(seq uint64) (es []Entry, refs map[uint64]bool) {
+	refs = map[uint64]bool{}
 	r.mu.Lock()
-	m, refs := &r.mu, map[uint64]bool{}
-	for i := range m.kept {
-		refs[m.inserts[(m.first+i)%len(m.inserts)].ref] = true
+	es = r.beforeLocked(seq)
+	for i := range es {
+		es[i].Ref = r.mu.byLabels[es[i].Series].logged
+		refs[es[i].Ref] = true
 	}
 	r.mu.Unlock()
-	return refs
+	return es, refs
 }
 
 // Stats are the numbers of a Ring.

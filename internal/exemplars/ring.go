@@ -47,6 +47,7 @@ type Ring struct {
 type series struct {
 	labels labels.Labels
 	ref    uint64   // the newest
+	logged uint64   // scratch of Logged
 	kept   []*entry // in the order of time; those of one time as they came
 	coming []*entry // reserved
 }

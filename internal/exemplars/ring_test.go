@@ -152,10 +152,17 @@ func (m *model) check(rt *rapid.T, r *exemplars.Ring, newest uint64) {
 	if len(m.kept)+len(m.coming) == 0 {
 		require.LessOrEqual(rt, s.SizeBytes, int64(16*8), "nothing is left but the circle")
 	}
-	refs := r.Refs()
-	for _, e := range m.kept {
-		require.True(rt, refs[e.Ref])
+	newestRef, wantRefs := map[string]uint64{}, map[uint64]bool{}
+	for _, e := range before {
+		newestRef[e.Series.String()] = e.Ref
 	}
+	for i := range before {
+		before[i].Ref = newestRef[before[i].Series.String()]
+		wantRefs[before[i].Ref] = true
+	}
+	logged, refs := r.Logged(seq)
+	require.Equal(rt, fmt.Sprint(before), fmt.Sprint(logged))
+	require.Equal(rt, wantRefs, refs)
 }
 
 // Several commits at once, and readers: each exemplar is there once, in the order of commits.
