@@ -389,6 +389,9 @@ func (s *snapshotCopy) verify(disk *tsdbtest.MemFS, setup crashSetup, h *history
 	if err == nil {
 		err = sameContent(got, h.after(s.commits, s.effects))
 	}
+	if err == nil {
+		err = h.verifyBeside(db, s.commits, got)
+	}
 	if err == nil && !rep.Clean() {
 		err = errors.Errorf("%+v", rep)
 	}

@@ -32,7 +32,7 @@ func floatRow(ls labels.Labels, t int64, v float64) row {
 	return row{ls, point{t, math.Float64bits(v)}, tsdb.Sample{T: t, V: v}}
 }
 
-// entry is one commit of the log: samples, or a delete.
+// entry is one commit of the log: samples, and what besideOf says, or a delete.
 type entry struct {
 	rows []row
 	gone []sampleKey // what a delete took from the head
@@ -104,7 +104,7 @@ func (h *history) after(k int, e *effects) *content {
 		for _, k := range commit.gone {
 			gone[k] = true
 		}
-		c.records += sampleRecords(commit.rows)
+		c.records += sampleRecords(commit.rows) + besideOf(commit.rows).records()
 		if len(c.series) > before {
 			c.records++
 		}
@@ -160,7 +160,7 @@ func verifyOpen(db *tsdb.DB, h *history, p promise) (f finding, err error) {
 	if text := wrongCounts(rep, h, f.commits, p.begun, f.effects, db.Blocks()); text != "" {
 		return f, errors.Errorf("report: %s: %+v", text, rep)
 	}
-	return f, nil
+	return f, h.verifyBeside(db, f.commits, f.got)
 }
 
 // finding is what was found in a database that was opened.

@@ -45,7 +45,7 @@ func (s crashSetup) options(fs tsdb.FS, clock tsdb.Clock) *tsdb.Options {
 	if s.retain {
 		o.Blocks.Retention = crashRetention
 	}
-	o.Head.SamplesPerChunk, o.Head.ReplayWorkers = max(s.samples, 16), 2
+	o.Head.SamplesPerChunk, o.Head.ReplayWorkers, o.Head.MaxExemplars = max(s.samples, 16), 2, crashExemplars
 	o.WAL.SegmentSize = crashSegment
 	o.WAL.Compression, o.WAL.Sync = s.compression, syncPolicies[s.sync]
 	return o
@@ -353,6 +353,9 @@ func (c *crasher) logRows(rows []row) error {
 		if _, err := app.AppendSample(0, r.ls, r.sample); err != nil {
 			return err
 		}
+	}
+	if err := besideOf(rows).stage(app); err != nil {
+		return err
 	}
 	res, err := app.Commit(ctx)
 	if err != nil {

@@ -138,6 +138,9 @@ func (r *faultRun) tryOpen() error {
 	if err != nil {
 		return errors.WithMessage(err, "after opening again")
 	}
+	if err := all.verifyBeside(db, f.commits, got); err != nil {
+		return errors.WithMessage(err, "after opening again")
+	}
 	r.history, r.unsure, r.opened = all.prefix(f.commits), nil, f.commits
 	r.effects, r.maybe = f.effects, nil
 	r.durable = min(r.durable, f.commits)
@@ -183,7 +186,7 @@ func (r *faultRun) tryCommit(rows []row) error {
 		}
 		r.unsure = append(r.unsure, entry{rows: rows})
 	case errors.Is(err, tsdb.ErrNotCommitted):
-		r.history.failed += 1 + sampleRecords(rows)
+		r.history.failed += 1 + sampleRecords(rows) + besideOf(rows).records()
 		r.again = append(r.again, rows...)
 	default:
 		return errors.WithMessage(err, "commit says neither what is true nor that nobody knows")
@@ -299,7 +302,10 @@ func (r *faultRun) checkContent() error {
 	if err != nil {
 		return r.readError(err)
 	}
-	return sameContent(got, r.history.after(r.history.len(), r.effects))
+	if err := sameContent(got, r.history.after(r.history.len(), r.effects)); err != nil {
+		return err
+	}
+	return r.history.verifyBeside(r.db, r.history.len(), got)
 }
 
 // checkHealth: who is poisoned stays so, and says so whatever is asked.
