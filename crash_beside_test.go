@@ -44,12 +44,12 @@ func besideOf(rows []row) (b beside) {
 	}
 	for _, r := range []row{rows[0], rows[len(rows)-1]} {
 		id := fmt.Sprint(r.T)
-		if r.T%3 != 0 {
+		if r.T%7 != 0 {
 			b.exemplars = append(b.exemplars, besideExemplar{r.ls, exemplar.Exemplar{
 				Labels: labels.FromStrings("id", id), T: r.T - r.T%5*1000, HasT: true, Value: float64(r.T),
 			}})
 		}
-		if r.T%4 != 0 {
+		if r.T%5 != 0 {
 			b.metadata = append(b.metadata, besideMetadata{r.ls, r.T, tsdb.Metadata{Type: tsdb.MetricGauge, Help: id}})
 		}
 	}
