@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	stderrors "errors"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
@@ -11,6 +10,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/compact"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // Compact does all maintenance that is due: it flushes the part of the head that is old
@@ -29,9 +29,9 @@ func (db *DB) Compact(ctx context.Context) (err error) {
 	db.merges.Forget()
 	// What is too old goes first, as that needs no room: on a full disk there is some behind it.
 	old := db.retain(ctx)
-	err = stderrors.Join(old, db.flushDue(ctx), db.reload(), db.blocks.RemoveLeft(), db.mergeAll(ctx, true))
+	err = fileutil.JoinErrors(old, db.flushDue(ctx), db.reload(), db.blocks.RemoveLeft(), db.mergeAll(ctx, true))
 	if old == nil {
-		err = stderrors.Join(err, db.retain(ctx))
+		err = fileutil.JoinErrors(err, db.retain(ctx))
 	}
 	return diskspace.Full(err)
 }
@@ -68,7 +68,7 @@ func (db *DB) CleanTombstones(ctx context.Context) (err error) {
 			}
 		}
 		if len(left) == 0 || ctx.Err() != nil {
-			return diskspace.Full(stderrors.Join(append(errs, ctx.Err())...))
+			return diskspace.Full(fileutil.JoinErrors(append(errs, ctx.Err())...))
 		}
 		for _, id := range left {
 			if !db.busy.Take([]ulid.ULID{id}) {
@@ -82,7 +82,7 @@ func (db *DB) CleanTombstones(ctx context.Context) (err error) {
 			}
 		}
 		if err := db.busy.Wait(ctx, left); err != nil {
-			return stderrors.Join(append(errs, err)...)
+			return fileutil.JoinErrors(append(errs, err)...)
 		}
 	}
 }
@@ -114,13 +114,13 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 		err := db.merge(ctx, ids)
 		db.busy.Give(ids)
 		if errors.Is(err, ErrDiskFull) {
-			return stderrors.Join(append(errs, err)...) // the next one would find no more room
+			return fileutil.JoinErrors(append(errs, err)...) // the next one would find no more room
 		}
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	return stderrors.Join(append(errs, ctx.Err())...)
+	return fileutil.JoinErrors(append(errs, ctx.Err())...)
 }
 
 // merge merges blocks and puts the result in their place.

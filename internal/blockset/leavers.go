@@ -1,7 +1,6 @@
 package blockset
 
 import (
-	stderrors "errors"
 	"slices"
 	"sync"
 
@@ -34,7 +33,7 @@ func (l *leavers) last(b *opened) {
 		if removeErr != nil {
 			l.keepLeft(id)
 		}
-		err = stderrors.Join(err, removeErr)
+		err = fileutil.JoinErrors(err, removeErr)
 	}
 	l.warnOfRemoval(b, err)
 }
@@ -73,7 +72,7 @@ func (l *leavers) removeLeft() error {
 			errs = append(errs, errors.WithMessagef(err, "remove block %s", id))
 		}
 	}
-	return stderrors.Join(errs...)
+	return fileutil.JoinErrors(errs...)
 }
 
 // keepLeft notes a block that could not be removed, for removeLeft.
@@ -111,7 +110,7 @@ func (l *leavers) retire(old []Block) error {
 		l.readers.Settle()
 	}
 	releaseBlocks(old)
-	return stderrors.Join(errs...)
+	return fileutil.JoinErrors(errs...)
 }
 
 // removeReplacedLocked removes those of the added blocks that others, which could be opened, were

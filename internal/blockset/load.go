@@ -1,7 +1,6 @@
 package blockset
 
 import (
-	stderrors "errors"
 	"path/filepath"
 	"slices"
 
@@ -129,7 +128,7 @@ func (s *Set) openNewLocked(refused func(id ulid.ULID, why error) error) (added 
 			errs = append(errs, s.dirs.refuse(r, refused))
 		}
 	}
-	return s.leavers.removeReplacedLocked(added, s.Current().Blocks), stderrors.Join(errs...)
+	return s.leavers.removeReplacedLocked(added, s.Current().Blocks), fileutil.JoinErrors(errs...)
 }
 
 // Reload takes up blocks that somebody has put into the directory since, and says which
@@ -159,7 +158,7 @@ func (s *Set) Reload() error {
 	if len(kept) > 0 || s.change.list.stale {
 		s.noteListLocked()
 	}
-	return stderrors.Join(errs...)
+	return fileutil.JoinErrors(errs...)
 }
 
 // damageOf says what is wrong with a block.

@@ -1,7 +1,6 @@
 package blockset
 
 import (
-	stderrors "errors"
 	"runtime"
 	"sync"
 
@@ -58,7 +57,7 @@ func (o *opener) open(id ulid.ULID) (*blockdir.Dir, error) {
 		return nil, err
 	}
 	if err := o.look(dir); err != nil {
-		return nil, stderrors.Join(err, dir.Close())
+		return nil, fileutil.JoinErrors(err, dir.Close())
 	}
 	if !o.ReadOnly {
 		o.renewSidecar(dir)

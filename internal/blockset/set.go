@@ -2,7 +2,6 @@ package blockset
 
 import (
 	"context"
-	stderrors "errors"
 	"slices"
 	"sort"
 	"sync"
@@ -136,7 +135,7 @@ func (s *Set) publishLocked(bd *Build, w *blockdir.Writer, replaced []ulid.ULID,
 	if err != nil {
 		// It must not be found later: what is deleted from now on is not deleted of it.
 		s.leavers.leaving = append(s.leavers.leaving, w.ULID())
-		err = stderrors.Join(err, blockdir.Remove(s.cfg.FS, s.cfg.Dir, w.ULID()))
+		err = fileutil.JoinErrors(err, blockdir.Remove(s.cfg.FS, s.cfg.Dir, w.ULID()))
 		return nil, errors.WithMessagef(err, "open new block %s", w.ULID())
 	}
 	old := s.replaceLocked([]Block{s.dirs.block(dir)}, replaced, start)
@@ -149,7 +148,7 @@ func (bd *Build) deleteFrom(d *blockdir.Dir) error {
 	for _, missed := range bd.missed {
 		b := Block{opened: &opened{dir: d}, Meta: d.Meta(), Deleted: d.Tombstones()}
 		if _, damaged, err := missed.of(context.Background(), b); err != nil || damaged != nil {
-			return stderrors.Join(err, damaged)
+			return fileutil.JoinErrors(err, damaged)
 		}
 	}
 	return nil
