@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	stderrors "errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -37,6 +36,7 @@ type DB struct {
 	merges *compact.Compactor
 	busy   blockplan.Busy
 	time   *horizon.Watch
+	limits atomic.Pointer[RetentionLimits] // never nil
 
 	flushing sync.Mutex // held by who makes blocks of the head and truncates it
 
@@ -88,7 +88,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 		return nil, errors.WithMessagef(err, "open %s", dir)
 	}
 	if err := db.open(); err != nil {
-		return nil, stderrors.Join(err, db.held.Release())
+		return nil, fileutil.JoinErrors(err, db.held.Release())
 	}
 	db.start()
 	if r := &db.report; !r.Clean() {
@@ -105,6 +105,8 @@ func Open(dir string, opts *Options) (*DB, error) {
 
 func newDB(dir string, o *Options) *DB {
 	db := &DB{dir: dir, opts: o, time: newWatch(o, dir), opened: o.Clock.Now()}
+	limits := o.Blocks.limits()
+	db.limits.Store(&limits)
 	db.maintenance.init(o.Clock)
 	db.ctx, db.endOfWork = context.WithCancel(context.Background())
 	return db
@@ -143,7 +145,7 @@ func (db *DB) open() error {
 	db.head.bounds.minValid.Store(db.blocks.Current().Start)
 	if err := db.head.recovery.run(context.Background(), db.held.Lock(), &db.report); err != nil {
 		db.blocks.Close()
-		return stderrors.Join(err, db.head.closeFiles())
+		return fileutil.JoinErrors(err, db.head.closeFiles())
 	}
 	db.held.Tell(db.head.poison)
 	db.blocks.SaveList()
@@ -277,7 +279,7 @@ func (db *DB) Close() error {
 		headStart := db.headStart()
 		db.blocks.Close()
 		db.time.SaveOrWarn()
-		db.closeOf = stderrors.Join(db.head.close(headStart), db.held.Release())
+		db.closeOf = fileutil.JoinErrors(db.head.close(headStart), db.held.Release())
 		level := slog.LevelInfo
 		if db.closeOf != nil {
 			level = slog.LevelError

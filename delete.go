@@ -71,7 +71,7 @@ func (db *DB) reopenPresent(ctx context.Context, d blockset.Deletion) error {
 		if d.Maxt < max(h.bounds.minValid.Load()-1, h.bounds.maxT.Load()) {
 			return nil
 		}
-		if left, err := db.hasSamples(ctx, d.Mint); left || err != nil {
+		if left, err := hasSamples(ctx, db, d.Mint); left || err != nil {
 			return err
 		}
 	}
@@ -81,7 +81,7 @@ func (db *DB) reopenPresent(ctx context.Context, d blockset.Deletion) error {
 }
 
 // hasSamples reports whether there is a sample from a time on.
-func (db *DB) hasSamples(ctx context.Context, from int64) (bool, error) {
+func hasSamples(ctx context.Context, db *DB, from int64) (bool, error) {
 	q, err := db.Querier(from, math.MaxInt64)
 	if err != nil {
 		return false, err

@@ -1,7 +1,6 @@
 package tsdb
 
 import (
-	stderrors "errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -59,7 +59,7 @@ func (db *DB) start() {
 type maintenance struct {
 	clock      Clock
 	background *background.Runner // of flushes, merges and what follows them
-	newBlock   chan struct{}      // wakes who merges
+	newBlock   chan struct{}      // wakes who merges, and removes blocks
 	stop       chan struct{}      // closed by Close: loops end
 	loops      sync.WaitGroup
 
@@ -73,6 +73,14 @@ type maintenance struct {
 func (m *maintenance) init(c Clock) {
 	m.clock, m.newBlock, m.stop = c, make(chan struct{}, 1), make(chan struct{})
 	m.background = newBackground(c)
+}
+
+// wake has somebody look for blocks to merge or to remove.
+func (m *maintenance) wake() {
+	select {
+	case m.newBlock <- struct{}{}:
+	default:
+	}
 }
 
 // newBackground returns what runs maintenance. A test that brings a clock wants the same to happen
@@ -185,10 +193,7 @@ func (f *flusher) step() {
 	}
 	f.note(err)
 	if ok {
-		select {
-		case db.maintenance.newBlock <- struct{}{}:
-		default:
-		}
+		db.maintenance.wake()
 	}
 }
 
@@ -220,7 +225,7 @@ func (db *DB) compactDue() {
 	if err := db.mergeAll(db.ctx, false); err != nil && db.ctx.Err() == nil {
 		db.opts.Logger.Warn("merge blocks", "error", logged(err))
 	}
-	if err := stderrors.Join(db.blocks.RemoveLeft(), db.retain(db.ctx)); err != nil {
+	if err := fileutil.JoinErrors(db.blocks.RemoveLeft(), db.retain(db.ctx)); err != nil {
 		db.opts.Logger.Warn("remove old blocks", "error", logged(err))
 	}
 }

@@ -3,7 +3,6 @@ package tsdb
 import (
 	"fmt"
 	"log/slog"
-	"math"
 	"runtime"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/wal"
@@ -141,7 +141,7 @@ type BlockOptions struct {
 	// older than Retention before the newest sample (or the clock, if that is behind it), or
 	// when blocks, log, head-chunk files and head snapshots together have more than
 	// RetentionBytes, or RetentionPercent of the disk. What is negative or 0 deletes nothing,
-	// which is the default of each.
+	// which is the default of each. DB.SetRetention changes them later.
 	Retention        time.Duration
 	RetentionBytes   int64
 	RetentionPercent float64
@@ -247,7 +247,10 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 func (o *Options) validate() error {
+	percent := blockplan.CheckLimits(o.Blocks.limits(), "option Blocks.RetentionPercent")
 	switch {
+	case percent != nil:
+		return percent
 	case o.Head.SamplesPerChunk < minSamplesPerChunk || o.Head.SamplesPerChunk > maxSamplesPerChunk:
 		return errors.Errorf("option Head.SamplesPerChunk is %d, want %d to %d", o.Head.SamplesPerChunk, minSamplesPerChunk, maxSamplesPerChunk)
 	case o.Head.ReplayWorkers < 1 || o.Head.ReplayWorkers > maxReplayWorkers:
@@ -262,8 +265,6 @@ func (o *Options) validate() error {
 		return errors.Errorf("option Head.MaxLateness is %v, want 0 or more", o.Head.MaxLateness)
 	case o.Blocks.MaxRange < o.Blocks.Range:
 		return errors.Errorf("option Blocks.MaxRange is %v, want Blocks.Range, %v, or more", o.Blocks.MaxRange, o.Blocks.Range)
-	case math.IsNaN(o.Blocks.RetentionPercent) || math.IsInf(o.Blocks.RetentionPercent, 0) || o.Blocks.RetentionPercent > 100:
-		return errors.Errorf("option Blocks.RetentionPercent is %v, want a number of at most 100", o.Blocks.RetentionPercent)
 	case o.Blocks.Workers < 1 || o.Blocks.Workers > maxMergeWorkers:
 		return errors.Errorf("option Blocks.Workers is %d, want 1 to %d", o.Blocks.Workers, maxMergeWorkers)
 	case o.Blocks.BytesPerSecond < 0 || o.Blocks.BytesPerSecond > 0 && o.Blocks.BytesPerSecond < minBytesPerSecond:

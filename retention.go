@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	stderrors "errors"
 	"math"
 	"path/filepath"
 	"time"
@@ -13,25 +12,60 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
-	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/horizon"
 )
 
-// retain removes the blocks that the retention options do not keep.
+// RetentionLimits say how much DB.SetRetention keeps.
+type RetentionLimits = blockplan.RetentionLimits
+
+// limits are those that a database is opened with.
+func (b *BlockOptions) limits() RetentionLimits {
+	return RetentionLimits{Duration: b.Retention, Bytes: b.RetentionBytes, Percent: b.RetentionPercent}
+}
+
+// SetRetention changes Options.Blocks.Retention, RetentionBytes and RetentionPercent of a database
+// that is open, all of them at once: what is 0 or less has no limit any more. Blocks beyond the new
+// limits go with the next maintenance, which begins now, or by Compact where Options.Blocks.Manual
+// is set. Blocks.MaxRange stays as it is. The next Open goes by its options. It may be called at
+// any time, by any goroutine.
+//
+// Errors: ErrInvalidArgument (the percentage is above 100, or no number), ErrClosed, those of the
+// file system when retention by time begins and cannot read how far time had come. Nothing is
+// changed then.
+func (db *DB) SetRetention(l RetentionLimits) error {
+	if err := blockplan.CheckLimits(l, "Percent"); err != nil {
+		return &refusal{ErrInvalidArgument, errors.WithMessage(err, "set retention")}
+	}
+	_, done, err := db.begin(context.Background())
+	if err != nil {
+		return err
+	}
+	defer done(&err)
+	if err = db.time.SetRetention(l.Duration, max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest())); err != nil {
+		return errors.WithMessage(err, "set retention")
+	}
+	db.limits.Store(&l)
+	db.maintenance.wake()
+	return nil
+}
+
+// Retention returns what is kept at the moment: as opened with, or as SetRetention said last.
+func (db *DB) Retention() RetentionLimits { return *db.limits.Load() }
+
+// retain removes the blocks that the retention limits do not keep.
 func (db *DB) retain(ctx context.Context) error {
-	o := db.opts.Blocks
 	state := blockplan.RetentionState{NewestT: db.head.bounds.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
 	for _, b := range db.blocks.Current().Blocks {
 		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: b.Meta, Bytes: b.Size})
 	}
-	limit, err := db.byteLimit()
-	if err == nil && limit > 0 {
-		state.HeadBytes, err = db.headBytes()
+	limits, err := blockplan.OnDisk(db.Retention(), db.opts.FS, db.dir)
+	if err == nil && limits.Bytes > 0 {
+		state.HeadBytes, err = datadir.HeadBytes(db.opts.FS, db.dir)
 	}
 	if err != nil {
 		return err
 	}
-	gone := db.obsolete(state, blockplan.RetentionLimits{Duration: o.Retention, Bytes: limit})
+	gone := db.obsolete(state, limits)
 	var ids []ulid.ULID
 	var byTime, byBytes bool
 	for id, why := range gone {
@@ -50,13 +84,13 @@ func (db *DB) retain(ctx context.Context) error {
 	if n > 0 && byBytes {
 		db.maintenance.byteRetentions.Add(1)
 	}
-	return stderrors.Join(err, db.time.Save(false))
+	return fileutil.JoinErrors(err, db.time.Save(false))
 }
 
 // watchClock looks at the clock now and then: one that was set, and set right again since, leaves
 // no doubt.
 func (db *DB) watchClock() {
-	if db.opts.Blocks.Retention <= 0 {
+	if db.Retention().Duration <= 0 {
 		return
 	}
 	s := blockplan.RetentionState{NewestT: max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()), NowT: db.opts.Clock.Now().UnixMilli()}
@@ -75,19 +109,6 @@ func (db *DB) obsolete(s blockplan.RetentionState, limits blockplan.RetentionLim
 	gone := blockplan.Obsolete(s, limits)
 	db.time.Note(len(byClock)-len(gone), s.Behind)
 	return gone
-}
-
-// byteLimit returns what Options.Blocks lets blocks and head have, in bytes; 0: no limit.
-func (db *DB) byteLimit() (int64, error) {
-	o := db.opts.Blocks
-	if o.RetentionPercent <= 0 {
-		return o.RetentionBytes, nil
-	}
-	_, disk, err := fileutil.DiskSpace(db.opts.FS, db.dir)
-	if err != nil && !errors.Is(err, fileutil.ErrUnsupported) {
-		return 0, errors.WithMessage(err, "ask for disk space")
-	}
-	return blockplan.LimitBytes(disk, o.RetentionPercent, o.RetentionBytes), nil
 }
 
 // drop removes blocks that nothing replaces, the oldest first, and returns how many went. What
@@ -117,26 +138,6 @@ func (db *DB) drop(ctx context.Context, ids []ulid.ULID) (n int, err error) {
 	return n + more, err
 }
 
-// headBytes returns the size of the log, the head-chunk files and the snapshots of the head.
-func (db *DB) headBytes() (n int64, err error) {
-	dirs := []string{filepath.Join(db.dir, walDirName), filepath.Join(db.dir, datadir.HeadChunksDir)}
-	snapshots, err := headsnap.List(db.opts.FS, db.dir)
-	if err != nil {
-		return 0, err
-	}
-	for _, s := range snapshots {
-		dirs = append(dirs, s.Path)
-	}
-	for _, dir := range dirs {
-		size, err := fileutil.TreeSize(db.opts.FS, dir)
-		if err != nil {
-			return 0, err
-		}
-		n += size
-	}
-	return n, nil
-}
-
 // deadLogShare is how much of the limit of all bytes the log may take, as a part of it, before a
 // truncation leaves nothing in it that a block has: retention must not take blocks away to pay
 // for that. Below it, copying less is worth more.
@@ -145,12 +146,12 @@ const deadLogShare = 1.0 / 32
 // logIsDear reports whether the log takes so much of what retention by bytes allows that none of
 // it may be dead.
 func (db *DB) logIsDear() (bool, error) {
-	limit, err := db.byteLimit()
-	if err != nil || limit <= 0 {
+	limits, err := blockplan.OnDisk(db.Retention(), db.opts.FS, db.dir)
+	if err != nil || limits.Bytes <= 0 {
 		return false, err
 	}
 	size, err := fileutil.TreeSize(db.opts.FS, filepath.Join(db.dir, walDirName))
-	return float64(size) > deadLogShare*float64(limit), err
+	return float64(size) > deadLogShare*float64(limits.Bytes), err
 }
 
 func newWatch(o *Options, dir string) *horizon.Watch {

@@ -21,10 +21,10 @@ func NewCollector(db *tsdb.DB) *Collector { return &Collector{NewStorage(db)} }
 // reading is what a database says of itself at one collection.
 type reading struct {
 	tsdb.Stats
-	open   tsdb.OpenReport
-	opts   tsdb.Options
-	start  int64 // of all data, milliseconds
-	health error
+	open      tsdb.OpenReport
+	retention tsdb.RetentionLimits
+	start     int64 // of all data, milliseconds
+	health    error
 	// logDamages counts places of the log that Open found damaged.
 	logDamages int
 }
@@ -45,7 +45,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.NewInvalidMetric(lowest.desc, err)
 		return
 	}
-	r := reading{Stats: db.Stats(), open: db.OpenReport(), opts: db.Options(), start: start, health: db.Health()}
+	r := reading{Stats: db.Stats(), open: db.OpenReport(), retention: db.Retention(), start: start, health: db.Health()}
 	r.logDamages = logDamages(db.Dir(), r.open.Damages)
 	for i := range metrics {
 		ch <- prometheus.MustNewConstMetric(metrics[i].desc, metrics[i].typ, metrics[i].of(&r))

@@ -225,6 +225,21 @@ func TestCollector_CountsSamplesByKindAsTheReferenceDoes(t *testing.T) {
 	}
 }
 
+// What is kept may change while the database is open.
+func TestCollector_TellsOfTheRetentionOfNow(t *testing.T) {
+	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true, Retention: time.Hour}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(prom.NewCollector(db))
+	require.Equal(t, []float64{3600}, exposed(t, reg)["prometheus_tsdb_retention_limit_seconds"].values)
+	require.NoError(t, db.SetRetention(tsdb.RetentionLimits{Duration: -1, Bytes: 7, Percent: 50}))
+	ours := exposed(t, reg)
+	require.Equal(t, []float64{0}, ours["prometheus_tsdb_retention_limit_seconds"].values)
+	require.Equal(t, []float64{7}, ours["prometheus_tsdb_retention_limit_bytes"].values)
+	require.Equal(t, []float64{50}, ours["prometheus_tsdb_retention_limit_percentage"].values)
+}
+
 // A log that was damaged, and a block that was set aside, can be told from the metrics alone.
 func TestCollector_TellsOfDamage(t *testing.T) {
 	dir := t.TempDir()

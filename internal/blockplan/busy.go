@@ -8,7 +8,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Busy is the blocks that go into merges that are under way.
+// Busy is the blocks that go into merges that are under way, or are being removed.
 type Busy struct {
 	mu struct {
 		sync.Mutex
@@ -26,6 +26,21 @@ func (b *Busy) Take(ids []ulid.ULID) bool {
 	}
 	b.mu.ids = append(b.mu.ids, ids...)
 	return true
+}
+
+// TakeEach marks those of the blocks as busy that are not, and returns both kinds.
+func (b *Busy) TakeEach(ids []ulid.ULID) (taken, busy []ulid.ULID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range ids {
+		if slices.Contains(b.mu.ids, id) {
+			busy = append(busy, id)
+		} else {
+			taken = append(taken, id)
+		}
+	}
+	b.mu.ids = append(b.mu.ids, taken...)
+	return taken, busy
 }
 
 // Give marks them as busy no more.

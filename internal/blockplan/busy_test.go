@@ -34,3 +34,17 @@ func TestBusy_WaitsUntilNoneIsBusyOrTheContextEnds(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, b.Wait(ctx, one), context.Canceled)
 }
+
+func TestBusy_TakesThoseThatAreNot(t *testing.T) {
+	var b Busy
+	one, two, three := numberedULID(1), numberedULID(2), numberedULID(3)
+	require.True(t, b.Take([]ulid.ULID{two}))
+	taken, busy := b.TakeEach([]ulid.ULID{one, two, three})
+	require.Equal(t, []ulid.ULID{one, three}, taken)
+	require.Equal(t, []ulid.ULID{two}, busy)
+	require.True(t, b.Has(one) && b.Has(two) && b.Has(three))
+	b.Give(taken)
+	require.Equal(t, []ulid.ULID{two}, b.All())
+	taken, busy = b.TakeEach(nil)
+	require.Empty(t, append(taken, busy...))
+}

@@ -7,14 +7,28 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
 // RetentionLimits say how much is kept. The zero value keeps everything.
 type RetentionLimits struct {
 	Duration time.Duration // of data behind the newest sample; 0 or less: no limit
 	Bytes    int64         // of blocks and head; 0 or less: no limit
+	// Percent of the disk takes the place of Bytes where the size of the disk is known. 0 or
+	// less: no limit; at most 100.
+	Percent float64
+}
+
+// CheckLimits returns an error if no disk has the percentage of the limits; name is what the caller
+// calls it.
+func CheckLimits(l RetentionLimits, name string) error {
+	if math.IsNaN(l.Percent) || math.IsInf(l.Percent, 0) || l.Percent > 100 {
+		return errors.Errorf("%s is %v, want a number of at most 100", name, l.Percent)
+	}
+	return nil
 }
 
 // RetentionState is what the limits are applied to.
@@ -71,8 +85,21 @@ func (r Reason) String() string {
 	}
 }
 
+// OnDisk returns limits with the Bytes that their Percent of the disk of a directory comes to.
+func OnDisk(l RetentionLimits, fsys fileutil.FS, dir string) (RetentionLimits, error) {
+	if l.Percent <= 0 {
+		return l, nil
+	}
+	_, disk, err := fileutil.DiskSpace(fsys, dir)
+	if err != nil && !errors.Is(err, fileutil.ErrUnsupported) {
+		return l, errors.WithMessage(err, "ask for disk space")
+	}
+	l.Bytes = LimitBytes(disk, l.Percent, l.Bytes)
+	return l, nil
+}
+
 // Obsolete says which blocks may go and why. Nothing is cut inside a block: one
-// stays as long as any of it may be inside the limits.
+// stays as long as any of it may be inside the limits, of which Percent is not looked at (OnDisk).
 func Obsolete(s RetentionState, limits RetentionLimits) map[ulid.ULID]Reason {
 	gone := make(map[ulid.ULID]Reason)
 	for id := range Replaced(metasOf(s.Blocks)) {

@@ -19,7 +19,7 @@ type Config struct {
 	Dir       string
 	Clock     clock.Clock
 	Logger    *slog.Logger
-	Retention time.Duration // by time; 0 or below: there is none, and the Watch does nothing
+	Retention time.Duration // by time, to begin with; 0 or below: there is none, and the Watch does nothing
 }
 
 // Watch holds retention by time to what has passed: one wrong clock, or one sample of it, would
@@ -28,8 +28,10 @@ type Config struct {
 type Watch struct {
 	cfg Config
 
-	// What the file had when the directory was opened, nil if there was none that is whole, and
-	// when it was written. They are not changed after read.
+	// keep is the retention by time, in nanoseconds, as SetRetention changes it.
+	keep atomic.Int64
+	// What the file had when it was read, nil if there was none that is whole, and when it was
+	// written. Read and SetRetention change them, never at the same time.
 	found *Horizon
 	at    clock.Passed
 
@@ -54,14 +56,25 @@ const (
 )
 
 // NewWatch returns a Watch that is to Read and to Open.
-func NewWatch(cfg Config) *Watch { return &Watch{cfg: cfg} }
+func NewWatch(cfg Config) *Watch {
+	w := &Watch{cfg: cfg}
+	w.keep.Store(int64(cfg.Retention))
+	return w
+}
+
+// on reports whether there is a retention by time.
+func (w *Watch) on() bool { return w.keep.Load() > 0 }
 
 // Read reads the file. That it cannot be read now says nothing about what is in it, and is an
 // error: begun at the clock again, time would be where a wrong clock says.
 func (w *Watch) Read() error {
-	if w.cfg.Retention <= 0 {
+	if !w.on() {
 		return nil
 	}
+	return w.read()
+}
+
+func (w *Watch) read() error {
 	h, at, err := Read(w.cfg.FS, w.cfg.Dir)
 	switch {
 	case errors.Is(err, encbuf.ErrCorrupt):
@@ -76,19 +89,40 @@ func (w *Watch) Read() error {
 // Open finds out where time was, behind Read, and writes it down if nobody had; newest is the
 // newest sample there is, math.MinInt64 if none.
 func (w *Watch) Open(newest int64) {
-	if w.cfg.Retention <= 0 {
+	if !w.on() {
 		return
 	}
-	w.load(newest)
+	w.mu.Lock()
+	w.loadLocked(newest, time.Duration(w.keep.Load()))
+	w.mu.Unlock()
 	if w.found != nil {
 		return
 	}
 	w.SaveOrWarn()
 }
 
-func (w *Watch) load(newest int64) {
+// SetRetention changes the retention by time, behind Open. The first one, of a Watch that had none,
+// begins as Open does: newest is the newest sample there is, math.MinInt64 if none. With an error,
+// which is that of Read, nothing is changed.
+func (w *Watch) SetRetention(d time.Duration, newest int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	switch {
+	case d > 0 && !w.mu.horizon.Known():
+		if err := w.read(); err != nil {
+			return err
+		}
+		w.loadLocked(newest, d)
+	case d > 0:
+		w.mu.horizon.Keep = d
+	default:
+		w.behind.Store(0) // nothing is kept for it
+	}
+	w.keep.Store(int64(d))
+	return nil
+}
+
+func (w *Watch) loadLocked(newest int64, keep time.Duration) {
 	passed := clock.PassedBy(w.cfg.Clock)
 	h, at := w.found, w.at
 	if h == nil {
@@ -100,7 +134,7 @@ func (w *Watch) load(newest int64) {
 		at = passed
 	}
 	w.mu.horizon, w.mu.last, w.mu.saved = *h, passed, passed.Time-saveHorizonEvery
-	w.mu.horizon.Keep = w.cfg.Retention
+	w.mu.horizon.Keep = keep
 	if d, ok := passed.After(at); ok {
 		w.mu.horizon.Pass(d)
 	}
@@ -121,13 +155,15 @@ func (w *Watch) Look(t int64) (behind time.Duration) {
 // Back is called when samples are taken by a clock that shows less than they had. It is written
 // down at once: a process that starts behind a kill must not believe the other clock again.
 func (w *Watch) Back() {
-	if w.cfg.Retention <= 0 {
-		return
-	}
 	w.mu.Lock()
-	w.mu.horizon.Back(w.passLocked())
+	known := w.mu.horizon.Known()
+	if known {
+		w.mu.horizon.Back(w.passLocked())
+	}
 	w.mu.Unlock()
-	w.SaveOrWarn()
+	if known {
+		w.SaveOrWarn()
+	}
 }
 
 // SaveOrWarn writes down where time is. Without, less is known, and nothing else is wrong.
@@ -154,7 +190,7 @@ func (w *Watch) passLocked() (now int64) {
 
 // Save writes down where time is, if that is due or must be.
 func (w *Watch) Save(must bool) error {
-	if w.cfg.Retention <= 0 {
+	if !w.on() {
 		return nil
 	}
 	w.mu.Lock()

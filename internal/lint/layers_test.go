@@ -69,7 +69,7 @@ var layers = map[string]layer{
 	"internal/blockdir":    {level: 5, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
 	"internal/headchunks": {level: 6},
-	"internal/blockplan":  {level: 6, foreign: []string{"github.com/oklog/ulid/v2"}},
+	"internal/blockplan":  {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/blockmerge": {level: 6, foreign: []string{pkgErrors}},
 	"internal/read":       {level: 6, foreign: []string{pkgErrors}},
 	"internal/replay":     {level: 6, foreign: []string{pkgErrors}},

@@ -19,10 +19,10 @@ func (a *API) health(*http.Request) answer {
 	if err := a.DB.Health(); err != nil {
 		state = err.Error()
 	}
-	st, report, opts := a.DB.Stats(), a.DB.OpenReport(), a.DB.Options()
+	st, report, opts, keep := a.DB.Stats(), a.DB.OpenReport(), a.DB.Options(), a.DB.Retention()
 	return answer{data: healthFacts{
 		Health: state, Directory: a.DB.Dir(), Options: a.Flags, Sync: syncFactsOf(opts.WAL.Sync),
-		Retention: retentionFacts{max(0, opts.Blocks.Retention.Seconds()), max(0, opts.Blocks.RetentionBytes), max(0, opts.Blocks.RetentionPercent)},
+		Retention: retentionFacts{max(0, keep.Duration.Seconds()), max(0, keep.Bytes), max(0, keep.Percent)},
 		Missing:   missingFactsOf(a.DB.MissingBlocks()),
 		Open:      openFactsOf(&report), Stats: statFactsOf(&st),
 		Accepts: timeRange{st.AcceptsFrom, st.AcceptsTo},
