@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	stderrors "errors"
 	"math"
 	"sync/atomic"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
@@ -49,8 +49,12 @@ func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matche
 	d := blockset.Deletion{Mint: mint, Maxt: maxt, Matchers: ms}
 	err = db.delete(ctx, d)
 	if errors.Is(err, ErrDiskFull) {
-		if n, left := db.dropCovered(d); n > 0 {
-			err = stderrors.Join(left, db.delete(ctx, d))
+		n, left := 0, error(nil)
+		if len(d.Matchers) == 0 {
+			n, _, left = db.dropFree(func(m *BlockMeta) bool { return m.MinTime >= d.Mint && m.MaxTime-1 <= d.Maxt })
+		}
+		if n > 0 {
+			err = fileutil.JoinErrors(left, db.delete(ctx, d))
 		}
 	}
 	if err == nil {
@@ -91,25 +95,56 @@ func hasSamples(ctx context.Context, db *DB, from int64) (bool, error) {
 	return set.Next(), set.Err()
 }
 
-// dropCovered removes the blocks that a deletion takes everything from, and returns how many. It
-// writes nothing. Those stay that a merge reads, or that say where the head begins. Of an error
-// with no block the delete says what is wrong with the disk; else files could not be removed.
-func (db *DB) dropCovered(d blockset.Deletion) (n int, err error) {
-	if len(d.Matchers) > 0 {
-		return 0, nil
+// DropBlocks removes the blocks that end at or before a time, in milliseconds since 1970: whole
+// ones, all of whose samples are before. It returns how many went. Nothing is written or merged for
+// it, so it works on a full disk, and makes room there. Queriers that are open keep what they see;
+// on Windows the room comes back when they are closed.
+//
+// One block may stay that ends before: the newest, if the head begins where it ends, because that
+// is known from it. Retention removes such a block, as does CleanTombstones behind Delete, both of
+// which write. Blocks that a merge reads are waited for until ctx ends; what becomes of them goes,
+// too, if it fits. BlockOptions.Keep is not asked.
+//
+// Errors: ErrClosed, that of the context, those of the file system. n blocks are gone then as well;
+// files that could not be removed are tried again by maintenance and by the next Open.
+func (db *DB) DropBlocks(ctx context.Context, before int64) (n int, err error) {
+	ctx, done, err := db.begin(ctx)
+	if err != nil {
+		return 0, err
 	}
+	defer done(&err)
+	for {
+		more, busy, err := db.dropFree(func(m *BlockMeta) bool { return m.MaxTime <= before })
+		n += more
+		if err == nil && len(busy) > 0 {
+			err = db.busy.Wait(ctx, busy)
+		}
+		if err != nil || more == 0 && len(busy) == 0 {
+			db.opts.Logger.Info("blocks were dropped", "blocks", n, "before", before)
+			return n, errors.WithMessage(err, "drop blocks")
+		}
+	}
+}
+
+// dropFree removes the blocks that fit, and returns how many. It writes nothing. Those stay that
+// say where the head begins, and those that are busy, which are returned. With an error and no
+// block the disk is the reason; else files could not be removed.
+func (db *DB) dropFree(fit func(m *BlockMeta) bool) (n int, busy []ulid.ULID, err error) {
 	v := db.blocks.Current()
 	var ids []ulid.ULID
-	for _, b := range v.Blocks {
-		if b.Meta.MinTime >= d.Mint && b.Meta.MaxTime-1 <= d.Maxt && !db.busy.Has(b.Meta.ULID) {
-			ids = append(ids, b.Meta.ULID)
+	for i := range v.Blocks {
+		if m := &v.Blocks[i].Meta; fit(m) {
+			ids = append(ids, m.ULID)
 		}
 	}
 	free, _ := v.SplitByStart(ids)
-	if len(free) == 0 {
-		return 0, nil
+	free, busy = db.busy.TakeEach(free)
+	defer db.busy.Give(free)
+	if len(free) > 0 {
+		n, err = db.blocks.Drop(free)
+		db.maintenance.blocksRemoved.Add(uint64(n))
 	}
-	return db.blocks.Drop(free)
+	return n, busy, err
 }
 
 // delete marks samples as deleted, in blocks and then in the head.
@@ -137,7 +172,7 @@ func (db *DB) delete(ctx context.Context, d blockset.Deletion) error {
 	if err == nil {
 		db.head.deleted.deletes.Add(1)
 	}
-	return diskspace.Full(stderrors.Join(err, damaged))
+	return diskspace.Full(fileutil.JoinErrors(err, damaged))
 }
 
 // headDeletes is what is deleted of the head.

@@ -173,6 +173,37 @@ func TestFullDisk_CommitsFailUntilThereIsRoomAndReadsGoOn(t *testing.T) {
 	}
 }
 
+func TestFullDisk_DropBlocksMakesRoom(t *testing.T) {
+	if os.Getenv(insideEnv) == "" {
+		if os.Getuid() != 0 {
+			skipOrFail(t, "only root may mount a small file system")
+		}
+		runInside(t, &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS})
+		return
+	}
+	disk := mountSmall(t, 4<<20)
+	d := &fillDisk{T: t, dir: filepath.Join(disk, "data"), want: map[string][]point{}}
+	d.opts = &tsdb.Options{Clock: hurriedClock{}, Blocks: tsdb.BlockOptions{Manual: true}}
+	d.opts.WAL.SegmentSize = 64 << 10
+	d.open()
+	for range 6 {
+		for range 100 {
+			require.NoError(t, d.commit())
+		}
+		require.NoError(t, d.db.Flush(ctx))
+	}
+	blocks := d.db.Blocks()
+	d.fillUp(ballast{t, filepath.Join(disk, "ballast")}, 0)
+	n, err := d.db.DropBlocks(ctx, blocks[3].MaxTime)
+	require.NoError(t, err)
+	require.Equal(t, 4, n)
+	d.awaitRoom()
+	require.NoError(t, d.db.Close())
+	d.open()
+	require.NotZero(t, d.db.Stats().Series)
+	require.NoError(t, d.db.Close())
+}
+
 // fillUp leaves little room and commits until there is none.
 func (d *fillDisk) fillUp(b ballast, left int64) {
 	d.Helper()

@@ -47,7 +47,7 @@ func (db *DB) truncate(ctx context.Context, end int64, whole bool) error {
 	// Where no block says how far the head was flushed, as everything was deleted, the log
 	// must not have it any more either.
 	v := db.blocks.Current()
-	dear, err := db.logIsDear()
+	dear, err := logIsDear(db)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (db *DB) retain(ctx context.Context) error {
 	var ids []ulid.ULID
 	var byTime, byBytes bool
 	for id, why := range gone {
-		if db.busy.Has(id) {
+		if !db.busy.Take([]ulid.ULID{id}) {
 			continue // its merge ends first
 		}
 		ids = append(ids, id)
@@ -77,6 +77,7 @@ func (db *DB) retain(ctx context.Context) error {
 		db.opts.Logger.Info("block is obsolete", "block", id, "reason", why.String())
 	}
 	n, err := db.drop(ctx, ids)
+	db.busy.Give(ids)
 	db.maintenance.blocksRemoved.Add(uint64(n))
 	if n > 0 && byTime {
 		db.maintenance.timeRetentions.Add(1)
@@ -145,7 +146,7 @@ const deadLogShare = 1.0 / 32
 
 // logIsDear reports whether the log takes so much of what retention by bytes allows that none of
 // it may be dead.
-func (db *DB) logIsDear() (bool, error) {
+func logIsDear(db *DB) (bool, error) {
 	limits, err := blockplan.OnDisk(db.Retention(), db.opts.FS, db.dir)
 	if err != nil || limits.Bytes <= 0 {
 		return false, err

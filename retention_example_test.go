@@ -1,6 +1,7 @@
 package tsdb_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"time"
@@ -22,4 +23,14 @@ func ExampleDB_SetRetention() {
 	}
 	fmt.Println(db.Retention().Duration, db.Retention().Bytes>>30, "GiB")
 	// Output: 720h0m0s 20 GiB
+}
+
+// What is older than a year is not needed any more, whatever the disk has room for.
+func ExampleDB_DropBlocks() {
+	db := must(tsdb.Open(must(os.MkdirTemp("", "tsdb")), nil))
+	defer db.Close()
+
+	n, err := db.DropBlocks(context.Background(), time.Now().AddDate(-1, 0, 0).UnixMilli())
+	fmt.Println(n, err)
+	// Output: 0 <nil>
 }

@@ -78,7 +78,7 @@ type Stats struct {
 
 	Merges        uint64
 	MergeErrors   uint64 // their blocks rest for a while
-	BlocksRemoved uint64 // by retention
+	BlocksRemoved uint64 // by retention, by DropBlocks, by Delete on a full disk
 	// TimeRetentions and ByteRetentions count how often blocks went because they were too old, or
 	// all together too large.
 	TimeRetentions, ByteRetentions uint64

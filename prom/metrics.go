@@ -124,7 +124,7 @@ var metrics = []metric{
 	gauge("prometheus_tsdb_retention_limit_percentage", "How much of the disk the directory may take; 0: all.", func(r *reading) float64 { return limit(r.retention.Percent) }),
 	counter("prometheus_tsdb_time_retentions_total", "How often blocks were removed because they were too old.", func(r *reading) uint64 { return r.TimeRetentions }),
 	counter("prometheus_tsdb_size_retentions_total", "How often blocks were removed because all together were too large.", func(r *reading) uint64 { return r.ByteRetentions }),
-	counter("tsdb_blocks_removed_total", "Blocks that retention removed.", func(r *reading) uint64 { return r.BlocksRemoved }),
+	counter("tsdb_blocks_removed_total", "Blocks that retention removed, DropBlocks, or Delete on a full disk.", func(r *reading) uint64 { return r.BlocksRemoved }),
 	gauge("tsdb_retention_behind_seconds", "How far retention stays behind a clock that went further than time passed.", func(r *reading) float64 { return r.RetentionBehind.Seconds() }),
 
 	gauge("prometheus_tsdb_data_replay_duration_seconds", "How long the last start took to read what was there.", func(r *reading) float64 { return r.open.Duration.Seconds() }),
