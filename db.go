@@ -114,7 +114,7 @@ func newDB(dir string, o *Options) *DB {
 
 // blockConfig is what the blocks of a data directory are opened with.
 func blockConfig(o *Options, dir string) blockset.Config {
-	return blockset.Config{FS: o.FS, Dir: dir, Clock: o.Clock, Logger: o.Logger, MaxFuture: o.Limits.MaxFuture}
+	return blockset.Config{FS: o.FS, Dir: dir, Clock: o.Clock, Logger: o.Logger, MaxFuture: o.Limits.MaxFuture, OnBlock: o.Blocks.OnBlock}
 }
 
 // open reads what is there.
@@ -184,7 +184,10 @@ func (l *lifetime) begin(parent context.Context) (ctx context.Context, done func
 	if err := checkContext(parent); err != nil {
 		return nil, nil, err
 	}
-	l.using.RLock()
+	// A hook may call from inside of such a call: it must not wait for Close, which waits for it.
+	if !l.using.TryRLock() {
+		return nil, nil, ErrClosed
+	}
 	if l.closing.Load() {
 		l.using.RUnlock()
 		return nil, nil, ErrClosed
@@ -265,9 +268,10 @@ func (db *DB) SetMaxExemplars(n int) {
 func (db *DB) Dir() string { return db.dir }
 
 // Close ends the database: new work is refused, full chunks are written, the log is
-// synced and the lock released. It does not wait for queriers: they keep working on
-// their snapshot. A second Close returns what the first one did. ErrPoisoned: a sync
-// failed, now or before; what was committed since may be lost in a power failure.
+// synced and the lock released. It waits for BlockOptions.OnBlock to return. It does not wait for
+// queriers: they keep working on their snapshot. A second Close returns what the first one did.
+// ErrPoisoned: a sync failed, now or before; what was committed since may be lost in a power
+// failure.
 func (db *DB) Close() error {
 	db.close.Do(func() {
 		db.closing.Store(true)
@@ -286,5 +290,6 @@ func (db *DB) Close() error {
 		}
 		db.opts.Logger.Log(context.Background(), level, "database closed", "dir", db.dir, "error", logged(db.closeOf))
 	})
+	db.blocks.Announcer.Wait()
 	return db.closeOf
 }

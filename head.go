@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	stderrors "errors"
 	"math"
 	"path/filepath"
 	"sync/atomic"
@@ -151,7 +150,7 @@ func (h *head) close(headStart int64) error {
 		if !errors.Is(why, ErrPoisoned) {
 			why = nil // a full disk is no trouble any more
 		}
-		return stderrors.Join(why, h.closeFiles())
+		return fileutil.JoinErrors(why, h.closeFiles())
 	}
 	err := log.Close()
 	if err == nil {
@@ -160,7 +159,7 @@ func (h *head) close(headStart int64) error {
 			err = nil // the log has what these files would have
 		}
 	}
-	return stderrors.Join(err, h.closeFiles())
+	return fileutil.JoinErrors(err, h.closeFiles())
 }
 
 func (h *head) closeFiles() error {

@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	stderrors "errors"
 	"math"
 
 	"github.com/oklog/ulid/v2"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headblock"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
@@ -133,7 +133,7 @@ func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 			if n > 0 {
 				continue // with what took the place of the damage
 			}
-			err = stderrors.Join(err, mendErr)
+			err = fileutil.JoinErrors(err, mendErr)
 		}
 		if err != nil {
 			return diskspace.WhileWriting(db.opts.FS, db.dir, "flush head", db.head.series.SizeBytes(), err)
@@ -176,7 +176,7 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) (er
 	}
 	defer func() {
 		if err != nil {
-			err = errors.WithMessagef(stderrors.Join(err, w.Abort()), "block %s", id)
+			err = errors.WithMessagef(fileutil.JoinErrors(err, w.Abort()), "block %s", id)
 		}
 	}()
 	begun := db.opts.Clock.Now()
@@ -212,7 +212,7 @@ func (h *head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 	if err != nil {
 		return ErrClosed
 	}
-	defer func() { err = stderrors.Join(err, pin.Release()) }()
+	defer func() { err = fileutil.JoinErrors(err, pin.Release()) }()
 	const snapshot = math.MaxUint64 // everything
 	src := h.readable(pin, snapshot, mint, h.mender.Losses())
 	return headblock.Write(ctx, w, &src, mint, maxt)

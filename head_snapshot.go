@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	stderrors "errors"
 	"sync/atomic"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/wal"
@@ -197,7 +197,7 @@ func (hs *headSnapshots) write(ctx context.Context, headStart func() int64) (met
 	}
 	defer func() {
 		if err != nil {
-			err = diskspace.Full(stderrors.Join(err, w.Abort()))
+			err = diskspace.Full(fileutil.JoinErrors(err, w.Abort()))
 		}
 	}()
 	c := seriesCopier{ctx: ctx, series: h.series, w: w}

@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	stderrors "errors"
 	"fmt"
 	"maps"
 	"math"
@@ -17,6 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/exemplars"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -98,7 +98,7 @@ func (tr *truncation) removeChunks(lowest chunks.Ref) error {
 		h.mender.Forget(lowest) // when no file with damage is left, snapshots hold again
 	}
 	h.iso.Settle()
-	return stderrors.Join(err, pin.Release())
+	return fileutil.JoinErrors(err, pin.Release())
 }
 
 // idleBefore bounds the newest time of series that may go: a series that had a sample

@@ -153,6 +153,22 @@ type BlockOptions struct {
 	// Manual: nothing is flushed, merged, removed or snapshotted unless Flush, Compact or
 	// CleanTombstones is called. For tests, bulk loads and benchmarks.
 	Manual bool
+
+	// OnBlock is told of each new block that queries read from now on: of a flush, of a merge, or
+	// brought into the directory. Those that Open finds are in DB.Blocks. A goroutine of the
+	// database calls it, for one block after the other as they came. It holds no lock, so the DB
+	// may be used, but for Close, which waits for it. A slow one delays only the calls for later
+	// blocks, which may be gone by then. A panic in it ends the program, as in any goroutine.
+	// Default: none.
+	OnBlock func(BlockMeta)
+	// Keep is asked before retention removes a block for its age or for the size of all: true keeps
+	// it this time, and nothing else goes in its place, so limits may be exceeded. A merge does not
+	// ask; of its result Keep is asked as of any block. Delete and DropBlocks do not ask either.
+	// Who does maintenance calls it, maybe several goroutines at a time. It holds no lock, so the
+	// DB may be used, but for Close. A slow one delays merges and retention; commits, flushes and
+	// queries go on. A panic in it reaches the caller of Compact, and ends the program in the
+	// maintenance that runs by itself. Default: none is kept.
+	Keep func(BlockMeta) bool
 }
 
 // Limits keep bad input from hurting. A negative value turns a limit off.

@@ -67,12 +67,16 @@ func (db *DB) retain(ctx context.Context) error {
 	}
 	gone := db.obsolete(state, limits)
 	var ids []ulid.ULID
-	var byTime, byBytes bool
-	for id, why := range gone {
-		if !db.busy.Take([]ulid.ULID{id}) {
-			continue // its merge ends first
+	keep := db.opts.Blocks.Keep
+	for _, b := range state.Blocks {
+		if why := gone[b.Meta.ULID]; why != 0 && (keep == nil || !why.ByLimit() || !keep(b.Meta)) {
+			ids = append(ids, b.Meta.ULID)
 		}
-		ids = append(ids, id)
+	}
+	ids, _ = db.busy.TakeEach(ids) // of the others the merges end first
+	var byTime, byBytes bool
+	for _, id := range ids {
+		why := gone[id]
 		byTime, byBytes = byTime || why == blockplan.ReasonDuration, byBytes || why == blockplan.ReasonBytes
 		db.opts.Logger.Info("block is obsolete", "block", id, "reason", why.String())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/seed347100a3/tsdb"
@@ -33,4 +34,17 @@ func ExampleDB_DropBlocks() {
 	n, err := db.DropBlocks(context.Background(), time.Now().AddDate(-1, 0, 0).UnixMilli())
 	fmt.Println(n, err)
 	// Output: 0 <nil>
+}
+
+// A block is kept until it has been backed up.
+func ExampleBlockOptions_keep() {
+	var saved sync.Map // ULIDs of blocks that are somewhere else, too
+	backUp := func(m tsdb.BlockMeta) { saved.Store(m.ULID, true) }
+	keep := func(m tsdb.BlockMeta) bool { _, ok := saved.Load(m.ULID); return !ok }
+
+	db := must(tsdb.Open(must(os.MkdirTemp("", "tsdb")), &tsdb.Options{
+		Blocks: tsdb.BlockOptions{Retention: 24 * time.Hour, OnBlock: backUp, Keep: keep},
+	}))
+	fmt.Println(db.Close())
+	// Output: <nil>
 }

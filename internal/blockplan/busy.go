@@ -30,16 +30,13 @@ func (b *Busy) Take(ids []ulid.ULID) bool {
 
 // TakeEach marks those of the blocks as busy that are not, and returns both kinds.
 func (b *Busy) TakeEach(ids []ulid.ULID) (taken, busy []ulid.ULID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, id := range ids {
-		if slices.Contains(b.mu.ids, id) {
-			busy = append(busy, id)
+	for i := range ids {
+		if b.Take(ids[i : i+1]) {
+			taken = append(taken, ids[i])
 		} else {
-			taken = append(taken, id)
+			busy = append(busy, ids[i])
 		}
 	}
-	b.mu.ids = append(b.mu.ids, taken...)
 	return taken, busy
 }
 

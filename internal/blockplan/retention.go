@@ -69,6 +69,9 @@ const (
 	ReasonBytes
 )
 
+// ByLimit reports whether a limit is the reason: the samples are in no other block.
+func (r Reason) ByLimit() bool { return r == ReasonDuration || r == ReasonBytes }
+
 // String returns the reason as the log shows it.
 func (r Reason) String() string {
 	switch r {

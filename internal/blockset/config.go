@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
@@ -23,6 +24,9 @@ type Config struct {
 	// them.
 	Busy   bool
 	Shapes *Shapes // nil: nothing is remembered
+	// OnBlock is told of each block that is added behind Load, in the order in which they are. One
+	// goroutine calls it, without locks. nil: nobody is told.
+	OnBlock func(blockdir.Meta)
 }
 
 // Readers are those who read blocks, or have just found them in a view.

@@ -155,6 +155,9 @@ func (s *Set) Reload() error {
 	if len(kept) > 0 {
 		s.set(&View{Missing: cur.missingBeside(kept), Start: cur.Start, Blocks: append(kept, cur.Blocks...)})
 	}
+	for i := range kept {
+		s.Announcer.add(kept[i].Meta)
+	}
 	if len(kept) > 0 || s.change.list.stale {
 		s.noteListLocked()
 	}

@@ -22,6 +22,8 @@ type Set struct {
 	cfg     Config
 	dirs    opener
 	leavers leavers
+	// Announcer tells the program of new blocks.
+	Announcer announcer
 
 	change struct {
 		sync.Mutex
@@ -43,6 +45,7 @@ func New(cfg Config) *Set {
 	s := &Set{cfg: cfg}
 	s.leavers = leavers{cfg: &s.cfg, change: &s.change.Mutex}
 	s.dirs = opener{&s.cfg, &s.leavers}
+	s.Announcer.fn = cfg.OnBlock
 	s.view.cur = &View{}
 	return s
 }
@@ -140,6 +143,7 @@ func (s *Set) publishLocked(bd *Build, w *blockdir.Writer, replaced []ulid.ULID,
 	}
 	old := s.replaceLocked([]Block{s.dirs.block(dir)}, replaced, start)
 	s.noteListLocked()
+	s.Announcer.add(dir.Meta())
 	return old, nil
 }
 
