@@ -420,6 +420,11 @@ func checkLabels(ls labels.Labels, lim *Limits) error {
 	if over(sum, lim.LabelSetBytes) {
 		return aboveLimit("labels have %d bytes", sum, "LabelSetBytes", lim.LabelSetBytes)
 	}
+	if lim.NewSeries != nil {
+		if err := lim.NewSeries(ls); err != nil {
+			return &refusal{ErrLimit, errors.WithMessage(err, "refused by Limits.NewSeries")}
+		}
+	}
 	return nil
 }
 

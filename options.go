@@ -13,6 +13,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -188,6 +189,15 @@ type Limits struct {
 	// NoHistograms refuses native histograms, with ErrHistogramsOff, before a series is made for
 	// them. Those that are there stay, and are read. Default: they are taken.
 	NoHistograms bool
+	// NewSeries is a rule of the program's own: it is asked before a series is made that the head
+	// does not have, behind the other limits, and its error refuses the series. That error and
+	// ErrLimit are in what Append returns. Series that the head has are not asked for, so nor are
+	// those that Open recovers; one that left the head is new again. Several goroutines may call it
+	// at a time, each for the Appender it uses; two may ask for the same series, of which one is
+	// made. No lock is held, so it may query and append to the DB, with another Appender. Labels
+	// that Append was given of labels.UnsafeFromEncoded are valid during the call only. A panic in
+	// it reaches the caller of Append, with nothing staged. Default: all are taken.
+	NewSeries func(labels.Labels) error
 }
 
 // Bounds of options, and the defaults that are not obvious.

@@ -130,7 +130,7 @@ func TestOptions_EachBoundHolds(t *testing.T) {
 		{"negative pace", func(o *tsdb.Options) { o.Blocks.BytesPerSecond = -1 }, []string{"Blocks.BytesPerSecond is -1"}},
 		{"most labels", func(o *tsdb.Options) { o.Limits.LabelsPerSeries = 4096 }, nil},
 		{"too many labels", func(o *tsdb.Options) { o.Limits.LabelsPerSeries = 4097 }, []string{"Limits.LabelsPerSeries is 4097", "at most 4096"}},
-		{"limits off", func(o *tsdb.Options) { o.Limits = tsdb.Limits{-1, -1, -1, -1, -1, -1, false} }, nil},
+		{"limits off", func(o *tsdb.Options) { o.Limits = tsdb.Limits{-1, -1, -1, -1, -1, -1, false, nil} }, nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
