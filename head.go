@@ -65,10 +65,12 @@ func (h *head) walDir() string { return filepath.Join(h.path, datadir.WALDir) }
 
 // newDirectory returns an empty directory of series.
 func (h *head) newDirectory() *memseries.Directory {
-	return memseries.NewDirectory(memseries.Cutting{
+	d := memseries.NewDirectory(memseries.Cutting{
 		Range:   h.opts.Blocks.Range.Milliseconds(),
 		Samples: h.opts.Head.SamplesPerChunk,
 	})
+	d.Budget.Limit(h.opts.Head.MaxSeries, h.opts.Head.MaxBytes)
+	return d
 }
 
 const walDirName = datadir.WALDir

@@ -387,10 +387,12 @@ func (a *Appender) seriesOf(ls labels.Labels) (*memseries.Series, error) {
 		return s, nil
 	}
 	if err := checkLabels(ls, &h.opts.Limits); err != nil {
+		h.commits.seriesRefused.Add(1)
 		return nil, err
 	}
 	s, created, err := h.series.GetOrCreate(ls)
 	if err != nil {
+		h.commits.seriesRefused.Add(1)
 		return nil, errors.WithMessagef(ErrLimit, "create series %s: %v", ls, err)
 	}
 	if created {

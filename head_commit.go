@@ -29,6 +29,7 @@ type commits struct {
 	rejected                     atomic.Uint64                                 // samples
 	refused                      [2 * reasons]atomic.Uint64                    // samples, as refusals counts them
 	seriesCreated, seriesRemoved atomic.Uint64
+	seriesRefused                atomic.Uint64
 
 	exemplars         *exemplars.Ring
 	exemplarsRejected atomic.Uint64

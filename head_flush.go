@@ -60,10 +60,10 @@ func ceilTo(t, r int64) int64 {
 	return t - t%r // rounded towards 0, which is up
 }
 
-// early decides about flushing before a block range is over, because the head takes more
-// memory than Options.Head.FlushBytes. The end is chosen first, just ahead of the newest
-// sample, and chunks are cut there as they come; it is flushed to when the newest sample
-// is further than the margin, so that late ones of all series are still taken.
+// early decides about flushing before a block range is over, because the head takes more memory
+// than Options.Head.FlushBytes, or is near its budget and that helps. The end is chosen first, just
+// ahead of the newest sample, and chunks are cut there as they come; it is flushed to when the
+// newest sample is further than the margin, so that late ones of all series are still taken.
 type early struct {
 	end int64
 	set bool
@@ -73,15 +73,16 @@ type early struct {
 // series and labels stay in memory, and more blocks would not make it less.
 func (e *early) due(h *head) (end int64, ok bool) {
 	mint, maxt := h.bounds.minT.Load(), h.bounds.maxT.Load()
-	limit, r := h.opts.Head.FlushBytes, h.opts.Blocks.Range.Milliseconds()
-	if limit <= 0 || mint > maxt || maxt == math.MaxInt64 {
+	limit, r, late := h.opts.Head.FlushBytes, h.opts.Blocks.Range.Milliseconds(), h.opts.Head.MaxLateness.Milliseconds()
+	if mint > maxt || maxt == math.MaxInt64 {
 		return 0, false
 	}
-	if !e.set && uint64(maxt)-uint64(mint) >= uint64(r/8) && h.series.SizeBytes() > limit {
+	if !e.set && uint64(maxt)-uint64(mint) >= uint64(r/8) &&
+		(limit > 0 && h.series.SizeBytes() > limit || h.series.Budget.FlushHelps(max(maxt, math.MinInt64+late)-late)) {
 		e.end, e.set = maxt+1, true
 		h.series.Truncation.CutAt(e.end)
 	}
-	if !e.set || maxt < e.end || uint64(maxt)-uint64(e.end) < uint64(h.opts.Head.MaxLateness.Milliseconds()) {
+	if !e.set || maxt < e.end || uint64(maxt)-uint64(e.end) < uint64(late) {
 		return 0, false
 	}
 	e.set = false

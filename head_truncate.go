@@ -72,6 +72,7 @@ func (db *DB) collect() error {
 	h.commits.seriesRemoved.Add(uint64(len(removed)))
 	db.forgetDeleted(t, removed)
 	h.trunc.done = t
+	h.series.Budget.Flushed()
 	return errors.WithMessage(h.trunc.removeChunks(lowest), "truncate head chunks")
 }
 
@@ -102,11 +103,11 @@ func (tr *truncation) removeChunks(lowest chunks.Ref) error {
 }
 
 // idleBefore bounds the newest time of series that may go: a series that had a sample
-// lately will soon have another one, and keeps its ref.
+// lately will soon have another one, and keeps its ref, unless others need its place.
 func (tr *truncation) idleBefore(t int64) int64 {
 	h := tr.h
 	maxt, half := h.bounds.maxT.Load(), h.opts.Blocks.Range.Milliseconds()/2
-	if tr.idle.Load() || maxt < math.MinInt64+half {
+	if tr.idle.Load() || maxt < math.MinInt64+half || h.series.Budget.Near() {
 		return t
 	}
 	return min(t, maxt-half)

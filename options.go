@@ -104,6 +104,16 @@ type HeadOptions struct {
 	// a block before the block range is over, as soon as the newest sample is MaxLateness
 	// further. Series and labels stay in memory. Default and 0: never.
 	FlushBytes int64
+	// MaxSeries and MaxBytes are the budget of the head: how many series it has, and how many bytes
+	// of memory it takes for series, labels and samples (Stats.SeriesBytes). At either of them new
+	// series are refused with ErrLimit, and those that are there go on: samples of them may take
+	// more than MaxBytes. Bytes are looked at now and then, so the labels of some dozen series may
+	// be above. When an eighth or less of the budget is left, and it helps, the head becomes a
+	// block early, as by FlushBytes, and lets go of series without a sample in the last
+	// MaxLateness. Open recovers all that there is, and goes on with the budget. Default and 0 or
+	// less: no limit.
+	MaxSeries int
+	MaxBytes  int64
 	// SnapshotThreshold: when more bytes of log than this, and than twice the last snapshot,
 	// stand behind the last snapshot of the head, another one is taken, so that Open reads it
 	// and what little log there is behind it; a 64th of it is enough for a last one by Close.

@@ -33,6 +33,7 @@ type Stats struct {
 
 	SamplesRejected uint64 // found late by Commit; what Append refuses is not counted
 	SeriesCreated   uint64
+	SeriesRefused   uint64 // how often Append was refused a new one, for its labels or for a limit
 	SeriesRemoved   uint64 // created and never committed, or only in blocks now
 
 	// Samples that Append refused or Commit found late, by the reason. They count when their
@@ -151,7 +152,7 @@ func (c *commits) addTo(s *Stats) {
 	s.SamplesOutOfOrder, s.HistogramsOutOfOrder = c.refusedFor(isOutOfOrder)
 	s.SamplesDuplicate, s.HistogramsDuplicate = c.refusedFor(isDuplicate)
 	s.SamplesOutOfBounds, s.HistogramsOutOfBounds = c.refusedFor(isOutOfBounds)
-	s.SeriesCreated, s.SeriesRemoved = c.seriesCreated.Load(), c.seriesRemoved.Load()
+	s.SeriesCreated, s.SeriesRemoved, s.SeriesRefused = c.seriesCreated.Load(), c.seriesRemoved.Load(), c.seriesRefused.Load()
 	ring := c.exemplars.Stats()
 	s.Exemplars, s.ExemplarSeries, s.ExemplarsAppended = ring.Exemplars, ring.Series, ring.Appended
 	s.MaxExemplars = ring.Most

@@ -58,6 +58,7 @@ var metrics = []metric{
 	gauge("prometheus_tsdb_lowest_timestamp_seconds", "Begin of the oldest block or of the head, seconds.", func(r *reading) float64 { return seconds(r.start) }), // Thanos reads it
 
 	gauge("prometheus_tsdb_head_series", "Series in the head.", func(r *reading) int { return r.Series }),
+	counter("tsdb_head_series_refused_total", "How often a new series was refused, for its labels or for a limit.", func(r *reading) uint64 { return r.SeriesRefused }),
 	counter("prometheus_tsdb_head_series_created_total", "Series that were created in the head.", func(r *reading) uint64 { return r.SeriesCreated }),
 	counter("prometheus_tsdb_head_series_removed_total", "Series that were removed from the head.", func(r *reading) uint64 { return r.SeriesRemoved }),
 	gauge("prometheus_tsdb_head_min_time", "Oldest sample of the head, milliseconds.", func(r *reading) int64 { return r.MinT }),

@@ -21,6 +21,8 @@ type Directory struct {
 	Shelf Shelf
 	// Truncation forgets what blocks have.
 	Truncation Truncation
+	// Budget bounds what all series take.
+	Budget Budget
 
 	pages      pageTable
 	labels     labelSets
@@ -44,6 +46,7 @@ func NewDirectory(cutting Cutting) *Directory {
 	d.Shelf.shards, d.Shelf.arena = &d.Shards, d.chunkBytes
 	d.Shards.init(&d.pages, cutting, d.chunkBytes, &d.Shelf)
 	d.Truncation = Truncation{shards: &d.Shards, shelf: &d.Shelf, arena: d.chunkBytes}
+	d.Budget.d = d
 	d.nextRef.Store(1)
 	return d
 }
@@ -100,13 +103,20 @@ func (d *Directory) FindPinned(ls labels.Labels) *Series { return d.pinned(ls, l
 
 // GetOrCreate returns the series with these labels and pins it; a new one gets the
 // next ref. The labels are valid. For a series that is there, FindPinned waits for nobody.
-// Errors: ErrRefs, ErrFull.
+// Errors: ErrRefs, ErrFull, ErrBudget.
 func (d *Directory) GetOrCreate(ls labels.Labels) (s *Series, created bool, err error) {
 	hash := ls.Hash()
+	refused := d.Budget.refuseBytes()
 	d.create.Lock()
 	defer d.create.Unlock()
 	if s := d.pinned(ls, hash); s != nil {
 		return s, false, nil
+	}
+	if refused == nil {
+		refused = d.Budget.refuseSeriesLocked()
+	}
+	if refused != nil {
+		return nil, false, refused
 	}
 	ref := d.nextRef.Load()
 	if ref > uint64(chunks.MaxSeriesRef) {

@@ -6,9 +6,9 @@
 // It knows how to find, create, append to, cut and read one series. It does not
 // know a log, a file, a commit or a query; the root package decides about those.
 //
-// A Directory creates and removes series. Its parts do the rest: Shards are the locks and the
-// turns of commits, the Shelf has full chunks, the Truncation forgets what blocks have. A Past
-// is what readers see, and a Restoration what recovery does.
+// A Directory creates and removes series. Its parts do the rest: Shards are the locks and the turns
+// of commits, the Shelf has full chunks, the Truncation forgets what blocks have, the Budget bounds
+// what all of them take. A Past is what readers see, and a Restoration what recovery does.
 //
 // Concurrency: Directory may be used from any number of goroutines. A Series belongs
 // to the Shard that its ref says (Bit): its fields are read and written with

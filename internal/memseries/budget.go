@@ -1,0 +1,117 @@
+package memseries
+
+import (
+	"sync/atomic"
+
+	"github.com/pkg/errors"
+)
+
+// Budget bounds what the series of a Directory take. It refuses new series and nothing else: those
+// that are there get samples as before, and what recovery restores is not asked for. The zero value
+// bounds nothing, and then costs two comparisons for each new series.
+type Budget struct {
+	d *Directory
+	// Limits, which do not change once series are created; 0 or less: none.
+	series int
+	bytes  int64
+
+	tries    atomic.Int64 // to create a series since the last flush, where bytes are bounded
+	measured atomic.Int64 // bytes, at the last look
+	left     atomic.Int64 // bytes that the last flush left, or fewer that were seen since
+
+	asked int64 // the time that FlushHelps was last asked for in earnest
+}
+
+const (
+	// measureEvery is how many new series are created, or refused, by one look at the bytes: it
+	// takes some microseconds. Their labels are what the limit may be exceeded by.
+	measureEvery = 64
+	// nearShare: the budget is near when less than this part of it is left.
+	nearShare = 8
+	// worthShare: a flush is worth it that frees about this part. It is done for less no more than
+	// once, as what it cannot free it does not free by being repeated.
+	worthShare = 16
+	// askEvery is how far time goes, in milliseconds, until all series are looked at again.
+	askEvery = 10_000
+)
+
+// Limit sets the limits, before series are created; 0 or less: none.
+func (b *Budget) Limit(series int, bytes int64) { b.series, b.bytes = series, bytes }
+
+// refuseBytes says why a new series may not be created as far as bytes go. It looks at the bytes
+// now and then, which takes locks.
+func (b *Budget) refuseBytes() error {
+	if b.bytes <= 0 {
+		return nil
+	}
+	if b.tries.Add(1)%measureEvery == 1 {
+		b.measure()
+	}
+	if has := b.measured.Load(); has >= b.bytes {
+		return beyond("the head takes %d bytes, Head.MaxBytes is %d", has, b.bytes)
+	}
+	return nil
+}
+
+// refuseSeriesLocked says why a new series may not be created as far as their number goes. The
+// caller holds the lock of creation, so the limit is exact.
+func (b *Budget) refuseSeriesLocked() error {
+	if has := b.d.Len(); b.series > 0 && has >= b.series {
+		return beyond("the head has %d series, Head.MaxSeries is %d", int64(has), int64(b.series))
+	}
+	return nil
+}
+
+func beyond(format string, has, limit int64) error {
+	return errors.WithMessagef(ErrBudget, format, has, limit)
+}
+
+func (b *Budget) measure() int64 {
+	has := b.d.SizeBytes()
+	b.measured.Store(has)
+	return has
+}
+
+// Near reports whether an eighth or less of the budget is left.
+func (b *Budget) Near() bool {
+	return b.nearSeries() || b.bytes > 0 && b.measure() >= b.bytes-b.bytes/nearShare
+}
+
+func (b *Budget) nearSeries() bool {
+	return b.series > 0 && b.d.Len() >= b.series-b.series/nearShare
+}
+
+// FlushHelps reports whether the budget is near, and a flush of all samples and of all series
+// without one since ended, in milliseconds, would free a good part of it: because as many series
+// have ended, or because the bytes have grown as much since the last flush. One goroutine asks. It
+// looks at all series, so it says no for a while after it was asked.
+func (b *Budget) FlushHelps(ended int64) bool {
+	if !b.Near() {
+		return false
+	}
+	if since := ended - b.asked; since >= 0 && since < askEvery {
+		return false
+	}
+	b.asked = ended
+	n := 0
+	b.d.Shards.eachLocked(func(_ *Shard, s *Series) {
+		if s.PendingT() < ended {
+			n++
+		}
+	})
+	if n > 0 && n >= b.d.Len()/worthShare {
+		return true
+	}
+	has := b.measured.Load()
+	b.left.Store(min(b.left.Load(), has))
+	return b.bytes > 0 && has >= b.bytes-b.bytes/nearShare && has-b.left.Load() >= b.bytes/worthShare
+}
+
+// Flushed says that samples, and maybe series, have gone: the next new series is judged by what is
+// left.
+func (b *Budget) Flushed() {
+	if b.bytes > 0 {
+		b.left.Store(b.measure())
+		b.tries.Store(0)
+	}
+}
