@@ -170,6 +170,11 @@ func (db *DB) Querier(mint, maxt int64) (*Querier, error) {
 	return newQuerier(db.head, v, mint, maxt)
 }
 
+// Bounds returns the times of the oldest and the newest sample of the database, as Querier.Bounds.
+func (db *DB) Bounds(ctx context.Context) (mint, maxt int64, _ Warnings, err error) {
+	return allBounds(ctx, db.Querier)
+}
+
 // Blocks returns what the blocks say of themselves, in the order of their times.
 func (db *DB) Blocks() []BlockMeta { return db.blocks.Current().Metas() }
 

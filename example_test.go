@@ -157,3 +157,41 @@ func ExampleAppender_SetMetadata() {
 	// Output:
 	// {__name__="requests_total", job="api"} counter requests Requests so far.
 }
+
+// A loop over the samples of a series, its newest sample, and the times between which it has some.
+func ExampleSeries() {
+	db := must(tsdb.Open(must(os.MkdirTemp("", "tsdb")), nil))
+	defer db.Close()
+	app := db.Appender()
+	for i := range int64(3) {
+		must(app.Append(0, labels.FromStrings("room", "kitchen"), i*1000, 20+float64(i)/2))
+	}
+	must(app.Commit(context.Background()))
+
+	q := must(db.Querier(0, 10_000))
+	defer q.Close()
+	for series, err := range q.Select(context.Background(), nil).All() {
+		if err != nil {
+			log.Fatal(err)
+		}
+		for t, v := range series.Samples() {
+			fmt.Println(t, v)
+		}
+		if err := series.Err(); err != nil {
+			log.Fatal(err)
+		}
+		last, _, err := series.Last()
+		fmt.Println("last:", last.T, last.V, err)
+		mint, maxt, err := series.Bounds()
+		fmt.Println("bounds:", mint, maxt, err)
+	}
+	mint, maxt, warnings, err := db.Bounds(context.Background())
+	fmt.Println("of all:", mint, maxt, warnings, err)
+	// Output:
+	// 0 20
+	// 1000 20.5
+	// 2000 21
+	// last: 2000 21 <nil>
+	// bounds: 0 2000 <nil>
+	// of all: 0 2000 [] <nil>
+}

@@ -2,6 +2,7 @@ package tsdb_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -121,11 +122,38 @@ func readAll(q *tsdb.Querier, ms ...*labels.Matcher) (map[string][]point, error)
 		if err != nil {
 			return nil, err
 		}
+		if err := checkEnds(s, ps); err != nil {
+			return nil, err
+		}
 		if len(ps) > 0 {
 			all[s.Labels().String()] = ps
 		}
 	}
 	return all, nil
+}
+
+// checkEnds says if what a series tells of its ends is not what all its samples tell.
+func checkEnds(s *tsdb.Series, ps []point) error {
+	last, ok, err := s.Last()
+	if err != nil {
+		return err
+	}
+	mint, maxt, err := s.Bounds()
+	switch {
+	case err != nil:
+		return err
+	case len(ps) == 0:
+		if ok || mint <= maxt {
+			return fmt.Errorf("%s has no sample: last %v, bounds %d to %d", s.Labels(), last, mint, maxt)
+		}
+		return nil
+	}
+	sample := anySample{T: last.T, ST: last.ST, V: math.Float64bits(last.V), H: last.H, FH: last.FH}
+	first, newest := ps[0], ps[len(ps)-1]
+	if !ok || sample.point() != newest || mint != first.T || maxt != newest.T {
+		return fmt.Errorf("%s: last %v, bounds %d to %d; the samples are from %v to %v", s.Labels(), last, mint, maxt, first, newest)
+	}
+	return nil
 }
 
 func (f *fixture) all() map[string][]point {

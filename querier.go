@@ -2,6 +2,8 @@ package tsdb
 
 import (
 	"context"
+	stderrors "errors"
+	"math"
 
 	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/internal/blockset"
@@ -157,6 +159,28 @@ func (q *Querier) LabelValues(ctx context.Context, name string, hints *LabelHint
 	}
 	values, warnings, err := q.read.LabelValues(ctx, name, hints.limit(), q.warnings(q.read.Range()), ms)
 	return values, warnings, err
+}
+
+// Bounds returns the times of the oldest and the newest sample in the range of all series that all
+// matchers match, in milliseconds; mint > maxt: there is none. No matcher selects all. Chunks are
+// decoded only where the range or a delete cuts into one, and blocks that lie between others are
+// not read at all. ErrClosed, ErrInvalidArgument, ErrCorrupt, the context's.
+func (q *Querier) Bounds(ctx context.Context, ms ...*labels.Matcher) (mint, maxt int64, _ Warnings, err error) {
+	if err := checkQuery(ctx, ms); err != nil {
+		return math.MaxInt64, math.MinInt64, nil, err
+	}
+	mint, maxt, warnings, err := q.read.Bounds(ctx, q.warnings(q.read.Range()), ms)
+	return mint, maxt, warnings, err
+}
+
+// allBounds returns those of all that a database has.
+func allBounds(ctx context.Context, open func(mint, maxt int64) (*Querier, error)) (mint, maxt int64, _ Warnings, err error) {
+	q, err := open(math.MinInt64, math.MaxInt64)
+	if err != nil {
+		return math.MaxInt64, math.MinInt64, nil, err
+	}
+	defer func() { err = stderrors.Join(err, q.Close()) }()
+	return q.Bounds(ctx)
 }
 
 func (h *LabelHints) limit() int {

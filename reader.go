@@ -195,6 +195,11 @@ func (r *Reader) Querier(mint, maxt int64) (*Querier, error) {
 	return newQuerier(s.head, s.blocks.Current(), mint, maxt)
 }
 
+// Bounds returns the times of the oldest and the newest sample, as of the last Refresh.
+func (r *Reader) Bounds(ctx context.Context) (mint, maxt int64, _ Warnings, err error) {
+	return allBounds(ctx, r.Querier)
+}
+
 // Blocks returns what the blocks say of themselves, in the order of their times; none when
 // the Reader is closed.
 func (r *Reader) Blocks() []BlockMeta {

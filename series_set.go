@@ -96,3 +96,26 @@ func (s *Series) AppendLabels(dst []labels.Label) []labels.Label {
 func (s *Series) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
 	return s.series.Iterator(reuse)
 }
+
+// Samples ranges over the samples from the oldest to the newest; times are in milliseconds. Ask Err
+// behind the loop. Histograms are left out: an Iterator has samples of every kind. The loop
+// allocates nothing for the series.
+func (s *Series) Samples() iter.Seq2[int64, float64] {
+	return func(yield func(int64, float64) bool) { s.series.Samples(yield) } // inlined: a loop has it for nothing
+}
+
+// Err returns what ended the last loop over Samples too early, nil if nothing did: ErrClosed,
+// ErrCorrupt. Of a series that several goroutines range over it is that of the last one.
+func (s *Series) Err() error { return s.series.Broken() }
+
+// Last returns the newest sample in the range of the Querier, of any kind; false if there is none.
+// Only chunks are decoded that may have it: one, as a rule. ErrClosed, ErrCorrupt.
+func (s *Series) Last() (last Sample, ok bool, err error) {
+	of, ok, err := s.series.Last()
+	return Sample(of), ok, err
+}
+
+// Bounds returns the times of the oldest and the newest sample in the range of the Querier, in
+// milliseconds; mint > maxt: there is none. They are taken from the bounds of chunks: only where
+// the range or a delete cuts into the first or the last one it is decoded. ErrClosed, ErrCorrupt.
+func (s *Series) Bounds() (mint, maxt int64, err error) { return s.series.Bounds() }

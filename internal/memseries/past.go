@@ -87,6 +87,16 @@ type Past struct {
 	seq uint64 // of the commit
 }
 
+// Ends returns the times of the oldest and the newest sample of s; false if it had none. What is
+// deleted it does not know.
+func (p Past) Ends(s *Series) (oldest, newest int64, ok bool) {
+	sh := p.d.Shards.of(s)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	newest, oldest = sh.visibleLocked(s, p.seq), s.Mint()
+	return oldest, newest, newest != NoTime && oldest != NoTime && newest >= oldest
+}
+
 // Visible reports whether s had a sample with mint <= t <= maxt, as far
 // as its bounds tell: the sample itself may still be in a gap or deleted.
 func (p Past) Visible(s *Series, mint, maxt int64) bool {

@@ -84,6 +84,14 @@ func (r *blockReader) selectSeries(ctx context.Context, ms []*labels.Matcher, tr
 	return c, nil
 }
 
+// anySeries implements source.
+func (r *blockReader) anySeries(ctx context.Context, ms []*labels.Matcher, passed *[]error) (seriesCursor, error) {
+	return r.selectSeries(ctx, ms, true, passed)
+}
+
+// reach implements source.
+func (r *blockReader) reach() (mint, maxt int64) { return max(r.mint, r.Early), min(r.maxt, r.Late-1) }
+
 // inRange cuts a list of chunks, which are in order, to those that overlap the range.
 func (r *blockReader) inRange(metas []index.ChunkMeta) []index.ChunkMeta {
 	for len(metas) > 0 && metas[0].MaxT < r.mint {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -100,6 +101,11 @@ func (s *disorderedSeries) span() (mint, maxt int64) {
 		mint, maxt = min(mint, from), max(maxt, to)
 	}
 	return mint, maxt
+}
+
+// outline is never asked for: each lane has its own.
+func (s *disorderedSeries) outline(*outlineRoom, bool) ([]index.ChunkMeta, samplemerge.Bounds, bool) {
+	panic("BUG: an outline of several lanes")
 }
 
 func (s *disorderedSeries) open(reuse chunkSource) chunkSource {

@@ -209,6 +209,10 @@ func (s *blockSeries) span() (mint, maxt int64) {
 	return max(mint, s.r.mint), min(maxt, s.r.maxt)
 }
 
+func (s *blockSeries) outline(*outlineRoom, bool) ([]index.ChunkMeta, samplemerge.Bounds, bool) {
+	return s.metas, s.r.visible(s.id), false
+}
+
 func (s *blockSeries) open(reuse chunkSource) chunkSource {
 	src, ok := reuse.(*blockChunks)
 	if !ok {

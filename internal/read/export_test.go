@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/internal/xorchunk"
 	"github.com/seed347100a3/tsdb/labels"
@@ -59,6 +60,12 @@ func (r *fakeReader) selectSeries(_ context.Context, ms []*labels.Matcher, _ boo
 	}
 	return &out, nil
 }
+
+func (r *fakeReader) anySeries(ctx context.Context, ms []*labels.Matcher, passed *[]error) (seriesCursor, error) {
+	return r.selectSeries(ctx, ms, true, passed)
+}
+
+func (r *fakeReader) reach() (mint, maxt int64) { return r.bounds.From, r.bounds.To }
 
 // seriesList is a cursor over series that are at hand.
 type seriesList struct {
@@ -139,6 +146,13 @@ func (s fakeOpen) span() (mint, maxt int64) {
 func (s fakeOpen) labels() labels.Labels { return s.s.Labels }
 
 func (s fakeOpen) appendLabels(dst []labels.Label) []labels.Label { return s.s.Labels.AppendTo(dst) }
+
+func (s fakeOpen) outline(room *outlineRoom, _ bool) ([]index.ChunkMeta, samplemerge.Bounds, bool) {
+	for i := 0; i < len(s.s.T); i += 2 {
+		room.chunks = append(room.chunks, index.ChunkMeta{MinT: s.s.T[i], MaxT: s.s.T[min(i+2, len(s.s.T))-1]})
+	}
+	return room.chunks, s.b, false
+}
 
 func (s fakeOpen) open(chunkSource) chunkSource { return &fakeChunks{s: s.s, in: s.b} }
 

@@ -91,6 +91,15 @@ func (r *headReader) selectSeries(ctx context.Context, ms []*labels.Matcher, tra
 	return c, nil
 }
 
+// anySeries implements source.
+func (r *headReader) anySeries(ctx context.Context, ms []*labels.Matcher, _ *[]error) (seriesCursor, error) {
+	found, _, err := r.selected(ctx, ms)
+	return &headCursor{r: r, found: found, transient: true}, err
+}
+
+// reach implements source.
+func (r *headReader) reach() (mint, maxt int64) { return r.mint, r.maxt }
+
 // selected returns the visible series that match, in no order, and whether the range has the oldest
 // or the newest sample of each.
 func (r *headReader) selected(ctx context.Context, ms []*labels.Matcher) (found []*memseries.Series, present bool, err error) {

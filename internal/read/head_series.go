@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -112,6 +113,32 @@ func (hs *headSeries) present() bool {
 
 // span is that of the snapshot: which chunks there are is asked when they are opened.
 func (hs *headSeries) span() (mint, maxt int64) { return hs.g.c.r.visible() }
+
+// outline is coarse as long as nothing is lost: the oldest and the newest sample are known.
+func (hs *headSeries) outline(room *outlineRoom, fine bool) (chunks []index.ChunkMeta, in samplemerge.Bounds, coarse bool) {
+	r := hs.g.c.r
+	in.From, in.To = r.visible()
+	in.Deleted = r.Deleted.Of(hs.s.Ref())
+	oldest, newest, ok := r.Past.Ends(hs.s)
+	if !ok {
+		return nil, in, false
+	}
+	if !fine && r.Losses == 0 {
+		room.chunks = append(room.chunks, index.ChunkMeta{MinT: oldest, MaxT: newest})
+		return room.chunks, in, true
+	}
+	in.To = min(in.To, newest)
+	r.Past.Excerpt(hs.s, r.mint, r.maxt, &room.excerpt)
+	for _, c := range room.excerpt.Chunks {
+		if m, ok := r.Mender.Mended(c.Ref, r.Losses); c.Ref != 0 && ok {
+			if c.MinT, c.MaxT = m.MinT, m.MaxT; m.Data == nil {
+				continue
+			}
+		}
+		room.chunks = append(room.chunks, index.ChunkMeta{MinT: c.MinT, MaxT: c.MaxT})
+	}
+	return room.chunks, in, false
+}
 
 // open takes what the series has now for this snapshot, and what the next ones have if they are
 // likely to be opened next. The bounds end where the snapshot does.

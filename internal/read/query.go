@@ -2,7 +2,9 @@ package read
 
 import (
 	"context"
+	"math"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/pkg/errors"
@@ -22,6 +24,9 @@ type Query struct {
 
 	iterators      handover[iterator]
 	chunkIterators handover[ChunkIterator]
+
+	tools   sync.Mutex
+	toolsOf any // *queryTools, guarded by tools; it is not named, as a program without it is smaller
 }
 
 // Open makes a Query of the zero value, over the blocks that overlap a closed range of time.
@@ -100,6 +105,25 @@ func (q *Query) Select(ctx context.Context, s *Selection, ms []*labels.Matcher) 
 		m.add(c)
 	}
 	return set
+}
+
+// Bounds returns the times of the oldest and the newest sample of series that all matchers match,
+// mint > maxt if there is none; warnings, and those that are added. Places that are within what is
+// known already are not asked.
+func (q *Query) Bounds(ctx context.Context, warnings []error, ms []*labels.Matcher) (mint, maxt int64, _ []error, err error) {
+	mint, maxt = math.MaxInt64, noSample
+	if !q.begin() {
+		return mint, maxt, nil, wal.ErrClosed
+	}
+	defer q.end()
+	f := new(endFinder)
+	for i, n := 0, len(q.sources); i < n; i++ {
+		src := q.sources[(i+n-1)%n] // the newest place, and then from the oldest one on
+		if mint, maxt, err = f.boundsOf(ctx, src, mint, maxt, &warnings, ms); err != nil {
+			return math.MaxInt64, noSample, nil, err
+		}
+	}
+	return mint, maxt, warnings, nil
 }
 
 // LabelNames returns the names of labels that matching series with samples in the range have,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -17,6 +18,10 @@ type source interface {
 	// ones are good until the cursor moves on. passed gets warnings of what is damaged and left
 	// out, when the cursor comes to it; likewise below.
 	selectSeries(ctx context.Context, ms []*labels.Matcher, transient bool, passed *[]error) (seriesCursor, error)
+	// anySeries is selectSeries in any order, of series that are good until the cursor moves on.
+	anySeries(ctx context.Context, ms []*labels.Matcher, passed *[]error) (seriesCursor, error)
+	// reach returns closed bounds of the times that samples in the range can have.
+	reach() (mint, maxt int64)
 	labelNames(ctx context.Context, ms []*labels.Matcher, passed *[]error) ([]string, error) // sorted
 	labelValues(ctx context.Context, name string, ms []*labels.Matcher, passed *[]error) ([]string, error)
 }
@@ -45,6 +50,9 @@ type sourceSeries interface {
 	present() bool
 	// span returns closed bounds of the times of samples.
 	span() (mint, maxt int64)
+	// outline returns the bounds of the chunks in the range, which are not to be changed, and what
+	// of them may be seen. What is coarse has one chunk in place of all, unless fine is asked for.
+	outline(room *outlineRoom, fine bool) (chunks []index.ChunkMeta, in samplemerge.Bounds, coarse bool)
 	// open returns the chunks. A reuse that an earlier call returned may be taken; it
 	// is not used any more.
 	open(reuse chunkSource) chunkSource
