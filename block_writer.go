@@ -167,9 +167,9 @@ func (o *BlockWriterOptions) withDefaults() error {
 // it is an exact repeat of one.
 //
 // ErrDuplicateSample (the newest sample of the series has this time; of older ones Flush
-// tells), ErrOutOfBounds (the least and the greatest int64
-// are no times), ErrInvalidLabels and ErrLimit are of this sample, and the others
-// are not touched. ErrClosed; ErrDiskFull and other errors of the file system end the writer.
+// tells), ErrOutOfBounds (a BoundsError: the least and the greatest int64 are no times),
+// ErrInvalidLabels and ErrLimit are of this sample, and the others are not touched. ErrClosed;
+// ErrDiskFull and other errors of the file system end the writer.
 func (w *BlockWriter) Append(ls labels.Labels, t int64, v float64) error {
 	_, err := w.AppendRef(0, ls, t, v)
 	return err
@@ -202,7 +202,7 @@ func (w *BlockWriter) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (S
 		return 0, w.err
 	}
 	if s.T == math.MinInt64 || s.T == math.MaxInt64 {
-		return ref, ErrOutOfBounds
+		return ref, &BoundsError{T: s.T, From: math.MinInt64 + 1, To: math.MaxInt64 - 1}
 	}
 	if (s.H != nil || s.FH != nil) && w.opts.Limits.NoHistograms {
 		return ref, ErrHistogramsOff

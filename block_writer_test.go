@@ -203,8 +203,13 @@ func TestBlockWriter_BadSamplesSpoilNothing(t *testing.T) {
 	require.NoError(t, w.Append(ls, 9, 1), "older is fine")
 	require.ErrorIs(t, w.Append(ls, 10, 2), tsdb.ErrDuplicateSample)
 	require.NoError(t, w.Append(ls, 10, 1), "an exact repeat is dropped")
-	require.ErrorIs(t, w.Append(ls, math.MaxInt64, 1), tsdb.ErrOutOfBounds)
-	require.ErrorIs(t, w.Append(ls, math.MinInt64, 1), tsdb.ErrOutOfBounds)
+	for _, at := range []int64{math.MinInt64, math.MaxInt64} {
+		err := w.Append(ls, at, 1)
+		require.ErrorIs(t, err, tsdb.ErrOutOfBounds)
+		var bounds *tsdb.BoundsError
+		require.ErrorAs(t, err, &bounds)
+		require.Equal(t, tsdb.BoundsError{T: at, From: math.MinInt64 + 1, To: math.MaxInt64 - 1}, *bounds)
+	}
 	require.ErrorIs(t, w.Append(labels.FromStrings("a"), 10, 1), tsdb.ErrInvalidLabels)
 	require.ErrorIs(t, w.Append(labels.FromStrings("a", string(make([]byte, 5000))), 10, 1), tsdb.ErrLimit)
 	_, err = w.AppendRef(12345, labels.Labels{}, 10, 1)

@@ -23,7 +23,8 @@ var (
 	// in the future (Options.Limits.MaxFuture), before what it still takes, or the
 	// smallest or greatest int64, which no sample can have. Times are milliseconds since
 	// 1970; seconds or nanoseconds in their place are the usual mistake. errors.As with
-	// *BoundsError tells the time and what is accepted.
+	// *BoundsError tells the time and what is accepted, of each sample that is refused for it:
+	// by Append, in a Reject, by a BlockWriter. Stats has AcceptsFrom and AcceptsTo.
 	ErrOutOfBounds = errors.New("sample time out of bounds")
 	// ErrNotFound: no series has this ref, and no labels were given to find it by.
 	ErrNotFound = errors.New("no such series: append again with labels")

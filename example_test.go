@@ -2,6 +2,7 @@ package tsdb_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -194,4 +195,18 @@ func ExampleSeries() {
 	// last: 2000 21 <nil>
 	// bounds: 0 2000 <nil>
 	// of all: 0 2000 [] <nil>
+}
+
+// A sample that is refused for its time says what is accepted.
+func ExampleBoundsError() {
+	db := must(tsdb.Open(must(os.MkdirTemp("", "tsdb")), nil))
+	defer db.Close()
+
+	_, err := db.Appender().Append(0, labels.FromStrings("room", "kitchen"), 1<<60, 20)
+	var bounds *tsdb.BoundsError
+	if errors.As(err, &bounds) {
+		accepted := db.Stats()
+		fmt.Println(bounds.T > bounds.To, bounds.From == accepted.AcceptsFrom)
+	}
+	// Output: true true
 }

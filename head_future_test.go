@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
@@ -213,6 +214,38 @@ func TestBoundsError_SaysWhatIsAcceptedAndWhichUnitWasMeant(t *testing.T) {
 	require.EqualError(t, &e, "sample time out of bounds: 1699913600000 (2023-11-13T22:13:20Z); accepted are times from 1699999999000 (2023-11-14T22:13:19Z) to 1700000001000 (2023-11-14T22:13:21Z)")
 	e = tsdb.BoundsError{T: math.MinInt64, From: math.MinInt64 + 1, To: math.MaxInt64 - 1}
 	require.EqualError(t, &e, "sample time out of bounds: the beginning; accepted are times from the beginning to the end")
+}
+
+// Each way in which a sample is refused for its time tells it, and what Stats says is accepted.
+func TestBoundsError_ComesWithEachSample(t *testing.T) {
+	f := newFixture(t, manual)
+	f.commit(sample{`{i="0"}`, 100, 1})
+	require.NoError(t, f.db.Flush(ctx))
+	accepted := f.db.Stats()
+	require.Equal(t, []int64{101, testNow.Add(time.Hour).UnixMilli()}, []int64{accepted.AcceptsFrom, accepted.AcceptsTo})
+	app := f.db.Appender()
+	known, err := app.Append(0, labels.FromStrings("i", "1"), 200, 1)
+	require.NoError(t, err)
+	for _, at := range []int64{math.MinInt64, 100, accepted.AcceptsTo + 1, math.MaxInt64} {
+		ls := labels.FromStrings("i", "2")
+		_, floats := app.Append(0, ls, at, 1)
+		_, started := app.AppendSample(0, ls, tsdb.Sample{T: at, ST: 1, V: 1})
+		_, histograms := app.AppendSample(0, ls, tsdb.Sample{T: at, H: &histogram.Histogram{}})
+		refused := []error{floats, started, histograms}
+		if at > 200 { // or the series has a newer one, which is said first
+			rejects, err := app.AppendBatch(at, []tsdb.SeriesRef{known}, []float64{1}, nil)
+			require.NoError(t, err)
+			require.Len(t, rejects, 1)
+			refused = append(refused, rejects[0].Err)
+		}
+		for _, err := range refused {
+			require.ErrorIs(t, err, tsdb.ErrOutOfBounds)
+			var bounds *tsdb.BoundsError
+			require.ErrorAs(t, err, &bounds)
+			require.Equal(t, tsdb.BoundsError{T: at, From: accepted.AcceptsFrom, To: accepted.AcceptsTo}, *bounds)
+		}
+	}
+	require.NoError(t, app.Rollback())
 }
 
 // Whatever a kill or a power cut leaves of it: nothing is lost, nothing that was deleted is back,

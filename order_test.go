@@ -120,6 +120,9 @@ func TestCommit_RefusesWhatAFlushHasPassedMeanwhile(t *testing.T) {
 	for i, r := range res.Rejected {
 		require.Equal(t, i, r.Index)
 		require.ErrorIs(t, r.Err, tsdb.ErrOutOfBounds)
+		var bounds *tsdb.BoundsError
+		require.ErrorAs(t, r.Err, &bounds)
+		require.Equal(t, tsdb.BoundsError{T: int64(99 + i), From: 101, To: f.db.Stats().AcceptsTo}, *bounds)
 	}
 	want := map[string][]point{`{i="0"}`: points(100, 1), `{i="3"}`: points(101, 2)}
 	require.Equal(t, want, f.all())

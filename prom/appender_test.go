@@ -221,6 +221,9 @@ func TestAppenders_KeepExemplars(t *testing.T) {
 	require.ErrorIs(t, partial.ExemplarErrors[0], storage.ErrExemplarLabelLength)
 	_, err = v2.Append(ref, ls, 0, math.MaxInt64/2, 1, nil, nil, storage.AppendV2Options{Exemplars: []exemplar.Exemplar{{Ts: 7}}})
 	require.ErrorIs(t, err, storage.ErrOutOfBounds, "with a sample that is refused its exemplars go")
+	var bounds *tsdb.BoundsError
+	require.ErrorAs(t, err, &bounds)
+	require.Equal(t, []int64{math.MaxInt64 / 2, s.DB().Stats().AcceptsFrom}, []int64{bounds.T, bounds.From})
 	require.NoError(t, v2.Commit())
 
 	v1 := s.Appender(context.Background())
