@@ -12,17 +12,19 @@ import (
 type queryCommand struct {
 	dir string
 	selectFlags
+	agg aggregateFlags
 }
 
 const queryHelp = `Select series and show their samples.
 
-SELECTOR is written as in PromQL: up, up{job="api"}, {__name__=~"host_.*",cpu!="0"}. The table has one line a series; json, jsonl and csv have every sample; plot draws up to 8 series.`
+SELECTOR is written as in PromQL: up, up{job="api"}, {__name__=~"host_.*",cpu!="0"}. The table has one line a series; json, jsonl and csv have every sample; plot draws up to 8 series. With --agg one value for each step is shown in place of samples.`
 
 func (p *program) addQuery() {
 	q := &queryCommand{}
 	cmd := p.app.Command("query", queryHelp)
 	cmd.Arg("dir", "Data directory.").Required().StringVar(&q.dir)
 	q.flags(cmd)
+	q.agg.flags(cmd)
 	p.add(cmd, q.run)
 }
 
@@ -31,12 +33,15 @@ func (q *queryCommand) run(ctx context.Context, c *console) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := q.agg.check(q.step); err != nil {
+		return err
+	}
 	db, err := c.openReader(q.dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	querier, err := db.Querier(sel.mint, sel.maxt)
+	querier, err := db.Querier(q.agg.first(sel), sel.maxt)
 	if err != nil {
 		return err
 	}
@@ -45,10 +50,14 @@ func (q *queryCommand) run(ctx context.Context, c *console) (err error) {
 	if err != nil {
 		return err
 	}
+	reader, err := q.agg.reader(ctx, sel, querier)
+	if err != nil {
+		return err
+	}
 	set := querier.Select(ctx, &tsdb.SelectHints{Limit: q.limit}, sel.ms...)
-	found, err := writeResult(ctx, c, sel, set, newResultWriter(c, sel, names))
+	found, err := writeResult(ctx, c, sel, set, reader, newResultWriter(c, sel, names))
 	if err == nil && found == 0 {
-		c.tellEmpty(db)
+		c.tellEmpty(ctx, db)
 	}
 	return err
 }
@@ -68,16 +77,15 @@ func parseRange(start, end string, now time.Time) (mint, maxt int64, err error) 
 }
 
 // tellEmpty says where a query that found nothing could have looked.
-func (c *console) tellEmpty(db *tsdb.Reader) {
-	st := db.Stats()
-	mint, maxt := st.MinT, st.MaxT
-	for _, m := range db.Blocks() {
-		mint, maxt = min(mint, m.MinTime), max(maxt, m.MaxTime-1)
-	}
-	if mint > maxt {
+func (c *console) tellEmpty(ctx context.Context, db *tsdb.Reader) {
+	mint, maxt, _, err := db.Bounds(ctx)
+	switch {
+	case err != nil: // damage elsewhere is not what was asked for
+		c.message("nothing found")
+	case mint > maxt:
 		c.message("nothing found: the database is empty")
-		return
+	default:
+		c.message("nothing found: the database has samples from %s to %s",
+			time.UnixMilli(mint).Format(time.RFC3339), time.UnixMilli(maxt).Format(time.RFC3339))
 	}
-	c.message("nothing found: the database has samples from %s to %s",
-		time.UnixMilli(mint).Format(time.RFC3339), time.UnixMilli(maxt).Format(time.RFC3339))
 }

@@ -69,7 +69,7 @@ func (r *readCommand) run(ctx context.Context, c *console) error {
 			return err
 		}
 	}
-	found, err := writeResult(ctx, c, sel, q.Select(ctx, hints, sel.ms...), newResultWriter(c, sel, names))
+	found, err := writeResult(ctx, c, sel, q.Select(ctx, hints, sel.ms...), newSamples(sel.step.Milliseconds()), newResultWriter(c, sel, names))
 	if err == nil && found == 0 {
 		c.message("nothing found")
 	}

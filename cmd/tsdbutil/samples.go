@@ -50,6 +50,17 @@ func newSamples(step int64) *samples {
 	}
 }
 
+// show implements seriesReader.
+func (r *samples) show(ctx context.Context, s sampled, result resultWriter, w sampleWriter) (bool, error) {
+	if err := result.begin(s.Labels()); err != nil {
+		return false, err
+	}
+	if err := r.each(ctx, s, w); err != nil {
+		return false, err
+	}
+	return true, result.end()
+}
+
 // each gives out the samples of a series.
 func (r *samples) each(ctx context.Context, s sampled, w sampleWriter) error {
 	r.it, r.held = s.Iterator(r.it), chunkenc.ValNone

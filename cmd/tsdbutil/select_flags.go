@@ -69,26 +69,28 @@ type result[S sampled] interface {
 	Warnings() tsdb.Warnings
 }
 
-// writeResult passes a result on, sample by sample, and returns how many series it has.
-func writeResult[S sampled](ctx context.Context, c *console, s *selection, set result[S], w resultWriter) (found int, err error) {
+// seriesReader shows what is asked for of one series after the other.
+type seriesReader interface {
+	// show gives a series to a result, its samples by way of w; false if it has nothing to show.
+	show(ctx context.Context, s sampled, result resultWriter, w sampleWriter) (bool, error)
+}
+
+// writeResult passes a result on, series by series, and returns how many are shown.
+func writeResult[S sampled](ctx context.Context, c *console, s *selection, set result[S], r seriesReader, w resultWriter) (found int, err error) {
 	bar := c.startProgress("Reading samples", 0, false)
 	defer bar.finish()
 	write := &countedWriter{w, bar}
-	reader := newSamples(s.step.Milliseconds())
 	for one, err := range set.All() {
 		if err != nil {
 			return found, err
 		}
-		if err := w.begin(one.Labels()); err != nil {
+		shown, err := r.show(ctx, one, w, write)
+		if err != nil {
 			return found, err
 		}
-		if err := reader.each(ctx, one, write); err != nil {
-			return found, err
+		if shown {
+			found++
 		}
-		if err := w.end(); err != nil {
-			return found, err
-		}
-		found++
 	}
 	if err := set.Err(); err != nil {
 		return found, err
