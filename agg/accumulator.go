@@ -20,8 +20,9 @@ type accumulator struct {
 	values        []float64 // of a quantile
 }
 
+// reset begins a window. What add sets with the first sample stays as it is.
 func (c *accumulator) reset() {
-	*c = accumulator{f: c.f, q: c.q, values: c.values[:0]}
+	c.n, c.sum, c.falls, c.values = 0, sum{}, 0, c.values[:0]
 }
 
 // add adds samples behind those before. There is one at least.
@@ -75,8 +76,9 @@ func (c *accumulator) value(end, length int64) (float64, bool) {
 
 // smallest returns the smallest value; NaN only if there is nothing else.
 func smallest(best float64, vs []float64) float64 {
+	best, vs = withoutNaN(best, vs)
 	for _, v := range vs {
-		if v < best || best != best {
+		if v < best {
 			best = v
 		}
 	}
@@ -85,16 +87,26 @@ func smallest(best float64, vs []float64) float64 {
 
 // largest returns the largest value; NaN only if there is nothing else.
 func largest(best float64, vs []float64) float64 {
+	best, vs = withoutNaN(best, vs)
 	for _, v := range vs {
-		if v > best || best != best {
+		if v > best {
 			best = v
 		}
 	}
 	return best
 }
 
+// withoutNaN returns the best value so far, the first number among values if it is none, and the
+// values that are left.
+func withoutNaN(best float64, vs []float64) (float64, []float64) {
+	for math.IsNaN(best) && len(vs) > 0 {
+		best, vs = vs[0], vs[1:]
+	}
+	return best, vs
+}
+
 // falls returns what a counter had each time before it fell, all together: it began at 0 again
-// then.
+// then. To add it without a branch gains nothing (BenchmarkPoints).
 func falls(last float64, vs []float64) (all float64) {
 	for _, v := range vs {
 		if v < last {

@@ -24,10 +24,12 @@ type Aggregator struct {
 	cur     accumulator
 	points  []Point
 	batch   *chunkenc.Batch
+	usual   int // samples that a window had
 
-	// Where windows overlap: the samples of the current one and of those behind it.
-	t []int64
-	v []float64
+	// Where windows overlap: the samples of the current one and of those behind it, and where the
+	// memory for them begins.
+	t, roomT []int64
+	v, roomV []float64
 }
 
 // New returns an Aggregator for a function, or says what is wrong with it or with the windows.
@@ -64,7 +66,7 @@ func (a *Aggregator) Points(dst []Point, it chunkenc.Iterator) ([]Point, error) 
 
 func (a *Aggregator) begin(dst []Point) {
 	a.points, a.end, a.over = dst, a.windows.Start, false
-	a.t, a.v = a.t[:0], a.v[:0]
+	a.t, a.v = a.roomT, a.roomV
 	a.cur.reset()
 }
 
@@ -112,20 +114,35 @@ func (a *Aggregator) take() {
 	}
 }
 
-// dropStale takes the stale markers out: they are no samples.
+// dropStale takes the stale markers out: they are no samples. Most batches have none.
 func dropStale(b *chunkenc.Batch) {
-	n := 0
-	for i, v := range b.V {
-		if math.Float64bits(v) == histogram.StaleNaN {
-			continue
+	n := beforeStale(b.V)
+	if n == len(b.V) {
+		return
+	}
+	for i := n; i < len(b.V); i++ {
+		if !isStale(b.V[i]) {
+			b.T[n], b.V[n] = b.T[i], b.V[i]
+			n++
 		}
-		if n < i {
-			b.T[n], b.V[n] = b.T[i], v
-		}
-		n++
 	}
 	b.T, b.V = b.T[:n], b.V[:n]
 }
+
+// beforeStale returns how many values are in front of the first stale marker. It looks at four at a
+// time, as there is hardly ever one (BenchmarkPoints).
+func beforeStale(vs []float64) int {
+	left := vs
+	for len(left) >= 4 && !isStale(left[0]) && !isStale(left[1]) && !isStale(left[2]) && !isStale(left[3]) {
+		left = left[4:]
+	}
+	for len(left) > 0 && !isStale(left[0]) {
+		left = left[1:]
+	}
+	return len(vs) - len(left)
+}
+
+func isStale(v float64) bool { return math.Float64bits(v) == histogram.StaleNaN }
 
 // disjoint is for windows of which none reaches into the next one: a sample is read once.
 func (a *Aggregator) disjoint(ts []int64, vs []float64) {
@@ -138,7 +155,7 @@ func (a *Aggregator) disjoint(ts []int64, vs []float64) {
 			}
 		}
 		from := until(ts, a.end-a.windows.Range)
-		to := from + until(ts[from:], a.end)
+		to := from + a.inWindow(ts[from:])
 		if from < to {
 			a.cur.add(ts[from:to], vs[from:to])
 		}
@@ -146,9 +163,23 @@ func (a *Aggregator) disjoint(ts []int64, vs []float64) {
 	}
 }
 
+// inWindow returns how many of the times are not behind the window: where samples are as far apart
+// as before, as many as the window before had.
+func (a *Aggregator) inWindow(ts []int64) int {
+	if n := a.usual; n > 0 && n < len(ts) && ts[n-1] <= a.end && ts[n] > a.end {
+		return n
+	}
+	n := until(ts, a.end)
+	if n < len(ts) {
+		a.usual = n
+	}
+	return n
+}
+
 // overlapping is for windows that share samples: they are kept as long as a window has them.
 func (a *Aggregator) overlapping(ts []int64, vs []float64) {
-	a.t, a.v = append(a.t, ts...), append(a.v, vs...)
+	a.t, a.v = append(append(a.roomT, a.t...), ts...), append(append(a.roomV, a.v...), vs...)
+	a.roomT, a.roomV = a.t[:0], a.v[:0]
 	for !a.over && len(a.t) > 0 && a.t[len(a.t)-1] > a.end {
 		a.near()
 	}
@@ -157,7 +188,7 @@ func (a *Aggregator) overlapping(ts []int64, vs []float64) {
 // near makes a point of the current window of those that overlap, and moves on.
 func (a *Aggregator) near() {
 	gone := until(a.t, a.end-a.windows.Range)
-	a.t, a.v = drop(a.t, gone), drop(a.v, gone)
+	a.t, a.v = a.t[gone:], a.v[gone:]
 	n := until(a.t, a.end)
 	if n == 0 {
 		if len(a.t) == 0 {
@@ -175,9 +206,6 @@ func (a *Aggregator) near() {
 	}
 	a.moveTo(a.end + 1)
 }
-
-// drop takes the first n out.
-func drop[T any](list []T, n int) []T { return list[:copy(list, list[n:])] }
 
 // finish makes points of the windows that are left when there are no more samples.
 func (a *Aggregator) finish() {
@@ -198,8 +226,13 @@ func (a *Aggregator) emit() {
 	a.cur.reset()
 }
 
-// moveTo moves to the first window that ends at t or later.
+// moveTo moves to the first window that ends at t or later: the next one, as a rule.
 func (a *Aggregator) moveTo(t int64) {
+	step := uint64(a.windows.Step)
+	if t > a.end && uint64(t)-uint64(a.end) <= step && step <= uint64(a.windows.End)-uint64(a.end) {
+		a.end += a.windows.Step // without a division
+		return
+	}
 	end, ok := a.windows.endOf(t)
 	a.end, a.over = end, !ok
 }

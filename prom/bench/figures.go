@@ -196,6 +196,7 @@ func (c *comparison) blockFigures() []figure {
 		all = append(all, c.selectFigures(s, c.Blocks)...)
 	}
 	all = append(all, section("the same data on disk", less("blocks/disk", "B/sample"))...)
+	all = append(all, c.aggregateFigures()...)
 	merge := c.task("merge")
 	return slices.Concat(all,
 		section(fmt.Sprintf("open the index of %s series", count(c.Blocks)), less("index/wall", "s").than(1), less("index/heap", "heap B").than(1)),

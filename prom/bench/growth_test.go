@@ -88,7 +88,7 @@ func TestParallel_DoesAllAndTellsWhatFailed(t *testing.T) {
 
 // Engines that find something else in the same data are not compared.
 func TestCompare_Agree_KnowsQueriesAndWarmup(t *testing.T) {
-	for _, row := range []string{"queries/panel", "queries/one/over", "warmup", "warmuplog/scan", firstLabels} {
+	for _, row := range []string{"queries/panel", "queries/one/over", "warmup", "warmuplog/scan", "agg/rate", firstLabels} {
 		for _, what := range []string{"/series", "/samples", "/check"} {
 			c := &comparison{Config: tiny(), all: map[string]map[string][]float64{row + what: {Ours: {1}, Reference: {1}}}}
 			require.NoError(t, c.agree())

@@ -41,6 +41,7 @@ var plan = []group{
 	{"decode", files, "", (*Config).hot, false},
 	{"flush", files, "", (*Config).block, false},
 	{"blocks", everybody, "fillblocks", (*Config).block, false},
+	{"agg", files, "fillblocks", (*Config).block, false},
 	{"index", files, "fillblocks", (*Config).block, false},
 	{"merge", everybody, "fillmerge", (*Config).merged, false},
 	{"backfill", files, "", (*Config).hot, false},

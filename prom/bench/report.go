@@ -191,6 +191,9 @@ func (c *comparison) agree() error {
 	for _, row := range warmRows {
 		rows = append(rows, row, row+"/scan")
 	}
+	for _, f := range aggregated {
+		rows = append(rows, aggregateRow(f))
+	}
 	rows = append(rows, firstLabels)
 	for _, row := range rows {
 		for what, engines := range map[string][]string{"/series": everybody, "/samples": everybody, "/check": files} {

@@ -68,6 +68,7 @@ var kinds = map[string]func(task) (measures, error){
 	"flush":       flush,
 	"fillblocks":  fillBlocks,
 	"blocks":      readBlocks,
+	"agg":         aggregate,
 	"index":       openIndex,
 	"fillmerge":   fillMerge,
 	"merge":       mergeBlocks,
