@@ -129,17 +129,14 @@ func dropStale(b *chunkenc.Batch) {
 	b.T, b.V = b.T[:n], b.V[:n]
 }
 
-// beforeStale returns how many values are in front of the first stale marker. It looks at four at a
-// time, as there is hardly ever one (BenchmarkPoints).
+// beforeStale returns how many values are in front of the first stale marker.
 func beforeStale(vs []float64) int {
-	left := vs
-	for len(left) >= 4 && !isStale(left[0]) && !isStale(left[1]) && !isStale(left[2]) && !isStale(left[3]) {
-		left = left[4:]
+	for i, v := range vs {
+		if isStale(v) {
+			return i
+		}
 	}
-	for len(left) > 0 && !isStale(left[0]) {
-		left = left[1:]
-	}
-	return len(vs) - len(left)
+	return len(vs)
 }
 
 func isStale(v float64) bool { return math.Float64bits(v) == histogram.StaleNaN }
