@@ -171,7 +171,7 @@ type BlockOptions struct {
 	// may be used, but for Close, which waits for it. A slow one delays only the calls for later
 	// blocks, which may be gone by then. A panic in it ends the program, as in any goroutine.
 	// Default: none.
-	OnBlock func(BlockMeta)
+	OnBlock func(BlockMeta) `json:"-"`
 	// Keep is asked before retention removes a block for its age or for the size of all: true keeps
 	// it this time, and nothing else goes in its place, so limits may be exceeded. A merge does not
 	// ask; of its result Keep is asked as of any block. Delete and DropBlocks do not ask either.
@@ -179,7 +179,7 @@ type BlockOptions struct {
 	// DB may be used, but for Close. A slow one delays merges and retention; commits, flushes and
 	// queries go on. A panic in it reaches the caller of Compact, and ends the program in the
 	// maintenance that runs by itself. Default: none is kept.
-	Keep func(BlockMeta) bool
+	Keep func(BlockMeta) bool `json:"-"`
 }
 
 // Limits keep bad input from hurting. A negative value turns a limit off.
@@ -207,7 +207,7 @@ type Limits struct {
 	// made. No lock is held, so it may query and append to the DB, with another Appender. Labels
 	// that Append was given of labels.UnsafeFromEncoded are valid during the call only. A panic in
 	// it reaches the caller of Append, with nothing staged. Default: all are taken.
-	NewSeries func(labels.Labels) error
+	NewSeries func(labels.Labels) error `json:"-"`
 }
 
 // Bounds of options, and the defaults that are not obvious.
