@@ -1,14 +1,17 @@
 package tsdb_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -41,6 +44,8 @@ func TestRoom_ErrorsOfAFullDiskSayWhatWasWantedAndWhatThereIs(t *testing.T) {
 		"snapshot of the head:":        {hit: "head-snapshot", do: func(f *fixture) error { return tsdb.TakeHeadSnapshot(f.db) }},
 		"snapshot into copy:":          {hit: "copy", do: func(f *fixture) error { return f.db.Snapshot(ctx, "copy") }},
 		"merge 1 blocks from":          {hit: "/tmp-", do: cleanFirstBlock},
+		"write log segment 0000000":    {hit: "wal", do: func(f *fixture) error { return appendOne(f.db, series(t, `{a="b"}`), testNow.UnixMilli()+2*minute) }},
+		"write tombstones: ":           {hit: "tombstones", do: cleanFirstBlock},
 		"snapshot into copy: ":         {hit: "wal", do: func(f *fixture) error { return f.db.Snapshot(ctx, "copy") }},
 	} {
 		t.Run(purpose, func(t *testing.T) {
@@ -74,6 +79,39 @@ func cleanFirstBlock(f *fixture) error {
 		return err
 	}
 	return f.db.CleanTombstones(ctx)
+}
+
+// A part of a small disk is kept, with segments of the log that are larger than the disk by
+// default, and the disk is never full.
+func TestRoom_RetentionByPercentOfASmallDisk(t *testing.T) {
+	t.Parallel()
+	disk, series := int64(64<<20), 800
+	if !sweep.Whole() {
+		disk, series = disk/4, series/4
+	}
+	for _, percent := range []float64{25, 50, 80} {
+		t.Run(fmt.Sprint(percent), func(t *testing.T) {
+			h := newHost(t, series, tsdb.BlockOptions{Range: 30 * time.Minute, MaxRange: 2 * time.Hour, RetentionPercent: percent, Manual: true})
+			h.opts.WAL.SegmentSize = 0
+			h.reopen()
+			h.fs.SetCapacity(disk)
+			_, total, err := h.fs.DiskSpace("data")
+			require.NoError(t, err)
+			limit := int64(float64(total) * percent / 100)
+			var longest time.Duration
+			for range 60 {
+				h.run(30 * time.Minute)
+				require.NoError(t, h.db.Compact(context.Background()))
+				require.NoError(t, h.db.Health())
+				require.LessOrEqual(t, h.db.Stats().BlockBytes+h.used("wal")+h.used("wal/*")+h.used("chunks_head"), limit)
+				longest = max(longest, h.history())
+			}
+			require.NotZero(t, h.db.Stats().ByteRetentions, "the limit bound")
+			require.NotZero(t, h.db.Stats().Merges)
+			require.Greater(t, h.history(), longest/2, "and what it allows is kept")
+			require.NotEmpty(t, h.db.Blocks())
+		})
+	}
 }
 
 // Wherever the room ends, the text is another one and the sentinel the same.

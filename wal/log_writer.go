@@ -107,13 +107,18 @@ func (w *logWriter) flush(commits []*Commit) (stood int, err error) {
 	if stood > 0 {
 		w.open.written.Store(max(w.open.written.Load(), commits[stood-1].seq))
 	}
+	wanted := len(w.buf)
 	w.buf, w.ends = trimBuffer(w.buf), w.ends[:0]
 	if err == nil {
 		w.startWriteback()
 		return stood, nil
 	}
 	w.cur.torn, w.cur.short = true, maxShort // a full frame may be among what is cut
-	err = errors.WithMessagef(err, "write log segment %s", segmentName(w.open.number()))
+	what := "write log segment " + segmentName(w.open.number())
+	if fileutil.IsDiskFull(err) {
+		what += ": " + fileutil.Room(w.opts.FS, w.opts.Dir, int64(wanted))
+	}
+	err = errors.WithMessage(err, what)
 	return stood, fileutil.JoinErrors(err, w.cut())
 }
 

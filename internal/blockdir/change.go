@@ -6,6 +6,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
@@ -25,8 +26,9 @@ func (d *Dir) SetTombstones(set *tombstones.Set) error {
 	// The tombstones first: what the meta file counts is there then, whatever a crash
 	// keeps.
 	path := filepath.Join(d.path, tombstones.FileName)
-	if err := fileutil.WriteFileAtomic(d.fs, path+tmpSuffix, path, tombstones.Encode(set)); err != nil {
-		return err
+	data := tombstones.Encode(set)
+	if err := fileutil.WriteFileAtomic(d.fs, path+tmpSuffix, path, data); err != nil {
+		return diskspace.WhileWriting(d.fs, d.path, "write tombstones", int64(len(data)), err)
 	}
 	d.stones.Store(set)
 	return d.setMetaLocked(func(m *Meta) { m.Stats.NumTombstones = uint64(set.Len()) })

@@ -4,9 +4,6 @@
 package diskspace
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
@@ -72,15 +69,8 @@ func WhileWriting(fsys fileutil.FS, dir, purpose string, bytes int64, err error)
 		return errors.WithMessage(err, purpose)
 	}
 	err = Full(err)
-	var facts []string
-	if bytes > 0 {
-		facts = append(facts, fmt.Sprintf("about %d bytes are wanted", bytes))
-	}
-	if r, askErr := in(fsys, dir); askErr == nil && r.known {
-		facts = append(facts, fmt.Sprintf("%d bytes are free", r.free))
-	}
-	if facts != nil {
-		purpose += ": " + strings.Join(facts, ", ")
+	if facts := fileutil.Room(fsys, dir, bytes); facts != "" {
+		purpose += ": " + facts
 	}
 	return errors.WithMessage(err, purpose)
 }
