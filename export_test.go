@@ -18,6 +18,13 @@ func TakeHeadSnapshot(db *DB) error {
 	return db.head.snapshots.take(context.Background(), db.headStart)
 }
 
+// Flusher returns what looks once whether the head is to be flushed, as a loop of a database does
+// each second that is not Manual.
+func Flusher(db *DB) (look func()) {
+	f := flusher{db: db}
+	return f.step
+}
+
 // HoldApply keeps a commit that is written from being applied until wait returns.
 func HoldApply(a *Appender, wait func()) {
 	c := &a.staged.commit

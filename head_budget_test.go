@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"testing"
 	"time"
 
@@ -80,57 +79,77 @@ func TestMaxSeries_AHeadAtItsLimitIsRecovered(t *testing.T) {
 	}
 }
 
-// churn scrapes series that stay, and one that is another one after each minute. The flusher runs
-// beside this: where it is behind, only those are scraped that stay.
-func (h *host) churn(d time.Duration, most int) {
+// churn scrapes series that stay, and one that is another one after each minute, with a look of the
+// flusher behind each scrape. It returns how many samples were refused.
+func (h *host) churn(d time.Duration) (refused int) {
 	h.Helper()
-	begun := time.Now()
+	look := tsdb.Flusher(h.db)
 	for range d / hostInterval {
 		require.NoError(h, h.scrape())
-		for h.db.Stats().Series > most {
-			require.NoError(h, h.scrape())
-			require.Less(h, time.Since(begun), patience)
-			runtime.Gosched()
-		}
 		now := h.clock.Now().UnixMilli()
-		require.NoError(h, appendOne(h.db, labels.FromStrings("__name__", "pod", "n", fmt.Sprint(now/minute)), now))
+		if err := appendOne(h.db, labels.FromStrings("__name__", "pod", "n", fmt.Sprint(now/minute)), now); err != nil {
+			require.ErrorIs(h, err, tsdb.ErrLimit)
+			refused++
+		}
+		look()
 	}
+	return refused
 }
 
 // Series that ended make way before a block range is over, and again in each.
 func TestMaxSeries_NearTheLimit_TheHeadIsFlushedEarly(t *testing.T) {
-	h := newHost(t, 50, tsdb.BlockOptions{})
+	h := newHost(t, 50, tsdb.BlockOptions{Manual: true})
 	h.opts.Head.MaxSeries = 100
 	h.reopen()
 	require.NoError(t, h.scrape())
 	refs := append([]tsdb.SeriesRef(nil), h.refs...)
-	begin := h.clock.Now()
-	h.churn(6*time.Hour, 95)
+	require.Zero(t, h.churn(6*time.Hour))
 	st := h.db.Stats()
-	require.Zero(t, st.SeriesRefused)
-	require.Greater(t, st.SeriesCreated, uint64(300))
+	require.EqualValues(t, 50+6*60, st.SeriesCreated-1)
 	require.GreaterOrEqual(t, st.Flushes, uint64(6), "a range of two hours would be flushed twice")
-	require.LessOrEqual(t, st.Flushes, uint64(8*h.clock.Now().Sub(begin)/(2*time.Hour)+8), "at most eight in a block range, and one at its end")
+	require.LessOrEqual(t, st.Flushes, uint64(6*60/38+3), "once for each 38 series, and at the end of each range")
 	require.Equal(t, refs, h.refs, "those that go on keep their refs")
 	require.Len(t, dump(t, h.db, math.MinInt64, math.MaxInt64), int(st.SeriesCreated), "nothing is lost")
 }
 
 // What is of no use is not done over and over: all series go on, and the head is near its limit.
 func TestMaxSeries_OfSeriesThatGoOn_IsNoReasonToFlush(t *testing.T) {
-	h := newHost(t, 100, tsdb.BlockOptions{})
+	h := newHost(t, 100, tsdb.BlockOptions{Manual: true})
 	h.opts.Head.MaxSeries = 100
 	h.reopen()
-	for range 2 * 6 { // two hours
-		h.run(10 * time.Minute)
+	look := tsdb.Flusher(h.db)
+	for range 2 * time.Hour / hostInterval {
+		require.NoError(t, h.scrape())
 		require.ErrorIs(t, appendOne(h.db, labels.FromStrings("a", "b"), h.clock.Now().UnixMilli()), tsdb.ErrLimit)
+		look()
 	}
 	require.Zero(t, h.db.Stats().Flushes)
-	h.run(2 * time.Hour)
-	require.Eventually(t, func() bool {
-		h.clock.Advance(time.Second)
-		return h.db.Stats().Flushes == 1
-	}, patience, time.Millisecond, "only when the block range is over")
+	for range 2 * time.Hour / hostInterval {
+		require.NoError(t, h.scrape())
+		look()
+	}
+	require.EqualValues(t, 1, h.db.Stats().Flushes, "only when the block range is over")
 	require.Equal(t, 100, h.db.Stats().Series)
+}
+
+// Samples make a head large, and the head becomes a block early, but not again for what stays.
+func TestMaxBytes_NearTheLimit_TheHeadIsFlushedEarlyAndNotOverAndOver(t *testing.T) {
+	h := newHost(t, 400, tsdb.BlockOptions{Manual: true})
+	require.NoError(t, h.scrape())
+	empty := h.db.Stats().HeadSizeBytes
+	h.opts.Head.MaxBytes = empty + empty/8
+	h.reopen()
+	look := tsdb.Flusher(h.db)
+	flushes := []uint64{}
+	for range 8 {
+		for range time.Hour / hostInterval {
+			require.NoError(t, h.scrape())
+			look()
+		}
+		flushes = append(flushes, h.db.Stats().Flushes)
+	}
+	require.NotZero(t, flushes[1], "early")
+	require.LessOrEqual(t, flushes[7], uint64(8*4), "at most eight in a block range")
 }
 
 func TestMaxBytes_NewSeriesAreRefused_KnownOnesGoOn_AlsoBehindAKill(t *testing.T) {

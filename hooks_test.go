@@ -2,6 +2,7 @@ package tsdb_test
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"slices"
 	"sync"
@@ -196,4 +197,16 @@ func TestKeep_MayUseTheDatabase_AndAPanicReachesTheCaller(t *testing.T) {
 	require.NoError(t, failed)
 	require.Less(t, h.history(), before)
 	require.NoError(t, h.db.Close())
+}
+
+// A program may keep its settings as JSON: hooks are not among them.
+func TestOptions_WithHooks_CanBeMarshalled(t *testing.T) {
+	o := tsdb.Options{Blocks: tsdb.BlockOptions{Range: time.Hour, OnBlock: func(tsdb.BlockMeta) {}, Keep: func(tsdb.BlockMeta) bool { return true }},
+		Limits: tsdb.Limits{LabelsPerSeries: 7, NewSeries: noTenantB}}
+	for _, part := range []any{o.Blocks, o.Limits} {
+		text, err := json.Marshal(part)
+		require.NoError(t, err)
+		require.NotContains(t, string(text), "OnBlock")
+		require.NotContains(t, string(text), "NewSeries")
+	}
 }

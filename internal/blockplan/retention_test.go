@@ -159,6 +159,12 @@ func TestRetention_DeletableBlocks_GoAndDoNotCount(t *testing.T) {
 		[]string{fmt.Sprint(ReasonReplaced), fmt.Sprint(ReasonDeletable), fmt.Sprint(ReasonDuration), fmt.Sprint(ReasonBytes), fmt.Sprint(Reason(0))})
 }
 
+func TestRetention_OnlyLimitsTakeSamplesThatNoOtherBlockHas(t *testing.T) {
+	for why, want := range map[Reason]bool{0: false, ReasonReplaced: false, ReasonDeletable: false, ReasonDuration: true, ReasonBytes: true} {
+		require.Equal(t, want, why.ByLimit(), "%s", why)
+	}
+}
+
 // childOf makes a block of parents.
 func childOf(m blockdir.Meta, parents ...blockdir.Meta) blockdir.Meta {
 	for _, p := range parents {
