@@ -36,7 +36,10 @@ type DB struct {
 	merges *compact.Compactor
 	busy   blockplan.Busy
 	time   *horizon.Watch
-	limits atomic.Pointer[RetentionLimits] // never nil
+	limits struct {
+		sync.Mutex                      // held by who changes them
+		atomic.Pointer[RetentionLimits] // never nil
+	}
 
 	flushing sync.Mutex // held by who makes blocks of the head and truncates it
 

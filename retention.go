@@ -41,6 +41,8 @@ func (db *DB) SetRetention(l RetentionLimits) error {
 		return err
 	}
 	defer done(&err)
+	db.limits.Lock()
+	defer db.limits.Unlock()
 	if err = db.time.SetRetention(l.Duration, max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest())); err != nil {
 		return errors.WithMessage(err, "set retention")
 	}
