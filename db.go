@@ -36,10 +36,9 @@ type DB struct {
 	merges *compact.Compactor
 	busy   blockplan.Busy
 	time   *horizon.Watch
-	limits struct {
-		sync.Mutex                      // held by who changes them
-		atomic.Pointer[RetentionLimits] // never nil
-	}
+	limits atomic.Pointer[RetentionLimits] // never nil
+
+	retaining sync.Mutex // held by who changes limits
 
 	flushing sync.Mutex // held by who makes blocks of the head and truncates it
 

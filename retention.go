@@ -41,8 +41,8 @@ func (db *DB) SetRetention(l RetentionLimits) error {
 		return err
 	}
 	defer done(&err)
-	db.limits.Lock()
-	defer db.limits.Unlock()
+	db.retaining.Lock()
+	defer db.retaining.Unlock()
 	if err = db.time.SetRetention(l.Duration, max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest())); err != nil {
 		return errors.WithMessage(err, "set retention")
 	}
