@@ -88,3 +88,14 @@ func (m *mixedSeries) next(r *rand.Rand, t int64) *anySample {
 	}
 	return s
 }
+
+// sampleAt is the sample of a series at a time, whoever writes it, so whoever writes it twice
+// repeats it. Of three stretches of eight milliseconds one has samples of all kinds.
+func sampleAt(i int, t int64) *anySample {
+	if floatsAt(t) {
+		return &anySample{T: t, V: math.Float64bits(float64(t) + float64(i)/16)}
+	}
+	return (&mixedSeries{}).next(rand.New(rand.NewPCG(uint64(t), uint64(i))), t)
+}
+
+func floatsAt(t int64) bool { return t>>3%3 != 0 }

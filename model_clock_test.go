@@ -37,9 +37,6 @@ const clockSeries = 3
 
 func clockLabels(i int) labels.Labels { return labels.FromStrings("i", fmt.Sprint(i)) }
 
-// clockValue is the value of a series at a time: whoever writes it twice repeats it.
-func clockValue(i int, t int64) float64 { return float64(t) + float64(i) }
-
 func (m *clockModel) open() {
 	m.Helper()
 	db, err := tsdb.Open("data", m.opts)
@@ -70,7 +67,7 @@ func (m *clockModel) scrape() (taken int) {
 	app, now := m.db.Appender(), m.clock.Now().UnixMilli()
 	var staged []int
 	for i := range clockSeries {
-		if _, err := app.Append(0, clockLabels(i), now, clockValue(i, now)); err == nil {
+		if _, err := app.AppendSample(0, clockLabels(i), sampleAt(i, now).sample()); err == nil {
 			staged = append(staged, i)
 		}
 	}
@@ -128,7 +125,8 @@ func (m *clockModel) Import(t *rapid.T) {
 	w, err := tsdb.NewBlockWriter("data", &tsdb.BlockWriterOptions{FS: m.fs, Clock: m.clock})
 	require.NoError(t, err)
 	for i := range clockSeries - 1 {
-		require.NoError(t, w.Append(clockLabels(i), at, clockValue(i, at)))
+		_, err := w.AppendSample(0, clockLabels(i), sampleAt(i, at).sample())
+		require.NoError(t, err)
 		m.committed[i][at] = m.elapsed
 	}
 	_, err = w.Flush(ctx)
@@ -202,7 +200,7 @@ func (m *clockModel) Check(t *rapid.T) {
 		left := map[int64]bool{}
 		for _, p := range got[clockLabels(i).String()] {
 			require.Contains(t, samples, p.T, "series %d has a sample that was deleted, or never written", i)
-			require.Equal(t, math.Float64bits(clockValue(i, p.T)), p.V)
+			require.Equal(t, sampleAt(i, p.T).point(), p)
 			left[p.T] = true
 		}
 		for ts, when := range samples {
