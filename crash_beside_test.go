@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -21,20 +22,25 @@ import (
 const crashExemplars = 7
 
 // beside is what a commit has beside samples.
-type beside struct {
-	exemplars []besideExemplar
-	metadata  []besideMetadata
+type beside struct{ exemplars, metadata []besideSample }
+
+// besideSample is the sample that an exemplar, or metadata, comes with and follows from.
+type besideSample struct {
+	ls labels.Labels
+	t  int64
 }
 
-type besideExemplar struct {
-	ls labels.Labels
-	exemplar.Exemplar
+func (s besideSample) id() string { return strconv.FormatInt(s.t, 10) }
+
+func (s besideSample) exemplar() exemplar.Exemplar {
+	return exemplar.Exemplar{Labels: labels.FromStrings("id", s.id()), T: s.at(), HasT: true, Value: float64(s.t)}
 }
 
-type besideMetadata struct {
-	ls labels.Labels
-	t  int64 // of a sample of the series in the same commit
-	tsdb.Metadata
+// at is the time of the exemplar: some are late.
+func (s besideSample) at() int64 { return s.t - s.t%5*1000 }
+
+func (s besideSample) metadata() tsdb.Metadata {
+	return tsdb.Metadata{Type: tsdb.MetricGauge, Help: s.id()}
 }
 
 // besideOf returns what a commit with these samples has beside them. No two commits have the same.
@@ -43,14 +49,11 @@ func besideOf(rows []row) (b beside) {
 		return b
 	}
 	for _, r := range []row{rows[0], rows[len(rows)-1]} {
-		id := fmt.Sprint(r.T)
 		if r.T%7 != 0 {
-			b.exemplars = append(b.exemplars, besideExemplar{r.ls, exemplar.Exemplar{
-				Labels: labels.FromStrings("id", id), T: r.T - r.T%5*1000, HasT: true, Value: float64(r.T),
-			}})
+			b.exemplars = append(b.exemplars, besideSample{r.ls, r.T})
 		}
 		if r.T%5 != 0 {
-			b.metadata = append(b.metadata, besideMetadata{r.ls, r.T, tsdb.Metadata{Type: tsdb.MetricGauge, Help: id}})
+			b.metadata = append(b.metadata, besideSample{r.ls, r.T})
 		}
 	}
 	return b
@@ -59,12 +62,12 @@ func besideOf(rows []row) (b beside) {
 // stage appends it.
 func (b beside) stage(app *tsdb.Appender) error {
 	for _, x := range b.exemplars {
-		if _, err := app.AppendExemplar(0, x.ls, x.Exemplar); err != nil {
+		if _, err := app.AppendExemplar(0, x.ls, x.exemplar()); err != nil {
 			return err
 		}
 	}
 	for _, m := range b.metadata {
-		if _, err := app.SetMetadata(0, m.ls, m.Metadata); err != nil {
+		if _, err := app.SetMetadata(0, m.ls, m.metadata()); err != nil {
 			return err
 		}
 	}
@@ -76,20 +79,20 @@ func (b beside) records() int { return min(len(b.exemplars), 1) + min(len(b.meta
 
 // wantExemplars returns what Querier.Exemplars must after so many commits.
 func (h *history) wantExemplars(commits int) []string {
-	var newest []besideExemplar
+	var newest []besideSample
 	for k := commits - 1; k >= 0 && len(newest) < crashExemplars; k-- {
 		newest = append(besideOf(h.commits[k].rows).exemplars, newest...)
 	}
 	newest = newest[max(0, len(newest)-crashExemplars):]
-	slices.SortStableFunc(newest, func(a, b besideExemplar) int {
+	slices.SortStableFunc(newest, func(a, b besideSample) int {
 		if n := labels.Compare(a.ls, b.ls); n != 0 {
 			return n
 		}
-		return int(a.T - b.T)
+		return int(a.at() - b.at())
 	})
 	lines := []string{}
 	for _, x := range newest {
-		lines = append(lines, exemplarLine(x.ls, x.Exemplar))
+		lines = append(lines, exemplarLine(x.ls, x.exemplar()))
 	}
 	return lines
 }
@@ -137,10 +140,10 @@ func (h *history) exemplarsAre(q *tsdb.Querier, commits int) error {
 }
 
 func (h *history) metadataIs(q *tsdb.Querier, commits int, got map[labels.Labels][]point, start int64) error {
-	want := map[labels.Labels]besideMetadata{}
+	want := map[labels.Labels]int64{} // the sample that it comes with
 	for _, c := range h.commits[:commits] {
 		for _, m := range besideOf(c.rows).metadata {
-			want[m.ls] = m
+			want[m.ls] = m.t
 		}
 	}
 	list, err := q.Metadata(ctx)
@@ -148,14 +151,15 @@ func (h *history) metadataIs(q *tsdb.Querier, commits int, got map[labels.Labels
 		return err
 	}
 	for _, m := range list {
-		if w := want[m.Labels]; w.Metadata != m.Metadata {
-			return errors.Errorf("metadata of %.60s is %+v, want %+v", m.Labels, m.Metadata, w.Metadata)
+		t, ok := want[m.Labels]
+		if w := (besideSample{m.Labels, t}).metadata(); !ok || w != m.Metadata {
+			return errors.Errorf("metadata of %.60s is %+v, want %+v: %v", m.Labels, m.Metadata, w, ok)
 		}
 		delete(want, m.Labels)
 	}
-	for ls, m := range want {
-		if m.t >= start && slices.ContainsFunc(got[ls], func(p point) bool { return p.T == m.t }) {
-			return errors.Errorf("%.60s has no metadata, want %+v", ls, m.Metadata)
+	for ls, t := range want {
+		if t >= start && slices.ContainsFunc(got[ls], func(p point) bool { return p.T == t }) {
+			return errors.Errorf("%.60s has no metadata, want that of %d", ls, t)
 		}
 	}
 	return nil
