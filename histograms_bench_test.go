@@ -48,40 +48,83 @@ func benchHistograms(series, scrapes, buckets int) [][]*histogram.Histogram {
 	return all
 }
 
-// BenchmarkAppendHistograms appends scrapes of 1,000 series by ref, a commit each.
+// hotHistograms is a database with series of histograms that were all appended to.
+type hotHistograms struct {
+	db   *tsdb.DB
+	all  [][]*histogram.Histogram // by scrape; they begin again when they are over
+	refs []tsdb.SeriesRef
+	k    int // samples of each series so far
+}
+
+func newHotHistograms(b *testing.B, dir string, buckets int) *hotHistograms {
+	const series = 1000
+	opts := benchOptions()
+	opts.Head.SnapshotThreshold = -1 // what replay reads is the log
+	db, err := tsdb.Open(dir, opts)
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = db.Close() }) // maybe it is already
+	h := &hotHistograms{db: db, all: benchHistograms(series, 600/(1+buckets/20), buckets)}
+	h.refs = make([]tsdb.SeriesRef, series)
+	for range h.all {
+		h.scrape(b)
+	}
+	return h
+}
+
+// scrape appends one sample to every series, in one commit.
+func (h *hotHistograms) scrape(b *testing.B) {
+	app := h.db.Appender()
+	for i, sample := range h.all[h.k%len(h.all)] {
+		var ls labels.Labels
+		if h.refs[i] == 0 {
+			ls = benchLabels(i)
+		}
+		ref, err := app.AppendSample(h.refs[i], ls, tsdb.Sample{T: int64(h.k) * benchStep, H: sample})
+		if err != nil {
+			b.Fatal(err)
+		}
+		h.refs[i] = ref
+	}
+	_, err := app.Commit(context.Background())
+	require.NoError(b, err)
+	h.k++
+}
+
+var benchBuckets = []int{5, 20, 160}
+
 func BenchmarkAppendHistograms(b *testing.B) {
-	for _, buckets := range []int{5, 20, 160} {
+	for _, buckets := range benchBuckets {
 		b.Run(fmt.Sprintf("buckets=%d", buckets), func(b *testing.B) {
-			series, scrapes := 1000, 600/(1+buckets/20)
-			all := benchHistograms(series, scrapes, buckets)
-			db := openBench(b, b.TempDir(), benchOptions())
-			refs := make([]tsdb.SeriesRef, series)
-			scrape := func(k int) {
-				app := db.Appender()
-				for i, h := range all[k%scrapes] {
-					var ls labels.Labels
-					if refs[i] == 0 {
-						ls = benchLabels(i)
-					}
-					ref, err := app.AppendSample(refs[i], ls, tsdb.Sample{T: int64(k) * benchStep, H: h})
-					if err != nil {
-						b.Fatal(err)
-					}
-					refs[i] = ref
-				}
-				_, err := app.Commit(context.Background())
-				require.NoError(b, err)
-			}
-			for k := range scrapes {
-				scrape(k)
-			}
+			h := newHotHistograms(b, b.TempDir(), buckets)
 			b.ReportAllocs()
-			k := scrapes
 			for b.Loop() {
-				scrape(k)
-				k++
+				h.scrape(b)
 			}
-			reportPerSample(b, b.N*series)
+			reportPerSample(b, b.N*len(h.refs))
+		})
+	}
+}
+
+func BenchmarkReplayHistograms(b *testing.B) {
+	for _, buckets := range benchBuckets {
+		b.Run(fmt.Sprintf("buckets=%d", buckets), func(b *testing.B) {
+			dir := b.TempDir()
+			h := newHotHistograms(b, dir, buckets)
+			require.NoError(b, h.db.Close())
+			n := len(h.refs) * h.k
+			b.ReportAllocs()
+			for range b.N {
+				opts := benchOptions()
+				opts.Head.SnapshotThreshold = -1
+				db, err := tsdb.Open(dir, opts)
+				require.NoError(b, err)
+				b.StopTimer()
+				rep := db.OpenReport()
+				require.EqualValues(b, n, rep.Samples+rep.SamplesInChunks)
+				require.NoError(b, db.Close())
+				b.StartTimer()
+			}
+			reportPerSample(b, b.N*n)
 		})
 	}
 }

@@ -125,6 +125,7 @@ func TestDec_ListsOfVarintsAreThoseOneByOne(t *testing.T) {
 		for _, v := range list {
 			b = AppendVarint(b, v)
 		}
+		require.Equal(t, append([]byte{9}, b...), AppendVarints([]byte{9}, list))
 		switch r.IntN(4) {
 		case 0:
 			b = b[:r.IntN(len(b)+1)]
@@ -132,7 +133,7 @@ func TestDec_ListsOfVarintsAreThoseOneByOne(t *testing.T) {
 			at := r.IntN(len(b) + 1)
 			b = slices.Concat(b[:at:at], slices.Repeat([]byte{0x80}, r.IntN(14)), b[at:])
 		}
-		one, many := NewDec(b), NewDec(b)
+		one, many, skipped := NewDec(b), NewDec(b), NewDec(b)
 		var each []int64
 		for range list {
 			each = append(each, one.Varint())
@@ -142,5 +143,8 @@ func TestDec_ListsOfVarintsAreThoseOneByOne(t *testing.T) {
 		require.Equal(t, fmt.Sprint(each), fmt.Sprint(got[1:]))
 		require.Equal(t, one.Offset(), many.Offset())
 		require.Equal(t, one.Err(), many.Err())
+		skipped.SkipVarints(len(list))
+		require.Equal(t, one.Offset(), skipped.Offset())
+		require.Equal(t, one.Err(), skipped.Err())
 	}
 }

@@ -23,7 +23,8 @@ type Restorer struct {
 	full      []fullChunk
 	fullBytes int // of them
 	encoded   [runCap]byte
-	aside     aside // samples that came before the record of their series
+	aside     aside            // samples that came before the record of their series
+	decoded   decodedHistogram // of the sample that is being appended
 
 	// MinValid is the time from which on samples are wanted. It is set before the first
 	// Append; a new Restorer wants all.
@@ -56,7 +57,8 @@ type Run struct {
 	Wide    []WideAt // which of them are wide, in their order; none as a rule
 }
 
-// WideAt says of sample number At of a run that it is wide. Its T and V stand there, too.
+// WideAt says of sample number At of a run that it is wide. Its T stands there, too. A histogram is
+// in its Body.
 type WideAt struct {
 	At     int
 	Sample WideSample
@@ -113,6 +115,7 @@ func (r *Restorer) appendRef(s *Series, of *Run) {
 			r.Covered++
 		case w != nil:
 			s.prevMaxt = t
+			w.decode(&r.decoded)
 			r.appendAny(s, w)
 			r.Samples++
 		default:

@@ -1,6 +1,10 @@
 package memseries
 
-import "github.com/seed347100a3/tsdb/internal/xorchunk"
+import (
+	"slices"
+
+	"github.com/seed347100a3/tsdb/internal/xorchunk"
+)
 
 // A log of another engine may have samples of a series before its record: two of its appenders
 // created the series, and the one that was second to do so committed first. Such samples are set
@@ -31,7 +35,8 @@ func (a *aside) setAside(ref uint64, s xorchunk.Sample, w *WideSample) bool {
 		a.runs[ref] = run
 	}
 	if w != nil {
-		own := w.own() // what it points to is used again
+		own := *w
+		own.Body = slices.Clone(w.Body) // its memory is used again
 		run.Wide = append(run.Wide, WideAt{len(run.Samples), own})
 	}
 	run.Samples = append(run.Samples, s)

@@ -1,7 +1,6 @@
 package memseries
 
 import (
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -94,18 +93,12 @@ func TestRestorer_KeepsHistogramsBeforeTheirSeries(t *testing.T) {
 	for _, kind := range []chunkenc.Encoding{chunkenc.EncHistogram, chunkenc.EncFloatHistogram} {
 		d := NewDirectory(defaultCutting)
 		r := NewRestoration(d).NewRestorer()
-		var read WideSamples
+		var read []byte
 		early := func(n int) {
-			read.Reset()
 			w := histogramOf(kind, 5, n)
-			s := Sample{T: w.T, Sum: w.Sum, Encoding: kind}
-			if kind == chunkenc.EncHistogram {
-				s.Wide = read.AddHistogram(0, w.Ints)
-			} else {
-				s.Wide = read.AddFloatHistogram(0, w.Floats)
-			}
-			run := Run{Ref: 7, Samples: []xorchunk.Sample{{T: w.T, V: math.Float64frombits(w.Sum)}}, Wide: []WideAt{{Sample: read.Of(&s)}}}
-			r.AppendOne(&run, 1)
+			w.Encode(read[:0])
+			read = w.Body
+			r.AppendOne(&Run{Ref: 7, Samples: []xorchunk.Sample{{T: w.T}}, Wide: []WideAt{{Sample: w}}}, 1)
 		}
 		early(1)
 		early(2)

@@ -16,7 +16,7 @@ import (
 // of them, a histogram another.
 
 // WideSample is a sample of any kind. What is appended to a series has its histogram decoded; Body
-// is for who keeps many samples for long.
+// is for who keeps many samples for a while.
 type WideSample struct {
 	T        int64  // milliseconds
 	Sum      uint64 // as in Sample
@@ -38,18 +38,25 @@ func (w *WideSample) Encode(buf []byte) {
 	w.Ints, w.Floats = nil, nil
 }
 
-// own returns a sample that has its histogram for itself.
-//
-//go:noinline
-func (w *WideSample) own() WideSample {
-	own := *w
-	if w.Ints != nil {
-		own.Ints = w.Ints.Copy()
+// decode makes a histogram of the body, in room for one. Bodies were looked at before they came here.
+func (w *WideSample) decode(room *decodedHistogram) {
+	var err error
+	switch w.Encoding {
+	case chunkenc.EncHistogram:
+		err = record.ReadHistogram(w.Body, &room.ints)
+		w.Ints, w.Sum = &room.ints, room.ints.Digest()
+	case chunkenc.EncFloatHistogram:
+		err = record.ReadFloatHistogram(w.Body, &room.floats)
+		w.Floats, w.Sum = &room.floats, room.floats.Digest()
 	}
-	if w.Floats != nil {
-		own.Floats = w.Floats.Copy()
+	if err != nil {
+		panic("BUG: histogram in memory is damaged: " + err.Error())
 	}
-	return own
+}
+
+type decodedHistogram struct {
+	ints   histogram.Histogram
+	floats histogram.FloatHistogram
 }
 
 // floatSample returns a float, with its start timestamp if it has one.

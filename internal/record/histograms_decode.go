@@ -24,6 +24,7 @@ type HistogramDecoder struct {
 	t, baseT   int64  // the same of times
 	st, first  int64  // starts of the present entry and of the first
 	off        int    // where the present histogram begins
+	entry      entry  // what Next has seen of it
 }
 
 // Reset points the decoder at a record, which must stay unchanged while it is read.
@@ -53,7 +54,7 @@ func (h *HistogramDecoder) Next() bool {
 	}
 	h.head()
 	h.off = h.d.Offset()
-	skipHistogram(&h.d, h.floats)
+	h.entry.skip(&h.d, h.floats)
 	return h.d.Err() == nil
 }
 
@@ -106,6 +107,9 @@ func (h *HistogramDecoder) Floats() bool { return h.floats }
 // HistogramEncoder.Append takes them. They alias the record.
 func (h *HistogramDecoder) Entry() []byte { return h.d.Since(h.off) }
 
+// Check says whether the present histogram can be decoded, and what is wrong with it if not.
+func (h *HistogramDecoder) Check() error { return h.entry.wrong() }
+
 // DecodeInt makes dst the present histogram, as ReadHistogram does; the record must not be
 // one of float histograms.
 func (h *HistogramDecoder) DecodeInt(dst *histogram.Histogram) error {
@@ -128,40 +132,40 @@ const (
 	float64Bytes = 8
 )
 
-// skipHistogram passes over a histogram. It is short, because the least program has it.
-func skipHistogram(d *encbuf.Dec, floats bool) {
+// skip moves behind a histogram, and notes what check looks at.
+func (e *entry) skip(d *encbuf.Dec, floats bool) {
+	*e = entry{}
 	d.Byte() // hint
-	schema := varint(d)
+	e.schema = d.Varint()
 	d.Bytes(float64Bytes) // zero threshold
 	if floats {
 		d.Bytes(2 * float64Bytes) // counts
 	} else {
-		skipVarints(d, 2)
+		d.SkipVarints(2)
 	}
 	d.Bytes(float64Bytes) // sum
-	for range 2 {
-		skipVarints(d, 2*d.Count(minSpanBytes))
-	}
-	for range 2 {
-		if floats {
-			skipFloats(d)
-		} else {
-			skipVarints(d, d.Count(1))
+	for side := range e.spanned {
+		n := d.Count(minSpanBytes)
+		e.lists = max(e.lists, n)
+		for range n {
+			e.span(d, side)
 		}
 	}
-	if schema == int64(histogram.CustomBuckets) {
-		skipFloats(d)
+	for side := range e.buckets {
+		if floats {
+			e.buckets[side] = d.Count(float64Bytes)
+			d.Bytes(float64Bytes * e.buckets[side])
+		} else {
+			e.buckets[side] = d.Count(1)
+			d.SkipVarints(e.buckets[side])
+		}
+	}
+	if e.schema == int64(histogram.CustomBuckets) {
+		n := d.Count(float64Bytes)
+		e.lists = max(e.lists, n)
+		d.Bytes(float64Bytes * n)
 	}
 }
-
-//go:noinline
-func skipVarints(d *encbuf.Dec, n int) {
-	for range n {
-		d.Uvarint()
-	}
-}
-
-func skipFloats(d *encbuf.Dec) { d.Bytes(float64Bytes * d.Count(float64Bytes)) }
 
 // CustomEntry reports whether a histogram, as AppendHistogram or AppendFloatHistogram wrote
 // it, has custom buckets: version 1 has records of their own for those.
@@ -248,13 +252,17 @@ func (e *entry) spans(d *encbuf.Dec, side int, dst []histogram.Span) []histogram
 	n := d.Count(minSpanBytes)
 	e.lists = max(e.lists, n)
 	for range n {
-		offset, length := d.Varint(), d.Uvarint()
-		s := histogram.Span{Offset: int32(offset), Length: uint32(length)}
-		e.overflow = e.overflow || int64(s.Offset) != offset || uint64(s.Length) != length
-		e.spanned[side] += uint64(s.Length)
-		dst = append(dst, s)
+		dst = append(dst, e.span(d, side))
 	}
 	return dst
+}
+
+func (e *entry) span(d *encbuf.Dec, side int) histogram.Span {
+	offset, length := d.Varint(), d.Uvarint()
+	s := histogram.Span{Offset: int32(offset), Length: uint32(length)}
+	e.overflow = e.overflow || int64(s.Offset) != offset || uint64(s.Length) != length
+	e.spanned[side] += uint64(s.Length)
+	return s
 }
 
 func (e *entry) deltas(d *encbuf.Dec, side int, dst []int64) []int64 {
@@ -288,10 +296,16 @@ func (e *entry) check(d *encbuf.Dec) error {
 	if d.Len() > 0 {
 		d.Fail("bytes behind a histogram")
 	}
+	if d.Err() != nil {
+		return d.Err()
+	}
+	return e.wrong()
+}
+
+// wrong says what makes no sense of a histogram that was read.
+func (e *entry) wrong() error {
 	all := e.buckets[0] + e.buckets[1]
 	switch {
-	case d.Err() != nil:
-		return d.Err()
 	case e.schema != int64(int32(e.schema)) || !histogram.KnownSchema(int32(e.schema)):
 		return errors.WithMessagef(histogram.ErrInvalidSchema, "schema %d", e.schema)
 	case max(e.lists, all) > histogram.MaxBuckets:

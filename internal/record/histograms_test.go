@@ -254,6 +254,7 @@ func requireOnlySecondBad(t *testing.T, rec []byte, want error) {
 		} else {
 			err = d.DecodeInt(&histogram.Histogram{})
 		}
+		requireSameError(t, err, d.Check())
 		if i == 1 {
 			require.ErrorIs(t, err, want)
 			require.Regexp(t, `\d`, err.Error(), "it says which numbers")
@@ -334,6 +335,16 @@ func TestHistogramCodecs_AllocateNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(20, run))
 }
 
+// requireSameError holds what Check says of a histogram against what decoding it says.
+func requireSameError(t *testing.T, decoded, checked error) {
+	t.Helper()
+	if decoded == nil {
+		require.NoError(t, checked)
+	} else {
+		require.EqualError(t, checked, decoded.Error())
+	}
+}
+
 func FuzzDecodeHistograms(f *testing.F) {
 	seed(f, histogramTypes...)
 	f.Fuzz(func(t *testing.T, rec []byte) {
@@ -351,6 +362,7 @@ func FuzzDecodeHistograms(f *testing.F) {
 				h.Int = &histogram.Histogram{}
 				err = d.DecodeInt(h.Int)
 			}
+			requireSameError(t, err, d.Check())
 			if err == nil {
 				again = e.Append(again, h.Ref, h.T, h.ST, h.body())
 				good = append(good, h)

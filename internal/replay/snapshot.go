@@ -11,6 +11,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -166,6 +167,7 @@ type chunkSplitter struct {
 	samples chunkenc.Batch
 	ints    histogram.Histogram
 	floats  histogram.FloatHistogram
+	body    []byte
 }
 
 func (x *chunkSplitter) split(ref uint64, c *headsnap.Chunk, ps *partSet) error {
@@ -189,10 +191,12 @@ func (x *chunkSplitter) split(ref uint64, c *headsnap.Chunk, ps *partSet) error 
 		first, last = min(first, t), t
 		if x.dec.Kind() == chunkenc.ValHistogram {
 			x.dec.Histogram(&x.ints)
-			lastSum = part.addHistogram(ref, t, st, &x.ints)
+			lastSum, x.body = x.ints.Digest(), record.AppendHistogram(x.body[:0], &x.ints)
+			part.addWide(ref, t, 0, chunkenc.EncHistogram, st, x.body)
 		} else {
 			x.dec.FloatHistogram(&x.floats)
-			lastSum = part.addFloatHistogram(ref, t, st, &x.floats)
+			lastSum, x.body = x.floats.Digest(), record.AppendFloatHistogram(x.body[:0], &x.floats)
+			part.addWide(ref, t, 0, chunkenc.EncFloatHistogram, st, x.body)
 		}
 	}
 	for x.dec.Left() > 0 {

@@ -42,8 +42,9 @@ type runSorter struct {
 	ends   []uint32 // by ref above the lowest: how many samples it has; later where they end
 	sorted []xorchunk.Sample
 	runs   []memseries.Run    // a few, until they are given out
-	wide   []memseries.WideAt // which of sorted are wide
-	left   []memseries.WideAt // of these, those that no run has yet
+	wide   []memseries.WideAt // the wide ones, as they came
+	slots  []uint32           // by place in sorted, if there are any: 1 above the number of the wide one there, or 0
+	taken  []memseries.WideAt // those of runs
 }
 
 // sort calls each with a few runs after the other, or says that it is not worth it. What each
@@ -54,25 +55,25 @@ func (rs *runSorter) sort(parts []work, each func([]memseries.Run)) bool {
 		return false
 	}
 	rs.place(parts, low, n)
-	rs.sortWide()
+	rs.findWide(n)
 	begin := uint32(0)
 	for i, end := range rs.ends {
 		if end == begin {
 			continue
 		}
 		run := memseries.Run{Ref: low + uint64(i), Samples: rs.sorted[begin:end]}
-		if len(rs.left) > 0 {
+		if len(rs.wide) > 0 {
 			run.Wide = rs.takeWide(begin, end)
 		}
 		rs.runs = append(rs.runs, run)
 		begin = end
 		if len(rs.runs) == memseries.GroupLen {
 			each(rs.runs)
-			rs.runs = rs.runs[:0]
+			rs.runs, rs.taken = rs.runs[:0], rs.taken[:0]
 		}
 	}
 	each(rs.runs)
-	rs.runs = rs.runs[:0]
+	rs.runs, rs.taken = rs.runs[:0], rs.taken[:0]
 	return true
 }
 

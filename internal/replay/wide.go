@@ -1,11 +1,11 @@
 package replay
 
 import (
+	"encoding/binary"
 	"math"
 	"sort"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
-	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 )
@@ -14,38 +14,60 @@ import (
 // its time, and what it has beyond a time and 64 bits lies beside. So the order of the log stays,
 // and floats pay nothing for what is rare.
 
+// payloads is what wide samples have beyond a time and 64 bits, one behind the other. Histograms
+// are the bytes of their records, which the worker decodes, and only those that it appends.
+//
+//	| start timestamp le64 | length of the body uvarint | body |
+type payloads []byte
+
+const startBytes = 8
+
+// add adds a start timestamp and a body, and returns where they are.
+func (p *payloads) add(st int64, body []byte) (at uint32) {
+	at = uint32(len(*p))
+	*p = binary.LittleEndian.AppendUint64(*p, uint64(st))
+	*p = binary.AppendUvarint(*p, uint64(len(body)))
+	*p = append(*p, body...)
+	return at
+}
+
+// at returns what is at a place. The body is good as long as p is.
+func (p payloads) at(place uint32) (st int64, body []byte) {
+	rest := p[place:]
+	st = int64(binary.LittleEndian.Uint64(rest))
+	n, begin := binary.Uvarint(rest[startBytes:])
+	rest = rest[startBytes+begin:]
+	return st, rest[:n:n]
+}
+
 // wideList are the wide samples of a part.
 type wideList struct {
-	at      []widePlace // in the order of their places
-	samples memseries.WideSamples
+	at       []widePlace // in the order of their places
+	payloads payloads
 }
 
 // widePlace says of a sample of a part that it is wide.
 type widePlace struct {
-	at       int    // in all
-	number   uint32 // in samples
-	bytes    int    // that samples had with it
+	at       int // in all
+	payload  uint32
 	encoding chunkenc.Encoding
 }
 
-// maxKeptWide is how many bytes a part keeps room for: there are many parts.
-const maxKeptWide = 256 << 10
+// maxKeptPayload is how many bytes of histograms a part keeps room for: there are many parts.
+const maxKeptPayload = 64 << 10
 
 func (l *wideList) clear() {
-	l.at = l.at[:0]
-	if l.samples.Bytes() > maxKeptWide {
-		l.samples = memseries.WideSamples{}
+	l.at, l.payloads = l.at[:0], l.payloads[:0]
+	if cap(l.payloads) > maxKeptPayload {
+		l.payloads = nil
 	}
-	l.samples.Reset()
 }
 
-// addWide appends a sample that has a number among the wide ones of the part. It is not inlined:
-// the least program has little room.
-//
-//go:noinline
-func (p *samplePart) addWide(ref uint64, t int64, sum uint64, enc chunkenc.Encoding, number uint32) {
-	p.wide.at = append(p.wide.at, widePlace{len(p.all), number, p.wide.samples.Bytes(), enc})
-	p.add(ref, t, math.Float64frombits(sum))
+// addWide appends a sample that is no plain float: v is its value, or anything if it has a body. What
+// it points to is copied.
+func (p *samplePart) addWide(ref uint64, t int64, v float64, enc chunkenc.Encoding, st int64, body []byte) {
+	p.wide.at = append(p.wide.at, widePlace{len(p.all), p.wide.payloads.add(st, body), enc})
+	p.add(ref, t, v)
 }
 
 // addStart appends a float that may have a start timestamp.
@@ -54,49 +76,30 @@ func (p *samplePart) addStart(ref uint64, t int64, v float64, st int64) {
 		p.add(ref, t, v)
 		return
 	}
-	p.addWide(ref, t, math.Float64bits(v), chunkenc.EncXOR2, p.wide.samples.AddStart(st))
-}
-
-// addHistogram appends a histogram, which is copied, and returns its digest.
-func (p *samplePart) addHistogram(ref uint64, t, st int64, h *histogram.Histogram) (sum uint64) {
-	sum = h.Digest()
-	p.addWide(ref, t, sum, chunkenc.EncHistogram, p.wide.samples.AddHistogram(st, h))
-	return sum
-}
-
-// addFloatHistogram is addHistogram of one with float counts.
-func (p *samplePart) addFloatHistogram(ref uint64, t, st int64, h *histogram.FloatHistogram) (sum uint64) {
-	sum = h.Digest()
-	p.addWide(ref, t, sum, chunkenc.EncFloatHistogram, p.wide.samples.AddFloatHistogram(st, h))
-	return sum
+	p.addWide(ref, t, v, chunkenc.EncXOR2, st, nil)
 }
 
 // splitHistograms is split for a record of histograms. Those that make no sense are left out; it
 // returns how many, and what is wrong with the first of them.
 func (ps *partSet) splitHistograms(rec []byte, dups map[uint64]uint64) (invalid int, _ error) {
 	var dec record.HistogramDecoder
-	var ints histogram.Histogram
-	var floats histogram.FloatHistogram
 	var first error
 	for dec.Reset(rec); dec.Next(); {
+		if err := dec.Check(); err != nil {
+			if invalid++; first == nil {
+				first = err
+			}
+			continue
+		}
 		ref := dec.Ref()
 		if of, ok := dups[ref]; ok {
 			ref = of
 		}
-		part := &ps.parts[ref%uint64(len(ps.parts))]
-		var err error
+		enc := chunkenc.EncHistogram
 		if dec.Floats() {
-			if err = dec.DecodeFloat(&floats); err == nil {
-				part.addFloatHistogram(ref, dec.T(), dec.ST(), &floats)
-			}
-		} else if err = dec.DecodeInt(&ints); err == nil {
-			part.addHistogram(ref, dec.T(), dec.ST(), &ints)
+			enc = chunkenc.EncFloatHistogram
 		}
-		if err != nil {
-			if invalid++; first == nil {
-				first = err
-			}
-		}
+		ps.parts[ref%uint64(len(ps.parts))].addWide(ref, dec.T(), 0, enc, dec.ST(), dec.Entry())
 	}
 	if dec.Err() != nil {
 		return invalid, dec.Err()
@@ -124,9 +127,9 @@ func (ps *partSet) splitStarts(dec *record.SampleDecoder, dups map[uint64]uint64
 // wideSpan are the wide samples of a span: some of a part, of whose samples the span begins with
 // number from.
 type wideSpan struct {
-	from    int
-	at      []widePlace
-	samples *memseries.WideSamples
+	from     int
+	at       []widePlace
+	payloads payloads
 }
 
 // span returns the wide samples among [from, end) of the part; nil if there are none.
@@ -139,14 +142,14 @@ func (l *wideList) span(from, end int) *wideSpan {
 	if first == last {
 		return nil
 	}
-	return &wideSpan{from: from, at: l.at[first:last], samples: &l.samples}
+	return &wideSpan{from: from, at: l.at[first:last], payloads: l.payloads}
 }
 
-// weight is how many plain samples take as much memory as those of the span.
+// weight is how many samples without a payload take as much memory as those of the span.
 func (sp *sampleSpan) weight() int {
 	n := len(sp.samples)
 	if w := sp.wide; w != nil && len(w.at) > 0 {
-		n += (w.at[len(w.at)-1].bytes - w.at[0].bytes) / usualBytes
+		n += int(w.at[len(w.at)-1].payload-w.at[0].payload) / usualBytes
 	}
 	return n
 }
@@ -157,8 +160,8 @@ func (sp *sampleSpan) cut(n int) sampleSpan {
 	first.samples, sp.samples = sp.samples[:n], sp.samples[n:]
 	if w := sp.wide; w != nil {
 		k := sort.Search(len(w.at), func(i int) bool { return w.at[i].at >= w.from+n })
-		first.wide = &wideSpan{w.from, w.at[:k], w.samples}
-		sp.wide = &wideSpan{w.from + n, w.at[k:], w.samples}
+		first.wide = &wideSpan{w.from, w.at[:k], w.payloads}
+		sp.wide = &wideSpan{w.from + n, w.at[k:], w.payloads}
 	}
 	return first
 }
@@ -170,8 +173,9 @@ func (w *wideSpan) next(i int, sp *sampleSpan) (s memseries.WideSample, ok bool)
 	}
 	plain, place := sp.sampleOf(sp.samples[i]), w.at[0]
 	w.at = w.at[1:]
-	at := memseries.Sample{T: plain.T, Sum: math.Float64bits(plain.V), Wide: place.number, Encoding: place.encoding}
-	return w.samples.Of(&at), true
+	s = memseries.WideSample{T: plain.T, Sum: math.Float64bits(plain.V), Encoding: place.encoding}
+	s.ST, s.Body = w.payloads.at(place.payload)
+	return s, true
 }
 
 // appendOne appends the samples of a span as they stand in the log.
@@ -201,20 +205,28 @@ func (rs *runSorter) placeWide(span *sampleSpan, first uint64) {
 	}
 }
 
-// sortWide sorts what placeWide has noted.
-func (rs *runSorter) sortWide() {
-	sort.Slice(rs.wide, func(i, k int) bool { return rs.wide[i].At < rs.wide[k].At })
-	rs.left = rs.wide
+// findWide notes which of n sorted samples are wide.
+func (rs *runSorter) findWide(n int) {
+	if len(rs.wide) == 0 {
+		return
+	}
+	if cap(rs.slots) < n {
+		rs.slots = make([]uint32, n+n/8)
+	}
+	rs.slots = rs.slots[:n]
+	clear(rs.slots)
+	for k := range rs.wide {
+		rs.slots[rs.wide[k].At] = uint32(k) + 1
+	}
 }
 
 // takeWide returns the wide ones of the sorted samples [begin, end), counted from begin.
 func (rs *runSorter) takeWide(begin, end uint32) []memseries.WideAt {
-	n := 0
-	for n < len(rs.left) && rs.left[n].At < int(end) {
-		rs.left[n].At -= int(begin)
-		n++
+	from := len(rs.taken)
+	for i, slot := range rs.slots[begin:end] {
+		if slot > 0 {
+			rs.taken = append(rs.taken, memseries.WideAt{At: i, Sample: rs.wide[slot-1].Sample})
+		}
 	}
-	taken := rs.left[:n]
-	rs.left = rs.left[n:]
-	return taken
+	return rs.taken[from:]
 }
