@@ -3,6 +3,7 @@ package tsdb_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -124,6 +126,33 @@ func BenchmarkReplayHistograms(b *testing.B) {
 				require.NoError(b, db.Close())
 				b.StartTimer()
 			}
+			reportPerSample(b, b.N*n)
+		})
+	}
+}
+
+// BenchmarkReadHistograms reads all samples of 1,000 series in the head.
+func BenchmarkReadHistograms(b *testing.B) {
+	for _, buckets := range benchBuckets {
+		b.Run(fmt.Sprintf("buckets=%d", buckets), func(b *testing.B) {
+			h := newHotHistograms(b, b.TempDir(), buckets)
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				q, err := h.db.Querier(math.MinInt64, math.MaxInt64)
+				require.NoError(b, err)
+				var it chunkenc.Iterator
+				var to histogram.Histogram
+				set := q.Select(context.Background(), nil)
+				for n = 0; set.Next(); {
+					for it = set.At().Iterator(it); it.Next() == chunkenc.ValHistogram; n++ {
+						it.AtHistogram(&to)
+					}
+				}
+				require.NoError(b, set.Err())
+				require.NoError(b, q.Close())
+			}
+			require.Equal(b, len(h.refs)*h.k, n)
 			reportPerSample(b, b.N*n)
 		})
 	}

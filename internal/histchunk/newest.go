@@ -30,18 +30,18 @@ func (n *newest) stale() bool { return n.sum.v == histogram.StaleNaN }
 
 // ints makes dst the sample, which is one of integers.
 func (n *newest) ints(dst *histogram.Histogram, hint histogram.ResetHint) {
-	if dst.Clear(); n.stale() {
+	if n.stale() {
 		dst.SetStale()
 		return
 	}
 	l := &n.layout
 	dst.Hint, dst.Schema, dst.ZeroThreshold = hint, l.schema, math.Float64frombits(l.threshold)
 	dst.Count, dst.ZeroCount, dst.Sum = n.count.v, n.zero.v, math.Float64frombits(n.sum.v)
-	dst.PositiveSpans = append(dst.PositiveSpans, l.spans[0]...)
-	dst.NegativeSpans = append(dst.NegativeSpans, l.spans[1]...)
-	dst.CustomValues = append(dst.CustomValues, l.custom...)
-	dst.PositiveBuckets = appendInts(dst.PositiveBuckets, n.cols[:l.buckets[0]])
-	dst.NegativeBuckets = appendInts(dst.NegativeBuckets, n.cols[l.buckets[0]:])
+	dst.PositiveSpans = append(dst.PositiveSpans[:0], l.spans[0]...)
+	dst.NegativeSpans = append(dst.NegativeSpans[:0], l.spans[1]...)
+	dst.CustomValues = append(dst.CustomValues[:0], l.custom...)
+	dst.PositiveBuckets = appendInts(dst.PositiveBuckets[:0], n.cols[:l.buckets[0]])
+	dst.NegativeBuckets = appendInts(dst.NegativeBuckets[:0], n.cols[l.buckets[0]:])
 	if dst.Schema > histogram.MaxSchema {
 		must(dst.ReduceResolution(histogram.MaxSchema)) // it is exponential, and finer
 	}

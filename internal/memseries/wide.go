@@ -38,7 +38,8 @@ func (w *WideSample) Encode(buf []byte) {
 	w.Ints, w.Floats = nil, nil
 }
 
-// decode makes a histogram of the body, in room for one. Bodies were looked at before they came here.
+// decode makes a histogram of the body, in room for one. Bodies were looked at before they came
+// here.
 func (w *WideSample) decode(room *decodedHistogram) {
 	var err error
 	switch w.Encoding {

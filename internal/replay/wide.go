@@ -63,8 +63,8 @@ func (l *wideList) clear() {
 	}
 }
 
-// addWide appends a sample that is no plain float: v is its value, or anything if it has a body. What
-// it points to is copied.
+// addWide appends a sample that is no plain float: v is its value, or anything if it has a body.
+// What it points to is copied.
 func (p *samplePart) addWide(ref uint64, t int64, v float64, enc chunkenc.Encoding, st int64, body []byte) {
 	p.wide.at = append(p.wide.at, widePlace{len(p.all), p.wide.payloads.add(st, body), enc})
 	p.add(ref, t, v)
