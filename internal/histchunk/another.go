@@ -147,7 +147,7 @@ func (e *Encoder) recode(s *sample, grown, st bool) {
 func (o *another) again(float, grown bool) *sample {
 	d, s := &o.dec, &o.past
 	s.float, s.stale = float, d.Stale()
-	s.count, s.zero, s.sum = d.count.v, d.zero.v, d.sum.v
+	s.count, s.zero, s.sum = d.count().v, d.zero().v, d.sum.v
 	cols := d.cols
 	if s.stale {
 		s.count, s.zero, cols = 0, 0, nil

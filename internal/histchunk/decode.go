@@ -34,7 +34,7 @@ type Decoder struct {
 // package is an error; it stays, as that of damage does.
 func (d *Decoder) Reset(enc Encoding, data []byte) error {
 	*d = Decoder{newest: d.newest, enc: enc, size: len(data), index: -1}
-	d.time = column{}
+	*d.time() = column{}
 	if !Known(enc) {
 		d.err = errors.Errorf("BUG: encoding %d is not of histograms", uint8(enc))
 		return d.err
@@ -120,11 +120,11 @@ func (d *Decoder) Next() bool {
 // first reads sample 0, in which everything is whole.
 func (d *Decoder) first() {
 	r := &d.r
-	d.time = column{v: uint64(r.varbit())}
+	*d.time() = column{v: uint64(r.varbit())}
 	if d.Floats() {
-		d.count, d.zero = column{v: r.take(64)}, column{v: r.take(64)}
+		*d.count(), *d.zero() = column{v: r.take(64)}, column{v: r.take(64)}
 	} else {
-		d.count, d.zero = column{v: r.uvarbit()}, column{v: r.uvarbit()}
+		*d.count(), *d.zero() = column{v: r.uvarbit()}, column{v: r.uvarbit()}
 	}
 	d.sum = column{v: r.take(64)}
 	clear(d.cols)
@@ -144,9 +144,7 @@ func (d *Decoder) first() {
 // nextInts reads a later sample of integers.
 func (d *Decoder) nextInts() bool {
 	r := &d.r
-	r.dod(&d.time)
-	r.dod(&d.count)
-	r.dod(&d.zero)
+	r.dods(d.front[:])
 	if !r.xor(&d.sum) {
 		return false
 	}
@@ -160,8 +158,8 @@ func (d *Decoder) nextInts() bool {
 // nextFloats reads a later sample of floats.
 func (d *Decoder) nextFloats() bool {
 	r := &d.r
-	r.dod(&d.time)
-	if !r.xor(&d.count) || !r.xor(&d.zero) || !r.xor(&d.sum) {
+	r.dod(d.time())
+	if !r.xor(d.count()) || !r.xor(d.zero()) || !r.xor(&d.sum) {
 		return false
 	}
 	if d.Stale() {
@@ -176,7 +174,7 @@ func (d *Decoder) nextFloats() bool {
 }
 
 // T returns the time of the present sample in milliseconds.
-func (d *Decoder) T() int64 { return int64(d.time.v) }
+func (d *Decoder) T() int64 { return int64(d.time().v) }
 
 // ST returns the start timestamp of the present sample in milliseconds, 0 for none.
 func (d *Decoder) ST() int64 { return d.starts.st }

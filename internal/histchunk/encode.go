@@ -116,7 +116,7 @@ func (e *Encoder) NumSamples() int { return e.num }
 func (e *Encoder) FirstT() int64 { return e.firstT }
 
 // LastT returns the time of the newest sample in milliseconds; undefined if there is none.
-func (e *Encoder) LastT() int64 { return int64(e.time.v) }
+func (e *Encoder) LastT() int64 { return int64(e.time().v) }
 
 // SizeBytes returns the length of the chunk so far.
 func (e *Encoder) SizeBytes() int { return e.w.sizeBytes() }

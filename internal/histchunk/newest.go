@@ -9,12 +9,14 @@ import (
 // newest is the newest sample of a chunk that is read or written, as columns.
 type newest struct {
 	layout layout
-	time   column
-	count  column
-	zero   column
+	front  [3]column // time, count, count of the zero bucket: they stand side by side
 	sum    column
 	cols   []column // of the buckets, positive ones first
 }
+
+func (n *newest) time() *column  { return &n.front[0] }
+func (n *newest) count() *column { return &n.front[1] }
+func (n *newest) zero() *column  { return &n.front[2] }
 
 // open makes a column for each bucket of the layout.
 func (n *newest) open() {
@@ -36,7 +38,7 @@ func (n *newest) ints(dst *histogram.Histogram, hint histogram.ResetHint) {
 	}
 	l := &n.layout
 	dst.Hint, dst.Schema, dst.ZeroThreshold = hint, l.schema, math.Float64frombits(l.threshold)
-	dst.Count, dst.ZeroCount, dst.Sum = n.count.v, n.zero.v, math.Float64frombits(n.sum.v)
+	dst.Count, dst.ZeroCount, dst.Sum = n.count().v, n.zero().v, math.Float64frombits(n.sum.v)
 	dst.PositiveSpans = append(dst.PositiveSpans[:0], l.spans[0]...)
 	dst.NegativeSpans = append(dst.NegativeSpans[:0], l.spans[1]...)
 	dst.CustomValues = append(dst.CustomValues[:0], l.custom...)
@@ -68,11 +70,11 @@ func (n *newest) floats(dst *histogram.FloatHistogram, hint histogram.ResetHint,
 	dst.CustomValues = append(dst.CustomValues, l.custom...)
 	positive, negative := n.cols[:l.buckets[0]], n.cols[l.buckets[0]:]
 	if float {
-		dst.Count, dst.ZeroCount = math.Float64frombits(n.count.v), math.Float64frombits(n.zero.v)
+		dst.Count, dst.ZeroCount = math.Float64frombits(n.count().v), math.Float64frombits(n.zero().v)
 		dst.PositiveBuckets = appendFloats(dst.PositiveBuckets, positive)
 		dst.NegativeBuckets = appendFloats(dst.NegativeBuckets, negative)
 	} else {
-		dst.Count, dst.ZeroCount = float64(n.count.v), float64(n.zero.v)
+		dst.Count, dst.ZeroCount = float64(n.count().v), float64(n.zero().v)
 		dst.PositiveBuckets = appendCounts(dst.PositiveBuckets, positive)
 		dst.NegativeBuckets = appendCounts(dst.NegativeBuckets, negative)
 	}

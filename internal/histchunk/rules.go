@@ -76,11 +76,11 @@ func (e *Encoder) judgeCounter(s *sample) verdict {
 		return verdict{fits: true}
 	case e.stale():
 		return cut(HeaderUnknown)
-	case s.less(s.count, e.count.v):
+	case s.less(s.count, e.count().v):
 		return cut(HeaderReset)
 	case l.schema != s.schema, l.threshold != s.threshold:
 		return cut(HeaderUnknown)
-	case !sameBounds(l.custom, s.custom), s.less(s.zero, e.zero.v):
+	case !sameBounds(l.custom, s.custom), s.less(s.zero, e.zero().v):
 		return cut(HeaderReset)
 	}
 	return e.judgeBuckets(s, false)
@@ -128,7 +128,7 @@ func (e *Encoder) judgeOthers(s *sample, gauge bool) verdict {
 func (e *Encoder) goesOn(h *histogram.Histogram) bool {
 	l := &e.layout
 	return !e.float && e.header != HeaderGauge && (h.Hint == histogram.HintUnknown || h.Hint == histogram.HintNotReset) &&
-		!h.Stale() && !e.stale() && h.Count >= e.count.v && h.ZeroCount >= e.zero.v &&
+		!h.Stale() && !e.stale() && h.Count >= e.count().v && h.ZeroCount >= e.zero().v &&
 		h.Schema == l.schema && math.Float64bits(h.ZeroThreshold) == l.threshold && sameBounds(l.custom, h.CustomValues) &&
 		len(h.PositiveBuckets) == l.buckets[0] && len(h.NegativeBuckets) == l.buckets[1] &&
 		histogram.EqualSpans(l.spans[0], h.PositiveSpans) && histogram.EqualSpans(l.spans[1], h.NegativeSpans) &&
@@ -138,10 +138,12 @@ func (e *Encoder) goesOn(h *histogram.Histogram) bool {
 // fewer reports whether a bucket counts less than it did, by the columns and deltas of one side.
 func fewer(cols []column, deltas []int64) bool {
 	cols = cols[:len(deltas)]
-	var more, signs int64
+	var was, is, signs int64
 	for i, d := range deltas {
-		more += d - int64(cols[i].v)
-		signs |= more
+		was, is = was+int64(cols[i].v), is+d
+		// The sign of the difference, put right where that overflows: counts of hostile chunks.
+		more := is - was
+		signs |= more ^ (is^was)&(more^is)
 	}
 	return signs < 0
 }

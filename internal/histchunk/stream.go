@@ -25,7 +25,7 @@ func (s *stream) restart() {
 
 // write appends a sample that has the layout of the chunk, or is a stale marker.
 func (s *stream) write(t, st int64, h *sample) {
-	before := int64(s.time.v)
+	before := int64(s.time().v)
 	switch {
 	case s.num == 0:
 		s.writeFirst(uint64(t), h)
@@ -34,7 +34,7 @@ func (s *stream) write(t, st int64, h *sample) {
 	case h.stale:
 		// Both counts go on as they did. Behind it only others follow: nothing depends on what
 		// the columns are then.
-		s.writeInts(uint64(t), s.count.v+s.count.d, s.zero.v+s.zero.d, h.sum, nil, nil)
+		s.writeInts(uint64(t), s.count().v+s.count().d, s.zero().v+s.zero().d, h.sum, nil, nil)
 	default:
 		s.writeInts(uint64(t), h.count, h.zero, h.sum, h.ints[0], h.ints[1])
 	}
@@ -47,11 +47,11 @@ func (s *stream) write(t, st int64, h *sample) {
 // writeFirst writes sample 0, in which everything is whole.
 func (s *stream) writeFirst(t uint64, h *sample) {
 	w := &s.w
-	s.time, s.count, s.zero = column{v: t}, column{v: h.count}, column{v: h.zero}
+	s.front = [3]column{{v: t}, {v: h.count}, {v: h.zero}}
 	w.varbit(int64(t))
 	if s.float {
-		w.raw(&s.count, h.count)
-		w.raw(&s.zero, h.zero)
+		w.raw(s.count(), h.count)
+		w.raw(s.zero(), h.zero)
 	} else {
 		w.uvarbit(h.count)
 		w.uvarbit(h.zero)
@@ -73,9 +73,7 @@ func (s *stream) writeFirst(t uint64, h *sample) {
 // writeInts writes a later sample of integers.
 func (s *stream) writeInts(t, count, zero, sum uint64, positive, negative []int64) {
 	w := &s.w
-	w.dod(&s.time, t)
-	w.dod(&s.count, count)
-	w.dod(&s.zero, zero)
+	w.dods(s.front[:], []int64{int64(t), int64(count), int64(zero)})
 	w.xor(&s.sum, sum)
 	w.dods(s.cols, positive)
 	if len(negative) > 0 {
@@ -86,9 +84,9 @@ func (s *stream) writeInts(t, count, zero, sum uint64, positive, negative []int6
 // writeFloats writes a later sample of floats.
 func (s *stream) writeFloats(t uint64, h *sample) {
 	w := &s.w
-	w.dod(&s.time, t)
-	w.xor(&s.count, h.count)
-	w.xor(&s.zero, h.zero)
+	w.dod(s.time(), t)
+	w.xor(s.count(), h.count)
+	w.xor(s.zero(), h.zero)
 	w.xor(&s.sum, h.sum)
 	cols := s.cols
 	for _, counts := range h.floats {

@@ -88,7 +88,11 @@ func (c *splitter) splitOpenLocked(sh *Shard, s *Series) {
 		fl.encode(s, &w)
 	}
 	fl.closeChunk(s)
-	fl.open(s, c.at(n).T, c.at(n).Encoding)
+	if first := c.at(n); first.Encoding == chunkenc.EncXOR {
+		fl.open(s, first.T, first.Encoding)
+	} else {
+		s.enc.Reset() // appending one that is wide to nothing begins a chunk
+	}
 	for i := n; i < c.samples.Len(); i++ {
 		w := c.at(i)
 		fl.appendAny(s, &w)

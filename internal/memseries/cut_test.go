@@ -8,7 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -85,4 +87,40 @@ func BenchmarkCutScrape(b *testing.B) {
 	if len(cut) > 0 {
 		b.ReportMetric(float64(cut[len(cut)/2].Nanoseconds())/perCommit, "ns/sample-and-cut")
 	}
+}
+
+// An open chunk that is split is one chunk more, of any kind.
+func TestCutAt_OpenChunksAreCountedOnce(t *testing.T) {
+	for _, kind := range []chunkenc.Encoding{chunkenc.EncXOR2, chunkenc.EncHistogram, chunkenc.EncFloatHistogram} {
+		d := NewDirectory(defaultCutting)
+		s := newSeries(t, d, "a", "b")
+		for n := range 6 {
+			commitWide(d, uint64(n+1), s, histogramOf(kind, 4, n))
+		}
+		chunks, _ := d.Shards.Chunks()
+		require.Equal(t, 1, chunks)
+		d.Truncation.CutAt(3 * 15_000)
+		chunks, _ = d.Shards.Chunks()
+		require.Equal(t, 2, chunks, "%v", kind)
+	}
+}
+
+// Counts that overflow, which a log may have, are split like others.
+func TestCutAt_SplitsCountsThatOverflow(t *testing.T) {
+	d := NewDirectory(defaultCutting)
+	s := newSeries(t, d, "a", "b")
+	for i, counts := range [][]int64{{math.MinInt64 + 1}, {1 << 62, 5}, {1 << 62, 6}, {1}} {
+		h := &histogram.Histogram{PositiveSpans: []histogram.Span{{Length: uint32(len(counts))}}}
+		if i == 3 {
+			h.Schema = 1 // another layout: the chunk before it is full
+		}
+		last := int64(0)
+		for _, c := range counts {
+			h.PositiveBuckets, last = append(h.PositiveBuckets, c-last), c
+		}
+		commitWide(d, uint64(i+1), s, WideSample{T: int64(i + 1), Encoding: chunkenc.EncHistogram, Sum: h.Digest(), Ints: h})
+	}
+	require.EqualValues(t, 1, s.numMapped)
+	d.Truncation.CutAt(3)
+	require.EqualValues(t, 2, s.numMapped)
 }
