@@ -187,7 +187,11 @@ func (hs *headSnapshots) write(ctx context.Context, headStart func() int64) (met
 	}
 	// What comes into files from here on is not in the extents: recovery looks at it again, as
 	// the copies of the series may be older.
+	// Nobody is between putting a chunk into a file and telling its series: one that is in an extent,
+	// and not among those of its series, would be stored twice by recovery.
+	h.writer.Lock()
 	extents, err := h.chunks.SyncExtents()
+	h.writer.Unlock()
 	if err != nil {
 		return meta, poisoned(err)
 	}
