@@ -139,10 +139,14 @@ func (db *DB) dropFree(fit func(m *BlockMeta) bool) (n int, busy []ulid.ULID, er
 	}
 	free, _ := v.SplitByStart(ids)
 	free, busy = db.busy.TakeEach(free)
-	defer db.busy.Give(free)
 	if len(free) > 0 {
 		n, err = db.blocks.Drop(free)
 		db.maintenance.blocksRemoved.Add(uint64(n))
+	}
+	db.busy.Give(free)
+	if err == nil && n < len(free) {
+		more, busy, err := db.dropFree(fit) // a merge has made another block of them since
+		return n + more, busy, err
 	}
 	return n, busy, err
 }

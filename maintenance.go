@@ -222,10 +222,15 @@ func (db *DB) compactDue() {
 	if err := db.reload(); err != nil {
 		db.opts.Logger.Warn("load new blocks", "error", logged(err))
 	}
+	old := db.retain(db.ctx) // nothing is merged that goes anyway
 	if err := db.mergeAll(db.ctx, false); err != nil && db.ctx.Err() == nil {
 		db.opts.Logger.Warn("merge blocks", "error", logged(err))
 	}
-	if err := fileutil.JoinErrors(db.blocks.RemoveLeft(), db.retain(db.ctx)); err != nil {
+	left := db.blocks.RemoveLeft()
+	if old == nil {
+		old = db.retain(db.ctx)
+	}
+	if err := fileutil.JoinErrors(left, old); err != nil {
 		db.opts.Logger.Warn("remove old blocks", "error", logged(err))
 	}
 }

@@ -27,7 +27,8 @@ func (b *BlockOptions) limits() RetentionLimits {
 // that is open, all of them at once: what is 0 or less has no limit any more. Blocks beyond the new
 // limits go with the next maintenance, which begins now, or by Compact where Options.Blocks.Manual
 // is set. Blocks.MaxRange stays as it is. The next Open goes by its options. It may be called at
-// any time, by any goroutine.
+// any time, by any goroutine. When it has returned nothing goes by the limits before: it waits for
+// blocks that are being removed.
 //
 // Errors: ErrInvalidArgument (the percentage is above 100, or no number), ErrClosed, those of the
 // file system when retention by time begins and cannot read how far time had come. Nothing is
@@ -60,7 +61,8 @@ func (db *DB) retain(ctx context.Context) error {
 	for _, b := range db.blocks.Current().Blocks {
 		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: b.Meta, Bytes: b.Size})
 	}
-	limits, err := blockplan.OnDisk(db.Retention(), db.opts.FS, db.dir)
+	by := db.Retention()
+	limits, err := blockplan.OnDisk(by, db.opts.FS, db.dir)
 	if err == nil && limits.Bytes > 0 {
 		state.HeadBytes, err = datadir.HeadBytes(db.opts.FS, db.dir)
 	}
@@ -74,6 +76,11 @@ func (db *DB) retain(ctx context.Context) error {
 		if why := gone[b.Meta.ULID]; why != 0 && (keep == nil || !why.ByLimit() || !keep(b.Meta)) {
 			ids = append(ids, b.Meta.ULID)
 		}
+	}
+	db.retaining.Lock()
+	defer db.retaining.Unlock()
+	if db.Retention() != by {
+		return nil // SetRetention has changed them, and has woken maintenance
 	}
 	ids, _ = db.busy.TakeEach(ids) // of the others the merges end first
 	var byTime, byBytes bool

@@ -168,3 +168,41 @@ func TestSetRetention_BesideCommitsAndMaintenance(t *testing.T) {
 	require.NoError(t, h.db.Compact(context.Background()))
 	require.LessOrEqual(t, h.history(), 2*time.Hour)
 }
+
+// What was chosen by the limits before stays, once SetRetention has returned.
+func TestSetRetention_WhileBlocksAreChosen_NothingGoesByTheLimitsBefore(t *testing.T) {
+	var h *host
+	armed := false
+	b := halfHours(true)
+	b.Keep = func(tsdb.BlockMeta) bool {
+		if armed {
+			armed = false
+			require.NoError(t, h.db.SetRetention(tsdb.RetentionLimits{}))
+		}
+		return false
+	}
+	h = newHost(t, 3, b)
+	h.runAndCompact(12)
+	require.NoError(t, h.db.SetRetention(tsdb.RetentionLimits{Duration: time.Hour}))
+	armed = true
+	before := len(h.db.Blocks())
+	require.NoError(t, h.db.Compact(ctx))
+	require.False(t, armed)
+	require.Len(t, h.db.Blocks(), before)
+}
+
+// A clock that is wrong is not believed sooner because retention was shorter when it went wrong.
+func TestSetRetention_LongerWhileTheClockIsInDoubt_TakesNothing(t *testing.T) {
+	h := newHost(t, 3, halfHours(true))
+	h.opts.Blocks.Retention = 6 * time.Hour
+	h.reopen()
+	h.runAndCompact(11)
+	h.clock.Set(h.clock.Now().Add(3650 * 24 * time.Hour))
+	require.NoError(t, h.scrape())
+	require.NoError(t, h.db.Compact(ctx))
+	require.ErrorIs(t, h.db.Health(), tsdb.ErrClock)
+	require.NoError(t, h.db.SetRetention(tsdb.RetentionLimits{Duration: 60 * time.Hour}))
+	oldest := h.db.Blocks()[0].MinTime
+	h.runAndCompact(13)
+	require.Equal(t, oldest, h.db.Blocks()[0].MinTime)
+}

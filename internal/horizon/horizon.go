@@ -111,6 +111,15 @@ func (h *Horizon) doubt(ahead int64) {
 	h.doubts = append(h.doubts, d)
 }
 
+// KeepLonger changes Keep. If it is longer than before, differences stay in doubt for as much longer.
+func (h *Horizon) KeepLonger(keep time.Duration) {
+	before := h.keepMillis()
+	h.Keep = keep
+	for i := range h.doubts {
+		h.doubts[i].until = bounded(h.doubts[i].until + max(0, h.keepMillis()-before))
+	}
+}
+
 func (h *Horizon) keepMillis() int64 { return max(h.Keep.Milliseconds(), 1) }
 
 func bounded(t int64) int64 { return min(max(t, -farthest), farthest) }

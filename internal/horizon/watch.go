@@ -114,9 +114,9 @@ func (w *Watch) SetRetention(d time.Duration, newest int64) error {
 		}
 		w.loadLocked(newest, d)
 	case d > 0:
-		w.mu.horizon.Keep = d
+		w.mu.horizon.KeepLonger(d)
 	default:
-		w.behind.Store(0) // nothing is kept for it
+		w.noteLocked(0, 0) // nothing is kept for it
 	}
 	w.keep.Store(int64(d))
 	return nil
@@ -208,6 +208,14 @@ func (w *Watch) Save(must bool) error {
 
 // Note says whether blocks are kept because the clock went further than time.
 func (w *Watch) Note(kept int, behind time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.on() { // or it was turned off since somebody looked
+		w.noteLocked(kept, behind)
+	}
+}
+
+func (w *Watch) noteLocked(kept int, behind time.Duration) {
 	if kept == 0 {
 		behind = 0
 	}

@@ -44,3 +44,34 @@ func TestWatch_SetRetention_KeepsCountingWhileItIsOff(t *testing.T) {
 	c.Advance(5 * day)
 	require.Zero(t, w.Look(newest()), "as long as is kept now")
 }
+
+// What the clock went further than time is in doubt for as long as things are kept, also if that
+// became longer since.
+func TestWatch_SetRetention_Longer_DoubtsForLonger(t *testing.T) {
+	fsys, c := tsdbtest.NewMemFS(), tsdbtest.NewClock(time.UnixMilli((1000 * day).Milliseconds()))
+	require.NoError(t, fileutil.MkdirSync(fsys, "data"))
+	w := horizon.NewWatch(horizon.Config{FS: fsys, Dir: "data", Clock: c, Logger: slog.New(slog.DiscardHandler), Retention: day})
+	newest := func() int64 { return c.Now().UnixMilli() }
+	require.NoError(t, w.Read())
+	w.Open(newest())
+	c.Set(c.Now().Add(365 * day))
+	require.Equal(t, 365*day, w.Look(newest()))
+	require.NoError(t, w.SetRetention(30*day, newest()))
+	c.Advance(29 * day)
+	require.Equal(t, 365*day, w.Look(newest()))
+	require.NoError(t, w.SetRetention(day, newest()))
+	c.Advance(day)
+	require.Zero(t, w.Look(newest()))
+}
+
+// A retention that was under way when it was turned off has nothing to say any more.
+func TestWatch_Note_BehindTheEndOfRetention_IsNothing(t *testing.T) {
+	fsys, c := tsdbtest.NewMemFS(), tsdbtest.NewClock(time.UnixMilli((1000 * day).Milliseconds()))
+	require.NoError(t, fileutil.MkdirSync(fsys, "data"))
+	w := horizon.NewWatch(horizon.Config{FS: fsys, Dir: "data", Clock: c, Logger: slog.New(slog.DiscardHandler), Retention: day})
+	require.NoError(t, w.Read())
+	w.Open(c.Now().UnixMilli())
+	require.NoError(t, w.SetRetention(0, c.Now().UnixMilli()))
+	w.Note(3, time.Hour)
+	require.Zero(t, w.Behind())
+}
