@@ -69,6 +69,13 @@ type early struct {
 	set bool
 }
 
+// endedBefore bounds the newest time of series that count as ended near the budget of the head: no
+// sample of them has come for an eighth of the block range, or for MaxLateness if that is longer.
+func (h *head) endedBefore(maxt int64) int64 {
+	idle := max(h.opts.Blocks.Range.Milliseconds()/8, h.opts.Head.MaxLateness.Milliseconds())
+	return max(maxt, math.MinInt64+idle) - idle
+}
+
 // due returns where to flush to. There are at most eight such blocks in a block range:
 // series and labels stay in memory, and more blocks would not make it less.
 func (e *early) due(h *head) (end int64, ok bool) {
@@ -78,7 +85,7 @@ func (e *early) due(h *head) (end int64, ok bool) {
 		return 0, false
 	}
 	if !e.set && uint64(maxt)-uint64(mint) >= uint64(r/8) &&
-		(limit > 0 && h.series.SizeBytes() > limit || h.series.Budget.FlushHelps(max(maxt, math.MinInt64+late)-late)) {
+		(limit > 0 && h.series.SizeBytes() > limit || h.series.Budget.FlushHelps(h.endedBefore(maxt))) {
 		e.end, e.set = maxt+1, true
 		h.series.Truncation.CutAt(e.end)
 	}

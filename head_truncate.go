@@ -107,10 +107,14 @@ func (tr *truncation) removeChunks(lowest chunks.Ref) error {
 func (tr *truncation) idleBefore(t int64) int64 {
 	h := tr.h
 	maxt, half := h.bounds.maxT.Load(), h.opts.Blocks.Range.Milliseconds()/2
-	if tr.idle.Load() || maxt < math.MinInt64+half || h.series.Budget.Near() {
+	switch {
+	case tr.idle.Load() || maxt < math.MinInt64+half:
 		return t
+	case h.series.Budget.Near():
+		return min(t, h.endedBefore(maxt))
+	default:
+		return min(t, maxt-half)
 	}
-	return min(t, maxt-half)
 }
 
 // forgetDeleted forgets deleted intervals before t, and those of removed series.
