@@ -186,9 +186,8 @@ func (hs *headSnapshots) write(ctx context.Context, headStart func() int64) (met
 		return meta, poisoned(err)
 	}
 	// What comes into files from here on is not in the extents: recovery looks at it again, as
-	// the copies of the series may be older.
-	// Nobody is between putting a chunk into a file and telling its series: one that is in an extent,
-	// and not among those of its series, would be stored twice by recovery.
+	// the copies of the series may be older. Nobody has put a chunk into a file and not told its
+	// series: recovery would store it twice, as the extents have it and its series has not.
 	h.writer.Lock()
 	extents, err := h.chunks.SyncExtents()
 	h.writer.Unlock()

@@ -109,10 +109,10 @@ type HeadOptions struct {
 	// metadata, too). At either of them new series are refused with ErrLimit, and those that are
 	// there go on: samples of them may take more than MaxBytes. Bytes are looked at now and then,
 	// so the labels of some dozen series may be above. When an eighth or less of the budget is
-	// left, the head spans an eighth of a block range, and it helps, the head becomes a block early,
-	// as by FlushBytes, and lets go of series that ended: those without a sample in the last eighth
-	// of a block range, and in the last MaxLateness. Open recovers all that there is, and goes on
-	// with the budget. Default and 0 or less: no limit.
+	// left, the head spans an eighth of a block range, and it helps, the head becomes a block
+	// early, as by FlushBytes, and lets go of series that ended: those without a sample in the last
+	// eighth of a block range, and in the last MaxLateness. Open recovers all that there is, and
+	// goes on with the budget. Default and 0 or less: no limit.
 	MaxSeries int
 	MaxBytes  int64
 	// SnapshotThreshold: when more bytes of log than this, and than twice the last snapshot,
@@ -207,7 +207,8 @@ type Limits struct {
 	// at a time, each for the Appender it uses; two may ask for the same series, of which one is
 	// made. No lock is held, so it may query and append to the DB, with another Appender. Labels
 	// that Append was given of labels.UnsafeFromEncoded are valid during the call only. A panic in
-	// it reaches the caller of Append, with nothing staged. A BlockWriter asks it, too. Default: all are taken.
+	// it reaches the caller of Append, with nothing staged. A BlockWriter asks it, too. Default:
+	// all are taken.
 	NewSeries func(labels.Labels) error `json:"-"`
 }
 
