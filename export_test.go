@@ -48,6 +48,9 @@ func WriteHeadBlock(ctx context.Context, db *DB, t int64) error {
 	return fileutil.JoinErrors(db.head.writeBlock(ctx, w, t, t), w.Abort())
 }
 
+// CutAt splits chunks, as a flush that begins does beside commits.
+func CutAt(db *DB, t int64) { db.head.series.Truncation.CutAt(t) }
+
 // HeadChunks counts the chunks of the head one by one.
 func HeadChunks(db *DB) (n int) {
 	var e memseries.Excerpt

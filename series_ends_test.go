@@ -285,6 +285,51 @@ func TestSeries_EndsAndLoops_ByManyGoroutines(t *testing.T) {
 	require.NoError(t, errors.Join(errs...))
 }
 
+// Flushes split chunks, and the last one writes them, while the ends of their series are looked for
+// in a range that cuts into them from both sides.
+func TestSeries_Ends_BesideFlushes(t *testing.T) {
+	const n = 1000
+	for range 3 {
+		f := newFixture(t, func(o *tsdb.Options) { o.Blocks.Manual = true })
+		for k := range int64(60) {
+			app := f.db.Appender()
+			for i := range n {
+				_, err := app.Append(0, labels.FromStrings("i", fmt.Sprint(i)), 1000*k, float64(k))
+				require.NoError(t, err)
+			}
+			_, err := app.Commit(ctx)
+			require.NoError(t, err)
+		}
+		q, err := f.db.Querier(4500, 55_500)
+		require.NoError(t, err)
+		var all []*tsdb.Series
+		for s, err := range q.Select(ctx, nil).All() {
+			require.NoError(t, err)
+			all = append(all, s)
+		}
+		require.Len(t, all, n)
+		flushed := make(chan error, 1)
+		go func() {
+			for border := int64(54_500); border > 5000; border -= 1000 {
+				tsdb.CutAt(f.db, border)
+			}
+			flushed <- f.db.Flush(ctx)
+		}()
+		for i := 0; len(flushed) == 0; i = (i + 7) % n { // not one behind the other: those are read ahead
+			mint, maxt, err := all[i].Bounds()
+			if err != nil || mint != 5000 || maxt != 55_000 {
+				t.Fatalf("%d to %d, %v", mint, maxt, err)
+			}
+			last, ok, err := all[i].Last()
+			if err != nil || !ok || last != (tsdb.Sample{T: 55_000, V: 55}) {
+				t.Fatalf("the last one is %v (%v), %v", last, ok, err)
+			}
+		}
+		require.NoError(t, <-flushed)
+		require.NoError(t, q.Close())
+	}
+}
+
 // Loops and ends of passing series allocate nothing for each.
 func TestSeries_EndsAndLoops_AllocateNothing(t *testing.T) {
 	f := newFixture(t, nil)

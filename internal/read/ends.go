@@ -140,14 +140,27 @@ func (f *endFinder) oldestOf(i int, before int64) (int64, error) {
 }
 
 // inside decodes a chunk, and returns the times of its first and last sample that may be seen;
-// math.MaxInt64 and noSample if there is none.
-func (f *endFinder) inside(o *outline, c *index.ChunkMeta) (first, last int64, err error) {
+// math.MaxInt64 and noSample if there is none. A flush may have split the chunk since its outline
+// was taken: then its parts are decoded, one after the other.
+func (f *endFinder) inside(o *outline, c *index.ChunkMeta) (first, last int64, _ error) {
 	first, last = math.MaxInt64, noSample
 	f.src = o.series.open(f.src)
-	ok, err := f.src.Next(c.MinT, &f.chunk)
-	if !ok || f.chunk.MinT > c.MaxT { // nothing is left of one that was damaged
-		return first, last, err
+	for {
+		ok, err := f.src.Next(c.MinT, &f.chunk)
+		if !ok || f.chunk.MinT > c.MaxT { // or nothing is left of one that was damaged
+			return first, last, err
+		}
+		from, to, err := f.decode()
+		first, last = min(first, from), max(last, to)
+		if err != nil || f.chunk.MaxT >= c.MaxT { // the next chunk is not read: it may be damaged
+			return first, last, err
+		}
 	}
+}
+
+// decode is inside for the chunk that was read last.
+func (f *endFinder) decode() (first, last int64, err error) {
+	first, last = math.MaxInt64, noSample
 	if err = f.runs.Reset(&f.chunk); err != nil {
 		return first, last, f.src.Place(err)
 	}

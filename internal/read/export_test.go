@@ -21,6 +21,7 @@ type FakeSeries struct {
 	Labels labels.Labels
 	T      []int64
 	V      []float64
+	Split  bool // between outline and open: chunks had four samples before
 }
 
 // Over returns a Query over places whose series are sorted by labels.
@@ -148,8 +149,12 @@ func (s fakeOpen) labels() labels.Labels { return s.s.Labels }
 func (s fakeOpen) appendLabels(dst []labels.Label) []labels.Label { return s.s.Labels.AppendTo(dst) }
 
 func (s fakeOpen) outline(room *outlineRoom, _ bool) ([]index.ChunkMeta, samplemerge.Bounds, bool) {
-	for i := 0; i < len(s.s.T); i += 2 {
-		room.chunks = append(room.chunks, index.ChunkMeta{MinT: s.s.T[i], MaxT: s.s.T[min(i+2, len(s.s.T))-1]})
+	size := 2
+	if s.s.Split {
+		size = 4
+	}
+	for i := 0; i < len(s.s.T); i += size {
+		room.chunks = append(room.chunks, index.ChunkMeta{MinT: s.s.T[i], MaxT: s.s.T[min(i+size, len(s.s.T))-1]})
 	}
 	return room.chunks, s.b, false
 }
