@@ -143,6 +143,90 @@ func TestPoints_OfHistograms_AreRefused(t *testing.T) {
 	require.Empty(t, got)
 }
 
+// kinds is an iterator over samples of which those at some times are histograms.
+type kinds struct {
+	chunkenc.Iterator
+	samples []sample
+	wide    map[int64]bool
+	at      int // of the sample behind the current one
+}
+
+func (k *kinds) kind(i int) chunkenc.ValueType {
+	switch {
+	case i >= len(k.samples):
+		return chunkenc.ValNone
+	case k.wide[k.samples[i].t]:
+		return chunkenc.ValHistogram
+	}
+	return chunkenc.ValFloat
+}
+
+func (k *kinds) Next() chunkenc.ValueType {
+	kind := k.kind(k.at)
+	k.at = min(k.at+1, len(k.samples)+1)
+	return kind
+}
+
+func (k *kinds) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
+	for k.at < len(k.samples) && k.samples[k.at].t < t {
+		k.at++
+	}
+	return k.Next()
+}
+
+func (k *kinds) NextBatch(b *chunkenc.Batch) chunkenc.ValueType {
+	b.Cut(0)
+	for len(b.T) < 3 && k.kind(k.at) == chunkenc.ValFloat {
+		b.T, b.V = append(b.T, k.samples[k.at].t), append(b.V, k.samples[k.at].v)
+		k.at++
+	}
+	if len(b.T) > 0 {
+		return chunkenc.ValFloat
+	}
+	return k.kind(k.at)
+}
+
+func (k *kinds) At() (int64, float64) { return k.samples[k.at-1].t, k.samples[k.at-1].v }
+func (k *kinds) AtT() int64           { return k.samples[k.at-1].t }
+func (k *kinds) Err() error           { return nil }
+
+// Only a histogram in a window is refused: in a gap between two, before them and behind them, it
+// does not matter, and floats are aggregated as if it were not there.
+func TestPoints_OfHistograms_AreRefusedInAWindowOnly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := agg.Windows{
+			Start: rapid.Int64Range(-50, 100).Draw(t, "start"),
+			Step:  rapid.SampledFrom([]int64{0, 3, 10, 50}).Draw(t, "step"),
+			Range: rapid.SampledFrom([]int64{1, 2, 7, 35}).Draw(t, "range"),
+		}
+		w.End = w.Start + rapid.Int64Range(0, 300).Draw(t, "length")
+		it := &kinds{wide: map[int64]bool{}}
+		var floats []sample
+		refused, safe := false, rapid.Bool().Draw(t, "outside of windows only")
+		for at := int64(-60); at < 400; at += rapid.Int64Range(1, 15).Draw(t, "distance") {
+			s := sample{at, float64(at % 7)}
+			wide := rapid.Bool().Draw(t, "histogram")
+			if inside := len(lookedUp(agg.Count, w, []sample{s})) > 0; wide && inside {
+				wide = !safe
+				refused = refused || wide
+			}
+			if it.wide[at] = wide; !wide {
+				floats = append(floats, s)
+			}
+			it.samples = append(it.samples, s)
+		}
+		a, err := agg.New(agg.Sum, w)
+		require.NoError(t, err)
+		got, err := a.Points(nil, it)
+		if refused {
+			require.ErrorIs(t, err, agg.ErrHistogram)
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, lookedUp(agg.Sum, w, floats), got)
+	})
+}
+
 func TestPoints_OfDamage_GiveItsError(t *testing.T) {
 	var e chunkenc.Encoder
 	for i := range int64(100) {

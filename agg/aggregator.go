@@ -57,6 +57,7 @@ func newAggregator(acc accumulator, w Windows) (*Aggregator, error) {
 // Points appends to dst a point for each window in which the function has a value, in the order of
 // time. The iterator is before its first sample; it may begin before the windows, and end behind
 // them. The error is that of the iterator, or ErrHistogram; dst has the points in front of it then.
+// A histogram that is in no window does not matter.
 func (a *Aggregator) Points(dst []Point, it chunkenc.Iterator) ([]Point, error) {
 	a.begin(dst)
 	err := a.read(it)
@@ -75,18 +76,21 @@ func (a *Aggregator) read(it chunkenc.Iterator) error {
 	if kind == chunkenc.ValFloat { // the batches begin behind it
 		t, v := it.At()
 		a.batch.T, a.batch.V = append(a.batch.T[:0], t), append(a.batch.V[:0], v)
-	} else if kind != chunkenc.ValNone {
-		return a.other(it)
 	}
-	for kind == chunkenc.ValFloat {
-		if a.take(); a.over {
-			return nil
+	for ; kind != chunkenc.ValNone; kind = a.next(it) {
+		if kind == chunkenc.ValFloat {
+			if a.take(); a.over {
+				return nil
+			}
+			continue
 		}
-		kind = it.NextBatch(a.batch)
-	}
-	if kind != chunkenc.ValNone && it.Next() != chunkenc.ValNone {
-		if err := a.other(it); err != nil {
-			return err
+		t := it.AtT()
+		end, ok := a.windows.endOf(t)
+		if !ok { // all that follows is behind the windows
+			break
+		}
+		if t > end-a.windows.Range {
+			return errors.WithMessagef(ErrHistogram, "sample at %d", t)
 		}
 	}
 	if err := it.Err(); err != nil {
@@ -96,12 +100,13 @@ func (a *Aggregator) read(it chunkenc.Iterator) error {
 	return nil
 }
 
-// other is about a sample that is no float: behind the windows it does not matter.
-func (a *Aggregator) other(it chunkenc.Iterator) error {
-	if t := it.AtT(); t <= a.windows.End {
-		return errors.WithMessagef(ErrHistogram, "sample at %d", t)
+// next reads a batch of floats, or moves to a sample that is none. It returns the kind.
+func (a *Aggregator) next(it chunkenc.Iterator) chunkenc.ValueType {
+	kind := it.NextBatch(a.batch)
+	if kind == chunkenc.ValFloat || kind == chunkenc.ValNone {
+		return kind
 	}
-	return nil
+	return it.Next()
 }
 
 // take adds the samples of the batch to their windows, and makes points of windows that are over.
