@@ -124,14 +124,24 @@ type aggregates struct {
 	it     chunkenc.Iterator
 	points []agg.Point
 	batch  *chunkenc.Batch
+
+	histograms int   // series that were left out, because they have some
+	refusal    error // what the first of them says
 }
 
-// show implements seriesReader.
+// show implements seriesReader. It leaves out series of histograms, which tell tells of.
 func (r *aggregates) show(ctx context.Context, s sampled, result resultWriter, w sampleWriter) (bool, error) {
 	r.it = s.Iterator(r.it)
 	var err error
 	if r.points, err = r.a.Points(r.points[:0], r.it); err != nil {
-		return false, errors.WithMessagef(err, "read %s", s.Labels())
+		err = errors.WithMessagef(err, "read %s", s.Labels())
+		if !errors.Is(err, agg.ErrHistogram) {
+			return false, err
+		}
+		if r.histograms++; r.refusal == nil {
+			r.refusal = err
+		}
+		return false, nil
 	}
 	if len(r.points) == 0 || ctx.Err() != nil {
 		return false, ctx.Err()
@@ -147,4 +157,13 @@ func (r *aggregates) show(ctx context.Context, s sampled, result resultWriter, w
 		return false, err
 	}
 	return true, result.end()
+}
+
+// tell says how many series were left out. It is an error if nothing else was found.
+func (r *aggregates) tell(c *console, found int) error {
+	if r.histograms > 0 && found > 0 {
+		c.message("left out %s series: %v", count(r.histograms), agg.ErrHistogram)
+		return nil
+	}
+	return r.refusal
 }

@@ -56,6 +56,9 @@ func (q *queryCommand) run(ctx context.Context, c *console) (err error) {
 	}
 	set := querier.Select(ctx, &tsdb.SelectHints{Limit: q.limit}, sel.ms...)
 	found, err := writeResult(ctx, c, sel, set, reader, newResultWriter(c, sel, names))
+	if r, ok := reader.(*aggregates); ok && err == nil {
+		err = r.tell(c, found)
+	}
 	if err == nil && found == 0 {
 		c.tellEmpty(ctx, db)
 	}
