@@ -33,18 +33,6 @@ var (
 	only   = blocktest.Only
 )
 
-// blockPoints returns all samples of a block by series, what is deleted left out.
-func blockPoints(t testing.TB, d *blockdir.Dir) map[string][]point {
-	t.Helper()
-	all := map[string][]point{}
-	for key, ps := range blocktest.Points(t, d) {
-		for _, p := range ps {
-			all[key] = append(all[key], point(p))
-		}
-	}
-	return all
-}
-
 // compactor merges blocks without a database around it.
 type compactor struct{ *compact.Compactor }
 

