@@ -51,11 +51,13 @@ func ourHistogramRecords(all []histogramSample, refs []uint64, starts bool) (rec
 		}
 		entries := 0
 		for i, s := range all {
-			body := record.AppendHistogram(nil, s.ints)
+			var body []byte
+			var here bool
 			if s.float != nil {
-				body = record.AppendFloatHistogram(nil, s.float)
+				body, here = record.AppendFloatHistogram(nil, s.float), s.float.Custom() == custom
+			} else {
+				body, here = record.AppendHistogram(nil, s.ints), s.ints.Custom() == custom
 			}
-			here := record.CustomEntry(body) == custom
 			if starts { // which have one record for all
 				here = !custom
 			}

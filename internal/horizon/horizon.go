@@ -111,9 +111,8 @@ func (h *Horizon) doubt(ahead int64) {
 	h.doubts = append(h.doubts, d)
 }
 
-// KeepLonger changes Keep. If it is longer than before, differences stay in doubt for as much
-// longer.
-func (h *Horizon) KeepLonger(keep time.Duration) {
+// SetKeep changes Keep. If it is longer than before, differences stay in doubt for as much longer.
+func (h *Horizon) SetKeep(keep time.Duration) {
 	before := h.keepMillis()
 	h.Keep = keep
 	for i := range h.doubts {

@@ -114,7 +114,7 @@ func (w *Watch) SetRetention(d time.Duration, newest int64) error {
 		}
 		w.loadLocked(newest, d)
 	case d > 0:
-		w.mu.horizon.KeepLonger(d)
+		w.mu.horizon.SetKeep(d)
 	default:
 		w.noteLocked(0, 0) // nothing is kept for it
 	}

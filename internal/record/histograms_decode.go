@@ -167,14 +167,6 @@ func (e *entry) skip(d *encbuf.Dec, floats bool) {
 	}
 }
 
-// CustomEntry reports whether a histogram, as AppendHistogram or AppendFloatHistogram wrote
-// it, has custom buckets: version 1 has records of their own for those.
-func CustomEntry(body []byte) bool {
-	d := encbuf.NewDec(body)
-	d.Byte() // hint
-	return d.Varint() == int64(histogram.CustomBuckets)
-}
-
 // ReadHistogram makes dst the integer histogram that AppendHistogram wrote as body. It
 // allocates only what dst has no room for, and never more than body can hold.
 //

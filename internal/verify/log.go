@@ -8,7 +8,6 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
-	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/logreach"
@@ -201,19 +200,11 @@ func (c *logCheck) samplesRecord(rec wal.Record) error {
 // itself.
 func (c *logCheck) histogramsRecord(rec wal.Record) error {
 	var dec record.HistogramDecoder
-	var ints histogram.Histogram
-	var floats histogram.FloatHistogram
 	var first error
 	for dec.Reset(rec.Data); dec.Next(); {
 		c.sample(dec.Ref(), dec.T())
-		var err error
-		if dec.Floats() {
-			err = dec.DecodeFloat(&floats)
-		} else {
-			err = dec.DecodeInt(&ints)
-		}
 		if first == nil {
-			first = err
+			first = dec.Check()
 		}
 	}
 	if dec.Err() != nil {
