@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -260,4 +261,17 @@ func blockNames(fs *tsdbtest.MemFS) (names []string) {
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(mint[a], mint[b]) })
 	return names
+}
+
+// Chunks before 1970 are in order, too.
+func TestVerify_HeadChunksOfNegativeTimes_AreInOrder(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) { manual(o); o.Blocks.Range = 10 * time.Minute })
+	for _, n := range []int64{-10, -1, 0, 10} {
+		f.commit(sample{`{a="b"}`, n * minute, 1})
+	}
+	require.NoError(t, f.db.Close())
+	report, err := tsdb.Verify(ctx, fixtureDir, &tsdb.VerifyOptions{FS: f.fs, Clock: f.clock})
+	require.NoError(t, err)
+	require.Empty(t, report.Findings)
+	f.open()
 }

@@ -97,12 +97,15 @@ func (c *headCheck) chunk(h chunks.HeadChunk) error {
 	}
 	c.n++
 	if !h.OutOfOrder {
-		if newest, ok := c.newest[h.Series]; ok && h.MinT <= newest {
+		newest, ok := c.newest[h.Series]
+		if ok && h.MinT <= newest {
 			c.unordered++
 		} else if h.MaxT >= c.v.start {
 			c.each = append(c.each, headChunkTimes{uint64(h.Series), h.MaxT})
 		}
-		c.newest[h.Series] = max(h.MaxT, c.newest[h.Series])
+		if !ok || h.MaxT > newest { // times may be negative
+			c.newest[h.Series] = h.MaxT
+		}
 	}
 	if err := c.decode(h); err != nil {
 		if !errors.Is(err, encbuf.ErrCorrupt) {
