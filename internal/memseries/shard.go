@@ -14,7 +14,7 @@ const NumShards = 64
 type ShardSet uint64
 
 // Bit returns the set that holds the shard of s only.
-func Bit(s *Series) ShardSet { return 1 << shardIndex(s.ref) }
+func Bit(s *Series) ShardSet { return 1 << ShardOf(s.ref) }
 
 // Shard is a lock partition of the directory: all series of one page are in one
 // shard, so the targets of one scrape, created together, touch few locks.
@@ -45,8 +45,8 @@ func (sh *Shard) init(cutting Cutting, arena *pieceArena, shelf *Shelf) {
 	}
 }
 
-// shardIndex is the shard of a ref.
-func shardIndex(ref uint64) int { return int(ref>>pageBits) % NumShards }
+// ShardOf returns the number of the shard of a ref.
+func ShardOf(ref uint64) int { return int(ref>>pageBits) % NumShards }
 
 // eachLocked calls fn for some neighbours, with their shard locked.
 func (sh *Shard) eachLocked(neighbours []Series, fn func(sh *Shard, s *Series)) {

@@ -22,7 +22,7 @@ func (ss *Shards) init(pages *pageTable, cutting Cutting, arena *pieceArena, she
 }
 
 // of returns the shard of a series.
-func (ss *Shards) of(s *Series) *Shard { return &ss.all[shardIndex(s.ref)] }
+func (ss *Shards) of(s *Series) *Shard { return &ss.all[ShardOf(s.ref)] }
 
 // Lock locks all shards of a set, in order.
 func (ss *Shards) Lock(set ShardSet) {

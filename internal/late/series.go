@@ -1,0 +1,381 @@
+package late
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"unsafe"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/samplemerge"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+)
+
+// series is what came late of one series.
+//
+// A sample is recent at first: it is kept as it came, with its commit, so a snapshot can tell
+// whether it sees it. When every snapshot does, recent ones are sealed: they become chunks, merged
+// with those that were there. So only recent samples, and recent deletes, have a past.
+//
+// Invariant: what is sealed came before each delete in the list.
+type series struct {
+	recent  []sample   // by time, and of one time by commit
+	chunks  []Chunk    // by time, without overlap; each time once
+	deleted []deletion // in the order of their commits
+	sealAt  int        // so many recent samples are tried to be sealed; 0: recentLen
+}
+
+// Chunk is a chunk of late samples. Its bytes are not changed any more.
+type Chunk struct {
+	MinT, MaxT int64 // of the first and the last sample, milliseconds
+	Num        int   // samples
+	Encoding   chunkenc.Encoding
+	Data       []byte
+}
+
+// deletion is a delete of which some snapshot may not know.
+type deletion struct {
+	tombstones.Interval
+	seq uint64
+}
+
+// recentLen is how many recent samples a series gathers before they are sealed.
+const recentLen = 32
+
+const (
+	chunkBytes    = int64(unsafe.Sizeof(Chunk{}))
+	deletionBytes = int64(unsafe.Sizeof(deletion{}))
+	// seriesBytes is a series and its entry in a map that is as full as maps are on average.
+	seriesBytes = int64(unsafe.Sizeof(series{})) + 24
+)
+
+// bytes is the memory that it takes.
+func (s *series) bytes() int64 {
+	n := seriesBytes + int64(cap(s.recent))*sampleBytes + int64(cap(s.chunks))*chunkBytes + int64(cap(s.deleted))*deletionBytes
+	for i := range s.recent {
+		n += s.recent[i].bytes()
+	}
+	for i := range s.chunks {
+		n += int64(cap(s.chunks[i].Data))
+	}
+	return n
+}
+
+// recentAt returns the recent samples of one time: [from, to).
+func (s *series) recentAt(t int64) (from, to int) {
+	n := len(s.recent)
+	if n == 0 || s.recent[n-1].t < t {
+		return n, n // most late samples of a series come in order of time
+	}
+	from = sort.Search(n, func(i int) bool { return s.recent[i].t >= t })
+	for to = from; to < n && s.recent[to].t == t; to++ {
+	}
+	return from, to
+}
+
+// chunkAt returns the chunk that reaches over a time; nil if none does.
+func (s *series) chunkAt(t int64) *Chunk {
+	i := sort.Search(len(s.chunks), func(i int) bool { return s.chunks[i].MaxT >= t })
+	if i == len(s.chunks) || s.chunks[i].MinT > t {
+		return nil
+	}
+	return &s.chunks[i]
+}
+
+// isDeleted reports whether a delete that came behind a commit, and not behind a snapshot, covers
+// a time.
+func (s *series) isDeleted(t int64, seq, snapshot uint64) bool {
+	for _, d := range s.deleted {
+		if d.seq > seq && d.seq <= snapshot && d.Contains(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// find returns the sum of the newest sample of one time that is not deleted.
+func (s *series) find(t int64, f *finder) (sum uint64, found bool, err error) {
+	if from, to := s.recentAt(t); from < to {
+		r := &s.recent[to-1]
+		return r.sum, !s.isDeleted(t, r.seq, math.MaxUint64), nil
+	}
+	c := s.chunkAt(t)
+	if c == nil || s.isDeleted(t, 0, math.MaxUint64) {
+		return 0, false, nil
+	}
+	return f.find(c.Encoding, c.Data, t)
+}
+
+// insert adds a recent sample behind those of its time.
+func (s *series) insert(kept sample) {
+	_, at := s.recentAt(kept.t)
+	if s.recent == nil {
+		s.recent = make([]sample, 0, 4)
+	}
+	s.recent = slices.Insert(s.recent, at, kept)
+}
+
+// undo takes the samples of a commit out.
+func (s *series) undo(seq uint64) {
+	s.recent = slices.DeleteFunc(s.recent, func(r sample) bool { return r.seq == seq })
+}
+
+// isEmpty reports whether nothing is left of the series, no delete that matters included.
+func (s *series) isEmpty() bool { return len(s.recent) == 0 && len(s.chunks) == 0 }
+
+// visible appends the recent samples that a snapshot sees in a closed range, one of each time, and
+// returns the intervals that are deleted of the chunks.
+func (s *series) visible(dst []sample, snapshot uint64, mint, maxt int64) ([]sample, tombstones.Intervals) {
+	from, _ := s.recentAt(mint)
+	for _, r := range s.recent[from:] {
+		if r.t > maxt {
+			break
+		}
+		if r.seq > snapshot || s.isDeleted(r.t, r.seq, snapshot) {
+			continue
+		}
+		if n := len(dst); n > 0 && dst[n-1].t == r.t {
+			dst[n-1] = r // the newer one
+			continue
+		}
+		dst = append(dst, r)
+	}
+	var hidden tombstones.Intervals
+	for _, d := range s.deleted {
+		if d.seq <= snapshot {
+			hidden = hidden.Add(d.Interval)
+		}
+	}
+	return dst, hidden
+}
+
+// seal makes chunks of what every snapshot from limit on sees.
+func (s *series) seal(limit uint64, w *weaver) error {
+	w.ripe, w.left = w.ripe[:0], w.left[:0]
+	for _, r := range s.recent {
+		switch {
+		case r.seq > limit:
+			w.left = append(w.left, r)
+		case s.isDeleted(r.t, r.seq, limit):
+		case len(w.ripe) > 0 && w.ripe[len(w.ripe)-1].t == r.t:
+			w.ripe[len(w.ripe)-1] = r
+		default:
+			w.ripe = append(w.ripe, r)
+		}
+	}
+	if len(w.left) == len(s.recent) { // some reader has been there for long
+		s.sealAt = 2 * len(s.recent)
+		return nil
+	}
+	var hidden tombstones.Intervals
+	s.deleted = slices.DeleteFunc(s.deleted, func(d deletion) bool {
+		if d.seq <= limit {
+			hidden = hidden.Add(d.Interval)
+		}
+		return d.seq <= limit
+	})
+	from, to := s.touched(w.ripe, hidden, w.encoder.cutting.Samples/2)
+	woven, err := w.weave(w.woven[:0], s.chunks[from:to], hidden, w.ripe, true)
+	if err != nil {
+		return err
+	}
+	s.chunks, s.sealAt = slices.Replace(s.chunks, from, to, woven...), 0
+	clear(woven)
+	w.woven = woven
+	clear(s.recent)
+	s.recent = append(s.recent[:0], w.left...)
+	clear(w.ripe)
+	clear(w.left)
+	return nil
+}
+
+// touched returns the chunks, [from, to), that samples or deletes reach into, and the one before them
+// if it has few samples.
+func (s *series) touched(ripe []sample, hidden tombstones.Intervals, few int) (from, to int) {
+	if len(hidden) > 0 || len(ripe) == 0 {
+		return 0, len(s.chunks)
+	}
+	first, last := ripe[0].t, ripe[len(ripe)-1].t
+	from = sort.Search(len(s.chunks), func(i int) bool { return s.chunks[i].MaxT >= first })
+	to = from + sort.Search(len(s.chunks)-from, func(i int) bool { return s.chunks[from+i].MinT > last })
+	if from > 0 && s.chunks[from-1].Num < few {
+		from--
+	}
+	return from, to
+}
+
+// drop forgets what came with commits up to seq. Nothing newer is sealed.
+func (s *series) drop(seq uint64) {
+	s.chunks = nil
+	s.recent = slices.DeleteFunc(s.recent, func(r sample) bool { return r.seq <= seq })
+	s.deleted = slices.DeleteFunc(s.deleted, func(d deletion) bool { return d.seq <= seq })
+	s.sealAt = 0
+}
+
+// finder looks for a sample in a chunk.
+type finder struct {
+	dec   chunkenc.Decoder
+	batch chunkenc.Batch
+	enc   encoder // room for histograms
+}
+
+// find returns the sum of the sample that a chunk has at a time.
+func (f *finder) find(enc chunkenc.Encoding, data []byte, t int64) (sum uint64, found bool, err error) {
+	if err := f.dec.Reset(enc, data); err != nil {
+		return 0, false, err
+	}
+	if f.dec.Kind() != chunkenc.ValFloat {
+		return f.findOther(t)
+	}
+	if cap(f.batch.T) == 0 {
+		f.batch = *chunkenc.NewBatch(0)
+	}
+	for {
+		if err := f.dec.Decode(&f.batch, chunkenc.BatchSize); err != nil || f.batch.Len() == 0 {
+			return 0, false, err
+		}
+		n := f.batch.Len()
+		if f.batch.T[n-1] < t {
+			continue
+		}
+		i := sort.Search(n, func(i int) bool { return f.batch.T[i] >= t })
+		return math.Float64bits(f.batch.V[i]), f.batch.T[i] == t, nil
+	}
+}
+
+// findOther is find in a chunk of histograms.
+func (f *finder) findOther(t int64) (sum uint64, found bool, err error) {
+	for {
+		ok, err := f.dec.Next()
+		if !ok || err != nil || f.dec.T() > t {
+			return 0, false, err
+		}
+		if f.dec.T() < t {
+			continue
+		}
+		if f.dec.Kind() == chunkenc.ValHistogram {
+			f.dec.Histogram(&f.enc.ints)
+			return f.enc.ints.Digest(), true, nil
+		}
+		f.dec.FloatHistogram(&f.enc.floats)
+		return f.enc.floats.Digest(), true, nil
+	}
+}
+
+// weaver merges recent samples into chunks. It keeps its memory from series to series.
+type weaver struct {
+	encoder encoder
+	merger  samplemerge.Merger
+	batch   chunkenc.Batch
+	fresh   []Chunk  // of recent samples
+	woven   []Chunk  // of seal, as the others
+	ripe    []sample
+	left    []sample
+}
+
+// weave appends chunks that have the samples of chunks, but what is hidden of them, and recent
+// ones, which count where both have one time. A chunk that nothing touches is taken as it is, but
+// one with few samples if pack is set: then it takes more.
+func (w *weaver) weave(out, chunks []Chunk, hidden tombstones.Intervals, recent []sample, pack bool) ([]Chunk, error) {
+	w.encoder.begin(w.fresh[:0])
+	for i := range recent {
+		if err := w.encoder.addSample(&recent[i]); err != nil {
+			return nil, err
+		}
+	}
+	w.fresh = w.encoder.done()
+	if len(chunks) == 0 {
+		return append(out, w.fresh...), nil
+	}
+	defer clear(w.fresh)
+	defer w.merger.Reset()
+	for _, src := range []chunkList{{chunks: w.fresh}, {chunks: chunks, hidden: hidden}} {
+		if err := w.merger.Add(&src); err != nil {
+			return nil, err
+		}
+	}
+	if cap(w.batch.T) == 0 {
+		w.batch = *chunkenc.NewBatch(0)
+	}
+	w.encoder.begin(out)
+	for {
+		w.batch.Cut(0)
+		stop, err := w.merger.Step(&w.batch)
+		if err != nil {
+			return nil, err
+		}
+		for i, t := range w.batch.T {
+			if err := w.encoder.addFloat(t, w.batch.V[i], w.batch.StartOf(i)); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case stop == samplemerge.AtChunk:
+			err = w.chunk(pack)
+		case stop == samplemerge.AtOther:
+			err = w.encoder.addOther(w.merger.Other())
+			w.merger.Take()
+		case w.batch.Len() == 0:
+			return w.encoder.done(), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// chunk takes the chunk that is due as it is, if nothing else reaches into it.
+func (w *weaver) chunk(pack bool) error {
+	c, alone := w.merger.Due()
+	n := c.Encoding.NumSamples(c.Data)
+	if !alone || !c.Whole() || pack && n < w.encoder.cutting.Samples/2 {
+		return w.merger.Open()
+	}
+	w.encoder.pass(Chunk{MinT: c.MinT, MaxT: c.MaxT, Num: n, Encoding: c.Encoding, Data: c.Data})
+	w.merger.Pass()
+	return nil
+}
+
+// chunkList is chunks as a source of a merger.
+type chunkList struct {
+	chunks []Chunk
+	hidden tombstones.Intervals
+}
+
+// Next implements samplemerge.Source.
+func (l *chunkList) Next(from int64, out *samplemerge.Chunk) (bool, error) {
+	for len(l.chunks) > 0 && l.chunks[0].MaxT < from {
+		l.chunks = l.chunks[1:]
+	}
+	if len(l.chunks) == 0 {
+		return false, nil
+	}
+	c := &l.chunks[0]
+	l.chunks = l.chunks[1:]
+	*out = samplemerge.Chunk{Encoding: c.Encoding, Data: c.Data, MinT: c.MinT, MaxT: c.MaxT, Bounds: samplemerge.Everything()}
+	out.Deleted = l.hidden
+	return true, nil
+}
+
+// Place implements samplemerge.Source: nobody has these bytes but the memory.
+func (l *chunkList) Place(err error) error { return errors.WithMessage(err, "late samples in memory") }
+
+// overlaps reports whether there are samples in a closed range, deleted or not.
+func (s *series) overlaps(mint, maxt int64) bool {
+	if from, _ := s.recentAt(mint); from < len(s.recent) && s.recent[from].t <= maxt {
+		return true
+	}
+	i := sort.Search(len(s.chunks), func(i int) bool { return s.chunks[i].MaxT >= mint })
+	return i < len(s.chunks) && s.chunks[i].MinT <= maxt
+}
+
+// len returns how many samples are kept.
+func (s *series) len() int {
+	n := len(s.recent)
+	for i := range s.chunks {
+		n += s.chunks[i].Num
+	}
+	return n
+}

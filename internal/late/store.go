@@ -1,0 +1,268 @@
+package late
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+)
+
+// ErrDuplicate: the series has another late sample at that time.
+var ErrDuplicate = errors.New("another late sample has that time")
+
+// Store has the late samples of all series. It is safe for concurrent use.
+type Store struct {
+	cutting Cutting
+	shards  [memseries.NumShards]shard
+
+	bytes   atomic.Int64
+	samples atomic.Int64 // that are kept, those of one time and those deleted counted
+	series  atomic.Int64
+	flushed atomic.Uint64 // nothing newer is sealed, as a flush takes what is up to it; 0: none runs
+	// minT and maxT are closed bounds of the times; there are none while minT > maxT.
+	minT, maxT atomic.Int64
+}
+
+// shard is a lock partition: the series of one shard of the directory.
+type shard struct {
+	mu struct {
+		sync.Mutex
+		series map[uint64]*series // by ref
+		tools
+	}
+}
+
+// tools are memory that is used from series to series.
+type tools struct {
+	weaver weaver
+	finder finder
+}
+
+// NewStore returns an empty Store.
+func NewStore(cutting Cutting) *Store {
+	st := &Store{cutting: cutting}
+	st.noTimes()
+	return st
+}
+
+func (st *Store) noTimes() {
+	st.minT.Store(math.MaxInt64)
+	st.maxT.Store(math.MinInt64)
+}
+
+// Bounds returns closed bounds of the times of all samples; mint > maxt: there are none.
+func (st *Store) Bounds() (mint, maxt int64) { return st.minT.Load(), st.maxT.Load() }
+
+// SizeBytes returns the memory that samples take.
+func (st *Store) SizeBytes() int64 { return st.bytes.Load() }
+
+// Len returns how many series have late samples, and how many they have.
+func (st *Store) Len() (series, samples int64) { return st.series.Load(), st.samples.Load() }
+
+func (st *Store) shardOf(ref uint64) *shard { return &st.shards[memseries.ShardOf(ref)] }
+
+// widen makes the bounds cover a time.
+func (st *Store) widen(t int64) {
+	for old := st.minT.Load(); t < old && !st.minT.CompareAndSwap(old, t); {
+		old = st.minT.Load()
+	}
+	for old := st.maxT.Load(); t > old && !st.maxT.CompareAndSwap(old, t); {
+		old = st.maxT.Load()
+	}
+}
+
+// Find returns the sum of the sample that a series has at a time, of whatever commit; false if it
+// has none, or it is deleted.
+func (st *Store) Find(ref uint64, t int64) (sum uint64, found bool, err error) {
+	if st.series.Load() == 0 {
+		return 0, false, nil
+	}
+	sh := st.shardOf(ref)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	s := sh.mu.series[ref]
+	if s == nil {
+		return 0, false, nil
+	}
+	return s.find(t, &sh.mu.finder)
+}
+
+// Add adds a sample of commit seq, and reports whether it did: the same sample may be there. Where
+// another one of its time is there it takes its place if wins is set, and is ErrDuplicate
+// otherwise. It is seen by snapshots from seq on. floor is a commit that every snapshot sees.
+func (st *Store) Add(ref uint64, smp *Sample, seq, floor uint64, wins bool) (bool, error) {
+	sh := st.shardOf(ref)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	s := sh.mu.series[ref]
+	if s == nil {
+		s = &series{}
+		if sh.mu.series == nil {
+			sh.mu.series = map[uint64]*series{}
+		}
+		sh.mu.series[ref] = s
+		st.series.Add(1)
+		st.bytes.Add(s.bytes())
+	} else if sum, found, err := s.find(smp.T, &sh.mu.finder); found || err != nil {
+		if err != nil || sum == smp.Sum {
+			return false, err
+		}
+		if !wins {
+			return false, ErrDuplicate
+		}
+	}
+	before := int64(cap(s.recent))
+	kept := newSample(smp, seq)
+	s.insert(kept)
+	st.bytes.Add((int64(cap(s.recent))-before)*sampleBytes + kept.bytes())
+	st.samples.Add(1)
+	st.widen(smp.T)
+	if len(s.recent) >= max(recentLen, s.sealAt) {
+		return true, st.sealLocked(sh, s, floor)
+	}
+	return true, nil
+}
+
+// sealLocked makes chunks of what all snapshots see.
+func (st *Store) sealLocked(sh *shard, s *series, floor uint64) error {
+	if upTo := st.flushed.Load(); upTo > 0 {
+		floor = min(floor, upTo)
+	}
+	sh.mu.weaver.encoder.cutting = st.cutting
+	before, had := s.bytes(), s.len()
+	err := s.seal(floor, &sh.mu.weaver)
+	st.samples.Add(int64(s.len() - had)) // without those that count no more
+	st.bytes.Add(s.bytes() - before)
+	return err
+}
+
+// Undo takes the samples of a series back that came with a commit which was not written.
+func (st *Store) Undo(ref, seq uint64) {
+	sh := st.shardOf(ref)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if s := sh.mu.series[ref]; s != nil {
+		before, had := s.bytes(), len(s.recent)
+		s.undo(seq)
+		st.samples.Add(int64(len(s.recent) - had))
+		st.bytes.Add(s.bytes() - before)
+		st.removeEmptyLocked(sh, ref, s)
+	}
+}
+
+func (st *Store) removeEmptyLocked(sh *shard, ref uint64, s *series) {
+	if s.isEmpty() {
+		delete(sh.mu.series, ref)
+		st.series.Add(-1)
+		st.bytes.Add(-s.bytes())
+	}
+}
+
+// Delete deletes the samples of a series in an interval that came with commits before seq, for all
+// snapshots from seq on. It reports whether there may be any.
+func (st *Store) Delete(ref uint64, iv tombstones.Interval, seq uint64) bool {
+	sh := st.shardOf(ref)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	s := sh.mu.series[ref]
+	if s == nil || !s.overlaps(iv.Mint, iv.Maxt) {
+		return false
+	}
+	before := int64(cap(s.deleted))
+	s.deleted = append(s.deleted, deletion{iv, seq})
+	st.bytes.Add((int64(cap(s.deleted)) - before) * deletionBytes)
+	return true
+}
+
+// Overlaps reports whether a series may have late samples in a closed range.
+func (st *Store) Overlaps(ref uint64, mint, maxt int64) bool {
+	if st.series.Load() == 0 {
+		return false
+	}
+	sh := st.shardOf(ref)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	s := sh.mu.series[ref]
+	return s != nil && s.overlaps(mint, maxt)
+}
+
+// BeginFlush says that what came with commits up to seq, all of which are published, is being
+// written into blocks. One flush runs at a time; Drop, or EndFlush, ends it.
+func (st *Store) BeginFlush(seq uint64) { st.flushed.Store(max(seq, 1)) }
+
+// EndFlush says that nothing becomes of the flush.
+func (st *Store) EndFlush() { st.flushed.Store(0) }
+
+// Drop forgets what the flush has written into blocks. No snapshot is open that was opened before
+// they were shown.
+func (st *Store) Drop() {
+	seq := st.flushed.Load()
+	st.noTimes() // Add widens them beside this, and so does what is found to stay
+	for i := range st.shards {
+		st.dropOf(&st.shards[i], seq)
+	}
+	st.flushed.Store(0)
+}
+
+func (st *Store) dropOf(sh *shard, seq uint64) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for ref, s := range sh.mu.series {
+		before, had := s.bytes(), s.len()
+		s.drop(seq)
+		st.samples.Add(int64(s.len() - had))
+		st.bytes.Add(s.bytes() - before)
+		st.removeEmptyLocked(sh, ref, s)
+		for i := range s.recent {
+			st.widen(s.recent[i].t)
+		}
+	}
+}
+
+// Refs returns the refs of all series in ascending order.
+func (st *Store) Refs() []uint64 {
+	var refs []uint64
+	for i := range st.shards {
+		sh := &st.shards[i]
+		sh.mu.Lock()
+		for ref := range sh.mu.series {
+			refs = append(refs, ref)
+		}
+		sh.mu.Unlock()
+	}
+	slices.Sort(refs)
+	return refs
+}
+
+// Ranges returns the first times of the block ranges in which samples lie that a snapshot sees, in
+// ascending order.
+func (st *Store) Ranges(snapshot uint64) []int64 {
+	var ends []int64
+	add := func(t int64) {
+		end := memseries.RangeEnd(t, st.cutting.Range)
+		if at, found := slices.BinarySearch(ends, end); !found {
+			ends = slices.Insert(ends, at, end)
+		}
+	}
+	for i := range st.shards {
+		sh := &st.shards[i]
+		sh.mu.Lock()
+		for _, s := range sh.mu.series {
+			for k := range s.chunks {
+				add(s.chunks[k].MinT)
+			}
+			for k := range s.recent {
+				if s.recent[k].seq <= snapshot {
+					add(s.recent[k].t)
+				}
+			}
+		}
+		sh.mu.Unlock()
+	}
+	return ends
+}
