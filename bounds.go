@@ -11,23 +11,31 @@ import (
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
-// BoundsError is a sample whose time is not accepted. errors.Is(err, ErrOutOfBounds) holds for it.
+// BoundsError is a sample whose time is not accepted. errors.Is(err, ErrOutOfBounds) holds for it, or
+// errors.Is(err, ErrTooOld).
 type BoundsError struct {
 	T int64 // of the sample, in milliseconds since 1970
 	// What was accepted at that moment, a closed range of milliseconds: From is where the blocks
-	// end, To is Limits.MaxFuture ahead of the clock. From > To: nothing was accepted, because
+	// end, or where the out-of-order window begins; To is Limits.MaxFuture ahead of the clock. From > To: nothing was accepted, because
 	// the head is ahead of the clock; DB.Health says so, too.
 	From, To int64
+
+	tooOld bool // late samples are taken, but none from so long ago
 }
 
 // Error says what is accepted, and in which unit the time seems to be if not in milliseconds.
 func (e *BoundsError) Error() string {
-	return ErrOutOfBounds.Error() + ": " + textOfTime(e.T) + e.unit() +
+	return e.Unwrap().Error() + ": " + textOfTime(e.T) + e.unit() +
 		"; accepted are times from " + textOfTime(e.From) + " to " + textOfTime(e.To)
 }
 
-// Unwrap returns ErrOutOfBounds.
-func (e *BoundsError) Unwrap() error { return ErrOutOfBounds }
+// Unwrap returns ErrOutOfBounds, or ErrTooOld.
+func (e *BoundsError) Unwrap() error {
+	if e.tooOld {
+		return ErrTooOld
+	}
+	return ErrOutOfBounds
+}
 
 // unit tells a time that would be accepted, within a year, in another unit.
 func (e *BoundsError) unit() string {

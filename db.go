@@ -121,9 +121,6 @@ func blockConfig(o *Options, dir string) blockset.Config {
 
 // open reads what is there.
 func (db *DB) open() error {
-	if err := datadir.CheckSupported(db.opts.FS, db.dir); err != nil {
-		return err
-	}
 	if err := db.time.Read(); err != nil {
 		return err
 	}
@@ -141,7 +138,7 @@ func (db *DB) open() error {
 	}
 	db.report.addBlocks(&loaded)
 	db.merges = compact.New(compact.Config{FS: db.opts.FS, Dir: db.dir, Clock: db.opts.Clock, Background: db.maintenance.background,
-		BytesPerSecond: db.opts.Blocks.BytesPerSecond, SamplesPerChunk: db.opts.Head.SamplesPerChunk})
+		BytesPerSecond: db.opts.Blocks.BytesPerSecond, SamplesPerChunk: db.opts.Head.SamplesPerChunk, NewestFirst: db.opts.Head.LastWriteWins})
 	db.head = newHead(db.opts, db.dir)
 	db.head.trunc.background = db.maintenance.background
 	db.head.bounds.minValid.Store(db.blocks.Current().Start)

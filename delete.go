@@ -11,6 +11,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/latelog"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
@@ -165,7 +166,7 @@ func (db *DB) delete(ctx context.Context, d blockset.Deletion) error {
 	next, damaged, err := db.blocks.DeleteLocked(ctx, d)
 	set, seq := db.head.deleted.set.Load(), uint64(0)
 	if err == nil {
-		set, seq, err = (&headDelete{db.head, log, d.From(next.Start)}).write(ctx)
+		set, seq, err = (&headDelete{db.head, log, d.From(next.Start), d.Mint}).write(ctx)
 	}
 	// Blocks and head change for new queriers at one moment.
 	db.blocks.ShowLocked(next, func() { db.head.deleted.set.Store(set) })
@@ -187,11 +188,13 @@ type headDeletes struct {
 	deletes atomic.Uint64
 }
 
-// headDelete deletes from the head. Its Deletion begins where the head does.
+// headDelete deletes from the head. Its Deletion begins where the head does, late samples may be
+// older.
 type headDelete struct {
 	h   *head
 	log *wal.Log
 	blockset.Deletion
+	lateMint int64
 }
 
 // write logs the delete as a commit of its own: behind all commits that have
@@ -210,26 +213,47 @@ func (d *headDelete) write(ctx context.Context) (*tombstones.Set, uint64, error)
 		return old, 0, err
 	}
 	h.series.Shards.TakeTurnsLocked(shards, &turns)
-	var stones []record.Tombstone
+	var stones, late []record.Tombstone
 	for _, s := range series {
+		if s.Dead() {
+			continue
+		}
 		maxt := min(d.Maxt, s.PendingT())
-		if !s.Dead() && s.PendingT() != memseries.NoTime && d.Mint <= maxt {
+		if s.PendingT() != memseries.NoTime && d.Mint <= maxt {
 			stones = append(stones, record.Tombstone{Ref: s.Ref(), Mint: d.Mint, Maxt: maxt})
+		}
+		iv := tombstones.Interval{Mint: d.lateMint, Maxt: d.Maxt}
+		if newest := h.late.store.Delete(s.Ref(), iv, commit.Seq()); newest >= iv.Mint {
+			late = append(late, record.Tombstone{Ref: s.Ref(), Mint: iv.Mint, Maxt: max(maxt, newest)})
 		}
 	}
 	h.series.Shards.Unlock(shards)
-	if len(stones) > 0 {
-		commit.End(record.AppendTombstones(commit.Begin(), stones))
+	if len(stones)+len(late) > 0 {
+		commit.End(record.AppendTombstones(commit.Begin(), append(stones[:len(stones):len(stones)], late...)))
 	}
+	var repeated latelog.Commit
 	passTurn := func() {
 		h.series.Shards.LockInTurn(shards, &turns)
+		if len(late) > 0 {
+			repeated.End(record.AppendTombstones(record.AppendLateTombstones(repeated.Begin()), late))
+			h.late.log.Enqueue(commit.Seq(), &repeated)
+		}
 		h.series.Shards.EndTurn(shards)
 	}
 	commit.Apply = passTurn
 	if err = log.Write(&commit); err != nil {
+		for _, s := range late {
+			h.late.store.UndoDelete(s.Ref, commit.Seq())
+		}
+		late = nil
 		passTurn()
 		log.Settle(&commit)
 		return old, 0, err
+	}
+	if len(late) > 0 {
+		if err := h.late.log.Write(&repeated); errors.Is(err, ErrPoisoned) {
+			h.poison(err)
+		}
 	}
 	set := old.Clone()
 	for _, s := range stones {
@@ -240,7 +264,7 @@ func (d *headDelete) write(ctx context.Context) (*tombstones.Set, uint64, error)
 
 // touched returns the series that the delete can touch, and their shards.
 func (d *headDelete) touched(ctx context.Context) (series []*memseries.Series, shards memseries.ShardSet, err error) {
-	if d.Maxt < d.Mint {
+	if d.Maxt < d.lateMint {
 		return nil, 0, nil
 	}
 	refs, err := d.h.series.Postings().Select(ctx, d.Matchers...)
@@ -248,7 +272,7 @@ func (d *headDelete) touched(ctx context.Context) (series []*memseries.Series, s
 		return nil, 0, err
 	}
 	for _, ref := range refs {
-		if s := d.h.series.ByRef(ref); s != nil && s.PendingT() >= d.Mint {
+		if s := d.h.series.ByRef(ref); s != nil && (s.PendingT() >= d.Mint || d.h.late.store.Overlaps(ref, d.lateMint, d.Maxt)) {
 			series = append(series, s)
 			shards |= memseries.Bit(s)
 		}

@@ -26,6 +26,9 @@ var (
 	// *BoundsError tells the time and what is accepted, of each sample that is refused for it:
 	// by Append, in a Reject, by a BlockWriter. Stats has AcceptsFrom and AcceptsTo.
 	ErrOutOfBounds = errors.New("sample time out of bounds")
+	// ErrTooOld: late samples are taken, but this one is older than Options.Head.OutOfOrderWindow
+	// allows. errors.As with *BoundsError tells the time and what is accepted.
+	ErrTooOld = errors.New("sample is too old for the out-of-order window")
 	// ErrNotFound: no series has this ref, and no labels were given to find it by.
 	ErrNotFound = errors.New("no such series: append again with labels")
 	// ErrInvalidLabels: the label set is not well formed. The error says how.

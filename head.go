@@ -39,6 +39,7 @@ type head struct {
 	commits   commits
 	queries   headQueries
 	deleted   headDeletes
+	late      headLate
 	writer    headchunks.Writer
 	snapshots headSnapshots
 	trunc     truncation
@@ -52,6 +53,7 @@ func newHead(opts *Options, path string) *head {
 	h.bounds.init(opts)
 	h.commits.init(h)
 	h.queries.place = read.NewPlaceID()
+	h.late.init(h)
 	h.deleted.set.Store(&tombstones.Set{})
 	h.writer.Init(opts.Blocks.Range.Milliseconds())
 	h.snapshots.h, h.recovery.h = h, h
@@ -70,6 +72,7 @@ func (h *head) newDirectory() *memseries.Directory {
 		Samples: h.opts.Head.SamplesPerChunk,
 	})
 	d.Budget.Limit(h.opts.Head.MaxSeries, h.opts.Head.MaxBytes)
+	d.Kept = func(ref uint64) bool { return h.late.store.Overlaps(ref, math.MinInt64, math.MaxInt64) }
 	return d
 }
 
@@ -154,7 +157,7 @@ func (h *head) close(headStart int64) error {
 		}
 		return fileutil.JoinErrors(why, h.closeFiles())
 	}
-	err := log.Close()
+	err := fileutil.JoinErrors(log.Close(), h.late.log.Close())
 	if err == nil {
 		err = poisoned(h.writer.StoreAll(func(uint64) error { return nil })) // the log is closed, and synced
 		if fileutil.IsDiskFull(err) && !errors.Is(err, ErrPoisoned) {

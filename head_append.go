@@ -291,15 +291,21 @@ func (a *Appender) stage(st memseries.Sample) error {
 			return err
 		}
 	}
-	if st.T > a.maxT || st.T < a.minT {
+	if (st.T > a.maxT || st.T < a.minT) && st.Late == memseries.InOrder {
 		if err := a.outside(&st); err != nil {
 			return err
 		}
 	}
 	sg := a.staged
-	if n := len(sg.samples); n > 0 && sg.samples[n-1].Series == st.Series && st.T <= sg.samples[n-1].T {
-		if err := lateBy(&st, sg.samples[n-1].T, sg.samples[n-1].Sum); err != nil {
-			return sg.refused.note(&st, err)
+	if n := len(sg.samples); n > 0 && sg.samples[n-1].Series == st.Series && st.T <= sg.samples[n-1].T && st.Late == memseries.InOrder {
+		err := lateBy(&st, sg.samples[n-1].T, sg.samples[n-1].Sum)
+		if err == ErrOutOfOrder || err != nil && a.h.opts.Head.LastWriteWins {
+			err = a.stageLate(&st, err)
+		} else if err != nil {
+			err = sg.refused.note(&st, err)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	sg.samples = append(sg.samples, st)
@@ -311,19 +317,23 @@ func (a *Appender) stage(st memseries.Sample) error {
 // newest time may be a repeat; Commit decides, as the newest may still be on its way.
 func (a *Appender) late(st *memseries.Sample, newest int64) error {
 	if st.T < a.minT {
-		return a.outOfBounds(st)
+		return a.stageLate(st, &BoundsError{T: st.T, From: a.minT, To: a.h.bounds.acceptsTo()})
 	}
 	if st.T < newest {
-		return a.staged.refused.note(st, ErrOutOfOrder)
+		return a.stageLate(st, ErrOutOfOrder)
 	}
 	bit := memseries.Bit(st.Series)
 	a.h.series.Shards.Lock(bit)
 	same := st.Series.PendingT() == st.T && st.Series.PendingSum() == st.Sum
 	a.h.series.Shards.Unlock(bit)
-	if !same {
+	switch {
+	case same:
+		return nil
+	case a.h.opts.Head.LastWriteWins:
+		return a.stageLate(st, ErrDuplicateSample)
+	default:
 		return a.staged.refused.note(st, ErrDuplicateSample)
 	}
-	return nil
 }
 
 // lateBy compares by sums, which are the bits of floats: a stale marker is a NaN, and NaN never
@@ -343,10 +353,14 @@ func lateBy(st *memseries.Sample, newest int64, sum uint64) error {
 func (a *Appender) outside(st *memseries.Sample) error {
 	a.minT = a.h.bounds.minValid.Load()
 	a.maxT = a.h.bounds.acceptsTo()
-	if st.T < a.minT || st.T > a.maxT {
+	switch {
+	case st.T > a.maxT:
 		return a.outOfBounds(st)
+	case st.T < a.minT:
+		return a.stageLate(st, &BoundsError{T: st.T, From: a.minT, To: a.h.bounds.acceptsTo()})
+	default:
+		return nil
 	}
-	return nil
 }
 
 func (a *Appender) outOfBounds(st *memseries.Sample) error {

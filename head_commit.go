@@ -114,6 +114,7 @@ func (sg *staging) run(ctx context.Context, log *wal.Log, res *CommitResult) err
 		sg.undo(log)
 		return err
 	}
+	sg.late.write(sg)
 	h.iso.WaitPublished(sg.commit.Seq())
 	sg.exemplars.published(h)
 	h.commits.done.Add(1)
@@ -126,11 +127,14 @@ func (sg *staging) run(ctx context.Context, log *wal.Log, res *CommitResult) err
 func (sg *staging) count(res *CommitResult) {
 	c := &sg.h.commits
 	c.rejected.Add(uint64(len(res.Rejected)))
-	kinds := [len(c.appended)]int{chunkenc.ValFloat: len(sg.samples)}
+	all := len(sg.samples) + len(sg.late.kept)
+	kinds := [len(c.appended)]int{chunkenc.ValFloat: all}
 	if sg.wide.Len() > 0 {
-		for i := range sg.samples {
-			kinds[chunkenc.ValFloat]--
-			kinds[sg.samples[i].Encoding.Kind()]++
+		for _, list := range [][]memseries.Sample{sg.samples, sg.late.kept} {
+			for i := range list {
+				kinds[chunkenc.ValFloat]--
+				kinds[list[i].Encoding.Kind()]++
+			}
 		}
 	}
 	for kind, n := range kinds {
@@ -138,7 +142,7 @@ func (sg *staging) count(res *CommitResult) {
 			c.appended[kind].Add(uint64(n))
 		}
 	}
-	res.Samples, res.Floats = len(sg.samples), kinds[chunkenc.ValFloat]
+	res.Samples, res.Floats = all, kinds[chunkenc.ValFloat]
 	res.Histograms, res.FloatHistograms = kinds[chunkenc.ValHistogram], kinds[chunkenc.ValFloatHistogram]
 }
 
@@ -151,11 +155,12 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 		return err
 	}
 	h.series.Shards.TakeTurnsLocked(sg.shards, &sg.turns)
-	kept, minValid := 0, h.bounds.minValid.Load() // the turns are drawn: a flush that raises it now waits for them (Shards.Barrier)
+	kept, late, minValid := 0, 0, h.bounds.minValid.Load() // the turns are drawn: a flush that raises it now waits for them (Shards.Barrier)
 	for i := range sg.samples {
 		st := &sg.samples[i]
-		if st.Series.PendingT() >= st.T || st.T < minValid || st.Series.Dead() {
-			if err := sg.refusedLocked(st, minValid); err != nil {
+		if st.Late != memseries.InOrder || st.Series.PendingT() >= st.T || st.T < minValid || st.Series.Dead() {
+			sg.late.before = kept
+			if err := sg.reserveOtherLocked(st, minValid, &late); err != nil {
 				res.Rejected = append(res.Rejected, Reject{i, SeriesRef(st.Series.Ref()), sg.refused.note(st, err)})
 			}
 			continue
@@ -194,6 +199,16 @@ func (h *head) enqueue(ctx context.Context, log *wal.Log, c *wal.Commit, shards 
 	}
 }
 
+// reserveOtherLocked is reserve for a sample that is not newer than its series, or not accepted in
+// order. late counts those that were staged as late.
+func (sg *staging) reserveOtherLocked(st *memseries.Sample, minValid int64, late *int) error {
+	if st.Late != memseries.InOrder {
+		*late++
+		return sg.reserveLateLocked(st, *late-1)
+	}
+	return sg.becomeLateLocked(st, sg.refusedLocked(st, minValid))
+}
+
 // refusedLocked says why a sample is not taken. An exact repeat is no error: it is there, or comes
 // with an older commit, without which this one does not succeed either.
 func (sg *staging) refusedLocked(st *memseries.Sample, minValid int64) error {
@@ -217,6 +232,7 @@ func (sg *staging) apply() {
 	mint, maxt := h.series.Shards.ApplyLocked(sg.samples, &sg.wide, seq, floor, h.iso)
 	sg.metadata.applyLocked(sg)
 	sg.exemplars.applyLocked(sg)
+	sg.late.applyLocked(sg)
 	h.series.Shards.EndTurn(sg.shards)
 	h.bounds.widen(mint, maxt)
 	if invariants.Enabled {
@@ -245,6 +261,7 @@ func (sg *staging) undo(log *wal.Log) {
 		s.SetLogged(false)
 	}
 	sg.exemplars.undo(sg)
+	sg.late.undo(sg)
 	h.series.Shards.EndTurn(sg.shards)
 	log.Settle(&sg.commit)
 	h.commits.failed.Add(1)

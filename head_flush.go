@@ -8,14 +8,15 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headblock"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
-// Flush writes the whole head into blocks, one for each block range that it touches,
-// and lets go of what they hold. It returns when that is done. From its begin on
+// Flush writes the whole head into blocks, one for each block range that it touches, late samples into
+// blocks of their own, and lets go of what they hold. It returns when that is done. From its begin on
 // samples that are not newer than all that the head had are out of bounds.
 //
 // Errors: ErrClosed, ErrReadOnly, ErrDiskFull, the error of the context; an *UnreadError
@@ -33,10 +34,10 @@ func (db *DB) Flush(ctx context.Context) (err error) {
 		return diskspace.Full(db.leaveFuture(ctx, present))
 	}
 	maxt := db.head.bounds.maxT.Load()
-	if db.head.bounds.minT.Load() > maxt || maxt == math.MaxInt64 {
-		return nil
+	if db.head.bounds.minT.Load() <= maxt && maxt < math.MaxInt64 {
+		err = db.flushTo(ctx, maxt+1, true)
 	}
-	return diskspace.Full(db.flushTo(ctx, maxt+1, true))
+	return diskspace.Full(fileutil.JoinErrors(err, db.flushLate(ctx)))
 }
 
 // due returns where the part of the head ends that is to become blocks: it is more than
@@ -103,7 +104,8 @@ func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
 	if err := db.flushRanges(ctx, end, end); err != nil {
 		return err
 	}
-	return errors.WithMessage(db.truncate(ctx, end, whole), "truncate head")
+	late := db.flushLate(ctx) // or the log cannot be shortened, if the out-of-order log is incomplete
+	return fileutil.JoinErrors(late, errors.WithMessage(db.truncate(ctx, end, whole), "truncate head"))
 }
 
 // flushRanges makes blocks of all that the head has before end, one for each block range. No
@@ -174,10 +176,32 @@ func (h *head) seal(end int64) error {
 
 // flushRange writes the samples of [mint, maxt) into a block and makes the head begin
 // behind it; beside: not for the next Open, too.
-func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) (err error) {
+func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) error {
 	bd := db.blocks.BeginBuild()
 	defer db.blocks.EndBuild(bd)
+	err := db.writeBlock(ctx, bd, newBlock{mint, maxt, beside, false, maxt}, db.head.writeBlock)
+	if errors.Is(err, blockdir.ErrEmpty) {
+		db.blocks.SkipTo(maxt)
+		return nil
+	}
+	return err
+}
+
+// newBlock is a block that is made of a part of the head: of the samples of [mint, maxt).
+type newBlock struct {
+	mint, maxt int64
+	beside     bool  // it lies beside the head: not for the next Open, too
+	late       bool  // its samples came late
+	start      int64 // where the head begins behind it
+}
+
+// writeBlock makes a block of what write puts into it. blockdir.ErrEmpty: that was nothing.
+func (db *DB) writeBlock(ctx context.Context, bd *blockset.Build, b newBlock, write func(ctx context.Context, w *blockdir.Writer, mint, maxt int64) error) (err error) {
+	mint, maxt := b.mint, b.maxt
 	id := blockdir.NewOwnULID(db.opts.Clock.Now(), maxt)
+	if b.late {
+		id = blockdir.NewLateULID(db.opts.Clock.Now(), maxt, db.Blocks())
+	}
 	w, err := blockdir.Create(db.opts.FS, db.dir, id, blockdir.WriterOptions{Warm: true})
 	if err != nil {
 		return err
@@ -188,23 +212,18 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) (er
 		}
 	}()
 	begun := db.opts.Clock.Now()
-	if err := db.head.writeBlock(ctx, w, mint, maxt-1); err != nil {
+	if err := write(ctx, w, mint, maxt-1); err != nil {
 		return err
 	}
 	meta := BlockMeta{ULID: id, MinTime: mint, MaxTime: maxt, Version: 1,
 		Compaction: blockdir.Compaction{Level: 1, Sources: []ulid.ULID{id}}}
-	if beside {
+	if b.beside {
 		meta.Compaction.Hints = []string{blockdir.HintFromOutOfOrder}
 	}
-	meta, err = w.Finish(ctx, meta)
-	switch {
-	case errors.Is(err, blockdir.ErrEmpty):
-		db.blocks.SkipTo(maxt)
-		return nil
-	case err != nil:
+	if meta, err = w.Finish(ctx, meta); err != nil {
 		return err
 	}
-	if _, err := db.blocks.Publish(bd, w, nil, maxt); err != nil { // nothing is replaced
+	if _, err := db.blocks.Publish(bd, w, nil, b.start); err != nil { // nothing is replaced
 		return err
 	}
 	db.maintenance.flushes.Add(1)
@@ -223,7 +242,7 @@ func (h *head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 	defer func() { err = fileutil.JoinErrors(err, pin.Release()) }()
 	const snapshot = math.MaxUint64 // everything
 	src := h.readable(pin, snapshot, mint, h.mender.Losses())
-	return headblock.Write(ctx, w, &src, mint, maxt)
+	return headblock.Write(ctx, w, headblock.Of(&src, mint, maxt))
 }
 
 // flushable returns nil, or why the head must not be made into blocks.

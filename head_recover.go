@@ -119,7 +119,7 @@ func (rc *recovery) readAll(ctx context.Context, report *OpenReport, readOnly bo
 		rc.ignoreSnapshot(snap.Path, err.Error(), report)
 		tried = append(tried, snap.Path)
 		// What the attempt left is worth nothing.
-		h.series = h.newDirectory()
+		h.series, h.late.store = h.newDirectory(), h.newLateStore()
 		h.commits.exemplars = exemplars.New(h.opts.Head.MaxExemplars)
 		if err := h.closeFiles(); err != nil {
 			return nil, err
@@ -177,7 +177,7 @@ func (rc *recovery) readFrom(ctx context.Context, snap *replay.Snapshot, reach *
 		return nil, errors.WithMessage(err, "open head chunks")
 	}
 	h.writer.Shelf, h.writer.Files = &h.series.Shelf, h.chunks
-	to := replay.Target{Series: h.series, MinValid: h.bounds.minValid.Load(), Chunks: h.chunks, Exemplars: h.commits.exemplars}
+	to := replay.Target{Series: h.series, MinValid: h.bounds.minValid.Load(), Chunks: h.chunks, Exemplars: h.commits.exemplars, Late: h.late.store}
 	if !readOnly {
 		to.Store = &h.writer
 	}
@@ -186,7 +186,7 @@ func (rc *recovery) readFrom(ctx context.Context, snap *replay.Snapshot, reach *
 		tell = func(done, total int64) { f(RecoveryProgress{Done: done, Total: total}) }
 	}
 	rep, err = replay.Run(ctx, to, replay.Options{
-		FS: h.opts.FS, WALDir: h.walDir(), Reach: reach, Snapshot: snap,
+		FS: h.opts.FS, WALDir: h.walDir(), LateDir: h.late.log.Dir(), Reach: reach, Snapshot: snap,
 		Workers: h.opts.Head.ReplayWorkers, Progress: tell, Logger: h.opts.Logger,
 	})
 	return rep, refuse(err)
@@ -197,6 +197,7 @@ func (rc *recovery) take(rep *replay.Report, snap *replay.Snapshot) {
 	h := rc.h
 	h.deleted.set.Store(rep.Tombs)
 	h.commits.metadata = rep.Metadata
+	h.late.take(rep, h.chunks.End())
 	for _, g := range rep.Gone {
 		h.trunc.gone.Remember(g.Segment, g.Ref)
 	}
@@ -254,6 +255,9 @@ func (rc *recovery) write() error {
 	at, err := wal.Repair(context.Background(), fsys, h.walDir(), quarantine, h.path, rc.log)
 	if err != nil {
 		return errors.WithMessage(err, "repair log")
+	}
+	if err := h.late.begin(); err != nil {
+		return err
 	}
 	o := h.opts.WAL
 	log, err := wal.Open(wal.Options{

@@ -182,6 +182,9 @@ func (hs *headSnapshots) write(ctx context.Context, headStart func() int64) (met
 	// in files: of each series the first chunk that is in none has all that is left of them.
 	h.series.Shards.Barrier()
 	h.iso.WaitPublished(start.NextSeq - 1)
+	if err := h.late.sync(h); err != nil {
+		return meta, err
+	}
 	if err := h.writer.StoreAll(log.SyncTo); err != nil {
 		return meta, poisoned(err)
 	}

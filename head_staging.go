@@ -25,6 +25,7 @@ type staging struct {
 
 	metadata  stagedMetadata
 	exemplars stagedExemplars
+	late      stagedLate
 }
 
 // addTo puts what a sample has beyond a time and 64 bits beside, and returns the rest of it,
@@ -87,6 +88,7 @@ func (sg *staging) release() {
 	sg.metadata.clear()
 	sg.refused.moveTo(&sg.h.commits)
 	sg.exemplars.clear()
+	sg.late.clear()
 	sg.commit.Reset()
 	sg.h.commits.stagings.Put(sg)
 }
@@ -114,19 +116,26 @@ func (sg *staging) encode() {
 	}
 	sg.metadata.encode(c)
 	if len(sg.samples) > 0 {
-		maxt := sg.encodeSamples(c)
-		if len(sg.fresh) == 0 {
+		maxt := sg.encodeRuns(c, sg.samples)
+		if len(sg.fresh) == 0 && len(sg.late.kept) == 0 {
 			c.Expires(maxt)
 		}
 	}
+	sg.late.encode(sg)
 	sg.exemplars.encode(c)
 }
 
-// encodeSamples writes the samples in the order in which they were staged, in records of one kind
-// each, and returns the newest of their times.
-func (sg *staging) encodeSamples(c *wal.Commit) (maxt int64) {
+// recordsOf takes records.
+type recordsOf interface {
+	Begin() []byte
+	End(rec []byte)
+}
+
+// encodeRuns writes samples in the order in which they were staged, in records of one kind each, and
+// returns the newest of their times.
+func (sg *staging) encodeRuns(c recordsOf, samples []memseries.Sample) (maxt int64) {
 	maxt = math.MinInt64
-	for rest := sg.samples; len(rest) > 0; {
+	for rest := samples; len(rest) > 0; {
 		n := len(rest)
 		if sg.wide.Len() > 0 {
 			n = sameKind(rest)
@@ -157,7 +166,7 @@ func sameKind(samples []memseries.Sample) int {
 	return n
 }
 
-func encodeFloats(c *wal.Commit, run []memseries.Sample) {
+func encodeFloats(c recordsOf, run []memseries.Sample) {
 	var enc record.SampleEncoder
 	rec := enc.Begin(c.Begin())
 	for i := range run {
@@ -168,7 +177,7 @@ func encodeFloats(c *wal.Commit, run []memseries.Sample) {
 }
 
 // encodeStarts writes floats some of which may have start timestamps.
-func (sg *staging) encodeStarts(c *wal.Commit, run []memseries.Sample) {
+func (sg *staging) encodeStarts(c recordsOf, run []memseries.Sample) {
 	var enc record.StartEncoder
 	rec := enc.Begin(c.Begin())
 	for i := range run {
@@ -180,7 +189,7 @@ func (sg *staging) encodeStarts(c *wal.Commit, run []memseries.Sample) {
 
 // encodeHistograms writes histograms of one kind: those with custom buckets apart, as the format
 // wants it, unless there are start timestamps.
-func (sg *staging) encodeHistograms(c *wal.Commit, run []memseries.Sample) {
+func (sg *staging) encodeHistograms(c recordsOf, run []memseries.Sample) {
 	floats := run[0].Encoding == chunkenc.EncFloatHistogram
 	starts := false
 	for i := range run {

@@ -159,6 +159,10 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 	if err != nil {
 		return errors.WithMessage(err, "begin a log segment")
 	}
+	// What it leaves out of late samples the out-of-order log has.
+	if err := h.late.sync(h); err != nil {
+		return err
+	}
 	first, upTo := listing.Segments[0].Number, current-1
 	if !whole {
 		upTo = first + (upTo-first)*2/3

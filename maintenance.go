@@ -191,7 +191,7 @@ func (f *flusher) step() {
 	} else {
 		err = db.collect() // what a Querier kept until now
 	}
-	f.note(err)
+	f.note(db.flushLateDue(db.ctx, err))
 	if ok {
 		db.maintenance.wake()
 	}

@@ -123,6 +123,16 @@ type HeadOptions struct {
 	// MaxLateness is how far behind the newest sample of all series a late one of some
 	// series is still taken when the head is flushed early. Default 1 min.
 	MaxLateness time.Duration
+	// OutOfOrderWindow is how far behind the newest sample of the head a late one may be: one that is
+	// older than the newest of its series, or than what the head takes in order. Late samples are
+	// visible at once and become blocks of their own, which are merged with those they overlap.
+	// Older ones are ErrTooOld. Default and 0: none are taken, and late ones are ErrOutOfOrder or
+	// ErrOutOfBounds. Those that a directory has are read whatever the window is.
+	OutOfOrderWindow time.Duration
+	// LastWriteWins: a late sample takes the place of another value at its time, in the head and in
+	// blocks; of several the newest one counts. Otherwise it is ErrDuplicateSample where the head
+	// has another value at its time, in order or late; and what blocks have counts.
+	LastWriteWins bool
 	// MaxExemplars is how many exemplars are kept, of all series together; one takes about 250
 	// bytes, and none that is not there. Default 100,000. Negative: none are kept, and those that
 	// the log has go with the next flush.
@@ -299,6 +309,8 @@ func (o *Options) validate() error {
 		return errors.Errorf("option WAL.Sync is %v, want an interval of more than 0", o.WAL.Sync)
 	case o.Blocks.Range < minBlockRange || o.Blocks.Range > maxBlockRange || o.Blocks.Range%time.Millisecond != 0:
 		return errors.Errorf("option Blocks.Range is %v, want %v to %v in whole milliseconds", o.Blocks.Range, minBlockRange, maxBlockRange)
+	case o.Head.OutOfOrderWindow < 0:
+		return errors.Errorf("option Head.OutOfOrderWindow is %v, want 0 or more", o.Head.OutOfOrderWindow)
 	case o.Head.MaxLateness < 0:
 		return errors.Errorf("option Head.MaxLateness is %v, want 0 or more", o.Head.MaxLateness)
 	case o.Blocks.MaxRange < o.Blocks.Range:

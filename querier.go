@@ -41,6 +41,10 @@ func newQuerier(h *head, v *blockset.View, mint, maxt int64) (*Querier, error) {
 	if h.bounds.overlaps(max(mint, v.Start), maxt) {
 		q.read.AddHead(h.readable(pin, sn.Seq(), v.Start, losses))
 	}
+	q.read.AddLate(h.late.readable(h, sn.Seq()))
+	if h.opts.Head.LastWriteWins {
+		q.read.NewestFirst()
+	}
 	h.queries.opened.Add(1)
 	q.release = func() error {
 		defer foreground.End()

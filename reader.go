@@ -140,9 +140,6 @@ func (r *Reader) changed(s *readState) bool {
 
 // load reads the directory once. The state is nil on an error.
 func (r *Reader) load(ctx context.Context) (*readState, error) {
-	if err := datadir.CheckSupported(r.opts.FS, r.dir); err != nil {
-		return nil, err
-	}
 	listed, err := blockdir.List(r.opts.FS, r.dir)
 	if err != nil {
 		return nil, err

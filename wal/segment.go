@@ -169,8 +169,15 @@ func segmentFiles(dir string, entries []fs.DirEntry) ([]SegmentFile, error) {
 	return segments, nil
 }
 
+// OutOfOrderDir is the name of the directory of a log whose oldest segments go without a checkpoint:
+// it begins with any segment.
+const OutOfOrderDir = "wbl"
+
 // contiguous checks that segments count up from first without a hole.
 func contiguous(segments []SegmentFile, first int, dir string) error {
+	if len(segments) > 0 && filepath.Base(dir) == OutOfOrderDir {
+		first = max(first, segments[0].Number)
+	}
 	for i, s := range segments {
 		if want := first + i; s.Number > want {
 			return segmentsError("segment %s is missing in %s (the next one is %s): restore it, or move the segments from %s on out of the directory to open what is before it",

@@ -83,8 +83,7 @@ func BesideHead(m Meta) bool {
 	return m.HasHint(HintFromOutOfOrder) || m.HasHint(HintFromStaleSeries) || m.HasHint(HintFromSelectedSeries)
 }
 
-// CompareStart orders blocks by start, then by name: the order in which they are read and
-// merged.
+// CompareStart orders blocks by start, then by name: the order in which they are listed.
 func CompareStart(a, b Meta) int {
 	return cmp.Or(cmp.Compare(a.MinTime, b.MinTime), a.ULID.Compare(b.ULID))
 }
@@ -98,4 +97,45 @@ func FromFuture(m Meta, c clock.Clock, maxFuture time.Duration) bool {
 	}
 	made := m.ULID.Timestamp()
 	return m.MinTime > max(c.Now().Add(maxFuture).UnixMilli(), made.Add(maxFuture).UnixMilli())
+}
+
+// SortByAge puts blocks, in the order of CompareStart, into that in which their samples count where
+// several have one time: those of late samples come behind the others, and of these the one with
+// the newest source last.
+func SortByAge(n int, meta func(i int) *Meta, swap func(i, k int)) {
+	late := func(i int) bool { return meta(i).HasHint(HintFromOutOfOrder) }
+	for i := 1; i < n; i++ { // they are few, and mostly none is late
+		for k := i; k > 0; k-- {
+			if a, b := meta(k-1), meta(k); !late(k-1) || late(k) && a.newestSource().Compare(b.newestSource()) <= 0 {
+				break
+			}
+			swap(k-1, k)
+		}
+	}
+}
+
+// newestSource returns the name of the newest block that the block was made of.
+func (m *Meta) newestSource() ulid.ULID {
+	newest := m.ULID
+	if n := len(m.Compaction.Sources); n > 0 {
+		newest = m.Compaction.Sources[0]
+		for _, id := range m.Compaction.Sources[1:] {
+			if id.Compare(newest) > 0 {
+				newest = id
+			}
+		}
+	}
+	return newest
+}
+
+// NewLateULID names a block of late samples that ends at maxt: behind all blocks that are there, by
+// whatever clock.
+func NewLateULID(now time.Time, maxt int64, there []Meta) ulid.ULID {
+	id := NewOwnULID(now, maxt)
+	for i := range there {
+		if m := &there[i]; m.HasHint(HintFromOutOfOrder) && m.newestSource().Compare(id) >= 0 {
+			id = NewOwnULID(time.UnixMilli(int64(m.newestSource().Time())+1), maxt)
+		}
+	}
+	return id
 }

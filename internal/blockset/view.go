@@ -116,13 +116,24 @@ func (v *View) Planned() []blockplan.Block {
 	return blocks
 }
 
-// AppendPinned pins the blocks that overlap a closed range, until Unpin for the same range.
+// AppendPinned pins the blocks that overlap a closed range, until Unpin for the same range. They come
+// in the order in which they count.
 func (v *View) AppendPinned(dst []read.Block, mint, maxt int64) []read.Block {
+	from := len(dst)
+	var at [8]int
+	order, late := at[:0], false
 	for i := range v.Blocks {
 		if b := &v.Blocks[i]; b.Overlaps(mint, maxt) {
 			b.Pin()
-			dst = append(dst, b.Readable())
+			dst, order = append(dst, b.Readable()), append(order, i)
+			late = late || b.Meta.HasHint(blockdir.HintFromOutOfOrder)
 		}
+	}
+	if late {
+		blockdir.SortByAge(len(order), func(i int) *blockdir.Meta { return &v.Blocks[order[i]].Meta }, func(i, k int) {
+			order[i], order[k] = order[k], order[i]
+			dst[from+i], dst[from+k] = dst[from+k], dst[from+i]
+		})
 	}
 	return dst
 }

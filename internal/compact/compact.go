@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
@@ -38,6 +39,7 @@ type Config struct {
 	Background      *background.Runner
 	BytesPerSecond  int64 // that all merges write together; 0: no bound
 	SamplesPerChunk int   // of chunks that are written anew
+	NewestFirst     bool  // of samples at one time the one that was written last counts
 }
 
 // Result is what became of a merge.
@@ -107,7 +109,7 @@ func inputBytes(inputs []*blockdir.Dir) (n int64) {
 // write does the work of Merge.
 func (c *Compactor) write(ctx context.Context, fsys fileutil.FS, inputs []*blockdir.Dir, publish PublishFunc) (Result, error) {
 	target := blockmerge.Target{FS: fsys, Dir: c.Dir, SamplesPerChunk: c.SamplesPerChunk}
-	blocks, err := blockmerge.Write(ctx, target, inputs, c.results(inputs)...)
+	blocks, err := blockmerge.Write(ctx, target, c.byAge(inputs), c.results(inputs)...)
 	if err != nil {
 		return Result{}, diskspace.Full(err)
 	}
@@ -130,6 +132,23 @@ func (c *Compactor) write(ctx context.Context, fsys fileutil.FS, inputs []*block
 		return Result{}, blockdir.ErrEmpty
 	}
 	return result, nil
+}
+
+// byAge returns the inputs in the order in which they count.
+func (c *Compactor) byAge(inputs []*blockdir.Dir) []*blockdir.Dir {
+	inputs = slices.Clone(inputs)
+	metas := make([]blockdir.Meta, len(inputs))
+	for i, d := range inputs {
+		metas[i] = d.Meta()
+	}
+	blockdir.SortByAge(len(inputs), func(i int) *blockdir.Meta { return &metas[i] }, func(i, k int) {
+		metas[i], metas[k] = metas[k], metas[i]
+		inputs[i], inputs[k] = inputs[k], inputs[i]
+	})
+	if c.NewestFirst {
+		slices.Reverse(inputs)
+	}
+	return inputs
 }
 
 // results returns what the blocks say of themselves that a merge makes: the one that takes the

@@ -22,12 +22,13 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/horizon"
 	"github.com/seed347100a3/tsdb/internal/logreach"
+	"github.com/seed347100a3/tsdb/wal"
 )
 
 // Names at the top of a data directory.
 const (
 	WALDir        = "wal"
-	WBLDir        = "wbl" // of the reference engine: samples that were out of order
+	WBLDir        = wal.OutOfOrderDir // late samples
 	HeadChunksDir = "chunks_head"
 	QuarantineDir = "quarantine"
 
@@ -94,25 +95,6 @@ func Check(fsys fileutil.FS, dir string, any bool) error {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return errors.WithMessagef(ErrNotDataDir, "directory %s has %s and nothing of a database: name an empty directory, or that of a database", dir, text)
-}
-
-// CheckSupported returns an ErrUnsupported if a directory has what this version would not
-// understand.
-func CheckSupported(fsys fileutil.FS, dir string) error {
-	wbl, err := fsys.ReadDir(filepath.Join(dir, WBLDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errors.Wrap(err, "list "+WBLDir)
-	}
-	for _, e := range wbl {
-		size, err := fileutil.EntrySize(e)
-		if err != nil {
-			return err
-		}
-		if size > 0 {
-			return errors.WithMessagef(ErrUnsupported, "open %s: %s/%s holds out-of-order samples", dir, WBLDir, e.Name())
-		}
-	}
-	return nil
 }
 
 // strangersIn returns the names in a directory that are no part of a database if nothing else there

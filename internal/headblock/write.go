@@ -28,17 +28,42 @@ const (
 	waySteps = 4096
 )
 
-// Write writes symbols and series of the closed range [mint, maxt], which no commit changes any
-// more, as the snapshot of src has them. Deletes are applied. The caller ends the block. Errors are
-// those of the head's files, of the block and of the context.
-func Write(ctx context.Context, w *blockdir.Writer, src *read.Head, mint, maxt int64) error {
+// Part is what becomes a block: some samples of some series.
+type Part struct {
+	Series *memseries.Directory
+	Has    func(s *memseries.Series) bool // samples, as far as is known without a look at them
+	Walk   func(series []*memseries.Series) Walk
+}
+
+// Walk goes through series.
+type Walk interface {
+	// Next moves to the next series, which must be there, and returns its chunks.
+	Next() *read.ChunkIterator
+}
+
+// Of returns the samples in order of a closed range, as a snapshot has them.
+func Of(src *read.Head, mint, maxt int64) Part {
+	return Part{src.Series, func(s *memseries.Series) bool { return src.Past.Visible(s, mint, maxt) },
+		func(series []*memseries.Series) Walk { return src.Walk(series, mint, maxt) }}
+}
+
+// OfLate is Of for late samples.
+func OfLate(src *read.Late, mint, maxt int64) Part {
+	return Part{src.Series, func(s *memseries.Series) bool { return src.Store.Overlaps(s.Ref(), mint, maxt) },
+		func(series []*memseries.Series) Walk { return src.Walk(series, mint, maxt) }}
+}
+
+// Write writes symbols and series of a part of the head, which no commit changes any more. Deletes
+// are applied. The caller ends the block. Errors are those of the head's files, of the block and of
+// the context.
+func Write(ctx context.Context, w *blockdir.Writer, src Part) error {
 	var found []*memseries.Series
 	way := foreground.NewPoll(ctx)
 	for s := range src.Series.All() {
 		if !way.Step(pollEvery) {
 			return way.Err()
 		}
-		if src.Past.Visible(s, mint, maxt) {
+		if src.Has(s) {
 			found = append(found, s)
 		}
 	}
@@ -49,7 +74,7 @@ func Write(ctx context.Context, w *blockdir.Writer, src *read.Head, mint, maxt i
 	if err := (&labelOrder{series: src.Series, syms: syms, way: way}).sort(found); err != nil {
 		return err
 	}
-	walk := src.Walk(found, mint, maxt)
+	walk := src.Walk(found)
 	var pairs []index.SymbolPair
 	for _, s := range found {
 		if !way.Step(wayEvery) {

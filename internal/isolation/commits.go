@@ -23,13 +23,15 @@ type Commits struct {
 		inOrder sync.Cond
 		waiting int
 		open    []*Snapshot // as they were opened, and so ascending by seq
+		opened  uint64      // how many there were
 	}
 }
 
 // Snapshot is what one reader sees: all commits up to a sequence number.
 type Snapshot struct {
 	seq    uint64
-	start  int64 // where the head began then: it reads nothing of the head before
+	number uint64 // of those that were opened, from 1
+	start  int64  // where the head began then: it reads nothing of the head before
 	opened time.Time
 	gone   chan struct{} // guarded by Commits: is closed by Release; nil while nobody waits for that
 }
@@ -121,7 +123,8 @@ func (c *Commits) setFloorLocked() {
 func (c *Commits) Acquire(now time.Time, start int64) *Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	sn := &Snapshot{seq: c.published.Load(), start: start, opened: now}
+	c.mu.opened++
+	sn := &Snapshot{seq: c.published.Load(), number: c.mu.opened, start: start, opened: now}
 	c.mu.open = append(c.mu.open, sn) // published never falls, so this keeps the order
 	c.setFloorLocked()
 	return sn
@@ -184,6 +187,20 @@ func (c *Commits) Within(lo, hi uint64) bool {
 	defer c.mu.Unlock()
 	i := sort.Search(len(c.mu.open), func(i int) bool { return c.mu.open[i].seq >= lo })
 	return i < len(c.mu.open) && c.mu.open[i].seq < hi
+}
+
+// Opened returns how many snapshots were opened so far.
+func (c *Commits) Opened() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.opened
+}
+
+// AllClosed reports whether the first n snapshots that were opened are closed.
+func (c *Commits) AllClosed(n uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.mu.open) == 0 || c.mu.open[0].number > n
 }
 
 // Open returns how many snapshots are open and since when the oldest is.

@@ -96,7 +96,7 @@ func (s *series) isDeleted(t int64, seq, snapshot uint64) bool {
 }
 
 // find returns the sum of the newest sample of one time that is not deleted.
-func (s *series) find(t int64, f *finder) (sum uint64, found bool, err error) {
+func (s *series) find(t int64, f *Finder) (sum uint64, found bool, err error) {
 	if from, to := s.recentAt(t); from < to {
 		r := &s.recent[to-1]
 		return r.sum, !s.isDeleted(t, r.seq, math.MaxUint64), nil
@@ -105,7 +105,7 @@ func (s *series) find(t int64, f *finder) (sum uint64, found bool, err error) {
 	if c == nil || s.isDeleted(t, 0, math.MaxUint64) {
 		return 0, false, nil
 	}
-	return f.find(c.Encoding, c.Data, t)
+	return f.Find(c.Encoding, c.Data, t)
 }
 
 // insert adds a recent sample behind those of its time.
@@ -214,15 +214,16 @@ func (s *series) drop(seq uint64) {
 	s.sealAt = 0
 }
 
-// finder looks for a sample in a chunk.
-type finder struct {
+// Finder looks for a sample in a chunk. It keeps its memory. The zero value is ready; it is for one
+// goroutine.
+type Finder struct {
 	dec   chunkenc.Decoder
 	batch chunkenc.Batch
 	enc   encoder // room for histograms
 }
 
-// find returns the sum of the sample that a chunk has at a time.
-func (f *finder) find(enc chunkenc.Encoding, data []byte, t int64) (sum uint64, found bool, err error) {
+// Find returns the sum of the sample that a chunk has at a time.
+func (f *Finder) Find(enc chunkenc.Encoding, data []byte, t int64) (sum uint64, found bool, err error) {
 	if err := f.dec.Reset(enc, data); err != nil {
 		return 0, false, err
 	}
@@ -245,8 +246,8 @@ func (f *finder) find(enc chunkenc.Encoding, data []byte, t int64) (sum uint64, 
 	}
 }
 
-// findOther is find in a chunk of histograms.
-func (f *finder) findOther(t int64) (sum uint64, found bool, err error) {
+// findOther is Find in a chunk of histograms.
+func (f *Finder) findOther(t int64) (sum uint64, found bool, err error) {
 	for {
 		ok, err := f.dec.Next()
 		if !ok || err != nil || f.dec.T() > t {
@@ -269,8 +270,8 @@ type weaver struct {
 	encoder encoder
 	merger  samplemerge.Merger
 	batch   chunkenc.Batch
-	fresh   []Chunk  // of recent samples
-	woven   []Chunk  // of seal, as the others
+	fresh   []Chunk // of recent samples
+	woven   []Chunk // of seal, as the others
 	ripe    []sample
 	left    []sample
 }
@@ -378,4 +379,35 @@ func (s *series) len() int {
 		n += s.chunks[i].Num
 	}
 	return n
+}
+
+// newest returns the newest time of its samples, deleted or not; memseries.NoTime if it has none.
+func (s *series) newest() int64 {
+	t := int64(math.MinInt64)
+	if n := len(s.recent); n > 0 {
+		t = s.recent[n-1].t
+	}
+	if n := len(s.chunks); n > 0 {
+		t = max(t, s.chunks[n-1].MaxT)
+	}
+	return t
+}
+
+// oldestFrom is Store.OldestFrom for one series. The oldest time in a chunk that reaches over from
+// is not known: from stands for it.
+func (s *series) oldestFrom(from int64, seq uint64) (oldest int64, ok bool) {
+	at, _ := s.recentAt(from)
+	for _, r := range s.recent[at:] {
+		if r.seq <= seq {
+			oldest, ok = r.t, true
+			break
+		}
+	}
+	i := sort.Search(len(s.chunks), func(i int) bool { return s.chunks[i].MaxT >= from })
+	if i < len(s.chunks) {
+		if t := max(from, s.chunks[i].MinT); !ok || t < oldest {
+			oldest, ok = t, true
+		}
+	}
+	return oldest, ok
 }

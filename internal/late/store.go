@@ -40,7 +40,7 @@ type shard struct {
 // tools are memory that is used from series to series.
 type tools struct {
 	weaver weaver
-	finder finder
+	finder Finder
 }
 
 // NewStore returns an empty Store.
@@ -164,19 +164,30 @@ func (st *Store) removeEmptyLocked(sh *shard, ref uint64, s *series) {
 }
 
 // Delete deletes the samples of a series in an interval that came with commits before seq, for all
-// snapshots from seq on. It reports whether there may be any.
-func (st *Store) Delete(ref uint64, iv tombstones.Interval, seq uint64) bool {
+// snapshots from seq on. It returns the newest time that it deletes, or memseries.NoTime if there is
+// nothing to delete.
+func (st *Store) Delete(ref uint64, iv tombstones.Interval, seq uint64) (newest int64) {
 	sh := st.shardOf(ref)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	s := sh.mu.series[ref]
 	if s == nil || !s.overlaps(iv.Mint, iv.Maxt) {
-		return false
+		return memseries.NoTime
 	}
 	before := int64(cap(s.deleted))
 	s.deleted = append(s.deleted, deletion{iv, seq})
 	st.bytes.Add((int64(cap(s.deleted)) - before) * deletionBytes)
-	return true
+	return min(iv.Maxt, s.newest())
+}
+
+// UndoDelete takes a delete back that was not written.
+func (st *Store) UndoDelete(ref, seq uint64) {
+	sh := st.shardOf(ref)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if s := sh.mu.series[ref]; s != nil {
+		s.deleted = slices.DeleteFunc(s.deleted, func(d deletion) bool { return d.seq == seq })
+	}
 }
 
 // Overlaps reports whether a series may have late samples in a closed range.
@@ -239,30 +250,18 @@ func (st *Store) Refs() []uint64 {
 	return refs
 }
 
-// Ranges returns the first times of the block ranges in which samples lie that a snapshot sees, in
-// ascending order.
-func (st *Store) Ranges(snapshot uint64) []int64 {
-	var ends []int64
-	add := func(t int64) {
-		end := memseries.RangeEnd(t, st.cutting.Range)
-		if at, found := slices.BinarySearch(ends, end); !found {
-			ends = slices.Insert(ends, at, end)
-		}
-	}
+// OldestFrom returns the oldest time from a time on of samples that came with commits up to seq,
+// deleted ones counted; false: there is none.
+func (st *Store) OldestFrom(from int64, seq uint64) (oldest int64, ok bool) {
 	for i := range st.shards {
 		sh := &st.shards[i]
 		sh.mu.Lock()
 		for _, s := range sh.mu.series {
-			for k := range s.chunks {
-				add(s.chunks[k].MinT)
-			}
-			for k := range s.recent {
-				if s.recent[k].seq <= snapshot {
-					add(s.recent[k].t)
-				}
+			if t, has := s.oldestFrom(from, seq); has && (!ok || t < oldest) {
+				oldest, ok = t, true
 			}
 		}
 		sh.mu.Unlock()
 	}
-	return ends
+	return oldest, ok
 }

@@ -16,7 +16,18 @@ type Sample struct {
 	// Wide is the number that a sample that is not of EncXOR has in the WideSamples beside it.
 	Wide     uint32
 	Encoding chunkenc.Encoding
+	Late     Lateness
 }
+
+// Lateness says what is known of a sample on its way: whether it is for the series at all.
+type Lateness uint8
+
+// The kinds of lateness.
+const (
+	InOrder  Lateness = iota // newer than all others of its series
+	IsLate                   // it goes to the late ones
+	IsRepeat                 // it is there, and goes nowhere
+)
 
 // ApplyLocked adds the samples of commit seq to their series, and returns the oldest and the newest
 // of their times; of none math.MaxInt64 and math.MinInt64. Each is newer than all others of its

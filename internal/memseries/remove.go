@@ -39,7 +39,7 @@ const idleLen = 64
 func (d *Directory) RemoveIdle(below int64, remove func(ref uint64) bool) (removed []uint64) {
 	var idle []*Series
 	d.Shards.eachLocked(func(_ *Shard, s *Series) {
-		if s.pins.Load() == 0 && s.Maxt() == NoTime && s.pendT.Load() < below {
+		if s.pins.Load() == 0 && s.Maxt() == NoTime && s.pendT.Load() < below && (d.Kept == nil || !d.Kept(s.ref)) {
 			idle = append(idle, s)
 		}
 	})
@@ -70,7 +70,7 @@ func (d *Directory) RemoveIdle(below int64, remove func(ref uint64) bool) (remov
 func (d *Directory) removeLocked(s *Series, unused func() bool) bool {
 	sh := d.Shards.of(s)
 	sh.mu.Lock()
-	ok := s.slot.Load() == slotLive && s.pins.Load() == 0 && s.Maxt() == NoTime && unused()
+	ok := s.slot.Load() == slotLive && s.pins.Load() == 0 && s.Maxt() == NoTime && unused() && (d.Kept == nil || !d.Kept(s.ref))
 	if ok {
 		s.slot.Store(slotDead)
 	}

@@ -116,10 +116,10 @@ func (s *disorderedSeries) open(reuse chunkSource) chunkSource {
 	return m.open(reuse)
 }
 
-// labelsOfDisordered is labelNames and labelValues of such a block: strings of the labels of each
-// series that is selected, sorted.
-func (r *blockReader) labelsOfDisordered(ctx context.Context, ms []*labels.Matcher, passed *[]error, of func(labels.Label) (string, bool)) ([]string, error) {
-	cursor, err := r.selectSeries(ctx, ms, false, passed)
+// labelsOfSet is labelNames and labelValues of a place by its series: strings of the labels of each
+// one that is selected, sorted.
+func labelsOfSet(ctx context.Context, src source, ms []*labels.Matcher, passed *[]error, of func(labels.Label) (string, bool)) ([]string, error) {
+	cursor, err := src.selectSeries(ctx, ms, false, passed)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 // labelNames returns the names that visible matching series have, sorted.
 func (r *blockReader) labelNames(ctx context.Context, ms []*labels.Matcher, passed *[]error) ([]string, error) {
 	if r.Dir.Disordered() {
-		return r.labelsOfDisordered(ctx, ms, passed, func(l labels.Label) (string, bool) { return l.Name, true })
+		return labelsOfSet(ctx, r, ms, passed, func(l labels.Label) (string, bool) { return l.Name, true })
 	}
 	if len(ms) == 0 && r.all() {
 		return r.Dir.Index().LabelNames(ctx)
@@ -23,7 +23,7 @@ func (r *blockReader) labelNames(ctx context.Context, ms []*labels.Matcher, pass
 // labelValues returns the values of name that visible matching series have, sorted.
 func (r *blockReader) labelValues(ctx context.Context, name string, ms []*labels.Matcher, passed *[]error) ([]string, error) {
 	if r.Dir.Disordered() {
-		return r.labelsOfDisordered(ctx, ms, passed, func(l labels.Label) (string, bool) { return l.Value, l.Name == name })
+		return labelsOfSet(ctx, r, ms, passed, func(l labels.Label) (string, bool) { return l.Value, l.Name == name })
 	}
 	if len(ms) == 0 && r.all() {
 		return r.Dir.Index().LabelValues(ctx, name)

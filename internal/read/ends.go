@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/index"
+	"github.com/seed347100a3/tsdb/internal/late"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/labels"
@@ -28,6 +29,7 @@ type outline struct {
 type outlineRoom struct {
 	chunks  []index.ChunkMeta
 	excerpt memseries.Excerpt
+	late    late.Excerpt
 }
 
 // noSample is the newest time of no samples; no sample can have it. The oldest is math.MaxInt64.

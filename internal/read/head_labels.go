@@ -111,3 +111,26 @@ func (p *headProber) has(s *memseries.Series) bool {
 	}
 	return has
 }
+
+// appendPairs appends the labels of a series of a head.
+func appendPairs(dst []labels.Label, series *memseries.Directory, s *memseries.Series) []labels.Label {
+	for _, p := range series.Pairs(s) {
+		name, value := series.Postings().Label(p)
+		dst = append(dst, labels.Label{Name: name, Value: value})
+	}
+	return dst
+}
+
+// appendPairKeys appends the number of each label pair of a series.
+func appendPairKeys(dst []uint64, series *memseries.Directory, s *memseries.Series) []uint64 {
+	for _, p := range series.Pairs(s) {
+		dst = append(dst, uint64(p))
+	}
+	return dst
+}
+
+// appendPairText appends name and value of the label pair with a number.
+func appendPairText(dst []byte, series *memseries.Directory, key uint64) ([]byte, int, error) {
+	name, value := series.Postings().Label(index.Pair(key))
+	return append(append(dst, name...), value...), len(name), nil
+}

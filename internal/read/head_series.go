@@ -81,25 +81,17 @@ func (hs *headSeries) appendLabels(dst []labels.Label) []labels.Label {
 	if c.transient {
 		return appendHeadLabels(dst, &c.near, pairs, series.Postings())
 	}
-	for _, p := range pairs {
-		name, value := series.Postings().Label(p)
-		dst = append(dst, labels.Label{Name: name, Value: value})
-	}
-	return dst
+	return appendPairs(dst, series, hs.s)
 }
 
 func (hs *headSeries) number() uint64 { return uint64(hs.s.Ref()) }
 
 func (hs *headSeries) labelKeys(dst []uint64) []uint64 {
-	for _, p := range hs.directory().Pairs(hs.s) {
-		dst = append(dst, uint64(p))
-	}
-	return dst
+	return appendPairKeys(dst, hs.directory(), hs.s)
 }
 
 func (hs *headSeries) labelText(dst []byte, key uint64) ([]byte, int, error) {
-	name, value := hs.directory().Postings().Label(index.Pair(key))
-	return append(append(dst, name...), value...), len(name), nil
+	return appendPairText(dst, hs.directory(), key)
 }
 
 // present asks for what is known without a look at chunks.

@@ -33,7 +33,7 @@ type Query struct {
 func (q *Query) Open(mint, maxt int64, blocks []Block, memory *LabelMemory) {
 	q.mint, q.maxt, q.labels = mint, maxt, memory
 	readers := make([]blockReader, len(blocks))
-	q.sources = make([]source, len(blocks), len(blocks)+1) // and the head
+	q.sources = make([]source, len(blocks), len(blocks)+1) // and the head; few have late samples, too
 	for i := range readers {
 		r := &readers[i]
 		r.Block, r.mint, r.maxt, r.failure, r.symbols = blocks[i], mint, maxt, &q.failure, &r.ownSymbols
@@ -46,13 +46,23 @@ func (q *Query) AddHead(h Head) {
 	q.sources = append(q.sources, &headReader{Head: h, mint: max(q.mint, h.From), maxt: q.maxt})
 }
 
+// AddLate adds late samples of a head. Nobody else has the Query yet.
+func (q *Query) AddLate(l Late) {
+	r := &lateReader{Late: l, mint: max(q.mint, l.From), maxt: min(q.maxt, l.To)}
+	if r.mint <= r.maxt {
+		q.sources = append(q.sources, r)
+	}
+}
+
+// NewestFirst turns the order of places: the last one counts that was added.
+func (q *Query) NewestFirst() { slices.Reverse(q.sources) }
+
 // HasHead reports whether there is a head.
 func (q *Query) HasHead() bool {
-	if len(q.sources) == 0 {
-		return false
-	}
-	_, ok := q.sources[len(q.sources)-1].(*headReader)
-	return ok
+	return slices.ContainsFunc(q.sources, func(s source) bool {
+		_, ok := s.(*headReader)
+		return ok
+	})
 }
 
 // Range returns the closed range of time.

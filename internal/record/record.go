@@ -15,8 +15,8 @@ import "strconv"
 // by name or not, are kept and reported, never an error.
 type Type uint8
 
-// The record types of the log. Types from 0x80 on are private to this library and
-// belong to package wal.
+// The record types of the log. Types from 0x80 on are private to this library: those to 0x84 belong
+// to package wal, and late.go has the others.
 const (
 	TypeNone             Type = 0 // an empty record, or a type nobody writes
 	TypeSeries           Type = 1
@@ -71,6 +71,8 @@ func (t Type) HoldsSamples() bool {
 	switch t {
 	case TypeSamples, TypeSamplesV2, TypeHistograms, TypeFloatHistograms, TypeCustomHistograms, TypeCustomFloats, TypeHistogramsV2, TypeFloatsV2:
 		return true
+	case TypeLateCommit, TypeLateTombstones, TypeLateChunks:
+		return false
 	default:
 		return !t.Known() && t != TypeNone
 	}
@@ -83,6 +85,16 @@ func (t Type) HoldsHistograms() bool {
 
 // String returns the name that reports use.
 func (t Type) String() string {
+	switch t {
+	case TypeLate:
+		return "late samples"
+	case TypeLateCommit:
+		return "commit of late samples"
+	case TypeLateTombstones:
+		return "tombstones of late samples"
+	case TypeLateChunks:
+		return "chunks of late samples"
+	}
 	if t.Known() {
 		return typeNames[t]
 	}

@@ -119,9 +119,6 @@ func (r *repairer) run() error {
 
 // repairBlocks leaves only good blocks.
 func (r *repairer) repairBlocks() error {
-	if err := datadir.CheckSupported(r.fs, r.dir); err != nil {
-		return err
-	}
 	if _, err := datadir.RemoveLeftovers(r.fs, r.dir); err != nil {
 		return err
 	}

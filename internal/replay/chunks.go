@@ -25,9 +25,12 @@ func (r *replay) loadChunks(load *snapshotLoad) (err error) {
 		ref := uint64(c.Series)
 		maxRef = max(maxRef, ref)
 		ms := r.loaded[ref]
-		// Out-of-order chunks stay in their files. A chunk that is not newer than the one before it
-		// does not belong here.
-		if c.OutOfOrder || len(ms) > 0 && c.MinT <= ms[len(ms)-1].MaxT {
+		if c.OutOfOrder {
+			r.late.chunks = append(r.late.chunks, c)
+			return nil
+		}
+		// A chunk that is not newer than the one before it does not belong here.
+		if len(ms) > 0 && c.MinT <= ms[len(ms)-1].MaxT {
 			return nil
 		}
 		if c.MaxT < r.to.MinValid {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
+	"github.com/seed347100a3/tsdb/internal/late"
 	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memlimit"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -55,7 +56,9 @@ type Target struct {
 	Chunks   *chunks.HeadFiles    // open and not loaded; full chunks that have not to be made again
 	// Exemplars takes those that are read; nil: none are wanted.
 	Exemplars *exemplars.Ring
-	Store     Store // nil: nothing is written, and full chunks stay in memory
+	// Late takes late samples, those of the out-of-order log, too; it is empty. nil: none are wanted.
+	Late  *late.Store
+	Store Store // nil: nothing is written, and full chunks stay in memory
 }
 
 // Store puts full chunks into files while the log is read, so that recovery needs no more memory
@@ -71,6 +74,7 @@ type Store interface {
 type Options struct {
 	FS       fileutil.FS
 	WALDir   string          // where the segments are
+	LateDir  string          // where those of the out-of-order log are, if there are any
 	Reach    *logreach.Reach // what is known of how far the log reached
 	Snapshot *Snapshot       // to begin with; nil: the log alone
 	Workers  int             // at most: with little memory there are fewer
@@ -93,6 +97,7 @@ type replay struct {
 	dups        map[uint64]uint64             // refs of the log whose labels another ref had before
 	early       earlyRecords
 	exemplars   exemplarLoad
+	late        lateLoad
 	batches     wal.Batches // of the snapshot, and then of the log
 	writer      chunkWriter
 	newest      struct { // scratch
@@ -116,6 +121,7 @@ type decoded struct {
 type stretch struct {
 	series    []int // indexes of series records, which come before the samples
 	exemplars []int // indexes of exemplar records, whose order to the samples is of no matter
+	late      []int // and of records of late samples
 	metadata  []int // indexes of metadata records
 	samples   []int // and of the sample records that parts was split from
 	parts     *partSet
@@ -157,6 +163,9 @@ func Run(ctx context.Context, to Target, opts Options) (*Report, error) {
 	if err := r.loadChunks(load); err != nil {
 		return nil, err
 	}
+	if err := r.late.begin(r); err != nil {
+		return nil, err
+	}
 	if err := r.run(ctx, load); err != nil {
 		return nil, errors.WithMessage(err, "replay log")
 	}
@@ -168,6 +177,9 @@ func Run(ctx context.Context, to Target, opts Options) (*Report, error) {
 		if err := load.fits(r.out.Log, r.out.LogLost); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.late.run(ctx, r); err != nil {
+		return nil, err
 	}
 	p.end()
 	return r.out, nil
@@ -221,6 +233,8 @@ func (r *replay) decode(b *wal.Batch) {
 			cur = stretch{stones: -1}
 		case record.TypeExemplars:
 			cur.exemplars = append(cur.exemplars, i)
+		case record.TypeLate:
+			cur.late = append(cur.late, i)
 		case record.TypeMetadata:
 			cur.metadata = append(cur.metadata, i)
 		default:
@@ -277,6 +291,9 @@ func (r *replay) apply(b *wal.Batch) error {
 		}
 		for _, i := range s.exemplars {
 			r.exemplars.record(r, b.Records[i])
+		}
+		for _, i := range s.late {
+			r.late.record(r, b.Records[i])
 		}
 		if s.parts != nil {
 			r.dispatch(s, b)

@@ -31,6 +31,8 @@ type Report struct {
 	Unread record.Counts // records without a decoder
 	Held   record.Counts // those of them with samples that no block has
 
+	Late LateReport
+
 	Exemplars        uint64 // that were read, repeats among them
 	ExemplarsUnknown uint64 // without a series record
 

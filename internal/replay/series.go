@@ -91,6 +91,9 @@ func (r *replay) applyTombstones(rec wal.Record) error {
 			stone.Ref = ref
 		}
 		r.to.Series.RaiseNextRef(stone.Ref + 1)
+		if !stone.WholeSeries() {
+			r.late.delete(r, stone, rec.Seq)
+		}
 		s := r.to.Series.ByRef(stone.Ref)
 		switch {
 		case stone.Mint > stone.Maxt || stone.Maxt < r.to.MinValid:

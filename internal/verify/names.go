@@ -30,12 +30,10 @@ func (n *nameCheck) run(entries []fs.DirEntry) error {
 		path := filepath.Join(n.v.dir, e.Name())
 		var err error
 		switch name := e.Name(); {
-		case name == datadir.WALDir:
+		case name == datadir.WALDir, name == datadir.WBLDir:
 			err = n.logNames(path, e)
 		case name == datadir.HeadChunksDir:
 			err = n.headChunkNames(path, e)
-		case name == datadir.WBLDir:
-			err = n.outOfOrderLog()
 		case name == blocklist.FileName:
 			n.blockList(path)
 		case name == datadir.QuarantineDir, name == fileutil.LockName, name == fileutil.OwnerName,
@@ -247,16 +245,6 @@ func (n *nameCheck) strangers(path string, known func(fs.DirEntry) bool) error {
 			v.find(Finding{Severity: Warning, File: filepath.Join(path, e.Name()), What: "it does not belong here",
 				Meaning: "it is not read, but its size counts where retention is by bytes", Advice: "move it out of the directory"})
 		}
-	}
-	return nil
-}
-
-func (n *nameCheck) outOfOrderLog() error {
-	v := n.v
-	if err := datadir.CheckSupported(v.fs, v.dir); err != nil {
-		v.find(Finding{Severity: Warning, File: filepath.Join(v.dir, datadir.WBLDir), What: err.Error(),
-			Meaning: "this version cannot read it and refuses to open the database",
-			Advice:  "let Prometheus run on the directory until it has written blocks of them, or move it out of the directory, which loses them"})
 	}
 	return nil
 }

@@ -1,0 +1,110 @@
+package tsdb
+
+import (
+	"context"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/headblock"
+	"github.com/seed347100a3/tsdb/internal/memseries"
+)
+
+// lateFlushBytes is how much memory late samples may take before they become blocks without waiting
+// for a part of the head that does.
+const lateFlushBytes = 32 << 20
+
+// lateFlush is a flush of late samples whose blocks are there, and which are still in memory: a
+// Querier may be open that has not seen the blocks.
+type lateFlush struct {
+	waits     bool
+	snapshots uint64 // that were opened by then
+}
+
+// flushDue reports whether late samples are to become blocks at once.
+func (hl *headLate) flushDue() bool {
+	return hl.log.IsIncomplete() || hl.store.SizeBytes() > lateFlushBytes
+}
+
+// flushLate makes blocks of all late samples, one for each block range, and lets go of them. They
+// lie beside the head and are merged with what they overlap. The caller holds flushing.
+func (db *DB) flushLate(ctx context.Context) (err error) {
+	h := db.head
+	hl := &h.late
+	if db.dropLate(); hl.flush.waits {
+		return nil // a Querier has been open for long
+	}
+	if series, _ := hl.store.Len(); series == 0 && !hl.log.IsIncomplete() {
+		return nil
+	}
+	log, err := h.writable()
+	if err == nil {
+		err = db.retry(log)
+	}
+	if err != nil {
+		return err
+	}
+	bd := db.blocks.BeginBuild() // before it is decided what is written: deletes from here on it notes
+	defer db.blocks.EndBuild(bd)
+	hl.log.Keep()
+	h.series.Shards.Barrier()
+	seq := log.LastSeq()
+	hl.store.BeginFlush(seq)
+	defer func() {
+		if err != nil {
+			hl.log.LetGo()
+			hl.store.EndFlush()
+			err = errors.WithMessage(err, "flush late samples")
+		}
+	}()
+	// As in seal: a block must not outrun the log.
+	if err := log.SyncTo(seq); err != nil {
+		return err
+	}
+	h.iso.WaitPublished(seq)
+	for mint, ok := hl.store.OldestFrom(memseries.NoTime, seq); ok; {
+		end := memseries.RangeEnd(mint, h.opts.Blocks.Range.Milliseconds())
+		err := db.maintenance.background.Run(ctx, func(ctx context.Context) error {
+			return db.writeBlock(ctx, bd, newBlock{mint, end, true, true, db.blocks.Current().Start}, h.late.writer(h, seq))
+		})
+		if err != nil && !errors.Is(err, blockdir.ErrEmpty) {
+			return diskspace.WhileWriting(db.opts.FS, db.dir, "flush late samples", hl.store.SizeBytes(), err)
+		}
+		mint, ok = hl.store.OldestFrom(end, seq)
+	}
+	if err := hl.log.Truncate(seq); err != nil {
+		return poisoned(err)
+	}
+	hl.flush = lateFlush{waits: true, snapshots: h.iso.Opened()}
+	db.dropLate()
+	return nil
+}
+
+// writer returns what writes the late samples of a closed range into a block, as of a commit.
+func (hl *headLate) writer(h *head, seq uint64) func(ctx context.Context, w *blockdir.Writer, mint, maxt int64) error {
+	return func(ctx context.Context, w *blockdir.Writer, mint, maxt int64) error {
+		src := hl.readable(h, seq)
+		return headblock.Write(ctx, w, headblock.OfLate(&src, mint, maxt))
+	}
+}
+
+// dropLate forgets late samples that blocks have, when no Querier is open that has not seen these.
+// The caller holds flushing.
+func (db *DB) dropLate() {
+	hl := &db.head.late
+	if hl.flush.waits && db.head.iso.AllClosed(hl.flush.snapshots) {
+		hl.store.Drop()
+		hl.flush.waits = false
+	}
+}
+
+// flushLateDue is flushLate where that cannot wait for a part of the head.
+func (db *DB) flushLateDue(ctx context.Context, err error) error {
+	db.dropLate()
+	if !db.head.late.flushDue() {
+		return err
+	}
+	return fileutil.JoinErrors(err, db.flushLate(ctx))
+}

@@ -1,0 +1,73 @@
+package late
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+)
+
+// Foreign is the commit of samples whose log does not number commits. It is before all others.
+const Foreign = 0
+
+// foreignDelete is the commit of deletes of such a log: behind its samples.
+const foreignDelete = Foreign + 1
+
+// Restore adds a sample that a log has, of whatever commit and in any order. FinishRestore makes
+// ordinary ones of them; nothing else is called before. The same sample of the same commit may come
+// more than once.
+func (st *Store) Restore(ref uint64, smp *Sample, seq uint64) {
+	s := st.restored(ref)
+	s.recent = append(s.recent, newSample(smp, seq))
+}
+
+// RestoreDelete deletes samples of commits before seq. One that is Foreign deletes those that are.
+func (st *Store) RestoreDelete(ref uint64, iv tombstones.Interval, seq uint64) {
+	s := st.restored(ref)
+	s.deleted = append(s.deleted, deletion{iv, max(seq, foreignDelete)})
+}
+
+// restored returns a series. Recovery is alone.
+func (st *Store) restored(ref uint64) *series {
+	sh := st.shardOf(ref)
+	s := sh.mu.series[ref]
+	if s == nil {
+		s = &series{}
+		if sh.mu.series == nil {
+			sh.mu.series = map[uint64]*series{}
+		}
+		sh.mu.series[ref] = s
+	}
+	return s
+}
+
+// FinishRestore ends recovery. Commits behind last never were: what they brought goes, and it
+// returns how many samples that were. Errors say that samples in memory are damaged.
+func (st *Store) FinishRestore(last uint64) (void int, err error) {
+	for i := range st.shards {
+		sh := &st.shards[i]
+		sh.mu.weaver.encoder.cutting = st.cutting
+		for ref, s := range sh.mu.series {
+			had := len(s.recent)
+			s.recent = slices.DeleteFunc(s.recent, func(r sample) bool { return r.seq > last })
+			s.deleted = slices.DeleteFunc(s.deleted, func(d deletion) bool { return d.seq > last && d.seq > foreignDelete })
+			void += had - len(s.recent)
+			slices.SortStableFunc(s.recent, func(a, b sample) int { return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.seq, b.seq)) })
+			if err := s.seal(math.MaxUint64, &sh.mu.weaver); err != nil {
+				return void, err
+			}
+			s.recent = nil // it may have been long
+			if s.isEmpty() {
+				delete(sh.mu.series, ref)
+				continue
+			}
+			st.series.Add(1)
+			st.samples.Add(int64(s.len()))
+			st.bytes.Add(s.bytes())
+			st.widen(s.chunks[0].MinT)
+			st.widen(s.chunks[len(s.chunks)-1].MaxT)
+		}
+	}
+	return void, nil
+}

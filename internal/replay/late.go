@@ -1,0 +1,286 @@
+package replay
+
+import (
+	"context"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/late"
+	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/internal/tombstones"
+	"github.com/seed347100a3/tsdb/wal"
+)
+
+// Late samples stand in both logs: in the log under the frame of their commit, which decides, until
+// a checkpoint leaves them out; in the out-of-order log until they are in blocks. What both have is
+// taken once (docs/design/late-samples.md).
+
+// LateReport is what was read of late samples.
+type LateReport struct {
+	Log     *wal.ReplayReport // of the out-of-order log; nil: there is none
+	Samples uint64            // that were read, those that both logs have counted twice
+	Unknown uint64            // without a series record
+	Invalid uint64            // histograms that make no sense
+	Void    uint64            // of commits that the log does not have
+	Chunks  int               // out-of-order chunks in head-chunk files
+	// Incomplete: the out-of-order log lacks something that was read elsewhere, or has what does not
+	// count.
+	Incomplete bool
+	Taken      chunks.Ref // out-of-order chunks before it are in the out-of-order log, or in blocks
+}
+
+// lateLoad reads late samples.
+type lateLoad struct {
+	first   int      // oldest segment of the out-of-order log: what was in those before is in blocks
+	commits []uint64 // of the log that have late samples, ascending
+	had     []uint64 // of these and others, what the out-of-order log has
+	chunks  []chunks.HeadChunk
+
+	dec     record.HistogramDecoder
+	ints    histogram.Histogram
+	floats  histogram.FloatHistogram
+	samples [decodeLen]record.Sample
+	starts  [decodeLen]int64
+}
+
+// record takes a record of the log.
+func (l *lateLoad) record(r *replay, rec wal.Record) {
+	segment, samples, err := record.ReadLate(rec.Data)
+	switch {
+	case err != nil:
+		r.damage(&recordError{rec, err})
+	case segment >= l.first && r.to.Late != nil:
+		if n := len(l.commits); n == 0 || l.commits[n-1] != rec.Seq {
+			l.commits = append(l.commits, rec.Seq)
+		}
+		l.take(r, rec, samples, rec.Seq)
+	}
+}
+
+// take adds the samples of a record, which has no prefix any more.
+func (l *lateLoad) take(r *replay, rec wal.Record, data []byte, seq uint64) {
+	var err error
+	if record.TypeOf(data).HoldsHistograms() {
+		err = l.histograms(r, data, seq)
+	} else {
+		err = l.floatSamples(r, data, seq)
+	}
+	if err != nil {
+		r.damage(&recordError{rec, err})
+	}
+}
+
+func (l *lateLoad) floatSamples(r *replay, data []byte, seq uint64) error {
+	var dec record.SampleDecoder
+	dec.Reset(data)
+	for {
+		n, err := dec.DecodeStarts(l.samples[:], l.starts[:])
+		for i := range l.samples[:n] {
+			s := late.Sample{T: l.samples[i].T, Sum: math.Float64bits(l.samples[i].V), ST: l.starts[i], Encoding: chunkenc.EncXOR}
+			if s.ST != 0 {
+				s.Encoding = chunkenc.EncXOR2
+			}
+			l.add(r, l.samples[i].Ref, &s, seq)
+		}
+		if err != nil || n < len(l.samples) {
+			return err
+		}
+	}
+}
+
+func (l *lateLoad) histograms(r *replay, data []byte, seq uint64) error {
+	for l.dec.Reset(data); l.dec.Next(); {
+		s := late.Sample{T: l.dec.T(), ST: l.dec.ST(), Encoding: chunkenc.EncHistogram, Body: l.dec.Entry()}
+		var err error
+		if l.dec.Floats() {
+			s.Encoding = chunkenc.EncFloatHistogram
+			err = l.dec.DecodeFloat(&l.floats)
+			s.Sum = l.floats.Digest()
+		} else {
+			err = l.dec.DecodeInt(&l.ints)
+			s.Sum = l.ints.Digest()
+		}
+		if err != nil {
+			r.out.Late.Invalid++
+			continue
+		}
+		l.add(r, l.dec.Ref(), &s, seq)
+	}
+	return l.dec.Err()
+}
+
+// add adds one sample.
+func (l *lateLoad) add(r *replay, ref uint64, s *late.Sample, seq uint64) {
+	if of, ok := r.dups[ref]; ok {
+		ref = of
+	}
+	if r.to.Series.ByRef(ref) == nil {
+		r.out.Late.Unknown++
+		return
+	}
+	r.out.Late.Samples++
+	r.to.Late.Restore(ref, s, seq)
+}
+
+// delete takes a deleted interval of the log, or of the out-of-order log.
+func (l *lateLoad) delete(r *replay, stone record.Tombstone, seq uint64) {
+	if of, ok := r.dups[stone.Ref]; ok {
+		stone.Ref = of
+	}
+	if r.to.Late != nil && stone.Mint <= stone.Maxt && r.to.Series.ByRef(stone.Ref) != nil {
+		r.to.Late.RestoreDelete(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt}, seq)
+	}
+}
+
+// begin finds out where the out-of-order log begins.
+func (l *lateLoad) begin(r *replay) error {
+	if r.to.Late == nil {
+		return nil
+	}
+	list, err := wal.List(r.opts.FS, r.opts.LateDir)
+	if err == nil && len(list.Segments) > 0 {
+		l.first = list.Segments[0].Number
+	}
+	return err
+}
+
+// run reads the out-of-order log and the chunks behind the log, when all series are known.
+func (l *lateLoad) run(ctx context.Context, r *replay) (err error) {
+	if r.to.Late == nil {
+		return nil
+	}
+	out := &r.out.Late
+	if _, err := r.opts.FS.Stat(r.opts.LateDir); !errors.Is(err, fs.ErrNotExist) {
+		out.Log, err = wal.Replay(ctx, wal.ReplayOptions{
+			FS: r.opts.FS, Dir: r.opts.LateDir, Decoders: len(r.workers), Logger: r.opts.Logger,
+			Apply: func(b *wal.Batch) error { l.apply(r, b); return nil },
+		})
+		if err != nil {
+			return errors.WithMessage(err, "replay out-of-order log")
+		}
+	}
+	for _, c := range l.chunks {
+		if c.Ref < out.Taken {
+			continue
+		}
+		if err := l.chunk(r, c); err != nil {
+			r.out.Damages = append(r.out.Damages, Damage{File: chunksDirName, Reason: err.Error()})
+			continue
+		}
+		out.Chunks++
+	}
+	void, err := r.to.Late.FinishRestore(r.out.Log.LastSeq)
+	out.Void = uint64(void)
+	slices.Sort(l.had)
+	for _, seq := range l.commits {
+		if _, found := slices.BinarySearch(l.had, seq); !found {
+			out.Incomplete = true
+		}
+	}
+	if n := len(l.had); n > 0 && l.had[n-1] > r.out.Log.LastSeq {
+		out.Incomplete = true // numbers that are given out again
+	}
+	out.Incomplete = out.Incomplete || out.Chunks > 0 || out.Log != nil && (len(out.Log.Damages) > 0 || out.Log.Foreign > 0)
+	return err
+}
+
+// chunksDirName is how reports call the head-chunk files.
+const chunksDirName = "chunks_head"
+
+// apply takes a batch of the out-of-order log.
+func (l *lateLoad) apply(r *replay, b *wal.Batch) {
+	of := uint64(late.Foreign) // the commit of the log
+	for i, own := 0, uint64(0); i < len(b.Records); i++ {
+		rec := b.Records[i]
+		if rec.Seq == 0 || rec.Seq != own {
+			of, own = late.Foreign, rec.Seq
+		}
+		switch typ := record.TypeOf(rec.Data); typ {
+		case record.TypeLateCommit:
+			seq, err := record.ReadLateCommit(rec.Data)
+			if err != nil {
+				r.damage(&recordError{rec, err})
+				continue
+			}
+			of = seq
+			l.had = append(l.had, seq)
+		case record.TypeLateTombstones:
+			l.tombstones(r, rec, of)
+		case record.TypeLateChunks:
+			ref, err := record.ReadLateChunks(rec.Data)
+			if err != nil {
+				r.damage(&recordError{rec, err})
+				continue
+			}
+			r.out.Late.Taken = max(r.out.Late.Taken, chunks.Ref(ref))
+		case record.TypeMmapMarkers:
+			// What is in chunks is taken once, as is what both logs have.
+		default:
+			if !typ.HoldsSamples() || !typ.Known() {
+				r.out.Unread.Add(typ)
+				continue
+			}
+			l.take(r, rec, rec.Data, of)
+		}
+	}
+}
+
+func (l *lateLoad) tombstones(r *replay, rec wal.Record, seq uint64) {
+	var dec record.TombstoneDecoder
+	dec.Reset(record.ReadLateTombstones(rec.Data))
+	for dec.Next() {
+		l.delete(r, dec.At(), seq)
+	}
+	if err := dec.Err(); err != nil {
+		r.damage(&recordError{rec, err})
+	}
+}
+
+// chunk takes the samples of an out-of-order chunk, which another engine wrote.
+func (l *lateLoad) chunk(r *replay, c chunks.HeadChunk) error {
+	enc, data, err := r.to.Chunks.Read(c.Ref, nil)
+	if err != nil {
+		return err
+	}
+	chunk, err := chunkenc.FromData(enc, data)
+	if err != nil {
+		return err
+	}
+	var body []byte
+	it := chunk.Iterator(nil)
+	for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
+		s := late.Sample{T: it.AtT(), ST: it.AtST(), Encoding: chunkenc.EncXOR}
+		switch kind {
+		case chunkenc.ValHistogram:
+			it.AtHistogram(&l.ints)
+			s.Encoding, s.Sum = chunkenc.EncHistogram, l.ints.Digest()
+			body = record.AppendHistogram(body[:0], &l.ints)
+			s.Body = body
+		case chunkenc.ValFloatHistogram:
+			it.AtFloatHistogram(&l.floats)
+			s.Encoding, s.Sum = chunkenc.EncFloatHistogram, l.floats.Digest()
+			body = record.AppendFloatHistogram(body[:0], &l.floats)
+			s.Body = body
+		default:
+			_, v := it.At()
+			s.Sum = math.Float64bits(v)
+			if s.ST != 0 {
+				s.Encoding = chunkenc.EncXOR2
+			}
+		}
+		l.add(r, uint64(c.Series), &s, late.Foreign)
+	}
+	return it.Err()
+}
+
+// lateFile names a segment of the out-of-order log.
+func (r *replay) lateFile(rec wal.Record) string {
+	return filepath.Join(wal.OutOfOrderDir, filepath.Base(r.logFile(rec)))
+}

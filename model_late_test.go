@@ -1,0 +1,297 @@
+package tsdb_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/histtest"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// Samples in and out of order against a map from times to values. They come in any order, are
+// deleted, flushed, merged, read by Queriers that were opened before, killed and cut off; everything
+// is compared after each step that may change an answer.
+
+const lateSeries = 4
+
+type lateModel struct {
+	*rapid.T
+	fs    *tsdbtest.MemFS
+	clock *tsdbtest.Clock
+	db    *tsdb.DB
+
+	wins   bool
+	window time.Duration
+	data   [lateSeries]map[int64]anySample
+	old    [lateSeries]map[int64]bool // samples that blocks may have
+	newest int64                      // of all samples that were ever committed, deleted ones, too
+	open   map[*tsdb.Querier][]string // Queriers, and what they showed when they were opened
+}
+
+func (m *lateModel) openDB() {
+	opts := &tsdb.Options{FS: m.fs, Clock: m.clock}
+	opts.Limits.MaxFuture = -1
+	opts.Blocks.Range, opts.Blocks.Manual = time.Minute, true
+	opts.Blocks.MaxRange = rapid.SampledFrom([]time.Duration{time.Minute, 9 * time.Minute}).Draw(m.T, "longest block")
+	opts.Head.SamplesPerChunk = rapid.SampledFrom([]int{16, 120}).Draw(m.T, "samples a chunk")
+	opts.Head.ReplayWorkers = rapid.IntRange(1, 3).Draw(m.T, "workers")
+	opts.WAL.SegmentSize = rapid.SampledFrom([]int64{32 << 10, 1 << 20}).Draw(m.T, "segment")
+	opts.WAL.Compression = rapid.SampledFrom(compressions).Draw(m.T, "compression")
+	opts.WAL.Sync = rapid.SampledFrom([]tsdb.SyncPolicy{tsdb.SyncCommit(), tsdb.SyncInterval(time.Hour), tsdb.SyncNever()}).Draw(m.T, "sync")
+	opts.Head.LastWriteWins = m.wins
+	m.drawWindow()
+	opts.Head.OutOfOrderWindow = m.window
+	db, err := tsdb.Open("data", opts)
+	require.NoError(m, err)
+	m.db = db
+	rep := db.OpenReport()
+	require.True(m, rep.Clean() && rep.SamplesUnknown == 0, "%+v", rep)
+	m.open = map[*tsdb.Querier][]string{}
+}
+
+func (m *lateModel) drawWindow() {
+	m.window = rapid.SampledFrom([]time.Duration{0, 30 * time.Second, 3 * time.Minute, time.Hour}).Draw(m.T, "window")
+}
+
+// SetWindow changes the window while the database is open.
+func (m *lateModel) SetWindow(t *rapid.T) {
+	m.drawWindow()
+	require.NoError(t, m.db.SetOutOfOrderWindow(m.window))
+}
+
+// draw makes a sample of any kind, around the newest or anywhere.
+func (m *lateModel) draw(t *rapid.T) anySample {
+	s := anySample{T: rapid.OneOf(rapid.Int64Range(m.newest-70_000, m.newest+40_000), rapid.Int64Range(-130_000, 300_000)).Draw(t, "t")}
+	if rapid.IntRange(0, 3).Draw(t, "started") == 0 {
+		s.ST = s.T - 3
+	}
+	switch rapid.IntRange(0, 4).Draw(t, "kind") {
+	case 0:
+		s.H = histtest.Draw(modelPick(rapid.Uint64Range(0, 5).Draw(t, "histogram")))
+	case 1:
+		s.FH = histtest.Floats(histtest.Draw(modelPick(rapid.Uint64Range(0, 5).Draw(t, "histogram"))))
+	default:
+		s.V = math.Float64bits(float64(rapid.IntRange(0, 3).Draw(t, "v")))
+	}
+	return s
+}
+
+// Commit commits some samples of an Appender, and sometimes one of another Appender in between.
+func (m *lateModel) Commit(t *rapid.T) {
+	app := m.db.Appender()
+	type stagedSample struct {
+		series int
+		anySample
+	}
+	var staged []stagedSample
+	for range rapid.IntRange(1, 40).Draw(t, "samples") {
+		s := stagedSample{rapid.IntRange(0, lateSeries-1).Draw(t, "series"), m.draw(t)}
+		_, err := app.AppendSample(0, modelLabels(s.series), s.sample())
+		if err == nil {
+			staged = append(staged, s)
+			continue
+		}
+		m.requireRefused(t, s.series, &s.anySample, err)
+	}
+	if rapid.IntRange(0, 5).Draw(t, "between") == 0 {
+		m.Commit(t)
+	}
+	res, err := app.Commit(ctx)
+	require.NoError(t, err)
+	rejected := map[int]error{}
+	for _, r := range res.Rejected {
+		rejected[r.Index] = r.Err
+	}
+	for i, s := range staged {
+		had, there := m.data[s.series][s.T]
+		if err := rejected[i]; err != nil {
+			m.requireRefused(t, s.series, &s.anySample, err)
+			continue
+		}
+		if other := had.digest() != s.digest(); !there || m.wins && other {
+			m.data[s.series][s.T] = s.anySample
+			delete(m.old[s.series], s.T)
+		} else if other {
+			require.True(t, m.old[s.series][s.T], "the head has another value at %d", s.T)
+		}
+		m.newest = max(m.newest, s.T)
+	}
+	m.compare(t)
+}
+
+// requireRefused holds an error against what there is.
+func (m *lateModel) requireRefused(t *rapid.T, series int, s *anySample, err error) {
+	had, there := m.data[series][s.T]
+	switch {
+	case errors.Is(err, tsdb.ErrDuplicateSample):
+		require.False(t, m.wins && m.window > 0, "%v", err)
+		require.False(t, there && had.digest() == s.digest(), "it repeats what is there")
+	case errors.Is(err, tsdb.ErrTooOld):
+		require.Positive(t, m.window)
+		require.Less(t, s.T, max(m.newest, tsdb.MinValid(m.db)-1)-m.window.Milliseconds())
+		var bounds *tsdb.BoundsError
+		require.ErrorAs(t, err, &bounds)
+		require.Less(t, s.T, bounds.From)
+	case errors.Is(err, tsdb.ErrOutOfOrder), errors.Is(err, tsdb.ErrOutOfBounds):
+		require.True(t, m.window == 0, "%v: %v, newest %d", s.T, err, m.newest)
+	default:
+		require.NoError(t, err)
+	}
+}
+
+func (m *lateModel) Delete(t *rapid.T) {
+	mint, maxt := int64(math.MinInt64), int64(math.MaxInt64)
+	if rapid.IntRange(0, 3).Draw(t, "all times") > 0 {
+		mint = rapid.Int64Range(-140_000, 300_000).Draw(t, "from")
+		maxt = mint + rapid.Int64Range(0, 90_000).Draw(t, "length")
+	}
+	matcher := rapid.SampledFrom([]*labels.Matcher{labels.Equal("i", "0"), labels.Equal("odd", "1"), labels.Equal("__name__", "m")}).Draw(t, "matcher")
+	require.NoError(t, m.db.Delete(ctx, mint, maxt, matcher))
+	for i := range m.data {
+		if matcher.Matches(modelLabels(i).Get(matcher.Name())) {
+			for at := range m.data[i] {
+				if at >= mint && at <= maxt {
+					delete(m.data[i], at)
+				}
+			}
+		}
+	}
+	m.compare(t)
+}
+
+func (m *lateModel) Flush(t *rapid.T) {
+	require.NoError(t, m.db.Flush(ctx))
+	m.flushed()
+	m.compare(t)
+}
+
+// flushed notes that blocks may have all that there is.
+func (m *lateModel) flushed() {
+	for i := range m.data {
+		for at := range m.data[i] {
+			m.old[i][at] = true
+		}
+	}
+}
+
+func (m *lateModel) Compact(t *rapid.T) {
+	require.NoError(t, m.db.Compact(ctx))
+	m.flushed()
+	m.compare(t)
+}
+
+func (m *lateModel) HeadSnapshot(t *rapid.T) {
+	require.NoError(t, tsdb.TakeHeadSnapshot(m.db))
+}
+
+// Open opens a Querier that stays open.
+func (m *lateModel) Open(t *rapid.T) {
+	q, err := m.db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	m.open[q] = m.textsOf(t, q)
+}
+
+// Close closes the Queriers that are open.
+func (m *lateModel) Close(t *rapid.T) {
+	for q, texts := range m.open {
+		require.Equal(t, texts, m.textsOf(t, q), "the answer of an open Querier has changed")
+		require.NoError(t, q.Close())
+	}
+	m.open = map[*tsdb.Querier][]string{}
+}
+
+// textsOf reads all samples of a Querier.
+func (m *lateModel) textsOf(t *rapid.T, q *tsdb.Querier) []string {
+	all, err := readAll(q)
+	require.NoError(t, err)
+	var texts []string
+	for i := range lateSeries {
+		for _, p := range all[modelLabels(i).String()] {
+			texts = append(texts, modelLabels(i).String(), time.UnixMilli(p.T).String(), time.UnixMilli(int64(p.V)).String())
+		}
+	}
+	return texts
+}
+
+// compare reads everything, and a part, and the labels of a part.
+func (m *lateModel) compare(t *rapid.T) {
+	m.compareRange(t, math.MinInt64, math.MaxInt64)
+	from := rapid.Int64Range(-140_000, 300_000).Draw(t, "from")
+	m.compareRange(t, from, from+rapid.Int64Range(0, 60_000).Draw(t, "long"))
+}
+
+func (m *lateModel) compareRange(t *rapid.T, mint, maxt int64) {
+	q, err := m.db.Querier(mint, maxt)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, q.Close()) }()
+	got, err := readAll(q)
+	require.NoError(t, err)
+	want, values := map[string][]point{}, []string(nil)
+	for i := range m.data {
+		var ps []point
+		for at, s := range m.data[i] {
+			if at >= mint && at <= maxt {
+				ps = append(ps, s.point())
+			}
+		}
+		if len(ps) > 0 {
+			slices.SortFunc(ps, func(a, b point) int { return int(a.T - b.T) })
+			want[modelLabels(i).String()] = ps
+			values = append(values, modelLabels(i).Get("i"))
+		}
+	}
+	require.Equal(t, want, got)
+	listed, _, err := q.LabelValues(ctx, "i", nil)
+	require.NoError(t, err)
+	require.True(t, slices.Equal(values, listed), "%v, want %v", listed, values)
+}
+
+func (m *lateModel) Reopen(t *rapid.T) {
+	m.Close(t)
+	require.NoError(t, m.db.Close())
+	m.openDB()
+	m.compare(t)
+}
+
+// Kill ends the process without a word: what was written stays.
+func (m *lateModel) Kill(t *rapid.T) { m.crash(t, m.fs.KillClone()) }
+
+// PowerCut comes after a Sync, so that nothing committed may be missing.
+func (m *lateModel) PowerCut(t *rapid.T) {
+	require.NoError(t, m.db.Sync())
+	m.crash(t, m.fs.CrashClone(tsdbtest.CrashOptions{Seed: rapid.Uint64().Draw(t, "seed")}))
+}
+
+func (m *lateModel) crash(t *rapid.T, disk *tsdbtest.MemFS) {
+	m.Close(t)
+	old := m.db
+	m.fs = disk
+	m.openDB()
+	require.NoError(t, old.Close())
+	m.compare(t)
+}
+
+func TestModel_LateSamplesEqualAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &lateModel{T: t, fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(testNow), wins: rapid.Bool().Draw(t, "last write wins")}
+		for i := range m.data {
+			m.data[i], m.old[i] = map[int64]anySample{}, map[int64]bool{}
+		}
+		m.openDB()
+		defer func() { _ = m.db.Close() }()
+		t.Repeat(map[string]func(*rapid.T){
+			"commit": m.Commit, "commit more": m.Commit, "delete": m.Delete, "flush": m.Flush, "compact": m.Compact,
+			"snapshot": m.HeadSnapshot, "window": m.SetWindow, "open": m.Open, "close": m.Close,
+			"reopen": m.Reopen, "kill": m.Kill, "power cut": m.PowerCut,
+		})
+		m.Close(t)
+	})
+}
