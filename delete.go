@@ -223,7 +223,7 @@ func (d *headDelete) write(ctx context.Context) (*tombstones.Set, uint64, error)
 			stones = append(stones, record.Tombstone{Ref: s.Ref(), Mint: d.Mint, Maxt: maxt})
 		}
 		iv := tombstones.Interval{Mint: d.lateMint, Maxt: d.Maxt}
-		if newest := h.late.store.Delete(s.Ref(), iv, commit.Seq()); newest >= iv.Mint {
+		if newest, any := h.late.store.Delete(s.Ref(), iv, commit.Seq()); any {
 			late = append(late, record.Tombstone{Ref: s.Ref(), Mint: iv.Mint, Maxt: max(maxt, newest)})
 		}
 	}

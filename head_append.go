@@ -326,10 +326,10 @@ func (a *Appender) late(st *memseries.Sample, newest int64) error {
 	a.h.series.Shards.Lock(bit)
 	same := st.Series.PendingT() == st.T && st.Series.PendingSum() == st.Sum
 	a.h.series.Shards.Unlock(bit)
-	switch {
-	case same:
+	switch wins := a.h.opts.Head.LastWriteWins; {
+	case same && (!wins || a.h.late.window.Load() == 0):
 		return nil
-	case a.h.opts.Head.LastWriteWins:
+	case wins: // also over a late one that took the place of the same
 		return a.stageLate(st, ErrDuplicateSample)
 	default:
 		return a.staged.refused.note(st, ErrDuplicateSample)

@@ -95,6 +95,7 @@ func (db *DB) beginAgain(border int64) error {
 	}
 	start = present
 	h.series.Truncation.ForgetNewest()
+	h.late.raiseNewest(h)
 	h.trunc.done = start
 	h.bounds.empty()
 	db.time.Back()

@@ -84,6 +84,18 @@ func (hl *headLate) take(rep *replay.Report, end chunks.Ref) {
 	}
 }
 
+// raiseNewest makes series take only what is newer than their late samples, where the head takes those
+// times in order: once they had something newer, and it is gone. The head is alone.
+func (hl *headLate) raiseNewest(h *head) {
+	minValid := h.bounds.minValid.Load()
+	for _, ref := range hl.store.Refs() {
+		t, sum, ok := hl.store.Newest(ref)
+		if s := h.series.ByRef(ref); ok && s != nil && t >= minValid && t > s.PendingT() {
+			s.Reserve(t, sum)
+		}
+	}
+}
+
 // acceptsFrom returns the oldest time of late samples that is accepted now.
 func (hl *headLate) acceptsFrom(b *bounds) int64 {
 	newest := max(b.maxT.Load(), b.minValid.Load()-1)
@@ -197,10 +209,17 @@ func (sg *staging) reserveLateLocked(st *memseries.Sample, n int) error {
 	case st.Series.Dead():
 		return ErrNotFound
 	case st.Late == memseries.IsRepeat:
-		return nil
+		// Another one may have taken the place of what it repeats since, by this commit, too.
+		if _, found, err := h.late.store.Find(st.Series.Ref(), st.T); !found || err != nil {
+			return err
+		}
 	}
 	if n < 0 || sl.checked[n] < min(st.T, st.Series.PendingT()) {
-		if err := sg.lookAgainLocked(st); err != nil {
+		_, found, err := h.late.store.Find(st.Series.Ref(), st.T) // which decides
+		if !found && err == nil {
+			err = sg.lookAgainLocked(st)
+		}
+		if err != nil {
 			if err == errRepeat {
 				return nil
 			}
@@ -271,9 +290,14 @@ func (sg *staging) ownSum(s *memseries.Series, t int64) (sum uint64, found bool)
 // becomeLateLocked takes a sample that other commits overtook as a late one, unless why it is not
 // taken in order keeps it from that, too.
 func (sg *staging) becomeLateLocked(st *memseries.Sample, why error) error {
-	h := sg.h
-	if why == nil || h.late.window.Load() == 0 || why == ErrNotFound || why == ErrDuplicateSample && !h.opts.Head.LastWriteWins {
+	h, wins := sg.h, sg.h.opts.Head.LastWriteWins
+	if h.late.window.Load() == 0 || why == ErrNotFound || !wins && (why == nil || why == ErrDuplicateSample) {
 		return why
+	}
+	if why == nil { // the same is there, unless a late one took its place
+		if sum, found, err := h.late.store.Find(st.Series.Ref(), st.T); !found || sum == st.Sum || err != nil {
+			return err
+		}
 	}
 	if err := h.late.tooOldFor(&h.bounds, st.T); err != nil {
 		return err

@@ -85,6 +85,7 @@ func (rc *recovery) restore(ctx context.Context, report *OpenReport, readOnly bo
 			h.bounds.widen(max(s.Mint(), h.bounds.minValid.Load()), maxt)
 		}
 	}
+	h.late.raiseNewest(h)
 	rc.maxt = h.bounds.maxT.Load()
 	report.Series = h.series.Len()
 	report.addReplay(rep)

@@ -34,12 +34,13 @@ func newQuerier(h *head, v *blockset.View, mint, maxt int64) (*Querier, error) {
 	losses := h.mender.Losses() // of which warnings tell
 	q := &Querier{view: v, head: h}
 	var few [fewBlocks]read.Block
-	q.read.Open(mint, maxt, v.AppendPinned(few[:0], mint, maxt), &h.queries.labels)
+	blocks, late := v.AppendPinned(few[:0], mint, maxt)
+	q.read.Open(mint, maxt, blocks, &h.queries.labels)
 	foreground.Begin()
 	sn := h.iso.Acquire(h.opts.Clock.Now(), v.Start)
 	q.seq = sn.Seq()
 	if h.bounds.overlaps(max(mint, v.Start), maxt) {
-		q.read.AddHead(h.readable(pin, sn.Seq(), v.Start, losses))
+		q.read.AddHead(h.readable(pin, sn.Seq(), v.Start, losses), late)
 	}
 	q.read.AddLate(h.late.readable(h, sn.Seq()))
 	if h.opts.Head.LastWriteWins {

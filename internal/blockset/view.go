@@ -117,25 +117,27 @@ func (v *View) Planned() []blockplan.Block {
 }
 
 // AppendPinned pins the blocks that overlap a closed range, until Unpin for the same range. They come
-// in the order in which they count.
-func (v *View) AppendPinned(dst []read.Block, mint, maxt int64) []read.Block {
+// in the order in which they count: so many of late samples last.
+func (v *View) AppendPinned(dst []read.Block, mint, maxt int64) (_ []read.Block, late int) {
 	from := len(dst)
 	var at [8]int
-	order, late := at[:0], false
+	order := at[:0]
 	for i := range v.Blocks {
 		if b := &v.Blocks[i]; b.Overlaps(mint, maxt) {
 			b.Pin()
 			dst, order = append(dst, b.Readable()), append(order, i)
-			late = late || b.Meta.HasHint(blockdir.HintFromOutOfOrder)
+			if b.Meta.HasHint(blockdir.HintFromOutOfOrder) {
+				late++
+			}
 		}
 	}
-	if late {
+	if late > 0 {
 		blockdir.SortByAge(len(order), func(i int) *blockdir.Meta { return &v.Blocks[order[i]].Meta }, func(i, k int) {
 			order[i], order[k] = order[k], order[i]
 			dst[from+i], dst[from+k] = dst[from+k], dst[from+i]
 		})
 	}
-	return dst
+	return dst, late
 }
 
 // Unpin gives back the pins of AppendPinned.

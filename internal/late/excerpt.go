@@ -14,7 +14,7 @@ type Excerpt struct {
 
 	stored []Chunk
 	recent []sample
-	weaver weaver
+	tools
 }
 
 // Take fills e with what a snapshot sees of a series in a closed range.

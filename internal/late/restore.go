@@ -28,6 +28,12 @@ func (st *Store) RestoreDelete(ref uint64, iv tombstones.Interval, seq uint64) {
 	s.deleted = append(s.deleted, deletion{iv, max(seq, foreignDelete)})
 }
 
+// HasRestored reports whether samples of a series were restored.
+func (st *Store) HasRestored(ref uint64) bool {
+	s := st.shardOf(ref).mu.series[ref]
+	return s != nil && len(s.recent) > 0
+}
+
 // restored returns a series. Recovery is alone.
 func (st *Store) restored(ref uint64) *series {
 	sh := st.shardOf(ref)

@@ -92,6 +92,17 @@ func (st *Store) Find(ref uint64, t int64) (sum uint64, found bool, err error) {
 	return s.find(t, &sh.mu.finder)
 }
 
+// Newest returns time and sum of the newest sample of a series that is not deleted.
+func (st *Store) Newest(ref uint64) (t int64, sum uint64, ok bool) {
+	var e Excerpt
+	if err := e.Take(st, ref, math.MaxUint64, math.MinInt64, math.MaxInt64); err != nil || len(e.Chunks) == 0 {
+		return 0, 0, false
+	}
+	c := &e.Chunks[len(e.Chunks)-1]
+	sum, ok, err := e.finder.Find(c.Encoding, c.Data, c.MaxT)
+	return c.MaxT, sum, ok && err == nil
+}
+
 // Add adds a sample of commit seq, and reports whether it did: the same sample may be there. Where
 // another one of its time is there it takes its place if wins is set, and is ErrDuplicate
 // otherwise. It is seen by snapshots from seq on. floor is a commit that every snapshot sees.
@@ -164,20 +175,20 @@ func (st *Store) removeEmptyLocked(sh *shard, ref uint64, s *series) {
 }
 
 // Delete deletes the samples of a series in an interval that came with commits before seq, for all
-// snapshots from seq on. It returns the newest time that it deletes, or memseries.NoTime if there is
-// nothing to delete.
-func (st *Store) Delete(ref uint64, iv tombstones.Interval, seq uint64) (newest int64) {
+// snapshots from seq on. It returns the newest time that it deletes; false if there is nothing to
+// delete.
+func (st *Store) Delete(ref uint64, iv tombstones.Interval, seq uint64) (newest int64, any bool) {
 	sh := st.shardOf(ref)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	s := sh.mu.series[ref]
 	if s == nil || !s.overlaps(iv.Mint, iv.Maxt) {
-		return memseries.NoTime
+		return 0, false
 	}
 	before := int64(cap(s.deleted))
 	s.deleted = append(s.deleted, deletion{iv, seq})
 	st.bytes.Add((int64(cap(s.deleted)) - before) * deletionBytes)
-	return min(iv.Maxt, s.newest())
+	return min(iv.Maxt, s.newest()), true
 }
 
 // UndoDelete takes a delete back that was not written.

@@ -15,8 +15,8 @@ import (
 	"github.com/seed347100a3/tsdb/wal"
 )
 
-// errIncomplete keeps the log from being truncated.
-var errIncomplete = errors.New("the out-of-order log could not be written: the log is kept until late samples are in blocks")
+// errNoLog: there is nothing to write to.
+var errNoLog = errors.New("there is no out-of-order log")
 
 // Config says where a Log is, and how it writes.
 type Config struct {
@@ -36,7 +36,7 @@ type Log struct {
 		keeping bool
 		kept    []keptCommit
 	}
-	incomplete atomic.Bool // something could not be written
+	incomplete atomic.Pointer[error] // why something could not be written; nil: all was
 	taken      chunks.Ref  // out-of-order chunks before it are in this log, or in blocks
 }
 
@@ -128,7 +128,7 @@ func (l *Log) rewriteLocked(st *late.Store, last uint64, segment int) error {
 		err = wal.RemoveBefore(l.cfg.WAL.FS, l.cfg.WAL.Dir, segment)
 	}
 	if err != nil {
-		l.incomplete.Store(true) // a flush makes good for it
+		l.incomplete.Store(&err) // a flush makes good for it
 	}
 	return errors.WithMessage(err, "write out-of-order log anew")
 }
@@ -179,9 +179,12 @@ func (l *Log) queue(c *Commit) {
 	for i := range c.Records() {
 		c.wal.End(append(c.wal.Begin(), c.Record(i)...))
 	}
-	log := l.wal.Load()
-	if log == nil || log.Enqueue(&c.wal) != nil {
-		l.incomplete.Store(true)
+	log, err := l.wal.Load(), errNoLog
+	if log != nil {
+		err = log.Enqueue(&c.wal)
+	}
+	if err != nil {
+		l.incomplete.Store(&err)
 		return
 	}
 	c.queued = log
@@ -192,13 +195,13 @@ func (l *Log) queue(c *Commit) {
 func (l *Log) Write(c *Commit) error {
 	log := c.queued
 	if log == nil {
-		return errIncomplete
+		return l.whyIncomplete()
 	}
 	c.queued = nil
 	err := log.Write(&c.wal)
 	if err != nil {
 		log.Settle(&c.wal)
-		l.incomplete.Store(true)
+		l.incomplete.Store(&err)
 	}
 	return err
 }
@@ -206,8 +209,8 @@ func (l *Log) Write(c *Commit) error {
 // Sync brings what was enqueued to stable storage. It fails if something could not be written: then
 // the log is needed as it is.
 func (l *Log) Sync() error {
-	if l.incomplete.Load() {
-		return errIncomplete
+	if err := l.whyIncomplete(); err != nil {
+		return err
 	}
 	log := l.wal.Load()
 	if log == nil {
@@ -223,7 +226,16 @@ func (l *Log) Sync() error {
 }
 
 // IsIncomplete reports whether something could not be written.
-func (l *Log) IsIncomplete() bool { return l.incomplete.Load() }
+func (l *Log) IsIncomplete() bool { return l.incomplete.Load() != nil }
+
+// whyIncomplete says why, nil if it is not.
+func (l *Log) whyIncomplete() error {
+	why := l.incomplete.Load()
+	if why == nil {
+		return nil
+	}
+	return errors.WithMessage(*why, "out-of-order log lacks samples, and the log is kept for them until they are in blocks")
+}
 
 // Keep makes the log keep what is enqueued from now on, for Truncate.
 func (l *Log) Keep() {
@@ -247,7 +259,7 @@ func (l *Log) Truncate(seq uint64) error {
 	if log == nil {
 		return nil
 	}
-	if l.incomplete.Load() {
+	if l.IsIncomplete() {
 		if err := log.Retry(); err != nil {
 			return err
 		}
@@ -273,7 +285,7 @@ func (l *Log) Truncate(seq uint64) error {
 	defer l.mu.Unlock()
 	l.mu.keeping = false
 	if kept == len(l.mu.kept) { // nothing came meanwhile that could not be written
-		l.incomplete.Store(false)
+		l.incomplete.Store(nil)
 	}
 	l.mu.kept = nil
 	return nil
@@ -310,7 +322,7 @@ func (l *Log) Close() error {
 		return nil
 	}
 	err := log.Close()
-	if errors.Is(err, wal.ErrPoisoned) || !l.incomplete.Load() && !fileutil.IsDiskFull(err) {
+	if errors.Is(err, wal.ErrPoisoned) || !l.IsIncomplete() && !fileutil.IsDiskFull(err) {
 		return errors.WithMessage(err, "close out-of-order log")
 	}
 	return nil

@@ -41,6 +41,7 @@ type lateLoad struct {
 	first   int      // oldest segment of the out-of-order log: what was in those before is in blocks
 	commits []uint64 // of the log that have late samples, ascending
 	had     []uint64 // of these and others, what the out-of-order log has
+	deletes []lateDelete
 	chunks  []chunks.HeadChunk
 
 	dec     record.HistogramDecoder
@@ -49,6 +50,9 @@ type lateLoad struct {
 	samples [decodeLen]record.Sample
 	starts  [decodeLen]int64
 }
+
+// lateDelete is a delete of a series, by a commit of the log.
+type lateDelete struct{ ref, seq uint64 }
 
 // record takes a record of the log.
 func (l *lateLoad) record(r *replay, rec wal.Record) {
@@ -135,6 +139,7 @@ func (l *lateLoad) delete(r *replay, stone record.Tombstone, seq uint64) {
 		stone.Ref = of
 	}
 	if r.to.Late != nil && stone.Mint <= stone.Maxt && r.to.Series.ByRef(stone.Ref) != nil {
+		l.deletes = append(l.deletes, lateDelete{stone.Ref, seq})
 		r.to.Late.RestoreDelete(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt}, seq)
 	}
 }
@@ -176,19 +181,33 @@ func (l *lateLoad) run(ctx context.Context, r *replay) (err error) {
 		}
 		out.Chunks++
 	}
+	out.Incomplete = l.isIncomplete(r)
 	void, err := r.to.Late.FinishRestore(r.out.Log.LastSeq)
 	out.Void = uint64(void)
+	return err
+}
+
+// isIncomplete reports whether the out-of-order log says something else than what was read.
+func (l *lateLoad) isIncomplete(r *replay) bool {
+	out := &r.out.Late
+	if out.Chunks > 0 || out.Log != nil && (len(out.Log.Damages) > 0 || out.Log.Foreign > 0) {
+		return true
+	}
 	slices.Sort(l.had)
+	if n := len(l.had); n > 0 && l.had[n-1] > r.out.Log.LastSeq {
+		return true // numbers that are given out again
+	}
 	for _, seq := range l.commits {
 		if _, found := slices.BinarySearch(l.had, seq); !found {
-			out.Incomplete = true
+			return true
 		}
 	}
-	if n := len(l.had); n > 0 && l.had[n-1] > r.out.Log.LastSeq {
-		out.Incomplete = true // numbers that are given out again
+	for _, d := range l.deletes {
+		if _, found := slices.BinarySearch(l.had, d.seq); !found && r.to.Late.HasRestored(d.ref) {
+			return true
+		}
 	}
-	out.Incomplete = out.Incomplete || out.Chunks > 0 || out.Log != nil && (len(out.Log.Damages) > 0 || out.Log.Foreign > 0)
-	return err
+	return false
 }
 
 // chunksDirName is how reports call the head-chunk files.
