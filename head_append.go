@@ -326,14 +326,12 @@ func (a *Appender) late(st *memseries.Sample, newest int64) error {
 	a.h.series.Shards.Lock(bit)
 	same := st.Series.PendingT() == st.T && st.Series.PendingSum() == st.Sum
 	a.h.series.Shards.Unlock(bit)
-	switch wins := a.h.opts.Head.LastWriteWins; {
-	case same && (!wins || a.h.late.window.Load() == 0):
+	// With a window another one is taken if the newest is deleted, and the same one if a late one took
+	// its place.
+	if same && (a.h.late.window.Load() == 0 || !a.h.opts.Head.LastWriteWins && !a.h.isDeleted(st.Series, st.T)) {
 		return nil
-	case wins: // also over a late one that took the place of the same
-		return a.stageLate(st, ErrDuplicateSample)
-	default:
-		return a.staged.refused.note(st, ErrDuplicateSample)
 	}
+	return a.stageLate(st, ErrDuplicateSample)
 }
 
 // lateBy compares by sums, which are the bits of floats: a stale marker is a NaN, and NaN never

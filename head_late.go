@@ -177,11 +177,16 @@ func (h *head) sumAt(s *memseries.Series, t int64, sl *stagedLate) (sum uint64, 
 	}
 	h.series.Past(math.MaxUint64).Excerpt(s, t, t, &sl.excerpt)
 	checked = sl.excerpt.Maxt
-	if h.deleted.set.Load().Of(s.Ref()).Covers(t) {
+	if h.isDeleted(s, t) {
 		return 0, false, checked, nil
 	}
 	sum, found, err = sl.find(h, t)
 	return sum, found, checked, err
+}
+
+// isDeleted reports whether what a series has in order at a time is deleted.
+func (h *head) isDeleted(s *memseries.Series, t int64) bool {
+	return h.deleted.set.Load().Of(s.Ref()).Covers(t)
 }
 
 // find looks for the sample in the excerpt.
@@ -264,9 +269,7 @@ func (sg *staging) lookAgainLocked(st *memseries.Sample) error {
 			return err
 		}
 	}
-	if found && sg.h.deleted.set.Load().Of(s.Ref()).Covers(st.T) {
-		found = false
-	}
+	found = found && !sg.h.isDeleted(s, st.T)
 	switch {
 	case !found, sum != st.Sum && wins:
 		return nil
@@ -291,10 +294,14 @@ func (sg *staging) ownSum(s *memseries.Series, t int64) (sum uint64, found bool)
 // taken in order keeps it from that, too.
 func (sg *staging) becomeLateLocked(st *memseries.Sample, why error) error {
 	h, wins := sg.h, sg.h.opts.Head.LastWriteWins
-	if h.late.window.Load() == 0 || why == ErrNotFound || !wins && (why == nil || why == ErrDuplicateSample) {
+	if h.late.window.Load() == 0 || why == ErrNotFound {
 		return why
 	}
-	if why == nil { // the same is there, unless a late one took its place
+	deleted := (why == nil || why == ErrDuplicateSample) && h.isDeleted(st.Series, st.T)
+	if !wins && !deleted && (why == nil || why == ErrDuplicateSample) {
+		return why
+	}
+	if why == nil && !deleted { // the same is there, unless a late one took its place
 		if sum, found, err := h.late.store.Find(st.Series.Ref(), st.T); !found || sum == st.Sum || err != nil {
 			return err
 		}

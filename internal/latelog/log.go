@@ -37,7 +37,7 @@ type Log struct {
 		kept    []keptCommit
 	}
 	incomplete atomic.Pointer[error] // why something could not be written; nil: all was
-	taken      chunks.Ref  // out-of-order chunks before it are in this log, or in blocks
+	taken      chunks.Ref            // out-of-order chunks before it are in this log, or in blocks
 }
 
 type keptCommit struct {
@@ -66,7 +66,7 @@ func (l *Log) Create() error {
 	if l.IsOpen() {
 		return nil
 	}
-	if err := l.cfg.WAL.FS.MkdirAll(l.cfg.WAL.Dir); err != nil {
+	if err := fileutil.MkdirSync(l.cfg.WAL.FS, l.cfg.WAL.Dir); err != nil {
 		return errors.WithMessage(err, "create out-of-order log")
 	}
 	return l.openLocked(wal.Position{NextSeq: 1})
@@ -88,7 +88,7 @@ func (l *Log) Resume(ctx context.Context, found *Found, st *late.Store) error {
 		return nil
 	}
 	at := wal.Position{NextSeq: 1}
-	err := l.cfg.WAL.FS.MkdirAll(l.cfg.WAL.Dir)
+	err := fileutil.MkdirSync(l.cfg.WAL.FS, l.cfg.WAL.Dir)
 	if err == nil && found.Log != nil {
 		at, err = wal.Repair(ctx, l.cfg.WAL.FS, l.cfg.WAL.Dir, l.cfg.Quarantine, l.cfg.Path, found.Log)
 	}

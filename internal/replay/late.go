@@ -42,6 +42,7 @@ type lateLoad struct {
 	commits []uint64 // of the log that have late samples, ascending
 	had     []uint64 // of these and others, what the out-of-order log has
 	deletes []lateDelete
+	renamed bool // something has the ref of a series that another ref had before, of which only this log tells
 	chunks  []chunks.HeadChunk
 
 	dec     record.HistogramDecoder
@@ -123,7 +124,7 @@ func (l *lateLoad) histograms(r *replay, data []byte, seq uint64) error {
 // add adds one sample.
 func (l *lateLoad) add(r *replay, ref uint64, s *late.Sample, seq uint64) {
 	if of, ok := r.dups[ref]; ok {
-		ref = of
+		ref, l.renamed = of, true
 	}
 	if r.to.Series.ByRef(ref) == nil {
 		r.out.Late.Unknown++
@@ -190,7 +191,7 @@ func (l *lateLoad) run(ctx context.Context, r *replay) (err error) {
 // isIncomplete reports whether the out-of-order log says something else than what was read.
 func (l *lateLoad) isIncomplete(r *replay) bool {
 	out := &r.out.Late
-	if out.Chunks > 0 || out.Log != nil && (len(out.Log.Damages) > 0 || out.Log.Foreign > 0) {
+	if l.renamed || out.Chunks > 0 || out.Log != nil && (len(out.Log.Damages) > 0 || out.Log.Foreign > 0) {
 		return true
 	}
 	slices.Sort(l.had)
