@@ -2,6 +2,7 @@ package tsdb
 
 import (
 	"context"
+	"math"
 
 	"github.com/pkg/errors"
 
@@ -64,15 +65,15 @@ func (db *DB) flushLate(ctx context.Context) (err error) {
 		return err
 	}
 	h.iso.WaitPublished(seq)
-	for mint, ok := hl.store.OldestFrom(memseries.NoTime, seq); ok; {
-		end := memseries.RangeEnd(mint, h.opts.Blocks.Range.Milliseconds())
+	for oldest, ok := hl.store.OldestFrom(memseries.NoTime, seq); ok; {
+		mint, end := lateRange(oldest, h.opts.Blocks.Range.Milliseconds())
 		err := db.maintenance.background.Run(ctx, func(ctx context.Context) error {
 			return db.writeBlock(ctx, bd, newBlock{mint, end, true, true, db.blocks.Current().Start}, h.late.writer(h, seq))
 		})
 		if err != nil && !errors.Is(err, blockdir.ErrEmpty) {
 			return diskspace.WhileWriting(db.opts.FS, db.dir, "flush late samples", hl.store.SizeBytes(), err)
 		}
-		mint, ok = hl.store.OldestFrom(end, seq)
+		oldest, ok = hl.store.OldestFrom(end, seq)
 	}
 	if err := hl.log.Truncate(seq); err != nil {
 		return poisoned(err)
@@ -80,6 +81,23 @@ func (db *DB) flushLate(ctx context.Context) (err error) {
 	hl.flush = lateFlush{waits: true, snapshots: h.iso.Opened()}
 	db.dropLate()
 	return nil
+}
+
+// lateRange returns the aligned block range of width r that t lies in, [mint, end). Blocks of late
+// samples that overlap have the same range, unless they are merged: so all that overlap are merged
+// together, and which of them is newer is known (blockdir.SortByAge).
+func lateRange(t, r int64) (mint, end int64) {
+	rest := t % r
+	if rest < 0 {
+		rest += r
+	}
+	if mint = memseries.NoTime + 1; t >= mint+rest {
+		mint = t - rest
+	}
+	if end = math.MaxInt64; t-rest <= end-r {
+		end = t - rest + r
+	}
+	return mint, end
 }
 
 // writer returns what writes the late samples of a closed range into a block, as of a commit.
