@@ -70,6 +70,9 @@ func (db *DB) leaveFuture(ctx context.Context, present int64) error {
 	if err := db.flushRanges(ctx, border, last+1); err != nil {
 		return err
 	}
+	if err := db.flushLate(ctx); err != nil {
+		return err
+	}
 	db.blocks.SkipTo(border)
 	h.trunc.done = math.MinInt64 // series without samples keep their newest times until now
 	if err := db.truncate(ctx, border, true); err != nil {

@@ -134,22 +134,24 @@ func (st *Store) Add(ref uint64, smp *Sample, seq, floor uint64, wins bool) (boo
 	st.samples.Add(1)
 	st.widen(smp.T)
 	if len(s.recent) >= max(recentLen, s.sealAt) {
-		return true, st.sealLocked(sh, s, floor)
+		st.sealLocked(sh, s, floor)
 	}
 	return true, nil
 }
 
-// sealLocked makes chunks of what all snapshots see.
-func (st *Store) sealLocked(sh *shard, s *series, floor uint64) error {
+// sealLocked makes chunks of what all snapshots see. If memory is damaged samples stay as they came,
+// and readers get the error.
+func (st *Store) sealLocked(sh *shard, s *series, floor uint64) {
 	if upTo := st.flushed.Load(); upTo > 0 {
 		floor = min(floor, upTo)
 	}
 	sh.mu.weaver.encoder.cutting = st.cutting
 	before, had := s.bytes(), s.len()
-	err := s.seal(floor, &sh.mu.weaver)
+	if err := s.seal(floor, &sh.mu.weaver); err != nil {
+		s.sealAt = 2 * len(s.recent)
+	}
 	st.samples.Add(int64(s.len() - had)) // without those that count no more
 	st.bytes.Add(s.bytes() - before)
-	return err
 }
 
 // Undo takes the samples of a series back that came with a commit which was not written.

@@ -1,0 +1,120 @@
+package tsdb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// Writers append in and out of order, each to series of its own, beside queries, deletes of other
+// series, flushes and merges; all that was acknowledged is there, once, also after a kill.
+func TestLate_BesideEverythingElse(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		o.Head.OutOfOrderWindow = time.Hour
+		o.Blocks.Range, o.Blocks.Manual = time.Minute, true
+		o.Limits.MaxFuture = -1
+	})
+	const writers, commits = 4, 150
+	var want [writers]map[int64]float64
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	beside := func(fn func()) {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					fn()
+				}
+			}
+		})
+	}
+	beside(func() { _ = f.db.Flush(ctx) })
+	beside(func() { _ = f.db.Compact(ctx) })
+	beside(func() { _ = f.db.Delete(ctx, math.MinInt64, math.MaxInt64, labels.Equal("w", "none")) })
+	beside(func() {
+		q, err := f.db.Querier(math.MinInt64, math.MaxInt64)
+		if err == nil {
+			first, err1 := readAll(q)
+			second, err2 := readAll(q)
+			if err1 == nil && err2 == nil && fmt.Sprint(first) != fmt.Sprint(second) {
+				panic("the answer of an open Querier has changed")
+			}
+			_ = q.Close()
+		}
+	})
+	var writing sync.WaitGroup
+	for w := range writers {
+		want[w] = map[int64]float64{}
+		writing.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(w), 7))
+			ls := labels.FromStrings("w", fmt.Sprint(w))
+			for n := range commits {
+				app := f.db.Appender()
+				staged := map[int64]float64{}
+				for range 1 + r.IntN(20) {
+					at := int64(n)*700 - r.Int64N(120_000)*r.Int64N(2)
+					if _, there := want[w][at]; there {
+						continue
+					}
+					v := float64(r.IntN(1000))
+					if _, err := app.Append(0, ls, at, v); err == nil {
+						if _, again := staged[at]; !again {
+							staged[at] = v
+						}
+					} else if !errors.Is(err, tsdb.ErrDuplicateSample) && !errors.Is(err, tsdb.ErrTooOld) {
+						panic(err)
+					}
+				}
+				res, err := app.Commit(context.Background())
+				if err != nil {
+					panic(err)
+				}
+				for _, rej := range res.Rejected {
+					if !errors.Is(rej.Err, tsdb.ErrDuplicateSample) {
+						panic(rej.Err)
+					}
+				}
+				for at, v := range staged {
+					want[w][at] = v
+				}
+			}
+		})
+	}
+	writing.Wait()
+	close(stop)
+	wg.Wait()
+	check := func(what string) {
+		all := f.all()
+		for w := range writers {
+			got := all[fmt.Sprintf(`{w="%d"}`, w)]
+			require.Len(t, got, len(want[w]), what)
+			for _, p := range got {
+				v, there := want[w][p.T]
+				require.True(t, there && math.Float64bits(v) == p.V, "%s: writer %d at %d", what, w, p.T)
+			}
+		}
+	}
+	check("at the end")
+	disk := f.fs.KillClone()
+	require.NoError(t, f.db.Close())
+	f.fs, f.opts.FS = disk, disk
+	f.open()
+	check("after a kill")
+	require.NoError(t, f.db.Flush(ctx))
+	require.NoError(t, f.db.Compact(ctx))
+	check("in blocks")
+	f.reopen()
+	check("opened again")
+}
