@@ -252,14 +252,12 @@ func (sg *staging) reserveLateLocked(st *memseries.Sample, n int) error {
 var errRepeat = errors.New("repeat")
 
 // lookAgainLocked looks for a sample in order at the time of a late one, in what came since that was
-// looked for. Of other commits that are on their way only the newest time is known.
+// looked for. Of other commits that are on their way only the newest time is known: if one of them has
+// another value at this time, that counts as if it were in a block.
 func (sg *staging) lookAgainLocked(st *memseries.Sample) error {
 	s, wins := st.Series, sg.h.opts.Head.LastWriteWins
 	sum, found := s.PendingSum(), s.PendingT() == st.T
 	if !found && st.T > s.Maxt() && st.T < s.PendingT() {
-		if !sg.h.series.Shards.IsNextLocked(s, &sg.turns) {
-			return ErrOutOfOrder
-		}
 		sum, found = sg.ownSum(s, st.T)
 	}
 	if !found && st.T <= s.Maxt() && st.T >= sg.h.bounds.minValid.Load() {

@@ -51,13 +51,6 @@ func (ss *Shards) TakeTurnsLocked(set ShardSet, turns *Turns) {
 	}
 }
 
-// IsNextLocked reports whether every commit on the shard of s that took its turn before is over. The
-// shard is locked.
-func (ss *Shards) IsNextLocked(s *Series, turns *Turns) bool {
-	i := ShardOf(s.ref)
-	return ss.all[i].mu.turn == turns[i]
-}
-
 // LockInTurn waits until every earlier commit on these shards is over and returns
 // with them locked. Nothing is held while it waits, so the oldest commit always gets
 // through.
