@@ -47,8 +47,12 @@ type pattern struct {
 	table   map[string]struct{} // the same, if there are many
 	exact   shape               // other alternatives whose values match
 	inexact shape               // those whose values re has to look at
-	re      *regexp.Regexp      // nil if there are none
+	re      matchString         // a regexp.Regexp, nil if there are none
 }
+
+// matchString keeps package regexp out of programs that make no such matcher: it would be
+// 60 kB of them.
+type matchString interface{ MatchString(v string) bool }
 
 // compilePattern refuses what is too large before it does any work on it. The
 // limits are checked on the text, by the parser (nesting and character tables), and
