@@ -285,8 +285,7 @@ func (s *Segments) Place(ref BlockRef, err error) error {
 
 // place adds file and offset of a chunk to an error.
 func place(err error, file string, off int64) error {
-	var damage *encbuf.CorruptError
-	if errors.As(err, &damage) {
+	if damage, ok := encbuf.AsCorrupt(err); ok {
 		return damage.At(file, off)
 	}
 	return errors.WithMessagef(err, "chunk in %s at offset %d", file, off)

@@ -76,8 +76,7 @@ func (bf *blockFile) corrupt(off int, reason string) error {
 
 // at places damage of a section that begins at base in the file.
 func (bf *blockFile) at(err error, base int) error {
-	var damage *encbuf.CorruptError
-	if errors.As(err, &damage) {
+	if damage, ok := encbuf.AsCorrupt(err); ok {
 		return damage.At(bf.name, int64(base))
 	}
 	return err

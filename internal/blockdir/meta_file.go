@@ -64,8 +64,7 @@ func versionDamage(fsys fileutil.FS, blockDir string, unsupported error) error {
 
 // placed puts the file into damage of a bare decoder; other errors get its name.
 func placed(err error, path string) error {
-	var damage *encbuf.CorruptError
-	if errors.As(err, &damage) {
+	if damage, ok := encbuf.AsCorrupt(err); ok {
 		return damage.At(path, 0)
 	}
 	return errors.WithMessage(err, path)

@@ -20,7 +20,7 @@ import (
 // checkJSON returns what is wrong with the syntax, and where.
 func checkJSON(b []byte) (offset int, err error) {
 	err = json.Indent(new(bytes.Buffer), b, "", "")
-	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+	if syntax, ok := err.(*json.SyntaxError); ok { // errors.As would link reflection for it
 		offset = int(min(syntax.Offset, int64(len(b))))
 	}
 	return offset, err

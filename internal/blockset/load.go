@@ -167,7 +167,7 @@ func (s *Set) Reload() error {
 // damageOf says what is wrong with a block.
 func damageOf(id ulid.ULID, err error) Damage {
 	d := Damage{File: id.String(), Reason: err.Error()}
-	if c := (*encbuf.CorruptError)(nil); errors.As(err, &c) {
+	if c, ok := encbuf.AsCorrupt(err); ok {
 		d.File, d.Offset, d.Reason = filepath.Join(id.String(), filepath.Base(c.File)), c.Offset, c.Reason
 	}
 	return d

@@ -3,8 +3,6 @@ package headsnap
 import (
 	"math"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
@@ -307,8 +305,7 @@ func DecodeTombstones(rec []byte) (*tombstones.Set, error) {
 		return nil, d.Err()
 	}
 	set, err := tombstones.DecodeBody(body)
-	var corrupt *encbuf.CorruptError
-	if errors.As(err, &corrupt) {
+	if corrupt, ok := encbuf.AsCorrupt(err); ok {
 		return nil, corrupt.At("", int64(len(rec)-len(body)))
 	}
 	return set, err

@@ -106,8 +106,7 @@ func ReadMeta(fsys fileutil.FS, dir string) (Meta, error) {
 		return Meta{}, err
 	}
 	m, err := decodeSidecar(b)
-	var corrupt *encbuf.CorruptError
-	if errors.As(err, &corrupt) {
+	if corrupt, ok := encbuf.AsCorrupt(err); ok {
 		return Meta{}, corrupt.At(path, 0)
 	}
 	return m, err

@@ -102,8 +102,7 @@ func Read(fsys fileutil.FS, dir string) (*Horizon, clock.Passed, error) {
 		return nil, clock.Passed{}, err
 	}
 	h, at, err := Decode(b)
-	var damage *encbuf.CorruptError
-	if errors.As(err, &damage) {
+	if damage, ok := encbuf.AsCorrupt(err); ok {
 		return nil, clock.Passed{}, damage.At(path, 0)
 	}
 	return h, at, err

@@ -318,7 +318,7 @@ func (r *repairer) forgetVanished() error {
 func damagesOf(name string, errs []error) (damages []Damage) {
 	for _, err := range errs {
 		d := Damage{File: name, Reason: err.Error()}
-		if c := (*encbuf.CorruptError)(nil); errors.As(err, &c) {
+		if c, ok := encbuf.AsCorrupt(err); ok {
 			d.Offset, d.Reason = c.Offset, c.Reason
 			if _, file, ok := strings.Cut(filepath.ToSlash(c.File), filepath.ToSlash(name)+"/"); ok {
 				d.File = filepath.Join(name, file)
@@ -332,7 +332,7 @@ func damagesOf(name string, errs []error) (damages []Damage) {
 // damageOf says what is wrong with a block.
 func damageOf(id ulid.ULID, err error) Damage {
 	d := Damage{File: id.String(), Reason: err.Error()}
-	if c := (*encbuf.CorruptError)(nil); errors.As(err, &c) {
+	if c, ok := encbuf.AsCorrupt(err); ok {
 		d.File, d.Offset, d.Reason = filepath.Join(id.String(), filepath.Base(c.File)), c.Offset, c.Reason
 	}
 	return d

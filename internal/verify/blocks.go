@@ -139,7 +139,7 @@ func (b *blockCheck) disorder(path string, report *blockdir.Report) {
 	for _, place := range report.Disorder {
 		f := Finding{Severity: Warning, File: path, What: place.Error(), Advice: adviceOrder,
 			Meaning: "another program wrote it so; nothing is lost: queries put it right, and take more memory"}
-		if c := (*encbuf.CorruptError)(nil); errors.As(place, &c) {
+		if c, ok := encbuf.AsCorrupt(place); ok {
 			f.What, f.File, f.Offset = c.Reason, c.File, c.Offset
 		}
 		v.find(f)
@@ -151,8 +151,8 @@ func (b *blockCheck) disorder(path string, report *blockdir.Report) {
 
 // blockMeaning says what damage of a block means, by the file that it is in.
 func blockMeaning(path string, err error) string {
-	c := (*encbuf.CorruptError)(nil)
-	if !errors.As(err, &c) {
+	c, ok := encbuf.AsCorrupt(err)
+	if !ok {
 		return ""
 	}
 	rel, _ := filepath.Rel(path, c.File) // both begin with the data directory

@@ -199,7 +199,7 @@ func (v *verification) trouble(path string, err error, meaning, advice string) e
 		return v.ctx.Err()
 	}
 	f := Finding{Severity: Damage, File: path, What: err.Error(), Meaning: meaning, Advice: advice}
-	if c := (*encbuf.CorruptError)(nil); errors.As(err, &c) {
+	if c, ok := encbuf.AsCorrupt(err); ok {
 		f.What, f.Offset = c.Reason, c.Offset
 		if c.File != "" {
 			f.File = c.File
