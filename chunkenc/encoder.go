@@ -215,6 +215,9 @@ func (e *Encoder) AppendTo(dst []byte) []byte {
 }
 
 // Reset begins a new chunk. If a histogram was refused, that is the first one of it.
+// It is called once a chunk, and not inlined.
+//
+//go:noinline
 func (e *Encoder) Reset() {
 	switch e.kind {
 	case ofHistograms:

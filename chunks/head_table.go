@@ -198,6 +198,8 @@ func (t *headTable) retire(files []*headFile) error {
 }
 
 // takeUnusedLocked takes the files that no pin keeps out of the table.
+//
+//go:noinline
 func (t *headTable) takeUnusedLocked() []*headFile {
 	var unused []*headFile
 	for t.mu.oldest.holders == 0 {

@@ -9,6 +9,8 @@ import (
 func uvarintBytes(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
 // count returns how many refs a view holds.
+//
+//go:noinline
 func (v view) count() int {
 	if v.ids != nil {
 		return v.ids.len()

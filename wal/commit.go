@@ -96,6 +96,8 @@ func (c *Commit) trim() {
 
 // Begin returns an empty buffer to append the next record's body to. End takes it. The
 // first byte of a record must not be 0x80 to 0x84: those are the log's own.
+//
+//go:noinline
 func (c *Commit) Begin() []byte {
 	if c.n == len(c.bodies) {
 		c.bodies = append(c.bodies, nil)

@@ -100,6 +100,8 @@ func diskFull(err error) error {
 }
 
 // Poisoned returns an ErrPoisoned with its cause, a failed sync or close.
+//
+//go:noinline
 func Poisoned(cause error) error {
 	if errors.Is(cause, ErrPoisoned) {
 		return cause

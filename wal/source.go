@@ -109,6 +109,9 @@ func isPrivate(it item, rec []byte) bool {
 }
 
 // add appends a unit of the segment being read.
+// It is not inlined: units are large.
+//
+//go:noinline
 func (s *source) add(u unit) {
 	u.seg = s.seg
 	s.b.units = append(s.b.units, u)

@@ -75,6 +75,8 @@ type Extra struct {
 }
 
 // HasHint tells whether the block carries a hint.
+//
+//go:noinline
 func (m *Meta) HasHint(hint string) bool { return slices.Contains(m.Compaction.Hints, hint) }
 
 // BesideHead reports whether a block may hold a part of the samples of its times only, so

@@ -79,6 +79,8 @@ func Vanished(fsys fileutil.FS, dataDir string, list []blocklist.Block, have *Li
 }
 
 // Without returns those that are not to be dropped, in the memory of the list.
+//
+//go:noinline
 func Without(list []Missing, drop func(Missing) bool) []Missing {
 	kept := list[:0]
 	for _, m := range list {

@@ -147,6 +147,9 @@ func (e *Encoder) Floats() bool { return e.float }
 // Reset begins a new chunk, whose header is that which Append or HeaderAfter gave for its
 // first sample, or HeaderUnknown. A sample that says itself that it is a gauge, or that there
 // was a reset, changes the header.
+// It is called once a chunk, and not inlined.
+//
+//go:noinline
 func (e *Encoder) Reset(header Header) {
 	w := bitWriter{buf: e.w.buf[:0]}
 	*e = Encoder{stream: stream{w: w, newest: e.newest, header: header}, other: e.other}

@@ -149,6 +149,9 @@ func (p *pageTable) freeLocked(ref, next uint64) {
 }
 
 // all yields every series in ascending order of ref.
+// It is not inlined: its loops would be copied to each place.
+//
+//go:noinline
 func (p *pageTable) all() iter.Seq[*Series] {
 	return func(yield func(*Series) bool) {
 		far := p.farSorted()

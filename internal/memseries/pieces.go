@@ -195,6 +195,8 @@ func (c *chunkBytes) addAny(p *pieces, b []byte) {
 }
 
 // appendTo appends all bytes to dst.
+//
+//go:noinline
 func (c *chunkBytes) appendTo(dst []byte, a *pieceArena) []byte {
 	left := int(c.size)
 	for n := c.first; left > 0; {

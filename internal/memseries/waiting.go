@@ -43,6 +43,8 @@ func (w *waiting) ref(i int) chunks.Ref {
 }
 
 // get returns the chunk of a ref, nil if it is gone.
+//
+//go:noinline
 func (w *waiting) get(ref chunks.Ref) *fullChunk {
 	i := int((ref.Offset() - 1 + numbers - w.first) % numbers)
 	if ref.File() != waitingFile || i >= len(w.queue) || w.queue[i].series == nil {

@@ -182,6 +182,8 @@ func (s *State) Finish(buf []byte) []byte {
 }
 
 // appendPending appends the waiting bits, padded with zeros to a whole byte.
+//
+//go:noinline
 func (s *State) appendPending(dst []byte) []byte {
 	if s.nbits == 0 {
 		return dst

@@ -167,4 +167,7 @@ func (e *Encoder2) AppendTo(dst []byte) []byte {
 }
 
 // Reset begins a new chunk.
+// It is called once a chunk, and not inlined.
+//
+//go:noinline
 func (e *Encoder2) Reset() { *e = Encoder2{buf: e.buf[:0]} }
