@@ -152,6 +152,8 @@ func (e *Encoder) taken(next histchunk.Header, taken bool) error {
 }
 
 // Encoding returns the encoding of the chunk so far.
+//
+//go:noinline
 func (e *Encoder) Encoding() Encoding {
 	switch e.kind {
 	case ofHistograms:

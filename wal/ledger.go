@@ -90,6 +90,8 @@ func (l *ledger) book(u *unit, first, last uint64, records int, reason string) {
 }
 
 // drop notes that a unit's records do not count, for Repair to leave them out.
+//
+//go:noinline
 func (l *ledger) drop(u *unit) {
 	seg := l.seg(u)
 	seg.dirty = true

@@ -51,6 +51,8 @@ func (l *Listing) Next() int {
 }
 
 // Bytes returns the size of all that is replayed.
+//
+//go:noinline
 func (l *Listing) Bytes() int64 {
 	n := int64(0)
 	for _, s := range l.CheckpointSegments {
@@ -190,6 +192,7 @@ func contiguous(segments []SegmentFile, first int, dir string) error {
 	return nil
 }
 
+//go:noinline
 func segmentsError(format string, args ...any) error {
 	return &failure{means: []error{ErrSegments}, cause: errors.Errorf(format, args...)}
 }

@@ -144,6 +144,7 @@ type metaDecoder struct {
 	err error
 }
 
+//go:noinline
 func (d *metaDecoder) fail(reason string) {
 	if d.err == nil {
 		d.err = encbuf.Corrupt(0, reason)
@@ -151,6 +152,8 @@ func (d *metaDecoder) fail(reason string) {
 }
 
 // wrong says that a value is there, but is not one of its kind.
+//
+//go:noinline
 func (d *metaDecoder) wrong(what, want string) { d.fail(what + " in the meta file is not " + want) }
 
 func (d *metaDecoder) int(raw json.RawMessage, what string, bits int) int64 {

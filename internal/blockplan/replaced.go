@@ -40,6 +40,8 @@ func Replaced(blocks []blockdir.Meta) map[ulid.ULID]bool {
 }
 
 // parents returns which blocks went into block i.
+//
+//go:noinline
 func parents(blocks []blockdir.Meta, i int) (at []int) {
 	for k := range blocks {
 		if wentInto(&blocks[k], &blocks[i]) {

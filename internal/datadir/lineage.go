@@ -33,6 +33,8 @@ func (l *Lineage) Add(m blockdir.Meta) {
 
 // Has reports whether the blocks have what can be had of another one: they are it, were
 // made of it, or of all that it was made of, as long as it says what that is.
+//
+//go:noinline
 func (l *Lineage) Has(m Missing) bool {
 	if l.ids[m.ID] || l.sources[m.ID] {
 		return true

@@ -68,6 +68,7 @@ func (r *Ring) Before(seq uint64) []Entry {
 	return r.beforeLocked(seq)
 }
 
+//go:noinline
 func (r *Ring) beforeLocked(seq uint64) (es []Entry) {
 	m := &r.mu
 	for i := range m.kept {

@@ -136,11 +136,15 @@ func readOwner(path string) string {
 	if err != nil {
 		return ""
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxOwner))
+	text := make([]byte, maxOwner)
+	n, err := f.ReadAt(text, 0)
+	if errors.Is(err, io.EOF) { // as it should be: it is shorter than that
+		err = nil
+	}
 	if closeAfter(f, err) != nil {
 		return ""
 	}
-	return string(text)
+	return string(text[:n])
 }
 
 // closeAfter closes f on an error path; err stays the error.

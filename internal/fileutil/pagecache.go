@@ -4,6 +4,8 @@ package fileutil
 // stable storage already (sync first), so that a long sequential write does not
 // push out what others need. It is advice: where there is no such call it does
 // nothing.
+//
+//go:noinline
 func DropCache(f File) error {
 	if d, ok := f.(interface{ DropCache() error }); ok {
 		return d.DropCache()

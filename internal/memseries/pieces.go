@@ -218,6 +218,8 @@ func (c *chunkBytes) finish(p *pieces, enc *xorchunk.State) {
 }
 
 // drop gives the pieces back.
+//
+//go:noinline
 func (c *chunkBytes) drop(p *pieces) {
 	if c.size > 0 {
 		p.put(c.first, c.last)

@@ -193,9 +193,11 @@ func (s *SampleDecoder) value() float64 {
 }
 
 // fail keeps the first fault with its place and ends the record.
+//
+//go:noinline
 func (s *SampleDecoder) fail(reason string) {
 	if s.err == nil {
-		s.err = &encbuf.CorruptError{Offset: int64(s.size - len(s.rest)), Reason: reason} // small enough to be inlined
+		s.err = encbuf.Corrupt(s.size-len(s.rest), reason)
 	}
 	s.size -= len(s.rest)
 	s.rest = nil
