@@ -68,15 +68,14 @@ func meterOf(tid int) meter {
 // parseSchedstat reads three numbers, by hand as package fmt's scanner is 20 kB.
 func parseSchedstat(text string) (u usage, ok bool) {
 	var n [3]int64
-	fields := strings.Fields(text)
-	if len(fields) < len(n) {
-		return u, false
-	}
+	text = strings.TrimSpace(text)
 	for i := range n {
+		field, rest, _ := strings.Cut(text, " ")
 		var err error
-		if n[i], err = strconv.ParseInt(fields[i], 10, 64); err != nil {
+		if n[i], err = strconv.ParseInt(field, 10, 64); err != nil {
 			return u, false
 		}
+		text = rest
 	}
 	return usage{ran: time.Duration(n[0]), waited: time.Duration(n[1])}, n[2] > 0
 }

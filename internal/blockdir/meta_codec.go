@@ -109,7 +109,7 @@ func DecodeMeta(b []byte) (Meta, error) {
 		return Meta{}, encbuf.Corrupt(off, "meta file is no JSON: "+err.Error())
 	}
 	var d metaDecoder
-	top := d.object(bytes.TrimSpace(b), "what stands")
+	top := d.object((&jsonCursor{text: b}).value(), "what stands")
 	if version, ok := take(top, "version"); ok {
 		m.Version = int(d.int(version, "version", strconv.IntSize))
 	}

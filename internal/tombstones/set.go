@@ -35,7 +35,11 @@ func (s *Set) put(ref uint64, ivs Intervals) {
 }
 
 // Clone returns a copy that may be changed on its own.
-func (s *Set) Clone() *Set { return &Set{bySeries: maps.Clone(s.bySeries), n: s.n} }
+func (s *Set) Clone() *Set {
+	c := &Set{bySeries: make(map[uint64]Intervals, len(s.bySeries)), n: s.n}
+	maps.Copy(c.bySeries, s.bySeries)
+	return c
+}
 
 // Of returns the deleted intervals of a series; nil if there are none.
 func (s *Set) Of(ref uint64) Intervals { return s.bySeries[ref] }
