@@ -49,7 +49,7 @@ func (c *commits) init(h *head) {
 // CommitResult is what a successful Commit did.
 type CommitResult struct {
 	Samples int // samples that are in the database now; exact repeats are not counted
-	// Of these, by kind.
+	// Of these, by the kind that they have there: a stale marker behind a histogram is one.
 	Floats, Histograms, FloatHistograms int
 
 	Rejected []Reject // samples that other commits, or this one, made late
@@ -165,7 +165,10 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 			}
 			continue
 		}
-		st.Series.Reserve(st.T, st.Sum)
+		if kind := st.Series.PendingKind(); kind != chunkenc.ValFloat {
+			sg.wide.End(st, kind)
+		}
+		st.Series.Reserve(st.T, st.Sum, st.Encoding)
 		sg.logLocked(st.Series)
 		if kept < i {
 			sg.samples[kept] = *st

@@ -76,6 +76,7 @@ func (ss *Shards) NoteAppliedLocked(s *Series, seq uint64) {
 func (ss *Shards) UnreserveLocked(s *Series) {
 	s.pendT.Store(s.Maxt())
 	s.pendV = s.enc.LastBits()
+	s.notes.setKind(s.open)
 	if s.enc.Len() == 0 {
 		s.pendV = ss.of(s).mu.lastSum[s.ref]
 	}

@@ -137,8 +137,8 @@ func (c *captor) give(fn func(*Captured) error) error {
 func (d *Directory) Unlog(restored, seq uint64, inLog func(ref uint64) bool) (n int) {
 	d.Shards.eachLocked(func(_ *Shard, s *Series) {
 		known := s.lastSeq > 0 || s.ref < restored
-		if s.logged && known && s.lastSeq <= seq && !inLog(s.ref) {
-			s.logged = false
+		if s.Logged() && known && s.lastSeq <= seq && !inLog(s.ref) {
+			s.SetLogged(false)
 			n++
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/pkg/errors"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -128,7 +129,7 @@ func TestCapture_LeavesOutWhatTheLogDoesNotKnow(t *testing.T) {
 	unlogged := newSeries(t, d, "s", "unlogged")
 	onItsWay := logged(t, d, "s", "its first commit is on its way")
 	d.Shards.Lock(Bit(onItsWay))
-	onItsWay.Reserve(1, 0)
+	onItsWay.Reserve(1, 0, chunkenc.EncXOR)
 	d.Shards.Unlock(Bit(onItsWay))
 	removed := newSeries(t, d, "s", "removed")
 	removed.Unpin()

@@ -15,7 +15,7 @@ const gcDead = 1024
 func (d *Directory) RemoveUnused(s *Series) bool {
 	d.create.Lock()
 	defer d.create.Unlock()
-	if !d.removeLocked(s, func() bool { return !s.logged && s.pendT.Load() == NoTime }) {
+	if !d.removeLocked(s, func() bool { return !s.Logged() && s.pendT.Load() == NoTime }) {
 		return false
 	}
 	if len(d.create.dead) >= gcDead {

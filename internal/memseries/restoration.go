@@ -159,7 +159,7 @@ func (rs Restoration) BeyondLog() (behind, unreached int) {
 func (rs Restoration) Finish(seq uint64, newest func(Mapped) (sum uint64, kind chunkenc.ValueType, err error)) error {
 	for s := range rs.d.All() {
 		s.lastSeq, s.prevMaxt = seq, NoTime
-		s.logged = true
+		s.SetLogged(true)
 		sum := s.enc.LastBits()
 		if n := int(s.numMapped); s.enc.Len() == 0 && n > 0 {
 			var kind chunkenc.ValueType
@@ -172,6 +172,7 @@ func (rs Restoration) Finish(seq uint64, newest func(Mapped) (sum uint64, kind c
 		}
 		s.pendT.Store(s.Maxt())
 		s.pendV = sum
+		s.notes.setKind(s.open)
 	}
 	rs.d.Postings().AddAll(func(yield func(uint64, []index.Pair) bool) {
 		for s := range rs.d.All() {

@@ -34,10 +34,10 @@ type Series struct {
 
 	// open is the encoding of the open chunk. Of a restored series without one it says whether its
 	// newest sample is a histogram.
-	open   chunkenc.Encoding
-	logged bool          // guarded: a series record stands in the log, or in the queue before it
-	slot   atomic.Uint32 // slotEmpty, slotLive, slotDead
-	pins   atomic.Int32  // appenders that staged samples before the first commit
+	open  chunkenc.Encoding
+	notes notes         // guarded
+	slot  atomic.Uint32 // slotEmpty, slotLive, slotDead
+	pins  atomic.Int32  // appenders that staged samples before the first commit
 
 	pending
 
@@ -50,6 +50,30 @@ type Series struct {
 	cutAt int64 // a sample at or after it goes to a new chunk
 
 	blocks []*mappedBlock // full chunks, oldest first, without a hole (mapped.go)
+}
+
+// notes is what else is known of a series.
+type notes uint8
+
+const (
+	// noteLogged: a series record stands in the log, or in the queue before it.
+	noteLogged notes = 1 << iota
+	// noteInts and noteFloats: the newest sample that was applied or reserved is a histogram, which
+	// may be in a block by now.
+	noteInts
+	noteFloats
+	noteHistograms = noteInts | noteFloats
+)
+
+// setKind notes of what kind the newest sample is, by the encoding that it needs.
+func (n *notes) setKind(enc chunkenc.Encoding) {
+	*n &^= noteHistograms
+	switch enc.Kind() {
+	case chunkenc.ValHistogram:
+		*n |= noteInts
+	case chunkenc.ValFloatHistogram:
+		*n |= noteFloats
+	}
 }
 
 // pending is the newest sample that is applied or reserved by a queued commit.
@@ -77,10 +101,27 @@ func (s *Series) PendingT() int64 { return s.pendT.Load() }
 // PendingSum returns the Sum of the sample at PendingT.
 func (s *Series) PendingSum() uint64 { return s.pendV }
 
-// Reserve raises the newest time for a queued commit, with the Sum of its sample.
-func (s *Series) Reserve(t int64, sum uint64) {
+// PendingKind returns the kind of the newest sample that was reserved or applied, ValFloat if there
+// was none. It is guarded. That of one which is in a block is known until recovery.
+func (s *Series) PendingKind() chunkenc.ValueType {
+	switch s.notes & noteHistograms {
+	case noteInts:
+		return chunkenc.ValHistogram
+	case noteFloats:
+		return chunkenc.ValFloatHistogram
+	default:
+		return chunkenc.ValFloat
+	}
+}
+
+// Reserve raises the newest time for a queued commit, with the Sum of its sample, and the encoding
+// that it needs.
+func (s *Series) Reserve(t int64, sum uint64, enc chunkenc.Encoding) {
 	s.pendT.Store(t)
 	s.pendV = sum
+	if enc != chunkenc.EncXOR || s.notes&noteHistograms != 0 {
+		s.notes.setKind(enc)
+	}
 }
 
 // Maxt returns the time of the newest applied sample, NoTime if there is none.
@@ -112,10 +153,15 @@ func (s *Series) Mint() int64 {
 }
 
 // Logged reports whether the log has, or will have before this commit, the series record.
-func (s *Series) Logged() bool { return s.logged }
+func (s *Series) Logged() bool { return s.notes&noteLogged != 0 }
 
 // SetLogged says so.
-func (s *Series) SetLogged(logged bool) { s.logged = logged }
+func (s *Series) SetLogged(logged bool) {
+	s.notes &^= noteLogged
+	if logged {
+		s.notes |= noteLogged
+	}
+}
 
 // Dead reports whether the series was removed from the directory.
 func (s *Series) Dead() bool { return s.slot.Load() == slotDead }

@@ -85,6 +85,19 @@ func (p *WideSamples) AddFloatHistogram(st int64, h *histogram.FloatHistogram) u
 	return uint32(len(p.rows) - 1)
 }
 
+// End makes a float that is a stale marker the histogram that it is behind one of a kind. So the
+// log has it, which may not have that one any more. Other samples stay.
+func (p *WideSamples) End(s *Sample, kind chunkenc.ValueType) {
+	if s.Sum != histogram.StaleNaN || s.Encoding.Kind() != chunkenc.ValFloat {
+		return
+	}
+	if st := p.Start(s); kind == chunkenc.ValHistogram {
+		s.Encoding, s.Wide = chunkenc.EncHistogram, p.AddHistogram(st, &staleInts)
+	} else {
+		s.Encoding, s.Wide = chunkenc.EncFloatHistogram, p.AddFloatHistogram(st, &staleFloats)
+	}
+}
+
 // Start returns the start timestamp of a sample.
 func (p *WideSamples) Start(s *Sample) int64 {
 	if s.Encoding == chunkenc.EncXOR {

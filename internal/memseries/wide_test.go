@@ -31,7 +31,7 @@ func commitWide(d *Directory, seq uint64, s *Series, w WideSample) {
 	}
 	set := Bit(s)
 	d.Shards.Lock(set)
-	s.Reserve(w.T, w.Sum)
+	s.Reserve(w.T, w.Sum, w.Encoding)
 	d.Shards.ApplyLocked([]Sample{{Series: s, T: w.T, Sum: w.Sum, Encoding: w.Encoding, Wide: at}}, &beside, seq, seq, alwaysOpen{})
 	d.Shards.Unlock(set)
 }
@@ -152,6 +152,57 @@ func TestAppend_ARestoredSeriesKnowsThatItHasHistograms(t *testing.T) {
 	d.Truncation.DropBefore(5000)
 	commit(d, 2, 2, s, 6000, stale)
 	require.Equal(t, chunkenc.EncXOR, s.open, "nothing is left of the histograms")
+}
+
+// What a series is, is what was reserved last, and what was applied last when that is taken back.
+func TestSeries_PendingKindIsThatOfTheNewestReservation(t *testing.T) {
+	d := NewDirectory(defaultCutting)
+	s := newSeries(t, d, "a", "b")
+	require.Equal(t, chunkenc.ValFloat, s.PendingKind())
+	commitWide(d, 1, s, histogramOf(chunkenc.EncHistogram, 3, 1000))
+	for at, enc := range []chunkenc.Encoding{
+		chunkenc.EncXOR, chunkenc.EncFloatHistogram, chunkenc.EncHistogram, chunkenc.EncXOR2, chunkenc.EncFloatHistogram,
+	} {
+		s.SetLogged(at%2 == 0)
+		s.Reserve(int64(2000+at), 0, enc)
+		require.Equal(t, enc.Kind(), s.PendingKind())
+		require.Equal(t, at%2 == 0, s.Logged())
+	}
+	d.Shards.UnreserveLocked(s)
+	require.Equal(t, chunkenc.ValHistogram, s.PendingKind())
+	d.Truncation.DropBefore(5000)
+	require.Equal(t, chunkenc.ValHistogram, s.PendingKind(), "a block has it")
+}
+
+// A stale marker becomes what it ends, with its start timestamp, and nothing else becomes anything.
+func TestWideSamples_EndMakesStaleMarkersHistograms(t *testing.T) {
+	for _, st := range []int64{0, 77} {
+		for kind, want := range map[chunkenc.ValueType]chunkenc.Encoding{
+			chunkenc.ValHistogram: chunkenc.EncHistogram, chunkenc.ValFloatHistogram: chunkenc.EncFloatHistogram,
+		} {
+			var wide WideSamples
+			marker := Sample{T: 5, Sum: histogram.StaleNaN, Encoding: FloatEncoding(st), Wide: wide.AddStart(st)}
+			wide.End(&marker, kind)
+			require.Equal(t, want, marker.Encoding)
+			require.Equal(t, uint64(histogram.StaleNaN), marker.Sum)
+			got := wide.Of(&marker)
+			require.Equal(t, st, got.ST)
+			if got.Floats != nil {
+				require.True(t, got.Floats.Stale())
+				require.Equal(t, marker.Sum, got.Floats.Digest())
+			} else {
+				require.True(t, got.Ints.Stale())
+				require.Equal(t, marker.Sum, got.Ints.Digest())
+			}
+			again := marker
+			wide.End(&again, kind)
+			require.Equal(t, marker, again)
+			float := Sample{T: 5, Sum: 1, Encoding: FloatEncoding(st), Wide: wide.AddStart(st)}
+			same := float
+			wide.End(&same, kind)
+			require.Equal(t, float, same)
+		}
+	}
 }
 
 // Histograms come back as they were added, also from memory that had others before.
