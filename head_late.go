@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/late"
 	"github.com/seed347100a3/tsdb/internal/latelog"
@@ -89,9 +90,9 @@ func (hl *headLate) take(rep *replay.Report, end chunks.Ref) {
 func (hl *headLate) raiseNewest(h *head) {
 	minValid := h.bounds.minValid.Load()
 	for _, ref := range hl.store.Refs() {
-		t, sum, ok := hl.store.Newest(ref)
-		if s := h.series.ByRef(ref); ok && s != nil && t >= minValid && t > s.PendingT() {
-			s.Reserve(t, sum)
+		newest, ok := hl.store.Newest(ref)
+		if s := h.series.ByRef(ref); ok && s != nil && newest.T >= minValid && newest.T > s.PendingT() {
+			s.Reserve(newest.T, newest.Sum, newest.Encoding)
 		}
 	}
 }
@@ -147,6 +148,7 @@ func (a *Appender) stageLate(st *memseries.Sample, otherwise error) error {
 	if err := h.late.tooOldFor(&h.bounds, st.T); err != nil {
 		return a.staged.refused.note(st, err)
 	}
+	a.staged.endHistograms(st)
 	sl := &a.staged.late
 	sum, found, err := h.late.store.Find(st.Series.Ref(), st.T)
 	checked := int64(math.MinInt64)
@@ -167,6 +169,21 @@ func (a *Appender) stageLate(st *memseries.Sample, otherwise error) error {
 	}
 	sl.checked = append(sl.checked, checked)
 	return nil
+}
+
+// endHistograms makes a float that is a stale marker of a series of histograms one of them.
+func (sg *staging) endHistograms(st *memseries.Sample) {
+	if st.Sum != histogram.StaleNaN || st.Encoding.Kind() != chunkenc.ValFloat {
+		return
+	}
+	bit := memseries.Bit(st.Series)
+	sg.h.series.Shards.Lock(bit)
+	kind := st.Series.PendingKind()
+	sg.h.series.Shards.Unlock(bit)
+	if kind != chunkenc.ValFloat {
+		sg.wide.End(st, kind)
+		st.Sum = sg.wide.Digest(st)
+	}
 }
 
 // sumAt returns the sum of the sample that a series has in order at a time, if it is not in blocks.

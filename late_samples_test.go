@@ -13,6 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/histtest"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -117,4 +120,48 @@ func TestLate_BesideEverythingElse(t *testing.T) {
 	check("in blocks")
 	f.reopen()
 	check("opened again")
+}
+
+// A float stale marker that comes late for a series of histograms is one of them, whatever becomes of
+// it; and it ends nothing that is newer.
+func TestLate_AStaleMarkerOfHistograms(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) { o.Head.OutOfOrderWindow, o.Limits.MaxFuture = time.Hour, -1 })
+	h := histtest.Draw(modelPick(1))
+	put := func(s anySample) {
+		t.Helper()
+		app := f.db.Appender()
+		_, err := app.AppendSample(0, series(t, `{a="1"}`), s.sample())
+		require.NoError(t, err)
+		res, err := app.Commit(ctx)
+		require.NoError(t, err)
+		require.Empty(t, res.Rejected)
+	}
+	put(anySample{T: 1000, H: h})
+	put(anySample{T: 3000, H: h})
+	stale := anySample{T: 2000, V: math.Float64bits(tsdb.StaleMarker())}
+	check := func(what string) {
+		t.Helper()
+		q, err := f.db.Querier(math.MinInt64, math.MaxInt64)
+		require.NoError(t, err)
+		defer q.Close()
+		set := q.Select(ctx, nil)
+		require.True(t, set.Next())
+		it := set.At().Iterator(nil)
+		var got histogram.Histogram
+		for _, at := range []int64{1000, 2000, 3000} {
+			require.Equal(t, chunkenc.ValHistogram, it.Next(), "%s: at %d", what, at)
+			require.Equal(t, at, it.AtHistogram(&got))
+			require.Equal(t, at == 2000, tsdb.IsStale(got.Sum), "%s: at %d", what, at)
+		}
+		require.Equal(t, chunkenc.ValNone, it.Next())
+	}
+	put(stale)
+	check("late")
+	put(stale) // a repeat
+	f.reopen()
+	put(stale)
+	check("opened again")
+	require.NoError(t, f.db.Flush(ctx))
+	require.NoError(t, f.db.Compact(ctx))
+	check("in blocks")
 }

@@ -92,15 +92,16 @@ func (st *Store) Find(ref uint64, t int64) (sum uint64, found bool, err error) {
 	return s.find(t, &sh.mu.finder)
 }
 
-// Newest returns time and sum of the newest sample of a series that is not deleted.
-func (st *Store) Newest(ref uint64) (t int64, sum uint64, ok bool) {
+// Newest returns the newest sample of a series that is not deleted: its time, what tells it from
+// others, and the encoding of its chunk.
+func (st *Store) Newest(ref uint64) (s Sample, ok bool) {
 	var e Excerpt
 	if err := e.Take(st, ref, math.MaxUint64, math.MinInt64, math.MaxInt64); err != nil || len(e.Chunks) == 0 {
-		return 0, 0, false
+		return s, false
 	}
 	c := &e.Chunks[len(e.Chunks)-1]
 	sum, ok, err := e.finder.Find(c.Encoding, c.Data, c.MaxT)
-	return c.MaxT, sum, ok && err == nil
+	return Sample{T: c.MaxT, Sum: sum, Encoding: c.Encoding}, ok && err == nil
 }
 
 // Add adds a sample of commit seq, and reports whether it did: the same sample may be there. Where

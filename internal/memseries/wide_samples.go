@@ -98,6 +98,14 @@ func (p *WideSamples) End(s *Sample, kind chunkenc.ValueType) {
 	}
 }
 
+// Digest returns the Sum of a histogram.
+func (p *WideSamples) Digest(s *Sample) uint64 {
+	if s.Encoding == chunkenc.EncHistogram {
+		return p.rows[s.Wide].ints.Digest()
+	}
+	return p.rows[s.Wide].floats.Digest()
+}
+
 // Start returns the start timestamp of a sample.
 func (p *WideSamples) Start(s *Sample) int64 {
 	if s.Encoding == chunkenc.EncXOR {
