@@ -76,6 +76,8 @@ type bounds struct {
 	minValid atomic.Int64
 	// minT and maxT are the closed bounds of all applied samples; there are none while minT > maxT.
 	minT, maxT atomic.Int64
+	// leaving: what raised the head is deleted, and it did not get to the present yet.
+	leaving atomic.Bool
 }
 
 func (b *bounds) init(opts *Options) {
@@ -119,6 +121,19 @@ func (b *bounds) acceptsTo() int64 {
 // isAhead reports whether the head is closed beyond a time, or has samples beyond.
 func (b *bounds) isAhead(of int64) bool {
 	return b.minValid.Load() > of || b.minT.Load() <= b.maxT.Load() && b.maxT.Load() > of
+}
+
+// raisedTo returns the newest time that keeps older samples out: the last one that the head is
+// closed to, or has a sample of.
+func (b *bounds) raisedTo() int64 { return max(b.minValid.Load()-1, b.maxT.Load()) }
+
+// leaves reports whether the head is to leave the future, and the newest time that is none.
+func (b *bounds) leaves() (present int64, is bool) {
+	present = b.acceptsTo()
+	if b.leaving.Load() {
+		present = min(present, b.opts.present())
+	}
+	return present, b.isAhead(present)
 }
 
 // err says that the head is ahead of the clock, nil if it is not.

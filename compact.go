@@ -40,7 +40,7 @@ func (db *DB) Compact(ctx context.Context) (err error) {
 func (db *DB) flushDue(ctx context.Context) error {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
-	if present := db.head.bounds.acceptsTo(); db.head.bounds.isAhead(present) {
+	if present, ok := db.head.bounds.leaves(); ok {
 		return db.leaveFuture(ctx, present)
 	}
 	if end, ok := db.head.bounds.due(); ok {

@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	"math"
 	"sync/atomic"
 
 	"github.com/oklog/ulid/v2"
@@ -27,6 +26,9 @@ import (
 // open keep what they see. In blocks the delete is on stable storage, in the head as
 // Options.WAL.Sync says. The space comes back when the blocks are merged, or by
 // CleanTombstones.
+//
+// When samples of the future are deleted, as of a clock that was ahead, the present is taken again:
+// at once, or by the next maintenance if a Querier reads what the head would let go of.
 //
 // On a full disk there is no room to write down what is deleted. Then blocks go that lie in the
 // range as a whole, if there are no matchers, and what is left is tried in the room that they had.
@@ -65,29 +67,29 @@ func (db *DB) Delete(ctx context.Context, mint, maxt int64, ms ...*labels.Matche
 }
 
 // reopenPresent makes the head take samples of the present again, if what raised it above that
-// is deleted. Where the clock counts for nothing, Limits.MaxFuture being off, that is asked of the
-// samples: none is left from the begin of the deletion on.
+// is deleted. By the clock that is so beyond Limits.MaxFuture. Where that is off, or so long that
+// the clock says nothing, the samples say so: none is left from the end of the deletion to where
+// the head was raised to.
 func (db *DB) reopenPresent(ctx context.Context, d blockset.Deletion) error {
 	h, present := db.head, db.opts.present()
 	if !h.bounds.isAhead(present) {
 		return nil
 	}
-	if db.opts.Limits.MaxFuture < 0 {
-		if d.Maxt < max(h.bounds.minValid.Load()-1, h.bounds.maxT.Load()) {
-			return nil
-		}
-		if left, err := hasSamples(ctx, db, d.Mint); left || err != nil {
+	if !h.bounds.isAhead(h.bounds.acceptsTo()) {
+		to := h.bounds.raisedTo()
+		if left, err := hasSamples(ctx, db, min(d.Maxt, to), to); left || err != nil {
 			return err
 		}
 	}
+	h.bounds.leaving.Store(true)
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
 	return diskspace.Full(db.leaveFuture(ctx, present))
 }
 
-// hasSamples reports whether there is a sample from a time on.
-func hasSamples(ctx context.Context, db *DB, from int64) (bool, error) {
-	q, err := db.Querier(from, math.MaxInt64)
+// hasSamples reports whether there is a sample in a closed range of time.
+func hasSamples(ctx context.Context, db *DB, mint, maxt int64) (bool, error) {
+	q, err := db.Querier(mint, maxt)
 	if err != nil {
 		return false, err
 	}

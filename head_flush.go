@@ -30,7 +30,7 @@ func (db *DB) Flush(ctx context.Context) (err error) {
 	defer done(&err)
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
-	if present := db.head.bounds.acceptsTo(); db.head.bounds.isAhead(present) {
+	if present, ok := db.head.bounds.leaves(); ok {
 		return diskspace.Full(db.leaveFuture(ctx, present))
 	}
 	maxt := db.head.bounds.maxT.Load()

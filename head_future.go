@@ -19,7 +19,8 @@ import (
 // clock knows better, the whole head becomes blocks, those of the future are marked as lying
 // beside the head, and the head begins where the present does.
 
-// usualFuture is Limits.MaxFuture by default, and what counts as the future where that is off.
+// usualFuture is Limits.MaxFuture by default, and what counts as the future behind a delete where
+// that is off or longer.
 const usualFuture = time.Hour
 
 // futureWait is how long the clock must say so before it is believed: a machine that is started
@@ -29,7 +30,7 @@ const futureWait = time.Minute
 // present returns the newest time that counts as the present.
 func (o *Options) present() int64 {
 	future := o.Limits.MaxFuture
-	if future < 0 {
+	if future < 0 || future > usualFuture {
 		future = usualFuture
 	}
 	return o.Clock.Now().Add(future).UnixMilli()
@@ -42,7 +43,7 @@ type ahead struct {
 
 // due reports whether the head is ahead of the clock, and whether it has been for long enough.
 func (a *ahead) due(h *head) (is, due bool) {
-	if !h.bounds.isAhead(h.bounds.acceptsTo()) {
+	if _, is = h.bounds.leaves(); !is {
 		a.since = clock.Passed{}
 		return false, false
 	}
@@ -60,6 +61,7 @@ func (a *ahead) due(h *head) (is, due bool) {
 func (db *DB) leaveFuture(ctx context.Context, present int64) error {
 	h := db.head
 	if !h.bounds.isAhead(present) {
+		h.bounds.leaving.Store(false)
 		return nil
 	}
 	last, err := newestUpTo(ctx, h, present)
@@ -101,6 +103,7 @@ func (db *DB) beginAgain(border int64) error {
 	h.late.raiseNewest(h)
 	h.trunc.done = start
 	h.bounds.empty()
+	h.bounds.leaving.Store(false)
 	db.time.Back()
 	db.opts.Logger.Warn("the head was ahead of the clock and is not any more", "was", border, "is", start)
 	return nil

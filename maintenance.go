@@ -170,7 +170,8 @@ func (f *flusher) step() {
 	defer db.flushing.Unlock()
 	if ahead, due := f.ahead.due(h); ahead {
 		if due {
-			f.note(db.leaveFuture(db.ctx, h.bounds.acceptsTo()))
+			present, _ := h.bounds.leaves()
+			f.note(db.leaveFuture(db.ctx, present))
 		}
 		return // no border is raised to where the clock never was
 	}

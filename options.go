@@ -197,7 +197,7 @@ type BlockOptions struct {
 type Limits struct {
 	// MaxFuture is how far ahead of the clock a sample may be. Default 1 h. Where it is off, the
 	// clock counts for nothing: the newest samples and blocks are the present, however far ahead
-	// they are, and what is long before them is refused until they are deleted.
+	// they are, and what is long before them is refused until they are deleted (docs/limits.md).
 	MaxFuture time.Duration
 	// LabelsPerSeries counts labels, the name included. Default 64, at most 4,096.
 	LabelsPerSeries int

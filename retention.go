@@ -109,7 +109,9 @@ func (db *DB) watchClock() {
 	}
 	s := blockplan.RetentionState{NewestT: max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()), NowT: db.opts.Clock.Now().UnixMilli()}
 	if t := s.CountedFrom(); t != math.MinInt64 {
-		db.time.Look(t)
+		if db.time.Look(t) == 0 {
+			db.time.Note(0, 0)
+		}
 	}
 }
 

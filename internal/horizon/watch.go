@@ -159,6 +159,7 @@ func (w *Watch) Back() {
 	known := w.mu.horizon.Known()
 	if known {
 		w.mu.horizon.Back(w.passLocked())
+		w.noteLocked(0, 0)
 	}
 	w.mu.Unlock()
 	if known {
