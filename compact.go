@@ -7,6 +7,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockmerge"
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/compact"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
@@ -91,22 +92,29 @@ func (db *DB) CleanTombstones(ctx context.Context) (err error) {
 // With whole it waits for the merges of others, and goes on behind them.
 func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 	ranges := blockplan.Ranges(db.opts.Blocks.Range, db.opts.Blocks.MaxRange)
+	busy := func(id ulid.ULID) bool { return db.busy.Has(id) || db.merges.Resting(id) }
 	var errs []error
 	for ctx.Err() == nil {
 		v := db.blocks.Current()
-		plan := blockplan.Next(v.Planned(), v.Start, ranges, func(id ulid.ULID) bool {
-			return db.busy.Has(id) || db.merges.Resting(id)
-		})
+		plan := blockplan.Next(v.Planned(), v.Start, ranges, busy)
+		ids := make([]ulid.ULID, len(plan))
+		for i, m := range plan {
+			ids[i] = m.ULID
+		}
 		if len(plan) == 0 {
+			old, err := rewrites(ctx, db, busy)
+			if err != nil {
+				errs = append(errs, err)
+				break
+			}
+			ids = old[:min(len(old), 1)]
+		}
+		if len(ids) == 0 {
 			if wait := db.busy.All(); whole && len(wait) > 0 {
 				_ = db.busy.Wait(ctx, wait) // the context is looked at again
 				continue
 			}
 			break
-		}
-		ids := make([]ulid.ULID, len(plan))
-		for i, m := range plan {
-			ids[i] = m.ULID
 		}
 		if !db.busy.Take(ids) {
 			continue // another worker was quicker; what is left is planned anew
@@ -145,7 +153,12 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 	var left error
 	err := blockdir.ErrEmpty // a block of which nothing is left needs no room to go
 	if len(inputs) > 1 || !inputs[0].AllDeleted(ctx) {
-		result, err = db.merges.Merge(ctx, dirs, func(w *blockdir.Writer, inPlace bool) (err error) {
+		var of []blockmerge.Input
+		if of, err = mergeInputs(ctx, db, inputs); err != nil {
+			db.merges.Note(ctx, dirs, err)
+			return err
+		}
+		result, err = db.merges.Merge(ctx, of, func(w *blockdir.Writer, inPlace bool) (err error) {
 			replaced := ids
 			if !inPlace {
 				replaced = nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockmerge"
 	"github.com/seed347100a3/tsdb/internal/blocktest"
 	"github.com/seed347100a3/tsdb/internal/compact"
 	"github.com/seed347100a3/tsdb/tsdbtest"
@@ -43,7 +44,7 @@ func newCompactor(fsys tsdb.FS, dir string, c tsdb.Clock, bytesPerSecond int64) 
 
 // Merge publishes the results as they are.
 func (c compactor) Merge(ctx context.Context, inputs []*blockdir.Dir) (compact.Result, error) {
-	return c.Compactor.Merge(ctx, inputs, func(w *blockdir.Writer, _ bool) error { return w.Publish() })
+	return c.Compactor.Merge(ctx, blockmerge.Whole(inputs), func(w *blockdir.Writer, _ bool) error { return w.Publish() })
 }
 
 // mergeTest is a directory with blocks.

@@ -138,7 +138,8 @@ func (db *DB) open() error {
 	}
 	db.report.addBlocks(&loaded)
 	db.merges = compact.New(compact.Config{FS: db.opts.FS, Dir: db.dir, Clock: db.opts.Clock, Background: db.maintenance.background,
-		BytesPerSecond: db.opts.Blocks.BytesPerSecond, SamplesPerChunk: db.opts.Head.SamplesPerChunk, NewestFirst: db.opts.Head.LastWriteWins})
+		BytesPerSecond: db.opts.Blocks.BytesPerSecond, SamplesPerChunk: db.opts.Head.SamplesPerChunk, NewestFirst: db.opts.Head.LastWriteWins,
+		Rules: db.opts.Blocks.RetentionRules})
 	db.head = newHead(db.opts, db.dir)
 	db.head.trunc.background = db.maintenance.background
 	db.head.bounds.minValid.Store(db.blocks.Current().Start)

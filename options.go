@@ -13,6 +13,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/rules"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -167,6 +168,14 @@ type BlockOptions struct {
 	Retention        time.Duration
 	RetentionBytes   int64
 	RetentionPercent float64
+	// RetentionRules keep some series for longer than others, or for less: the first rule that
+	// chooses a series decides about it, and what none chooses is kept for Retention. What is too
+	// old goes when blocks are merged. What is left goes when all is too old that a rule decides
+	// about in a block, by writing that block anew, or removing it if nothing else is in it: so no
+	// later than its duration and the length of its block. Bytes are another matter: the oldest
+	// blocks go whole. Keep is asked before; a block that it keeps is not changed. At most 256.
+	// Default: none.
+	RetentionRules []RetentionRule `json:"-"`
 	// Workers is how many merges run at a time. 1 to 64; default 1.
 	Workers int
 	// BytesPerSecond bounds what merges write, all together, over any second to within 10%.
@@ -183,9 +192,10 @@ type BlockOptions struct {
 	// blocks, which may be gone by then. A panic in it ends the program, as in any goroutine.
 	// Default: none.
 	OnBlock func(BlockMeta) `json:"-"`
-	// Keep is asked before retention removes a block for its age or for the size of all: true keeps
-	// it this time, and nothing else goes in its place, so limits may be exceeded. A merge does not
-	// ask; of its result Keep is asked as of any block. Delete and DropBlocks do not ask either.
+	// Keep is asked before retention removes a block for its age or for the size of all, or series of
+	// it by RetentionRules: true keeps it this time, and nothing else goes in its place, so limits
+	// may be exceeded. A merge that leaves nothing out does not ask; of its result Keep is asked as
+	// of any block. Delete and DropBlocks do not ask either.
 	// Who does maintenance calls it, maybe several goroutines at a time. It holds no lock, so the
 	// DB may be used, but for Close. A slow one delays merges and retention; commits, flushes and
 	// queries go on. A panic in it reaches the caller of Compact, and ends the program in the
@@ -275,6 +285,7 @@ func (o *Options) withDefaults() (*Options, error) {
 	setDefault(&c.Limits.LabelValueBytes, 4<<10)
 	setDefault(&c.Limits.LabelSetBytes, 16<<10)
 	setDefault(&c.Limits.MetadataBytes, 4<<10)
+	c.Blocks.RetentionRules = copyRules(c.Blocks.RetentionRules)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -296,9 +307,12 @@ func setDefault[T comparable](field *T, value T) {
 
 func (o *Options) validate() error {
 	percent := blockplan.CheckLimits(o.Blocks.limits(), "option Blocks.RetentionPercent")
+	invalid := rules.Check(o.Blocks.RetentionRules, "option Blocks.RetentionRules")
 	switch {
 	case percent != nil:
 		return percent
+	case invalid != nil:
+		return invalid
 	case o.Head.SamplesPerChunk < minSamplesPerChunk || o.Head.SamplesPerChunk > maxSamplesPerChunk:
 		return errors.Errorf("option Head.SamplesPerChunk is %d, want %d to %d", o.Head.SamplesPerChunk, minSamplesPerChunk, maxSamplesPerChunk)
 	case o.Head.ReplayWorkers < 1 || o.Head.ReplayWorkers > maxReplayWorkers:
@@ -350,6 +364,9 @@ func (b *BlockOptions) retention() string {
 	}
 	if b.RetentionPercent > 0 {
 		limits = append(limits, fmt.Sprintf("%v%% of the disk", b.RetentionPercent))
+	}
+	if n := len(b.RetentionRules); n > 0 {
+		limits = append(limits, fmt.Sprintf("%d rules", n))
 	}
 	if limits == nil {
 		return "none"

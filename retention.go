@@ -44,7 +44,7 @@ func (db *DB) SetRetention(l RetentionLimits) error {
 	defer done(&err)
 	db.retaining.Lock()
 	defer db.retaining.Unlock()
-	if err = db.time.SetRetention(l.Duration, max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest())); err != nil {
+	if err = db.time.SetRetention(blockplan.Longest(db.opts.Blocks.durations(l.Duration)), max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest())); err != nil {
 		return errors.WithMessage(err, "set retention")
 	}
 	db.limits.Store(&l)
@@ -57,10 +57,7 @@ func (db *DB) Retention() RetentionLimits { return *db.limits.Load() }
 
 // retain removes the blocks that the retention limits do not keep.
 func (db *DB) retain(ctx context.Context) error {
-	state := blockplan.RetentionState{NewestT: db.head.bounds.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
-	for _, b := range db.blocks.Current().Blocks {
-		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: b.Meta, Bytes: b.Size})
-	}
+	state := retentionState(db)
 	by := db.Retention()
 	limits, err := blockplan.OnDisk(by, db.opts.FS, db.dir)
 	if err == nil && limits.Bytes > 0 {
@@ -69,7 +66,11 @@ func (db *DB) retain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gone := db.obsolete(state, limits)
+	aged, err := db.age(ctx, state, limits)
+	if err != nil {
+		return err
+	}
+	gone := aged.Gone
 	var ids []ulid.ULID
 	keep := db.opts.Blocks.Keep
 	for _, b := range state.Blocks {
@@ -101,10 +102,19 @@ func (db *DB) retain(ctx context.Context) error {
 	return fileutil.JoinErrors(err, db.time.Save(false))
 }
 
+// retentionState is what retention is applied to now.
+func retentionState(db *DB) blockplan.RetentionState {
+	state := blockplan.RetentionState{NewestT: db.head.bounds.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
+	for _, b := range db.blocks.Current().Blocks {
+		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: b.Meta, Bytes: b.Size})
+	}
+	return state
+}
+
 // watchClock looks at the clock now and then: one that was set, and set right again since, leaves
 // no doubt.
 func (db *DB) watchClock() {
-	if db.Retention().Duration <= 0 {
+	if blockplan.Longest(db.opts.Blocks.durations(db.Retention().Duration)) == 0 {
 		return
 	}
 	s := blockplan.RetentionState{NewestT: max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()), NowT: db.opts.Clock.Now().UnixMilli()}
@@ -115,16 +125,21 @@ func (db *DB) watchClock() {
 	}
 }
 
-// obsolete says which blocks may go, by no more time than has passed.
-func (db *DB) obsolete(s blockplan.RetentionState, limits blockplan.RetentionLimits) map[ulid.ULID]blockplan.Reason {
-	if limits.Duration <= 0 || s.CountedFrom() == math.MinInt64 {
-		return blockplan.Obsolete(s, limits)
+// age says which blocks may go, and of which a part, by no more time than has passed.
+func (db *DB) age(ctx context.Context, s blockplan.RetentionState, limits RetentionLimits) (blockplan.Aged, error) {
+	durations := db.opts.Blocks.durations(limits.Duration)
+	shares := ruleShares{db: db, ctx: ctx}
+	aged := blockplan.Age(s, limits, durations, shares.of)
+	if blockplan.Longest(durations) > 0 && s.CountedFrom() != math.MinInt64 {
+		if s.Behind = db.time.Look(s.CountedFrom()); s.Behind == 0 {
+			db.time.Note(0, 0)
+		} else {
+			byClock := aged
+			aged = blockplan.Age(s, limits, durations, shares.of)
+			db.time.Note(aged.Fewer(&byClock), s.Behind)
+		}
 	}
-	byClock := blockplan.Obsolete(s, limits)
-	s.Behind = db.time.Look(s.CountedFrom())
-	gone := blockplan.Obsolete(s, limits)
-	db.time.Note(len(byClock)-len(gone), s.Behind)
-	return gone
+	return aged, shares.err
 }
 
 // drop removes blocks that nothing replaces, the oldest first, and returns how many went. What
@@ -171,7 +186,8 @@ func logIsDear(db *DB) (bool, error) {
 }
 
 func newWatch(o *Options, dir string) *horizon.Watch {
-	return horizon.NewWatch(horizon.Config{FS: o.FS, Dir: dir, Clock: o.Clock, Logger: o.Logger, Retention: o.Blocks.Retention})
+	return horizon.NewWatch(horizon.Config{FS: o.FS, Dir: dir, Clock: o.Clock, Logger: o.Logger,
+		Retention: blockplan.Longest(o.Blocks.durations(o.Blocks.Retention))})
 }
 
 // retentionErr is why retention by time waits, nil if it does not.

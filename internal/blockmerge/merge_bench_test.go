@@ -51,7 +51,7 @@ func benchWrite(b *testing.B, apart, shift int64) {
 	meta := blocktest.Meta(9, 0, 100_000_000)
 	b.ReportAllocs()
 	for b.Loop() {
-		blocks, err := blockmerge.Write(context.Background(), blockmerge.Target{FS: m.fs, Dir: "data", SamplesPerChunk: 120}, m.inputs, meta)
+		blocks, err := blockmerge.Write(context.Background(), blockmerge.Target{FS: m.fs, Dir: "data", SamplesPerChunk: 120}, blockmerge.Whole(m.inputs), meta)
 		require.NoError(b, err)
 		require.Equal(b, uint64(3*series*chunksPerSeries*perChunk), blocks[0].Meta.Stats.NumSamples)
 		require.NoError(b, blockmerge.Abort(blocks))

@@ -71,7 +71,7 @@ func (m *mergeTest) write() (blockmerge.Block, error) {
 	for _, d := range m.inputs {
 		meta.MinTime, meta.MaxTime = min(meta.MinTime, d.Meta().MinTime), max(meta.MaxTime, d.Meta().MaxTime)
 	}
-	blocks, err := blockmerge.Write(context.Background(), blockmerge.Target{FS: m.fs, Dir: "data", SamplesPerChunk: 120}, m.inputs, meta)
+	blocks, err := blockmerge.Write(context.Background(), blockmerge.Target{FS: m.fs, Dir: "data", SamplesPerChunk: 120}, blockmerge.Whole(m.inputs), meta)
 	if err != nil {
 		return blockmerge.Block{}, err
 	}

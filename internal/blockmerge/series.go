@@ -3,6 +3,7 @@ package blockmerge
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/seed347100a3/tsdb/index"
@@ -29,8 +30,9 @@ func mergeSeries(ctx context.Context, w *blockdir.Writer, inputs []input, mint, 
 		return Counts{}, err
 	}
 	heap := &minheap.Heap[*cursor]{Less: (*cursor).before}
+	m := &merger{w: w, chunks: chunkMerger{w: w, mint: mint, maxt: maxt, samplesPerChunk: samplesPerChunk}}
 	for i, in := range inputs {
-		c := &cursor{input: in, rank: i, ids: in.dir.Index().AllSeries(), numbers: numbers[i]}
+		c := &cursor{input: in, rank: i, ids: in.dir.Index().AllSeries(), numbers: numbers[i], counts: &m.chunks.counts}
 		if err := c.sort(ctx); err != nil {
 			return Counts{}, err
 		}
@@ -42,7 +44,6 @@ func mergeSeries(ctx context.Context, w *blockdir.Writer, inputs []input, mint, 
 			heap.Push(c)
 		}
 	}
-	m := &merger{w: w, chunks: chunkMerger{w: w, mint: mint, maxt: maxt, samplesPerChunk: samplesPerChunk}}
 	return m.run(ctx, heap)
 }
 
@@ -96,6 +97,7 @@ type cursor struct {
 	rank    int // smaller ones win
 	ids     index.Postings
 	numbers symbolNumbers
+	counts  *Counts
 
 	begun        bool
 	id           uint64
@@ -204,11 +206,15 @@ func (c *cursor) advanceSorted() (_ bool, err error) {
 		if _, c.chunks, err = c.dir.Index().Series(id, nil, c.chunks[:0]); err != nil {
 			return false, err
 		}
-		deleted := c.deleted.Of(id)
+		deleted, from := c.deleted.Of(id), c.from(id)
 		for _, lane := range index.Lanes(c.chunks) {
 			for _, meta := range lane {
 				if meta.MinT > meta.MaxT {
 					return false, indexDamage(c.dir, "chunk ends before it begins")
+				}
+				if meta.MaxT < from {
+					c.counts.Dropped++
+					continue
 				}
 				c.pieces = append(c.pieces, piece{ChunkMeta: meta, dir: c.dir, input: lanes, deleted: deleted})
 			}
@@ -223,9 +229,21 @@ func (c *cursor) appendPieces(dst []piece) []piece {
 	if c.sorted != nil {
 		return append(dst, c.pieces...)
 	}
-	deleted := c.deleted.Of(c.id)
+	deleted, from := c.deleted.Of(c.id), c.from(c.id)
 	for _, meta := range c.chunks {
+		if meta.MaxT < from {
+			c.counts.Dropped++
+			continue
+		}
 		dst = append(dst, piece{ChunkMeta: meta, dir: c.dir, input: int64(c.rank) * maxLanes, deleted: deleted})
 	}
 	return dst
+}
+
+// from returns from which time on the samples of a series are kept.
+func (c *cursor) from(id uint64) int64 {
+	if c.keepFrom == nil {
+		return math.MinInt64
+	}
+	return c.keepFrom(id)
 }

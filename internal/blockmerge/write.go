@@ -45,22 +45,40 @@ type Counts struct {
 	Dropped   uint64 // chunks without a sample to keep, or equal to another one
 }
 
-// input is a block that goes into a merge, with what is deleted of it.
-type input struct {
-	dir     *blockdir.Dir
-	deleted *tombstones.Set // a snapshot: what is deleted later is not applied
+// Input is a block that is to go into a merge.
+type Input struct {
+	Dir *blockdir.Dir
+	// KeepFrom says from which time on the samples of a series are kept, by its id in the block. A
+	// chunk that ends before is left out, and none is cut. nil: all are kept.
+	KeepFrom func(id uint64) int64
 }
 
-// Write writes the samples of dirs, in the order of the plan, into a block for each of metas: those
-// in its bounds that are not deleted. On stable storage, and read back, each waits for its name. On
+// Whole returns blocks as inputs of which everything is kept.
+func Whole(dirs []*blockdir.Dir) []Input {
+	inputs := make([]Input, len(dirs))
+	for i, d := range dirs {
+		inputs[i].Dir = d
+	}
+	return inputs
+}
+
+// input is a block that goes into a merge, with what is deleted of it.
+type input struct {
+	dir      *blockdir.Dir
+	keepFrom func(id uint64) int64
+	deleted  *tombstones.Set // a snapshot: what is deleted later is not applied
+}
+
+// Write writes the samples of blocks, in the order of the plan, into a block for each of metas: those
+// in its bounds that are kept and not deleted. On stable storage, and read back, each waits for its name. On
 // an error nothing is left behind that opening the database would not remove. Errors:
 // encbuf.ErrCorrupt, with the file of an input that is damaged; chunkenc.ErrUnknownEncoding, with
 // the file, where a merge would have to look into a chunk that it cannot read; those of the file
 // system; the context's.
-func Write(ctx context.Context, t Target, dirs []*blockdir.Dir, metas ...blockdir.Meta) ([]Block, error) {
-	inputs := make([]input, len(dirs))
-	for i, d := range dirs {
-		inputs[i] = input{dir: d, deleted: d.Tombstones()}
+func Write(ctx context.Context, t Target, of []Input, metas ...blockdir.Meta) ([]Block, error) {
+	inputs := make([]input, len(of))
+	for i, in := range of {
+		inputs[i] = input{dir: in.Dir, keepFrom: in.KeepFrom, deleted: in.Dir.Tombstones()}
 	}
 	blocks := make([]Block, len(metas))
 	for i := range blocks {

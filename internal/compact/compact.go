@@ -21,12 +21,15 @@ import (
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/pace"
+	"github.com/seed347100a3/tsdb/internal/rules"
 )
 
 // Compactor merges blocks: one merge a call, what and when is its caller's decision. It is
 // safe for concurrent use as long as no block is in two merges at a time.
 type Compactor struct {
 	Config
+	// Shares is what the retention rules decide about, in the blocks that there are.
+	Shares  *rules.Shares
 	limiter *pace.Limiter // nil: none
 	rest    blockplan.Rest
 }
@@ -40,6 +43,7 @@ type Config struct {
 	BytesPerSecond  int64 // that all merges write together; 0: no bound
 	SamplesPerChunk int   // of chunks that are written anew
 	NewestFirst     bool  // of samples at one time the one that was written last counts
+	Rules           []rules.RetentionRule
 }
 
 // Result is what became of a merge.
@@ -51,7 +55,7 @@ type Result struct {
 
 // New returns a Compactor.
 func New(c Config) *Compactor {
-	return &Compactor{Config: c, limiter: pace.New(c.Clock, c.BytesPerSecond)}
+	return &Compactor{Config: c, Shares: rules.NewShares(c.Rules), limiter: pace.New(c.Clock, c.BytesPerSecond)}
 }
 
 // Resting tells whether a block was in a merge that failed a while ago.
@@ -64,7 +68,7 @@ func (c *Compactor) Forget() { c.rest.Forget() }
 // merge.
 type PublishFunc func(w *blockdir.Writer, inPlace bool) error
 
-// Merge writes the samples of inputs, which the caller keeps open and gives in the order of
+// Merge writes the samples of blocks, which the caller keeps open and gives in the order of
 // the plan, as one new block. The inputs stay; they may go once the new block is loaded.
 // What is deleted of them while Merge runs is not deleted of the result: the caller keeps
 // deletes away, or applies them again: publish is called with the finished block, and
@@ -78,7 +82,11 @@ type PublishFunc func(w *blockdir.Writer, inPlace bool) error
 // meanwhile; encbuf.ErrCorrupt, with the file of an input that is damaged; the context's. Behind
 // an error other than the context's and a refusal for lack of room, the inputs rest
 // (blockplan.Rest).
-func (c *Compactor) Merge(ctx context.Context, inputs []*blockdir.Dir, publish PublishFunc) (Result, error) {
+func (c *Compactor) Merge(ctx context.Context, of []blockmerge.Input, publish PublishFunc) (Result, error) {
+	inputs := make([]*blockdir.Dir, len(of))
+	for i, in := range of {
+		inputs[i] = in.Dir
+	}
 	purpose, bytes := fmt.Sprintf("merge %d blocks from %s on", len(inputs), inputs[0].Meta().ULID), inputBytes(inputs)
 	if err := diskspace.Check(c.FS, c.Dir, purpose, bytes); err != nil {
 		return Result{}, err
@@ -86,7 +94,7 @@ func (c *Compactor) Merge(ctx context.Context, inputs []*blockdir.Dir, publish P
 	var result Result
 	fsys := pace.FS(ctx, c.FS, c.limiter) // until ctx ends, not until work in the background does: that may publish
 	err := c.Background.Run(ctx, func(ctx context.Context) (err error) {
-		result, err = c.write(ctx, fsys, inputs, publish)
+		result, err = c.write(ctx, fsys, of, c.results(inputs), publish)
 		return err
 	})
 	if errors.Is(err, blockdir.ErrEmpty) {
@@ -107,9 +115,9 @@ func inputBytes(inputs []*blockdir.Dir) (n int64) {
 }
 
 // write does the work of Merge.
-func (c *Compactor) write(ctx context.Context, fsys fileutil.FS, inputs []*blockdir.Dir, publish PublishFunc) (Result, error) {
+func (c *Compactor) write(ctx context.Context, fsys fileutil.FS, inputs []blockmerge.Input, results []blockdir.Meta, publish PublishFunc) (Result, error) {
 	target := blockmerge.Target{FS: fsys, Dir: c.Dir, SamplesPerChunk: c.SamplesPerChunk}
-	blocks, err := blockmerge.Write(ctx, target, c.byAge(inputs), c.results(inputs)...)
+	blocks, err := blockmerge.Write(ctx, target, c.byAge(inputs), results...)
 	if err != nil {
 		return Result{}, diskspace.Full(err)
 	}
@@ -135,11 +143,11 @@ func (c *Compactor) write(ctx context.Context, fsys fileutil.FS, inputs []*block
 }
 
 // byAge returns the inputs in the order in which they count.
-func (c *Compactor) byAge(inputs []*blockdir.Dir) []*blockdir.Dir {
+func (c *Compactor) byAge(inputs []blockmerge.Input) []blockmerge.Input {
 	inputs = slices.Clone(inputs)
 	metas := make([]blockdir.Meta, len(inputs))
-	for i, d := range inputs {
-		metas[i] = d.Meta()
+	for i, in := range inputs {
+		metas[i] = in.Dir.Meta()
 	}
 	blockdir.SortByAge(len(inputs), func(i int) *blockdir.Meta { return &metas[i] }, func(i, k int) {
 		metas[i], metas[k] = metas[k], metas[i]

@@ -16,6 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockmerge"
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/blocktest"
 	"github.com/seed347100a3/tsdb/internal/clock"
@@ -53,7 +54,7 @@ func newCompactor(fsys fileutil.FS, dir string, c clock.Clock, bytesPerSecond in
 }
 
 func (c compactor) Merge(ctx context.Context, inputs []*blockdir.Dir) (compact.Result, error) {
-	return c.Compactor.Merge(ctx, inputs, func(w *blockdir.Writer, _ bool) error { return w.Publish() })
+	return c.Compactor.Merge(ctx, blockmerge.Whole(inputs), func(w *blockdir.Writer, _ bool) error { return w.Publish() })
 }
 
 // mergeTest is a directory with blocks.

@@ -70,6 +70,7 @@ var layers = map[string]layer{
 
 	"internal/headchunks": {level: 6},
 	"internal/blockplan":  {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
+	"internal/rules":      {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/blockmerge": {level: 6, foreign: []string{pkgErrors}},
 	"internal/read":       {level: 6, foreign: []string{pkgErrors}},
 	"internal/replay":     {level: 6, foreign: []string{pkgErrors}},
