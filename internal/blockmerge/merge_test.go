@@ -428,3 +428,36 @@ func TestMerge_SymbolsOfManyBatches(t *testing.T) {
 	d, _ := m.merge()
 	require.Equal(t, want, blockPoints(t, d))
 }
+
+// What a series is kept from leaves out chunks that end before, and cuts none.
+func TestMerge_SeriesThatAreKeptFromATimeOn_LoseWholeChunks(t *testing.T) {
+	m := newMergeTest(t)
+	a := m.block(0, 1000,
+		blocktest.Only(t, `{a="1"}`, blocktest.Ramp(0, 150, 1), blocktest.Ramp(300, 150, 1)),
+		blocktest.Only(t, `{a="2"}`, blocktest.Ramp(0, 150, 1)),
+		blocktest.Only(t, `{a="3"}`, blocktest.Ramp(0, 150, 1)))
+	b := m.block(1000, 2000, blocktest.Only(t, `{a="1"}`, blocktest.Ramp(1000, 150, 1)), blocktest.Only(t, `{a="3"}`, blocktest.Ramp(1000, 150, 1)))
+	from := map[string]int64{`{a="1"}`: 400, `{a="2"}`: 150, `{a="3"}`: 149}
+	keepFrom := func(d *blockdir.Dir) func(id uint64) int64 {
+		return func(id uint64) int64 {
+			pairs, err := d.Index().SeriesLabels(id, nil)
+			require.NoError(t, err)
+			value, err := d.Index().Symbol(pairs[0].Value)
+			require.NoError(t, err)
+			return from[`{a="`+value+`"}`]
+		}
+	}
+	m.named++
+	blocks, err := blockmerge.Write(context.Background(), blockmerge.Target{FS: m.fs, Dir: "data", SamplesPerChunk: 120},
+		[]blockmerge.Input{{Dir: a, KeepFrom: keepFrom(a)}, {Dir: b, KeepFrom: keepFrom(b)}}, blocktest.Meta(m.named, 0, 2000))
+	require.NoError(t, err)
+	require.NoError(t, blocks[0].Writer.Publish())
+	require.Equal(t, blockmerge.Counts{Passed: 4, Dropped: 2}, blocks[0].Counts)
+	d := blocktest.Open(t, m.fs, "data", blocks[0].Meta.ULID)
+	got := blocktest.Points(t, d)
+	require.Len(t, got, 2)
+	require.Len(t, got[`{a="1"}`], 300)
+	require.Equal(t, int64(300), got[`{a="1"}`][0].T)
+	require.Len(t, got[`{a="3"}`], 300)
+	require.Equal(t, uint64(2), d.Meta().Stats.NumSeries)
+}
