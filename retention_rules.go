@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockmerge"
 	"github.com/seed347100a3/tsdb/internal/blockplan"
@@ -104,4 +105,62 @@ func mergeInputs(ctx context.Context, db *DB, blocks []blockset.Block) ([]blockm
 		inputs[i].KeepFrom = d.KeepFrom(from)
 	}
 	return inputs, nil
+}
+
+// RetentionPlan is what retention by time would take at once, by itself: a merge that is due may
+// leave out more.
+type RetentionPlan struct {
+	NewestT            int64 // that durations are counted back from, in milliseconds since 1970; math.MinInt64: there is no sample
+	Removed, Rewritten int   // blocks that go, and that are written anew without a part of their series
+	// Shares are what goes by each rule, and, as the last one, of what none chooses.
+	Shares []RetentionShare
+}
+
+// RetentionShare is what goes by one rule: in how many blocks, how many series, each once, samples,
+// deleted ones too that are still there, and bytes of their chunks.
+type RetentionShare = rules.Share
+
+// RetentionPlan says what rules, and rest for what none of them chooses, would take of the blocks
+// of the last Refresh, by the clock. The chunks that go are read, and nothing is changed. A clock
+// that a DB doubts (ErrClock) delays it there.
+//
+// Errors: ErrInvalidArgument for rules that cannot be, ErrClosed, ErrCorrupt with the file, the
+// context's.
+func (r *Reader) RetentionPlan(ctx context.Context, list []RetentionRule, rest time.Duration) (RetentionPlan, error) {
+	if err := rules.Check(list, "plan retention"); err != nil {
+		return RetentionPlan{}, &refusal{ErrInvalidArgument, err}
+	}
+	s, done, err := r.state()
+	if err != nil {
+		return RetentionPlan{}, err
+	}
+	state := blockplan.RetentionState{NewestT: s.head.bounds.maxT.Load(), NowT: r.opts.Clock.Now().UnixMilli()}
+	var ids []ulid.ULID
+	for _, m := range s.blocks.Current().Metas() {
+		ids = append(ids, m.ULID)
+	}
+	blocks := s.blocks.Pinned(ids)
+	done()
+	dirs := make(map[ulid.ULID]*blockset.Block, len(blocks))
+	for i := range blocks {
+		defer blocks[i].Release()
+		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: blocks[i].Meta})
+		dirs[blocks[i].Meta.ULID] = &blocks[i]
+	}
+	durations, shares := rules.Durations(list, rest), rules.NewShares(list)
+	from, count := state.KeptFrom(durations), rules.NewCounter(list)
+	gone, rewritten := blockplan.ByRules(&state, from, func(id ulid.ULID) []bool {
+		has, failed := shares.Of(ctx, dirs[id].Dir())
+		err = fileutil.JoinErrors(err, failed)
+		return has
+	})
+	for i, id := range slices.Concat(gone, rewritten) {
+		if err == nil {
+			err = count.Add(ctx, dirs[id].Dir(), from, i < len(gone))
+		}
+	}
+	if err != nil {
+		return RetentionPlan{}, errors.WithMessage(err, "plan retention")
+	}
+	return RetentionPlan{NewestT: state.CountedFrom(), Removed: len(gone), Rewritten: len(rewritten), Shares: count.Shares}, nil
 }

@@ -46,6 +46,7 @@ func newProgram(c *console) *program {
 	p.addImport()
 	p.addList()
 	p.addAnalyze()
+	p.addRetention()
 	p.addVerify()
 	p.addRepair()
 	p.addServe()
