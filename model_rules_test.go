@@ -37,14 +37,12 @@ func (m *rulesModel) open(t require.TestingT) {
 	require.True(t, rep.Clean(), "%+v", rep)
 }
 
-// newest is what durations are counted back from.
+// newest is what durations are counted back from. What the head had counts, also when it is empty,
+// and the block gone that it became.
 func (m *rulesModel) newest() int64 {
-	newest := int64(math.MinInt64)
+	newest := m.db.Stats().MaxT
 	for _, b := range m.db.Blocks() {
 		newest = max(newest, b.MaxTime-1)
-	}
-	if s := m.db.Stats(); s.MinT <= s.MaxT {
-		newest = max(newest, s.MaxT)
 	}
 	return min(newest, m.clock.Now().UnixMilli())
 }

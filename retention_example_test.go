@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
 )
 
 // A program keeps 30 days, and less while the disk is short.
@@ -24,6 +25,20 @@ func ExampleDB_SetRetention() {
 	}
 	fmt.Println(db.Retention().Duration, db.Retention().Bytes>>30, "GiB")
 	// Output: 720h0m0s 20 GiB
+}
+
+// Debug series are kept for a week, those of bills for ever, all others for 90 days.
+func ExampleRetentionRule() {
+	const day = 24 * time.Hour
+	db := must(tsdb.Open(must(os.MkdirTemp("", "tsdb")), &tsdb.Options{Blocks: tsdb.BlockOptions{
+		RetentionRules: []tsdb.RetentionRule{
+			{Matchers: must(labels.ParseSelector(`{job="debug"}`)), Duration: 7 * day},
+			{Matchers: must(labels.ParseSelector(`{__name__=~"bill_.*"}`))},
+		},
+		Retention: 90 * day,
+	}}))
+	fmt.Println(db.Close())
+	// Output: <nil>
 }
 
 // What is older than a year is not needed any more, whatever the disk has room for.
