@@ -192,14 +192,14 @@ type BlockOptions struct {
 	// blocks, which may be gone by then. A panic in it ends the program, as in any goroutine.
 	// Default: none.
 	OnBlock func(BlockMeta) `json:"-"`
-	// Keep is asked before retention removes a block for its age or for the size of all, or series of
-	// it by RetentionRules: true keeps it this time, and nothing else goes in its place, so limits
-	// may be exceeded. A merge that leaves nothing out does not ask; of its result Keep is asked as
-	// of any block. Delete and DropBlocks do not ask either.
-	// Who does maintenance calls it, maybe several goroutines at a time. It holds no lock, so the
-	// DB may be used, but for Close. A slow one delays merges and retention; commits, flushes and
-	// queries go on. A panic in it reaches the caller of Compact, and ends the program in the
-	// maintenance that runs by itself. Default: none is kept.
+	// Keep is asked before retention removes a block for its age or for the size of all, or series
+	// of it by RetentionRules: true keeps it this time, and nothing else goes in its place, so
+	// limits may be exceeded. A merge that leaves nothing out does not ask; of its result Keep is
+	// asked as of any block. Delete and DropBlocks do not ask either. Who does maintenance calls
+	// it, maybe several goroutines at a time. It holds no lock, so the DB may be used, but for
+	// Close. A slow one delays merges and retention; commits, flushes and queries go on. A panic in
+	// it reaches the caller of Compact, and ends the program in the maintenance that runs by
+	// itself. Default: none is kept.
 	Keep func(BlockMeta) bool `json:"-"`
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/horizon"
+	"github.com/seed347100a3/tsdb/internal/rules"
 )
 
 // RetentionLimits say how much DB.SetRetention keeps.
@@ -44,7 +45,7 @@ func (db *DB) SetRetention(l RetentionLimits) error {
 	defer done(&err)
 	db.retaining.Lock()
 	defer db.retaining.Unlock()
-	if err = db.time.SetRetention(blockplan.Longest(db.opts.Blocks.durations(l.Duration)), max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest())); err != nil {
+	if err = db.time.SetRetention(db.opts.Blocks.longest(l.Duration), max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest())); err != nil {
 		return errors.WithMessage(err, "set retention")
 	}
 	db.limits.Store(&l)
@@ -114,7 +115,7 @@ func retentionState(db *DB) blockplan.RetentionState {
 // watchClock looks at the clock now and then: one that was set, and set right again since, leaves
 // no doubt.
 func (db *DB) watchClock() {
-	if blockplan.Longest(db.opts.Blocks.durations(db.Retention().Duration)) == 0 {
+	if db.opts.Blocks.longest(db.Retention().Duration) == 0 {
 		return
 	}
 	s := blockplan.RetentionState{NewestT: max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()), NowT: db.opts.Clock.Now().UnixMilli()}
@@ -127,10 +128,10 @@ func (db *DB) watchClock() {
 
 // age says which blocks may go, and of which a part, by no more time than has passed.
 func (db *DB) age(ctx context.Context, s blockplan.RetentionState, limits RetentionLimits) (blockplan.Aged, error) {
-	durations := db.opts.Blocks.durations(limits.Duration)
+	durations := rules.Durations(db.opts.Blocks.RetentionRules, limits.Duration)
 	shares := ruleShares{db: db, ctx: ctx}
 	aged := blockplan.Age(s, limits, durations, shares.of)
-	if blockplan.Longest(durations) > 0 && s.CountedFrom() != math.MinInt64 {
+	if db.opts.Blocks.longest(limits.Duration) > 0 && s.CountedFrom() != math.MinInt64 {
 		if s.Behind = db.time.Look(s.CountedFrom()); s.Behind == 0 {
 			db.time.Note(0, 0)
 		} else {
@@ -187,7 +188,7 @@ func logIsDear(db *DB) (bool, error) {
 
 func newWatch(o *Options, dir string) *horizon.Watch {
 	return horizon.NewWatch(horizon.Config{FS: o.FS, Dir: dir, Clock: o.Clock, Logger: o.Logger,
-		Retention: blockplan.Longest(o.Blocks.durations(o.Blocks.Retention))})
+		Retention: o.Blocks.longest(o.Blocks.Retention)})
 }
 
 // retentionErr is why retention by time waits, nil if it does not.

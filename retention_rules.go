@@ -28,10 +28,10 @@ func copyRules(list []RetentionRule) []RetentionRule {
 	return list
 }
 
-// durations are for how long each rule keeps, and, as the last one, what is kept that no rule
-// chooses.
-func (b *BlockOptions) durations(rest time.Duration) []time.Duration {
-	return rules.Durations(b.RetentionRules, rest)
+// longest is the longest time for which something is kept that is not kept for ever; rest is that
+// of what no rule chooses.
+func (b *BlockOptions) longest(rest time.Duration) time.Duration {
+	return rules.Longest(b.RetentionRules, rest)
 }
 
 // ruleShares asks blocks which rules decide about their series, and remembers what went wrong.
@@ -59,8 +59,8 @@ func (s *ruleShares) of(id ulid.ULID) []bool {
 	return has
 }
 
-// rewrites returns the blocks that are to be written anew without the series that are too old by the
-// rules, the oldest first. BlockOptions.Keep is asked about each.
+// rewrites returns the blocks that are to be written anew without the series that are too old by
+// the rules, the oldest first. BlockOptions.Keep is asked about each.
 func rewrites(ctx context.Context, db *DB, busy func(ulid.ULID) bool) ([]ulid.ULID, error) {
 	if len(db.opts.Blocks.RetentionRules) == 0 {
 		return nil, nil
@@ -88,12 +88,13 @@ func mergeInputs(ctx context.Context, db *DB, blocks []blockset.Block) ([]blockm
 		inputs[i].Dir = blocks[i].Dir()
 	}
 	list, keep := db.opts.Blocks.RetentionRules, db.opts.Blocks.Keep
-	if len(list) == 0 {
+	rest := db.Retention().Duration
+	if len(list) == 0 || rules.Longest(list, rest) == 0 {
 		return inputs, nil
 	}
 	state := retentionState(db)
 	state.Behind = db.time.Look(state.CountedFrom())
-	from := state.KeptFrom(db.opts.Blocks.durations(db.Retention().Duration))
+	from := state.KeptFrom(rules.Durations(list, rest))
 	for i := range inputs {
 		if early, _ := inputs[i].Dir.Reach(); early >= slices.Max(from) || keep != nil && keep(blocks[i].Meta) {
 			continue

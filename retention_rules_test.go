@@ -181,8 +181,8 @@ func TestRetentionRules_CutAnywhere_LoseNothingThatIsKept(t *testing.T) {
 	}
 }
 
-// Whatever fails while rules are applied: it is an error, nothing that is kept is lost, and the next
-// time it goes on.
+// Whatever fails while rules are applied: it is an error, nothing that is kept is lost, and the
+// next time it goes on.
 func TestRetentionRules_AFailureAnywhere_IsToldAndGoneOnFrom(t *testing.T) {
 	t.Parallel()
 	disk, clock := tsdbtest.NewMemFS(), tsdbtest.NewClock(testNow)

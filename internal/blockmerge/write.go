@@ -69,12 +69,12 @@ type input struct {
 	deleted  *tombstones.Set // a snapshot: what is deleted later is not applied
 }
 
-// Write writes the samples of blocks, in the order of the plan, into a block for each of metas: those
-// in its bounds that are kept and not deleted. On stable storage, and read back, each waits for its name. On
-// an error nothing is left behind that opening the database would not remove. Errors:
-// encbuf.ErrCorrupt, with the file of an input that is damaged; chunkenc.ErrUnknownEncoding, with
-// the file, where a merge would have to look into a chunk that it cannot read; those of the file
-// system; the context's.
+// Write writes the samples of blocks, in the order of the plan, into a block for each of metas:
+// those in its bounds that are kept and not deleted. On stable storage, and read back, each waits
+// for its name. On an error nothing is left behind that opening the database would not remove.
+// Errors: encbuf.ErrCorrupt, with the file of an input that is damaged;
+// chunkenc.ErrUnknownEncoding, with the file, where a merge would have to look into a chunk that
+// it cannot read; those of the file system; the context's.
 func Write(ctx context.Context, t Target, of []Input, metas ...blockdir.Meta) ([]Block, error) {
 	inputs := make([]input, len(of))
 	for i, in := range of {

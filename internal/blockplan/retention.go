@@ -123,7 +123,7 @@ func Obsolete(s RetentionState, limits RetentionLimits) map[ulid.ULID]Reason {
 			kept = append(kept, b)
 		}
 	}
-	sort.Slice(kept, func(i, k int) bool { return newestFirst(kept[i], kept[k]) < 0 })
+	sort.Slice(kept, func(i, k int) bool { return newestFirst(&kept[i], &kept[k]) < 0 })
 	for _, b := range beyondDuration(kept, s, limits.Duration) {
 		note(b.Meta, ReasonDuration)
 	}
@@ -142,7 +142,7 @@ func metasOf(blocks []SizedBlock) []blockdir.Meta {
 }
 
 // newestFirst orders blocks by their end, the newest first.
-func newestFirst(a, b SizedBlock) int {
+func newestFirst(a, b *SizedBlock) int {
 	return cmp.Or(cmp.Compare(b.Meta.MaxTime, a.Meta.MaxTime), b.Meta.ULID.Compare(a.Meta.ULID))
 }
 

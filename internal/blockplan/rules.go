@@ -66,10 +66,6 @@ func Age(s RetentionState, limits RetentionLimits, durations []time.Duration, ha
 	return a
 }
 
-// Longest returns the longest of durations that are limits, 0 if none is: until it has passed,
-// something is kept that a wrong clock could take.
-func Longest(durations []time.Duration) time.Duration { return max(0, slices.Max(durations)) }
-
 // ByRules says which blocks are too old as a whole, and which have series that are, both from the
 // oldest on. keptFrom has the first instant that each rule keeps (KeptFrom). has says for each rule
 // whether it decides about a series of a block; it is asked only about blocks of which that
@@ -77,7 +73,7 @@ func Longest(durations []time.Duration) time.Duration { return max(0, slices.Max
 // part of it is to go.
 func ByRules(s *RetentionState, keptFrom []int64, has func(ulid.ULID) []bool) (gone, rewrite []ulid.ULID) {
 	blocks := slices.Clone(s.Blocks)
-	sort.Slice(blocks, func(i, k int) bool { return newestFirst(blocks[k], blocks[i]) < 0 })
+	sort.Slice(blocks, func(i, k int) bool { return newestFirst(&blocks[k], &blocks[i]) < 0 })
 	least, most := slices.Min(keptFrom), slices.Max(keptFrom)
 	for i := range blocks {
 		m := &blocks[i].Meta

@@ -44,11 +44,22 @@ func Check(list []RetentionRule, name string) error {
 // Durations returns for how long each rule keeps what it decides about, and, as the last one, for
 // how long that is kept which no rule chooses.
 func Durations(list []RetentionRule, rest time.Duration) []time.Duration {
-	all := make([]time.Duration, 0, len(list)+1)
-	for _, r := range list {
-		all = append(all, r.Duration)
+	all := make([]time.Duration, len(list)+1)
+	for i := range list {
+		all[i] = list[i].Duration
 	}
-	return append(all, rest)
+	all[len(list)] = rest
+	return all
+}
+
+// Longest returns the longest of these durations that are limits, 0 if none is: until it has
+// passed, something is kept that a wrong clock could take.
+func Longest(list []RetentionRule, rest time.Duration) time.Duration {
+	longest := max(rest, 0)
+	for i := range list {
+		longest = max(longest, list[i].Duration)
+	}
+	return longest
 }
 
 // Decided says which rule decides about each series of a block.
@@ -109,8 +120,8 @@ func (d *Decided) KeepFrom(from []int64) func(id uint64) int64 {
 	return nil
 }
 
-// Shares remembers for each block which rules decide about some of its series. Blocks do not change,
-// so each is asked once.
+// Shares remembers for each block which rules decide about some of its series. Blocks do not
+// change, so each is asked once.
 type Shares struct {
 	rules []RetentionRule
 	mu    struct {

@@ -96,4 +96,6 @@ func TestCheck_RefusesWhatCannotBeApplied(t *testing.T) {
 	require.EqualError(t, rules.Check([]rules.RetentionRule{{}, {Matchers: []*labels.Matcher{nil}}}, "rules"), "rules: rule 1 has a matcher that is nil")
 	require.ErrorContains(t, rules.Check(make([]rules.RetentionRule, 257), "rules"), "257 rules")
 	require.Equal(t, []time.Duration{time.Hour, 5}, rules.Durations([]rules.RetentionRule{{Duration: time.Hour}}, 5))
+	require.Equal(t, time.Hour, rules.Longest([]rules.RetentionRule{{}, {Duration: time.Hour}, {Duration: -1}}, 5))
+	require.Zero(t, rules.Longest([]rules.RetentionRule{{Duration: -5}}, -1))
 }
