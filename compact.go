@@ -7,7 +7,6 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
-	"github.com/seed347100a3/tsdb/internal/blockmerge"
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/compact"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
@@ -153,12 +152,7 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 	var left error
 	err := blockdir.ErrEmpty // a block of which nothing is left needs no room to go
 	if len(inputs) > 1 || !inputs[0].AllDeleted(ctx) {
-		var of []blockmerge.Input
-		if of, err = mergeInputs(ctx, db, inputs); err != nil {
-			db.merges.Note(ctx, dirs, err)
-			return err
-		}
-		result, err = db.merges.Merge(ctx, of, func(w *blockdir.Writer, inPlace bool) (err error) {
+		of, publish, failed := mergeInputs(ctx, db, inputs, func(w *blockdir.Writer, inPlace bool) (err error) {
 			replaced := ids
 			if !inPlace {
 				replaced = nil
@@ -166,8 +160,16 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 			left, err = db.blocks.Publish(bd, w, replaced, db.blocks.Current().Start)
 			return err
 		})
+		if failed != nil {
+			db.merges.Note(ctx, dirs, failed)
+			return failed
+		}
+		result, err = db.merges.Merge(ctx, of, publish)
 	}
 	switch {
+	case errors.Is(err, errRetentionChanged):
+		db.merges.Forget() // the blocks need no rest
+		return nil
 	case errors.Is(err, blockdir.ErrEmpty):
 		if _, err := db.drop(ctx, ids); err != nil {
 			db.merges.Note(ctx, dirs, err) // or the next plan would be the same

@@ -27,9 +27,9 @@ func (b *BlockOptions) limits() RetentionLimits {
 // SetRetention changes Options.Blocks.Retention, RetentionBytes and RetentionPercent of a database
 // that is open, all of them at once: what is 0 or less has no limit any more. Blocks beyond the new
 // limits go with the next maintenance, which begins now, or by Compact where Options.Blocks.Manual
-// is set. Blocks.MaxRange stays as it is. The next Open goes by its options. It may be called at
-// any time, by any goroutine. When it has returned nothing goes by the limits before: it waits for
-// blocks that are being removed.
+// is set. Blocks.MaxRange stays as it is, and so do RetentionRules: Duration is for what no rule
+// chooses. The next Open goes by its options. It may be called at any time, by any goroutine. When
+// it has returned nothing goes by the limits before: it waits for blocks that are being removed.
 //
 // Errors: ErrInvalidArgument (the percentage is above 100, or no number), ErrClosed, those of the
 // file system when retention by time begins and cannot read how far time had come. Nothing is

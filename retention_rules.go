@@ -2,15 +2,18 @@ package tsdb
 
 import (
 	"context"
+	stderrors "errors"
 	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blockmerge"
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/blockset"
+	"github.com/seed347100a3/tsdb/internal/compact"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/rules"
 )
@@ -80,32 +83,43 @@ func rewrites(ctx context.Context, db *DB, busy func(ulid.ULID) bool) ([]ulid.UL
 	return aged.Rewrite, err
 }
 
+// errRetentionChanged ends a merge that left out what is too old by the limits before.
+var errRetentionChanged = stderrors.New("retention was changed meanwhile")
+
 // mergeInputs returns blocks as a merge takes them: without what is too old by the rules, unless
-// BlockOptions.Keep keeps a block.
-func mergeInputs(ctx context.Context, db *DB, blocks []blockset.Block) ([]blockmerge.Input, error) {
+// BlockOptions.Keep keeps a block. publish is what the merge is to publish by: nothing goes by
+// limits that SetRetention has changed.
+func mergeInputs(ctx context.Context, db *DB, blocks []blockset.Block, publish compact.PublishFunc) ([]blockmerge.Input, compact.PublishFunc, error) {
 	inputs := make([]blockmerge.Input, len(blocks))
 	for i := range blocks {
 		inputs[i].Dir = blocks[i].Dir()
 	}
 	list, keep := db.opts.Blocks.RetentionRules, db.opts.Blocks.Keep
-	rest := db.Retention().Duration
-	if len(list) == 0 || rules.Longest(list, rest) == 0 {
-		return inputs, nil
+	by := db.Retention()
+	if len(list) == 0 || rules.Longest(list, by.Duration) == 0 {
+		return inputs, publish, nil
 	}
 	state := retentionState(db)
 	state.Behind = db.time.Look(state.CountedFrom())
-	from := state.KeptFrom(rules.Durations(list, rest))
+	from := state.KeptFrom(rules.Durations(list, by.Duration))
 	for i := range inputs {
 		if early, _ := inputs[i].Dir.Reach(); early >= slices.Max(from) || keep != nil && keep(blocks[i].Meta) {
 			continue
 		}
 		d, err := rules.Decide(ctx, inputs[i].Dir, list)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		inputs[i].KeepFrom = d.KeepFrom(from)
 	}
-	return inputs, nil
+	return inputs, func(w *blockdir.Writer, inPlace bool) error {
+		db.retaining.Lock()
+		defer db.retaining.Unlock()
+		if db.Retention() != by {
+			return errRetentionChanged
+		}
+		return publish(w, inPlace)
+	}, nil
 }
 
 // RetentionPlan is what retention by time would take at once, by itself: a merge that is due may

@@ -3,6 +3,7 @@ package tsdb_test
 import (
 	"context"
 	"math"
+	"path"
 	"slices"
 	"testing"
 	"time"
@@ -293,6 +294,35 @@ func TestRetentionRules_AskKeepFirst(t *testing.T) {
 	require.Greater(t, len(asked), 5)
 	require.Empty(t, atLeast(dump(t, db, math.MinInt64, math.MaxInt64), whole))
 	keep = false
+	require.NoError(t, db.Compact(ctx))
+	require.NotEmpty(t, atLeast(dump(t, db, math.MinInt64, math.MaxInt64), whole))
+	require.NoError(t, db.Close())
+}
+
+// When SetRetention has returned nothing goes by the limits before, nor by a merge that has begun.
+func TestRetentionRules_SetRetentionDuringAMerge_TakesNothingByTheLimitsBefore(t *testing.T) {
+	fs, clock := tsdbtest.NewMemFS(), tsdbtest.NewClock(testNow)
+	whole := ruledHistory(t, fs, clock)
+	opts := ruledOptions(fs, clock, rule(`{job="debug"}`, 0))
+	opts.Blocks.Retention = 2 * time.Hour
+	db, err := tsdb.Open("data", opts)
+	require.NoError(t, err)
+	changed := 0
+	var then map[string][]point
+	fs.SetHook(func(op tsdbtest.Op) error {
+		if hit, _ := path.Match("data/tmp-block-*/index", op.Name); hit && op.Kind == tsdbtest.OpWrite && changed == 0 {
+			changed++
+			then = dump(t, db, math.MinInt64, math.MaxInt64)
+			return db.SetRetention(tsdb.RetentionLimits{})
+		}
+		return nil
+	})
+	require.NoError(t, db.Compact(ctx))
+	fs.SetHook(nil)
+	require.Equal(t, 1, changed)
+	require.Equal(t, whole, then)
+	require.Equal(t, whole, dump(t, db, math.MinInt64, math.MaxInt64))
+	require.NoError(t, db.SetRetention(tsdb.RetentionLimits{Duration: 2 * time.Hour}))
 	require.NoError(t, db.Compact(ctx))
 	require.NotEmpty(t, atLeast(dump(t, db, math.MinInt64, math.MaxInt64), whole))
 	require.NoError(t, db.Close())

@@ -15,7 +15,7 @@ import (
 
 // RetentionLimits say how much is kept. The zero value keeps everything.
 type RetentionLimits struct {
-	Duration time.Duration // of data behind the newest sample; 0 or less: no limit
+	Duration time.Duration // of data behind the newest sample, if no retention rule is about it; 0 or less: no limit
 	Bytes    int64         // of blocks and head; 0 or less: no limit
 	// Percent of the disk takes the place of Bytes where the size of the disk is known. 0 or
 	// less: no limit; at most 100.
