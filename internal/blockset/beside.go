@@ -3,10 +3,13 @@ package blockset
 import (
 	"slices"
 	"sort"
+	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blocklist"
 )
 
 // A block may reach into the time of the head without saying where the head begins: it lies beside
@@ -23,10 +26,22 @@ func (o *opener) besideHead(b Block, start int64) (Block, error) {
 	return o.markBeside(b)
 }
 
-// foreignFuture sees to it that a block of the future does not close the head. Where its
-// hint cannot be written, it counts as if it had it.
-func (o *opener) foreignFuture(b Block) Block {
-	if !blockdir.FromFuture(b.Meta, o.Clock, o.MaxFuture) {
+// broughtFuture is how far ahead of the clock a block begins at most, which somebody brought, that
+// can be what a head has flushed: the limit for samples if none is set, or a longer one.
+const broughtFuture = time.Hour
+
+// foreignFuture sees to it that a block of the future does not close the head, also one whose maker
+// had a wrong clock, if somebody brought it. Where its hint cannot be written, it counts as if it
+// had it.
+func (o *opener) foreignFuture(b Block, brought bool) Block {
+	m, future := b.Meta, o.MaxFuture
+	if brought {
+		m.ULID = ulid.ULID{} // the clock by which it was made does not count
+		if future < 0 || future > broughtFuture {
+			future = broughtFuture
+		}
+	}
+	if !blockdir.FromFuture(m, o.Clock, future) {
 		return b
 	}
 	if !o.ReadOnly {
@@ -38,6 +53,16 @@ func (o *opener) foreignFuture(b Block) Block {
 	}
 	b.Meta = withHint(b.Meta)
 	return b
+}
+
+// isBrought reports whether a block was brought by somebody: the list of blocks has neither it nor
+// one that went into it. So seems one that a crash kept from the list. Of that one the log has
+// everything, as it is shortened later.
+func isBrought(m blockdir.Meta, listed []blocklist.Block) bool {
+	own := func(id ulid.ULID) bool {
+		return slices.ContainsFunc(listed, func(l blocklist.Block) bool { return l.ULID == id || slices.Contains(l.Sources, id) })
+	}
+	return !own(m.ULID) && !slices.ContainsFunc(m.Compaction.Sources, own)
 }
 
 // withHint says of a block that it lies beside the head.

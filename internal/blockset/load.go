@@ -37,7 +37,7 @@ func (s *Set) Load() (Report, error) {
 		return Report{}, err
 	}
 	for i := range added {
-		added[i] = s.dirs.foreignFuture(added[i])
+		added[i] = s.dirs.foreignFuture(added[i], s.change.list.saved != nil && isBrought(added[i].Meta, listed))
 	}
 	l.report.Damages = append(l.report.Damages, disorderOf(added)...)
 	v.Start = v.StartWithout(nil)
