@@ -31,6 +31,7 @@ const (
 	slotUnit      = 8       // bytes: slots begin at multiples, and free ones hold a link
 	slotPageBytes = 4 << 10 // memory is taken from the heap in pages
 	slotPageUnits = slotPageBytes / slotUnit
+	slotFirstRun  = 4 // slots that a class takes the first time; then twice as many
 	classBig      = 0xff
 
 	// skipBytes is how far apart the entry points of a big list are: seeking decodes at
@@ -84,6 +85,8 @@ type lists struct {
 	size    *atomic.Int64
 	pages   [][]byte
 	slots   [len(slotSizes)]slotClass
+	next    uint32 // the first unit of the newest page that no class has
+	left    uint32 // how many there are from there on
 	big     []bigList
 	freeBig []uint32
 }
@@ -92,7 +95,8 @@ type lists struct {
 // none: the first unit of the first page is not used.
 type slotClass struct {
 	free      uint32 // head of the chain of free slots
-	next, end uint32 // what is left of the page opened last
+	next, end uint32 // what is left of the run taken last
+	run       uint32 // how many slots to take the next time, if there are as many
 }
 
 func (ls *lists) bytesAt(at uint32, n int) []byte {
@@ -109,21 +113,34 @@ func (ls *lists) take(class uint8) uint32 {
 	}
 	units := uint32(slotSizes[class] / slotUnit)
 	if c.next+units > c.end {
-		ls.openPage(c)
+		ls.takeRun(c, units)
 	}
 	at := c.next
 	c.next += units
 	return at
 }
 
-func (ls *lists) openPage(c *slotClass) {
+// takeRun gives a class some slots of the newest page, at least one, and few the first time: a
+// small head needs no page of each class.
+func (ls *lists) takeRun(c *slotClass, units uint32) {
+	if ls.left < units {
+		ls.openPage()
+	}
+	c.run = max(slotFirstRun, c.run)
+	n := min(c.run, ls.left/units) * units
+	c.next, c.end = ls.next, ls.next+n
+	ls.next, ls.left = ls.next+n, ls.left-n
+	c.run = min(2*c.run, slotPageUnits)
+}
+
+func (ls *lists) openPage() {
 	num := uint32(len(ls.pages))
 	before := cap(ls.pages)
 	ls.pages = append(ls.pages, make([]byte, slotPageBytes))
 	ls.size.Add(slotPageBytes + int64(cap(ls.pages)-before)*24)
-	c.next, c.end = num*slotPageUnits, (num+1)*slotPageUnits
+	ls.next, ls.left = num*slotPageUnits, slotPageUnits
 	if num == 0 {
-		c.next++
+		ls.next, ls.left = 1, slotPageUnits-1
 	}
 }
 

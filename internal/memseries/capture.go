@@ -38,7 +38,7 @@ func (d *Directory) Capture(restored uint64, fn func(*Captured) error) error {
 	for i := range pages {
 		pg := pages[i].Load()
 		for from := 0; pg != nil && from < pageLen; from += captureLen {
-			d.Shards.all[i%NumShards].eachLocked(pg.series[from:from+captureLen], c.copyLocked)
+			d.Shards.ofPage(i).eachLocked(pg.series[from:from+captureLen], c.copyLocked)
 			if err := c.give(fn); err != nil {
 				return err
 			}

@@ -164,9 +164,9 @@ func TestMapped_InsertKeepsTheOthers(t *testing.T) {
 	requireMapped(t, slices.Insert(want, 7, m), &s)
 }
 
-// 256 series fill 40 KiB, which is what the heap has a size for: the next one has 48.
+// 128 series fill 20 KiB, which is what the heap has a size for: the next one has 21.25.
 func TestSeries_PageFitsTheHeap(t *testing.T) {
-	require.LessOrEqual(t, seriesBytes*pageLen, int64(40<<10))
+	require.LessOrEqual(t, seriesBytes*pageLen, int64(20<<10))
 }
 
 // Series whose lists grow together share allocations, and lists that come from one slab stay

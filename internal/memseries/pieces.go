@@ -17,7 +17,7 @@ import (
 const (
 	pieceBytes    = 64
 	piecePayload  = pieceBytes - 8 // whole words; the number of the next piece takes half a word
-	pieceBlockLen = 1 << 10        // pieces in a block: 64 KiB
+	pieceBlockLen = 1 << 8         // pieces in a block: 16 KiB
 	pieceFirstRun = 8              // pieces that an owner takes the first time; then twice as many
 )
 

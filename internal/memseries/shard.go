@@ -16,8 +16,11 @@ type ShardSet uint64
 // Bit returns the set that holds the shard of s only.
 func Bit(s *Series) ShardSet { return 1 << ShardOf(s.ref) }
 
-// Shard is a lock partition of the directory: all series of one page are in one
-// shard, so the targets of one scrape, created together, touch few locks.
+// shardBits: so many neighbours, two pages of them, are in one shard.
+const shardBits = 8
+
+// Shard is a lock partition of the directory: 256 neighbours are in one shard, so the targets of
+// one scrape, created together, touch few locks.
 type Shard struct {
 	mu struct {
 		sync.Mutex
@@ -46,7 +49,10 @@ func (sh *Shard) init(cutting Cutting, arena *pieceArena, shelf *Shelf) {
 }
 
 // ShardOf returns the number of the shard of a ref.
-func ShardOf(ref uint64) int { return int(ref>>pageBits) % NumShards }
+func ShardOf(ref uint64) int { return int(ref>>shardBits) % NumShards }
+
+// ofPage returns the shard of all series of a page.
+func (ss *Shards) ofPage(n int) *Shard { return &ss.all[n>>(shardBits-pageBits)%NumShards] }
 
 // eachLocked calls fn for some neighbours, with their shard locked.
 func (sh *Shard) eachLocked(neighbours []Series, fn func(sh *Shard, s *Series)) {

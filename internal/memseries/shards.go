@@ -128,7 +128,7 @@ func (ss *Shards) eachLocked(fn func(sh *Shard, s *Series)) {
 	for i := range pages {
 		pg := pages[i].Load()
 		for from := 0; pg != nil && from < pageLen; from += lockedLen {
-			ss.all[i%NumShards].eachLocked(pg.series[from:from+lockedLen], fn)
+			ss.ofPage(i).eachLocked(pg.series[from:from+lockedLen], fn)
 		}
 		foreground.MakeWay()
 	}

@@ -4,7 +4,7 @@ import "sync"
 
 const (
 	tableCount    = 64 // one lock and one array each, chosen by the low bits of the hash
-	tableFirstLen = 16 // entries of an empty table
+	tableFirstLen = 4  // entries of an empty table
 	tableLoadNum  = 3  // an array is doubled when more than
 	tableLoadDen  = 4  // three quarters of it are used
 	tagShift      = 40 // an entry is 24 bits of hash over 40 bits of ref
