@@ -18,7 +18,7 @@ func inFile(m Mapped) bool { return m.Ref > 0 && m.Ref.File() != waitingFile }
 
 // mappedLists is where the lists of full chunks get their memory from.
 type mappedLists struct {
-	slabs  mappedSlabs
+	slabs  *mappedSlabs // nil: no list had a chunk yet
 	bytes  int64 // that the lists take
 	chunks int64 // that came less those that went; of all mappedLists it is how many there are
 }
@@ -121,6 +121,9 @@ func (s *Series) mappedRoom() int {
 }
 
 func (l *mappedLists) addBlock(s *Series, paired bool) {
+	if l.slabs == nil {
+		l.slabs = &mappedSlabs{}
+	}
 	before := cap(s.blocks)
 	b := l.slabs.block()
 	b.paired = paired

@@ -32,6 +32,9 @@ func (sh *Shard) markLocked(s *Series, floor uint64, snapshots Snapshots) {
 		lo = ms[len(ms)-1].to
 	}
 	if snapshots.Within(lo, s.lastSeq) {
+		if sh.mu.marks == nil {
+			sh.mu.marks = map[uint64][]mark{}
+		}
 		sh.mu.marks[s.ref] = append(ms, mark{to: s.lastSeq, maxt: s.prevMaxt})
 	}
 }

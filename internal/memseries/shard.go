@@ -26,7 +26,7 @@ type Shard struct {
 		sync.Mutex
 		filler
 		waiting waiting
-		marks   map[uint64][]mark // by ref: the past that open queriers may still need
+		marks   map[uint64][]mark // by ref: the past that open queriers may still need; made for the first
 		lastSum map[uint64]uint64 // by ref: of the newest sample of a restored series without an open chunk
 		// Commits apply in the order in which they reserved: nextTurn is handed out
 		// while reserving, turn is who may apply now.
@@ -41,7 +41,6 @@ func (sh *Shard) init(cutting Cutting, arena *pieceArena, shelf *Shelf) {
 	sh.mu.turned.L = &sh.mu.Mutex
 	sh.mu.cutting, sh.mu.limit = cutting, NoTime
 	sh.mu.pieces.arena = arena
-	sh.mu.marks = map[uint64][]mark{}
 	sh.mu.onFull = func(f fullChunk) chunks.Ref {
 		shelf.bytes.Add(int64(f.bytes.size))
 		return sh.mu.waiting.add(f)
