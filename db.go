@@ -15,6 +15,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/horizon"
+	"github.com/seed347100a3/tsdb/internal/schedule"
 )
 
 // Lock order, from the outside in (docs/design/concurrency.md): DB.using, DB.flushing;
@@ -109,7 +110,7 @@ func newDB(dir string, o *Options) *DB {
 	db := &DB{dir: dir, opts: o, time: newWatch(o, dir), opened: o.Clock.Now()}
 	limits := o.Blocks.limits()
 	db.limits.Store(&limits)
-	db.maintenance.init(o.Clock)
+	db.maintenance.init(o.Clock, schedule.For(o.Clock))
 	db.ctx, db.endOfWork = context.WithCancel(context.Background())
 	return db
 }
@@ -280,9 +281,8 @@ func (db *DB) Dir() string { return db.dir }
 func (db *DB) Close() error {
 	db.close.Do(func() {
 		db.closing.Store(true)
-		close(db.maintenance.stop)
 		db.endOfWork()
-		db.maintenance.loops.Wait()
+		db.maintenance.stop()
 		db.using.Lock() // what is under way ends with its context
 		defer db.using.Unlock()
 		headStart := db.headStart()

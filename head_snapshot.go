@@ -25,6 +25,7 @@ import (
 type headSnapshots struct {
 	h      *head
 	newest headSnapshot
+	looked looked
 
 	taken, failed atomic.Uint64
 }
@@ -34,6 +35,13 @@ type headSnapshot struct {
 	segment int   // that it continues with; 0: there is none
 	bytes   int64 // its size
 	nextSeq uint64
+}
+
+// looked is what was found when the log was listed last.
+type looked struct {
+	segment int    // that the newest snapshot continued with
+	written uint64 // bytes, by the log
+	lacking int64  // bytes until another one is due
 }
 
 // snapshotTask takes a snapshot of the head when the log behind the last one is long.
@@ -100,11 +108,17 @@ func (hs *headSnapshots) due() (bool, error) {
 	if h.opts.Blocks.Manual || h.opts.Head.SnapshotThreshold < 0 || len(h.recovery.unread) > 0 {
 		return false, nil
 	}
+	log := h.log.Load()
+	written, l := log.Stats().Bytes, &hs.looked
+	if l.segment == hs.newest.segment && l.lacking > 0 && written-l.written < uint64(l.lacking) {
+		return false, nil // whatever was removed since
+	}
 	list, err := wal.List(h.opts.FS, h.walDir())
 	if err != nil {
 		return false, err
 	}
-	return list.BytesFrom(hs.newest.segment) > max(h.opts.Head.SnapshotThreshold, 2*hs.newest.bytes), nil
+	*l = looked{hs.newest.segment, written, max(h.opts.Head.SnapshotThreshold, 2*hs.newest.bytes) - list.BytesFrom(hs.newest.segment) + 1}
+	return l.lacking <= 0, nil
 }
 
 // take writes a snapshot of the head and removes those before it. The caller holds

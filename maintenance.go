@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,57 +10,69 @@ import (
 	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/schedule"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
 const (
-	// chunkWriteInterval is how long a full chunk waits for its file at most, unless many do.
-	chunkWriteInterval = time.Second
-	// flushInterval is how often is looked whether a part of the head is to become blocks.
-	flushInterval = time.Second
-	// snapshotInterval is how often is looked whether the head is to be snapshotted.
-	snapshotInterval = time.Second
+	// lookInterval is how often is looked whether full chunks wait for their file, whether a part
+	// of the head is to become blocks, or the head is to be snapshotted, and whether an unfinished
+	// recovery can go on.
+	lookInterval = time.Second
 	// mergeInterval is how often is looked for blocks to merge or to remove, and for blocks
 	// that somebody has put into the directory; a new block wakes who does so.
 	mergeInterval = time.Minute
 	// flushBackoff is how long a flush that failed waits.
 	flushBackoff = 10 * time.Second
-	// recoverInterval is how often an unfinished recovery is tried again.
-	recoverInterval = time.Second
+	// Where so many looks have found nothing since the last commit, a database rests, and only each
+	// so-manieth look is in earnest.
+	restAfter  = 3
+	restedLook = 8
 )
 
-// start starts the loops that Close stops: one syncs the log, one writes full chunks, one flushes
-// the head, one takes snapshots of it, others merge blocks. They are apart so that a slow chunk
-// file never makes a sync late, and a flush never waits behind a merge.
+// start starts what Close stops: somebody syncs the log, somebody writes full chunks, somebody
+// flushes the head, somebody takes snapshots of it, others merge blocks. They are apart so that a
+// slow chunk file never makes a sync late, and a flush never waits behind a merge.
 func (db *DB) start() {
+	m := &db.maintenance
 	if p := db.opts.WAL.Sync; p.Mode() == wal.ModeInterval {
-		db.maintenance.loop(p.Interval(), nil, db.syncLog)
+		sync := schedule.NewJob(db.syncLog)
+		m.every(p.Interval(), func() {
+			if log := db.head.log.Load(); log != nil && log.LastSeq() != log.Synced() {
+				sync.Begin()
+			}
+		}, sync)
 	}
-	db.maintenance.loop(chunkWriteInterval, db.head.writer.Wake, db.writeChunks)
-	s := snapshotTask{db: db} // by hand only, it just removes those that do not hold any more
-	db.maintenance.loop(snapshotInterval, nil, func() {
+	s, f := snapshotTask{db: db}, flusher{db: db} // by hand only, the first just removes those that do not hold any more
+	chunks := schedule.NewJob(db.writeChunks)
+	snapshots := schedule.NewJob(func() {
 		s.step()
 		db.watchClock()
 	})
+	jobs := []*schedule.Job{chunks, snapshots}
 	if !db.opts.Blocks.Manual {
-		f := flusher{db: db}
-		db.maintenance.loop(flushInterval, nil, f.step)
+		jobs = append(jobs, schedule.NewJob(f.step))
 		for range db.opts.Blocks.Workers {
-			db.maintenance.loop(mergeInterval, db.maintenance.newBlock, db.compactDue)
+			m.mergers = append(m.mergers, schedule.NewJob(db.compactDue))
 		}
+		m.every(mergeInterval, nil, m.mergers...)
 	}
 	if db.head.log.Load() == nil {
-		db.maintenance.loop(recoverInterval, nil, db.finishRecovery)
+		jobs = append(jobs, schedule.NewJob(db.finishRecovery))
 	}
+	wake := func() { chunks.Begin() }
+	db.head.writer.Wake.Store(&wake)
+	m.looker = looker{head: db.head, jobs: jobs}
+	m.every(lookInterval, m.looker.look, jobs...)
 }
 
 // maintenance is what runs between Open and Close, and what became of blocks by it or by calls.
 type maintenance struct {
-	clock      Clock
+	scheduler  *schedule.Scheduler
 	background *background.Runner // of flushes, merges and what follows them
-	newBlock   chan struct{}      // wakes who merges, and removes blocks
-	stop       chan struct{}      // closed by Close: loops end
-	loops      sync.WaitGroup
+	members    []*schedule.Member
+	looker     looker
+	mergers    []*schedule.Job // merge, and remove blocks
 
 	flushes, flushErrors           atomic.Uint64
 	merges, mergeErrors            atomic.Uint64
@@ -70,16 +81,29 @@ type maintenance struct {
 	timeRetentions, byteRetentions atomic.Uint64
 }
 
-func (m *maintenance) init(c Clock) {
-	m.clock, m.newBlock, m.stop = c, make(chan struct{}, 1), make(chan struct{})
-	m.background = newBackground(c)
+func (m *maintenance) init(c Clock, s *schedule.Scheduler) {
+	m.scheduler, m.background = s, newBackground(c)
 }
 
-// wake has somebody look for blocks to merge or to remove.
+func (m *maintenance) every(d time.Duration, look func(), jobs ...*schedule.Job) {
+	m.members = append(m.members, m.scheduler.Every(d, look, jobs...))
+}
+
+// stop ends all of it, and waits for what runs.
+func (m *maintenance) stop() {
+	for _, member := range m.members {
+		member.Stop()
+	}
+}
+
+// wake has somebody look for blocks to merge or to remove: who does nothing, or else somebody who
+// looks once more.
 func (m *maintenance) wake() {
-	select {
-	case m.newBlock <- struct{}{}:
-	default:
+	for i, j := range m.mergers {
+		if j.Idle() || i == len(m.mergers)-1 {
+			j.Begin()
+			return
+		}
 	}
 }
 
@@ -92,21 +116,37 @@ func newBackground(c Clock) *background.Runner {
 	return background.NewOrdinary(c)
 }
 
-// loop runs step at every tick, and when woken, until Close.
-func (m *maintenance) loop(every time.Duration, wake <-chan struct{}, step func()) {
-	ticker := m.clock.NewTicker(every)
-	m.loops.Go(func() {
-		defer ticker.Stop()
-		for {
-			select {
-			case <-m.stop:
-				return
-			case <-ticker.C():
-			case <-wake:
-			}
-			step()
-		}
-	})
+// looker decides which looks are in earnest: of a thousand databases that rest, each costs a
+// microsecond a second.
+type looker struct {
+	head  *head
+	jobs  []*schedule.Job
+	seen  uint64 // commits, at the last look
+	still int    // looks since then
+
+	// What is to be looked at again although nothing is committed: by who writes chunks, and by
+	// who flushes.
+	log, flush atomic.Bool
+}
+
+// look begins all jobs, unless there is nothing to do for them.
+func (l *looker) look() {
+	c := &l.head.commits
+	if n := c.done.Load() + c.failed.Load(); n != l.seen {
+		l.seen, l.still = n, 0
+	}
+	if l.still++; l.still > restAfter && l.still%restedLook != 0 && l.rests() {
+		return
+	}
+	for _, j := range l.jobs {
+		j.Begin()
+	}
+}
+
+// rests reports whether a head to which nothing is committed has nothing to do.
+func (l *looker) rests() bool {
+	h := l.head
+	return h.log.Load() != nil && h.series.Shelf.Bytes() == 0 && !h.mender.Damaged() && !l.log.Load() && !l.flush.Load()
 }
 
 // syncLog keeps the promise of SyncInterval, also while the log takes no more because the
@@ -126,9 +166,10 @@ func (db *DB) syncLog() {
 // are tried again.
 func (db *DB) writeChunks() {
 	if log := db.head.log.Load(); log != nil {
-		_ = db.heal(log) // or commits are refused as they were
+		db.maintenance.looker.log.Store(db.heal(log) != nil) // commits are refused as they were
 	}
 	if err := db.head.writeChunks(); err != nil {
+		db.maintenance.looker.log.Store(true)
 		db.head.writer.Failed.Add(1)
 		db.opts.Logger.Warn("write head chunks", "error", logged(err))
 	}
@@ -166,9 +207,11 @@ func (f *flusher) step() {
 	if now.Before(f.notNow) && f.notNow.Sub(now) <= flushBackoff || h.log.Load() == nil {
 		return
 	}
+	db.maintenance.looker.flush.Store(false)
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
 	if ahead, due := f.ahead.due(h); ahead {
+		db.maintenance.looker.flush.Store(true)
 		if due {
 			present, _ := h.bounds.leaves()
 			f.note(db.leaveFuture(db.ctx, present))
@@ -192,7 +235,11 @@ func (f *flusher) step() {
 	} else {
 		err = db.collect() // what a Querier kept until now
 	}
-	f.note(db.flushLateDue(db.ctx, err))
+	err = db.flushLateDue(db.ctx, err)
+	if h.trunc.done < db.blocks.Current().Start || h.late.flush.waits {
+		db.maintenance.looker.flush.Store(true) // one keeps it still
+	}
+	f.note(err)
 	if ok {
 		db.maintenance.wake()
 	}
@@ -204,6 +251,7 @@ func (f *flusher) note(err error) {
 		return
 	}
 	f.notNow = f.db.opts.Clock.Now().Add(flushBackoff)
+	f.db.maintenance.looker.flush.Store(true)
 	f.db.maintenance.flushErrors.Add(1)
 	f.db.opts.Logger.Warn("flush head", "error", logged(err))
 }

@@ -27,7 +27,7 @@ type Writer struct {
 	Files *chunks.HeadFiles // that they go to
 	Range int64             // of blocks, in milliseconds
 
-	Wake chan struct{} // tells the loop that there is enough to write
+	Wake atomic.Pointer[func()] // has somebody call StoreAll as there is enough to write; nil: nobody
 
 	Written, Failed atomic.Uint64 // chunks; attempts that the loop made in vain
 
@@ -42,7 +42,7 @@ type Writer struct {
 
 // Init prepares a Writer for blocks of a range in milliseconds. It has no Shelf and no Files yet.
 func (w *Writer) Init(blockRange int64) {
-	w.Range, w.Wake, w.rangeEnd = blockRange, make(chan struct{}, 1), math.MinInt64
+	w.Range, w.rangeEnd = blockRange, math.MinInt64
 }
 
 // WakeUp is called behind each commit and costs a load.
@@ -50,9 +50,8 @@ func (w *Writer) WakeUp() {
 	if w.Shelf.Bytes() < wakeBytes {
 		return
 	}
-	select {
-	case w.Wake <- struct{}{}:
-	default:
+	if wake := w.Wake.Load(); wake != nil {
+		(*wake)()
 	}
 }
 

@@ -41,6 +41,7 @@ var layers = map[string]layer{
 	"internal/horizon":    {level: 1, foreign: []string{pkgErrors}},
 	"internal/pace":       {level: 1, foreign: []string{pkgErrors}},
 	"internal/background": {level: 1, foreign: []string{pkgErrors}},
+	"internal/schedule":   {level: 1},
 
 	"internal/histchunk": {level: 1, foreign: []string{pkgErrors}},
 	"internal/xorchunk":  {level: 1},
