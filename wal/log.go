@@ -2,7 +2,9 @@ package wal
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -90,14 +92,38 @@ func Open(opts Options, at Position) (*Log, error) {
 	l.open.synced.Store(min(at.Synced, l.began))
 	l.lead.out = logWriter{opts: &l.opts, open: &l.open, expiries: &l.expiries}
 	l.reach.opts, l.reach.open, l.reach.mark = &l.opts, &l.open, opts.Mark
-	if err := fileutil.MkdirSync(opts.FS, opts.Dir); err != nil {
-		return nil, diskFull(err)
-	}
-	if err := l.lead.out.create(at.Segment, next); err != nil {
-		return nil, diskFull(errors.WithMessagef(fileutil.JoinErrors(err, l.lead.out.abandonSpare()), "begin log segment %s", segmentName(at.Segment)))
+	if err := l.begin(at.Segment, next); err != nil {
+		return nil, diskFull(errors.WithMessagef(err, "begin log segment %s", segmentName(at.Segment)))
 	}
 	l.Note()
 	return l, nil
+}
+
+// begin creates the first segment, and its directory if there is none. The file is synced first,
+// with its header, and its name and that of the directory behind it: where a file system has one
+// journal for all of them, which is most of the time that it takes to open a small database, there
+// is nothing left to do for the names then.
+func (l *Log) begin(segment int, next uint64) error {
+	fsys, parent := l.opts.FS, filepath.Dir(l.opts.Dir)
+	if _, err := fsys.Stat(parent); errors.Is(err, fs.ErrNotExist) {
+		if err := fileutil.MkdirSync(fsys, parent); err != nil {
+			return err
+		}
+	}
+	if err := fsys.MkdirAll(l.opts.Dir); err != nil {
+		return err
+	}
+	err := l.lead.out.create(segment, next)
+	if err == nil {
+		// Who made the directory may have been killed. One that nobody may read has its names.
+		if err = l.opts.FS.SyncDir(parent); errors.Is(err, fs.ErrPermission) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return fileutil.JoinErrors(err, l.lead.out.abandonFirst())
+	}
+	return nil
 }
 
 func (o *Options) fill() error {

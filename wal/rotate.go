@@ -14,7 +14,8 @@ import (
 // create creates segment n, syncs the directory, writes the header, syncs it, and
 // makes the segment the current one. The header is durable before the first commit is written:
 // a segment with neither header nor whole frame would be read as someone else's,
-// record by record, and half a commit would count.
+// record by record, and half a commit would count. Of the first segment the file is synced before
+// its name.
 //
 // A file without a whole header, left by a full disk, stays open in spare for the next
 // try, so that no number ever gets two files or two headers.
@@ -26,8 +27,11 @@ func (w *logWriter) create(n int, nextSeq uint64) error {
 	}
 	// The name first, while the file is empty: if the directory cannot be opened nothing has
 	// happened, and the next commit that still finds room in the old segment may go there.
-	if err := w.open.syncDir(w.opts.Dir); err != nil {
-		return err
+	first := w.open.file == nil
+	if !first {
+		if err := w.open.syncDir(w.opts.Dir); err != nil {
+			return err
+		}
 	}
 	if wrote, err := w.spare.Write(buf); err != nil || wrote < len(buf) {
 		if err == nil {
@@ -37,6 +41,11 @@ func (w *logWriter) create(n int, nextSeq uint64) error {
 	}
 	if err := w.spare.Sync(); err != nil {
 		return w.open.queue.poison(errors.WithMessagef(err, "sync log segment %s", segmentName(n)))
+	}
+	if first {
+		if err := w.open.syncDir(w.opts.Dir); err != nil {
+			return err
+		}
 	}
 	w.cur = growingSegment{off: int64(len(buf)), first: int64(len(buf)), header: h, told: h.synced, expiry: w.expiries.begin(n, nextSeq)}
 	w.open.begin(w.spare, begun{segment: n, firstSeq: nextSeq})
@@ -115,9 +124,12 @@ func (w *logWriter) takeLeftover(path string, header []byte, exists error) (file
 	return f, nil
 }
 
-// abandonSpare removes a segment that Open could not finish.
-func (w *logWriter) abandonSpare() error {
+// abandonFirst removes a segment that Open could not finish.
+func (w *logWriter) abandonFirst() error {
 	f := w.spare
+	if f == nil {
+		f = w.open.file
+	}
 	if f == nil {
 		return nil
 	}
