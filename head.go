@@ -137,7 +137,11 @@ func (h *head) writeChunks() error {
 		return nil // nothing may be written at the moment, and Health says so
 	}
 	log.Note() // what was left out while a mark was set
+	log.Rest()
 	err = h.writer.StoreAll(log.SyncTo)
+	if err == nil {
+		err = h.chunks.Rest()
+	}
 	if errors.Is(err, chunks.ErrPoisoned) {
 		return log.Poison(err)
 	}

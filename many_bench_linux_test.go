@@ -162,7 +162,7 @@ func (m *many) report(b *testing.B, n int, before use) {
 		require.NoError(b, pprof.Lookup("goroutine").WriteTo(f, 1))
 		require.NoError(b, f.Close())
 		entries, _ := os.ReadDir("/proc/self/fd")
-		for _, e := range entries[:min(len(entries), 30)] {
+		for _, e := range entries[:min(len(entries), 12)] {
 			l, _ := os.Readlink("/proc/self/fd/" + e.Name())
 			fmt.Println(l)
 		}

@@ -121,6 +121,17 @@ func (h *HeadFiles) Sync() error {
 	return h.w.out.sync()
 }
 
+// Rest closes the file being written, and syncs it, if nothing was written since the last call. The
+// next Write opens it again. The owner calls it now and then. Errors are those of Sync.
+func (h *HeadFiles) Rest() error {
+	h.w.Lock()
+	defer h.w.Unlock()
+	if h.w.closed {
+		return ErrClosed
+	}
+	return h.w.out.rest()
+}
+
 // SyncExtents puts what all files have on stable storage, also what an earlier process wrote
 // there before it was killed, and returns it, in order. Errors as those of Sync, and of a file
 // that cannot be opened; damage of a page that cannot be read.

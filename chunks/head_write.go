@@ -28,12 +28,13 @@ type headWriter struct {
 	refs   []Ref // of the last batch
 
 	chunks, bytes uint64 // written since OpenHead
+	rested        uint64 // chunks, at the last rest
 }
 
 // growingFile is the file being written.
 type growingFile struct {
 	file   *headFile // nil before its first chunk
-	handle fileutil.File
+	handle fileutil.File // nil before it, and while the writer rests
 	end    int64 // of its last good record; 0: not even its header is written
 	behind fileutil.WriteBehind
 	torn   bool // behind end may be half a write, to be cut off
@@ -128,7 +129,52 @@ func (w *headWriter) ready() error {
 	if err := w.name(); err != nil {
 		return err
 	}
+	if w.cur.handle == nil {
+		return w.reopen()
+	}
 	return w.cur.cut()
+}
+
+// rest closes the file being written, synced, and gives up the buffers, if nothing was written
+// since the last call: a process may have many heads that rest.
+func (w *headWriter) rest() error {
+	n := w.chunks
+	if n != w.rested || w.cur.handle == nil || w.cur.unnamed || w.cur.torn || w.failed != nil {
+		w.rested = n
+		return nil
+	}
+	if err := w.sync(); err != nil {
+		return err
+	}
+	w.buf, w.refs = nil, nil
+	handle := w.cur.handle
+	w.cur.file.setHandle(nil)
+	w.cur.handle = nil
+	return w.poison(handle.Close())
+}
+
+// reopen opens the file being written behind a rest. One that somebody has cut meanwhile is left as
+// it is, for those who read it to find out, and the next one is begun.
+func (w *headWriter) reopen() error {
+	handle, err := w.fs.OpenWrite(w.cur.file.path)
+	if err != nil {
+		return err
+	}
+	size, err := handle.Size()
+	if err == nil && size > w.cur.end {
+		err = handle.Truncate(w.cur.end)
+	}
+	if err != nil || size < w.cur.end {
+		err = fileutil.JoinErrors(err, handle.Close())
+		if err == nil {
+			w.cur = growingFile{}
+			err = w.create()
+		}
+		return err
+	}
+	w.cur.handle = handle
+	w.cur.file.setHandle(handle)
+	return nil
 }
 
 // cut cuts off what a failed write left behind the last good record.
@@ -208,8 +254,10 @@ func (w *headWriter) finish(last bool) error {
 		err = fileutil.JoinErrors(err, w.sync())
 	}
 	f := w.cur.file
-	f.setHandle(nil)
-	err = fileutil.JoinErrors(err, w.poison(w.cur.handle.Close()))
+	if handle := w.cur.handle; handle != nil {
+		f.setHandle(nil)
+		err = fileutil.JoinErrors(err, w.poison(handle.Close()))
+	}
 	unwritten := w.cur.end == 0
 	w.cur = growingFile{}
 	if unwritten {

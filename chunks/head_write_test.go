@@ -484,3 +484,107 @@ func TestWrite_EachFileIsWrittenBehind(t *testing.T) {
 		require.GreaterOrEqual(t, f.BegunTo(fileutil.BehindBytes), int64(5<<19))
 	}
 }
+
+// openFiles counts the files that a file system has open for writing.
+type openFiles struct {
+	fileutil.FS
+	open int
+}
+
+type openFile struct {
+	fileutil.File
+	fs *openFiles
+}
+
+func (f openFile) Close() error {
+	f.fs.open--
+	return f.File.Close()
+}
+
+func (o *openFiles) Create(name string) (fileutil.File, error) { return o.counted(o.FS.Create(name)) }
+
+func (o *openFiles) OpenWrite(name string) (fileutil.File, error) {
+	return o.counted(o.FS.OpenWrite(name))
+}
+
+func (o *openFiles) counted(f fileutil.File, err error) (fileutil.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	o.open++
+	return openFile{f, o}, nil
+}
+
+// A head to which nothing comes for a while has no file open, what it wrote is on stable storage,
+// and the next chunks go on in the same file.
+func TestRest_ClosesTheFileUntilTheNextWrite(t *testing.T) {
+	mem := tsdbtest.NewMemFS()
+	fsys := &openFiles{FS: mem}
+	h, err := OpenHead(fsys, "chunks_head", HeadOptions{})
+	require.NoError(t, err)
+	all := fullChunks(1, 30)
+	refs := write(t, h, all[:10])
+	require.NoError(t, h.Rest())
+	require.Equal(t, 1, fsys.open, "it was written a moment ago")
+	require.NoError(t, h.Rest())
+	require.Zero(t, fsys.open)
+	cut := mem.CrashClone(tsdbtest.CrashOptions{Choose: tsdbtest.LoseAll})
+	requireChunks(t, h, refs, all[:10])
+	refs = append(refs, write(t, h, all[10:20])...)
+	require.Equal(t, 1, fsys.open)
+	require.NoError(t, h.Sync())
+	for range 3 {
+		require.NoError(t, h.Rest())
+	}
+	require.Zero(t, fsys.open)
+	requireChunks(t, h, refs, all[:20])
+	require.Equal(t, 1, h.Stats().Files)
+
+	require.NoError(t, h.EndFile(), "one that rests ends as any")
+	refs = append(refs, write(t, h, all[20:])...)
+	require.Equal(t, 2, h.Stats().Files)
+	for range 2 {
+		require.NoError(t, h.Rest())
+	}
+	requireChunks(t, h, refs, all)
+	require.NoError(t, h.Close())
+	require.Zero(t, fsys.open)
+	require.ErrorIs(t, h.Rest(), ErrClosed)
+
+	again, found, _ := loadTrusting(t, cut, "chunks_head", nil)
+	require.Len(t, found, 10, "a power failure leaves what was there at the rest")
+	require.NoError(t, again.Close())
+}
+
+// While the writer rests somebody may change the file: what is behind its end goes, and one that is
+// too short is left alone.
+func TestRest_FileThatSomebodyChangedMeanwhile(t *testing.T) {
+	for name, change := range map[string]int64{"longer": 100, "shorter": -3} {
+		t.Run(name, func(t *testing.T) {
+			mem := tsdbtest.NewMemFS()
+			h, err := OpenHead(mem, "chunks_head", HeadOptions{})
+			require.NoError(t, err)
+			all := fullChunks(1, 20)
+			refs := write(t, h, all[:10])
+			for range 2 {
+				require.NoError(t, h.Rest())
+			}
+			f, err := mem.OpenWrite("chunks_head/000001")
+			require.NoError(t, err)
+			size, err := f.Size()
+			require.NoError(t, err)
+			if change < 0 {
+				require.NoError(t, f.Truncate(size+change))
+			} else {
+				_, err = f.Write(make([]byte, change))
+				require.NoError(t, err)
+			}
+			require.NoError(t, f.Close())
+			refs = append(refs, write(t, h, all[10:])...)
+			requireChunks(t, h, refs[:9], all[:9])
+			requireChunks(t, h, refs[10:], all[10:])
+			require.Equal(t, change < 0, h.Stats().Files == 2)
+			require.NoError(t, h.Close())
+		})
+	}
+}

@@ -195,6 +195,7 @@ func (l *Log) Rotate() (segment int, err error) {
 // BeginSnapshot is Rotate that returns the segment as a place to start from. All commits below
 // Start.NextSeq are written then, and no others.
 func (l *Log) BeginSnapshot() (start Start, err error) {
+	l.reach.prepare()
 	c := &Commit{rotate: true}
 	if err := l.Enqueue(c); err != nil {
 		return Start{}, err
@@ -238,6 +239,10 @@ func (l *Log) SetMark(mark int64) error { return l.reach.setMark(mark) }
 // before. The log does so behind each sync; the owner may, for what was left out. It is a help
 // for an Open after damage: a failure costs no more than that, and the next note tries again.
 func (l *Log) Note() { l.reach.note() }
+
+// Rest closes the file of notes if nothing was noted since the last call; the next note opens it
+// again. The owner calls it now and then, so that a log that rests has one file open.
+func (l *Log) Rest() { l.reach.rest() }
 
 // Synced returns the watermark: all commits up to it are on stable storage.
 func (l *Log) Synced() uint64 { return l.open.synced.Load() }

@@ -87,7 +87,9 @@ type reachWriter struct {
 	open *openSegments
 
 	sync.Mutex
-	file    fileutil.File // nil until the first note
+	file    fileutil.File // nil where it is not open: a program may have many logs
+	begun   bool          // it was open once
+	used    bool          // since the last rest
 	notes   int           // in the file
 	noted   uint64        // watermark of the last note
 	segment int           // of the last note
@@ -115,6 +117,7 @@ func (w *reachWriter) setMark(mark int64) error {
 		return err
 	}
 	w.safe = true
+	w.restLocked()
 	return nil
 }
 
@@ -137,22 +140,53 @@ func (w *reachWriter) note() {
 	w.noteMoreLocked()
 }
 
-// noteAtOnce is note for the leader, which commits wait for: who sets a mark meanwhile may sync.
+// noteAtOnce is note for the leader, which commits wait for: who sets a mark meanwhile may sync, and
+// a file that is closed is left to the next Note.
 func (w *reachWriter) noteAtOnce() {
 	if !w.TryLock() {
 		return
 	}
 	defer w.Unlock()
-	w.noteMoreLocked()
+	if w.file != nil || !w.begun {
+		w.noteMoreLocked()
+	}
+}
+
+// prepare opens the file for a note that commits are going to wait for.
+func (w *reachWriter) prepare() {
+	w.Lock()
+	defer w.Unlock()
+	if w.file == nil && w.begun {
+		_ = w.openFile() // the note tries again, and tells
+	}
 }
 
 func (w *reachWriter) noteMoreLocked() {
-	if w.opts.ReachFile == "" || w.file != nil && w.noted >= w.open.synced.Load() && w.segment == w.open.number() {
+	if w.opts.ReachFile == "" || w.begun && w.noted >= w.open.synced.Load() && w.segment == w.open.number() {
 		return
 	}
 	if err := w.noteLocked(); err != nil {
 		w.opts.Logger.Debug("note how far the log reached", "error", fileutil.Logged(err))
 	}
+	w.restLocked()
+}
+
+// restLocked closes the file behind a note, unless there is one behind each commit: then Log.Rest
+// does.
+func (w *reachWriter) restLocked() {
+	if w.used = true; w.opts.Sync.mode != ModeCommit {
+		w.closeLocked()
+	}
+}
+
+// rest closes the file if nothing was noted since the last call.
+func (w *reachWriter) rest() {
+	w.Lock()
+	defer w.Unlock()
+	if !w.used {
+		w.closeLocked()
+	}
+	w.used = false
 }
 
 func (w *reachWriter) noteLocked() error {
@@ -163,7 +197,9 @@ func (w *reachWriter) noteLocked() error {
 		if err := w.openFile(); err != nil {
 			return err
 		}
-		w.notes = maxReachNotes
+		if !w.begun {
+			w.begun, w.notes = true, maxReachNotes
+		}
 	}
 	if w.notes >= maxReachNotes {
 		if err := w.file.Truncate(0); err != nil {
@@ -185,9 +221,10 @@ func (w *reachWriter) noteLocked() error {
 }
 
 func (w *reachWriter) openFile() error {
-	w.unnamed = true // whoever made it may have been killed
+	w.unnamed = w.unnamed || !w.begun // whoever made it may have been killed
 	f, err := w.opts.FS.OpenWrite(w.opts.ReachFile)
 	if errors.Is(err, fs.ErrNotExist) {
+		w.unnamed = true
 		f, err = w.opts.FS.Create(w.opts.ReachFile)
 	}
 	if err == nil {
@@ -200,6 +237,10 @@ func (w *reachWriter) openFile() error {
 func (w *reachWriter) close() {
 	w.Lock()
 	defer w.Unlock()
+	w.closeLocked()
+}
+
+func (w *reachWriter) closeLocked() {
 	if f := w.file; f != nil {
 		w.file = nil
 		if err := f.Close(); err != nil {

@@ -61,7 +61,7 @@ func (w *Writer) WakeUp() {
 func (w *Writer) StoreAll(synced func(seq uint64) error) (err error) {
 	w.Lock()
 	defer w.Unlock()
-	shelf, fulls := w.Shelf, w.fulls
+	shelf, fulls, before := w.Shelf, w.fulls, w.Written.Load()
 	for shard := 0; shard < memseries.NumShards && err == nil; {
 		fulls, shard = shelf.Collect(fulls[:0], shard, writeBytes)
 		foreground.MakeWay()
@@ -72,7 +72,9 @@ func (w *Writer) StoreAll(synced func(seq uint64) error) (err error) {
 		shelf.Unwritten(fulls[n:])
 		clear(fulls) // keeps no chunk alive
 	}
-	w.fulls = fulls[:0]
+	if w.fulls = fulls[:0]; w.Written.Load() == before {
+		w.fulls, w.files = nil, nil // who rests needs no room
+	}
 	return err
 }
 
