@@ -43,6 +43,7 @@ type DB struct {
 
 	flushing sync.Mutex // held by who makes blocks of the head and truncates it
 
+	common      *common
 	maintenance maintenance
 	lifetime
 }
@@ -77,6 +78,11 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	return open(dir, o, &common{scheduler: schedule.For(o.Clock)})
+}
+
+// open opens a database that has something in common with others.
+func open(dir string, o *Options, c *common) (_ *DB, err error) {
 	if dir, err = fileutil.Abs(o.FS, dir); err != nil {
 		return nil, errors.WithMessage(err, "open data directory")
 	}
@@ -86,7 +92,7 @@ func Open(dir string, opts *Options) (*DB, error) {
 	if err := datadir.Check(o.FS, dir, o.AnyDirectory); err != nil {
 		return nil, err
 	}
-	db := newDB(dir, o)
+	db := newDB(dir, o, c)
 	if db.held, o.FS, err = datadir.Hold(o.FS, dir, o.Logger); err != nil {
 		return nil, errors.WithMessagef(err, "open %s", dir)
 	}
@@ -106,11 +112,11 @@ func Open(dir string, opts *Options) (*DB, error) {
 	return db, nil
 }
 
-func newDB(dir string, o *Options) *DB {
-	db := &DB{dir: dir, opts: o, time: newWatch(o, dir), opened: o.Clock.Now()}
+func newDB(dir string, o *Options, c *common) *DB {
+	db := &DB{dir: dir, opts: o, common: c, time: newWatch(o, dir), opened: o.Clock.Now()}
 	limits := o.Blocks.limits()
 	db.limits.Store(&limits)
-	db.maintenance.init(o.Clock, schedule.For(o.Clock))
+	db.maintenance.init(o.Clock, c.scheduler)
 	db.ctx, db.endOfWork = context.WithCancel(context.Background())
 	return db
 }
@@ -139,8 +145,8 @@ func (db *DB) open() error {
 	}
 	db.report.addBlocks(&loaded)
 	db.merges = compact.New(compact.Config{FS: db.opts.FS, Dir: db.dir, Clock: db.opts.Clock, Background: db.maintenance.background,
-		BytesPerSecond: db.opts.Blocks.BytesPerSecond, SamplesPerChunk: db.opts.Head.SamplesPerChunk, NewestFirst: db.opts.Head.LastWriteWins,
-		Rules: db.opts.Blocks.RetentionRules})
+		BytesPerSecond: db.opts.Blocks.BytesPerSecond, Limiter: db.common.limiter, SamplesPerChunk: db.opts.Head.SamplesPerChunk,
+		NewestFirst: db.opts.Head.LastWriteWins, Rules: db.opts.Blocks.RetentionRules})
 	db.head = newHead(db.opts, db.dir)
 	db.head.trunc.background = db.maintenance.background
 	db.head.bounds.minValid.Store(db.blocks.Current().Start)
@@ -148,6 +154,7 @@ func (db *DB) open() error {
 		db.blocks.Close()
 		return fileutil.JoinErrors(err, db.head.closeFiles())
 	}
+	db.head.series.Budget.Join(db.common.budget)
 	db.held.Tell(db.head.poison)
 	db.blocks.SaveList()
 	db.blocks.WaitFor(db.head.iso)
@@ -289,6 +296,7 @@ func (db *DB) Close() error {
 		db.blocks.Close()
 		db.time.SaveOrWarn()
 		db.closeOf = fileutil.JoinErrors(db.head.close(headStart), db.held.Release())
+		db.head.series.Budget.Leave()
 		level := slog.LevelInfo
 		if db.closeOf != nil {
 			level = slog.LevelError

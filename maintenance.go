@@ -222,10 +222,11 @@ func (f *flusher) step() {
 	if !ok {
 		end, ok = f.early.due(h)
 	}
-	idle := !ok && quiet > db.opts.Blocks.Range && h.bounds.minT.Load() <= h.bounds.maxT.Load() && h.bounds.maxT.Load() < math.MaxInt64
+	idle := !ok && quiet > db.idleAfter() && h.bounds.minT.Load() <= h.bounds.maxT.Load() && h.bounds.maxT.Load() < math.MaxInt64
 	if idle {
-		// Nothing was committed for a whole block range: there is no newer sample to wait
-		// for, and what the head holds costs memory and the time of the next recovery.
+		// Nothing was committed for a whole block range, or as long as a group waits: there is no
+		// newer sample to wait for, and what the head holds costs memory and the time of the next
+		// recovery.
 		h.trunc.idle.Store(true)
 		end, ok = h.bounds.maxT.Load()+1, true
 	}
@@ -243,6 +244,19 @@ func (f *flusher) step() {
 	if ok {
 		db.maintenance.wake()
 	}
+}
+
+// idleAfter is how long nothing must be committed until all of the head is flushed: where the common
+// budget is near, an eighth of what it is else.
+func (db *DB) idleAfter() time.Duration {
+	idle := db.common.idleAfter
+	if idle <= 0 {
+		idle = db.opts.Blocks.Range
+	}
+	if db.common.budget != nil && db.head.series.Budget.Near() {
+		idle /= 8
+	}
+	return idle
 }
 
 // note takes care that a flush that failed is not tried again at once.

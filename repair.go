@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/repair"
+	"github.com/seed347100a3/tsdb/internal/schedule"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -175,7 +176,7 @@ func (r *repairer) repairLog() error {
 	if err != nil {
 		return stderrors.Join(refuse(err), r.held.Release())
 	}
-	db := newDB(r.dir, r.db)
+	db := newDB(r.dir, r.db, &common{scheduler: schedule.For(r.db.Clock)})
 	db.held = r.held
 	if err := db.open(); err != nil {
 		return stderrors.Join(err, r.held.Release())

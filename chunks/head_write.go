@@ -33,9 +33,9 @@ type headWriter struct {
 
 // growingFile is the file being written.
 type growingFile struct {
-	file   *headFile // nil before its first chunk
+	file   *headFile     // nil before its first chunk
 	handle fileutil.File // nil before it, and while the writer rests
-	end    int64 // of its last good record; 0: not even its header is written
+	end    int64         // of its last good record; 0: not even its header is written
 	behind fileutil.WriteBehind
 	torn   bool // behind end may be half a write, to be cut off
 	dirty  bool // something is not synced

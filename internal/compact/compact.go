@@ -36,13 +36,15 @@ type Compactor struct {
 
 // Config is what a Compactor works with.
 type Config struct {
-	FS              fileutil.FS
-	Dir             string // the data directory
-	Clock           clock.Clock
-	Background      *background.Runner
-	BytesPerSecond  int64 // that all merges write together; 0: no bound
-	SamplesPerChunk int   // of chunks that are written anew
-	NewestFirst     bool  // of samples at one time the one that was written last counts
+	FS             fileutil.FS
+	Dir            string // the data directory
+	Clock          clock.Clock
+	Background     *background.Runner
+	BytesPerSecond int64 // that all merges write together; 0: no bound
+	// Limiter, if it is not nil, takes the place of BytesPerSecond: others share it.
+	Limiter         *pace.Limiter
+	SamplesPerChunk int  // of chunks that are written anew
+	NewestFirst     bool // of samples at one time the one that was written last counts
 	Rules           []rules.RetentionRule
 }
 
@@ -55,7 +57,11 @@ type Result struct {
 
 // New returns a Compactor.
 func New(c Config) *Compactor {
-	return &Compactor{Config: c, Shares: rules.NewShares(c.Rules), limiter: pace.New(c.Clock, c.BytesPerSecond)}
+	limiter := c.Limiter
+	if limiter == nil {
+		limiter = pace.New(c.Clock, c.BytesPerSecond)
+	}
+	return &Compactor{Config: c, Shares: rules.NewShares(c.Rules), limiter: limiter}
 }
 
 // Resting tells whether a block was in a merge that failed a while ago.

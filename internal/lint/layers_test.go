@@ -42,6 +42,7 @@ var layers = map[string]layer{
 	"internal/pace":       {level: 1, foreign: []string{pkgErrors}},
 	"internal/background": {level: 1, foreign: []string{pkgErrors}},
 	"internal/schedule":   {level: 1},
+	"internal/pool":       {level: 0},
 
 	"internal/histchunk": {level: 1, foreign: []string{pkgErrors}},
 	"internal/xorchunk":  {level: 1},

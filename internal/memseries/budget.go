@@ -20,6 +20,56 @@ type Budget struct {
 	left     atomic.Int64 // bytes that the last flush left, or fewer that were seen since
 
 	asked int64 // the time that FlushHelps was last asked for in earnest
+
+	// common is what several heads may take together, of which this one takes what is counted; nil:
+	// it stands alone.
+	common  *CommonBudget
+	counted struct{ series, bytes atomic.Int64 }
+	gone    atomic.Bool // it counts no more
+}
+
+// CommonBudget bounds what the series of several Directories take together. Of each it knows what
+// that took when it was looked at last, so bytes may be exceeded by what all of them grow in between.
+type CommonBudget struct {
+	Series, Bytes int64 // 0 or less: no limit; they do not change
+
+	hasSeries, hasBytes atomic.Int64
+}
+
+// Has returns how much all of them take.
+func (c *CommonBudget) Has() (series, bytes int64) { return c.hasSeries.Load(), c.hasBytes.Load() }
+
+func (c *CommonBudget) near() bool {
+	return c != nil && (c.Series > 0 && c.hasSeries.Load() >= c.Series-c.Series/nearShare || c.nearBytes())
+}
+
+func (c *CommonBudget) nearBytes() bool {
+	return c != nil && c.Bytes > 0 && c.hasBytes.Load() >= c.Bytes-c.Bytes/nearShare
+}
+
+// Join makes a Directory count for c, with what it has.
+func (b *Budget) Join(c *CommonBudget) {
+	if b.common = c; c != nil {
+		b.countSeries(0)
+		b.measure()
+	}
+}
+
+// Leave ends what Join began.
+func (b *Budget) Leave() {
+	if c := b.common; c != nil && !b.gone.Swap(true) {
+		c.hasSeries.Add(-b.counted.series.Swap(0))
+		c.hasBytes.Add(-b.counted.bytes.Swap(0))
+	}
+}
+
+// countSeries tells the common budget how many series there are, and some that are about to be.
+func (b *Budget) countSeries(more int) (all int64) {
+	if b.gone.Load() {
+		return 0
+	}
+	n := int64(b.d.Len() + more)
+	return b.common.hasSeries.Add(n - b.counted.series.Swap(n))
 }
 
 const (
@@ -41,14 +91,17 @@ func (b *Budget) Limit(series int, bytes int64) { b.series, b.bytes = series, by
 // refuseBytes says why a new series may not be created as far as bytes go. It looks at the bytes
 // now and then, which takes locks.
 func (b *Budget) refuseBytes() error {
-	if b.bytes <= 0 {
+	if b.bytes <= 0 && (b.common == nil || b.common.Bytes <= 0) {
 		return nil
 	}
 	if b.tries.Add(1)%measureEvery == 1 {
 		b.measure()
 	}
-	if has := b.measured.Load(); has >= b.bytes {
+	if has := b.measured.Load(); b.bytes > 0 && has >= b.bytes {
 		return beyond("the head takes %d bytes, Head.MaxBytes is %d", has, b.bytes)
+	}
+	if c := b.common; c != nil && c.Bytes > 0 && c.hasBytes.Load() >= c.Bytes {
+		return beyond("the heads of the group take %d bytes, GroupOptions.MaxBytes is %d", c.hasBytes.Load(), c.Bytes)
 	}
 	return nil
 }
@@ -58,6 +111,11 @@ func (b *Budget) refuseBytes() error {
 func (b *Budget) refuseSeriesLocked() error {
 	if has := b.d.Len(); b.series > 0 && has >= b.series {
 		return beyond("the head has %d series, Head.MaxSeries is %d", int64(has), int64(b.series))
+	}
+	if c := b.common; c != nil {
+		if all := b.countSeries(1); c.Series > 0 && all > c.Series {
+			return beyond("the heads of the group have %d series, GroupOptions.MaxSeries is %d", b.countSeries(0), c.Series)
+		}
 	}
 	return nil
 }
@@ -69,12 +127,19 @@ func beyond(format string, has, limit int64) error {
 func (b *Budget) measure() int64 {
 	has := b.d.SizeBytes()
 	b.measured.Store(has)
+	if c := b.common; c != nil && !b.gone.Load() {
+		c.hasBytes.Add(has - b.counted.bytes.Swap(has))
+	}
 	return has
 }
 
 // Near reports whether an eighth or less of the budget is left.
 func (b *Budget) Near() bool {
-	return b.nearSeries() || b.bytes > 0 && b.measure() >= b.bytes-b.bytes/nearShare
+	has := int64(0)
+	if b.bytes > 0 || b.common != nil && b.common.Bytes > 0 {
+		has = b.measure()
+	}
+	return b.nearSeries() || b.bytes > 0 && has >= b.bytes-b.bytes/nearShare || b.common.near()
 }
 
 func (b *Budget) nearSeries() bool {
@@ -104,13 +169,18 @@ func (b *Budget) FlushHelps(ended int64) bool {
 	}
 	has := b.measured.Load()
 	b.left.Store(min(b.left.Load(), has))
-	return b.bytes > 0 && has >= b.bytes-b.bytes/nearShare && has-b.left.Load() >= b.bytes/worthShare
+	grown := has - b.left.Load()
+	return b.bytes > 0 && has >= b.bytes-b.bytes/nearShare && grown >= b.bytes/worthShare ||
+		b.common.nearBytes() && grown >= has/worthShare
 }
 
 // Flushed says that samples, and maybe series, have gone: the next new series is judged by what is
 // left.
 func (b *Budget) Flushed() {
-	if b.bytes > 0 {
+	if b.common != nil {
+		b.countSeries(0)
+	}
+	if b.bytes > 0 || b.common != nil {
 		b.left.Store(b.measure())
 		b.tries.Store(0)
 	}

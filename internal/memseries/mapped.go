@@ -19,8 +19,8 @@ func inFile(m Mapped) bool { return m.Ref > 0 && m.Ref.File() != waitingFile }
 // mappedLists is where the lists of full chunks get their memory from.
 type mappedLists struct {
 	slabs  *mappedSlabs // nil: no list had a chunk yet
-	bytes  int64 // that the lists take
-	chunks int64 // that came less those that went; of all mappedLists it is how many there are
+	bytes  int64        // that the lists take
+	chunks int64        // that came less those that went; of all mappedLists it is how many there are
 }
 
 // mappedAt returns full chunk i, the oldest of which is 0.
