@@ -238,7 +238,11 @@ func TestDrop_WaitsForThoseWhoUseIt(t *testing.T) {
 	releaseSame()
 	done := make(chan error)
 	go func() { done <- p.Drop(t.Context(), "a") }()
-	waitFor(t, func() bool { p.mu.Lock(); defer p.mu.Unlock(); return it == p.mu.things["a"].it && p.mu.things["a"].leaving })
+	waitFor(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return it == p.mu.things["a"].it && p.mu.things["a"].leaving
+	})
 	_, _, err := p.Get(ended(), "a")
 	require.ErrorIs(t, err, context.Canceled, "nobody begins to use it")
 	release()
