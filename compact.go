@@ -132,10 +132,10 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 
 // merge merges blocks and puts the result in their place.
 func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
-	if err := db.common.merges.Take(ctx); err != nil {
+	if err := db.maintenance.common.merges.Take(ctx); err != nil {
 		return err
 	}
-	defer db.common.merges.Give()
+	defer db.maintenance.common.merges.Give()
 	bd := db.blocks.BeginBuild()
 	defer db.blocks.EndBuild(bd)
 	inputs := db.blocks.Pinned(ids)

@@ -43,7 +43,6 @@ type DB struct {
 
 	flushing sync.Mutex // held by who makes blocks of the head and truncates it
 
-	common      *common
 	maintenance maintenance
 	lifetime
 }
@@ -113,10 +112,10 @@ func open(dir string, o *Options, c *common) (_ *DB, err error) {
 }
 
 func newDB(dir string, o *Options, c *common) *DB {
-	db := &DB{dir: dir, opts: o, common: c, time: newWatch(o, dir), opened: o.Clock.Now()}
+	db := &DB{dir: dir, opts: o, time: newWatch(o, dir), opened: o.Clock.Now()}
 	limits := o.Blocks.limits()
 	db.limits.Store(&limits)
-	db.maintenance.init(o.Clock, c.scheduler)
+	db.maintenance.init(o.Clock, c)
 	db.ctx, db.endOfWork = context.WithCancel(context.Background())
 	return db
 }
@@ -145,7 +144,7 @@ func (db *DB) open() error {
 	}
 	db.report.addBlocks(&loaded)
 	db.merges = compact.New(compact.Config{FS: db.opts.FS, Dir: db.dir, Clock: db.opts.Clock, Background: db.maintenance.background,
-		BytesPerSecond: db.opts.Blocks.BytesPerSecond, Limiter: db.common.limiter, SamplesPerChunk: db.opts.Head.SamplesPerChunk,
+		BytesPerSecond: db.opts.Blocks.BytesPerSecond, Limiter: db.maintenance.common.limiter, SamplesPerChunk: db.opts.Head.SamplesPerChunk,
 		NewestFirst: db.opts.Head.LastWriteWins, Rules: db.opts.Blocks.RetentionRules})
 	db.head = newHead(db.opts, db.dir)
 	db.head.trunc.background = db.maintenance.background
@@ -154,7 +153,7 @@ func (db *DB) open() error {
 		db.blocks.Close()
 		return fileutil.JoinErrors(err, db.head.closeFiles())
 	}
-	db.head.series.Budget.Join(db.common.budget)
+	db.head.series.Budget.Join(db.maintenance.common.budget)
 	db.held.Tell(db.head.poison)
 	db.blocks.SaveList()
 	db.blocks.WaitFor(db.head.iso)

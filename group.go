@@ -30,22 +30,23 @@ type Group struct {
 	pool   *pool.Pool
 }
 
-// GroupOptions configure OpenGroup. The zero value of each field means its default. They are copied.
+// GroupOptions configure OpenGroup. The zero value of each field means its default. They are
+// copied.
 type GroupOptions struct {
 	// Options are those of each database. Blocks.Workers and Blocks.BytesPerSecond bound the merges
 	// of all of them together. Default: the defaults.
 	Options *Options
 	// Configure may change the options of one database before it is opened, such as its retention
-	// or its Logger; FS, Clock, and what bounds merges stay as they are. It is called by a goroutine
-	// of the group, maybe by several at a time for different names. Default: none.
+	// or its Logger; FS, Clock, and what bounds merges stay as they are. A goroutine of the group
+	// calls it, maybe several at a time for different names. Default: none.
 	Configure func(name string, o *Options)
-	// MaxOpen is how many databases are open at a time. One takes three file descriptors, two more
-	// for a while after its chunks went to a file, and one for each block that is not read wholly
-	// through a mapping. Default 1,000.
+	// MaxOpen is how many databases are open at a time. One takes three file descriptors, and one
+	// or two more for seconds after it wrote chunks. Default 1,000.
 	MaxOpen int
 	// MaxSeries and MaxBytes are the budget of the heads of all open databases together, as
-	// HeadOptions.MaxSeries and MaxBytes are for one: beyond it new series are refused with ErrLimit.
-	// When an eighth of it is left, databases flush early. Default and 0 or less: no limit.
+	// HeadOptions.MaxSeries and MaxBytes are for one: beyond it new series are refused with
+	// ErrLimit. When an eighth of it is left, databases flush early. Default and 0 or less: no
+	// limit.
 	MaxSeries int
 	MaxBytes  int64
 	// FlushIdle: the head of a database to which nothing was committed for so long becomes blocks
@@ -134,12 +135,12 @@ func isStale(it io.Closer) bool {
 // used no more: it may be closed for another one, and gives ErrClosed then; Queriers that are open
 // go on. DB.Close is the group's to call.
 //
-// Where MaxOpen databases are open the one that was released first is closed. While all of them are
-// in use, DB waits for one until ctx ends: then ErrLimit and the error of ctx.
+// Where MaxOpen databases are open the one that was released first is closed. While all of them
+// are in use, DB waits for one until ctx ends: then ErrLimit and the error of ctx.
 //
-// A name is 1 to 128 ASCII letters, digits, '-', '_' and '.', begins with none of the last, and does
-// not end with one; it is no name of a device on Windows, and no name of a part of a database. Where
-// file names do not tell cases apart, nor do these.
+// A name is 1 to 128 ASCII letters, digits, '-', '_' and '.'. It neither begins nor ends with a dot.
+// Names of devices on Windows, such as con, and of parts of a database, such as wal, are refused.
+// Where file names do not tell cases apart, two names must differ by more than case.
 //
 // Errors: ErrInvalidArgument (the name), ErrLimit, ErrClosed (the group), and those of Open.
 func (g *Group) DB(ctx context.Context, name string) (db *DB, release func(), err error) {
@@ -215,5 +216,6 @@ func (g *Group) Stats() GroupStats {
 }
 
 // Close closes all databases, many at a time, whether somebody uses them or not: what is under way
-// ends with ErrClosed, and Queriers go on. It returns the errors of all. A second Close does nothing.
+// ends with ErrClosed, and Queriers go on. It returns the errors of all. A second Close does
+// nothing.
 func (g *Group) Close() error { return fileutil.JoinErrors(g.pool.Close()...) }

@@ -183,7 +183,8 @@ func TestGroup_QueriersOutliveTheBound(t *testing.T) {
 	require.NoError(t, q.Close())
 }
 
-// What goes wrong with one database is of no matter to others, and when it can be opened again it is.
+// What goes wrong with one database is of no matter to others, and when it can be opened again, it
+// is.
 func TestGroup_FailureOfOneLeavesTheOthers(t *testing.T) {
 	g := newGroup(t, nil)
 	require.NoError(t, g.commit("good", 1))

@@ -101,10 +101,10 @@ func (e *early) due(h *head) (end int64, ok bool) {
 // and truncates head and log. whole says that nothing is left in the head then. The caller
 // holds flushing.
 func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
-	if err := db.common.flushes.Take(ctx); err != nil {
+	if err := db.maintenance.common.flushes.Take(ctx); err != nil {
 		return err
 	}
-	defer db.common.flushes.Give()
+	defer db.maintenance.common.flushes.Give()
 	if err := db.flushRanges(ctx, end, end); err != nil {
 		return err
 	}

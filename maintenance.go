@@ -68,7 +68,7 @@ func (db *DB) start() {
 
 // maintenance is what runs between Open and Close, and what became of blocks by it or by calls.
 type maintenance struct {
-	scheduler  *schedule.Scheduler
+	common     *common
 	background *background.Runner // of flushes, merges and what follows them
 	members    []*schedule.Member
 	looker     looker
@@ -81,12 +81,12 @@ type maintenance struct {
 	timeRetentions, byteRetentions atomic.Uint64
 }
 
-func (m *maintenance) init(c Clock, s *schedule.Scheduler) {
-	m.scheduler, m.background = s, newBackground(c)
+func (m *maintenance) init(c Clock, with *common) {
+	m.common, m.background = with, newBackground(c)
 }
 
 func (m *maintenance) every(d time.Duration, look func(), jobs ...*schedule.Job) {
-	m.members = append(m.members, m.scheduler.Every(d, look, jobs...))
+	m.members = append(m.members, m.common.scheduler.Every(d, look, jobs...))
 }
 
 // stop ends all of it, and waits for what runs.
@@ -246,14 +246,14 @@ func (f *flusher) step() {
 	}
 }
 
-// idleAfter is how long nothing must be committed until all of the head is flushed: where the common
-// budget is near, an eighth of what it is else.
+// idleAfter is how long nothing must be committed until all of the head is flushed: where the
+// budget of a group is near, an eighth of what it is else.
 func (db *DB) idleAfter() time.Duration {
-	idle := db.common.idleAfter
+	idle := db.maintenance.common.idleAfter
 	if idle <= 0 {
 		idle = db.opts.Blocks.Range
 	}
-	if db.common.budget != nil && db.head.series.Budget.Near() {
+	if db.maintenance.common.budget != nil && db.head.series.Budget.Near() {
 		idle /= 8
 	}
 	return idle

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -111,10 +112,15 @@ func median(ds []time.Duration) time.Duration {
 
 // idle returns the CPU time of a second in which nothing is committed.
 func (m *many) idle() time.Duration {
-	const seconds = 5
-	time.Sleep(2 * time.Second) // what was begun ends
+	const seconds = 20
+	pass := func(s time.Duration) {
+		t := clock.System.NewTicker(s * time.Second)
+		defer t.Stop()
+		<-t.C()
+	}
+	pass(6) // what was begun ends
 	before := cpuTime(m.B)
-	time.Sleep(seconds * time.Second)
+	pass(seconds)
 	return (cpuTime(m.B) - before) / seconds
 }
 

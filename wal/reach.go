@@ -140,8 +140,8 @@ func (w *reachWriter) note() {
 	w.noteMoreLocked()
 }
 
-// noteAtOnce is note for the leader, which commits wait for: who sets a mark meanwhile may sync, and
-// a file that is closed is left to the next Note.
+// noteAtOnce is note for the leader, which commits wait for: who sets a mark meanwhile may sync,
+// and a file that is closed is left to the next Note.
 func (w *reachWriter) noteAtOnce() {
 	if !w.TryLock() {
 		return

@@ -29,7 +29,8 @@ type Budget struct {
 }
 
 // CommonBudget bounds what the series of several Directories take together. Of each it knows what
-// that took when it was looked at last, so bytes may be exceeded by what all of them grow in between.
+// that took when it was looked at last, so bytes may be exceeded by what all of them grow in
+// between.
 type CommonBudget struct {
 	Series, Bytes int64 // 0 or less: no limit; they do not change
 

@@ -8,7 +8,8 @@ type Slots chan struct{}
 // NewSlots returns room for n at a time.
 func NewSlots(n int) Slots { return make(Slots, n) }
 
-// Take waits for room, which is taken until Give, or returns the error of a context that ends first.
+// Take waits for room, which is taken until Give, or returns the error of a context that ends
+// first.
 func (s Slots) Take(ctx context.Context) error {
 	if s == nil {
 		return nil

@@ -1,6 +1,6 @@
-// Package pool keeps things open by name: each once, however many use it, and no more of them than a
-// bound. Who needs another one than those that are open has one closed that nobody uses, the one
-// that was used the longest time ago. It knows neither what the things are nor what names mean.
+// Package pool keeps things open by name: each once, however many use it, and no more of them than
+// a bound. Who needs another one than those that are open has one closed that nobody uses, the one
+// that was given back first. It knows neither what the things are nor what names mean.
 package pool
 
 import (
@@ -17,7 +17,8 @@ type Config struct {
 	// Stale says of a thing that nobody uses that it is of no use any more, and is to be opened
 	// again. It must be quick. Nil: none ever is.
 	Stale func(io.Closer) bool
-	// Closed is told how the closing of a thing ended that made room for another one. Nil: nobody is.
+	// Closed is told how the closing of a thing ended that nobody asked for. It must be quick. Nil:
+	// nobody is.
 	Closed func(name string, err error)
 }
 
@@ -234,8 +235,8 @@ func (p *Pool) tellLocked() {
 }
 
 // Drop closes a thing, if it is open, when nobody uses it any more, and returns how that went.
-// Whoever gets it meanwhile waits and has it opened again. Behind the end of ctx, the error of which
-// it returns, it stays open.
+// Whoever gets it meanwhile waits and has it opened again. Behind the end of ctx, the error of
+// which it returns, it stays open.
 func (p *Pool) Drop(ctx context.Context, name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,15 +21,13 @@ type Scheduler struct {
 
 	mu struct {
 		sync.Mutex
-		beats map[time.Duration]*beat
+		beats []*beat // few
 	}
 }
 
 // New returns a Scheduler that goes by a clock.
 func New(c clock.Clock) *Scheduler {
-	s := &Scheduler{clock: c, inStep: c != clock.System}
-	s.mu.beats = map[time.Duration]*beat{}
-	return s
+	return &Scheduler{clock: c, inStep: c != clock.System}
 }
 
 // System is shared by all databases of the process that go by the system's clock and have no
@@ -46,6 +44,7 @@ func For(c clock.Clock) *Scheduler {
 
 // beat is one ticker.
 type beat struct {
+	every   time.Duration
 	ticker  clock.Ticker
 	members []*Member // guarded by Scheduler.mu
 	now     []*Member // of the tick that is looked at
@@ -55,32 +54,39 @@ type beat struct {
 
 // Member is what is looked after at each tick.
 type Member struct {
-	s     *Scheduler
-	every time.Duration
-	look  func()
-	jobs  []*Job
-	at    int // in beat.members; -1: it is stopped
+	s    *Scheduler
+	beat *beat
+	look func()
+	jobs []*Job
+	at   int // in beat.members; -1: it is stopped
 }
 
 // Every has look called at each tick, once every d, until Stop. Many wait for it, so it must be
 // quick, wait for no lock that is held for long, and leave work to jobs, which are those that it
 // may begin. Where it is nil each tick begins all jobs.
 func (s *Scheduler) Every(d time.Duration, look func(), jobs ...*Job) *Member {
-	m := &Member{s: s, every: d, look: look, jobs: jobs}
+	m := &Member{s: s, look: look, jobs: jobs}
 	if look == nil {
 		m.look = m.beginAll
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.mu.beats[d]
-	if b == nil {
-		b = &beat{ticker: s.clock.NewTicker(d), stop: make(chan struct{}), ended: make(chan struct{})}
-		s.mu.beats[d] = b
-		go s.run(b)
-	}
-	m.at = len(b.members)
+	b := s.beatLocked(d)
+	m.beat, m.at = b, len(b.members)
 	b.members = append(b.members, m)
 	return m
+}
+
+func (s *Scheduler) beatLocked(every time.Duration) *beat {
+	for _, b := range s.mu.beats {
+		if b.every == every {
+			return b
+		}
+	}
+	b := &beat{every: every, ticker: s.clock.NewTicker(every), stop: make(chan struct{}), ended: make(chan struct{})}
+	s.mu.beats = append(s.mu.beats, b)
+	go s.run(b)
+	return b
 }
 
 func (m *Member) beginAll() {
@@ -107,8 +113,8 @@ func (s *Scheduler) leave(m *Member) (last *beat) {
 	if m.at < 0 {
 		return nil
 	}
-	b, n := s.mu.beats[m.every], 0
-	n = len(b.members) - 1
+	b := m.beat
+	n := len(b.members) - 1
 	b.members[m.at] = b.members[n]
 	b.members[m.at].at = m.at
 	b.members[n] = nil
@@ -116,7 +122,13 @@ func (s *Scheduler) leave(m *Member) (last *beat) {
 	if n > 0 {
 		return nil
 	}
-	delete(s.mu.beats, m.every)
+	for i := range s.mu.beats {
+		if last := len(s.mu.beats) - 1; s.mu.beats[i] == b {
+			s.mu.beats[i], s.mu.beats[last] = s.mu.beats[last], nil
+			s.mu.beats = s.mu.beats[:last]
+			break
+		}
+	}
 	close(b.stop)
 	return b
 }
