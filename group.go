@@ -123,8 +123,8 @@ func (g *Group) open(name string) (io.Closer, error) {
 	return open(filepath.Join(g.dir, name), filled, &g.common)
 }
 
-// isStale reports whether a database that nobody uses is to be opened again: somebody has closed it,
-// or a sync failed, which is settled so.
+// isStale reports whether a database that nobody uses is to be opened again: somebody has closed
+// it, or a sync failed, which is settled so.
 func isStale(it io.Closer) bool {
 	db := it.(*DB)
 	return db.closing.Load() || errors.Is(db.head.refused(), ErrPoisoned)
@@ -138,8 +138,8 @@ func isStale(it io.Closer) bool {
 // Where MaxOpen databases are open the one that was released first is closed. While all of them
 // are in use, DB waits for one until ctx ends: then ErrLimit and the error of ctx.
 //
-// A name is 1 to 128 ASCII letters, digits, '-', '_' and '.'. It neither begins nor ends with a dot.
-// Names of devices on Windows, such as con, and of parts of a database, such as wal, are refused.
+// A name is 1 to 128 ASCII letters, digits, '-', '_' and '.', and neither begins nor ends with a
+// dot. Names of devices on Windows, such as con, and of parts of a database, such as wal, are refused.
 // Where file names do not tell cases apart, two names must differ by more than case.
 //
 // Errors: ErrInvalidArgument (the name), ErrLimit, ErrClosed (the group), and those of Open.

@@ -27,7 +27,7 @@ const (
 	// Where so many looks have found nothing since the last commit, a database rests, and only each
 	// so-manieth look is in earnest.
 	restAfter  = 3
-	restedLook = 8
+	restedLook = 32
 )
 
 // start starts what Close stops: somebody syncs the log, somebody writes full chunks, somebody
@@ -222,7 +222,7 @@ func (f *flusher) step() {
 	if !ok {
 		end, ok = f.early.due(h)
 	}
-	idle := !ok && quiet > db.idleAfter() && h.bounds.minT.Load() <= h.bounds.maxT.Load() && h.bounds.maxT.Load() < math.MaxInt64
+	idle := !ok && quiet > f.idleAfter() && h.bounds.minT.Load() <= h.bounds.maxT.Load() && h.bounds.maxT.Load() < math.MaxInt64
 	if idle {
 		// Nothing was committed for a whole block range, or as long as a group waits: there is no
 		// newer sample to wait for, and what the head holds costs memory and the time of the next
@@ -248,7 +248,8 @@ func (f *flusher) step() {
 
 // idleAfter is how long nothing must be committed until all of the head is flushed: where the
 // budget of a group is near, an eighth of what it is else.
-func (db *DB) idleAfter() time.Duration {
+func (f *flusher) idleAfter() time.Duration {
+	db := f.db
 	idle := db.maintenance.common.idleAfter
 	if idle <= 0 {
 		idle = db.opts.Blocks.Range
