@@ -139,8 +139,8 @@ func isStale(it io.Closer) bool {
 // are in use, DB waits for one until ctx ends: then ErrLimit and the error of ctx.
 //
 // A name is 1 to 128 ASCII letters, digits, '-', '_' and '.', and neither begins nor ends with a
-// dot. Names of devices on Windows, such as con, and of parts of a database, such as wal, are refused.
-// Where file names do not tell cases apart, two names must differ by more than case.
+// dot. Names of devices on Windows, such as con, and of parts of a database, such as wal, are not
+// taken. Where file names do not tell cases apart, two names must differ by more than case.
 //
 // Errors: ErrInvalidArgument (the name), ErrLimit, ErrClosed (the group), and those of Open.
 func (g *Group) DB(ctx context.Context, name string) (db *DB, release func(), err error) {

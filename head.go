@@ -136,7 +136,6 @@ func (h *head) writeChunks() error {
 	if err != nil || log.Err() != nil {
 		return nil // nothing may be written at the moment, and Health says so
 	}
-	log.Note() // what was left out while a mark was set
 	log.Rest()
 	err = h.writer.StoreAll(log.SyncTo)
 	if err == nil {

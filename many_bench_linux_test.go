@@ -127,7 +127,7 @@ func (m *many) idle() time.Duration {
 }
 
 // BenchmarkManyDatabases measures what each of many databases of a process costs
-// (docs/design/many-databases.md): memory with every garbage collected and given back, what is open,
+// (docs/design/many-databases.md): memory with all garbage collected and given back, what is open,
 // processor time while nothing happens, and how long it takes to create, open and close them.
 func BenchmarkManyDatabases(b *testing.B) {
 	for _, n := range []int{200, 1000} {

@@ -138,7 +138,7 @@ func (l *Log) rotate(c *Commit) error {
 	if err := out.create(l.Segment()+1, nextSeq); err != nil {
 		return err
 	}
-	l.Note()
+	l.reach.note()
 	h := out.cur.header
 	c.start = Start{Segment: l.Segment(), NextSeq: h.nextSeq, NextRef: h.nextRef, LastFrame: lastFrame}
 	if l.opts.Sync.mode == ModeNever {

@@ -95,7 +95,7 @@ func Open(opts Options, at Position) (*Log, error) {
 	if err := l.begin(at.Segment, next); err != nil {
 		return nil, diskFull(errors.WithMessagef(err, "begin log segment %s", segmentName(at.Segment)))
 	}
-	l.Note()
+	l.reach.note()
 	return l, nil
 }
 
@@ -215,7 +215,7 @@ func (l *Log) Sync() error {
 	}
 	err := l.open.sync(l.open.written.Load())
 	if err == nil {
-		l.Note()
+		l.reach.note()
 	}
 	return err
 }
@@ -225,7 +225,7 @@ func (l *Log) Sync() error {
 func (l *Log) SyncTo(seq uint64) error {
 	err := l.open.sync(min(seq, l.open.written.Load()))
 	if err == nil {
-		l.Note()
+		l.reach.note()
 	}
 	return err
 }
@@ -235,14 +235,15 @@ func (l *Log) SyncTo(seq uint64) error {
 // it may be tried again.
 func (l *Log) SetMark(mark int64) error { return l.reach.setMark(mark) }
 
-// Note writes down how far the log reached, as far as it is on stable storage, if that is more than
-// before. The log does so behind each sync; the owner may, for what was left out. It is a help
-// for an Open after damage: a failure costs no more than that, and the next note tries again.
-func (l *Log) Note() { l.reach.note() }
-
-// Rest closes the file of notes if nothing was noted since the last call; the next note opens it
-// again. The owner calls it now and then, so that a log that rests has one file open.
-func (l *Log) Rest() { l.reach.rest() }
+// Rest writes down how far the log reached, as far as it is on stable storage, if that is more than
+// before: the log does so behind each sync, but leaves some out. And it closes the file of that if
+// nothing was written there since the last call; the next note opens it again. The owner calls it
+// now and then, so that a log that rests has one file open. The notes are a help for an Open after
+// damage: a failure costs no more than that, and the next one tries again.
+func (l *Log) Rest() {
+	l.reach.note()
+	l.reach.rest()
+}
 
 // Synced returns the watermark: all commits up to it are on stable storage.
 func (l *Log) Synced() uint64 { return l.open.synced.Load() }
@@ -299,7 +300,7 @@ func (l *Log) Close() error {
 	if poison == nil && cut == nil && written > l.began {
 		mark = l.lead.out.markEnd()
 	}
-	l.Note()
+	l.reach.note()
 	l.reach.close()
 	closed := l.open.close(l.lead.out.spare)
 	l.lead.out.spare = nil

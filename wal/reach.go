@@ -133,7 +133,7 @@ func (w *reachWriter) nameLocked() error {
 	return nil
 }
 
-// note is Log.Note.
+// note writes a note if there is more to say.
 func (w *reachWriter) note() {
 	w.Lock()
 	defer w.Unlock()
@@ -141,7 +141,7 @@ func (w *reachWriter) note() {
 }
 
 // noteAtOnce is note for the leader, which commits wait for: who sets a mark meanwhile may sync,
-// and a file that is closed is left to the next Note.
+// and a file that is closed is left to the next note.
 func (w *reachWriter) noteAtOnce() {
 	if !w.TryLock() {
 		return

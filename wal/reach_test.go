@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/hex"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -313,7 +315,86 @@ func TestLog_NotesEachCommitThatIsSyncedAtOnce(t *testing.T) {
 	last := write(t, l, testBody(1)...)
 	require.Equal(t, last-1, synced())
 	l.reach.Unlock()
-	l.Note()
+	l.Rest()
 	require.Equal(t, last, synced())
 	require.NoError(t, l.Close())
+}
+
+// openNotes counts how often the file of notes was opened, and whether it is open.
+type openNotes struct {
+	fileutil.FS
+	path        string
+	opens, open int
+}
+
+type notesFile struct {
+	fileutil.File
+	o *openNotes
+}
+
+func (f notesFile) Close() error {
+	f.o.open--
+	return f.File.Close()
+}
+
+func (o *openNotes) OpenWrite(name string) (fileutil.File, error) {
+	return o.counted(name, o.FS.OpenWrite)
+}
+
+func (o *openNotes) Create(name string) (fileutil.File, error) { return o.counted(name, o.FS.Create) }
+
+func (o *openNotes) counted(name string, open func(string) (fileutil.File, error)) (fileutil.File, error) {
+	f, err := open(name)
+	if err != nil || name != o.path {
+		return f, err
+	}
+	o.opens++
+	o.open++
+	return notesFile{f, o}, nil
+}
+
+// The file of notes is open while there is a note behind each commit, else for a note only; what
+// it has stays.
+func TestRest_ClosesTheFileOfNotes(t *testing.T) {
+	const path = "log_reach"
+	for name, policy := range map[string]SyncPolicy{"each commit": SyncCommit(), "now and then": SyncInterval(time.Second)} {
+		t.Run(name, func(t *testing.T) {
+			o := &openNotes{FS: tsdbtest.NewMemFS(), path: path}
+			l, err := Open(Options{FS: o, Dir: "wal", ReachFile: path, Sync: policy}, Position{})
+			require.NoError(t, err)
+			synced := func() uint64 {
+				r, found, err := ReadReach(o.FS, path)
+				require.NoError(t, err)
+				require.True(t, found)
+				return r.Synced
+			}
+			for n := range uint64(5) {
+				var c Commit
+				c.End(append(c.Begin(), 1))
+				require.NoError(t, l.Enqueue(&c))
+				require.NoError(t, l.Write(&c))
+				require.NoError(t, l.Sync())
+				l.Rest()
+				require.Equal(t, n+1, synced())
+			}
+			if policy.Mode() == ModeCommit {
+				require.Equal(t, 1, o.open)
+				require.Equal(t, 1, o.opens)
+			}
+			l.Rest()
+			l.Rest()
+			require.Zero(t, o.open)
+			require.NoError(t, l.SetMark(7))
+			_, err = l.Rotate()
+			require.NoError(t, err)
+			r, _, err := ReadReach(o.FS, path)
+			require.NoError(t, err)
+			require.Equal(t, Reach{Segment: 1, FirstSeq: 6, NextRef: 1, Synced: 5, Mark: 7}, r)
+			info, err := o.FS.Stat(path)
+			require.NoError(t, err)
+			require.EqualValues(t, 8*reachBytes, info.Size(), "of the start, of five commits, of the mark, of the segment")
+			require.NoError(t, l.Close())
+			require.Zero(t, o.open)
+		})
+	}
 }

@@ -50,9 +50,6 @@ func (sh *Shard) init(cutting Cutting, arena *pieceArena, shelf *Shelf) {
 // ShardOf returns the number of the shard of a ref.
 func ShardOf(ref uint64) int { return int(ref>>shardBits) % NumShards }
 
-// ofPage returns the shard of all series of a page.
-func (ss *Shards) ofPage(n int) *Shard { return &ss.all[n>>(shardBits-pageBits)%NumShards] }
-
 // eachLocked calls fn for some neighbours, with their shard locked.
 func (sh *Shard) eachLocked(neighbours []Series, fn func(sh *Shard, s *Series)) {
 	sh.mu.Lock()

@@ -24,6 +24,9 @@ func (ss *Shards) init(pages *pageTable, cutting Cutting, arena *pieceArena, she
 // of returns the shard of a series.
 func (ss *Shards) of(s *Series) *Shard { return &ss.all[ShardOf(s.ref)] }
 
+// ofPage returns the shard of all series of a page.
+func (ss *Shards) ofPage(n int) *Shard { return &ss.all[n>>(shardBits-pageBits)%NumShards] }
+
 // Lock locks all shards of a set, in order.
 func (ss *Shards) Lock(set ShardSet) {
 	for ; set != 0; set &= set - 1 {
