@@ -35,13 +35,15 @@ const (
 // slow chunk file never makes a sync late, and a flush never waits behind a merge.
 func (db *DB) start() {
 	m := &db.maintenance
+	l := &m.looker
+	l.head = db.head
+	all := []*schedule.Job{} // of each second
 	if p := db.opts.WAL.Sync; p.Mode() == wal.ModeInterval {
-		sync := schedule.NewJob(db.syncLog)
-		m.every(p.Interval(), func() {
-			if log := db.head.log.Load(); log != nil && log.LastSeq() != log.Synced() {
-				sync.Begin()
-			}
-		}, sync)
+		if l.sync = schedule.NewJob(db.syncLog); p.Interval() == lookInterval {
+			all = append(all, l.sync)
+		} else {
+			m.every(p.Interval(), l.lookAtLog, l.sync)
+		}
 	}
 	s, f := snapshotTask{db: db}, flusher{db: db} // by hand only, the first just removes those that do not hold any more
 	chunks := schedule.NewJob(db.writeChunks)
@@ -49,21 +51,27 @@ func (db *DB) start() {
 		s.step()
 		db.watchClock()
 	})
-	jobs := []*schedule.Job{chunks, snapshots}
+	l.jobs = []*schedule.Job{chunks, snapshots}
 	if !db.opts.Blocks.Manual {
-		jobs = append(jobs, schedule.NewJob(f.step))
+		l.jobs = append(l.jobs, schedule.NewJob(f.step))
 		for range db.opts.Blocks.Workers {
 			m.mergers = append(m.mergers, schedule.NewJob(db.compactDue))
 		}
 		m.every(mergeInterval, nil, m.mergers...)
 	}
 	if db.head.log.Load() == nil {
-		jobs = append(jobs, schedule.NewJob(db.finishRecovery))
+		l.jobs = append(l.jobs, schedule.NewJob(db.finishRecovery))
 	}
 	wake := func() { chunks.Begin() }
 	db.head.writer.Wake.Store(&wake)
-	m.looker = looker{head: db.head, jobs: jobs}
-	m.every(lookInterval, m.looker.look, jobs...)
+	look := l.look
+	if len(all) > 0 {
+		look = func() {
+			l.lookAtLog()
+			l.look()
+		}
+	}
+	m.every(lookInterval, look, append(all, l.jobs...)...)
 }
 
 // maintenance is what runs between Open and Close, and what became of blocks by it or by calls.
@@ -120,6 +128,7 @@ func newBackground(c Clock) *background.Runner {
 // microsecond a second.
 type looker struct {
 	head  *head
+	sync  *schedule.Job // of the log; nil: it is synced otherwise
 	jobs  []*schedule.Job
 	seen  uint64 // commits, at the last look
 	still int    // looks since then
@@ -127,6 +136,13 @@ type looker struct {
 	// What is to be looked at again although nothing is committed: by who writes chunks, and by
 	// who flushes.
 	log, flush atomic.Bool
+}
+
+// lookAtLog has the log synced if there is something to sync.
+func (l *looker) lookAtLog() {
+	if log := l.head.log.Load(); log != nil && log.LastSeq() != log.Synced() {
+		l.sync.Begin()
+	}
 }
 
 // look begins all jobs, unless there is nothing to do for them.

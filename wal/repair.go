@@ -64,6 +64,9 @@ type mender struct {
 // run does everything in an order that keeps each state readable: what knows the
 // watermark is written before what else knew it moves away.
 func (m *mender) run() error {
+	if _, err := m.fs.Stat(m.dir); errors.Is(err, fs.ErrNotExist) && len(m.report.segments) == 0 {
+		return m.removeTmp() // Open makes the directory
+	}
 	for _, step := range []func() error{m.prepare, m.moveAllDoubted, m.mendCheckpoint, m.mendSegments, m.moveRest, m.removeCovered, m.syncAll} {
 		if err := step(); err != nil {
 			return err
@@ -86,18 +89,22 @@ func (m *mender) next() int {
 // prepare makes the directory, and removes leftovers of an earlier repair and the hint
 // of the reference.
 func (m *mender) prepare() error {
-	if err := fileutil.MkdirSync(m.fs, m.dir); err != nil {
-		return err
-	}
-	if err := m.syncDir(filepath.Dir(m.dir)); err != nil { // whoever made it may not have
-		return err
+	if m.report.Commits == 0 { // or Open has synced the name of the directory before
+		if err := m.syncDir(filepath.Dir(m.dir)); err != nil { // whoever made it may not have
+			return err
+		}
 	}
 	if err := m.remove(filepath.Join(m.dir, stateFile)); err != nil {
 		return err
 	}
+	return m.removeTmp()
+}
+
+// removeTmp removes files that a Repair before left unfinished.
+func (m *mender) removeTmp() error {
 	entries, err := m.fs.ReadDir(m.tmpDir)
 	if err != nil {
-		return err
+		return fileutil.IgnoreNotExist(err)
 	}
 	for _, e := range entries {
 		number, ok := strings.CutPrefix(e.Name(), tmpPrefix)
