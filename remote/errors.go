@@ -13,6 +13,22 @@ var (
 	errTooLarge    = errors.New("response larger than a snappy block can be: ask for less, or for streamed chunks")
 )
 
+// Receiving writes. Those that are about one item are told the client together with the series.
+var (
+	errMediaType     = errors.New("unsupported content type")
+	errWriteEncoding = errors.New("unsupported content encoding: only snappy is")
+	errBodyLimit     = errors.New("request body exceeds the limit")
+	errBusy          = errors.New("too many writes are under way")
+	errOtherVersion  = errors.New("message of the other version of remote write: say which it is by the content type")
+	errNoSamples     = errors.New("neither samples, histograms nor exemplars")
+	errNoMetricName  = errors.New("no metric name")
+	errReference     = errors.New("reference outside of the symbols")
+	errOddLabels     = errors.New("odd number of label references")
+	errSeriesLimit   = errors.New("series is too large")
+	errFuture        = errors.New("sample is too far in the future")
+	errNoHistograms  = errors.New("native histograms are turned off")
+)
+
 // Answering.
 var (
 	// errChanged: a series had other samples when it was written than when it was counted.

@@ -15,6 +15,7 @@ import (
 type wireHistogram struct {
 	kind   chunkenc.ValueType
 	t      int64
+	st     int64 // of a message of remote write 2.0; others have no place for it
 	ints   histogram.Histogram
 	floats histogram.FloatHistogram
 }
@@ -23,17 +24,23 @@ type wireHistogram struct {
 // schema does not have. What no chunk could hold is an error: an unknown schema, buckets that no
 // spans are there for, or spans that go back.
 func (w *wireHistogram) decode(message []byte) error {
-	w.kind, w.t = chunkenc.ValHistogram, 0
+	err := w.read(message)
+	if err == nil {
+		err = w.settle()
+	}
+	return errors.WithMessage(err, "histogram")
+}
+
+// read reads the fields of a message; settle makes a histogram of them.
+func (w *wireHistogram) read(message []byte) error {
+	w.kind, w.t, w.st = chunkenc.ValHistogram, 0, 0
 	w.ints.Clear()
 	w.floats.Clear()
 	r := readFields(message)
 	for r.next() {
 		w.field(&r)
 	}
-	if r.err == nil {
-		r.err = w.settle()
-	}
-	return errors.WithMessage(r.err, "histogram")
+	return r.err
 }
 
 // field reads one field. Of two that exclude each other the last one counts.
@@ -72,6 +79,8 @@ func (w *wireHistogram) field(r *fieldReader) {
 		w.t = int64(r.varint())
 	case 16:
 		h.CustomValues = appendDoubles(h.CustomValues, r)
+	case 17:
+		w.st = int64(r.varint())
 	}
 }
 

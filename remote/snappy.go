@@ -15,20 +15,28 @@ const snappyRatio = 22
 // decodeBlock decodes a snappy block whose content may have limit bytes. A length that
 // the block cannot have is refused before anything is allocated for it.
 func decodeBlock(block []byte, limit int) ([]byte, error) {
-	n, err := snappy.DecodedLen(block)
-	switch {
-	case err != nil:
-		return nil, errors.WithMessage(errMalformed, "snappy block without a length")
-	case n > limit:
-		return nil, errors.WithMessagef(errLimit, "content of %d bytes, the limit is %d", n, limit)
-	case n/snappyRatio > len(block):
-		return nil, errors.WithMessagef(errMalformed, "snappy block of %d bytes that claims to hold %d", len(block), n)
+	if _, err := checkBlock(block, limit); err != nil {
+		return nil, err
 	}
 	content, err := snappy.Decode(nil, block)
 	if err != nil {
 		return nil, errors.WithMessage(errMalformed, "snappy block")
 	}
 	return content, nil
+}
+
+// checkBlock returns how long the content of a block is, as far as that can be.
+func checkBlock(block []byte, limit int) (int, error) {
+	n, err := snappy.DecodedLen(block)
+	switch {
+	case err != nil:
+		return 0, errors.WithMessage(errMalformed, "snappy block without a length")
+	case n > limit:
+		return 0, errors.WithMessagef(errLimit, "content of %d bytes, the limit is %d", n, limit)
+	case n/snappyRatio > len(block):
+		return 0, errors.WithMessagef(errMalformed, "snappy block of %d bytes that claims to hold %d", len(block), n)
+	}
+	return n, nil
 }
 
 // blockPiece is how far copies reach, at most: the block is made of pieces of this length,

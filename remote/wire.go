@@ -28,6 +28,12 @@ func (r *fieldReader) next() bool {
 	if len(r.rest) == 0 || r.err != nil {
 		return false
 	}
+	if b := r.rest; len(b) > 1 && b[0]&0x87 == byte(protowire.BytesType) && b[0] > 7 && b[1] < 0x80 {
+		if end := 2 + int(b[1]); end <= len(b) { // short and of a low number, as most are
+			r.num, r.typ, r.data, r.rest = protowire.Number(b[0]>>3), protowire.BytesType, b[2:end], b[end:]
+			return true
+		}
+	}
 	n := 0
 	r.num, r.typ, n = protowire.ConsumeTag(r.rest)
 	if n < 0 {

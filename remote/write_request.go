@@ -1,0 +1,353 @@
+package remote
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/exemplar"
+	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// writeMessage decodes the messages of one version.
+type writeMessage interface {
+	// decode hands everything that is in q.content to q. An error is about the whole message.
+	decode(q *writeRequest) error
+	// appendLabels appends the labels of a TimeSeries message in the form of package labels, in
+	// the order in which they are sent. An error is about the series.
+	appendLabels(dst, message []byte) ([]byte, error)
+}
+
+// writeRequest is one request on its way into the database. It keeps its memory.
+type writeRequest struct {
+	h        *writeHandler
+	body     []byte
+	buffered int64 // of the body, as counted by the handler
+	content  []byte
+
+	message writeMessage // v1 or v2
+	v1      writeMessageV1
+	v2      writeMessageV2
+
+	app    *tsdb.Appender
+	maxT   int64 // newest time that is accepted
+	series writtenSeries
+	hist   wireHistogram
+
+	staged  stagedItems
+	late    []lateSample
+	refused refusals
+	written writtenCounts
+}
+
+// writtenSeries is the series under way.
+type writtenSeries struct {
+	message []byte // TimeSeries
+	number  int    // in the request
+	known   *seriesCache
+	key     []byte // in known; nil: it is not to be there
+	hash    uint64 // of key
+	entry   knownSeries
+
+	encoded []byte // its labels, from when they are asked for
+	labels  labels.Labels
+	samples int  // that are there, of any kind
+	stored  int  // of them
+	invalid bool // the series was refused
+}
+
+// store stores a request, but for what cannot be. An error is about the whole of it: then nothing
+// is stored.
+func (q *writeRequest) store(ctx context.Context, version writeVersion) error {
+	q.message = &q.v1
+	if version == writeV2 {
+		q.message = &q.v2
+	}
+	q.maxT = math.MaxInt64
+	if q.h.opts.MaxFuture > 0 {
+		q.maxT = q.h.opts.Clock.Now().Add(q.h.opts.MaxFuture).UnixMilli()
+	}
+	rejected, err := q.attempt(ctx)
+	if err == nil && len(rejected) > 0 {
+		// Commit tells less of what it rejects than Append does, and a series that went away
+		// meanwhile can be made again. What is stored is stored, and found to be.
+		rejected, err = q.attempt(ctx)
+	}
+	if err == nil {
+		q.reject(rejected)
+		q.settleLate(ctx)
+	}
+	if err != nil {
+		q.written = writtenCounts{}
+	}
+	return err
+}
+
+// attempt decodes the request and commits it.
+func (q *writeRequest) attempt(ctx context.Context) ([]tsdb.Reject, error) {
+	q.staged.reset()
+	q.late, q.written = q.late[:0], writtenCounts{}
+	q.refused.reset()
+	q.series.number = -1
+	q.app = q.h.db.Appender()
+	defer q.rollback()
+	if err := q.message.decode(q); err != nil {
+		return nil, err
+	}
+	res, err := q.app.Commit(ctx)
+	if err != nil {
+		for _, known := range q.h.known {
+			known.reset() // it has metadata that is not stored
+		}
+	}
+	return res.Rejected, err
+}
+
+// rollback ends what was not committed, also behind a panic of the database's own rules.
+func (q *writeRequest) rollback() {
+	_ = q.app.Rollback() // nothing was asked for that could fail
+	q.app = nil
+	q.series = writtenSeries{encoded: q.series.encoded[:0]}
+}
+
+// open begins a series. Without a key it is found by its labels.
+func (q *writeRequest) open(message []byte, known *seriesCache, key []byte) {
+	s := &q.series
+	s.message, s.known, s.key = message, known, key
+	s.number++
+	s.labels = labels.Labels{}
+	s.samples, s.stored, s.invalid = 0, 0, false
+	s.entry = knownSeries{}
+	if key != nil {
+		s.hash, s.entry = known.get(key)
+	}
+}
+
+// labels are those of the series under way, until the next one.
+func (q *writeRequest) labels() (ls labels.Labels, err error) {
+	s := &q.series
+	if !s.labels.IsEmpty() {
+		return s.labels, nil
+	}
+	if s.encoded, err = q.message.appendLabels(s.encoded[:0], s.message); err != nil {
+		return ls, err
+	}
+	if ls, err = labels.UnsafeFromEncoded(s.encoded); err != nil {
+		return ls, err
+	}
+	if ls.Get(labels.MetricName) == "" {
+		return ls, errNoMetricName
+	}
+	s.labels = ls
+	return ls, nil
+}
+
+// float appends a Sample message.
+func (q *writeRequest) float(message []byte, starts bool) error {
+	s, err := decodeWritten(message)
+	if err != nil {
+		return err
+	}
+	if !starts {
+		s.ST = 0
+	}
+	return q.sample(message, &s, itemSample)
+}
+
+// decodeWritten reads a Sample message:
+//
+//	1 value double   2 timestamp int64   3 start_timestamp int64 (2.0)
+func decodeWritten(message []byte) (s tsdb.Sample, err error) {
+	if len(message) > 10 && message[0] == fixed64Tag(1) && message[9] == varintTag(2) {
+		// As all senders write it, unless the value is 0.
+		t, n := binary.Uvarint(message[10:])
+		if n > 0 && 10+n == len(message) {
+			return tsdb.Sample{T: int64(t), V: math.Float64frombits(binary.LittleEndian.Uint64(message[1:]))}, nil
+		}
+	}
+	r := readFields(message)
+	for r.next() {
+		switch r.num {
+		case 1:
+			s.V = math.Float64frombits(r.fixed64())
+		case 2:
+			s.T = int64(r.varint())
+		case 3:
+			s.ST = int64(r.varint())
+		}
+	}
+	return s, errors.WithMessage(r.err, "sample")
+}
+
+// maxHistogramBytes bounds the message of one histogram. The most that real ones have is some
+// kilobytes.
+const maxHistogramBytes = 1 << 20
+
+// histogram appends a Histogram message.
+func (q *writeRequest) histogram(message []byte, starts bool) error {
+	q.series.samples++
+	switch {
+	case q.series.invalid:
+		return nil
+	case q.h.opts.NoHistograms:
+		q.refuse(errNoHistograms)
+		return nil
+	case len(message) > maxHistogramBytes:
+		q.refuse(errors.WithMessagef(histogram.ErrTooManyBuckets, "message of %d bytes", len(message)))
+		return nil
+	}
+	if err := q.hist.read(message); err != nil {
+		return errors.WithMessage(err, "histogram")
+	}
+	if err := q.hist.settle(); err != nil {
+		q.refuse(err)
+		return nil
+	}
+	s := tsdb.Sample{T: q.hist.t}
+	if starts {
+		s.ST = q.hist.st
+	}
+	if q.hist.kind == chunkenc.ValHistogram {
+		s.H = &q.hist.ints
+	} else {
+		s.FH = &q.hist.floats
+	}
+	q.series.samples--
+	return q.sample(message, &s, itemHistogram)
+}
+
+// sample appends one sample of any kind, which is in message. An error is about the whole request.
+func (q *writeRequest) sample(message []byte, s *tsdb.Sample, kind itemKind) error {
+	of := &q.series
+	of.samples++
+	if of.invalid {
+		return nil
+	}
+	if s.T > q.maxT {
+		q.refuse(errFuture)
+		return nil
+	}
+	if of.entry.ref != 0 {
+		_, err := q.app.AppendSample(of.entry.ref, labels.Labels{}, *s)
+		if err == nil {
+			q.took(kind)
+			return nil
+		}
+		if !errors.Is(err, tsdb.ErrNotFound) {
+			return q.failed(message, kind, err)
+		}
+	}
+	ls, err := q.labels()
+	if err != nil {
+		q.refuseSeries(err)
+		return nil
+	}
+	ref, err := q.app.AppendSample(0, ls, *s)
+	q.found(ref)
+	switch {
+	case err == nil:
+		q.took(kind)
+		return nil
+	case ref == 0 && !isAny(err, tsdb.ErrHistogramsOff, tsdb.ErrClosed):
+		q.refuseSeries(err)
+		return nil
+	default:
+		return q.failed(message, kind, err)
+	}
+}
+
+// found remembers the series under way.
+func (q *writeRequest) found(ref tsdb.SeriesRef) {
+	s := &q.series
+	if ref == 0 || ref == s.entry.ref {
+		return
+	}
+	s.entry = knownSeries{ref: ref}
+	if s.key != nil {
+		s.known.put(s.hash, s.key, s.entry)
+	}
+}
+
+// took counts what was appended.
+func (q *writeRequest) took(kind itemKind) {
+	q.series.stored++
+	q.written[kind]++
+	q.staged.add(kind, q.series.number, q.place(q.series.message))
+}
+
+// place says where a part of the content is.
+func (q *writeRequest) place(part []byte) place {
+	return place{uint32(cap(q.content) - cap(part)), uint32(len(part))}
+}
+
+func (q *writeRequest) at(p place) []byte { return q.content[p.at:][:p.size] }
+
+// failed keeps in mind why a sample was not taken. An error is about the whole request.
+func (q *writeRequest) failed(message []byte, kind itemKind, err error) error {
+	switch {
+	case errors.Is(err, tsdb.ErrClosed):
+		return err
+	case isLate(err) && len(q.late) < maxLate:
+		q.late = append(q.late, lateSample{number: q.series.number, series: q.place(q.series.message), sample: q.place(message), kind: kind, err: err})
+	default:
+		q.refuse(err)
+	}
+	return nil
+}
+
+// refuse tells the client of an item of the series under way that is not stored.
+func (q *writeRequest) refuse(err error) {
+	q.refused.add(err, q.message, q.series.number, q.series.message)
+}
+
+// refuseSeries refuses a series with all that it has.
+func (q *writeRequest) refuseSeries(err error) {
+	q.refuse(err)
+	q.series.invalid = true
+}
+
+// reject refuses what Commit did not take.
+func (q *writeRequest) reject(rejected []tsdb.Reject) {
+	for _, r := range rejected {
+		item := q.staged.of(r.Index)
+		q.written[item.kind]--
+		q.refused.add(r.Err, q.message, item.number, q.at(item.series))
+	}
+}
+
+// exemplar appends an exemplar to the series under way. It may have no samples: senders give
+// exemplars a series of their own. Those whose samples were refused go with them.
+func (q *writeRequest) exemplar(e exemplar.Exemplar) error {
+	s := &q.series
+	if s.invalid || q.h.opts.NoExemplars || s.samples > 0 && s.stored == 0 {
+		return nil
+	}
+	if e.T > q.maxT {
+		q.refuse(errFuture)
+		return nil
+	}
+	ls, err := q.labels()
+	if err != nil {
+		q.refuseSeries(err)
+		return nil
+	}
+	// By labels: that the database keeps no exemplars is seen by the ref that it does not return.
+	ref, err := q.app.AppendExemplar(0, ls, e)
+	q.found(ref)
+	switch {
+	case err == nil && ref != 0:
+		q.written[itemExemplar]++
+	case err == nil:
+	case errors.Is(err, tsdb.ErrClosed):
+		return err
+	case errors.Is(err, exemplar.ErrLabelLength): // left out by other receivers, too
+	default:
+		q.refuse(err)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package remote
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/pkg/errors"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/seed347100a3/tsdb/exemplar"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// Bounds of the labels of one series or exemplar, beside those of the database.
+const (
+	maxWireLabels     = 4096
+	maxWireLabelBytes = 1 << 20
+)
+
+// writeMessageV1 decodes WriteRequest of 1.0:
+//
+//	1 timeseries repeated TimeSeries   3 metadata repeated MetricMetadata
+type writeMessageV1 struct {
+	exemplar []byte // labels of one
+}
+
+// decode implements writeMessage.
+func (m *writeMessageV1) decode(q *writeRequest) error {
+	own, other := false, false
+	r := readFields(q.content)
+	for r.next() {
+		switch r.num {
+		case 1:
+			own = true
+			if err := m.series(q, r.bytes()); err != nil {
+				return err
+			}
+		case 3:
+			own = true
+			if !q.h.opts.NoMetadata {
+				if err := q.h.families.read(r.bytes()); err != nil {
+					return err
+				}
+			}
+		case 4, 5: // those of 2.0
+			other = other || r.typ == protowire.BytesType
+		}
+	}
+	if r.err == nil && other && !own {
+		return errors.WithMessage(errMalformed, errOtherVersion.Error())
+	}
+	return r.err
+}
+
+// series hands over a TimeSeries message:
+//
+//	1 labels  repeated Label    3 exemplars  repeated Exemplar
+//	2 samples repeated Sample   4 histograms repeated Histogram
+func (m *writeMessageV1) series(q *writeRequest, message []byte) error {
+	known := q.h.known[writeV1]
+	key, err := labelsInFront(message)
+	if err != nil {
+		return err
+	}
+	if len(key) == 0 || len(key) > maxKeyBytes {
+		key = nil
+	}
+	q.open(message, known, key)
+	r := readFields(message)
+	for r.next() && err == nil {
+		switch r.num {
+		case 2:
+			err = q.float(r.bytes(), false)
+		case 3:
+			err = m.appendExemplar(q, r.bytes())
+		case 4:
+			err = q.histogram(r.bytes(), false)
+		}
+	}
+	if err == nil {
+		err = r.err
+	}
+	if err == nil {
+		q.h.families.apply(q)
+	}
+	return err
+}
+
+// labelsInFront returns the labels of a TimeSeries as they are sent, if they stand in front, as
+// they do of all senders; else none. What is behind them is looked at, because labels may stand
+// there.
+func labelsInFront(message []byte) ([]byte, error) {
+	r := readFields(message)
+	end, inFront := 0, true
+	for r.next() {
+		if r.num != 1 {
+			inFront = false
+			continue
+		}
+		if !inFront {
+			return nil, nil
+		}
+		end = len(message) - len(r.rest)
+	}
+	return message[:end:end], r.err
+}
+
+// appendLabels implements writeMessage.
+func (m *writeMessageV1) appendLabels(dst, message []byte) ([]byte, error) {
+	from, n := len(dst), 0
+	r := readFields(message)
+	for r.next() {
+		if r.num != 1 {
+			continue
+		}
+		var name, value []byte
+		l := readFields(r.bytes())
+		for l.next() {
+			switch l.num {
+			case 1:
+				name = l.bytes()
+			case 2:
+				value = l.bytes()
+			}
+		}
+		if l.err != nil {
+			return dst, errors.WithMessage(l.err, "label")
+		}
+		if n++; n > maxWireLabels || len(dst)-from+len(name)+len(value) > maxWireLabelBytes {
+			return dst, errors.WithMessagef(errSeriesLimit, "more than %d labels or %d bytes of them", maxWireLabels, maxWireLabelBytes)
+		}
+		dst = appendEncodedLabel(dst, name, value)
+	}
+	return dst, r.err
+}
+
+// appendEncodedLabel appends a label in the form of package labels.
+func appendEncodedLabel(dst, name, value []byte) []byte {
+	dst = append(binary.AppendUvarint(dst, uint64(len(name))), name...)
+	return append(binary.AppendUvarint(dst, uint64(len(value))), value...)
+}
+
+// appendExemplar hands over an Exemplar message:
+//
+//	1 labels repeated Label   2 value double   3 timestamp int64
+func (m *writeMessageV1) appendExemplar(q *writeRequest, message []byte) error {
+	var e exemplar.Exemplar
+	r := readFields(message)
+	for r.next() {
+		switch r.num {
+		case 2:
+			e.Value = math.Float64frombits(r.fixed64())
+		case 3:
+			e.T, e.HasT = int64(r.varint()), true
+		}
+	}
+	if r.err != nil {
+		return errors.WithMessage(r.err, "exemplar")
+	}
+	var err error
+	if m.exemplar, err = m.appendLabels(m.exemplar[:0], message); err == nil {
+		e.Labels, err = labels.UnsafeFromEncoded(m.exemplar)
+	}
+	switch {
+	case errors.Is(err, errMalformed):
+		return err
+	case err != nil: // as an exemplar that the database refuses, in this version
+		return nil
+	default:
+		return q.exemplar(e)
+	}
+}
