@@ -25,10 +25,14 @@ type HandlerOptions struct {
 	Engine EngineOptions
 	// Read is about remote reads.
 	Read remote.ReadOptions
+	// Receive lets clients send samples, by remote write 1.0 and 2.0, and Write is about those.
+	// Default: they may not.
+	Receive bool
+	Write   remote.WriteOptions
 
 	// MaxQueryBytes is how long an expression may be. Default 128 KiB.
 	MaxQueryBytes int
-	// MaxFormBytes is how long the body of a request may be, but for remote reads. Default 10 MiB.
+	// MaxFormBytes is how long the body of a request may be, but for remote reads and writes. Default 10 MiB.
 	MaxFormBytes int64
 	// Admin lets clients delete series and make snapshots. Default: they may not.
 	Admin bool
@@ -66,9 +70,13 @@ func NewHandler(db *tsdb.DB, opts *HandlerOptions) http.Handler {
 	o.Engine.Registerer = o.Registry
 	store := NewStorage(db)
 	o.Engine = o.Engine.withDefaults()
+	var write http.Handler
+	if o.Receive {
+		write = remote.NewWriteHandler(db, &o.Write)
+	}
 	api := httpapi.New(httpapi.Config{
 		DB: db, Storage: store, Engine: NewEngine(&o.Engine), Parser: o.Engine.parser(), Matchers: store.matchers.translate,
-		Read:         remote.ReadHandler(db, &o.Read),
+		Read: remote.ReadHandler(db, &o.Read), Write: write,
 		QueryTimeout: o.Engine.Timeout, MaxQueryBytes: o.MaxQueryBytes, MaxFormBytes: o.MaxFormBytes,
 		Admin: o.Admin, Origins: o.Origins, Flags: o.flags(db), YAML: o.Config,
 		Build: httpapi.BuildInfo{Version: APIVersion, Revision: o.Version, GoVersion: runtime.Version()}, Logger: o.Logger, Now: o.Clock.Now,
@@ -105,6 +113,9 @@ func (o *HandlerOptions) withDefaults() HandlerOptions {
 	if c.Read.Logger == nil {
 		c.Read.Logger = c.Logger
 	}
+	if c.Write.Logger == nil {
+		c.Write.Logger = c.Logger
+	}
 	return c
 }
 
@@ -122,6 +133,8 @@ func (o *HandlerOptions) flags(db *tsdb.DB) map[string]string {
 		"query.max-samples":     strconv.Itoa(o.Engine.MaxSamples),
 		"query.timeout":         o.Engine.Timeout.String(),
 		"web.enable-lifecycle":  "false",
+
+		"web.enable-remote-write-receiver": strconv.FormatBool(o.Receive),
 	}
 	for name, value := range o.Flags {
 		flags[name] = value
@@ -147,7 +160,7 @@ func saying(text string) http.HandlerFunc {
 	}
 }
 
-// compressed compresses answers for clients that can take it. Remote reads bring their own.
+// compressed compresses answers for clients that can take it. Remote reads bring their own, and remote writes have none.
 func compressed(h http.Handler) http.Handler {
 	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(gzhttp.DefaultMinSize), gzhttp.ContentTypes([]string{"application/json", "text/html", "text/css", "text/javascript", "image/svg+xml"}))
 	if err != nil {
