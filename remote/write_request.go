@@ -58,6 +58,7 @@ type writtenSeries struct {
 	labels  labels.Labels
 	samples int  // that are there, of any kind
 	stored  int  // of them
+	late    int  // of them, which may be there already
 	invalid bool // the series was refused
 }
 
@@ -121,7 +122,7 @@ func (q *writeRequest) open(message []byte, known *seriesCache, key []byte) {
 	s.message, s.known, s.key = message, known, key
 	s.number++
 	s.labels = labels.Labels{}
-	s.samples, s.stored, s.invalid = 0, 0, false
+	s.samples, s.stored, s.late, s.invalid = 0, 0, 0, false
 	s.entry = knownSeries{}
 	if key != nil {
 		s.hash, s.entry = known.get(key)
@@ -293,6 +294,7 @@ func (q *writeRequest) failed(message []byte, kind itemKind, err error) error {
 	case errors.Is(err, tsdb.ErrClosed):
 		return err
 	case isLate(err) && len(q.late) < maxLate:
+		q.series.late++
 		q.late = append(q.late, lateSample{number: q.series.number, series: q.place(q.series.message), sample: q.place(message), kind: kind, err: err})
 	default:
 		q.refuse(err)
@@ -324,7 +326,7 @@ func (q *writeRequest) reject(rejected []tsdb.Reject) {
 // exemplars a series of their own. Those whose samples were refused go with them.
 func (q *writeRequest) exemplar(e exemplar.Exemplar) error {
 	s := &q.series
-	if s.invalid || q.h.opts.NoExemplars || s.samples > 0 && s.stored == 0 {
+	if s.invalid || q.h.opts.NoExemplars || s.samples > 0 && s.stored+s.late == 0 {
 		return nil
 	}
 	if e.T > q.maxT {
