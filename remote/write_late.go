@@ -27,6 +27,7 @@ type lateSample struct {
 	number int // of its series in the request
 	series place
 	sample place
+	t      int64
 	kind   itemKind
 	err    error
 }
@@ -42,13 +43,26 @@ func isLate(err error) bool {
 
 // settleLate counts late samples that are in the database, and refuses the others.
 func (q *writeRequest) settleLate(ctx context.Context) {
+	if len(q.late) == 0 {
+		return
+	}
+	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
+	for i := range q.late {
+		mint, maxt = min(mint, q.late[i].t), max(maxt, q.late[i].t)
+	}
 	misses := 0
+	querier, err := q.h.db.Querier(mint, maxt)
+	if err != nil {
+		misses = maxLateMisses // they are refused, as they would be by who does not look
+	} else {
+		defer func() { _ = querier.Close() }() // what it found is found
+	}
 	for rest := q.late; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].number == rest[0].number {
 			n++
 		}
-		if misses < maxLateMisses && !q.areThere(ctx, rest[:n]) {
+		if misses < maxLateMisses && !q.areThere(ctx, querier, rest[:n]) {
 			misses++
 		}
 		for i := range rest[:n] {
@@ -60,46 +74,35 @@ func (q *writeRequest) settleLate(ctx context.Context) {
 		}
 		rest = rest[n:]
 	}
-	clear(q.late)
+	clear(q.late) // errors
 }
 
 // areThere takes the error from those samples of one series that are in the database, and reports
 // whether all are.
-func (q *writeRequest) areThere(ctx context.Context, late []lateSample) bool {
+func (q *writeRequest) areThere(ctx context.Context, querier *tsdb.Querier, late []lateSample) bool {
 	encoded, err := q.message.appendLabels(q.series.encoded[:0], q.at(late[0].series))
+	q.series.encoded = encoded
 	if err != nil {
 		return false
 	}
-	q.series.encoded = encoded
 	ls, err := labels.UnsafeFromEncoded(encoded)
 	if err != nil {
 		return false
 	}
-	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
-	for i := range late {
-		s := q.read(&late[i])
-		mint, maxt = min(mint, s.T), max(maxt, s.T)
-	}
-	querier, err := q.h.db.Querier(mint, maxt)
-	if err != nil {
-		return false
-	}
-	defer querier.Close()
 	series := seriesOf(ctx, querier, ls)
 	if series == nil {
 		return false
 	}
-	all := true
+	all, last := true, int64(math.MinInt64)
 	it := series.Iterator(nil)
-	last := int64(math.MinInt64)
 	for i := range late {
-		s := q.read(&late[i])
-		if s.T < last {
+		l := &late[i]
+		if l.t < last {
 			it = series.Iterator(it)
 		}
-		last = s.T
-		if isAt(it, &s) {
-			late[i].err = nil
+		last = l.t
+		if s := q.read(l); isAt(it, &s) {
+			l.err = nil
 		} else {
 			all = false
 		}

@@ -240,7 +240,7 @@ func (q *writeRequest) sample(message []byte, s *tsdb.Sample, kind itemKind) err
 			return nil
 		}
 		if !errors.Is(err, tsdb.ErrNotFound) {
-			return q.failed(message, kind, err)
+			return q.failed(message, s.T, kind, err)
 		}
 	}
 	ls, err := q.labels()
@@ -258,7 +258,7 @@ func (q *writeRequest) sample(message []byte, s *tsdb.Sample, kind itemKind) err
 		q.refuseSeries(err)
 		return nil
 	default:
-		return q.failed(message, kind, err)
+		return q.failed(message, s.T, kind, err)
 	}
 }
 
@@ -289,13 +289,13 @@ func (q *writeRequest) place(part []byte) place {
 func (q *writeRequest) at(p place) []byte { return q.content[p.at:][:p.size] }
 
 // failed keeps in mind why a sample was not taken. An error is about the whole request.
-func (q *writeRequest) failed(message []byte, kind itemKind, err error) error {
+func (q *writeRequest) failed(message []byte, t int64, kind itemKind, err error) error {
 	switch {
 	case errors.Is(err, tsdb.ErrClosed):
 		return err
 	case isLate(err) && len(q.late) < maxLate:
 		q.series.late++
-		q.late = append(q.late, lateSample{number: q.series.number, series: q.place(q.series.message), sample: q.place(message), kind: kind, err: err})
+		q.late = append(q.late, lateSample{number: q.series.number, series: q.place(q.series.message), sample: q.place(message), t: t, kind: kind, err: err})
 	default:
 		q.refuse(err)
 	}
