@@ -32,7 +32,10 @@ func openForWrites(t testing.TB, opts tsdb.Options) (*tsdb.DB, *tsdbtest.Clock) 
 	clock := tsdbtest.NewClock(time.UnixMilli(writeNewest).Add(365 * 24 * time.Hour))
 	opts.Clock = clock
 	opts.Blocks.Manual = true
-	db, err := tsdb.Open(t.TempDir(), &opts)
+	if opts.FS == nil {
+		opts.FS = tsdbtest.NewMemFS()
+	}
+	db, err := tsdb.Open("data", &opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	for _, at := range []int64{writeStart - 10*3600_000, writeNewest} {
