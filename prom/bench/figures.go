@@ -222,6 +222,12 @@ func (c *comparison) remoteFigures() (all []figure) {
 		all = append(all, section(fmt.Sprintf("remote read, %s, %s", r.what, sizes(t.Series, t.Samples*max(1, r.ranges))),
 			cpu, wall, heap, less(r.row+"/garbage", "garbage B"), less(r.row+"/bytes", "answer B"))...)
 	}
+	t = c.task("write")
+	for i, v := range writeVersions {
+		all = append(all, section(fmt.Sprintf("remote write %d.0, %d samples a request, %s", i+1, perCommit, sizes(t.Series, min(t.Samples, writeScrapes))),
+			more(v.row+"/cpu", "samples/CPU s").than(2.5), more(v.row+"/wall", "samples/s"),
+			less(v.row+"/garbage", "garbage B/sample").than(4), less(v.row+"/allocs", "allocs/sample"))...)
+	}
 	return all
 }
 

@@ -47,6 +47,7 @@ var plan = []group{
 	{"backfill", files, "", (*Config).hot, false},
 	{"remote", files, "fillremote", (*Config).remote, false},
 	{"remotehead", files, "", (*Config).remote, false},
+	{"write", files, "", (*Config).hot, false},
 	{"values", everybody, "", (*Config).valued, true},
 	{"real", everybody, "", (*Config).real, true},
 	{histogramRow(5), files, "", func(c *Config) (int, int) { return c.histogramSeries(4) }, false},

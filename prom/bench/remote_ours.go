@@ -7,3 +7,5 @@ import (
 )
 
 func (o *ours) readHandler() http.Handler { return remote.ReadHandler(o.db, nil) }
+
+func (o *ours) writeHandler() http.Handler { return remote.NewWriteHandler(o.db, nil) }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	remoteapi "github.com/prometheus/client_golang/exp/api/remote"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/storage/remote"
@@ -19,4 +20,9 @@ const (
 func (r *reference) readHandler() http.Handler {
 	return remote.NewReadHandler(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), r.db,
 		func() config.Config { return config.Config{} }, referenceSampleLimit, referenceConcurrency, referenceFrameBytes)
+}
+
+func (r *reference) writeHandler() http.Handler {
+	both := remoteapi.MessageTypes{remoteapi.WriteV1MessageType, remoteapi.WriteV2MessageType}
+	return remote.NewWriteHandler(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), r.db, both, false, false, false)
 }

@@ -76,6 +76,7 @@ var kinds = map[string]func(task) (measures, error){
 	"fillremote":  fillRemote,
 	"remote":      serveBlocks,
 	"remotehead":  serveHead,
+	"write":       write,
 	"read":        readRemote,
 	"discard":     discardRemote,
 
