@@ -53,6 +53,10 @@ type writeHandler struct {
 	families families
 }
 
+// fromPages knows requests that a page of another host has a browser make: without a content type
+// they are sent unasked, to where only this browser may write.
+var fromPages = http.NewCrossOriginProtection()
+
 // ServeHTTP implements http.Handler.
 func (h *writeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
@@ -63,6 +67,10 @@ func (h *writeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		h.say(w, "remote write is a POST", http.StatusMethodNotAllowed)
+		return
+	}
+	if err := fromPages.Check(r); err != nil {
+		h.say(w, err.Error(), http.StatusForbidden)
 		return
 	}
 	version, err := h.versionOf(r.Header)

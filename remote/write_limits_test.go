@@ -70,6 +70,19 @@ func TestWriteType_IsLookedAtBeforeTheBody(t *testing.T) {
 	}
 }
 
+// A page of another host cannot write through the browser of somebody who may.
+func TestWrite_FromAPageOfAnotherHost(t *testing.T) {
+	db, clock := openForWrites(t, tsdb.Options{})
+	h := NewWriteHandler(db, &WriteOptions{Clock: clock})
+	for _, header := range [][2]string{{"Origin", "https://elsewhere.example"}, {"Sec-Fetch-Site", "cross-site"}} {
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:9090/api/v1/write", bytes.NewReader([]byte{0}))
+		r.Header.Set(header[0], header[1])
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, http.StatusForbidden, w.Code)
+	}
+}
+
 // allocated is how many bytes a call allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats

@@ -105,6 +105,22 @@ func TestServe_TheDemoAnswersAtOnce(t *testing.T) {
 	require.Contains(t, s.log.String(), "database opened")
 }
 
+func TestServe_TakesRemoteWritesIfToldTo(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		args := []string{"--storage.tsdb.path", filepath.Join(t.TempDir(), "data")}
+		want := http.StatusNotFound
+		if on {
+			args, want = append(args, "--web.enable-remote-write-receiver"), http.StatusNoContent
+		}
+		s := start(t, args...)
+		resp, err := http.Post(s.url+"/api/v1/write", "application/x-protobuf", strings.NewReader("\x00"))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, want, resp.StatusCode)
+		require.Zero(t, s.stop(), "%s", s.log)
+	}
+}
+
 func TestServe_ASecondServerOnTheDirectoryIsTold(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := start(t, "--storage.tsdb.path", dir)
