@@ -3,7 +3,6 @@ package remote
 import (
 	"fmt"
 	"net/http"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -40,32 +39,33 @@ func (c *writtenCounts) tell(header http.Header) {
 // place is a part of the content.
 type place struct{ at, size uint32 }
 
-// stagedRun is samples of one kind and one series that were appended one after the other.
-type stagedRun struct {
-	first  int // of them, among all that were
-	number int // of the series
-	series place
+// stagedItems are the samples that an Appender took, in their order.
+type stagedItems struct {
+	series  []sentPlace
+	samples []stagedSample
+}
+
+// sentPlace is where a series is.
+type sentPlace struct {
+	number int // in the request
+	at     place
+}
+
+type stagedSample struct {
+	series int // of stagedItems
+	at     place
 	kind   itemKind
 }
 
-// stagedItems are the samples that an Appender took, in their order.
-type stagedItems struct {
-	runs []stagedRun
-	n    int
-}
+func (s *stagedItems) reset() { s.series, s.samples = s.series[:0], s.samples[:0] }
 
-func (s *stagedItems) reset() { s.runs, s.n = s.runs[:0], 0 }
-
-func (s *stagedItems) add(kind itemKind, number int, series place) {
-	if last := len(s.runs) - 1; last < 0 || s.runs[last].number != number || s.runs[last].kind != kind {
-		s.runs = append(s.runs, stagedRun{s.n, number, series, kind})
+func (s *stagedItems) add(kind itemKind, series sentPlace, sample place) {
+	last := len(s.series) - 1
+	if last < 0 || s.series[last].number != series.number {
+		s.series = append(s.series, series)
+		last++
 	}
-	s.n++
-}
-
-// of returns the run that has sample i.
-func (s *stagedItems) of(i int) stagedRun {
-	return s.runs[sort.Search(len(s.runs), func(k int) bool { return s.runs[k].first > i })-1]
+	s.samples = append(s.samples, stagedSample{last, sample, kind})
 }
 
 // Bounds of what a client is told. Senders show some hundred bytes of it.

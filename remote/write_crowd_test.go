@@ -142,3 +142,69 @@ func TestWrite_EndsWithItsRequest(t *testing.T) {
 		require.Contains(t, answer.Body.String(), `{__name__="refused"}`)
 	})
 }
+
+// racing is a database in which something happens between Append and Commit: a rule of the program
+// is asked for the series "rule", which it refuses, and does it.
+func racing(t *testing.T, happens func(db *tsdb.DB, time int)) (*tsdb.DB, http.Handler) {
+	t.Helper()
+	var db *tsdb.DB
+	times := 0
+	limits := tsdb.Limits{NewSeries: func(ls labels.Labels) error {
+		if ls.Get(labels.MetricName) != "rule" {
+			return nil
+		}
+		times++
+		happens(db, times)
+		return errors.New("refused")
+	}}
+	db, clock := openForWrites(t, tsdb.Options{Limits: limits})
+	return db, NewWriteHandler(db, &WriteOptions{Clock: clock})
+}
+
+func commit(t *testing.T, db *tsdb.DB, name string, at int64, v float64) {
+	t.Helper()
+	app := db.Appender()
+	_, err := app.Append(0, labels.FromStrings(labels.MetricName, name), at, v)
+	require.NoError(t, err)
+	res, err := app.Commit(context.Background())
+	require.NoError(t, err)
+	require.Empty(t, res.Rejected)
+}
+
+// What another commit makes late does not count as written, unless it is what that commit stored.
+func TestWrite_CountsWhatCommitTakes(t *testing.T) {
+	for _, v := range writeEncoders {
+		db, h := racing(t, func(db *tsdb.DB, _ int) {
+			commit(t, db, "late", writeNewest+5, 5)
+			commit(t, db, "same", writeNewest, 1)
+			commit(t, db, "same", writeNewest+5, 5)
+		})
+		w := send(h, v.contentType, v.encode(
+			one("late", at(writeNewest, 1), at(writeNewest+6, 6)), one("same", at(writeNewest, 1), at(writeNewest+5, 5)),
+			one("rule", at(writeNewest, 1)), one("fine", at(writeNewest, 1))))
+		requireWritten(t, w, v.version, http.StatusBadRequest, "/4/0/0")
+		require.Regexp(t, `^refused.*{__name__="rule"}\nout of order.*{__name__="late"}\n$`, w.Body.String())
+		require.Equal(t, []float64{5, 6}, floatsOf(storedSamples(t, db, "late")[`{__name__="late"}`]))
+		require.Equal(t, []float64{1, 5}, floatsOf(storedSamples(t, db, "same")[`{__name__="same"}`]))
+	}
+}
+
+// A series that leaves the head between Append and Commit is made again.
+func TestWrite_OfASeriesThatGoesMeanwhile(t *testing.T) {
+	const later = 8 * 3600_000
+	for _, v := range writeEncoders {
+		db, h := racing(t, func(db *tsdb.DB, time int) {
+			if time == 1 {
+				commit(t, db, "newest", writeNewest+later/2, 1)
+				require.NoError(t, db.Flush(context.Background()))
+			}
+		})
+		requireWritten(t, send(h, v.contentType, v.encode(one("goes", at(writeNewest, 1)))), v.version, http.StatusNoContent, "/1/0/0")
+		removed := db.Stats().SeriesRemoved
+		w := send(h, v.contentType, v.encode(one("goes", at(writeNewest+later, 2), at(writeNewest+later+1, 3)), one("rule", at(writeNewest+later, 1))))
+		requireWritten(t, w, v.version, http.StatusBadRequest, "/2/0/0")
+		require.Greater(t, db.Stats().SeriesRemoved, removed, "it went")
+		require.Regexp(t, `^refused.*{__name__="rule"}\n$`, w.Body.String())
+		require.Equal(t, []float64{1, 2, 3}, floatsOf(storedSamples(t, db, "goes")[`{__name__="goes"}`]))
+	}
+}

@@ -24,8 +24,7 @@ const (
 
 // lateSample is a sample that was refused because its series, or the database, is ahead of it.
 type lateSample struct {
-	number int // of its series in the request
-	series place
+	series sentPlace
 	sample place
 	t      int64
 	kind   itemKind
@@ -59,7 +58,7 @@ func (q *writeRequest) settleLate(ctx context.Context) {
 	}
 	for rest := q.late; len(rest) > 0; {
 		n := 1
-		for n < len(rest) && rest[n].number == rest[0].number {
+		for n < len(rest) && rest[n].series.number == rest[0].series.number {
 			n++
 		}
 		if misses < maxLateMisses && !q.areThere(ctx, querier, rest[:n]) {
@@ -69,7 +68,7 @@ func (q *writeRequest) settleLate(ctx context.Context) {
 			if l := &rest[i]; l.err == nil {
 				q.written[l.kind]++
 			} else {
-				q.refused.add(l.err, q.message, l.number, q.at(l.series))
+				q.refuseAt(l.series, l.err)
 			}
 		}
 		rest = rest[n:]
@@ -80,7 +79,7 @@ func (q *writeRequest) settleLate(ctx context.Context) {
 // areThere takes the error from those samples of one series that are in the database, and reports
 // whether all are.
 func (q *writeRequest) areThere(ctx context.Context, querier *tsdb.Querier, late []lateSample) bool {
-	encoded, err := q.message.appendLabels(q.series.encoded[:0], q.at(late[0].series))
+	encoded, err := q.message.appendLabels(q.series.encoded[:0], q.at(late[0].series.at))
 	q.series.encoded = encoded
 	if err != nil {
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/pkg/errors"
 
@@ -74,9 +75,8 @@ func (q *writeRequest) store(ctx context.Context, version writeVersion) error {
 		q.maxT = q.h.opts.Clock.Now().Add(q.h.opts.MaxFuture).UnixMilli()
 	}
 	rejected, err := q.attempt(ctx)
-	if err == nil && len(rejected) > 0 {
-		// Commit tells less of what it rejects than Append does, and a series that went away
-		// meanwhile can be made again. What is stored is stored, and found to be.
+	if err == nil && slices.ContainsFunc(rejected, seriesIsGone) {
+		// It left the head meanwhile, and can be made again. What is stored is found to be.
 		rejected, err = q.attempt(ctx)
 	}
 	if err == nil {
@@ -88,6 +88,8 @@ func (q *writeRequest) store(ctx context.Context, version writeVersion) error {
 	}
 	return err
 }
+
+func seriesIsGone(r tsdb.Reject) bool { return errors.Is(r.Err, tsdb.ErrNotFound) }
 
 // attempt decodes the request and commits it.
 func (q *writeRequest) attempt(ctx context.Context) ([]tsdb.Reject, error) {
@@ -236,7 +238,7 @@ func (q *writeRequest) sample(message []byte, s *tsdb.Sample, kind itemKind) err
 	if of.entry.ref != 0 {
 		_, err := q.app.AppendSample(of.entry.ref, labels.Labels{}, *s)
 		if err == nil {
-			q.took(kind)
+			q.took(message, kind)
 			return nil
 		}
 		if !errors.Is(err, tsdb.ErrNotFound) {
@@ -252,7 +254,7 @@ func (q *writeRequest) sample(message []byte, s *tsdb.Sample, kind itemKind) err
 	q.found(ref)
 	switch {
 	case err == nil:
-		q.took(kind)
+		q.took(message, kind)
 		return nil
 	case ref == 0 && !isAny(err, tsdb.ErrHistogramsOff, tsdb.ErrClosed):
 		q.refuseSeries(err)
@@ -275,10 +277,15 @@ func (q *writeRequest) found(ref tsdb.SeriesRef) {
 }
 
 // took counts what was appended.
-func (q *writeRequest) took(kind itemKind) {
+func (q *writeRequest) took(message []byte, kind itemKind) {
 	q.series.stored++
 	q.written[kind]++
-	q.staged.add(kind, q.series.number, q.place(q.series.message))
+	q.staged.add(kind, q.sent(), q.place(message))
+}
+
+// sent says where the series under way is.
+func (q *writeRequest) sent() sentPlace {
+	return sentPlace{q.series.number, q.place(q.series.message)}
 }
 
 // place says where a part of the content is.
@@ -295,7 +302,7 @@ func (q *writeRequest) failed(message []byte, t int64, kind itemKind, err error)
 		return err
 	case isLate(err) && len(q.late) < maxLate:
 		q.series.late++
-		q.late = append(q.late, lateSample{number: q.series.number, series: q.place(q.series.message), sample: q.place(message), t: t, kind: kind, err: err})
+		q.late = append(q.late, lateSample{series: q.sent(), sample: q.place(message), t: t, kind: kind, err: err})
 	default:
 		q.refuse(err)
 	}
@@ -313,13 +320,24 @@ func (q *writeRequest) refuseSeries(err error) {
 	q.series.invalid = true
 }
 
-// reject refuses what Commit did not take.
+// reject takes back what Commit did not take.
 func (q *writeRequest) reject(rejected []tsdb.Reject) {
 	for _, r := range rejected {
-		item := q.staged.of(r.Index)
+		item := q.staged.samples[r.Index]
 		q.written[item.kind]--
-		q.refused.add(r.Err, q.message, item.number, q.at(item.series))
+		l := lateSample{series: q.staged.series[item.series], sample: item.at, kind: item.kind, err: r.Err}
+		if isLate(r.Err) && len(q.late) < maxLate {
+			l.t = q.read(&l).T
+			q.late = append(q.late, l)
+		} else {
+			q.refuseAt(l.series, r.Err)
+		}
 	}
+}
+
+// refuseAt tells the client of an item of any series.
+func (q *writeRequest) refuseAt(series sentPlace, err error) {
+	q.refused.add(err, q.message, series.number, q.at(series.at))
 }
 
 // exemplar appends an exemplar to the series under way. It may have no samples: senders give
