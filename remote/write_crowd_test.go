@@ -76,6 +76,8 @@ func TestWrite_OnAFullDisk(t *testing.T) {
 			fs := tsdbtest.NewMemFS()
 			db, clock := openForWrites(t, tsdb.Options{FS: fs})
 			h := NewWriteHandler(db, &WriteOptions{Clock: clock})
+			before := v.encode(one("full", at(writeNewest-1, 1))) // so that it is known
+			requireWritten(t, send(h, v.contentType, before), v.version, http.StatusNoContent, "/1/0/0")
 			series := one("full", at(writeNewest, 1), at(writeNewest+1, 2))
 			series.meta = tsdb.Metadata{Help: "Help."}
 			message := v.encode(series, one("other", at(writeNewest, 1)))
