@@ -16,10 +16,11 @@ var (
 // Receiving writes. Those that are about one item are told the client together with the series.
 var (
 	errMediaType     = errors.New("unsupported content type")
+	errVersionOff    = errors.New("this version of remote write is turned off")
 	errWriteEncoding = errors.New("unsupported content encoding: only snappy is")
 	errBodyLimit     = errors.New("request body exceeds the limit")
 	errBusy          = errors.New("too many writes are under way")
-	errOtherVersion  = errors.New("message of the other version of remote write: say which it is by the content type")
+	errBothVersions  = errors.New("fields of both versions of remote write: malformed message")
 	errNoSamples     = errors.New("neither samples, histograms nor exemplars")
 	errNoMetricName  = errors.New("no metric name")
 	errReference     = errors.New("reference outside of the symbols")

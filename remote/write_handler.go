@@ -154,8 +154,8 @@ func (h *writeHandler) refuse(w http.ResponseWriter, r *http.Request, err error)
 	switch {
 	case errors.Is(err, errBodyLimit):
 		status = http.StatusRequestEntityTooLarge
-	case isAny(err, errMalformed, errLimit):
-	case isAny(err, errMediaType, errWriteEncoding):
+	case isAny(err, errMalformed, errBothVersions, errLimit):
+	case isAny(err, errMediaType, errVersionOff, errWriteEncoding):
 		status = http.StatusUnsupportedMediaType
 	case isAny(err, errBusy, errSlow):
 		status = http.StatusServiceUnavailable

@@ -222,8 +222,8 @@ func TestWrite_OfHostileMessages(t *testing.T) {
 		"exemplar of bytes":           {writeV2, append(name, appendPart(nil, 5, append(append(appendPart(nil, 1, []byte{1, 2}), sample...), appendPart(nil, 4, []byte{0xff})...))...), "malformed"},
 		"metadata of bytes":           {writeV2, append(name, appendPart(nil, 5, append(append(appendPart(nil, 1, []byte{1, 2}), sample...), appendPart(nil, 5, []byte{0xff})...))...), "malformed"},
 		"metadata that is not there":  {writeV2, append(name, appendPart(nil, 5, append(append(appendPart(nil, 1, []byte{1, 2}), sample...), appendPart(nil, 5, appendInt(nil, 3, 99))...))...), "outside"},
-		"2.0 as 1.0":                  {writeV1, encodeV2(one("a", at(writeNewest, 1))), "other version"},
-		"1.0 as 2.0":                  {writeV2, encodeV1(one("a", at(writeNewest, 1))), "other version"},
+		"both versions":               {writeV1, append(encodeV1(one("a", at(writeNewest, 1))), encodeV2(one("a", at(writeNewest, 2)))...), "both versions"},
+		"both versions, 2.0":          {writeV2, append(encodeV2(one("a", at(writeNewest, 1))), encodeV1(one("a", at(writeNewest, 2)))...), "both versions"},
 		"more symbols than there are": {writeV2, bytes.Repeat([]byte{bytesTag(4), 0}, maxSymbols+1), "limit"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -239,6 +239,22 @@ func TestWrite_OfHostileMessages(t *testing.T) {
 			require.Equal(t, before.Series, after.Series)
 		})
 	}
+}
+
+// A message is what it is, whatever the content type says: there are senders that are wrong. Those
+// who send 2.0, as they think, are told what was written.
+func TestWrite_OfTheOtherVersionThanIsSaid(t *testing.T) {
+	db, clock := openForWrites(t, tsdb.Options{})
+	h := NewWriteHandler(db, &WriteOptions{Clock: clock})
+	for i, v := range writeEncoders {
+		said := writeEncoders[1-i]
+		w := send(h, said.contentType, v.encode(one("said", at(writeNewest+int64(i), 1))))
+		requireWritten(t, w, said.version, http.StatusNoContent, "/1/0/0")
+		off := NewWriteHandler(db, &WriteOptions{Clock: clock, NoV1: v.version == writeV1, NoV2: v.version == writeV2})
+		w = send(off, said.contentType, v.encode(one("said", at(writeNewest+10, 1))))
+		requireWritten(t, w, said.version, http.StatusUnsupportedMediaType, "/0/0/0")
+	}
+	require.Len(t, storedSamples(t, db, "said")[`{__name__="said"}`], 2)
 }
 
 // References may be sent one by one, and labels anywhere in a series.

@@ -65,7 +65,12 @@ type writtenSeries struct {
 
 // store stores a request, but for what cannot be. An error is about the whole of it: then nothing
 // is stored.
-func (q *writeRequest) store(ctx context.Context, version writeVersion) error {
+func (q *writeRequest) store(ctx context.Context, said writeVersion) error {
+	q.written = writtenCounts{}
+	version := versionIn(q.content, said)
+	if q.h.isOff(version) {
+		return errVersionOff
+	}
 	q.message = &q.v1
 	if version == writeV2 {
 		q.message = &q.v2

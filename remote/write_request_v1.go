@@ -26,28 +26,24 @@ type writeMessageV1 struct {
 
 // decode implements writeMessage.
 func (m *writeMessageV1) decode(q *writeRequest) error {
-	own, other := false, false
 	r := readFields(q.content)
 	for r.next() {
 		switch r.num {
 		case 1:
-			own = true
 			if err := m.series(q, r.bytes()); err != nil {
 				return err
 			}
 		case 3:
-			own = true
 			if !q.h.opts.NoMetadata {
 				if err := q.h.families.read(r.bytes()); err != nil {
 					return err
 				}
 			}
-		case 4, 5: // those of 2.0
-			other = other || r.typ == protowire.BytesType
+		case 4, 5: // of 2.0
+			if r.typ == protowire.BytesType {
+				return errBothVersions
+			}
 		}
-	}
-	if r.err == nil && other && !own {
-		return errors.WithMessage(errMalformed, errOtherVersion.Error())
 	}
 	return r.err
 }

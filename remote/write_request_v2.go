@@ -27,31 +27,27 @@ type writeMessageV2 struct {
 // decode implements writeMessage.
 func (m *writeMessageV2) decode(q *writeRequest) error {
 	m.content = q.content
-	own, err := m.readSymbols(q)
-	if err != nil {
+	if err := m.readSymbols(q); err != nil {
 		return err
 	}
-	other := false
 	r := readFields(q.content)
 	for r.next() {
 		switch r.num {
-		case 1, 3: // those of 1.0
-			other = other || r.typ == protowire.BytesType
+		case 1, 3: // of 1.0
+			if r.typ == protowire.BytesType {
+				return errBothVersions
+			}
 		case 5:
-			own = true
 			if err := m.series(q, r.bytes()); err != nil {
 				return err
 			}
 		}
 	}
-	if r.err == nil && other && !own {
-		return errors.WithMessage(errMalformed, errOtherVersion.Error())
-	}
 	return r.err
 }
 
 // readSymbols notes where the symbols are. They may stand anywhere.
-func (m *writeMessageV2) readSymbols(q *writeRequest) (some bool, err error) {
+func (m *writeMessageV2) readSymbols(q *writeRequest) error {
 	m.symbols = m.symbols[:0]
 	r := readFields(q.content)
 	for r.next() {
@@ -59,11 +55,11 @@ func (m *writeMessageV2) readSymbols(q *writeRequest) (some bool, err error) {
 			continue
 		}
 		if len(m.symbols) == maxSymbols {
-			return true, errors.WithMessagef(errLimit, "more than %d symbols", maxSymbols)
+			return errors.WithMessagef(errLimit, "more than %d symbols", maxSymbols)
 		}
 		m.symbols = append(m.symbols, q.place(r.bytes()))
 	}
-	return len(m.symbols) > 0, r.err
+	return r.err
 }
 
 // symbol returns the text of a reference.

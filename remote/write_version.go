@@ -30,8 +30,8 @@ func (h *writeHandler) versionOf(header http.Header) (writeVersion, error) {
 	if err != nil {
 		return 0, err
 	}
-	if version == writeV1 && h.opts.NoV1 || version == writeV2 && h.opts.NoV2 {
-		return 0, errors.WithMessage(errMediaType, "this version of remote write is turned off")
+	if h.isOff(version) {
+		return 0, errVersionOff
 	}
 	for _, encoding := range header.Values("Content-Encoding") {
 		if encoding != snappyEncoding && encoding != "" {
@@ -62,4 +62,24 @@ func parseWriteType(text string) (writeVersion, error) {
 	default:
 		return 0, errors.WithMessagef(errMediaType, "message %.80q, want %s or %s", message, writeNameV1, writeNameV2)
 	}
+}
+
+func (h *writeHandler) isOff(version writeVersion) bool {
+	return version == writeV1 && h.opts.NoV1 || version == writeV2 && h.opts.NoV2
+}
+
+// versionIn is the version of a message. What the headers say need not be true: there are senders
+// that give a message of 1.0 the content type of 2.0. Their fields have different numbers; a message
+// that has none of either is of the version that is said.
+func versionIn(content []byte, said writeVersion) writeVersion {
+	r := readFields(content)
+	for r.next() {
+		switch r.num {
+		case 1, 3:
+			return writeV1
+		case 4, 5:
+			return writeV2
+		}
+	}
+	return said
 }
