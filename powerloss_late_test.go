@@ -1,0 +1,202 @@
+package tsdb_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// Samples come late and in order, are deleted, flushed, merged and snapshotted, and the power is cut
+// at every operation of the disk. What is there afterwards is what was there behind one of the
+// commits: none that was on stable storage is missing, and none is there in part. It stays so when
+// late samples become blocks, and when the database is opened once more.
+
+// lateState is what there is behind a commit: values by series and time.
+type lateState map[string]map[int64]uint64
+
+func (s lateState) clone() lateState {
+	c := lateState{}
+	for name, at := range s {
+		c[name] = maps.Clone(at)
+	}
+	return c
+}
+
+// lateWorkload works on a database and knows what a power cut may leave.
+type lateWorkload struct {
+	t       *testing.T
+	rng     *rand.Rand
+	disk    *tsdbtest.MemFS
+	opts    *tsdb.Options
+	db      *tsdb.DB
+	states  []lateState // behind each commit
+	durable int         // commits of these that no power cut takes
+	now     int64
+}
+
+func (w *lateWorkload) last() lateState { return w.states[len(w.states)-1].clone() }
+
+func (w *lateWorkload) open() {
+	var err error
+	w.opts.FS = w.disk
+	w.db, err = tsdb.Open(fixtureDir, w.opts)
+	require.NoError(w.t, err)
+}
+
+// commit commits samples of some series, most of them late.
+func (w *lateWorkload) commit(samples int) {
+	next := w.last()
+	app := w.db.Appender()
+	add := func(name string, at int64) {
+		if _, there := next[name][at]; there {
+			return
+		}
+		v := w.rng.Float64()
+		_, err := app.Append(0, labels.FromStrings("s", name), at, v)
+		require.NoError(w.t, err)
+		if next[name] == nil {
+			next[name] = map[int64]uint64{}
+		}
+		next[name][at] = math.Float64bits(v)
+	}
+	w.now += 5000
+	add("steady", w.now)
+	for range samples {
+		add(fmt.Sprint(w.rng.IntN(3)), w.now-w.rng.Int64N(200_000))
+	}
+	w.states = append(w.states, next)
+	res, err := app.Commit(ctx)
+	require.NoError(w.t, err)
+	require.Empty(w.t, res.Rejected)
+	w.acked()
+}
+
+// acked notes what is on stable storage.
+func (w *lateWorkload) acked() {
+	if w.opts.WAL.Sync == tsdb.SyncCommit() {
+		w.durable = len(w.states) - 1
+	}
+}
+
+func (w *lateWorkload) erase() {
+	next := w.last()
+	mint := w.now - w.rng.Int64N(150_000)
+	maxt := mint + w.rng.Int64N(60_000)
+	for name, at := range next {
+		if name != "2" {
+			maps.DeleteFunc(at, func(t int64, _ uint64) bool { return t >= mint && t <= maxt })
+		}
+	}
+	w.states = append(w.states, next)
+	require.NoError(w.t, w.db.Delete(ctx, mint, maxt, labels.NotEqual("s", "2")))
+	w.acked()
+}
+
+// run is a workload that has everything late samples meet.
+func (w *lateWorkload) run() {
+	steps := []func(){
+		func() { w.commit(3) }, func() { w.commit(50) }, w.erase, func() { w.commit(5) },
+		func() { require.NoError(w.t, w.db.Flush(ctx)) }, func() { w.commit(20) },
+		func() { require.NoError(w.t, tsdb.TakeHeadSnapshot(w.db)) }, func() { w.commit(4) },
+		func() { require.NoError(w.t, w.db.Close()); w.open() }, func() { w.commit(40) }, w.erase,
+		func() { require.NoError(w.t, w.db.Compact(ctx)) }, func() { w.commit(6) },
+		func() { require.NoError(w.t, w.db.Sync()); w.durable = len(w.states) - 1 },
+		func() { require.NoError(w.t, w.db.Flush(ctx)) }, func() { w.commit(7) },
+	}
+	w.open()
+	for _, step := range steps {
+		step()
+	}
+	require.NoError(w.t, w.db.Close())
+}
+
+// verify opens what a power cut left: it is one of the states from lo on.
+func (w *lateWorkload) verify(disk *tsdbtest.MemFS, lo int, states []lateState, what string) {
+	opts := *w.opts
+	opts.FS = disk
+	db, err := tsdb.Open(fixtureDir, &opts)
+	require.NoError(w.t, err, what)
+	is := -1
+	same := func(s lateState, all map[string][]point) bool {
+		n := 0
+		for name, at := range s {
+			got := all[labels.FromStrings("s", name).String()]
+			if len(got) != len(at) {
+				return false
+			}
+			for _, p := range got {
+				if v, there := at[p.T]; !there || v != p.V {
+					return false
+				}
+			}
+			if len(at) > 0 {
+				n++
+			}
+		}
+		return n == len(all)
+	}
+	all := dump(w.t, db, math.MinInt64, math.MaxInt64)
+	for k := lo; k < len(states); k++ {
+		if same(states[k], all) {
+			is = k
+		}
+	}
+	require.GreaterOrEqual(w.t, is, 0, "%s: content is that of no commit from %d to %d: %v\n%+v", what, lo, len(states)-1, all, db.OpenReport())
+	require.NoError(w.t, db.Flush(ctx), what)
+	require.NoError(w.t, db.Compact(ctx), what)
+	require.True(w.t, same(states[is], dump(w.t, db, math.MinInt64, math.MaxInt64)), "%s: in blocks", what)
+	require.NoError(w.t, db.Close(), what)
+	db, err = tsdb.Open(fixtureDir, &opts)
+	require.NoError(w.t, err, what)
+	require.True(w.t, same(states[is], dump(w.t, db, math.MinInt64, math.MaxInt64)), "%s: opened again", what)
+	require.NoError(w.t, db.Close(), what)
+}
+
+func TestPowerLoss_LateSamples(t *testing.T) {
+	t.Parallel()
+	for _, sync := range []tsdb.SyncPolicy{tsdb.SyncCommit(), tsdb.SyncRotate(), tsdb.SyncNever()} {
+		t.Run(sync.String(), func(t *testing.T) {
+			places := sweep.Of(t, 1, 7)
+			w := &lateWorkload{t: t, rng: crashRand(3), disk: tsdbtest.NewMemFS(), states: []lateState{{}}}
+			w.opts = &tsdb.Options{Clock: tsdbtest.NewClock(testNow)}
+			w.opts.Limits.MaxFuture = -1
+			w.opts.Blocks.Range, w.opts.Blocks.Manual = time.Minute, true
+			w.opts.Head.OutOfOrderWindow = time.Hour
+			w.opts.WAL.SegmentSize, w.opts.WAL.Sync = 32<<10, sync
+			type cut struct {
+				disk   *tsdbtest.MemFS
+				lo, hi int
+				what   string
+			}
+			var cuts []cut
+			n := 0
+			w.disk.SetHook(func(op tsdbtest.Op) error {
+				if op.Kind.Mutates() {
+					if n++; places.Has(n) {
+						for seed := range uint64(2) {
+							disk := w.disk.CrashClone(tsdbtest.CrashOptions{Seed: seed + uint64(n)})
+							cuts = append(cuts, cut{disk, w.durable, len(w.states), fmt.Sprintf("cut %d before %s of %s, seed %d", n, op.Kind, op.Name, seed)})
+						}
+					}
+				}
+				return nil
+			})
+			w.run()
+			w.disk.SetHook(nil)
+			for _, c := range cuts {
+				w.verify(c.disk, c.lo, w.states[:c.hi], c.what)
+			}
+			require.Greater(t, len(cuts), 40)
+		})
+	}
+}
