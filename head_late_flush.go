@@ -76,7 +76,10 @@ func (db *DB) flushLate(ctx context.Context) (err error) {
 		oldest, ok = hl.store.OldestFrom(end, seq)
 	}
 	if err := hl.log.Truncate(seq); err != nil {
-		return poisoned(err)
+		if errors.Is(err, ErrPoisoned) {
+			h.poison(err)
+		}
+		return err
 	}
 	hl.flush = lateFlush{waits: true, snapshots: h.iso.Opened()}
 	db.dropLate()

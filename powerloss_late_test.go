@@ -1,10 +1,13 @@
 package tsdb_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,15 +45,20 @@ type lateWorkload struct {
 	states  []lateState // behind each commit
 	durable int         // commits of these that no power cut takes
 	now     int64
+	faulty  bool // one operation of the disk fails
 }
 
 func (w *lateWorkload) last() lateState { return w.states[len(w.states)-1].clone() }
 
 func (w *lateWorkload) open() {
-	var err error
 	w.opts.FS = w.disk
-	w.db, err = tsdb.Open(fixtureDir, w.opts)
-	require.NoError(w.t, err)
+	w.done(func() (err error) {
+		w.db, err = tsdb.Open(fixtureDir, w.opts)
+		if err == nil && w.db.Health() != nil { // reading only, as there was no room
+			return errors.Join(w.db.Health(), w.db.Close())
+		}
+		return err
+	})
 }
 
 // commit commits samples of some series, most of them late.
@@ -76,9 +84,22 @@ func (w *lateWorkload) commit(samples int) {
 	}
 	w.states = append(w.states, next)
 	res, err := app.Commit(ctx)
+	if w.faulty && errors.Is(err, tsdb.ErrNotCommitted) {
+		w.states = w.states[:len(w.states)-1]
+		return
+	}
 	require.NoError(w.t, err)
 	require.Empty(w.t, res.Rejected)
 	w.acked()
+}
+
+// done wants an operation to succeed, at the second try if the disk is faulty.
+func (w *lateWorkload) done(op func() error) {
+	err := op()
+	if err != nil && w.faulty {
+		err = op()
+	}
+	require.NoError(w.t, err)
 }
 
 // acked notes what is on stable storage.
@@ -98,7 +119,7 @@ func (w *lateWorkload) erase() {
 		}
 	}
 	w.states = append(w.states, next)
-	require.NoError(w.t, w.db.Delete(ctx, mint, maxt, labels.NotEqual("s", "2")))
+	w.done(func() error { return w.db.Delete(ctx, mint, maxt, labels.NotEqual("s", "2")) })
 	w.acked()
 }
 
@@ -106,12 +127,12 @@ func (w *lateWorkload) erase() {
 func (w *lateWorkload) run() {
 	steps := []func(){
 		func() { w.commit(3) }, func() { w.commit(50) }, w.erase, func() { w.commit(5) },
-		func() { require.NoError(w.t, w.db.Flush(ctx)) }, func() { w.commit(20) },
-		func() { require.NoError(w.t, tsdb.TakeHeadSnapshot(w.db)) }, func() { w.commit(4) },
+		func() { w.done(func() error { return w.db.Flush(ctx) }) }, func() { w.commit(20) },
+		func() { w.done(func() error { return tsdb.TakeHeadSnapshot(w.db) }) }, func() { w.commit(4) },
 		func() { require.NoError(w.t, w.db.Close()); w.open() }, func() { w.commit(40) }, w.erase,
-		func() { require.NoError(w.t, w.db.Compact(ctx)) }, func() { w.commit(6) },
+		func() { w.done(func() error { return w.db.Compact(ctx) }) }, func() { w.commit(6) },
 		func() { require.NoError(w.t, w.db.Sync()); w.durable = len(w.states) - 1 },
-		func() { require.NoError(w.t, w.db.Flush(ctx)) }, func() { w.commit(7) },
+		func() { w.done(func() error { return w.db.Flush(ctx) }) }, func() { w.commit(7) },
 	}
 	w.open()
 	for _, step := range steps {
@@ -162,17 +183,55 @@ func (w *lateWorkload) verify(disk *tsdbtest.MemFS, lo int, states []lateState, 
 	require.NoError(w.t, db.Close(), what)
 }
 
+func newLateWorkload(t *testing.T, sync tsdb.SyncPolicy) *lateWorkload {
+	w := &lateWorkload{t: t, rng: crashRand(3), disk: tsdbtest.NewMemFS(), states: []lateState{{}}}
+	w.opts = &tsdb.Options{Clock: tsdbtest.NewClock(testNow)}
+	w.opts.Limits.MaxFuture = -1
+	w.opts.Blocks.Range, w.opts.Blocks.Manual = time.Minute, true
+	w.opts.Head.OutOfOrderWindow = time.Hour
+	w.opts.WAL.SegmentSize, w.opts.WAL.Sync = 32<<10, sync
+	return w
+}
+
+// An operation of the disk fails, once, wherever: there is no room. What was acknowledged is there
+// then and after a kill, and nothing else.
+func TestFault_LateSamplesOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	total := 0
+	count := newLateWorkload(t, tsdb.SyncRotate())
+	count.disk.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind.Mutates() && op.Kind != tsdbtest.OpSync && op.Kind != tsdbtest.OpSyncDir {
+			total++
+		}
+		return nil
+	})
+	count.run()
+	for _, place := range sweep.Of(t, 1, 7).Below(total) {
+		w := newLateWorkload(t, tsdb.SyncRotate())
+		w.faulty = true
+		n, what := 0, ""
+		w.disk.SetHook(func(op tsdbtest.Op) error {
+			if !op.Kind.Mutates() || op.Kind == tsdbtest.OpSync || op.Kind == tsdbtest.OpSyncDir {
+				return nil
+			}
+			if n++; n-1 == place {
+				what = fmt.Sprintf("no room for %s of %s, place %d", op.Kind, op.Name, place)
+				return &fs.PathError{Op: fmt.Sprint(op.Kind), Path: op.Name, Err: syscall.ENOSPC}
+			}
+			return nil
+		})
+		w.run()
+		w.disk.SetHook(nil)
+		w.verify(w.disk.KillClone(), len(w.states)-1, w.states, what)
+	}
+}
+
 func TestPowerLoss_LateSamples(t *testing.T) {
 	t.Parallel()
 	for _, sync := range []tsdb.SyncPolicy{tsdb.SyncCommit(), tsdb.SyncRotate(), tsdb.SyncNever()} {
 		t.Run(sync.String(), func(t *testing.T) {
 			places := sweep.Of(t, 1, 7)
-			w := &lateWorkload{t: t, rng: crashRand(3), disk: tsdbtest.NewMemFS(), states: []lateState{{}}}
-			w.opts = &tsdb.Options{Clock: tsdbtest.NewClock(testNow)}
-			w.opts.Limits.MaxFuture = -1
-			w.opts.Blocks.Range, w.opts.Blocks.Manual = time.Minute, true
-			w.opts.Head.OutOfOrderWindow = time.Hour
-			w.opts.WAL.SegmentSize, w.opts.WAL.Sync = 32<<10, sync
+			w := newLateWorkload(t, sync)
 			type cut struct {
 				disk   *tsdbtest.MemFS
 				lo, hi int
