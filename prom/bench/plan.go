@@ -55,6 +55,7 @@ var plan = []group{
 	{histogramRow(160), files, "", func(c *Config) (int, int) { return c.histogramSeries(50) }, false},
 	{"extremes", files, "", (*Config).hot, false},
 	{"giant", alone, "", (*Config).longest, false},
+	{"many", files, "", (*Config).databases, false},
 	{"program", everybody, "", (*Config).hot, false},
 }
 

@@ -54,6 +54,7 @@ var kinds = map[string]func(task) (measures, error){
 	"extremes":    pathological,
 	"giant":       giant,
 	"program":     program,
+	"many":        manyDatabases,
 	"grow":        grow,
 	"regrow":      regrow,
 	"replay":      func(t task) (measures, error) { return reopen(t, "replay", true) },
