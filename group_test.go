@@ -124,7 +124,8 @@ func TestGroup_NamesThatAreNone(t *testing.T) {
 		_, _, err := g.group.DB(ctx, name)
 		require.ErrorIs(t, err, tsdb.ErrInvalidArgument, "%q", name)
 	}
-	_, _, err := g.group.DB(nil, "a") //nolint:staticcheck // that is what is tested
+	var none context.Context
+	_, _, err := g.group.DB(none, "a")
 	require.ErrorIs(t, err, tsdb.ErrInvalidArgument)
 	_, err = tsdb.OpenGroup("tenants", &tsdb.GroupOptions{MaxOpen: -1, Options: g.opts.Options})
 	require.Error(t, err)
