@@ -139,8 +139,8 @@ type RetentionShare = rules.Share
 // of the last Refresh, by the clock. The chunks that go are read, and nothing is changed. A clock
 // that a DB doubts (ErrClock) delays it there.
 //
-// Errors: ErrInvalidArgument for rules that cannot be, or no context, ErrClosed, ErrCorrupt with the file, the
-// context's.
+// Errors: ErrInvalidArgument for rules that cannot be, or no context, ErrClosed, ErrCorrupt with the
+// file, the context's.
 func (r *Reader) RetentionPlan(ctx context.Context, list []RetentionRule, rest time.Duration) (RetentionPlan, error) {
 	if err := checkContext(ctx); err != nil {
 		return RetentionPlan{}, err
