@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	stderrors "errors"
 	"slices"
 	"time"
 
@@ -83,9 +82,6 @@ func rewrites(ctx context.Context, db *DB, busy func(ulid.ULID) bool) ([]ulid.UL
 	return aged.Rewrite, err
 }
 
-// errRetentionChanged ends a merge that left out what is too old by the limits before.
-var errRetentionChanged = stderrors.New("retention was changed meanwhile")
-
 // mergeInputs returns blocks as a merge takes them: without what is too old by the rules, unless
 // BlockOptions.Keep keeps a block. publish is what the merge is to publish by: nothing goes by
 // limits that SetRetention has changed.
@@ -139,8 +135,8 @@ type RetentionShare = rules.Share
 // of the last Refresh, by the clock. The chunks that go are read, and nothing is changed. A clock
 // that a DB doubts (ErrClock) delays it there.
 //
-// Errors: ErrInvalidArgument for rules that cannot be, or no context, ErrClosed, ErrCorrupt with the
-// file, the context's.
+// Errors: ErrInvalidArgument for rules that cannot be, or no context, ErrClosed, ErrCorrupt with
+// the file, the context's.
 func (r *Reader) RetentionPlan(ctx context.Context, list []RetentionRule, rest time.Duration) (RetentionPlan, error) {
 	if err := checkContext(ctx); err != nil {
 		return RetentionPlan{}, err
