@@ -84,7 +84,7 @@ func TestRemoteWrite_TakesWhatAServerSends(t *testing.T) {
 			}))
 			defer target.Close()
 			config := "global: {scrape_interval: 500ms, scrape_timeout: 400ms}\nscrape_configs: [{job_name: self, static_configs: [{targets: ['" + strings.TrimPrefix(target.URL, "http://") + "']}]}]\n" +
-				"remote_write: [{url: " + url + ", protobuf_message: " + message + ", send_exemplars: true, send_native_histograms: true, queue_config: {batch_send_deadline: 200ms}, metadata_config: {send_interval: 1s}}]\n"
+				"remote_write: [{url: " + url + ", protobuf_message: " + message + ", send_exemplars: true, send_native_histograms: true, queue_config: {batch_send_deadline: 200ms}, metadata_config: {send: " + strconv.FormatBool(message == writeMessages[0]) + ", send_interval: 1s}}]\n"
 			s := startServerWith(t, config, t.TempDir(), "--enable-feature=exemplar-storage")
 			require.Eventually(t, func() bool {
 				_, samples := stored(t, db, labels.Equal(labels.MetricName, "seen_total"))
