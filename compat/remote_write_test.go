@@ -51,7 +51,7 @@ func stored(t *testing.T, db *tsdb.DB, ms ...*labels.Matcher) (series, samples i
 	return series, samples
 }
 
-// What promtool pushes arrives, with its metadata.
+// What promtool pushes arrives. As 2.0 it sends a message of 1.0 with the content type of 2.0.
 func TestRemoteWrite_TakesWhatPromtoolPushes(t *testing.T) {
 	for _, message := range writeMessages {
 		t.Run(message, func(t *testing.T) {

@@ -5,6 +5,7 @@ import "errors"
 // Reading what came over the network. The handler answers 400 with their text.
 var (
 	errMalformed   = errors.New("malformed message")
+	errHistogram   = errors.New("no valid histogram")
 	errLimit       = errors.New("limit exceeded")
 	errSampleLimit = errors.New("exceeded sample limit")
 	errNoType      = errors.New("none of the accepted response types is known")

@@ -26,12 +26,14 @@ type wireHistogram struct {
 func (w *wireHistogram) decode(message []byte) error {
 	err := w.read(message)
 	if err == nil {
-		err = w.settle()
+		if bad := w.settle(); bad != nil {
+			err = errors.WithMessage(errMalformed, bad.Error())
+		}
 	}
 	return errors.WithMessage(err, "histogram")
 }
 
-// read reads the fields of a message; settle makes a histogram of them.
+// read reads the fields of a message. An error is about its bytes.
 func (w *wireHistogram) read(message []byte) error {
 	w.kind, w.t, w.st = chunkenc.ValHistogram, 0, 0
 	w.ints.Clear()
@@ -84,11 +86,11 @@ func (w *wireHistogram) field(r *fieldReader) {
 	}
 }
 
-// settle makes the histogram that the fields say.
+// settle makes the histogram that the fields say. An error is about what they say.
 func (w *wireHistogram) settle() error {
 	h, fh := &w.ints, &w.floats
 	if !histogram.KnownSchema(h.Schema) {
-		return errors.WithMessagef(errMalformed, "unknown schema %d", h.Schema)
+		return errors.WithMessagef(errHistogram, "unknown schema %d", h.Schema)
 	}
 	positive, negative := len(h.PositiveBuckets), len(h.NegativeBuckets)
 	if w.kind == chunkenc.ValFloatHistogram {
@@ -126,9 +128,9 @@ func checkSide(side string, spans []histogram.Span, buckets int) error {
 	}
 	switch {
 	case n != uint64(buckets):
-		return errors.WithMessagef(errMalformed, "%s spans of %d buckets, %d buckets", side, n, buckets)
+		return errors.WithMessagef(errHistogram, "%s spans of %d buckets, %d buckets", side, n, buckets)
 	case !histogram.Ascending(spans):
-		return errors.WithMessagef(errMalformed, "%s spans go back", side)
+		return errors.WithMessagef(errHistogram, "%s spans go back", side)
 	default:
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/golang/snappy"
 	"github.com/stretchr/testify/require"
@@ -209,4 +210,27 @@ func TestWrite_OfASeriesThatGoesMeanwhile(t *testing.T) {
 		require.Regexp(t, `^refused.*{__name__="rule"}\n$`, w.Body.String())
 		require.Equal(t, []float64{1, 2, 3}, floatsOf(storedSamples(t, db, "goes")[`{__name__="goes"}`]))
 	}
+}
+
+// Who waits too long for a slot comes again.
+func TestWrite_WaitsForASlotForSomeTime(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	limits := tsdb.Limits{NewSeries: func(ls labels.Labels) error {
+		if ls.Get(labels.MetricName) == "slow" {
+			close(entered)
+			<-leave
+		}
+		return nil
+	}}
+	db, clock := openForWrites(t, tsdb.Options{Limits: limits})
+	h := NewWriteHandler(db, &WriteOptions{Clock: clock, MaxInFlight: 1, ReadTimeout: 10 * time.Millisecond})
+	answered := make(chan int)
+	go func() { answered <- send(h, writeMediaType, encodeV1(one("slow", at(writeNewest, 1)))).Code }()
+	<-entered
+	w := send(h, writeMediaType, encodeV1(one("quick", at(writeNewest, 1))))
+	requireWritten(t, w, writeV1, http.StatusServiceUnavailable, "")
+	require.Equal(t, retryAfter, w.Header().Get("Retry-After"))
+	close(leave)
+	require.Equal(t, http.StatusNoContent, <-answered)
+	requireWritten(t, send(h, writeMediaType, encodeV1(one("quick", at(writeNewest, 1)))), writeV1, http.StatusNoContent, "")
 }

@@ -19,6 +19,11 @@ func fuzzWrite(f *testing.F, v writeVersion) {
 	f.Add(encoder.encode(one("a", at(writeNewest, 1)), one("a", at(writeNewest, 2)), one("a", at(writeNewest-1, 2))))
 	f.Add(encoder.encode(sentSeries{pairs: []string{"a", "\xff", "a", ""}, samples: []tsdb.Sample{at(writeNewest, 1)}}))
 	f.Add(encodeSymbols("", "a", "b"))
+	bad := one("h", at(writeNewest, 1))
+	spans := some(1)
+	spans.PositiveSpans[0].Length = 9
+	bad.histograms = []tsdb.Sample{{T: writeNewest + 1, H: spans}, {T: writeNewest + 2, H: some(1)}}
+	f.Add(encoder.encode(bad))
 	f.Add(every[:len(every)-3])
 	db, clock := openForWrites(f, tsdb.Options{})
 	h := NewWriteHandler(db, &WriteOptions{Clock: clock})

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"hash/maphash"
+	"math"
 	"sync"
 
 	"github.com/seed347100a3/tsdb"
@@ -20,7 +21,7 @@ const (
 	knownShards = 32
 	firstSlots  = 64
 
-	mostKeyBytes = 1 << 31 // of a generation, whose places are numbers of 32 bits
+	mostKeyBytes = math.MaxInt32 // of a generation, whose places are numbers of 32 bits
 )
 
 // seriesCache finds the refs of series by their labels as they are sent. It is bounded: a shard

@@ -69,8 +69,8 @@ func (h *writeHandler) isOff(version writeVersion) bool {
 }
 
 // versionIn is the version of a message. What the headers say need not be true: there are senders
-// that give a message of 1.0 the content type of 2.0. Their fields have different numbers; a message
-// that has none of either is of the version that is said.
+// that give a message of 1.0 the content type of 2.0. Fields have different numbers in each; a
+// message that has none of either is of the version that is said.
 func versionIn(content []byte, said writeVersion) writeVersion {
 	r := readFields(content)
 	for r.next() {
