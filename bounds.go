@@ -11,13 +11,13 @@ import (
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
-// BoundsError is a sample whose time is not accepted. errors.Is(err, ErrOutOfBounds) holds for it, or
-// errors.Is(err, ErrTooOld).
+// BoundsError is a sample whose time is not accepted. errors.Is(err, ErrOutOfBounds) holds for it,
+// or errors.Is(err, ErrTooOld).
 type BoundsError struct {
 	T int64 // of the sample, in milliseconds since 1970
 	// What was accepted at that moment, a closed range of milliseconds: From is where the blocks
-	// end, or where the out-of-order window begins; To is Limits.MaxFuture ahead of the clock. From > To: nothing was accepted, because
-	// the head is ahead of the clock; DB.Health says so, too.
+	// end, or where the out-of-order window begins; To is Limits.MaxFuture ahead of the clock. From
+	// > To: nothing was accepted, because the head is ahead of the clock; DB.Health says so, too.
 	From, To int64
 
 	tooOld bool // late samples are taken, but none from so long ago

@@ -158,7 +158,7 @@ func (db *DB) dropFree(fit func(m *BlockMeta) bool) (n int, busy []ulid.ULID, er
 func (db *DB) delete(ctx context.Context, d blockset.Deletion) error {
 	log, err := db.head.writable()
 	if err == nil {
-		err = db.heal(log)
+		err = db.head.heal(log)
 	}
 	if err != nil {
 		return err

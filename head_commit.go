@@ -276,12 +276,12 @@ const roomToHeal = 64 << 10
 
 // heal returns why the log takes no commits. One that met a full disk is tried again when there is
 // room: a program that waits for DB.Health does not commit any, and so would not find out.
-func (db *DB) heal(log *wal.Log) error {
+func (h *head) heal(log *wal.Log) error {
 	err := log.Err()
 	if !errors.Is(err, ErrDiskFull) {
 		return err
 	}
-	if free, _, unknown := fileutil.DiskSpace(db.opts.FS, db.dir); unknown == nil && free < roomToHeal {
+	if free, _, unknown := fileutil.DiskSpace(h.opts.FS, h.path); unknown == nil && free < roomToHeal {
 		return err
 	}
 	return log.Retry() // where nobody knows, the next commit finds out
@@ -289,8 +289,8 @@ func (db *DB) heal(log *wal.Log) error {
 
 // retry is heal for a flush, which tries again also what failed for another reason: there may be
 // nothing to commit, or all commits may be refused until the flush is done.
-func (db *DB) retry(log *wal.Log) error {
-	err := db.heal(log)
+func (h *head) retry(log *wal.Log) error {
+	err := h.heal(log)
 	if err == nil || errors.Is(err, ErrDiskFull) || errors.Is(err, ErrPoisoned) {
 		return err
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
-// Flush writes the whole head into blocks, one for each block range that it touches, late samples into
-// blocks of their own, and lets go of what they hold. It returns when that is done. From its begin on
-// samples that are not newer than all that the head had are out of bounds.
+// Flush writes the whole head into blocks, one for each block range that it touches, late samples
+// into blocks of their own, and lets go of what they hold. It returns when that is done. From its
+// begin on samples that are not newer than all that the head had are out of bounds.
 //
 // Errors: ErrClosed, ErrReadOnly, ErrDiskFull, the error of the context; an *UnreadError
 // while the log has samples of another engine that this version does not read. After an error
@@ -37,7 +37,7 @@ func (db *DB) Flush(ctx context.Context) (err error) {
 	if db.head.bounds.minT.Load() <= maxt && maxt < math.MaxInt64 {
 		err = db.flushTo(ctx, maxt+1, true)
 	}
-	return diskspace.Full(fileutil.JoinErrors(err, db.flushLate(ctx)))
+	return diskspace.Full(fileutil.JoinErrors(err, db.head.late.flushAll(ctx, db)))
 }
 
 // due returns where the part of the head ends that is to become blocks: it is more than
@@ -108,7 +108,7 @@ func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
 	if err := db.flushRanges(ctx, end, end); err != nil {
 		return err
 	}
-	late := db.flushLate(ctx) // or the log cannot be shortened, if the out-of-order log is incomplete
+	late := db.head.late.flushAll(ctx, db) // or the log cannot be shortened, if the out-of-order log is incomplete
 	return fileutil.JoinErrors(late, errors.WithMessage(db.truncate(ctx, end, whole), "truncate head"))
 }
 
@@ -118,7 +118,7 @@ func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 	db.finishRecovery() // there may be room again since it was tried last
 	log, err := db.head.writable()
 	if err == nil {
-		err = db.retry(log)
+		err = db.head.retry(log)
 	}
 	if err != nil {
 		return err

@@ -85,8 +85,8 @@ func (hl *headLate) take(rep *replay.Report, end chunks.Ref) {
 	}
 }
 
-// raiseNewest makes series take only what is newer than their late samples, where the head takes those
-// times in order: once they had something newer, and it is gone. The head is alone.
+// raiseNewest makes series take only what is newer than their late samples, where the head takes
+// those times in order: once they had something newer, and it is gone. The head is alone.
 func (hl *headLate) raiseNewest(h *head) {
 	minValid := h.bounds.minValid.Load()
 	for _, ref := range hl.store.Refs() {
@@ -265,12 +265,9 @@ func (sg *staging) reserveLateLocked(st *memseries.Sample, n int) error {
 	return err
 }
 
-// errRepeat: the sample is there.
-var errRepeat = errors.New("repeat")
-
-// lookAgainLocked looks for a sample in order at the time of a late one, in what came since that was
-// looked for. Of other commits that are on their way only the newest time is known: if one of them has
-// another value at this time, that counts as if it were in a block.
+// lookAgainLocked looks for a sample in order at the time of a late one, in what came since that
+// was looked for. Of other commits that are on their way only the newest time is known: if one of
+// them has another value at this time, that counts as if it were in a block.
 func (sg *staging) lookAgainLocked(st *memseries.Sample) error {
 	s, wins := st.Series, sg.h.opts.Head.LastWriteWins
 	sum, found := s.PendingSum(), s.PendingT() == st.T

@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	"math"
 
 	"github.com/pkg/errors"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headblock"
+	"github.com/seed347100a3/tsdb/internal/late"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
@@ -29,12 +29,11 @@ func (hl *headLate) flushDue() bool {
 	return hl.log.IsIncomplete() || hl.store.SizeBytes() > lateFlushBytes
 }
 
-// flushLate makes blocks of all late samples, one for each block range, and lets go of them. They
+// flushAll makes blocks of all late samples, one for each block range, and lets go of them. They
 // lie beside the head and are merged with what they overlap. The caller holds flushing.
-func (db *DB) flushLate(ctx context.Context) (err error) {
+func (hl *headLate) flushAll(ctx context.Context, db *DB) (err error) {
 	h := db.head
-	hl := &h.late
-	if db.dropLate(); hl.flush.waits {
+	if hl.drop(h); hl.flush.waits {
 		return nil // a Querier has been open for long
 	}
 	if series, _ := hl.store.Len(); series == 0 && !hl.log.IsIncomplete() {
@@ -42,7 +41,7 @@ func (db *DB) flushLate(ctx context.Context) (err error) {
 	}
 	log, err := h.writable()
 	if err == nil {
-		err = db.retry(log)
+		err = h.retry(log)
 	}
 	if err != nil {
 		return err
@@ -66,9 +65,9 @@ func (db *DB) flushLate(ctx context.Context) (err error) {
 	}
 	h.iso.WaitPublished(seq)
 	for oldest, ok := hl.store.OldestFrom(memseries.NoTime, seq); ok; {
-		mint, end := lateRange(oldest, h.opts.Blocks.Range.Milliseconds())
+		mint, end := late.BlockRange(oldest, h.opts.Blocks.Range.Milliseconds())
 		err := db.maintenance.background.Run(ctx, func(ctx context.Context) error {
-			return db.writeBlock(ctx, bd, newBlock{mint, end, true, true, db.blocks.Current().Start}, h.late.writer(h, seq))
+			return db.writeBlock(ctx, bd, newBlock{mint, end, true, true, db.blocks.Current().Start}, hl.writer(h, seq))
 		})
 		if err != nil && !errors.Is(err, blockdir.ErrEmpty) {
 			return diskspace.WhileWriting(db.opts.FS, db.dir, "flush late samples", hl.store.SizeBytes(), err)
@@ -82,25 +81,8 @@ func (db *DB) flushLate(ctx context.Context) (err error) {
 		return err
 	}
 	hl.flush = lateFlush{waits: true, snapshots: h.iso.Opened()}
-	db.dropLate()
+	hl.drop(h)
 	return nil
-}
-
-// lateRange returns the aligned block range of width r that t lies in, [mint, end). Blocks of late
-// samples that overlap have the same range, unless they are merged: so all that overlap are merged
-// together, and which of them is newer is known (blockdir.SortByAge).
-func lateRange(t, r int64) (mint, end int64) {
-	rest := t % r
-	if rest < 0 {
-		rest += r
-	}
-	if mint = memseries.NoTime + 1; t >= mint+rest {
-		mint = t - rest
-	}
-	if end = math.MaxInt64; t-rest <= end-r {
-		end = t - rest + r
-	}
-	return mint, end
 }
 
 // writer returns what writes the late samples of a closed range into a block, as of a commit.
@@ -111,21 +93,20 @@ func (hl *headLate) writer(h *head, seq uint64) func(ctx context.Context, w *blo
 	}
 }
 
-// dropLate forgets late samples that blocks have, when no Querier is open that has not seen these.
-// The caller holds flushing.
-func (db *DB) dropLate() {
-	hl := &db.head.late
-	if hl.flush.waits && db.head.iso.AllClosed(hl.flush.snapshots) {
+// drop forgets late samples that blocks have, when no Querier is open that has not seen these. The
+// caller holds flushing.
+func (hl *headLate) drop(h *head) {
+	if hl.flush.waits && h.iso.AllClosed(hl.flush.snapshots) {
 		hl.store.Drop()
 		hl.flush.waits = false
 	}
 }
 
-// flushLateDue is flushLate where that cannot wait for a part of the head.
-func (db *DB) flushLateDue(ctx context.Context, err error) error {
-	db.dropLate()
-	if !db.head.late.flushDue() {
+// flushIfDue is flushAll where that cannot wait for a part of the head.
+func (hl *headLate) flushIfDue(ctx context.Context, db *DB, err error) error {
+	hl.drop(db.head)
+	if !hl.flushDue() {
 		return err
 	}
-	return fileutil.JoinErrors(err, db.flushLate(ctx))
+	return fileutil.JoinErrors(err, hl.flushAll(ctx, db))
 }

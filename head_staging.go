@@ -131,8 +131,8 @@ type recordsOf interface {
 	End(rec []byte)
 }
 
-// encodeRuns writes samples in the order in which they were staged, in records of one kind each, and
-// returns the newest of their times.
+// encodeRuns writes samples in the order in which they were staged, in records of one kind each,
+// and returns the newest of their times.
 func (sg *staging) encodeRuns(c recordsOf, samples []memseries.Sample) (maxt int64) {
 	maxt = math.MinInt64
 	for rest := samples; len(rest) > 0; {

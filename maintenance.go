@@ -182,7 +182,7 @@ func (db *DB) syncLog() {
 // are tried again.
 func (db *DB) writeChunks() {
 	if log := db.head.log.Load(); log != nil {
-		db.maintenance.looker.log.Store(db.heal(log) != nil) // commits are refused as they were
+		db.maintenance.looker.log.Store(db.head.heal(log) != nil) // commits are refused as they were
 	}
 	if err := db.head.writeChunks(); err != nil {
 		db.maintenance.looker.log.Store(true)
@@ -252,7 +252,7 @@ func (f *flusher) step() {
 	} else {
 		err = db.collect() // what a Querier kept until now
 	}
-	err = db.flushLateDue(db.ctx, err)
+	err = db.head.late.flushIfDue(db.ctx, db, err)
 	if h.trunc.done < db.blocks.Current().Start || h.late.flush.waits {
 		db.maintenance.looker.flush.Store(true) // one keeps it still
 	}

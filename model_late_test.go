@@ -17,8 +17,8 @@ import (
 )
 
 // Samples in and out of order against a map from times to values. They come in any order, are
-// deleted, flushed, merged, read by Queriers that were opened before, killed and cut off; everything
-// is compared after each step that may change an answer.
+// deleted, flushed, merged, read by Queriers that were opened before, killed and cut off;
+// everything is compared after each step that may change an answer.
 
 const lateSeries = 4
 

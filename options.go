@@ -124,9 +124,9 @@ type HeadOptions struct {
 	// MaxLateness is how far behind the newest sample of all series a late one of some
 	// series is still taken when the head is flushed early. Default 1 min.
 	MaxLateness time.Duration
-	// OutOfOrderWindow is how far behind the newest sample of the head a late one may be: one that is
-	// older than the newest of its series, or than what the head takes in order. Late samples are
-	// visible at once and become blocks of their own, which are merged with those they overlap.
+	// OutOfOrderWindow is how far behind the newest sample of the head a late one may be: one that
+	// is older than the newest of its series, or than what the head takes in order. Late samples
+	// are visible at once and become blocks of their own, which are merged with those they overlap.
 	// Older ones are ErrTooOld. Default and 0: none are taken, and late ones are ErrOutOfOrder or
 	// ErrOutOfBounds. Those that a directory has are read whatever the window is.
 	OutOfOrderWindow time.Duration

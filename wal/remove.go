@@ -6,8 +6,9 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
-// RemoveBefore removes the segments of an out-of-order log (OutOfOrderDir) before one, oldest first,
-// so that a crash leaves no hole. It may be called beside commits to that one, or to later ones.
+// RemoveBefore removes the segments of an out-of-order log (OutOfOrderDir) before one, oldest
+// first, so that a crash leaves no hole. It may be called beside commits to that one, or to later
+// ones.
 func RemoveBefore(fsys fileutil.FS, dir string, segment int) error {
 	l, err := List(fsys, dir)
 	if err != nil {

@@ -171,8 +171,8 @@ func segmentFiles(dir string, entries []fs.DirEntry) ([]SegmentFile, error) {
 	return segments, nil
 }
 
-// OutOfOrderDir is the name of the directory of a log whose oldest segments go without a checkpoint:
-// it begins with any segment.
+// OutOfOrderDir is the name of the directory of a log whose oldest segments go without a
+// checkpoint: it begins with any segment.
 const OutOfOrderDir = "wbl"
 
 // contiguous checks that segments count up from first without a hole.

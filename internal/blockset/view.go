@@ -116,8 +116,8 @@ func (v *View) Planned() []blockplan.Block {
 	return blocks
 }
 
-// AppendPinned pins the blocks that overlap a closed range, until Unpin for the same range. They come
-// in the order in which they count: so many of late samples last.
+// AppendPinned pins the blocks that overlap a closed range, until Unpin for the same range. They
+// come in the order in which they count: so many of late samples last.
 func (v *View) AppendPinned(dst []read.Block, mint, maxt int64) (_ []read.Block, late int) {
 	from := len(dst)
 	var at [8]int

@@ -191,8 +191,8 @@ func (s *series) seal(limit uint64, w *weaver) error {
 	return nil
 }
 
-// touched returns the chunks, [from, to), that samples or deletes reach into, and the one before them
-// if it has few samples.
+// touched returns the chunks, [from, to), that samples or deletes reach into, and the one before
+// them if it has few samples.
 func (s *series) touched(ripe []sample, hidden tombstones.Intervals, few int) (from, to int) {
 	if len(hidden) > 0 || len(ripe) == 0 {
 		return 0, len(s.chunks)

@@ -6,14 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
-
-// ErrDuplicate: the series has another late sample at that time.
-var ErrDuplicate = errors.New("another late sample has that time")
 
 // Store has the late samples of all series. It is safe for concurrent use.
 type Store struct {

@@ -15,9 +15,6 @@ import (
 	"github.com/seed347100a3/tsdb/wal"
 )
 
-// errNoLog: there is nothing to write to.
-var errNoLog = errors.New("there is no out-of-order log")
-
 // Config says where a Log is, and how it writes.
 type Config struct {
 	Path       string      // the data directory

@@ -28,8 +28,8 @@ type Directory struct {
 	labels     labelSets
 	chunkBytes *pieceArena
 
-	// Kept says of a series without samples here that somebody else has some, so that it stays. It is
-	// called with the shard locked. nil: nobody has.
+	// Kept says of a series without samples here that somebody else has some, so that it stays. It
+	// is called with the shard locked. nil: nobody has.
 	Kept func(ref uint64) bool
 
 	live    atomic.Int64 // series that can be found

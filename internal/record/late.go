@@ -8,8 +8,8 @@ import (
 
 // Records of late samples, which are private to this library (docs/format/wal-records.md).
 const (
-	// TypeLate is a record of samples behind a prefix: in the log they must not be taken for such as
-	// came in order.
+	// TypeLate is a record of samples behind a prefix: in the log they must not be taken for such
+	// as came in order.
 	TypeLate Type = 0x90
 	// TypeLateCommit begins a commit of the out-of-order log and says which one of the log it
 	// repeats.
@@ -21,8 +21,8 @@ const (
 	TypeLateChunks Type = 0x93
 )
 
-// AppendLate begins a TypeLate record at the end of dst. The samples record follows. segment is that
-// of the out-of-order log which is written now.
+// AppendLate begins a TypeLate record at the end of dst. The samples record follows. segment is
+// that of the out-of-order log which is written now.
 func AppendLate(dst []byte, segment int) []byte {
 	return encbuf.AppendUvarint(append(dst, byte(TypeLate)), uint64(segment))
 }

@@ -30,8 +30,8 @@ type LateReport struct {
 	Invalid uint64            // histograms that make no sense
 	Void    uint64            // of commits that the log does not have
 	Chunks  int               // out-of-order chunks in head-chunk files
-	// Incomplete: the out-of-order log lacks something that was read elsewhere, or has what does not
-	// count.
+	// Incomplete: the out-of-order log lacks something that was read elsewhere, or has what does
+	// not count.
 	Incomplete bool
 	Taken      chunks.Ref // out-of-order chunks before it are in the out-of-order log, or in blocks
 }

@@ -56,7 +56,8 @@ type Target struct {
 	Chunks   *chunks.HeadFiles    // open and not loaded; full chunks that have not to be made again
 	// Exemplars takes those that are read; nil: none are wanted.
 	Exemplars *exemplars.Ring
-	// Late takes late samples, those of the out-of-order log, too; it is empty. nil: none are wanted.
+	// Late takes late samples, those of the out-of-order log, too; it is empty. nil: none are
+	// wanted.
 	Late  *late.Store
 	Store Store // nil: nothing is written, and full chunks stay in memory
 }
