@@ -258,7 +258,7 @@ func (db *DB) Health() error {
 	if err := retentionErr(db.time, db.opts.Clock); err != nil {
 		return err
 	}
-	return db.head.mender.Health() // the last, as what is lost is said until the end
+	return db.head.queries.mender.Health() // the last, as what is lost is said until the end
 }
 
 // OpenReport returns what Open found and did.

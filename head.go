@@ -43,7 +43,6 @@ type head struct {
 	writer    headchunks.Writer
 	snapshots headSnapshots
 	trunc     truncation
-	mender    mend.Mender
 	recovery  recovery
 }
 
@@ -57,7 +56,7 @@ func newHead(opts *Options, path string) *head {
 	h.deleted.set.Store(&tombstones.Set{})
 	h.writer.Init(opts.Blocks.Range.Milliseconds())
 	h.snapshots.h, h.recovery.h = h, h
-	h.mender.Config = mend.Config{FS: opts.FS, Dir: path, Logger: opts.Logger}
+	h.queries.mender.Config = mend.Config{FS: opts.FS, Dir: path, Logger: opts.Logger}
 	h.trunc.h, h.trunc.done = h, math.MinInt64
 	return h
 }
@@ -82,6 +81,7 @@ const walDirName = datadir.WALDir
 type headQueries struct {
 	place  read.PlaceID
 	labels read.LabelMemory
+	mender mend.Mender // of chunks that they found damaged
 	opened atomic.Uint64
 }
 
@@ -89,13 +89,13 @@ type headQueries struct {
 // chunk files, which the caller holds; losses are those of the mender that are known.
 func (h *head) readable(pin *chunks.Pin, snapshot uint64, from int64, losses int) read.Head {
 	return read.Head{Place: h.queries.place, Series: h.series, Chunks: pin, Past: h.series.Past(snapshot), From: from,
-		Deleted: h.deleted.set.Load(), Mender: &h.mender, Losses: losses, Labels: &h.queries.labels}
+		Deleted: h.deleted.set.Load(), Mender: &h.queries.mender, Losses: losses, Labels: &h.queries.labels}
 }
 
 // mend sets damaged chunks aside that readers have come upon, and returns how many. start is where
 // the head begins by the blocks. The caller holds flushing.
 func (h *head) mend(ctx context.Context, start int64) (int, error) {
-	n, err := h.mender.Mend(ctx, h.series, h.chunks, start)
+	n, err := h.queries.mender.Mend(ctx, h.series, h.chunks, start)
 	return n, refuse(err)
 }
 

@@ -245,7 +245,7 @@ func (h *head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 	}
 	defer func() { err = fileutil.JoinErrors(err, pin.Release()) }()
 	const snapshot = math.MaxUint64 // everything
-	src := h.readable(pin, snapshot, mint, h.mender.Losses())
+	src := h.readable(pin, snapshot, mint, h.queries.mender.Losses())
 	return headblock.Write(ctx, w, headblock.Of(&src, mint, maxt))
 }
 

@@ -212,7 +212,7 @@ func (sl *stagedLate) find(h *head, t int64) (sum uint64, found bool, err error)
 		enc, data := c.Encoding, sl.excerpt.Data(c)
 		if c.Ref != 0 {
 			if enc, data, err = h.chunks.Read(c.Ref, nil); err != nil {
-				h.mender.NoteDamage(c.Ref, err)
+				h.queries.mender.NoteDamage(c.Ref, err)
 				return 0, false, nil // nobody can read it
 			}
 		}

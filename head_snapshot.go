@@ -58,7 +58,7 @@ const maxSnapshotBackoff = 10 * time.Minute
 func (t *snapshotTask) step() {
 	db, now := t.db, t.db.opts.Clock.Now()
 	h := db.head
-	waiting := now.Before(t.notNow) && t.notNow.Sub(now) <= maxSnapshotBackoff && !h.mender.Damaged()
+	waiting := now.Before(t.notNow) && t.notNow.Sub(now) <= maxSnapshotBackoff && !h.queries.mender.Damaged()
 	if waiting || h.log.Load() == nil {
 		return
 	}
@@ -99,7 +99,7 @@ func (db *DB) headStart() int64 { return db.blocks.Current().StartWithout(nil) }
 // what is written.
 func (hs *headSnapshots) due() (bool, error) {
 	h := hs.h
-	if h.mender.Damaged() {
+	if h.queries.mender.Damaged() {
 		if hs.newest.segment == 0 {
 			return false, nil
 		}
@@ -255,7 +255,7 @@ const closeShare = 64
 func (hs *headSnapshots) atClose(headStart int64) {
 	h := hs.h
 	log := h.log.Load()
-	if log != nil && h.mender.Damaged() {
+	if log != nil && h.queries.mender.Damaged() {
 		if err := hs.drop(); err != nil {
 			h.opts.Logger.Warn("remove snapshots of the head", "error", logged(err))
 		}

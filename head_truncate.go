@@ -96,7 +96,7 @@ func (tr *truncation) removeChunks(lowest chunks.Ref) error {
 	}
 	err = poisoned(h.chunks.TruncateBefore(lowest))
 	if err == nil {
-		h.mender.Forget(lowest) // when no file with damage is left, snapshots hold again
+		h.queries.mender.Forget(lowest) // when no file with damage is left, snapshots hold again
 	}
 	h.iso.Settle()
 	return fileutil.JoinErrors(err, pin.Release())

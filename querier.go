@@ -31,7 +31,7 @@ func newQuerier(h *head, v *blockset.View, mint, maxt int64) (*Querier, error) {
 	if err != nil {
 		return nil, ErrClosed
 	}
-	losses := h.mender.Losses() // of which warnings tell
+	losses := h.queries.mender.Losses() // of which warnings tell
 	q := &Querier{view: v, head: h}
 	var few [fewBlocks]read.Block
 	blocks, late := v.AppendPinned(few[:0], mint, maxt)
@@ -66,7 +66,7 @@ const fewBlocks = 4
 
 // warnings tells of data in a closed range that is missing, or not what it seems.
 func (q *Querier) warnings(mint, maxt int64) Warnings {
-	ws := append(q.view.Warnings(mint, maxt), q.head.mender.Warnings(mint, maxt)...)
+	ws := append(q.view.Warnings(mint, maxt), q.head.queries.mender.Warnings(mint, maxt)...)
 	for i := range q.view.Blocks {
 		if b := &q.view.Blocks[i]; b.Overlaps(mint, maxt) {
 			ws = append(ws, b.Ambiguity()...)

@@ -124,7 +124,7 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 		HeadSnapshots: h.snapshots.taken.Load(), HeadSnapshotErrors: h.snapshots.failed.Load(),
 	}
 	h.commits.addTo(&s)
-	s.HeadChunksDamaged, s.HeadSamplesLost = h.mender.Counts()
+	s.HeadChunksDamaged, s.HeadSamplesLost = h.queries.mender.Counts()
 	n, bytes := h.commits.metadata.Size()
 	s.SeriesWithMetadata, s.HeadSizeBytes = n, s.HeadSizeBytes+bytes
 	s.HeadChunks, s.HeadChunksCreated = h.series.Shards.Chunks()

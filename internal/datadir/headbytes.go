@@ -7,9 +7,10 @@ import (
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 )
 
-// HeadBytes returns the size of the log, the head-chunk files and the snapshots of the head.
+// HeadBytes returns the size of both logs, the head-chunk files and the snapshots of the
+// head.
 func HeadBytes(fsys fileutil.FS, dir string) (n int64, err error) {
-	dirs := []string{filepath.Join(dir, WALDir), filepath.Join(dir, HeadChunksDir)}
+	dirs := []string{filepath.Join(dir, WALDir), filepath.Join(dir, WBLDir), filepath.Join(dir, HeadChunksDir)}
 	snapshots, err := headsnap.List(fsys, dir)
 	if err != nil {
 		return 0, err
