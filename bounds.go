@@ -2,12 +2,11 @@ package tsdb
 
 import (
 	"math"
-	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 )
 
@@ -25,8 +24,8 @@ type BoundsError struct {
 
 // Error says what is accepted, and in which unit the time seems to be if not in milliseconds.
 func (e *BoundsError) Error() string {
-	return e.Unwrap().Error() + ": " + textOfTime(e.T) + e.unit() +
-		"; accepted are times from " + textOfTime(e.From) + " to " + textOfTime(e.To)
+	return e.Unwrap().Error() + ": " + clock.Text(e.T) + clock.OtherUnit(e.T, e.To) +
+		"; accepted are times from " + clock.Text(e.From) + " to " + clock.Text(e.To)
 }
 
 // Unwrap returns ErrOutOfBounds, or ErrTooOld.
@@ -35,37 +34,6 @@ func (e *BoundsError) Unwrap() error {
 		return ErrTooOld
 	}
 	return ErrOutOfBounds
-}
-
-// unit tells a time that would be accepted, within a year, in another unit.
-func (e *BoundsError) unit() string {
-	const year = 365 * 24 * 3600 * 1000
-	near := func(t int64) bool { return t > max(e.To, 0)-year && t < e.To+year }
-	switch t := e.T; {
-	case t > 0 && t < math.MaxInt64/1000 && near(t*1000):
-		return ", which looks like seconds where milliseconds belong"
-	case near(t / 1000):
-		return ", which looks like microseconds where milliseconds belong"
-	case near(t / 1_000_000):
-		return ", which looks like nanoseconds where milliseconds belong"
-	default:
-		return ""
-	}
-}
-
-// textOfTime shows a time as a number, and as a date if it has one.
-func textOfTime(t int64) string {
-	text := strconv.FormatInt(t, 10)
-	switch d := time.UnixMilli(t).UTC(); {
-	case t <= memseries.NoTime+1:
-		return "the beginning"
-	case t >= math.MaxInt64-1:
-		return "the end"
-	case d.Year() < 1 || d.Year() > 9999:
-		return text
-	default:
-		return text + " (" + d.Format(time.RFC3339) + ")"
-	}
 }
 
 // bounds are the times that the head has, and those that it takes.
@@ -145,7 +113,7 @@ func (b *bounds) err() error {
 	e := &BoundsError{T: b.opts.Clock.Now().UnixMilli(), From: b.minValid.Load(), To: to}
 	if e.From <= to {
 		return errors.WithMessagef(ErrOutOfBounds, "the head has samples up to %s, and their series take nothing older; "+
-			"DB.Flush makes blocks of them, as the database does by itself when the clock has said so for %s", textOfTime(b.maxT.Load()), futureWait)
+			"DB.Flush makes blocks of them, as the database does by itself when the clock has said so for %s", clock.Text(b.maxT.Load()), futureWait)
 	}
 	return errors.WithMessagef(e, "the head is ahead of the clock; DB.Flush makes it take the present again, "+
 		"as the database does by itself when the clock has said so for %s", futureWait)

@@ -71,6 +71,7 @@ func (h *head) newDirectory() *memseries.Directory {
 		Samples: h.opts.Head.SamplesPerChunk,
 	})
 	d.Budget.Limit(h.opts.Head.MaxSeries, h.opts.Head.MaxBytes)
+	d.Budget.Beside = func() int64 { return h.late.store.SizeBytes() }
 	d.Kept = func(ref uint64) bool { return h.late.store.Overlaps(ref, math.MinInt64, math.MaxInt64) }
 	return d
 }

@@ -127,15 +127,15 @@ func (sg *staging) run(ctx context.Context, log *wal.Log, res *CommitResult) err
 func (sg *staging) count(res *CommitResult) {
 	c := &sg.h.commits
 	c.rejected.Add(uint64(len(res.Rejected)))
-	all := len(sg.samples) + len(sg.late.kept)
-	kinds := [len(c.appended)]int{chunkenc.ValFloat: all}
-	if sg.wide.Len() > 0 {
-		for _, list := range [][]memseries.Sample{sg.samples, sg.late.kept} {
-			for i := range list {
-				kinds[chunkenc.ValFloat]--
-				kinds[list[i].Encoding.Kind()]++
-			}
+	kinds, all := sg.kinds(sg.samples), len(sg.samples)
+	if n := len(sg.late.kept); n > 0 {
+		late := sg.kinds(sg.late.kept)
+		sg.h.late.appended.Add(uint64(n))
+		sg.h.late.histograms.Add(uint64(n - late[chunkenc.ValFloat]))
+		for kind := range late {
+			kinds[kind] += late[kind]
 		}
+		all += n
 	}
 	for kind, n := range kinds {
 		if n > 0 {
@@ -144,6 +144,16 @@ func (sg *staging) count(res *CommitResult) {
 	}
 	res.Samples, res.Floats = all, kinds[chunkenc.ValFloat]
 	res.Histograms, res.FloatHistograms = kinds[chunkenc.ValHistogram], kinds[chunkenc.ValFloatHistogram]
+}
+
+// kinds counts samples by kind.
+func (sg *staging) kinds(list []memseries.Sample) (n [chunkenc.ValFloatHistogram + 1]int) {
+	n[chunkenc.ValFloat] = len(list)
+	for i := 0; sg.wide.Len() > 0 && i < len(list); i++ {
+		n[chunkenc.ValFloat]--
+		n[list[i].Encoding.Kind()]++
+	}
+	return n
 }
 
 // reserve takes the next place in the log and raises the newest time of each series

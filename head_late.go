@@ -29,9 +29,9 @@ type headLate struct {
 	place  read.PlaceID
 	window atomic.Int64 // milliseconds; 0: none are taken
 	found  latelog.Found
-	flush  lateFlush // guarded by DB.flushing
+	flush  lateFlush
 
-	appended, tooOld atomic.Uint64 // samples
+	appended, histograms atomic.Uint64 // samples, and of them histograms
 }
 
 func (hl *headLate) init(h *head) {
@@ -109,7 +109,6 @@ func (hl *headLate) tooOldFor(b *bounds, t int64) error {
 	if t >= from {
 		return nil
 	}
-	hl.tooOld.Add(1)
 	return &BoundsError{T: t, From: from, To: b.acceptsTo(), tooOld: true}
 }
 
@@ -354,7 +353,6 @@ func (sl *stagedLate) write(sg *staging) {
 		return
 	}
 	hl := &sg.h.late
-	hl.appended.Add(uint64(len(sl.kept)))
 	if err := hl.log.Write(&sl.commit); errors.Is(err, ErrPoisoned) {
 		sg.h.poison(err)
 	}

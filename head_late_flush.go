@@ -2,6 +2,7 @@ package tsdb
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/pkg/errors"
 
@@ -14,19 +15,30 @@ import (
 )
 
 // lateFlushBytes is how much memory late samples may take before they become blocks without waiting
-// for a part of the head that does.
-const lateFlushBytes = 32 << 20
+// for a part of the head that does; lateFlushShare is the part of Options.Head.MaxBytes, if that is
+// less.
+const (
+	lateFlushBytes = 32 << 20
+	lateFlushShare = 8
+)
 
 // lateFlush is a flush of late samples whose blocks are there, and which are still in memory: a
 // Querier may be open that has not seen the blocks.
 type lateFlush struct {
+	// Guarded by DB.flushing.
 	waits     bool
 	snapshots uint64 // that were opened by then
+
+	done atomic.Uint64 // how often
 }
 
 // flushDue reports whether late samples are to become blocks at once.
-func (hl *headLate) flushDue() bool {
-	return hl.log.IsIncomplete() || hl.store.SizeBytes() > lateFlushBytes
+func (hl *headLate) flushDue(budget int64) bool {
+	limit := int64(lateFlushBytes)
+	if budget > 0 {
+		limit = min(limit, budget/lateFlushShare)
+	}
+	return hl.log.IsIncomplete() || hl.store.SizeBytes() > limit
 }
 
 // flushAll makes blocks of all late samples, one for each block range, and lets go of them. They
@@ -80,7 +92,8 @@ func (hl *headLate) flushAll(ctx context.Context, db *DB) (err error) {
 		}
 		return err
 	}
-	hl.flush = lateFlush{waits: true, snapshots: h.iso.Opened()}
+	hl.flush.waits, hl.flush.snapshots = true, h.iso.Opened()
+	hl.flush.done.Add(1)
 	hl.drop(h)
 	return nil
 }
@@ -105,7 +118,7 @@ func (hl *headLate) drop(h *head) {
 // flushIfDue is flushAll where that cannot wait for a part of the head.
 func (hl *headLate) flushIfDue(ctx context.Context, db *DB, err error) error {
 	hl.drop(db.head)
-	if !hl.flushDue() {
+	if !hl.flushDue(db.opts.Head.MaxBytes) {
 		return err
 	}
 	return fileutil.JoinErrors(err, hl.flushAll(ctx, db))

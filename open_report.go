@@ -50,6 +50,18 @@ type OpenReport struct {
 	// MetadataUnknown counts metadata in the log without a series record, which is left out.
 	MetadataUnknown uint64
 
+	// Late samples, from the log, the out-of-order log and out-of-order chunks of another engine.
+	LateSegments     int    // of the out-of-order log, read
+	LateBytes        int64  // of it, read
+	LateSamples      uint64 // that were read, those that both logs have counted twice
+	LateUnknown      uint64 // without a series record: nobody can read them
+	LateInvalid      uint64 // histograms that make no sense, and are left out
+	LateVoid         uint64 // of commits that the log does not have, which so never were
+	OutOfOrderChunks int    // of head-chunk files, taken into the out-of-order log
+	// LateLogRewritten: the out-of-order log said something else than what was read, so Open wrote
+	// it anew; OpenReadOnly does not.
+	LateLogRewritten bool
+
 	// Blocks.
 	Blocks         int // that are open
 	BlocksSetAside int // damaged ones, moved into quarantine/
@@ -111,7 +123,7 @@ func (r *OpenReport) Clean() bool {
 			return false
 		}
 	}
-	return r.SamplesUnknown == 0 && r.ChunksUnknown == 0
+	return r.SamplesUnknown == 0 && r.LateUnknown == 0 && r.ChunksUnknown == 0
 }
 
 // UnreadError says that the log has samples of kinds that this version does not read, which
@@ -160,6 +172,18 @@ func (r *OpenReport) addReplay(p *replay.Report) {
 		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason})
 	}
 	r.addLog(p.Log)
+	r.addLate(&p.Late)
+}
+
+// addLate takes over what replay says of late samples. What the end of the out-of-order log lacks
+// the log has.
+func (r *OpenReport) addLate(l *replay.LateReport) {
+	r.LateSamples, r.LateUnknown, r.LateInvalid, r.LateVoid = l.Samples, l.Unknown, l.Invalid, l.Void
+	r.OutOfOrderChunks, r.LateLogRewritten = l.Chunks, l.Incomplete
+	if l.Log != nil {
+		r.LateSegments, r.LateBytes = l.Log.Segments, l.Log.Bytes
+		r.addDamages(l.Log)
+	}
 }
 
 // addBlocks takes over what loading the blocks found.
@@ -179,6 +203,10 @@ func (r *OpenReport) addLog(l *wal.ReplayReport) {
 	r.TornTail = l.TornTail
 	r.DroppedCommits, r.DroppedRecords, r.DroppedBytes = l.DroppedCommits, l.DroppedRecords, l.DroppedBytes
 	r.ReaderBusy, r.DecoderBusy = l.ReaderBusy, l.DecoderBusy
+	r.addDamages(l)
+}
+
+func (r *OpenReport) addDamages(l *wal.ReplayReport) {
 	for _, d := range l.Damages {
 		r.Damages = append(r.Damages, Damage{File: d.File, Offset: d.Offset, Reason: d.Reason, Tail: d.Tail, Harmless: d.Harmless})
 	}

@@ -120,7 +120,8 @@ func TestOpen_WhatItCannotReadIsNamedAndNothingChanged(t *testing.T) {
 		is   error
 		says []string
 	}{
-		{"out-of-order log", "wbl/00000000", []byte("x"), tsdb.ErrUnsupported, []string{"wbl/00000000", "out-of-order samples"}},
+		{"newer out-of-order log", "wbl/00000000", newer, tsdb.ErrUnsupported, []string{"wbl/00000000", "version 2", "up to 1"}},
+		{"stranger in the out-of-order log", "wbl/-1", []byte("x"), tsdb.ErrCorrupt, []string{"wbl/-1 has the name of a log segment but is none"}},
 		{"newer version", "wal/00000001", newer, tsdb.ErrUnsupported, []string{"wal/00000001", "version 2", "up to 1"}},
 		{"hole in the log", "wal/00000005", []byte("x"), tsdb.ErrCorrupt, []string{"segment 00000001 is missing", "00000005"}},
 		{"stranger in the log", "wal/-1", []byte("x"), tsdb.ErrCorrupt, []string{"wal/-1 has the name of a log segment but is none"}},

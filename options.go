@@ -106,14 +106,14 @@ type HeadOptions struct {
 	// further. Series and labels stay in memory. Default and 0: never.
 	FlushBytes int64
 	// MaxSeries and MaxBytes are the budget of the head: how many series it has, and how many bytes
-	// of memory it takes for series, labels and samples (Stats.HeadSizeBytes has exemplars and
-	// metadata, too). At either of them new series are refused with ErrLimit, and those that are
-	// there go on: samples of them may take more than MaxBytes. Bytes are looked at now and then,
-	// so the labels of some dozen series may be above. When an eighth or less of the budget is
-	// left, the head spans an eighth of a block range, and it helps, the head becomes a block
-	// early, as by FlushBytes, and lets go of series that ended: those without a sample in the last
-	// eighth of a block range, and in the last MaxLateness. Open recovers all that there is, and
-	// goes on with the budget. Default and 0 or less: no limit.
+	// of memory it takes for series, labels and samples, late ones included (Stats.HeadSizeBytes
+	// has exemplars and metadata, too). At either of them new series are refused with ErrLimit, and
+	// those that are there go on: samples of them may take more than MaxBytes. Bytes are looked at
+	// now and then, so the labels of some dozen series may be above. When an eighth or less of the
+	// budget is left, the head spans an eighth of a block range, and it helps, the head becomes a
+	// block early, as by FlushBytes, and lets go of series that ended: those without a sample in
+	// the last eighth of a block range, and in the last MaxLateness. Open recovers all that there
+	// is, and goes on with the budget. Default and 0 or less: no limit.
 	MaxSeries int
 	MaxBytes  int64
 	// SnapshotThreshold: when more bytes of log than this, and than twice the last snapshot,

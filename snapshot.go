@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/blockset"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/dircopy"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
@@ -45,6 +46,7 @@ type snapshotter struct {
 	to     *dircopy.Copier
 	blocks []blockset.Block
 	upTo   int        // log segments up to this one belong to the copy
+	late   int        // and those of the out-of-order log before this one
 	end    chunks.Ref // and head chunks before this place
 }
 
@@ -62,7 +64,11 @@ func (s *snapshotter) copy(to *dircopy.Copier) error {
 	if err != nil {
 		return err
 	}
-	if err := s.to.Log(s.upTo); err != nil {
+	err = s.to.Log(datadir.WALDir, s.upTo)
+	if err == nil && s.late > 0 {
+		err = s.to.Log(datadir.WBLDir, s.late-1)
+	}
+	if err != nil {
 		return err
 	}
 	if err := s.to.HeadChunks(s.end); err != nil {
@@ -96,6 +102,13 @@ func (s *snapshotter) fix() error {
 		return err
 	}
 	s.upTo = segment - 1
+	// Behind the log, which says what counts of it.
+	if s.late, err = s.db.head.late.log.Cut(); errors.Is(err, ErrPoisoned) {
+		s.db.head.poison(err)
+	}
+	if err != nil {
+		return err
+	}
 	for _, b := range s.db.blocks.Current().Blocks {
 		b.PinForCopy()
 		s.blocks = append(s.blocks, b)

@@ -17,12 +17,16 @@ type Stats struct {
 	Series     int   // series in the head
 	MinT, MaxT int64 // closed bounds of the head's samples in milliseconds; MinT > MaxT: there are none
 	// AcceptsFrom and AcceptsTo are the closed bounds, in milliseconds, of times that samples may
-	// have now. What is before is in blocks; To goes with the clock (Limits.MaxFuture).
-	AcceptsFrom, AcceptsTo int64
+	// have now. What is before is in blocks, or before the out-of-order window; To goes with the
+	// clock (Limits.MaxFuture). AcceptsInOrderFrom is where late samples end: what is older is late
+	// whatever its series has. Without a window it is AcceptsFrom.
+	AcceptsFrom, AcceptsTo, AcceptsInOrderFrom int64
 
 	SeriesWithMetadata int // those of the head, and some that left it: they go with the next checkpoint
 
-	HeadSizeBytes int64 // memory of the head: series, labels, postings, chunks, exemplars; within 10%
+	// HeadSizeBytes is the memory of the head, within 10%: series, labels, postings, chunks, late
+	// samples, exemplars.
+	HeadSizeBytes int64
 	FullBytes     int64 // full chunks that wait for a head-chunk file
 
 	Commits         uint64 // that succeeded
@@ -30,6 +34,14 @@ type Stats struct {
 	SamplesAppended uint64 // by commits that succeeded
 	// Of these, by kind.
 	FloatsAppended, HistogramsAppended, FloatHistogramsAppended uint64
+	// Of all, those that came late, and of these the histograms of both kinds.
+	LateSamplesAppended, LateHistogramsAppended uint64
+
+	// Late samples that are in memory, as they are not in blocks, or some Querier needs them: their
+	// series, their number, where those of one time and deleted ones may count, and their bytes.
+	LateSeries, LateSamples, LateBytes int64
+	LateFlushes                        uint64   // how often all late samples became blocks
+	LateLog                            LogStats // of the out-of-order log; zero: there is none
 
 	SamplesRejected uint64 // found late by Commit; what Append refuses is not counted
 	SeriesCreated   uint64
@@ -39,10 +51,11 @@ type Stats struct {
 	// Samples that Append refused or Commit found late, by the reason. They count when their
 	// Appender ends.
 	SamplesOutOfOrder  uint64 // older than the newest of their series
-	SamplesDuplicate   uint64 // of the time of the newest, with another value
+	SamplesDuplicate   uint64 // of a time for which their series has another value
 	SamplesOutOfBounds uint64 // outside of what was accepted
+	SamplesTooOld      uint64 // older than the out-of-order window
 	// Of these, histograms, with integer and with float counts.
-	HistogramsOutOfOrder, HistogramsDuplicate, HistogramsOutOfBounds uint64
+	HistogramsOutOfOrder, HistogramsDuplicate, HistogramsOutOfBounds, HistogramsTooOld uint64
 
 	ExemplarsAppended uint64 // by commits that succeeded; repeats are not counted
 	ExemplarsRejected uint64 // by AppendExemplar
@@ -115,7 +128,7 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 	v := blocks.Current()
 	s := Stats{
 		Series: h.series.Len(), MinT: h.bounds.minT.Load(), MaxT: h.bounds.maxT.Load(),
-		AcceptsFrom: h.bounds.minValid.Load(), AcceptsTo: h.bounds.acceptsTo(),
+		AcceptsInOrderFrom: h.bounds.minValid.Load(), AcceptsTo: h.bounds.acceptsTo(),
 		HeadSizeBytes: h.series.SizeBytes() + h.queries.labels.SizeBytes(), FullBytes: h.series.Shelf.Bytes(),
 		HeadChunksWritten: h.writer.Written.Load(), HeadChunkWriteErrors: h.writer.Failed.Load(),
 		Queriers: h.queries.opened.Load(), Deletes: h.deleted.deletes.Load(),
@@ -124,6 +137,7 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 		HeadSnapshots: h.snapshots.taken.Load(), HeadSnapshotErrors: h.snapshots.failed.Load(),
 	}
 	h.commits.addTo(&s)
+	h.late.addTo(&s, &h.bounds)
 	s.HeadChunksDamaged, s.HeadSamplesLost = h.queries.mender.Counts()
 	n, bytes := h.commits.metadata.Size()
 	s.SeriesWithMetadata, s.HeadSizeBytes = n, s.HeadSizeBytes+bytes
@@ -142,6 +156,16 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 	return s
 }
 
+func (hl *headLate) addTo(s *Stats, b *bounds) {
+	s.LateSamplesAppended, s.LateHistogramsAppended = hl.appended.Load(), hl.histograms.Load()
+	s.LateSeries, s.LateSamples = hl.store.Len()
+	s.LateBytes, s.LateFlushes, s.LateLog = hl.store.SizeBytes(), hl.flush.done.Load(), hl.log.Stats()
+	s.HeadSizeBytes += s.LateBytes
+	if s.AcceptsFrom = s.AcceptsInOrderFrom; hl.window.Load() > 0 {
+		s.AcceptsFrom = min(s.AcceptsFrom, hl.acceptsFrom(b))
+	}
+}
+
 func (c *commits) addTo(s *Stats) {
 	s.Commits, s.CommitsFailed = c.done.Load(), c.failed.Load()
 	s.FloatsAppended = c.appended[chunkenc.ValFloat].Load()
@@ -152,6 +176,7 @@ func (c *commits) addTo(s *Stats) {
 	s.SamplesOutOfOrder, s.HistogramsOutOfOrder = c.refusedFor(isOutOfOrder)
 	s.SamplesDuplicate, s.HistogramsDuplicate = c.refusedFor(isDuplicate)
 	s.SamplesOutOfBounds, s.HistogramsOutOfBounds = c.refusedFor(isOutOfBounds)
+	s.SamplesTooOld, s.HistogramsTooOld = c.refusedFor(isTooOld)
 	s.SeriesCreated, s.SeriesRemoved, s.SeriesRefused = c.seriesCreated.Load(), c.seriesRemoved.Load(), c.seriesRefused.Load()
 	ring := c.exemplars.Stats()
 	s.Exemplars, s.ExemplarSeries, s.ExemplarsAppended = ring.Exemplars, ring.Series, ring.Appended
@@ -169,6 +194,7 @@ const (
 	isOutOfOrder = iota
 	isDuplicate
 	isOutOfBounds
+	isTooOld
 	reasons
 )
 
@@ -180,6 +206,8 @@ func (r *refusals) note(st *memseries.Sample, err error) error {
 		reason = isOutOfOrder
 	case errors.Is(err, ErrDuplicateSample):
 		reason = isDuplicate
+	case errors.Is(err, ErrTooOld):
+		reason = isTooOld
 	case !errors.Is(err, ErrOutOfBounds):
 		return err
 	}

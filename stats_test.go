@@ -26,7 +26,7 @@ func TestStats_BeginAtZero(t *testing.T) {
 	s.HeadSizeBytes, s.Log.Bytes = 0, 0
 	s.Log.Syncs, s.Log.SyncTime, s.Log.MaxSync, s.Log.LastSync = 0, 0, 0, 0
 	require.Equal(t, tsdb.Stats{MinT: math.MaxInt64, MaxT: math.MinInt64, MaxExemplars: 100_000,
-		AcceptsFrom: math.MinInt64 + 1, AcceptsTo: testNow.Add(time.Hour).UnixMilli(), Log: tsdb.LogStats{Segments: 1}}, s)
+		AcceptsFrom: math.MinInt64 + 1, AcceptsInOrderFrom: math.MinInt64 + 1, AcceptsTo: testNow.Add(time.Hour).UnixMilli(), Log: tsdb.LogStats{Segments: 1}}, s)
 }
 
 func TestStats_CountCommitsSamplesAndSeries(t *testing.T) {

@@ -93,9 +93,9 @@ func removeLeftover(fsys fileutil.FS, dir string) error {
 	return fileutil.RemoveAll(fsys, dir)
 }
 
-// Log copies the checkpoint, and the segments up to one.
-func (c *Copier) Log(upTo int) error {
-	from, to := filepath.Join(c.from, datadir.WALDir), filepath.Join(c.to, datadir.WALDir)
+// Log copies the checkpoint of a log, in datadir.WALDir or WBLDir, and the segments up to one.
+func (c *Copier) Log(name string, upTo int) error {
+	from, to := filepath.Join(c.from, name), filepath.Join(c.to, name)
 	listing, err := wal.List(c.fs, from)
 	if err != nil {
 		return err

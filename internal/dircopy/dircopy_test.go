@@ -27,12 +27,13 @@ func diskWith(t *testing.T, files ...string) *tsdbtest.MemFS {
 
 // A copy has the parts that it was asked for, whole, and the last head-chunk file up to its end.
 func TestCopier_CopiesPartByPart(t *testing.T) {
-	disk := diskWith(t, "data/wal/checkpoint.00000001/00000000", "data/wal/00000002", "data/wal/00000003",
+	disk := diskWith(t, "data/wal/checkpoint.00000001/00000000", "data/wal/00000002", "data/wal/00000003", "data/wbl/00000004", "data/wbl/00000005",
 		"data/chunks_head/000001", "data/chunks_head/000002", "data/chunks_head/000003", "data/chunks_head/letter",
 		"data/"+block+"/meta.json", "data/"+block+"/chunks/000001")
 	require.NoError(t, dircopy.Make(context.Background(), disk, "data", "copy", func(c *dircopy.Copier) error {
 		require.NoError(t, c.BlockFiles(ulid.MustParseStrict(block)))
-		require.NoError(t, c.Log(2))
+		require.NoError(t, c.Log("wal", 2))
+		require.NoError(t, c.Log("wbl", 4))
 		require.NoError(t, c.HeadChunks(chunks.NewRef(2, 7)))
 		require.NoError(t, c.BlockChunks(ulid.MustParseStrict(block)))
 		return nil
@@ -47,7 +48,7 @@ func TestCopier_CopiesPartByPart(t *testing.T) {
 			got = append(got, name)
 		}
 	}
-	require.ElementsMatch(t, []string{"wal/checkpoint.00000001/00000000", "wal/00000002", "chunks_head/000001", "chunks_head/000002",
+	require.ElementsMatch(t, []string{"wal/checkpoint.00000001/00000000", "wal/00000002", "wbl/00000004", "chunks_head/000001", "chunks_head/000002",
 		block + "/meta.json", block + "/chunks/000001"}, got)
 }
 
@@ -55,7 +56,7 @@ func TestCopier_EndsWithItsContext(t *testing.T) {
 	disk := diskWith(t, "data/wal/00000000")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	err := dircopy.Make(ctx, disk, "data", "copy", func(c *dircopy.Copier) error { return c.Log(2) })
+	err := dircopy.Make(ctx, disk, "data", "copy", func(c *dircopy.Copier) error { return c.Log("wal", 2) })
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, []string{"data/wal/00000000"}, disk.Files(), "no part of the copy is left")
 }

@@ -304,6 +304,27 @@ func (l *Log) repeat(seq uint64) (int, error) {
 	return len(kept), nil
 }
 
+// Stats returns what is known of the files; it is zero where there are none.
+func (l *Log) Stats() wal.Stats {
+	if log := l.wal.Load(); log != nil {
+		return log.Stats()
+	}
+	return wal.Stats{}
+}
+
+// Cut begins a new segment, with all before it on stable storage, and returns its number; 0: there
+// is no log.
+func (l *Log) Cut() (segment int, err error) {
+	log := l.wal.Load()
+	if log == nil {
+		return 0, nil
+	}
+	if segment, err = log.Rotate(); err == nil {
+		err = log.Sync()
+	}
+	return segment, errors.WithMessage(err, "begin a segment of the out-of-order log")
+}
+
 // Poison refuses all writes from now on.
 func (l *Log) Poison(why error) {
 	if log := l.wal.Load(); log != nil {

@@ -11,6 +11,9 @@ import (
 // bounds nothing, and then costs two comparisons for each new series.
 type Budget struct {
 	d *Directory
+	// Beside returns what the head keeps of its samples elsewhere, in bytes; set before series are
+	// created. nil: nothing.
+	Beside func() int64
 	// Limits, which do not change once series are created; 0 or less: none.
 	series int
 	bytes  int64
@@ -127,6 +130,9 @@ func beyond(format string, has, limit int64) error {
 
 func (b *Budget) measure() int64 {
 	has := b.d.SizeBytes()
+	if b.Beside != nil {
+		has += b.Beside()
+	}
 	b.measured.Store(has)
 	if c := b.common; c != nil && !b.gone.Load() {
 		c.hasBytes.Add(has - b.counted.bytes.Swap(has))
