@@ -211,7 +211,7 @@ var oddities = []oddity{
 	{"a hole in the log", func(d oddDir, _ string) error { return os.Remove(d.at("wal", d.numbers("wal")[1])) }},
 	{"a stranger in the log", func(d oddDir, _ string) error { return d.write("x", "wal", "notes") }},
 	{"a directory for a log segment", func(d oddDir, _ string) error { return os.Mkdir(d.at("wal", "00000099"), 0o777) }},
-	{"out-of-order samples", func(d oddDir, _ string) error { return d.write("x", "wbl", "00000000") }},
+	{"a torn out-of-order log", func(d oddDir, _ string) error { return d.write("x", "wbl", "00000000") }},
 	{"an empty out-of-order log", func(d oddDir, _ string) error { return d.write("", "wbl", "00000000") }},
 
 	{"no head chunks", func(d oddDir, _ string) error { return os.RemoveAll(d.at("chunks_head")) }},
@@ -527,7 +527,7 @@ var never = [][]string{
 	{"a file for the log", "a hole in the log"},
 	{"a file for the log", "a stranger in the log"},
 	{"a file for the log", "a directory for a log segment"},
-	{"out-of-order samples", "an empty out-of-order log"},
+	{"a torn out-of-order log", "an empty out-of-order log"},
 	{"no head chunks", "a link to the head chunks", "a file for the head chunks"},
 	{"no head chunks", "head chunks cut in half"},
 	{"a file for the head chunks", "head chunks cut in half"},

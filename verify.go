@@ -61,6 +61,8 @@ type VerifyReport struct {
 	LogSamples    uint64
 	LogExemplars  uint64
 	LogSeries     int // with a record in the log
+	LateSegments  int // of the out-of-order log
+	LateSamples   uint64
 	HeadChunks    int // in head-chunk files
 	HeadSamples   uint64
 	Findings      []Finding // the worst ones first
@@ -76,8 +78,8 @@ func (r *VerifyReport) Clean() bool {
 // Verify reads everything in a data directory and says what is wrong with it. Blocks are held
 // against their checksums and sort rules. Their samples are counted anew and compared with what
 // their meta files say. The log is read as Open reads it, and its samples are held against its
-// series. Every head chunk is decoded. Names that do not belong, blocks that overlap and leftovers
-// are told.
+// series, as are those of the out-of-order log. Every head chunk is decoded. Names that do not
+// belong, blocks that overlap and leftovers are told.
 //
 // It changes nothing and takes no lock, so it works beside a process that has the database open.
 // Then it sees each file at another moment. A torn end of the log or of the newest head-chunk file
@@ -119,6 +121,7 @@ func newVerifyReport(r *verify.Report) *VerifyReport {
 	report := &VerifyReport{
 		Bytes: r.Bytes, InUse: r.InUse, Blocks: r.Blocks, BlockSamples: r.BlockSamples,
 		LogSegments: r.LogSegments, LogRecords: r.LogRecords, LogSamples: r.LogSamples, LogSeries: r.LogSeries, LogExemplars: r.LogExemplars,
+		LateSegments: r.LateSegments, LateSamples: r.LateSamples,
 		HeadChunks: r.HeadChunks, HeadSamples: r.HeadSamples, OmittedFinds: r.Omitted, damageOmitted: r.OmittedDamages > 0,
 	}
 	for _, f := range r.Findings {

@@ -26,7 +26,7 @@ import (
 type LateReport struct {
 	Log     *wal.ReplayReport // of the out-of-order log; nil: there is none
 	Samples uint64            // that were read, those that both logs have counted twice
-	Unknown uint64            // without a series record
+	Unknown uint64            // without a series record, and not deleted
 	Invalid uint64            // histograms that make no sense
 	Void    uint64            // of commits that the log does not have
 	Chunks  int               // out-of-order chunks in head-chunk files
@@ -42,7 +42,9 @@ type lateLoad struct {
 	commits []uint64 // of the log that have late samples, ascending
 	had     []uint64 // of these and others, what the out-of-order log has
 	deletes []lateDelete
-	renamed bool // something has the ref of a series that another ref had before, of which only this log tells
+	unknown map[uint64]uint64 // samples without a series record, by ref
+	stones  map[uint64]bool   // refs without a series record of which something was deleted
+	renamed bool              // something has the ref of a series that another ref had before, of which only this log tells
 	chunks  []chunks.HeadChunk
 
 	dec     record.HistogramDecoder
@@ -126,8 +128,16 @@ func (l *lateLoad) add(r *replay, ref uint64, s *late.Sample, seq uint64) {
 	if of, ok := r.dups[ref]; ok {
 		ref, l.renamed = of, true
 	}
-	if r.to.Series.ByRef(ref) == nil {
-		r.out.Late.Unknown++
+	switch {
+	case r.to.Series.ByRef(ref) != nil:
+	case r.out.Log != nil && seq > r.out.Log.LastSeq:
+		r.out.Late.Void++
+		return
+	default:
+		if l.unknown == nil {
+			l.unknown = map[uint64]uint64{}
+		}
+		l.unknown[ref]++
 		return
 	}
 	r.out.Late.Samples++
@@ -139,7 +149,14 @@ func (l *lateLoad) delete(r *replay, stone record.Tombstone, seq uint64) {
 	if of, ok := r.dups[stone.Ref]; ok {
 		stone.Ref = of
 	}
-	if r.to.Late != nil && stone.Mint <= stone.Maxt && r.to.Series.ByRef(stone.Ref) != nil {
+	switch {
+	case r.to.Late == nil:
+	case r.to.Series.ByRef(stone.Ref) == nil: // it left when its last sample was deleted, maybe
+		if l.stones == nil {
+			l.stones = map[uint64]bool{}
+		}
+		l.stones[stone.Ref] = true
+	case stone.Mint <= stone.Maxt:
 		l.deletes = append(l.deletes, lateDelete{stone.Ref, seq})
 		r.to.Late.RestoreDelete(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt}, seq)
 	}
@@ -184,7 +201,12 @@ func (l *lateLoad) run(ctx context.Context, r *replay) (err error) {
 	}
 	out.Incomplete = l.isIncomplete(r)
 	void, err := r.to.Late.FinishRestore(r.out.Log.LastSeq)
-	out.Void = uint64(void)
+	out.Void += uint64(void)
+	for ref, n := range l.unknown {
+		if !l.stones[ref] {
+			out.Unknown += n
+		}
+	}
 	return err
 }
 

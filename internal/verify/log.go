@@ -30,7 +30,7 @@ func (v *verification) log() error {
 		return v.trouble(filepath.Join(v.dir, logreach.FileName), err, "", "")
 	}
 	for try := 1; ; try++ {
-		c := &logCheck{v: v, series: map[uint64]loggedSeries{}, unknown: map[uint64]uint64{}, beside: newBesideCount()}
+		c := &logCheck{v: v, name: datadir.WALDir, firstLate: v.firstLateSegment(), series: map[uint64]loggedSeries{}, unknown: map[uint64]uint64{}, beside: newBesideCount()}
 		last := int64(0)
 		report, err := wal.Replay(v.ctx, wal.ReplayOptions{
 			FS: v.fs, Dir: filepath.Join(v.dir, datadir.WALDir), Apply: c.apply, Reached: reach.ForReplay(),
@@ -40,20 +40,19 @@ func (v *verification) log() error {
 		case err == nil:
 			c.tell(report)
 			c.holdAgainstChunks(report, &reach)
-			return nil
+			return v.lateLog(c.series, report)
 		case v.ctx.Err() != nil:
 			return v.ctx.Err()
 		case try < readTries && v.report.InUse && !errors.Is(err, wal.ErrVersion):
 			v.done = begun
 			continue
 		}
-		return v.logRefused(err)
+		return v.logRefused(filepath.Join(v.dir, datadir.WALDir), err)
 	}
 }
 
-// logRefused tells why the log cannot be read at all.
-func (v *verification) logRefused(err error) error {
-	path := filepath.Join(v.dir, datadir.WALDir)
+// logRefused tells why a log cannot be read at all.
+func (v *verification) logRefused(path string, err error) error {
 	switch {
 	case errors.Is(err, wal.ErrVersion):
 		v.find(Finding{Severity: Warning, File: path, What: err.Error(),
@@ -94,7 +93,11 @@ func sumOf(of map[uint64]uint64) (n uint64) {
 
 // logCheck holds the records of the log against each other.
 type logCheck struct {
-	v       *verification
+	v         *verification
+	name      string // datadir.WALDir or WBLDir
+	firstLate int    // oldest segment of the out-of-order log
+	isLate    bool   // the record at hand has late samples
+
 	series  map[uint64]loggedSeries
 	unknown map[uint64]uint64 // numbers of series without a record, and how many samples they have
 	early   uint64            // samples whose record came later
@@ -122,6 +125,8 @@ func (c *logCheck) apply(b *wal.Batch) error {
 			err = c.metadataRecord(rec)
 		case record.TypeExemplars:
 			err = c.exemplarsRecord(rec)
+		case record.TypeLate:
+			err = c.lateRecord(rec)
 		default:
 			switch {
 			case typ.HoldsHistograms():
@@ -141,7 +146,7 @@ func (c *logCheck) apply(b *wal.Batch) error {
 
 // damage is a record that passed its checksum and makes no sense.
 func (c *logCheck) damage(rec wal.Record, what string) {
-	c.v.find(Finding{Severity: Damage, File: filepath.Join(c.v.dir, fmt.Sprintf("%s/%08d", datadir.WALDir, rec.Segment)), Offset: rec.Offset, What: what,
+	c.v.find(Finding{Severity: Damage, File: filepath.Join(c.v.dir, fmt.Sprintf("%s/%08d", c.name, rec.Segment)), Offset: rec.Offset, What: what,
 		Meaning: "what this record said is lost from there on", Advice: "a backup may have it"})
 }
 
@@ -218,11 +223,12 @@ func (c *logCheck) sample(ref uint64, t int64) {
 	c.samples++
 	series, ok := c.series[ref]
 	switch {
-	case !ok && t < c.v.start:
+	case !ok && t < c.v.start && !c.isLate:
 		c.covered++
 	case !ok:
 		c.orphans++
 		c.unknown[ref]++
+	case c.isLate:
 	case t < series.maxt:
 		c.late++
 	default:

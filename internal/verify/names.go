@@ -30,10 +30,10 @@ func (n *nameCheck) run(entries []fs.DirEntry) error {
 		path := filepath.Join(n.v.dir, e.Name())
 		var err error
 		switch name := e.Name(); {
-		case name == datadir.WALDir, name == datadir.WBLDir:
+		case name == datadir.WALDir:
 			err = n.logNames(path, e)
-		case name == datadir.HeadChunksDir:
-			err = n.headChunkNames(path, e)
+		case name == datadir.WBLDir, name == datadir.HeadChunksDir:
+			err = n.numbers(path, e)
 		case name == blocklist.FileName:
 			n.blockList(path)
 		case name == datadir.QuarantineDir, name == fileutil.LockName, name == fileutil.OwnerName,
@@ -209,7 +209,8 @@ func (n *nameCheck) logNames(path string, e fs.DirEntry) error {
 	})
 }
 
-func (n *nameCheck) headChunkNames(path string, e fs.DirEntry) error {
+// numbers looks for what is called by no number.
+func (n *nameCheck) numbers(path string, e fs.DirEntry) error {
 	if !n.isDirectory(path, e) {
 		return nil
 	}

@@ -72,6 +72,8 @@ type Report struct {
 	LogSamples   uint64
 	LogExemplars uint64
 	LogSeries    int // with a record in the log
+	LateSegments int // of the out-of-order log
+	LateSamples  uint64
 	HeadChunks   int // in head-chunk files
 	HeadSamples  uint64
 
@@ -150,8 +152,10 @@ func (v *verification) run() error {
 	return nil
 }
 
-// isLogName reports whether the log, or the head chunks, may be reached by a link of this name.
-func isLogName(name string) bool { return name == datadir.WALDir || name == datadir.HeadChunksDir }
+// isLogName reports whether a log, or the head chunks, may be reached by a link of this name.
+func isLogName(name string) bool {
+	return name == datadir.WALDir || name == datadir.WBLDir || name == datadir.HeadChunksDir
+}
 
 // readTries is how often files are read again that changed while they were read: a writer makes a
 // block every hour or so, and reading takes seconds.
