@@ -75,7 +75,8 @@ func (a *appender) Append(ref storage.SeriesRef, ls labels.Labels, t int64, v fl
 	return a.sample(ref, ls, tsdb.Sample{T: t, V: v})
 }
 
-// SetOptions implements storage.Appender. Samples out of order are always refused.
+// SetOptions implements storage.Appender. It changes nothing: tsdb.Options.Head.OutOfOrderWindow says
+// which samples out of order are taken.
 func (*appender) SetOptions(*storage.AppendOptions) {}
 
 // AppendHistogram implements storage.Appender. Of a histogram what its schema does not have is left
@@ -170,9 +171,11 @@ func (a *appenderV2) Append(
 	return a.withExemplars(ref, opts.Exemplars)
 }
 
-// isLate reports whether a sample was refused because its series has one at its time or later.
+// isLate reports whether a sample was refused because its series has one at its time or later, or
+// because it is too old for the out-of-order window.
 func isLate(err error) bool {
-	return errors.Is(err, storage.ErrOutOfOrderSample) || errors.Is(err, storage.ErrDuplicateSampleForTimestamp)
+	return errors.Is(err, storage.ErrOutOfOrderSample) || errors.Is(err, storage.ErrDuplicateSampleForTimestamp) ||
+		errors.Is(err, storage.ErrTooOldSample)
 }
 
 var noLabels = tsdblabels.Labels{}

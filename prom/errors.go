@@ -46,6 +46,8 @@ func translate(err error) error {
 		return &refusal{err, storage.ErrDuplicateSampleForTimestamp}
 	case errors.Is(err, tsdb.ErrOutOfBounds):
 		return &refusal{err, storage.ErrOutOfBounds}
+	case errors.Is(err, tsdb.ErrTooOld):
+		return &refusal{err, storage.ErrTooOldSample}
 	case errors.Is(err, tsdb.ErrHistogramsOff):
 		return &refusal{err, storage.ErrNativeHistogramsDisabled}
 	case errors.Is(err, exemplar.ErrLabelLength):

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/prometheus/prometheus/model/exemplar"
 	"github.com/prometheus/prometheus/model/labels"
@@ -220,6 +221,36 @@ func TestAppenders_RefuseWithTheSentinelsOfPackageStorage(t *testing.T) {
 	}
 	require.NoError(t, app.Commit())
 	require.Error(t, app.Commit(), "it is over")
+}
+
+// What is too old for the out-of-order window has a sentinel of its own.
+func TestAppenders_TooOldForTheWindow_SaySo(t *testing.T) {
+	o := &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true}, Head: tsdb.HeadOptions{OutOfOrderWindow: time.Second}}
+	db, err := tsdb.Open(t.TempDir(), o)
+	require.NoError(t, err)
+	s := prom.NewStorage(db)
+	defer func() { require.NoError(t, s.Close()) }()
+	ls := labels.FromStrings("__name__", "m")
+	app := s.Appender(t.Context())
+	_, err = app.Append(0, ls, 10_000, 1)
+	require.NoError(t, err)
+	require.NoError(t, app.Commit())
+	app = s.Appender(t.Context())
+	_, err = app.Append(0, ls, 9000, 2)
+	require.NoError(t, err, "the window is closed")
+	_, err = app.Append(0, ls, 8999, 3)
+	require.ErrorIs(t, err, storage.ErrTooOldSample)
+	require.ErrorIs(t, err, tsdb.ErrTooOld)
+	require.NotErrorIs(t, err, storage.ErrOutOfBounds)
+	require.NoError(t, app.Commit())
+	app = s.Appender(t.Context())
+	_, err = app.AppendSTZeroSample(0, ls, 10_001, 8000)
+	require.ErrorIs(t, err, storage.ErrOutOfOrderST)
+	require.NoError(t, app.Rollback())
+	q, err := s.Querier(0, 20_000)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, q.Close()) }()
+	require.Equal(t, map[string][]int64{"": {9000, 10_000}}, selected(t, q.Select(t.Context(), true, nil, all())))
 }
 
 func TestAppender_ZeroSamplesAtAStart(t *testing.T) {
