@@ -72,7 +72,7 @@ func (db *DB) leaveFuture(ctx context.Context, present int64) error {
 	if err := db.flushRanges(ctx, border, last+1); err != nil {
 		return err
 	}
-	if err := db.flushLate(ctx); err != nil {
+	if err := db.head.late.flushAll(ctx, db); err != nil {
 		return err
 	}
 	db.blocks.SkipTo(border)

@@ -162,7 +162,7 @@ func (l *looker) look() {
 // rests reports whether a head to which nothing is committed has nothing to do.
 func (l *looker) rests() bool {
 	h := l.head
-	return h.log.Load() != nil && h.series.Shelf.Bytes() == 0 && !h.mender.Damaged() && !l.log.Load() && !l.flush.Load()
+	return h.log.Load() != nil && h.series.Shelf.Bytes() == 0 && !h.queries.mender.Damaged() && !l.log.Load() && !l.flush.Load()
 }
 
 // syncLog keeps the promise of SyncInterval, also while the log takes no more because the
