@@ -185,7 +185,7 @@ type lateWriter struct {
 	open func(t testing.TB, dir string, window int64) lateEngine
 }
 
-func lateWriters(starts bool, capacity int64) (ours, theirs lateWriter) {
+func lateWriters(starts bool, capacity int64, excused excuses) (ours, theirs lateWriter) {
 	change := func(*reference.Options) {}
 	if starts {
 		change = withStarts
@@ -207,7 +207,7 @@ func lateWriters(starts bool, capacity int64) (ours, theirs lateWriter) {
 		r := openTheirs(t, dir, theirBlockOptions, change, func(o *reference.Options) {
 			o.OutOfOrderTimeWindow, o.OutOfOrderCapMax = window, capacity
 		})
-		r.log.overlap = true
+		r.log.excuses = excused
 		r.requireUndamaged()
 		return r
 	}}
@@ -273,14 +273,14 @@ func (g *lateGenerator) delete(e lateEngine) {
 	g.want.delete(name, mint, maxt)
 }
 
-// kinds are how often late data is played, each with another mix of options.
-func eachLate(t *testing.T, base uint64, do func(t *testing.T, g *lateGenerator, ours, theirs lateWriter)) {
+// eachLate plays late data several times, each with another mix of options.
+func eachLate(t *testing.T, base uint64, excused excuses, do func(t *testing.T, g *lateGenerator, ours, theirs lateWriter)) {
 	for i := range scaled(8) {
 		starts, capacity := i%2 > 0, []int64{32, 4}[i/2%2]
 		from := seed(t, base+uint64(i))
 		t.Run(fmt.Sprintf("%d, start timestamps %v, capacity %d", i, starts, capacity), func(t *testing.T) {
 			t.Parallel()
-			ours, theirs := lateWriters(starts, capacity)
+			ours, theirs := lateWriters(starts, capacity, excused)
 			do(t, newLateGenerator(from, starts), ours, theirs)
 		})
 	}
@@ -289,7 +289,7 @@ func eachLate(t *testing.T, base uint64, do func(t *testing.T, g *lateGenerator,
 // What the reference wrote out of order, closed or killed, compacted or not, is all there with and
 // without a window of ours, and goes through late samples, flushes, merges and starts of ours.
 func TestLate_OfTheReference_ReadByOurs(t *testing.T) {
-	eachLate(t, 9500, func(t *testing.T, g *lateGenerator, ours, theirs lateWriter) {
+	eachLate(t, 9500, excuses{overlap: true}, func(t *testing.T, g *lateGenerator, ours, theirs lateWriter) {
 		dir := t.TempDir()
 		e := theirs.open(t, dir, lateWindow)
 		g.play(e, 60, true)
@@ -368,7 +368,7 @@ func requireLateLife(t *testing.T, g *lateGenerator, ours lateWriter, dir string
 // What ours wrote out of order, closed, or killed and opened and closed once more, is all there in the
 // reference, before and after it has compacted it, and at its next start.
 func TestLate_OfOurs_ReadByTheReference(t *testing.T) {
-	eachLate(t, 9520, func(t *testing.T, g *lateGenerator, ours, theirs lateWriter) {
+	eachLate(t, 9520, excuses{overlap: true}, func(t *testing.T, g *lateGenerator, ours, theirs lateWriter) {
 		dir := t.TempDir()
 		e := ours.open(t, dir, lateWindow)
 		g.play(e, 60, true)
@@ -407,7 +407,7 @@ func TestLate_OfOurs_ReadByTheReference(t *testing.T) {
 // Ours deletes some, and has it in blocks before the other one comes. The reference never follows
 // itself: TestDifference_LateSamplesOfASeriesThatCameBack_AreKept.
 func TestLate_InTurns(t *testing.T) {
-	eachLate(t, 9540, func(t *testing.T, g *lateGenerator, ours, theirs lateWriter) {
+	eachLate(t, 9540, excuses{overlap: true, rechunked: true}, func(t *testing.T, g *lateGenerator, ours, theirs lateWriter) {
 		dir, first := t.TempDir(), g.r.IntN(2)
 		for turn := range 9 - first { // ours is the last
 			by := []lateWriter{ours, theirs}[(turn+first)%2]
@@ -445,7 +445,7 @@ func TestLate_InTurns(t *testing.T) {
 // it comes back with. Then it leaves out late samples at its next start but one. Here they are there.
 func TestDifference_LateSamplesOfASeriesThatCameBack_AreKept(t *testing.T) {
 	t.Parallel()
-	ours, theirs := lateWriters(false, 4)
+	ours, theirs := lateWriters(false, 4, excuses{overlap: true})
 	g, dir := newLateGenerator(1, false), t.TempDir()
 	const comesBack, stays = 2, 6 // series of floats
 	write := func(e lateEngine, series int, times ...int64) {
