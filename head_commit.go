@@ -175,10 +175,11 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 			}
 			continue
 		}
-		if kind := st.Series.PendingKind(); kind != chunkenc.ValFloat {
-			sg.wide.End(st, kind)
+		if st.Encoding != chunkenc.EncXOR || st.Series.IsOfHistograms() {
+			sg.wide.End(st, st.Series.PendingKind())
+			st.Series.ReserveKind(st.Encoding)
 		}
-		st.Series.Reserve(st.T, st.Sum, st.Encoding)
+		st.Series.Reserve(st.T, st.Sum)
 		sg.logLocked(st.Series)
 		if kept < i {
 			sg.samples[kept] = *st

@@ -92,7 +92,8 @@ func (hl *headLate) raiseNewest(h *head) {
 	for _, ref := range hl.store.Refs() {
 		newest, ok := hl.store.Newest(ref)
 		if s := h.series.ByRef(ref); ok && s != nil && newest.T >= minValid && newest.T > s.PendingT() {
-			s.Reserve(newest.T, newest.Sum, newest.Encoding)
+			s.Reserve(newest.T, newest.Sum)
+			s.ReserveKind(newest.Encoding)
 		}
 	}
 }

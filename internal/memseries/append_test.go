@@ -31,7 +31,7 @@ func newSeries(t *testing.T, d *Directory, nameValues ...string) *Series {
 func commit(d *Directory, seq, floor uint64, s *Series, t int64, v float64) {
 	set := Bit(s)
 	d.Shards.Lock(set)
-	s.Reserve(t, math.Float64bits(v), chunkenc.EncXOR)
+	s.Reserve(t, math.Float64bits(v))
 	d.Shards.ApplyLocked([]Sample{plain(s, t, v)}, nil, seq, floor, alwaysOpen{})
 	d.Shards.Unlock(set)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/pkg/errors"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -129,7 +128,7 @@ func TestCapture_LeavesOutWhatTheLogDoesNotKnow(t *testing.T) {
 	unlogged := newSeries(t, d, "s", "unlogged")
 	onItsWay := logged(t, d, "s", "its first commit is on its way")
 	d.Shards.Lock(Bit(onItsWay))
-	onItsWay.Reserve(1, 0, chunkenc.EncXOR)
+	onItsWay.Reserve(1, 0)
 	d.Shards.Unlock(Bit(onItsWay))
 	removed := newSeries(t, d, "s", "removed")
 	removed.Unpin()

@@ -29,7 +29,7 @@ func TestRemoveIdle_RemovesOnlySeriesThatNobodyNeeds(t *testing.T) {
 	}
 	commit(d, 10, 10, byName["sample"], 150, 1)
 	byName["pinned"].Pin()
-	byName["newer"].Reserve(100, 1, chunkenc.EncXOR) // on its way
+	byName["newer"].Reserve(100, 1) // on its way
 	d.Truncation.DropBefore(100)
 
 	asked := 0

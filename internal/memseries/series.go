@@ -114,15 +114,18 @@ func (s *Series) PendingKind() chunkenc.ValueType {
 	}
 }
 
-// Reserve raises the newest time for a queued commit, with the Sum of its sample, and the encoding
-// that it needs.
-func (s *Series) Reserve(t int64, sum uint64, enc chunkenc.Encoding) {
+// IsOfHistograms reports whether PendingKind is one of histograms. It is guarded.
+func (s *Series) IsOfHistograms() bool { return s.notes&noteHistograms != 0 }
+
+// Reserve raises the newest time for a queued commit, with the Sum of its sample. If that is no
+// plain float, or IsOfHistograms, ReserveKind says what it is.
+func (s *Series) Reserve(t int64, sum uint64) {
 	s.pendT.Store(t)
 	s.pendV = sum
-	if enc != chunkenc.EncXOR || s.notes&noteHistograms != 0 {
-		s.notes.setKind(enc)
-	}
 }
+
+// ReserveKind says which encoding the sample of Reserve needs.
+func (s *Series) ReserveKind(enc chunkenc.Encoding) { s.notes.setKind(enc) }
 
 // Maxt returns the time of the newest applied sample, NoTime if there is none.
 func (s *Series) Maxt() int64 {

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -427,7 +426,7 @@ func TestSizeBytes_FallsWhenAHeadIsTruncated(t *testing.T) {
 func reserve(d *Directory, s *Series, t int64, v float64, turns *Turns) {
 	d.Shards.Lock(Bit(s))
 	d.Shards.TakeTurnsLocked(Bit(s), turns)
-	s.Reserve(t, math.Float64bits(v), chunkenc.EncXOR)
+	s.Reserve(t, math.Float64bits(v))
 	d.Shards.Unlock(Bit(s))
 }
 
@@ -504,7 +503,7 @@ func TestTruncation_BesideWriters(t *testing.T) {
 					ok := ts >= minValid.Load() && ts > s.PendingT()
 					dead := s.Dead()
 					if ok {
-						s.Reserve(ts, math.Float64bits(v), chunkenc.EncXOR)
+						s.Reserve(ts, math.Float64bits(v))
 					}
 					d.Shards.Unlock(Bit(s))
 					d.Shards.LockInTurn(Bit(s), &turns)

@@ -88,7 +88,7 @@ func (p *WideSamples) AddFloatHistogram(st int64, h *histogram.FloatHistogram) u
 // End makes a float that is a stale marker the histogram that it is behind one of a kind. So the
 // log has it, which may not have that one any more. Other samples stay.
 func (p *WideSamples) End(s *Sample, kind chunkenc.ValueType) {
-	if s.Sum != histogram.StaleNaN || s.Encoding.Kind() != chunkenc.ValFloat {
+	if kind == chunkenc.ValFloat || s.Sum != histogram.StaleNaN || s.Encoding.Kind() != chunkenc.ValFloat {
 		return
 	}
 	if st := p.Start(s); kind == chunkenc.ValHistogram {

@@ -31,7 +31,8 @@ func commitWide(d *Directory, seq uint64, s *Series, w WideSample) {
 	}
 	set := Bit(s)
 	d.Shards.Lock(set)
-	s.Reserve(w.T, w.Sum, w.Encoding)
+	s.Reserve(w.T, w.Sum)
+	s.ReserveKind(w.Encoding)
 	d.Shards.ApplyLocked([]Sample{{Series: s, T: w.T, Sum: w.Sum, Encoding: w.Encoding, Wide: at}}, &beside, seq, seq, alwaysOpen{})
 	d.Shards.Unlock(set)
 }
@@ -164,7 +165,8 @@ func TestSeries_PendingKindIsThatOfTheNewestReservation(t *testing.T) {
 		chunkenc.EncXOR, chunkenc.EncFloatHistogram, chunkenc.EncHistogram, chunkenc.EncXOR2, chunkenc.EncFloatHistogram,
 	} {
 		s.SetLogged(at%2 == 0)
-		s.Reserve(int64(2000+at), 0, enc)
+		s.Reserve(int64(2000+at), 0)
+		s.ReserveKind(enc)
 		require.Equal(t, enc.Kind(), s.PendingKind())
 		require.Equal(t, at%2 == 0, s.Logged())
 	}
