@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -214,26 +215,21 @@ func ExampleBoundsError() {
 // Samples may come late: a window says how late, and LastWriteWins whether they may correct what is
 // there.
 func ExampleDB_SetOutOfOrderWindow() {
-	opts := &tsdb.Options{FS: tsdbtest.NewMemFS()}
+	opts := &tsdb.Options{}
 	opts.Head.OutOfOrderWindow = time.Hour
 	opts.Head.LastWriteWins = true
-	db, err := tsdb.Open("data", opts)
-	if err != nil {
-		panic(err)
-	}
+	db := must(tsdb.Open(must(os.MkdirTemp("", "tsdb")), opts))
 	defer db.Close()
 
 	now := time.Now().UnixMilli()
 	minutesAgo := func(m int64) int64 { return now - m*60_000 }
 	app := db.Appender()
-	ref, _ := app.Append(0, labels.FromStrings(labels.MetricName, "temperature"), now, 20)
-	_, _ = app.Append(ref, labels.Labels{}, minutesAgo(30), 18) // late
-	_, _ = app.Append(ref, labels.Labels{}, minutesAgo(30), 19) // and corrected
-	_, err = app.Append(ref, labels.Labels{}, minutesAgo(90), 17)
+	ref := must(app.Append(0, labels.FromStrings("__name__", "temperature"), now, 20))
+	must(app.Append(ref, labels.Labels{}, minutesAgo(30), 18)) // late
+	must(app.Append(ref, labels.Labels{}, minutesAgo(30), 19)) // and corrected
+	_, err := app.Append(ref, labels.Labels{}, minutesAgo(90), 17)
 	fmt.Println(errors.Is(err, tsdb.ErrTooOld))
-	if _, err := app.Commit(context.Background()); err != nil {
-		panic(err)
-	}
+	must(app.Commit(context.Background()))
 	fmt.Println(db.Stats().LateSamplesAppended)
 
 	if err := db.SetOutOfOrderWindow(2 * time.Hour); err != nil { // while it is open

@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/exemplars"
-	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/invariants"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -279,33 +278,6 @@ func (sg *staging) undo(log *wal.Log) {
 	h.series.Shards.EndTurn(sg.shards)
 	log.Settle(&sg.commit)
 	h.commits.failed.Add(1)
-}
-
-// roomToHeal is how many bytes must be free before a log that met a full disk is tried again: two
-// pages of it.
-const roomToHeal = 64 << 10
-
-// heal returns why the log takes no commits. One that met a full disk is tried again when there is
-// room: a program that waits for DB.Health does not commit any, and so would not find out.
-func (h *head) heal(log *wal.Log) error {
-	err := log.Err()
-	if !errors.Is(err, ErrDiskFull) {
-		return err
-	}
-	if free, _, unknown := fileutil.DiskSpace(h.opts.FS, h.path); unknown == nil && free < roomToHeal {
-		return err
-	}
-	return log.Retry() // where nobody knows, the next commit finds out
-}
-
-// retry is heal for a flush, which tries again also what failed for another reason: there may be
-// nothing to commit, or all commits may be refused until the flush is done.
-func (h *head) retry(log *wal.Log) error {
-	err := h.heal(log)
-	if err == nil || errors.Is(err, ErrDiskFull) || errors.Is(err, ErrPoisoned) {
-		return err
-	}
-	return log.Retry()
 }
 
 // notCommitted says that nothing was written, and why.
