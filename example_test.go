@@ -225,6 +225,8 @@ func ExampleDB_SetOutOfOrderWindow() {
 	minutesAgo := func(m int64) int64 { return now - m*60_000 }
 	app := db.Appender()
 	ref := must(app.Append(0, labels.FromStrings("__name__", "temperature"), now, 20))
+	must(app.Commit(context.Background()))
+	app = db.Appender()
 	must(app.Append(ref, labels.Labels{}, minutesAgo(30), 18)) // late
 	must(app.Append(ref, labels.Labels{}, minutesAgo(30), 19)) // and corrected
 	_, err := app.Append(ref, labels.Labels{}, minutesAgo(90), 17)

@@ -92,8 +92,8 @@ func BlockRange(t, r int64) (mint, end int64) {
 	if mint = memseries.NoTime + 1; t >= mint+rest {
 		mint = t - rest
 	}
-	if end = math.MaxInt64; t-rest <= end-r {
-		end = t - rest + r
+	if end = math.MaxInt64; t <= end-(r-rest) {
+		end = t + (r - rest)
 	}
 	return mint, end
 }

@@ -262,3 +262,32 @@ func TestStore_EqualsAListOfAllThatCame(t *testing.T) {
 		m.check(rt)
 	})
 }
+
+// A flush takes what came up to a commit. What came meanwhile stays, and is within the bounds.
+func TestStore_Bounds_CoverWhatStaysBehindADrop(t *testing.T) {
+	st := NewStore(Cutting{Range: 1000, Samples: 120})
+	add := func(at int64, seq uint64) {
+		added, err := st.Add(1, &Sample{T: at, Encoding: chunkenc.EncXOR}, seq, 0, false)
+		require.NoError(t, err)
+		require.True(t, added)
+	}
+	add(100, 1)
+	add(900, 2)
+	st.BeginFlush(2)
+	add(500, 3)
+	st.Drop()
+	mint, maxt := st.Bounds()
+	require.Equal(t, []int64{500, 500}, []int64{mint, maxt})
+	series, samples := st.Len()
+	require.Equal(t, []int64{1, 1}, []int64{series, samples})
+}
+
+func TestBlockRange_IsAlignedAndHasTheTime(t *testing.T) {
+	for _, c := range []struct{ t, mint, end int64 }{
+		{0, 0, 100}, {99, 0, 100}, {100, 100, 200}, {-1, -100, 0}, {-100, -100, 0}, {-101, -200, -100},
+		{math.MaxInt64 - 1, math.MaxInt64 - 7, math.MaxInt64}, {math.MinInt64 + 1, math.MinInt64 + 1, math.MinInt64 + 8},
+	} {
+		mint, end := BlockRange(c.t, 100)
+		require.Equal(t, []int64{c.mint, c.end}, []int64{mint, end}, "%d", c.t)
+	}
+}
