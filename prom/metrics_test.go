@@ -88,7 +88,7 @@ func TestCollector_HasTheFamiliesOfTheReference(t *testing.T) {
 			require.Equal(t, f.Type, got.typ, f.Name)
 		}
 	}
-	require.Equal(t, 44, there)
+	require.Equal(t, 46, there)
 	for name := range ours {
 		require.True(t, known[name] || strings.HasPrefix(name, "tsdb_"), "%s is neither the reference's nor marked as ours", name)
 	}
