@@ -77,7 +77,8 @@ func (hl *headLate) flushAll(ctx context.Context, db *DB) (err error) {
 	}
 	h.iso.WaitPublished(seq)
 	for oldest, ok := hl.store.OldestFrom(memseries.NoTime, seq); ok; {
-		mint, end := hl.blockRange(oldest, db.blocks.Current().Start, h.opts.Blocks.Range.Milliseconds())
+		_, newest := hl.store.Bounds()
+		mint, end := late.BlockRange(oldest, db.blocks.Current().Start, newest, h.opts.Blocks.Range.Milliseconds())
 		err := db.maintenance.background.Run(ctx, func(ctx context.Context) error {
 			return db.writeBlock(ctx, bd, newBlock{mint, end, true, true, db.blocks.Current().Start}, hl.writer(h, seq))
 		})
@@ -96,21 +97,6 @@ func (hl *headLate) flushAll(ctx context.Context, db *DB) (err error) {
 	hl.flush.done.Add(1)
 	hl.drop(h)
 	return nil
-}
-
-// blockRange returns what a block of late samples covers that has one at t, when the head begins at
-// start: the aligned range that t lies in, but for what is on the other side of start, and behind
-// start no more than there are samples. Otherwise it would reach over the end of an ordinary block,
-// if not now then after the next flush; merged with that it says that all of its range is in blocks,
-// and who merges so without asking where the head begins, as another engine does, would lose the
-// head's.
-func (hl *headLate) blockRange(t, start, r int64) (mint, end int64) {
-	mint, end = late.BlockRange(t, r)
-	if t < start {
-		return mint, min(end, start)
-	}
-	_, newest := hl.store.Bounds()
-	return max(mint, start), min(end, newest+1)
 }
 
 // writer returns what writes the late samples of a closed range into a block, as of a commit.

@@ -81,23 +81,6 @@ type Cutting struct {
 	Samples int   // the most in a chunk
 }
 
-// BlockRange returns the aligned range, r milliseconds wide, of the block that a late sample at t
-// goes to: [mint, end). Blocks of late samples that overlap have the same range, unless they are
-// merged: so all that overlap are merged together, and which of them is newer is known.
-func BlockRange(t, r int64) (mint, end int64) {
-	rest := t % r
-	if rest < 0 {
-		rest += r
-	}
-	if mint = memseries.NoTime + 1; t >= mint+rest {
-		mint = t - rest
-	}
-	if end = math.MaxInt64; t <= end-(r-rest) {
-		end = t + (r - rest)
-	}
-	return mint, end
-}
-
 // begin goes to a list of chunks, to which those that follow are appended.
 func (e *encoder) begin(out []Chunk) {
 	e.out = out

@@ -287,7 +287,7 @@ func TestBlockRange_IsAlignedAndHasTheTime(t *testing.T) {
 		{0, 0, 100}, {99, 0, 100}, {100, 100, 200}, {-1, -100, 0}, {-100, -100, 0}, {-101, -200, -100},
 		{math.MaxInt64 - 1, math.MaxInt64 - 7, math.MaxInt64}, {math.MinInt64 + 1, math.MinInt64 + 1, math.MinInt64 + 8},
 	} {
-		mint, end := BlockRange(c.t, 100)
+		mint, end := alignedRange(c.t, 100)
 		require.Equal(t, []int64{c.mint, c.end}, []int64{mint, end}, "%d", c.t)
 	}
 }
