@@ -32,8 +32,9 @@
 //     torn or not, opens here with the samples that the reference itself finds.
 //   - roundtrip_test.go: both append in turns to one directory.
 //   - lock_test.go: neither opens what the other one holds.
-//   - refuse_test.go: out-of-order samples, which this version does not read, are refused
-//     by name and left as they are.
+//   - late_test.go: late samples of every kind, in memory, logs, head chunks and blocks, closed or
+//     killed, written by either and read by both, before and after both have made blocks of them;
+//     deletes of ours in between.
 //   - remote_test.go: both clients of remote read get equal answers from both servers, in
 //     both modes; a Prometheus server reads ours as its own data; an answer of the
 //     reference that is cut anywhere is an error here.
@@ -78,6 +79,12 @@
 //   - No time is too old for a series that has no newer sample. The reference also
 //     refuses what is older than half a block range before the newest sample of the
 //     whole database.
+//   - A late sample is refused where the head has another value at its time, unless the last write
+//     is to win. The reference takes it, and which of both is read changes with time.
+//   - A delete takes late samples, too, and they stay deleted. The reference leaves out most of
+//     them, and some come back.
+//   - When a series that the reference has forgotten comes back, it loses late samples at its next
+//     start but one. They are kept here.
 //   - Select without matchers selects everything. The reference wants one matcher.
 //   - Label names and values come from series that have samples. The reference also
 //     lists series that were created by an Appender that was rolled back.
