@@ -57,7 +57,7 @@ func TestLateBlocks_EndWhereTheHeadBegins(t *testing.T) {
 	// What is flushed before the head's newest is behind the head's begin.
 	write(110_000, 290_000, 250_000, 200_000)
 	require.NoError(t, db.Compact(t.Context())) // up to 240,000
-	late, ordinary = bounds()
+	late, _ = bounds()
 	require.Equal(t, [][2]int64{{180_000, 240_000}, {240_000, 250_001}}, late)
 	write(280_000, 295_000)
 	require.NoError(t, db.Flush(t.Context())) // up to 295,001
