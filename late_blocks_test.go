@@ -12,9 +12,9 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
-// When the head is flushed in the middle of a block range, no block of late samples lies on both sides
-// of where it begins then, nor reaches over the end of what is flushed next: an engine that merges such
-// a block with an ordinary one would take the head's samples for ones that blocks have.
+// When the head is flushed in the middle of a block range, no block of late samples lies on both
+// sides of where it begins then, nor reaches over the end of what is flushed next: an engine that
+// merges such a block with an ordinary one would take the head's samples for ones that blocks have.
 func TestLateBlocks_EndWhereTheHeadBegins(t *testing.T) {
 	opts := &tsdb.Options{FS: tsdbtest.NewMemFS(), Clock: tsdbtest.NewClock(time.UnixMilli(0))}
 	opts.Limits.MaxFuture = -1

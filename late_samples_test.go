@@ -122,8 +122,8 @@ func TestLate_BesideEverythingElse(t *testing.T) {
 	check("opened again")
 }
 
-// A float stale marker that comes late for a series of histograms is one of them, whatever becomes of
-// it; and it ends nothing that is newer.
+// A float stale marker that comes late for a series of histograms is one of them, whatever becomes
+// of it; and it ends nothing that is newer.
 func TestLate_AStaleMarkerOfHistograms(t *testing.T) {
 	f := newFixture(t, func(o *tsdb.Options) { o.Head.OutOfOrderWindow, o.Limits.MaxFuture = time.Hour, -1 })
 	h := histtest.Draw(modelPick(1))

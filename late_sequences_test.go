@@ -24,8 +24,8 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
-// Sequences of appends, queries, starts, compactions and deletes, with what another engine answered.
-// Of its logs, files, chunks and counters nothing is compared, as they are its own.
+// Sequences of appends, queries, starts, compactions and deletes, with what another engine
+// answered. Of its logs, files, chunks and counters nothing is compared, as they are its own.
 
 type sequenceFile struct {
 	Vectors    []sequence
@@ -72,8 +72,8 @@ func (s *sequenceSample) value() string {
 	}
 }
 
-// sequenceValue is a value in a result: bits of a float, or the name of a histogram, with a hint that
-// is left out here.
+// sequenceValue is a value in a result: bits of a float, or the name of a histogram, with a hint
+// that is left out here.
 type sequenceValue string
 
 func (v *sequenceValue) UnmarshalJSON(text []byte) error {

@@ -19,8 +19,8 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
-// Samples come late and in order, are deleted, flushed, merged and snapshotted, and the power is cut
-// at every operation of the disk. What is there afterwards is what was there behind one of the
+// Samples come late and in order, are deleted, flushed, merged and snapshotted, and the power is
+// cut at every operation of the disk. What is there afterwards is what was there behind one of the
 // commits: none that was on stable storage is missing, and none is there in part. It stays so when
 // late samples become blocks, and when the database is opened once more.
 

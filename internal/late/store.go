@@ -135,8 +135,8 @@ func (st *Store) Add(ref uint64, smp *Sample, seq, floor uint64, wins bool) (boo
 	return true, nil
 }
 
-// sealLocked makes chunks of what all snapshots see. If memory is damaged samples stay as they came,
-// and readers get the error.
+// sealLocked makes chunks of what all snapshots see. If memory is damaged samples stay as they
+// came, and readers get the error.
 func (st *Store) sealLocked(sh *shard, s *series, floor uint64) {
 	if upTo := st.flushed.Load(); upTo > 0 {
 		floor = min(floor, upTo)
