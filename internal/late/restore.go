@@ -1,9 +1,8 @@
 package late
 
 import (
-	"cmp"
 	"math"
-	"slices"
+	"sort"
 
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
@@ -56,10 +55,10 @@ func (st *Store) FinishRestore(last uint64) (void int, err error) {
 		sh.mu.weaver.encoder.cutting = st.cutting
 		for ref, s := range sh.mu.series {
 			had := len(s.recent)
-			s.recent = slices.DeleteFunc(s.recent, func(r sample) bool { return r.seq > last })
-			s.deleted = slices.DeleteFunc(s.deleted, func(d deletion) bool { return d.seq > last && d.seq > foreignDelete })
+			s.removeRecent(func(seq uint64) bool { return seq > last })
+			s.removeDeleted(func(seq uint64) bool { return seq > last && seq > foreignDelete })
 			void += had - len(s.recent)
-			slices.SortStableFunc(s.recent, func(a, b sample) int { return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.seq, b.seq)) })
+			sort.Stable(byTime(s.recent))
 			if err := s.seal(math.MaxUint64, &sh.mu.weaver); err != nil {
 				return void, err
 			}
@@ -76,4 +75,14 @@ func (st *Store) FinishRestore(last uint64) (void int, err error) {
 		}
 	}
 	return void, nil
+}
+
+// byTime sorts samples by time, and those of one time by commit. Package slices would be 6 kB of a
+// small program.
+type byTime []sample
+
+func (b byTime) Len() int      { return len(b) }
+func (b byTime) Swap(i, k int) { b[i], b[k] = b[k], b[i] }
+func (b byTime) Less(i, k int) bool {
+	return b[i].t < b[k].t || b[i].t == b[k].t && b[i].seq < b[k].seq
 }

@@ -2,7 +2,6 @@ package late
 
 import (
 	"math"
-	"slices"
 	"sort"
 	"unsafe"
 
@@ -114,12 +113,49 @@ func (s *series) insert(kept sample) {
 	if s.recent == nil {
 		s.recent = make([]sample, 0, 4)
 	}
-	s.recent = slices.Insert(s.recent, at, kept)
+	s.recent = append(s.recent, kept)
+	copy(s.recent[at+1:], s.recent[at:])
+	s.recent[at] = kept
 }
 
 // undo takes the samples of a commit out.
 func (s *series) undo(seq uint64) {
-	s.recent = slices.DeleteFunc(s.recent, func(r sample) bool { return r.seq == seq })
+	s.removeRecent(func(of uint64) bool { return of == seq })
+}
+
+// removeRecent takes the samples of some commits out. This, and what is alike below, is not of
+// package slices: instances for the types of this package would be 25 kB of a small program.
+func (s *series) removeRecent(of func(seq uint64) bool) {
+	kept := s.recent[:0]
+	for _, r := range s.recent {
+		if !of(r.seq) {
+			kept = append(kept, r)
+		}
+	}
+	clear(s.recent[len(kept):])
+	s.recent = kept
+}
+
+// removeDeleted forgets the deletes of some commits.
+func (s *series) removeDeleted(of func(seq uint64) bool) {
+	kept := s.deleted[:0]
+	for _, d := range s.deleted {
+		if !of(d.seq) {
+			kept = append(kept, d)
+		}
+	}
+	s.deleted = kept
+}
+
+// replaceChunks puts chunks in the place of others, [from, to).
+func (s *series) replaceChunks(from, to int, by []Chunk) {
+	old := len(s.chunks)
+	n := old - (to - from) + len(by)
+	s.chunks = append(s.chunks, make([]Chunk, max(0, n-old))...)
+	copy(s.chunks[from+len(by):], s.chunks[to:old])
+	copy(s.chunks[from:], by)
+	clear(s.chunks[n:])
+	s.chunks = s.chunks[:n]
 }
 
 // isEmpty reports whether nothing is left of the series, no delete that matters included.
@@ -170,18 +206,19 @@ func (s *series) seal(limit uint64, w *weaver) error {
 		return nil
 	}
 	var hidden tombstones.Intervals
-	s.deleted = slices.DeleteFunc(s.deleted, func(d deletion) bool {
+	for _, d := range s.deleted {
 		if d.seq <= limit {
 			hidden = hidden.Add(d.Interval)
 		}
-		return d.seq <= limit
-	})
+	}
+	s.removeDeleted(func(seq uint64) bool { return seq <= limit })
 	from, to := s.touched(w.ripe, hidden, w.encoder.cutting.Samples/2)
 	woven, err := w.weave(w.woven[:0], s.chunks[from:to], hidden, w.ripe, true)
 	if err != nil {
 		return err
 	}
-	s.chunks, s.sealAt = slices.Replace(s.chunks, from, to, woven...), 0
+	s.replaceChunks(from, to, woven)
+	s.sealAt = 0
 	clear(woven)
 	w.woven = woven
 	clear(s.recent)
@@ -209,8 +246,8 @@ func (s *series) touched(ripe []sample, hidden tombstones.Intervals, few int) (f
 // drop forgets what came with commits up to seq. Nothing newer is sealed.
 func (s *series) drop(seq uint64) {
 	s.chunks = nil
-	s.recent = slices.DeleteFunc(s.recent, func(r sample) bool { return r.seq <= seq })
-	s.deleted = slices.DeleteFunc(s.deleted, func(d deletion) bool { return d.seq <= seq })
+	s.removeRecent(func(of uint64) bool { return of <= seq })
+	s.removeDeleted(func(of uint64) bool { return of <= seq })
 	s.sealAt = 0
 }
 

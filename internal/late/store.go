@@ -195,7 +195,7 @@ func (st *Store) UndoDelete(ref, seq uint64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if s := sh.mu.series[ref]; s != nil {
-		s.deleted = slices.DeleteFunc(s.deleted, func(d deletion) bool { return d.seq == seq })
+		s.removeDeleted(func(of uint64) bool { return of == seq })
 	}
 }
 

@@ -44,7 +44,10 @@ func (q *Query) Open(mint, maxt int64, blocks []Block, memory *LabelMemory) {
 // AddHead adds a head, from where it begins, in front of the last blocks, which have late samples.
 // Nobody else has the Query yet.
 func (q *Query) AddHead(h Head, late int) {
-	q.sources = slices.Insert(q.sources, len(q.sources)-late, source(&headReader{Head: h, mint: max(q.mint, h.From), maxt: q.maxt}))
+	at := len(q.sources) - late
+	q.sources = append(q.sources, nil)
+	copy(q.sources[at+1:], q.sources[at:]) // slices.Insert would be 4 kB of a small program
+	q.sources[at] = &headReader{Head: h, mint: max(q.mint, h.From), maxt: q.maxt}
 }
 
 // AddLate adds late samples of a head. Nobody else has the Query yet.
