@@ -62,6 +62,8 @@ func newHead(opts *Options, path string) *head {
 }
 
 // walDir is where the segments of the log are.
+//
+//go:noinline
 func (h *head) walDir() string { return filepath.Join(h.path, datadir.WALDir) }
 
 // newDirectory returns an empty directory of series.
@@ -88,6 +90,8 @@ type headQueries struct {
 
 // readable is what a query, or a flush, reads of a snapshot, and from a time on. pin is that of the
 // chunk files, which the caller holds; losses are those of the mender that are known.
+//
+//go:noinline
 func (h *head) readable(pin *chunks.Pin, snapshot uint64, from int64, losses int) read.Head {
 	return read.Head{Place: h.queries.place, Series: h.series, Chunks: pin, Past: h.series.Past(snapshot), From: from,
 		Deleted: h.deleted.set.Load(), Mender: &h.queries.mender, Losses: losses, Labels: &h.queries.labels}

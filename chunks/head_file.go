@@ -36,6 +36,7 @@ type headFile struct {
 	}
 }
 
+//go:noinline
 func newHeadFile(fs fileutil.FS, path string, number uint32, size, mapLen int64) *headFile {
 	f := &headFile{fs: fs, path: path, number: number, mapLen: mapLen}
 	f.size.Store(size)

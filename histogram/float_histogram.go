@@ -52,6 +52,8 @@ func (h *FloatHistogram) CopyTo(dst *FloatHistogram) {
 }
 
 // Clear makes h a histogram that counts nothing. It keeps the room of its slices.
+//
+//go:noinline
 func (h *FloatHistogram) Clear() {
 	*h = FloatHistogram{
 		PositiveSpans: h.PositiveSpans[:0], NegativeSpans: h.NegativeSpans[:0],

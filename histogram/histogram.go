@@ -123,6 +123,8 @@ func (h *Histogram) CopyTo(dst *Histogram) {
 }
 
 // Clear makes h a histogram that counts nothing. It keeps the room of its slices.
+//
+//go:noinline
 func (h *Histogram) Clear() {
 	*h = Histogram{
 		PositiveSpans: h.PositiveSpans[:0], NegativeSpans: h.NegativeSpans[:0],

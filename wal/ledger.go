@@ -33,6 +33,8 @@ func (l *ledger) settle() {
 }
 
 // suspectAt makes sure that there is a damage to blame for what u shows.
+//
+//go:noinline
 func (l *ledger) suspectAt(u *unit, reason string) {
 	if l.suspect >= len(l.report.Damages) {
 		l.addDamage(u, reason)
@@ -40,6 +42,8 @@ func (l *ledger) suspectAt(u *unit, reason string) {
 }
 
 // current is the damage that is blamed: the first since the last unit that counts.
+//
+//go:noinline
 func (l *ledger) current() *Damage {
 	if l.suspect < len(l.report.Damages) {
 		return &l.report.Damages[l.suspect]
@@ -106,6 +110,8 @@ const maxFill = 1 << 20
 
 // fill notes that commits first to last are gone for good, and where they were. Only
 // what has frames can take more of them.
+//
+//go:noinline
 func (l *ledger) fill(seg int, off int64, first, last uint64) {
 	s := &l.report.segments[seg]
 	if seg < l.report.cpNumber || s.owner != ownerUs || last-first >= maxFill-l.filled {

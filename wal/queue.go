@@ -184,6 +184,8 @@ func (q *commitQueue) failLocked(group []*Commit, own *Commit, err error) {
 
 // doneLocked ends a commit that failed and wakes its owner if that waits; the leader's own does
 // not.
+//
+//go:noinline
 func (q *commitQueue) doneLocked(c *Commit, err error, own bool) {
 	waiting := c.state == stateReady && !own
 	c.state, c.err, c.next = stateDone, err, nil

@@ -62,6 +62,8 @@ const (
 )
 
 // reset makes the scanner read another segment; it keeps its buffers.
+//
+//go:noinline
 func (s *scanner) reset(src io.ReaderAt, size int64) {
 	*s = scanner{src: src, size: size, buf: s.buf[:0], tail: s.tail}
 }

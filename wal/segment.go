@@ -116,6 +116,8 @@ func list(fsys fileutil.FS, dir string) (*Listing, error) {
 }
 
 // split takes over all segments: those that the checkpoint covers, and those that follow it.
+//
+//go:noinline
 func (l *Listing) split(all []SegmentFile) {
 	split := len(all)
 	for i, s := range all {

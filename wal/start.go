@@ -74,6 +74,8 @@ func (l *Listing) segment(n int) (SegmentFile, bool) {
 }
 
 // from is the listing without what is before segment n.
+//
+//go:noinline
 func (l *Listing) from(n int) *Listing {
 	part := *l
 	part.partial, part.CheckpointSegments = true, nil

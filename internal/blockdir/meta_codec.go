@@ -56,6 +56,7 @@ type statsField struct {
 	count *uint64
 }
 
+//go:noinline
 func (s *Stats) fields() [6]statsField {
 	return [...]statsField{
 		{"numSamples", &s.NumSamples},

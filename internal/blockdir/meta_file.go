@@ -19,6 +19,8 @@ const maxMetaBytes = 64 << 20
 // encbuf.ErrCorrupt, and so is one whose immutable fields are not those that the
 // sidecar knows; another version is ErrUnsupportedVersion. Version 2, of Prometheus 2.1, is
 // returned as it is.
+//
+//go:noinline
 func ReadMeta(fsys fileutil.FS, blockDir string) (Meta, error) {
 	m, _, err := readMeta(fsys, blockDir)
 	return m, err

@@ -176,6 +176,8 @@ func RemoveTemporary(fsys fileutil.FS, blockDir string) error {
 }
 
 // IsFile reports whether a block has a file or directory of this name at its top.
+//
+//go:noinline
 func IsFile(name string) bool {
 	switch name {
 	case metaName, sidecarName, indexName, chunksName, tombstones.FileName:

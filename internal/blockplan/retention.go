@@ -44,6 +44,8 @@ type RetentionState struct {
 // CountedFrom is the time that a duration is counted back from, in milliseconds: the newest
 // sample or the clock, whichever is less. A clock that is ahead deletes nothing, and neither does
 // a sample that is. It is math.MinInt64 if there is no sample.
+//
+//go:noinline
 func (s RetentionState) CountedFrom() int64 {
 	newest := s.NewestT
 	for _, b := range s.Blocks {

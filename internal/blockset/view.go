@@ -41,6 +41,8 @@ func (v *View) Bytes() (n int64) {
 
 // Newest returns the time of the newest sample that a block may have, math.MinInt64 if there
 // is no block.
+//
+//go:noinline
 func (v *View) Newest() int64 {
 	newest := int64(math.MinInt64)
 	for _, b := range v.Blocks {

@@ -18,6 +18,8 @@ import (
 type Gone map[uint64]int
 
 // Remember notes refs of the log that no series of the head has.
+//
+//go:noinline
 func (g *Gone) Remember(segment int, refs ...uint64) {
 	if *g == nil {
 		*g = Gone{}

@@ -66,6 +66,7 @@ func leftoverKind(name string) (k leftover, ok bool) {
 	return leftover{}, false
 }
 
+//go:noinline
 func isNumber(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 63)
 	return err == nil

@@ -15,11 +15,15 @@ type Lineage struct {
 }
 
 // NewLineage returns that of no block.
+//
+//go:noinline
 func NewLineage() *Lineage {
 	return &Lineage{ids: map[ulid.ULID]bool{}, sources: map[ulid.ULID]bool{}, mint: math.MaxInt64}
 }
 
 // Add notes that a block is there.
+//
+//go:noinline
 func (l *Lineage) Add(m blockdir.Meta) {
 	l.mint = min(l.mint, m.MinTime)
 	l.ids[m.ULID] = true

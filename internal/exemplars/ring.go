@@ -215,6 +215,8 @@ func (r *Ring) insertLocked(e *entry) {
 const leastCircle = 16
 
 // resizeLocked makes a circle of another size, with all inserts.
+//
+//go:noinline
 func (r *Ring) resizeLocked(size int) {
 	m := &r.mu
 	circle := make([]*entry, size)
@@ -239,6 +241,8 @@ func (r *Ring) dropOldestLocked() {
 }
 
 // forgetLocked forgets a series that has nothing.
+//
+//go:noinline
 func (r *Ring) forgetLocked(s *series) {
 	m := &r.mu
 	if len(s.kept)+len(s.coming) > 0 || m.byLabels[s.labels] != s {
@@ -290,6 +294,8 @@ func (e *entry) same(o *exemplar.Exemplar) bool {
 }
 
 // without takes an entry, which is one of the first most often, from a list; nil is an empty one.
+//
+//go:noinline
 func without(list []*entry, e *entry) []*entry {
 	at := 0
 	for list[at] != e {

@@ -18,6 +18,8 @@ const (
 )
 
 // Name is the name of the snapshot that continues with a log segment.
+//
+//go:noinline
 func Name(segment int) string { return fmt.Sprintf("%s%08d", prefix, segment) }
 
 // IsName tells whether a directory entry has the name of a snapshot, and of which segment.

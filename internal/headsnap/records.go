@@ -39,6 +39,8 @@ const (
 )
 
 // KindOf returns what a record is.
+//
+//go:noinline
 func KindOf(rec []byte) Kind {
 	if len(rec) == 0 {
 		return KindUnknown

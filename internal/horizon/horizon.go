@@ -122,4 +122,5 @@ func (h *Horizon) SetKeep(keep time.Duration) {
 
 func (h *Horizon) keepMillis() int64 { return max(h.Keep.Milliseconds(), 1) }
 
+//go:noinline
 func bounded(t int64) int64 { return min(max(t, -farthest), farthest) }

@@ -34,6 +34,8 @@ func (st *Store) HasRestored(ref uint64) bool {
 }
 
 // restored returns a series. Recovery is alone.
+//
+//go:noinline
 func (st *Store) restored(ref uint64) *series {
 	sh := st.shardOf(ref)
 	s := sh.mu.series[ref]
@@ -58,7 +60,7 @@ func (st *Store) FinishRestore(last uint64) (void int, err error) {
 			s.removeRecent(func(seq uint64) bool { return seq > last })
 			s.removeDeleted(func(seq uint64) bool { return seq > last && seq > foreignDelete })
 			void += had - len(s.recent)
-			sort.Stable(byTime(s.recent))
+			sort.Stable((*byTime)(s))
 			if err := s.seal(math.MaxUint64, &sh.mu.weaver); err != nil {
 				return void, err
 			}
@@ -77,12 +79,13 @@ func (st *Store) FinishRestore(last uint64) (void int, err error) {
 	return void, nil
 }
 
-// byTime sorts samples by time, and those of one time by commit. Package slices would be 6 kB of a
-// small program.
-type byTime []sample
+// byTime sorts the recent samples of a series by time, and those of one time by commit. Package
+// slices would be 6 kB of a small program, and slower.
+type byTime series
 
-func (b byTime) Len() int      { return len(b) }
-func (b byTime) Swap(i, k int) { b[i], b[k] = b[k], b[i] }
-func (b byTime) Less(i, k int) bool {
-	return b[i].t < b[k].t || b[i].t == b[k].t && b[i].seq < b[k].seq
+func (s *byTime) Len() int      { return len(s.recent) }
+func (s *byTime) Swap(i, k int) { s.recent[i], s.recent[k] = s.recent[k], s.recent[i] }
+func (s *byTime) Less(i, k int) bool {
+	a, b := &s.recent[i], &s.recent[k]
+	return a.t < b.t || a.t == b.t && a.seq < b.seq
 }

@@ -39,6 +39,7 @@ const (
 	wideBytes   = int64(unsafe.Sizeof(wide{}))
 )
 
+//go:noinline
 func newSample(s *Sample, seq uint64) sample {
 	kept := sample{t: s.T, sum: s.Sum, seq: seq}
 	if s.Encoding != chunkenc.EncXOR {

@@ -51,6 +51,8 @@ const (
 )
 
 // bytes is the memory that it takes.
+//
+//go:noinline
 func (s *series) bytes() int64 {
 	n := seriesBytes + int64(cap(s.recent))*sampleBytes + int64(cap(s.chunks))*chunkBytes + int64(cap(s.deleted))*deletionBytes
 	for i := range s.recent {
@@ -125,6 +127,8 @@ func (s *series) undo(seq uint64) {
 
 // removeRecent takes the samples of some commits out. This, and what is alike below, is not of
 // package slices: instances for the types of this package would be 25 kB of a small program.
+//
+//go:noinline
 func (s *series) removeRecent(of func(seq uint64) bool) {
 	kept := s.recent[:0]
 	for _, r := range s.recent {
@@ -137,6 +141,8 @@ func (s *series) removeRecent(of func(seq uint64) bool) {
 }
 
 // removeDeleted forgets the deletes of some commits.
+//
+//go:noinline
 func (s *series) removeDeleted(of func(seq uint64) bool) {
 	kept := s.deleted[:0]
 	for _, d := range s.deleted {

@@ -20,6 +20,8 @@ type Commit struct {
 func (c *Commit) Begin() []byte { return c.buf[len(c.buf):] }
 
 // End says that rec, grown from what Begin returned, is a complete record.
+//
+//go:noinline
 func (c *Commit) End(rec []byte) {
 	if room := c.buf[len(c.buf):cap(c.buf)]; cap(room) > 0 && len(rec) > 0 && &room[:1][0] == &rec[0] {
 		c.buf = c.buf[:len(c.buf)+len(rec)]
@@ -33,6 +35,8 @@ func (c *Commit) End(rec []byte) {
 func (c *Commit) Records() int { return len(c.ends) }
 
 // Record returns record i.
+//
+//go:noinline
 func (c *Commit) Record(i int) []byte {
 	from := 0
 	if i > 0 {

@@ -76,6 +76,8 @@ func (w *waiting) remove(f *fullChunk) {
 }
 
 // drop forgets the first n, which are gone.
+//
+//go:noinline
 func (w *waiting) drop(n int) {
 	rest := copy(w.queue, w.queue[n:])
 	clear(w.queue[rest:])

@@ -60,6 +60,8 @@ func (t *Table) addLocked(text string) *value {
 }
 
 // dropLocked takes its value from a series.
+//
+//go:noinline
 func (t *Table) dropLocked(ref uint64) {
 	v := t.mu.of[ref]
 	if v == nil {

@@ -280,6 +280,8 @@ func (it *iterator) nextChunk() {
 }
 
 // fail ends the iteration; a nil error is its ordinary end.
+//
+//go:noinline
 func (it *iterator) fail(err error) {
 	it.done = true
 	if it.err == nil {

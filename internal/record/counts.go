@@ -4,6 +4,8 @@ package record
 type Counts map[Type]int
 
 // Add counts one more record of a type.
+//
+//go:noinline
 func (c *Counts) Add(typ Type) {
 	if *c == nil {
 		*c = Counts{}

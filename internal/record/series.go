@@ -60,6 +60,8 @@ type SeriesDecoder struct {
 
 // Reset points the decoder at a record, which must stay unchanged while it is read.
 // A record of another type is reported by Err.
+//
+//go:noinline
 func (s *SeriesDecoder) Reset(rec []byte) {
 	*s = SeriesDecoder{d: encbuf.NewDec(rec)}
 	beginRecord(&s.d, TypeSeries)

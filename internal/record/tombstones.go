@@ -48,6 +48,8 @@ type TombstoneDecoder struct {
 
 // Reset points the decoder at a record, which must stay unchanged while it is read.
 // A record of another type is reported by Err.
+//
+//go:noinline
 func (t *TombstoneDecoder) Reset(rec []byte) {
 	*t = TombstoneDecoder{d: encbuf.NewDec(rec)}
 	beginRecord(&t.d, TypeTombstones)

@@ -73,6 +73,8 @@ func (e *earlyMetadata) passed(ref uint64) {
 }
 
 // forget drops what is kept of a ref.
+//
+//go:noinline
 func (e *earlyMetadata) forget(ref uint64) {
 	e.text -= len(e.of[ref].value)
 	delete(e.of, ref)

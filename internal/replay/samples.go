@@ -113,6 +113,8 @@ func renumber(samples []record.Sample, dups map[uint64]uint64) {
 
 // makeRoom prepares an empty set for n samples that are spread evenly, so that it does not grow
 // step by step.
+//
+//go:noinline
 func (ps *partSet) makeRoom(n int) {
 	share := min(n, maxRoom)/len(ps.parts) + 1
 	for i := range ps.parts {
@@ -155,6 +157,8 @@ func (ps *partSet) filled() (n int) {
 }
 
 // emptyParts returns a set of parts, a used one if there is one.
+//
+//go:noinline
 func (r *replay) emptyParts() *partSet {
 	select {
 	case ps := <-r.parts:

@@ -43,6 +43,8 @@ func Check(list []RetentionRule, name string) error {
 
 // Durations returns for how long each rule keeps what it decides about, and, as the last one, for
 // how long that is kept which no rule chooses.
+//
+//go:noinline
 func Durations(list []RetentionRule, rest time.Duration) []time.Duration {
 	all := make([]time.Duration, len(list)+1)
 	for i := range list {

@@ -22,6 +22,8 @@ func (s *Set) Add(ref uint64, iv Interval) {
 }
 
 // put replaces the intervals of a series; none of them forgets the series.
+//
+//go:noinline
 func (s *Set) put(ref uint64, ivs Intervals) {
 	s.n += len(ivs) - len(s.bySeries[ref])
 	if len(ivs) == 0 {

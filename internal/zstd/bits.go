@@ -25,6 +25,8 @@ type reader struct {
 }
 
 // newReader returns a reader of the stream src[lo:hi]; ok is false if it has no end mark.
+//
+//go:noinline
 func newReader(src []byte, lo, hi int) (r reader, ok bool) {
 	if hi <= lo || src[hi-1] == 0 {
 		return r, false
