@@ -21,16 +21,16 @@ type Ticker interface {
 }
 
 // System is the clock of the operating system.
-var System Clock = system{}
+var System Clock = &system{}
 
 type system struct{}
 
-func (system) Now() time.Time { return time.Now() }
+func (*system) Now() time.Time { return time.Now() }
 
-func (system) NewTicker(d time.Duration) Ticker { return ticker{time.NewTicker(d)} }
+func (*system) NewTicker(d time.Duration) Ticker { return &ticker{time.NewTicker(d)} }
 
 type ticker struct{ t *time.Ticker }
 
-func (t ticker) C() <-chan time.Time { return t.t.C }
+func (t *ticker) C() <-chan time.Time { return t.t.C }
 
-func (t ticker) Stop() { t.t.Stop() }
+func (t *ticker) Stop() { t.t.Stop() }

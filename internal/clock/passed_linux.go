@@ -25,7 +25,7 @@ var bootID = sync.OnceValue(func() string {
 
 // Passed counts from the start of the machine, which a process survives that is started again, and
 // with the time that it slept.
-func (system) Passed() Passed {
+func (*system) Passed() Passed {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		return processPassed()

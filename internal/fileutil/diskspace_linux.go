@@ -8,7 +8,7 @@ import (
 )
 
 // DiskSpace: see the function of this name.
-func (osFS) DiskSpace(dir string) (free, total int64, err error) {
+func (*osFS) DiskSpace(dir string) (free, total int64, err error) {
 	var st unix.Statfs_t
 	err = unix.EINTR
 	for errors.Is(err, unix.EINTR) {

@@ -8,7 +8,7 @@ import (
 )
 
 // DiskSpace: see the function of this name.
-func (osFS) DiskSpace(dir string) (free, total int64, err error) {
+func (*osFS) DiskSpace(dir string) (free, total int64, err error) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
 		return 0, 0, errors.WithStack(err)

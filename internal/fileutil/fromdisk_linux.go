@@ -31,7 +31,7 @@ type directFile struct {
 // STATX_DIOALIGN): ext4, xfs and f2fs do since Linux 6.1. Many others take the flag and read
 // through the page cache all the same, or some of their files, those that are compressed for
 // example. If the first read fails in whatever way it is tried through the page cache.
-func (osFS) OpenDirect(name string) (io.ReadCloser, int64, error) {
+func (*osFS) OpenDirect(name string) (io.ReadCloser, int64, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_DIRECT, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):

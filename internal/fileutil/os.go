@@ -12,7 +12,7 @@ import (
 
 // OS is the file system of the operating system. Its errors are those of package
 // os, with a stack: callers need not wrap them again.
-var OS FS = osFS{}
+var OS FS = &osFS{}
 
 // Permissions before the umask.
 const (
@@ -22,15 +22,15 @@ const (
 
 type osFS struct{}
 
-func (osFS) Create(name string) (File, error) {
+func (*osFS) Create(name string) (File, error) {
 	return openFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
-func (osFS) Open(name string) (File, error) {
+func (*osFS) Open(name string) (File, error) {
 	return openFile(name, os.O_RDONLY)
 }
 
-func (osFS) OpenWrite(name string) (File, error) {
+func (*osFS) OpenWrite(name string) (File, error) {
 	f, err := openFile(name, os.O_RDWR)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (osFS) OpenWrite(name string) (File, error) {
 	return f, nil
 }
 
-func (osFS) ReadDir(name string) ([]fs.DirEntry, error) {
+func (*osFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	dir, err := os.Open(name)
 	if err != nil {
 		return nil, errors.WithStack(err)
@@ -54,32 +54,32 @@ func (osFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, errors.WithStack(err)
 }
 
-func (osFS) Stat(name string) (fs.FileInfo, error) {
+func (*osFS) Stat(name string) (fs.FileInfo, error) {
 	info, err := os.Stat(name)
 	return info, errors.WithStack(err)
 }
 
-func (osFS) Rename(oldname, newname string) error {
+func (*osFS) Rename(oldname, newname string) error {
 	return errors.WithStack(os.Rename(oldname, newname))
 }
 
-func (osFS) Link(oldname, newname string) error {
+func (*osFS) Link(oldname, newname string) error {
 	return errors.WithStack(os.Link(oldname, newname))
 }
 
-func (osFS) Remove(name string) error {
+func (*osFS) Remove(name string) error {
 	return errors.WithStack(os.Remove(name))
 }
 
-func (osFS) MkdirAll(name string) error {
+func (*osFS) MkdirAll(name string) error {
 	return errors.WithStack(os.MkdirAll(name, dirPerm))
 }
 
-func (osFS) SyncDir(name string) error {
+func (*osFS) SyncDir(name string) error {
 	return syncDir(name)
 }
 
-func (osFS) LockDir(dir, owner string) (DirLock, error) {
+func (*osFS) LockDir(dir, owner string) (DirLock, error) {
 	return lockDir(dir, owner)
 }
 

@@ -19,7 +19,7 @@ func Abs(fsys FS, path string) (string, error) {
 }
 
 // Abs is what the function of that name looks for.
-func (osFS) Abs(path string) (string, error) {
+func (*osFS) Abs(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	return abs, errors.WithStack(err)
 }
@@ -36,7 +36,7 @@ func IsLink(fsys FS, name string) (bool, error) {
 }
 
 // IsLink is what the function of that name looks for.
-func (osFS) IsLink(name string) (bool, error) {
+func (*osFS) IsLink(name string) (bool, error) {
 	info, err := os.Lstat(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
