@@ -140,7 +140,7 @@ func newestUpTo(ctx context.Context, h *head, t int64) (int64, error) {
 func (db *DB) markAhead(now int64) (start int64, ok bool, err error) {
 	var ids []ulid.ULID
 	for _, m := range db.Blocks() {
-		if m.MaxTime > now && !blockdir.BesideHead(m) {
+		if m.MaxTime > now && !blockdir.BesideHead(&m) {
 			ids = append(ids, m.ULID)
 		}
 	}

@@ -33,7 +33,7 @@ func headBorder(fsys fileutil.FS, dir string) (int64, error) {
 	border := int64(math.MinInt64)
 	for _, id := range ids {
 		// One that cannot be read, or has gone meanwhile, does not count.
-		if m, err := blockdir.ReadMeta(fsys, blockdir.Path(dir, id)); err == nil && !blockdir.BesideHead(m) {
+		if m, err := blockdir.ReadMeta(fsys, blockdir.Path(dir, id)); err == nil && !blockdir.BesideHead(&m) {
 			border = max(border, m.MaxTime)
 		}
 	}
@@ -78,7 +78,7 @@ func (f *flush) publish(metas []blockdir.Meta) ([]blockdir.Meta, error) {
 func (f *flush) mark(dir string, metas []blockdir.Meta, border int64) error {
 	for i := range metas {
 		m := &metas[i]
-		if m.MaxTime <= border || blockdir.BesideHead(*m) {
+		if m.MaxTime <= border || blockdir.BesideHead(m) {
 			continue
 		}
 		m.Compaction.Hints = append(slices.Clone(m.Compaction.Hints), blockdir.HintFromOutOfOrder)

@@ -81,19 +81,19 @@ func (m *Meta) HasHint(hint string) bool { return slices.Contains(m.Compaction.H
 
 // BesideHead reports whether a block may hold a part of the samples of its times only, so
 // that the log still counts there.
-func BesideHead(m Meta) bool {
+func BesideHead(m *Meta) bool {
 	return m.HasHint(HintFromOutOfOrder) || m.HasHint(HintFromStaleSeries) || m.HasHint(HintFromSelectedSeries)
 }
 
 // CompareStart orders blocks by start, then by name: the order in which they are listed.
-func CompareStart(a, b Meta) int {
+func CompareStart(a, b *Meta) int {
 	return cmp.Or(cmp.Compare(a.MinTime, b.MinTime), a.ULID.Compare(b.ULID))
 }
 
 // FromFuture reports whether a block begins further ahead of the clock, also of that by which it
 // was made, than a head takes samples: it is no flushed head, and the log counts before it and
 // beside it. maxFuture is how far that is; less than 0: any time is taken, and no block is.
-func FromFuture(m Meta, c clock.Clock, maxFuture time.Duration) bool {
+func FromFuture(m *Meta, c clock.Clock, maxFuture time.Duration) bool {
 	if maxFuture < 0 || BesideHead(m) {
 		return false
 	}

@@ -55,7 +55,7 @@ type Block struct {
 func Next(blocks []Block, start int64, ranges []int64, busy func(ulid.ULID) bool) []blockdir.Meta {
 	behind, beside := splitByHead(blocks, start)
 	busyOrBeside := busy
-	if n, m := len(behind), len(beside); n > 0 && m > 0 && blockdir.CompareStart(behind[n-1], beside[m-1]) < 0 {
+	if n, m := len(behind), len(beside); n > 0 && m > 0 && blockdir.CompareStart(&behind[n-1], &beside[m-1]) < 0 {
 		// The newest block of all is left alone, and it is not an ordinary one.
 		newest := beside[m-1].ULID
 		behind = append(behind, beside[m-1])
@@ -73,7 +73,7 @@ func splitByHead(blocks []Block, start int64) (behind, beside []blockdir.Meta) {
 	for i := range blocks {
 		b := &blocks[i]
 		switch {
-		case !blockdir.BesideHead(b.Meta) || b.Meta.MaxTime <= start:
+		case !blockdir.BesideHead(&b.Meta) || b.Meta.MaxTime <= start:
 			behind = append(behind, b.Meta)
 		case !b.Unmarked:
 			beside = append(beside, b.Meta)
@@ -95,17 +95,17 @@ func planMerge(metas []blockdir.Meta, ranges []int64, busy func(ulid.ULID) bool)
 // planClasses splits blocks into those that may be merged with each other, each class
 // sorted by start.
 func planClasses(metas []blockdir.Meta) (classes [3][]blockdir.Meta) {
-	for _, m := range metas {
+	for i := range metas {
 		class := 0
-		if m.HasHint(blockdir.HintFromStaleSeries) {
+		if m := &metas[i]; m.HasHint(blockdir.HintFromStaleSeries) {
 			class = 1
 		} else if m.HasHint(blockdir.HintFromSelectedSeries) {
 			class = 2
 		}
-		classes[class] = append(classes[class], m)
+		classes[class] = append(classes[class], metas[i])
 	}
 	for _, blocks := range classes {
-		sort.Slice(blocks, func(i, k int) bool { return blockdir.CompareStart(blocks[i], blocks[k]) < 0 })
+		sort.Slice(blocks, func(i, k int) bool { return blockdir.CompareStart(&blocks[i], &blocks[k]) < 0 })
 	}
 	return classes
 }

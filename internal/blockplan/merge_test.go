@@ -111,7 +111,7 @@ func next(metas []blockdir.Meta, ranges []int64, busy func(ulid.ULID) bool) []bl
 // blocks are those of metas as plans see them, sorted by start, all marked that lie beside the
 // head.
 func blocks(metas []blockdir.Meta) []Block {
-	sorted := slices.SortedFunc(slices.Values(metas), blockdir.CompareStart)
+	sorted := slices.SortedFunc(slices.Values(metas), func(a, b blockdir.Meta) int { return blockdir.CompareStart(&a, &b) })
 	list := make([]Block, len(sorted))
 	for i, m := range sorted {
 		list[i].Meta = m

@@ -48,8 +48,8 @@ type RetentionState struct {
 //go:noinline
 func (s RetentionState) CountedFrom() int64 {
 	newest := s.NewestT
-	for _, b := range s.Blocks {
-		newest = max(newest, b.Meta.MaxTime-1)
+	for i := range s.Blocks {
+		newest = max(newest, s.Blocks[i].Meta.MaxTime-1)
 	}
 	return min(newest, s.NowT)
 }
@@ -110,35 +110,33 @@ func Obsolete(s RetentionState, limits RetentionLimits) map[ulid.ULID]Reason {
 	for id := range Replaced(metasOf(s.Blocks)) {
 		gone[id] = ReasonReplaced
 	}
-	note := func(m blockdir.Meta, why Reason) {
-		if gone[m.ULID] == 0 {
-			gone[m.ULID] = why
+	note := func(blocks []SizedBlock, why Reason) {
+		for i := range blocks {
+			if id := blocks[i].Meta.ULID; gone[id] == 0 {
+				gone[id] = why
+			}
 		}
 	}
 	// What goes anyway must not count against the rest.
 	var kept []SizedBlock
-	for _, b := range s.Blocks {
-		if b.Meta.Compaction.Deletable {
-			note(b.Meta, ReasonDeletable)
+	for i := range s.Blocks {
+		if s.Blocks[i].Meta.Compaction.Deletable {
+			note(s.Blocks[i:i+1], ReasonDeletable)
 		}
-		if gone[b.Meta.ULID] == 0 {
-			kept = append(kept, b)
+		if gone[s.Blocks[i].Meta.ULID] == 0 {
+			kept = append(kept, s.Blocks[i])
 		}
 	}
 	sort.Slice(kept, func(i, k int) bool { return newestFirst(&kept[i], &kept[k]) < 0 })
-	for _, b := range beyondDuration(kept, s, limits.Duration) {
-		note(b.Meta, ReasonDuration)
-	}
-	for _, b := range beyondBytes(kept, s, limits.Bytes) {
-		note(b.Meta, ReasonBytes)
-	}
+	note(beyondDuration(kept, s, limits.Duration), ReasonDuration)
+	note(beyondBytes(kept, s, limits.Bytes), ReasonBytes)
 	return gone
 }
 
 func metasOf(blocks []SizedBlock) []blockdir.Meta {
 	metas := make([]blockdir.Meta, len(blocks))
-	for i, b := range blocks {
-		metas[i] = b.Meta
+	for i := range blocks {
+		metas[i] = blocks[i].Meta
 	}
 	return metas
 }
@@ -193,11 +191,10 @@ func beyondBytes(blocks []SizedBlock, s RetentionState, limit int64) []SizedBloc
 		return nil
 	}
 	left := limit - s.HeadBytes
-	for i, b := range blocks {
-		if left < b.Bytes {
+	for i := range blocks {
+		if left -= blocks[i].Bytes; left < 0 {
 			return blocks[i:]
 		}
-		left -= b.Bytes
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 // of the head, says that the log counts there, too: without the hint the next start would
 // take the head's samples before its end for samples of blocks.
 func (o *opener) besideHead(b Block, start int64) (Block, error) {
-	if b.Meta.MaxTime <= start || blockdir.BesideHead(b.Meta) {
+	if b.Meta.MaxTime <= start || blockdir.BesideHead(&b.Meta) {
 		return b, nil
 	}
 	defer b.Release()
@@ -41,7 +41,7 @@ func (o *opener) foreignFuture(b Block, brought bool) Block {
 			future = broughtFuture
 		}
 	}
-	if !blockdir.FromFuture(m, o.Clock, future) {
+	if !blockdir.FromFuture(&m, o.Clock, future) {
 		return b
 	}
 	if !o.ReadOnly {

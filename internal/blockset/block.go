@@ -82,8 +82,8 @@ func (b *Block) Readable() read.Block {
 }
 
 func releaseBlocks(blocks []Block) {
-	for _, b := range blocks {
-		b.Release()
+	for i := range blocks {
+		blocks[i].Release()
 	}
 }
 

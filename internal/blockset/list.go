@@ -30,8 +30,8 @@ type blockList struct {
 // that are open, and those that vanished, until somebody brings them back or Repair forgets them.
 func (v *View) wantedBlocks(without []ulid.ULID) (list []blocklist.Block) {
 	lastGone := int64(math.MinInt64) // what retention would have taken by now is not waited for
-	for _, b := range v.Blocks {
-		m := b.Meta
+	for i := range v.Blocks {
+		m := &v.Blocks[i].Meta
 		if slices.Contains(without, m.ULID) {
 			lastGone = max(lastGone, m.MaxTime)
 			continue

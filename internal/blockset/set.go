@@ -75,7 +75,7 @@ func (s *Set) Current() *View {
 func (s *Set) set(v *View) {
 	// Not by package slices: its sort is made anew for each type, 17 KiB for a large one, and
 	// these are few. So it is wherever nothing is hot (TestSmallestProgram).
-	sort.Slice(v.Blocks, func(i, k int) bool { return blockdir.CompareStart(v.Blocks[i].Meta, v.Blocks[k].Meta) < 0 })
+	sort.Slice(v.Blocks, func(i, k int) bool { return blockdir.CompareStart(&v.Blocks[i].Meta, &v.Blocks[k].Meta) < 0 })
 	s.view.Lock()
 	defer s.view.Unlock()
 	s.view.cur = v
@@ -163,16 +163,16 @@ func (bd *Build) deleteFrom(d *blockdir.Dir) error {
 func (s *Set) replaceLocked(added []Block, replaced []ulid.ULID, start int64) (old []Block) {
 	cur := s.Current()
 	next := &View{Missing: cur.Missing, Start: max(start, cur.Start), Blocks: slices.Clone(added)}
-	for _, b := range cur.Blocks {
-		if slices.Contains(replaced, b.Meta.ULID) {
-			old = append(old, b)
-		} else {
-			next.Blocks = append(next.Blocks, b)
+	for i := range cur.Blocks {
+		list := &next.Blocks
+		if slices.Contains(replaced, cur.Blocks[i].Meta.ULID) {
+			list = &old
 		}
+		*list = append(*list, cur.Blocks[i])
 	}
 	s.set(next)
-	for _, b := range old {
-		s.leavers.leaving = append(s.leavers.leaving, b.Meta.ULID)
+	for i := range old {
+		s.leavers.leaving = append(s.leavers.leaving, old[i].Meta.ULID)
 	}
 	return old
 }
@@ -259,8 +259,8 @@ func (s *Set) Pinned(ids []ulid.ULID) []Block {
 	if len(found) != len(ids) {
 		return nil
 	}
-	for _, b := range found {
-		b.Pin()
+	for i := range found {
+		found[i].Pin()
 	}
 	return found
 }

@@ -36,8 +36,8 @@ func (o *opener) look(dir *blockdir.Dir) error {
 
 // disorderOf says which of the blocks are not in order. Nothing is lost.
 func disorderOf(blocks []Block) (damages []Damage) {
-	for _, b := range blocks {
-		if b.dir.Disordered() {
+	for i := range blocks {
+		if b := &blocks[i]; b.dir.Disordered() {
 			d := damageOf(b.Meta.ULID, b.dir.Shape().Disorder)
 			d.Harmless = true
 			damages = append(damages, d)

@@ -25,16 +25,16 @@ type View struct {
 // Metas returns what the blocks say of themselves, in order.
 func (v *View) Metas() []blockdir.Meta {
 	metas := make([]blockdir.Meta, len(v.Blocks))
-	for i, b := range v.Blocks {
-		metas[i] = b.Meta
+	for i := range v.Blocks {
+		metas[i] = v.Blocks[i].Meta
 	}
 	return metas
 }
 
 // Bytes returns the size of all blocks.
 func (v *View) Bytes() (n int64) {
-	for _, b := range v.Blocks {
-		n += b.Size
+	for i := range v.Blocks {
+		n += v.Blocks[i].Size
 	}
 	return n
 }
@@ -45,8 +45,8 @@ func (v *View) Bytes() (n int64) {
 //go:noinline
 func (v *View) Newest() int64 {
 	newest := int64(math.MinInt64)
-	for _, b := range v.Blocks {
-		newest = max(newest, b.Meta.MaxTime-1)
+	for i := range v.Blocks {
+		newest = max(newest, v.Blocks[i].Meta.MaxTime-1)
 	}
 	return newest
 }
@@ -68,8 +68,8 @@ func (v *View) Warnings(mint, maxt int64) (ws []error) {
 // StartWithout returns where the head begins by the blocks, if some were not there.
 func (v *View) StartWithout(ids []ulid.ULID) int64 {
 	start := int64(memseries.NoTime + 1)
-	for _, b := range v.Blocks {
-		if !blockdir.BesideHead(b.Meta) && !slices.Contains(ids, b.Meta.ULID) {
+	for i := range v.Blocks {
+		if b := &v.Blocks[i]; !blockdir.BesideHead(&b.Meta) && !slices.Contains(ids, b.Meta.ULID) {
 			start = max(start, b.Meta.MaxTime)
 		}
 	}
@@ -83,10 +83,11 @@ func (v *View) SplitByStart(ids []ulid.ULID) (free, last []ulid.ULID) {
 	if v.StartWithout(ids) == start {
 		return ids, nil
 	}
-	for _, b := range v.Blocks {
+	for i := range v.Blocks {
+		b := &v.Blocks[i]
 		switch {
 		case !slices.Contains(ids, b.Meta.ULID):
-		case b.Meta.MaxTime == start && !blockdir.BesideHead(b.Meta):
+		case b.Meta.MaxTime == start && !blockdir.BesideHead(&b.Meta):
 			last = append(last, b.Meta.ULID)
 		default:
 			free = append(free, b.Meta.ULID)
@@ -112,8 +113,10 @@ func (v *View) missingBeside(added []Block) []datadir.Missing {
 // Planned returns the blocks of a view as plans see them.
 func (v *View) Planned() []blockplan.Block {
 	blocks := make([]blockplan.Block, len(v.Blocks))
-	for i, b := range v.Blocks {
-		blocks[i] = blockplan.Block{Meta: b.Meta, Unmarked: blockdir.BesideHead(b.Meta) && !blockdir.BesideHead(b.dir.Meta())}
+	for i := range v.Blocks {
+		b := &v.Blocks[i]
+		written := b.dir.Meta()
+		blocks[i] = blockplan.Block{Meta: b.Meta, Unmarked: blockdir.BesideHead(&b.Meta) && !blockdir.BesideHead(&written)}
 	}
 	return blocks
 }

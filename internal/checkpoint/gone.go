@@ -2,9 +2,8 @@ package checkpoint
 
 import (
 	"context"
-	"maps"
 	"math"
-	"slices"
+	"sort"
 
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
@@ -42,9 +41,10 @@ func (g Gone) ForgetDuplicates(segment int) {
 // List is what is remembered, for a snapshot.
 func (g Gone) List() []headsnap.Gone {
 	list := make([]headsnap.Gone, 0, len(g))
-	for _, ref := range slices.Sorted(maps.Keys(g)) {
-		list = append(list, headsnap.Gone{Ref: ref, Segment: g[ref]})
+	for ref, segment := range g {
+		list = append(list, headsnap.Gone{Ref: ref, Segment: segment})
 	}
+	sort.Slice(list, func(i, k int) bool { return list[i].Ref < list[k].Ref })
 	return list
 }
 

@@ -188,8 +188,8 @@ func (c *Compactor) results(inputs []*blockdir.Dir) []blockdir.Meta {
 // endOfOrdinary returns where the blocks end that say where the head begins.
 func endOfOrdinary(metas []blockdir.Meta) int64 {
 	end := int64(math.MinInt64)
-	for _, m := range metas {
-		if !blockdir.BesideHead(m) {
+	for i := range metas {
+		if m := &metas[i]; !blockdir.BesideHead(m) {
 			end = max(end, m.MaxTime)
 		}
 	}

@@ -107,7 +107,7 @@ func (r *repairer) origin(m *blockdir.Meta, original ulid.ULID, whole bool) {
 	if len(m.Compaction.Sources) == 0 {
 		m.Compaction.Sources = []ulid.ULID{original}
 	}
-	if !whole && m.MaxTime > r.start && !blockdir.BesideHead(*m) {
+	if !whole && m.MaxTime > r.start && !blockdir.BesideHead(m) {
 		hints := append(slices.Clone(m.Compaction.Hints), blockdir.HintFromOutOfOrder)
 		slices.Sort(hints)
 		m.Compaction.Hints = hints

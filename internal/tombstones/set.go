@@ -63,7 +63,14 @@ func (s *Set) TruncateBefore(mint int64) {
 func (s *Set) Len() int { return s.n }
 
 // Refs returns the series that have deleted intervals, ascending.
-func (s *Set) Refs() []uint64 { return slices.Sorted(maps.Keys(s.bySeries)) }
+func (s *Set) Refs() []uint64 {
+	refs := make([]uint64, 0, len(s.bySeries))
+	for ref := range s.bySeries {
+		refs = append(refs, ref)
+	}
+	slices.Sort(refs)
+	return refs
+}
 
 // Sizes in bytes of what a set holds: the share of one series in the map (key, slice
 // header, control byte, slack), and an interval.

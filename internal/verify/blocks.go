@@ -48,12 +48,12 @@ func (b *blockCheck) run() error {
 		if meta != nil {
 			metas = append(metas, *meta)
 			v.have.Add(*meta)
-			if !blockdir.BesideHead(*meta) && !blockdir.FromFuture(*meta, v.opts.Clock, v.opts.MaxFuture) {
+			if !blockdir.BesideHead(meta) && !blockdir.FromFuture(meta, v.opts.Clock, v.opts.MaxFuture) {
 				v.start = max(v.start, meta.MaxTime)
 			}
 		}
 	}
-	sort.Slice(metas, func(i, k int) bool { return blockdir.CompareStart(metas[i], metas[k]) < 0 })
+	sort.Slice(metas, func(i, k int) bool { return blockdir.CompareStart(&metas[i], &metas[k]) < 0 })
 	v.report.Blocks = metas
 	b.superfluous(metas)
 	return nil
