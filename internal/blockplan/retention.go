@@ -192,9 +192,10 @@ func beyondBytes(blocks []SizedBlock, s RetentionState, limit int64) []SizedBloc
 	}
 	left := limit - s.HeadBytes
 	for i := range blocks {
-		if left -= blocks[i].Bytes; left < 0 {
+		if left < blocks[i].Bytes {
 			return blocks[i:]
 		}
+		left -= blocks[i].Bytes
 	}
 	return nil
 }
