@@ -116,4 +116,6 @@ func refuse(err error) error {
 type CorruptError = encbuf.CorruptError
 
 // logged is an error as it goes to Options.Logger: one line.
+//
+//go:noinline
 func logged(err error) any { return fileutil.Logged(err) }

@@ -72,6 +72,8 @@ type early struct {
 
 // endedBefore bounds the newest time of series that count as ended near the budget of the head: no
 // sample of them has come for an eighth of the block range, or for MaxLateness if that is longer.
+//
+//go:noinline
 func (h *head) endedBefore(maxt int64) int64 {
 	idle := max(h.opts.Blocks.Range.Milliseconds()/8, h.opts.Head.MaxLateness.Milliseconds())
 	return max(maxt, math.MinInt64+idle) - idle
@@ -250,6 +252,8 @@ func (h *head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 }
 
 // flushable returns nil, or why the head must not be made into blocks.
+//
+//go:noinline
 func (h *head) flushable() error {
 	if len(h.recovery.unread) > 0 {
 		return &UnreadError{Records: h.recovery.unread.Names()}

@@ -161,6 +161,8 @@ func (hs *headSnapshots) estimate() int64 {
 }
 
 // remove removes all snapshots but the head's newest one.
+//
+//go:noinline
 func (hs *headSnapshots) remove() error {
 	return headsnap.RemoveOthers(hs.h.opts.FS, hs.h.path, hs.newest.segment)
 }

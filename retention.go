@@ -54,6 +54,8 @@ func (db *DB) SetRetention(l RetentionLimits) error {
 }
 
 // Retention returns what is kept at the moment: as opened with, or as SetRetention said last.
+//
+//go:noinline
 func (db *DB) Retention() RetentionLimits { return *db.limits.Load() }
 
 // retain removes the blocks that the retention limits do not keep.

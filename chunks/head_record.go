@@ -157,6 +157,8 @@ func nextRecord(b []byte) (r record, ok bool, _ *encbuf.CorruptError) {
 }
 
 // allZero is asked about whole preallocated tails, so it goes by words.
+//
+//go:noinline
 func allZero(b []byte) bool {
 	for len(b) >= 8 {
 		if binary.NativeEndian.Uint64(b) != 0 {

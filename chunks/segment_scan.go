@@ -72,6 +72,7 @@ func (s *SegmentScanner) Err() error { return s.err }
 // Close closes the file being read. It may be called again.
 func (s *SegmentScanner) Close() error { return s.closeFile() }
 
+//go:noinline
 func (s *SegmentScanner) closeFile() error {
 	if s.file == nil {
 		return nil

@@ -31,6 +31,8 @@ type blockOut struct {
 func (o *blockOut) pos() int64 { return o.flushed + int64(len(o.buf)) }
 
 // align fills up with zeros to a multiple of n.
+//
+//go:noinline
 func (o *blockOut) align(n int64) {
 	for pos := o.pos(); pos%n != 0; pos++ {
 		o.buf = append(o.buf, 0)

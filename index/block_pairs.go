@@ -14,6 +14,7 @@ type pairSlot struct {
 	num  uint32
 }
 
+//go:noinline
 func newPairIndex(symbols int) *pairIndex {
 	return &pairIndex{slots: make([]pairSlot, symbols), more: make(map[uint64]uint32)}
 }

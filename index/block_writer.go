@@ -104,6 +104,8 @@ func (ws *writtenSymbols) at(n uint32) []byte {
 }
 
 // encoded returns a symbol with its length before it.
+//
+//go:noinline
 func (ws *writtenSymbols) encoded(n uint32) []byte {
 	if int(n)+1 < len(ws.offs) {
 		return ws.text[ws.offs[n]:ws.offs[n+1]]

@@ -73,6 +73,8 @@ func (b *bitmap) appendSet(dst []uint64, v view) []uint64 {
 }
 
 // all gives the refs, ascending.
+//
+//go:noinline
 func (b *bitmap) all(yield func(ref uint64) bool) {
 	for i, w := range b.words {
 		for base := b.lo + uint64(i)*64; w != 0; w &= w - 1 {

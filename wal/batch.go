@@ -240,6 +240,8 @@ func (b *Batch) collect() {
 }
 
 // counts says that the unit's records are part of the log, and wanted.
+//
+//go:noinline
 func (u *unit) counts() bool {
 	return !u.dropped && !u.skipped && (u.kind == unitRecords || u.kind == unitCommit && u.reason == "")
 }

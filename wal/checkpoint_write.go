@@ -131,6 +131,7 @@ func (c *checkpointer) run() error {
 	return c.removeReplaced()
 }
 
+//go:noinline
 func (c *checkpointer) fs() fileutil.FS { return c.log.opts.FS }
 
 func (c *checkpointer) syncDir(dir string) error {

@@ -151,6 +151,7 @@ func (c *Commit) end(off int64, frameSize int) int64 {
 	return recordEnd(off, frameSize)
 }
 
+//go:noinline
 func (c *Commit) mustNotBeQueued(what string) {
 	if c.state == stateQueued || c.state == stateReady {
 		panic("BUG: " + what + " of a commit that is in the log's queue")

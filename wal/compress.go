@@ -20,6 +20,8 @@ const (
 )
 
 // String returns none, snappy or zstd.
+//
+//go:noinline
 func (c Compression) String() string {
 	switch c {
 	case CompressionNone:
@@ -246,6 +248,8 @@ func (d *decompressor) appendZstd(dst, data []byte) ([]byte, error) {
 }
 
 // grow returns b with room for n more bytes.
+//
+//go:noinline
 func grow(b []byte, n int) []byte {
 	if cap(b)-len(b) >= n {
 		return b

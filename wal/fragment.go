@@ -76,6 +76,8 @@ func typeOf(first, last bool) fragmentType {
 
 // recordEnd returns where a record of n bytes ends that is appended at off: what
 // appendRecord writes, without writing it.
+//
+//go:noinline
 func recordEnd(off int64, n int) int64 {
 	left := pageLeft(off)
 	if left < fragmentHeaderSize {
@@ -90,6 +92,8 @@ func recordEnd(off int64, n int) int64 {
 }
 
 // pageLeft returns how many bytes of its page are left at off, 1 to PageSize.
+//
+//go:noinline
 func pageLeft(off int64) int { return PageSize - int(off%PageSize) }
 
 // fragmentHeader is a parsed fragment header.

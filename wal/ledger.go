@@ -71,6 +71,8 @@ func (l *ledger) addDamage(u *unit, reason string) {
 
 // nothingMissing says that what was found since the last unit that counts was no commit,
 // unless one was missed: the number that is expected next is there.
+//
+//go:noinline
 func (l *ledger) nothingMissing() {
 	for i := l.suspect; i < len(l.report.Damages); i++ {
 		d := &l.report.Damages[i]
@@ -136,6 +138,8 @@ func (l *ledger) moveGaps(to int) {
 func (l *ledger) open() bool { return l.suspect < len(l.report.Damages) || l.records > 0 }
 
 // tearTail marks the damages since the last unit that counts as the torn end of the log.
+//
+//go:noinline
 func (l *ledger) tearTail(rest remainder) {
 	l.report.TornTail = true
 	for i := l.suspect; i < len(l.report.Damages); i++ {

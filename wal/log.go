@@ -187,6 +187,8 @@ func (l *Log) WaitSettled(ctx context.Context) error {
 // is in lower segments, all that comes later in this one or above. It takes its turn
 // in the queue like a commit and fails like one, with the errors of Enqueue and Write;
 // there is nothing to settle afterwards.
+//
+//go:noinline
 func (l *Log) Rotate() (segment int, err error) {
 	start, err := l.BeginSnapshot()
 	return start.Segment, err

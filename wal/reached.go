@@ -118,6 +118,8 @@ func (r *ReplayReport) lastOurs(upTo int) int {
 // frameless says that records of segment i count by themselves. Nobody knows whose one
 // without any record is; a segment of ours that a crash tore at its header is the rule, so
 // it must stand behind one of somebody else.
+//
+//go:noinline
 func (r *ReplayReport) frameless(i int) bool {
 	for i >= r.cpNumber && r.segments[i].owner == ownerNobody {
 		i--

@@ -33,6 +33,8 @@ type jsonCursor struct {
 }
 
 // next passes space and returns the byte behind it.
+//
+//go:noinline
 func (c *jsonCursor) next() byte {
 	for c.text[c.at] <= ' ' {
 		c.at++

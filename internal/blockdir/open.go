@@ -145,6 +145,8 @@ func readTombstones(fsys fileutil.FS, blockDir string, m *Meta) (*tombstones.Set
 }
 
 // Path returns the directory.
+//
+//go:noinline
 func (d *Dir) Path() string { return d.path }
 
 // Meta returns the meta file as it is now, with the count of what Tombstones returned when

@@ -19,6 +19,8 @@ type piece struct {
 }
 
 // damage places what is wrong with a piece. What was encoded here has no place.
+//
+//go:noinline
 func (p *piece) damage(err error) error {
 	if p.dir == nil {
 		return err

@@ -28,6 +28,8 @@ func PassedBy(c Clock) Passed {
 }
 
 // After returns how much time has passed since an earlier Passed; false if that cannot be told.
+//
+//go:noinline
 func (p Passed) After(earlier Passed) (time.Duration, bool) {
 	if p.Since != earlier.Since || p.Since == "" {
 		return 0, false

@@ -82,6 +82,8 @@ func AppendBE32(dst []byte, v uint32) []byte { return binary.BigEndian.AppendUin
 func AppendBE64(dst []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(dst, v) }
 
 // AppendString appends the length of s in bytes as a uvarint, then s.
+//
+//go:noinline
 func AppendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	dst = AppendUvarint(dst, uint64(len(s)))
 	return append(dst, s...)

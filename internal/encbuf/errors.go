@@ -36,6 +36,8 @@ func (e *CorruptError) At(file string, base int64) *CorruptError {
 
 // AsCorrupt returns the damage that an error tells of, if it is of any. errors.As would do
 // the same by reflection, which is 20 kB of a small program.
+//
+//go:noinline
 func AsCorrupt(err error) (damage *CorruptError, ok bool) {
 	return errors.AsType[*CorruptError](err)
 }

@@ -27,6 +27,8 @@ var (
 var ErrNotTried = errors.New("directory could not be opened to be synced")
 
 // Meaning returns an error with the text of why that is a sentinel as well, which callers ask for.
+//
+//go:noinline
 func Meaning(sentinel, why error) error { return &meaning{sentinel, why} }
 
 type meaning struct{ sentinel, why error }
@@ -38,6 +40,8 @@ func (m *meaning) Unwrap() []error { return []error{m.sentinel, m.why} }
 var ErrUnsupported = errors.ErrUnsupported
 
 // NotTried returns an ErrNotTried with its cause.
+//
+//go:noinline
 func NotTried(cause error) error { return &notTried{cause} }
 
 type notTried struct{ cause error }

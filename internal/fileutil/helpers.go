@@ -245,6 +245,8 @@ func EntrySize(e fs.DirEntry) (int64, error) {
 }
 
 // IgnoreNotExist returns an error unless it says that something is not there.
+//
+//go:noinline
 func IgnoreNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

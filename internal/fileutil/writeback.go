@@ -6,6 +6,8 @@ import "os"
 // the disk, and does not wait until that is done, so that a later Sync has less to do. It is
 // advice: it promises nothing, where there is no such call it does nothing, and what goes
 // wrong is told by Sync.
+//
+//go:noinline
 func StartWriteback(f File, off, n int64) {
 	if s, ok := f.(interface{ StartWriteback(off, n int64) }); ok {
 		s.StartWriteback(off, n)

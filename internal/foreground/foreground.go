@@ -74,6 +74,8 @@ type Poll struct {
 }
 
 // NewPoll returns a Poll that has counted nothing.
+//
+//go:noinline
 func NewPoll(ctx context.Context) *Poll { return &Poll{ctx: ctx} }
 
 // Step counts one, and once in so many, a power of two, makes way and looks at the context. It

@@ -416,6 +416,8 @@ func (s *series) overlaps(mint, maxt int64) bool {
 }
 
 // len returns how many samples are kept.
+//
+//go:noinline
 func (s *series) len() int {
 	n := len(s.recent)
 	for i := range s.chunks {

@@ -62,6 +62,8 @@ func (st *Store) Len() (series, samples int64) { return st.series.Load(), st.sam
 func (st *Store) shardOf(ref uint64) *shard { return &st.shards[memseries.ShardOf(ref)] }
 
 // widen makes the bounds cover a time.
+//
+//go:noinline
 func (st *Store) widen(t int64) {
 	for old := st.minT.Load(); t < old && !st.minT.CompareAndSwap(old, t); {
 		old = st.minT.Load()

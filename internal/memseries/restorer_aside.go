@@ -45,6 +45,8 @@ func (a *aside) setAside(ref uint64, s xorchunk.Sample, w *WideSample) bool {
 }
 
 // take returns the samples of a ref, which are not aside any more.
+//
+//go:noinline
 func (a *aside) take(ref uint64) Run {
 	run := a.runs[ref]
 	if run == nil {

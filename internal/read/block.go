@@ -93,6 +93,8 @@ func (r *blockReader) anySeries(ctx context.Context, ms []*labels.Matcher, passe
 func (r *blockReader) reach() (mint, maxt int64) { return max(r.mint, r.Early), min(r.maxt, r.Late-1) }
 
 // inRange cuts a list of chunks, which are in order, to those that overlap the range.
+//
+//go:noinline
 func (r *blockReader) inRange(metas []index.ChunkMeta) []index.ChunkMeta {
 	for len(metas) > 0 && metas[0].MaxT < r.mint {
 		metas = metas[1:]

@@ -128,6 +128,8 @@ func (h *mergeHead) lookUp() bool {
 }
 
 // known returns the labels as text.
+//
+//go:noinline
 func (h *mergeHead) known() labels.Labels {
 	if h.text.IsEmpty() {
 		h.text = h.series.labels()

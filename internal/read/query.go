@@ -94,6 +94,8 @@ type Selection struct {
 }
 
 // Failed returns a set that has nothing but an error.
+//
+//go:noinline
 func (q *Query) Failed(err error) *Set { return &Set{series: seriesMerger{q: q}, err: err} }
 
 // Select returns the series that all matchers match. The range of the Selection may be empty.

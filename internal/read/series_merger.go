@@ -156,6 +156,8 @@ func (m *seriesMerger) next() (merged mergedSeries, ok bool, err error) {
 }
 
 // end lets go of what is not needed any more.
+//
+//go:noinline
 func (m *seriesMerger) end(ended bool) {
 	m.ended = ended
 	if m.twins != nil {

@@ -36,6 +36,8 @@ func ReadLate(rec []byte) (segment int, samples []byte, err error) {
 }
 
 // AppendLateCommit appends the record that names a commit by its sequence number.
+//
+//go:noinline
 func AppendLateCommit(dst []byte, seq uint64) []byte {
 	return encbuf.AppendUvarint(append(dst, byte(TypeLateCommit)), seq)
 }

@@ -71,6 +71,8 @@ func AppendMetadata(dst []byte, ref uint64, m Metadata) []byte {
 
 // AppendMetadataEntry appends the entry of one series whose value is encoded: one of
 // AppendMetadataValue or MetadataDecoder.Value.
+//
+//go:noinline
 func AppendMetadataEntry(dst []byte, ref uint64, value string) []byte {
 	return append(encbuf.AppendUvarint(dst, ref), value...)
 }

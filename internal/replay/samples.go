@@ -103,6 +103,8 @@ func (ps *partSet) split(rec []byte, dups map[uint64]uint64) error {
 }
 
 // renumber gives samples the refs that theirs stand for.
+//
+//go:noinline
 func renumber(samples []record.Sample, dups map[uint64]uint64) {
 	for i := range samples {
 		if ref, ok := dups[samples[i].Ref]; ok {

@@ -56,6 +56,8 @@ func Durations(list []RetentionRule, rest time.Duration) []time.Duration {
 
 // Longest returns the longest of these durations that are limits, 0 if none is: until it has
 // passed, something is kept that a wrong clock could take.
+//
+//go:noinline
 func Longest(list []RetentionRule, rest time.Duration) time.Duration {
 	longest := max(rest, 0)
 	for i := range list {

@@ -26,6 +26,8 @@ type Scheduler struct {
 }
 
 // New returns a Scheduler that goes by a clock.
+//
+//go:noinline
 func New(c clock.Clock) *Scheduler {
 	return &Scheduler{clock: c, inStep: c != clock.System}
 }

@@ -37,6 +37,8 @@ func (s *Set) put(ref uint64, ivs Intervals) {
 }
 
 // Clone returns a copy that may be changed on its own.
+//
+//go:noinline
 func (s *Set) Clone() *Set {
 	c := &Set{bySeries: make(map[uint64]Intervals, len(s.bySeries)), n: s.n}
 	maps.Copy(c.bySeries, s.bySeries)
