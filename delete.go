@@ -136,7 +136,7 @@ func (db *DB) dropFree(fit func(m *BlockMeta) bool) (n int, busy []ulid.ULID, er
 	v := db.blocks.Current()
 	var ids []ulid.ULID
 	for i := range v.Blocks {
-		if m := &v.Blocks[i].Meta; fit(m) {
+		if m := v.Blocks[i].Meta; fit(m) {
 			ids = append(ids, m.ULID)
 		}
 	}

@@ -109,7 +109,7 @@ func (db *DB) retain(ctx context.Context) error {
 func retentionState(db *DB) blockplan.RetentionState {
 	state := blockplan.RetentionState{NewestT: db.head.bounds.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
 	for _, b := range db.blocks.Current().Blocks {
-		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: b.Meta, Bytes: b.Size})
+		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: *b.Meta, Bytes: b.Size})
 	}
 	return state
 }

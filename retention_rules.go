@@ -99,7 +99,7 @@ func mergeInputs(ctx context.Context, db *DB, blocks []blockset.Block, publish c
 	state.Behind = db.time.Look(state.CountedFrom())
 	from := state.KeptFrom(rules.Durations(list, by.Duration))
 	for i := range inputs {
-		if early, _ := inputs[i].Dir.Reach(); early >= slices.Max(from) || keep != nil && keep(blocks[i].Meta) {
+		if early, _ := inputs[i].Dir.Reach(); early >= slices.Max(from) || keep != nil && keep(*blocks[i].Meta) {
 			continue
 		}
 		d, err := rules.Decide(ctx, inputs[i].Dir, list)
@@ -158,7 +158,7 @@ func (r *Reader) RetentionPlan(ctx context.Context, list []RetentionRule, rest t
 	dirs := make(map[ulid.ULID]*blockset.Block, len(blocks))
 	for i := range blocks {
 		defer blocks[i].Release()
-		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: blocks[i].Meta})
+		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: *blocks[i].Meta})
 		dirs[blocks[i].Meta.ULID] = &blocks[i]
 	}
 	durations, shares := rules.Durations(list, rest), rules.NewShares(list)

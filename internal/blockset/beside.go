@@ -19,7 +19,7 @@ import (
 // of the head, says that the log counts there, too: without the hint the next start would
 // take the head's samples before its end for samples of blocks.
 func (o *opener) besideHead(b Block, start int64) (Block, error) {
-	if b.Meta.MaxTime <= start || blockdir.BesideHead(&b.Meta) {
+	if b.Meta.MaxTime <= start || blockdir.BesideHead(b.Meta) {
 		return b, nil
 	}
 	defer b.Release()
@@ -34,7 +34,7 @@ const broughtFuture = time.Hour
 // had a wrong clock, if somebody brought it. Where its hint cannot be written, it counts as if it
 // had it.
 func (o *opener) foreignFuture(b Block, brought bool) Block {
-	m, future := b.Meta, o.MaxFuture
+	m, future := *b.Meta, o.MaxFuture
 	if brought {
 		m.ULID = ulid.ULID{} // the clock by which it was made does not count
 		if future < 0 || future > broughtFuture {
@@ -58,7 +58,7 @@ func (o *opener) foreignFuture(b Block, brought bool) Block {
 // isBrought reports whether a block was brought by somebody: the list of blocks has neither it nor
 // one that went into it. So seems one that a crash kept from the list. Of that one the log has
 // everything, as it is shortened later.
-func isBrought(m blockdir.Meta, listed []blocklist.Block) bool {
+func isBrought(m *blockdir.Meta, listed []blocklist.Block) bool {
 	own := func(id ulid.ULID) bool {
 		return slices.ContainsFunc(listed, func(l blocklist.Block) bool { return l.ULID == id || slices.Contains(l.Sources, id) })
 	}
@@ -66,18 +66,19 @@ func isBrought(m blockdir.Meta, listed []blocklist.Block) bool {
 }
 
 // withHint says of a block that it lies beside the head.
-func withHint(m blockdir.Meta) blockdir.Meta {
+func withHint(of *blockdir.Meta) *blockdir.Meta {
+	m := *of
 	hints := append(slices.Clone(m.Compaction.Hints), blockdir.HintFromOutOfOrder)
 	sort.Slice(hints, func(i, k int) bool { return hints[i] < hints[k] }) // not by package slices: 13 kB for strings
 	m.Compaction.Hints = hints
-	return m
+	return &m
 }
 
 // markBeside writes the hint of a block and opens it once more. The caller lets go of the
 // block as it was.
 func (o *opener) markBeside(b Block) (Block, error) {
 	meta := withHint(b.Meta)
-	err := blockdir.WriteMeta(o.FS, blockdir.Path(o.Dir, meta.ULID), meta)
+	err := blockdir.WriteMeta(o.FS, blockdir.Path(o.Dir, meta.ULID), *meta)
 	if err != nil {
 		return b, errors.WithMessagef(err, "mark block %s, which reaches into the head", meta.ULID)
 	}

@@ -66,7 +66,7 @@ func (b *opened) Place() read.PlaceID { return b.place }
 // Block is a block as it is at one moment: what is deleted of it may grow later.
 type Block struct {
 	*opened
-	Meta    blockdir.Meta
+	Meta    *blockdir.Meta  // not changed any more
 	Size    int64           // bytes of its files when it was opened
 	Deleted *tombstones.Set // not changed any more
 }

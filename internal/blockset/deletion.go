@@ -42,7 +42,8 @@ func (d Deletion) ofBlocks(ctx context.Context, cur *View) (_ *View, damaged, er
 		if damaged == nil {
 			damaged = broken
 		}
-		b.Deleted, b.Meta = set, b.dir.Meta()
+		meta := b.dir.Meta()
+		b.Deleted, b.Meta = set, &meta
 	}
 	return &next, damaged, nil
 }

@@ -119,7 +119,7 @@ func (l *leavers) retire(old []Block) error {
 func (l *leavers) removeReplacedLocked(added, there []Block) (kept []Block) {
 	var metas []blockdir.Meta
 	for _, b := range append(slices.Clone(added), there...) {
-		metas = append(metas, b.Meta)
+		metas = append(metas, *b.Meta)
 	}
 	replaced := blockplan.Replaced(metas)
 	for _, b := range added {

@@ -31,7 +31,7 @@ type blockList struct {
 func (v *View) wantedBlocks(without []ulid.ULID) (list []blocklist.Block) {
 	lastGone := int64(math.MinInt64) // what retention would have taken by now is not waited for
 	for i := range v.Blocks {
-		m := &v.Blocks[i].Meta
+		m := v.Blocks[i].Meta
 		if slices.Contains(without, m.ULID) {
 			lastGone = max(lastGone, m.MaxTime)
 			continue

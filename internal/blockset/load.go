@@ -156,7 +156,7 @@ func (s *Set) Reload() error {
 		s.set(&View{Missing: cur.missingBeside(kept), Start: cur.Start, Blocks: append(kept, cur.Blocks...)})
 	}
 	for i := range kept {
-		s.Announcer.add(kept[i].Meta)
+		s.Announcer.add(*kept[i].Meta)
 	}
 	if len(kept) > 0 || s.change.list.stale {
 		s.noteListLocked()

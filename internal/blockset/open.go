@@ -91,7 +91,8 @@ func (o *opener) renewSidecar(dir *blockdir.Dir) {
 
 // block wraps a directory that was opened.
 func (o *opener) block(dir *blockdir.Dir) Block {
-	return Block{opened: newOpened(dir, o.leavers), Meta: dir.Meta(), Size: dir.SizeBytes(), Deleted: dir.Tombstones()}
+	meta := dir.Meta()
+	return Block{opened: newOpened(dir, o.leavers), Meta: &meta, Size: dir.SizeBytes(), Deleted: dir.Tombstones()}
 }
 
 // refuse asks what becomes of a directory that cannot be opened as a block.

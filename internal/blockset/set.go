@@ -75,7 +75,7 @@ func (s *Set) Current() *View {
 func (s *Set) set(v *View) {
 	// Not by package slices: its sort is made anew for each type, 17 KiB for a large one, and
 	// these are few. So it is wherever nothing is hot (TestSmallestProgram).
-	sort.Slice(v.Blocks, func(i, k int) bool { return blockdir.CompareStart(&v.Blocks[i].Meta, &v.Blocks[k].Meta) < 0 })
+	sort.Slice(v.Blocks, func(i, k int) bool { return blockdir.CompareStart(v.Blocks[i].Meta, v.Blocks[k].Meta) < 0 })
 	s.view.Lock()
 	defer s.view.Unlock()
 	s.view.cur = v
@@ -150,7 +150,8 @@ func (s *Set) publishLocked(bd *Build, w *blockdir.Writer, replaced []ulid.ULID,
 // deleteFrom deletes from a block what was deleted while it was written.
 func (bd *Build) deleteFrom(d *blockdir.Dir) error {
 	for _, missed := range bd.missed {
-		b := Block{opened: &opened{dir: d}, Meta: d.Meta(), Deleted: d.Tombstones()}
+		meta := d.Meta()
+		b := Block{opened: &opened{dir: d}, Meta: &meta, Deleted: d.Tombstones()}
 		if _, damaged, err := missed.of(context.Background(), b); err != nil || damaged != nil {
 			return fileutil.JoinErrors(err, damaged)
 		}

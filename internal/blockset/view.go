@@ -26,7 +26,7 @@ type View struct {
 func (v *View) Metas() []blockdir.Meta {
 	metas := make([]blockdir.Meta, len(v.Blocks))
 	for i := range v.Blocks {
-		metas[i] = v.Blocks[i].Meta
+		metas[i] = *v.Blocks[i].Meta
 	}
 	return metas
 }
@@ -69,7 +69,7 @@ func (v *View) Warnings(mint, maxt int64) (ws []error) {
 func (v *View) StartWithout(ids []ulid.ULID) int64 {
 	start := int64(memseries.NoTime + 1)
 	for i := range v.Blocks {
-		if b := &v.Blocks[i]; !blockdir.BesideHead(&b.Meta) && !slices.Contains(ids, b.Meta.ULID) {
+		if b := &v.Blocks[i]; !blockdir.BesideHead(b.Meta) && !slices.Contains(ids, b.Meta.ULID) {
 			start = max(start, b.Meta.MaxTime)
 		}
 	}
@@ -87,7 +87,7 @@ func (v *View) SplitByStart(ids []ulid.ULID) (free, last []ulid.ULID) {
 		b := &v.Blocks[i]
 		switch {
 		case !slices.Contains(ids, b.Meta.ULID):
-		case b.Meta.MaxTime == start && !blockdir.BesideHead(&b.Meta):
+		case b.Meta.MaxTime == start && !blockdir.BesideHead(b.Meta):
 			last = append(last, b.Meta.ULID)
 		default:
 			free = append(free, b.Meta.ULID)
@@ -116,7 +116,7 @@ func (v *View) Planned() []blockplan.Block {
 	for i := range v.Blocks {
 		b := &v.Blocks[i]
 		written := b.dir.Meta()
-		blocks[i] = blockplan.Block{Meta: b.Meta, Unmarked: blockdir.BesideHead(&b.Meta) && !blockdir.BesideHead(&written)}
+		blocks[i] = blockplan.Block{Meta: *b.Meta, Unmarked: blockdir.BesideHead(b.Meta) && !blockdir.BesideHead(&written)}
 	}
 	return blocks
 }
@@ -137,7 +137,7 @@ func (v *View) AppendPinned(dst []read.Block, mint, maxt int64) (_ []read.Block,
 		}
 	}
 	if late > 0 {
-		blockdir.SortByAge(len(order), func(i int) *blockdir.Meta { return &v.Blocks[order[i]].Meta }, func(i, k int) {
+		blockdir.SortByAge(len(order), func(i int) *blockdir.Meta { return v.Blocks[order[i]].Meta }, func(i, k int) {
 			order[i], order[k] = order[k], order[i]
 			dst[from+i], dst[from+k] = dst[from+k], dst[from+i]
 		})

@@ -24,7 +24,7 @@ func NewLineage() *Lineage {
 // Add notes that a block is there.
 //
 //go:noinline
-func (l *Lineage) Add(m blockdir.Meta) {
+func (l *Lineage) Add(m *blockdir.Meta) {
 	l.mint = min(l.mint, m.MinTime)
 	l.ids[m.ULID] = true
 	for _, p := range m.Compaction.Parents {

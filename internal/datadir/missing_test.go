@@ -23,7 +23,7 @@ func TestLineage_HasWhatBlocksAreAndWereMadeOf(t *testing.T) {
 	m := blockdir.Meta{ULID: id(9), MinTime: 100, MaxTime: 200}
 	m.Compaction.Sources = []ulid.ULID{id(1), id(2)}
 	m.Compaction.Parents = []blockdir.Parent{{ULID: id(5)}}
-	have.Add(m)
+	have.Add(&m)
 	for name, c := range map[string]struct {
 		m    datadir.Missing
 		want bool
@@ -54,7 +54,7 @@ func TestVanished_IsWhatNobodyKnows(t *testing.T) {
 	list := []blocklist.Block{{ULID: id(1)}, {ULID: id(2)}, {ULID: id(3)}, {ULID: id(4), MinTime: 10, MaxTime: 20}}
 	require.NoError(t, blocklist.Write(disk, "data", list))
 	have := datadir.NewLineage()
-	have.Add(blockdir.Meta{ULID: id(7), Compaction: blockdir.Compaction{Sources: []ulid.ULID{id(3)}}})
+	have.Add(&blockdir.Meta{ULID: id(7), Compaction: blockdir.Compaction{Sources: []ulid.ULID{id(3)}}})
 	gone, err := datadir.Vanished(disk, "data", list, have, nil)
 	require.NoError(t, err)
 	require.Equal(t, []datadir.Missing{{ID: id(4), Name: id(4).String(), Mint: 10, Maxt: 19, Vanished: true}}, gone)
@@ -73,7 +73,7 @@ func TestQuarantined_GoesByNameAndLineage(t *testing.T) {
 	disk := diskWith(t, "quarantine/"+id(1).String()+"/index", "quarantine/"+id(2).String()+".3/index", "quarantine/"+id(3).String()+".x/index",
 		"quarantine/"+id(4).String(), "quarantine/wal-1")
 	have := datadir.NewLineage()
-	have.Add(blockdir.Meta{ULID: id(1)})
+	have.Add(&blockdir.Meta{ULID: id(1)})
 	found, err := datadir.Quarantined(disk, "data", have)
 	require.NoError(t, err)
 	require.Len(t, found, 1)

@@ -250,7 +250,7 @@ func (r *repairer) verifyBlock(id ulid.ULID) (damages []Damage, err error) {
 
 // keep notes that a good block is there.
 func (r *repairer) keep(m blockdir.Meta) {
-	r.have.Add(m)
+	r.have.Add(&m)
 	if !blockdir.BesideHead(&m) && !blockdir.FromFuture(&m, r.opts.Clock, r.opts.MaxFuture) {
 		r.start = max(r.start, m.MaxTime)
 	}

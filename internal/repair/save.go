@@ -89,7 +89,7 @@ func (r *repairer) save(m datadir.Missing, b *Block, readable bool) error {
 	b.MetaLost, b.DeletedLost = saved.MetaLost, saved.DeletedLost
 	r.keep(saved.Meta)
 	for _, m := range saved.Beside {
-		r.have.Add(m)
+		r.have.Add(&m)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (b *blockCheck) run() error {
 		}
 		if meta != nil {
 			metas = append(metas, *meta)
-			v.have.Add(*meta)
+			v.have.Add(meta)
 			if !blockdir.BesideHead(meta) && !blockdir.FromFuture(meta, v.opts.Clock, v.opts.MaxFuture) {
 				v.start = max(v.start, meta.MaxTime)
 			}
