@@ -15,7 +15,10 @@ import (
 func TakeHeadSnapshot(db *DB) error {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
-	return db.head.snapshots.take(context.Background(), db.headStart)
+	if _, err := db.head.writable(); err != nil {
+		return err
+	}
+	return db.head.snapshots.Take(context.Background(), db.head.forSnapshot(db.headStart))
 }
 
 // Flusher returns what looks once whether the head is to be flushed, as a loop of a database does

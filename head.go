@@ -16,6 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/mend"
 	"github.com/seed347100a3/tsdb/internal/read"
+	"github.com/seed347100a3/tsdb/internal/snapshots"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -41,7 +42,7 @@ type head struct {
 	deleted   headDeletes
 	late      headLate
 	writer    headchunks.Writer
-	snapshots headSnapshots
+	snapshots snapshots.Keeper
 	trunc     truncation
 	recovery  recovery
 }
@@ -55,7 +56,8 @@ func newHead(opts *Options, path string) *head {
 	h.late.init(h)
 	h.deleted.set.Store(&tombstones.Set{})
 	h.writer.Init(opts.Blocks.Range.Milliseconds())
-	h.snapshots.h, h.recovery.h = h, h
+	h.recovery.h = h
+	h.initSnapshots()
 	h.queries.mender.Config = mend.Config{FS: opts.FS, Dir: path, Logger: opts.Logger}
 	h.trunc.h, h.trunc.done = h, math.MinInt64
 	return h
@@ -79,6 +81,23 @@ func (h *head) newDirectory() *memseries.Directory {
 }
 
 const walDirName = datadir.WALDir
+
+func (h *head) initSnapshots() {
+	h.snapshots.Config = snapshots.Config{
+		FS: h.opts.FS, Dir: h.path, WALDir: h.walDir(), Clock: h.opts.Clock, Logger: h.opts.Logger,
+		Threshold: h.opts.Head.SnapshotThreshold, Manual: h.opts.Blocks.Manual, Compression: h.opts.WAL.Compression.wal(),
+	}
+}
+
+// forSnapshot is what a snapshot is taken of. The log is there, and the caller holds flushing.
+func (h *head) forSnapshot(start func() int64) *snapshots.Head {
+	return &snapshots.Head{
+		Log: h.log.Load(), Series: h.series, Chunks: h.chunks, Writer: &h.writer, Commits: h.iso,
+		Metadata: h.commits.metadata, Exemplars: h.commits.exemplars, Deleted: &h.deleted.set,
+		Gone: h.trunc.gone, Restored: h.recovery.restored, SyncLate: func() error { return h.late.sync(h) }, Start: start,
+		Damaged: h.queries.mender.Damaged(), Unread: len(h.recovery.unread) > 0,
+	}
+}
 
 // headQueries is what the queries of a head share.
 type headQueries struct {
@@ -156,8 +175,10 @@ func (h *head) writeChunks() error {
 // and closes the files. Queriers keep the files open that they read.
 func (h *head) close(headStart int64) error {
 	h.commits.closed.Store(true)
-	h.snapshots.atClose(headStart)
 	log := h.log.Load()
+	if log != nil {
+		h.snapshots.AtClose(h.forSnapshot(func() int64 { return headStart }))
+	}
 	if log == nil {
 		_, why := h.writable()
 		if !errors.Is(why, ErrPoisoned) {
@@ -210,9 +231,4 @@ func (h *head) retry(log *wal.Log) error {
 }
 
 // poisoned makes what the chunk files say after a failed sync an ErrPoisoned.
-func poisoned(err error) error {
-	if errors.Is(err, chunks.ErrPoisoned) {
-		return wal.Poisoned(err)
-	}
-	return err
-}
+func poisoned(err error) error { return headchunks.Poisoned(err) }

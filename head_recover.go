@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -13,13 +12,13 @@ import (
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
-	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/isolation"
 	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memlimit"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/replay"
+	"github.com/seed347100a3/tsdb/internal/snapshots"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -89,9 +88,7 @@ func (rc *recovery) restore(ctx context.Context, report *OpenReport, readOnly bo
 	rc.maxt = h.bounds.maxT.Load()
 	report.Series = h.series.Len()
 	report.addReplay(rep)
-	if h.snapshots.newest.segment > 0 {
-		report.Snapshot, report.SnapshotBytes = headsnap.Name(h.snapshots.newest.segment), h.snapshots.newest.bytes
-	}
+	report.Snapshot, report.SnapshotBytes = h.snapshots.Newest()
 	return rep.Log, nil
 }
 
@@ -99,79 +96,29 @@ func (rc *recovery) restore(ctx context.Context, report *OpenReport, readOnly bo
 // else all of the log; and the head-chunk files.
 func (rc *recovery) readAll(ctx context.Context, report *OpenReport, readOnly bool) (*replay.Report, error) {
 	h := rc.h
-	reach, err := headsnap.FindReach(h.opts.FS, h.path)
+	read := func(snap *replay.Snapshot, reach *logreach.Reach) (*replay.Report, error) {
+		return rc.readFrom(ctx, snap, reach, readOnly)
+	}
+	rep, ignored, err := h.snapshots.Restore(ctx, snapshots.Source{Start: h.bounds.minValid.Load(), Read: read, Forget: rc.forget})
+	report.SnapshotsIgnored = append(report.SnapshotsIgnored, ignored...)
 	if err != nil {
-		return nil, err
+		return nil, refuse(err)
 	}
-	for tried := []string(nil); ; {
-		snap, err := rc.findSnapshot(ctx, tried, report)
-		if err != nil {
-			return nil, err
-		}
-		rep, err := rc.readFrom(ctx, snap, &reach, readOnly)
-		if err == nil {
-			rc.take(rep, snap)
-			return rep, nil
-		}
-		if snap == nil || ctx.Err() != nil {
-			return nil, err
-		}
-		// The snapshot, or a file that it builds on, is not as it was. The log has it all.
-		rc.ignoreSnapshot(snap.Path, err.Error(), report)
-		tried = append(tried, snap.Path)
-		// What the attempt left is worth nothing.
-		h.series, h.late.store = h.newDirectory(), h.newLateStore()
-		h.commits.exemplars = exemplars.New(h.opts.Head.MaxExemplars)
-		if err := h.closeFiles(); err != nil {
-			return nil, err
-		}
-	}
+	rc.take(rep)
+	return rep, nil
 }
 
-// findSnapshot returns the newest snapshot that can be used with the log, and nil if there is
-// none. Why others cannot be used goes to the report.
-func (rc *recovery) findSnapshot(ctx context.Context, tried []string, report *OpenReport) (*replay.Snapshot, error) {
+// forget makes the head empty again: what an attempt to read left is worth nothing.
+func (rc *recovery) forget() error {
 	h := rc.h
-	if h.opts.Head.SnapshotThreshold < 0 {
-		return nil, nil
-	}
-	list, err := headsnap.List(h.opts.FS, h.path)
-	if err != nil {
-		return nil, errors.WithMessage(err, "list snapshots of the head")
-	}
-	for _, f := range list {
-		if slices.Contains(tried, f.Path) {
-			continue
-		}
-		reason := ""
-		meta, err := headsnap.ReadMeta(h.opts.FS, f.Path)
-		if err != nil {
-			reason = err.Error()
-		} else if reason, err = meta.Unfit(ctx, h.opts.FS, h.walDir(), f.Path, h.bounds.minValid.Load()); err != nil {
-			return nil, refuse(err) // of the log, which is read next in any case
-		}
-		if reason == "" {
-			return &replay.Snapshot{Path: f.Path, Meta: meta}, nil
-		}
-		rc.ignoreSnapshot(f.Path, reason, report)
-	}
-	return nil, nil
-}
-
-// ignoreSnapshot tells that a snapshot is not used, and why.
-func (rc *recovery) ignoreSnapshot(path, reason string, report *OpenReport) {
-	h := rc.h
-	line := fmt.Sprintf("%s: %s", filepath.Base(path), reason)
-	if slices.Contains(report.SnapshotsIgnored, line) {
-		return // it is asked again, after another one
-	}
-	h.opts.Logger.Warn("snapshot of the head cannot be used", "snapshot", path, "error", logged(errors.New(reason)))
-	report.SnapshotsIgnored = append(report.SnapshotsIgnored, line)
+	h.series, h.late.store = h.newDirectory(), h.newLateStore()
+	h.commits.exemplars = exemplars.New(h.opts.Head.MaxExemplars)
+	return h.closeFiles()
 }
 
 // readFrom reads chunk files, snapshot (nil: none) and log, and makes ordinary series of what
 // they have.
-func (rc *recovery) readFrom(ctx context.Context, snap *replay.Snapshot, reach *logreach.Reach, readOnly bool) (rep *replay.Report, err error) {
+func (rc *recovery) readFrom(ctx context.Context, snap *replay.Snapshot, reach *logreach.Reach, readOnly bool) (_ *replay.Report, err error) {
 	h := rc.h
 	h.chunks, err = chunks.OpenHead(h.opts.FS, filepath.Join(h.path, datadir.HeadChunksDir), chunks.HeadOptions{})
 	if err != nil {
@@ -186,15 +133,14 @@ func (rc *recovery) readFrom(ctx context.Context, snap *replay.Snapshot, reach *
 	if f := h.opts.Progress; f != nil {
 		tell = func(done, total int64) { f(RecoveryProgress{Done: done, Total: total}) }
 	}
-	rep, err = replay.Run(ctx, to, replay.Options{
+	return replay.Run(ctx, to, replay.Options{
 		FS: h.opts.FS, WALDir: h.walDir(), LateDir: h.late.log.Dir(), Reach: reach, Snapshot: snap,
 		Workers: h.opts.Head.ReplayWorkers, Progress: tell, Logger: h.opts.Logger,
 	})
-	return rep, refuse(err)
 }
 
 // take makes what was read the head's.
-func (rc *recovery) take(rep *replay.Report, snap *replay.Snapshot) {
+func (rc *recovery) take(rep *replay.Report) {
 	h := rc.h
 	h.deleted.set.Store(rep.Tombs)
 	h.commits.metadata = rep.Metadata
@@ -204,10 +150,6 @@ func (rc *recovery) take(rep *replay.Report, snap *replay.Snapshot) {
 	}
 	rc.unread, rc.logLost, rc.truncated = rep.Held, rep.LogLost, rep.Truncated
 	rc.chunks, _ = h.series.Shards.Chunks()
-	if snap != nil {
-		s := snap.Meta.Start
-		h.snapshots.newest = headSnapshot{segment: s.Segment, bytes: snap.Meta.Sum.Bytes, nextSeq: s.NextSeq}
-	}
 }
 
 // finish repairs what replay found, so that the reference engine opens the
@@ -240,11 +182,11 @@ func (rc *recovery) write() error {
 	}
 	// Nor would those of ours that were not used.
 	if rc.logLost {
-		if err := headsnap.SetAsideOthers(fsys, h.path, quarantine, h.snapshots.newest.segment); err != nil {
+		if err := h.snapshots.SetAsideOthers(quarantine); err != nil {
 			return errors.WithMessage(err, "set snapshots of the head aside")
 		}
 	}
-	if err := h.snapshots.remove(); err != nil {
+	if err := h.snapshots.RemoveOthers(); err != nil {
 		return errors.WithMessage(err, "remove snapshots of the head")
 	}
 	if !rc.chunked {

@@ -211,7 +211,7 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (e
 	}
 	tr.checkpoints.Add(1)
 	maps.DeleteFunc(gone, func(_ uint64, segment int) bool { return segment <= upTo })
-	return errors.WithMessage(h.snapshots.pass(upTo), "remove snapshot of the head")
+	return errors.WithMessage(h.snapshots.Pass(upTo), "remove snapshot of the head")
 }
 
 // logBeside adds, at the end of a checkpoint, the metadata of all series, and exemplars.

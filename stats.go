@@ -134,8 +134,8 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 		Queriers: h.queries.opened.Load(), Deletes: h.deleted.deletes.Load(),
 		Blocks: len(v.Blocks), BlockBytes: v.Bytes(), BlocksMissing: len(v.Missing),
 		Checkpoints: h.trunc.checkpoints.Load(), CheckpointErrors: h.trunc.failed.Load(), LogDamages: h.trunc.damages.Load(),
-		HeadSnapshots: h.snapshots.taken.Load(), HeadSnapshotErrors: h.snapshots.failed.Load(),
 	}
+	s.HeadSnapshots, s.HeadSnapshotErrors = h.snapshots.Counts()
 	h.commits.addTo(&s)
 	h.late.addTo(&s, &h.bounds)
 	s.HeadChunksDamaged, s.HeadSamplesLost = h.queries.mender.Counts()

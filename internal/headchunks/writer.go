@@ -4,6 +4,7 @@
 package headchunks
 
 import (
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/wal"
 )
 
 // wakeBytes of full chunks do not wait: a write this long costs little per chunk.
@@ -152,4 +154,12 @@ func newestSeq(fulls []memseries.Full) uint64 {
 		seq = max(seq, f.Seq)
 	}
 	return seq
+}
+
+// Poisoned makes what the chunk files say after a failed sync a wal.ErrPoisoned.
+func Poisoned(err error) error {
+	if errors.Is(err, chunks.ErrPoisoned) {
+		return wal.Poisoned(err)
+	}
+	return err
 }

@@ -90,6 +90,7 @@ var layers = map[string]layer{
 	"internal/headblock":   {level: 8, foreign: []string{pkgErrors}},
 	"internal/mend":        {level: 8, foreign: []string{pkgErrors}},
 	"internal/repair":      {level: 8, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
+	"internal/snapshots":   {level: 8, foreign: []string{pkgErrors}},
 	"internal/verify":      {level: 8, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
 	".": {level: 9, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}, public: true},
