@@ -147,7 +147,7 @@ func (db *DB) open() error {
 		BytesPerSecond: db.opts.Blocks.BytesPerSecond, Limiter: db.maintenance.common.limiter, SamplesPerChunk: db.opts.Head.SamplesPerChunk,
 		NewestFirst: db.opts.Head.LastWriteWins, Rules: db.opts.Blocks.RetentionRules})
 	db.head = newHead(db.opts, db.dir)
-	db.head.trunc.background = db.maintenance.background
+	db.head.trunc.checkpoints.Background = db.maintenance.background
 	db.head.bounds.minValid.Store(db.blocks.Current().Start)
 	if err := db.head.recovery.run(context.Background(), db.held.Lock(), &db.report); err != nil {
 		db.blocks.Close()

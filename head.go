@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/checkpoint"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headchunks"
@@ -60,6 +61,8 @@ func newHead(opts *Options, path string) *head {
 	h.initSnapshots()
 	h.queries.mender.Config = mend.Config{FS: opts.FS, Dir: path, Logger: opts.Logger}
 	h.trunc.h, h.trunc.done = h, math.MinInt64
+	h.trunc.checkpoints.Config = checkpoint.Config{FS: opts.FS, Dir: path, WALDir: h.walDir(), Quarantine: filepath.Join(path, datadir.QuarantineDir),
+		Logger: opts.Logger}
 	return h
 }
 
@@ -94,7 +97,7 @@ func (h *head) forSnapshot(start func() int64) *snapshots.Head {
 	return &snapshots.Head{
 		Log: h.log.Load(), Series: h.series, Chunks: h.chunks, Writer: &h.writer, Commits: h.iso,
 		Metadata: h.commits.metadata, Exemplars: h.commits.exemplars, Deleted: &h.deleted.set,
-		Gone: h.trunc.gone, Restored: h.recovery.restored, SyncLate: func() error { return h.late.sync(h) }, Start: start,
+		Gone: h.trunc.checkpoints.Gone, Restored: h.recovery.restored, SyncLate: func() error { return h.late.sync(h) }, Start: start,
 		Damaged: h.queries.mender.Damaged(), Unread: len(h.recovery.unread) > 0,
 	}
 }

@@ -1,9 +1,9 @@
 package tsdb
 
 import (
+	"github.com/seed347100a3/tsdb/internal/checkpoint"
 	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/memseries"
-	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -28,18 +28,8 @@ func (sx *stagedExemplars) reserveLocked(sg *staging) {
 // encode writes the record of all exemplars.
 func (sx *stagedExemplars) encode(c *wal.Commit) {
 	if len(sx.list) > 0 {
-		c.End(encodeExemplars(c.Begin(), sx.list))
+		c.End(checkpoint.EncodeExemplars(c.Begin(), sx.list))
 	}
-}
-
-func encodeExemplars(dst []byte, list []exemplars.Entry) []byte {
-	var enc record.ExemplarEncoder
-	dst = enc.Begin(dst)
-	for i := range list {
-		e := &list[i]
-		dst = enc.Append(dst, e.Ref, e.T, e.Value, e.Labels)
-	}
-	return dst
 }
 
 // applyLocked notes that the log has the series, which may have no sample.
@@ -69,20 +59,4 @@ func (sx *stagedExemplars) clear() {
 		clear(sx.list[:cap(sx.list)])
 		sx.of, sx.list = sx.of[:0], sx.list[:0]
 	}
-}
-
-// exemplarsPerRecord is how many exemplars of a checkpoint are in one record: with the longest
-// labels some hundred kilobytes.
-const exemplarsPerRecord = 4096
-
-// logExemplars adds exemplars to a checkpoint.
-func logExemplars(list []exemplars.Entry, emit func(rec []byte) error) error {
-	for len(list) > 0 {
-		n := min(len(list), exemplarsPerRecord)
-		if err := emit(encodeExemplars(nil, list[:n])); err != nil {
-			return err
-		}
-		list = list[n:]
-	}
-	return nil
 }

@@ -146,7 +146,7 @@ func (rc *recovery) take(rep *replay.Report) {
 	h.commits.metadata = rep.Metadata
 	h.late.take(rep, h.chunks.End())
 	for _, g := range rep.Gone {
-		h.trunc.gone.Remember(g.Segment, g.Ref)
+		h.trunc.checkpoints.Gone.Remember(g.Segment, g.Ref)
 	}
 	rc.unread, rc.logLost, rc.truncated = rep.Held, rep.LogLost, rep.Truncated
 	rc.chunks, _ = h.series.Shards.Chunks()

@@ -2,36 +2,23 @@ package tsdb
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"math"
-	"path/filepath"
 	"sync/atomic"
 
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
-	"github.com/seed347100a3/tsdb/internal/background"
 	"github.com/seed347100a3/tsdb/internal/checkpoint"
-	"github.com/seed347100a3/tsdb/internal/datadir"
-	"github.com/seed347100a3/tsdb/internal/diskspace"
-	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
-	"github.com/seed347100a3/tsdb/wal"
 )
 
 // truncation forgets what blocks have, and remembers what it has forgotten. Its owner holds the
 // database's flushing lock.
 type truncation struct {
-	h    *head
-	done int64       // what is before is gone from memory
-	idle atomic.Bool // nothing was committed for long: no series is in use
-	// background is the DB's; nil if the head is only read.
-	background *background.Runner
-	gone       checkpoint.Gone // refs of the log that no series of the head has
-
-	checkpoints, failed atomic.Uint64
-	damages             atomic.Uint64 // places of the log that a checkpoint found damaged
+	h           *head
+	done        int64       // what is before is gone from memory
+	idle        atomic.Bool // nothing was committed for long: no series is in use
+	checkpoints checkpoint.Writer
 }
 
 // truncate forgets what is before end, which blocks have: in memory, in head-chunk files
@@ -66,8 +53,8 @@ func (db *DB) collect() error {
 	}
 	lowest := h.trunc.dropBefore(t)
 	removed := h.series.RemoveIdle(h.trunc.idleBefore(t), nil)
-	if h.trunc.gone.Remember(log.Segment(), removed...); t > h.recovery.maxt {
-		h.trunc.gone.ForgetDuplicates(log.Segment())
+	if h.trunc.checkpoints.Gone.Remember(log.Segment(), removed...); t > h.recovery.maxt {
+		h.trunc.checkpoints.Gone.ForgetDuplicates(log.Segment())
 	}
 	h.commits.seriesRemoved.Add(uint64(len(removed)))
 	db.forgetDeleted(t, removed)
@@ -134,110 +121,11 @@ func (db *DB) forgetDeleted(t int64, removed []uint64) {
 }
 
 // checkpoint replaces the older part of the log by a checkpoint with what is still
-// needed of it: two thirds of the segments, as then little is copied more than once; with
-// whole, all of them.
-func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) (err error) {
+// needed of it; with whole, all of it.
+func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) error {
 	h := tr.h
-	defer func() {
-		if err != nil && ctx.Err() == nil {
-			tr.failed.Add(1)
-		}
-	}()
-	log, err := h.writable()
-	if err != nil {
-		return err
-	}
-	listing, err := wal.List(h.opts.FS, h.walDir())
-	if err != nil {
-		return err
-	}
-	// What a commit waits for while the log goes on to the next segment is little then.
-	if err := log.Sync(); err != nil {
-		return errors.WithMessage(err, "sync the log")
-	}
-	current, err := log.Rotate()
-	if err != nil {
-		return errors.WithMessage(err, "begin a log segment")
-	}
-	// What it leaves out of late samples the out-of-order log has.
-	if err := h.late.sync(h); err != nil {
-		return err
-	}
-	first, upTo := listing.Segments[0].Number, current-1
-	if !whole {
-		upTo = first + (upTo-first)*2/3
-	}
-	if upTo < first || !whole && upTo == first {
-		return nil
-	}
-	// What a file of chunks still has from before is not to be taken for what the log has lost.
-	if err := log.SetMark(mint); err != nil {
-		return err
-	}
-	gone := tr.gone
-	for ref, segment := range gone {
-		if segment <= upTo { // metadata goes with the record of its series: a snapshot may bring both back until then
-			h.commits.metadata.Remove(ref)
-		}
-	}
-	var rep wal.CheckpointReport
-	err = tr.background.Run(ctx, func(ctx context.Context) (err error) {
-		var kept []exemplars.Entry
-		var dear map[uint64]bool // refs that they are logged under
-		filter := checkpoint.NewFilter(mint, func(ref uint64) bool { return h.series.ByRef(ref) != nil || gone[ref] > upTo || dear[ref] })
-		begin := func(nextSeq uint64) {
-			h.iso.WaitPublished(nextSeq - 1) // written is not applied yet, maybe
-			h.commits.exemplars.Settle(nextSeq - 1)
-			kept, dear = h.commits.exemplars.Logged(nextSeq - 1)
-		}
-		tail := func(emit func(rec []byte) error) error { return tr.logBeside(kept, emit) }
-		rep, err = log.Checkpoint(ctx, wal.CheckpointOptions{
-			UpTo: upTo, TmpDir: h.path, QuarantineDir: filepath.Join(h.path, datadir.QuarantineDir),
-			Begin: begin, Keep: filter.Keep, Tail: tail, Expired: func(newest int64) bool { return newest < mint },
-		})
-		return err
-	})
-	if err != nil {
-		return diskspace.WhileWriting(h.opts.FS, h.path, fmt.Sprintf("checkpoint log up to segment %d", upTo), listing.Bytes(), err)
-	}
-	tr.damages.Add(uint64(len(rep.Damages)))
-	for _, d := range rep.Damages {
-		h.opts.Logger.Error("damage in the log was found by a checkpoint; a copy is in quarantine", "file", d.File, "offset", d.Offset, "reason", d.Reason)
-	}
-	if len(rep.Damages) > 0 {
-		if err := tr.relog(ctx); err != nil {
-			return err
-		}
-	}
-	tr.checkpoints.Add(1)
-	maps.DeleteFunc(gone, func(_ uint64, segment int) bool { return segment <= upTo })
-	return errors.WithMessage(h.snapshots.Pass(upTo), "remove snapshot of the head")
-}
-
-// logBeside adds, at the end of a checkpoint, the metadata of all series, and exemplars.
-func (tr *truncation) logBeside(kept []exemplars.Entry, emit func(rec []byte) error) error {
-	if err := tr.h.commits.metadata.Records(emit); err != nil {
-		return err
-	}
-	if err := logExemplars(kept, emit); err != nil {
-		return err
-	}
-	// Metadata may come of commits behind the checkpoint, and these have taken the place of
-	// exemplars that are not here: they must not be lost any more.
-	log := tr.h.log.Load()
-	return log.SyncTo(log.LastSeq())
-}
-
-// relog makes the next commit of each series that the log has no record of any more write one:
-// without, the log would be worth nothing for it.
-func (tr *truncation) relog(ctx context.Context) error {
-	h := tr.h
-	seen, lastSeq, err := checkpoint.Logged(ctx, h.opts.FS, h.walDir())
-	if err != nil {
-		return errors.WithMessage(err, "look for series records")
-	}
-	if n := h.series.Unlog(h.recovery.restored, lastSeq, func(ref uint64) bool { return seen[ref] }); n > 0 {
-		h.opts.Logger.Warn("series without a record in the log get a new one", "series", n)
-	}
-	return nil
+	return tr.checkpoints.Write(ctx, &checkpoint.Head{
+		Log: h.writable, Series: h.series, Commits: h.iso, Metadata: h.commits.metadata, Exemplars: h.commits.exemplars,
+		Restored: h.recovery.restored, SyncLate: func() error { return h.late.sync(h) }, Passed: h.snapshots.Pass,
+	}, mint, whole)
 }

@@ -133,8 +133,8 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 		HeadChunksWritten: h.writer.Written.Load(), HeadChunkWriteErrors: h.writer.Failed.Load(),
 		Queriers: h.queries.opened.Load(), Deletes: h.deleted.deletes.Load(),
 		Blocks: len(v.Blocks), BlockBytes: v.Bytes(), BlocksMissing: len(v.Missing),
-		Checkpoints: h.trunc.checkpoints.Load(), CheckpointErrors: h.trunc.failed.Load(), LogDamages: h.trunc.damages.Load(),
 	}
+	s.Checkpoints, s.CheckpointErrors, s.LogDamages = h.trunc.checkpoints.Counts()
 	s.HeadSnapshots, s.HeadSnapshotErrors = h.snapshots.Counts()
 	h.commits.addTo(&s)
 	h.late.addTo(&s, &h.bounds)

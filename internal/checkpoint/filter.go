@@ -1,10 +1,10 @@
-// Package checkpoint decides what of the log's records a checkpoint keeps, and writes those anew
-// of which a part goes.
+// Package checkpoint decides what of the log's records a checkpoint keeps, writes those anew of
+// which a part goes, and puts it in the place of segments.
 //
 // It knows records, one after the other, and two rules: from when on samples count, and which
-// series are wanted. It does not know why, nor where records lie: wal reads and writes them, and
-// the head says when. It also knows which series the log may still have samples of, although they
-// are gone, and which it has records of.
+// series are wanted. It does not know why: the head says when. wal reads and writes records. It
+// also knows which series the log may still have samples of, although they are gone, and which it
+// has records of.
 //
 // A Filter is for one goroutine. docs/format/wal.md tells what a checkpoint is.
 package checkpoint

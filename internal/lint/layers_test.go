@@ -75,7 +75,7 @@ var layers = map[string]layer{
 	"internal/rules":      {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/blockmerge": {level: 6, foreign: []string{pkgErrors}},
 	"internal/late":       {level: 6, foreign: []string{pkgErrors}},
-	"internal/checkpoint": {level: 6},
+	"internal/checkpoint": {level: 6, foreign: []string{pkgErrors}},
 	"internal/datadir":    {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
 	"internal/latelog": {level: 7, foreign: []string{pkgErrors}},
