@@ -51,9 +51,9 @@ func (rc *recovery) run(ctx context.Context, lock fileutil.DirLock, report *Open
 		return err
 	}
 	rc.lock = lock
-	before := rc.quarantined()
+	before := datadir.InQuarantine(h.opts.FS, h.path)
 	err = rc.finish()
-	for _, name := range rc.quarantined() {
+	for _, name := range datadir.InQuarantine(h.opts.FS, h.path) {
 		if !slices.Contains(before, name) {
 			report.Quarantined = append(report.Quarantined, name)
 		}
@@ -214,17 +214,4 @@ func (rc *recovery) write() error {
 	}
 	h.log.Store(log)
 	return nil
-}
-
-// quarantined lists what is in quarantine.
-func (rc *recovery) quarantined() []string {
-	entries, err := rc.h.opts.FS.ReadDir(filepath.Join(rc.h.path, datadir.QuarantineDir))
-	if err != nil {
-		return nil // there is no such directory
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, filepath.Join(datadir.QuarantineDir, e.Name()))
-	}
-	return names
 }

@@ -18,6 +18,18 @@ func MoveToQuarantine(fsys fileutil.FS, dir, name string) (string, error) {
 	return filepath.Join(QuarantineDir, filepath.Base(to)), err
 }
 
+// InQuarantine lists what is in quarantine, as paths relative to the data directory.
+func InQuarantine(fsys fileutil.FS, dataDir string) (names []string) {
+	entries, err := fsys.ReadDir(filepath.Join(dataDir, QuarantineDir))
+	if err != nil {
+		return nil // there is no such directory
+	}
+	for _, e := range entries {
+		names = append(names, filepath.Join(QuarantineDir, e.Name()))
+	}
+	return names
+}
+
 // Quarantined returns the blocks in quarantine that are not in have.
 func Quarantined(fsys fileutil.FS, dataDir string, have *Lineage) (out []Missing, err error) {
 	entries, err := fsys.ReadDir(filepath.Join(dataDir, QuarantineDir))
