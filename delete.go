@@ -10,9 +10,8 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
-	"github.com/seed347100a3/tsdb/internal/latelog"
+	"github.com/seed347100a3/tsdb/internal/headdelete"
 	"github.com/seed347100a3/tsdb/internal/memseries"
-	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/wal"
@@ -168,7 +167,7 @@ func (db *DB) delete(ctx context.Context, d blockset.Deletion) error {
 	next, damaged, err := db.blocks.DeleteLocked(ctx, d)
 	set, seq := db.head.deleted.set.Load(), uint64(0)
 	if err == nil {
-		set, seq, err = (&headDelete{db.head, log, d.From(next.Start), d.Mint}).write(ctx)
+		set, seq, err = deleteFromHead(ctx, db.head, log, d, next.Start)
 	}
 	// Blocks and head change for new queriers at one moment.
 	db.blocks.ShowLocked(next, func() { db.head.deleted.set.Store(set) })
@@ -190,94 +189,13 @@ type headDeletes struct {
 	deletes atomic.Uint64
 }
 
-// headDelete deletes from the head. Its Deletion begins where the head does, late samples may be
-// older.
-type headDelete struct {
-	h   *head
-	log *wal.Log
-	blockset.Deletion
-	lateMint int64
-}
-
-// write logs the delete as a commit of its own: behind all commits that have
-// reserved before it, so it ends at the newest sample of each series at that place in
-// the log. It returns what is deleted of the head then, and the commit to publish; none
-// when no series is touched.
-func (d *headDelete) write(ctx context.Context) (*tombstones.Set, uint64, error) {
-	h, log, old := d.h, d.log, d.h.deleted.set.Load()
-	series, shards, err := d.touched(ctx)
-	if err != nil || len(series) == 0 {
-		return old, 0, err
-	}
-	var commit wal.Commit
-	var turns memseries.Turns
-	if err := h.enqueue(ctx, log, &commit, shards); err != nil {
-		return old, 0, err
-	}
-	h.series.Shards.TakeTurnsLocked(shards, &turns)
-	var stones, late []record.Tombstone
-	for _, s := range series {
-		if s.Dead() {
-			continue
-		}
-		maxt := min(d.Maxt, s.PendingT())
-		if s.PendingT() != memseries.NoTime && d.Mint <= maxt {
-			stones = append(stones, record.Tombstone{Ref: s.Ref(), Mint: d.Mint, Maxt: maxt})
-		}
-		iv := tombstones.Interval{Mint: d.lateMint, Maxt: d.Maxt}
-		if newest, any := h.late.store.Delete(s.Ref(), iv, commit.Seq()); any {
-			late = append(late, record.Tombstone{Ref: s.Ref(), Mint: iv.Mint, Maxt: max(maxt, newest)})
-		}
-	}
-	h.series.Shards.Unlock(shards)
-	if len(stones)+len(late) > 0 {
-		commit.End(record.AppendTombstones(commit.Begin(), append(stones[:len(stones):len(stones)], late...)))
-	}
-	var repeated latelog.Commit
-	passTurn := func() {
-		h.series.Shards.LockInTurn(shards, &turns)
-		if len(late) > 0 {
-			repeated.End(record.AppendTombstones(record.AppendLateTombstones(repeated.Begin()), late))
-			h.late.log.Enqueue(commit.Seq(), &repeated)
-		}
-		h.series.Shards.EndTurn(shards)
-	}
-	commit.Apply = passTurn
-	if err = log.Write(&commit); err != nil {
-		for _, s := range late {
-			h.late.store.UndoDelete(s.Ref, commit.Seq())
-		}
-		late = nil
-		passTurn()
-		log.Settle(&commit)
-		return old, 0, err
-	}
-	if len(late) > 0 {
-		if err := h.late.log.Write(&repeated); errors.Is(err, ErrPoisoned) {
-			h.poison(err)
-		}
-	}
-	set := old.Clone()
-	for _, s := range stones {
-		set.Add(s.Ref, tombstones.Interval{Mint: s.Mint, Maxt: s.Maxt})
-	}
-	return set, commit.Seq(), nil
-}
-
-// touched returns the series that the delete can touch, and their shards.
-func (d *headDelete) touched(ctx context.Context) (series []*memseries.Series, shards memseries.ShardSet, err error) {
-	if d.Maxt < d.lateMint {
-		return nil, 0, nil
-	}
-	refs, err := d.h.series.Postings().Select(ctx, d.Matchers...)
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, ref := range refs {
-		if s := d.h.series.ByRef(ref); s != nil && (s.PendingT() >= d.Mint || d.h.late.store.Overlaps(ref, d.lateMint, d.Maxt)) {
-			series = append(series, s)
-			shards |= memseries.Bit(s)
-		}
-	}
-	return series, shards, nil
+// deleteFromHead logs a delete of the head, from the head's start on or, of late samples, from any
+// time on. It returns what is deleted of the head then, and the commit to publish, if there is one.
+func deleteFromHead(ctx context.Context, h *head, log *wal.Log, d blockset.Deletion, start int64) (*tombstones.Set, uint64, error) {
+	of := headdelete.Head{Series: h.series, Log: log, Late: h.late.store, LateLog: &h.late.log, Poison: h.poison,
+		Enqueue: func(ctx context.Context, c *wal.Commit, shards memseries.ShardSet) error {
+			return h.enqueue(ctx, log, c, shards)
+		}}
+	what := headdelete.Deletion{Mint: d.From(start).Mint, Maxt: d.Maxt, LateMint: d.Mint, Matchers: d.Matchers}
+	return of.Write(ctx, what, h.deleted.set.Load())
 }
