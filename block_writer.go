@@ -8,16 +8,11 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/backfill"
-	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/clock"
-	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/labels"
 )
-
-// progressSamples is after how many samples Progress is told.
-const progressSamples = 1 << 16
 
 // Bounds of the memory of a BlockWriter, in bytes.
 const (
@@ -90,48 +85,35 @@ type BlockWriterProgress struct {
 // database finds the blocks when it looks for new ones the next time. docs/design/backfill.md
 // says how blocks and a head go together.
 type BlockWriter struct {
-	dir      string
-	opts     BlockWriterOptions
-	ranges   []int64         // widths of windows in milliseconds, ascending
-	place    *backfill.Place // nil when it is closed
-	store    *backfill.Store
-	progress BlockWriterProgress
-	err      error                 // of the disk, or ErrClosed: nothing goes any more
-	wide     memseries.WideSamples // what a sample has that is appended, if it is no plain float
-	body     []byte                // of a histogram, the same
-
-	duplicates int64 // what the store had counted at the last Flush
+	to     *backfill.Writer
+	limits Limits
+	wide   memseries.WideSamples // what a sample has that is appended, if it is no plain float
 }
 
 // NewBlockWriter returns a writer of blocks into a data directory, which is created if
 // there is none. Nil options are the defaults. Close it. ErrNotDataDir as for Open.
 func NewBlockWriter(dir string, opts *BlockWriterOptions) (*BlockWriter, error) {
-	w := &BlockWriter{}
+	var o BlockWriterOptions
 	if opts != nil {
-		w.opts = *opts
+		o = *opts
 	}
-	if err := w.opts.withDefaults(); err != nil {
+	if err := o.withDefaults(); err != nil {
 		return nil, err
 	}
-	w.ranges = blockplan.Ranges(w.opts.Range, w.opts.MaxRange)
+	w := &BlockWriter{limits: o.Limits}
+	cfg := backfill.Config{FS: o.FS, AnyDirectory: o.AnyDirectory, Clock: o.Clock, Range: o.Range, MaxRange: o.MaxRange,
+		MemoryBytes: o.MemoryBytes, Duplicates: backfill.Duplicates(o.OnDuplicate), OutOfOrder: o.OutOfOrder,
+		Check: func(ls labels.Labels) error { return checkLabels(ls, &w.limits) },
+		OutOfBounds: func(t int64) error {
+			return &BoundsError{T: t, From: math.MinInt64 + 1, To: math.MaxInt64 - 1}
+		}}
+	if o.Progress != nil {
+		cfg.Progress = func(p backfill.Progress) { o.Progress(BlockWriterProgress(p)) }
+	}
 	var err error
-	if w.dir, err = fileutil.Abs(w.opts.FS, dir); err != nil {
-		return nil, w.fail(errors.WithMessage(err, "open data directory"))
+	if w.to, err = backfill.NewWriter(dir, cfg); err != nil {
+		return nil, err
 	}
-	if w.place, err = backfill.OpenPlace(w.opts.FS, w.dir, w.opts.AnyDirectory, w.opts.Clock); err != nil {
-		return nil, w.fail(err)
-	}
-	w.opts.FS = w.place.FS
-	w.store = backfill.NewStore(w.opts.FS, w.place.Tmp, backfill.Options{
-		Range:       w.ranges[len(w.ranges)-1],
-		MemoryBytes: w.opts.MemoryBytes,
-		Duplicates:  backfill.Duplicates(w.opts.OnDuplicate),
-		Check:       func(ls labels.Labels) error { return checkLabels(ls, &w.opts.Limits) },
-		Spilled: func(bytes int64) {
-			w.progress.SpilledBytes += bytes
-			w.report()
-		},
-	})
 	return w, nil
 }
 
@@ -180,17 +162,8 @@ func (w *BlockWriter) Append(ls labels.Labels, t int64, v float64) error {
 // that is not known any more, labels are needed: without any it is ErrNotFound. Refs are
 // forgotten when there are more series than half of the memory has room for.
 func (w *BlockWriter) AppendRef(ref SeriesRef, ls labels.Labels, t int64, v float64) (SeriesRef, error) {
-	if w.err != nil || t == math.MinInt64 || t == math.MaxInt64 {
-		return w.AppendSample(ref, ls, Sample{T: t, V: v}) // which says what is wrong
-	}
-	r, err := w.store.Append(uint64(ref), ls, t, v)
-	if err != nil {
-		return SeriesRef(r), w.rejected(err)
-	}
-	if w.progress.Samples++; w.progress.Samples%progressSamples == 0 {
-		w.report()
-	}
-	return SeriesRef(r), nil
+	r, err := w.to.Append(uint64(ref), ls, t, v)
+	return SeriesRef(r), err
 }
 
 // AppendSample is AppendRef for a sample of any kind, with what Appender.AppendSample says of its
@@ -198,13 +171,10 @@ func (w *BlockWriter) AppendRef(ref SeriesRef, ls labels.Labels, t int64, v floa
 // start timestamps. A stale marker that is a float becomes a histogram if it is newer than what was
 // appended of its series before, and the newest of that is a histogram.
 func (w *BlockWriter) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (SeriesRef, error) {
-	if w.err != nil {
-		return 0, w.err
+	if r, err := w.to.Takes(uint64(ref), s.T); err != nil {
+		return SeriesRef(r), err
 	}
-	if s.T == math.MinInt64 || s.T == math.MaxInt64 {
-		return ref, &BoundsError{T: s.T, From: math.MinInt64 + 1, To: math.MaxInt64 - 1}
-	}
-	if (s.H != nil || s.FH != nil) && w.opts.Limits.NoHistograms {
+	if (s.H != nil || s.FH != nil) && w.limits.NoHistograms {
 		return ref, ErrHistogramsOff
 	}
 	w.wide.Reset()
@@ -213,33 +183,8 @@ func (w *BlockWriter) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (S
 		return ref, err
 	}
 	wide := w.wide.Of(&st)
-	wide.Encode(w.body[:0])
-	if wide.Body != nil {
-		w.body = wide.Body
-	}
-	r, err := w.store.AppendAny(uint64(ref), ls, &wide)
-	if err != nil {
-		return SeriesRef(r), w.rejected(err)
-	}
-	if w.progress.Samples++; w.progress.Samples%progressSamples == 0 {
-		w.report()
-	}
-	return SeriesRef(r), nil
-}
-
-// rejected returns the error of a sample under the name that it has here. Any other
-// error is final.
-func (w *BlockWriter) rejected(err error) error {
-	switch {
-	case errors.Is(err, backfill.ErrDuplicate):
-		return ErrDuplicateSample
-	case errors.Is(err, backfill.ErrNotFound):
-		return ErrNotFound
-	case errors.Is(err, ErrInvalidLabels), errors.Is(err, ErrLimit):
-		return err
-	default:
-		return w.fail(err)
-	}
+	r, err := w.to.AppendWide(uint64(ref), ls, &wide)
+	return SeriesRef(r), err
 }
 
 // Flush turns all samples that were appended since the last Flush into blocks, moves
@@ -256,56 +201,9 @@ func (w *BlockWriter) Flush(ctx context.Context) ([]BlockMeta, error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
-	if w.err != nil {
-		return nil, w.err
-	}
-	metas, err := backfill.Flush(ctx, w.store, backfill.Target{
-		Dir: w.dir, Ranges: w.ranges, Clock: w.opts.Clock, OutOfOrder: w.opts.OutOfOrder,
-		Progress: func(samples, bytes int64) {
-			w.progress.Written, w.progress.BlockBytes = samples, bytes
-			w.report()
-		},
-	})
-	if err != nil {
-		return metas, w.rejectedAll(err)
-	}
-	w.report()
-	w.progress, w.duplicates = BlockWriterProgress{}, w.store.Duplicates()
-	return metas, nil
-}
-
-// rejectedAll is rejected for an error that ends the writer in any case.
-func (w *BlockWriter) rejectedAll(err error) error {
-	if errors.Is(err, backfill.ErrDuplicate) {
-		err = &refusal{ErrDuplicateSample, err}
-	}
-	return w.fail(err)
-}
-
-// fail makes an error the last word.
-func (w *BlockWriter) fail(err error) error {
-	if fileutil.IsDiskFull(err) {
-		err = diskspace.WhileWriting(w.opts.FS, w.dir, "write blocks", 0, err)
-	}
-	w.err = err
-	return err
-}
-
-func (w *BlockWriter) report() {
-	if w.opts.Progress != nil {
-		w.progress.Duplicates = w.store.Duplicates() - w.duplicates
-		w.opts.Progress(w.progress)
-	}
+	return w.to.Flush(ctx)
 }
 
 // Close ends the writer. What was not flushed is gone, and nothing is left of it on
 // disk. A second Close does nothing.
-func (w *BlockWriter) Close() error {
-	if w.place == nil {
-		return nil
-	}
-	w.err = ErrClosed
-	err := w.place.Close()
-	w.place, w.store = nil, nil
-	return err
-}
+func (w *BlockWriter) Close() error { return w.to.Close() }

@@ -3,6 +3,7 @@ package tsdb
 import (
 	"errors"
 
+	"github.com/seed347100a3/tsdb/internal/backfill"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
@@ -18,7 +19,7 @@ var (
 	ErrOutOfOrder = errors.New("out of order sample: the series has a newer one")
 	// ErrDuplicateSample: the series has another value at this time. An exact repeat
 	// is accepted.
-	ErrDuplicateSample = errors.New("duplicate sample: the series has another value at this time")
+	ErrDuplicateSample = backfill.ErrDuplicate
 	// ErrOutOfBounds: the time is outside what the database accepts at all: too far
 	// in the future (Options.Limits.MaxFuture), before what it still takes, or the
 	// smallest or greatest int64, which no sample can have. Times are milliseconds since
@@ -30,7 +31,7 @@ var (
 	// allows. errors.As with *BoundsError tells the time and what is accepted.
 	ErrTooOld = errors.New("sample is too old for the out-of-order window")
 	// ErrNotFound: no series has this ref, and no labels were given to find it by.
-	ErrNotFound = errors.New("no such series: append again with labels")
+	ErrNotFound = backfill.ErrNotFound
 	// ErrInvalidLabels: the label set is not well formed. The error says how.
 	ErrInvalidLabels = labels.ErrInvalid
 	// ErrHistogramsOff: Options.Limits.NoHistograms refuses native histograms.
