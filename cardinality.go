@@ -9,7 +9,6 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/cardinality"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -67,33 +66,22 @@ type Cardinality struct {
 	Warnings Warnings // what is missing: damaged blocks
 }
 
-// LabelCount counts something of a label name, or of a pair of name and value.
-type LabelCount struct {
-	Name, Value string // Value is empty where it is about the name
-	Count       uint64
-}
+// LabelCount counts something of a label name, or of a pair of name and value: it has Name, Value,
+// which is empty where it is about the name, and Count, a uint64.
+type LabelCount = cardinality.Count
 
-// LabelChurn is the churn of a label name, or of a pair.
-type LabelChurn struct {
-	Name, Value string
-	Churn       float64
-}
+// LabelChurn is the churn of a label name, or of a pair: it has Name, Value and Churn, a float64.
+type LabelChurn = cardinality.Churn
 
-// MetricSize is what the chunks of one metric take.
-type MetricSize struct {
-	Name                   string
-	Series, Samples, Bytes uint64
-}
+// MetricSize is what the chunks of one metric take: it has Name, and Series, Samples and Bytes,
+// each a uint64.
+type MetricSize = cardinality.Size
 
-// EncodingSize is what the chunks of one encoding take.
-type EncodingSize struct {
-	Encoding               chunkenc.Encoding
-	Chunks, Samples, Bytes uint64
-	// Buckets are those that each histogram of a chunk has room for, positive and negative ones, of
-	// all chunks together; MinBuckets and MaxBuckets are those of one chunk. Stale markers that are
-	// alone in a chunk have none. All are 0 for floats.
-	Buckets, MinBuckets, MaxBuckets uint64
-}
+// EncodingSize is what the chunks of one encoding take: it has Encoding, Chunks, Samples and Bytes.
+// Buckets are those that each histogram of a chunk has room for, positive and negative ones, of
+// all chunks together; MinBuckets and MaxBuckets are those of one chunk. Stale markers that are
+// alone in a chunk have none. All are 0 for floats. Numbers are uint64.
+type EncodingSize = cardinality.Encoded
 
 // Cardinality counts series and their labels. ErrClosed; fs.ErrNotExist if there is no such
 // block; the context's error.
@@ -136,62 +124,24 @@ func countLabels(ctx context.Context, opts CardinalityOptions, open func(mint, m
 		MinT: mint, MaxT: maxt,
 		Series: rep.Series, LabelNames: rep.LabelNames, LabelPairs: rep.LabelPairs, LabelPairEntries: rep.LabelPairEntries,
 		Chunks: rep.Chunks, Samples: rep.Samples, Bytes: rep.Bytes,
-		Metrics: labelCounts(rep.Metrics), Names: labelCounts(rep.Names), Pairs: labelCounts(rep.Pairs), ValueBytes: labelCounts(rep.ValueBytes),
-		ChurnNames: labelChurns(rep.ChurnNames), ChurnPairs: labelChurns(rep.ChurnPairs), MetricChunks: metricSizes(rep.MetricChunks),
-		Encodings: encodingSizes(rep.Encodings),
+		Metrics: rep.Metrics, Names: rep.Names, Pairs: rep.Pairs, ValueBytes: rep.ValueBytes,
+		ChurnNames: rep.ChurnNames, ChurnPairs: rep.ChurnPairs, MetricChunks: rep.MetricChunks,
+		Encodings: rep.Encodings,
 		Warnings:  rep.Warnings,
 	}, nil
 }
 
-func labelCounts(list []cardinality.Count) (out []LabelCount) {
-	for _, c := range list {
-		out = append(out, LabelCount(c))
-	}
-	return out
-}
-
-func labelChurns(list []cardinality.Churn) (out []LabelChurn) {
-	for _, c := range list {
-		out = append(out, LabelChurn(c))
-	}
-	return out
-}
-
-func metricSizes(list []cardinality.Size) (out []MetricSize) {
-	for _, s := range list {
-		out = append(out, MetricSize(s))
-	}
-	return out
-}
-
-func encodingSizes(list []cardinality.Encoded) (out []EncodingSize) {
-	for _, e := range list {
-		out = append(out, EncodingSize(e))
-	}
-	return out
-}
-
 // keep makes a Querier one of a single block, and reports whether that is there.
 func (q *Querier) keep(id ulid.ULID) bool {
-	mint, maxt := q.read.Range()
-	for i := range q.view.Blocks {
-		if b := &q.view.Blocks[i]; b.Meta.ULID == id && b.Overlaps(mint, maxt) {
-			return q.read.Keep(b.Place())
-		}
-	}
-	return false
+	b := q.view.Find(id)
+	return b != nil && b.Overlaps(q.read.Range()) && q.read.Keep(b.Place())
 }
 
 // times returns the closed range of what is there to read, or of a single block; mint > maxt if
 // that is nothing.
 func (q *Querier) times(only ulid.ULID) (mint, maxt int64) {
 	first, last := q.read.Range()
-	mint, maxt = int64(math.MaxInt64), int64(math.MinInt64)
-	for i := range q.view.Blocks {
-		if b := &q.view.Blocks[i]; b.Overlaps(first, last) && (only == ulid.ULID{} || b.Meta.ULID == only) {
-			mint, maxt = min(mint, b.Meta.MinTime), max(maxt, b.Meta.MaxTime-1)
-		}
-	}
+	mint, maxt = q.view.Times(first, last, only)
 	if h := q.head; q.read.HasHead() && h.bounds.minT.Load() <= h.bounds.maxT.Load() {
 		mint, maxt = min(mint, max(first, q.view.Start, h.bounds.minT.Load())), max(maxt, h.bounds.maxT.Load())
 	}

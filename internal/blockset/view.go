@@ -97,8 +97,28 @@ func (v *View) SplitByStart(ids []ulid.ULID) (free, last []ulid.ULID) {
 }
 
 // has reports whether a block is in the view.
-func (v *View) has(id ulid.ULID) bool {
-	return slices.ContainsFunc(v.Blocks, func(b Block) bool { return b.Meta.ULID == id })
+func (v *View) has(id ulid.ULID) bool { return v.Find(id) != nil }
+
+// Find returns a block by its name, nil if it is not there.
+func (v *View) Find(id ulid.ULID) *Block {
+	for i := range v.Blocks {
+		if b := &v.Blocks[i]; b.Meta.ULID == id {
+			return b
+		}
+	}
+	return nil
+}
+
+// Times returns the closed range of the blocks that overlap one, or of only, if it is a name;
+// mint > maxt if there is none.
+func (v *View) Times(first, last int64, only ulid.ULID) (mint, maxt int64) {
+	mint, maxt = math.MaxInt64, math.MinInt64
+	for i := range v.Blocks {
+		if b := &v.Blocks[i]; b.Overlaps(first, last) && (only == ulid.ULID{} || b.Meta.ULID == only) {
+			mint, maxt = min(mint, b.Meta.MinTime), max(maxt, b.Meta.MaxTime-1)
+		}
+	}
+	return mint, maxt
 }
 
 // missingBeside returns what is still missing when blocks are added that somebody brought.
