@@ -91,9 +91,6 @@ var (
 // errRetentionChanged ends a merge that left out what is too old by limits that are none any more.
 var errRetentionChanged = errors.New("retention was changed meanwhile")
 
-// errRepeat: a late sample is there already.
-var errRepeat = errors.New("repeat")
-
 // refusal is why a directory is not opened, together with the sentinel that callers
 // know.
 type refusal struct{ sentinel, why error }

@@ -328,7 +328,7 @@ func (a *Appender) late(st *memseries.Sample, newest int64) error {
 	a.h.series.Shards.Unlock(bit)
 	// With a window another one is taken if the newest is deleted, and the same one if a late one
 	// took its place.
-	if same && (a.h.late.window.Load() == 0 || !a.h.opts.Head.LastWriteWins && !a.h.isDeleted(st.Series, st.T)) {
+	if same && (a.h.late.window.Load() == 0 || !a.h.opts.Head.LastWriteWins && !a.h.late.isDeleted(a.h, st.Series, st.T)) {
 		return nil
 	}
 	return a.stageLate(st, ErrDuplicateSample)

@@ -113,7 +113,7 @@ func (sg *staging) run(ctx context.Context, log *wal.Log, res *CommitResult) err
 		sg.undo(log)
 		return err
 	}
-	sg.late.write(sg)
+	_ = h.late.poison(h, sg.late.Write(&h.late.log)) // what is not there the log has
 	h.iso.WaitPublished(sg.commit.Seq())
 	sg.exemplars.published(h)
 	h.commits.done.Add(1)
@@ -127,8 +127,8 @@ func (sg *staging) count(res *CommitResult) {
 	c := &sg.h.commits
 	c.rejected.Add(uint64(len(res.Rejected)))
 	kinds, all := sg.kinds(sg.samples), len(sg.samples)
-	if n := len(sg.late.kept); n > 0 {
-		late := sg.kinds(sg.late.kept)
+	if n := len(sg.late.Kept); n > 0 {
+		late := sg.kinds(sg.late.Kept)
 		sg.h.late.appended.Add(uint64(n))
 		sg.h.late.histograms.Add(uint64(n - late[chunkenc.ValFloat]))
 		for kind := range late {
@@ -245,7 +245,7 @@ func (sg *staging) apply() {
 	mint, maxt := h.series.Shards.ApplyLocked(sg.samples, &sg.wide, seq, floor, h.iso)
 	sg.metadata.applyLocked(sg)
 	sg.exemplars.applyLocked(sg)
-	sg.late.applyLocked(sg)
+	sg.late.ApplyLocked(&h.series.Shards, &h.late.log, seq)
 	h.series.Shards.EndTurn(sg.shards)
 	h.bounds.widen(mint, maxt)
 	if invariants.Enabled {
@@ -274,7 +274,7 @@ func (sg *staging) undo(log *wal.Log) {
 		s.SetLogged(false)
 	}
 	sg.exemplars.undo(sg)
-	sg.late.undo(sg)
+	sg.late.Undo(h.late.store, sg.commit.Seq())
 	h.series.Shards.EndTurn(sg.shards)
 	log.Settle(&sg.commit)
 	h.commits.failed.Add(1)

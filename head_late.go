@@ -2,22 +2,19 @@ package tsdb
 
 import (
 	"context"
-	"math"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
-	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/headlate"
 	"github.com/seed347100a3/tsdb/internal/late"
 	"github.com/seed347100a3/tsdb/internal/latelog"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/read"
-	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/replay"
 	"github.com/seed347100a3/tsdb/wal"
 )
@@ -29,13 +26,13 @@ type headLate struct {
 	place  read.PlaceID
 	window atomic.Int64 // milliseconds; 0: none are taken
 	found  latelog.Found
-	flush  lateFlush
+	flush  headlate.Flush // its users hold DB.flushing
 
 	appended, histograms atomic.Uint64 // samples, and of them histograms
 }
 
 func (hl *headLate) init(h *head) {
-	hl.store = h.newLateStore()
+	hl.store = newLateStore(h.opts)
 	hl.place = read.NewPlaceID()
 	hl.window.Store(h.opts.Head.OutOfOrderWindow.Milliseconds())
 	o := h.opts.WAL
@@ -44,8 +41,8 @@ func (hl *headLate) init(h *head) {
 	}})
 }
 
-func (h *head) newLateStore() *late.Store {
-	return late.NewStore(late.Cutting{Range: h.opts.Blocks.Range.Milliseconds(), Samples: h.opts.Head.SamplesPerChunk})
+func newLateStore(o *Options) *late.Store {
+	return late.NewStore(late.Cutting{Range: o.Blocks.Range.Milliseconds(), Samples: o.Head.SamplesPerChunk})
 }
 
 // SetOutOfOrderWindow changes Options.Head.OutOfOrderWindow for samples that are appended from now
@@ -85,17 +82,16 @@ func (hl *headLate) take(rep *replay.Report, end chunks.Ref) {
 	}
 }
 
-// raiseNewest makes series take only what is newer than their late samples, where the head takes
-// those times in order: once they had something newer, and it is gone. The head is alone.
+// of is what late samples are held against, and where they are.
+func (hl *headLate) of(h *head) headlate.Head {
+	return headlate.Head{Series: h.series, Chunks: h.chunks, Deleted: &h.deleted.set, MinValid: &h.bounds.minValid, Mender: &h.queries.mender,
+		Commits: h.iso, Store: hl.store, Log: &hl.log, Wins: h.opts.Head.LastWriteWins}
+}
+
+// raiseNewest makes series take only what is newer than their late samples. The head is alone.
 func (hl *headLate) raiseNewest(h *head) {
-	minValid := h.bounds.minValid.Load()
-	for _, ref := range hl.store.Refs() {
-		newest, ok := hl.store.Newest(ref)
-		if s := h.series.ByRef(ref); ok && s != nil && newest.T >= minValid && newest.T > s.PendingT() {
-			s.Reserve(newest.T, newest.Sum)
-			s.ReserveKind(newest.Encoding)
-		}
-	}
+	late := hl.of(h)
+	late.RaiseNewest()
 }
 
 // acceptsFrom returns the oldest time of late samples that is accepted now.
@@ -122,200 +118,69 @@ func (hl *headLate) readable(h *head, snapshot uint64) read.Late {
 
 // stagedLate are the late samples of one commit.
 type stagedLate struct {
-	checked []int64            // by sample that is staged as late: up to here its series was looked at
-	kept    []memseries.Sample // that are reserved
-	before  int                // samples that are reserved in order
-	commit  latelog.Commit
-	one     late.Sample
-	excerpt memseries.Excerpt
-	finder  late.Finder
-	body    []byte
-}
-
-func (sl *stagedLate) clear() {
-	clear(sl.kept)
-	sl.checked, sl.kept = sl.checked[:0], sl.kept[:0]
-	sl.commit.Reset()
+	headlate.Samples
+	before int // samples that are reserved in order
 }
 
 // stageLate makes a sample a late one, unless it comes too late. The error is otherwise, where no
 // late ones are taken.
 func (a *Appender) stageLate(st *memseries.Sample, otherwise error) error {
-	h := a.h
+	h, sg := a.h, a.staged
 	if h.late.window.Load() == 0 {
-		return a.staged.refused.note(st, otherwise)
+		return sg.refused.note(st, otherwise)
 	}
-	if err := h.late.tooOldFor(&h.bounds, st.T); err != nil {
-		return a.staged.refused.note(st, err)
+	err := h.late.tooOldFor(&h.bounds, st.T)
+	if err == nil {
+		in := h.late.of(h)
+		if err = duplicate(sg.late.Stage(&in, st, &sg.wide)); err == nil {
+			return nil
+		}
 	}
-	a.staged.endHistograms(st)
-	sl := &a.staged.late
-	sum, found, err := h.late.store.Find(st.Series.Ref(), st.T)
-	checked := int64(math.MinInt64)
-	if !found && err == nil {
-		sum, found, checked, err = h.sumAt(st.Series, st.T, sl)
-	} else {
-		checked = math.MaxInt64 // what is late decides
-	}
-	switch {
-	case err != nil:
-		return err
-	case found && sum == st.Sum:
-		st.Late = memseries.IsRepeat
-	case found && !h.opts.Head.LastWriteWins:
-		return a.staged.refused.note(st, ErrDuplicateSample)
-	default:
-		st.Late = memseries.IsLate
-	}
-	sl.checked = append(sl.checked, checked)
-	return nil
+	return sg.refused.note(st, err)
 }
 
-// endHistograms makes a float that is a stale marker of a series of histograms one of them.
-func (sg *staging) endHistograms(st *memseries.Sample) {
-	if st.Sum != histogram.StaleNaN || st.Encoding.Kind() != chunkenc.ValFloat {
-		return
+// duplicate is the error of a late sample, as it is told.
+func duplicate(err error) error {
+	if errors.Is(err, late.ErrDuplicate) {
+		return ErrDuplicateSample
 	}
-	bit := memseries.Bit(st.Series)
-	sg.h.series.Shards.Lock(bit)
-	kind := st.Series.PendingKind()
-	sg.h.series.Shards.Unlock(bit)
-	if kind != chunkenc.ValFloat {
-		sg.wide.End(st, kind)
-		st.Sum = sg.wide.Digest(st)
-	}
-}
-
-// sumAt returns the sum of the sample that a series has in order at a time, if it is not in blocks.
-// checked is up to when the series was looked at.
-func (h *head) sumAt(s *memseries.Series, t int64, sl *stagedLate) (sum uint64, found bool, checked int64, err error) {
-	if t < h.bounds.minValid.Load() {
-		return 0, false, math.MaxInt64, nil // blocks have what there is, by their own rule
-	}
-	h.series.Past(math.MaxUint64).Excerpt(s, t, t, &sl.excerpt)
-	checked = sl.excerpt.Maxt
-	if h.isDeleted(s, t) {
-		return 0, false, checked, nil
-	}
-	sum, found, err = sl.find(h, t)
-	return sum, found, checked, err
+	return err
 }
 
 // isDeleted reports whether what a series has in order at a time is deleted.
-func (h *head) isDeleted(s *memseries.Series, t int64) bool {
-	return h.deleted.set.Load().Of(s.Ref()).Covers(t)
-}
-
-// find looks for the sample in the excerpt.
-func (sl *stagedLate) find(h *head, t int64) (sum uint64, found bool, err error) {
-	for _, c := range sl.excerpt.Chunks {
-		enc, data := c.Encoding, sl.excerpt.Data(c)
-		if c.Ref != 0 {
-			if enc, data, err = h.chunks.Read(c.Ref, nil); err != nil {
-				h.queries.mender.NoteDamage(c.Ref, err)
-				return 0, false, nil // nobody can read it
-			}
-		}
-		if sum, found, err = sl.finder.Find(enc, data, t); found || err != nil {
-			return sum, found, err
-		}
-	}
-	return 0, false, nil
+func (hl *headLate) isDeleted(h *head, s *memseries.Series, t int64) bool {
+	in := hl.of(h)
+	return in.IsDeleted(s, t)
 }
 
 // reserveLateLocked takes a late sample into the store, where nobody sees it yet. n is its number
 // among those that were staged as late, -1 for one that other commits made late.
 func (sg *staging) reserveLateLocked(st *memseries.Sample, n int) error {
-	h, sl := sg.h, &sg.late
-	switch {
-	case st.Series.Dead():
+	if st.Series.Dead() {
 		return ErrNotFound
-	case st.Late == memseries.IsRepeat:
-		// Another one may have taken the place of what it repeats since, by this commit, too.
-		if _, found, err := h.late.store.Find(st.Series.Ref(), st.T); !found || err != nil {
-			return err
-		}
 	}
-	if n < 0 || sl.checked[n] < min(st.T, st.Series.PendingT()) {
-		_, found, err := h.late.store.Find(st.Series.Ref(), st.T) // which decides
-		if !found && err == nil {
-			err = sg.lookAgainLocked(st)
-		}
-		if err != nil {
-			if err == errRepeat {
-				return nil
-			}
-			return err
-		}
-	}
-	sl.one = late.Sample{T: st.T, Sum: st.Sum, ST: sg.wide.Start(st), Encoding: st.Encoding}
-	if st.Encoding.Kind() != chunkenc.ValFloat {
-		sl.body = sg.wide.AppendBody(sl.body[:0], st)
-		sl.one.Body = sl.body
-	}
-	added, err := h.late.store.Add(st.Series.Ref(), &sl.one, sg.commit.Seq(), h.iso.Floor(), h.opts.Head.LastWriteWins)
-	if errors.Is(err, late.ErrDuplicate) {
-		return ErrDuplicateSample
-	}
+	in := sg.h.late.of(sg.h)
+	beside := headlate.Beside{Seq: sg.commit.Seq(), Wide: &sg.wide, Own: sg.samples[:sg.late.before]}
+	added, err := sg.late.ReserveLocked(&in, &beside, st, n)
 	if added {
-		st.Late = memseries.IsLate
-		sl.kept = append(sl.kept, *st)
 		sg.logLocked(st.Series)
 	}
-	return err
-}
-
-// lookAgainLocked looks for a sample in order at the time of a late one, in what came since that
-// was looked for. Of other commits that are on their way only the newest time is known: if one of
-// them has another value at this time, that counts as if it were in a block.
-func (sg *staging) lookAgainLocked(st *memseries.Sample) error {
-	s, wins := st.Series, sg.h.opts.Head.LastWriteWins
-	sum, found := s.PendingSum(), s.PendingT() == st.T
-	if !found && st.T > s.Maxt() && st.T < s.PendingT() {
-		sum, found = sg.ownSum(s, st.T)
-	}
-	if !found && st.T <= s.Maxt() && st.T >= sg.h.bounds.minValid.Load() {
-		sg.h.series.Shards.ExcerptLocked(s, st.T, &sg.late.excerpt)
-		var err error
-		if sum, found, err = sg.late.find(sg.h, st.T); err != nil {
-			return err
-		}
-	}
-	found = found && !sg.h.isDeleted(s, st.T)
-	switch {
-	case !found, sum != st.Sum && wins:
-		return nil
-	case sum == st.Sum:
-		return errRepeat
-	default:
-		return ErrDuplicateSample
-	}
-}
-
-// ownSum looks for a sample among those that this commit has reserved in order.
-func (sg *staging) ownSum(s *memseries.Series, t int64) (sum uint64, found bool) {
-	for i := range sg.samples[:sg.late.before] {
-		if own := &sg.samples[i]; own.Series == s && own.T == t {
-			return own.Sum, true
-		}
-	}
-	return 0, false
+	return duplicate(err)
 }
 
 // becomeLateLocked takes a sample that other commits overtook as a late one, unless why it is not
 // taken in order keeps it from that, too.
 func (sg *staging) becomeLateLocked(st *memseries.Sample, why error) error {
-	h, wins := sg.h, sg.h.opts.Head.LastWriteWins
+	h := sg.h
 	if h.late.window.Load() == 0 || why == ErrNotFound {
 		return why
 	}
-	deleted := (why == nil || why == ErrDuplicateSample) && h.isDeleted(st.Series, st.T)
-	if !wins && !deleted && (why == nil || why == ErrDuplicateSample) {
-		return why
-	}
-	if why == nil && !deleted { // the same is there, unless a late one took its place
-		if sum, found, err := h.late.store.Find(st.Series.Ref(), st.T); !found || sum == st.Sum || err != nil {
+	if why == nil || why == ErrDuplicateSample {
+		in := h.late.of(h)
+		if takes, err := in.TakesPlace(st, why == nil); err != nil {
 			return err
+		} else if !takes {
+			return why
 		}
 	}
 	if err := h.late.tooOldFor(&h.bounds, st.T); err != nil {
@@ -326,55 +191,22 @@ func (sg *staging) becomeLateLocked(st *memseries.Sample, why error) error {
 
 // encode writes the records of late samples, for both logs.
 func (sl *stagedLate) encode(sg *staging) {
-	if len(sl.kept) == 0 {
-		return
-	}
-	sg.encodeRuns(&sl.commit, sl.kept)
-	segment := sg.h.late.log.Segment()
-	for i := range sl.commit.Records() {
-		sg.commit.End(append(record.AppendLate(sg.commit.Begin(), segment), sl.commit.Record(i)...))
+	if len(sl.Kept) > 0 {
+		sg.encodeRuns(&sl.Records, sl.Kept)
+		sl.AppendTo(&sg.commit, sg.h.late.log.Segment())
 	}
 }
 
-// applyLocked gives the records their place in the out-of-order log, in the order of the log for
-// each series.
-func (sl *stagedLate) applyLocked(sg *staging) {
-	if len(sl.kept) == 0 {
-		return
-	}
-	for i := range sl.kept {
-		sg.h.series.Shards.NoteAppliedLocked(sl.kept[i].Series, sg.commit.Seq())
-	}
-	sg.h.late.log.Enqueue(sg.commit.Seq(), &sl.commit)
-}
-
-// write writes them. What cannot be written there the log has.
-func (sl *stagedLate) write(sg *staging) {
-	if len(sl.kept) == 0 {
-		return
-	}
-	hl := &sg.h.late
-	if err := hl.log.Write(&sl.commit); errors.Is(err, ErrPoisoned) {
-		sg.h.poison(err)
-	}
-}
-
-// undo takes back what was reserved.
-func (sl *stagedLate) undo(sg *staging) {
-	for i := range sl.kept {
-		sg.h.late.store.Undo(sl.kept[i].Series.Ref(), sg.commit.Seq())
-	}
-}
-
-// sync brings what is applied of late samples to stable storage in the out-of-order log.
-func (hl *headLate) sync(h *head) error {
-	if !hl.log.IsOpen() && !hl.log.IsIncomplete() {
-		return nil
-	}
-	h.series.Shards.Barrier()
-	err := hl.log.Sync()
+// poison refuses all writes if a sync of the out-of-order log failed, and returns why.
+func (hl *headLate) poison(h *head, err error) error {
 	if errors.Is(err, ErrPoisoned) {
 		h.poison(err)
 	}
 	return err
+}
+
+// sync brings what is applied of late samples to stable storage in the out-of-order log.
+func (hl *headLate) sync(h *head) error {
+	late := hl.of(h)
+	return hl.poison(h, late.Sync())
 }

@@ -111,7 +111,7 @@ func (rc *recovery) readAll(ctx context.Context, report *OpenReport, readOnly bo
 // forget makes the head empty again: what an attempt to read left is worth nothing.
 func (rc *recovery) forget() error {
 	h := rc.h
-	h.series, h.late.store = h.newDirectory(), h.newLateStore()
+	h.series, h.late.store = h.newDirectory(), newLateStore(h.opts)
 	h.commits.exemplars = exemplars.New(h.opts.Head.MaxExemplars)
 	return h.closeFiles()
 }

@@ -88,7 +88,7 @@ func (sg *staging) release() {
 	sg.metadata.clear()
 	sg.refused.moveTo(&sg.h.commits)
 	sg.exemplars.clear()
-	sg.late.clear()
+	sg.late.Clear()
 	sg.commit.Reset()
 	sg.h.commits.stagings.Put(sg)
 }
@@ -117,7 +117,7 @@ func (sg *staging) encode() {
 	sg.metadata.encode(c)
 	if len(sg.samples) > 0 {
 		maxt := sg.encodeRuns(c, sg.samples)
-		if len(sg.fresh) == 0 && len(sg.late.kept) == 0 {
+		if len(sg.fresh) == 0 && len(sg.late.Kept) == 0 {
 			c.Expires(maxt)
 		}
 	}

@@ -252,8 +252,8 @@ func (f *flusher) step() {
 	} else {
 		err = db.collect() // what a Querier kept until now
 	}
-	err = db.head.late.flushIfDue(db.ctx, db, err)
-	if h.trunc.done < db.blocks.Current().Start || h.late.flush.waits {
+	err = db.head.late.flushIfUrgent(db.ctx, db, err)
+	if h.trunc.done < db.blocks.Current().Start || h.late.flush.Waits() {
 		db.maintenance.looker.flush.Store(true) // one keeps it still
 	}
 	f.note(err)

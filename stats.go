@@ -159,7 +159,7 @@ func takeStats(h *head, blocks *blockset.Set) Stats {
 func (hl *headLate) addTo(s *Stats, b *bounds) {
 	s.LateSamplesAppended, s.LateHistogramsAppended = hl.appended.Load(), hl.histograms.Load()
 	s.LateSeries, s.LateSamples = hl.store.Len()
-	s.LateBytes, s.LateFlushes, s.LateLog = hl.store.SizeBytes(), hl.flush.done.Load(), hl.log.Stats()
+	s.LateBytes, s.LateFlushes, s.LateLog = hl.store.SizeBytes(), hl.flush.Done(), hl.log.Stats()
 	s.HeadSizeBytes += s.LateBytes
 	if s.AcceptsFrom = s.AcceptsInOrderFrom; hl.window.Load() > 0 {
 		s.AcceptsFrom = min(s.AcceptsFrom, hl.acceptsFrom(b))

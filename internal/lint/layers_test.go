@@ -89,6 +89,7 @@ var layers = map[string]layer{
 	"internal/dircopy":     {level: 8, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/headblock":   {level: 8, foreign: []string{pkgErrors}},
 	"internal/headdelete":  {level: 8, foreign: []string{pkgErrors}},
+	"internal/headlate":    {level: 8, foreign: []string{pkgErrors}},
 	"internal/mend":        {level: 8, foreign: []string{pkgErrors}},
 	"internal/repair":      {level: 8, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/snapshots":   {level: 8, foreign: []string{pkgErrors}},
