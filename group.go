@@ -86,13 +86,7 @@ func OpenGroup(dir string, opts *GroupOptions) (*Group, error) {
 		return nil, errors.Errorf("options MaxOpen and FlushIdle are %d and %v, want 0 or more", g.opts.MaxOpen, g.opts.FlushIdle)
 	}
 	o := g.each
-	if g.dir, err = fileutil.Abs(o.FS, dir); err == nil {
-		err = fileutil.MkdirSync(o.FS, g.dir)
-	}
-	if err == nil {
-		err = datadir.CheckGroup(o.FS, g.dir)
-	}
-	if err != nil {
+	if g.dir, err = datadir.MakeGroup(o.FS, dir); err != nil {
 		return nil, errors.WithMessagef(err, "open group %s", dir)
 	}
 	g.common = common{
@@ -175,24 +169,8 @@ func (g *Group) CloseDB(ctx context.Context, name string) error {
 // Names returns the names of all databases that there are, open or not, sorted. Directories in that
 // of the group whose names are none, or that have nothing of a database, are not among them.
 func (g *Group) Names() ([]string, error) {
-	entries, err := g.each.FS.ReadDir(g.dir)
-	if err != nil {
-		return nil, errors.WithMessage(err, "list databases of group")
-	}
-	var names []string
-	for _, e := range entries {
-		if !e.IsDir() || datadir.CheckName(e.Name()) != nil {
-			continue
-		}
-		is, err := datadir.IsDatabase(g.each.FS, filepath.Join(g.dir, e.Name()))
-		if err != nil {
-			return nil, errors.WithMessage(err, "list databases of group")
-		}
-		if is {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
+	names, err := datadir.Databases(g.each.FS, g.dir)
+	return names, errors.WithMessage(err, "list databases of group")
 }
 
 // GroupStats are numbers about a Group.

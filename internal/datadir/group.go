@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"path/filepath"
 	"strings"
 
 	"github.com/oklog/ulid/v2"
@@ -50,8 +51,42 @@ func isDevice(stem string) bool {
 	return len(stem) == 4 && (stem[:3] == "com" || stem[:3] == "lpt") && stem[3] >= '0' && stem[3] <= '9'
 }
 
-// CheckGroup returns ErrNotDataDir if a directory that is to have databases in it is itself one.
-func CheckGroup(fsys fileutil.FS, dir string) error {
+// MakeGroup makes a directory for databases, if it is not there, and returns its absolute path.
+// ErrNotDataDir: it is itself a database.
+func MakeGroup(fsys fileutil.FS, dir string) (string, error) {
+	path, err := fileutil.Abs(fsys, dir)
+	if err == nil {
+		err = fileutil.MkdirSync(fsys, path)
+	}
+	if err == nil {
+		err = checkGroup(fsys, path)
+	}
+	return path, err
+}
+
+// Databases returns the names of the databases in the directory of a group, sorted.
+func Databases(fsys fileutil.FS, dir string) (names []string, err error) {
+	entries, err := fsys.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || CheckName(e.Name()) != nil {
+			continue
+		}
+		is, err := IsDatabase(fsys, filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// checkGroup returns ErrNotDataDir if a directory that is to have databases in it is itself one.
+func checkGroup(fsys fileutil.FS, dir string) error {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
 		return err
