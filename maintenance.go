@@ -24,10 +24,6 @@ const (
 	mergeInterval = time.Minute
 	// flushBackoff is how long a flush that failed waits.
 	flushBackoff = 10 * time.Second
-	// Where so many looks have found nothing since the last commit, a database rests, and only each
-	// so-manieth look is in earnest.
-	restAfter  = 3
-	restedLook = 32
 )
 
 // start starts what Close stops: somebody syncs the log, somebody writes full chunks, somebody
@@ -35,14 +31,20 @@ const (
 // slow chunk file never makes a sync late, and a flush never waits behind a merge.
 func (db *DB) start() {
 	m := &db.maintenance
-	l := &m.looker
-	l.head = db.head
+	l := schedule.Looker{Rests: func() bool { return rests(db) },
+		Done: func() uint64 { return db.head.commits.done.Load() + db.head.commits.failed.Load() }}
+	var sync *schedule.Job // of the log; nil: it is synced otherwise
+	lookAtLog := func() {  // has the log synced if there is something to sync
+		if log := db.head.log.Load(); log != nil && log.LastSeq() != log.Synced() {
+			sync.Begin()
+		}
+	}
 	all := []*schedule.Job{} // of each second
 	if p := db.opts.WAL.Sync; p.Mode() == wal.ModeInterval {
-		if l.sync = schedule.NewJob(db.syncLog); p.Interval() == lookInterval {
-			all = append(all, l.sync)
+		if sync = schedule.NewJob(db.syncLog); p.Interval() == lookInterval {
+			all = append(all, sync)
 		} else {
-			m.every(p.Interval(), l.lookAtLog, l.sync)
+			m.every(p.Interval(), lookAtLog, sync)
 		}
 	}
 	s, f := snapshotTask{db: db}, flusher{db: db} // by hand only, the first just removes those that do not hold any more
@@ -51,27 +53,27 @@ func (db *DB) start() {
 		s.step()
 		db.watchClock()
 	})
-	l.jobs = []*schedule.Job{chunks, snapshots}
+	l.Jobs = []*schedule.Job{chunks, snapshots}
 	if !db.opts.Blocks.Manual {
-		l.jobs = append(l.jobs, schedule.NewJob(f.step))
+		l.Jobs = append(l.Jobs, schedule.NewJob(f.step))
 		for range db.opts.Blocks.Workers {
 			m.mergers = append(m.mergers, schedule.NewJob(db.compactDue))
 		}
 		m.every(mergeInterval, nil, m.mergers...)
 	}
 	if db.head.log.Load() == nil {
-		l.jobs = append(l.jobs, schedule.NewJob(db.finishRecovery))
+		l.Jobs = append(l.Jobs, schedule.NewJob(db.finishRecovery))
 	}
 	wake := func() { chunks.Begin() }
 	db.head.writer.Wake.Store(&wake)
-	look := l.look
+	look := l.Look
 	if len(all) > 0 {
 		look = func() {
-			l.lookAtLog()
-			l.look()
+			lookAtLog()
+			l.Look()
 		}
 	}
-	m.every(lookInterval, look, append(all, l.jobs...)...)
+	m.every(lookInterval, look, append(all, l.Jobs...)...)
 }
 
 // maintenance is what runs between Open and Close, and what became of blocks by it or by calls.
@@ -79,8 +81,11 @@ type maintenance struct {
 	common     *common
 	background *background.Runner // of flushes, merges and what follows them
 	members    []*schedule.Member
-	looker     looker
 	mergers    []*schedule.Job // merge, and remove blocks
+
+	// What is to be looked at again although nothing is committed: by who writes chunks, and by
+	// who flushes.
+	log, flush atomic.Bool
 
 	flushes, flushErrors           atomic.Uint64
 	merges, mergeErrors            atomic.Uint64
@@ -106,14 +111,7 @@ func (m *maintenance) stop() {
 
 // wake has somebody look for blocks to merge or to remove: who does nothing, or else somebody who
 // looks once more.
-func (m *maintenance) wake() {
-	for i, j := range m.mergers {
-		if j.Idle() || i == len(m.mergers)-1 {
-			j.Begin()
-			return
-		}
-	}
-}
+func (m *maintenance) wake() { schedule.BeginOne(m.mergers) }
 
 // newBackground returns what runs maintenance. A test that brings a clock wants the same to happen
 // each time, so the machine has no say in it: threads have the priority of all others.
@@ -124,45 +122,10 @@ func newBackground(c Clock) *background.Runner {
 	return background.NewOrdinary(c)
 }
 
-// looker decides which looks are in earnest: of a thousand databases that rest, each costs a
-// microsecond a second.
-type looker struct {
-	head  *head
-	sync  *schedule.Job // of the log; nil: it is synced otherwise
-	jobs  []*schedule.Job
-	seen  uint64 // commits, at the last look
-	still int    // looks since then
-
-	// What is to be looked at again although nothing is committed: by who writes chunks, and by
-	// who flushes.
-	log, flush atomic.Bool
-}
-
-// lookAtLog has the log synced if there is something to sync.
-func (l *looker) lookAtLog() {
-	if log := l.head.log.Load(); log != nil && log.LastSeq() != log.Synced() {
-		l.sync.Begin()
-	}
-}
-
-// look begins all jobs, unless there is nothing to do for them.
-func (l *looker) look() {
-	c := &l.head.commits
-	if n := c.done.Load() + c.failed.Load(); n != l.seen {
-		l.seen, l.still = n, 0
-	}
-	if l.still++; l.still > restAfter && l.still%restedLook != 0 && l.rests() {
-		return
-	}
-	for _, j := range l.jobs {
-		j.Begin()
-	}
-}
-
-// rests reports whether a head to which nothing is committed has nothing to do.
-func (l *looker) rests() bool {
-	h := l.head
-	return h.log.Load() != nil && h.series.Shelf.Bytes() == 0 && !h.queries.mender.Damaged() && !l.log.Load() && !l.flush.Load()
+// rests reports whether a database to which nothing is committed has nothing to do.
+func rests(db *DB) bool {
+	h, m := db.head, &db.maintenance
+	return h.log.Load() != nil && h.series.Shelf.Bytes() == 0 && !h.queries.mender.Damaged() && !m.log.Load() && !m.flush.Load()
 }
 
 // syncLog keeps the promise of SyncInterval, also while the log takes no more because the
@@ -182,10 +145,10 @@ func (db *DB) syncLog() {
 // are tried again.
 func (db *DB) writeChunks() {
 	if log := db.head.log.Load(); log != nil {
-		db.maintenance.looker.log.Store(db.head.heal(log) != nil) // commits are refused as they were
+		db.maintenance.log.Store(db.head.heal(log) != nil) // commits are refused as they were
 	}
 	if err := db.head.writeChunks(); err != nil {
-		db.maintenance.looker.log.Store(true)
+		db.maintenance.log.Store(true)
 		db.head.writer.Failed.Add(1)
 		db.opts.Logger.Warn("write head chunks", "error", logged(err))
 	}
@@ -223,11 +186,11 @@ func (f *flusher) step() {
 	if now.Before(f.notNow) && f.notNow.Sub(now) <= flushBackoff || h.log.Load() == nil {
 		return
 	}
-	db.maintenance.looker.flush.Store(false)
+	db.maintenance.flush.Store(false)
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
 	if ahead, due := f.ahead.due(h); ahead {
-		db.maintenance.looker.flush.Store(true)
+		db.maintenance.flush.Store(true)
 		if due {
 			present, _ := h.bounds.leaves()
 			f.note(db.leaveFuture(db.ctx, present))
@@ -254,7 +217,7 @@ func (f *flusher) step() {
 	}
 	err = db.head.late.flushIfUrgent(db.ctx, db, err)
 	if h.trunc.done < db.blocks.Current().Start || h.late.flush.Waits() {
-		db.maintenance.looker.flush.Store(true) // one keeps it still
+		db.maintenance.flush.Store(true) // one keeps it still
 	}
 	f.note(err)
 	if ok {
@@ -282,7 +245,7 @@ func (f *flusher) note(err error) {
 		return
 	}
 	f.notNow = f.db.opts.Clock.Now().Add(flushBackoff)
-	f.db.maintenance.looker.flush.Store(true)
+	f.db.maintenance.flush.Store(true)
 	f.db.maintenance.flushErrors.Add(1)
 	f.db.opts.Logger.Warn("flush head", "error", logged(err))
 }
