@@ -4,10 +4,11 @@
 package headchunks
 
 import (
-	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/foreground"

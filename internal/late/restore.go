@@ -29,7 +29,7 @@ func (st *Store) RestoreDelete(ref uint64, iv tombstones.Interval, seq uint64) {
 
 // HasRestored reports whether samples of a series were restored.
 func (st *Store) HasRestored(ref uint64) bool {
-	s := st.shardOf(ref).mu.series[ref]
+	s := st.shards.of(ref).mu.series[ref]
 	return s != nil && len(s.recent) > 0
 }
 
@@ -37,7 +37,7 @@ func (st *Store) HasRestored(ref uint64) bool {
 //
 //go:noinline
 func (st *Store) restored(ref uint64) *series {
-	sh := st.shardOf(ref)
+	sh := st.shards.of(ref)
 	s := sh.mu.series[ref]
 	if s == nil {
 		s = &series{}

@@ -13,7 +13,7 @@ import (
 // Store has the late samples of all series. It is safe for concurrent use.
 type Store struct {
 	cutting Cutting
-	shards  [memseries.NumShards]shard
+	shards  shards
 
 	bytes   atomic.Int64
 	samples atomic.Int64 // that are kept, those of one time and those deleted counted
@@ -59,7 +59,10 @@ func (st *Store) SizeBytes() int64 { return st.bytes.Load() }
 // Len returns how many series have late samples, and how many they have.
 func (st *Store) Len() (series, samples int64) { return st.series.Load(), st.samples.Load() }
 
-func (st *Store) shardOf(ref uint64) *shard { return &st.shards[memseries.ShardOf(ref)] }
+// shards are all series.
+type shards [memseries.NumShards]shard
+
+func (sh *shards) of(ref uint64) *shard { return &sh[memseries.ShardOf(ref)] }
 
 // widen makes the bounds cover a time.
 //
@@ -79,7 +82,7 @@ func (st *Store) Find(ref uint64, t int64) (sum uint64, found bool, err error) {
 	if st.series.Load() == 0 {
 		return 0, false, nil
 	}
-	sh := st.shardOf(ref)
+	sh := st.shards.of(ref)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	s := sh.mu.series[ref]
@@ -105,7 +108,7 @@ func (st *Store) Newest(ref uint64) (s Sample, ok bool) {
 // another one of its time is there it takes its place if wins is set, and is ErrDuplicate
 // otherwise. It is seen by snapshots from seq on. floor is a commit that every snapshot sees.
 func (st *Store) Add(ref uint64, smp *Sample, seq, floor uint64, wins bool) (bool, error) {
-	sh := st.shardOf(ref)
+	sh := st.shards.of(ref)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	s := sh.mu.series[ref]
@@ -154,7 +157,7 @@ func (st *Store) sealLocked(sh *shard, s *series, floor uint64) {
 
 // Undo takes the samples of a series back that came with a commit which was not written.
 func (st *Store) Undo(ref, seq uint64) {
-	sh := st.shardOf(ref)
+	sh := st.shards.of(ref)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if s := sh.mu.series[ref]; s != nil {
@@ -178,7 +181,7 @@ func (st *Store) removeEmptyLocked(sh *shard, ref uint64, s *series) {
 // snapshots from seq on. It returns the newest time that it deletes; false if there is nothing to
 // delete.
 func (st *Store) Delete(ref uint64, iv tombstones.Interval, seq uint64) (newest int64, any bool) {
-	sh := st.shardOf(ref)
+	sh := st.shards.of(ref)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	s := sh.mu.series[ref]
@@ -193,7 +196,7 @@ func (st *Store) Delete(ref uint64, iv tombstones.Interval, seq uint64) (newest 
 
 // UndoDelete takes a delete back that was not written.
 func (st *Store) UndoDelete(ref, seq uint64) {
-	sh := st.shardOf(ref)
+	sh := st.shards.of(ref)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if s := sh.mu.series[ref]; s != nil {
@@ -206,7 +209,7 @@ func (st *Store) Overlaps(ref uint64, mint, maxt int64) bool {
 	if st.series.Load() == 0 {
 		return false
 	}
-	sh := st.shardOf(ref)
+	sh := st.shards.of(ref)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	s := sh.mu.series[ref]

@@ -28,9 +28,9 @@ var linked = []string{
 // maxLinked leaves no room: one more is a decision.
 const maxLinked = 7
 
-// maxProgramBytes is what the smallest program that uses a database may weigh,
-// stripped: the goal of the benchmarks.
-const maxProgramBytes = 5_000_000
+// maxProgramBytes is what the smallest program that uses a database may weigh, stripped: the goal
+// of the benchmarks, and what late samples brought beyond it (docs/adr/0017).
+const maxProgramBytes = 5_100_000
 
 func TestLibrary_LinksOnlyTheModulesOfTheList(t *testing.T) {
 	require.LessOrEqual(t, len(linked), maxLinked)
