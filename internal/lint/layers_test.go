@@ -70,7 +70,7 @@ var layers = map[string]layer{
 	"internal/blocklist":   {level: 5, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/blockdir":    {level: 5, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 
-	"internal/headchunks": {level: 6},
+	"internal/headchunks": {level: 6, foreign: []string{pkgErrors}},
 	"internal/blockplan":  {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/rules":      {level: 6, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/blockmerge": {level: 6, foreign: []string{pkgErrors}},
