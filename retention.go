@@ -2,7 +2,6 @@ package tsdb
 
 import (
 	"context"
-	"math"
 	"path/filepath"
 	"time"
 
@@ -73,14 +72,7 @@ func (db *DB) retain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gone := aged.Gone
-	var ids []ulid.ULID
-	keep := db.opts.Blocks.Keep
-	for _, b := range state.Blocks {
-		if why := gone[b.Meta.ULID]; why != 0 && (keep == nil || !why.ByLimit() || !keep(b.Meta)) {
-			ids = append(ids, b.Meta.ULID)
-		}
-	}
+	ids := aged.Leaving(state.Blocks, db.opts.Blocks.Keep)
 	db.retaining.Lock()
 	defer db.retaining.Unlock()
 	if db.Retention() != by {
@@ -89,7 +81,7 @@ func (db *DB) retain(ctx context.Context) error {
 	ids, _ = db.busy.TakeEach(ids) // of the others the merges end first
 	var byTime, byBytes bool
 	for _, id := range ids {
-		why := gone[id]
+		why := aged.Gone[id]
 		byTime, byBytes = byTime || why == blockplan.ReasonDuration, byBytes || why == blockplan.ReasonBytes
 		db.opts.Logger.Info("block is obsolete", "block", id, "reason", why.String())
 	}
@@ -120,27 +112,18 @@ func (db *DB) watchClock() {
 	if db.opts.Blocks.longest(db.Retention().Duration) == 0 {
 		return
 	}
-	s := blockplan.RetentionState{NewestT: max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()), NowT: db.opts.Clock.Now().UnixMilli()}
-	if t := s.CountedFrom(); t != math.MinInt64 {
-		if db.time.Look(t) == 0 {
-			db.time.Note(0, 0)
-		}
-	}
+	blockplan.Look(db.time, &blockplan.RetentionState{
+		NewestT: max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()), NowT: db.opts.Clock.Now().UnixMilli()})
 }
 
 // age says which blocks may go, and of which a part, by no more time than has passed.
-func (db *DB) age(ctx context.Context, s blockplan.RetentionState, limits RetentionLimits) (blockplan.Aged, error) {
+func (db *DB) age(ctx context.Context, s blockplan.RetentionState, limits RetentionLimits) (aged blockplan.Aged, _ error) {
 	durations := rules.Durations(db.opts.Blocks.RetentionRules, limits.Duration)
 	shares := ruleShares{db: db, ctx: ctx}
-	aged := blockplan.Age(s, limits, durations, shares.of)
-	if db.opts.Blocks.longest(limits.Duration) > 0 && s.CountedFrom() != math.MinInt64 {
-		if s.Behind = db.time.Look(s.CountedFrom()); s.Behind == 0 {
-			db.time.Note(0, 0)
-		} else {
-			byClock := aged
-			aged = blockplan.Age(s, limits, durations, shares.of)
-			db.time.Note(aged.Fewer(&byClock), s.Behind)
-		}
+	if db.opts.Blocks.longest(limits.Duration) > 0 {
+		aged = blockplan.AgeWatched(db.time, s, limits, durations, shares.of)
+	} else {
+		aged = blockplan.Age(s, limits, durations, shares.of)
 	}
 	return aged, shares.err
 }
@@ -172,20 +155,9 @@ func (db *DB) drop(ctx context.Context, ids []ulid.ULID) (n int, err error) {
 	return n + more, err
 }
 
-// deadLogShare is how much of the limit of all bytes the log may take, as a part of it, before a
-// truncation leaves nothing in it that a block has: retention must not take blocks away to pay
-// for that. Below it, copying less is worth more.
-const deadLogShare = 1.0 / 32
-
-// logIsDear reports whether the log takes so much of what retention by bytes allows that none of
-// it may be dead.
+// logIsDear reports whether none of the log may be dead, as it takes much of what retention allows.
 func logIsDear(db *DB) (bool, error) {
-	limits, err := blockplan.OnDisk(db.Retention(), db.opts.FS, db.dir)
-	if err != nil || limits.Bytes <= 0 {
-		return false, err
-	}
-	size, err := fileutil.TreeSize(db.opts.FS, filepath.Join(db.dir, walDirName))
-	return float64(size) > deadLogShare*float64(limits.Bytes), err
+	return blockplan.LogIsDear(db.Retention(), db.opts.FS, db.dir, filepath.Join(db.dir, walDirName))
 }
 
 func newWatch(o *Options, dir string) *horizon.Watch {

@@ -6,9 +6,7 @@ import (
 
 	"github.com/pkg/errors"
 
-	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/blockset"
-	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/dircopy"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
@@ -45,9 +43,7 @@ type snapshotter struct {
 	db     *DB
 	to     *dircopy.Copier
 	blocks []blockset.Block
-	upTo   int        // log segments up to this one belong to the copy
-	late   int        // and those of the out-of-order log before this one
-	end    chunks.Ref // and head chunks before this place
+	parts  dircopy.Parts
 }
 
 func (s *snapshotter) copy(to *dircopy.Copier) error {
@@ -64,22 +60,7 @@ func (s *snapshotter) copy(to *dircopy.Copier) error {
 	if err != nil {
 		return err
 	}
-	err = s.to.Log(datadir.WALDir, s.upTo)
-	if err == nil && s.late > 0 {
-		err = s.to.Log(datadir.WBLDir, s.late-1)
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.to.HeadChunks(s.end); err != nil {
-		return err
-	}
-	for _, b := range s.blocks {
-		if err := s.to.BlockChunks(b.Meta.ULID); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.to.Parts(&s.parts)
 }
 
 // fix decides, at one moment, what belongs to the copy. What may change later, the small
@@ -92,7 +73,7 @@ func (s *snapshotter) fix() error {
 		return err
 	}
 	// The chunks first: what they have the log has, too.
-	s.end = s.db.head.chunks.End()
+	s.parts.End = s.db.head.chunks.End()
 	segment, err := log.Rotate()
 	if err != nil {
 		return err
@@ -101,9 +82,9 @@ func (s *snapshotter) fix() error {
 	if err := log.Sync(); err != nil {
 		return err
 	}
-	s.upTo = segment - 1
+	s.parts.UpTo = segment - 1
 	// Behind the log, which says what counts of it.
-	if s.late, err = s.db.head.late.log.Cut(); errors.Is(err, ErrPoisoned) {
+	if s.parts.Late, err = s.db.head.late.log.Cut(); errors.Is(err, ErrPoisoned) {
 		s.db.head.poison(err)
 	}
 	if err != nil {
@@ -111,7 +92,7 @@ func (s *snapshotter) fix() error {
 	}
 	for _, b := range s.db.blocks.Current().Blocks {
 		b.PinForCopy()
-		s.blocks = append(s.blocks, b)
+		s.blocks, s.parts.Blocks = append(s.blocks, b), append(s.parts.Blocks, b.Meta.ULID)
 		if err := s.to.BlockFiles(b.Meta.ULID); err != nil {
 			return err
 		}

@@ -93,6 +93,34 @@ func removeLeftover(fsys fileutil.FS, dir string) error {
 	return fileutil.RemoveAll(fsys, dir)
 }
 
+// Parts are what of a data directory belongs to a copy.
+type Parts struct {
+	UpTo   int         // segments of the log, up to this one
+	Late   int         // segments of the out-of-order log, before this one; 0: there is none
+	End    chunks.Ref  // head chunks before this place
+	Blocks []ulid.ULID // for which BlockFiles was called
+}
+
+// Parts copies all parts but what BlockFiles has.
+func (c *Copier) Parts(p *Parts) error {
+	err := c.Log(datadir.WALDir, p.UpTo)
+	if err == nil && p.Late > 0 {
+		err = c.Log(datadir.WBLDir, p.Late-1)
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.HeadChunks(p.End); err != nil {
+		return err
+	}
+	for _, id := range p.Blocks {
+		if err := c.BlockChunks(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Log copies the checkpoint of a log, in datadir.WALDir or WBLDir, and the segments up to one.
 func (c *Copier) Log(name string, upTo int) error {
 	from, to := filepath.Join(c.from, name), filepath.Join(c.to, name)
