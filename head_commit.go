@@ -174,9 +174,9 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 			}
 			continue
 		}
-		if st.Encoding != chunkenc.EncXOR || st.Series.IsOfHistograms() {
+		if st.Encoding != chunkenc.EncXOR || memseries.OfHistograms(st.Series) {
 			sg.wide.End(st, st.Series.PendingKind())
-			st.Series.ReserveKind(st.Encoding)
+			memseries.ReserveKind(st.Series, st.Encoding)
 		}
 		st.Series.Reserve(st.T, st.Sum)
 		sg.logLocked(st.Series)

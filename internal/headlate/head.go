@@ -64,7 +64,7 @@ func (h *Head) RaiseNewest() {
 		newest, ok := h.Store.Newest(ref)
 		if s := h.Series.ByRef(ref); ok && s != nil && newest.T >= minValid && newest.T > s.PendingT() {
 			s.Reserve(newest.T, newest.Sum)
-			s.ReserveKind(newest.Encoding)
+			memseries.ReserveKind(s, newest.Encoding)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package memseries
 
 import (
-	"math"
 	"slices"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
@@ -39,15 +38,6 @@ func (p Past) Excerpt(s *Series, mint, maxt int64, e *Excerpt) bool {
 		e.finish(s)
 	}
 	return len(e.Chunks) > 0
-}
-
-// ExcerptLocked fills e with the chunk of s that reaches over a time, of all that is applied. The
-// shard of s is locked.
-func (ss *Shards) ExcerptLocked(s *Series, t int64, e *Excerpt) {
-	if ss.of(s).excerptLocked(s, math.MaxUint64, t, t, e) {
-		e.data = s.bytes.appendTo(e.data, ss.chunkBytes)
-		e.finish(s)
-	}
 }
 
 // excerptLocked is Excerpt without the bytes of the open chunk. It reports whether they are to be

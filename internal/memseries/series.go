@@ -114,18 +114,18 @@ func (s *Series) PendingKind() chunkenc.ValueType {
 	}
 }
 
-// IsOfHistograms reports whether PendingKind is one of histograms. It is guarded.
-func (s *Series) IsOfHistograms() bool { return s.notes&noteHistograms != 0 }
+// OfHistograms reports whether PendingKind is one of histograms. It is guarded.
+func OfHistograms(s *Series) bool { return s.notes&noteHistograms != 0 }
 
 // Reserve raises the newest time for a queued commit, with the Sum of its sample. If that is no
-// plain float, or IsOfHistograms, ReserveKind says what it is.
+// plain float, or OfHistograms, ReserveKind says what it is.
 func (s *Series) Reserve(t int64, sum uint64) {
 	s.pendT.Store(t)
 	s.pendV = sum
 }
 
 // ReserveKind says which encoding the sample of Reserve needs.
-func (s *Series) ReserveKind(enc chunkenc.Encoding) { s.notes.setKind(enc) }
+func ReserveKind(s *Series, enc chunkenc.Encoding) { s.notes.setKind(enc) }
 
 // Maxt returns the time of the newest applied sample, NoTime if there is none.
 func (s *Series) Maxt() int64 {

@@ -1,6 +1,7 @@
 package memseries
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/seed347100a3/tsdb/internal/foreground"
@@ -151,6 +152,15 @@ func (ss *Shards) Chunks() (n int, begun uint64) {
 		sh.mu.Unlock()
 	}
 	return n, begun
+}
+
+// ExcerptLocked fills e with the chunk of s that reaches over a time, of all that is applied. The
+// shard of s is locked.
+func (ss *Shards) ExcerptLocked(s *Series, t int64, e *Excerpt) {
+	if ss.of(s).excerptLocked(s, math.MaxUint64, t, t, e) {
+		e.data = s.bytes.appendTo(e.data, ss.chunkBytes)
+		e.finish(s)
+	}
 }
 
 // sizeBytes returns the memory that the shards hold beside the series and the bytes of chunks.

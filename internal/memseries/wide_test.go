@@ -32,7 +32,7 @@ func commitWide(d *Directory, seq uint64, s *Series, w WideSample) {
 	set := Bit(s)
 	d.Shards.Lock(set)
 	s.Reserve(w.T, w.Sum)
-	s.ReserveKind(w.Encoding)
+	ReserveKind(s, w.Encoding)
 	d.Shards.ApplyLocked([]Sample{{Series: s, T: w.T, Sum: w.Sum, Encoding: w.Encoding, Wide: at}}, &beside, seq, seq, alwaysOpen{})
 	d.Shards.Unlock(set)
 }
@@ -166,7 +166,7 @@ func TestSeries_PendingKindIsThatOfTheNewestReservation(t *testing.T) {
 	} {
 		s.SetLogged(at%2 == 0)
 		s.Reserve(int64(2000+at), 0)
-		s.ReserveKind(enc)
+		ReserveKind(s, enc)
 		require.Equal(t, enc.Kind(), s.PendingKind())
 		require.Equal(t, at%2 == 0, s.Logged())
 	}

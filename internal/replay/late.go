@@ -4,7 +4,6 @@ import (
 	"context"
 	"io/fs"
 	"math"
-	"path/filepath"
 	"slices"
 
 	"github.com/pkg/errors"
@@ -320,9 +319,4 @@ func (l *lateLoad) chunk(r *replay, c chunks.HeadChunk) error {
 		l.add(r, uint64(c.Series), &s, late.Foreign)
 	}
 	return it.Err()
-}
-
-// lateFile names a segment of the out-of-order log.
-func (r *replay) lateFile(rec wal.Record) string {
-	return filepath.Join(wal.OutOfOrderDir, filepath.Base(r.logFile(rec)))
 }
