@@ -38,8 +38,6 @@ func (o *Options) present() int64 {
 
 // ahead decides when the head leaves the future by itself.
 type ahead struct {
-	_ [0]func() // never compared: no code for it
-
 	since clock.Passed // the clock says so; the zero value: it does not
 }
 

@@ -166,8 +166,6 @@ func (db *DB) finishRecovery() {
 
 // flusher makes blocks of what is due, and of everything when ingestion has stopped.
 type flusher struct {
-	_ [0]func() // never compared: no code for it
-
 	db      *DB
 	commits uint64 // at the last look
 	since   clock.Passed

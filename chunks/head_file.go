@@ -14,8 +14,6 @@ import (
 // headFile is one head-chunk file for its readers. It is mapped on first use and
 // unmapped when refs falls to zero.
 type headFile struct {
-	_ [0]func() // never compared: no code for it
-
 	fs     fileutil.FS
 	path   string
 	number uint32

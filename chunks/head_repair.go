@@ -21,8 +21,6 @@ type repairPlan struct {
 }
 
 type droppedFile struct {
-	_ [0]func() // never compared: no code for it
-
 	path string
 	size int64
 }

@@ -33,8 +33,6 @@ type headWriter struct {
 
 // growingFile is the file being written.
 type growingFile struct {
-	_ [0]func() // never compared: no code for it
-
 	file   *headFile     // nil before its first chunk
 	handle fileutil.File // nil before it, and while the writer rests
 	end    int64         // of its last good record; 0: not even its header is written

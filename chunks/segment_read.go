@@ -25,8 +25,6 @@ type Segments struct {
 
 // segmentFile is one mapped file.
 type segmentFile struct {
-	_ [0]func() // never compared: no code for it
-
 	path    string
 	size    int64
 	mapping fileutil.Mapping // nil if damage says why

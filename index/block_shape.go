@@ -12,8 +12,6 @@ import (
 // Shape is what a look at every series entry of a block shows: where its chunks lie, and whether
 // readers may rely on the order of what stands there.
 type Shape struct {
-	_ [0]func() // never compared: no code for it
-
 	MinT, MaxT int64 // closed bounds of all chunks, milliseconds; MinT > MaxT: there are none
 	// Disorder is the first place where labels, series or the chunks of a series are not in order,
 	// or repeat: encbuf.ErrCorrupt with its place. Nil: there is none. Sorted reads such a block.

@@ -29,8 +29,6 @@ type offsetTable struct {
 
 // nameRange are the entries of one name.
 type nameRange struct {
-	_ [0]func() // never compared: no code for it
-
 	name       string
 	first, end int // numbers
 }

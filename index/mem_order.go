@@ -91,8 +91,6 @@ type orderRun struct{ from, to int }
 
 // orderText is one of the pairs that rows have, with its text.
 type orderText struct {
-	_ [0]func() // never compared: no code for it
-
 	name, value string
 	pair        Pair
 }

@@ -68,8 +68,6 @@ type span struct {
 
 // failedRecord is a record that cannot be decompressed.
 type failedRecord struct {
-	_ [0]func() // never compared: no code for it
-
 	index  int // in Batch.all
 	reason string
 }
@@ -90,8 +88,6 @@ const (
 
 // unit is what the reading rules decide about as a whole.
 type unit struct {
-	_ [0]func() // never compared: no code for it
-
 	kind     unitKind
 	dropped  bool // by a rule
 	skipped  bool // nobody wants its records

@@ -13,8 +13,6 @@ import (
 
 // doubted is a checkpoint that is not believed.
 type doubted struct {
-	_ [0]func() // never compared: no code for it
-
 	dir    string
 	number int
 	reason string

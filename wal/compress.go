@@ -123,8 +123,6 @@ const MaxRecordSize = 1 << 30
 
 // compressor compresses the records of one Log; it is safe for concurrent use.
 type compressor struct {
-	_ [0]func() // never compared: no code for it
-
 	kind Compression
 	enc  Encoder // of zstd; nil: none is needed
 }

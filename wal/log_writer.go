@@ -25,8 +25,6 @@ type logWriter struct {
 
 // growingSegment is the end of the current segment.
 type growingSegment struct {
-	_ [0]func() // never compared: no code for it
-
 	off    int64                // end of the last whole commit, bytes
 	first  int64                // end of its header
 	behind fileutil.WriteBehind // of the file

@@ -10,8 +10,6 @@ import (
 //
 // Its lock is a leaf, and never held during I/O.
 type commitQueue struct {
-	_ [0]func() // never compared: no code for it
-
 	mu struct {
 		sync.Mutex
 		idle       sync.Cond // signalled when nobody leads and the queue is empty

@@ -8,8 +8,6 @@ const maxDamages = 1000
 
 // Damage is one place of a log that could not be read, or did not fit.
 type Damage struct {
-	_ [0]func() // never compared: no code for it
-
 	File        string
 	Segment     int
 	Checkpoint  bool   // File is of a checkpoint

@@ -25,8 +25,6 @@ func segmentName(n int) string { return fmt.Sprintf("%08d", n) }
 
 // SegmentFile is one segment of a log or of a checkpoint.
 type SegmentFile struct {
-	_ [0]func() // never compared: no code for it
-
 	Number int
 	Path   string
 	Size   int64 // bytes, when it was listed

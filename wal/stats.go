@@ -22,8 +22,6 @@ type Stats struct {
 // counters are written by the leader (bytes to maxGroup, segments) and under openSegments.mu
 // (the rest).
 type counters struct {
-	_ [0]func() // never compared: no code for it
-
 	bytes, commits, writes, segments, syncs atomic.Uint64
 	maxGroup                                atomic.Int64
 	syncTime, maxSync, lastSync             atomic.Int64 // nanoseconds

@@ -20,8 +20,6 @@ const maxTombstonesBytes = 512 << 20
 
 // Dir is an open block.
 type Dir struct {
-	_ [0]func() // never compared: no code for it
-
 	fs        fileutil.FS
 	path      string
 	index     *index.Reader

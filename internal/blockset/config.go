@@ -46,8 +46,6 @@ type Report struct {
 
 // Damage is one place that is not as it should be.
 type Damage struct {
-	_ [0]func() // never compared: no code for it
-
 	File     string // relative to the data directory
 	Offset   int64  // bytes
 	Reason   string

@@ -5,8 +5,6 @@ import "time"
 // Passed is how much time has passed since some moment, however often somebody sets the time of
 // day. Two of them can be compared when Since is the same.
 type Passed struct {
-	_ [0]func() // never compared: no code for it
-
 	Since string // names the moment
 	Time  time.Duration
 }

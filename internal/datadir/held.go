@@ -19,8 +19,6 @@ import (
 // whether the lock is still where it was. Files that are open are not asked: they went with
 // the directory.
 type Held struct {
-	_ [0]func() // never compared: no code for it
-
 	dir    string // absolute, if the file system has a working directory
 	lock   fileutil.DirLock
 	logger *slog.Logger

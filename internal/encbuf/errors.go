@@ -14,8 +14,6 @@ var ErrCorrupt = errors.New("corrupt data")
 // Decoders of bare bytes leave File empty and count Offset from the start of
 // their input; whoever knows the file fills both in with At.
 type CorruptError struct {
-	_ [0]func() // never compared: no code for it
-
 	File   string // path, or empty when the decoder saw only bytes
 	Offset int64  // bytes from the start of File or of the input
 	Reason string // what was found and what was expected, lower case

@@ -53,8 +53,6 @@ type series struct {
 }
 
 type entry struct {
-	_ [0]func() // never compared: no code for it
-
 	of  *series
 	ref uint64
 	seq uint64

@@ -44,8 +44,6 @@ const dropBytes = 8 << 20
 
 // droppedFile reads through the page cache what was dropped from there before.
 type droppedFile struct {
-	_ [0]func() // never compared: no code for it
-
 	f     File
 	keep  bool
 	off   int64

@@ -18,8 +18,6 @@ const maxLockTries = 100
 //
 // Invariant: while it is held, path names the inode of file; Check asks for it.
 type unixLock struct {
-	_ [0]func() // never compared: no code for it
-
 	path  string
 	file  *os.File
 	owner *os.File

@@ -68,8 +68,6 @@ func (s *Steps) Add(n int, every Steps) {
 
 // Poll is Steps of work that a context may end. It belongs to one goroutine.
 type Poll struct {
-	_ [0]func() // never compared: no code for it
-
 	ctx   context.Context
 	steps Steps
 	ended bool

@@ -15,8 +15,6 @@ import (
 
 // Config is what a Watch works with.
 type Config struct {
-	_ [0]func() // never compared: no code for it
-
 	FS        fileutil.FS
 	Dir       string
 	Clock     clock.Clock

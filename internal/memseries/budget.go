@@ -10,8 +10,6 @@ import (
 // that are there get samples as before, and what recovery restores is not asked for. The zero value
 // bounds nothing, and then costs two comparisons for each new series.
 type Budget struct {
-	_ [0]func() // never compared: no code for it
-
 	d *Directory
 	// Beside returns what the head keeps of its samples elsewhere, in bytes; set before series are
 	// created. nil: nothing.

@@ -21,8 +21,6 @@ const mappedBlockLen = 8
 // A chunk that 32 bits are too few for gives its series pairs of blocks: each block has a second
 // one behind it in the list, for the upper halves.
 type mappedBlock struct {
-	_ [0]func() // never compared: no code for it
-
 	mint   int64  // where the first chunk began when the block was begun
 	file   uint32 // the file that places count from; 0: there are no refs yet
 	paired bool

@@ -33,8 +33,6 @@ import (
 
 // Config is what a Mender works with.
 type Config struct {
-	_ [0]func() // never compared: no code for it
-
 	FS     fileutil.FS
 	Dir    string // the data directory
 	Logger *slog.Logger

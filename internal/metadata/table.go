@@ -26,8 +26,6 @@ type Table struct {
 
 // value is one that some series have.
 type value struct {
-	_ [0]func() // never compared: no code for it
-
 	text   string
 	series int // that have it; without any it goes
 }

@@ -21,8 +21,6 @@ func FS(ctx context.Context, fsys fileutil.FS, l *Limiter) fileutil.FS {
 
 // pacedFS lives as long as one piece of work; that is why it may hold its context.
 type pacedFS struct {
-	_ [0]func() // never compared: no code for it
-
 	fileutil.FS
 	ctx context.Context
 	l   *Limiter
@@ -61,8 +59,6 @@ func (p *pacedFS) Abs(path string) (string, error) { return fileutil.Abs(p.FS, p
 func (p *pacedFS) IsLink(name string) (bool, error) { return fileutil.IsLink(p.FS, name) }
 
 type pacedFile struct {
-	_ [0]func() // never compared: no code for it
-
 	fileutil.File
 	fs *pacedFS
 }

@@ -28,8 +28,6 @@ const (
 // Limiter spreads bytes over time. The nil Limiter does not limit. Time steps of the
 // clock, in either direction, cost it slack at most.
 type Limiter struct {
-	_ [0]func() // never compared: no code for it
-
 	clock clock.Clock
 	rate  int64 // bytes a second, above 0
 

@@ -33,8 +33,6 @@ func (r *Reach) Overlaps(mint, maxt int64) bool {
 
 // blockReader reads one block in a snapshot.
 type blockReader struct {
-	_ [0]func() // never compared: no code for it
-
 	Block
 	mint, maxt int64
 	whole      bool                   // chunks in the range may be seen beyond it

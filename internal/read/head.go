@@ -14,8 +14,6 @@ import (
 
 // Head is what there is to read of a head as of one snapshot.
 type Head struct {
-	_ [0]func() // never compared: no code for it
-
 	Place   PlaceID
 	Series  *memseries.Directory
 	Chunks  *chunks.Pin     // of the chunk files
@@ -46,8 +44,6 @@ type MendedChunk struct {
 
 // headReader reads a head in a range.
 type headReader struct {
-	_ [0]func() // never compared: no code for it
-
 	Head
 	mint, maxt int64 // From or later
 	whole      bool  // chunks in the range may be seen beyond it, but not before From

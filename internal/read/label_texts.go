@@ -45,8 +45,6 @@ type textTable struct {
 // textSet is a line of the cache in all but the smallest tables: texts that are not looked for are
 // not looked at, and take another line each.
 type textSet struct {
-	_ [0]func() // never compared: no code for it
-
 	tags  [labelWays]atomic.Uint64 // where a text may be: the text itself says whose it is
 	texts [labelWays]atomic.Pointer[seriesText]
 }

@@ -48,8 +48,6 @@ func (w *LateWalk) Next() *ChunkIterator {
 
 // lateReader reads late samples in a range.
 type lateReader struct {
-	_ [0]func() // never compared: no code for it
-
 	Late
 	mint, maxt int64
 	whole      bool // chunks in the range may be seen beyond it

@@ -51,8 +51,6 @@ const (
 
 // Target is what Run fills.
 type Target struct {
-	_ [0]func() // never compared: no code for it
-
 	Series   *memseries.Directory // empty
 	MinValid int64                // milliseconds; what is before is in blocks, and not wanted
 	Chunks   *chunks.HeadFiles    // open and not loaded; full chunks that have not to be made again

@@ -55,8 +55,6 @@ type Report struct {
 
 // Damage is a place of the log that passed its checksum and makes no sense, or the log as a whole.
 type Damage struct {
-	_ [0]func() // never compared: no code for it
-
 	File   string // relative to the data directory
 	Offset int64  // bytes
 	Reason string

@@ -17,8 +17,6 @@ type huffman [1 << maxCodeBits]uint16
 // weights is what a Huffman table is described by. A symbol of weight w has a code of
 // as many bits as the longest one has, plus 1, minus w; it has none if w is 0.
 type weights struct {
-	_ [0]func() // never compared: no code for it
-
 	of    [maxWeights + 1]uint8
 	n     int
 	fse   table
