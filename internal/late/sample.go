@@ -48,13 +48,6 @@ func newSample(s *Sample, seq uint64) sample {
 	return kept
 }
 
-func (s *sample) kind() chunkenc.ValueType {
-	if s.wide == nil {
-		return chunkenc.ValFloat
-	}
-	return s.wide.encoding.Kind()
-}
-
 // bytes is what it takes beside a sample.
 func (s *sample) bytes() int64 {
 	if s.wide == nil {

@@ -112,7 +112,6 @@ type storeModel struct {
 	events    []event
 	seq       uint64   // newest commit
 	snapshots []uint64 // open
-	dropped   uint64   // what came up to then is gone
 	flushing  uint64
 }
 

@@ -14,7 +14,7 @@ import (
 
 // lateLog reads the out-of-order log, which is about the series of the log. log is what was read of
 // that.
-func (v *verification) lateLog(series map[uint64]loggedSeries, log *wal.ReplayReport) error {
+func lateLog(v *verification, series map[uint64]loggedSeries, log *wal.ReplayReport) error {
 	path := filepath.Join(v.dir, datadir.WBLDir)
 	if _, err := v.fs.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -42,7 +42,7 @@ func (v *verification) lateLog(series map[uint64]loggedSeries, log *wal.ReplayRe
 
 // firstLateSegment returns the oldest segment of the out-of-order log: what the log says of those
 // before is in blocks. Where it cannot be listed lateLog tells why.
-func (v *verification) firstLateSegment() int {
+func firstLateSegment(v *verification) int {
 	list, err := wal.List(v.fs, filepath.Join(v.dir, datadir.WBLDir))
 	if err != nil || len(list.Segments) == 0 {
 		return 0

@@ -30,7 +30,7 @@ func (v *verification) log() error {
 		return v.trouble(filepath.Join(v.dir, logreach.FileName), err, "", "")
 	}
 	for try := 1; ; try++ {
-		c := &logCheck{v: v, name: datadir.WALDir, firstLate: v.firstLateSegment(), series: map[uint64]loggedSeries{}, unknown: map[uint64]uint64{}, beside: newBesideCount()}
+		c := &logCheck{v: v, name: datadir.WALDir, firstLate: firstLateSegment(v), series: map[uint64]loggedSeries{}, unknown: map[uint64]uint64{}, beside: newBesideCount()}
 		last := int64(0)
 		report, err := wal.Replay(v.ctx, wal.ReplayOptions{
 			FS: v.fs, Dir: filepath.Join(v.dir, datadir.WALDir), Apply: c.apply, Reached: reach.ForReplay(),
@@ -40,7 +40,7 @@ func (v *verification) log() error {
 		case err == nil:
 			c.tell(report)
 			c.holdAgainstChunks(report, &reach)
-			return v.lateLog(c.series, report)
+			return lateLog(v, c.series, report)
 		case v.ctx.Err() != nil:
 			return v.ctx.Err()
 		case try < readTries && v.report.InUse && !errors.Is(err, wal.ErrVersion):
@@ -103,12 +103,17 @@ type logCheck struct {
 	early   uint64            // samples whose record came later
 
 	beside besideCount
+	logCounts
 
+	buf [decodeRun]record.Sample
+}
+
+// logCounts is what is counted of a log.
+type logCounts struct {
 	names                                 int // series records
 	samples, orphans, late, repeats, huge uint64
 	covered                               uint64        // without a series, and blocks have them
 	unread, held                          record.Counts // held: with samples that no block has
-	buf                                   [decodeRun]record.Sample
 }
 
 func (c *logCheck) apply(b *wal.Batch) error {
