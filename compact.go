@@ -46,7 +46,7 @@ func (db *DB) flushDue(ctx context.Context) error {
 	if end, ok := db.head.bounds.due(); ok {
 		return db.flushTo(ctx, end, false)
 	}
-	return fileutil.JoinErrors(db.collect(), db.head.late.flushAll(ctx, db))
+	return fileutil.JoinErrors(db.collect(), flushLate(ctx, db))
 }
 
 // CleanTombstones writes every block anew that has deleted samples, so that their space

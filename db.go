@@ -151,7 +151,7 @@ func (db *DB) open() error {
 	db.head.bounds.minValid.Store(db.blocks.Current().Start)
 	if err := db.head.recovery.run(context.Background(), db.held.Lock(), &db.report); err != nil {
 		db.blocks.Close()
-		return fileutil.JoinErrors(err, db.head.closeFiles())
+		return fileutil.JoinErrors(err, db.head.late.log.Close(), db.head.closeFiles())
 	}
 	db.head.series.Budget.Join(db.maintenance.common.budget)
 	db.held.Tell(db.head.poison)

@@ -187,7 +187,7 @@ func (h *head) close(headStart int64) error {
 		if !errors.Is(why, ErrPoisoned) {
 			why = nil // a full disk is no trouble any more
 		}
-		return fileutil.JoinErrors(why, h.closeFiles())
+		return fileutil.JoinErrors(why, h.late.log.Close(), h.closeFiles())
 	}
 	err := fileutil.JoinErrors(log.Close(), h.late.log.Close())
 	if err == nil {

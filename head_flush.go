@@ -19,6 +19,9 @@ import (
 // into blocks of their own, and lets go of what they hold. It returns when that is done. From its
 // begin on samples that are not newer than all that the head had are out of bounds.
 //
+// Late samples that came behind an earlier flush of such stay while a Querier is open that was opened
+// before that.
+//
 // Errors: ErrClosed, ErrReadOnly, ErrDiskFull, the error of the context; an *UnreadError
 // while the log has samples of another engine that this version does not read. After an error
 // everything is still there, in the head or in a block, and Flush can be called again.
@@ -37,7 +40,7 @@ func (db *DB) Flush(ctx context.Context) (err error) {
 	if db.head.bounds.minT.Load() <= maxt && maxt < math.MaxInt64 {
 		err = db.flushTo(ctx, maxt+1, true)
 	}
-	return diskspace.Full(fileutil.JoinErrors(err, db.head.late.flushAll(ctx, db)))
+	return diskspace.Full(fileutil.JoinErrors(err, flushLate(ctx, db)))
 }
 
 // due returns where the part of the head ends that is to become blocks: it is more than

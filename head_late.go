@@ -48,16 +48,21 @@ func newLateStore(o *Options) *late.Store {
 // SetOutOfOrderWindow changes Options.Head.OutOfOrderWindow for samples that are appended from now
 // on. Late samples that are there stay. An error says why there is no out-of-order log to write to;
 // nothing has changed then.
-func (db *DB) SetOutOfOrderWindow(d time.Duration) error {
+func (db *DB) SetOutOfOrderWindow(d time.Duration) (err error) {
 	if d < 0 {
 		return errors.Errorf("out-of-order window is %v, want 0 or more", d)
 	}
+	_, done, err := db.begin(context.Background())
+	if err != nil {
+		return err
+	}
+	defer done(&err)
 	hl := &db.head.late
 	if d > 0 && !hl.log.IsOpen() {
-		if _, err := db.head.writable(); err != nil {
+		if _, err = db.head.writable(); err != nil {
 			return err
 		}
-		if err := hl.log.Create(); err != nil {
+		if err = hl.log.Create(); err != nil {
 			return err
 		}
 	}

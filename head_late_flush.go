@@ -3,6 +3,8 @@ package tsdb
 import (
 	"context"
 
+	"github.com/pkg/errors"
+
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headblock"
@@ -50,5 +52,20 @@ func (hl *headLate) flushIfUrgent(ctx context.Context, db *DB, err error) error 
 	if !late.IsUrgent(db.opts.Head.MaxBytes) {
 		return err
 	}
-	return fileutil.JoinErrors(err, hl.flushAll(ctx, db))
+	return fileutil.JoinErrors(err, flushLate(ctx, db))
+}
+
+// flushLate is flushAll where no part of the head becomes a block: the log is shortened behind it.
+func flushLate(ctx context.Context, db *DB) error {
+	slots := &db.maintenance.common.flushes
+	if err := slots.Take(ctx); err != nil {
+		return err
+	}
+	defer slots.Give()
+	hl := &db.head.late
+	before := hl.flush.Done()
+	if err := hl.flushAll(ctx, db); err != nil || hl.flush.Done() == before {
+		return err
+	}
+	return errors.WithMessage(db.truncate(ctx, db.blocks.Current().Start, false), "truncate log")
 }

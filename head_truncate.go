@@ -48,7 +48,7 @@ func (db *DB) collect() error {
 	start := db.blocks.Current().Start
 	t := min(start, h.iso.OldestStart(start))
 	log := h.log.Load()
-	if t <= h.trunc.done || log == nil {
+	if log == nil || t < h.trunc.done || t == h.trunc.done && !lateOnlyMayGo(h) {
 		return nil
 	}
 	lowest := h.trunc.dropBefore(t)
@@ -61,6 +61,13 @@ func (db *DB) collect() error {
 	h.trunc.done = t
 	h.series.Budget.Flushed()
 	return errors.WithMessage(h.trunc.removeChunks(lowest), "truncate head chunks")
+}
+
+// lateOnlyMayGo reports whether series may go that had late samples only, which are in blocks now.
+// Nobody reads who may know them.
+func lateOnlyMayGo(h *head) bool {
+	n, _ := h.iso.Open()
+	return n == 0 && h.late.flush.TakeDropped()
 }
 
 // dropBefore forgets chunks that end before t in memory and returns a ref below which no chunk

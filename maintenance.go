@@ -125,7 +125,10 @@ func newBackground(c Clock) *background.Runner {
 // rests reports whether a database to which nothing is committed has nothing to do.
 func rests(db *DB) bool {
 	h, m := db.head, &db.maintenance
-	return h.log.Load() != nil && h.series.Shelf.Bytes() == 0 && !h.queries.mender.Damaged() && !m.log.Load() && !m.flush.Load()
+	if log := h.log.Load(); log == nil || log.Err() != nil || h.late.log.IsIncomplete() {
+		return false // as soon as there is room it goes on
+	}
+	return h.series.Shelf.Bytes() == 0 && !h.queries.mender.Damaged() && !m.log.Load() && !m.flush.Load()
 }
 
 // syncLog keeps the promise of SyncInterval, also while the log takes no more because the
@@ -214,6 +217,10 @@ func (f *flusher) step() {
 		err = db.flushTo(db.ctx, end, idle)
 	} else {
 		err = db.collect() // what a Querier kept until now
+	}
+	if !ok && quiet > f.idleAfter() {
+		h.trunc.idle.Store(true)
+		err = fileutil.JoinErrors(err, flushLate(db.ctx, db)) // it may be all that there is
 	}
 	err = db.head.late.flushIfUrgent(db.ctx, db, err)
 	if h.trunc.done < db.blocks.Current().Start || h.late.flush.Waits() {

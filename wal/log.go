@@ -105,15 +105,17 @@ func Open(opts Options, at Position) (*Log, error) {
 // is nothing left to do for the names then.
 func (l *Log) begin(segment int, next uint64) error {
 	fsys, parent := l.opts.FS, filepath.Dir(l.opts.Dir)
-	if _, err := fsys.Stat(parent); errors.Is(err, fs.ErrNotExist) {
-		if err := fileutil.MkdirSync(fsys, parent); err != nil {
-			return err
-		}
+	_, err := fsys.Stat(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fileutil.MkdirSync(fsys, parent)
+	}
+	if err != nil {
+		return err
 	}
 	if err := fsys.MkdirAll(l.opts.Dir); err != nil {
 		return err
 	}
-	err := l.lead.out.create(segment, next)
+	err = l.lead.out.create(segment, next)
 	if err == nil {
 		// Who made the directory may have been killed. One that nobody may read has its names.
 		if err = l.opts.FS.SyncDir(parent); errors.Is(err, fs.ErrPermission) {

@@ -16,6 +16,7 @@ type piece struct {
 	dir             *blockdir.Dir
 	input           int64                // smaller ones win where two have a sample at one time
 	deleted         tombstones.Intervals // of the series in this input
+	old             bool                 // it goes, unless one that stays reaches into it
 }
 
 // damage places what is wrong with a piece. What was encoded here has no place.

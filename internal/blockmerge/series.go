@@ -32,7 +32,7 @@ func mergeSeries(ctx context.Context, w *blockdir.Writer, inputs []input, mint, 
 	heap := &minheap.Heap[*cursor]{Less: (*cursor).before}
 	m := &merger{w: w, chunks: chunkMerger{w: w, mint: mint, maxt: maxt, samplesPerChunk: samplesPerChunk}}
 	for i, in := range inputs {
-		c := &cursor{input: in, rank: i, ids: in.dir.Index().AllSeries(), numbers: numbers[i], counts: &m.chunks.counts}
+		c := &cursor{input: in, rank: i, ids: in.dir.Index().AllSeries(), numbers: numbers[i]}
 		if err := c.sort(ctx); err != nil {
 			return Counts{}, err
 		}
@@ -84,11 +84,38 @@ func (m *merger) writeSeries() error {
 	if len(m.pieces) == 0 {
 		return nil
 	}
+	m.pieces = dropOld(m.pieces, &m.chunks.counts)
+	if len(m.pieces) == 0 {
+		return nil
+	}
 	if err := m.chunks.write(m.pieces); err != nil {
 		return err
 	}
 	m.pieces = m.pieces[:0]
 	return m.w.AddSeries(m.labels)
+}
+
+// dropOld takes out the pieces that are too old. One stays in whose times another one has samples
+// that stays: what counts there would be another sample without it.
+func dropOld(pieces []piece, counts *Counts) []piece {
+	for again := true; again; {
+		again = false
+		for i := range pieces {
+			p := &pieces[i]
+			if p.old && slices.ContainsFunc(pieces, func(o piece) bool { return !o.old && o.MinT <= p.MaxT && o.MaxT >= p.MinT }) {
+				p.old, again = false, true
+			}
+		}
+	}
+	kept := pieces[:0]
+	for _, p := range pieces {
+		if p.old {
+			counts.Dropped++
+			continue
+		}
+		kept = append(kept, p)
+	}
+	return kept
 }
 
 // cursor goes through the series of one input in the order of their labels.
@@ -97,7 +124,6 @@ type cursor struct {
 	rank    int // smaller ones win
 	ids     index.Postings
 	numbers symbolNumbers
-	counts  *Counts
 
 	begun        bool
 	id           uint64
@@ -212,11 +238,7 @@ func (c *cursor) advanceSorted() (_ bool, err error) {
 				if meta.MinT > meta.MaxT {
 					return false, indexDamage(c.dir, "chunk ends before it begins")
 				}
-				if meta.MaxT < from {
-					c.counts.Dropped++
-					continue
-				}
-				c.pieces = append(c.pieces, piece{ChunkMeta: meta, dir: c.dir, input: lanes, deleted: deleted})
+				c.pieces = append(c.pieces, piece{meta, c.dir, lanes, deleted, meta.MaxT < from})
 			}
 			lanes++
 		}
@@ -231,11 +253,7 @@ func (c *cursor) appendPieces(dst []piece) []piece {
 	}
 	deleted, from := c.deleted.Of(c.id), c.from(c.id)
 	for _, meta := range c.chunks {
-		if meta.MaxT < from {
-			c.counts.Dropped++
-			continue
-		}
-		dst = append(dst, piece{ChunkMeta: meta, dir: c.dir, input: int64(c.rank) * maxLanes, deleted: deleted})
+		dst = append(dst, piece{meta, c.dir, int64(c.rank) * maxLanes, deleted, meta.MaxT < from})
 	}
 	return dst
 }

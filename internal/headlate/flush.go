@@ -25,6 +25,7 @@ const (
 // time, but for Done.
 type Flush struct {
 	waits     bool
+	dropped   bool   // series may have no sample any more
 	snapshots uint64 // that were opened by then
 	done      atomic.Uint64
 }
@@ -108,6 +109,14 @@ func (f *Flush) Run(h *Head, log *wal.Log, to *Blocks) (err error) {
 func (f *Flush) Drop(h *Head) {
 	if f.waits && h.Commits.AllClosed(f.snapshots) {
 		h.Store.Drop()
-		f.waits = false
+		f.waits, f.dropped = false, true
 	}
+}
+
+// TakeDropped reports whether samples were forgotten since it was asked last: then series may go
+// that had no others.
+func (f *Flush) TakeDropped() bool {
+	was := f.dropped
+	f.dropped = false
+	return was
 }
