@@ -136,7 +136,7 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 		return err
 	}
 	defer db.maintenance.common.merges.Give()
-	bd := db.blocks.BeginBuild()
+	bd := db.blocks.BeginBuild(nil)
 	defer db.blocks.EndBuild(bd)
 	inputs := db.blocks.Pinned(ids)
 	if inputs == nil {

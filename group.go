@@ -40,8 +40,9 @@ type GroupOptions struct {
 	// or its Logger; FS, Clock, and what bounds merges stay as they are. A goroutine of the group
 	// calls it, maybe several at a time for different names. Default: none.
 	Configure func(name string, o *Options)
-	// MaxOpen is how many databases are open at a time. One takes three file descriptors, and one
-	// or two more for seconds after it wrote chunks. Default 1,000.
+	// MaxOpen is how many databases are open at a time. One takes three file descriptors, one more
+	// with Head.OutOfOrderWindow, and one or two more for seconds after it wrote chunks. Default
+	// 1,000.
 	MaxOpen int
 	// MaxSeries and MaxBytes are the budget of the heads of all open databases together, as
 	// HeadOptions.MaxSeries and MaxBytes are for one: beyond it new series are refused with

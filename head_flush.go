@@ -19,12 +19,12 @@ import (
 // into blocks of their own, and lets go of what they hold. It returns when that is done. From its
 // begin on samples that are not newer than all that the head had are out of bounds.
 //
-// Late samples that came behind an earlier flush of such stay while a Querier is open that was opened
-// before that.
+// Late samples that came behind an earlier flush of such stay while a Querier is open that was
+// opened before that.
 //
-// Errors: ErrClosed, ErrReadOnly, ErrDiskFull, the error of the context; an *UnreadError
-// while the log has samples of another engine that this version does not read. After an error
-// everything is still there, in the head or in a block, and Flush can be called again.
+// Errors: ErrClosed, ErrReadOnly, ErrDiskFull, the error of the context; an *UnreadError while the
+// log has samples of another engine that this version does not read. After an error everything is
+// still there, in the head or in a block, and Flush can be called again.
 func (db *DB) Flush(ctx context.Context) (err error) {
 	ctx, done, err := db.begin(ctx)
 	if err != nil {
@@ -186,7 +186,7 @@ func (h *head) seal(end int64) error {
 // flushRange writes the samples of [mint, maxt) into a block and makes the head begin
 // behind it; beside: not for the next Open, too.
 func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) error {
-	bd := db.blocks.BeginBuild()
+	bd := db.blocks.BeginBuild(nil)
 	defer db.blocks.EndBuild(bd)
 	err := db.writeBlock(ctx, bd, newBlock{mint, maxt, beside, false, maxt}, db.head.writeBlock)
 	if errors.Is(err, blockdir.ErrEmpty) {

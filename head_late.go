@@ -81,7 +81,7 @@ func (hl *headLate) begin() error {
 // take notes what recovery found.
 func (hl *headLate) take(rep *replay.Report, end chunks.Ref) {
 	r := &rep.Late
-	hl.found = latelog.Found{Log: r.Log, Last: rep.Log.LastSeq, Taken: r.Taken, Incomplete: r.Incomplete}
+	hl.found = latelog.Found{Log: r.Log, Last: rep.Log.LastSeq, Taken: r.Taken, Incomplete: r.Incomplete, NextSegment: r.NextSegment}
 	if r.Chunks > 0 {
 		hl.found.Taken = end
 	}

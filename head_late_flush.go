@@ -6,6 +6,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headblock"
 	"github.com/seed347100a3/tsdb/internal/headlate"
@@ -25,10 +26,14 @@ func (hl *headLate) flushAll(ctx context.Context, db *DB) error {
 	if err != nil {
 		return err
 	}
-	bd := db.blocks.BeginBuild() // before it is decided what is written: deletes from here on it notes
-	defer db.blocks.EndBuild(bd)
+	var bd *blockset.Build
+	defer func() { db.blocks.EndBuild(bd) }()
 	start := func() int64 { return db.blocks.Current().Start }
 	to := headlate.Blocks{FS: db.opts.FS, Dir: db.dir, Range: h.opts.Blocks.Range.Milliseconds(), Start: start}
+	to.Begin = func() (seq uint64) { // no delete comes between what is written and what is noted for it
+		bd = db.blocks.BeginBuild(func() { seq = log.LastSeq() })
+		return seq
+	}
 	to.Write = func(mint, end int64, seq uint64) error {
 		return db.maintenance.background.Run(ctx, func(ctx context.Context) error {
 			return db.writeBlock(ctx, bd, newBlock{mint, end, true, true, start()}, hl.writer(h, seq))

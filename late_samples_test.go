@@ -165,3 +165,49 @@ func TestLate_AStaleMarkerOfHistograms(t *testing.T) {
 	require.NoError(t, f.db.Compact(ctx))
 	check("in blocks")
 }
+
+// Where nothing else becomes a block the log is shortened behind late samples, too, and series that
+// have no others leave the head.
+func TestLate_Alone_TheLogDoesNotGrowForEver(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		o.Head.OutOfOrderWindow, o.Limits.MaxFuture = 24*time.Hour, -1
+		o.WAL.SegmentSize, o.Blocks.Manual = 32<<10, true
+	})
+	f.commit(sample{`{a="steady"}`, 20 * hour, 1})
+	require.NoError(t, f.db.Flush(ctx))
+	logSize := func() (size int64) {
+		segments, err := f.fs.ReadDir(fixtureDir + "/wal")
+		require.NoError(t, err)
+		for _, segment := range segments {
+			info, err := segment.Info()
+			require.NoError(t, err)
+			size += info.Size()
+		}
+		return size
+	}
+	most := int64(0)
+	for round := range int64(8) {
+		app := f.db.Appender()
+		for i := range int64(5000) {
+			_, err := app.Append(0, series(t, fmt.Sprintf(`{a="%d"}`, i%50)), round*hour+i*100, float64(i))
+			require.NoError(t, err)
+		}
+		_, err := app.Commit(ctx)
+		require.NoError(t, err)
+		require.NoError(t, f.db.Flush(ctx))
+		if size := logSize(); round < 4 {
+			most = max(most, size)
+		} else {
+			require.Less(t, size, most+most/2, "round %d", round)
+		}
+	}
+	require.LessOrEqual(t, f.db.Stats().Series, 1, "series that have no sample in the head")
+	got := f.all()
+	for i := range 50 {
+		require.Len(t, got[fmt.Sprintf(`{a="%d"}`, i)], 8*100)
+	}
+	require.NoError(t, f.db.Close())
+	require.ErrorIs(t, f.db.SetOutOfOrderWindow(time.Hour), tsdb.ErrClosed)
+	f.open()
+	require.Equal(t, got, f.all())
+}

@@ -22,8 +22,9 @@ type Appendable interface {
 // NewWriteHandler returns a handler of remote-write requests, 1.0 and 2.0, for any path. Nil
 // options are the defaults.
 //
-// A request is one commit. What cannot be stored of it (an invalid series, a late sample) is left
-// out, the rest is stored, and the answer is 400 with a line for each. 204: all of it is in the
+// A request is one commit. What cannot be stored of it (an invalid series, a sample that is later
+// than the database takes) is left out, the rest is stored, and the answer is 400 with a line for
+// each. 204: all of it is in the
 // database, as durable as its commits are; what a repeated request has is there already, and
 // counts as written. 503 and 500: nothing was stored, the same request may come again. To 2.0 the
 // answer says how much was written.

@@ -101,21 +101,33 @@ func dropOld(pieces []piece, counts *Counts) []piece {
 	for again := true; again; {
 		again = false
 		for i := range pieces {
-			p := &pieces[i]
-			if p.old && slices.ContainsFunc(pieces, func(o piece) bool { return !o.old && o.MinT <= p.MaxT && o.MaxT >= p.MinT }) {
+			if p := &pieces[i]; p.old && isReached(p, pieces) {
 				p.old, again = false, true
 			}
 		}
 	}
-	kept := pieces[:0]
-	for _, p := range pieces {
-		if p.old {
+	kept := 0
+	for i := range pieces {
+		if pieces[i].old {
 			counts.Dropped++
 			continue
 		}
-		kept = append(kept, p)
+		if kept < i {
+			pieces[kept] = pieces[i]
+		}
+		kept++
 	}
-	return kept
+	return pieces[:kept]
+}
+
+// isReached reports whether a piece that stays reaches into the times of one.
+func isReached(p *piece, pieces []piece) bool {
+	for i := range pieces {
+		if o := &pieces[i]; !o.old && o.MinT <= p.MaxT && o.MaxT >= p.MinT {
+			return true
+		}
+	}
+	return false
 }
 
 // cursor goes through the series of one input in the order of their labels.

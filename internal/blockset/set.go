@@ -91,11 +91,14 @@ func (s *Set) SkipTo(start int64) {
 // RemoveLeft tries again to remove what could not be removed.
 func (s *Set) RemoveLeft() error { return s.leavers.removeLeft() }
 
-// BeginBuild notes that a block is being written. What is deleted from here on is
-// deleted of it as well, by Publish.
-func (s *Set) BeginBuild() *Build {
+// BeginBuild notes that a block is being written. What is deleted from here on is noted for it:
+// Publish deletes it there, too. At the same moment it calls at, if that is not nil.
+func (s *Set) BeginBuild(at func()) *Build {
 	s.change.Lock()
 	defer s.change.Unlock()
+	if at != nil {
+		at()
+	}
 	bd := &Build{}
 	s.change.builds = append(s.change.builds, bd)
 	return bd

@@ -107,7 +107,7 @@ func TestDrop_WaitsForCopies(t *testing.T) {
 func TestPublish_DeletesWhatWasDeletedMeanwhile(t *testing.T) {
 	ctx, cfg := context.Background(), config(t, 2)
 	s, _ := load(t, cfg)
-	bd := s.BeginBuild()
+	bd := s.BeginBuild(nil)
 	defer s.EndBuild(bd)
 	w, err := blockdir.Create(cfg.FS, cfg.Dir, blocktest.ID(9), blockdir.WriterOptions{})
 	require.NoError(t, err)

@@ -36,6 +36,9 @@ type Blocks struct {
 	Dir   string
 	Range int64        // milliseconds
 	Start func() int64 // where the head begins
+	// Begin returns the newest commit of which samples are written. Deletes that come behind it are
+	// noted for the blocks.
+	Begin func() uint64
 	// Write makes a block of the late samples of [mint, end), as of a commit. blockdir.ErrEmpty:
 	// there are none.
 	Write func(mint, end int64, seq uint64) error
@@ -54,8 +57,12 @@ func (h *Head) IsUrgent(budget int64) bool {
 	if budget > 0 {
 		limit = min(limit, budget/flushShare)
 	}
-	return h.Log.IsIncomplete() || h.Store.SizeBytes() > limit
+	_, samples := h.Store.Len()
+	return h.Log.IsIncomplete() || h.Store.SizeBytes() > limit || samples > flushSamples
 }
+
+// flushSamples is how many late samples there may be: in recovery each takes 32 bytes, twice.
+const flushSamples = 2 << 20
 
 // HasWork reports whether Run has something to do.
 func (f *Flush) HasWork(h *Head) bool {
@@ -70,9 +77,10 @@ func (f *Flush) HasWork(h *Head) bool {
 // which a failed sync of the out-of-order log poisons.
 func (f *Flush) Run(h *Head, log *wal.Log, to *Blocks) (err error) {
 	h.Log.Keep()
-	h.Series.Shards.Barrier()
-	seq := log.LastSeq()
+	h.Store.BeginFlush(0) // nothing is sealed until it is known what is written
+	seq := to.Begin()
 	h.Store.BeginFlush(seq)
+	h.Series.Shards.Barrier()
 	defer func() {
 		if err != nil {
 			h.Log.LetGo()
@@ -93,7 +101,7 @@ func (f *Flush) Run(h *Head, log *wal.Log, to *Blocks) (err error) {
 		}
 		oldest, ok = h.Store.OldestFrom(end, seq)
 	}
-	if err := h.Log.Truncate(seq); err != nil {
+	if err := h.Log.Truncate(seq, h.Series.Shards.Barrier); err != nil {
 		if errors.Is(err, wal.ErrPoisoned) {
 			_ = log.Poison(err) // it returns what it was given
 		}

@@ -57,15 +57,21 @@ func (h *Head) TakesPlace(st *memseries.Sample, same bool) (bool, error) {
 }
 
 // RaiseNewest makes series take only what is newer than their late samples, where the head takes
-// those times in order: once they had something newer, and it is gone. The head is alone.
+// those times in order: once they had something newer, and it is gone.
 func (h *Head) RaiseNewest() {
 	minValid := h.MinValid.Load()
 	for _, ref := range h.Store.Refs() {
 		newest, ok := h.Store.Newest(ref)
-		if s := h.Series.ByRef(ref); ok && s != nil && newest.T >= minValid && newest.T > s.PendingT() {
+		s := h.Series.ByRef(ref)
+		if !ok || s == nil || newest.T < minValid {
+			continue
+		}
+		h.Series.Shards.Lock(memseries.Bit(s))
+		if newest.T > s.PendingT() {
 			s.Reserve(newest.T, newest.Sum)
 			memseries.ReserveKind(s, newest.Encoding)
 		}
+		h.Series.Shards.Unlock(memseries.Bit(s))
 	}
 }
 

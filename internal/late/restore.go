@@ -75,6 +75,7 @@ func (st *Store) FinishRestore(last uint64) (void int, err error) {
 			st.widen(s.chunks[0].MinT)
 			st.widen(s.chunks[len(s.chunks)-1].MaxT)
 		}
+		sh.mu.weaver = weaver{} // a series may have been long
 	}
 	return void, nil
 }

@@ -227,26 +227,37 @@ func (st *Store) EndFlush() { st.flushed.Store(0) }
 // they were shown.
 func (st *Store) Drop() {
 	seq := st.flushed.Load()
-	st.noTimes() // Add widens them beside this, and so does what is found to stay
+	// The bounds never say less than there is: whoever opens a snapshot goes by them.
 	for i := range st.shards {
-		st.dropOf(&st.shards[i], seq)
+		st.shards[i].mu.Lock()
+	}
+	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
+	for i := range st.shards {
+		first, last := st.dropOfLocked(&st.shards[i], seq)
+		mint, maxt = min(mint, first), max(maxt, last)
+	}
+	st.minT.Store(mint)
+	st.maxT.Store(maxt)
+	for i := range st.shards {
+		st.shards[i].mu.Unlock()
 	}
 	st.flushed.Store(0)
 }
 
-func (st *Store) dropOf(sh *shard, seq uint64) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+// dropOfLocked drops what a shard has, and returns bounds of what stays.
+func (st *Store) dropOfLocked(sh *shard, seq uint64) (mint, maxt int64) {
+	mint, maxt = math.MaxInt64, math.MinInt64
 	for ref, s := range sh.mu.series {
 		before, had := s.bytes(), s.len()
 		s.drop(seq)
 		st.samples.Add(int64(s.len() - had))
 		st.bytes.Add(s.bytes() - before)
 		st.removeEmptyLocked(sh, ref, s)
-		for i := range s.recent {
-			st.widen(s.recent[i].t)
+		if n := len(s.recent); n > 0 {
+			mint, maxt = min(mint, s.recent[0].t), max(maxt, s.recent[n-1].t)
 		}
 	}
+	return mint, maxt
 }
 
 // Refs returns the refs of all series in ascending order.

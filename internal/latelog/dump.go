@@ -106,7 +106,7 @@ func (d *dump) end() error {
 	if d.commit.Records() == 0 {
 		return nil
 	}
-	first := record.AppendLateCommit(nil, d.seq)
+	first := record.AppendLateDump(nil, d.seq)
 	var c Commit
 	c.End(append(c.Begin(), first...))
 	for i := range d.commit.Records() {

@@ -75,6 +75,9 @@ type Found struct {
 	Last       uint64            // the newest commit of the log
 	Taken      chunks.Ref        // out-of-order chunks before it are not wanted any more
 	Incomplete bool              // what the store has is not what the out-of-order log says
+	// NextSegment is behind all that the log speaks of: what it says of those that are gone is in
+	// blocks.
+	NextSegment int
 }
 
 // Resume repairs a log that was replayed, and goes on behind it. If it is incomplete it is written
@@ -82,7 +85,7 @@ type Found struct {
 // of wal.Repair and wal.Open.
 func (l *Log) Resume(ctx context.Context, found *Found, st *late.Store) error {
 	if l.IsOpen() {
-		return nil
+		return l.rewriteAgain(found, st)
 	}
 	at := wal.Position{NextSeq: 1}
 	err := fileutil.MkdirSync(l.cfg.WAL.FS, l.cfg.WAL.Dir)
@@ -91,6 +94,9 @@ func (l *Log) Resume(ctx context.Context, found *Found, st *late.Store) error {
 	}
 	if err != nil {
 		return errors.WithMessage(err, "repair out-of-order log")
+	}
+	if at.Segment == 0 { // there is none
+		at.Segment = found.NextSegment
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,6 +107,24 @@ func (l *Log) Resume(ctx context.Context, found *Found, st *late.Store) error {
 		return nil
 	}
 	return l.rewriteLocked(st, found.Last, at.Segment)
+}
+
+// rewriteAgain tries again what Resume could not do, for want of room: no commit may come before.
+func (l *Log) rewriteAgain(found *Found, st *late.Store) error {
+	if !found.Incomplete || !l.IsIncomplete() {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	log := l.wal.Load()
+	if err := log.Retry(); err != nil {
+		return err
+	}
+	segment, err := log.Rotate()
+	if err != nil {
+		return errors.WithMessage(err, "begin a segment of the out-of-order log")
+	}
+	return l.rewriteLocked(st, found.Last, segment)
 }
 
 func (l *Log) openLocked(at wal.Position) error {
@@ -125,9 +149,11 @@ func (l *Log) rewriteLocked(st *late.Store, last uint64, segment int) error {
 		err = wal.RemoveBefore(l.cfg.WAL.FS, l.cfg.WAL.Dir, segment)
 	}
 	if err != nil {
-		l.incomplete.Store(&err) // a flush makes good for it
+		l.incomplete.Store(&err)
+		return errors.WithMessage(err, "write out-of-order log anew")
 	}
-	return errors.WithMessage(err, "write out-of-order log anew")
+	l.incomplete.Store(nil)
+	return nil
 }
 
 // noteTaken writes which out-of-order chunks are not wanted any more.
@@ -197,8 +223,8 @@ func (l *Log) Write(c *Commit) error {
 	c.queued = nil
 	err := log.Write(&c.wal)
 	if err != nil {
+		l.incomplete.Store(&err) // before others can go on: Sync asks for it
 		log.Settle(&c.wal)
-		l.incomplete.Store(&err)
 	}
 	return err
 }
@@ -218,6 +244,9 @@ func (l *Log) Sync() error {
 	err := l.Write(&behind)
 	if err == nil {
 		err = log.Sync()
+	}
+	if err == nil {
+		return l.whyIncomplete() // one that was queued before may have failed
 	}
 	return errors.WithMessage(err, "sync out-of-order log")
 }
@@ -249,9 +278,9 @@ func (l *Log) LetGo() {
 }
 
 // Truncate forgets the commits up to seq, whose late samples are in blocks on stable storage. All
-// commits behind seq were enqueued behind Keep. After an error it is as before, and what was kept
-// stays so.
-func (l *Log) Truncate(seq uint64) error {
+// commits behind seq were enqueued behind Keep. barrier returns when all commits are enqueued that
+// have asked for Segment. After an error it is as before, and what was kept stays so.
+func (l *Log) Truncate(seq uint64, barrier func()) error {
 	log := l.wal.Load()
 	if log == nil {
 		return nil
@@ -265,6 +294,7 @@ func (l *Log) Truncate(seq uint64) error {
 	if err != nil {
 		return errors.WithMessage(err, "begin a segment of the out-of-order log")
 	}
+	barrier() // of these the log says that they are in the segments that go
 	if err := l.noteTaken(); err != nil {
 		return err
 	}

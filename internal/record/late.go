@@ -19,6 +19,9 @@ const (
 	// TypeLateChunks says which out-of-order chunks of head-chunk files the out-of-order log, or
 	// blocks, have.
 	TypeLateChunks Type = 0x93
+	// TypeLateDump is TypeLateCommit where all that was there behind a commit is written anew, in
+	// several commits of the out-of-order log.
+	TypeLateDump Type = 0x94
 )
 
 // AppendLate begins a TypeLate record at the end of dst. The samples record follows. segment is
@@ -42,7 +45,12 @@ func AppendLateCommit(dst []byte, seq uint64) []byte {
 	return encbuf.AppendUvarint(append(dst, byte(TypeLateCommit)), seq)
 }
 
-// ReadLateCommit returns the sequence number.
+// AppendLateDump appends the record that says behind which commit there was what follows.
+func AppendLateDump(dst []byte, seq uint64) []byte {
+	return encbuf.AppendUvarint(append(dst, byte(TypeLateDump)), seq)
+}
+
+// ReadLateCommit returns the sequence number of a TypeLateCommit, or of a TypeLateDump.
 func ReadLateCommit(rec []byte) (seq uint64, err error) {
 	if seq, k := binary.Uvarint(rec[1:]); k > 0 && 1+k == len(rec) {
 		return seq, nil

@@ -71,7 +71,7 @@ func (t Type) HoldsSamples() bool {
 	switch t {
 	case TypeSamples, TypeSamplesV2, TypeHistograms, TypeFloatHistograms, TypeCustomHistograms, TypeCustomFloats, TypeHistogramsV2, TypeFloatsV2:
 		return true
-	case TypeLateCommit, TypeLateTombstones, TypeLateChunks:
+	case TypeLateCommit, TypeLateTombstones, TypeLateChunks, TypeLateDump:
 		return false
 	default:
 		return !t.Known() && t != TypeNone
@@ -94,6 +94,8 @@ func (t Type) String() string {
 		return "tombstones of late samples"
 	case TypeLateChunks:
 		return "chunks of late samples"
+	case TypeLateDump:
+		return "dump of late samples"
 	}
 	if t.Known() {
 		return typeNames[t]

@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/late"
+	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/wal"
@@ -32,7 +33,9 @@ type LateReport struct {
 	// Incomplete: the out-of-order log lacks something that was read elsewhere, or has what does
 	// not count.
 	Incomplete bool
-	Taken      chunks.Ref // out-of-order chunks before it are in the out-of-order log, or in blocks
+	// NextSegment is that of the out-of-order log behind all that the log speaks of.
+	NextSegment int
+	Taken       chunks.Ref // out-of-order chunks before it are in the out-of-order log, or in blocks
 }
 
 // lateLoad reads late samples.
@@ -59,10 +62,12 @@ type lateDelete struct{ ref, seq uint64 }
 // record takes a record of the log.
 func (l *lateLoad) record(r *replay, rec wal.Record) {
 	segment, samples, err := record.ReadLate(rec.Data)
-	switch {
-	case err != nil:
+	if err != nil {
 		r.damage(&recordError{rec, err})
-	case segment >= l.first && r.to.Late != nil:
+		return
+	}
+	r.out.Late.NextSegment = max(r.out.Late.NextSegment, segment+1)
+	if segment >= l.first && r.to.Late != nil {
 		if n := len(l.commits); n == 0 || l.commits[n-1] != rec.Seq {
 			l.commits = append(l.commits, rec.Seq)
 		}
@@ -128,6 +133,9 @@ func (l *lateLoad) add(r *replay, ref uint64, s *late.Sample, seq uint64) {
 		ref, l.renamed = of, true
 	}
 	switch {
+	case s.T <= memseries.NoTime || s.T == math.MaxInt64: // no sample has these times
+		r.out.Late.Invalid++
+		return
 	case r.to.Series.ByRef(ref) != nil:
 	case r.out.Log != nil && seq > r.out.Log.LastSeq:
 		r.out.Late.Void++
@@ -252,6 +260,13 @@ func (l *lateLoad) apply(r *replay, b *wal.Batch) {
 			}
 			of = seq
 			l.had = append(l.had, seq)
+		case record.TypeLateDump:
+			seq, err := record.ReadLateCommit(rec.Data)
+			if err != nil {
+				r.damage(&recordError{rec, err})
+				continue
+			}
+			of = seq // what it says is no commit: some of it may be missing
 		case record.TypeLateTombstones:
 			l.tombstones(r, rec, of)
 		case record.TypeLateChunks:

@@ -87,7 +87,7 @@ func (c *lateCheck) apply(b *wal.Batch) error {
 
 func (c *lateCheck) record(rec wal.Record) error {
 	switch typ := record.TypeOf(rec.Data); {
-	case typ == record.TypeLateCommit:
+	case typ == record.TypeLateCommit, typ == record.TypeLateDump:
 		seq, err := record.ReadLateCommit(rec.Data)
 		c.void = seq > c.last
 		return err
