@@ -24,10 +24,9 @@ type Appendable interface {
 //
 // A request is one commit. What cannot be stored of it (an invalid series, a sample that is later
 // than the database takes) is left out, the rest is stored, and the answer is 400 with a line for
-// each. 204: all of it is in the
-// database, as durable as its commits are; what a repeated request has is there already, and
-// counts as written. 503 and 500: nothing was stored, the same request may come again. To 2.0 the
-// answer says how much was written.
+// each. 204: all of it is in the database, as durable as its commits are; what a repeated request
+// has is there already, and counts as written. 503 and 500: nothing was stored, the same request
+// may come again. To 2.0 the answer says how much was written.
 //
 // It knows no users: whatever decides who may write is put in front of it. The timeouts need a
 // ResponseWriter with deadlines, so a middleware that wraps it must have Unwrap.
