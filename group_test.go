@@ -372,7 +372,8 @@ func TestGroup_MergesShareTheirWorkers(t *testing.T) {
 		for _, db := range dbs {
 			require.Positive(t, db.Stats().Merges)
 		}
-		require.Equal(t, workers, m.most)
+		require.Positive(t, m.most)
+		require.LessOrEqual(t, m.most, workers)
 	}
 }
 

@@ -324,14 +324,17 @@ func (a *Appender) late(st *memseries.Sample, newest int64) error {
 	}
 	bit := memseries.Bit(st.Series)
 	a.h.series.Shards.Lock(bit)
-	same := st.Series.PendingT() == st.T && st.Series.PendingSum() == st.Sum
+	why := lateBy(st, st.Series.PendingT(), st.Series.PendingSum()) // a commit may have come between
 	a.h.series.Shards.Unlock(bit)
-	// With a window another one is taken if the newest is deleted, and the same one if a late one
-	// took its place.
-	if same && (a.h.late.window.Load() == 0 || !a.h.opts.Head.LastWriteWins && !a.h.late.isDeleted(a.h, st.Series, st.T)) {
-		return nil
+	if why == nil {
+		// With a window another one is taken if the newest is deleted, and the same one if a late
+		// one took its place.
+		if a.h.late.window.Load() == 0 || !a.h.opts.Head.LastWriteWins && !a.h.late.isDeleted(a.h, st.Series, st.T) {
+			return nil
+		}
+		why = ErrDuplicateSample
 	}
-	return a.stageLate(st, ErrDuplicateSample)
+	return a.stageLate(st, why)
 }
 
 // lateBy compares by sums, which are the bits of floats: a stale marker is a NaN, and NaN never
