@@ -159,52 +159,36 @@ func filesOf(t *testing.T, dir string) map[string]string {
 
 // A directory that has what this version does not understand is left as it is.
 func TestServe_ADirectoryOfANewerVersionIsNotTouched(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		newer func(t *testing.T, dir, block string)
-		says  []string
-	}{
-		{"a block", func(t *testing.T, _, block string) {
-			meta := filepath.Join(block, "meta.json")
-			text, err := os.ReadFile(meta)
-			require.NoError(t, err)
-			newer := regexp.MustCompile(`"version":\s*1`).ReplaceAll(text, []byte(`"version": 9`))
-			require.NotEqual(t, text, newer)
-			require.NoError(t, os.WriteFile(meta, newer, 0o666))
-			require.NoError(t, os.Remove(meta+".crc")) // which says that this library wrote another version
-		}, []string{"version 9"}},
-		{"samples out of order", func(t *testing.T, dir, _ string) {
-			require.NoError(t, os.Mkdir(filepath.Join(dir, "wbl"), 0o777))
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "wbl", "00000000"), []byte("records"), 0o666))
-		}, []string{"wbl/00000000", "out-of-order"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "data")
-			db, err := tsdb.Open(dir, nil)
-			require.NoError(t, err)
-			app := db.Appender()
-			_, err = app.Append(0, labels.FromStrings("__name__", "m"), time.Now().UnixMilli(), 1)
-			require.NoError(t, err)
-			_, err = app.Commit(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, db.Flush(t.Context()))
-			block := db.Blocks()[0].ULID.String()
-			require.NoError(t, db.Close())
-			c.newer(t, dir, filepath.Join(dir, block))
-			before := filesOf(t, dir)
+	dir := filepath.Join(t.TempDir(), "data")
+	db, err := tsdb.Open(dir, nil)
+	require.NoError(t, err)
+	app := db.Appender()
+	_, err = app.Append(0, labels.FromStrings("__name__", "m"), time.Now().UnixMilli(), 1)
+	require.NoError(t, err)
+	_, err = app.Commit(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, db.Flush(t.Context()))
+	block := db.Blocks()[0].ULID.String()
+	require.NoError(t, db.Close())
+	meta := filepath.Join(dir, block, "meta.json")
+	text, err := os.ReadFile(meta)
+	require.NoError(t, err)
+	newer := regexp.MustCompile(`"version":\s*1`).ReplaceAll(text, []byte(`"version": 9`))
+	require.NotEqual(t, text, newer)
+	require.NoError(t, os.WriteFile(meta, newer, 0o666))
+	require.NoError(t, os.Remove(meta+".crc")) // which says that this library wrote another version
+	before := filesOf(t, dir)
 
-			var log logBuffer
-			ctx, cancel := context.WithCancel(t.Context())
-			require.Equal(t, 1, run(ctx, []string{"--web.listen-address=127.0.0.1:0", "--storage.tsdb.path", dir}, onceWritten(cancel), &log), "%s", &log)
-			cancel()
-			for _, text := range append(c.says, "serve it with the version that wrote it", dir) {
-				require.Contains(t, log.String(), text)
-			}
-			after := filesOf(t, dir)
-			for name, text := range before {
-				require.Equal(t, text, after[name], name)
-			}
-		})
+	var log logBuffer
+	ctx, cancel := context.WithCancel(t.Context())
+	require.Equal(t, 1, run(ctx, []string{"--web.listen-address=127.0.0.1:0", "--storage.tsdb.path", dir}, onceWritten(cancel), &log), "%s", &log)
+	cancel()
+	for _, text := range []string{"version 9", "serve it with the version that wrote it", dir} {
+		require.Contains(t, log.String(), text)
+	}
+	after := filesOf(t, dir)
+	for name, text := range before {
+		require.Equal(t, text, after[name], name)
 	}
 }
 
