@@ -357,7 +357,7 @@ func TestGroup_MergesShareTheirWorkers(t *testing.T) {
 			require.NoError(t, db.Flush(ctx))
 			dbs = append(dbs, db)
 		}
-		m := &mergesSeen{now: map[string]bool{}}
+		m := &mergesSeen{now: map[string]bool{}, wanted: workers, met: make(chan struct{})}
 		g.fs.SetHook(m.hook)
 		var wg sync.WaitGroup
 		for _, db := range dbs {
@@ -372,16 +372,18 @@ func TestGroup_MergesShareTheirWorkers(t *testing.T) {
 		for _, db := range dbs {
 			require.Positive(t, db.Stats().Merges)
 		}
-		require.Positive(t, m.most)
-		require.LessOrEqual(t, m.most, workers)
+		require.Equal(t, workers, m.most)
 	}
 }
 
-// mergesSeen sees in a file system which databases write a block.
+// mergesSeen sees in a file system which databases write a block. None goes on before as many as are
+// wanted write one side by side, or that took too long.
 type mergesSeen struct {
 	sync.Mutex
-	now  map[string]bool
-	most int
+	now    map[string]bool
+	most   int
+	wanted int
+	met    chan struct{} // closed when they do
 }
 
 func (m *mergesSeen) hook(op tsdbtest.Op) error {
@@ -391,11 +393,19 @@ func (m *mergesSeen) hook(op tsdbtest.Op) error {
 	}
 	m.Lock()
 	m.now[name] = true
-	m.most = max(m.most, len(m.now))
+	if len(m.now) > m.most {
+		if m.most++; m.most == m.wanted {
+			close(m.met)
+		}
+	}
 	if op.Kind == tsdbtest.OpRename && !strings.Contains(rest, "/") {
 		delete(m.now, name) // it is published
 	}
 	m.Unlock()
+	select {
+	case <-m.met:
+	case <-time.After(10 * time.Second):
+	}
 	for range 20 {
 		runtime.Gosched() // others that may do so begin
 	}
