@@ -376,8 +376,8 @@ func TestGroup_MergesShareTheirWorkers(t *testing.T) {
 	}
 }
 
-// mergesSeen sees in a file system which databases write a block. None goes on before as many as are
-// wanted write one side by side, or that took too long.
+// mergesSeen sees in a file system which databases write a block. None goes on before as many as
+// are wanted write one side by side, or that took too long.
 type mergesSeen struct {
 	sync.Mutex
 	now    map[string]bool
