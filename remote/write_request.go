@@ -55,12 +55,13 @@ type writtenSeries struct {
 	hash    uint64 // of key
 	entry   knownSeries
 
-	encoded []byte // its labels, from when they are asked for
-	labels  labels.Labels
-	samples int  // that are there, of any kind
-	stored  int  // of them
-	late    int  // of them, which may be there already
-	invalid bool // the series was refused
+	encoded  []byte // its labels, from when they are asked for
+	labels   labels.Labels
+	exemplar []byte // labels of its last exemplar
+	samples  int    // that are there, of any kind
+	stored   int    // of them
+	late     int    // of them, which may be there already
+	invalid  bool   // the series was refused
 }
 
 // store stores a request, but for what cannot be. An error is about the whole of it: then nothing
@@ -120,7 +121,7 @@ func (q *writeRequest) attempt(ctx context.Context) ([]tsdb.Reject, error) {
 func (q *writeRequest) rollback() {
 	_ = q.app.Rollback() // nothing was asked for that could fail
 	q.app = nil
-	q.series = writtenSeries{encoded: q.series.encoded[:0]}
+	q.series = writtenSeries{encoded: q.series.encoded[:0], exemplar: q.series.exemplar[:0]}
 }
 
 // open begins a series. Without a key it is found by its labels.
@@ -345,9 +346,20 @@ func (q *writeRequest) refuseAt(series sentPlace, err error) {
 	q.refused.add(err, q.message, series.number, q.at(series.at))
 }
 
-// exemplar appends an exemplar to the series under way. It may have no samples: senders give
-// exemplars a series of their own. Those whose samples were refused go with them.
-func (q *writeRequest) exemplar(e exemplar.Exemplar) error {
+// exemplar appends an exemplar, given as its message, to the series under way. It may have no
+// samples: senders give exemplars a series of their own. Those whose samples were refused go with
+// them. tell: of labels that cannot be stored the client is told.
+func (q *writeRequest) exemplar(message []byte, tell bool) error {
+	e, err := q.series.readExemplar(message, q.message)
+	switch {
+	case errors.Is(err, errMalformed):
+		return err
+	case err != nil && tell:
+		q.refuse(errors.WithMessage(err, "exemplar"))
+		return nil
+	case err != nil:
+		return nil
+	}
 	s := &q.series
 	if s.invalid || q.h.opts.NoExemplars || s.samples > 0 && s.stored+s.late == 0 {
 		return nil
@@ -375,4 +387,28 @@ func (q *writeRequest) exemplar(e exemplar.Exemplar) error {
 		q.refuse(err)
 	}
 	return nil
+}
+
+// readExemplar reads an Exemplar message:
+//
+//	1 labels, as the version has them   2 value double   3 timestamp int64
+//
+// Its labels are good until the next one.
+func (s *writtenSeries) readExemplar(message []byte, version writeMessage) (e exemplar.Exemplar, err error) {
+	r := readFields(message)
+	for r.next() {
+		switch r.num {
+		case 2:
+			e.Value = math.Float64frombits(r.fixed64())
+		case 3:
+			e.T, e.HasT = int64(r.varint()), true
+		}
+	}
+	if r.err != nil {
+		return e, errors.WithMessage(r.err, "exemplar")
+	}
+	if s.exemplar, err = version.appendLabels(s.exemplar[:0], message); err == nil {
+		e.Labels, err = labels.UnsafeFromEncoded(s.exemplar)
+	}
+	return e, err
 }

@@ -2,13 +2,9 @@ package remote
 
 import (
 	"encoding/binary"
-	"math"
 
 	"github.com/pkg/errors"
 	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/seed347100a3/tsdb/exemplar"
-	"github.com/seed347100a3/tsdb/labels"
 )
 
 // Bounds of the labels of one series or exemplar, beside those of the database.
@@ -20,9 +16,7 @@ const (
 // writeMessageV1 decodes WriteRequest of 1.0:
 //
 //	1 timeseries repeated TimeSeries   3 metadata repeated MetricMetadata
-type writeMessageV1 struct {
-	exemplar []byte // labels of one
-}
+type writeMessageV1 struct{}
 
 // decode implements writeMessage.
 func (m *writeMessageV1) decode(q *writeRequest) error {
@@ -68,7 +62,7 @@ func (m *writeMessageV1) series(q *writeRequest, message []byte) error {
 		case 2:
 			err = q.float(r.bytes(), false)
 		case 3:
-			err = m.appendExemplar(q, r.bytes())
+			err = q.exemplar(r.bytes(), false)
 		case 4:
 			err = q.histogram(r.bytes(), false)
 		}
@@ -134,35 +128,4 @@ func (m *writeMessageV1) appendLabels(dst, message []byte) ([]byte, error) {
 func appendEncodedLabel(dst, name, value []byte) []byte {
 	dst = append(binary.AppendUvarint(dst, uint64(len(name))), name...)
 	return append(binary.AppendUvarint(dst, uint64(len(value))), value...)
-}
-
-// appendExemplar hands over an Exemplar message:
-//
-//	1 labels repeated Label   2 value double   3 timestamp int64
-func (m *writeMessageV1) appendExemplar(q *writeRequest, message []byte) error {
-	var e exemplar.Exemplar
-	r := readFields(message)
-	for r.next() {
-		switch r.num {
-		case 2:
-			e.Value = math.Float64frombits(r.fixed64())
-		case 3:
-			e.T, e.HasT = int64(r.varint()), true
-		}
-	}
-	if r.err != nil {
-		return errors.WithMessage(r.err, "exemplar")
-	}
-	var err error
-	if m.exemplar, err = m.appendLabels(m.exemplar[:0], message); err == nil {
-		e.Labels, err = labels.UnsafeFromEncoded(m.exemplar)
-	}
-	switch {
-	case errors.Is(err, errMalformed):
-		return err
-	case err != nil: // as an exemplar that the database refuses, in this version
-		return nil
-	default:
-		return q.exemplar(e)
-	}
 }

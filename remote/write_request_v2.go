@@ -5,9 +5,6 @@ import (
 
 	"github.com/pkg/errors"
 	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/seed347100a3/tsdb/exemplar"
-	"github.com/seed347100a3/tsdb/labels"
 )
 
 // maxSymbols bounds the symbols of a request. One of two thousand series has some thousand.
@@ -17,11 +14,10 @@ const maxSymbols = 1 << 20
 //
 //	4 symbols repeated string   5 timeseries repeated TimeSeries
 type writeMessageV2 struct {
-	content  []byte  // of the request
-	symbols  []place // in content
-	refs     []uint32
-	key      []byte // labels of the series under way, in the order in which they are sent
-	exemplar []byte // labels of one
+	content []byte  // of the request
+	symbols []place // in content
+	refs    []uint32
+	key     []byte // labels of the series under way, in the order in which they are sent
 }
 
 // decode implements writeMessage.
@@ -133,7 +129,7 @@ func (m *writeMessageV2) items(q *writeRequest, message []byte) (err error) {
 		case 3:
 			err = q.histogram(r.bytes(), starts)
 		case 4:
-			err = m.appendExemplar(q, r.bytes())
+			err = q.exemplar(r.bytes(), true)
 		}
 	}
 	if err == nil {
@@ -210,36 +206,4 @@ func (m *writeMessageV2) appendLabels(dst, message []byte) ([]byte, error) {
 		return dst, r.err
 	}
 	return m.encode(dst)
-}
-
-// appendExemplar hands over an Exemplar message:
-//
-//	1 labels_refs repeated uint32   2 value double   3 timestamp int64
-func (m *writeMessageV2) appendExemplar(q *writeRequest, message []byte) error {
-	var e exemplar.Exemplar
-	r := readFields(message)
-	for r.next() {
-		switch r.num {
-		case 2:
-			e.Value = math.Float64frombits(r.fixed64())
-		case 3:
-			e.T, e.HasT = int64(r.varint()), true
-		}
-	}
-	if r.err != nil {
-		return errors.WithMessage(r.err, "exemplar")
-	}
-	var err error
-	if m.exemplar, err = m.appendLabels(m.exemplar[:0], message); err == nil {
-		e.Labels, err = labels.UnsafeFromEncoded(m.exemplar)
-	}
-	switch {
-	case errors.Is(err, errMalformed):
-		return err
-	case err != nil:
-		q.refuse(errors.WithMessage(err, "exemplar"))
-		return nil
-	default:
-		return q.exemplar(e)
-	}
 }
