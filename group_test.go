@@ -336,6 +336,32 @@ func TestGroup_NearTheBudgetIdleOnesGoEarlier(t *testing.T) {
 	require.EqualValues(t, 90, g.group.Stats().HeadSeries)
 }
 
+// Near the budget late samples go, too, of which nothing else is in the way.
+func TestGroup_NearTheBudgetLateSamplesBecomeBlocks(t *testing.T) {
+	g := newGroup(t, func(o *tsdb.GroupOptions) {
+		o.MaxBytes = 1 << 20
+		o.Options.Head.OutOfOrderWindow = time.Hour
+	})
+	db, release := g.use("late")
+	defer release()
+	newest := g.clock.Now().UnixMilli()
+	require.NoError(t, commitSome(t, db, newest, 10))
+	written := 10
+	for at := newest - hour; db.Stats().LateBytes < 600<<10; at++ {
+		require.NoError(t, commitSome(t, db, at, 10))
+		written += 10
+	}
+	g.clock.Advance(2 * time.Second)
+	require.Zero(t, db.Stats().LateFlushes, "there is room")
+	require.ErrorIs(t, g.commit("other", 700), tsdb.ErrLimit)
+	require.NoError(t, commitSome(t, db, newest-1, 10)) // something is to be looked at
+	g.clock.Advance(2 * time.Second)
+	require.EqualValues(t, 1, db.Stats().LateFlushes)
+	require.Zero(t, db.Stats().LateBytes)
+	require.Equal(t, written+10, samples(t, db))
+	require.NoError(t, g.commit("other", 700))
+}
+
 // No more merges run at a time than all databases together may have.
 func TestGroup_MergesShareTheirWorkers(t *testing.T) {
 	const databases = 4

@@ -54,7 +54,7 @@ func (hl *headLate) writer(h *head, seq uint64) func(ctx context.Context, w *blo
 func (hl *headLate) flushIfUrgent(ctx context.Context, db *DB, err error) error {
 	late := hl.of(db.head)
 	hl.flush.Drop(&late)
-	if !late.IsUrgent(db.opts.Head.MaxBytes) {
+	if !late.IsUrgent() {
 		return err
 	}
 	return fileutil.JoinErrors(err, flushLate(ctx, db))

@@ -79,7 +79,7 @@ func TestStats_HeadSizeHasLateSamples(t *testing.T) {
 func TestBudget_HasLateSamples(t *testing.T) {
 	f := newFixture(t, func(o *tsdb.Options) {
 		withWindow(o)
-		o.Head.MaxBytes = 1 << 20
+		o.Head.MaxBytes, o.Blocks.Manual = 1<<20, false
 	})
 	f.commit(sample{`{a="b"}`, hour, 1})
 	for i := int64(0); f.db.Stats().LateBytes < 1<<20; i++ {
@@ -92,6 +92,9 @@ func TestBudget_HasLateSamples(t *testing.T) {
 	}
 	require.ErrorIs(t, err, tsdb.ErrLimit)
 	require.NoError(t, app.Rollback())
+	f.clock.Advance(2 * time.Second)
+	require.EqualValues(t, 1, f.db.Stats().LateFlushes)
+	require.Zero(t, f.db.Stats().LateBytes)
 }
 
 func TestOpenReport_TellsOfLateSamples(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 	"github.com/seed347100a3/tsdb/wal"
 )
 
-// flushBytes is how much memory late samples may take before they become blocks without waiting for
-// a part of the head that does; flushShare is the part of the budget of the head, if that is less.
+// flushBytes and flushSamples are how much late samples may be before they become blocks without
+// waiting for a part of the head that does. In recovery each takes 32 bytes, twice.
 const (
-	flushBytes = 32 << 20
-	flushShare = 8
+	flushBytes   = 32 << 20
+	flushSamples = 2 << 20
 )
 
 // Flush makes blocks of all late samples, one for each block range, and lets go of them. They stay
@@ -50,19 +50,12 @@ func (f *Flush) Done() uint64 { return f.done.Load() }
 // Waits reports whether blocks are there of samples that are still in memory.
 func (f *Flush) Waits() bool { return f.waits }
 
-// IsUrgent reports whether late samples are to become blocks at once; budget is that of the head,
-// in bytes, 0 or less: none.
-func (h *Head) IsUrgent(budget int64) bool {
-	limit := int64(flushBytes)
-	if budget > 0 {
-		limit = min(limit, budget/flushShare)
-	}
+// IsUrgent reports whether late samples are to become blocks at once.
+func (h *Head) IsUrgent() bool {
 	_, samples := h.Store.Len()
-	return h.Log.IsIncomplete() || h.Store.SizeBytes() > limit || samples > flushSamples
+	bytes := h.Store.SizeBytes()
+	return h.Log.IsIncomplete() || samples > flushSamples || bytes > flushBytes || h.Series.Budget.IsMuch(bytes)
 }
-
-// flushSamples is how many late samples there may be: in recovery each takes 32 bytes, twice.
-const flushSamples = 2 << 20
 
 // HasWork reports whether Run has something to do.
 func (f *Flush) HasWork(h *Head) bool {

@@ -85,6 +85,8 @@ const (
 	// worthShare: a flush is worth it that frees about this part. It is done for less no more than
 	// once, as what it cannot free it does not free by being repeated.
 	worthShare = 16
+	// muchShare is the part that is much, see IsMuch.
+	muchShare = 8
 	// askEvery is how far time goes, in milliseconds, until all series are looked at again.
 	askEvery = 10_000
 )
@@ -179,6 +181,22 @@ func (b *Budget) FlushHelps(ended int64) bool {
 	grown := has - b.left.Load()
 	return b.bytes > 0 && has >= b.bytes-b.bytes/nearShare && grown >= b.bytes/worthShare ||
 		b.common.nearBytes() && grown >= has/worthShare
+}
+
+// IsMuch reports whether bytes that could go without a flush of all samples are a good part of the
+// budget of the head; or, where the common one is near, of what the head takes.
+func (b *Budget) IsMuch(bytes int64) bool {
+	if bytes <= 0 {
+		return false
+	}
+	if b.bytes > 0 && bytes > b.bytes/muchShare {
+		return true
+	}
+	if b.common == nil || b.common.Bytes <= 0 {
+		return false
+	}
+	has := b.measure()
+	return b.common.nearBytes() && bytes > has/muchShare
 }
 
 // Flushed says that samples, and maybe series, have gone: the next new series is judged by what is
