@@ -25,7 +25,7 @@ import (
 type Group struct {
 	dir    string
 	opts   GroupOptions
-	each   *Options // what a database is opened with, the defaults filled in
+	each   Options // of a database; of the defaults, those are filled in that all have in common
 	common common
 	pool   *pool.Pool
 }
@@ -37,8 +37,9 @@ type GroupOptions struct {
 	// of all of them together. Default: the defaults.
 	Options *Options
 	// Configure may change the options of one database before it is opened, such as its retention
-	// or its Logger; FS, Clock, and what bounds merges stay as they are. A goroutine of the group
-	// calls it, maybe several at a time for different names. Default: none.
+	// or its Logger; FS, Clock, and what bounds merges stay as they are. It gets a copy of Options,
+	// where the zero value of a field still means its default. A goroutine of the group calls it,
+	// maybe several at a time for different names. Default: none.
 	Configure func(name string, o *Options)
 	// MaxOpen is how many databases are open at a time. One takes three file descriptors, one more
 	// with Head.OutOfOrderWindow, and one or two more for seconds after it wrote chunks. Default
@@ -78,15 +79,19 @@ func OpenGroup(dir string, opts *GroupOptions) (*Group, error) {
 	if opts != nil {
 		g.opts = *opts
 	}
-	var err error
-	if g.each, err = g.opts.Options.withDefaults(); err != nil {
+	o, err := g.opts.Options.withDefaults()
+	if err != nil {
 		return nil, err
 	}
+	if g.opts.Options != nil {
+		g.each = *g.opts.Options
+	}
+	g.each.Blocks.RetentionRules = o.Blocks.RetentionRules
+	g.each.shareWith(o)
 	setDefault(&g.opts.MaxOpen, defaultMaxOpen)
 	if g.opts.MaxOpen < 0 || g.opts.FlushIdle < 0 {
 		return nil, errors.Errorf("options MaxOpen and FlushIdle are %d and %v, want 0 or more", g.opts.MaxOpen, g.opts.FlushIdle)
 	}
-	o := g.each
 	if g.dir, err = datadir.MakeGroup(o.FS, dir); err != nil {
 		return nil, errors.WithMessagef(err, "open group %s", dir)
 	}
@@ -105,11 +110,12 @@ func OpenGroup(dir string, opts *GroupOptions) (*Group, error) {
 
 // open opens a database.
 func (g *Group) open(name string) (io.Closer, error) {
-	o := *g.each
+	o := g.each
 	if g.opts.Configure != nil {
+		o.Blocks.RetentionRules = copyRules(o.Blocks.RetentionRules)
 		g.opts.Configure(name, &o)
+		o.shareWith(&g.each)
 	}
-	o.FS, o.Clock, o.Blocks.Workers, o.Blocks.BytesPerSecond = g.each.FS, g.each.Clock, g.each.Blocks.Workers, g.each.Blocks.BytesPerSecond
 	filled, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -118,11 +124,17 @@ func (g *Group) open(name string) (io.Closer, error) {
 	return open(filepath.Join(g.dir, name), filled, &g.common)
 }
 
+// shareWith sets what is the same in all databases of a group.
+func (o *Options) shareWith(of *Options) {
+	o.FS, o.Clock, o.Blocks.Workers, o.Blocks.BytesPerSecond = of.FS, of.Clock, of.Blocks.Workers, of.Blocks.BytesPerSecond
+}
+
 // isStale reports whether a database that nobody uses is to be opened again: somebody has closed
 // it, or a sync failed, which is settled so.
 func isStale(it io.Closer) bool {
 	db := it.(*DB)
-	return db.closing.Load() || errors.Is(db.head.refused(), ErrPoisoned)
+	log := db.head.log.Load() // without one recovery goes on, which is not waited for here
+	return db.closing.Load() || log != nil && errors.Is(log.Err(), ErrPoisoned)
 }
 
 // DB returns the database of a name, which is opened if it is not open, and created if there is

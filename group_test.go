@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
@@ -461,6 +463,31 @@ func TestGroup_ConfigureEach(t *testing.T) {
 	require.Equal(t, map[string]int{"three": 1, "sixsix": 1, "broken": 1}, seen)
 	_, err = g.fs.Stat("tenants/three/wal")
 	require.NoError(t, err)
+}
+
+// What follows from options follows from those that Configure leaves, and it changes them for one
+// database alone.
+func TestGroup_ConfigureOne_LeavesTheOthers(t *testing.T) {
+	g := newGroup(t, func(o *tsdb.GroupOptions) {
+		o.Options.Blocks.RetentionRules = []tsdb.RetentionRule{rule(`{a="1"}`, 100*24*time.Hour)}
+		var log strings.Builder
+		t.Cleanup(func() {
+			require.Contains(t, log.String(), "merged up to 2h24m0s")
+			require.Contains(t, log.String(), "merged up to 744h0m0s")
+		})
+		o.Options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		o.Configure = func(name string, o *tsdb.Options) {
+			rules := o.Blocks.RetentionRules
+			assert.Equal(t, 100*24*time.Hour, rules[0].Duration)
+			if name == "short" {
+				rules[0].Duration = time.Hour
+				rules[0].Matchers[0] = labels.Equal("a", "2")
+				o.Blocks.Retention = 24 * time.Hour
+			}
+		}
+	})
+	require.NoError(t, g.commit("short", 1))
+	require.NoError(t, g.commit("other", 1))
 }
 
 // Many goroutines use more databases than may be open, while the clock goes on: no commit that

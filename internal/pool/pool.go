@@ -68,7 +68,8 @@ func New(cfg Config) *Pool {
 
 // Get returns a thing, which it opens if it is not open, and which stays open until release is
 // called. Where as many are open as may be, and all of them are used, it waits for one, or for the
-// end of ctx. Errors: ErrFull with that of ctx, ErrClosed, and those of Config.Open.
+// end of ctx. Errors: ErrFull with that of ctx, that of ctx alone if it was not room that it waited
+// for, ErrClosed, and those of Config.Open.
 func (p *Pool) Get(ctx context.Context, name string) (it io.Closer, release func(), err error) {
 	wants := false // room
 	defer func() { p.stopWanting(wants) }()
@@ -83,7 +84,10 @@ func (p *Pool) Get(ctx context.Context, name string) (it io.Closer, release func
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return nil, nil, full(ctx)
+			if wants {
+				return nil, nil, full(ctx)
+			}
+			return nil, nil, context.Cause(ctx)
 		}
 	}
 }
@@ -136,7 +140,7 @@ func (p *Pool) use(ctx context.Context, t *thing) (io.Closer, func(), error) {
 	case <-t.ready:
 	case <-ctx.Done():
 		p.give(t)
-		return nil, nil, full(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 	if t.it == nil {
 		p.give(t)
@@ -159,6 +163,7 @@ func (p *Pool) open(t *thing) {
 	t.it = it
 	p.mu.stats.Opened++
 	p.restLocked(t)
+	p.tellLocked() // who waits to close it, too
 }
 
 // give ends what take began.
@@ -196,9 +201,10 @@ func (p *Pool) evictLocked(t *thing) {
 	p.mu.evicting++
 	go func() {
 		p.mu.Lock()
-		defer p.mu.Unlock()
-		defer func() { p.mu.evicting-- }()
-		if err := p.closeLocked(t); p.cfg.Closed != nil {
+		err := p.closeLocked(t)
+		p.mu.evicting--
+		p.mu.Unlock()
+		if p.cfg.Closed != nil {
 			p.cfg.Closed(t.name, err)
 		}
 	}()

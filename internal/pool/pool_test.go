@@ -204,6 +204,7 @@ func TestGet_ContextThatEndsWhileItIsOpened(t *testing.T) {
 	p := s.pool(1)
 	_, _, err := p.Get(ended(), "a")
 	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, ErrFull, "there was room")
 	close(s.wait)
 	_, release := get(t, p, "b")
 	release()
@@ -278,6 +279,49 @@ func TestClose_EndsWhatIsUsedAndThoseWhoWait(t *testing.T) {
 	require.NoError(t, <-dropped)
 	release()
 	require.Empty(t, s.names())
+}
+
+// What is being opened when the Pool is closed is closed behind that, whether its user gives it back
+// or not; so is what is to be dropped.
+func TestClose_WhileSomethingIsOpened(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		s := newShelf(t)
+		s.wait = make(chan struct{})
+		p := s.pool(2)
+		used := make(chan func())
+		go func() {
+			_, release := get(t, p, "a")
+			used <- release
+		}()
+		waitFor(t, func() bool { return p.Stats().Open == 1 })
+		ends := make(chan error)
+		go func() {
+			if drop {
+				ends <- p.Drop(t.Context(), "a")
+			} else {
+				ends <- errors.Join(p.Close()...)
+			}
+		}()
+		waitFor(t, func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.mu.changed != nil // it waits
+		})
+		close(s.wait)
+		release := <-used
+		if drop { // that waits for who uses it, and for nobody who comes behind
+			waitFor(t, func() bool {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return p.mu.things["a"].leaving
+			})
+			release()
+		}
+		require.NoError(t, <-ends)
+		require.Empty(t, s.names())
+		release()
+		closed(t, p)
+	}
 }
 
 // Whatever many do at once, no more are open than may be, each once, and nothing that is used is
