@@ -3,6 +3,7 @@ package blockplan
 import (
 	"cmp"
 	"math"
+	"slices"
 	"sort"
 	"time"
 
@@ -106,6 +107,11 @@ func OnDisk(l RetentionLimits, fsys fileutil.FS, dir string) (RetentionLimits, e
 // Obsolete says which blocks may go and why. Nothing is cut inside a block: one
 // stays as long as any of it may be inside the limits, of which Percent is not looked at (OnDisk).
 func Obsolete(s RetentionState, limits RetentionLimits) map[ulid.ULID]Reason {
+	return obsoleteBeside(&s, limits, nil)
+}
+
+// obsoleteBeside is Obsolete where it is known of some blocks that they are too old.
+func obsoleteBeside(s *RetentionState, limits RetentionLimits, tooOld []ulid.ULID) map[ulid.ULID]Reason {
 	gone := make(map[ulid.ULID]Reason)
 	for id := range Replaced(metasOf(s.Blocks)) {
 		gone[id] = ReasonReplaced
@@ -120,10 +126,14 @@ func Obsolete(s RetentionState, limits RetentionLimits) map[ulid.ULID]Reason {
 	// What goes anyway must not count against the rest.
 	var kept []SizedBlock
 	for i := range s.Blocks {
-		if s.Blocks[i].Meta.Compaction.Deletable {
+		m := &s.Blocks[i].Meta
+		if m.Compaction.Deletable {
 			note(s.Blocks[i:i+1], ReasonDeletable)
 		}
-		if gone[s.Blocks[i].Meta.ULID] == 0 {
+		if slices.Contains(tooOld, m.ULID) {
+			note(s.Blocks[i:i+1], ReasonDuration)
+		}
+		if gone[m.ULID] == 0 {
 			kept = append(kept, s.Blocks[i])
 		}
 	}
@@ -148,21 +158,8 @@ func newestFirst(a, b *SizedBlock) int {
 
 // beyondDuration returns the blocks all of whose samples are older than d. The newest block
 // stays in any case.
-func beyondDuration(blocks []SizedBlock, s RetentionState, d time.Duration) []SizedBlock {
-	if d <= 0 || len(blocks) == 0 {
-		return nil
-	}
-	horizon := s.CountedFrom()
-	if behind := s.Behind.Milliseconds(); horizon >= math.MinInt64+behind {
-		horizon -= behind
-	}
-	// Blocks count in milliseconds. Less than one is rounded up: a limit that is too
-	// short by its unit must not become none.
-	length := max(d.Milliseconds(), 1)
-	if horizon < math.MinInt64+length {
-		return nil
-	}
-	keep := horizon - length + 1 // the first instant that is younger than the limit
+func beyondDuration(blocks []SizedBlock, s *RetentionState, d time.Duration) []SizedBlock {
+	keep := s.KeptFrom([]time.Duration{d})[0]
 	for i := 1; i < len(blocks); i++ {
 		if blocks[i].Meta.MaxTime <= keep {
 			return blocks[i:]
@@ -186,7 +183,7 @@ func LimitBytes(diskBytes int64, percent float64, bytes int64) int64 {
 
 // beyondBytes returns the block that brings the sum of the sizes over the limit, counted
 // from the head to the oldest block, and all older ones.
-func beyondBytes(blocks []SizedBlock, s RetentionState, limit int64) []SizedBlock {
+func beyondBytes(blocks []SizedBlock, s *RetentionState, limit int64) []SizedBlock {
 	if limit <= 0 {
 		return nil
 	}

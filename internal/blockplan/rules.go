@@ -51,13 +51,8 @@ func Age(s RetentionState, limits RetentionLimits, durations []time.Duration, ha
 		return Aged{Gone: Obsolete(s, limits)}
 	}
 	limits.Duration = 0
-	a := Aged{Gone: Obsolete(s, limits)}
 	gone, rewrite := ByRules(&s, s.KeptFrom(durations), has)
-	for _, id := range gone {
-		if a.Gone[id] == 0 || a.Gone[id] == ReasonBytes {
-			a.Gone[id] = ReasonDuration
-		}
-	}
+	a := Aged{Gone: obsoleteBeside(&s, limits, gone)}
 	for _, id := range rewrite {
 		if a.Gone[id] == 0 {
 			a.Rewrite = append(a.Rewrite, id)

@@ -141,3 +141,12 @@ func TestByRules_TakesNothingThatARuleKeeps(t *testing.T) {
 		}
 	})
 }
+
+// What goes by a rule does not count against the bytes of what is kept.
+func TestAge_CountsOnlyWhatRulesLeave(t *testing.T) {
+	const day = 24 * time.Hour
+	s := days(3)
+	with := shared{of: map[int][]bool{1: {false, true}, 2: {true, false}}}
+	a := Age(s, RetentionLimits{Bytes: 250}, []time.Duration{day, 0}, with.has)
+	require.Equal(t, map[ulid.ULID]Reason{numberedULID(2): ReasonDuration}, a.Gone)
+}

@@ -281,8 +281,8 @@ func TestClose_EndsWhatIsUsedAndThoseWhoWait(t *testing.T) {
 	require.Empty(t, s.names())
 }
 
-// What is being opened when the Pool is closed is closed behind that, whether its user gives it back
-// or not; so is what is to be dropped.
+// What is being opened when the Pool is closed is closed behind that, whether its user gives it
+// back or not; so is what is to be dropped.
 func TestClose_WhileSomethingIsOpened(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		s := newShelf(t)
