@@ -93,6 +93,7 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 	ranges := blockplan.Ranges(db.opts.Blocks.Range, db.opts.Blocks.MaxRange)
 	busy := func(id ulid.ULID) bool { return db.busy.Has(id) || db.merges.Resting(id) }
 	var errs []error
+	var unread error // of blocks of which nobody knows whether rules take a part
 	for ctx.Err() == nil {
 		v := db.blocks.Current()
 		plan := blockplan.Next(v.Planned(), v.Start, ranges, busy)
@@ -101,11 +102,8 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 			ids[i] = m.ULID
 		}
 		if len(plan) == 0 {
-			old, err := rewrites(ctx, db, busy)
-			if err != nil {
-				errs = append(errs, err)
-				break
-			}
+			var old []ulid.ULID
+			old, unread = rewrites(ctx, db, busy)
 			ids = old[:min(len(old), 1)]
 		}
 		if len(ids) == 0 {
@@ -127,7 +125,7 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 			errs = append(errs, err)
 		}
 	}
-	return fileutil.JoinErrors(append(errs, ctx.Err())...)
+	return fileutil.JoinErrors(append(errs, unread, ctx.Err())...)
 }
 
 // merge merges blocks and puts the result in their place.
@@ -151,34 +149,37 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 	for i, b := range inputs {
 		dirs[i] = b.Dir()
 	}
-	begun := db.opts.Clock.Now()
-	var result compact.Result
-	var left error
-	err := blockdir.ErrEmpty // a block of which nothing is left needs no room to go
-	if len(inputs) > 1 || !inputs[0].AllDeleted(ctx) {
-		of, publish, failed := mergeInputs(ctx, db, inputs, func(w *blockdir.Writer, inPlace bool) (err error) {
-			replaced := ids
-			if !inPlace {
-				replaced = nil
-			}
-			left, err = db.blocks.Publish(bd, w, replaced, db.blocks.Current().Start)
-			return err
-		})
-		if failed != nil {
-			db.merges.Note(ctx, dirs, failed)
-			return failed
-		}
-		result, err = db.merges.Merge(ctx, of, publish)
+	if len(inputs) == 1 && inputs[0].AllDeleted(ctx) { // it needs no room to go
+		_, err := db.drop(ctx, ids)
+		db.merges.Note(ctx, dirs, err) // or the next plan would be the same
+		return err
 	}
+	begun := db.opts.Clock.Now()
+	var left error
+	of, publish, err := mergeInputs(ctx, db, inputs, func(w *blockdir.Writer, inPlace bool) (err error) {
+		if w == nil {
+			if err = compact.MarkDeletable(dirs); err == nil {
+				_, err = db.drop(ctx, ids)
+			}
+			return err
+		}
+		replaced := ids
+		if !inPlace {
+			replaced = nil
+		}
+		left, err = db.blocks.Publish(bd, w, replaced, db.blocks.Current().Start)
+		return err
+	})
+	if err != nil {
+		db.merges.Note(ctx, dirs, err)
+		return err
+	}
+	result, err := db.merges.Merge(ctx, of, publish)
 	switch {
 	case errors.Is(err, errRetentionChanged):
 		db.merges.Forget() // the blocks need no rest
 		return nil
 	case errors.Is(err, blockdir.ErrEmpty):
-		if _, err := db.drop(ctx, ids); err != nil {
-			db.merges.Note(ctx, dirs, err) // or the next plan would be the same
-			return err
-		}
 		return nil
 	case err != nil:
 		db.maintenance.mergeErrors.Add(1)

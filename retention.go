@@ -68,15 +68,12 @@ func (db *DB) retain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	aged, err := db.age(ctx, state, limits)
-	if err != nil {
-		return err
-	}
+	aged, failed := db.age(ctx, state, limits)
 	ids := aged.Leaving(state.Blocks, db.opts.Blocks.Keep)
 	db.retaining.Lock()
 	defer db.retaining.Unlock()
 	if db.Retention() != by {
-		return nil // SetRetention has changed them, and has woken maintenance
+		return failed // SetRetention has changed them, and has woken maintenance
 	}
 	ids, _ = db.busy.TakeEach(ids) // of the others the merges end first
 	var byTime, byBytes bool
@@ -94,7 +91,7 @@ func (db *DB) retain(ctx context.Context) error {
 	if n > 0 && byBytes {
 		db.maintenance.byteRetentions.Add(1)
 	}
-	return fileutil.JoinErrors(err, db.time.Save(false))
+	return fileutil.JoinErrors(failed, err, db.time.Save(false))
 }
 
 // retentionState is what retention is applied to now.
@@ -116,7 +113,8 @@ func (db *DB) watchClock() {
 		NewestT: max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()), NowT: db.opts.Clock.Now().UnixMilli()})
 }
 
-// age says which blocks may go, and of which a part, by no more time than has passed.
+// age says which blocks may go, and of which a part, by no more time than has passed. An error is
+// about blocks that stay as they are.
 func (db *DB) age(ctx context.Context, s blockplan.RetentionState, limits RetentionLimits) (aged blockplan.Aged, _ error) {
 	durations := rules.Durations(db.opts.Blocks.RetentionRules, limits.Duration)
 	shares := ruleShares{db: db, ctx: ctx}

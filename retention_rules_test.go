@@ -2,9 +2,11 @@ package tsdb_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -227,6 +229,45 @@ func TestRetentionRules_AFailureAnywhere_IsToldAndGoneOnFrom(t *testing.T) {
 	}
 }
 
+// A block of which nobody can tell whether rules take a part stays as it is, and only that one.
+func TestRetentionRules_ABlockThatCannotBeRead_KeepsTheOthersFromNothing(t *testing.T) {
+	disk, clock := tsdbtest.NewMemFS(), tsdbtest.NewClock(testNow)
+	ruledHistory(t, disk, clock)
+	try := func(damage string, at int) (old, now []tsdb.BlockMeta, merges uint64, err error) {
+		fs := disk.KillClone()
+		opts := ruledOptions(fs, clock, rule(`{job="debug"}`, time.Hour), rule(`{job="bill"}`, 5*time.Hour))
+		opts.Blocks.Retention = 7 * time.Hour
+		if damage != "" {
+			flipByte(t, fs, path.Join("data", damage, "index"), at)
+		}
+		db, failed := tsdb.Open("data", opts)
+		require.NoError(t, failed)
+		old = db.Blocks()
+		err = db.Compact(ctx)
+		now, merges = db.Blocks(), db.Stats().Merges
+		require.NoError(t, db.Close())
+		return old, now, merges, err
+	}
+	old, whole, merges, err := try("", 0)
+	require.NoError(t, err)
+	require.Less(t, len(whole), len(old), "some are gone as a whole")
+	middle := old[len(old)/2].ULID.String()
+	index, err := disk.ReadFile(path.Join("data", middle, "index"))
+	require.NoError(t, err)
+	hits := 0
+	for at := 0; at < len(index); at += 5 {
+		was, now, done, err := try(middle, at)
+		if !errors.Is(err, tsdb.ErrCorrupt) || !strings.Contains(err.Error(), "apply retention rules to block "+middle) {
+			continue // other damage: nothing needs it, or Open has set the block aside
+		}
+		hits++
+		require.Len(t, was, len(old))
+		require.Len(t, now, len(whole))
+		require.Equal(t, merges-1, done)
+	}
+	require.Greater(t, hits, 5)
+}
+
 // What goes whole needs no room, and is not written.
 func TestRetentionRules_OnAFullDisk_WholeBlocksGo(t *testing.T) {
 	fs, clock := tsdbtest.NewMemFS(), tsdbtest.NewClock(testNow)
@@ -299,33 +340,40 @@ func TestRetentionRules_AskKeepFirst(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// When SetRetention has returned nothing goes by the limits before, nor by a merge that has begun.
+// When SetRetention has returned nothing goes by the limits before, nor by a merge that has begun,
+// one that would leave nothing of its blocks among them.
 func TestRetentionRules_SetRetentionDuringAMerge_TakesNothingByTheLimitsBefore(t *testing.T) {
-	fs, clock := tsdbtest.NewMemFS(), tsdbtest.NewClock(testNow)
-	whole := ruledHistory(t, fs, clock)
-	opts := ruledOptions(fs, clock, rule(`{job="debug"}`, 0))
-	opts.Blocks.Retention = 2 * time.Hour
-	db, err := tsdb.Open("data", opts)
-	require.NoError(t, err)
-	changed := 0
-	var then map[string][]point
-	fs.SetHook(func(op tsdbtest.Op) error {
-		if hit, _ := path.Match("data/tmp-block-*/index", op.Name); hit && op.Kind == tsdbtest.OpWrite && changed == 0 {
-			changed++
-			then = dump(t, db, math.MinInt64, math.MaxInt64)
-			return db.SetRetention(tsdb.RetentionLimits{})
+	for _, nothingElse := range []bool{false, true} {
+		fs, clock := tsdbtest.NewMemFS(), tsdbtest.NewClock(testNow)
+		whole := ruledHistory(t, fs, clock)
+		opts := ruledOptions(fs, clock, rule(`{job="debug"}`, 0))
+		opts.Blocks.Retention = 2 * time.Hour
+		db, err := tsdb.Open("data", opts)
+		require.NoError(t, err)
+		if nothingElse {
+			require.NoError(t, db.Delete(ctx, math.MinInt64, math.MaxInt64, labels.Equal("job", "debug")))
+			whole = dump(t, db, math.MinInt64, math.MaxInt64)
 		}
-		return nil
-	})
-	require.NoError(t, db.Compact(ctx))
-	fs.SetHook(nil)
-	require.Equal(t, 1, changed)
-	require.Equal(t, whole, then)
-	require.Equal(t, whole, dump(t, db, math.MinInt64, math.MaxInt64))
-	require.NoError(t, db.SetRetention(tsdb.RetentionLimits{Duration: 2 * time.Hour}))
-	require.NoError(t, db.Compact(ctx))
-	require.NotEmpty(t, atLeast(dump(t, db, math.MinInt64, math.MaxInt64), whole))
-	require.NoError(t, db.Close())
+		changed := 0
+		var then map[string][]point
+		fs.SetHook(func(op tsdbtest.Op) error {
+			if strings.HasPrefix(op.Name, "data/tmp-block-") && op.Kind.Mutates() && changed == 0 {
+				changed++
+				then = dump(t, db, math.MinInt64, math.MaxInt64)
+				return db.SetRetention(tsdb.RetentionLimits{})
+			}
+			return nil
+		})
+		require.NoError(t, db.Compact(ctx))
+		fs.SetHook(nil)
+		require.Equal(t, 1, changed)
+		require.Equal(t, whole, then)
+		require.Equal(t, whole, dump(t, db, math.MinInt64, math.MaxInt64))
+		require.NoError(t, db.SetRetention(tsdb.RetentionLimits{Duration: 2 * time.Hour}))
+		require.NoError(t, db.Compact(ctx))
+		require.NotEmpty(t, atLeast(dump(t, db, math.MinInt64, math.MaxInt64), whole))
+		require.NoError(t, db.Close())
+	}
 }
 
 // Nobody has to ask for it.

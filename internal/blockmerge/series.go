@@ -96,38 +96,31 @@ func (m *merger) writeSeries() error {
 }
 
 // dropOld takes out the pieces that are too old. One stays in whose times another one has samples
-// that stays: what counts there would be another sample without it.
+// that stays: what counts there would be another sample without it. So pieces that overlap, also
+// by way of others, go together or not at all.
 func dropOld(pieces []piece, counts *Counts) []piece {
-	for again := true; again; {
-		again = false
-		for i := range pieces {
-			if p := &pieces[i]; p.old && isReached(p, pieces) {
-				p.old, again = false, true
-			}
-		}
+	if !slices.ContainsFunc(pieces, func(p piece) bool { return p.old }) {
+		return pieces
 	}
-	kept := 0
+	byTime := make([]*piece, len(pieces))
 	for i := range pieces {
-		if pieces[i].old {
-			counts.Dropped++
-			continue
-		}
-		if kept < i {
-			pieces[kept] = pieces[i]
-		}
-		kept++
+		byTime[i] = &pieces[i]
 	}
-	return pieces[:kept]
-}
-
-// isReached reports whether a piece that stays reaches into the times of one.
-func isReached(p *piece, pieces []piece) bool {
-	for i := range pieces {
-		if o := &pieces[i]; !o.old && o.MinT <= p.MaxT && o.MaxT >= p.MinT {
-			return true
+	slices.SortFunc(byTime, func(a, b *piece) int { return cmp.Compare(a.MinT, b.MinT) })
+	for len(byTime) > 0 {
+		end, old, n := byTime[0].MaxT, byTime[0].old, 1
+		for ; n < len(byTime) && byTime[n].MinT <= end; n++ {
+			end, old = max(end, byTime[n].MaxT), old && byTime[n].old
 		}
+		for _, p := range byTime[:n] {
+			p.old = old
+		}
+		byTime = byTime[n:]
 	}
-	return false
+	counts.Dropped += uint64(len(pieces))
+	pieces = slices.DeleteFunc(pieces, func(p piece) bool { return p.old })
+	counts.Dropped -= uint64(len(pieces))
+	return pieces
 }
 
 // cursor goes through the series of one input in the order of their labels.

@@ -71,7 +71,7 @@ func (c *Compactor) Resting(id ulid.ULID) bool { return c.rest.Resting(id, c.Clo
 func (c *Compactor) Forget() { c.rest.Forget() }
 
 // PublishFunc publishes a block that is finished. inPlace: it takes the place of the inputs of the
-// merge.
+// merge. It is nil where nothing is left of them: they are to go (MarkDeletable).
 type PublishFunc func(w *blockdir.Writer, inPlace bool) error
 
 // Merge writes the samples of blocks, which the caller keeps open and gives in the order of
@@ -83,7 +83,7 @@ type PublishFunc func(w *blockdir.Writer, inPlace bool) error
 //
 // When Merge returns nil, the block is on stable storage, checked. On an error there is no
 // block, and nothing is left behind that opening the database would not remove. Errors:
-// blockdir.ErrEmpty, when no sample was left, the inputs being marked as deletable then;
+// blockdir.ErrEmpty, when no sample was left, and publish was told so; those of publish;
 // wal.ErrDiskFull, with numbers, before anything is written or when the disk fills up
 // meanwhile; encbuf.ErrCorrupt, with the file of an input that is damaged; the context's. Behind
 // an error other than the context's and a refusal for lack of room, the inputs rest
@@ -103,11 +103,6 @@ func (c *Compactor) Merge(ctx context.Context, of []blockmerge.Input, publish Pu
 		result, err = c.write(ctx, fsys, of, c.results(inputs), publish)
 		return err
 	})
-	if errors.Is(err, blockdir.ErrEmpty) {
-		if markErr := markDeletable(inputs); markErr != nil {
-			err = markErr
-		}
-	}
 	c.Note(ctx, inputs, err)
 	return result, diskspace.WhileWriting(c.FS, c.Dir, purpose, bytes, err)
 }
@@ -135,10 +130,13 @@ func (c *Compactor) write(ctx context.Context, fsys fileutil.FS, inputs []blockm
 	// The one that takes the place of the inputs comes last: there is no moment at which a sample
 	// is in no block.
 	for i := len(blocks) - 1; i >= 0; i-- {
+		w := blocks[i].Writer
 		if blocks[i].Empty {
-			continue
+			if w = nil; i > 0 {
+				continue
+			}
 		}
-		if err := publish(blocks[i].Writer, i == 0); err != nil {
+		if err := publish(w, i == 0); err != nil {
 			return Result{}, diskspace.Full(fileutil.JoinErrors(err, blockmerge.Abort(blocks)))
 		}
 	}
@@ -196,8 +194,9 @@ func endOfOrdinary(metas []blockdir.Meta) int64 {
 	return end
 }
 
-// markDeletable notes in all blocks that nothing is left of them.
-func markDeletable(dirs []*blockdir.Dir) error {
+// MarkDeletable notes in all blocks that nothing is left of them: they go at the next chance if
+// they cannot go now.
+func MarkDeletable(dirs []*blockdir.Dir) error {
 	for _, d := range dirs {
 		if err := d.SetMeta(func(m *blockdir.Meta) { m.Compaction.Deletable = true }); err != nil {
 			return errors.WithMessagef(err, "mark block %s as deletable", d.Meta().ULID)

@@ -54,7 +54,12 @@ func newCompactor(fsys fileutil.FS, dir string, c clock.Clock, bytesPerSecond in
 }
 
 func (c compactor) Merge(ctx context.Context, inputs []*blockdir.Dir) (compact.Result, error) {
-	return c.Compactor.Merge(ctx, blockmerge.Whole(inputs), func(w *blockdir.Writer, _ bool) error { return w.Publish() })
+	return c.Compactor.Merge(ctx, blockmerge.Whole(inputs), func(w *blockdir.Writer, _ bool) error {
+		if w == nil {
+			return compact.MarkDeletable(inputs)
+		}
+		return w.Publish()
+	})
 }
 
 // mergeTest is a directory with blocks.
