@@ -110,6 +110,9 @@ func (o *HandlerOptions) withDefaults() HandlerOptions {
 	if c.Clock == nil {
 		c.Clock = systemClock{}
 	}
+	if c.Write.Clock == nil {
+		c.Write.Clock = clockOf{tsdb.DefaultOptions().Clock, c.Clock.Now}
+	}
 	if c.Read.Logger == nil {
 		c.Read.Logger = c.Logger
 	}
@@ -118,6 +121,14 @@ func (o *HandlerOptions) withDefaults() HandlerOptions {
 	}
 	return c
 }
+
+// clockOf shows the time of another clock.
+type clockOf struct {
+	tsdb.Clock
+	now func() time.Time
+}
+
+func (c clockOf) Now() time.Time { return c.now() }
 
 type systemClock struct{}
 

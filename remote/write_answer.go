@@ -108,7 +108,7 @@ func (r *refusals) add(err error, of writeMessage, number int, series []byte) {
 	r.text.WriteByte('\n')
 }
 
-// message is the answer's body, but for the end of the last line.
+// message is the answer's body, but for the end of the last line; empty if nothing was refused.
 func (r *refusals) message() string {
 	if more := r.n - maxRefusals; more > 0 {
 		return fmt.Sprintf("%sand %d more", r.text.String(), more)

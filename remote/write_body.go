@@ -3,7 +3,6 @@ package remote
 import (
 	"io"
 	"net/http"
-	"slices"
 
 	"github.com/golang/snappy"
 	"github.com/pkg/errors"
@@ -13,27 +12,67 @@ import (
 // claims is believed.
 const firstBody = 64 << 10
 
-// receive reads the body. Memory is taken as bytes arrive, and counted against that of all
-// bodies.
-func (h *writeHandler) receive(w http.ResponseWriter, r *http.Request, q *writeRequest) error {
+// keptBody is the most memory that is kept for another body, and keptBodies are how many of those
+// there may be together: one that waits for a slow client must not hold what a large one needed.
+const (
+	keptBody   = 1 << 20
+	keptBodies = 256
+)
+
+// writeBody is a body that arrives.
+type writeBody struct {
+	bytes   []byte
+	counted int64 // of its memory, by the handler
+}
+
+func (h *writeHandler) borrowBody() *writeBody {
+	b := h.bodies.Get().(*writeBody)
+	b.bytes = b.bytes[:0]
+	return b
+}
+
+func (h *writeHandler) returnBody(b *writeBody) {
+	h.buffered.Add(-b.counted)
+	b.counted = 0
+	if n := int64(cap(b.bytes)); n > keptBody || h.opts.MaxBufferedBytes > 0 && n > h.opts.MaxBufferedBytes/keptBodies {
+		b.bytes = nil
+	}
+	h.bodies.Put(b)
+}
+
+// grow makes room for n more bytes. Memory is counted against that of all bodies.
+func (h *writeHandler) grow(b *writeBody, n int) error {
+	more := int64(max(len(b.bytes)+n, cap(b.bytes))) - b.counted
+	if all := h.buffered.Add(more); h.opts.MaxBufferedBytes > 0 && all > h.opts.MaxBufferedBytes {
+		h.buffered.Add(-more)
+		return errBusy
+	}
+	b.counted += more
+	if len(b.bytes)+n > cap(b.bytes) {
+		b.bytes = append(make([]byte, 0, len(b.bytes)+n), b.bytes...)
+	}
+	return nil
+}
+
+// receive reads the body. Memory is taken as bytes arrive.
+func (h *writeHandler) receive(w http.ResponseWriter, r *http.Request, b *writeBody) error {
 	in := http.MaxBytesReader(w, r.Body, int64(h.opts.MaxBytes))
-	q.body = q.body[:0]
-	q.body = slices.Grow(q.body, int(min(max(r.ContentLength+1, 512), firstBody)))
+	if err := h.grow(b, int(min(max(r.ContentLength+1, 512), firstBody))); err != nil {
+		return err
+	}
 	for {
-		if len(q.body) == cap(q.body) {
-			q.body = slices.Grow(q.body, len(q.body))
+		if len(b.bytes) == cap(b.bytes) {
+			if err := h.grow(b, len(b.bytes)); err != nil {
+				return err
+			}
 		}
-		n, err := in.Read(q.body[len(q.body):cap(q.body)])
-		q.body = q.body[:len(q.body)+n]
-		q.buffered += int64(n)
-		all := h.buffered.Add(int64(n))
+		n, err := in.Read(b.bytes[len(b.bytes):cap(b.bytes)])
+		b.bytes = b.bytes[:len(b.bytes)+n]
 		switch {
 		case err == io.EOF:
 			return nil
 		case err != nil:
 			return writeBodyError(err)
-		case h.opts.MaxBufferedBytes > 0 && all > h.opts.MaxBufferedBytes:
-			return errBusy
 		}
 	}
 }

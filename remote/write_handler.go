@@ -25,20 +25,18 @@ type Appendable interface {
 // A request is one commit. What cannot be stored of it (an invalid series, a sample that is later
 // than the database takes) is left out, the rest is stored, and the answer is 400 with a line for
 // each. 204: all of it is in the database, as durable as its commits are; what a repeated request
-// has is there already, and counts as written. 503 and 500: nothing was stored, the same request
-// may come again. To 2.0 the answer says how much was written.
+// has is there already, and counts as written. 503 and 500: it is to come again, whether some of it
+// was stored or nothing. To 2.0 the answer says how much was written.
 //
 // It knows no users: whatever decides who may write is put in front of it. The timeouts need a
 // ResponseWriter with deadlines, so a middleware that wraps it must have Unwrap.
 func NewWriteHandler(db Appendable, opts *WriteOptions) http.Handler {
 	h := &writeHandler{db: db, opts: opts.withDefaults()}
-	for i := range h.known {
-		h.known[i] = newSeriesCache(h.opts.CacheBytes / len(h.known))
-	}
-	h.families.mu.of = map[string]tsdb.Metadata{}
+	h.known = newSeriesCache(h.opts.CacheBytes)
 	if h.opts.MaxInFlight > 0 {
 		h.slots = make(chan struct{}, h.opts.MaxInFlight)
 	}
+	h.bodies.New = func() any { return &writeBody{} }
 	h.requests.New = func() any { return &writeRequest{h: h} }
 	return h
 }
@@ -47,9 +45,10 @@ type writeHandler struct {
 	db       Appendable
 	opts     WriteOptions
 	slots    chan struct{} // one for each request that is stored; nil: any number
-	buffered atomic.Int64  // bytes of bodies
+	buffered atomic.Int64  // memory for bodies, in bytes
+	bodies   sync.Pool     // of *writeBody
 	requests sync.Pool     // of *writeRequest
-	known    [writeVersions]*seriesCache
+	known    *seriesCache
 	families families
 }
 
@@ -78,44 +77,43 @@ func (h *writeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
-	q := h.requests.Get().(*writeRequest)
-	defer h.release(q)
-	if err := h.receive(w, r, q); err != nil {
-		h.refuse(w, r, err)
-		return
-	}
-	if h.opts.ReadTimeout > 0 {
-		// Left in place it would end the request, as if the client were gone.
-		_ = control.SetReadDeadline(time.Time{})
-	}
-	if err := h.enter(r.Context()); err != nil {
-		h.refuse(w, r, err)
-		return
-	}
-	defer h.leave()
-	if q.content, err = decompress(q.content, q.body, h.opts.MaxBytes); err != nil {
-		h.refuse(w, r, err)
-		return
-	}
-	err = q.store(r.Context(), version)
+	written, refused, err := h.take(w, r, version)
 	if version == writeV2 {
-		q.written.tell(w.Header())
+		written.tell(w.Header())
 	}
 	switch {
 	case err != nil:
 		h.refuse(w, r, err)
-	case q.refused.n > 0:
-		h.say(w, q.refused.message(), http.StatusBadRequest)
+	case refused != "":
+		h.say(w, refused, http.StatusBadRequest)
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
 
-// release keeps the memory of a request for another one.
-func (h *writeHandler) release(q *writeRequest) {
-	h.buffered.Add(-q.buffered)
-	q.buffered = 0
-	h.requests.Put(q)
+// take receives a request and stores it. It returns what was written, and what is to be told of the
+// rest. Nothing of it is held when take returns: a client may be slow to accept the answer.
+func (h *writeHandler) take(w http.ResponseWriter, r *http.Request, version writeVersion) (written writtenCounts, refused string, err error) {
+	b := h.borrowBody()
+	defer h.returnBody(b)
+	if err := h.receive(w, r, b); err != nil {
+		return written, "", err
+	}
+	if h.opts.ReadTimeout > 0 {
+		// Left in place it would end the request, as if the client were gone.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
+	if err := h.enter(r.Context()); err != nil {
+		return written, "", err
+	}
+	defer h.leave()
+	q := h.requests.Get().(*writeRequest)
+	defer h.requests.Put(q)
+	if q.content, err = decompress(q.content, b.bytes, h.opts.MaxBytes); err != nil {
+		return written, "", err
+	}
+	err = q.store(r.Context(), version)
+	return q.written, q.refused.message(), err
 }
 
 // enter waits until a request may be stored.
@@ -147,8 +145,8 @@ func (h *writeHandler) leave() {
 	}
 }
 
-// refuse answers a request of which nothing was stored. Clients drop what they are answered 4xx
-// for, so that is for what is no better when it comes again.
+// refuse answers a request that was not stored. Clients drop what they are answered 4xx for, so
+// that is for what is no better when it comes again.
 func (h *writeHandler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := http.StatusBadRequest, err.Error()
 	switch {
@@ -157,7 +155,7 @@ func (h *writeHandler) refuse(w http.ResponseWriter, r *http.Request, err error)
 	case isAny(err, errMalformed, errBothVersions, errLimit):
 	case isAny(err, errMediaType, errVersionOff, errWriteEncoding):
 		status = http.StatusUnsupportedMediaType
-	case isAny(err, errBusy, errSlow):
+	case isAny(err, errBusy, errSlow, errGone):
 		status = http.StatusServiceUnavailable
 	case errors.Is(err, tsdb.ErrClosed):
 		status, text = http.StatusServiceUnavailable, "the database is closed"

@@ -12,7 +12,7 @@ import (
 type knownSeries struct {
 	ref tsdb.SeriesRef // 0: it is not known
 	// meta says which metadata the series was given: of 1.0 the number of the state of all
-	// families, of 2.0 a hash of it. 0: none.
+	// families, of 2.0 a hash of it. 0: none that is stored for certain.
 	meta uint32
 }
 
@@ -23,6 +23,14 @@ const (
 
 	mostKeyBytes = math.MaxInt32 // of a generation, whose places are numbers of 32 bits
 )
+
+// keyOf returns what a series may be known by, nil for what is not remembered.
+func keyOf(key []byte) []byte {
+	if len(key) < 2 || len(key) > maxKeyBytes {
+		return nil
+	}
+	return key
+}
 
 // seriesCache finds the refs of series by their labels as they are sent. It is bounded: a shard
 // has two generations, and when the young one is full the old one is forgotten. What is found in
@@ -91,27 +99,21 @@ func (c *seriesCache) put(hash uint64, key []byte, series knownSeries) {
 	s.addLocked(hash, key, series, c.limit)
 }
 
-// reset forgets all series.
-func (c *seriesCache) reset() {
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		s.mu.young, s.mu.old = generation{}, generation{}
-		s.mu.Unlock()
+// putMeta notes which metadata a series has, if it is remembered.
+func (c *seriesCache) putMeta(key []byte, series knownSeries) {
+	if hash, known := c.get(key); known.ref == series.ref {
+		c.put(hash, key, series)
 	}
 }
 
 // addLocked adds a series that the young generation does not have.
 func (s *knownShard) addLocked(hash uint64, key []byte, series knownSeries, limit int) {
+	if empty := (&generation{}); empty.sizeWith(key) > limit {
+		return
+	}
 	if s.mu.young.sizeWith(key) > limit {
 		s.mu.young, s.mu.old = s.mu.old, s.mu.young
 		s.mu.young.clear()
-		if s.mu.young.sizeWith(key) > limit { // it may have grown above; or there is no room at all
-			s.mu.young = generation{}
-		}
-		if s.mu.young.sizeWith(key) > limit {
-			return
-		}
 	}
 	s.mu.young.add(hash, key, series)
 }

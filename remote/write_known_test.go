@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -41,12 +42,23 @@ func TestSeriesCache_SaysWhatWasPut(t *testing.T) {
 				require.LessOrEqual(t, 4*g.used, 3*len(g.slots))
 			}
 		}
-		c.reset()
-		for key := range put {
-			_, got := c.get([]byte(key))
-			require.Zero(t, got)
-		}
 	})
+}
+
+// What has no room in a cache takes that of nothing else.
+func TestSeriesCache_ALongKeyForgetsNothing(t *testing.T) {
+	c := newSeriesCache(knownShards * 2 * 2000)
+	short, long := []byte("short"), bytes.Repeat([]byte("l"), 3000)
+	hash, _ := c.get(short)
+	c.put(hash, short, knownSeries{ref: 1})
+	c.put(hash, long, knownSeries{ref: 2}) // in the shard of the other one
+	_, got := c.get(short)
+	require.Equal(t, knownSeries{ref: 1}, got)
+	for range 2 {
+		c.put(hash, long, knownSeries{ref: 2})
+	}
+	_, got = c.get(short)
+	require.Equal(t, knownSeries{ref: 1}, got)
 }
 
 // A series that left the head has another ref when it comes back, and the cache has the old one.

@@ -160,7 +160,19 @@ func isAt(it chunkenc.Iterator, s *tsdb.Sample) bool {
 	case kind == chunkenc.ValFloat && s.H == nil && s.FH == nil:
 		_, v := it.At()
 		return math.Float64bits(v) == math.Float64bits(s.V)
+	case kind == chunkenc.ValHistogram && isStaleFloat(s):
+		var h histogram.Histogram
+		it.AtHistogram(&h)
+		return h.Stale()
+	case kind == chunkenc.ValFloatHistogram && isStaleFloat(s):
+		var h histogram.FloatHistogram
+		it.AtFloatHistogram(&h)
+		return h.Stale()
 	default:
 		return false
 	}
 }
+
+// isStaleFloat reports whether a sample is the stale marker that becomes one of histograms on a
+// series of those.
+func isStaleFloat(s *tsdb.Sample) bool { return s.H == nil && s.FH == nil && tsdb.IsStale(s.V) }

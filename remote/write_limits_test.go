@@ -115,13 +115,13 @@ func TestWriteBodies_HaveALimit(t *testing.T) {
 		h := NewWriteHandler(db, &WriteOptions{MaxBytes: 2000})
 		requireWritten(t, send(h, v.contentType, message), v.version, http.StatusNoContent, "/1/0/0")
 		w := send(h, v.contentType, append(message, bytes.Repeat([]byte{0x70, 0}, 1000)...))
-		requireWritten(t, w, writeV1, http.StatusBadRequest, "")
+		requireWritten(t, w, v.version, http.StatusBadRequest, "/0/0/0")
 		require.Contains(t, w.Body.String(), "limit")
 		random := make([]byte, 2001)
 		for i := range random {
 			random[i] = byte(rand.Uint32())
 		}
-		requireWritten(t, sendBody(h, v.contentType, random), writeV1, http.StatusRequestEntityTooLarge, "")
+		requireWritten(t, sendBody(h, v.contentType, random), v.version, http.StatusRequestEntityTooLarge, "/0/0/0")
 	})
 	require.Equal(t, defaultRequestBytes, (&WriteOptions{MaxBytes: -1}).withDefaults().MaxBytes)
 	require.Equal(t, mostWriteBytes, (&WriteOptions{MaxBytes: math.MaxInt}).withDefaults().MaxBytes)
@@ -321,7 +321,7 @@ func (r *gatedReader) Read(b []byte) (int, error) {
 // Bodies that arrive slowly take no more memory than they may, together.
 func TestWriteBodies_AreBoundedTogether(t *testing.T) {
 	db, clock := openForWrites(t, tsdb.Options{})
-	h := NewWriteHandler(db, &WriteOptions{Clock: clock, MaxBufferedBytes: 1000})
+	h := NewWriteHandler(db, &WriteOptions{Clock: clock, MaxBufferedBytes: 1500})
 	body := snappy.Encode(nil, encodeV1(one("a", at(writeNewest, 1)), one(hex.EncodeToString(func() []byte {
 		b := make([]byte, 340)
 		for i := range b {
@@ -344,4 +344,76 @@ func TestWriteBodies_AreBoundedTogether(t *testing.T) {
 	close(slow.gate)
 	require.Equal(t, http.StatusNoContent, <-answered)
 	requireWritten(t, sendBody(h, writeMediaType, body), writeV1, http.StatusNoContent, "") // there is room again
+}
+
+// As many items as fit in a body are more than a request may have: they take their memory in the
+// database.
+func TestWrite_OfVeryManyItems(t *testing.T) {
+	db, clock := openForWrites(t, tsdb.Options{})
+	h := NewWriteHandler(db, &WriteOptions{Clock: clock})
+	empty := func(field byte, n weight) []byte { return bytes.Repeat([]byte{field<<3 | 2, 0}, int(n)) }
+	name := encodePairs(nil, []string{labels.MetricName, "many"})
+	for what, message := range map[string][]byte{
+		"floats":     appendPart(nil, 1, append(name, empty(2, maxWeight+1)...)),
+		"exemplars":  appendPart(nil, 1, append(name, empty(3, maxWeight/weightExemplar+1)...)),
+		"histograms": appendPart(nil, 1, append(name, empty(4, maxWeight/weightOther+1)...)),
+		"series":     empty(1, maxWeight/weightSeries+1),
+		"families":   empty(3, maxWeight/weightOther+1),
+	} {
+		w := send(h, writeMediaType, message)
+		require.Equal(t, http.StatusBadRequest, w.Code, what)
+		require.Contains(t, w.Body.String(), "send less at a time", what)
+	}
+	require.Empty(t, storedSamples(t, db, "many"))
+}
+
+// slowAnswer is a client that does not accept its answer for a while.
+type slowAnswer struct {
+	*httptest.ResponseRecorder
+	answered, gate chan struct{}
+}
+
+func (s slowAnswer) WriteHeader(status int) {
+	close(s.answered)
+	<-s.gate
+	s.ResponseRecorder.WriteHeader(status)
+}
+
+// Who does not accept its answer holds up nobody: not the slot, and no memory that is counted.
+func TestWrite_AnswersBehindTheSlot(t *testing.T) {
+	db, clock := openForWrites(t, tsdb.Options{})
+	h := NewWriteHandler(db, &WriteOptions{Clock: clock, MaxInFlight: 1, ReadTimeout: 50 * time.Millisecond})
+	for _, message := range [][]byte{encodeV1(one("a", at(writeNewest, 1))), encodeV1(one("", at(writeNewest, 1)))} {
+		slow := slowAnswer{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			h.ServeHTTP(slow, httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(snappy.Encode(nil, message))))
+		}()
+		<-slow.answered
+		require.Zero(t, h.(*writeHandler).buffered.Load())
+		require.Equal(t, http.StatusNoContent, send(h, writeMediaType, encodeV1(one("b", at(writeNewest, 1)))).Code)
+		close(slow.gate)
+		<-done
+	}
+}
+
+// A body that waits for a slow client has no more memory than it needs, whatever came before.
+func TestWriteBodies_KeepLittleMemory(t *testing.T) {
+	for _, limit := range []int64{0, 64 << 20, -1} {
+		h := NewWriteHandler(nil, &WriteOptions{MaxBufferedBytes: limit}).(*writeHandler)
+		keep := min(h.opts.MaxBufferedBytes/keptBodies, keptBody)
+		if limit < 0 {
+			keep = keptBody
+		}
+		for _, size := range []int{100, 200_000, 2 << 20, 40_000, 20 << 20} {
+			b := h.borrowBody()
+			require.LessOrEqual(t, int64(cap(b.bytes)), keep)
+			require.NoError(t, h.receive(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(make([]byte, size))), b))
+			require.Len(t, b.bytes, size)
+			require.Equal(t, int64(cap(b.bytes)), h.buffered.Load())
+			h.returnBody(b)
+			require.Zero(t, h.buffered.Load())
+		}
+	}
 }

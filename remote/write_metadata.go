@@ -52,7 +52,7 @@ func (w *wireMetadata) apply(q *writeRequest) {
 		return
 	}
 	var sum maphash.Hash
-	sum.SetSeed(q.h.known[writeV2].seed)
+	sum.SetSeed(q.h.known.seed)
 	_ = sum.WriteByte(byte(w.typ))
 	_, _ = sum.Write(w.help)
 	_ = sum.WriteByte(0)
@@ -84,79 +84,141 @@ func (q *writeRequest) setMetadata(state uint32, m tsdb.Metadata) {
 	if _, err := q.app.SetMetadata(s.entry.ref, labels.Labels{}, m); err != nil {
 		q.h.opts.Logger.Debug("metadata of a remote write left out", "series", s.entry.ref, "error", logged(err))
 	}
-	q.noteMetadata(state)
-}
-
-func (q *writeRequest) noteMetadata(state uint32) {
-	s := &q.series
 	s.entry.meta = state
 	if s.key != nil {
-		s.known.put(s.hash, s.key, s.entry)
+		q.metadata.series = append(q.metadata.series, givenMetadata{q.place(s.message), s.entry})
 	}
 }
 
-// Bounds of the families of 1.0. Above them families are not taken.
+// requestMetadata is that of one request. It is remembered once the request is stored: what is
+// remembered is not stored again.
+type requestMetadata struct {
+	series   []givenMetadata
+	families []place // of MetricMetadata messages
+}
+
+// givenMetadata is that of a series.
+type givenMetadata struct {
+	series place // TimeSeries message
+	entry  knownSeries
+}
+
+func (m *requestMetadata) reset() { m.series, m.families = m.series[:0], m.families[:0] }
+
+// remember notes what was stored.
+func (m *requestMetadata) remember(q *writeRequest) {
+	for _, given := range m.series {
+		if key := q.message.key(q.at(given.series)); key != nil {
+			q.h.known.putMeta(key, given.entry)
+		}
+	}
+	for _, at := range m.families {
+		f, _ := readFamily(q.at(at)) // as it could be before
+		q.h.families.set(&f)
+	}
+}
+
+// family takes a MetricMetadata message.
+func (q *writeRequest) family(message []byte) error {
+	if q.h.opts.NoMetadata {
+		return nil
+	}
+	f, err := readFamily(message)
+	if err == nil {
+		err = q.weight.add(weightOther)
+	}
+	if err == nil && f.size() <= maxFamilyBytes {
+		q.metadata.families = append(q.metadata.families, q.place(message))
+	}
+	return err
+}
+
+// Bounds of the families of 1.0.
 const (
-	maxFamilies    = 1 << 16
-	maxFamilyBytes = 16 << 20 // of all together
+	maxFamilies      = 1 << 15 // of a generation
+	maxFamiliesBytes = 8 << 20 // of a generation
+	maxFamilyBytes   = 64 << 10
 )
 
-// families are the metadata of 1.0, which is about metric families: senders give it in requests of
-// their own, once a minute, and a series gets it with its next sample.
-type families struct {
-	mu struct {
-		sync.RWMutex
-		of    map[string]tsdb.Metadata
-		bytes int
-	}
-	state atomic.Uint32 // changes with of
-}
-
-// read reads a MetricMetadata message:
+// wireFamily is a MetricMetadata message:
 //
 //	1 type enum   2 metric_family_name string   4 help string   5 unit string
-func (f *families) read(message []byte) error {
-	var typ uint64
-	var family, help, unit []byte
+type wireFamily struct {
+	typ              uint64
+	name, help, unit []byte
+}
+
+func readFamily(message []byte) (f wireFamily, _ error) {
 	r := readFields(message)
 	for r.next() {
 		switch r.num {
 		case 1:
-			typ = r.varint()
+			f.typ = r.varint()
 		case 2:
-			family = r.bytes()
+			f.name = r.bytes()
 		case 4:
-			help = r.bytes()
+			f.help = r.bytes()
 		case 5:
-			unit = r.bytes()
+			f.unit = r.bytes()
 		}
 	}
-	if r.err != nil {
-		return errors.WithMessage(r.err, "metadata")
-	}
-	f.mu.RLock()
-	old, there := f.mu.of[string(family)]
-	f.mu.RUnlock()
-	if !there || old.Type != metricType(typ) || old.Help != string(help) || old.Unit != string(unit) {
-		f.set(string(family), tsdb.Metadata{Type: metricType(typ), Help: string(help), Unit: string(unit)})
-	}
-	return nil
+	return f, errors.WithMessage(r.err, "metadata")
 }
 
-func (f *families) set(family string, m tsdb.Metadata) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	old, there := f.mu.of[family]
-	grown := len(m.Help) + len(m.Unit) - len(old.Help) - len(old.Unit)
-	if !there {
-		grown += len(family)
+func (f *wireFamily) size() int { return len(f.name) + len(f.help) + len(f.unit) }
+
+func (f *wireFamily) is(m tsdb.Metadata) bool {
+	return m.Type == metricType(f.typ) && m.Help == string(f.help) && m.Unit == string(f.unit)
+}
+
+// families are the metadata of 1.0, which is about metric families: senders give it in requests of
+// their own, once a minute, and a series gets it with its next sample. There are two generations:
+// when the young one is full the old one, of what no sender has any more, is forgotten.
+type families struct {
+	mu struct {
+		sync.RWMutex
+		young, old map[string]tsdb.Metadata
+		bytes      int // of the young ones
 	}
-	if f.mu.bytes+grown > maxFamilyBytes || !there && len(f.mu.of) == maxFamilies {
+	state atomic.Uint32 // changes with what they say
+}
+
+// set takes what a message says.
+func (f *families) set(w *wireFamily) {
+	f.mu.RLock()
+	known, there := f.mu.young[string(w.name)]
+	f.mu.RUnlock()
+	if there && w.is(known) {
 		return
 	}
-	f.mu.bytes += grown
-	f.mu.of[family] = m
-	f.state.Add(1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old, there := f.mu.young[string(w.name)]
+	if !there {
+		old = f.mu.old[string(w.name)]
+	}
+	m := old
+	if !w.is(old) {
+		m = tsdb.Metadata{Type: metricType(w.typ), Help: string(w.help), Unit: string(w.unit)}
+		f.state.Add(1)
+	}
+	if there {
+		f.mu.bytes -= len(w.name) + len(old.Help) + len(old.Unit)
+		delete(f.mu.young, string(w.name))
+	}
+	if f.mu.young == nil || len(f.mu.young) == maxFamilies || f.mu.bytes+w.size() > maxFamiliesBytes {
+		f.mu.old, f.mu.young, f.mu.bytes = f.mu.young, map[string]tsdb.Metadata{}, 0
+	}
+	f.mu.bytes += w.size()
+	f.mu.young[string(w.name)] = m
+}
+
+// ofLocked returns the metadata of a family.
+func (f *families) ofLocked(name string) (m tsdb.Metadata, there bool) {
+	if m, there = f.mu.young[name]; !there {
+		m, there = f.mu.old[name]
+	}
+	return m, there
 }
 
 // apply gives the series under way the metadata of its family.
@@ -171,8 +233,9 @@ func (f *families) apply(q *writeRequest) {
 	}
 	if m, ok := f.find(ls.Get(labels.MetricName)); ok {
 		q.setMetadata(state, m)
-	} else {
-		q.noteMetadata(state)
+	} else if s := &q.series; s.key != nil {
+		s.entry.meta = state // nothing is stored that could fail
+		q.h.known.put(s.hash, s.key, s.entry)
 	}
 }
 
@@ -190,14 +253,14 @@ var suffixes = map[tsdb.MetricType][]string{
 func (f *families) find(metric string) (tsdb.Metadata, bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	if m, ok := f.mu.of[metric]; ok {
+	if m, ok := f.ofLocked(metric); ok {
 		return m, true
 	}
 	for i := len(metric) - 1; i > 0; i-- {
 		if metric[i] != '_' {
 			continue
 		}
-		m, ok := f.mu.of[metric[:i]]
+		m, ok := f.ofLocked(metric[:i])
 		for _, suffix := range suffixes[m.Type] {
 			if ok && suffix == metric[i:] {
 				return m, true

@@ -13,8 +13,8 @@ type WriteOptions struct {
 	// MaxBytes bounds a request body, before and after it is decompressed. It cannot be turned
 	// off. Default 32 MiB, at most 1 GiB.
 	MaxBytes int
-	// MaxBufferedBytes bounds what has arrived of all bodies together and is not stored yet.
-	// Above it requests get 503 and come again. Default 256 MiB.
+	// MaxBufferedBytes bounds the memory for what has arrived of all bodies together and is not
+	// stored yet. Above it requests get 503 and come again. Default 256 MiB.
 	MaxBufferedBytes int64
 	// MaxInFlight is how many requests are decompressed and stored at a time; others wait for
 	// their turn, with their whole body, as long as ReadTimeout. Default 20.

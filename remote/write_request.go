@@ -22,14 +22,15 @@ type writeMessage interface {
 	// appendLabels appends the labels of a TimeSeries message in the form of package labels, in
 	// the order in which they are sent. An error is about the series.
 	appendLabels(dst, message []byte) ([]byte, error)
+	// key is what the series of a TimeSeries message is known by, nil if it is not to be: of one
+	// that was decoded. It is good until the next call.
+	key(message []byte) []byte
 }
 
 // writeRequest is one request on its way into the database. It keeps its memory.
 type writeRequest struct {
-	h        *writeHandler
-	body     []byte
-	buffered int64 // of the body, as counted by the handler
-	content  []byte
+	h       *writeHandler
+	content []byte
 
 	message writeMessage // v1 or v2
 	v1      writeMessageV1
@@ -40,18 +41,40 @@ type writeRequest struct {
 	series writtenSeries
 	hist   wireHistogram
 
-	staged  stagedItems
-	late    []lateSample
-	refused refusals
-	written writtenCounts
+	staged   stagedItems
+	late     []lateSample
+	refused  refusals
+	written  writtenCounts
+	metadata requestMetadata
+	weight   weight
+}
+
+// weight is how much a request has. The database stages it in memory: one of 32 MiB has less than
+// two million floats, unless somebody makes them as short as they can be.
+type weight int
+
+const (
+	maxWeight      weight = 1 << 21
+	weightFloat    weight = 1
+	weightSeries   weight = 4
+	weightOther    weight = 8  // a histogram, the metadata of a family
+	weightExemplar weight = 64 // those of one series and one time are compared with each other
+)
+
+// add counts more. An error is about the whole request.
+func (w *weight) add(more weight) error {
+	if *w += more; *w > maxWeight {
+		return errors.WithMessagef(errLimit, "more than %d samples, of which a histogram counts as %d and an exemplar as %d: send less at a time",
+			maxWeight, weightOther, weightExemplar)
+	}
+	return nil
 }
 
 // writtenSeries is the series under way.
 type writtenSeries struct {
 	message []byte // TimeSeries
 	number  int    // in the request
-	known   *seriesCache
-	key     []byte // in known; nil: it is not to be there
+	key     []byte // in the cache; nil: it is not to be there
 	hash    uint64 // of key
 	entry   knownSeries
 
@@ -64,10 +87,11 @@ type writtenSeries struct {
 	invalid  bool   // the series was refused
 }
 
-// store stores a request, but for what cannot be. An error is about the whole of it: then nothing
-// is stored.
+// store stores a request, but for what cannot be. An error is about the whole of it, which is to
+// come again then, unless it never can be stored: written says what is stored already.
 func (q *writeRequest) store(ctx context.Context, said writeVersion) error {
 	q.written = writtenCounts{}
+	q.refused.reset()
 	version := versionIn(q.content, said)
 	if q.h.isOff(version) {
 		return errVersionOff
@@ -81,18 +105,27 @@ func (q *writeRequest) store(ctx context.Context, said writeVersion) error {
 		q.maxT = q.h.opts.Clock.Now().Add(q.h.opts.MaxFuture).UnixMilli()
 	}
 	rejected, err := q.attempt(ctx)
-	if err == nil && slices.ContainsFunc(rejected, seriesIsGone) {
-		// It left the head meanwhile, and can be made again. What is stored is found to be.
-		rejected, err = q.attempt(ctx)
-	}
-	if err == nil {
-		q.reject(rejected)
-		q.settleLate(ctx)
-	}
 	if err != nil {
 		q.written = writtenCounts{}
+		return err
 	}
-	return err
+	if slices.ContainsFunc(rejected, seriesIsGone) {
+		// It left the head meanwhile, and can be made again. What is stored is found to be.
+		for _, r := range rejected {
+			q.written[q.staged.samples[r.Index].kind]--
+		}
+		before := q.written
+		if rejected, err = q.attempt(ctx); err != nil {
+			q.written = before
+			return err
+		}
+	}
+	q.reject(rejected)
+	q.settleLate(ctx)
+	if slices.ContainsFunc(rejected, seriesIsGone) {
+		return errGone
+	}
+	return nil
 }
 
 func seriesIsGone(r tsdb.Reject) bool { return errors.Is(r.Err, tsdb.ErrNotFound) }
@@ -100,8 +133,9 @@ func seriesIsGone(r tsdb.Reject) bool { return errors.Is(r.Err, tsdb.ErrNotFound
 // attempt decodes the request and commits it.
 func (q *writeRequest) attempt(ctx context.Context) ([]tsdb.Reject, error) {
 	q.staged.reset()
-	q.late, q.written = q.late[:0], writtenCounts{}
+	q.late, q.written, q.weight = q.late[:0], writtenCounts{}, 0
 	q.refused.reset()
+	q.metadata.reset()
 	q.series.number = -1
 	q.app = q.h.db.Appender()
 	defer q.rollback()
@@ -109,10 +143,8 @@ func (q *writeRequest) attempt(ctx context.Context) ([]tsdb.Reject, error) {
 		return nil, err
 	}
 	res, err := q.app.Commit(ctx)
-	if err != nil {
-		for _, known := range q.h.known {
-			known.reset() // it has metadata that is not stored
-		}
+	if err == nil {
+		q.metadata.remember(q)
 	}
 	return res.Rejected, err
 }
@@ -125,16 +157,17 @@ func (q *writeRequest) rollback() {
 }
 
 // open begins a series. Without a key it is found by its labels.
-func (q *writeRequest) open(message []byte, known *seriesCache, key []byte) {
+func (q *writeRequest) open(message, key []byte) error {
 	s := &q.series
-	s.message, s.known, s.key = message, known, key
+	s.message, s.key = message, key
 	s.number++
 	s.labels = labels.Labels{}
 	s.samples, s.stored, s.late, s.invalid = 0, 0, 0, false
 	s.entry = knownSeries{}
 	if key != nil {
-		s.hash, s.entry = known.get(key)
+		s.hash, s.entry = q.h.known.get(key)
 	}
+	return q.weight.add(weightSeries)
 }
 
 // labels are those of the series under way, until the next one.
@@ -159,6 +192,9 @@ func (q *writeRequest) labels() (ls labels.Labels, err error) {
 // float appends a Sample message.
 func (q *writeRequest) float(message []byte, starts bool) error {
 	s, err := decodeWritten(message)
+	if err == nil {
+		err = q.weight.add(weightFloat)
+	}
 	if err != nil {
 		return err
 	}
@@ -199,6 +235,9 @@ const maxHistogramBytes = 1 << 20
 
 // histogram appends a Histogram message.
 func (q *writeRequest) histogram(message []byte, starts bool) error {
+	if err := q.weight.add(weightOther); err != nil {
+		return err
+	}
 	q.series.samples++
 	switch {
 	case q.series.invalid:
@@ -278,7 +317,7 @@ func (q *writeRequest) found(ref tsdb.SeriesRef) {
 	}
 	s.entry = knownSeries{ref: ref}
 	if s.key != nil {
-		s.known.put(s.hash, s.key, s.entry)
+		q.h.known.put(s.hash, s.key, s.entry)
 	}
 }
 
@@ -350,6 +389,9 @@ func (q *writeRequest) refuseAt(series sentPlace, err error) {
 // samples: senders give exemplars a series of their own. Those whose samples were refused go with
 // them. tell: of labels that cannot be stored the client is told.
 func (q *writeRequest) exemplar(message []byte, tell bool) error {
+	if err := q.weight.add(weightExemplar); err != nil {
+		return err
+	}
 	e, err := q.series.readExemplar(message, q.message)
 	switch {
 	case errors.Is(err, errMalformed):

@@ -28,10 +28,8 @@ func (m *writeMessageV1) decode(q *writeRequest) error {
 				return err
 			}
 		case 3:
-			if !q.h.opts.NoMetadata {
-				if err := q.h.families.read(r.bytes()); err != nil {
-					return err
-				}
+			if err := q.family(r.bytes()); err != nil {
+				return err
 			}
 		case 4, 5: // of 2.0
 			if r.typ == protowire.BytesType {
@@ -47,15 +45,13 @@ func (m *writeMessageV1) decode(q *writeRequest) error {
 //	1 labels  repeated Label    3 exemplars  repeated Exemplar
 //	2 samples repeated Sample   4 histograms repeated Histogram
 func (m *writeMessageV1) series(q *writeRequest, message []byte) error {
-	known := q.h.known[writeV1]
 	key, err := labelsInFront(message)
+	if err == nil {
+		err = q.open(message, keyOf(key))
+	}
 	if err != nil {
 		return err
 	}
-	if len(key) == 0 || len(key) > maxKeyBytes {
-		key = nil
-	}
-	q.open(message, known, key)
 	r := readFields(message)
 	for r.next() && err == nil {
 		switch r.num {
@@ -74,6 +70,12 @@ func (m *writeMessageV1) series(q *writeRequest, message []byte) error {
 		q.h.families.apply(q)
 	}
 	return err
+}
+
+// key implements writeMessage.
+func (m *writeMessageV1) key(message []byte) []byte {
+	key, _ := labelsInFront(message) // as it was decoded before
+	return keyOf(key)
 }
 
 // labelsInFront returns the labels of a TimeSeries as they are sent, if they stand in front, as

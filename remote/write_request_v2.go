@@ -14,11 +14,16 @@ const maxSymbols = 1 << 20
 //
 //	4 symbols repeated string   5 timeseries repeated TimeSeries
 type writeMessageV2 struct {
-	content []byte  // of the request
+	content []byte  // of the request under way
 	symbols []place // in content
 	refs    []uint32
-	key     []byte // labels of the series under way, in the order in which they are sent
+	// named is what the series under way is known by: keyV2, and its labels in the order in which
+	// they are sent.
+	named []byte
 }
+
+// keyV2 is in front of keys of 2.0. None of 1.0 begins so: a message cannot.
+const keyV2 = 0xff
 
 // decode implements writeMessage.
 func (m *writeMessageV2) decode(q *writeRequest) error {
@@ -94,15 +99,13 @@ func (m *writeMessageV2) series(q *writeRequest, message []byte) error {
 	if err != nil {
 		return err
 	}
-	m.key, err = m.encode(m.key[:0])
-	if err == nil {
+	var key []byte
+	if m.named, err = m.encode(append(m.named[:0], keyV2)); err == nil {
+		key = keyOf(m.named)
 		err = about.resolve(m)
 	}
-	switch {
-	case err != nil || len(m.key) == 0 || len(m.key) > maxKeyBytes:
-		q.open(message, q.h.known[writeV2], nil)
-	default:
-		q.open(message, q.h.known[writeV2], m.key)
+	if err := q.open(message, key); err != nil {
+		return err
 	}
 	if err == nil && !items {
 		err = errNoSamples
@@ -116,6 +119,15 @@ func (m *writeMessageV2) series(q *writeRequest, message []byte) error {
 	}
 	about.apply(q)
 	return nil
+}
+
+// key implements writeMessage.
+func (m *writeMessageV2) key(message []byte) (key []byte) {
+	var err error
+	if m.named, err = m.appendLabels(append(m.named[:0], keyV2), message); err == nil {
+		key = keyOf(m.named)
+	}
+	return key
 }
 
 // items hands over what a TimeSeries has.

@@ -161,3 +161,80 @@ func TestWrittenHistograms_AreTheSameInBothVersions(t *testing.T) {
 		require.Equal(t, someFloats(0.5).Digest(), got[2].FH.Digest())
 	}
 }
+
+// A request that is not stored has said nothing: metadata of it is set by the next one.
+func TestWrite_MetadataOfARefusedRequestIsNotRemembered(t *testing.T) {
+	db, clock := openForWrites(t, tsdb.Options{})
+	h := NewWriteHandler(db, &WriteOptions{Clock: clock})
+	cut := []byte{2<<3 | 2, 5} // samples that are not there
+	v2 := writeEncoders[writeV2]
+	requireWritten(t, send(h, v2.contentType, v2.encode(one("m", at(writeNewest-1, 1)))), writeV2, http.StatusNoContent, "/1/0/0")
+	series := one("m", at(writeNewest, 1))
+	series.meta = tsdb.Metadata{Type: tsdb.MetricGauge, Help: "Help."}
+	requireWritten(t, send(h, v2.contentType, append(v2.encode(series), appendPart(nil, 5, cut)...)), writeV2, http.StatusBadRequest, "/0/0/0")
+	require.Empty(t, metadataOf(t, db))
+	requireWritten(t, send(h, v2.contentType, v2.encode(series)), writeV2, http.StatusNoContent, "/1/0/0")
+	require.Equal(t, map[string]tsdb.Metadata{"m": series.meta}, metadataOf(t, db))
+
+	v1 := writeEncoders[writeV1]
+	family := func(help string) []byte {
+		return appendPart(nil, 3, appendString(appendString(nil, 2, "m"), 4, help))
+	}
+	requireWritten(t, send(h, v1.contentType, append(family("Refused."), appendPart(nil, 1, cut)...)), writeV1, http.StatusBadRequest, "")
+	requireWritten(t, send(h, v1.contentType, v1.encode(one("m", at(writeNewest+1, 1)))), writeV1, http.StatusNoContent, "")
+	require.Equal(t, "Help.", metadataOf(t, db)["m"].Help)
+	requireWritten(t, send(h, v1.contentType, family("Taken.")), writeV1, http.StatusNoContent, "")
+	requireWritten(t, send(h, v1.contentType, v1.encode(one("m", at(writeNewest+2, 1)))), writeV1, http.StatusNoContent, "")
+	require.Equal(t, "Taken.", metadataOf(t, db)["m"].Help)
+}
+
+// A stale marker of a series of histograms is a histogram; sent again, late, it is there already.
+func TestWrite_OfALateStaleMarkerThatIsThere(t *testing.T) {
+	for name, h := range map[string]tsdb.Sample{"ints": {H: some(3)}, "floats": {FH: someFloats(3)}} {
+		eachVersion(t, tsdb.Options{}, func(t *testing.T, db *tsdb.DB, to http.Handler, i int) {
+			v := writeEncoders[i]
+			h.T = writeNewest
+			series := one(name)
+			series.histograms = []tsdb.Sample{h}
+			requireWritten(t, send(to, v.contentType, v.encode(series)), v.version, http.StatusNoContent, "/0/1/0")
+			marker := v.encode(one(name, at(writeNewest+1, tsdb.StaleMarker())))
+			requireWritten(t, send(to, v.contentType, marker), v.version, http.StatusNoContent, "/1/0/0")
+			series.histograms[0].T = writeNewest + 2
+			requireWritten(t, send(to, v.contentType, v.encode(series)), v.version, http.StatusNoContent, "/0/1/0")
+			requireWritten(t, send(to, v.contentType, marker), v.version, http.StatusNoContent, "/1/0/0")
+			number := v.encode(one(name, at(writeNewest+1, 7)))
+			requireWritten(t, send(to, v.contentType, number), v.version, http.StatusBadRequest, "/0/0/0")
+		})
+	}
+}
+
+// Families that no sender has any more make room for others.
+func TestFamilies_ThatAreNotSentAreForgotten(t *testing.T) {
+	var f families
+	set := func(name, help string) { f.set(&wireFamily{name: []byte(name), help: []byte(help)}) }
+	find := func(name string) string {
+		m, _ := f.find(name)
+		return m.Help
+	}
+	set("sent", "now and then")
+	set("once", "only")
+	state := f.state.Load()
+	for i := range 3 * maxFamilies {
+		if i%1000 == 0 {
+			set("sent", "now and then")
+		}
+		set(fmt.Sprint("f", i), "x")
+		require.Equal(t, "x", find(fmt.Sprint("f", i)))
+	}
+	require.Equal(t, "now and then", find("sent"))
+	require.Empty(t, find("once"))
+	require.LessOrEqual(t, len(f.mu.young), maxFamilies)
+	require.LessOrEqual(t, len(f.mu.old), maxFamilies)
+	require.Equal(t, state+3*maxFamilies, f.state.Load(), "what is said again changes nothing")
+	long := strings.Repeat("x", maxFamilyBytes)
+	for i := range 3 * maxFamiliesBytes / maxFamilyBytes {
+		set("grows", long[:i])
+		set(fmt.Sprint("f", i), long)
+		require.LessOrEqual(t, f.mu.bytes, maxFamiliesBytes)
+	}
+}

@@ -93,6 +93,7 @@ var writeDifferences = map[string]struct {
 	"v1 same time twice in one series":                {400, "", losesSilently},
 	"v2 exemplar out of order in a later request":     {204, "/1/0/1", "the database takes late exemplars"},
 	"v2 three errors joined":                          {400, "/2/0/0", "the series of one had a newer sample by a request that was not recorded"},
+	"v2 bad snappy":                                   {400, "/0/0/0", "the numbers are there behind every failure"},
 	"v2 exemplar without sample":                      {204, "/0/0/1", "senders give exemplars a series of their own"},
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
@@ -106,7 +107,7 @@ func dropOld(pieces []piece, counts *Counts) []piece {
 	for i := range pieces {
 		byTime[i] = &pieces[i]
 	}
-	slices.SortFunc(byTime, func(a, b *piece) int { return cmp.Compare(a.MinT, b.MinT) })
+	sort.Slice(byTime, func(i, k int) bool { return byTime[i].MinT < byTime[k].MinT })
 	for len(byTime) > 0 {
 		end, old, n := byTime[0].MaxT, byTime[0].old, 1
 		for ; n < len(byTime) && byTime[n].MinT <= end; n++ {

@@ -51,7 +51,7 @@ func (s *series) matches(ms []*labels.Matcher) bool {
 func (r *Ring) between(s *series, mint, maxt int64, seq uint64) (es []exemplar.Exemplar) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range s.kept[:s.behind(maxt)] {
+	for _, e := range s.kept[:s.kept.behind(maxt)] {
 		if e.T >= mint && e.seq <= seq {
 			es = append(es, e.Exemplar)
 		}

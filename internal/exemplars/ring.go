@@ -46,11 +46,14 @@ type Ring struct {
 // series is the exemplars of one label set. One that has none is forgotten.
 type series struct {
 	labels labels.Labels
-	ref    uint64   // the newest
-	logged uint64   // scratch of Logged
-	kept   []*entry // in the order of time; those of one time as they came
-	coming []*entry // reserved
+	ref    uint64 // the newest
+	logged uint64 // scratch of Logged
+	kept   byTime
+	coming byTime // reserved
 }
+
+// byTime has entries in the order of time, those of one time as they came.
+type byTime []*entry
 
 type entry struct {
 	of  *series
@@ -97,7 +100,7 @@ func (r *Ring) Most() int {
 func (r *Ring) Look(ref uint64, e *exemplar.Exemplar) (ls labels.Labels, repeat bool) {
 	r.mu.Lock()
 	if s := r.mu.byRef[ref]; s != nil {
-		ls, repeat = s.labels, s.keeps(e)
+		ls, repeat = s.labels, s.kept.has(e)
 	}
 	r.mu.Unlock()
 	return ls, repeat
@@ -115,7 +118,7 @@ func (r *Ring) Reserve(seq uint64, entries []Entry) []Entry {
 			continue
 		}
 		e.seq = seq
-		e.of.coming = append(e.of.coming, e)
+		e.of.coming = e.of.coming.with(e)
 		m.coming = append(m.coming, e)
 		for at := len(m.coming) - 1; at > 0 && m.coming[at-1].seq > seq; at-- { // of other shards
 			m.coming[at], m.coming[at-1] = m.coming[at-1], e
@@ -177,7 +180,7 @@ func (r *Ring) newLocked(e *Entry) *entry {
 		s = &series{labels: Clone(e.Series)}
 		m.byLabels[s.labels] = s
 		m.bytes += s.sizeBytes()
-	} else if s.has(&e.Exemplar) {
+	} else if s.kept.has(&e.Exemplar) || s.coming.has(&e.Exemplar) {
 		return nil
 	}
 	if m.byRef[s.ref] == s {
@@ -193,10 +196,7 @@ func (r *Ring) newLocked(e *Entry) *entry {
 // insertLocked puts an entry where it belongs, and drops what is too many.
 func (r *Ring) insertLocked(e *entry) {
 	m, s := &r.mu, e.of
-	at := s.behind(e.T)
-	s.kept = append(s.kept, nil)
-	copy(s.kept[at+1:], s.kept[at:])
-	s.kept[at] = e
+	s.kept = s.kept.with(e)
 	if len(s.kept) == 1 {
 		m.series++
 	}
@@ -257,31 +257,27 @@ func (r *Ring) forgetLocked(s *series) {
 
 // behind returns the number of the first entry later than t: most often there is none. To go back
 // step by step takes less than to make room there.
-func (s *series) behind(t int64) int {
-	at := len(s.kept)
-	for at > 0 && s.kept[at-1].T > t {
+func (list byTime) behind(t int64) int {
+	at := len(list)
+	for at > 0 && list[at-1].T > t {
 		at--
 	}
 	return at
 }
 
-// keeps reports whether the series has an exemplar.
-func (s *series) keeps(e *exemplar.Exemplar) bool {
-	for i := s.behind(e.T) - 1; i >= 0 && s.kept[i].T == e.T; i-- {
-		if s.kept[i].same(e) {
-			return true
-		}
-	}
-	return false
+// with inserts an entry.
+func (list byTime) with(e *entry) byTime {
+	at := list.behind(e.T)
+	list = append(list, nil)
+	copy(list[at+1:], list[at:])
+	list[at] = e
+	return list
 }
 
-// has reports whether the series has an exemplar, or will have it.
-func (s *series) has(e *exemplar.Exemplar) bool {
-	if s.keeps(e) {
-		return true
-	}
-	for _, c := range s.coming {
-		if c.T == e.T && c.same(e) {
+// has reports whether an exemplar is there.
+func (list byTime) has(e *exemplar.Exemplar) bool {
+	for i := list.behind(e.T) - 1; i >= 0 && list[i].T == e.T; i-- {
+		if list[i].same(e) {
 			return true
 		}
 	}

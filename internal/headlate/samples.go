@@ -18,6 +18,7 @@ type Samples struct {
 	Records latelog.Commit     // of these
 
 	checked []int64 // by sample that is staged as late: up to here its series was looked at
+	own     ownSums
 	look    looker
 	one     late.Sample
 	body    []byte
@@ -27,6 +28,7 @@ type Samples struct {
 func (sl *Samples) Clear() {
 	clear(sl.Kept)
 	sl.checked, sl.Kept = sl.checked[:0], sl.Kept[:0]
+	sl.own = ownSums{}
 	sl.Records.Reset()
 }
 
@@ -119,7 +121,7 @@ func (sl *Samples) lookAgainLocked(h *Head, in *Beside, st *memseries.Sample) (r
 	s := st.Series
 	sum, found := s.PendingSum(), s.PendingT() == st.T
 	if !found && st.T > s.Maxt() && st.T < s.PendingT() {
-		sum, found = in.ownSum(s, st.T)
+		sum, found = sl.own.find(in, s, st.T)
 	}
 	if !found && st.T <= s.Maxt() && st.T >= h.MinValid.Load() {
 		h.Series.Shards.ExcerptLocked(s, st.T, &sl.look.excerpt)
@@ -137,14 +139,29 @@ func (sl *Samples) lookAgainLocked(h *Head, in *Beside, st *memseries.Sample) (r
 	}
 }
 
-// ownSum looks for a sample among those that the commit has reserved in order.
-func (in *Beside) ownSum(s *memseries.Series, t int64) (sum uint64, found bool) {
-	for i := range in.Own {
-		if own := &in.Own[i]; own.Series == s && own.T == t {
-			return own.Sum, true
-		}
+// ownSums are the Sums of what a commit has reserved in order, from when one of them is looked for.
+type ownSums struct {
+	of map[ownPlace]uint64
+	n  int // samples that are in of
+}
+
+// ownPlace is where a sample in order is.
+type ownPlace struct {
+	series *memseries.Series
+	t      int64
+}
+
+// find looks for a sample among those that the commit has reserved so far.
+func (o *ownSums) find(in *Beside, s *memseries.Series, t int64) (sum uint64, found bool) {
+	if o.of == nil {
+		o.of = make(map[ownPlace]uint64, len(in.Own))
 	}
-	return 0, false
+	for ; o.n < len(in.Own); o.n++ {
+		own := &in.Own[o.n]
+		o.of[ownPlace{own.Series, own.T}] = own.Sum
+	}
+	sum, found = o.of[ownPlace{s, t}]
+	return sum, found
 }
 
 // AppendTo appends the records to the commit of the log, which is to be repeated in a segment of
