@@ -17,6 +17,7 @@ import (
 type truncation struct {
 	h           *head
 	done        int64       // what is before is gone from memory
+	shortened   int64       // what is before is gone from all of the log
 	idle        atomic.Bool // nothing was committed for long: no series is in use
 	checkpoints checkpoint.Writer
 }
@@ -131,8 +132,23 @@ func (db *DB) forgetDeleted(t int64, removed []uint64) {
 // needed of it; with whole, all of it.
 func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) error {
 	h := tr.h
-	return tr.checkpoints.Write(ctx, &checkpoint.Head{
+	err := tr.checkpoints.Write(ctx, &checkpoint.Head{
 		Log: h.writable, Series: h.series, Commits: h.iso, Metadata: h.commits.metadata, Exemplars: h.commits.exemplars,
 		Restored: h.recovery.restored, SyncLate: func() error { return h.late.sync(h) }, Passed: h.snapshots.Pass,
 	}, mint, whole)
+	if err == nil && whole {
+		tr.shortened = mint
+	}
+	return err
+}
+
+// shortenLog takes what blocks have out of the log, and reports whether some of it may have been
+// there: behind a start it is, if the last process ended before it came to that.
+func (db *DB) shortenLog(ctx context.Context) (wasLonger bool, err error) {
+	db.flushing.Lock()
+	defer db.flushing.Unlock()
+	if start := db.blocks.Current().Start; db.head.trunc.shortened < start {
+		return true, db.truncate(ctx, start, true)
+	}
+	return false, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/horizon"
 	"github.com/seed347100a3/tsdb/internal/rules"
@@ -69,6 +70,9 @@ func (db *DB) retain(ctx context.Context) error {
 		return err
 	}
 	aged, failed := db.age(ctx, state, limits)
+	if aged.ByBytes() {
+		aged, failed = db.ageBesideShortLog(ctx, state, limits, aged, failed)
+	}
 	ids := aged.Leaving(state.Blocks, db.opts.Blocks.Keep)
 	db.retaining.Lock()
 	defer db.retaining.Unlock()
@@ -92,6 +96,24 @@ func (db *DB) retain(ctx context.Context) error {
 		db.maintenance.byteRetentions.Add(1)
 	}
 	return fileutil.JoinErrors(failed, err, db.time.Save(false))
+}
+
+// ageBesideShortLog is age when blocks are to go for their bytes: none goes to pay for what is dead
+// in the log, unless the disk is too full to shorten that. aged and failed are those beside the log
+// as it is.
+func (db *DB) ageBesideShortLog(ctx context.Context, s blockplan.RetentionState, limits RetentionLimits, aged blockplan.Aged, failed error) (blockplan.Aged, error) {
+	longer, err := db.shortenLog(ctx)
+	if !longer || errors.Is(diskspace.Full(err), ErrDiskFull) {
+		return aged, failed
+	}
+	if err == nil {
+		s.HeadBytes, err = datadir.HeadBytes(db.opts.FS, db.dir)
+	}
+	if err != nil {
+		limits.Bytes = 0
+	}
+	aged, failed = db.age(ctx, s, limits)
+	return aged, fileutil.JoinErrors(failed, err)
 }
 
 // retentionState is what retention is applied to now.

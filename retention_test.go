@@ -141,6 +141,36 @@ func TestRetention_ByBytes_KeepsAsMuchHistoryAsTheBytesAllow(t *testing.T) {
 	}
 }
 
+// A process that is killed between a flush and the shortening of the log leaves a log of which half
+// is dead. No block goes for those bytes.
+func TestRetention_ByBytes_TakesNothingForADeadLogThatAKillLeft(t *testing.T) {
+	h := newHost(t, 300, tsdb.BlockOptions{Range: 30 * time.Minute, MaxRange: 30 * time.Minute, RetentionBytes: 2 << 20, Manual: true})
+	for range 4 {
+		h.run(30 * time.Minute)
+		require.NoError(t, h.db.Compact(context.Background()))
+	}
+	h.run(30 * time.Minute)
+	flushed := h.db.Stats().Flushes
+	var killed *tsdbtest.MemFS
+	h.fs.SetHook(func(op tsdbtest.Op) error {
+		if killed == nil && op.Name == "data/tmp-checkpoint" && h.db.Stats().Flushes > flushed {
+			killed = h.fs.KillClone()
+		}
+		return nil
+	})
+	require.NoError(t, h.db.Compact(context.Background()))
+	h.fs.SetHook(nil)
+	require.NotNil(t, killed)
+	want := h.history()
+	require.NoError(t, h.db.Close())
+	h.fs, h.opts.FS = killed, killed
+	h.open()
+	log := h.used("wal") + h.used("wal/*")
+	require.NoError(t, h.db.Compact(context.Background()))
+	require.Equal(t, want, h.history())
+	require.Less(t, h.used("wal")+h.used("wal/*"), log*2/3, "some of it was dead")
+}
+
 // A disk that is full of blocks has room again when they go, and their going needs none.
 func TestRetention_OnAFullDisk_MakesRoom(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,16 @@ func (a *Aged) Fewer(b *Aged) int {
 	return len(b.Gone) - len(a.Gone) + max(0, len(b.Rewrite)-len(a.Rewrite))
 }
 
+// ByBytes reports whether a block goes for its bytes.
+func (a *Aged) ByBytes() bool {
+	for _, why := range a.Gone {
+		if why == ReasonBytes {
+			return true
+		}
+	}
+	return false
+}
+
 // Age applies limits, and in the place of the duration among them those of rules, of which the last
 // one is that of what no rule chooses. A single one is that of the limits. has is that of ByRules.
 func Age(s RetentionState, limits RetentionLimits, durations []time.Duration, has func(ulid.ULID) []bool) Aged {
