@@ -144,7 +144,7 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) er
 
 // shortenLog takes what blocks have out of the log, and reports whether some of it may have been
 // there: behind a start it is, if the last process ended before it came to that.
-func (db *DB) shortenLog(ctx context.Context) (wasLonger bool, err error) {
+func shortenLog(ctx context.Context, db *DB) (wasLonger bool, err error) {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
 	if start := db.blocks.Current().Start; db.head.trunc.shortened < start {

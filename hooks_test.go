@@ -150,10 +150,12 @@ func TestKeep_HoldsBlocksFromRetentionByTimeAndBytes(t *testing.T) {
 	require.NotEmpty(t, asked)
 
 	before := h.db.Blocks()
-	head := h.used("wal") + h.used("wal/*") + h.used("chunks_head")
-	require.NoError(t, h.db.SetRetention(tsdb.RetentionLimits{Bytes: h.db.Stats().BlockBytes + head - 1}))
-	asked = nil
-	require.NoError(t, h.db.Compact(context.Background()))
+	for range 2 { // the first one finds something dead in the log
+		head := h.used("wal") + h.used("wal/*") + h.used("chunks_head")
+		require.NoError(t, h.db.SetRetention(tsdb.RetentionLimits{Bytes: h.db.Stats().BlockBytes + head - 1}))
+		asked = nil
+		require.NoError(t, h.db.Compact(context.Background()))
+	}
 	require.Equal(t, before, h.db.Blocks(), "nothing goes in its place")
 	for _, m := range asked {
 		require.Equal(t, kept, m.MaxTime, "only the oldest is beyond the limit")

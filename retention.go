@@ -71,7 +71,7 @@ func (db *DB) retain(ctx context.Context) error {
 	}
 	aged, failed := db.age(ctx, state, limits)
 	if aged.ByBytes() {
-		aged, failed = db.ageBesideShortLog(ctx, state, limits, aged, failed)
+		aged, failed = ageBesideShortLog(ctx, db, state, limits, aged, failed)
 	}
 	ids := aged.Leaving(state.Blocks, db.opts.Blocks.Keep)
 	db.retaining.Lock()
@@ -101,8 +101,8 @@ func (db *DB) retain(ctx context.Context) error {
 // ageBesideShortLog is age when blocks are to go for their bytes: none goes to pay for what is dead
 // in the log, unless the disk is too full to shorten that. aged and failed are those beside the log
 // as it is.
-func (db *DB) ageBesideShortLog(ctx context.Context, s blockplan.RetentionState, limits RetentionLimits, aged blockplan.Aged, failed error) (blockplan.Aged, error) {
-	longer, err := db.shortenLog(ctx)
+func ageBesideShortLog(ctx context.Context, db *DB, s blockplan.RetentionState, limits RetentionLimits, aged blockplan.Aged, failed error) (blockplan.Aged, error) {
+	longer, err := shortenLog(ctx, db)
 	if !longer || errors.Is(diskspace.Full(err), ErrDiskFull) {
 		return aged, failed
 	}
