@@ -71,11 +71,7 @@ func (db *DB) CleanTombstones(ctx context.Context) (err error) {
 			return diskspace.Full(fileutil.JoinErrors(append(errs, ctx.Err())...))
 		}
 		for _, id := range left {
-			if !db.busy.Take([]ulid.ULID{id}) {
-				continue
-			}
 			err := db.merge(ctx, []ulid.ULID{id})
-			db.busy.Give([]ulid.ULID{id})
 			if err != nil && ctx.Err() == nil {
 				failed[id] = true
 				errs = append(errs, errors.WithMessagef(err, "clean block %s", id))
@@ -113,11 +109,7 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 			}
 			break
 		}
-		if !db.busy.Take(ids) {
-			continue // another worker was quicker; what is left is planned anew
-		}
 		err := db.merge(ctx, ids)
-		db.busy.Give(ids)
 		if errors.Is(err, ErrDiskFull) {
 			return fileutil.JoinErrors(append(errs, err)...) // the next one would find no more room
 		}
@@ -128,12 +120,18 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 	return fileutil.JoinErrors(append(errs, unread, ctx.Err())...)
 }
 
-// merge merges blocks and puts the result in their place.
+// merge merges blocks and puts the result in their place; or does nothing, if another worker was
+// quicker with one of them. They are busy once the merge may begin, not while it waits for its turn
+// among the databases of a group: then they may go.
 func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 	if err := db.maintenance.common.merges.Take(ctx); err != nil {
 		return err
 	}
 	defer db.maintenance.common.merges.Give()
+	if !db.busy.Take(ids) {
+		return nil
+	}
+	defer db.busy.Give(ids)
 	bd := db.blocks.BeginBuild(nil)
 	defer db.blocks.EndBuild(bd)
 	inputs := db.blocks.Pinned(ids)
