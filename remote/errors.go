@@ -32,6 +32,16 @@ var (
 	errNoHistograms  = errors.New("native histograms are turned off")
 )
 
+// Receiving OTLP. They are about one point, or one metric.
+var (
+	errDelta       = errors.New("delta temporality: send cumulative values, or have the receiver add them up")
+	errDeltaOrder  = errors.New("delta is older than the last one of its series")
+	errDeltaSeries = errors.New("too many series with delta temporality")
+	errTemporality = errors.New("no temporality is said")
+	errBuckets     = errors.New("buckets of the histogram do not fit")
+	errScale       = errors.New("scale of the exponential histogram is too small")
+)
+
 // Answering.
 var (
 	// errChanged: a series had other samples when it was written than when it was counted.

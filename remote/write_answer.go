@@ -88,12 +88,20 @@ func (r *refusals) reset() {
 	r.text.Reset()
 }
 
-// add refuses an item of a series.
-func (r *refusals) add(err error, of writeMessage, number int, series []byte) {
+// line begins to tell of a refusal, unless enough were told of.
+func (r *refusals) line(err error) bool {
 	if r.n++; r.n > maxRefusals {
-		return
+		return false
 	}
 	r.text.WriteString(cutText(err.Error(), maxReasonText))
+	return true
+}
+
+// add refuses an item of a series.
+func (r *refusals) add(err error, of writeMessage, number int, series []byte) {
+	if !r.line(err) {
+		return
+	}
 	r.text.WriteString(" for series ")
 	var broken error
 	if r.encoded, broken = of.appendLabels(r.encoded[:0], series); broken == nil {

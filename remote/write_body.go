@@ -3,6 +3,7 @@ package remote
 import (
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/golang/snappy"
 	"github.com/pkg/errors"
@@ -25,26 +26,26 @@ type writeBody struct {
 	counted int64 // of its memory, by the handler
 }
 
-func (h *writeHandler) borrowBody() *writeBody {
-	b := h.bodies.Get().(*writeBody)
+func (in *intake) borrowBody() *writeBody {
+	b := in.bodies.Get().(*writeBody)
 	b.bytes = b.bytes[:0]
 	return b
 }
 
-func (h *writeHandler) returnBody(b *writeBody) {
-	h.buffered.Add(-b.counted)
+func (in *intake) returnBody(b *writeBody) {
+	in.buffered.Add(-b.counted)
 	b.counted = 0
-	if n := int64(cap(b.bytes)); n > keptBody || h.opts.MaxBufferedBytes > 0 && n > h.opts.MaxBufferedBytes/keptBodies {
+	if n := int64(cap(b.bytes)); n > keptBody || in.opts.MaxBufferedBytes > 0 && n > in.opts.MaxBufferedBytes/keptBodies {
 		b.bytes = nil
 	}
-	h.bodies.Put(b)
+	in.bodies.Put(b)
 }
 
 // grow makes room for n more bytes. Memory is counted against that of all bodies.
-func (h *writeHandler) grow(b *writeBody, n int) error {
+func (in *intake) grow(b *writeBody, n int) error {
 	more := int64(max(len(b.bytes)+n, cap(b.bytes))) - b.counted
-	if all := h.buffered.Add(more); h.opts.MaxBufferedBytes > 0 && all > h.opts.MaxBufferedBytes {
-		h.buffered.Add(-more)
+	if all := in.buffered.Add(more); in.opts.MaxBufferedBytes > 0 && all > in.opts.MaxBufferedBytes {
+		in.buffered.Add(-more)
 		return errBusy
 	}
 	b.counted += more
@@ -55,21 +56,25 @@ func (h *writeHandler) grow(b *writeBody, n int) error {
 }
 
 // receive reads the body. Memory is taken as bytes arrive.
-func (h *writeHandler) receive(w http.ResponseWriter, r *http.Request, b *writeBody) error {
-	in := http.MaxBytesReader(w, r.Body, int64(h.opts.MaxBytes))
-	if err := h.grow(b, int(min(max(r.ContentLength+1, 512), firstBody))); err != nil {
+func (in *intake) receive(w http.ResponseWriter, r *http.Request, b *writeBody) error {
+	from := http.MaxBytesReader(w, r.Body, int64(in.opts.MaxBytes))
+	if err := in.grow(b, int(min(max(r.ContentLength+1, 512), firstBody))); err != nil {
 		return err
 	}
 	for {
 		if len(b.bytes) == cap(b.bytes) {
-			if err := h.grow(b, len(b.bytes)); err != nil {
+			if err := in.grow(b, len(b.bytes)); err != nil {
 				return err
 			}
 		}
-		n, err := in.Read(b.bytes[len(b.bytes):cap(b.bytes)])
+		n, err := from.Read(b.bytes[len(b.bytes):cap(b.bytes)])
 		b.bytes = b.bytes[:len(b.bytes)+n]
 		switch {
 		case err == io.EOF:
+			if in.opts.ReadTimeout > 0 {
+				// Left in place it would end the request, as if the client were gone.
+				_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+			}
 			return nil
 		case err != nil:
 			return writeBodyError(err)

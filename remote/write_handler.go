@@ -1,13 +1,8 @@
 package remote
 
 import (
-	"context"
 	"net/http"
 	"sync"
-	"sync/atomic"
-	"time"
-
-	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb"
 )
@@ -31,45 +26,24 @@ type Appendable interface {
 // It knows no users: whatever decides who may write is put in front of it. The timeouts need a
 // ResponseWriter with deadlines, so a middleware that wraps it must have Unwrap.
 func NewWriteHandler(db Appendable, opts *WriteOptions) http.Handler {
-	h := &writeHandler{db: db, opts: opts.withDefaults()}
+	h := &writeHandler{db: db}
+	h.intake.init(opts)
 	h.known = newSeriesCache(h.opts.CacheBytes)
-	if h.opts.MaxInFlight > 0 {
-		h.slots = make(chan struct{}, h.opts.MaxInFlight)
-	}
-	h.bodies.New = func() any { return &writeBody{} }
 	h.requests.New = func() any { return &writeRequest{h: h} }
 	return h
 }
 
 type writeHandler struct {
+	intake
 	db       Appendable
-	opts     WriteOptions
-	slots    chan struct{} // one for each request that is stored; nil: any number
-	buffered atomic.Int64  // memory for bodies, in bytes
-	bodies   sync.Pool     // of *writeBody
-	requests sync.Pool     // of *writeRequest
+	requests sync.Pool // of *writeRequest
 	known    *seriesCache
 	families families
 }
 
-// fromPages knows requests that a page of another host has a browser make: without a content type
-// they are sent unasked, to where only this browser may write.
-var fromPages = http.NewCrossOriginProtection()
-
 // ServeHTTP implements http.Handler.
 func (h *writeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
-	if h.opts.ReadTimeout > 0 {
-		// Also for a body that nobody wants: the server reads some of it all the same.
-		_ = control.SetReadDeadline(deadline(h.opts.ReadTimeout))
-	}
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		h.say(w, "remote write is a POST", http.StatusMethodNotAllowed)
-		return
-	}
-	if err := fromPages.Check(r); err != nil {
-		h.say(w, err.Error(), http.StatusForbidden)
+	if !h.begin(w, r) {
 		return
 	}
 	version, err := h.versionOf(r.Header)
@@ -99,10 +73,6 @@ func (h *writeHandler) take(w http.ResponseWriter, r *http.Request, version writ
 	if err := h.receive(w, r, b); err != nil {
 		return written, "", err
 	}
-	if h.opts.ReadTimeout > 0 {
-		// Left in place it would end the request, as if the client were gone.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	}
 	if err := h.enter(r.Context()); err != nil {
 		return written, "", err
 	}
@@ -116,73 +86,11 @@ func (h *writeHandler) take(w http.ResponseWriter, r *http.Request, version writ
 	return q.written, q.refused.message(), err
 }
 
-// enter waits until a request may be stored.
-func (h *writeHandler) enter(ctx context.Context) error {
-	if h.slots == nil {
-		return nil
-	}
-	select {
-	case h.slots <- struct{}{}:
-		return nil
-	default:
-	}
-	if h.opts.ReadTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, h.opts.ReadTimeout, errBusy)
-		defer cancel()
-	}
-	select {
-	case h.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (h *writeHandler) leave() {
-	if h.slots != nil {
-		<-h.slots
-	}
-}
-
-// refuse answers a request that was not stored. Clients drop what they are answered 4xx for, so
-// that is for what is no better when it comes again.
+// refuse answers a request that was not stored.
 func (h *writeHandler) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	status, text := http.StatusBadRequest, err.Error()
-	switch {
-	case errors.Is(err, errBodyLimit):
-		status = http.StatusRequestEntityTooLarge
-	case isAny(err, errMalformed, errBothVersions, errLimit):
-	case isAny(err, errMediaType, errVersionOff, errWriteEncoding):
-		status = http.StatusUnsupportedMediaType
-	case isAny(err, errBusy, errSlow, errGone):
-		status = http.StatusServiceUnavailable
-	case errors.Is(err, tsdb.ErrClosed):
-		status, text = http.StatusServiceUnavailable, "the database is closed"
-	case errors.Is(err, tsdb.ErrDiskFull):
-		h.report(r, err)
-		status, text = http.StatusServiceUnavailable, "the disk is full"
-	case r.Context().Err() != nil:
-		status, text = http.StatusServiceUnavailable, "the request was cancelled"
-	default:
-		h.report(r, err)
-		status, text = http.StatusInternalServerError, "internal error"
-	}
+	status, text := h.failure(r, err)
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	h.say(w, text, status)
-}
-
-// report tells the program what the client is not told.
-func (h *writeHandler) report(r *http.Request, err error) {
-	h.opts.Logger.Error("remote write failed", "client", r.RemoteAddr, "error", logged(err))
-}
-
-// say answers with a status and a text.
-func (h *writeHandler) say(w http.ResponseWriter, text string, status int) {
-	if h.opts.WriteTimeout > 0 {
-		_ = http.NewResponseController(w).SetWriteDeadline(deadline(h.opts.WriteTimeout))
-	}
-	http.Error(w, text, status)
 }

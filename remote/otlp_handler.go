@@ -1,0 +1,177 @@
+package remote
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/pkg/errors"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// NewOTLPHandler returns a handler of metrics in the OpenTelemetry protocol over HTTP, in protobuf or
+// JSON, compressed with gzip or not, for any path; clients use /v1/metrics. Nil options are the
+// defaults.
+//
+// A request is one commit. Points that cannot be stored are left out, the rest is stored, and the
+// answer is 200 with the number of points that were refused, in whole or in part, and a line for each
+// of the first ones (partial_success). If none was stored it is 400, with the lines. Answers other than
+// 200 are a google.rpc.Status. 503: the request may come again, and clients do that.
+//
+// It knows no users, as NewWriteHandler.
+func NewOTLPHandler(db Appendable, opts *OTLPOptions) http.Handler {
+	h := &otlpHandler{db: db, options: opts.withDefaults()}
+	h.intake.init(&h.options.Write)
+	h.deltas.most, h.deltas.clock = h.options.MaxDeltaSeries, h.opts.Clock
+	h.requests.New = func() any { return &otlpRequest{h: h} }
+	return h
+}
+
+type otlpHandler struct {
+	intake
+	db       Appendable
+	options  OTLPOptions
+	requests sync.Pool // of *otlpRequest
+	deltas   deltaSums
+}
+
+const (
+	otlpProtobuf = "application/x-protobuf"
+	otlpJSON     = "application/json"
+)
+
+// ServeHTTP implements http.Handler.
+func (h *otlpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !h.begin(w, r) {
+		return
+	}
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != otlpProtobuf && media != otlpJSON {
+		h.answerError(w, otlpProtobuf, http.StatusUnsupportedMediaType, "unsupported content type: use "+otlpProtobuf+" or "+otlpJSON)
+		return
+	}
+	zipped := false
+	switch encoding := r.Header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+	case "gzip":
+		zipped = true
+	default:
+		h.answerError(w, media, http.StatusUnsupportedMediaType, "unsupported content encoding: only gzip is")
+		return
+	}
+	points, refused, text, err := h.take(w, r, media, zipped)
+	switch {
+	case err != nil:
+		status, text := h.failure(r, err)
+		h.answerError(w, media, status, text)
+	case refused > 0 && refused == points:
+		h.answerError(w, media, http.StatusBadRequest, text)
+	default:
+		h.answer(w, media, refused, text)
+	}
+}
+
+// take receives a request and stores it. It returns how many points it has, how many of them were
+// refused, and what is to be told of those. Nothing of it is held when take returns.
+func (h *otlpHandler) take(w http.ResponseWriter, r *http.Request, media string, zipped bool) (points, refused int, text string, err error) {
+	b := h.borrowBody()
+	defer h.returnBody(b)
+	if err := h.receive(w, r, b); err != nil {
+		return 0, 0, "", err
+	}
+	if err := h.enter(r.Context()); err != nil {
+		return 0, 0, "", err
+	}
+	defer h.leave()
+	q := h.requests.Get().(*otlpRequest)
+	defer h.requests.Put(q)
+	content := b.bytes
+	if zipped {
+		if content, err = unzip(content, h.opts.MaxBytes); err != nil {
+			return 0, 0, "", err
+		}
+	}
+	if media == otlpJSON {
+		if content, err = appendJSON(nil, content); err != nil {
+			return 0, 0, "", err
+		}
+	}
+	q.content = content
+	err = q.store(r.Context())
+	q.content = nil // it may be the body's
+	return len(q.points), q.refusedPoints(), q.refused.message(), err
+}
+
+// unzip inflates a body of at most so many bytes.
+func unzip(zipped []byte, limit int) ([]byte, error) {
+	from, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		return nil, errors.WithMessage(errMalformed, err.Error())
+	}
+	content, err := io.ReadAll(io.LimitReader(from, int64(limit)+1))
+	switch {
+	case err != nil:
+		return nil, errors.WithMessage(errMalformed, err.Error())
+	case len(content) > limit:
+		return nil, errors.WithMessagef(errBodyLimit, "%d bytes", limit)
+	}
+	return content, nil
+}
+
+// answer says that a request was stored, but for some points.
+//
+//	1 partial_success: 1 rejected_data_points int64   2 error_message string
+func (h *otlpHandler) answer(w http.ResponseWriter, media string, refused int, text string) {
+	var body []byte
+	switch {
+	case media == otlpJSON && refused == 0:
+		body = []byte("{}")
+	case media == otlpJSON:
+		body, _ = json.Marshal(map[string]any{"partialSuccess": map[string]string{"rejectedDataPoints": strconv.Itoa(refused), "errorMessage": text}})
+	case refused > 0:
+		partial := protowire.AppendVarint([]byte{varintTag(1)}, uint64(refused))
+		partial = protowire.AppendString(append(partial, bytesTag(2)), text)
+		body = protowire.AppendBytes([]byte{bytesTag(1)}, partial)
+	}
+	h.write(w, media, http.StatusOK, body)
+}
+
+// statusCodes are those of google.rpc.Code.
+var statusCodes = map[int]uint64{
+	http.StatusInternalServerError: 13, http.StatusServiceUnavailable: 14, http.StatusRequestEntityTooLarge: 8,
+}
+
+const invalidArgument = 3
+
+// answerError answers with a google.rpc.Status:
+//
+//	1 code int32   2 message string
+func (h *otlpHandler) answerError(w http.ResponseWriter, media string, status int, text string) {
+	code, ok := statusCodes[status]
+	if !ok {
+		code = invalidArgument
+	}
+	body := protowire.AppendString(append(protowire.AppendVarint([]byte{varintTag(1)}, code), bytesTag(2)), text)
+	if media == otlpJSON {
+		body, _ = json.Marshal(map[string]any{"code": code, "message": text})
+	}
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	h.write(w, media, status, body)
+}
+
+func (h *otlpHandler) write(w http.ResponseWriter, media string, status int, body []byte) {
+	if h.opts.WriteTimeout > 0 {
+		_ = http.NewResponseController(w).SetWriteDeadline(deadline(h.opts.WriteTimeout))
+	}
+	w.Header().Set("Content-Type", media)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // who does not take it is not told
+}

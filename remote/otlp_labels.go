@@ -1,0 +1,308 @@
+package remote
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// attribute is one of a resource, a scope, a point or an exemplar; its name as it was sent, or as
+// that of a label. Both parts alias the request, or the text of attributes.
+type attribute struct{ name, value []byte }
+
+// maxAttributes bounds those of one thing.
+const maxAttributes = 512
+
+// attributes are a list, and the text of those that were not sent as they are.
+type attributes struct {
+	list []attribute
+	text []byte
+}
+
+func (a *attributes) reset() { a.list, a.text = a.list[:0], a.text[:0] }
+
+// read adds a KeyValue message:
+//
+//	1 key string   2 value AnyValue
+func (a *attributes) read(message []byte) error {
+	var name, value []byte
+	r := readFields(message)
+	for r.next() {
+		switch r.num {
+		case 1:
+			name = r.bytes()
+		case 2:
+			value = r.bytes()
+		}
+	}
+	if r.err != nil {
+		return errors.WithMessage(r.err, "attribute")
+	}
+	if len(a.list) == maxAttributes {
+		return errors.WithMessagef(errLimit, "more than %d attributes", maxAttributes)
+	}
+	from := len(a.text)
+	text, sent, err := appendAnyValue(a.text, value)
+	if err != nil {
+		return errors.WithMessagef(err, "attribute %.100q", name)
+	}
+	if a.text = text; sent == nil {
+		sent = text[from:len(text):len(text)]
+	}
+	a.list = append(a.list, attribute{name, sent})
+	return nil
+}
+
+// appendAnyValue appends the text of an AnyValue message, or returns that of a string as it was
+// sent:
+//
+//	1 string_value   2 bool_value   3 int_value int64   4 double_value
+//	5 array_value    6 kvlist_value   7 bytes_value
+func appendAnyValue(dst, message []byte) (_, sent []byte, _ error) {
+	r := readFields(message)
+	for r.next() {
+		switch r.num {
+		case 1:
+			sent = r.bytes()
+		case 2:
+			dst, sent = strconv.AppendBool(dst, r.varint() != 0), nil
+		case 3:
+			dst, sent = strconv.AppendInt(dst, int64(r.varint()), 10), nil
+		case 4:
+			dst, sent = appendJSONFloat(dst, math.Float64frombits(r.fixed64())), nil
+		case 5, 6:
+			v, err := jsonValue(message, 0)
+			if err != nil {
+				return dst, nil, err
+			}
+			b, err := json.Marshal(v)
+			if err != nil {
+				return dst, nil, errors.WithMessage(errMalformed, err.Error())
+			}
+			return append(dst, b...), nil, nil
+		case 7:
+			dst, sent = base64.StdEncoding.AppendEncode(dst, r.bytes()), nil
+		}
+	}
+	return dst, sent, r.err
+}
+
+// appendJSONFloat appends a number as JSON has it; others as words.
+func appendJSONFloat(dst []byte, v float64) []byte {
+	format := byte('f')
+	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e'
+	}
+	return strconv.AppendFloat(dst, v, format, -1, 64)
+}
+
+// maxValueDepth bounds lists in lists.
+const maxValueDepth = 16
+
+// jsonValue returns an AnyValue message for encoding/json.
+func jsonValue(message []byte, depth int) (v any, _ error) {
+	if depth > maxValueDepth {
+		return nil, errors.WithMessagef(errLimit, "lists in lists of more than %d levels", maxValueDepth)
+	}
+	r := readFields(message)
+	for r.next() {
+		switch r.num {
+		case 1:
+			v = r.string()
+		case 2:
+			v = r.varint() != 0
+		case 3:
+			v = int64(r.varint())
+		case 4:
+			v = math.Float64frombits(r.fixed64())
+		case 5, 6:
+			list, object, err := jsonList(r.bytes(), r.num == 6, depth)
+			if err != nil {
+				return nil, err
+			}
+			if v = list; r.num == 6 {
+				v = object
+			}
+		case 7:
+			v = r.bytes()
+		}
+	}
+	return v, r.err
+}
+
+// jsonList reads an ArrayValue or a KeyValueList message:
+//
+//	1 values repeated AnyValue, or KeyValue
+func jsonList(message []byte, pairs bool, depth int) (list []any, object map[string]any, _ error) {
+	list, object = []any{}, map[string]any{}
+	r := readFields(message)
+	for r.next() {
+		if r.num != 1 {
+			continue
+		}
+		name, value := "", r.bytes()
+		if pairs {
+			pair := readFields(value)
+			for value = nil; pair.next(); {
+				switch pair.num {
+				case 1:
+					name = pair.string()
+				case 2:
+					value = pair.bytes()
+				}
+			}
+			if pair.err != nil {
+				return nil, nil, pair.err
+			}
+		}
+		v, err := jsonValue(value, depth+1)
+		if err != nil {
+			return nil, nil, err
+		}
+		if object[name] = v; !pairs {
+			list = append(list, v)
+		}
+	}
+	return list, object, r.err
+}
+
+// get returns the value of an attribute, nil if it is not there.
+func (a *attributes) get(name string) []byte {
+	for _, at := range a.list {
+		if string(at.name) == name {
+			return at.value
+		}
+	}
+	return nil
+}
+
+// appendLabels appends the labels of attributes in the order of their names as sent. Those whose
+// labels have one name become one, their values in this order with a semicolon between.
+func (n OTLPNames) appendLabels(dst *attributes, from []attribute) {
+	slices.SortStableFunc(from, func(a, b attribute) int { return bytes.Compare(a.name, b.name) })
+	first := len(dst.list)
+	for _, at := range from {
+		begin := len(dst.text)
+		dst.text = n.appendLabelName(dst.text, at.name)
+		name := dst.text[begin:len(dst.text):len(dst.text)]
+		if same := find(dst.list[first:], name); same != nil {
+			begin = len(dst.text)
+			dst.text = append(append(append(dst.text, same.value...), ';'), at.value...)
+			same.value = dst.text[begin:len(dst.text):len(dst.text)]
+			continue
+		}
+		dst.list = append(dst.list, attribute{name, at.value})
+	}
+}
+
+func find(list []attribute, name []byte) *attribute {
+	for i := range list {
+		if bytes.Equal(list[i].name, name) {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// set gives a label a value, whatever it had.
+func (a *attributes) set(name, value []byte) {
+	if same := find(a.list, name); same != nil {
+		same.value = value
+		return
+	}
+	a.list = append(a.list, attribute{name, value})
+}
+
+// add adds labels that are not there.
+func (a *attributes) add(list []attribute) {
+	for _, at := range list {
+		if find(a.list, at.name) == nil {
+			a.list = append(a.list, at)
+		}
+	}
+}
+
+// otlpResource is a resource, in the form of labels.
+type otlpResource struct {
+	sent     attributes
+	job      []byte
+	instance []byte
+	promoted attributes // labels of its series
+	info     attributes // labels of target_info, beside job and instance
+	from, to int64      // times of its points, in milliseconds; from > to: there are none
+}
+
+// Attributes that identify a resource.
+const (
+	serviceName      = "service.name"
+	serviceNamespace = "service.namespace"
+	serviceInstance  = "service.instance.id"
+)
+
+// settle makes labels of what was sent.
+func (r *otlpResource) settle(o *OTLPOptions) {
+	r.job, r.instance = r.sent.get(serviceName), r.sent.get(serviceInstance)
+	if space := r.sent.get(serviceNamespace); len(space) > 0 && len(r.job) > 0 {
+		r.job = slices.Concat(space, []byte{'/'}, r.job)
+	}
+	r.from, r.to = math.MaxInt64, math.MinInt64
+	var promoted, info []attribute
+	for _, at := range r.sent.list {
+		name := string(at.name)
+		if o.PromoteAllResourceAttributes && !slices.Contains(o.IgnoreResourceAttributes, name) || slices.Contains(o.PromoteResourceAttributes, name) {
+			promoted = append(promoted, at)
+		}
+		if o.KeepIdentifying || name != serviceName && name != serviceNamespace && name != serviceInstance {
+			info = append(info, at)
+		}
+	}
+	r.promoted.reset()
+	o.Names.appendLabels(&r.promoted, promoted)
+	r.info.reset()
+	o.Names.appendLabels(&r.info, info)
+}
+
+// identify gives series the labels job and instance.
+func (r *otlpResource) identify(a *attributes) {
+	if len(r.job) > 0 {
+		a.set(jobLabel, r.job)
+	}
+	if len(r.instance) > 0 {
+		a.set(instanceLabel, r.instance)
+	}
+}
+
+var (
+	jobLabel      = []byte("job")
+	instanceLabel = []byte("instance")
+	nameLabel     = []byte(labels.MetricName)
+)
+
+// metricTypes are the words for kinds of metrics in the label __type__.
+var metricTypes = map[tsdb.MetricType][]byte{
+	tsdb.MetricCounter: []byte("counter"), tsdb.MetricGauge: []byte("gauge"), tsdb.MetricHistogram: []byte("histogram"), tsdb.MetricSummary: []byte("summary"),
+}
+
+// encodeLabels encodes sorted labels with some more, which are sorted, too, and win.
+func encodeLabels(dst []byte, sorted []attribute, more ...attribute) []byte {
+	for len(sorted)+len(more) > 0 {
+		switch {
+		case len(more) == 0 || len(sorted) > 0 && bytes.Compare(sorted[0].name, more[0].name) < 0:
+			dst, sorted = appendEncodedLabel(dst, sorted[0].name, sorted[0].value), sorted[1:]
+		default:
+			if len(sorted) > 0 && bytes.Equal(sorted[0].name, more[0].name) {
+				sorted = sorted[1:]
+			}
+			dst, more = appendEncodedLabel(dst, more[0].name, more[0].value), more[1:]
+		}
+	}
+	return dst
+}
