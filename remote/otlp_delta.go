@@ -30,8 +30,8 @@ type deltaSum struct {
 	seen time.Time
 }
 
-// deltaRound is what one request adds. From its first point to its end no other request adds: points
-// of one series come in the order of their commits.
+// deltaRound is what one request adds. From its first point to its end no other request adds:
+// points of one series come in the order of their commits.
 type deltaRound struct {
 	to     *deltaSums
 	locked bool
@@ -63,8 +63,8 @@ func (d *deltaSums) end(r *deltaRound, keep bool) {
 	d.mu.Unlock()
 }
 
-// add adds a sample to the sum of its series, and makes the sum of it. One of the time of the newest
-// is a repeat: it gets the same sum.
+// add adds a sample to the sum of its series, and makes the sum of it. One of the time of the
+// newest is a repeat: it gets the same sum.
 func (r *deltaRound) add(encoded []byte, s *tsdb.Sample) error {
 	d := r.to
 	if !r.locked {

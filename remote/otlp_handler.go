@@ -14,14 +14,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// NewOTLPHandler returns a handler of metrics in the OpenTelemetry protocol over HTTP, in protobuf or
-// JSON, compressed with gzip or not, for any path; clients use /v1/metrics. Nil options are the
+// NewOTLPHandler returns a handler of metrics in the OpenTelemetry protocol over HTTP, in protobuf
+// or JSON, compressed with gzip or not, for any path; clients use /v1/metrics. Nil options are the
 // defaults.
 //
 // A request is one commit. Points that cannot be stored are left out, the rest is stored, and the
-// answer is 200 with the number of points that were refused, in whole or in part, and a line for each
-// of the first ones (partial_success). If none was stored it is 400, with the lines. Answers other than
-// 200 are a google.rpc.Status. 503: the request may come again, and clients do that.
+// answer is 200 with the number of points that were refused, in whole or in part, and a line for
+// each of the first ones (partial_success). If none was stored it is 400, with the lines. Answers
+// other than 200 are a google.rpc.Status. 503: the request may come again, and clients do that.
 //
 // It knows no users, as NewWriteHandler.
 func NewOTLPHandler(db Appendable, opts *OTLPOptions) http.Handler {

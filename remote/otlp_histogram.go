@@ -118,8 +118,8 @@ func (q *otlpRequest) native(h *histogram.Histogram) error {
 // mostGap is how many empty buckets in a row stand in a span, as they take less room there.
 const mostGap = 2
 
-// native appends buckets as native histograms have them: bucket i has what is not above base^i. Those
-// of a larger scale are merged. It reports whether their numbers fit.
+// native appends buckets as native histograms have them: bucket i has what is not above base^i.
+// Those of a larger scale are merged. It reports whether their numbers fit.
 func (b *exponentialBuckets) native(spans []histogram.Span, deltas []int64, halvings int64) ([]histogram.Span, []int64, bool) {
 	before := int64(0) // count of the bucket in front
 	next := int64(0)   // index behind it
@@ -157,14 +157,14 @@ func (q *otlpRequest) custom() error {
 	if err := q.weight.add(weightOther); err != nil {
 		return err
 	}
-	p := &q.point
-	h := &p.hist.native
+	b := &q.point.buckets
+	h := &q.point.hist.native
 	h.Clear()
-	h.Schema, h.Count, h.Sum = histogram.CustomBuckets, p.count, p.sum
-	h.CustomValues = append(h.CustomValues[:0], p.bounds...)
-	counts := exponentialBuckets{offset: -1, counts: p.counts} // the first one has index 0
-	if len(p.counts) == 0 && p.count > 0 {
-		counts.counts = []uint64{p.count}
+	h.Schema, h.Count, h.Sum = histogram.CustomBuckets, b.count, b.sum
+	h.CustomValues = append(h.CustomValues[:0], b.bounds...)
+	counts := exponentialBuckets{offset: -1, counts: b.counts} // the first one has index 0
+	if len(b.counts) == 0 && b.count > 0 {
+		counts.counts = []uint64{b.count}
 	}
 	var fits bool
 	if h.PositiveSpans, h.PositiveBuckets, fits = counts.native(h.PositiveSpans, h.PositiveBuckets, 0); !fits {

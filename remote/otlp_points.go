@@ -24,18 +24,21 @@ type otlpPoint struct {
 	stale     bool       // nothing was recorded
 	exemplars []exemplar.Exemplar
 
-	value   float64
-	count   uint64
-	sum     float64
-	summed  bool // sum is there
-	counts  []uint64
-	bounds  []float64
+	buckets explicitBuckets
 	hist    otlpExponentialPoint
-	scratch attributes
 	name    []byte
 	more    []attribute
 	encoded []byte
 	le      []byte
+}
+
+// explicitBuckets are those of a histogram with bounds: one more than there are bounds, or none.
+type explicitBuckets struct {
+	count  uint64
+	sum    float64
+	summed bool // sum is there
+	counts []uint64
+	bounds []float64
 }
 
 // noRecordedValue is the flag of a point without a value.
@@ -185,48 +188,49 @@ func appendBound(dst []byte, v float64) []byte {
 //	7 explicit_bounds repeated double
 func (q *otlpRequest) explicit(message []byte) error {
 	p := &q.point
-	p.count, p.sum, p.summed = 0, 0, false
-	p.counts, p.bounds = p.counts[:0], p.bounds[:0]
+	b := &p.buckets
+	b.count, b.sum, b.summed = 0, 0, false
+	b.counts, b.bounds = b.counts[:0], b.bounds[:0]
 	r := readFields(message)
 	for r.next() {
 		switch r.num {
 		case 4:
-			p.count = r.fixed64()
+			b.count = r.fixed64()
 		case 5:
-			p.sum, p.summed = math.Float64frombits(r.fixed64()), true
+			b.sum, b.summed = math.Float64frombits(r.fixed64()), true
 		case 6:
-			eachFixed(&r, func(v uint64) { p.counts = append(p.counts, v) })
+			eachFixed(&r, func(v uint64) { b.counts = append(b.counts, v) })
 		case 7:
-			eachFixed(&r, func(v uint64) { p.bounds = append(p.bounds, math.Float64frombits(v)) })
+			eachFixed(&r, func(v uint64) { b.bounds = append(b.bounds, math.Float64frombits(v)) })
 		}
 	}
 	if r.err != nil {
 		return r.err
 	}
-	if n := len(p.bounds); n > 0 && math.IsInf(p.bounds[n-1], 1) && len(p.counts) == n {
-		p.bounds = p.bounds[:n-1] // said although it is always there
+	if n := len(b.bounds); n > 0 && math.IsInf(b.bounds[n-1], 1) && len(b.counts) == n {
+		b.bounds = b.bounds[:n-1] // said although it is always there
 	}
-	if len(p.counts) > 0 && len(p.counts) != len(p.bounds)+1 || len(p.counts) == 0 && len(p.bounds) > 0 ||
-		!slices.IsSorted(p.bounds) || slices.ContainsFunc(p.bounds, math.IsNaN) {
-		q.refuse(errors.WithMessagef(errBuckets, "%d counts, %d bounds", len(p.counts), len(p.bounds)))
+	if len(b.counts) > 0 && len(b.counts) != len(b.bounds)+1 || len(b.counts) == 0 && len(b.bounds) > 0 ||
+		!slices.IsSorted(b.bounds) || slices.ContainsFunc(b.bounds, math.IsNaN) {
+		q.refuse(errors.WithMessagef(errBuckets, "%d counts, %d bounds", len(b.counts), len(b.bounds)))
 		return nil
 	}
 	if q.h.options.CustomBuckets {
 		return q.custom()
 	}
-	if p.summed {
-		if err := q.append("_sum", p.sample(p.sum), nil); err != nil {
+	if b.summed {
+		if err := q.append("_sum", p.sample(b.sum), nil); err != nil {
 			return err
 		}
 	}
-	if err := q.append("_count", p.sample(float64(p.count)), nil); err != nil {
+	if err := q.append("_count", p.sample(float64(b.count)), nil); err != nil {
 		return err
 	}
 	// An exemplar belongs to the first bucket that its value is in.
 	slices.SortStableFunc(p.exemplars, func(a, b exemplar.Exemplar) int { return compareFloats(a.Value, b.Value) })
 	exemplars, below := p.exemplars, uint64(0)
-	for i, bound := range p.bounds {
-		below += p.counts[i]
+	for i, bound := range b.bounds {
+		below += b.counts[i]
 		n := 0
 		for n < len(exemplars) && exemplars[n].Value <= bound {
 			n++
@@ -237,7 +241,7 @@ func (q *otlpRequest) explicit(message []byte) error {
 		}
 		exemplars = exemplars[n:]
 	}
-	return q.append("_bucket", p.sample(float64(p.count)), exemplars, attribute{[]byte("le"), []byte("+Inf")})
+	return q.append("_bucket", p.sample(float64(b.count)), exemplars, attribute{[]byte("le"), []byte("+Inf")})
 }
 
 func compareFloats(a, b float64) int {

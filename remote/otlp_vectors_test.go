@@ -102,7 +102,8 @@ func zippedBody(t testing.TB, text string) []byte {
 	return zipped.Bytes()
 }
 
-// newestOf returns the newest sample of each series, as the text of its value; histograms are "hist".
+// newestOf returns the newest sample of each series, as the text of its value; histograms are
+// "hist".
 func newestOf(t testing.TB, db *tsdb.DB) map[string]string {
 	t.Helper()
 	q, err := db.Querier(math.MinInt64, math.MaxInt64)

@@ -78,8 +78,8 @@ func (in *intake) leave() {
 	}
 }
 
-// failure says how a request is answered that was not stored. Clients drop what they are answered 4xx
-// for, so that is for what is no better when it comes again.
+// failure says how a request is answered that was not stored. Clients drop what they are answered
+// 4xx for, so that is for what is no better when it comes again.
 func (in *intake) failure(r *http.Request, err error) (status int, text string) {
 	status, text = http.StatusBadRequest, err.Error()
 	switch {
