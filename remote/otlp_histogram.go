@@ -52,6 +52,9 @@ func (b *exponentialBuckets) read(message []byte) error {
 	return errors.WithMessage(r.err, "buckets")
 }
 
+// zeroThreshold is where the zero bucket ends of a histogram that does not say it.
+const zeroThreshold = 1e-128
+
 // exponential hands over an ExponentialHistogramDataPoint:
 //
 //	4 count fixed64        5 sum double       6 scale sint32
@@ -89,6 +92,9 @@ func (q *otlpRequest) exponential(message []byte) error {
 	}
 	if r.err != nil {
 		return r.err
+	}
+	if h.ZeroThreshold == 0 {
+		h.ZeroThreshold = zeroThreshold
 	}
 	if p.scale < int64(histogram.MinSchema) {
 		q.refuse(errors.WithMessagef(errScale, "%d, the least is %d", p.scale, histogram.MinSchema))

@@ -83,11 +83,13 @@ func appendAnyValue(dst, message []byte) (_, sent []byte, _ error) {
 			if err != nil {
 				return dst, nil, err
 			}
-			b, err := json.Marshal(v)
-			if err != nil {
+			text := bytes.NewBuffer(dst)
+			as := json.NewEncoder(text)
+			as.SetEscapeHTML(false)
+			if err := as.Encode(v); err != nil {
 				return dst, nil, errors.WithMessage(errMalformed, err.Error())
 			}
-			return append(dst, b...), nil, nil
+			return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil, nil
 		case 7:
 			dst, sent = base64.StdEncoding.AppendEncode(dst, r.bytes()), nil
 		}
@@ -101,7 +103,12 @@ func appendJSONFloat(dst []byte, v float64) []byte {
 	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
 		format = 'e'
 	}
-	return strconv.AppendFloat(dst, v, format, -1, 64)
+	first := len(dst)
+	dst = strconv.AppendFloat(dst, v, format, -1, 64)
+	if n := len(dst); format == 'e' && n-first > 4 && dst[n-4] == 'e' && dst[n-2] == '0' { // e-09 is e-9
+		dst = append(dst[:n-2], dst[n-1])
+	}
+	return dst
 }
 
 // maxValueDepth bounds lists in lists.
@@ -185,9 +192,10 @@ func (a *attributes) get(name string) []byte {
 }
 
 // appendLabels appends the labels of attributes in the order of their names as sent. Those whose
-// labels have one name become one, their values in this order with a semicolon between.
+// labels have one name become one, their values in this order with a semicolon between; but one
+// without a value in front of the others is left out.
 func (n OTLPNames) appendLabels(dst *attributes, from []attribute) {
-	slices.SortStableFunc(from, func(a, b attribute) int { return bytes.Compare(a.name, b.name) })
+	sortByName(from)
 	first := len(dst.list)
 	for _, at := range from {
 		begin := len(dst.text)
@@ -197,10 +205,24 @@ func (n OTLPNames) appendLabels(dst *attributes, from []attribute) {
 			begin = len(dst.text)
 			dst.text = append(append(append(dst.text, same.value...), ';'), at.value...)
 			same.value = dst.text[begin:len(dst.text):len(dst.text)]
-			continue
+		} else if len(at.value) > 0 {
+			dst.list = append(dst.list, attribute{name, at.value})
 		}
-		dst.list = append(dst.list, attribute{name, at.value})
 	}
+}
+
+// addLabels appends the labels of attributes, of which the last one counts where labels have one
+// name.
+func (n OTLPNames) addLabels(dst *attributes, from []attribute) {
+	for _, at := range from {
+		begin := len(dst.text)
+		dst.text = n.appendLabelName(dst.text, at.name)
+		dst.set(dst.text[begin:len(dst.text):len(dst.text)], at.value)
+	}
+}
+
+func sortByName(list []attribute) {
+	slices.SortStableFunc(list, func(a, b attribute) int { return bytes.Compare(a.name, b.name) })
 }
 
 func find(list []attribute, name []byte) *attribute {
@@ -237,6 +259,7 @@ type otlpResource struct {
 	instance []byte
 	promoted attributes // labels of its series
 	info     attributes // labels of target_info, beside job and instance
+	further  bool       // it has attributes that do not identify it
 	from, to int64      // times of its points, in milliseconds; from > to: there are none
 }
 
@@ -253,19 +276,21 @@ func (r *otlpResource) settle(o *OTLPOptions) {
 	if space := r.sent.get(serviceNamespace); len(space) > 0 && len(r.job) > 0 {
 		r.job = slices.Concat(space, []byte{'/'}, r.job)
 	}
-	r.from, r.to = math.MaxInt64, math.MinInt64
+	r.further, r.from, r.to = false, math.MaxInt64, math.MinInt64
 	var promoted, info []attribute
 	for _, at := range r.sent.list {
 		name := string(at.name)
 		if o.PromoteAllResourceAttributes && !slices.Contains(o.IgnoreResourceAttributes, name) || slices.Contains(o.PromoteResourceAttributes, name) {
 			promoted = append(promoted, at)
 		}
-		if o.KeepIdentifying || name != serviceName && name != serviceNamespace && name != serviceInstance {
+		identifies := name == serviceName || name == serviceNamespace || name == serviceInstance
+		r.further = r.further || !identifies
+		if o.KeepIdentifying || !identifies {
 			info = append(info, at)
 		}
 	}
 	r.promoted.reset()
-	o.Names.appendLabels(&r.promoted, promoted)
+	o.Names.addLabels(&r.promoted, promoted)
 	r.info.reset()
 	o.Names.appendLabels(&r.info, info)
 }

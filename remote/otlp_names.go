@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -29,7 +30,9 @@ func otlpUnit(unit string) (of, per string) {
 	of, per, divided := strings.Cut(unit, "/")
 	of = unitWord(of, otlpUnits)
 	if divided {
-		per = unitWord(per, otlpPerUnits)
+		if per = unitWord(per, otlpPerUnits); per != "" {
+			per = "per_" + per
+		}
 	}
 	return of, per
 }
@@ -39,23 +42,25 @@ func unitWord(unit string, words map[string]string) string {
 	if strings.ContainsAny(unit, "{}") {
 		return "" // a remark
 	}
-	word, ok := words[unit]
-	if !ok {
-		word = strings.Join(nameWords(unit, false), "_")
+	if word, ok := words[unit]; ok {
+		return word
 	}
-	return word
+	return unit
+}
+
+// escapedUnit is otlpUnit in letters and digits.
+func escapedUnit(unit string) (of, per string) {
+	of, per = otlpUnit(unit)
+	return strings.Join(nameWords(of, false), "_"), strings.Join(nameWords(per, false), "_")
 }
 
 // unitName is the unit of metadata.
 func unitName(unit string) string {
 	of, per := otlpUnit(unit)
-	switch {
-	case per == "":
-		return of
-	case of == "":
-		return "per_" + per
+	if of != "" && per != "" {
+		of += "_"
 	}
-	return of + "_per_" + per
+	return of + per
 }
 
 // otlpMetric is what a name is made of.
@@ -84,12 +89,12 @@ func (n OTLPNames) metricName(m otlpMetric) string {
 // underscored makes a name of words, and of those of its unit and kind that it does not have.
 func underscored(m otlpMetric) string {
 	words := nameWords(m.name, true)
-	of, per := otlpUnit(m.unit)
+	of, per := escapedUnit(m.unit)
 	if of != "" && !slices.Contains(words, of) {
 		words = append(words, of)
 	}
-	if per != "" && !slices.Contains(words, per) {
-		words = append(words, "per", per)
+	if per != "" {
+		words = append(words, per)
 	}
 	if last := kindWord(m); last != "" {
 		words = append(slices.DeleteFunc(words, func(w string) bool { return w == last }), last)
@@ -102,9 +107,6 @@ func suffixed(m otlpMetric) string {
 	name := m.name
 	of, per := otlpUnit(m.unit)
 	last := kindWord(m)
-	if per != "" {
-		per = "per_" + per
-	}
 	for _, end := range []string{last, per} { // they come last, whatever is in front of them
 		if end != "" {
 			name = withoutEnd(name, end)
@@ -166,8 +168,11 @@ func (n OTLPNames) appendLabelName(dst, name []byte) []byte {
 	if !n.escapes() {
 		return append(dst, name...)
 	}
-	if len(name) > 0 && name[0] >= '0' && name[0] <= '9' {
+	switch {
+	case len(name) > 0 && name[0] >= '0' && name[0] <= '9':
 		dst = append(dst, "key_"...)
+	case len(name) > 0 && (name[0] >= utf8.RuneSelf || !isWord(name[0]) || name[0] == '_') && !bytes.HasPrefix(name, []byte("__")):
+		dst = append(dst, "key"...) // those that begin with _ are for the database
 	}
 	for i := 0; i < len(name); {
 		if c := name[i]; c < utf8.RuneSelf {

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"slices"
@@ -343,10 +342,6 @@ func (q *otlpRequest) settleLabels() {
 	sortByName(p.labels.list)
 }
 
-func sortByName(list []attribute) {
-	slices.SortFunc(list, func(a, b attribute) int { return bytes.Compare(a.name, b.name) })
-}
-
 // append appends a sample of the series of the point under way whose name ends so and that has more
 // labels. exemplars are those of the series. An error is about the whole request.
 func (q *otlpRequest) append(suffix string, s tsdb.Sample, exemplars []exemplar.Exemplar, more ...attribute) error {
@@ -416,7 +411,7 @@ const maxInfos = 1000
 // targetInfo tells what is known of the resource under way, at the times of its points.
 func (q *otlpRequest) targetInfo() error {
 	r, p := &q.resource, &q.point
-	if r.from > r.to || len(r.info.list) == 0 || len(r.job)+len(r.instance) == 0 {
+	if r.from > r.to || !r.further || len(r.job)+len(r.instance) == 0 {
 		return nil
 	}
 	p.labels.reset()

@@ -84,7 +84,7 @@ func TestOTLP_InProtobufIsAsInJSON(t *testing.T) {
 	require.Equal(t, all[0], all[1])
 	require.Equal(t, all[0], all[2])
 	require.Equal(t, "-3", all[0][`{__name__="g", job="shop"}`])
-	require.Equal(t, "1.5", all[0][`{__name__="g", a="1e-09", job="shop"}`])
+	require.Equal(t, "1.5", all[0][`{__name__="g", a="1e-9", job="shop"}`])
 }
 
 // Points that cannot be stored are counted and told of; the others are stored.
