@@ -29,6 +29,10 @@ type HandlerOptions struct {
 	// Default: they may not.
 	Receive bool
 	Write   remote.WriteOptions
+	// ReceiveOTLP lets clients send metrics in the OpenTelemetry protocol, to
+	// /api/v1/otlp/v1/metrics, and OTLP is about those. Default: they may not.
+	ReceiveOTLP bool
+	OTLP        remote.OTLPOptions
 
 	// MaxQueryBytes is how long an expression may be. Default 128 KiB.
 	MaxQueryBytes int
@@ -70,13 +74,16 @@ func NewHandler(db *tsdb.DB, opts *HandlerOptions) http.Handler {
 	o.Engine.Registerer = o.Registry
 	store := NewStorage(db)
 	o.Engine = o.Engine.withDefaults()
-	var write http.Handler
+	var write, otlp http.Handler
 	if o.Receive {
 		write = remote.NewWriteHandler(db, &o.Write)
 	}
+	if o.ReceiveOTLP {
+		otlp = remote.NewOTLPHandler(db, &o.OTLP)
+	}
 	api := httpapi.New(httpapi.Config{
 		DB: db, Storage: store, Engine: NewEngine(&o.Engine), Parser: o.Engine.parser(), Matchers: store.matchers.translate,
-		Read: remote.ReadHandler(db, &o.Read), Write: write,
+		Read: remote.ReadHandler(db, &o.Read), Write: write, OTLP: otlp,
 		QueryTimeout: o.Engine.Timeout, MaxQueryBytes: o.MaxQueryBytes, MaxFormBytes: o.MaxFormBytes,
 		Admin: o.Admin, Origins: o.Origins, Flags: o.flags(db), YAML: o.Config,
 		Build: httpapi.BuildInfo{Version: APIVersion, Revision: o.Version, GoVersion: runtime.Version()}, Logger: o.Logger, Now: o.Clock.Now,
@@ -110,14 +117,16 @@ func (o *HandlerOptions) withDefaults() HandlerOptions {
 	if c.Clock == nil {
 		c.Clock = systemClock{}
 	}
-	if c.Write.Clock == nil {
-		c.Write.Clock = clockOf{tsdb.DefaultOptions().Clock, c.Clock.Now}
-	}
 	if c.Read.Logger == nil {
 		c.Read.Logger = c.Logger
 	}
-	if c.Write.Logger == nil {
-		c.Write.Logger = c.Logger
+	for _, write := range []*remote.WriteOptions{&c.Write, &c.OTLP.Write} {
+		if write.Logger == nil {
+			write.Logger = c.Logger
+		}
+		if write.Clock == nil {
+			write.Clock = clockOf{tsdb.DefaultOptions().Clock, c.Clock.Now}
+		}
 	}
 	return c
 }
@@ -146,6 +155,7 @@ func (o *HandlerOptions) flags(db *tsdb.DB) map[string]string {
 		"web.enable-lifecycle":  "false",
 
 		"web.enable-remote-write-receiver": strconv.FormatBool(o.Receive),
+		"web.enable-otlp-receiver":         strconv.FormatBool(o.ReceiveOTLP),
 	}
 	for name, value := range o.Flags {
 		flags[name] = value

@@ -13,8 +13,6 @@ import (
 // otlpExponentialPoint is an ExponentialHistogramDataPoint.
 type otlpExponentialPoint struct {
 	scale              int64
-	zeroCount          uint64
-	zeroThreshold      float64
 	positive, negative exponentialBuckets
 	native             histogram.Histogram
 }

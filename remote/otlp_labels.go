@@ -309,6 +309,9 @@ var (
 	jobLabel      = []byte("job")
 	instanceLabel = []byte("instance")
 	nameLabel     = []byte(labels.MetricName)
+	bucketLabel   = []byte("le")
+	quantileLabel = []byte("quantile")
+	infinite      = []byte("+Inf")
 )
 
 // metricTypes are the words for kinds of metrics in the label __type__.

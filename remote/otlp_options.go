@@ -19,7 +19,8 @@ type OTLPOptions struct {
 	MaxDeltaSeries int
 
 	// PromoteResourceAttributes become labels of every series of their resource. All of them but
-	// IgnoreResourceAttributes do with PromoteAllResourceAttributes. In target_info they are anyway.
+	// IgnoreResourceAttributes do with PromoteAllResourceAttributes. In target_info they are
+	// anyway.
 	PromoteResourceAttributes    []string
 	PromoteAllResourceAttributes bool
 	IgnoreResourceAttributes     []string
@@ -54,8 +55,7 @@ const (
 	OTLPUntranslated
 )
 
-func (n OTLPNames) escapes() bool  { return n == OTLPUnderscores || n == OTLPUnderscoresOnly }
-func (n OTLPNames) suffixes() bool { return n == OTLPUnderscores || n == OTLPUTF8 }
+func (n OTLPNames) escapes() bool { return n == OTLPUnderscores || n == OTLPUnderscoresOnly }
 
 // OTLPDelta is what becomes of delta temporality.
 type OTLPDelta uint8

@@ -152,7 +152,7 @@ func (q *otlpRequest) summary(message []byte) error {
 				return f.err
 			}
 			p.le = appendBound(p.le[:0], quantile)
-			if err := q.append("", p.sample(v), nil, attribute{[]byte("quantile"), p.le}); err != nil {
+			if err := q.append("", p.sample(v), nil, attribute{quantileLabel, p.le}); err != nil {
 				return err
 			}
 		}
@@ -236,12 +236,12 @@ func (q *otlpRequest) explicit(message []byte) error {
 			n++
 		}
 		p.le = appendBound(p.le[:0], bound)
-		if err := q.append("_bucket", p.sample(float64(below)), exemplars[:n], attribute{[]byte("le"), p.le}); err != nil {
+		if err := q.append("_bucket", p.sample(float64(below)), exemplars[:n], attribute{bucketLabel, p.le}); err != nil {
 			return err
 		}
 		exemplars = exemplars[n:]
 	}
-	return q.append("_bucket", p.sample(float64(b.count)), exemplars, attribute{[]byte("le"), []byte("+Inf")})
+	return q.append("_bucket", p.sample(float64(b.count)), exemplars, attribute{bucketLabel, infinite})
 }
 
 func compareFloats(a, b float64) int {

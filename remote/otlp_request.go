@@ -42,9 +42,7 @@ type otlpRequest struct {
 type otlpWritten struct {
 	name        []byte // of its series, but for what is behind it
 	sent        []byte
-	typ         tsdb.MetricType
-	unit        string
-	description []byte
+	about       tsdb.Metadata
 	temporality uint64
 }
 
@@ -226,7 +224,7 @@ func (q *otlpRequest) metrics(message []byte) error {
 		case 1:
 			m.sent = r.bytes()
 		case 2:
-			m.description = r.bytes()
+			m.about.Help = r.string()
 		case 3:
 			unit = r.bytes()
 		case otlpGauge, otlpSum, otlpHistogram, otlpExponential, otlpSummary:
@@ -251,22 +249,22 @@ func (q *otlpRequest) metrics(message []byte) error {
 	}
 	switch kind {
 	case otlpHistogram, otlpExponential:
-		m.typ = tsdb.MetricHistogram
+		m.about.Type = tsdb.MetricHistogram
 	case otlpSummary:
-		m.typ, m.temporality = tsdb.MetricSummary, otlpCumulative
+		m.about.Type, m.temporality = tsdb.MetricSummary, otlpCumulative
 	case otlpSum:
-		if m.typ = tsdb.MetricGauge; monotonic {
-			m.typ = tsdb.MetricCounter
+		if m.about.Type = tsdb.MetricGauge; monotonic {
+			m.about.Type = tsdb.MetricCounter
 		}
 	default:
-		m.typ, m.temporality = tsdb.MetricGauge, otlpCumulative
+		m.about.Type, m.temporality = tsdb.MetricGauge, otlpCumulative
 	}
-	named := otlpMetric{string(m.sent), string(unit), m.typ}
-	if kind == otlpSum && m.typ == tsdb.MetricGauge && named.unit == "1" {
+	named := otlpMetric{string(m.sent), string(unit), m.about.Type}
+	if kind == otlpSum && m.about.Type == tsdb.MetricGauge && named.unit == "1" {
 		named.unit = "" // only what is a gauge from the start is a ratio
 	}
 	m.name = append(m.name, q.h.options.Names.metricName(named)...)
-	m.unit = unitName(string(unit))
+	m.about.Unit = unitName(string(unit))
 	why := q.cannotStore(kind)
 	r = readFields(data)
 	for r.next() {
@@ -334,9 +332,9 @@ func (q *otlpRequest) settleLabels() {
 	p.labels.add(q.scope.list)
 	q.resource.identify(&p.labels)
 	if o.TypeAndUnitLabels {
-		p.labels.set([]byte("__type__"), metricTypes[q.metric.typ])
-		if q.metric.unit != "" {
-			p.labels.set([]byte("__unit__"), []byte(q.metric.unit))
+		p.labels.set([]byte("__type__"), metricTypes[q.metric.about.Type])
+		if q.metric.about.Unit != "" {
+			p.labels.set([]byte("__unit__"), []byte(q.metric.about.Unit))
 		}
 	}
 	sortByName(p.labels.list)
@@ -388,8 +386,7 @@ func (q *otlpRequest) append(suffix string, s tsdb.Sample, exemplars []exemplar.
 func (q *otlpRequest) beside(ref tsdb.SeriesRef, exemplars []exemplar.Exemplar) error {
 	m := &q.metric
 	if !q.h.opts.NoMetadata {
-		_, err := q.app.SetMetadata(ref, labels.Labels{}, tsdb.Metadata{Type: m.typ, Unit: m.unit, Help: string(m.description)})
-		if err != nil {
+		if _, err := q.app.SetMetadata(ref, labels.Labels{}, m.about); err != nil {
 			q.h.opts.Logger.Debug("metadata of an OTLP request left out", "metric", string(m.name), "error", logged(err))
 		}
 	}

@@ -351,3 +351,43 @@ func FuzzOTLP(f *testing.F) {
 		newestOf(t, db)
 	})
 }
+
+// Points of series that are known take no memory: what a request takes does not depend on how many
+// it has.
+func TestOTLP_OfKnownSeriesAllocatesNothingPerPoint(t *testing.T) {
+	db, clock := openForWrites(t, tsdb.Options{WAL: tsdb.WALOptions{Sync: tsdb.SyncNever()}})
+	clock.Set(time.UnixMilli(otlpNow))
+	h := NewOTLPHandler(db, &OTLPOptions{Write: WriteOptions{Clock: clock, MaxFuture: -1}}).(*otlpHandler)
+	now := int64(otlpNow)
+	per := func(points int) float64 {
+		const runs = 50
+		var messages [][]byte
+		for range runs + 20 {
+			now += 1000
+			var gauges, hists []string
+			for i := range points {
+				attributes := fmt.Sprintf(`"attributes":[{"key":"host.name","value":{"stringValue":"h%d"}},{"key":"n","value":{"intValue":"%d"}}]`, i, i)
+				gauges = append(gauges, otlpPointText(otlpNow-now, `"asInt":"1",`+attributes))
+				hists = append(hists, otlpPointText(otlpNow-now, `"count":3,"bucketCounts":[1,2],"explicitBounds":[0.1],`+attributes))
+			}
+			message, err := appendJSON(nil, otlpText(otlpGaugeText("known", gauges...),
+				fmt.Sprintf(`{"name":"h","description":"D","unit":"s","histogram":{"aggregationTemporality":2,"dataPoints":[%s]}}`, strings.Join(hists, ","))))
+			require.NoError(t, err)
+			messages = append(messages, message)
+		}
+		q := &otlpRequest{h: h}
+		store := func() {
+			q.content, messages = messages[0], messages[1:]
+			if err := q.store(context.Background()); err != nil || q.refused.n > 0 {
+				t.Fatal(err, q.refused.message())
+			}
+		}
+		for range 15 {
+			store()
+		}
+		return testing.AllocsPerRun(runs, store)
+	}
+	few, many := per(5), per(500)
+	t.Logf("%v allocations for a request of 10 points, %v of 1000", few, many)
+	require.Less(t, (many-few)/990, 0.02)
+}

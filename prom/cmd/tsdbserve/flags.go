@@ -30,6 +30,7 @@ type config struct {
 	insecure  bool
 	admin     bool
 	receive   bool
+	otlp      bool
 	origin    string
 
 	retention     model.Duration
@@ -73,6 +74,7 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Flag("insecure", "Listen where others can connect, without users.").BoolVar(&c.insecure)
 	app.Flag("web.enable-admin-api", "Let clients delete series and make snapshots.").BoolVar(&c.admin)
 	app.Flag("web.enable-remote-write-receiver", "Let clients send samples, to /api/v1/write.").BoolVar(&c.receive)
+	app.Flag("web.enable-otlp-receiver", "Let clients send metrics in the OpenTelemetry protocol, to /api/v1/otlp/v1/metrics.").BoolVar(&c.otlp)
 	app.Flag("web.cors.origin", "Which pages of other hosts may read answers: a regular expression of whole origins.").PlaceHolder("REGEX").StringVar(&c.origin)
 	app.Flag("query.lookback-delta", "How old the newest sample of a series may be.").Default("5m").SetValue(&c.lookback)
 	app.Flag("query.timeout", "How long a query may take.").Default("2m").SetValue(&c.timeout)
@@ -146,7 +148,7 @@ func (c *config) options(logger *slog.Logger, progress func(tsdb.RecoveryProgres
 // handlerOptions returns those of the API.
 func (c *config) handlerOptions(logger *slog.Logger) (*prom.HandlerOptions, error) {
 	o := &prom.HandlerOptions{
-		Engine: c.engine, Admin: c.admin, Receive: c.receive, Flags: c.given, Version: version(), Logger: logger,
+		Engine: c.engine, Admin: c.admin, Receive: c.receive, ReceiveOTLP: c.otlp, Flags: c.given, Version: version(), Logger: logger,
 		Read: remote.ReadOptions{SampleLimit: c.sampleMax, MaxInFlight: c.readers, FrameBytes: c.frameBytes, Logger: logger},
 	}
 	if c.sampleMax == 0 {

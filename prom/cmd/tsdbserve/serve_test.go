@@ -108,15 +108,22 @@ func TestServe_TheDemoAnswersAtOnce(t *testing.T) {
 func TestServe_TakesRemoteWritesIfToldTo(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		args := []string{"--storage.tsdb.path", filepath.Join(t.TempDir(), "data")}
-		want := http.StatusNotFound
+		want := map[string]int{"write": http.StatusNotFound, "otlp/v1/metrics": http.StatusNotFound}
 		if on {
-			args, want = append(args, "--web.enable-remote-write-receiver"), http.StatusNoContent
+			args = append(args, "--web.enable-remote-write-receiver", "--web.enable-otlp-receiver")
+			want = map[string]int{"write": http.StatusNoContent, "otlp/v1/metrics": http.StatusOK}
 		}
 		s := start(t, args...)
-		resp, err := http.Post(s.url+"/api/v1/write", "application/x-protobuf", strings.NewReader("\x00"))
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, want, resp.StatusCode)
+		for path, status := range want {
+			body := "\x00" // an empty block
+			if path != "write" {
+				body = ""
+			}
+			resp, err := http.Post(s.url+"/api/v1/"+path, "application/x-protobuf", strings.NewReader(body))
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, status, resp.StatusCode, path)
+		}
 		require.Zero(t, s.stop(), "%s", s.log)
 	}
 }

@@ -34,6 +34,7 @@ type Config struct {
 	Matchers func([]*labels.Matcher) ([]*tsdblabels.Matcher, error)
 	Read     http.Handler // answers remote reads
 	Write    http.Handler // answers remote writes; nil: 404
+	OTLP     http.Handler // answers writes by OTLP; nil: 404
 
 	QueryTimeout  time.Duration
 	MaxQueryBytes int // of one expression
@@ -113,15 +114,18 @@ func (a *API) Register(mux *http.ServeMux) {
 		mux.Handle("/api/v1/"+path, a.serve(a.asAdmin(e), http.MethodPost, http.MethodPut))
 	}
 	mux.Handle("/api/v1/read", a.methods(a.Read, http.MethodPost))
-	write := a.Write
-	if write == nil {
-		write = http.HandlerFunc(noWrite)
-	}
-	mux.Handle("/api/v1/write", a.methods(write, http.MethodPost))
+	mux.Handle("/api/v1/write", a.methods(ifThere(a.Write, "remote write"), http.MethodPost))
+	mux.Handle("/api/v1/otlp/v1/metrics", a.methods(ifThere(a.OTLP, "OTLP"), http.MethodPost))
 }
 
-func noWrite(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "remote write is not served: the program that runs this server has not turned it on", http.StatusNotFound)
+// ifThere returns a handler, or one that says that there is none.
+func ifThere(h http.Handler, what string) http.Handler {
+	if h != nil {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, what+" is not served: the program that runs this server has not turned it on", http.StatusNotFound)
+	})
 }
 
 // serve makes a handler of an endpoint. What panics there ends the request, not the program.
