@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,6 +76,9 @@ func (l *listCommand) run(ctx context.Context, c *console) (err error) {
 	return l.print(c, blocks)
 }
 
+// lateHint is what blocks say of themselves that have late samples.
+const lateHint = "from-out-of-order"
+
 // Widths of a terminal for tables of blocks, in characters.
 const (
 	listWidth  = 127 // as promtool has it
@@ -98,21 +102,28 @@ func (l *listCommand) print(c *console, blocks []listedBlock) error {
 		}
 		rows = append(rows, row)
 	}
-	defer l.tellHistograms(c, blocks)
+	defer l.tellOfSamples(c, blocks)
 	if narrow {
 		return c.printTable(header, rows, 0, 3, 4, 5)
 	}
 	return c.printTable(header, rows, 0, 4, 5, 6, 7, 8)
 }
 
-// tellHistograms says how many of the samples are no floats, which the columns of promtool do not.
-func (l *listCommand) tellHistograms(c *console, blocks []listedBlock) {
-	n := uint64(0)
+// tellOfSamples says how many are no floats, and how many blocks have late ones, which the columns of
+// promtool do not.
+func (l *listCommand) tellOfSamples(c *console, blocks []listedBlock) {
+	n, late := uint64(0), 0
 	for _, b := range blocks {
 		n += b.Histograms
+		if slices.Contains(b.Hints, lateHint) {
+			late++
+		}
 	}
 	if n > 0 {
 		c.message("%s of the samples are native histograms", count(n))
+	}
+	if late > 0 {
+		c.message("%s of samples that came late", things(late, "block"))
 	}
 }
 

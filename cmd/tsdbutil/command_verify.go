@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/seed347100a3/tsdb"
 )
@@ -39,6 +40,8 @@ type verifyJSON struct {
 	LogRecords   int           `json:"log_records"`
 	LogSeries    int           `json:"log_series"`
 	LogSamples   uint64        `json:"log_samples"`
+	LateSegments int           `json:"out_of_order_segments"`
+	LateSamples  uint64        `json:"out_of_order_samples"`
 	HeadChunks   int           `json:"head_chunks"`
 	HeadSamples  uint64        `json:"head_samples"`
 	Findings     []findingJSON `json:"findings"`
@@ -84,6 +87,7 @@ func newVerifyJSON(r *tsdb.VerifyReport) verifyJSON {
 		Clean: r.Clean(), Seconds: r.Duration.Seconds(), Bytes: r.Bytes, InUse: r.InUse,
 		Blocks: len(r.Blocks), BlockSamples: r.BlockSamples,
 		LogSegments: r.LogSegments, LogRecords: r.LogRecords, LogSeries: r.LogSeries, LogSamples: r.LogSamples,
+		LateSegments: r.LateSegments, LateSamples: r.LateSamples,
 		HeadChunks: r.HeadChunks, HeadSamples: r.HeadSamples, Findings: []findingJSON{}, Omitted: r.OmittedFinds,
 	}
 	j.Histograms = histogramsOf(r.Blocks)
@@ -138,8 +142,12 @@ func (v *verifyCommand) print(c *console, r *tsdb.VerifyReport) {
 	if n := histogramsOf(r.Blocks); n > 0 {
 		kinds = " (" + things(n, "histogram") + ")"
 	}
-	c.printf("%s with %s%s; log of %s with %s; %s with %s; %s in %s\n",
-		things(len(r.Blocks), "block"), things(r.BlockSamples, "sample"), kinds, things(r.LogSegments, "segment"), things(r.LogSamples, "sample"),
+	late := ""
+	if r.LateSegments > 0 {
+		late = fmt.Sprintf("out-of-order log of %s with %s; ", things(r.LateSegments, "segment"), things(r.LateSamples, "late sample"))
+	}
+	c.printf("%s with %s%s; log of %s with %s; %s%s with %s; %s in %s\n",
+		things(len(r.Blocks), "block"), things(r.BlockSamples, "sample"), kinds, things(r.LogSegments, "segment"), things(r.LogSamples, "sample"), late,
 		things(r.HeadChunks, "head chunk"), things(r.HeadSamples, "sample"), c.bytes(r.Bytes), formatDuration(r.Duration))
 	var n [3]int
 	for _, f := range r.Findings {

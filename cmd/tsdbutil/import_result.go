@@ -50,7 +50,7 @@ func (r *importResult) finish(sink *importSink, metas []tsdb.BlockMeta, took tim
 		r.Samples += int64(m.Stats.NumSamples)
 		r.Blocks = append(r.Blocks, importBlock{
 			ULID: m.ULID.String(), MinTime: m.MinTime, MaxTime: m.MaxTime, Samples: m.Stats.NumSamples,
-			Series: m.Stats.NumSeries, Chunks: m.Stats.NumChunks, OutOfOrder: m.HasHint("from-out-of-order"),
+			Series: m.Stats.NumSeries, Chunks: m.Stats.NumChunks, OutOfOrder: m.HasHint(lateHint),
 		})
 	}
 	r.Seconds = took.Seconds()

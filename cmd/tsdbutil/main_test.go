@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
@@ -50,7 +51,8 @@ func TestScripts(t *testing.T) {
 // fixture DIR FILE makes a database of lines like {__name__="up"} 1 1000: what dump
 // writes. The value may be a histogram, as dump --format=openmetrics has it, and behind the
 // time may stand a start timestamp in milliseconds; {__name__="up"} counter ms "Help." is metadata,
-// and {__name__="up"} # {a="b"} 1 1.5 are exemplars, as import reads them.
+// and {__name__="up"} # {a="b"} 1 1.5 are exemplars, as import reads them. An empty line ends a
+// commit; samples may be an hour late.
 // It is a process of its own: one that starts others while it closes a database would lend them its
 // lock for a moment.
 func fixture() {
@@ -122,18 +124,20 @@ func damageBlock(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func makeDatabase(dir, text string) error {
-	db, err := tsdb.Open(dir, nil)
+	db, err := tsdb.Open(dir, &tsdb.Options{Head: tsdb.HeadOptions{OutOfOrderWindow: time.Hour}})
 	if err != nil {
 		return err
 	}
-	a := db.Appender()
-	for line := range strings.Lines(text) {
-		if err := appendLine(a, strings.TrimSpace(line)); err != nil {
+	for _, commit := range strings.Split(text, "\n\n") {
+		a := db.Appender()
+		for line := range strings.Lines(commit) {
+			if err := appendLine(a, strings.TrimSpace(line)); err != nil {
+				return err
+			}
+		}
+		if _, err := a.Commit(context.Background()); err != nil {
 			return err
 		}
-	}
-	if _, err := a.Commit(context.Background()); err != nil {
-		return err
 	}
 	return db.Close()
 }

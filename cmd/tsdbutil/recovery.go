@@ -30,6 +30,7 @@ type recoveryJSON struct {
 	SamplesLate     uint64         `json:"samples_late"`
 	SamplesUnknown  uint64         `json:"samples_unknown"`
 	Tombstones      uint64         `json:"tombstones"`
+	OutOfOrder      lateJSON       `json:"out_of_order"`
 	HeadChunkFiles  int            `json:"head_chunk_files"`
 	HeadChunks      int            `json:"head_chunks"`
 	SeriesRebuilt   int            `json:"series_rebuilt"`
@@ -46,6 +47,18 @@ type recoveryJSON struct {
 	ReaderSeconds   float64        `json:"reader_busy_seconds"`
 	DecoderSeconds  float64        `json:"decoder_busy_seconds"`
 	WorkerSeconds   float64        `json:"worker_busy_seconds"`
+}
+
+// lateJSON is what a recovery found of late samples.
+type lateJSON struct {
+	Segments  int    `json:"segments"` // of the out-of-order log
+	Bytes     int64  `json:"bytes"`
+	Samples   uint64 `json:"samples"`
+	Unknown   uint64 `json:"samples_unknown"` // without a series
+	Invalid   uint64 `json:"samples_invalid"` // histograms that make no sense
+	Void      uint64 `json:"samples_void"`    // of commits that never were
+	Chunks    int    `json:"foreign_chunks"`  // of another engine
+	Rewritten bool   `json:"log_rewritten"`
 }
 
 type damageJSON struct {
@@ -69,6 +82,8 @@ func newRecoveryJSON(r *tsdb.OpenReport) recoveryJSON {
 		ChunksBeyondLog: r.ChunksBeyondLog, ChunksUnknown: r.ChunksUnknown,
 		UnreadRecords: r.UnreadRecords, UnreadSamples: r.UnreadSampleRecords, TornTail: r.TornTail,
 		DroppedCommits: r.DroppedCommits, DroppedRecords: r.DroppedRecords, DroppedBytes: r.DroppedBytes,
+		OutOfOrder: lateJSON{Segments: r.LateSegments, Bytes: r.LateBytes, Samples: r.LateSamples, Unknown: r.LateUnknown,
+			Invalid: r.LateInvalid, Void: r.LateVoid, Chunks: r.OutOfOrderChunks, Rewritten: r.LateLogRewritten},
 		Damages: []damageJSON{}, Quarantined: append([]string{}, r.Quarantined...),
 		ReaderSeconds: r.ReaderBusy.Seconds(), DecoderSeconds: r.DecoderBusy.Seconds(), WorkerSeconds: r.WorkerBusy.Seconds(),
 	}
@@ -89,6 +104,9 @@ func summary(r *tsdb.OpenReport) string {
 	}
 	if r.SamplesUnknown > 0 {
 		parts = append(parts, things(r.SamplesUnknown, "sample")+" without a series")
+	}
+	if r.LateUnknown > 0 {
+		parts = append(parts, things(r.LateUnknown, "late sample")+" without a series")
 	}
 	if r.ChunksUnknown > 0 {
 		parts = append(parts, things(r.ChunksUnknown, "full chunk")+" without a series")
@@ -132,6 +150,9 @@ func (c *console) printRecovery(r *tsdb.OpenReport) error {
 		{"head chunks", count(r.HeadChunks), "samples in chunks", count(r.SamplesInChunks)},
 		{"torn end", torn, "damaged places", none(len(r.Damages), count(len(r.Damages)))},
 		{"quarantined", none(len(r.Quarantined), strings.Join(r.Quarantined, ", ")), "dropped commits", count(r.DroppedCommits)},
+	}
+	if r.LateSegments > 0 || r.LateSamples > 0 {
+		facts = append(facts, table.Row{"out-of-order log read", c.bytes(r.LateBytes) + " in " + things(r.LateSegments, "segment"), "late samples", count(r.LateSamples)})
 	}
 	if len(r.UnreadRecords) > 0 {
 		facts = append(facts, table.Row{"not read by this version", unread(r.UnreadRecords)})

@@ -101,6 +101,8 @@ type openFacts struct {
 	Samples         uint64         `json:"samples"`
 	SamplesInChunks uint64         `json:"samplesInChunks"`
 	SamplesLate     uint64         `json:"samplesLate"`
+	LateSamples     uint64         `json:"lateSamples"` // read, of the out-of-order log and the log
+	LateUnknown     uint64         `json:"lateUnknown"` // without a series
 	SamplesUnknown  uint64         `json:"samplesUnknown"`
 	Blocks          int            `json:"blocks"`
 	BlocksSetAside  int            `json:"blocksSetAside"`
@@ -125,7 +127,7 @@ type damageFacts struct {
 func openFactsOf(r *tsdb.OpenReport) openFacts {
 	f := openFacts{
 		Clean: r.Clean(), Seconds: r.Duration.Seconds(), Segments: r.Segments, Bytes: r.Bytes, Commits: r.Commits, Snapshot: r.Snapshot,
-		Series: r.Series, Samples: r.Samples, SamplesInChunks: r.SamplesInChunks, SamplesLate: r.SamplesLate, SamplesUnknown: r.SamplesUnknown,
+		Series: r.Series, Samples: r.Samples, SamplesInChunks: r.SamplesInChunks, SamplesLate: r.SamplesLate, LateSamples: r.LateSamples, LateUnknown: r.LateUnknown, SamplesUnknown: r.SamplesUnknown,
 		Blocks: r.Blocks, BlocksSetAside: r.BlocksSetAside, BlocksVanished: r.BlocksVanished,
 		TornTail: r.TornTail, DroppedCommits: r.DroppedCommits, DroppedRecords: r.DroppedRecords, DroppedBytes: r.DroppedBytes,
 		UnreadRecords: map[string]int{}, Damages: []damageFacts{}, Quarantined: append([]string{}, r.Quarantined...),
@@ -151,11 +153,16 @@ type statFacts struct {
 	SamplesAppended uint64 `json:"samplesAppended"`
 	SamplesRejected uint64 `json:"samplesRejected"` // that commits found late
 	// By the reason, those that were refused before included.
-	SamplesOutOfOrder  uint64 `json:"samplesOutOfOrder"`
-	SamplesDuplicate   uint64 `json:"samplesDuplicate"`
-	SamplesOutOfBounds uint64 `json:"samplesOutOfBounds"`
-	SeriesCreated      uint64 `json:"seriesCreated"`
-	SeriesRemoved      uint64 `json:"seriesRemoved"`
+	SamplesOutOfOrder   uint64 `json:"samplesOutOfOrder"`
+	SamplesDuplicate    uint64 `json:"samplesDuplicate"`
+	SamplesOutOfBounds  uint64 `json:"samplesOutOfBounds"`
+	SamplesTooOld       uint64 `json:"samplesTooOld"` // for the window of late samples
+	LateSamplesAppended uint64 `json:"lateSamplesAppended"`
+	LateSamples         int64  `json:"lateSamples"` // in memory
+	LateBytes           int64  `json:"lateBytes"`
+	LateFlushes         uint64 `json:"lateFlushes"`
+	SeriesCreated       uint64 `json:"seriesCreated"`
+	SeriesRemoved       uint64 `json:"seriesRemoved"`
 
 	HeadChunkFiles    int    `json:"headChunkFiles"`
 	HeadChunkBytes    int64  `json:"headChunkBytes"`
@@ -195,6 +202,7 @@ func statFactsOf(s *tsdb.Stats) statFacts {
 		Series: s.Series, MinTime: s.MinT, MaxTime: s.MaxT, HeadSizeBytes: s.HeadSizeBytes,
 		Commits: s.Commits, CommitsFailed: s.CommitsFailed, SamplesAppended: s.SamplesAppended, SamplesRejected: s.SamplesRejected,
 		SamplesOutOfOrder: s.SamplesOutOfOrder, SamplesDuplicate: s.SamplesDuplicate, SamplesOutOfBounds: s.SamplesOutOfBounds,
+		SamplesTooOld: s.SamplesTooOld, LateSamplesAppended: s.LateSamplesAppended, LateSamples: s.LateSamples, LateBytes: s.LateBytes, LateFlushes: s.LateFlushes,
 		SeriesCreated: s.SeriesCreated, SeriesRemoved: s.SeriesRemoved,
 		HeadChunkFiles: s.HeadChunkFiles, HeadChunkBytes: s.HeadChunkBytes, HeadChunksDamaged: s.HeadChunksDamaged, HeadSamplesLost: s.HeadSamplesLost,
 		Blocks: s.Blocks, BlockBytes: s.BlockBytes, BlocksMissing: s.BlocksMissing, BlocksRemoved: s.BlocksRemoved,

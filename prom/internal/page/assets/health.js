@@ -46,7 +46,7 @@ function summary({ stats, disk, open }) {
 }
 
 // refused is how many samples came too late, twice, or with a time that is not accepted.
-const refused = (s) => s.samplesOutOfOrder + s.samplesDuplicate + s.samplesOutOfBounds;
+const refused = (s) => s.samplesOutOfOrder + s.samplesDuplicate + s.samplesOutOfBounds + s.samplesTooOld;
 
 const bad = (n) => (n > 0 ? 'bad' : null);
 
@@ -58,6 +58,7 @@ function opening(o) {
     ['Samples of the log', count(o.samples)],
     ['Samples of head chunks', count(o.samplesInChunks)],
     ['Samples too late', count(o.samplesLate)],
+    ['Late samples', count(o.lateSamples)],
     ['Samples without a series', count(o.samplesUnknown), bad(o.samplesUnknown)],
     ['Blocks', count(o.blocks)],
     ['Blocks set aside', count(o.blocksSetAside), bad(o.blocksSetAside)],
@@ -75,6 +76,9 @@ function writing({ stats, accepts }, clock) {
     ['Refused, out of order', count(stats.samplesOutOfOrder)],
     ['Refused, another value at the same time', count(stats.samplesDuplicate)],
     ['Refused, out of bounds', count(stats.samplesOutOfBounds)],
+    ['Refused, too old', count(stats.samplesTooOld)],
+    ['Late samples appended', count(stats.lateSamplesAppended)],
+    ['Late samples in memory', count(stats.lateSamples)],
     ['Accepts samples from', accepts.from < -8e15 ? 'any time' : clock.seconds(accepts.from)],
     ['Accepts samples to', accepts.to > 8e15 ? 'any time' : clock.seconds(accepts.to)],
     ['Series created', count(stats.seriesCreated)],
