@@ -109,8 +109,8 @@ func (l *listCommand) print(c *console, blocks []listedBlock) error {
 	return c.printTable(header, rows, 0, 4, 5, 6, 7, 8)
 }
 
-// tellOfSamples says how many are no floats, and how many blocks have late ones, which the columns of
-// promtool do not.
+// tellOfSamples says how many are no floats, and how many blocks have late ones, which the columns
+// of promtool do not.
 func (l *listCommand) tellOfSamples(c *console, blocks []listedBlock) {
 	n, late := uint64(0), 0
 	for _, b := range blocks {

@@ -114,6 +114,10 @@ var layers = map[string]layer{
 	"remote": {level: 10, foreign: []string{pkgErrors, "github.com/golang/snappy", "google.golang.org/protobuf/encoding/protowire"}, public: true,
 		below: []string{"internal/samplemerge"}},
 
+	// Backups write files with the care of the rest: names and bytes durable, in any file system.
+	"backup": {level: 10, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}, public: true,
+		below: []string{"internal/fileutil"}},
+
 	// Above the API. What the tools need from outside is counted nowhere: programs that
 	// import the library do not link it.
 	"internal/hostmetrics": {level: 10, foreign: []string{"*"}},
