@@ -36,10 +36,14 @@ var (
 var (
 	errDelta       = errors.New("delta temporality: send cumulative values, or have the receiver add them up")
 	errDeltaOrder  = errors.New("delta is older than the last one of its series")
+	errDeltaTwice  = errors.New("another delta of the series has this time")
 	errDeltaSeries = errors.New("too many series with delta temporality")
 	errTemporality = errors.New("no temporality is said")
 	errBuckets     = errors.New("buckets of the histogram do not fit")
 	errScale       = errors.New("scale of the exponential histogram is too small")
+	errValueDepth  = errors.New("lists in lists of more levels than are taken")
+	errPointSize   = errors.New("point is too large")
+	errDescription = errors.New("description is too long")
 )
 
 // Answering.

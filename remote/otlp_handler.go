@@ -20,14 +20,15 @@ import (
 //
 // A request is one commit. Points that cannot be stored are left out, the rest is stored, and the
 // answer is 200 with the number of points that were refused, in whole or in part, and a line for
-// each of the first ones (partial_success). If none was stored it is 400, with the lines. Answers
-// other than 200 are a google.rpc.Status. 503: the request may come again, and clients do that.
+// each of the first ones (partial_success). If nothing of any was stored it is 400, with the lines.
+// Errors are a google.rpc.Status, but for those of requests that are no POST, or that a page of
+// another host has a browser send. 503: the request may come again, and clients do that.
 //
 // It knows no users, as NewWriteHandler.
 func NewOTLPHandler(db Appendable, opts *OTLPOptions) http.Handler {
 	h := &otlpHandler{db: db, options: opts.withDefaults()}
 	h.intake.init(&h.options.Write)
-	h.deltas.most, h.deltas.clock = h.options.MaxDeltaSeries, h.opts.Clock
+	h.deltas = deltaSums{most: h.options.MaxDeltaSeries, clock: h.opts.Clock, turn: make(chan struct{}, 1), of: map[string]deltaSum{}}
 	h.requests.New = func() any { return &otlpRequest{h: h} }
 	return h
 }
@@ -64,47 +65,51 @@ func (h *otlpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.answerError(w, media, http.StatusUnsupportedMediaType, "unsupported content encoding: only gzip is")
 		return
 	}
-	points, refused, text, err := h.take(w, r, media, zipped)
+	refused, stored, text, err := h.take(w, r, media, zipped)
 	switch {
 	case err != nil:
 		status, text := h.failure(r, err)
 		h.answerError(w, media, status, text)
-	case refused > 0 && refused == points:
+	case refused > 0 && !stored:
 		h.answerError(w, media, http.StatusBadRequest, text)
 	default:
 		h.answer(w, media, refused, text)
 	}
 }
 
-// take receives a request and stores it. It returns how many points it has, how many of them were
-// refused, and what is to be told of those. Nothing of it is held when take returns.
-func (h *otlpHandler) take(w http.ResponseWriter, r *http.Request, media string, zipped bool) (points, refused int, text string, err error) {
+// take receives a request and stores it. It returns how many points were refused, whether something
+// of points was stored, and what is to be told. Nothing of it is held when take returns.
+func (h *otlpHandler) take(w http.ResponseWriter, r *http.Request, media string, zipped bool) (refused int, stored bool, text string, err error) {
 	b := h.borrowBody()
 	defer h.returnBody(b)
 	if err := h.receive(w, r, b); err != nil {
-		return 0, 0, "", err
+		return 0, false, "", err
 	}
 	if err := h.enter(r.Context()); err != nil {
-		return 0, 0, "", err
+		return 0, false, "", err
 	}
 	defer h.leave()
 	q := h.requests.Get().(*otlpRequest)
-	defer h.requests.Put(q)
+	defer func() {
+		if q.isSmall() {
+			h.requests.Put(q)
+		}
+	}()
 	content := b.bytes
 	if zipped {
 		if content, err = unzip(content, h.opts.MaxBytes); err != nil {
-			return 0, 0, "", err
+			return 0, false, "", err
 		}
 	}
 	if media == otlpJSON {
-		if content, err = appendJSON(nil, content); err != nil {
-			return 0, 0, "", err
+		if content, err = appendJSON(nil, content, h.opts.MaxBytes); err != nil {
+			return 0, false, "", err
 		}
 	}
 	q.content = content
 	err = q.store(r.Context())
 	q.content = nil // it may be the body's
-	return len(q.points), q.refusedPoints(), q.refused.message(), err
+	return q.refusedPoints(), q.stored > 0, q.refused.message(), err
 }
 
 // unzip inflates a body of at most so many bytes.
@@ -129,12 +134,12 @@ func unzip(zipped []byte, limit int) ([]byte, error) {
 func (h *otlpHandler) answer(w http.ResponseWriter, media string, refused int, text string) {
 	var body []byte
 	switch {
-	case media == otlpJSON && refused == 0:
+	case media == otlpJSON && text == "":
 		body = []byte("{}")
 	case media == otlpJSON:
 		body, _ = json.Marshal(map[string]any{"partialSuccess": map[string]string{"rejectedDataPoints": strconv.Itoa(refused), "errorMessage": text}})
-	case refused > 0:
-		partial := protowire.AppendVarint([]byte{varintTag(1)}, uint64(refused))
+	case text != "":
+		partial := appendInt(nil, 1, int64(refused))
 		partial = protowire.AppendString(append(partial, bytesTag(2)), text)
 		body = protowire.AppendBytes([]byte{bytesTag(1)}, partial)
 	}

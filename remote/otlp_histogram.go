@@ -113,6 +113,9 @@ func (q *otlpRequest) exponential(message []byte) error {
 
 // native appends the sample of a native histogram.
 func (q *otlpRequest) native(h *histogram.Histogram) error {
+	if q.metric.temporality == otlpDelta && q.h.options.Delta == OTLPDeltaStored {
+		h.Hint = histogram.HintGauge // its next value need not be larger
+	}
 	if q.point.stale {
 		h.SetStale()
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/pkg/errors"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -83,13 +84,13 @@ var otlpFields = func() *jsonFields {
 // maxJSONDepth bounds arrays of arrays of values.
 const maxJSONDepth = 64
 
-// appendJSON appends the message of a request in JSON.
-func appendJSON(dst, text []byte) ([]byte, error) {
+// appendJSON appends the message of a request in JSON, of at most so many bytes.
+func appendJSON(dst, text []byte, limit int) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	token, err := d.Token()
 	if err == nil && token == json.Delim('{') {
-		j := jsonDecoder{d}
+		j := jsonDecoder{d, limit}
 		if dst, err = j.message(dst, otlpFields, 0); err == nil {
 			if _, err = d.Token(); err == io.EOF {
 				return dst, nil
@@ -99,13 +100,32 @@ func appendJSON(dst, text []byte) ([]byte, error) {
 	} else if err == nil {
 		err = errors.New("no object")
 	}
-	if errors.Is(err, errMalformed) {
+	if isAny(err, errMalformed, errBodyLimit) {
 		return dst, err
 	}
 	return dst, errors.WithMessagef(errMalformed, "JSON: %v, at byte %d", err, d.InputOffset())
 }
 
-type jsonDecoder struct{ *json.Decoder }
+type jsonDecoder struct {
+	*json.Decoder
+	limit int // bytes of a message
+}
+
+// field returns what is known of a name, which may be that of the message as well: data_points.
+func (f *jsonFields) field(name string) (jsonField, bool) {
+	known, ok := (*f)[name]
+	if ok || !strings.Contains(name, "_") {
+		return known, ok
+	}
+	words := strings.Split(name, "_")
+	for i, word := range words[1:] {
+		if word != "" {
+			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	known, ok = (*f)[strings.Join(words, "")]
+	return known, ok
+}
 
 // message appends the fields of an object whose { was read, up to its }.
 func (d jsonDecoder) message(dst []byte, fields *jsonFields, depth int) ([]byte, error) {
@@ -121,7 +141,10 @@ func (d jsonDecoder) message(dst []byte, fields *jsonFields, depth int) ([]byte,
 		if !ok {
 			return dst, nil // the }
 		}
-		f, known := (*fields)[name]
+		if len(dst) > d.limit {
+			return dst, errors.WithMessagef(errBodyLimit, "%d bytes", d.limit)
+		}
+		f, known := fields.field(name)
 		if !known {
 			var skipped json.RawMessage
 			if err := d.Decode(&skipped); err != nil {
@@ -147,6 +170,9 @@ func (d jsonDecoder) message(dst []byte, fields *jsonFields, depth int) ([]byte,
 			}
 			if dst, err = d.value(dst, &f, name, token, depth); err != nil {
 				return dst, err
+			}
+			if len(dst) > d.limit {
+				return dst, errors.WithMessagef(errBodyLimit, "%d bytes", d.limit)
 			}
 		}
 	}
@@ -191,13 +217,16 @@ func (f *jsonField) append(dst []byte, token json.Token) ([]byte, error) {
 		if _, is := token.(string); !is {
 			err = errors.New("no string")
 		} else if f.kind == jsonHex {
-			b, err = hex.DecodeString(text)
+			b, err = hex.DecodeString(text) // its errors are short
 		} else if f.kind == jsonBase64 {
 			b, err = base64.StdEncoding.DecodeString(text)
 		}
 		return protowire.AppendBytes(protowire.AppendTag(dst, f.num, protowire.BytesType), b), err
 	case jsonDouble:
 		v, err := strconv.ParseFloat(text, 64) // reads NaN and Infinity, too
+		if err != nil {
+			err = errors.Errorf("%.40q is no number", text)
+		}
 		return protowire.AppendFixed64(protowire.AppendTag(dst, f.num, protowire.Fixed64Type), math.Float64bits(v)), err
 	default:
 		v, err := wholeNumber(text)

@@ -18,21 +18,33 @@ import (
 // that of a label. Both parts alias the request, or the text of attributes.
 type attribute struct{ name, value []byte }
 
-// maxAttributes bounds those of one thing.
-const maxAttributes = 512
+// Bounds of the attributes of one thing.
+const (
+	maxAttributes      = 512
+	maxAttributesBytes = 64 << 10 // of names and values, as they are sent
+)
 
 // attributes are a list, and the text of those that were not sent as they are.
 type attributes struct {
-	list []attribute
-	text []byte
+	list  []attribute
+	text  []byte
+	sent  int   // bytes
+	large error // there were more than are taken; the others were left out
 }
 
-func (a *attributes) reset() { a.list, a.text = a.list[:0], a.text[:0] }
+func (a *attributes) reset() {
+	clear(a.list)
+	a.list, a.text, a.sent, a.large = a.list[:0], a.text[:0], 0, nil
+}
 
-// read adds a KeyValue message:
+// read adds a KeyValue message. An error is about the whole request:
 //
 //	1 key string   2 value AnyValue
 func (a *attributes) read(message []byte) error {
+	if a.sent += len(message); a.sent > maxAttributesBytes || len(a.list) == maxAttributes {
+		a.large = errors.WithMessagef(errSeriesLimit, "more than %d attributes or %d bytes of them", maxAttributes, maxAttributesBytes)
+		return nil
+	}
 	var name, value []byte
 	r := readFields(message)
 	for r.next() {
@@ -46,11 +58,12 @@ func (a *attributes) read(message []byte) error {
 	if r.err != nil {
 		return errors.WithMessage(r.err, "attribute")
 	}
-	if len(a.list) == maxAttributes {
-		return errors.WithMessagef(errLimit, "more than %d attributes", maxAttributes)
-	}
 	from := len(a.text)
 	text, sent, err := appendAnyValue(a.text, value)
+	if errors.Is(err, errValueDepth) {
+		a.large = err
+		return nil
+	}
 	if err != nil {
 		return errors.WithMessagef(err, "attribute %.100q", name)
 	}
@@ -87,7 +100,7 @@ func appendAnyValue(dst, message []byte) (_, sent []byte, _ error) {
 			as := json.NewEncoder(text)
 			as.SetEscapeHTML(false)
 			if err := as.Encode(v); err != nil {
-				return dst, nil, errors.WithMessage(errMalformed, err.Error())
+				return dst, nil, nil // a number in it is none that JSON has
 			}
 			return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil, nil
 		case 7:
@@ -117,7 +130,7 @@ const maxValueDepth = 16
 // jsonValue returns an AnyValue message for encoding/json.
 func jsonValue(message []byte, depth int) (v any, _ error) {
 	if depth > maxValueDepth {
-		return nil, errors.WithMessagef(errLimit, "lists in lists of more than %d levels", maxValueDepth)
+		return nil, errors.WithMessagef(errValueDepth, "%d", maxValueDepth)
 	}
 	r := readFields(message)
 	for r.next() {
@@ -191,76 +204,93 @@ func (a *attributes) get(name string) []byte {
 	return nil
 }
 
-// appendLabels appends the labels of attributes in the order of their names as sent. Those whose
-// labels have one name become one, their values in this order with a semicolon between; but one
-// without a value in front of the others is left out.
+// appendLabels appends the labels of attributes, sorted. Those whose labels have one name become
+// one, their values in the order of the names as sent, with a semicolon between; but those without
+// a value in front of the others are left out.
 func (n OTLPNames) appendLabels(dst *attributes, from []attribute) {
 	sortByName(from)
-	first := len(dst.list)
+	list := dst.list
 	for _, at := range from {
-		begin := len(dst.text)
-		dst.text = n.appendLabelName(dst.text, at.name)
-		name := dst.text[begin:len(dst.text):len(dst.text)]
-		if same := find(dst.list[first:], name); same != nil {
-			begin = len(dst.text)
-			dst.text = append(append(append(dst.text, same.value...), ';'), at.value...)
-			same.value = dst.text[begin:len(dst.text):len(dst.text)]
-		} else if len(at.value) > 0 {
-			dst.list = append(dst.list, attribute{name, at.value})
-		}
+		list = append(list, attribute{n.labelName(dst, at.name), at.value})
 	}
+	sortByName(list) // keeps the order of one name
+	dst.list = list[:0]
+	for i := 0; i < len(list); {
+		name, end := list[i].name, i+1
+		for end < len(list) && bytes.Equal(list[end].name, name) {
+			end++
+		}
+		for i < end && len(list[i].value) == 0 {
+			i++
+		}
+		switch end - i {
+		case 0:
+		case 1:
+			dst.list = append(dst.list, list[i])
+		default:
+			begin := len(dst.text)
+			dst.text = append(dst.text, list[i].value...)
+			for _, at := range list[i+1 : end] {
+				dst.text = append(append(dst.text, ';'), at.value...)
+			}
+			dst.list = append(dst.list, attribute{name, dst.text[begin:len(dst.text):len(dst.text)]})
+		}
+		i = end
+	}
+	clear(list[len(dst.list):])
 }
 
-// addLabels appends the labels of attributes, of which the last one counts where labels have one
-// name.
-func (n OTLPNames) addLabels(dst *attributes, from []attribute) {
+// labelName returns the name of the label of an attribute.
+func (n OTLPNames) labelName(a *attributes, name []byte) []byte {
+	begin := len(a.text)
+	a.text = n.appendLabelName(a.text, name)
+	return a.text[begin:len(a.text):len(a.text)]
+}
+
+// lastLabels appends the labels of attributes, sorted, of which the last one counts where labels
+// have one name.
+func (n OTLPNames) lastLabels(dst *attributes, from []attribute) {
 	for _, at := range from {
-		begin := len(dst.text)
-		dst.text = n.appendLabelName(dst.text, at.name)
-		dst.set(dst.text[begin:len(dst.text):len(dst.text)], at.value)
+		dst.list = append(dst.list, attribute{n.labelName(dst, at.name), at.value})
 	}
+	sortByName(dst.list)
+	kept := dst.list[:0]
+	for i, at := range dst.list {
+		if i+1 == len(dst.list) || !bytes.Equal(dst.list[i+1].name, at.name) {
+			kept = append(kept, at)
+		}
+	}
+	clear(dst.list[len(kept):])
+	dst.list = kept
 }
 
 func sortByName(list []attribute) {
 	slices.SortStableFunc(list, func(a, b attribute) int { return bytes.Compare(a.name, b.name) })
 }
 
-func find(list []attribute, name []byte) *attribute {
-	for i := range list {
-		if bytes.Equal(list[i].name, name) {
-			return &list[i]
+// appendUnion appends what sorted lists have, of one name what the first one has.
+func appendUnion(dst, first, second []attribute) []attribute {
+	for len(first) > 0 && len(second) > 0 {
+		switch order := bytes.Compare(first[0].name, second[0].name); {
+		case order < 0:
+			dst, first = append(dst, first[0]), first[1:]
+		case order > 0:
+			dst, second = append(dst, second[0]), second[1:]
+		default:
+			second = second[1:]
 		}
 	}
-	return nil
+	return append(append(dst, first...), second...)
 }
 
-// set gives a label a value, whatever it had.
-func (a *attributes) set(name, value []byte) {
-	if same := find(a.list, name); same != nil {
-		same.value = value
-		return
-	}
-	a.list = append(a.list, attribute{name, value})
-}
-
-// add adds labels that are not there.
-func (a *attributes) add(list []attribute) {
-	for _, at := range list {
-		if find(a.list, at.name) == nil {
-			a.list = append(a.list, at)
-		}
-	}
-}
-
-// otlpResource is a resource, in the form of labels.
+// otlpResource is a resource, in the form of labels, which are sorted.
 type otlpResource struct {
 	sent     attributes
-	job      []byte
-	instance []byte
-	promoted attributes // labels of its series
-	info     attributes // labels of target_info, beside job and instance
-	further  bool       // it has attributes that do not identify it
-	from, to int64      // times of its points, in milliseconds; from > to: there are none
+	ids      []attribute // instance and job
+	promoted attributes  // labels of its series
+	info     attributes  // labels of target_info, beside job and instance
+	further  bool        // it has attributes that do not identify it
+	from, to int64       // times of its points, in milliseconds; from > to: there are none
 }
 
 // Attributes that identify a resource.
@@ -272,9 +302,15 @@ const (
 
 // settle makes labels of what was sent.
 func (r *otlpResource) settle(o *OTLPOptions) {
-	r.job, r.instance = r.sent.get(serviceName), r.sent.get(serviceInstance)
-	if space := r.sent.get(serviceNamespace); len(space) > 0 && len(r.job) > 0 {
-		r.job = slices.Concat(space, []byte{'/'}, r.job)
+	r.ids = r.ids[:0]
+	if instance := r.sent.get(serviceInstance); len(instance) > 0 {
+		r.ids = append(r.ids, attribute{instanceLabel, instance})
+	}
+	if job := r.sent.get(serviceName); len(job) > 0 {
+		if space := r.sent.get(serviceNamespace); len(space) > 0 {
+			job = slices.Concat(space, []byte{'/'}, job)
+		}
+		r.ids = append(r.ids, attribute{jobLabel, job})
 	}
 	r.further, r.from, r.to = false, math.MaxInt64, math.MinInt64
 	var promoted, info []attribute
@@ -290,19 +326,9 @@ func (r *otlpResource) settle(o *OTLPOptions) {
 		}
 	}
 	r.promoted.reset()
-	o.Names.addLabels(&r.promoted, promoted)
+	o.Names.lastLabels(&r.promoted, promoted)
 	r.info.reset()
 	o.Names.appendLabels(&r.info, info)
-}
-
-// identify gives series the labels job and instance.
-func (r *otlpResource) identify(a *attributes) {
-	if len(r.job) > 0 {
-		a.set(jobLabel, r.job)
-	}
-	if len(r.instance) > 0 {
-		a.set(instanceLabel, r.instance)
-	}
 }
 
 var (
@@ -312,6 +338,8 @@ var (
 	bucketLabel   = []byte("le")
 	quantileLabel = []byte("quantile")
 	infinite      = []byte("+Inf")
+	typeLabel     = []byte("__type__")
+	unitLabel     = []byte("__unit__")
 )
 
 // metricTypes are the words for kinds of metrics in the label __type__.
@@ -320,7 +348,7 @@ var metricTypes = map[tsdb.MetricType][]byte{
 }
 
 // encodeLabels encodes sorted labels with some more, which are sorted, too, and win.
-func encodeLabels(dst []byte, sorted []attribute, more ...attribute) []byte {
+func encodeLabels(dst []byte, sorted, more []attribute) []byte {
 	for len(sorted)+len(more) > 0 {
 		switch {
 		case len(more) == 0 || len(sorted) > 0 && bytes.Compare(sorted[0].name, more[0].name) < 0:

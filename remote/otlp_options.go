@@ -14,8 +14,8 @@ type OTLPOptions struct {
 	// Delta says what becomes of sums and histograms that count from point to point. Default:
 	// OTLPDeltaRefused.
 	Delta OTLPDelta
-	// MaxDeltaSeries bounds the series that OTLPDeltaSummed remembers, about 200 bytes each.
-	// Points of more are refused. Default 100,000.
+	// MaxDeltaSeries bounds the series that OTLPDeltaSummed remembers, and with a KiB for each
+	// their memory. Points of more are refused. Default 100,000.
 	MaxDeltaSeries int
 
 	// PromoteResourceAttributes become labels of every series of their resource. All of them but
@@ -66,7 +66,8 @@ const (
 	// OTLPDeltaSummed: points are added up, from the first one that comes. The sums are in memory:
 	// when the program starts again they begin at zero, as a counter does that was reset.
 	OTLPDeltaSummed
-	// OTLPDeltaStored: values are stored as they come.
+	// OTLPDeltaStored: values are stored as they come, with metadata of type unknown; histograms
+	// are gauges.
 	OTLPDeltaStored
 )
 

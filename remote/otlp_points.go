@@ -19,15 +19,16 @@ import (
 // otlpPoint is the data point under way, of any kind.
 type otlpPoint struct {
 	sent      attributes
-	labels    attributes // sorted, without the name
-	t, start  int64      // in milliseconds
-	stale     bool       // nothing was recorded
+	own       attributes  // labels of these
+	labels    []attribute // all of them, sorted, without the name
+	t, start  int64       // in milliseconds
+	stale     bool        // nothing was recorded
 	exemplars []exemplar.Exemplar
 
 	buckets explicitBuckets
 	hist    otlpExponentialPoint
 	name    []byte
-	more    []attribute
+	more    []attribute // scratch
 	encoded []byte
 	le      []byte
 }
@@ -56,6 +57,10 @@ var pointFields = map[int]struct{ attributes, exemplars, flags int }{
 // dataPoint hands over a point. An error is about the whole request.
 func (q *otlpRequest) dataPoint(kind int, message []byte) error {
 	p, fields := &q.point, pointFields[kind]
+	if len(message) > maxHistogramBytes {
+		q.refuse(errors.WithMessagef(errPointSize, "%d bytes, the limit is %d", len(message), maxHistogramBytes))
+		return nil
+	}
 	p.sent.reset()
 	p.stale, p.exemplars = false, p.exemplars[:0]
 	p.t, p.start = 0, 0
@@ -80,6 +85,10 @@ func (q *otlpRequest) dataPoint(kind int, message []byte) error {
 	}
 	if r.err != nil {
 		return r.err
+	}
+	if p.sent.large != nil {
+		q.refuse(p.sent.large)
+		return nil
 	}
 	q.settleLabels()
 	var err error
@@ -306,6 +315,9 @@ func (q *otlpRequest) readExemplar(message []byte) error {
 	}
 	if r.err != nil {
 		return errors.WithMessage(r.err, "exemplar")
+	}
+	if e.T > q.maxT {
+		return nil
 	}
 	ids := b.Labels()
 	for _, at := range filtered.list {

@@ -28,14 +28,25 @@ type otlpRequest struct {
 	weight weight
 
 	resource otlpResource
-	scope    attributes // labels of its series
+	scope    attributes  // labels of its series, sorted
+	beside   []attribute // labels of all series of the scope: promoted ones, and its own
 	metric   otlpWritten
 	point    otlpPoint
 
 	points  []bool  // of the request: some of it was refused
 	staged  []int32 // the point of each sample that the Appender took; -1: of target_info
+	stored  int     // of them that are of points, and were committed
 	refused refusals
 	deltas  deltaRound
+}
+
+// keptBytes is the most memory that a request keeps for another one.
+const keptBytes = 8 << 20
+
+// isSmall reports whether what was needed may be kept.
+func (q *otlpRequest) isSmall() bool {
+	b, h := &q.point.buckets, &q.point.hist
+	return cap(q.points)+4*cap(q.staged)+8*(cap(b.counts)+cap(b.bounds)+cap(h.positive.counts)+cap(h.negative.counts)) < keptBytes
 }
 
 // otlpWritten is the metric under way.
@@ -44,7 +55,16 @@ type otlpWritten struct {
 	sent        []byte
 	about       tsdb.Metadata
 	temporality uint64
+	over        []attribute // labels of its series that win, sorted
 }
+
+// shown is the name of the metric, as much as is told of it.
+func (m *otlpWritten) shown() string {
+	return cutText(string(m.sent[:min(len(m.sent), maxLabelText+1)]), maxLabelText)
+}
+
+// maxTextBytes bounds names, units and descriptions of metrics: each point counts with them.
+const maxTextBytes = 16 << 10
 
 // store stores a request, but for what cannot be. An error is about the whole of it: nothing is
 // stored then, but behind tsdb.ErrIndeterminate.
@@ -57,7 +77,16 @@ func (q *otlpRequest) store(ctx context.Context) error {
 	if err == nil && slices.ContainsFunc(rejected, seriesIsGone) {
 		rejected, err = q.attempt(ctx) // it left the head meanwhile, and can be made again
 	}
+	q.stored = 0
+	for _, n := range q.staged {
+		if n >= 0 {
+			q.stored++
+		}
+	}
 	for _, r := range rejected {
+		if q.staged[r.Index] >= 0 {
+			q.stored--
+		}
 		if n := q.staged[r.Index]; n >= 0 && !q.points[n] {
 			q.points[n] = true
 			if q.refused.line(r.Err) {
@@ -72,17 +101,17 @@ func (q *otlpRequest) store(ctx context.Context) error {
 func (q *otlpRequest) attempt(ctx context.Context) (_ []tsdb.Reject, err error) {
 	q.points, q.staged, q.weight = q.points[:0], q.staged[:0], 0
 	q.refused.reset()
-	q.h.deltas.begin(&q.deltas)
+	q.deltas.begin(ctx, &q.h.deltas)
 	q.app = q.h.db.Appender()
 	defer func() {
 		_ = q.app.Rollback() // nothing was asked for that could fail
 		q.app = nil
-		q.h.deltas.end(&q.deltas, err == nil)
+		q.deltas.end(err == nil)
 	}()
 	r := readFields(q.content)
 	for r.next() {
 		if r.num == 1 {
-			if err := q.resourceMetrics(r.bytes()); err != nil {
+			if err := q.resourceMetrics(ctx, r.bytes()); err != nil {
 				return nil, err
 			}
 		}
@@ -97,7 +126,7 @@ func (q *otlpRequest) attempt(ctx context.Context) (_ []tsdb.Reject, err error) 
 // resourceMetrics hands over a ResourceMetrics message:
 //
 //	1 resource Resource (1 attributes repeated)   2 scope_metrics repeated ScopeMetrics
-func (q *otlpRequest) resourceMetrics(message []byte) error {
+func (q *otlpRequest) resourceMetrics(ctx context.Context, message []byte) error {
 	q.resource.sent.reset()
 	for r := readFields(message); r.next() || r.err != nil; {
 		if r.err != nil {
@@ -114,7 +143,7 @@ func (q *otlpRequest) resourceMetrics(message []byte) error {
 	r := readFields(message)
 	for r.next() {
 		if r.num == 2 {
-			if err := q.scopeMetrics(r.bytes()); err != nil {
+			if err := q.scopeMetrics(ctx, r.bytes()); err != nil {
 				return err
 			}
 		}
@@ -142,26 +171,18 @@ func eachAttribute(message []byte, field int, into *attributes) error {
 //
 //	1 scope InstrumentationScope (1 name, 2 version, 3 attributes)
 //	2 metrics repeated Metric   3 schema_url string
-func (q *otlpRequest) scopeMetrics(message []byte) error {
+func (q *otlpRequest) scopeMetrics(ctx context.Context, message []byte) error {
 	q.scope.reset()
-	r := readFields(message)
-	for q.h.options.PromoteScope && r.next() {
-		switch r.num {
-		case 1:
-			if err := q.promoteScope(r.bytes()); err != nil {
-				return err
-			}
-		case 3:
-			q.scope.set([]byte("otel_scope_schema_url"), r.bytes())
+	if q.h.options.PromoteScope {
+		if err := q.promoteScope(message); err != nil {
+			return err
 		}
 	}
-	if r.err != nil {
-		return r.err
-	}
-	r = readFields(message)
+	q.beside = appendUnion(q.beside[:0], q.resource.promoted.list, q.scope.list)
+	r := readFields(message)
 	for r.next() {
 		if r.num == 2 {
-			if err := q.metrics(r.bytes()); err != nil {
+			if err := q.metrics(ctx, r.bytes()); err != nil {
 				return err
 			}
 		}
@@ -169,25 +190,46 @@ func (q *otlpRequest) scopeMetrics(message []byte) error {
 	return r.err
 }
 
+// promoteScope makes labels of the scope of a ScopeMetrics message.
 func (q *otlpRequest) promoteScope(message []byte) error {
 	var sent attributes
-	if err := eachAttribute(message, 3, &sent); err != nil {
-		return err
-	}
-	for i := range sent.list {
-		sent.list[i].name = slices.Concat([]byte("otel_scope_"), sent.list[i].name)
-	}
-	q.h.options.Names.appendLabels(&q.scope, sent.list)
+	var named []attribute
 	r := readFields(message)
 	for r.next() {
 		switch r.num {
 		case 1:
-			q.scope.set([]byte("otel_scope_name"), r.bytes())
-		case 2:
-			q.scope.set([]byte("otel_scope_version"), r.bytes())
+			scope := readFields(r.bytes())
+			for scope.next() {
+				switch scope.num {
+				case 1:
+					named = append(named, attribute{[]byte("otel_scope_name"), scope.bytes()})
+				case 2:
+					named = append(named, attribute{[]byte("otel_scope_version"), scope.bytes()})
+				case 3:
+					if err := sent.read(scope.bytes()); err != nil {
+						return err
+					}
+				}
+			}
+			if scope.err != nil {
+				return scope.err
+			}
+		case 3:
+			named = append(named, attribute{[]byte("otel_scope_schema_url"), r.bytes()})
 		}
 	}
-	return r.err
+	if r.err != nil {
+		return r.err
+	}
+	for i := range sent.list {
+		sent.list[i].name = slices.Concat([]byte("otel_scope_"), sent.list[i].name)
+	}
+	var labels attributes
+	q.h.options.Names.appendLabels(&labels, sent.list)
+	sortByName(named)
+	q.scope.list = appendUnion(q.scope.list, named, labels.list)
+	q.scope.large = sent.large
+	return nil
 }
 
 // Kinds of metrics, by the field that they stand in.
@@ -213,18 +255,22 @@ const (
 // The kinds have:
 //
 //	1 data_points repeated   2 aggregation_temporality enum   3 is_monotonic bool
-func (q *otlpRequest) metrics(message []byte) error {
+func (q *otlpRequest) metrics(ctx context.Context, message []byte) error {
 	var kind int
 	var data, unit []byte
 	m := &q.metric
-	*m = otlpWritten{name: m.name[:0]}
+	*m = otlpWritten{name: m.name[:0], over: m.over[:0]}
 	r := readFields(message)
 	for r.next() {
 		switch r.num {
 		case 1:
 			m.sent = r.bytes()
 		case 2:
-			m.about.Help = r.string()
+			if b := r.bytes(); len(b) <= maxTextBytes {
+				m.about.Help = string(b)
+			} else {
+				q.h.opts.Logger.Debug("metadata of an OTLP request left out", "metric", m.shown(), "error", logged(errDescription))
+			}
 		case 3:
 			unit = r.bytes()
 		case otlpGauge, otlpSum, otlpHistogram, otlpExponential, otlpSummary:
@@ -259,12 +305,7 @@ func (q *otlpRequest) metrics(message []byte) error {
 	default:
 		m.about.Type, m.temporality = tsdb.MetricGauge, otlpCumulative
 	}
-	named := otlpMetric{string(m.sent), string(unit), m.about.Type}
-	if kind == otlpSum && m.about.Type == tsdb.MetricGauge && named.unit == "1" {
-		named.unit = "" // only what is a gauge from the start is a ratio
-	}
-	m.name = append(m.name, q.h.options.Names.metricName(named)...)
-	m.about.Unit = unitName(string(unit))
+	q.name(kind, unit)
 	why := q.cannotStore(kind)
 	r = readFields(data)
 	for r.next() {
@@ -272,6 +313,9 @@ func (q *otlpRequest) metrics(message []byte) error {
 			continue
 		}
 		q.points = append(q.points, false)
+		if len(q.points)%looksAround == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if why != nil {
 			q.refuse(why)
 			continue
@@ -283,10 +327,41 @@ func (q *otlpRequest) metrics(message []byte) error {
 	return r.err
 }
 
+// looksAround is after how many points it is looked whether the client is still there.
+const looksAround = 256
+
+// name gives the metric under way its name, and the labels that all of its series have.
+func (q *otlpRequest) name(kind int, unit []byte) {
+	m := &q.metric
+	m.over = append(m.over, q.resource.ids...)
+	if len(m.sent)+len(unit) > maxTextBytes {
+		return
+	}
+	named := otlpMetric{string(m.sent), string(unit), m.about.Type}
+	if kind == otlpSum && m.about.Type == tsdb.MetricGauge && named.unit == "1" {
+		named.unit = "" // only what is a gauge from the start is a ratio
+	}
+	m.name = append(m.name, q.h.options.Names.metricName(named)...)
+	m.about.Unit = unitName(string(unit))
+	if m.temporality == otlpDelta && q.h.options.Delta == OTLPDeltaStored {
+		m.about.Type = tsdb.MetricUnknown
+	}
+	if q.h.options.TypeAndUnitLabels {
+		m.over = append(m.over[:0], attribute{typeLabel, metricTypes[m.about.Type]}, attribute{unitLabel, []byte(m.about.Unit)})
+		m.over = append(m.over, q.resource.ids...)
+	}
+}
+
 // cannotStore says why no point of the metric under way can be stored.
 func (q *otlpRequest) cannotStore(kind int) error {
 	m := &q.metric
 	switch {
+	case len(m.sent) > maxTextBytes:
+		return errors.WithMessagef(errSeriesLimit, "the name has %d bytes", len(m.sent))
+	case q.resource.sent.large != nil:
+		return errors.WithMessage(q.resource.sent.large, "resource")
+	case q.scope.large != nil:
+		return errors.WithMessage(q.scope.large, "scope")
 	case len(m.name) == 0:
 		return errNoMetricName
 	case m.temporality == otlpDelta && q.h.options.Delta == OTLPDeltaRefused:
@@ -308,7 +383,7 @@ func (q *otlpRequest) refuse(err error) {
 	q.points[n] = true
 	if q.refused.line(err) {
 		q.refused.text.WriteString(" for metric ")
-		q.refused.text.WriteString(strconv.Quote(cutText(string(q.metric.sent), maxLabelText)))
+		q.refused.text.WriteString(strconv.Quote(q.metric.shown()))
 		q.refused.text.WriteByte('\n')
 	}
 }
@@ -323,33 +398,25 @@ func (q *otlpRequest) refusedPoints() (n int) {
 	return n
 }
 
-// settleLabels makes the labels of the point under way, but for its name, and sorts them.
+// settleLabels makes the labels of the point under way, but for its name.
 func (q *otlpRequest) settleLabels() {
-	o, p := &q.h.options, &q.point
-	p.labels.reset()
-	o.Names.appendLabels(&p.labels, p.sent.list)
-	p.labels.add(q.resource.promoted.list)
-	p.labels.add(q.scope.list)
-	q.resource.identify(&p.labels)
-	if o.TypeAndUnitLabels {
-		p.labels.set([]byte("__type__"), metricTypes[q.metric.about.Type])
-		if q.metric.about.Unit != "" {
-			p.labels.set([]byte("__unit__"), []byte(q.metric.about.Unit))
-		}
-	}
-	sortByName(p.labels.list)
+	p := &q.point
+	p.own.reset()
+	q.h.options.Names.appendLabels(&p.own, p.sent.list)
+	p.more = appendUnion(p.more[:0], p.own.list, q.beside)
+	p.labels = appendUnion(p.labels[:0], q.metric.over, p.more)
 }
 
 // append appends a sample of the series of the point under way whose name ends so and that has more
 // labels. exemplars are those of the series. An error is about the whole request.
 func (q *otlpRequest) append(suffix string, s tsdb.Sample, exemplars []exemplar.Exemplar, more ...attribute) error {
 	p := &q.point
-	if err := q.weight.add(weightFloat); err != nil {
-		return err
-	}
 	p.name = append(append(p.name[:0], q.metric.name...), suffix...)
 	p.more = append(append(p.more[:0], attribute{nameLabel, p.name}), more...)
-	p.encoded = encodeLabels(p.encoded[:0], p.labels.list, p.more...)
+	p.encoded = encodeLabels(p.encoded[:0], p.labels, p.more)
+	if err := q.weight.add(weightFloat + weight(len(p.encoded)/bytesOfWeight)); err != nil {
+		return err
+	}
 	ls, err := labels.UnsafeFromEncoded(p.encoded)
 	if err != nil {
 		q.refuse(err)
@@ -360,14 +427,18 @@ func (q *otlpRequest) append(suffix string, s tsdb.Sample, exemplars []exemplar.
 		q.refuse(errFuture)
 		return nil
 	}
-	if q.metric.temporality == otlpDelta && q.h.options.Delta == OTLPDeltaSummed && !p.stale {
+	if p.start > 0 && p.start <= s.T && q.h.options.StartTimestamps {
+		s.ST = p.start
+	}
+	summed := q.metric.temporality == otlpDelta && q.h.options.Delta == OTLPDeltaSummed && !p.stale
+	if summed {
 		if err := q.deltas.add(p.encoded, &s); err != nil {
+			if ended := q.deltas.ctx.Err(); ended != nil {
+				return ended
+			}
 			q.refuse(err)
 			return nil
 		}
-	}
-	if p.start > 0 && p.start <= s.T && q.h.options.StartTimestamps {
-		s.ST = p.start
 	}
 	ref, err := q.app.AppendSample(0, ls, s)
 	switch {
@@ -377,13 +448,20 @@ func (q *otlpRequest) append(suffix string, s tsdb.Sample, exemplars []exemplar.
 		q.refuse(err)
 		return nil
 	}
+	if summed {
+		q.deltas.keep(p.encoded)
+	}
 	q.staged = append(q.staged, int32(len(q.points)-1))
-	return q.beside(ref, exemplars)
+	q.besideSamples(ref, exemplars)
+	return nil
 }
 
-// beside stores what a series has beside its samples. What the database does not take of it is left
-// out: the points are stored.
-func (q *otlpRequest) beside(ref tsdb.SeriesRef, exemplars []exemplar.Exemplar) error {
+// bytesOfWeight is how many bytes of labels count as one more sample.
+const bytesOfWeight = 256
+
+// besideSamples stores what a series has beside its samples. What the database does not take of it
+// is left out: the points are stored.
+func (q *otlpRequest) besideSamples(ref tsdb.SeriesRef, exemplars []exemplar.Exemplar) {
 	m := &q.metric
 	if !q.h.opts.NoMetadata {
 		if _, err := q.app.SetMetadata(ref, labels.Labels{}, m.about); err != nil {
@@ -395,7 +473,6 @@ func (q *otlpRequest) beside(ref tsdb.SeriesRef, exemplars []exemplar.Exemplar) 
 			q.h.opts.Logger.Debug("exemplar of an OTLP request left out", "metric", string(m.name), "error", logged(err))
 		}
 	}
-	return nil
 }
 
 // infoInterval is how far apart the samples of target_info are at most: half of how far queries
@@ -405,32 +482,37 @@ const infoInterval = int64(150 * time.Second / time.Millisecond)
 // maxInfos bounds them for one resource of a request.
 const maxInfos = 1000
 
-// targetInfo tells what is known of the resource under way, at the times of its points.
+// targetInfo tells what is known of the resource under way, at the times of its points. What is
+// refused of it is told, and is no point that is refused.
 func (q *otlpRequest) targetInfo() error {
 	r, p := &q.resource, &q.point
-	if r.from > r.to || !r.further || len(r.job)+len(r.instance) == 0 {
+	if r.from > r.to || !r.further || len(r.ids) == 0 {
 		return nil
 	}
-	p.labels.reset()
-	p.labels.add(r.info.list)
-	r.identify(&p.labels)
-	sortByName(p.labels.list)
-	p.encoded = encodeLabels(p.encoded[:0], p.labels.list, attribute{nameLabel, []byte("target_info")})
+	p.labels = appendUnion(p.labels[:0], r.ids, r.info.list)
+	p.more = append(p.more[:0], attribute{nameLabel, []byte("target_info")})
+	p.encoded = encodeLabels(p.encoded[:0], p.labels, p.more)
 	ls, err := labels.UnsafeFromEncoded(p.encoded)
-	if err != nil {
-		return nil // its points say so
-	}
-	for t := max(r.from, r.to-maxInfos*infoInterval); ; t = min(t+infoInterval, r.to) {
-		switch _, err := q.app.Append(0, ls, t, 1); {
-		case err == nil:
-			q.staged = append(q.staged, -1)
-		case errors.Is(err, tsdb.ErrClosed):
+	for t := max(r.from, r.to-maxInfos*infoInterval); err == nil; t = min(t+infoInterval, r.to) {
+		if err := q.weight.add(weightFloat); err != nil {
 			return err
-		} // what is late is there already, or between what is
+		}
+		if _, err = q.app.Append(0, ls, t, 1); err == nil {
+			q.staged = append(q.staged, -1)
+		} else if isLate(err) {
+			err = nil // it is there already, or between what is
+		}
 		if t == r.to {
-			return nil
+			break
 		}
 	}
+	if errors.Is(err, tsdb.ErrClosed) {
+		return err
+	}
+	if err != nil && q.refused.line(err) {
+		q.refused.text.WriteString(" for target_info, of which nothing is stored\n")
+	}
+	return nil
 }
 
 // stale says that nothing was recorded.

@@ -56,7 +56,7 @@ func TestOTLP_InProtobufIsAsInJSON(t *testing.T) {
 			otlpPointText(5, `"count":"7","sum":3,"scale":1,"zeroCount":"1","positive":{"offset":-2,"bucketCounts":["1","0","0","0","2"]},"negative":{"offset":3,"bucketCounts":[3]}`)),
 		fmt.Sprintf(`{"name":"h","histogram":{"aggregationTemporality":2,"dataPoints":[%s]}}`,
 			otlpPointText(5, `"count":3,"sum":3,"bucketCounts":[1,2],"explicitBounds":[0.1]`)))
-	message, err := appendJSON(nil, text)
+	message, err := appendJSON(nil, text, 1<<20)
 	require.NoError(t, err)
 	var all []map[string]string
 	for i, body := range [][]byte{text, message, zippedBody(t, string(message))} {
@@ -108,7 +108,7 @@ func TestOTLP_TellsWhatIsRefused(t *testing.T) {
 	require.Equal(t, 5, strings.Count(answer.PartialSuccess.ErrorMessage, "\n")+1)
 	require.Len(t, newestOf(t, db), 2)
 
-	message, err := appendJSON(nil, otlpText(otlpGaugeText("good", otlpPointText(4, `"asInt":"1"`)), otlpGaugeText("", otlpPointText(4, `"asInt":"1"`))))
+	message, err := appendJSON(nil, otlpText(otlpGaugeText("good", otlpPointText(4, `"asInt":"1"`)), otlpGaugeText("", otlpPointText(4, `"asInt":"1"`))), 1<<22)
 	require.NoError(t, err)
 	w := sendOTLP(h, message, "Content-Type", otlpProtobuf)
 	require.Equal(t, http.StatusOK, w.Code)
@@ -332,7 +332,7 @@ func FuzzOTLP(f *testing.F) {
 		fmt.Sprintf(`{"name":"e","exponentialHistogram":{"aggregationTemporality":1,"dataPoints":[%s]}}`, otlpPointText(5, `"count":3,"scale":9,"positive":{"offset":1,"bucketCounts":[1,2]}`)),
 		fmt.Sprintf(`{"name":"q","summary":{"dataPoints":[%s]}}`, otlpPointText(5, `"count":3,"quantileValues":[{"quantile":0.5,"value":1}]`)),
 	} {
-		message, err := appendJSON(nil, otlpText(metric))
+		message, err := appendJSON(nil, otlpText(metric), 1<<22)
 		require.NoError(f, err)
 		f.Add(message, false)
 		f.Add(otlpText(metric), true)
@@ -371,7 +371,7 @@ func TestOTLP_OfKnownSeriesAllocatesNothingPerPoint(t *testing.T) {
 				hists = append(hists, otlpPointText(otlpNow-now, `"count":3,"bucketCounts":[1,2],"explicitBounds":[0.1],`+attributes))
 			}
 			message, err := appendJSON(nil, otlpText(otlpGaugeText("known", gauges...),
-				fmt.Sprintf(`{"name":"h","description":"D","unit":"s","histogram":{"aggregationTemporality":2,"dataPoints":[%s]}}`, strings.Join(hists, ","))))
+				fmt.Sprintf(`{"name":"h","description":"D","unit":"s","histogram":{"aggregationTemporality":2,"dataPoints":[%s]}}`, strings.Join(hists, ","))), 1<<22)
 			require.NoError(t, err)
 			messages = append(messages, message)
 		}

@@ -22,7 +22,7 @@ import (
 )
 
 // otlpNow is the newest time that the recorded requests have, but for one of the future.
-const otlpNow = 1795630380000
+const otlpNow int64 = 1795630380000
 
 // recordedOTLP is a request, the answer of Prometheus, and what it stored.
 type recordedOTLP struct {

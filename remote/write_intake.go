@@ -101,7 +101,7 @@ func (in *intake) failure(r *http.Request, err error) (status int, text string) 
 		in.report(r, err)
 		status, text = http.StatusInternalServerError, "internal error"
 	}
-	return status, text
+	return status, cutText(text, maxReasonText)
 }
 
 // report tells the program what the client is not told.

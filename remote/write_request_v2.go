@@ -104,6 +104,10 @@ func (m *writeMessageV2) series(q *writeRequest, message []byte) error {
 		key = keyOf(m.named)
 		err = about.resolve(m)
 	}
+	// Symbols are sent once, and each series that has one takes its time.
+	if err := q.weight.add(weight(len(m.named) / bytesOfWeight)); err != nil {
+		return err
+	}
 	if err := q.open(message, key); err != nil {
 		return err
 	}
