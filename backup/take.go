@@ -87,9 +87,9 @@ type taking struct {
 	dir   string
 	store Store
 
-	objects map[string]bool // by hash: what the store has
-	known   map[string]file // by path: those of the last backup
-	files   map[string]file // of this one
+	objects map[string]int64 // by hash: sizes of what the store has
+	known   map[string]file  // by path: those of the last backup
+	files   map[string]file  // of this one
 	done    int64
 	total   int64
 	result  Result
@@ -130,9 +130,9 @@ func (t *taking) take() error {
 
 // look sees what the store has.
 func (t *taking) look() error {
-	t.objects, t.known = map[string]bool{}, map[string]file{}
-	err := t.store.List(t.ctx, objectsPrefix, func(name string, _ int64) error {
-		t.objects[path.Base(name)] = true
+	t.objects, t.known = map[string]int64{}, map[string]file{}
+	err := t.store.List(t.ctx, objectsPrefix, func(name string, size int64) error {
+		t.objects[path.Base(name)] = size
 		return nil
 	})
 	if err != nil {
@@ -304,7 +304,7 @@ func (t *taking) open(f fileutil.File, name string, fixed bool) error {
 		t.done = min(t.done+size, t.total)
 		t.o.Progress(t.done, t.total)
 	}()
-	if old, ok := t.known[name]; ok && fixed && old.Size == size && t.objects[old.Sum] {
+	if old, ok := t.known[name]; ok && fixed && old.Size == size && t.stored(old) {
 		t.files[name] = old
 		return nil
 	}
@@ -314,7 +314,7 @@ func (t *taking) open(f fileutil.File, name string, fixed bool) error {
 	}
 	t.result.ReadBytes += size
 	entry := file{name, size, hex.EncodeToString(h.Sum(nil))}
-	if !t.objects[entry.Sum] {
+	if !t.stored(entry) {
 		h.Reset()
 		if err := t.store.Put(t.ctx, entry.objectName(), io.TeeReader(t.reader(f, size), h)); err != nil {
 			return err
@@ -322,12 +322,18 @@ func (t *taking) open(f fileutil.File, name string, fixed bool) error {
 		if hex.EncodeToString(h.Sum(nil)) != entry.Sum {
 			return joined(errChanged, t.store.Delete(t.ctx, entry.objectName()))
 		}
-		t.objects[entry.Sum] = true
+		t.objects[entry.Sum] = size
 		t.result.StoredFiles++
 		t.result.StoredBytes += size
 	}
 	t.files[name] = entry
 	return nil
+}
+
+// stored reports whether the store has a file, whole.
+func (t *taking) stored(f file) bool {
+	size, there := t.objects[f.Sum]
+	return there && size == f.Size
 }
 
 // reader reads the first bytes of a file, until the context ends. Something may be written behind
