@@ -59,7 +59,7 @@ const (
 
 // figures are all rows in their order.
 func (c *comparison) figures() []figure {
-	return slices.Concat(c.writeFigures(), c.queryFigures(), c.recoverFigures(), c.headFigures(), c.blockFigures(), c.remoteFigures(), c.valueFigures(), c.histogramFigures(), c.extremeFigures(), c.manyFigures(),
+	return slices.Concat(c.writeFigures(), c.queryFigures(), c.recoverFigures(), c.headFigures(), c.blockFigures(), c.remoteFigures(), c.lateFigures(), c.valueFigures(), c.histogramFigures(), c.extremeFigures(), c.manyFigures(),
 		section("a program that appends a sample and reads it, stripped", less("program/size", "B").within(goalProgram), less("program/modules", "modules").within(7)))
 }
 

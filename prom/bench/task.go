@@ -49,6 +49,8 @@ var kinds = map[string]func(task) (measures, error){
 	"sync":        syncs,
 	"latency":     latency,
 	"queries":     queries,
+	"filllate":    fillLate,
+	"late":        lateRows,
 	"values":      allValues,
 	"real":        realLabels,
 	"extremes":    pathological,
