@@ -58,9 +58,11 @@ func (w *world) scrape(minutes int) {
 			_, err := app.Append(0, labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)), now, float64(now+int64(i)))
 			require.NoError(w, err)
 		}
-		_, err := app.Append(0, labels.FromStrings("__name__", "late"), now-30_000, 1)
-		require.NoError(w, err)
-		_, err = app.Commit(ctx)
+		for _, at := range []int64{now, now - 30_000} { // the second one is late
+			_, err := app.Append(0, labels.FromStrings("__name__", "late"), at, 1)
+			require.NoError(w, err)
+		}
+		_, err := app.Commit(ctx)
 		require.NoError(w, err)
 	}
 }

@@ -15,7 +15,8 @@ import (
 // Problem is what is wrong with a file of a backup.
 type Problem struct {
 	Backup, Path string
-	Err          error // tsdb.ErrCorrupt, fs.ErrNotExist, or that of the store
+	Object       string // in the store; empty: it is the manifest
+	Err          error  // tsdb.ErrCorrupt, fs.ErrNotExist, or that of the store
 }
 
 // Verify reads the objects of some backups, or of all if none is named, each object once, and holds
@@ -37,7 +38,7 @@ func Verify(ctx context.Context, store Store, opts *Options, names ...string) ([
 			if ctx.Err() != nil {
 				return problems, ctx.Err()
 			}
-			problems = append(problems, Problem{name, "", err})
+			problems = append(problems, Problem{name, "", "", err})
 			continue
 		}
 		manifests[name] = m
@@ -65,7 +66,7 @@ func Verify(ctx context.Context, store Store, opts *Options, names ...string) ([
 				o.Progress(done, total)
 			}
 			if err != nil {
-				problems = append(problems, Problem{name, f.Path, err})
+				problems = append(problems, Problem{name, f.Path, f.objectName(), err})
 			}
 		}
 	}
@@ -80,6 +81,25 @@ func verifyObject(ctx context.Context, store Store, f *file) error {
 	return err
 }
 
+// RemoveDamaged removes the objects that Verify has found to be damaged. The backups that have them
+// stay damaged, unless the next Take finds the same bytes in its directory, and stores them again.
+func RemoveDamaged(ctx context.Context, store Store, problems []Problem, opts *Options) (err error) {
+	o := opts.withDefaults()
+	unlock, err := lockStore(store, o.Clock.Now())
+	if err != nil {
+		return err
+	}
+	defer func() { err = joined(err, unlock()) }()
+	for _, p := range problems {
+		if p.Object != "" && errors.Is(p.Err, tsdb.ErrCorrupt) {
+			if err := store.Delete(ctx, p.Object); err != nil {
+				return errors.WithMessagef(err, "remove %s", p.Object)
+			}
+		}
+	}
+	return nil
+}
+
 // Pruned is what Prune removed.
 type Pruned struct {
 	Backups []string
@@ -88,8 +108,8 @@ type Pruned struct {
 }
 
 // Prune removes all backups but the newest ones, so many, and the objects that no backup has, also
-// those of a Take that did not come to its end. A manifest that is damaged keeps everything:
-// tsdb.ErrCorrupt, and nothing is removed.
+// those of a Take that did not come to its end. If the manifest of one that is to stay is damaged
+// nothing is removed: tsdb.ErrCorrupt.
 func Prune(ctx context.Context, store Store, keep int, opts *Options) (p Pruned, err error) {
 	if keep < 1 {
 		return p, errors.WithMessage(tsdb.ErrInvalidArgument, "prune backups: keep one at least")
@@ -120,6 +140,9 @@ func Prune(ctx context.Context, store Store, keep int, opts *Options) (p Pruned,
 			return p, errors.WithMessagef(err, "remove backup %s", name)
 		}
 		p.Backups = append(p.Backups, name)
+	}
+	if err := syncStore(store, []string{manifestsPrefix}); err != nil { // before what they have goes
+		return p, err
 	}
 	var gone []string
 	err = store.List(ctx, objectsPrefix, func(name string, size int64) error {

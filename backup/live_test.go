@@ -46,8 +46,10 @@ func TestTake_OfADatabaseInUse(t *testing.T) {
 			app := db.Appender()
 			for i := range series {
 				_, err = app.Append(0, labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)), begin+n*60_000, float64(n))
-				if n%3 == 0 && err == nil { // late
-					_, err = app.Append(0, labels.FromStrings("__name__", "l", "i", fmt.Sprint(i)), begin+(n^1)*60_000, float64(n^1))
+				for _, at := range []int64{n, n - 2} { // the second one is late
+					if n%3 == 0 && err == nil {
+						_, err = app.Append(0, labels.FromStrings("__name__", "l", "i", fmt.Sprint(i)), begin+at*60_000, float64(at))
+					}
 				}
 			}
 			tried.Store(n)
@@ -89,11 +91,19 @@ func TestTake_OfADatabaseInUse(t *testing.T) {
 			points := got[labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)).String()]
 			require.Equal(t, got[labels.FromStrings("__name__", "m", "i", "1").String()], points, "commits are there as a whole")
 			there := map[string]bool{}
+			late := got[labels.FromStrings("__name__", "l", "i", fmt.Sprint(i)).String()]
 			for _, p := range points {
 				there[p] = true
 			}
+			for _, p := range late {
+				there["late "+p] = true
+			}
 			for n := max(oldest, 1); n <= before; n++ {
 				require.True(t, there[fmt.Sprint(begin+n*60_000, " ", n)], "backup %d: minute %d of %d is missing", k, n, before)
+				if n%3 == 0 {
+					require.True(t, there[fmt.Sprint("late ", begin+n*60_000, " ", n)], "backup %d: minute %d of %d is missing", k, n, before)
+					require.True(t, there[fmt.Sprint("late ", begin+(n-2)*60_000, " ", n-2)], "backup %d: late minute %d of %d is missing", k, n-2, before)
+				}
 			}
 			var newest int64
 			_, err := fmt.Sscan(points[len(points)-1], &newest)

@@ -27,7 +27,8 @@ const RestoreSuffix = ".tmp-restore"
 // of what is damaged; those of the store and of the file system; the context's.
 func Restore(ctx context.Context, store Store, name, dir string, opts *Options) (Backup, error) {
 	o := opts.withDefaults()
-	if err := checkEmpty(o.FS, dir); err != nil {
+	dir, err := fileutil.Abs(o.FS, dir)
+	if err != nil {
 		return Backup{}, err
 	}
 	if name == "" {
@@ -41,6 +42,9 @@ func Restore(ctx context.Context, store Store, name, dir string, opts *Options) 
 		name = names[len(names)-1]
 	}
 	m, err := loadManifest(ctx, store, name)
+	if err == nil {
+		err = makeWay(o.FS, dir)
+	}
 	if err != nil {
 		return Backup{}, err
 	}
@@ -64,8 +68,9 @@ func At(ctx context.Context, store Store, t time.Time) (string, error) {
 	return "", errors.WithMessagef(fs.ErrNotExist, "no backup is as old as %s", t.UTC().Format(time.RFC3339))
 }
 
-// checkEmpty refuses a directory in which something is.
-func checkEmpty(fsys tsdb.FS, dir string) error {
+// makeWay removes an empty directory, in whose place the other one will be. It refuses one in which
+// something is, and one that cannot be replaced.
+func makeWay(fsys tsdb.FS, dir string) error {
 	entries, err := fsys.ReadDir(dir)
 	switch {
 	case isGone(err):
@@ -75,7 +80,14 @@ func checkEmpty(fsys tsdb.FS, dir string) error {
 	case len(entries) > 0:
 		return errors.WithMessagef(fs.ErrExist, "restore: %s is not empty", dir)
 	}
-	return nil
+	link, err := fileutil.IsLink(fsys, dir)
+	if err != nil {
+		return err
+	}
+	if link {
+		return errors.WithMessagef(fs.ErrExist, "restore: %s is a link: name what it leads to", dir)
+	}
+	return errors.WithMessage(fsys.Remove(dir), "restore: the empty directory cannot be replaced: name one in it")
 }
 
 func restore(ctx context.Context, store Store, m *manifest, dir string, total int64, o *Options) error {
@@ -108,9 +120,6 @@ func restore(ctx context.Context, store Store, m *manifest, dir string, total in
 			return err
 		}
 	}
-	if err := fileutil.IgnoreNotExist(o.FS.Remove(dir)); err != nil { // empty
-		return err
-	}
 	if err := o.FS.Rename(tmp, dir); err != nil {
 		return err
 	}
@@ -121,7 +130,7 @@ func restore(ctx context.Context, store Store, m *manifest, dir string, total in
 func restoreFile(ctx context.Context, store Store, f *file, name string, fsys tsdb.FS) error {
 	switch sum, size, err := sumOf(ctx, func() (io.ReadCloser, error) { return NewDirStore("", fsys).Get(ctx, name) }); {
 	case err == nil && sum == f.Sum && size == f.Size:
-		return nil
+		return syncFile(fsys, name) // who wrote it may have ended before
 	case err == nil:
 		err = fsys.Remove(name)
 		if err != nil {
@@ -144,6 +153,14 @@ func restoreFile(ctx context.Context, store Store, f *file, name string, fsys ts
 		return joined(errors.WithMessagef(tsdb.ErrCorrupt, "object %s has other bytes than were stored", f.objectName()), fsys.Remove(name))
 	}
 	return nil
+}
+
+func syncFile(fsys tsdb.FS, name string) error {
+	f, err := fsys.OpenWrite(name)
+	if err != nil {
+		return err
+	}
+	return joined(f.Sync(), f.Close())
 }
 
 // sumOf returns the hash and the size of what is opened.

@@ -33,6 +33,19 @@ type locker interface {
 	lock(now time.Time) (unlock func() error, err error)
 }
 
+// syncer is a store whose names must be made durable: what was put, or deleted, may have been put
+// by a process that ended before it came to that.
+type syncer interface {
+	sync(prefixes []string) error
+}
+
+func syncStore(store Store, prefixes []string) error {
+	if s, ok := store.(syncer); ok {
+		return s.sync(prefixes)
+	}
+	return nil
+}
+
 // DirStore is a Store in a directory. Objects are on stable storage when Put returns.
 type DirStore struct {
 	fs  tsdb.FS
@@ -157,6 +170,16 @@ func (s *DirStore) lock(now time.Time) (unlock func() error, err error) {
 		return nil, errors.WithMessagef(err, "write to the backups in %s", s.dir)
 	}
 	return held.Release, nil
+}
+
+// sync implements syncer.
+func (s *DirStore) sync(prefixes []string) error {
+	for _, prefix := range prefixes {
+		if err := s.fs.SyncDir(s.path(prefix)); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return s.fs.SyncDir(filepath.Dir(filepath.Clean(s.dir)))
 }
 
 // isGone reports whether something is not there.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"strings"
@@ -52,7 +53,9 @@ type Result struct {
 	Backup
 	StoredFiles int   // that the store did not have
 	StoredBytes int64 // of them
-	ReadBytes   int64 // of the directory, once
+	ReadBytes   int64 // of the directory, to know what is new
+	// Damaged are blocks that lack a file, and are backed up as they are.
+	Damaged []string
 }
 
 // Take backs up a data directory, which may be in use. On an error, or when the process ends, there
@@ -88,7 +91,8 @@ type taking struct {
 	store Store
 
 	objects map[string]int64 // by hash: sizes of what the store has
-	known   map[string]file  // by path: those of the last backup
+	known   map[string]file  // by path: those of the last backup, and those that were read since
+	newest  string           // the name of the newest backup
 	files   map[string]file  // of this one
 	done    int64
 	total   int64
@@ -111,7 +115,13 @@ func (t *taking) take() error {
 	if len(t.files) == 0 {
 		return errors.Errorf("back up: %s is no data directory, or an empty one", t.dir)
 	}
+	if err := syncStore(t.store, t.objectDirs()); err != nil {
+		return errors.WithMessage(err, "back up: sync what is stored")
+	}
 	now := t.o.Clock.Now().UTC().Truncate(time.Millisecond)
+	if last, err := time.Parse(nameLayout, t.newest); err == nil && !now.After(last) {
+		now = last.Add(time.Millisecond) // the clock went back: order counts
+	}
 	m := manifest{Version: formatVersion, Time: now}
 	for _, name := range sortedKeys(t.files) {
 		m.Files = append(m.Files, t.files[name])
@@ -142,6 +152,9 @@ func (t *taking) look() error {
 	if err != nil {
 		return err
 	}
+	if len(names) > 0 {
+		t.newest = names[len(names)-1]
+	}
 	for i := len(names) - 1; i >= 0; i-- {
 		m, err := loadManifest(t.ctx, t.store, names[i])
 		if err != nil {
@@ -161,10 +174,15 @@ const tries = 20
 
 // retry takes a part that changes meanwhile.
 func (t *taking) retry(part func() error) (err error) {
-	for range tries {
+	for n := 0; n < tries; n++ {
+		before := len(t.known)
+		t.result.Damaged = nil
 		err = part()
 		if !isGone(err) && !errors.Is(err, errChanged) {
 			return err
+		}
+		if len(t.known) > before {
+			n = 0 // what is new was read, and is not read again
 		}
 	}
 	return errors.WithMessagef(err, "back up: %d times", tries)
@@ -190,7 +208,7 @@ func (t *taking) headChunks() error {
 func (t *taking) log(name string) func() error {
 	return func() error {
 		t.forget(name + "/")
-		entries, err := t.o.FS.ReadDir(filepath.Join(t.dir, name))
+		entries, err := t.segments(name)
 		if err != nil {
 			return fileutil.IgnoreNotExist(err)
 		}
@@ -201,7 +219,7 @@ func (t *taking) log(name string) func() error {
 			}
 		}
 		if newest != "" {
-			if err := t.directory(path.Join(name, newest), isNumber); err != nil {
+			if err := t.directory(path.Join(name, newest), false); err != nil {
 				return err
 			}
 		}
@@ -214,6 +232,27 @@ func (t *taking) log(name string) func() error {
 		}
 		return nil
 	}
+}
+
+// segments lists a log. A listing that was made while files went may lack some; one that says the
+// same twice does not.
+func (t *taking) segments(name string) (entries []fs.DirEntry, err error) {
+	var before string
+	for range tries {
+		if entries, err = t.o.FS.ReadDir(filepath.Join(t.dir, name)); err != nil {
+			return nil, err
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		now := strings.Join(names, "/")
+		if now == before {
+			return entries, nil
+		}
+		before = now
+	}
+	return nil, errChanged
 }
 
 // blocks takes all blocks. One that is replaced meanwhile is there under another name.
@@ -229,10 +268,13 @@ func (t *taking) blocks() error {
 			continue
 		}
 		taken[e.Name()] = true
-		err = t.block(e.Name())
-		if isGone(err) && !t.has(e.Name(), "meta.json") && t.has(e.Name()) {
-			t.forget(e.Name() + "/")
-			continue // it is there, and no block
+		err = t.block(e.Name(), false)
+		if isGone(err) && t.has(e.Name()) {
+			if !t.has(e.Name(), "meta.json") {
+				t.forget(e.Name() + "/")
+				continue // it is there, and no block
+			}
+			err = t.block(e.Name(), true)
 		}
 		if err != nil {
 			return err
@@ -252,29 +294,46 @@ func (t *taking) has(parts ...string) bool {
 	return err == nil
 }
 
-func (t *taking) block(id string) error {
+// block takes a block. What never changes of it comes last: when that is there the rest was, too,
+// and a block that goes meanwhile is not taken without what was deleted of it. damaged: it is taken
+// as it is, although something is missing.
+func (t *taking) block(id string, damaged bool) error {
 	t.forget(id + "/")
-	if err := t.file(path.Join(id, "meta.json"), false); err != nil {
+	meta := path.Join(id, "meta.json")
+	before := t.known[meta]
+	if err := t.file(meta, false); err != nil {
 		return err
 	}
-	if err := t.file(path.Join(id, "index"), true); err != nil {
-		return err
+	for _, name := range []string{"meta.json.crc", "tombstones"} {
+		if err := fileutil.IgnoreNotExist(t.file(path.Join(id, name), false)); err != nil {
+			return err
+		}
 	}
-	if err := t.directory(path.Join(id, "chunks"), isNumber); err != nil {
-		return err
+	// Under another meta file it may be another block, of another directory.
+	fixed := before == t.files[meta]
+	index := t.file(path.Join(id, "index"), fixed)
+	if index != nil && !(damaged && isGone(index)) {
+		return index
 	}
-	return fileutil.IgnoreNotExist(t.file(path.Join(id, "tombstones"), false))
+	chunks := t.directory(path.Join(id, "chunks"), fixed)
+	if chunks != nil && !(damaged && isGone(chunks)) {
+		return chunks
+	}
+	if index != nil || chunks != nil {
+		t.result.Damaged = append(t.result.Damaged, id)
+	}
+	return nil
 }
 
-// directory takes those files of a directory that never change.
-func (t *taking) directory(name string, want func(string) bool) error {
+// directory takes the numbered files of a directory.
+func (t *taking) directory(name string, fixed bool) error {
 	entries, err := t.o.FS.ReadDir(filepath.Join(t.dir, filepath.FromSlash(name)))
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if !e.IsDir() && want(e.Name()) {
-			if err := t.file(path.Join(name, e.Name()), true); err != nil {
+		if !e.IsDir() && isNumber(e.Name()) {
+			if err := t.file(path.Join(name, e.Name()), fixed); err != nil {
 				return err
 			}
 		}
@@ -282,7 +341,7 @@ func (t *taking) directory(name string, want func(string) bool) error {
 	return nil
 }
 
-// file takes a file as it is now. fixed: it never changes under its name.
+// file takes a file as it is now. fixed: it is known that it does not change under its name.
 func (t *taking) file(name string, fixed bool) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
@@ -326,7 +385,7 @@ func (t *taking) open(f fileutil.File, name string, fixed bool) error {
 		t.result.StoredFiles++
 		t.result.StoredBytes += size
 	}
-	t.files[name] = entry
+	t.files[name], t.known[name] = entry, entry
 	return nil
 }
 
@@ -349,6 +408,15 @@ func (t *taking) forget(prefix string) {
 			delete(t.files, name)
 		}
 	}
+}
+
+// objectDirs are the directories of a store that the objects of this backup are in.
+func (t *taking) objectDirs() []string {
+	dirs := map[string]bool{"": true, objectsPrefix: true}
+	for _, f := range t.files {
+		dirs[path.Dir(f.objectName())+"/"] = true
+	}
+	return sortedKeys(dirs)
 }
 
 func isNumber(name string) bool {

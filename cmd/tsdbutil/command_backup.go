@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -51,6 +52,7 @@ type takenJSON struct {
 	StoredBytes int64    `json:"stored_bytes"`
 	ReadBytes   int64    `json:"read_bytes"`
 	Removed     []string `json:"removed"`
+	Damaged     []string `json:"damaged_blocks"`
 }
 
 func (b *backupCommand) run(ctx context.Context, c *console) error {
@@ -73,9 +75,12 @@ func (b *backupCommand) run(ctx context.Context, c *console) error {
 		pruned, err = backup.Prune(ctx, store, b.keep, nil)
 	}
 	if b.output == "json" {
-		return cmp.Or(err, c.printJSON(takenJSON{newBackupJSON(&r.Backup), r.StoredFiles, r.StoredBytes, r.ReadBytes, append([]string{}, pruned.Backups...)}))
+		return cmp.Or(err, c.printJSON(takenJSON{newBackupJSON(&r.Backup), r.StoredFiles, r.StoredBytes, r.ReadBytes, append([]string{}, pruned.Backups...), append([]string{}, r.Damaged...)}))
 	}
 	c.printf("backup %s: %s in %s, %s of them new\n", r.Name, c.bytes(r.Bytes), things(r.Files, "file"), c.bytes(r.StoredBytes))
+	if len(r.Damaged) > 0 {
+		c.message("%s without a file that belongs to them: %s; \"tsdbutil verify\" tells more", things(len(r.Damaged), "block"), strings.Join(r.Damaged, ", "))
+	}
 	if len(pruned.Backups) > 0 {
 		c.printf("removed %s and %s that no other has\n", things(len(pruned.Backups), "backup"), c.bytes(pruned.Bytes))
 	}
@@ -86,18 +91,20 @@ func (b *backupCommand) run(ctx context.Context, c *console) error {
 type backupsCommand struct {
 	from   string
 	verify bool
+	remove bool
 	output string
 }
 
 const backupsHelp = `List the backups in a directory.
 
-With --verify, each file of them is read and held against its hash.`
+With --verify, each file of them is read and held against its hash. With --remove-damaged, what is damaged is removed, so that the next backup stores it again if the database still has it; the list still tells of it.`
 
 func (p *program) addBackups() {
 	b := &backupsCommand{}
 	cmd := p.app.Command("backups", backupsHelp)
 	cmd.Arg("from", "Directory of backups.").Required().StringVar(&b.from)
 	cmd.Flag("verify", "Read all of them.").BoolVar(&b.verify)
+	cmd.Flag("remove-damaged", "Remove what --verify finds damaged.").BoolVar(&b.remove)
 	outputFlag(cmd, &b.output, "table", "json")
 	p.add(cmd, b.run)
 }
@@ -110,6 +117,9 @@ type problemJSON struct {
 }
 
 func (b *backupsCommand) run(ctx context.Context, c *console) error {
+	if b.remove && !b.verify {
+		return usageError("--remove-damaged: want --verify, which finds it")
+	}
 	store := backup.NewDirStore(b.from, nil)
 	list, err := backup.List(ctx, store)
 	if err != nil && !b.verify {
@@ -124,6 +134,11 @@ func (b *backupsCommand) run(ctx context.Context, c *console) error {
 			return err
 		}
 		bar.finish()
+		if b.remove {
+			if err := backup.RemoveDamaged(ctx, store, found, nil); err != nil {
+				return err
+			}
+		}
 		for _, p := range found {
 			problems = append(problems, problemJSON{p.Backup, p.Path, p.Err.Error()})
 		}
