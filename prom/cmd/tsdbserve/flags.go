@@ -22,6 +22,8 @@ import (
 // config is the flags. Names are those of a Prometheus server where they mean the same.
 type config struct {
 	dir       string
+	fileName  string
+	file      *fileConfig
 	demo      bool
 	interval  time.Duration
 	listen    []string
@@ -63,6 +65,7 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Version(fmt.Sprintf("tsdbserve %s, %s", version(), runtime.Version()))
 	app.Terminate(nil)
 	app.Flag("storage.tsdb.path", "Data directory; it is made if there is none.").Default("data/").StringVar(&c.dir)
+	app.Flag("config.file", "A file in the form of prometheus.yml, of which storage.tsdb.out_of_order_time_window, storage.exemplars and otlp are read.").PlaceHolder("FILE").StringVar(&c.fileName)
 	app.Flag("storage.tsdb.retention.time", "How long samples are kept; 0s is for ever.").Default("0s").SetValue(&c.retention)
 	app.Flag("storage.tsdb.retention.size", "How large the directory may become, as 512MB or 10GB; 0B is as large as the disk.").Default("0B").BytesVar(&c.retentionSize)
 	app.Flag("storage.tsdb.wal-compression-type", "How the log is compressed: none, snappy, zstd.").Default("snappy").EnumVar(&c.compression, "none", "snappy", "zstd")
@@ -87,6 +90,10 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Flag("log.level", "What is logged: debug, info, warn, error.").Default("info").EnumVar(&c.logLevel, "debug", "info", "warn", "error")
 	app.Flag("log.format", "How: text or json.").Default("text").EnumVar(&c.logFormat, "text", "json")
 	if _, err := app.Parse(args); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.file, err = readFile(c.fileName); err != nil {
 		return nil, err
 	}
 	c.given = map[string]string{}
@@ -138,17 +145,19 @@ func (c *config) options(logger *slog.Logger, progress func(tsdb.RecoveryProgres
 		return nil, err
 	}
 	compressions := map[string]tsdb.Compression{"none": tsdb.CompressionNone, "snappy": tsdb.CompressionSnappy, "zstd": tsdb.CompressionBy(zstd.Codec)}
-	return &tsdb.Options{
+	o := &tsdb.Options{
 		WAL:    tsdb.WALOptions{Sync: policy, Compression: compressions[c.compression]},
 		Blocks: tsdb.BlockOptions{Retention: time.Duration(c.retention), RetentionBytes: int64(c.retentionSize)},
 		Logger: logger, Progress: progress,
-	}, nil
+	}
+	c.file.apply(o)
+	return o, nil
 }
 
 // handlerOptions returns those of the API.
 func (c *config) handlerOptions(logger *slog.Logger) (*prom.HandlerOptions, error) {
 	o := &prom.HandlerOptions{
-		Engine: c.engine, Admin: c.admin, Receive: c.receive, ReceiveOTLP: c.otlp, Flags: c.given, Version: version(), Logger: logger,
+		Engine: c.engine, Admin: c.admin, Receive: c.receive, ReceiveOTLP: c.otlp, OTLP: c.file.otlpOptions(), Config: c.file.text, Flags: c.given, Version: version(), Logger: logger,
 		Read: remote.ReadOptions{SampleLimit: c.sampleMax, MaxInFlight: c.readers, FrameBytes: c.frameBytes, Logger: logger},
 	}
 	if c.sampleMax == 0 {

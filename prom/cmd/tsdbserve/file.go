@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/remote"
+)
+
+// fileConfig is what the server takes of a configuration file of Prometheus, in its spelling.
+type fileConfig struct {
+	Storage struct {
+		TSDB struct {
+			OutOfOrderTimeWindow model.Duration `yaml:"out_of_order_time_window"`
+		} `yaml:"tsdb"`
+		Exemplars struct {
+			MaxExemplars *int `yaml:"max_exemplars"`
+		} `yaml:"exemplars"`
+	} `yaml:"storage"`
+	OTLP otlpConfig `yaml:"otlp"`
+
+	text string
+}
+
+type otlpConfig struct {
+	PromoteAllResourceAttributes      bool     `yaml:"promote_all_resource_attributes"`
+	PromoteResourceAttributes         []string `yaml:"promote_resource_attributes"`
+	IgnoreResourceAttributes          []string `yaml:"ignore_resource_attributes"`
+	TranslationStrategy               string   `yaml:"translation_strategy"`
+	KeepIdentifyingResourceAttributes bool     `yaml:"keep_identifying_resource_attributes"`
+	ConvertHistogramsToNHCB           bool     `yaml:"convert_histograms_to_nhcb"`
+	PromoteScopeMetadata              bool     `yaml:"promote_scope_metadata"`
+}
+
+var strategies = map[string]remote.OTLPNames{
+	"": remote.OTLPUnderscores, "UnderscoreEscapingWithSuffixes": remote.OTLPUnderscores, "NoUTF8EscapingWithSuffixes": remote.OTLPUTF8,
+	"UnderscoreEscapingWithoutSuffixes": remote.OTLPUnderscoresOnly, "NoTranslation": remote.OTLPUntranslated,
+}
+
+// readFile reads a configuration file; none is named: there is nothing in it.
+func readFile(name string) (*fileConfig, error) {
+	f := &fileConfig{}
+	if name == "" {
+		return f, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("--config.file: %w", err)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(f); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("--config.file %s: %s", name, plain(err))
+	}
+	if err := f.check(); err != nil {
+		return nil, fmt.Errorf("--config.file %s: %w", name, err)
+	}
+	f.text = string(text)
+	return f, nil
+}
+
+var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
+
+// plain says what is wrong without the words of the program.
+func plain(err error) string {
+	var typed *yaml.TypeError
+	if !errors.As(err, &typed) {
+		return err.Error()
+	}
+	return unknownField.ReplaceAllString(strings.Join(typed.Errors, "; "), "this server does not know $1")
+}
+
+func (f *fileConfig) check() error {
+	if _, known := strategies[f.OTLP.TranslationStrategy]; !known {
+		var names []string
+		for name := range strategies {
+			if name != "" {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return fmt.Errorf("otlp.translation_strategy %q: want %s", f.OTLP.TranslationStrategy, strings.Join(names, ", "))
+	}
+	if n := f.Storage.Exemplars.MaxExemplars; n != nil && *n < 0 {
+		return fmt.Errorf("storage.exemplars.max_exemplars %d: want 0 or more", *n)
+	}
+	return nil
+}
+
+// apply gives a database what the file says of it.
+func (f *fileConfig) apply(o *tsdb.Options) {
+	o.Head.OutOfOrderWindow = time.Duration(f.Storage.TSDB.OutOfOrderTimeWindow)
+	if n := f.Storage.Exemplars.MaxExemplars; n != nil {
+		if o.Head.MaxExemplars = *n; *n == 0 {
+			o.Head.MaxExemplars = -1 // none
+		}
+	}
+}
+
+// otlpOptions are those of the receiver.
+func (f *fileConfig) otlpOptions() remote.OTLPOptions {
+	c := &f.OTLP
+	return remote.OTLPOptions{
+		Names: strategies[c.TranslationStrategy], PromoteAllResourceAttributes: c.PromoteAllResourceAttributes,
+		PromoteResourceAttributes: c.PromoteResourceAttributes, IgnoreResourceAttributes: c.IgnoreResourceAttributes,
+		KeepIdentifying: c.KeepIdentifyingResourceAttributes, CustomBuckets: c.ConvertHistogramsToNHCB, PromoteScope: c.PromoteScopeMetadata,
+	}
+}
