@@ -15,32 +15,34 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/prom/internal/scrape"
 	"github.com/seed347100a3/tsdb/remote"
 )
 
 // fileConfig is what the server takes of a configuration file of Prometheus, in its spelling.
 type fileConfig struct {
+	Scrape  scrape.Config `yaml:",inline"`
 	Storage struct {
 		TSDB struct {
-			OutOfOrderTimeWindow model.Duration `yaml:"out_of_order_time_window"`
-		} `yaml:"tsdb"`
+			OutOfOrderTimeWindow model.Duration `yaml:"out_of_order_time_window,omitempty"`
+		} `yaml:"tsdb,omitempty"`
 		Exemplars struct {
-			MaxExemplars *int `yaml:"max_exemplars"`
-		} `yaml:"exemplars"`
-	} `yaml:"storage"`
-	OTLP otlpConfig `yaml:"otlp"`
+			MaxExemplars *int `yaml:"max_exemplars,omitempty"`
+		} `yaml:"exemplars,omitempty"`
+	} `yaml:"storage,omitempty"`
+	OTLP otlpConfig `yaml:"otlp,omitempty"`
 
 	text string
 }
 
 type otlpConfig struct {
-	PromoteAllResourceAttributes      bool     `yaml:"promote_all_resource_attributes"`
-	PromoteResourceAttributes         []string `yaml:"promote_resource_attributes"`
-	IgnoreResourceAttributes          []string `yaml:"ignore_resource_attributes"`
-	TranslationStrategy               string   `yaml:"translation_strategy"`
-	KeepIdentifyingResourceAttributes bool     `yaml:"keep_identifying_resource_attributes"`
-	ConvertHistogramsToNHCB           bool     `yaml:"convert_histograms_to_nhcb"`
-	PromoteScopeMetadata              bool     `yaml:"promote_scope_metadata"`
+	PromoteAllResourceAttributes      bool     `yaml:"promote_all_resource_attributes,omitempty"`
+	PromoteResourceAttributes         []string `yaml:"promote_resource_attributes,omitempty"`
+	IgnoreResourceAttributes          []string `yaml:"ignore_resource_attributes,omitempty"`
+	TranslationStrategy               string   `yaml:"translation_strategy,omitempty"`
+	KeepIdentifyingResourceAttributes bool     `yaml:"keep_identifying_resource_attributes,omitempty"`
+	ConvertHistogramsToNHCB           bool     `yaml:"convert_histograms_to_nhcb,omitempty"`
+	PromoteScopeMetadata              bool     `yaml:"promote_scope_metadata,omitempty"`
 }
 
 var strategies = map[string]remote.OTLPNames{
@@ -66,8 +68,9 @@ func readFile(name string) (*fileConfig, error) {
 	if err := f.check(); err != nil {
 		return nil, fmt.Errorf("--config.file %s: %w", name, err)
 	}
-	f.text = string(text)
-	return f, nil
+	shown, err := yaml.Marshal(f) // secrets are left out
+	f.text = string(shown)
+	return f, err
 }
 
 var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
@@ -82,6 +85,9 @@ func plain(err error) string {
 }
 
 func (f *fileConfig) check() error {
+	if err := f.Scrape.Settle(); err != nil {
+		return err
+	}
 	if _, known := strategies[f.OTLP.TranslationStrategy]; !known {
 		var names []string
 		for name := range strategies {

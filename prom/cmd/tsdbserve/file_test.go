@@ -34,7 +34,9 @@ func TestServe_ReadsAConfigurationFile(t *testing.T) {
 	require.Equal(t, []map[string]string{{"__name__": "a.b", "host.name": "h"}}, series.Data)
 	var config struct{ Data struct{ YAML string } }
 	s.get(t, "/api/v1/status/config", &config)
-	require.Equal(t, text, config.Data.YAML)
+	for _, part := range []string{"out_of_order_time_window: 30m", "max_exemplars: 10", "translation_strategy: NoTranslation"} {
+		require.Contains(t, config.Data.YAML, part)
+	}
 	require.Zero(t, s.stop(), "%s", s.log)
 }
 
@@ -42,9 +44,16 @@ func TestConfigurationFile_ThatIsWrong(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "prometheus.yml")
 	for text, want := range map[string]string{
 		"storage: {tsdb: {out_of_order_time_window: soon}}": "not a valid duration",
-		"scrape_configs: []":                        "line 1: this server does not know scrape_configs",
-		"otlp:\n  translation_strategy: Other":      `otlp.translation_strategy "Other": want NoTranslation, `,
-		"storage: {exemplars: {max_exemplars: -1}}": "max_exemplars -1: want 0 or more",
+		"rule_files: []": "line 1: this server does not know rule_files",
+		"scrape_configs: [{job_name: a, kubernetes_sd_configs: []}]":                               "line 1: this server does not know kubernetes_sd_configs",
+		"scrape_configs: [{job_name: a}]":                                                          `job "a": no static_configs`,
+		"scrape_configs: [{static_configs: [{targets: [a]}]}]":                                     "job 1: want a job_name of its own",
+		"scrape_configs: [{job_name: a, scheme: ftp, static_configs: [{targets: [a]}]}]":           `scheme "ftp"`,
+		"scrape_configs: [{job_name: a, scrape_timeout: 2m, static_configs: [{targets: [a]}]}]":    "longer than scrape_interval 1m",
+		"scrape_configs: [{job_name: a, static_configs: [{targets: ['a/b']}]}]":                    `target "a/b": want host:port`,
+		"scrape_configs: [{job_name: a, static_configs: [{targets: [a], labels: {__name__: b}}]}]": `label "__name__"`,
+		"otlp:\n  translation_strategy: Other":                                                     `otlp.translation_strategy "Other": want NoTranslation, `,
+		"storage: {exemplars: {max_exemplars: -1}}":                                                "max_exemplars -1: want 0 or more",
 		"storage: [": "yaml",
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
@@ -58,5 +67,40 @@ func TestConfigurationFile_ThatIsWrong(t *testing.T) {
 	require.NoError(t, os.WriteFile(name, nil, 0o600))
 	f, err := readFile(name)
 	require.NoError(t, err)
-	require.Equal(t, &fileConfig{}, f)
+	require.Empty(t, f.Scrape.Jobs)
+
+	// Secrets are not told.
+	text := "scrape_configs: [{job_name: a, basic_auth: {username: u, password: hidden}, static_configs: [{targets: [a]}]}]"
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	f, err = readFile(name)
+	require.NoError(t, err)
+	require.Contains(t, f.text, "job_name: a")
+	require.NotContains(t, f.text, "hidden")
+}
+
+// A server that scrapes another one has its metrics, and says when they end.
+func TestServe_ScrapesStaticTargets(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "prometheus.yml")
+	other := start(t, "--storage.tsdb.path", filepath.Join(t.TempDir(), "other"))
+	text := "scrape_configs: [{job_name: other, scrape_interval: 50ms, static_configs: [{targets: ['" + strings.TrimPrefix(other.url, "http://") + "'], labels: {zone: test}}]}]"
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	s := start(t, "--storage.tsdb.path", filepath.Join(t.TempDir(), "data"), "--config.file", name)
+	value := func(expr string) string {
+		var answer struct {
+			Data struct {
+				Result []struct{ Value [2]any }
+			}
+		}
+		s.get(t, "/api/v1/query?query="+url.QueryEscape(expr), &answer)
+		if len(answer.Data.Result) != 1 {
+			return ""
+		}
+		return answer.Data.Result[0].Value[1].(string)
+	}
+	require.Eventually(t, func() bool { return value(`up{job="other",zone="test"}`) == "1" }, time.Minute, 10*time.Millisecond)
+	require.NotEmpty(t, value(`go_goroutines{job="other"}`))
+	require.Zero(t, other.stop(), "%s", other.log)
+	require.Eventually(t, func() bool { return value(`up{job="other"}`) == "0" }, time.Minute, 10*time.Millisecond)
+	require.Empty(t, value(`go_goroutines{job="other"}`), "it has ended")
+	require.Zero(t, s.stop(), "%s", s.log)
 }

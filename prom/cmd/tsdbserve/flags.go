@@ -65,7 +65,7 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Version(fmt.Sprintf("tsdbserve %s, %s", version(), runtime.Version()))
 	app.Terminate(nil)
 	app.Flag("storage.tsdb.path", "Data directory; it is made if there is none.").Default("data/").StringVar(&c.dir)
-	app.Flag("config.file", "A file in the form of prometheus.yml, of which storage.tsdb.out_of_order_time_window, storage.exemplars and otlp are read.").PlaceHolder("FILE").StringVar(&c.fileName)
+	app.Flag("config.file", "A file in the form of prometheus.yml, of which scrape_configs with static targets, storage.tsdb.out_of_order_time_window, storage.exemplars and otlp are read.").PlaceHolder("FILE").StringVar(&c.fileName)
 	app.Flag("storage.tsdb.retention.time", "How long samples are kept; 0s is for ever.").Default("0s").SetValue(&c.retention)
 	app.Flag("storage.tsdb.retention.size", "How large the directory may become, as 512MB or 10GB; 0B is as large as the disk.").Default("0B").BytesVar(&c.retentionSize)
 	app.Flag("storage.tsdb.wal-compression-type", "How the log is compressed: none, snappy, zstd.").Default("snappy").EnumVar(&c.compression, "none", "snappy", "zstd")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/prom"
+	"github.com/seed347100a3/tsdb/prom/internal/scrape"
 )
 
 // stopTime is how long answers that are under way have when the server is to end.
@@ -63,6 +64,23 @@ func (c *config) serve(ctx context.Context, logger *slog.Logger, out io.Writer) 
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	scrapes, err := scrape.New(&c.file.Scrape, prom.NewStorage(db), logger)
+	if err != nil {
+		return err
+	}
+	if n := scrapes.Targets(); n > 0 {
+		logger.Info("scraping begins", "targets", n)
+	}
+	scraping, endScraping := context.WithCancel(ctx)
+	scraped := make(chan struct{})
+	go func() {
+		defer close(scraped)
+		scrapes.Run(scraping)
+	}()
+	defer func() {
+		endScraping()
+		<-scraped
+	}()
 	for _, l := range listeners {
 		fmt.Fprintf(out, "%s\n", c.url(l.Addr()))
 	}

@@ -1,0 +1,91 @@
+package scrape
+
+import (
+	"context"
+	"hash/fnv"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/config"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+)
+
+// Runner reads targets until its context ends.
+type Runner struct {
+	targets []*target
+}
+
+// New returns a Runner of the targets of a settled configuration.
+func New(c *Config, to storage.Appendable, logger *slog.Logger) (*Runner, error) {
+	r := &Runner{}
+	for i := range c.Jobs {
+		j := &c.Jobs[i]
+		client, err := config.NewClientFromConfig(config.HTTPClientConfig{BasicAuth: j.BasicAuth, Authorization: j.Authorization, TLSConfig: j.TLS, FollowRedirects: true, EnableHTTP2: true}, j.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range j.Static {
+			for _, address := range s.Targets {
+				u, err := j.url(address)
+				if err != nil {
+					return nil, err
+				}
+				b := labels.NewBuilder(labels.FromMap(s.Labels))
+				b.Set("job", j.Name)
+				b.Set("instance", address)
+				for name, value := range s.Labels {
+					b.Set(name, value) // these win
+				}
+				r.targets = append(r.targets, &target{
+					job: j, url: u.String(), client: client, labels: b.Labels(), to: to,
+					logger: logger.With("job", j.Name, "target", u.String()), cache: map[string]*cached{},
+				})
+			}
+		}
+	}
+	return r, nil
+}
+
+// Targets is how many there are.
+func (r *Runner) Targets() int { return len(r.targets) }
+
+// Run reads all targets at their intervals. It returns when the context has ended, and what was under
+// way has ended.
+func (r *Runner) Run(ctx context.Context) {
+	var group sync.WaitGroup
+	for _, t := range r.targets {
+		group.Go(func() { t.run(ctx) })
+	}
+	group.Wait()
+}
+
+// run reads one target.
+func (t *target) run(ctx context.Context) {
+	interval := time.Duration(t.job.Interval)
+	timer := time.NewTimer(t.offset(time.Now(), interval))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case at := <-timer.C:
+			t.scrape(ctx, at)
+			timer.Reset(t.offset(time.Now(), interval))
+		}
+	}
+}
+
+// offset is how long it is until the target is due: targets have times of their own within an
+// interval, the same after a restart.
+func (t *target) offset(now time.Time, interval time.Duration) time.Duration {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(t.url))
+	own := time.Duration(h.Sum64() % uint64(interval))
+	wait := own - time.Duration(now.UnixNano()%int64(interval))
+	if wait <= 0 {
+		wait += interval
+	}
+	return wait
+}

@@ -1,0 +1,199 @@
+package scrape
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/prom"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// page is a target whose answers a test chooses.
+type page struct {
+	status int
+	kind   string
+	text   string
+	accept string
+	served atomic.Int64
+}
+
+func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.served.Add(1)
+	p.accept = r.Header.Get("Accept")
+	w.Header().Set("Content-Type", p.kind)
+	if p.status != 0 {
+		w.WriteHeader(p.status)
+	}
+	_, _ = w.Write([]byte(p.text))
+}
+
+// world is a database, and a target that is read when a test says so.
+type world struct {
+	*testing.T
+	db     *tsdb.DB
+	page   *page
+	target *target
+	now    time.Time
+}
+
+func newWorld(t *testing.T, change func(*Job)) *world {
+	w := &world{T: t, page: &page{kind: "text/plain; version=0.0.4"}, now: time.UnixMilli(1_700_000_000_000)}
+	var err error
+	w.db, err = tsdb.Open("data", &tsdb.Options{FS: tsdbtest.NewMemFS(), Clock: tsdbtest.NewClock(w.now)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.db.Close()) })
+	server := httptest.NewServer(w.page)
+	t.Cleanup(server.Close)
+	c := &Config{Jobs: []Job{{Name: "j", Static: []StaticTargets{{Targets: []string{strings.TrimPrefix(server.URL, "http://")}, Labels: map[string]string{"zone": "z"}}}}}}
+	if change != nil {
+		change(&c.Jobs[0])
+	}
+	require.NoError(t, c.Settle())
+	r, err := New(c, prom.NewStorage(w.db), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.Equal(t, 1, r.Targets())
+	w.target = r.targets[0]
+	return w
+}
+
+// scrape reads the target a second later.
+func (w *world) scrape(text string) {
+	w.now = w.now.Add(time.Second)
+	w.page.text = text
+	w.target.scrape(context.Background(), w.now)
+}
+
+// stored are the values of a metric by its labels but for those of the target, as text; a stale marker
+// is "end".
+func (w *world) stored(metric string) map[string]string {
+	w.Helper()
+	q, err := w.db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(w, err)
+	defer func() { require.NoError(w, q.Close()) }()
+	all := map[string]string{}
+	for s, err := range q.Select(context.Background(), nil, labels.Equal(labels.MetricName, metric)).All() {
+		require.NoError(w, err)
+		var b labels.Builder
+		b.Reset(s.Labels())
+		require.Equal(w, "j", b.Get("job"))
+		require.Equal(w, "z", b.Get("zone"))
+		b.Del("job", "zone", "instance", labels.MetricName)
+		var values []string
+		for _, v := range s.Samples() {
+			text := fmt.Sprint(v)
+			if tsdb.IsStale(v) {
+				text = "end"
+			}
+			values = append(values, text)
+		}
+		require.NoError(w, s.Err())
+		all[b.Labels().String()] = strings.Join(values, " ")
+	}
+	return all
+}
+
+func TestScrape_StoresWhatATargetSays(t *testing.T) {
+	w := newWorld(t, nil)
+	w.scrape("# HELP a_total Help.\n# TYPE a_total counter\na_total{job=\"own\",x=\"1\"} 1\na_total{x=\"2\"} 5\nb 3\n")
+	w.scrape("# HELP a_total Help.\n# TYPE a_total counter\na_total{job=\"own\",x=\"1\"} 2\nb 3\nb 4\n")
+	w.scrape("b 3\nb{\n") // broken: nothing of it is stored
+	w.scrape("b 5\n")
+	require.Equal(t, map[string]string{`{exported_job="own", x="1"}`: "1 2 end", `{x="2"}`: "5 end"}, w.stored("a_total"))
+	require.Equal(t, map[string]string{`{}`: "3 3 end 5"}, w.stored("b"))
+	require.Equal(t, map[string]string{`{}`: "1 1 0 1"}, w.stored("up"))
+	require.Equal(t, map[string]string{`{}`: "3 3 0 1"}, w.stored("scrape_samples_scraped"))
+	require.Equal(t, map[string]string{`{}`: "3 0 0 1"}, w.stored("scrape_series_added"))
+	require.Len(t, w.stored("scrape_duration_seconds"), 1)
+	q, err := w.db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	defer q.Close()
+	about, err := q.Metadata(context.Background(), labels.Equal(labels.MetricName, "a_total"))
+	require.NoError(t, err)
+	require.Len(t, about, 2)
+	require.Equal(t, tsdb.Metadata{Type: tsdb.MetricCounter, Help: "Help."}, about[0].Metadata)
+}
+
+func TestScrape_OpenMetricsWithTimesAndExemplars(t *testing.T) {
+	w := newWorld(t, nil)
+	w.page.kind = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+	w.scrape("# TYPE a counter\na_total 1 1700000000.5 # {trace_id=\"x\"} 0.5\n# EOF\n")
+	w.scrape("# EOF\n")
+	require.Equal(t, map[string]string{`{}`: "1"}, w.stored("a_total"), "nobody knows when a series with times of its own ended")
+	require.EqualValues(t, 1, w.db.Stats().Exemplars)
+	require.Contains(t, w.page.accept, "openmetrics-text")
+	require.NotContains(t, w.page.accept, "protobuf")
+}
+
+func TestScrape_Limits(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Job)
+		page   *page
+		text   string
+	}{
+		"samples": {func(j *Job) { j.SampleLimit = 2 }, &page{}, "a 1\nb 1\nc 1\n"},
+		"bytes":   {func(j *Job) { j.BodySizeLimit = 10 }, &page{}, "a_long_name 1\n"},
+		"status":  {nil, &page{status: http.StatusInternalServerError}, "a 1\n"},
+		"type":    {nil, &page{kind: "application/openmetrics-text"}, "a 1\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, test.change)
+			w.page.status = test.page.status
+			if test.page.kind != "" {
+				w.page.kind = test.page.kind
+			}
+			w.scrape(test.text)
+			require.Equal(t, map[string]string{`{}`: "0"}, w.stored("up"))
+			require.Empty(t, w.stored("a"))
+			require.Empty(t, w.stored("a_long_name"))
+		})
+	}
+}
+
+// Labels of the target, or those of the answer, as the job says; a time that is not honoured is that of
+// the scrape.
+func TestScrape_Honor(t *testing.T) {
+	no := false
+	w := newWorld(t, func(j *Job) { j.HonorTimestamps = &no })
+	w.scrape("a 1 1699999999000\n")
+	w.scrape("")
+	require.Equal(t, map[string]string{`{}`: "1 end"}, w.stored("a"))
+
+	w = newWorld(t, func(j *Job) { j.HonorLabels = true })
+	w.scrape("a{zone=\"z\",job=\"j\",x=\"1\"} 1\n")
+	require.Equal(t, map[string]string{`{x="1"}`: "1"}, w.stored("a"))
+}
+
+// Targets are read at times of their own, and all reading has ended when Run returns.
+func TestRunner_EndsWithItsContext(t *testing.T) {
+	w := newWorld(t, func(j *Job) { j.Interval, j.Timeout = 5_000_000, 5_000_000 }) // 5 ms
+	r := &Runner{targets: []*target{w.target}}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Run(ctx)
+	}()
+	require.Eventually(t, func() bool { return w.page.served.Load() > 2 }, time.Minute, time.Millisecond)
+	cancel()
+	<-ended
+	at := time.UnixMilli(1_700_000_000_123)
+	for range 10 {
+		wait := w.target.offset(at, time.Minute)
+		require.Positive(t, wait)
+		require.LessOrEqual(t, wait, time.Minute)
+		require.Equal(t, time.Minute, w.target.offset(at.Add(wait), time.Minute))
+		at = at.Add(wait + 7*time.Second)
+	}
+}

@@ -1,0 +1,347 @@
+package scrape
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/exemplar"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/metadata"
+	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
+)
+
+// target is a program that is read.
+type target struct {
+	job    *Job
+	url    string
+	client *http.Client
+	labels labels.Labels
+	to     storage.Appendable
+	logger *slog.Logger
+
+	round  uint64
+	cache  map[string]*cached // by the text of a series
+	buffer []byte
+	kind   string // content type of the last answer
+	failed bool   // the last time: a failure is logged once
+}
+
+// cached is a series that was in an answer.
+type cached struct {
+	ref    storage.SeriesRef
+	labels labels.Labels
+	round  uint64 // in which it was there last
+	stored bool   // a sample of it was
+	timed  bool   // with a time of its own: its end is not known
+	meta   metadata.Metadata
+}
+
+const (
+	acceptText       = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.1"
+	acceptHistograms = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.8," + acceptText
+)
+
+// scrape reads the target once, and appends what it says, or that it says nothing.
+func (t *target) scrape(ctx context.Context, at time.Time) {
+	t.round++
+	begun := time.Now()
+	body, err := t.fetch(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	r := report{at: at.UnixMilli(), took: time.Since(begun)}
+	if err == nil {
+		err = t.append(&r, body)
+	}
+	if err != nil { // nothing of it is stored, but that it failed
+		r.failed, r.samples, r.added = true, 0, 0
+		t.round++
+		if err := t.append(&r, nil); err != nil {
+			t.logger.Warn("append what a scrape reports", "error", err.Error())
+		}
+		if !t.failed {
+			t.logger.Warn("scrape failed", "error", err.Error())
+		}
+	}
+	t.failed = r.failed
+}
+
+// fetch gets an answer.
+func (t *target) fetch(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(t.job.Timeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", acceptText)
+	if t.job.Histograms {
+		req.Header.Set("Accept", acceptHistograms)
+	}
+	req.Header.Set("Accept-Encoding", "gzip")
+	req.Header.Set("User-Agent", "tsdbserve")
+	req.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", strconv.FormatFloat(time.Duration(t.job.Timeout).Seconds(), 'f', -1, 64))
+	resp, err := t.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection is used again
+		_ = resp.Body.Close()
+	}()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the target answers %s", resp.Status)
+	}
+	from := io.Reader(resp.Body)
+	if resp.Header.Get("Content-Encoding") == "gzip" {
+		if from, err = gzip.NewReader(resp.Body); err != nil {
+			return nil, err
+		}
+	}
+	t.kind = resp.Header.Get("Content-Type")
+	limit := int64(t.job.BodySizeLimit)
+	b, err := readAll(t.buffer[:0], io.LimitReader(from, limit+1))
+	t.buffer = b
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("the answer is longer than body_size_limit, %s", t.job.BodySizeLimit)
+	}
+	return b, err
+}
+
+func readAll(b []byte, r io.Reader) ([]byte, error) {
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			return b, nil
+		}
+		if err != nil {
+			return b, err
+		}
+	}
+}
+
+// report is what is stored of a scrape itself.
+type report struct {
+	at             int64
+	took           time.Duration
+	failed         bool
+	samples, added int
+}
+
+// append appends an answer, that series have ended which are not in it, and the report, in one commit.
+func (t *target) append(r *report, body []byte) (err error) {
+	app := t.to.Appender(context.Background())
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, app.Rollback())
+		}
+	}()
+	if !r.failed {
+		if err := t.parse(app, r, body); err != nil {
+			return err
+		}
+	}
+	t.end(app, r.at)
+	for _, own := range []struct {
+		name string
+		v    float64
+	}{
+		{"up", number(!r.failed)}, {"scrape_duration_seconds", r.took.Seconds()},
+		{"scrape_samples_scraped", float64(r.samples)}, {"scrape_samples_post_metric_relabeling", float64(r.samples)}, {"scrape_series_added", float64(r.added)},
+	} {
+		b := labels.NewBuilder(t.labels)
+		b.Set(model.MetricNameLabel, own.name)
+		if _, err := app.Append(0, b.Labels(), r.at, own.v); err != nil && !isOld(err) {
+			return err
+		}
+	}
+	if err := app.Commit(); err != nil {
+		return err
+	}
+	for key, c := range t.cache {
+		if c.stored = true; c.round != t.round {
+			delete(t.cache, key)
+		}
+	}
+	return nil
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// isOld reports whether a sample was refused for what is there already: the rest is stored.
+func isOld(err error) bool {
+	return errors.Is(err, storage.ErrOutOfOrderSample) || errors.Is(err, storage.ErrDuplicateSampleForTimestamp) ||
+		errors.Is(err, storage.ErrOutOfBounds) || errors.Is(err, storage.ErrTooOldSample)
+}
+
+// family is what an answer says of a metric family, in front of its series.
+type family struct {
+	name string
+	meta metadata.Metadata
+}
+
+func (f *family) named(name []byte) *metadata.Metadata {
+	if f.name != string(name) {
+		*f = family{name: string(name)}
+	}
+	return &f.meta
+}
+
+// parse appends the samples of an answer.
+func (t *target) parse(app storage.Appender, r *report, body []byte) error {
+	p, err := textparse.New(body, t.kind, labels.NewSymbolTable(), textparse.ParserOptions{FallbackContentType: "text/plain"})
+	if p == nil {
+		return err
+	}
+	var about family
+	for {
+		entry, err := p.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s := sample{t: r.at}
+		switch entry {
+		case textparse.EntryType:
+			name, kind := p.Type()
+			about.named(name).Type = kind
+			continue
+		case textparse.EntryHelp:
+			name, help := p.Help()
+			about.named(name).Help = string(help)
+			continue
+		case textparse.EntryUnit:
+			name, unit := p.Unit()
+			about.named(name).Unit = string(unit)
+			continue
+		case textparse.EntrySeries:
+			s.key, s.own, s.v = p.Series()
+		case textparse.EntryHistogram:
+			s.key, s.own, s.h, s.fh = p.Histogram()
+		default:
+			continue
+		}
+		if r.samples++; t.job.SampleLimit > 0 && r.samples > t.job.SampleLimit {
+			return fmt.Errorf("the answer has more samples than sample_limit, %d", t.job.SampleLimit)
+		}
+		if err := t.sample(app, p, &about, &s, r); err != nil {
+			return err
+		}
+	}
+}
+
+// sample is one of an answer.
+type sample struct {
+	key []byte // the text of its series
+	own *int64 // the time that it says
+	t   int64
+	v   float64
+	h   *histogram.Histogram
+	fh  *histogram.FloatHistogram
+}
+
+func (t *target) sample(app storage.Appender, p textparse.Parser, about *family, s *sample, r *report) (err error) {
+	c := t.cache[string(s.key)]
+	if c == nil {
+		var ls labels.Labels
+		p.Labels(&ls)
+		c = &cached{labels: t.join(ls)}
+		if !c.labels.Has(model.MetricNameLabel) {
+			return fmt.Errorf("a series without a name: %s", ls)
+		}
+		t.cache[string(s.key)] = c
+		r.added++
+	}
+	if c.round == t.round {
+		return nil // twice in one answer: the first one counts
+	}
+	c.round, c.timed = t.round, s.own != nil && *t.job.HonorTimestamps
+	if c.timed {
+		s.t = *s.own
+	}
+	if s.h != nil || s.fh != nil {
+		c.ref, err = app.AppendHistogram(c.ref, c.labels, s.t, s.h, s.fh)
+	} else {
+		c.ref, err = app.Append(c.ref, c.labels, s.t, s.v)
+	}
+	if isOld(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if belongs(c.labels.Get(model.MetricNameLabel), about.name) && c.meta != about.meta {
+		if _, err := app.UpdateMetadata(c.ref, c.labels, about.meta); err == nil {
+			c.meta = about.meta
+		}
+	}
+	for e := (exemplar.Exemplar{}); p.Exemplar(&e); e = (exemplar.Exemplar{}) {
+		if !e.HasTs {
+			e.Ts = s.t
+		}
+		if _, err := app.AppendExemplar(c.ref, c.labels, e); err != nil {
+			t.logger.Debug("exemplar of a scrape left out", "series", c.labels.String(), "error", err.Error())
+		}
+	}
+	return nil
+}
+
+// belongs reports whether a series is of a family: it has its name, and what its kind puts behind it.
+func belongs(series, family string) bool {
+	return family != "" && strings.HasPrefix(series, family)
+}
+
+// join gives a series the labels of the target.
+func (t *target) join(ls labels.Labels) labels.Labels {
+	b := labels.NewBuilder(ls)
+	t.labels.Range(func(l labels.Label) {
+		there := ls.Get(l.Name)
+		switch {
+		case there == "":
+			b.Set(l.Name, l.Value)
+		case !t.job.HonorLabels:
+			exported := model.ExportedLabelPrefix + l.Name
+			for ls.Has(exported) || t.labels.Has(exported) {
+				exported = model.ExportedLabelPrefix + exported
+			}
+			b.Set(exported, there)
+			b.Set(l.Name, l.Value)
+		}
+	})
+	return b.Labels()
+}
+
+// end says of series that were in the last answer and are not in this one that they have ended.
+func (t *target) end(app storage.Appender, at int64) {
+	for _, c := range t.cache {
+		if c.round != t.round && !c.timed && c.stored {
+			if _, err := app.Append(c.ref, c.labels, at, math.Float64frombits(value.StaleNaN)); err != nil && !isOld(err) {
+				t.logger.Debug("the end of a series could not be told", "series", c.labels.String(), "error", err.Error())
+			}
+		}
+	}
+}
