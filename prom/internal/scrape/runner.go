@@ -59,6 +59,9 @@ func (r *Runner) Run(ctx context.Context) {
 		group.Go(func() { t.run(ctx) })
 	}
 	group.Wait()
+	for _, t := range r.targets {
+		t.client.CloseIdleConnections()
+	}
 }
 
 // run reads one target.
