@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -68,6 +69,7 @@ func readFile(name string) (*fileConfig, error) {
 	if err := f.check(); err != nil {
 		return nil, fmt.Errorf("--config.file %s: %w", name, err)
 	}
+	f.Scrape.SetDirectory(filepath.Dir(name))
 	shown, err := yaml.Marshal(f) // secrets are left out
 	f.text = string(shown)
 	return f, err

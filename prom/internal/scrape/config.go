@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/units"
@@ -91,6 +92,10 @@ func (j *Job) settle(c *Config) error {
 	case len(j.Static) == 0:
 		return errors.New("no static_configs: this server finds no targets by itself")
 	}
+	client := j.client()
+	if err := client.Validate(); err != nil {
+		return err
+	}
 	for _, s := range j.Static {
 		for _, address := range s.Targets {
 			if _, err := j.url(address); err != nil {
@@ -98,12 +103,28 @@ func (j *Job) settle(c *Config) error {
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
-			if !model.UTF8Validation.IsValidLabelName(name) || name == model.MetricNameLabel {
-				return fmt.Errorf("label %q cannot be given to a target", name)
+			if !model.UTF8Validation.IsValidLabelName(name) || strings.HasPrefix(name, model.ReservedLabelPrefix) {
+				return fmt.Errorf("label %q cannot be given to a target: names that begin with __ have a meaning, which this server does not know", name)
 			}
 		}
 	}
 	return nil
+}
+
+// client is how requests are sent. Its Validate puts defaults behind the pointers of the job.
+func (j *Job) client() config.HTTPClientConfig {
+	return config.HTTPClientConfig{BasicAuth: j.BasicAuth, Authorization: j.Authorization, TLSConfig: j.TLS, FollowRedirects: true, EnableHTTP2: true}
+}
+
+// SetDirectory is from where the paths of files with secrets and certificates begin: that of the file
+// of the configuration.
+func (c *Config) SetDirectory(dir string) {
+	for i := range c.Jobs {
+		j := &c.Jobs[i]
+		j.BasicAuth.SetDirectory(dir)
+		j.Authorization.SetDirectory(dir)
+		j.TLS.SetDirectory(dir)
+	}
 }
 
 // url is where a target is read.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/fnv"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ func New(c *Config, to storage.Appendable, logger *slog.Logger) (*Runner, error)
 	r := &Runner{}
 	for i := range c.Jobs {
 		j := &c.Jobs[i]
-		client, err := config.NewClientFromConfig(config.HTTPClientConfig{BasicAuth: j.BasicAuth, Authorization: j.Authorization, TLSConfig: j.TLS, FollowRedirects: true, EnableHTTP2: true}, j.Name)
+		client, err := config.NewClientFromConfig(j.client(), j.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -36,10 +37,16 @@ func New(c *Config, to storage.Appendable, logger *slog.Logger) (*Runner, error)
 				b.Set("job", j.Name)
 				b.Set("instance", address)
 				for name, value := range s.Labels {
-					b.Set(name, value) // these win
+					if value != "" {
+						b.Set(name, value) // these win
+					}
+				}
+				own := b.Labels()
+				if slices.ContainsFunc(r.targets, func(t *target) bool { return t.url == u.String() && labels.Equal(t.labels, own) }) {
+					continue // it is listed twice
 				}
 				r.targets = append(r.targets, &target{
-					job: j, url: u.String(), client: client, labels: b.Labels(), to: to,
+					job: j, url: u.String(), client: client, labels: own, to: to, now: time.Now,
 					logger: logger.With("job", j.Name, "target", u.String()), cache: map[string]*cached{},
 				})
 			}

@@ -2,6 +2,7 @@ package scrape
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -12,6 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/config"
+	promlabels "github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/metadata"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
@@ -26,12 +31,14 @@ type page struct {
 	kind   string
 	text   string
 	accept string
-	served atomic.Int64
+
+	authorization string
+	served        atomic.Int64
 }
 
 func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.served.Add(1)
-	p.accept = r.Header.Get("Accept")
+	p.accept, p.authorization = r.Header.Get("Accept"), r.Header.Get("Authorization")
 	w.Header().Set("Content-Type", p.kind)
 	if p.status != 0 {
 		w.WriteHeader(p.status)
@@ -65,6 +72,7 @@ func newWorld(t *testing.T, change func(*Job)) *world {
 	require.NoError(t, err)
 	require.Equal(t, 1, r.Targets())
 	w.target = r.targets[0]
+	w.target.now = func() time.Time { return w.now }
 	return w
 }
 
@@ -173,6 +181,118 @@ func TestScrape_Honor(t *testing.T) {
 	w = newWorld(t, func(j *Job) { j.HonorLabels = true })
 	w.scrape("a{zone=\"z\",job=\"j\",x=\"1\"} 1\n")
 	require.Equal(t, map[string]string{`{x="1"}`: "1"}, w.stored("a"))
+	w.scrape("b{instance=\"\"} 1\n")
+	q, err := w.db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	defer q.Close()
+	for s, err := range q.Select(context.Background(), nil, labels.Equal(labels.MetricName, "b")).All() {
+		require.NoError(t, err)
+		require.Equal(t, `{__name__="b", job="j", zone="z"}`, s.Labels().String(), "an empty label says that there should be none")
+	}
+}
+
+// A series may have several samples with times of their own, but none far ahead: it would take no
+// others until then.
+func TestScrape_Times(t *testing.T) {
+	w := newWorld(t, nil)
+	w.scrape("a 1 1700000000100\na 2 1700000000500\nb 1 1700003000000\n")
+	w.scrape("b 2\n")
+	require.Equal(t, map[string]string{`{}`: "1 2"}, w.stored("a"))
+	require.Equal(t, map[string]string{`{}`: "2"}, w.stored("b"))
+}
+
+func TestScrape_TellsAnExemplarWithoutATimeOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	w.page.kind = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+	for range 3 {
+		w.scrape("# TYPE a counter\na_total 1 # {trace_id=\"x\"} 0.5\n# EOF\n")
+	}
+	require.EqualValues(t, 1, w.db.Stats().Exemplars)
+	w.scrape("# TYPE a counter\na_total 1 # {trace_id=\"y\"} 0.5\n# EOF\n")
+	require.EqualValues(t, 2, w.db.Stats().Exemplars)
+}
+
+// A label of the target moves one of the answer aside, and never over another.
+func TestScrape_LabelsMovedAsideStayApart(t *testing.T) {
+	w := newWorld(t, func(j *Job) { j.Static[0].Labels["exported_zone"] = "e" })
+	w.scrape("a{zone=\"q\",exported_zone=\"r\"} 1\n")
+	require.Len(t, w.stored("a"), 1)
+	for text := range w.stored("a") {
+		require.Contains(t, text, `="q"`)
+		require.Contains(t, text, `="r"`)
+	}
+}
+
+// What is in no answer that is stored is new again: nothing is remembered of an append that failed.
+func TestScrape_RemembersNothingOfAnAppendThatFailed(t *testing.T) {
+	w := newWorld(t, nil)
+	to := w.target.to
+	w.target.to = broken{}
+	const text = "# HELP a Help.\n# TYPE a gauge\na 1\n"
+	w.scrape(text)
+	w.target.to = to
+	w.scrape(text)
+	require.Equal(t, map[string]string{`{}`: "1"}, w.stored("scrape_series_added"))
+	q, err := w.db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	defer q.Close()
+	about, err := q.Metadata(context.Background(), labels.Equal(labels.MetricName, "a"))
+	require.NoError(t, err)
+	require.Len(t, about, 1)
+}
+
+// broken takes samples and commits none.
+type broken struct{}
+
+func (broken) Appender(context.Context) storage.Appender { return brokenAppender{} }
+
+type brokenAppender struct{ storage.Appender }
+
+func (brokenAppender) Append(storage.SeriesRef, promlabels.Labels, int64, float64) (storage.SeriesRef, error) {
+	return 1, nil
+}
+
+func (brokenAppender) UpdateMetadata(storage.SeriesRef, promlabels.Labels, metadata.Metadata) (storage.SeriesRef, error) {
+	return 1, nil
+}
+
+func (brokenAppender) Commit() error   { return errors.New("the disk is full") }
+func (brokenAppender) Rollback() error { return nil }
+
+// Credentials are sent as Prometheus sends them, and what contradicts itself is refused.
+func TestScrape_Credentials(t *testing.T) {
+	w := newWorld(t, func(j *Job) { j.Authorization = &config.Authorization{Credentials: "tok"} })
+	w.scrape("a 1\n")
+	require.Equal(t, "Bearer tok", w.page.authorization)
+	for name, change := range map[string]func(*Job){
+		"two passwords": func(j *Job) { j.BasicAuth = &config.BasicAuth{Username: "u", Password: "p", PasswordFile: "f"} },
+		"two ways": func(j *Job) {
+			j.BasicAuth = &config.BasicAuth{Username: "u", Password: "p"}
+			j.Authorization = &config.Authorization{Credentials: "tok"}
+		},
+		"__label": func(j *Job) {
+			j.Static = []StaticTargets{{Targets: []string{"h:1"}, Labels: map[string]string{"__address__": "x"}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &Config{Jobs: []Job{{Name: "j", Static: []StaticTargets{{Targets: []string{"h:1"}}}}}}
+			change(&c.Jobs[0])
+			require.Error(t, c.Settle())
+		})
+	}
+	c := &Config{Jobs: []Job{{Name: "j", BasicAuth: &config.BasicAuth{PasswordFile: "secret"}}}}
+	c.SetDirectory("etc")
+	require.Equal(t, "etc/secret", c.Jobs[0].BasicAuth.PasswordFile)
+}
+
+// A target that is listed twice is read once.
+func TestNew_ATargetListedTwiceIsOne(t *testing.T) {
+	c := &Config{Jobs: []Job{{Name: "j", Static: []StaticTargets{{Targets: []string{"h:1", "h:1", "h:2"}, Labels: map[string]string{"job": ""}}}}}}
+	require.NoError(t, c.Settle())
+	r, err := New(c, broken{}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.Equal(t, 2, r.Targets())
+	require.Equal(t, "j", r.targets[0].labels.Get("job"), "an empty label removes none")
 }
 
 // Targets are read at times of their own, and all reading has ended when Run returns.

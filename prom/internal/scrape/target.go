@@ -35,6 +35,7 @@ type target struct {
 	round  uint64
 	cache  map[string]*cached // by the text of a series
 	buffer []byte
+	now    func() time.Time
 	kind   string // content type of the last answer
 	failed bool   // the last time: a failure is logged once
 }
@@ -47,9 +48,15 @@ type cached struct {
 	stored bool   // a sample of it was
 	timed  bool   // with a time of its own: its end is not known
 	meta   metadata.Metadata
+	last   exemplar.Exemplar // if it has no time of its own: it is told once
 }
 
 const (
+	// maxAhead is how far ahead the time of a sample may be, as with Prometheus: a series with one of a
+	// wrong clock takes no others until then.
+	maxAhead   = 10 * time.Minute
+	keptBuffer = 4 << 20 // bytes of an answer that is kept for the next one in any case
+
 	acceptText       = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.1"
 	acceptHistograms = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.8," + acceptText
 )
@@ -62,7 +69,7 @@ func (t *target) scrape(ctx context.Context, at time.Time) {
 	if ctx.Err() != nil {
 		return
 	}
-	r := report{at: at.UnixMilli(), took: time.Since(begun)}
+	r := report{at: at.UnixMilli(), begun: begun}
 	if err == nil {
 		err = t.append(&r, body)
 	}
@@ -70,6 +77,7 @@ func (t *target) scrape(ctx context.Context, at time.Time) {
 		r.failed, r.samples, r.added = true, 0, 0
 		t.round++
 		if err := t.append(&r, nil); err != nil {
+			t.forget()
 			t.logger.Warn("append what a scrape reports", "error", err.Error())
 		}
 		if !t.failed {
@@ -77,6 +85,15 @@ func (t *target) scrape(ctx context.Context, at time.Time) {
 		}
 	}
 	t.failed = r.failed
+}
+
+// forget drops what was believed of samples that are not stored, except for which series have to end.
+func (t *target) forget() {
+	for key, c := range t.cache {
+		if c.meta, c.last = (metadata.Metadata{}), (exemplar.Exemplar{}); !c.stored {
+			delete(t.cache, key)
+		}
+	}
 }
 
 // fetch gets an answer.
@@ -112,6 +129,9 @@ func (t *target) fetch(ctx context.Context) ([]byte, error) {
 		}
 	}
 	t.kind = resp.Header.Get("Content-Type")
+	if cap(t.buffer) > keptBuffer && cap(t.buffer) > 4*len(t.buffer) { // the last answer was far shorter than one before
+		t.buffer = nil
+	}
 	limit := int64(t.job.BodySizeLimit)
 	b, err := readAll(t.buffer[:0], io.LimitReader(from, limit+1))
 	t.buffer = b
@@ -140,9 +160,10 @@ func readAll(b []byte, r io.Reader) ([]byte, error) {
 // report is what is stored of a scrape itself.
 type report struct {
 	at             int64
-	took           time.Duration
+	begun          time.Time
 	failed         bool
 	samples, added int
+	refused        int // older than what is stored, or too far ahead
 }
 
 // append appends an answer, that series have ended which are not in it, and the report, in one commit.
@@ -163,7 +184,7 @@ func (t *target) append(r *report, body []byte) (err error) {
 		name string
 		v    float64
 	}{
-		{"up", number(!r.failed)}, {"scrape_duration_seconds", r.took.Seconds()},
+		{"up", number(!r.failed)}, {"scrape_duration_seconds", time.Since(r.begun).Seconds()},
 		{"scrape_samples_scraped", float64(r.samples)}, {"scrape_samples_post_metric_relabeling", float64(r.samples)}, {"scrape_series_added", float64(r.added)},
 	} {
 		b := labels.NewBuilder(t.labels)
@@ -174,6 +195,9 @@ func (t *target) append(r *report, body []byte) (err error) {
 	}
 	if err := app.Commit(); err != nil {
 		return err
+	}
+	if r.refused > 0 {
+		t.logger.Warn("samples of a scrape are out of order or out of bounds: they are left out", "samples", r.refused)
 	}
 	for key, c := range t.cache {
 		if c.stored = true; c.round != t.round {
@@ -211,7 +235,9 @@ func (f *family) named(name []byte) *metadata.Metadata {
 
 // parse appends the samples of an answer.
 func (t *target) parse(app storage.Appender, r *report, body []byte) error {
-	p, err := textparse.New(body, t.kind, labels.NewSymbolTable(), textparse.ParserOptions{FallbackContentType: "text/plain"})
+	p, err := textparse.New(body, t.kind, labels.NewSymbolTable(), textparse.ParserOptions{
+		FallbackContentType: "text/plain", IgnoreNativeHistograms: !t.job.Histograms,
+	})
 	if p == nil {
 		return err
 	}
@@ -276,12 +302,15 @@ func (t *target) sample(app storage.Appender, p textparse.Parser, about *family,
 		t.cache[string(s.key)] = c
 		r.added++
 	}
-	if c.round == t.round {
+	timed := s.own != nil && *t.job.HonorTimestamps
+	if c.round == t.round && !timed {
 		return nil // twice in one answer: the first one counts
 	}
-	c.round, c.timed = t.round, s.own != nil && *t.job.HonorTimestamps
-	if c.timed {
-		s.t = *s.own
+	if c.round, c.timed = t.round, timed; timed {
+		if s.t = *s.own; s.t > t.now().Add(maxAhead).UnixMilli() {
+			r.refused++
+			return nil
+		}
 	}
 	if s.h != nil || s.fh != nil {
 		c.ref, err = app.AppendHistogram(c.ref, c.labels, s.t, s.h, s.fh)
@@ -289,6 +318,7 @@ func (t *target) sample(app storage.Appender, p textparse.Parser, about *family,
 		c.ref, err = app.Append(c.ref, c.labels, s.t, s.v)
 	}
 	if isOld(err) {
+		r.refused++
 		return nil
 	}
 	if err != nil {
@@ -301,6 +331,10 @@ func (t *target) sample(app storage.Appender, p textparse.Parser, about *family,
 	}
 	for e := (exemplar.Exemplar{}); p.Exemplar(&e); e = (exemplar.Exemplar{}) {
 		if !e.HasTs {
+			if e.Equals(c.last) {
+				continue
+			}
+			c.last = e
 			e.Ts = s.t
 		}
 		if _, err := app.AppendExemplar(c.ref, c.labels, e); err != nil {
@@ -321,11 +355,11 @@ func (t *target) join(ls labels.Labels) labels.Labels {
 	t.labels.Range(func(l labels.Label) {
 		there := ls.Get(l.Name)
 		switch {
-		case there == "":
+		case there == "" && !(t.job.HonorLabels && ls.Has(l.Name)): // an empty one says that it wants none
 			b.Set(l.Name, l.Value)
 		case !t.job.HonorLabels:
 			exported := model.ExportedLabelPrefix + l.Name
-			for ls.Has(exported) || t.labels.Has(exported) {
+			for ls.Has(exported) || t.labels.Has(exported) || b.Get(exported) != "" {
 				exported = model.ExportedLabelPrefix + exported
 			}
 			b.Set(exported, there)
