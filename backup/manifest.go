@@ -84,7 +84,7 @@ func loadManifest(ctx context.Context, store Store, name string) (*manifest, err
 	if err != nil {
 		return nil, errors.WithMessagef(err, "backup %s", name)
 	}
-	defer func() { _ = r.Close() }()
+	defer func() { _ = r.Close() }() // what was read is checked by its sum
 	text, err := io.ReadAll(io.LimitReader(r, maxManifestBytes+1))
 	if err != nil {
 		return nil, errors.WithMessagef(err, "backup %s", name)

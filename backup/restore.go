@@ -143,7 +143,7 @@ func restoreFile(ctx context.Context, store Store, f *file, name string, fsys ts
 	if err != nil {
 		return err
 	}
-	defer func() { _ = r.Close() }()
+	defer func() { _ = r.Close() }() // what was read is checked by its sum
 	h := sha256.New()
 	// One more byte than there are tells an object that is too long.
 	if err := writeFile(fsys, name, io.TeeReader(&endedReader{ctx, io.LimitReader(r, f.Size+1)}, h)); err != nil {
