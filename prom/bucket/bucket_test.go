@@ -85,7 +85,6 @@ func TestStore_KeepsBackups(t *testing.T) {
 // cutBucket fails in the middle of an upload, as the file system provider does when its disk is full.
 type cutBucket struct {
 	objstore.Bucket
-	dir string
 	cut bool
 }
 
