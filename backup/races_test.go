@@ -131,7 +131,7 @@ func TestTake_TwoDatabasesInOneStore(t *testing.T) {
 		for m := range 41 {
 			app := db.Appender()
 			for i := range 20 {
-				_, err := app.Append(0, labels.FromStrings("__name__", "m", "who", dir, "i", fmt.Sprint(i)), int64(1_700_000_000_000+m*60_000), float64(m))
+				_, err := app.Append(0, labels.FromStrings("__name__", "m", "who", dir, "i", fmt.Sprint(i)), 1_700_000_000_000+int64(m)*60_000, float64(m))
 				require.NoError(t, err)
 			}
 			_, err = app.Commit(ctx)
