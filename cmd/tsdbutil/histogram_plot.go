@@ -120,8 +120,8 @@ func schemaText(schema int32) string {
 	return strconv.Itoa(int(schema))
 }
 
-// widened brings a histogram of too many buckets to a schema of wider ones. In the widest one it may
-// have too many still, if it spans more than 80 powers of ten.
+// widened brings a histogram of too many buckets to a schema of wider ones. In the widest one it
+// may have too many still, if it spans more than 80 powers of ten.
 func widened(h *histogram.FloatHistogram) *histogram.FloatHistogram {
 	if !histogram.Exponential(h.Schema) || barLines(h) <= maxBars {
 		return h
