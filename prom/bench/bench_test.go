@@ -26,7 +26,7 @@ func tiny() Config {
 
 // inProcess does tasks here, but for those that must end their process.
 func inProcess(ctx context.Context, t task) (measures, error) {
-	if t.Kind == "killed" || t.Kind == "grow" {
+	if t.Kind == "killed" || t.Kind == "filllate" || t.Kind == "grow" {
 		return t.runInChild(ctx)
 	}
 	return t.run()

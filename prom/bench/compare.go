@@ -230,7 +230,7 @@ func (c *comparison) forget() error {
 // copyData makes a directory for one task out of one that was filled. Blocks are never
 // changed in place; of logs there must be a copy.
 func copyData(fill, dst, src string) error {
-	if fill == "fill" || fill == "killed" {
+	if fill == "fill" || fill == "filllate" || fill == "killed" {
 		return errors.Wrap(os.CopyFS(dst, os.DirFS(src)), "copy data")
 	}
 	return linkTree(dst, src)
