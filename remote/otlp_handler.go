@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -27,7 +28,7 @@ import (
 // It knows no users, as NewWriteHandler.
 func NewOTLPHandler(db Appendable, opts *OTLPOptions) http.Handler {
 	h := &otlpHandler{db: db, options: opts.withDefaults()}
-	h.intake.init(&h.options.Write)
+	h.intake.init("OTLP", &h.options.Write)
 	h.deltas = deltaSums{most: h.options.MaxDeltaSeries, clock: h.opts.Clock, turn: make(chan struct{}, 1), of: map[string]deltaSum{}}
 	h.requests.New = func() any { return &otlpRequest{h: h} }
 	return h
@@ -97,7 +98,7 @@ func (h *otlpHandler) take(w http.ResponseWriter, r *http.Request, media string,
 	}()
 	content := b.bytes
 	if zipped {
-		if content, err = unzip(content, h.opts.MaxBytes); err != nil {
+		if content, err = q.inflater.inflate(content, h.opts.MaxBytes); err != nil {
 			return 0, false, "", err
 		}
 	}
@@ -106,26 +107,41 @@ func (h *otlpHandler) take(w http.ResponseWriter, r *http.Request, media string,
 			return 0, false, "", err
 		}
 	}
-	q.content = content
-	err = q.store(r.Context())
-	q.content = nil // it may be the body's
+	err = q.store(r.Context(), content)
 	return q.refusedPoints(), q.stored > 0, q.refused.message(), err
 }
 
-// unzip inflates a body of at most so many bytes.
-func unzip(zipped []byte, limit int) ([]byte, error) {
-	from, err := gzip.NewReader(bytes.NewReader(zipped))
-	if err != nil {
+// inflater inflates bodies. It keeps its memory.
+type inflater struct {
+	zipped  bytes.Reader
+	from    gzip.Reader
+	content []byte
+}
+
+const leastRead = 512 // bytes that there is room for at a time
+
+// inflate inflates a body, of at most so many bytes then. What it returns is good until the next
+// call.
+func (z *inflater) inflate(zipped []byte, limit int) ([]byte, error) {
+	z.zipped.Reset(zipped)
+	defer z.zipped.Reset(nil)
+	if err := z.from.Reset(&z.zipped); err != nil {
 		return nil, errors.WithMessage(errMalformed, err.Error())
 	}
-	content, err := io.ReadAll(io.LimitReader(from, int64(limit)+1))
+	var err error
+	b := z.content[:0]
+	for n := 0; err == nil && len(b) <= limit; b = b[:len(b)+n] {
+		b = slices.Grow(b, leastRead)
+		n, err = z.from.Read(b[len(b):cap(b)])
+	}
+	z.content = b
 	switch {
-	case err != nil:
-		return nil, errors.WithMessage(errMalformed, err.Error())
-	case len(content) > limit:
+	case len(b) > limit:
 		return nil, errors.WithMessagef(errBodyLimit, "%d bytes", limit)
+	case err != io.EOF:
+		return nil, errors.WithMessage(errMalformed, err.Error())
 	}
-	return content, nil
+	return b, nil
 }
 
 // answer says that a request was stored, but for some points.

@@ -45,18 +45,9 @@ func (a *attributes) read(message []byte) error {
 		a.large = errors.WithMessagef(errSeriesLimit, "more than %d attributes or %d bytes of them", maxAttributes, maxAttributesBytes)
 		return nil
 	}
-	var name, value []byte
-	r := readFields(message)
-	for r.next() {
-		switch r.num {
-		case 1:
-			name = r.bytes()
-		case 2:
-			value = r.bytes()
-		}
-	}
-	if r.err != nil {
-		return errors.WithMessage(r.err, "attribute")
+	name, value, err := readPair(message)
+	if err != nil {
+		return errors.WithMessage(err, "attribute")
 	}
 	from := len(a.text)
 	text, sent, err := appendAnyValue(a.text, value)
@@ -168,26 +159,17 @@ func jsonList(message []byte, pairs bool, depth int) (list []any, object map[str
 		if r.num != 1 {
 			continue
 		}
-		name, value := "", r.bytes()
+		name, value, err := []byte(nil), r.bytes(), error(nil)
 		if pairs {
-			pair := readFields(value)
-			for value = nil; pair.next(); {
-				switch pair.num {
-				case 1:
-					name = pair.string()
-				case 2:
-					value = pair.bytes()
-				}
-			}
-			if pair.err != nil {
-				return nil, nil, pair.err
+			if name, value, err = readPair(value); err != nil {
+				return nil, nil, err
 			}
 		}
 		v, err := jsonValue(value, depth+1)
 		if err != nil {
 			return nil, nil, err
 		}
-		if object[name] = v; !pairs {
+		if object[string(name)] = v; !pairs {
 			list = append(list, v)
 		}
 	}

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"math"
@@ -46,7 +47,7 @@ type explicitBuckets struct {
 const noRecordedValue = 1
 
 // Fields of the kinds of points that have other numbers.
-var pointFields = map[int]struct{ attributes, exemplars, flags int }{
+var pointFields = [...]struct{ attributes, exemplars, flags int }{
 	otlpGauge:       {7, 5, 8},
 	otlpSum:         {7, 5, 8},
 	otlpHistogram:   {9, 8, 10},
@@ -236,12 +237,12 @@ func (q *otlpRequest) explicit(message []byte) error {
 		return err
 	}
 	// An exemplar belongs to the first bucket that its value is in.
-	slices.SortStableFunc(p.exemplars, func(a, b exemplar.Exemplar) int { return compareFloats(a.Value, b.Value) })
+	slices.SortStableFunc(p.exemplars, func(a, b exemplar.Exemplar) int { return cmp.Compare(a.Value, b.Value) })
 	exemplars, below := p.exemplars, uint64(0)
 	for i, bound := range b.bounds {
 		below += b.counts[i]
 		n := 0
-		for n < len(exemplars) && exemplars[n].Value <= bound {
+		for n < len(exemplars) && !(exemplars[n].Value > bound) { // NaN, which comes first, is nowhere
 			n++
 		}
 		p.le = appendBound(p.le[:0], bound)
@@ -251,17 +252,6 @@ func (q *otlpRequest) explicit(message []byte) error {
 		exemplars = exemplars[n:]
 	}
 	return q.append("_bucket", p.sample(float64(b.count)), exemplars, attribute{bucketLabel, infinite})
-}
-
-func compareFloats(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	default:
-		return 0
-	}
 }
 
 // eachFixed reads repeated numbers of eight bytes, packed or one by one.

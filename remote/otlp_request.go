@@ -20,8 +20,8 @@ import (
 // An ExportMetricsServiceRequest has ResourceMetrics, these have ScopeMetrics, these metrics, and
 // these points. A point becomes one sample, or those of several series.
 type otlpRequest struct {
-	h       *otlpHandler
-	content []byte
+	h        *otlpHandler
+	inflater inflater
 
 	app    *tsdb.Appender
 	maxT   int64 // newest time that is accepted
@@ -46,7 +46,7 @@ const keptBytes = 8 << 20
 // isSmall reports whether what was needed may be kept.
 func (q *otlpRequest) isSmall() bool {
 	b, h := &q.point.buckets, &q.point.hist
-	return cap(q.points)+4*cap(q.staged)+8*(cap(b.counts)+cap(b.bounds)+cap(h.positive.counts)+cap(h.negative.counts)) < keptBytes
+	return cap(q.inflater.content)+cap(q.points)+4*cap(q.staged)+8*(cap(b.counts)+cap(b.bounds)+cap(h.positive.counts)+cap(h.negative.counts)) < keptBytes
 }
 
 // otlpWritten is the metric under way.
@@ -66,16 +66,16 @@ func (m *otlpWritten) shown() string {
 // maxTextBytes bounds names, units and descriptions of metrics: each point counts with them.
 const maxTextBytes = 16 << 10
 
-// store stores a request, but for what cannot be. An error is about the whole of it: nothing is
-// stored then, but behind tsdb.ErrIndeterminate.
-func (q *otlpRequest) store(ctx context.Context) error {
+// store stores a request of that content, but for what cannot be. An error is about the whole of
+// it: nothing is stored then, but behind tsdb.ErrIndeterminate.
+func (q *otlpRequest) store(ctx context.Context, content []byte) error {
 	q.maxT = math.MaxInt64
 	if q.h.opts.MaxFuture > 0 {
 		q.maxT = q.h.opts.Clock.Now().Add(q.h.opts.MaxFuture).UnixMilli()
 	}
-	rejected, err := q.attempt(ctx)
+	rejected, err := q.attempt(ctx, content)
 	if err == nil && slices.ContainsFunc(rejected, seriesIsGone) {
-		rejected, err = q.attempt(ctx) // it left the head meanwhile, and can be made again
+		rejected, err = q.attempt(ctx, content) // it left the head meanwhile, and can be made again
 	}
 	q.stored = 0
 	for _, n := range q.staged {
@@ -98,7 +98,7 @@ func (q *otlpRequest) store(ctx context.Context) error {
 }
 
 // attempt decodes the request and commits it.
-func (q *otlpRequest) attempt(ctx context.Context) (_ []tsdb.Reject, err error) {
+func (q *otlpRequest) attempt(ctx context.Context, content []byte) (_ []tsdb.Reject, err error) {
 	q.points, q.staged, q.weight = q.points[:0], q.staged[:0], 0
 	q.refused.reset()
 	q.deltas.begin(ctx, &q.h.deltas)
@@ -108,7 +108,7 @@ func (q *otlpRequest) attempt(ctx context.Context) (_ []tsdb.Reject, err error) 
 		q.app = nil
 		q.deltas.end(err == nil)
 	}()
-	r := readFields(q.content)
+	r := readFields(content)
 	for r.next() {
 		if r.num == 1 {
 			if err := q.resourceMetrics(ctx, r.bytes()); err != nil {

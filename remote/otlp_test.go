@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,7 +246,8 @@ func TestOTLP_ExemplarsOfHistograms(t *testing.T) {
 	status, body := sendOTLPText(h, fmt.Sprintf(`{"name":"h","histogram":{"aggregationTemporality":2,"dataPoints":[%s]}}`,
 		otlpPointText(5, `"count":3,"bucketCounts":[1,2,0],"explicitBounds":[0.1,2],"exemplars":[`+
 			exemplarText(3, "")+","+exemplarText(0.1, `,"filteredAttributes":[{"key":"a.b","value":{"intValue":7}}]`)+","+
-			exemplarText(1.5, `,"filteredAttributes":[{"key":"long","value":{"stringValue":"`+strings.Repeat("x", 200)+`"}}]`)+"]")))
+			exemplarText(1.5, `,"filteredAttributes":[{"key":"long","value":{"stringValue":"`+strings.Repeat("x", 200)+`"}}]`)+
+			fmt.Sprintf(`,{"timeUnixNano":"%d000000","asDouble":"NaN"}]`, int64(otlpNow)))))
 	require.Equal(t, http.StatusOK, status, body)
 	require.Equal(t, "{}", body)
 	q, err := db.Querier(math.MinInt64, math.MaxInt64)
@@ -260,7 +262,7 @@ func TestOTLP_ExemplarsOfHistograms(t *testing.T) {
 		}
 	}
 	ids := `span_id="b7ad6b7169203331", trace_id="0af7651916cd43dd8448eb211c80319c"}`
-	require.Equal(t, map[string]string{"+Inf 3": "{" + ids, "0.1 0.1": `{a_b="7", ` + ids, "2 1.5": "{" + ids}, got)
+	require.Equal(t, map[string]string{"+Inf 3": "{" + ids, "0.1 0.1": `{a_b="7", ` + ids, "2 1.5": "{" + ids, "0.1 NaN": "{}"}, got)
 }
 
 // target_info is there at the times of the points of its resource, so that every query of them
@@ -319,8 +321,27 @@ func TestOTLP_OfWhatIsNoRequest(t *testing.T) {
 	}
 	w := sendOTLP(h, zippedBody(t, strings.Repeat("x", 5000)), "Content-Type", otlpProtobuf, "Content-Encoding", "gzip")
 	require.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
-	w = sendOTLP(h, []byte("no gzip"), "Content-Type", otlpProtobuf, "Content-Encoding", "gzip")
-	require.Equal(t, http.StatusBadRequest, w.Code)
+	zipped := zippedBody(t, "{}")
+	for _, body := range [][]byte{[]byte("no gzip"), nil, zipped[:5], zipped[:len(zipped)-1], append(slices.Clone(zipped), "more"...)} {
+		w = sendOTLP(h, body, "Content-Type", otlpProtobuf, "Content-Encoding", "gzip")
+		require.Equal(t, http.StatusBadRequest, w.Code, body)
+	}
+}
+
+// A body takes the memory of the one before it.
+func TestInflater_KeepsItsMemory(t *testing.T) {
+	text := strings.Repeat("some text ", 10_000)
+	zipped, z := zippedBody(t, text), inflater{}
+	inflate := func() {
+		got, err := z.inflate(zipped, len(text))
+		if err != nil || string(got) != text {
+			t.Fatal(err, len(got))
+		}
+	}
+	inflate()
+	require.Zero(t, testing.AllocsPerRun(10, inflate))
+	_, err := z.inflate(zipped, len(text)-1)
+	require.ErrorIs(t, err, errBodyLimit)
 }
 
 // Whatever comes is answered, and what is stored can be read.
@@ -377,8 +398,9 @@ func TestOTLP_OfKnownSeriesAllocatesNothingPerPoint(t *testing.T) {
 		}
 		q := &otlpRequest{h: h}
 		store := func() {
-			q.content, messages = messages[0], messages[1:]
-			if err := q.store(context.Background()); err != nil || q.refused.n > 0 {
+			message := messages[0]
+			messages = messages[1:]
+			if err := q.store(context.Background(), message); err != nil || q.refused.n > 0 {
 				t.Fatal(err, q.refused.message())
 			}
 		}

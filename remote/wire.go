@@ -23,6 +23,22 @@ type fieldReader struct {
 
 func readFields(message []byte) fieldReader { return fieldReader{rest: message} }
 
+// readPair reads a message of a name and a value, as labels and attributes are:
+//
+//	1 name   2 value
+func readPair(message []byte) (name, value []byte, _ error) {
+	r := readFields(message)
+	for r.next() {
+		switch r.num {
+		case 1:
+			name = r.bytes()
+		case 2:
+			value = r.bytes()
+		}
+	}
+	return name, value, r.err
+}
+
 // next moves to the next field; false at the end and on an error.
 func (r *fieldReader) next() bool {
 	if len(r.rest) == 0 || r.err != nil {

@@ -27,7 +27,7 @@ type Appendable interface {
 // ResponseWriter with deadlines, so a middleware that wraps it must have Unwrap.
 func NewWriteHandler(db Appendable, opts *WriteOptions) http.Handler {
 	h := &writeHandler{db: db}
-	h.intake.init(opts)
+	h.intake.init("remote write", opts)
 	h.known = newSeriesCache(h.opts.CacheBytes)
 	h.requests.New = func() any { return &writeRequest{h: h} }
 	return h

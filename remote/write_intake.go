@@ -13,14 +13,15 @@ import (
 
 // intake takes requests that write, and holds them to their limits.
 type intake struct {
+	protocol string // for the log
 	opts     WriteOptions
 	slots    chan struct{} // one for each request that is stored; nil: any number
 	buffered atomic.Int64  // memory for bodies, in bytes
 	bodies   sync.Pool     // of *writeBody
 }
 
-func (in *intake) init(opts *WriteOptions) {
-	in.opts = opts.withDefaults()
+func (in *intake) init(protocol string, opts *WriteOptions) {
+	in.protocol, in.opts = protocol, opts.withDefaults()
 	if in.opts.MaxInFlight > 0 {
 		in.slots = make(chan struct{}, in.opts.MaxInFlight)
 	}
@@ -106,7 +107,7 @@ func (in *intake) failure(r *http.Request, err error) (status int, text string) 
 
 // report tells the program what the client is not told.
 func (in *intake) report(r *http.Request, err error) {
-	in.opts.Logger.Error("remote write failed", "client", r.RemoteAddr, "error", logged(err))
+	in.opts.Logger.Error("remote write failed", "protocol", in.protocol, "client", r.RemoteAddr, "error", logged(err))
 }
 
 // say answers with a status and a text.

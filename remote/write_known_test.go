@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"net/http"
+	"runtime/debug"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -125,6 +128,25 @@ func stream(encode func(...sentSeries) []byte, series, messages int, start int64
 	return all
 }
 
+// underRace reports whether this is a build for the race detector.
+func underRace() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// allocations is how many a call makes, over so many. Under the race detector pools forget now and
+// then on purpose: there the fewest of a call count.
+func allocations(calls int, f func()) float64 {
+	if !underRace() {
+		return testing.AllocsPerRun(calls, f)
+	}
+	fewest := math.Inf(1)
+	for range calls / 2 { // each time one call goes before
+		fewest = min(fewest, testing.AllocsPerRun(1, f))
+	}
+	return fewest
+}
+
 // Samples of series that are known take no memory: what a request takes does not depend on how
 // many it has.
 func TestWrite_OfKnownSeriesAllocatesNothingPerSample(t *testing.T) {
@@ -147,12 +169,12 @@ func TestWrite_OfKnownSeriesAllocatesNothingPerSample(t *testing.T) {
 				for range 15 {
 					store()
 				}
-				return testing.AllocsPerRun(runs, store)
+				return allocations(runs, store)
 			}
 			few, many := per(10), per(2000)
 			t.Logf("%v allocations for a request of 10 samples, %v of 2000", few, many)
 			require.Less(t, (many-few)/1990, 0.005)
-			require.Less(t, few, 20.0)
+			require.Less(t, few, 10.0)
 		})
 	}
 }

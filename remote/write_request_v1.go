@@ -105,18 +105,9 @@ func (m *writeMessageV1) appendLabels(dst, message []byte) ([]byte, error) {
 		if r.num != 1 {
 			continue
 		}
-		var name, value []byte
-		l := readFields(r.bytes())
-		for l.next() {
-			switch l.num {
-			case 1:
-				name = l.bytes()
-			case 2:
-				value = l.bytes()
-			}
-		}
-		if l.err != nil {
-			return dst, errors.WithMessage(l.err, "label")
+		name, value, err := readPair(r.bytes())
+		if err != nil {
+			return dst, errors.WithMessage(err, "label")
 		}
 		if n++; n > maxWireLabels || len(dst)-from+len(name)+len(value) > maxWireLabelBytes {
 			return dst, errors.WithMessagef(errSeriesLimit, "more than %d labels or %d bytes of them", maxWireLabels, maxWireLabelBytes)
