@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"io"
+	"maps"
 	"path"
 	"slices"
 
@@ -144,18 +145,20 @@ func Prune(ctx context.Context, store Store, keep int, opts *Options) (p Pruned,
 	if err := syncStore(store, []string{manifestsPrefix}); err != nil { // before what they have goes
 		return p, err
 	}
-	var gone []string
+	gone := map[string]int64{} // sizes
 	err = store.List(ctx, objectsPrefix, func(name string, size int64) error {
 		if !used[path.Base(name)] {
-			gone = append(gone, name)
-			p.Bytes += size
+			gone[name] = size
 		}
 		return nil
 	})
-	for _, name := range gone {
-		if err == nil {
-			err = store.Delete(ctx, name)
+	for name, size := range gone {
+		if err != nil {
+			break
+		}
+		if err = store.Delete(ctx, name); err == nil {
 			p.Objects++
+			p.Bytes += size
 		}
 	}
 	return p, errors.WithMessage(err, "remove what no backup has")
@@ -177,10 +180,5 @@ func (e *endedReader) Read(b []byte) (int, error) {
 func joined(errs ...error) error { return fileutil.JoinErrors(errs...) }
 
 func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	return slices.Sorted(maps.Keys(m))
 }

@@ -128,7 +128,7 @@ func restore(ctx context.Context, store Store, m *manifest, dir string, total in
 
 // restoreFile makes a file, unless it is there.
 func restoreFile(ctx context.Context, store Store, f *file, name string, fsys tsdb.FS) error {
-	switch sum, size, err := sumOf(ctx, func() (io.ReadCloser, error) { return NewDirStore("", fsys).Get(ctx, name) }); {
+	switch sum, size, err := sumOf(ctx, func() (io.ReadCloser, error) { return openFile(fsys, name) }); {
 	case err == nil && sum == f.Sum && size == f.Size:
 		return syncFile(fsys, name) // who wrote it may have ended before
 	case err == nil:

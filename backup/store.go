@@ -114,7 +114,12 @@ func writeFile(fsys tsdb.FS, name string, r io.Reader) error {
 
 // Get implements Store.
 func (s *DirStore) Get(_ context.Context, name string) (io.ReadCloser, error) {
-	f, err := s.fs.Open(s.path(name))
+	return openFile(s.fs, s.path(name))
+}
+
+// openFile opens a file to be read from its begin to its end.
+func openFile(fsys tsdb.FS, name string) (io.ReadCloser, error) {
+	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -122,10 +127,10 @@ func (s *DirStore) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fileutil.JoinErrors(err, f.Close())
 	}
-	return openFile{io.NewSectionReader(f, 0, size), f}, nil
+	return fileReader{io.NewSectionReader(f, 0, size), f}, nil
 }
 
-type openFile struct {
+type fileReader struct {
 	io.Reader
 	io.Closer
 }
