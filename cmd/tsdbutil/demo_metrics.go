@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -157,19 +158,8 @@ func shareByMode(lines []namedLine) []demoAnswer {
 			answers = append(answers, demoAnswer{name, jsonFloat(100 * sums[name] / all), "percent"})
 		}
 	}
-	slices.SortStableFunc(answers, func(a, b demoAnswer) int { return -compareFloat(a.Value, b.Value) })
+	slices.SortStableFunc(answers, func(a, b demoAnswer) int { return cmp.Compare(b.Value, a.Value) })
 	return answers[:min(len(answers), maxShares)]
-}
-
-func compareFloat(a, b jsonFloat) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	default:
-		return 0
-	}
 }
 
 // demoMetric is one line of the table at the end. Counters are shown as rates.

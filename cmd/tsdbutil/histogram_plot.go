@@ -120,14 +120,13 @@ func schemaText(schema int32) string {
 	return strconv.Itoa(int(schema))
 }
 
-// widened brings a histogram of too many buckets to a schema of wider ones. In the widest one it
-// may have too many still, if it spans more than 80 powers of ten.
+// widened brings a histogram of too many buckets to a schema of wider ones.
 func widened(h *histogram.FloatHistogram) *histogram.FloatHistogram {
-	if !histogram.Exponential(h.Schema) || barLines(h) <= maxBars {
+	if !histogram.Exponential(h.Schema) || barLines(filledBuckets(h)) <= maxBars {
 		return h
 	}
 	drawn := h.Copy()
-	for barLines(drawn) > maxBars && drawn.Schema > histogram.MinSchema {
+	for barLines(filledBuckets(drawn)) > maxBars && drawn.Schema > histogram.MinSchema {
 		schema := min(drawn.Schema, histogram.MaxSchema+1) - 1
 		if err := drawn.ReduceResolution(schema); err != nil {
 			return h
@@ -136,10 +135,54 @@ func widened(h *histogram.FloatHistogram) *histogram.FloatHistogram {
 	return drawn
 }
 
-// barLines counts the lines that bars draws.
-func barLines(h *histogram.FloatHistogram) (n int) {
-	before := math.Inf(1)
+// filledBuckets are those of a histogram that are not empty.
+func filledBuckets(h *histogram.FloatHistogram) (list []histogram.Bucket) {
 	for b := range h.Buckets() {
+		list = append(list, b)
+	}
+	return list
+}
+
+// barsThatFit are the bars of a histogram: its buckets, or, where its schema has no wider ones,
+// neighbours together.
+func barsThatFit(h *histogram.FloatHistogram) []histogram.Bucket {
+	bars := filledBuckets(h)
+	if !histogram.Exponential(h.Schema) {
+		return bars
+	}
+	for barLines(bars) > maxBars {
+		joined := inPairs(bars)
+		if len(joined) == len(bars) {
+			break
+		}
+		bars = joined
+	}
+	return bars
+}
+
+// inPairs joins each two bars that stand side by side. Those below zero, around it and above it
+// stay apart.
+func inPairs(bars []histogram.Bucket) (joined []histogram.Bucket) {
+	for i := 0; i < len(bars); i++ {
+		b := bars[i]
+		if i+1 < len(bars) && sameSide(b, bars[i+1]) {
+			i++
+			b.Upper, b.UpperInclusive = bars[i].Upper, bars[i].UpperInclusive
+			b.Count += bars[i].Count
+		}
+		joined = append(joined, b)
+	}
+	return joined
+}
+
+func sameSide(a, b histogram.Bucket) bool {
+	return a.Upper <= 0 && b.Upper <= 0 || a.Lower >= 0 && b.Lower >= 0
+}
+
+// barLines counts the lines of bars, with those that stand for a gap.
+func barLines(bars []histogram.Bucket) (n int) {
+	before := math.Inf(1)
+	for _, b := range bars {
 		if n++; b.Lower > before {
 			n++
 		}
@@ -154,7 +197,7 @@ func (c *console) bars(h *histogram.FloatHistogram, u unit) string {
 	var ranges, counts []string
 	var values []float64
 	highest, before := 0.0, math.Inf(1)
-	for b := range h.Buckets() {
+	for _, b := range barsThatFit(h) {
 		if b.Lower > before {
 			ranges, counts, values = append(ranges, "⋮"), append(counts, ""), append(values, 0)
 		}

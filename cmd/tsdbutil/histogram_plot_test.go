@@ -45,8 +45,8 @@ func TestBarPlot_OfAnyHistogram_Fits(t *testing.T) {
 		plot := c.bars(drawn, unit(rapid.IntRange(int(unitNone), int(unitPerSecond)).Draw(rt, "unit")))
 		lines := strings.Split(strings.TrimSuffix(plot, "\n"), "\n")
 		require.NotEmpty(rt, lines)
-		if histogram.Exponential(drawn.Schema) && drawn.Schema > histogram.MinSchema { // nothing is wider than that
-			require.LessOrEqual(rt, len(lines), maxBars+2, plot)
+		if histogram.Exponential(drawn.Schema) {
+			require.LessOrEqual(rt, len(lines), maxBars, plot)
 		}
 		for _, l := range lines {
 			require.LessOrEqual(rt, utf8.RuneCountInString(l), max(c.width, 60), plot)
