@@ -66,6 +66,14 @@ func randomAttributes(rng *rand.Rand, m pcommon.Map, most int) {
 	}
 }
 
+// dataPoint is what points of all kinds have.
+type dataPoint interface {
+	SetTimestamp(pcommon.Timestamp)
+	SetStartTimestamp(pcommon.Timestamp)
+	SetFlags(pmetric.DataPointFlags)
+	Attributes() pcommon.Map
+}
+
 // randomMetric fills a metric with points of one time.
 func randomMetric(rng *rand.Rand, m pmetric.Metric, now time.Time) {
 	m.SetName(otlpMetricNames[rng.IntN(len(otlpMetricNames))])
@@ -73,11 +81,14 @@ func randomMetric(rng *rand.Rand, m pmetric.Metric, now time.Time) {
 	m.SetDescription("D")
 	at, start := pcommon.NewTimestampFromTime(now), pcommon.NewTimestampFromTime(now.Add(-time.Minute))
 	flags := pmetric.DefaultDataPointFlags.WithNoRecordedValue(rng.IntN(8) == 0)
-	number := func(p pmetric.NumberDataPoint) {
+	common := func(p dataPoint) {
 		p.SetTimestamp(at)
 		p.SetStartTimestamp(start)
 		p.SetFlags(flags)
 		randomAttributes(rng, p.Attributes(), 4)
+	}
+	number := func(p pmetric.NumberDataPoint) {
+		common(p)
 		if p.SetIntValue(rng.Int64N(1000)); rng.IntN(2) == 0 {
 			p.SetDoubleValue(rng.Float64())
 		}
@@ -94,10 +105,7 @@ func randomMetric(rng *rand.Rand, m pmetric.Metric, now time.Time) {
 		h := m.SetEmptyHistogram()
 		h.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
 		p := h.DataPoints().AppendEmpty()
-		p.SetTimestamp(at)
-		p.SetStartTimestamp(start)
-		p.SetFlags(flags)
-		randomAttributes(rng, p.Attributes(), 3)
+		common(p)
 		bounds, counts, all := []float64{}, []uint64{}, uint64(0)
 		for i := range rng.IntN(5) {
 			bounds = append(bounds, float64(i)*1.25+0.005)
@@ -116,10 +124,7 @@ func randomMetric(rng *rand.Rand, m pmetric.Metric, now time.Time) {
 		h := m.SetEmptyExponentialHistogram()
 		h.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
 		p := h.DataPoints().AppendEmpty()
-		p.SetTimestamp(at)
-		p.SetStartTimestamp(start)
-		p.SetFlags(flags)
-		randomAttributes(rng, p.Attributes(), 3)
+		common(p)
 		p.SetScale(int32(rng.IntN(24)) - 4)
 		p.SetZeroCount(uint64(rng.IntN(3)))
 		// The reference passes over a zero threshold that is said.

@@ -46,7 +46,7 @@ func ourOptions(change ...func(*tsdb.Options)) *tsdb.Options {
 func openOurs(t testing.TB, dir string, change ...func(*tsdb.Options)) *ours {
 	t.Helper()
 	opts := ourOptions(change...)
-	clock := newSteppedClock(time.UnixMilli(1_700_000_000_000))
+	clock := newSteppedClock(time.UnixMilli(worldEnd))
 	opts.Clock = clock
 	db, err := tsdb.Open(dir, opts)
 	require.NoError(t, err)

@@ -36,6 +36,9 @@ type world struct {
 // worldStart is a multiple of every block range that the tests use.
 const worldStart = int64(1_699_920_000_000)
 
+// worldEnd is behind the samples of all tests: none of them is of the future.
+const worldEnd = worldStart + 365*24*hour
+
 const (
 	minute = int64(time.Minute / time.Millisecond)
 	hour   = 60 * minute
