@@ -121,8 +121,8 @@ func TestScrape_StoresWhatATargetSays(t *testing.T) {
 	require.Equal(t, map[string]string{`{exported_job="own", x="1"}`: "1 2 end", `{x="2"}`: "5 end"}, w.stored("a_total"))
 	require.Equal(t, map[string]string{`{}`: "3 3 end 5"}, w.stored("b"))
 	require.Equal(t, map[string]string{`{}`: "1 1 0 1"}, w.stored("up"))
-	require.Equal(t, map[string]string{`{}`: "3 3 0 1"}, w.stored("scrape_samples_scraped"))
-	require.Equal(t, map[string]string{`{}`: "3 0 0 1"}, w.stored("scrape_series_added"))
+	require.Equal(t, map[string]string{`{}`: "3 3 1 1"}, w.stored("scrape_samples_scraped"))
+	require.Equal(t, map[string]string{`{}`: "3 0 0 0"}, w.stored("scrape_series_added"))
 	require.Len(t, w.stored("scrape_duration_seconds"), 1)
 	q, err := w.db.Querier(math.MinInt64, math.MaxInt64)
 	require.NoError(t, err)
@@ -149,11 +149,13 @@ func TestScrape_Limits(t *testing.T) {
 		change func(*Job)
 		page   *page
 		text   string
+
+		scraped string // samples that were found
 	}{
-		"samples": {func(j *Job) { j.SampleLimit = 2 }, &page{}, "a 1\nb 1\nc 1\n"},
-		"bytes":   {func(j *Job) { j.BodySizeLimit = 10 }, &page{}, "a_long_name 1\n"},
-		"status":  {nil, &page{status: http.StatusInternalServerError}, "a 1\n"},
-		"type":    {nil, &page{kind: "application/openmetrics-text"}, "a 1\n"},
+		"samples": {func(j *Job) { j.SampleLimit = 2 }, &page{}, "a 1\nb 1\nc 1\nd 1\n", "4"},
+		"bytes":   {func(j *Job) { j.BodySizeLimit = 10 }, &page{}, "a_long_name 1\n", "0"},
+		"status":  {nil, &page{status: http.StatusInternalServerError}, "a 1\n", "0"},
+		"type":    {nil, &page{kind: "application/openmetrics-text"}, "a 1\n", "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, test.change)
@@ -163,6 +165,7 @@ func TestScrape_Limits(t *testing.T) {
 			}
 			w.scrape(test.text)
 			require.Equal(t, map[string]string{`{}`: "0"}, w.stored("up"))
+			require.Equal(t, map[string]string{`{}`: test.scraped}, w.stored("scrape_samples_scraped"))
 			require.Empty(t, w.stored("a"))
 			require.Empty(t, w.stored("a_long_name"))
 		})
@@ -283,6 +286,32 @@ func TestScrape_Credentials(t *testing.T) {
 	c := &Config{Jobs: []Job{{Name: "j", BasicAuth: &config.BasicAuth{PasswordFile: "secret"}}}}
 	c.SetDirectory("etc")
 	require.Equal(t, "etc/secret", c.Jobs[0].BasicAuth.PasswordFile)
+}
+
+// A target that fails has ended series, each once; they are no new ones when it answers again. What
+// is said of a family is said of its series, and of no other whose name begins so.
+func TestScrape_OfATargetThatFails(t *testing.T) {
+	w := newWorld(t, nil)
+	const text = "# HELP go Help.\n# TYPE go counter\ngo 1\ngo_total 1\ngofer 2\n"
+	w.scrape(text)
+	w.page.status = http.StatusInternalServerError
+	w.scrape(text)
+	w.scrape(text)
+	w.page.status = 0
+	w.scrape(text)
+	require.Equal(t, map[string]string{`{}`: "2 end 2"}, w.stored("gofer"))
+	require.Equal(t, map[string]string{`{}`: "3 0 0 0"}, w.stored("scrape_series_added"))
+	require.Equal(t, map[string]string{`{}`: "3 0 0 3"}, w.stored("scrape_samples_scraped"))
+	q, err := w.db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	defer q.Close()
+	about, err := q.Metadata(context.Background())
+	require.NoError(t, err)
+	var names []string
+	for _, m := range about {
+		names = append(names, m.Labels.Get(labels.MetricName))
+	}
+	require.ElementsMatch(t, []string{"go", "go_total"}, names)
 }
 
 // A target that is listed twice is read once.

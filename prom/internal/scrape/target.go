@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +47,7 @@ type cached struct {
 	labels labels.Labels
 	round  uint64 // in which it was there last
 	stored bool   // a sample of it was
+	ended  bool   // and then a stale marker
 	timed  bool   // with a time of its own: its end is not known
 	meta   metadata.Metadata
 	last   exemplar.Exemplar // if it has no time of its own: it is told once
@@ -71,13 +73,16 @@ func (t *target) scrape(ctx context.Context, at time.Time) {
 	}
 	r := report{at: at.UnixMilli(), begun: begun}
 	if err == nil {
-		err = t.append(&r, body)
+		err = t.append(ctx, &r, body)
+	}
+	if ctx.Err() != nil {
+		return
 	}
 	if err != nil { // nothing of it is stored, but that it failed
-		r.failed, r.samples, r.added = true, 0, 0
+		t.forget()
+		r.failed = true
 		t.round++
-		if err := t.append(&r, nil); err != nil {
-			t.forget()
+		if err := t.append(ctx, &r, nil); err != nil {
 			t.logger.Warn("append what a scrape reports", "error", err.Error())
 		}
 		if !t.failed {
@@ -166,16 +171,17 @@ type report struct {
 	refused        int // older than what is stored, or too far ahead
 }
 
-// append appends an answer, that series have ended which are not in it, and the report, in one commit.
-func (t *target) append(r *report, body []byte) (err error) {
-	app := t.to.Appender(context.Background())
+// append appends an answer, that series have ended which are not in it, and the report, in one
+// commit. When the context ends while it is parsed nothing is stored.
+func (t *target) append(ctx context.Context, r *report, body []byte) (err error) {
+	app := t.to.Appender(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, app.Rollback())
 		}
 	}()
 	if !r.failed {
-		if err := t.parse(app, r, body); err != nil {
+		if err := t.parse(ctx, app, r, body); err != nil {
 			return err
 		}
 	}
@@ -200,7 +206,12 @@ func (t *target) append(r *report, body []byte) (err error) {
 		t.logger.Warn("samples of a scrape are out of order or out of bounds: they are left out", "samples", r.refused)
 	}
 	for key, c := range t.cache {
-		if c.stored = true; c.round != t.round {
+		switch {
+		case c.round == t.round:
+			c.stored, c.ended = true, false
+		case r.failed:
+			c.ended = true // it is no new one when it comes again
+		default:
 			delete(t.cache, key)
 		}
 	}
@@ -233,8 +244,11 @@ func (f *family) named(name []byte) *metadata.Metadata {
 	return &f.meta
 }
 
+// looksAround is after how many entries it is looked whether the target is still to be read.
+const looksAround = 1024
+
 // parse appends the samples of an answer.
-func (t *target) parse(app storage.Appender, r *report, body []byte) error {
+func (t *target) parse(ctx context.Context, app storage.Appender, r *report, body []byte) error {
 	p, err := textparse.New(body, t.kind, labels.NewSymbolTable(), textparse.ParserOptions{
 		FallbackContentType: "text/plain", IgnoreNativeHistograms: !t.job.Histograms,
 	})
@@ -242,10 +256,13 @@ func (t *target) parse(app storage.Appender, r *report, body []byte) error {
 		return err
 	}
 	var about family
-	for {
+	for n := 1; ; n++ {
 		entry, err := p.Next()
 		if err == io.EOF {
-			return nil
+			break
+		}
+		if err == nil && n%looksAround == 0 {
+			err = ctx.Err()
 		}
 		if err != nil {
 			return err
@@ -271,13 +288,22 @@ func (t *target) parse(app storage.Appender, r *report, body []byte) error {
 		default:
 			continue
 		}
-		if r.samples++; t.job.SampleLimit > 0 && r.samples > t.job.SampleLimit {
-			return fmt.Errorf("the answer has more samples than sample_limit, %d", t.job.SampleLimit)
+		if r.samples++; t.isOver(r) {
+			continue // they are counted, to tell by how much
 		}
 		if err := t.sample(app, p, &about, &s, r); err != nil {
 			return err
 		}
 	}
+	if t.isOver(r) {
+		return fmt.Errorf("the answer has %d samples, sample_limit is %d", r.samples, t.job.SampleLimit)
+	}
+	return nil
+}
+
+// isOver reports whether an answer has more samples than it may have.
+func (t *target) isOver(r *report) bool {
+	return t.job.SampleLimit > 0 && r.samples > t.job.SampleLimit
 }
 
 // sample is one of an answer.
@@ -324,7 +350,7 @@ func (t *target) sample(app storage.Appender, p textparse.Parser, about *family,
 	if err != nil {
 		return err
 	}
-	if belongs(c.labels.Get(model.MetricNameLabel), about.name) && c.meta != about.meta {
+	if about.has(c.labels.Get(model.MetricNameLabel)) && c.meta != about.meta {
 		if _, err := app.UpdateMetadata(c.ref, c.labels, about.meta); err == nil {
 			c.meta = about.meta
 		}
@@ -344,9 +370,19 @@ func (t *target) sample(app storage.Appender, p textparse.Parser, about *family,
 	return nil
 }
 
-// belongs reports whether a series is of a family: it has its name, and what its kind puts behind it.
-func belongs(series, family string) bool {
-	return family != "" && strings.HasPrefix(series, family)
+// suffixes are what the series of a family have behind its name, by kind.
+var suffixes = map[model.MetricType][]string{
+	model.MetricTypeCounter:        {"_total", "_created"},
+	model.MetricTypeHistogram:      {"_bucket", "_count", "_sum", "_created"},
+	model.MetricTypeGaugeHistogram: {"_bucket", "_gcount", "_gsum"},
+	model.MetricTypeSummary:        {"_count", "_sum", "_created"},
+	model.MetricTypeInfo:           {"_info"},
+}
+
+// has reports whether a series is of the family: it has its name, and what its kind puts behind it.
+func (f *family) has(series string) bool {
+	behind, ok := strings.CutPrefix(series, f.name)
+	return ok && f.name != "" && (behind == "" || slices.Contains(suffixes[f.meta.Type], behind))
 }
 
 // join gives a series the labels of the target.
@@ -372,7 +408,7 @@ func (t *target) join(ls labels.Labels) labels.Labels {
 // end says of series that were in the last answer and are not in this one that they have ended.
 func (t *target) end(app storage.Appender, at int64) {
 	for _, c := range t.cache {
-		if c.round != t.round && !c.timed && c.stored {
+		if c.round != t.round && !c.timed && c.stored && !c.ended {
 			if _, err := app.Append(c.ref, c.labels, at, math.Float64frombits(value.StaleNaN)); err != nil && !isOld(err) {
 				t.logger.Debug("the end of a series could not be told", "series", c.labels.String(), "error", err.Error())
 			}
