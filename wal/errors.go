@@ -43,6 +43,10 @@ var (
 	errNotZstd  = errors.New("record is no zstd frame")
 )
 
+// ErrGone: the log does not have the commit any more that a Tail would read next, or it cannot be
+// read. What it had is in blocks by then, as a rule.
+var ErrGone = errors.New("the log does not have the next commit any more")
+
 // What replay refuses to read.
 var (
 	// ErrVersion: a private record of a higher version. The error names its file.
