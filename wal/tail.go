@@ -54,9 +54,9 @@ func (c *tailCommit) all() [][]byte {
 	return c.records
 }
 
-// NewTail returns a Tail of the commits behind one, which must be written. Close it. ErrGone: the
-// log does not begin so early.
-func (l *Log) NewTail(behind uint64) (*Tail, error) {
+// NewTail returns a Tail of the commits of a log behind one, which must be written. Close it.
+// ErrGone: the log does not begin so early.
+func NewTail(l *Log, behind uint64) (*Tail, error) {
 	t := &Tail{log: l}
 	if err := t.Behind(behind); err != nil {
 		return nil, fileutil.JoinErrors(err, t.Close())

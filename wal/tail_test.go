@@ -2,10 +2,10 @@ package wal
 
 import (
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -43,7 +43,7 @@ func TestTail_ReadsWhatIsWritten(t *testing.T) {
 		t.Run(comp.String(), func(t *testing.T) {
 			disk := tsdbtest.NewMemFS()
 			l := openLog(t, disk, Options{SegmentSize: 2 * PageSize, Compression: codecOf(comp), Sync: SyncNever()}, Position{})
-			tail, err := l.NewTail(0)
+			tail, err := NewTail(l, 0)
 			require.NoError(t, err)
 			var written atomic.Uint64
 			go func() {
@@ -59,7 +59,7 @@ func TestTail_ReadsWhatIsWritten(t *testing.T) {
 				records, ok, err := tail.Next(written.Load())
 				require.NoError(t, err)
 				if !ok {
-					time.Sleep(10 * time.Microsecond)
+					runtime.Gosched()
 					continue
 				}
 				requireBody(t, records, n)
@@ -78,13 +78,13 @@ func TestTail_ResumesAtEachPlace(t *testing.T) {
 	disk := tsdbtest.NewMemFS()
 	l := openLog(t, disk, Options{SegmentSize: 2 * PageSize}, Position{})
 	writeCommits(t, l, 1, 60)
-	tail, err := l.NewTail(0)
+	tail, err := NewTail(l, 0)
 	require.NoError(t, err)
 	places := readTail(t, tail, 1, 60)
 	require.NoError(t, tail.Close())
 	for range 2 {
 		for n := range 60 {
-			behind, err := l.NewTail(uint64(n))
+			behind, err := NewTail(l, uint64(n))
 			require.NoError(t, err)
 			readTail(t, behind, n+1, 60)
 			require.NoError(t, behind.Close())
@@ -100,7 +100,7 @@ func TestTail_ResumesAtEachPlace(t *testing.T) {
 		require.NoError(t, tail.Close())
 		require.NoError(t, l.Close())
 		l = openLog(t, disk, Options{SegmentSize: 2 * PageSize}, repair(t, disk, replay(t, disk, 1)))
-		tail, err = l.NewTail(60)
+		tail, err = NewTail(l, 60)
 		require.NoError(t, err)
 	}
 	require.NoError(t, tail.Close())
@@ -111,12 +111,12 @@ func TestTail_SaysWhatTheLogLacks(t *testing.T) {
 	disk := tsdbtest.NewMemFS()
 	l := openLog(t, disk, Options{SegmentSize: 2 * PageSize}, Position{})
 	writeCommits(t, l, 1, 60)
-	tail, err := l.NewTail(0)
+	tail, err := NewTail(l, 0)
 	require.NoError(t, err)
 	first := readTail(t, tail, 1, 60)[0]
 	require.NoError(t, tail.Behind(0))
 	require.NoError(t, RemoveBefore(disk, testDir, 3))
-	_, err = l.NewTail(0)
+	_, err = NewTail(l, 0)
 	require.ErrorIs(t, err, ErrGone)
 	for range 60 {
 		if _, _, err = tail.Next(60); err != nil {
@@ -143,7 +143,7 @@ func TestTail_PassesOverWritesThatFailed(t *testing.T) {
 		disk := faultfs.New(tsdbtest.NewMemFS())
 		l, err := Open(Options{FS: disk, Dir: testDir, SegmentSize: 2 * PageSize}, Position{})
 		require.NoError(t, err)
-		tail, err := l.NewTail(0)
+		tail, err := NewTail(l, 0)
 		require.NoError(t, err)
 		next, read := 1, 1
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {

@@ -82,6 +82,8 @@ var layers = map[string]layer{
 	"internal/read":    {level: 7, foreign: []string{pkgErrors}},
 	"internal/replay":  {level: 7, foreign: []string{pkgErrors}},
 
+	"internal/logtail": {level: 7},
+
 	"internal/backfill":    {level: 8, foreign: []string{pkgErrors}},
 	"internal/blockset":    {level: 8, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/cardinality": {level: 8},
