@@ -1,0 +1,255 @@
+package ship_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/thanos-io/objstore"
+	"github.com/thanos-io/objstore/providers/filesystem"
+
+	"github.com/seed347100a3/tsdb/prom/ship"
+	"github.com/seed347100a3/tsdb/tsdbtest"
+)
+
+// failures are what can go wrong with an operation on a bucket.
+var failures = map[string]func(b *countedBucket, at int, done *int){
+	"not done": func(b *countedBucket, at int, done *int) {
+		b.before = func(string, string) error {
+			if *done++; *done == at {
+				return errors.New("the bucket failed")
+			}
+			return nil
+		}
+	},
+	"done, and not told": func(b *countedBucket, at int, done *int) {
+		b.after = func(string, string) error {
+			if *done++; *done == at {
+				return errors.New("the bucket failed")
+			}
+			return nil
+		}
+	},
+	"everything from then on": func(b *countedBucket, at int, done *int) {
+		b.before = func(string, string) error {
+			if *done++; *done >= at {
+				return errors.New("the bucket failed")
+			}
+			return nil
+		}
+	},
+}
+
+// A bucket that fails at any operation has every block in the end, and what it has already is not
+// uploaded again; by the same Shipper, or by another one that has nothing but the disk.
+func TestSync_BucketFailsAnywhere(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(2)
+	for name, fail := range failures {
+		for _, other := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				for at := 1; ; at++ {
+					on := &world{TB: t, fs: w.fs.KillClone(), clock: w.clock, db: w.db, bucket: newCounted(objstore.NewInMemBucket())}
+					done := 0
+					fail(on.bucket, at, &done)
+					s := on.shipper()
+					first, err := s.Sync(ctx)
+					on.bucket.before, on.bucket.after = nil, nil
+					if done < at {
+						require.NoError(t, err)
+						require.Greater(t, at, 9)
+						return
+					}
+					require.ErrorContains(t, err, "the bucket failed", at)
+					if other {
+						s = on.shipper()
+					}
+					second, err := s.Sync(ctx)
+					require.NoError(t, err)
+					require.GreaterOrEqual(t, 2, first+second)
+					on.checkBucket()
+					on.bucket.once(t)
+					on.sync(s, 0)
+					require.Equal(t, 0, s.Stats().Pending)
+				}
+			})
+		}
+	}
+}
+
+// cutBucket stops in the middle of an upload, as a bucket that is a directory does when the process
+// is killed: a part of the object is there.
+type cutBucket struct {
+	objstore.Bucket
+	at, uploads int
+}
+
+func (b *cutBucket) Upload(ctx context.Context, name string, r io.Reader, o ...objstore.ObjectUploadOption) error {
+	if b.uploads++; b.uploads != b.at {
+		return b.Bucket.Upload(ctx, name, r, o...)
+	}
+	all, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	if err := b.Bucket.Upload(ctx, name, strings.NewReader(string(all[:len(all)/2])), o...); err != nil {
+		return err
+	}
+	return errors.New("cut")
+}
+
+// A part of an object is not taken for it, be it of the meta file.
+func TestSync_APartOfAnObjectIsUploadedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(1)
+	for at := 1; ; at++ {
+		inner, err := filesystem.NewBucket(t.TempDir())
+		require.NoError(t, err)
+		cut := &cutBucket{Bucket: inner, at: at}
+		on := &world{TB: t, fs: w.fs.KillClone(), clock: w.clock, db: w.db, bucket: newCounted(cut)}
+		_, err = on.shipper().Sync(ctx)
+		if cut.uploads < at {
+			require.NoError(t, err)
+			require.Equal(t, 4, at, "chunks, index, meta file")
+			return
+		}
+		require.ErrorContains(t, err, "cut")
+		on.sync(on.shipper(), 1)
+		on.checkBucket()
+	}
+}
+
+// An end at any operation on the data directory, by a kill or a power failure, costs nothing: what
+// was uploaded is found again.
+func TestSync_EndsAnywhere(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(2)
+	for at := 1; ; at++ {
+		disk := w.fs.KillClone()
+		n, cuts := 0, []*tsdbtest.MemFS(nil)
+		disk.SetHook(func(op tsdbtest.Op) error {
+			if !op.Kind.Mutates() {
+				return nil
+			}
+			if n++; n >= at {
+				if cuts == nil {
+					cuts = []*tsdbtest.MemFS{disk.KillClone(), disk.CrashClone(tsdbtest.CrashOptions{})}
+				}
+				return errors.New("cut")
+			}
+			return nil
+		})
+		on := &world{TB: t, fs: disk, clock: w.clock, db: w.db, bucket: newCounted(objstore.NewInMemBucket())}
+		_, err := on.shipper().Sync(ctx)
+		disk.SetHook(nil)
+		if cuts == nil {
+			require.NoError(t, err)
+			require.Greater(t, at, 20)
+			return
+		}
+		uploaded := objects(t, on.bucket)
+		for _, disk := range append(cuts, disk) {
+			bucket := objstore.NewInMemBucket()
+			for name, text := range uploaded {
+				require.NoError(t, bucket.Upload(ctx, name, strings.NewReader(string(text))))
+			}
+			again := &world{TB: t, fs: disk, clock: w.clock, db: w.db, bucket: newCounted(bucket)}
+			_, err := again.shipper().Sync(ctx)
+			require.NoError(t, err, "at %d", at)
+			again.checkBucket()
+			for name := range again.bucket.uploads {
+				require.NotContains(t, uploaded, name, "at %d", at)
+			}
+			again.sync(again.shipper(), 0)
+		}
+	}
+}
+
+// Without its state file, or with one that is damaged, a Shipper asks the bucket: for blocks by their
+// names, and for those that Thanos has merged since, and removed.
+func TestSync_StateIsLost(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(3)
+	w.sync(w.shipper(), 3)
+	list := w.db.Blocks()
+	merged := `{"ulid":"7ZZZZZZZZZZZZZZZZZZZZZZZZZ","minTime":0,"maxTime":1,"stats":{"numSamples":1},"compaction":{"level":2,"sources":["` +
+		list[0].ULID.String() + `","` + list[1].ULID.String() + `"]},"version":1,"thanos":{"version":1}}`
+	require.NoError(t, w.bucket.Bucket.Upload(ctx, "7ZZZZZZZZZZZZZZZZZZZZZZZZZ/meta.json", strings.NewReader(merged)))
+	for name := range objects(t, w.bucket) {
+		if strings.HasPrefix(name, list[0].ULID.String()) || strings.HasPrefix(name, list[1].ULID.String()) {
+			require.NoError(t, w.bucket.Bucket.Delete(ctx, name))
+		}
+	}
+	for _, text := range []string{"", "gone", "{", `{"version":2,"uploaded":[]}`, `{"version":1,"uploaded":["x"]}`} {
+		disk := w.fs.KillClone()
+		require.NoError(t, disk.Remove("data/thanos.shipper.json"))
+		if text != "gone" {
+			require.NoError(t, disk.WriteFile("data/thanos.shipper.json", []byte(text)))
+		}
+		on := &world{TB: t, fs: disk, clock: w.clock, db: w.db, bucket: w.bucket}
+		s := on.shipper()
+		on.sync(s, 0)
+		for _, m := range list {
+			require.False(t, s.Keep(m))
+		}
+		on.sync(on.shipper(), 0)
+	}
+	w.bucket.once(t)
+}
+
+// A damaged block is named, and keeps the others from nothing.
+func TestSync_DamagedBlocks(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(3)
+	id := w.db.Blocks()[1].ULID.String()
+	for _, file := range []string{"meta.json", "index", "chunks/000001"} {
+		for _, how := range []string{"flip", "cut", "gone", "longer"} {
+			if file == "index" && how == "flip" {
+				continue // of the index only its begin and its end are looked at
+			}
+			t.Run(file+" "+how, func(t *testing.T) {
+				on := &world{TB: t, fs: w.fs.KillClone(), clock: w.clock, db: w.db, bucket: newCounted(objstore.NewInMemBucket())}
+				name := "data/" + id + "/" + file
+				text, err := on.fs.ReadFile(name)
+				require.NoError(t, err)
+				switch how {
+				case "flip":
+					text[len(text)/2] ^= 1
+				case "cut":
+					text = text[:len(text)-1]
+				case "longer":
+					text = append(text, 'x')
+				}
+				require.NoError(t, on.fs.Remove(name))
+				if how != "gone" {
+					require.NoError(t, on.fs.WriteFile(name, text))
+				}
+				s := on.shipper()
+				n, err := s.Sync(ctx)
+				require.ErrorContains(t, err, id)
+				require.Equal(t, 2, n)
+				require.Len(t, s.Stats().Skipped, 1)
+				for name := range objects(t, on.bucket) {
+					require.NotContains(t, name, id)
+				}
+			})
+		}
+	}
+}
+
+// The options of a Shipper name what it lacks.
+func TestSync_OfADirectoryThatIsNone(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, w.fs.MkdirAll("data/thanos"))
+	s, err := ship.NewDir("data", w.bucket, ship.Options{Labels: external, FS: w.fs})
+	require.NoError(t, err)
+	w.sync(s, 0)
+}

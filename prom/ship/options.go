@@ -1,0 +1,73 @@
+package ship
+
+import (
+	"log/slog"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+// Options are about a Shipper. The zero value of each field but Labels means its default.
+type Options struct {
+	// Labels are the external labels: Thanos adds them to each series of the blocks. At least one;
+	// no two databases that upload to a bucket may have the same.
+	Labels labels.Labels
+	// Compacted: merged blocks are uploaded, too, if nothing of what they were made of was. For
+	// directories that were there before the Shipper, and for databases with late samples, whose
+	// blocks are merged when they overlap. Default: blocks of level 1 only.
+	Compacted bool
+	// FS has the data directory. Default: the operating system's.
+	FS tsdb.FS
+	// Logger is told of each block that is uploaded, of each that will not be, and of errors in
+	// Run. Default: none.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.FS == nil {
+		o.FS = tsdb.DefaultOptions().FS
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Labels.IsEmpty() {
+		return o, errors.WithMessage(ErrLabels, "ship: Thanos wants one at least")
+	}
+	if err := o.Labels.Validate(); err != nil {
+		return o, errors.Wrapf(ErrLabels, "ship: %v", err)
+	}
+	return o, nil
+}
+
+// Prepare returns options to open a database with whose blocks are shipped, from those that it
+// would have otherwise. Blocks are not merged, but where they overlap; retention keeps what is to
+// be uploaded still, even if a limit is exceeded; each block is held as soon as it is there, and
+// uploaded by Run at once.
+func (s *Shipper) Prepare(o *tsdb.Options) *tsdb.Options {
+	c := tsdb.Options{}
+	if o != nil {
+		c = *o
+	}
+	if c.Blocks.MaxRange = c.Blocks.Range; c.Blocks.Range == 0 {
+		c.Blocks.MaxRange = tsdb.DefaultOptions().Blocks.Range
+	}
+	keep, told := c.Blocks.Keep, c.Blocks.OnBlock
+	c.Blocks.Keep = func(m tsdb.BlockMeta) bool { return s.Keep(m) || keep != nil && keep(m) }
+	c.Blocks.OnBlock = func(m tsdb.BlockMeta) {
+		s.sight(m)
+		if told != nil {
+			told(m)
+		}
+	}
+	return &c
+}
+
+// mergeFactor is how many blocks a merge puts together at least, by their times.
+const mergeFactor = 3
+
+// mergesNothing tells whether a database leaves blocks as they are that do not overlap.
+func mergesNothing(o *tsdb.BlockOptions) bool {
+	return o.MaxRange/mergeFactor < o.Range
+}

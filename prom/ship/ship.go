@@ -1,0 +1,208 @@
+package ship
+
+import (
+	"context"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/pkg/errors"
+	"github.com/thanos-io/objstore"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+// Shipper uploads the blocks of a data directory. It is safe for concurrent use.
+type Shipper struct {
+	dir    string
+	bucket objstore.Bucket
+	o      Options
+	wake   chan struct{} // has room for one: there is a block to upload
+
+	syncing sync.Mutex // held by Sync, before mu
+	// What Sync alone uses.
+	unsure  bool                        // the state file does not say what was uploaded
+	doubted map[ulid.ULID]bool          // blocks that may have been uploaded without that being written down
+	metas   map[ulid.ULID]blockdir.Meta // of the blocks that are there; nil: none was looked for yet
+	before  map[ulid.ULID]bool          // those that were there at the look before, and their sources
+	sent    map[string]int64            // sizes of objects that this process uploaded, of blocks that are not whole
+
+	holding sync.Mutex // held while files below thanos/upload come and go; before mu
+
+	mu struct {
+		sync.Mutex
+		uploaded map[ulid.ULID]bool
+		unsuited map[ulid.ULID]string // why they are not uploaded, as was found by reading them
+		stats    Stats
+	}
+}
+
+// Skipped is a block that is not uploaded.
+type Skipped struct {
+	Block  ulid.ULID
+	Reason string
+}
+
+// Stats are the present numbers.
+type Stats struct {
+	Syncs, SyncFailures     uint64
+	Uploads, UploadFailures uint64 // of blocks
+	UploadedBytes           uint64
+	// Pending is how many blocks were to be uploaded still when the last Sync looked or ended.
+	Pending int
+	// Skipped are the blocks that are there, as the last Sync saw them, and are not in the bucket,
+	// nor will be.
+	Skipped []Skipped
+	// LastSync is when a Sync ended last without an error. Zero: none has.
+	LastSync time.Time
+	// Block is being uploaded: Done of Total bytes. Zero: none is.
+	Block       ulid.ULID
+	Done, Total int64
+}
+
+// New returns a shipper of the blocks of a database that is open. One that merges blocks is
+// refused, ErrMerges: open it with the options that Prepare gives, of a shipper of NewDir, or with
+// BlockOptions.MaxRange below three times Range. What NewDir refuses is refused, too.
+func New(db *tsdb.DB, bucket objstore.Bucket, opts Options) (*Shipper, error) {
+	of := db.Options()
+	if !mergesNothing(&of.Blocks) {
+		return nil, errors.WithMessagef(ErrMerges, "ship: BlockOptions.MaxRange is %v, want less than three times Range, %v",
+			of.Blocks.MaxRange, of.Blocks.Range)
+	}
+	if opts.FS == nil {
+		opts.FS = of.FS
+	}
+	return NewDir(db.Dir(), bucket, opts)
+}
+
+// NewDir returns a shipper of the blocks of a data directory, which may be open, or not be there
+// yet. Errors: ErrLabels; those of the file system.
+func NewDir(dir string, bucket objstore.Bucket, opts Options) (*Shipper, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Shipper{dir: dir, bucket: bucket, o: o, wake: make(chan struct{}, 1), doubted: map[ulid.ULID]bool{}, sent: map[string]int64{}}
+	s.mu.unsuited = map[ulid.ULID]string{}
+	s.mu.uploaded, s.unsure, err = readState(o.FS, dir)
+	return s, err
+}
+
+// Stats returns the present numbers.
+func (s *Shipper) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.stats
+}
+
+// Keep is for BlockOptions.Keep: true for a block that is to be uploaded still.
+func (s *Shipper) Keep(m tsdb.BlockMeta) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.judgeLocked(&m).due
+}
+
+// Run uploads new blocks, at once if Prepare's options are those of the database, and looks for more
+// from time to time, until the context ends. Errors are logged and counted, and the next turn tries
+// again.
+func (s *Shipper) Run(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if _, err := s.Sync(ctx); err != nil && ctx.Err() == nil {
+			s.o.Logger.Error("blocks were not uploaded", "error", fileutil.Logged(err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.wake:
+		}
+	}
+}
+
+// Sync uploads every block that is to be, the oldest first, and returns how many it did. A damaged
+// block keeps the others from nothing; an error of the bucket ends it. Errors are those of the
+// bucket, of the file system, of the context, and tsdb.ErrCorrupt with the file that is damaged.
+func (s *Shipper) Sync(ctx context.Context) (uploaded int, err error) {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.stats.Syncs++
+		if err != nil {
+			s.mu.stats.SyncFailures++
+		} else {
+			s.mu.stats.LastSync = time.Now()
+		}
+	}()
+	found, err := s.look()
+	if err != nil {
+		return 0, errors.WithMessage(err, "ship")
+	}
+	if err := s.settle(ctx, found); err != nil {
+		return 0, errors.WithMessage(err, "ship")
+	}
+	var damages []error
+	for _, b := range found.due() {
+		n, err := s.ship(ctx, b)
+		uploaded += n
+		switch {
+		case err == nil || errors.Is(err, errGone):
+		case errors.Is(err, errUnsuited):
+			s.skip(b, err.Error())
+		case errors.Is(err, tsdb.ErrCorrupt), errors.Is(err, errLocal):
+			b.reason = err.Error()
+			damages = append(damages, errors.WithMessagef(err, "ship block %s", b.id))
+		default:
+			return uploaded, fileutil.JoinErrors(append(damages, errors.WithMessagef(err, "ship block %s", b.id))...)
+		}
+		b.over = err == nil || errors.Is(err, errGone)
+		s.note(found)
+	}
+	s.note(found)
+	return uploaded, fileutil.JoinErrors(append(damages, found.damages...)...)
+}
+
+// skip notes that a block cannot be uploaded.
+func (s *Shipper) skip(b *block, reason string) {
+	s.mu.Lock()
+	s.mu.unsuited[b.id] = reason
+	s.mu.Unlock()
+	b.reason = reason
+}
+
+// note renews what Stats says of blocks, and logs what is not uploaded, once.
+func (s *Shipper) note(f *found) {
+	var skipped []Skipped
+	pending := 0
+	for _, b := range f.blocks {
+		switch {
+		case b.reason != "":
+			skipped = append(skipped, Skipped{b.id, b.reason})
+		case b.due && !b.over:
+			pending++
+		}
+	}
+	s.mu.Lock()
+	before := s.mu.stats.Skipped
+	s.mu.stats.Skipped, s.mu.stats.Pending = skipped, pending
+	s.mu.stats.Block, s.mu.stats.Done, s.mu.stats.Total = ulid.ULID{}, 0, 0
+	s.mu.Unlock()
+	known := map[Skipped]bool{}
+	for _, b := range before {
+		known[b] = true
+	}
+	for _, b := range skipped {
+		if !known[b] {
+			s.o.Logger.Warn("block is not uploaded", "block", b.Block.String(), "reason", b.Reason)
+		}
+	}
+}
+
+// isGone tells whether an error says that a file is not there.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

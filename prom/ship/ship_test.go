@@ -1,0 +1,174 @@
+package ship_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"github.com/thanos-io/objstore"
+	"github.com/thanos-io/objstore/providers/filesystem"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/prom/ship"
+)
+
+// Every block is in the bucket as Thanos wants it, once, whoever looks how often.
+func TestSync_UploadsEachBlockOnce(t *testing.T) {
+	onDisk, err := filesystem.NewBucket(t.TempDir())
+	require.NoError(t, err)
+	for name, b := range map[string]objstore.Bucket{"file system": onDisk, "in memory": objstore.NewInMemBucket(), "prefixed": objstore.NewPrefixedBucket(objstore.NewInMemBucket(), "a/b")} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.bucket = newCounted(b)
+			db := w.open(w.options())
+			s, err := ship.New(db, w.bucket, ship.Options{Labels: external})
+			require.NoError(t, err)
+			w.sync(s, 0)
+			w.blocks(3)
+			w.sync(s, 3)
+			w.checkBucket()
+			w.sync(s, 0)
+			w.sync(w.shipper(), 0)
+			w.blocks(2)
+			w.sync(s, 2)
+			w.checkBucket()
+			w.bucket.once(t)
+			for _, name := range w.fs.Files() {
+				require.NotRegexp(t, "^data/thanos/upload/.", name, "it is held still")
+			}
+			stats := s.Stats()
+			require.Equal(t, uint64(5), stats.Uploads)
+			require.Zero(t, stats.UploadFailures)
+			require.Positive(t, stats.UploadedBytes)
+			require.Zero(t, stats.Pending)
+			require.Empty(t, stats.Skipped)
+			require.False(t, stats.LastSync.IsZero())
+
+			text, err := w.fs.ReadFile("data/thanos.shipper.json")
+			require.NoError(t, err)
+			var state struct {
+				Version  int
+				Uploaded []string
+			}
+			require.NoError(t, json.Unmarshal(text, &state))
+			require.Equal(t, 1, state.Version)
+			require.Len(t, state.Uploaded, 5)
+		})
+	}
+}
+
+// The meta file tells readers how much to ask for.
+func TestSync_TellsTheLargestChunk(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(1)
+	w.sync(w.shipper(), 1)
+	for name, text := range objects(t, w.bucket) {
+		if strings.HasSuffix(name, "/meta.json") {
+			var m uploadedMeta
+			require.NoError(t, json.Unmarshal(text, &m))
+			require.Greater(t, m.Thanos.IndexStats["chunk_max_size"], int64(10))
+			require.Less(t, m.Thanos.IndexStats["chunk_max_size"], int64(200))
+		}
+	}
+}
+
+func TestNew_RefusesWhatWouldLoseBlocks(t *testing.T) {
+	w := newWorld(t)
+	o := w.options()
+	o.Blocks.MaxRange = 30 * time.Minute
+	db := w.open(o)
+	_, err := ship.New(db, w.bucket, ship.Options{Labels: external})
+	require.ErrorIs(t, err, ship.ErrMerges)
+	require.ErrorContains(t, err, "30m")
+	_, err = ship.NewDir("data", w.bucket, ship.Options{})
+	require.ErrorIs(t, err, ship.ErrLabels)
+	_, err = ship.NewDir("data", w.bucket, ship.Options{Labels: labels.FromStrings("", "x")})
+	require.ErrorIs(t, err, ship.ErrLabels)
+}
+
+func TestPrepare_TurnsMergesOff(t *testing.T) {
+	w := newWorld(t)
+	s := w.shipper()
+	o := s.Prepare(nil)
+	require.Equal(t, 2*time.Hour, o.Blocks.MaxRange)
+	before := w.options()
+	before.Blocks.MaxRange = 0
+	o = s.Prepare(before)
+	require.Equal(t, blockRange, o.Blocks.MaxRange)
+	require.Zero(t, before.Blocks.MaxRange, "what was given is not changed")
+	db := w.open(o)
+	_, err := ship.New(db, w.bucket, ship.Options{Labels: external})
+	require.NoError(t, err)
+}
+
+// Run uploads a block as soon as it is there, and ends with its context.
+func TestRun_UploadsAtOnce(t *testing.T) {
+	w := newWorld(t)
+	s := w.shipper()
+	w.open(s.Prepare(w.options()))
+	running, end := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Run(running, time.Hour)
+	}()
+	w.blocks(2)
+	require.Eventually(t, func() bool { return s.Stats().Uploads == 2 }, time.Minute, time.Millisecond)
+	end()
+	<-ended
+	w.checkBucket()
+	w.bucket.once(t)
+}
+
+func TestSync_EndsWithItsContext(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(1)
+	ended, end := context.WithCancel(ctx)
+	end()
+	s := w.shipper()
+	_, err := s.Sync(ended)
+	require.ErrorIs(t, err, context.Canceled)
+	w.sync(s, 1)
+	require.Equal(t, uint64(1), s.Stats().SyncFailures)
+}
+
+func TestShipper_IsACollector(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(2)
+	s := w.shipper()
+	w.sync(s, 2)
+	r := prometheus.NewPedanticRegistry()
+	require.NoError(t, r.Register(s))
+	families, err := r.Gather()
+	require.NoError(t, err)
+	values := map[string]float64{}
+	for _, f := range families {
+		m := f.GetMetric()[0]
+		values[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+	}
+	require.Len(t, values, 8)
+	require.Equal(t, 2.0, values["thanos_shipper_uploads_total"])
+	require.Equal(t, 1.0, values["thanos_shipper_dir_syncs_total"])
+	require.Positive(t, values["tsdb_ship_uploaded_bytes_total"])
+}
+
+// A missing directory is an error, and one that comes later is not.
+func TestNewDir_BeforeThereIsADirectory(t *testing.T) {
+	w := newWorld(t)
+	s := w.shipper()
+	_, err := s.Sync(ctx)
+	require.ErrorContains(t, err, "data")
+	w.open(w.options())
+	w.blocks(1)
+	w.sync(s, 1)
+	require.True(t, s.Keep(tsdb.BlockMeta{Stats: w.db.Blocks()[0].Stats}), "an unknown block is kept")
+	require.False(t, s.Keep(w.db.Blocks()[0]))
+}

@@ -1,0 +1,237 @@
+package ship
+
+import (
+	"context"
+	"io"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+)
+
+// ship uploads a block, and returns how many: 1 or none.
+func (s *Shipper) ship(ctx context.Context, b *block) (n int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	dir, err := s.hold(b.id)
+	if err != nil {
+		return 0, err
+	}
+	err = s.files(ctx, b, dir)
+	if err == nil {
+		s.remember(b.id)
+		err = s.save()
+	}
+	s.mu.Lock()
+	if err == nil {
+		s.mu.stats.Uploads++
+	} else {
+		s.mu.stats.UploadFailures++
+	}
+	s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.forget(b)
+		s.o.Logger.Info("block is uploaded", "block", b.id.String(), "mint", b.meta.MinTime, "maxt", b.meta.MaxTime)
+		return 1, s.release(b.id)
+	case errors.Is(err, errUnsuited), errors.Is(err, tsdb.ErrCorrupt):
+		return 0, fileutil.JoinErrors(err, s.withdraw(ctx, b), s.release(b.id))
+	}
+	return 0, err
+}
+
+// files uploads the files of a block, the meta file last.
+func (s *Shipper) files(ctx context.Context, b *block, dir string) error {
+	files, err := s.listFiles(dir)
+	if err != nil {
+		return s.damaged(b.id, err)
+	}
+	there, err := s.parts(ctx, b.id)
+	if err != nil {
+		return err
+	}
+	total := int64(0)
+	for _, f := range files {
+		total += f.Size
+	}
+	s.mu.Lock()
+	s.mu.stats.Block, s.mu.stats.Done, s.mu.stats.Total = b.id, 0, total
+	s.mu.Unlock()
+	stats, all := indexStats{}, true
+	for _, f := range files {
+		name := path.Join(b.id.String(), f.Path)
+		if size, whole := there[name]; whole && size == f.Size {
+			s.progress(f.Size, 0)
+			all = all && f.Path == indexFile
+			continue
+		}
+		largest, err := s.file(ctx, name, filepath.Join(dir, filepath.FromSlash(f.Path)), f)
+		if err != nil {
+			return err
+		}
+		s.sent[name] = f.Size
+		stats.ChunkMaxSize = max(stats.ChunkMaxSize, largest)
+	}
+	if !all {
+		stats = indexStats{}
+	}
+	m, err := blockdir.ReadMeta(s.o.FS, dir)
+	if err != nil {
+		return s.damaged(b.id, err)
+	}
+	text, err := s.encodeMeta(m, files, stats)
+	if err != nil {
+		return err
+	}
+	s.doubted[b.id] = true
+	if err := s.upload(ctx, path.Join(b.id.String(), metaFile), text); err != nil {
+		return err
+	}
+	delete(s.doubted, b.id)
+	return nil
+}
+
+// file uploads a file, which is read once, past the page cache where that can be done: the pages
+// of a new block are of more use to queries. It returns the size of the largest chunk.
+func (s *Shipper) file(ctx context.Context, name, from string, f file) (largest int64, err error) {
+	r, size, err := s.open(from)
+	if err != nil {
+		return 0, err
+	}
+	st := &stream{ctx: ctx, s: s, r: r, file: from, size: size}
+	chunks := &scanner{}
+	if st.scan = chunks; f.Path == indexFile {
+		st.scan = &indexScanner{}
+	}
+	err = s.bucket.Upload(ctx, name, st)
+	switch {
+	case st.err != nil: // the bucket's error may have lost it
+		err = st.err
+	case err == nil && st.off != size:
+		err = errors.Errorf("the bucket took %d of %d bytes", st.off, size)
+	}
+	if err = fileutil.JoinErrors(err, r.Close()); err != nil {
+		return 0, errors.WithMessagef(err, "upload %s", name)
+	}
+	return chunks.largest, nil
+}
+
+func (s *Shipper) open(name string) (io.ReadCloser, int64, error) {
+	r, size, err := fileutil.OpenDirect(s.o.FS, name)
+	if !errors.Is(err, fileutil.ErrUnsupported) {
+		return r, size, err
+	}
+	f, err := s.o.FS.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if size, err = f.Size(); err != nil {
+		return nil, 0, fileutil.JoinErrors(err, f.Close())
+	}
+	return &section{io.NewSectionReader(f, 0, size), f}, size, nil
+}
+
+// section reads a file from front to back.
+type section struct {
+	io.Reader
+	io.Closer
+}
+
+// progress counts what is done of a block, and what of it was sent.
+func (s *Shipper) progress(done, sent int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.stats.Done += done
+	s.mu.stats.UploadedBytes += uint64(sent)
+}
+
+// withdraw removes what was uploaded of a block that cannot be uploaded as a whole.
+func (s *Shipper) withdraw(ctx context.Context, b *block) error {
+	var names []string
+	prefix := b.id.String() + "/"
+	files, err := s.listFiles(blockdir.Path(s.holdPath(), b.id))
+	if err != nil {
+		return fileutil.IgnoreNotExist(err)
+	}
+	for _, f := range files {
+		names = append(names, prefix+f.Path)
+	}
+	s.forget(b)
+	for _, name := range names {
+		there, err := s.bucket.Exists(ctx, name)
+		if err == nil && there {
+			err = s.bucket.Delete(ctx, name)
+		}
+		if err != nil {
+			return errors.WithMessagef(err, "withdraw %s", name)
+		}
+	}
+	return nil
+}
+
+// forget forgets the objects of a block.
+func (s *Shipper) forget(b *block) {
+	for name := range s.sent {
+		if strings.HasPrefix(name, b.id.String()) {
+			delete(s.sent, name)
+		}
+	}
+}
+
+// scanning looks at the bytes of a file as they pass.
+type scanning interface {
+	// next returns what is wrong with the next bytes.
+	next(p []byte) (reason string)
+	// whole tells whether the file may end behind them.
+	whole() bool
+}
+
+// stream is a file on its way. Providers ask for its size.
+type stream struct {
+	ctx       context.Context
+	s         *Shipper
+	r         io.Reader
+	scan      scanning
+	file      string
+	off, size int64
+	err       error // what ended it
+}
+
+// ObjectSize implements objstore.ObjectSizer.
+func (st *stream) ObjectSize() (int64, error) { return st.size, nil }
+
+// Read implements io.Reader. What Thanos could not read does not leave it.
+func (st *stream) Read(p []byte) (int, error) {
+	if st.err == nil {
+		st.err = st.ctx.Err()
+	}
+	if st.err != nil {
+		return 0, st.err
+	}
+	n, err := st.r.Read(p)
+	if reason := st.scan.next(p[:n]); reason != "" {
+		st.err = damage(st.file, st.off, reason)
+	} else if chunks, ok := st.scan.(*scanner); ok && chunks.unknown {
+		st.err = errors.WithMessagef(errUnsuited, "encoding %d (%s) of chunks, in %s", byte(chunks.enc), chunks.enc, filepath.Base(st.file))
+	}
+	st.off += int64(n)
+	end := errors.Is(err, io.EOF)
+	switch {
+	case st.err != nil:
+		return 0, st.err
+	case err != nil && !end:
+		st.err = fileutil.Meaning(errLocal, err)
+		return 0, st.err
+	case end && st.off < st.size || end && !st.scan.whole():
+		st.err = damage(st.file, st.off, "the file ends in the middle")
+		return 0, st.err
+	}
+	st.s.progress(int64(n), int64(n))
+	return n, err
+}
