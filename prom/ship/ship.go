@@ -144,6 +144,7 @@ func (s *Shipper) Sync(ctx context.Context) (uploaded int, err error) {
 	if err != nil {
 		return 0, errors.WithMessage(err, "ship")
 	}
+	defer s.note(found)
 	if err := s.settle(ctx, found); err != nil {
 		return 0, errors.WithMessage(err, "ship")
 	}
@@ -164,7 +165,6 @@ func (s *Shipper) Sync(ctx context.Context) (uploaded int, err error) {
 		b.over = err == nil || errors.Is(err, errGone)
 		s.note(found)
 	}
-	s.note(found)
 	return uploaded, fileutil.JoinErrors(append(damages, found.damages...)...)
 }
 

@@ -321,3 +321,7 @@ func reasons(s *ship.Shipper) (list []string) {
 	slices.Sort(list)
 	return list
 }
+
+func (w *world) series(i int) labels.Labels {
+	return labels.FromStrings("__name__", "late", "i", fmt.Sprint(i))
+}
