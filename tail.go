@@ -17,8 +17,10 @@ type (
 	TailPosition = wal.Place
 	// TailCommit is what was committed together.
 	TailCommit = logtail.Commit
-	// TailSample is a sample of it.
-	TailSample = logtail.Sample
+	// TailSample, TailExemplar and TailMetadata are what it has of series.
+	TailSample   = logtail.Sample
+	TailExemplar = logtail.Exemplar
+	TailMetadata = logtail.Metadata
 )
 
 // ErrGone: the log does not have the commit any more that a Tail would return next, or it cannot

@@ -43,15 +43,14 @@ type histogramEncoder struct {
 // call.
 func (e *histogramEncoder) message(it chunkenc.Iterator, kind chunkenc.ValueType) []byte {
 	if kind == chunkenc.ValHistogram {
-		e.encodeInts(it.AtHistogram(&e.ints))
+		e.encodeInts(&e.ints, it.AtHistogram(&e.ints))
 	} else {
-		e.encodeFloats(it.AtFloatHistogram(&e.floats))
+		e.encodeFloats(&e.floats, it.AtFloatHistogram(&e.floats))
 	}
 	return e.buf
 }
 
-func (e *histogramEncoder) encodeInts(t int64) {
-	h := &e.ints
+func (e *histogramEncoder) encodeInts(h *histogram.Histogram, t int64) {
 	b := protowire.AppendVarint(append(e.buf[:0], varintTag(1)), h.Count)
 	b = appendShape(b, h.Sum, h.Schema, h.ZeroThreshold)
 	b = protowire.AppendVarint(append(b, varintTag(6)), h.ZeroCount)
@@ -60,8 +59,7 @@ func (e *histogramEncoder) encodeInts(t int64) {
 	e.buf = appendTail(b, h.Hint, t, h.CustomValues)
 }
 
-func (e *histogramEncoder) encodeFloats(t int64) {
-	h := &e.floats
+func (e *histogramEncoder) encodeFloats(h *histogram.FloatHistogram, t int64) {
 	b := appendBits(append(e.buf[:0], fixed64Tag(2)), h.Count)
 	b = appendShape(b, h.Sum, h.Schema, h.ZeroThreshold)
 	b = appendBits(append(b, fixed64Tag(7)), h.ZeroCount)

@@ -21,15 +21,13 @@ func pick(t *rapid.T) histtest.Pick {
 // messageOf encodes a histogram.
 func messageOf(t int64, h *histogram.Histogram) []byte {
 	var e histogramEncoder
-	h.CopyTo(&e.ints)
-	e.encodeInts(t)
+	e.encodeInts(h, t)
 	return e.buf
 }
 
 func messageOfFloats(t int64, h *histogram.FloatHistogram) []byte {
 	var e histogramEncoder
-	h.CopyTo(&e.floats)
-	e.encodeFloats(t)
+	e.encodeFloats(h, t)
 	return e.buf
 }
 

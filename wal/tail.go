@@ -12,6 +12,8 @@ import (
 
 // Place is where a commit ends in a log: its frame. The checksum of the frame tells the commit from
 // another one of the same number, which a log may have that was cut by a crash.
+//
+// Without offset and checksum it is the begin of a segment, behind a commit of an earlier one.
 type Place struct {
 	Segment int    // number of the segment
 	Offset  int64  // of the frame in it, in bytes
@@ -92,6 +94,14 @@ func (t *Tail) Behind(seq uint64) error {
 func (t *Tail) Resume(p Place) error {
 	if err := t.open(p.Segment); err != nil {
 		return err
+	}
+	if p.Offset == 0 && p.Sum == 0 {
+		h, ok := t.header()
+		if !ok || h.nextSeq != p.Seq+1 {
+			return gone("commit %d", p.Seq)
+		}
+		t.seek(0, p)
+		return nil
 	}
 	if t.seek(p.Offset, Place{}); p.Offset > 0 && t.isFrame(p) {
 		return nil

@@ -87,15 +87,18 @@ func TestTail_ResumesAtEachPlace(t *testing.T) {
 			behind, err := NewTail(l, uint64(n))
 			require.NoError(t, err)
 			readTail(t, behind, n+1, 60)
-			require.NoError(t, behind.Close())
 			if n > 0 {
 				require.NoError(t, tail.Resume(places[n-1]))
+				readTail(t, tail, n+1, 60)
+				require.NoError(t, behind.Behind(uint64(n)))
+				require.NoError(t, tail.Resume(behind.Place()), "it may be the begin of a segment")
 				readTail(t, tail, n+1, 60)
 				moved := places[n-1]
 				moved.Offset = 0 // a repair moved it
 				require.NoError(t, tail.Resume(moved))
 				readTail(t, tail, n+1, 60)
 			}
+			require.NoError(t, behind.Close())
 		}
 		require.NoError(t, tail.Close())
 		require.NoError(t, l.Close())

@@ -38,6 +38,7 @@ var layers = map[string]layer{
 	"histogram":           {level: 0, foreign: []string{pkgErrors}, public: true},
 
 	"internal/isolation":  {level: 1},
+	"internal/marks":      {level: 1, foreign: []string{pkgErrors}},
 	"internal/horizon":    {level: 1, foreign: []string{pkgErrors}},
 	"internal/pace":       {level: 1, foreign: []string{pkgErrors}},
 	"internal/background": {level: 1, foreign: []string{pkgErrors}},
@@ -114,7 +115,7 @@ var layers = map[string]layer{
 	// and series that become one. What of it a program would need is not so clear that it could be
 	// public.
 	"remote": {level: 10, foreign: []string{pkgErrors, "github.com/golang/snappy", "google.golang.org/protobuf/encoding/protowire"}, public: true,
-		below: []string{"internal/samplemerge"}},
+		below: []string{"internal/samplemerge", "internal/marks", "internal/fileutil"}},
 
 	// Backups write files with the care of the rest: names and bytes durable, in any file system.
 	"backup": {level: 10, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}, public: true,

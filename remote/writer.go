@@ -1,0 +1,246 @@
+package remote
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/marks"
+)
+
+// Writer sends what is committed to a database to a receiver of remote write, by 2.0 or 1.0, as it
+// comes. It reads the log, so that nobody who commits waits for it, and remembers up to where each
+// series was sent, so that it goes on there after a restart or a kill. What the log does not have
+// any more it reads from the head and from blocks. Its memory is bounded, however long the receiver
+// is away.
+//
+// Each sample is sent once, and those of a series in their order. Late samples, which came out of
+// order, are not sent. What was on its way when the process was killed is sent again as it was: a
+// receiver has it or not. What a delete took before it was sent may be sent.
+//
+// A request that fails for a while (no connection, 5xx, 429) is repeated until it is taken. Other
+// refusals are final, as the protocol wants it: the samples are dropped, counted and logged.
+//
+// It is safe for concurrent use.
+type Writer struct {
+	db     *tsdb.DB
+	opts   WriterOptions
+	client *http.Client
+	marks  *marks.Store
+
+	speaks atomic.Int64 // writeVersion
+	stats  writerCounters
+
+	ctx    context.Context // ends when nothing is sent any more
+	cancel context.CancelFunc
+	stop   chan struct{} // closed when nothing more is read
+	once   sync.Once
+	done   sync.WaitGroup
+	flush  chan chan error
+}
+
+// NewWriter begins to send what is committed to a database. At its first run for a database it
+// sends what is committed from now on, and WriterOptions.History. Close it before the database.
+//
+// Errors are about the options, and about the file of what was sent.
+func NewWriter(db *tsdb.DB, opts *WriterOptions) (*Writer, error) {
+	o, err := opts.withDefaults(db)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(o.Dir, o.Name+".marks")
+	store, damaged, err := marks.Open(db.Options().FS, path)
+	if err != nil {
+		return nil, err
+	}
+	if damaged {
+		o.Logger.Warn("what was sent is not known whole", "file", path)
+	}
+	if err := store.Rewrite(marks.None, func(uint32) bool { return false }); err != nil {
+		return nil, err
+	}
+	w := &Writer{db: db, opts: o, client: keepsMethod(o.HTTP), marks: store, stop: make(chan struct{}), flush: make(chan chan error)}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	if o.Protocol != ProtocolV1 {
+		w.speaks.Store(int64(writeV2))
+	}
+	r := newWriterReader(w)
+	if err := r.begin(); err != nil && !errors.Is(err, tsdb.ErrReadOnly) {
+		return nil, fileutil.JoinErrors(err, store.Close())
+	}
+	w.done.Go(r.run)
+	if !o.NoMetadata {
+		w.done.Go(w.sendMetadata)
+	}
+	return w, nil
+}
+
+// keepsMethod returns a client that does not follow redirects which would make a GET of a POST.
+func keepsMethod(client *http.Client) *http.Client {
+	c := *client
+	follows := c.CheckRedirect
+	c.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		if r.Method != http.MethodPost {
+			return http.ErrUseLastResponse
+		}
+		if follows != nil {
+			return follows(r, via)
+		}
+		if len(via) >= maxRedirects {
+			return errors.Errorf("more than %d redirects", maxRedirects)
+		}
+		return nil
+	}
+	return &c
+}
+
+const maxRedirects = 10
+
+// Flush waits until all that was committed before is sent, or refused, or for the context.
+// ErrClosed: the Writer is.
+func (w *Writer) Flush(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case w.flush <- answer:
+	case <-w.stop:
+		return tsdb.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// closeTimeout is how long Close waits for requests that are under way.
+const closeTimeout = 5 * time.Second
+
+// Close ends the Writer. Requests that are under way get a few seconds; what is not sent by then
+// the next Writer of the database sends.
+func (w *Writer) Close() error {
+	err := tsdb.ErrClosed
+	w.once.Do(func() {
+		close(w.stop)
+		timer := time.AfterFunc(closeTimeout, w.cancel)
+		w.done.Wait()
+		timer.Stop()
+		w.cancel()
+		err = w.marks.Close()
+	})
+	return err
+}
+
+// WriterStats are counters of a Writer since it began, and where it is. They are taken one after
+// the other.
+type WriterStats struct {
+	Protocol string // "1.0" or "2.0"
+	Shards   int    // requests that may be on their way at a time
+
+	// What was sent and taken.
+	Samples, Histograms, Exemplars, Requests, Bytes uint64
+	Retries                                         uint64 // requests that were sent again
+
+	// What was not sent, or not taken, for good: late samples; what the receiver refused; kinds
+	// that 1.0 has no place for; entries of the log that make no sense.
+	DroppedLate, DroppedRefused, DroppedUnsupported, DroppedUnread uint64
+	LastRefusal                                                    string // of the receiver
+
+	Backfills   uint64 // how often the log did not have what came next
+	Backfilling bool   // that is under way
+
+	// NewestTaken is the time of the newest sample of the database, NewestSent that of the newest
+	// one that was sent, in milliseconds since 1970; 0: there is none. Commits is how many commits
+	// have not been looked at yet, Pending how many samples wait to be sent or are on their way.
+	NewestTaken, NewestSent int64
+	Commits                 uint64
+	Pending                 int64
+
+	Series     int    // that are known
+	Failing    string // why requests are sent again just now; empty: they are not
+	MarksError string // why it may not be known after a restart what was sent; empty: it will be
+}
+
+type writerCounters struct {
+	sent                                        [itemKinds]atomic.Uint64
+	requests, bytes, retries, backfills         atomic.Uint64
+	late, refused, unsupported, unread          atomic.Uint64
+	backfilling                                 atomic.Bool
+	newestSent, pending, shards, series, behind atomic.Int64
+	refusal, failing                            atomic.Pointer[string]
+}
+
+// Stats returns what the Writer has done, and where it is.
+func (w *Writer) Stats() WriterStats {
+	c := &w.stats
+	s := WriterStats{
+		Protocol: "1.0", Shards: int(c.shards.Load()),
+		Samples: c.sent[itemSample].Load(), Histograms: c.sent[itemHistogram].Load(), Exemplars: c.sent[itemExemplar].Load(),
+		Requests: c.requests.Load(), Bytes: c.bytes.Load(), Retries: c.retries.Load(),
+		DroppedLate: c.late.Load(), DroppedRefused: c.refused.Load(), DroppedUnsupported: c.unsupported.Load(), DroppedUnread: c.unread.Load(),
+		Backfills: c.backfills.Load(), Backfilling: c.backfilling.Load(),
+		NewestSent: c.newestSent.Load(), Commits: uint64(c.behind.Load()), Pending: c.pending.Load(), Series: int(c.series.Load()),
+	}
+	if w.version() == writeV2 {
+		s.Protocol = "2.0"
+	}
+	if st := w.db.Stats(); st.MinT <= st.MaxT {
+		s.NewestTaken = st.MaxT
+	}
+	if text := c.refusal.Load(); text != nil {
+		s.LastRefusal = *text
+	}
+	if text := c.failing.Load(); text != nil {
+		s.Failing = *text
+	}
+	if err := w.marks.Err(); err != nil {
+		s.MarksError = err.Error()
+	}
+	return s
+}
+
+func (w *Writer) version() writeVersion { return writeVersion(w.speaks.Load()) }
+
+// wait waits, and reports whether the Writer goes on.
+func (w *Writer) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-w.stop:
+		return false
+	}
+}
+
+func (w *Writer) isStopped() bool {
+	select {
+	case <-w.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// report logs that requests begin to fail, or succeed again.
+func (w *Writer) report(err error) {
+	if err == nil {
+		if w.stats.failing.Swap(nil) != nil {
+			w.opts.Logger.Info("receiver takes samples again", "writer", w.opts.Name)
+		}
+		return
+	}
+	text := err.Error()
+	if w.stats.failing.Swap(&text) == nil {
+		w.opts.Logger.Warn("receiver does not take samples, sending again", "writer", w.opts.Name, "error", fileutil.Logged(err))
+	}
+}
