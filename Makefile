@@ -7,7 +7,7 @@ COUNT     ?= 6
 FUZZTIME  ?= 1m
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: test sweep race lint fuzz mutants bench bench-base bench-diff bench-compare bench-quick bench-sustained bench-recovery bench-promql bench-http cross demo ci
+.PHONY: test sweep race lint fuzz mutants bench bench-base bench-diff bench-compare bench-quick bench-sustained bench-recovery bench-promql bench-http thanos cross demo ci
 
 test:
 	go test ./...
@@ -71,6 +71,10 @@ bench-http:
 # opens 1e8 and 1e9 samples after a kill: eight minutes, 20 GB of disk; writes docs/bench.md
 bench-recovery:
 	cd prom/bench && CGO_ENABLED=0 go run ./cmd/compare recovery --docs ../../docs
+
+# a real Thanos over our server and over blocks that prom/ship uploads: builds Thanos first, three minutes
+thanos:
+	cd compat/thanos && TSDB_THANOS=1 go test -count=1 -v -timeout 40m .
 
 cross:
 	.ci/run cross

@@ -13,7 +13,7 @@ var (
 
 var (
 	// errUnsuited: Thanos could not read the block.
-	errUnsuited = errors.New("Thanos does not know")
+	errUnsuited = errors.New("not known to Thanos")
 	// errLocal: a file of the block cannot be read.
 	errLocal = errors.New("the block cannot be read")
 	// errGone: the block was removed.

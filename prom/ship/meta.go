@@ -3,6 +3,7 @@ package ship
 import (
 	"encoding/json"
 	"path"
+	"time"
 
 	"github.com/pkg/errors"
 
@@ -26,6 +27,7 @@ type thanos struct {
 	SegmentFiles []string          `json:"segment_files"`
 	Files        []file            `json:"files"`
 	IndexStats   indexStats        `json:"index_stats"`
+	UploadTime   time.Time         `json:"upload_time"`
 }
 
 type downsample struct {
@@ -46,7 +48,7 @@ type indexStats struct {
 // encodeMeta returns the meta file as it is in the bucket. What this library does not know of it
 // is left out.
 func (s *Shipper) encodeMeta(m blockdir.Meta, files []file, stats indexStats) ([]byte, error) {
-	of := thanos{Version: thanosVersion, Labels: s.o.Labels.Map(), Source: source, IndexStats: stats}
+	of := thanos{Version: thanosVersion, Labels: s.o.Labels.Map(), Source: source, IndexStats: stats, UploadTime: time.Now().UTC()}
 	for _, f := range files {
 		if path.Dir(f.Path) == chunksDir {
 			of.SegmentFiles = append(of.SegmentFiles, path.Base(f.Path))

@@ -62,6 +62,31 @@ func TestSync_UploadsEachBlockOnce(t *testing.T) {
 	}
 }
 
+// What a Shipper writes beside the blocks is of no matter to the database.
+func TestSync_LeavesACleanDirectory(t *testing.T) {
+	w := newWorld(t)
+	db := w.open(w.options())
+	w.blocks(2)
+	w.bucket.before = func(op, _ string) error {
+		if op == "upload" {
+			return errUnavailable
+		}
+		return nil
+	}
+	s := w.shipper()
+	_, err := s.Sync(ctx)
+	require.ErrorIs(t, err, errUnavailable) // a block is held
+	require.NoError(t, db.Close())
+	report, err := tsdb.Verify(ctx, "data", &tsdb.VerifyOptions{FS: w.fs})
+	require.NoError(t, err)
+	require.True(t, report.Clean(), "%+v", report.Findings)
+	open := w.open(w.options()).OpenReport()
+	require.True(t, open.Clean(), "%+v", open)
+	w.bucket.before = nil
+	w.sync(s, 2)
+	w.checkBucket()
+}
+
 // The meta file tells readers how much to ask for.
 func TestSync_TellsTheLargestChunk(t *testing.T) {
 	w := newWorld(t)
