@@ -46,6 +46,9 @@ var (
 	errDescription = errors.New("description is too long")
 )
 
+// errStopped: a Writer was closed.
+var errStopped = errors.New("the writer was closed")
+
 // Answering.
 var (
 	// errChanged: a series had other samples when it was written than when it was counted.

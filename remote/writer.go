@@ -33,6 +33,7 @@ type Writer struct {
 	db     *tsdb.DB
 	opts   WriterOptions
 	client *http.Client
+	clock  tsdb.Clock
 	marks  *marks.Store
 
 	speaks atomic.Int64 // writeVersion
@@ -43,7 +44,8 @@ type Writer struct {
 	stop   chan struct{} // closed when nothing more is read
 	once   sync.Once
 	done   sync.WaitGroup
-	flush  chan chan error
+
+	flushes writerFlushes
 }
 
 // NewWriter begins to send what is committed to a database. At its first run for a database it
@@ -66,7 +68,7 @@ func NewWriter(db *tsdb.DB, opts *WriterOptions) (*Writer, error) {
 	if err := store.Rewrite(marks.None, func(uint32) bool { return false }); err != nil {
 		return nil, err
 	}
-	w := &Writer{db: db, opts: o, client: keepsMethod(o.HTTP), marks: store, stop: make(chan struct{}), flush: make(chan chan error)}
+	w := &Writer{db: db, opts: o, clock: db.Options().Clock, client: keepsMethod(o.HTTP), marks: store, stop: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	if o.Protocol != ProtocolV1 {
 		w.speaks.Store(int64(writeV2))
@@ -106,16 +108,8 @@ const maxRedirects = 10
 // Flush waits until all that was committed before is sent, or refused, or for the context.
 // ErrClosed: the Writer is.
 func (w *Writer) Flush(ctx context.Context) error {
-	answer := make(chan error, 1)
 	select {
-	case w.flush <- answer:
-	case <-w.stop:
-		return tsdb.ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case err := <-answer:
+	case err := <-w.flushes.add():
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -131,10 +125,19 @@ func (w *Writer) Close() error {
 	err := tsdb.ErrClosed
 	w.once.Do(func() {
 		close(w.stop)
-		timer := time.AfterFunc(closeTimeout, w.cancel)
-		w.done.Wait()
-		timer.Stop()
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			w.done.Wait()
+		}()
+		after, release := w.after(closeTimeout)
+		defer release()
+		select {
+		case <-over:
+		case <-after:
+		}
 		w.cancel()
+		<-over
 		err = w.marks.Close()
 	})
 	return err
@@ -170,10 +173,21 @@ type WriterStats struct {
 	MarksError string // why it may not be known after a restart what was sent; empty: it will be
 }
 
+// dropReason is why samples are not sent, or not taken, for good.
+type dropReason uint8
+
+const (
+	droppedLate dropReason = iota
+	droppedRefused
+	droppedUnsupported
+	droppedUnread
+	dropReasons
+)
+
 type writerCounters struct {
 	sent                                        [itemKinds]atomic.Uint64
+	dropped                                     [dropReasons]atomic.Uint64
 	requests, bytes, retries, backfills         atomic.Uint64
-	late, refused, unsupported, unread          atomic.Uint64
 	backfilling                                 atomic.Bool
 	newestSent, pending, shards, series, behind atomic.Int64
 	refusal, failing                            atomic.Pointer[string]
@@ -186,7 +200,7 @@ func (w *Writer) Stats() WriterStats {
 		Protocol: "1.0", Shards: int(c.shards.Load()),
 		Samples: c.sent[itemSample].Load(), Histograms: c.sent[itemHistogram].Load(), Exemplars: c.sent[itemExemplar].Load(),
 		Requests: c.requests.Load(), Bytes: c.bytes.Load(), Retries: c.retries.Load(),
-		DroppedLate: c.late.Load(), DroppedRefused: c.refused.Load(), DroppedUnsupported: c.unsupported.Load(), DroppedUnread: c.unread.Load(),
+		DroppedLate: c.dropped[droppedLate].Load(), DroppedRefused: c.dropped[droppedRefused].Load(), DroppedUnsupported: c.dropped[droppedUnsupported].Load(), DroppedUnread: c.dropped[droppedUnread].Load(),
 		Backfills: c.backfills.Load(), Backfilling: c.backfilling.Load(),
 		NewestSent: c.newestSent.Load(), Commits: uint64(c.behind.Load()), Pending: c.pending.Load(), Series: int(c.series.Load()),
 	}
@@ -212,14 +226,20 @@ func (w *Writer) version() writeVersion { return writeVersion(w.speaks.Load()) }
 
 // wait waits, and reports whether the Writer goes on.
 func (w *Writer) wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	after, release := w.after(d)
+	defer release()
 	select {
-	case <-timer.C:
+	case <-after:
 		return true
 	case <-w.stop:
 		return false
 	}
+}
+
+// after returns what gets the time after a while. Release it.
+func (w *Writer) after(d time.Duration) (_ <-chan time.Time, release func()) {
+	ticker := w.clock.NewTicker(max(d, 1))
+	return ticker.C(), ticker.Stop
 }
 
 func (w *Writer) isStopped() bool {

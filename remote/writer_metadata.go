@@ -3,7 +3,6 @@ package remote
 import (
 	"math"
 	"strings"
-	"time"
 
 	"github.com/golang/snappy"
 
@@ -16,11 +15,7 @@ import (
 // the samples.
 func (w *Writer) sendMetadata() {
 	for {
-		timer := time.NewTimer(w.opts.MetadataInterval)
-		select {
-		case <-timer.C:
-		case <-w.stop:
-			timer.Stop()
+		if !w.wait(w.opts.MetadataInterval) {
 			return
 		}
 		if w.version() != writeV1 {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pkg/errors"
@@ -22,42 +21,19 @@ type writerReader struct {
 	w      *Writer
 	tail   *tsdb.Tail
 	series *seriesTable
-	shards []*writerShard
-	given  outstanding
-	pace   shardPace
+	shards *shardSet
 
 	position tsdb.TailPosition // behind what was given to shards
 	gone     bool              // the log has not what comes next
 	holds    bool              // the position that is noted is not raised: a backfill is under way
-	number   uint64            // of the last batch
-	flushes  []writerFlush
+	noted    time.Time         // when the position was noted
 
 	floor   int64             // time before which nothing comes any more, once floorAt was reached
 	floorAt tsdb.TailPosition // and sent
-	noted   time.Time         // when the position was noted
-}
-
-// writerFlush is somebody who waits until a commit is sent.
-type writerFlush struct {
-	answer chan error
-	seq    uint64
-}
-
-// outstanding are the batches that shards have.
-type outstanding struct {
-	mu struct {
-		sync.Mutex
-		first map[*writerBatch]tsdb.TailPosition
-		free  []*writerBatch
-	}
-	changed chan struct{} // has one when there is one less
 }
 
 func newWriterReader(w *Writer) *writerReader {
-	r := &writerReader{w: w, series: newSeriesTable(&w.opts, w.marks), floor: marks.None}
-	r.given.changed = make(chan struct{}, 1)
-	r.given.mu.first = map[*writerBatch]tsdb.TailPosition{}
-	return r
+	return &writerReader{w: w, series: newSeriesTable(&w.opts, w.marks), shards: newShardSet(w), floor: marks.None}
 }
 
 // pollInterval is how often it is looked whether something was committed.
@@ -65,7 +41,7 @@ const pollInterval = 100 * time.Millisecond
 
 // run reads until the Writer or the database is closed.
 func (r *writerReader) run() {
-	r.resize(1)
+	r.shards.resize(1)
 	defer r.end()
 	for r.tail == nil {
 		if err := r.begin(); err != nil && !r.pauseAfter(err) {
@@ -88,8 +64,6 @@ func (r *writerReader) run() {
 		}
 	}
 }
-
-var errStopped = errors.New("the writer was closed")
 
 // pauseAfter logs an error and waits. false: it is no use to go on.
 func (r *writerReader) pauseAfter(err error) bool {
@@ -165,20 +139,17 @@ func (r *writerReader) from() int64 {
 		return floor
 	}
 	if h := r.w.opts.History; h > 0 {
-		return time.Now().Add(-h).UnixMilli()
+		return r.w.clock.Now().Add(-h).UnixMilli()
 	}
 	return math.MinInt64
 }
 
 // step reads a commit, or waits for one.
 func (r *writerReader) step() error {
-	select {
-	case <-r.w.stop:
+	if r.w.isStopped() {
 		return errStopped
-	case answer := <-r.w.flush:
-		r.wait(answer)
-	default:
 	}
+	r.w.flushes.aim(r.tail.Position().Seq + r.tail.Behind())
 	c, err := r.tail.Next()
 	if err != nil {
 		return err
@@ -208,25 +179,22 @@ func (r *writerReader) raiseFloor() {
 	}
 }
 
-// pause waits for a while, less if a batch was sent or a flush is wanted. false: the Writer was
-// closed.
+// pause waits for a while, less if a batch was sent. false: the Writer was closed.
 func (r *writerReader) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	after, release := r.w.after(d)
+	defer release()
 	select {
 	case <-r.w.stop:
 		return false
-	case <-r.given.changed:
-	case answer := <-r.w.flush:
-		r.wait(answer)
-	case <-timer.C:
+	case <-r.shards.changed:
+	case <-after:
 	}
 	return true
 }
 
 // commit gives the samples of a commit to the shards.
 func (r *writerReader) commit(c *tsdb.TailCommit) error {
-	r.w.stats.unread.Add(uint64(c.Unread))
+	r.w.stats.dropped[droppedUnread].Add(uint64(c.Unread))
 	if r.w.opts.NoExemplars {
 		c.Exemplars = c.Exemplars[:0]
 	}
@@ -239,7 +207,7 @@ func (r *writerReader) commit(c *tsdb.TailCommit) error {
 	for i := range c.Samples {
 		sample := &c.Samples[i]
 		if sample.Late {
-			r.w.stats.late.Add(1)
+			r.w.stats.dropped[droppedLate].Add(1)
 			continue
 		}
 		s := r.series.of(sample.Ref, r.tail)
@@ -258,7 +226,7 @@ func (r *writerReader) commit(c *tsdb.TailCommit) error {
 
 // addExemplars adds the exemplars of a series, beside its sample.
 func (r *writerReader) addExemplars(s *shippedSeries, all []tsdb.TailExemplar, ref tsdb.SeriesRef) {
-	b := r.shard(s).filling
+	b := r.shards.of(s).filling
 	if b == nil || !b.has(s) {
 		return // its sample was sent before
 	}
@@ -277,15 +245,15 @@ func (r *writerReader) add(s *shippedSeries, sample *tsdb.TailSample) error {
 	if (sample.H != nil || sample.FH != nil) && !r.takesHistogram(sample) {
 		return nil
 	}
-	shard := r.shard(s)
+	shard := r.shards.of(s)
 	doubtful := sample.T <= s.doubt
 	if b := shard.filling; b != nil && !b.isEmpty() && (b.len() >= r.w.opts.MaxSamples || b.doubtful != doubtful) {
-		if err := r.handOver(shard); err != nil {
+		if err := r.shards.handOver(shard); err != nil {
 			return err
 		}
 	}
 	if shard.filling == nil {
-		shard.filling = r.newBatch(doubtful)
+		shard.filling = r.shards.newBatch(r.position, doubtful)
 	}
 	shard.filling.add(s, sample, &r.series.symbols)
 	s.newest = sample.T
@@ -300,128 +268,34 @@ func (r *writerReader) takesHistogram(sample *tsdb.TailSample) bool {
 		return false
 	}
 	if custom && r.w.version() == writeV1 {
-		r.w.stats.unsupported.Add(1)
+		r.w.stats.dropped[droppedUnsupported].Add(1)
 		return false
 	}
 	return true
 }
 
-func (r *writerReader) shard(s *shippedSeries) *writerShard {
-	return r.shards[s.hash%uint64(len(r.shards))]
-}
-
-// newBatch returns an empty batch.
-func (r *writerReader) newBatch(doubtful bool) *writerBatch {
-	g := &r.given
-	g.mu.Lock()
-	var b *writerBatch
-	if n := len(g.mu.free); n > 0 {
-		b, g.mu.free = g.mu.free[n-1], g.mu.free[:n-1]
-	} else {
-		b = &writerBatch{}
-	}
-	g.mu.Unlock()
-	r.number++
-	b.reset(r.number)
-	b.since, b.first, b.doubtful = time.Now(), r.position, doubtful
-	return b
-}
-
-// handOver gives a shard what was filled for it, and waits until it takes it.
-func (r *writerReader) handOver(s *writerShard) error {
-	b := s.filling
-	s.filling = nil
-	r.given.mu.Lock()
-	r.given.mu.first[b] = b.first
-	r.given.mu.Unlock()
-	select {
-	case s.batches <- b:
-		return nil
-	default:
-	}
-	begin := time.Now()
-	defer func() { r.pace.blocked += time.Since(begin) }()
-	for {
-		select {
-		case s.batches <- b:
-			return nil
-		case <-r.w.stop:
-			return errStopped
-		case answer := <-r.w.flush:
-			r.wait(answer)
-		case <-time.After(r.w.opts.Deadline):
-			r.notePosition()
-		}
-	}
-}
-
-// back takes a batch back from a shard.
-func (r *writerReader) back(b *writerBatch, sent bool) {
-	g := &r.given
-	r.w.stats.pending.Add(-int64(b.len()))
-	if sent {
-		for i := range b.samples {
-			if t := b.samples[i].t; t > r.w.stats.newestSent.Load() {
-				r.w.stats.newestSent.Store(t) // of shards that do so at once any may win
-			}
-		}
-	}
-	g.mu.Lock()
-	if sent { // otherwise it stands for what is not sent
-		delete(g.mu.first, b)
-	}
-	g.mu.free = append(g.mu.free, b)
-	g.mu.Unlock()
-	select {
-	case g.changed <- struct{}{}:
-	default:
-	}
-}
-
 // handOverDue gives shards what has waited long enough, if they are free, and does what is to be
 // done now and then.
 func (r *writerReader) handOverDue() error {
-	now := time.Now()
-	for _, s := range r.shards {
-		if b := s.filling; b != nil && len(s.batches) == 0 && (now.Sub(b.since) >= r.w.opts.Deadline || r.isAwaited()) {
-			if err := r.handOver(s); err != nil {
-				return err
-			}
-		}
+	now := r.w.clock.Now()
+	if err := r.shards.handOverDue(now, r.w.flushes.wait(r.position.Seq)); err != nil {
+		return err
 	}
-	r.answerFlushes()
+	r.w.flushes.answer(r.sentUpTo().Seq)
 	if now.Sub(r.noted) < noteInterval {
 		return nil
 	}
 	r.noted = now
 	r.notePosition()
 	r.rewriteMarks()
-	if n := r.pace.shards(len(r.shards), r.w.opts.MaxShards, now); n != len(r.shards) {
-		return r.setShards(n)
-	}
-	return nil
+	return r.shards.adapt(now)
 }
 
 // noteInterval is how often the position is noted: what is read again after a kill.
 const noteInterval = time.Second
 
 // sentUpTo is the position up to which all is sent.
-func (r *writerReader) sentUpTo() tsdb.TailPosition {
-	at := r.position
-	r.given.mu.Lock()
-	defer r.given.mu.Unlock()
-	for _, first := range r.given.mu.first {
-		if first.Seq < at.Seq {
-			at = first
-		}
-	}
-	for _, s := range r.shards {
-		if b := s.filling; b != nil && b.first.Seq < at.Seq {
-			at = b.first
-		}
-	}
-	return at
-}
+func (r *writerReader) sentUpTo() tsdb.TailPosition { return r.shards.oldest(r.position) }
 
 func (r *writerReader) notePosition() {
 	r.w.stats.series.Store(int64(len(r.series.byID)))
@@ -437,7 +311,7 @@ func (r *writerReader) notePosition() {
 
 // rewriteMarks makes the file of marks short again when it is long, and forgets series.
 func (r *writerReader) rewriteMarks() {
-	if !r.w.marks.IsLong() || slices.ContainsFunc(r.shards, func(s *writerShard) bool { return s.filling != nil }) {
+	if !r.w.marks.IsLong() || r.shards.areFilled() {
 		return
 	}
 	floor := int64(marks.None)
@@ -449,106 +323,14 @@ func (r *writerReader) rewriteMarks() {
 	}
 }
 
-// wait takes in somebody who waits until all is sent that is committed by now.
-func (r *writerReader) wait(answer chan error) {
-	r.flushes = append(r.flushes, writerFlush{answer, r.tail.Position().Seq + r.tail.Behind()})
-}
-
-// isAwaited reports whether somebody waits for what was read.
-func (r *writerReader) isAwaited() bool {
-	return slices.ContainsFunc(r.flushes, func(f writerFlush) bool { return f.seq <= r.position.Seq })
-}
-
-// answerFlushes answers those who waited for what is sent now.
-func (r *writerReader) answerFlushes() {
-	if len(r.flushes) == 0 {
-		return
-	}
-	sent := r.sentUpTo()
-	r.flushes = slices.DeleteFunc(r.flushes, func(f writerFlush) bool {
-		done := f.seq <= sent.Seq
-		if done {
-			f.answer <- nil
-		}
-		return done
-	})
-}
-
-// isBusy reports whether there is something that is read and not sent.
-func (r *writerReader) isBusy() bool {
-	r.given.mu.Lock()
-	n := len(r.given.mu.first)
-	r.given.mu.Unlock()
-	return n > 0 || slices.ContainsFunc(r.shards, func(s *writerShard) bool { return s.filling != nil })
-}
-
-// drain waits until all that was read is sent.
-func (r *writerReader) drain() error {
-	for _, s := range r.shards {
-		if s.filling != nil {
-			if err := r.handOver(s); err != nil {
-				return err
-			}
-		}
-	}
-	for r.isBusy() {
-		if !r.pause(time.Second) {
-			return errStopped
-		}
-	}
-	return nil
-}
-
-// setShards makes there be so many shards. What is under way is sent first, so that no series is in
-// two of them.
-func (r *writerReader) setShards(n int) error {
-	if err := r.drain(); err != nil {
-		return err
-	}
-	r.resize(n)
-	return nil
-}
-
-// resize makes there be so many shards. None has anything.
-func (r *writerReader) resize(n int) {
-	for len(r.shards) > n {
-		last := len(r.shards) - 1
-		close(r.shards[last].batches)
-		r.shards = r.shards[:last]
-	}
-	for len(r.shards) < n {
-		s := &writerShard{w: r.w, number: len(r.shards), batches: make(chan *writerBatch, 1)}
-		r.shards = append(r.shards, s)
-		r.w.done.Go(func() { s.run(r.back) })
-	}
-	r.w.stats.shards.Store(int64(n))
-}
-
 // end stops the shards, and notes what is sent.
 func (r *writerReader) end() {
-	shards := r.shards
-	for _, s := range shards {
-		close(s.batches)
-	}
-	for r.given.has() && r.w.ctx.Err() == nil {
-		select {
-		case <-r.given.changed:
-		case <-r.w.ctx.Done():
-		}
-	}
+	r.shards.end()
 	r.notePosition()
-	for _, f := range r.flushes {
-		f.answer <- tsdb.ErrClosed
-	}
+	r.w.flushes.end()
 	if r.tail != nil {
 		_ = r.tail.Close() // it was read only
 	}
-}
-
-func (g *outstanding) has() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.mu.first) > 0
 }
 
 // backfill sends what the log does not have any more, up to now, and goes on behind it. false: the
@@ -562,7 +344,7 @@ func (r *writerReader) backfill() bool {
 	for {
 		err := r.sendRange(r.from())
 		if err == nil {
-			err = r.drain()
+			err = r.shards.drain()
 		}
 		if err == nil {
 			break
@@ -633,7 +415,7 @@ func (r *writerReader) unread(err error) error {
 	if err == nil || errors.Is(err, tsdb.ErrClosed) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	r.w.stats.unread.Add(1)
+	r.w.stats.dropped[droppedUnread].Add(1)
 	r.w.opts.Logger.Error("samples cannot be read and are not sent", "writer", r.w.opts.Name, "error", fileutil.Logged(err))
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/marks"
 )
 
@@ -132,10 +133,11 @@ func (w *Writer) refused(n int, a writerAnswer) {
 	if n <= 0 {
 		return
 	}
-	w.stats.refused.Add(uint64(n))
-	text := a.err().Error()
+	w.stats.dropped[droppedRefused].Add(uint64(n))
+	err := a.err()
+	text := err.Error()
 	w.stats.refusal.Store(&text)
-	w.opts.Logger.Warn("receiver refused samples", "writer", w.opts.Name, "samples", n, "status", a.status, "error", text)
+	w.opts.Logger.Warn("receiver refused samples", "writer", w.opts.Name, "samples", n, "status", a.status, "error", fileutil.Logged(err))
 }
 
 // writerAnswer is what a receiver said, or why it said nothing.
@@ -214,7 +216,7 @@ func (w *Writer) post(body []byte, version writeVersion, attempt int) (a writerA
 	if answer.StatusCode/100 == 2 && err != nil && !errors.Is(err, io.EOF) {
 		return writerAnswer{failure: errors.WithMessage(err, "answer was cut off")}
 	}
-	a = writerAnswer{status: answer.StatusCode, text: string(text), after: pauseOf(answer.Header.Get("Retry-After"), time.Now())}
+	a = writerAnswer{status: answer.StatusCode, text: string(text), after: pauseOf(answer.Header.Get("Retry-After"), w.clock.Now())}
 	for kind, name := range writtenHeaders {
 		if n, err := strconv.Atoi(answer.Header.Get(name)); err == nil && n >= 0 {
 			a.told, a.written[kind] = true, n

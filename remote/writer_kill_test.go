@@ -1,0 +1,284 @@
+//go:build unix
+
+package remote
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/golang/snappy"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
+)
+
+var writerKills = flag.Int("writer.kills", 12, "how often a sender and a receiver are killed")
+
+// What a child does is in its environment.
+const (
+	childEnv     = "TSDB_TEST_WRITER"
+	childSends   = "send"    // with the directory and the URL behind it
+	childTakes   = "receive" // with the directory and the address behind it
+	childSeries  = 40
+	childStep    = 500 // ms between the samples of a series
+	childPause   = 500 * time.Microsecond
+	childRange   = time.Minute
+	killDeadline = 60 * time.Second
+	awayFor      = 2 * time.Second
+)
+
+// runChild is the process of a child that is going to be killed.
+func runChild() {
+	parts := strings.Split(os.Getenv(childEnv), "|")
+	db, err := tsdb.Open(parts[1], childOptions())
+	if err != nil {
+		log.Fatal(err)
+	}
+	if parts[0] == childTakes {
+		log.Fatal(http.ListenAndServe(parts[2], NewWriteHandler(db, &WriteOptions{MaxFuture: -1})))
+	}
+	if _, err := NewWriter(db, childWriter(parts[2])); err != nil {
+		log.Fatal(err)
+	}
+	_, at, _, err := db.Bounds(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	if at < childStart {
+		at = childStart
+	}
+	for range time.Tick(childPause) {
+		at += childStep
+		if err := putChild(db, at); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+const childStart = int64(1_700_000_000_000)
+
+func childOptions() *tsdb.Options {
+	return &tsdb.Options{Blocks: tsdb.BlockOptions{Range: childRange}, WAL: tsdb.WALOptions{SegmentSize: 32 << 10}, Limits: tsdb.Limits{MaxFuture: -1}}
+}
+
+func childWriter(url string) *WriterOptions {
+	return &WriterOptions{URL: url, Deadline: 5 * time.Millisecond, MaxSamples: 300, MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, Protocol: ProtocolV1}
+}
+
+// putChild commits a sample of each series. Its value says what it is.
+func putChild(db *tsdb.DB, at int64) error {
+	app := db.Appender()
+	for i := range childSeries {
+		if _, err := app.Append(0, labels.FromStrings(labels.MetricName, "m", "n", fmt.Sprint(i)), at, float64(at+int64(i))); err != nil {
+			return err
+		}
+	}
+	_, err := app.Commit(context.Background())
+	return err
+}
+
+// startChild starts a child. kill kills it.
+func startChild(t *testing.T, what ...string) (kill func()) {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(exe, "-test.run=^$")
+	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(what, "|"))
+	var out strings.Builder
+	cmd.Stderr = &out
+	require.NoError(t, cmd.Start())
+	return func() {
+		require.NoError(t, cmd.Process.Kill())
+		require.ErrorContains(t, cmd.Wait(), "killed", out.String())
+	}
+}
+
+// strictReceiver takes requests of 1.0 as the strictest receiver does: one with a sample that is
+// not newer than its series is refused as a whole, but for a repeat of the newest.
+type strictReceiver struct {
+	mu       sync.Mutex
+	newest   map[string]int64
+	taken    map[string]int
+	away     bool
+	mixed    int // refused requests that had something new
+	requests int
+}
+
+func (s *strictReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	type item struct {
+		series string
+		t      int64
+	}
+	body := contentOf(r)
+	message, err := snappy.Decode(nil, body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	var items []item
+	for all := readFields(message); all.next(); {
+		var series string
+		for one := readFields(all.bytes()); one.next(); {
+			switch one.num {
+			case 1:
+				_, value, _ := readPair(one.bytes())
+				series += string(value) + "|"
+			case 2:
+				var at int64
+				for f := readFields(one.bytes()); f.next(); {
+					if f.num == 2 {
+						at = int64(f.varint())
+					}
+				}
+				items = append(items, item{series, at})
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	if s.away {
+		http.Error(w, "away", http.StatusServiceUnavailable)
+		return
+	}
+	old, fresh, newest := 0, 0, map[string]int64{}
+	for _, it := range items {
+		last, seen := newest[it.series]
+		if !seen {
+			last = s.newest[it.series]
+		}
+		if it.t <= last {
+			old++
+			continue
+		}
+		fresh++
+		newest[it.series] = it.t
+	}
+	if old > 0 {
+		if fresh > 0 {
+			s.mixed++
+		}
+		http.Error(w, "out of order sample", http.StatusBadRequest)
+		return
+	}
+	for _, it := range items {
+		s.newest[it.series] = it.t
+		s.taken[it.series]++
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func contentOf(r *http.Request) []byte {
+	var b strings.Builder
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Body.Read(buf)
+		b.Write(buf[:n])
+		if err != nil {
+			return []byte(b.String())
+		}
+	}
+}
+
+// However often a sender is killed, each sample gets there once, in order. What was on its way is
+// sent again as it was: nothing new is in a request that a strict receiver refuses.
+func TestWriterKill_OfTheSender(t *testing.T) {
+	rc := &strictReceiver{newest: map[string]int64{}, taken: map[string]int{}}
+	server := httptest.NewServer(rc)
+	defer server.Close()
+	dir := t.TempDir()
+	{ // the first run says from where on
+		db, err := tsdb.Open(dir, childOptions())
+		require.NoError(t, err)
+		w, err := NewWriter(db, childWriter(server.URL))
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		require.NoError(t, db.Close())
+	}
+	rng := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	for n := range *writerKills {
+		rc.mu.Lock()
+		rc.away = n%6 == 2
+		rc.mu.Unlock()
+		kill := startChild(t, childSends, dir, server.URL)
+		if rc.away { // so long that only blocks have what was not sent
+			<-time.After(awayFor)
+		}
+		<-time.After(time.Duration(rng.IntN(400)) * time.Millisecond)
+		kill()
+	}
+	rc.mu.Lock()
+	rc.away = false
+	rc.mu.Unlock()
+	db, err := tsdb.Open(dir, childOptions())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	w, err := NewWriter(db, childWriter(server.URL))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), killDeadline)
+	defer cancel()
+	require.NoError(t, w.Flush(ctx))
+	t.Logf("%+v", w.Stats())
+	require.NoError(t, w.Close())
+
+	all := storedSamples(t, db, "m")
+	require.Len(t, all, childSeries)
+	for key, samples := range all {
+		n := "m|" + key[len(`{__name__="m", n="`):len(key)-2] + "|"
+		require.Equal(t, samples[len(samples)-1].T, rc.newest[n], key)
+		require.Equal(t, len(samples), rc.taken[n], key)
+	}
+	require.Zero(t, rc.mixed)
+	t.Logf("%d requests, %d samples of each of %d series", rc.requests, rc.taken["m|0|"], childSeries)
+}
+
+// However often a receiver is killed, it has everything in the end.
+func TestWriterKill_OfTheReceiver(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	dir := t.TempDir()
+	db, err := tsdb.Open(t.TempDir(), childOptions())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	w, err := NewWriter(db, childWriter("http://"+address))
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(2, uint64(time.Now().UnixNano())))
+	at := childStart
+	for range *writerKills {
+		kill := startChild(t, childTakes, dir, address)
+		for end := time.Now().Add(time.Duration(rng.IntN(400)) * time.Millisecond); time.Now().Before(end); {
+			at += childStep
+			require.NoError(t, putChild(db, at))
+			<-time.After(childPause)
+		}
+		kill()
+	}
+	kill := startChild(t, childTakes, dir, address)
+	ctx, cancel := context.WithTimeout(context.Background(), killDeadline)
+	defer cancel()
+	require.NoError(t, w.Flush(ctx))
+	st := w.Stats()
+	t.Logf("%+v", st)
+	require.Zero(t, st.DroppedRefused, st.LastRefusal)
+	require.NoError(t, w.Close())
+	kill()
+	got, err := tsdb.Open(dir, childOptions())
+	require.NoError(t, err)
+	require.Equal(t, storedSamples(t, db, "m"), storedSamples(t, got, "m"))
+	require.NoError(t, got.Close())
+}

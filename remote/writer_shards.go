@@ -1,0 +1,193 @@
+package remote
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed347100a3/tsdb"
+)
+
+// shardSet are the shards of a Writer, and the batches that they have. The reader uses it, and
+// shards give batches back.
+type shardSet struct {
+	w       *Writer
+	list    []*writerShard
+	pace    shardPace
+	number  uint64        // of the last batch
+	changed chan struct{} // has one when a batch came back
+	running sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		first map[*writerBatch]tsdb.TailPosition // of those that are given to shards and not sent
+		free  []*writerBatch
+	}
+}
+
+func newShardSet(w *Writer) *shardSet {
+	ss := &shardSet{w: w, changed: make(chan struct{}, 1)}
+	ss.mu.first = map[*writerBatch]tsdb.TailPosition{}
+	return ss
+}
+
+// of returns the shard of a series.
+func (ss *shardSet) of(s *shippedSeries) *writerShard {
+	return ss.list[s.hash%uint64(len(ss.list))]
+}
+
+// newBatch returns an empty batch. All before a position is in earlier ones.
+func (ss *shardSet) newBatch(first tsdb.TailPosition, doubtful bool) *writerBatch {
+	ss.mu.Lock()
+	var b *writerBatch
+	if n := len(ss.mu.free); n > 0 {
+		b, ss.mu.free = ss.mu.free[n-1], ss.mu.free[:n-1]
+	} else {
+		b = &writerBatch{}
+	}
+	ss.mu.Unlock()
+	ss.number++
+	b.reset(ss.number)
+	b.since, b.first, b.doubtful = ss.w.clock.Now(), first, doubtful
+	return b
+}
+
+// handOver gives a shard what was filled for it, and waits until it takes it.
+func (ss *shardSet) handOver(s *writerShard) error {
+	b := s.filling
+	s.filling = nil
+	ss.mu.Lock()
+	ss.mu.first[b] = b.first
+	ss.mu.Unlock()
+	select {
+	case s.batches <- b:
+		return nil
+	default:
+	}
+	since := time.Now()
+	defer func() { ss.pace.blocked += time.Since(since) }()
+	select {
+	case s.batches <- b:
+		return nil
+	case <-ss.w.stop:
+		return errStopped
+	}
+}
+
+// handOverDue gives shards that are free what has waited long enough, or all.
+func (ss *shardSet) handOverDue(now time.Time, all bool) error {
+	for _, s := range ss.list {
+		if b := s.filling; b != nil && len(s.batches) == 0 && (all || now.Sub(b.since) >= ss.w.opts.Deadline) {
+			if err := ss.handOver(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// back takes a batch back from a shard. One that is not sent keeps its place.
+func (ss *shardSet) back(b *writerBatch, sent bool) {
+	ss.w.stats.pending.Add(-int64(b.len()))
+	ss.mu.Lock()
+	if sent {
+		for i := range b.samples {
+			if t := b.samples[i].t; t > ss.w.stats.newestSent.Load() {
+				ss.w.stats.newestSent.Store(t)
+			}
+		}
+		delete(ss.mu.first, b)
+		ss.mu.free = append(ss.mu.free, b)
+	}
+	ss.mu.Unlock()
+	select {
+	case ss.changed <- struct{}{}:
+	default:
+	}
+}
+
+// oldest is the position of the oldest batch that is not sent, or another one if that is before it.
+func (ss *shardSet) oldest(at tsdb.TailPosition) tsdb.TailPosition {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for _, first := range ss.mu.first {
+		if first.Seq < at.Seq {
+			at = first
+		}
+	}
+	for _, s := range ss.list {
+		if b := s.filling; b != nil && b.first.Seq < at.Seq {
+			at = b.first
+		}
+	}
+	return at
+}
+
+// areFilled reports whether there is a batch that no shard has yet.
+func (ss *shardSet) areFilled() bool {
+	return slices.ContainsFunc(ss.list, func(s *writerShard) bool { return s.filling != nil })
+}
+
+// isBusy reports whether there is something that is read and not sent.
+func (ss *shardSet) isBusy() bool {
+	ss.mu.Lock()
+	n := len(ss.mu.first)
+	ss.mu.Unlock()
+	return n > 0 || ss.areFilled()
+}
+
+// drain waits until all that was read is sent.
+func (ss *shardSet) drain() error {
+	for _, s := range ss.list {
+		if s.filling != nil {
+			if err := ss.handOver(s); err != nil {
+				return err
+			}
+		}
+	}
+	for ss.isBusy() {
+		select {
+		case <-ss.changed:
+		case <-ss.w.stop:
+			return errStopped
+		}
+	}
+	return nil
+}
+
+// adapt changes the number of shards to what it takes to keep up. What is under way is sent first,
+// so that no series is in two of them.
+func (ss *shardSet) adapt(now time.Time) error {
+	n := ss.pace.shards(len(ss.list), ss.w.opts.MaxShards, now)
+	if n == len(ss.list) {
+		return nil
+	}
+	if err := ss.drain(); err != nil {
+		return err
+	}
+	ss.resize(n)
+	return nil
+}
+
+// resize makes there be so many shards. None has anything.
+func (ss *shardSet) resize(n int) {
+	for len(ss.list) > n {
+		last := len(ss.list) - 1
+		close(ss.list[last].batches)
+		ss.list = ss.list[:last]
+	}
+	for len(ss.list) < n {
+		s := &writerShard{w: ss.w, number: len(ss.list), batches: make(chan *writerBatch, 1)}
+		ss.list = append(ss.list, s)
+		ss.running.Go(func() { s.run(ss.back) })
+	}
+	ss.w.stats.shards.Store(int64(n))
+}
+
+// end waits for the requests that are under way.
+func (ss *shardSet) end() {
+	for _, s := range ss.list {
+		close(s.batches)
+	}
+	ss.running.Wait()
+}
