@@ -8,7 +8,6 @@ import (
 	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/marks"
-	"github.com/seed347100a3/tsdb/labels"
 )
 
 // writerBatch is what goes into one request: samples by series, in the order in which these came.
@@ -222,13 +221,4 @@ func (b *writerBatch) counts(p batchPart) (c writtenCounts) {
 func (b *writerBatch) hasSamples(p batchPart) bool {
 	counts := b.counts(p)
 	return counts[itemSample]+counts[itemHistogram] > 0
-}
-
-// labelsOf are those of a group, as they are sent.
-func (b *writerBatch) labelsOf(g *batchGroup) labels.Labels {
-	var list []string
-	for _, ref := range b.refs[g.refs.first:g.refs.last] {
-		list = append(list, b.symbols[ref])
-	}
-	return labels.FromStrings(list...)
 }

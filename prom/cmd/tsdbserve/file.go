@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/prom/internal/scrape"
+	"github.com/seed347100a3/tsdb/prom/internal/sender"
 	"github.com/seed347100a3/tsdb/remote"
 )
 
@@ -31,7 +32,8 @@ type fileConfig struct {
 			MaxExemplars *int `yaml:"max_exemplars,omitempty"`
 		} `yaml:"exemplars,omitempty"`
 	} `yaml:"storage,omitempty"`
-	OTLP otlpConfig `yaml:"otlp,omitempty"`
+	OTLP      otlpConfig       `yaml:"otlp,omitempty"`
+	Receivers sender.Receivers `yaml:"remote_write,omitempty"`
 
 	text string
 }
@@ -70,6 +72,7 @@ func readFile(name string) (*fileConfig, error) {
 		return nil, fmt.Errorf("--config.file %s: %w", name, err)
 	}
 	f.Scrape.SetDirectory(filepath.Dir(name))
+	f.Receivers.SetDirectory(filepath.Dir(name))
 	shown, err := yaml.Marshal(f) // secrets are left out
 	f.text = string(shown)
 	return f, err
@@ -88,6 +91,9 @@ func plain(err error) string {
 
 func (f *fileConfig) check() error {
 	if err := f.Scrape.Settle(); err != nil {
+		return err
+	}
+	if err := f.Receivers.Settle(); err != nil {
 		return err
 	}
 	if _, known := strategies[f.OTLP.TranslationStrategy]; !known {

@@ -54,7 +54,15 @@ func TestConfigurationFile_ThatIsWrong(t *testing.T) {
 		"scrape_configs: [{job_name: a, static_configs: [{targets: [a], labels: {__name__: b}}]}]": `label "__name__"`,
 		"otlp:\n  translation_strategy: Other":                                                     `otlp.translation_strategy "Other": want NoTranslation, `,
 		"storage: {exemplars: {max_exemplars: -1}}":                                                "max_exemplars -1: want 0 or more",
-		"storage: [": "yaml",
+		"remote_write: [{url: here}]":                                                              `url "here": want http://host:port/path`,
+		"remote_write: [{url: 'http://a'}, {url: 'http://a'}]":                                     "want a name of its own",
+		"remote_write: [{url: 'http://a', name: a/b}]":                                             "a file is named by it",
+		"remote_write: [{url: 'http://a', protobuf_message: x}]":                                   `protobuf_message "x": want`,
+		"remote_write: [{url: 'http://a', write_relabel_configs: []}]":                             "does not know write_relabel_configs",
+		"remote_write: [{url: 'http://a', queue_config: {max_shards: -1}}]":                        "queue_config: want 0 or more",
+		"remote_write: [{url: 'http://a', basic_auth: {password_file: p, password: q}}]":           "at most one of",
+		"global: {external_labels: {a: ''}}":                                                       `external_labels: "a"`,
+		"storage: [":                                                                               "yaml",
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 		_, err := readFile(name)

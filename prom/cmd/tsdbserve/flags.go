@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/prom"
 	"github.com/seed347100a3/tsdb/remote"
 	"github.com/seed347100a3/tsdb/wal/zstd"
@@ -65,7 +66,7 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Version(fmt.Sprintf("tsdbserve %s, %s", version(), runtime.Version()))
 	app.Terminate(nil)
 	app.Flag("storage.tsdb.path", "Data directory; it is made if there is none.").Default("data/").StringVar(&c.dir)
-	app.Flag("config.file", "A file in the form of prometheus.yml, of which scrape_configs with static targets, storage.tsdb.out_of_order_time_window, storage.exemplars and otlp are read.").PlaceHolder("FILE").StringVar(&c.fileName)
+	app.Flag("config.file", "A file in the form of prometheus.yml, of which global, scrape_configs with static targets, remote_write, storage.tsdb.out_of_order_time_window, storage.exemplars and otlp are read.").PlaceHolder("FILE").StringVar(&c.fileName)
 	app.Flag("storage.tsdb.retention.time", "How long samples are kept; 0s is for ever.").Default("0s").SetValue(&c.retention)
 	app.Flag("storage.tsdb.retention.size", "How large the directory may become, as 512MB or 10GB; 0B is as large as the disk.").Default("0B").BytesVar(&c.retentionSize)
 	app.Flag("storage.tsdb.wal-compression-type", "How the log is compressed: none, snappy, zstd.").Default("snappy").EnumVar(&c.compression, "none", "snappy", "zstd")
@@ -158,7 +159,7 @@ func (c *config) options(logger *slog.Logger, progress func(tsdb.RecoveryProgres
 func (c *config) handlerOptions(logger *slog.Logger) (*prom.HandlerOptions, error) {
 	o := &prom.HandlerOptions{
 		Engine: c.engine, Admin: c.admin, Receive: c.receive, ReceiveOTLP: c.otlp, OTLP: c.file.otlpOptions(), Config: c.file.text, Flags: c.given, Version: version(), Logger: logger,
-		Read: remote.ReadOptions{SampleLimit: c.sampleMax, MaxInFlight: c.readers, FrameBytes: c.frameBytes, Logger: logger},
+		Read: remote.ReadOptions{SampleLimit: c.sampleMax, MaxInFlight: c.readers, FrameBytes: c.frameBytes, ExternalLabels: labels.FromMap(c.file.Scrape.Global.External), Logger: logger},
 	}
 	if c.sampleMax == 0 {
 		o.Read.SampleLimit = -1

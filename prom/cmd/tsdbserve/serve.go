@@ -18,6 +18,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/prom"
 	"github.com/seed347100a3/tsdb/prom/internal/scrape"
+	"github.com/seed347100a3/tsdb/prom/internal/sender"
 )
 
 // stopTime is how long answers that are under way have when the server is to end.
@@ -59,11 +60,17 @@ func (c *config) serve(ctx context.Context, logger *slog.Logger, out io.Writer) 
 		ended <- web.ServeMultiple(listeners, server, &web.FlagConfig{WebConfigFile: &c.webConfig}, logger)
 	}()
 	defer func() { err = errors.Join(err, stop(server, ended)) }()
-	db, err := c.open(logger, gate)
+	registry := prometheus.NewRegistry()
+	db, err := c.open(logger, gate, registry)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	senders, err := sender.Start(db, c.file.Receivers, c.file.Scrape.Global.External, logger, registry)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, senders.Close()) }()
 	scrapes, err := scrape.New(&c.file.Scrape, prom.NewStorage(db), logger)
 	if err != nil {
 		return err
@@ -104,7 +111,7 @@ func withProfiles(rest http.Handler) http.Handler {
 }
 
 // open opens the database, and the gate.
-func (c *config) open(logger *slog.Logger, gate *prom.Gate) (*tsdb.DB, error) {
+func (c *config) open(logger *slog.Logger, gate *prom.Gate, registry *prometheus.Registry) (*tsdb.DB, error) {
 	opts, err := c.options(logger, gate.Progress)
 	if err != nil {
 		return nil, err
@@ -120,7 +127,7 @@ func (c *config) open(logger *slog.Logger, gate *prom.Gate) (*tsdb.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	handlerOpts.Registry = prometheus.NewRegistry()
+	handlerOpts.Registry = registry
 	handlerOpts.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	gate.Open(prom.NewHandler(db, handlerOpts))
 	return db, nil

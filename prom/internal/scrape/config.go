@@ -19,6 +19,8 @@ type Config struct {
 	Global struct {
 		Interval model.Duration `yaml:"scrape_interval,omitempty"`
 		Timeout  model.Duration `yaml:"scrape_timeout,omitempty"`
+		// External are labels of everything that leaves this server.
+		External map[string]string `yaml:"external_labels,omitempty"`
 	} `yaml:"global,omitempty"`
 	Jobs []Job `yaml:"scrape_configs,omitempty"`
 }
@@ -58,6 +60,11 @@ const (
 func (c *Config) Settle() error {
 	setDefault(&c.Global.Interval, model.Duration(defaultInterval))
 	setDefault(&c.Global.Timeout, min(model.Duration(defaultTimeout), c.Global.Interval))
+	for _, name := range slices.Sorted(maps.Keys(c.Global.External)) {
+		if !model.UTF8Validation.IsValidLabelName(name) || c.Global.External[name] == "" {
+			return fmt.Errorf("external_labels: %q: want a label with a value", name)
+		}
+	}
 	names := map[string]bool{}
 	for i := range c.Jobs {
 		j := &c.Jobs[i]
