@@ -41,7 +41,9 @@ remote_write:
 		central.get(t, "/api/v1/series?match[]="+url.QueryEscape(`requests{region="eu",job="j"}`), &series)
 		return len(series.Data) == 1
 	}, 20*time.Second, 50*time.Millisecond)
-	var metadata struct{ Data map[string][]map[string]string }
+	var metadata struct {
+		Data map[string][]map[string]string
+	}
 	central.get(t, "/api/v1/metadata?metric=requests", &metadata)
 	require.Equal(t, "What came.", metadata.Data["requests"][0]["help"])
 
