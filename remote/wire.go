@@ -148,12 +148,20 @@ func shortVarint(v uint64) (word uint64, n int) {
 	return v&0x7f | 0x80 | v>>7<<8, 2
 }
 
+// appendVarint appends a varint, most of which are short.
+func appendVarint(dst []byte, v uint64) []byte {
+	if v < 0x80 {
+		return append(dst, byte(v))
+	}
+	return protowire.AppendVarint(dst, v)
+}
+
 // appendString appends a string field, which is left out when it is empty.
 func appendString(dst []byte, field byte, s string) []byte {
 	if s == "" {
 		return dst
 	}
-	return append(protowire.AppendVarint(append(dst, bytesTag(field)), uint64(len(s))), s...)
+	return append(appendVarint(append(dst, bytesTag(field)), uint64(len(s))), s...)
 }
 
 func sizeInt(v int64) int {

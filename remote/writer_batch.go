@@ -17,6 +17,7 @@ type writerBatch struct {
 	since     time.Time         // when the first sample came
 	first     tsdb.TailPosition // all before it is in earlier batches
 	doubtful  bool              // its samples may be there already, all of them or none
+	version   writeVersion      // that it was filled for; another one may send it
 	groups    []batchGroup
 	samples   []batchSample
 	exemplars []batchExemplar
@@ -37,6 +38,7 @@ type batchGroup struct {
 	samples    batchList
 	exemplars  batchList
 	refs       batchList // of its labels: from, and behind
+	encoded    []byte    // its labels as 1.0 has them; none: they are encoded each time
 	meta       shippedMetadata
 }
 
@@ -139,6 +141,12 @@ func (b *writerBatch) group(s *shippedSeries, histograms bool, table *symbols) *
 		b.refs = append(b.refs, b.use(symbol, table))
 	}
 	g := batchGroup{series: s, histograms: histograms, exemplars: batchList{last: -1}, refs: batchList{from, int32(len(b.refs))}}
+	if b.version == writeV1 {
+		if s.encoded == nil {
+			s.encoded = b.appendLabels(nil, g.refs)
+		}
+		g.encoded = s.encoded
+	}
 	if s.hasMeta {
 		g.meta = shippedMetadata{s.meta.kind, b.use(s.meta.unit, table), b.use(s.meta.help, table)}
 	}

@@ -43,7 +43,7 @@ func (e *writerEncoder) encode(b *writerBatch, p batchPart, version writeVersion
 
 // appendBytes appends a field of bytes, also where there are none.
 func appendBytes[B ~string | ~[]byte](dst []byte, field byte, b B) []byte {
-	return append(protowire.AppendVarint(append(dst, bytesTag(field)), uint64(len(b))), b...)
+	return append(appendVarint(append(dst, bytesTag(field)), uint64(len(b))), b...)
 }
 
 // appendV1 appends a TimeSeries of 1.0:
@@ -51,7 +51,9 @@ func appendBytes[B ~string | ~[]byte](dst []byte, field byte, b B) []byte {
 //	1 labels   2 samples (1 value, 2 timestamp)   3 exemplars (1 labels, 2 value, 3 timestamp)
 //	4 histograms
 func (e *writerEncoder) appendV1(b *writerBatch, g *batchGroup, p batchPart) {
-	e.series = b.appendLabels(e.series, g.refs)
+	if e.series = append(e.series, g.encoded...); g.encoded == nil {
+		e.series = b.appendLabels(e.series, g.refs)
+	}
 	e.samples(b, g, p, writeV1)
 	for at := e.exemplars(g, p); at >= 0; at = b.exemplars[at].next {
 		x := &b.exemplars[at]
@@ -136,7 +138,7 @@ func (e *writerEncoder) histogram(h *histogram.Histogram, fh *histogram.FloatHis
 func (b *writerBatch) appendLabels(dst []byte, refs batchList) []byte {
 	for i := refs.first; i < refs.last; i += 2 {
 		name, value := b.symbols[b.refs[i]], b.symbols[b.refs[i+1]]
-		dst = protowire.AppendVarint(append(dst, bytesTag(1)), uint64(sizeString(name)+sizeString(value)))
+		dst = appendVarint(append(dst, bytesTag(1)), uint64(sizeString(name)+sizeString(value)))
 		dst = appendString(appendString(dst, 1, name), 2, value)
 	}
 	return dst
@@ -149,9 +151,9 @@ func (b *writerBatch) appendRefs(dst []byte, refs batchList) []byte {
 	for _, ref := range list {
 		size += sizeVarint(uint64(ref))
 	}
-	dst = protowire.AppendVarint(append(dst, bytesTag(1)), uint64(size))
+	dst = appendVarint(append(dst, bytesTag(1)), uint64(size))
 	for _, ref := range list {
-		dst = protowire.AppendVarint(dst, uint64(ref))
+		dst = appendVarint(dst, uint64(ref))
 	}
 	return dst
 }

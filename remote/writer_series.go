@@ -21,6 +21,7 @@ type shippedSeries struct {
 	doubt   int64          // time up to which samples may be there that an earlier process sent
 	hash    uint64         // chooses its shard
 	symbols []uint32       // names and values of its labels
+	encoded []byte         // the labels in a message of 1.0, once that was spoken
 	meta    shippedMetadata
 
 	batch uint64 // number of the last batch that has it

@@ -48,7 +48,7 @@ func (ss *shardSet) newBatch(first tsdb.TailPosition, doubtful bool) *writerBatc
 	ss.mu.Unlock()
 	ss.number++
 	b.reset(ss.number)
-	b.since, b.first, b.doubtful = ss.w.clock.Now(), first, doubtful
+	b.since, b.first, b.doubtful, b.version = ss.w.clock.Now(), first, doubtful, ss.w.version()
 	return b
 }
 

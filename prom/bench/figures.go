@@ -228,6 +228,12 @@ func (c *comparison) remoteFigures() (all []figure) {
 			more(v.row+"/cpu", "samples/CPU s").than(2.5), more(v.row+"/wall", "samples/s"),
 			less(v.row+"/garbage", "garbage B/sample").than(4), less(v.row+"/allocs", "allocs/sample"))...)
 	}
+	t = c.task("send")
+	for i := range writeVersions {
+		row := fmt.Sprintf("send/v%d", i+1)
+		all = append(all, section(fmt.Sprintf("sending remote write %d.0, %d samples a request, %s", i+1, sendSamples, sizes(t.Series, min(t.Samples, writeScrapes))),
+			more(row+"/cpu", "samples/CPU s").than(2), more(row+"/wall", "samples/s"), less(row+"/garbage", "garbage B/sample"))...)
+	}
 	return all
 }
 

@@ -48,6 +48,7 @@ var plan = []group{
 	{"remote", files, "fillremote", (*Config).remote, false},
 	{"remotehead", files, "", (*Config).remote, false},
 	{"write", files, "", (*Config).hot, false},
+	{"send", files, "", (*Config).hot, false},
 	{"late", files, "filllate", (*Config).late, false},
 	{"values", everybody, "", (*Config).valued, true},
 	{"real", everybody, "", (*Config).real, true},

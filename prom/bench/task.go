@@ -80,6 +80,7 @@ var kinds = map[string]func(task) (measures, error){
 	"remote":      serveBlocks,
 	"remotehead":  serveHead,
 	"write":       write,
+	"send":        send,
 	"read":        readRemote,
 	"discard":     discardRemote,
 
