@@ -87,15 +87,15 @@ func (db *DB) CleanTombstones(ctx context.Context) (err error) {
 // With whole it waits for the merges of others, and goes on behind them.
 func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 	ranges := blockplan.Ranges(db.opts.Blocks.Range, db.opts.Blocks.MaxRange)
-	busy := func(id ulid.ULID) bool { return db.busy.Has(id) || db.merges.Resting(id) }
+	busy := func(id ulid.ULID) bool { return db.busy.Has(id) || db.merges.Resting(id) || stays(db, id) }
 	var errs []error
 	var unread error // of blocks of which nobody knows whether rules take a part
 	for ctx.Err() == nil {
 		v := db.blocks.Current()
 		plan := blockplan.Next(v.Planned(), v.Start, ranges, busy)
 		ids := make([]ulid.ULID, len(plan))
-		for i, m := range plan {
-			ids[i] = m.ULID
+		for i := range plan {
+			ids[i] = plan[i].ULID
 		}
 		if len(plan) == 0 {
 			var old []ulid.ULID
@@ -118,6 +118,18 @@ func (db *DB) mergeAll(ctx context.Context, whole bool) error {
 		}
 	}
 	return fileutil.JoinErrors(append(errs, unread, ctx.Err())...)
+}
+
+// stays tells whether BlockOptions.MayMerge leaves a block as it is.
+//
+//go:noinline
+func stays(db *DB, id ulid.ULID) bool {
+	may := db.opts.Blocks.MayMerge
+	if may == nil {
+		return false
+	}
+	b := db.blocks.Current().Find(id)
+	return b != nil && !may(*b.Meta)
 }
 
 // merge merges blocks and puts the result in their place; or does nothing, if another worker was

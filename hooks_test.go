@@ -203,7 +203,7 @@ func TestKeep_MayUseTheDatabase_AndAPanicReachesTheCaller(t *testing.T) {
 
 // A program may keep its settings as JSON: hooks are not among them.
 func TestOptions_WithHooks_CanBeMarshalled(t *testing.T) {
-	o := tsdb.Options{Blocks: tsdb.BlockOptions{Range: time.Hour, OnBlock: func(tsdb.BlockMeta) {}, Keep: func(tsdb.BlockMeta) bool { return true }},
+	o := tsdb.Options{Blocks: tsdb.BlockOptions{Range: time.Hour, OnBlock: func(tsdb.BlockMeta) {}, Keep: func(tsdb.BlockMeta) bool { return true }, MayMerge: func(tsdb.BlockMeta) bool { return true }},
 		Limits: tsdb.Limits{LabelsPerSeries: 7, NewSeries: noTenantB}}
 	for _, part := range []any{o.Blocks, o.Limits} {
 		text, err := json.Marshal(part)

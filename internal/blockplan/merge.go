@@ -113,7 +113,12 @@ func planClasses(metas []blockdir.Meta) (classes [3][]blockdir.Meta) {
 // planClass plans blocks that may be merged with each other, sorted by start.
 func planClass(blocks []blockdir.Meta, ranges []int64, busy func(ulid.ULID) bool) []blockdir.Meta {
 	isBusy := func(plan []blockdir.Meta) bool {
-		return slices.ContainsFunc(plan, func(m blockdir.Meta) bool { return busy(m.ULID) })
+		for i := range plan {
+			if busy(plan[i].ULID) {
+				return true
+			}
+		}
+		return false
 	}
 	if plan := planOverlap(blocks, isBusy); len(plan) > 0 || len(blocks) == 0 || len(ranges) == 0 {
 		return plan

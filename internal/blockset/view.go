@@ -100,6 +100,8 @@ func (v *View) SplitByStart(ids []ulid.ULID) (free, last []ulid.ULID) {
 func (v *View) has(id ulid.ULID) bool { return v.Find(id) != nil }
 
 // Find returns a block by its name, nil if it is not there.
+//
+//go:noinline
 func (v *View) Find(id ulid.ULID) *Block {
 	for i := range v.Blocks {
 		if b := &v.Blocks[i]; b.Meta.ULID == id {
