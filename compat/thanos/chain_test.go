@@ -101,8 +101,8 @@ func serve(t testing.TB, dir string) (url string, _ *program) {
 	return "http://" + at, p
 }
 
-// withLabels answers for a server, and says that it has external labels: the sidecar takes them from
-// the configuration.
+// withLabels answers for a server, and says that it has external labels: the sidecar takes them
+// from the configuration.
 func withLabels(t testing.TB, server string) string {
 	t.Helper()
 	to, err := url.Parse(server)

@@ -36,8 +36,8 @@ type data struct {
 	blocks               int
 }
 
-// write makes a directory whose samples end some minutes ago. uploading returns the options to open it
-// with, of those that it gets.
+// write makes a directory whose samples end some minutes ago. uploading returns the options to
+// open it with, of those that it gets.
 func write(t testing.TB, uploading func(dir string, o *tsdb.Options) *tsdb.Options) data {
 	t.Helper()
 	ctx, d := context.Background(), data{dir: filepath.Join(t.TempDir(), "data")}
@@ -66,8 +66,8 @@ func write(t testing.TB, uploading func(dir string, o *tsdb.Options) *tsdb.Optio
 	return d
 }
 
-// scrape commits a sample of each series: counters that are reset now and then, a gauge, series that
-// come and go, and native histograms. Counters are never near 0: after a reset to 0 Thanos gives
+// scrape commits a sample of each series: counters that are reset now and then, a gauge, series
+// that come and go, and native histograms. Counters are never near 0: after a reset to 0 Thanos gives
 // another rate than Prometheus, as it adds up what was before.
 func scrape(t testing.TB, db *tsdb.DB, now int64, since time.Duration) {
 	t.Helper()

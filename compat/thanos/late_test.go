@@ -18,8 +18,8 @@ import (
 )
 
 // Late samples are in blocks of their own, which overlap others. They are uploaded as well. Thanos
-// reads one of two such blocks where they overlap, and its compactor stops at them, unless it is told
-// to merge such blocks, too: from then on all is there.
+// reads one of two such blocks where they overlap, and its compactor stops at them, unless it is
+// told to merge such blocks, too: from then on all is there.
 func TestLateSamples(t *testing.T) {
 	asked(t)
 	path := buildThanos(t)
@@ -75,8 +75,8 @@ func TestLateSamples(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// writeLate writes a day of samples every two minutes, and of those between them the last hour late,
-// every two hours.
+// writeLate writes a day of samples every two minutes, and of those between them the last hour
+// late, every two hours.
 func writeLate(t testing.TB, dir string, s *ship.Shipper) (first, last int64, blocks int) {
 	t.Helper()
 	ctx := context.Background()

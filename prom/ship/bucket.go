@@ -23,7 +23,7 @@ const maxMetaSize = 64 << 20
 // have uploaded without writing that down.
 func (s *Shipper) settle(ctx context.Context, f *found) error {
 	s.decide(f)
-	changed, ask := false, s.unsure && len(f.due()) > 0
+	ask := s.unsure && len(f.due()) > 0
 	for _, b := range f.due() {
 		in, err := s.inBucket(ctx, b.id)
 		switch {
@@ -31,7 +31,6 @@ func (s *Shipper) settle(ctx context.Context, f *found) error {
 			return err
 		case in:
 			s.remember(b.id)
-			changed = true
 		case s.doubted[b.id]:
 			ask = true
 		}
@@ -40,10 +39,10 @@ func (s *Shipper) settle(ctx context.Context, f *found) error {
 		if err := s.ask(ctx, f); err != nil {
 			return err
 		}
-		s.unsure, changed = false, true
+		s.unsure, s.unsaved = false, true
 		clear(s.doubted)
 	}
-	if changed {
+	if s.unsaved {
 		if err := s.save(); err != nil {
 			return err
 		}
@@ -61,6 +60,7 @@ func (s *Shipper) settle(ctx context.Context, f *found) error {
 
 // remember notes that a block is in the bucket.
 func (s *Shipper) remember(ids ...ulid.ULID) {
+	s.unsaved = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {

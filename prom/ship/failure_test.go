@@ -171,8 +171,8 @@ func TestSync_EndsAnywhere(t *testing.T) {
 	}
 }
 
-// Without its state file, or with one that is damaged, a Shipper asks the bucket: for blocks by their
-// names, and for those that Thanos has merged since, and removed.
+// Without its state file, or with one that is damaged, a Shipper asks the bucket: for blocks by
+// their names, and for those that Thanos has merged since, and removed.
 func TestSync_StateIsLost(t *testing.T) {
 	w := newWorld(t)
 	w.open(w.options())

@@ -26,27 +26,32 @@ const (
 // reader of data directories looks there.
 func (s *Shipper) holdPath() string { return filepath.Join(s.dir, "thanos", "upload") }
 
-// heldBlocks returns the blocks that are held, and removes what is left of others. The meta file is
-// written last, and says which other files there are.
-func (s *Shipper) heldBlocks() (map[ulid.ULID]blockdir.Meta, error) {
+// heldBlocks returns the blocks that are held, and which of them an earlier process has held: those
+// only once. It removes what is left of others. The meta file is written last, and says which other
+// files there are.
+func (s *Shipper) heldBlocks() (held map[ulid.ULID]blockdir.Meta, others []ulid.ULID, _ error) {
 	s.holding.Lock()
 	defer s.holding.Unlock()
 	ids, err := blockdir.List(s.o.FS, s.holdPath())
 	if err != nil {
-		return nil, fileutil.IgnoreNotExist(err)
+		return nil, nil, fileutil.IgnoreNotExist(err)
 	}
-	held := map[ulid.ULID]blockdir.Meta{}
+	held = map[ulid.ULID]blockdir.Meta{}
 	for _, id := range ids {
 		m, err := s.readHeldLocked(id)
 		if err != nil {
 			if err := s.releaseLocked(id); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			continue
 		}
 		held[id] = m
+		if !s.held[id] {
+			others = append(others, id)
+			s.held[id] = true
+		}
 	}
-	return held, nil
+	return held, others, nil
 }
 
 // readHeldLocked reads the meta file of a block that is held, and sees that the others are there.
@@ -96,7 +101,7 @@ func (s *Shipper) listFiles(dir string) (files []file, err error) {
 	return files, nil
 }
 
-// sight is told of a new block: it is held at once, so that no merge is quicker, and Run is woken.
+// sight is told of a new block: it is held at once, whatever becomes of it, and Run is woken.
 func (s *Shipper) sight(m tsdb.BlockMeta) {
 	if !s.Keep(m) {
 		return
@@ -149,6 +154,7 @@ func (s *Shipper) hold(id ulid.ULID) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
+	s.held[id] = true
 	name := filepath.Join(dir, metaFile)
 	return dir, fileutil.WriteFileAtomic(s.o.FS, name+".tmp", name, text)
 }
@@ -164,6 +170,7 @@ func (s *Shipper) release(id ulid.ULID) error {
 // not held.
 func (s *Shipper) releaseLocked(id ulid.ULID) error {
 	dir := blockdir.Path(s.holdPath(), id)
+	delete(s.held, id)
 	if err := s.o.FS.Remove(filepath.Join(dir, metaFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.WithMessage(err, "let go of a block")
 	}

@@ -31,11 +31,14 @@ func lateOptions(w *world) *tsdb.Options {
 	return o
 }
 
-// Blocks that are seen are held: a merge takes none away, and what it makes is not uploaded.
+// Blocks that are seen are held: a merge that does not ask takes none away, and what it makes is not
+// uploaded.
 func TestSync_MergedAfterTheyWereSeen(t *testing.T) {
 	w := newWorld(t)
 	s := w.shipper()
-	w.open(s.Prepare(lateOptions(w)))
+	o := s.Prepare(lateOptions(w))
+	o.Blocks.MayMerge = nil
+	w.open(o)
 	w.late()
 	want, names := map[string][]byte{}, []string(nil)
 	for _, m := range w.db.Blocks() {

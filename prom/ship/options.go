@@ -15,8 +15,7 @@ type Options struct {
 	// no two databases that upload to a bucket may have the same.
 	Labels labels.Labels
 	// Compacted: merged blocks are uploaded, too, if nothing of what they were made of was. For
-	// directories that were there before the Shipper, and for databases with late samples, whose
-	// blocks are merged when they overlap. Default: blocks of level 1 only.
+	// directories that were there before the Shipper. Default: blocks of level 1 only.
 	Compacted bool
 	// FS has the data directory. Default: the operating system's.
 	FS tsdb.FS
@@ -42,19 +41,18 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // Prepare returns options to open a database with whose blocks are shipped, from those that it
-// would have otherwise. Blocks are not merged, but where they overlap; retention keeps what is to
-// be uploaded still, even if a limit is exceeded; each block is held as soon as it is there, and
-// uploaded by Run at once.
+// would have otherwise: blocks that are to be uploaded still are not merged, and retention keeps
+// them, even if a limit is exceeded. Each is held as soon as it is there, and uploaded by Run at
+// once. Keep, MayMerge and OnBlock of the options are called, too; an OnBlock that is slow delays
+// the uploads of later blocks.
 func (s *Shipper) Prepare(o *tsdb.Options) *tsdb.Options {
 	c := tsdb.Options{}
 	if o != nil {
 		c = *o
 	}
-	if c.Blocks.MaxRange = c.Blocks.Range; c.Blocks.Range == 0 {
-		c.Blocks.MaxRange = tsdb.DefaultOptions().Blocks.Range
-	}
-	keep, told := c.Blocks.Keep, c.Blocks.OnBlock
+	keep, may, told := c.Blocks.Keep, c.Blocks.MayMerge, c.Blocks.OnBlock
 	c.Blocks.Keep = func(m tsdb.BlockMeta) bool { return s.Keep(m) || keep != nil && keep(m) }
+	c.Blocks.MayMerge = func(m tsdb.BlockMeta) bool { return !s.Keep(m) && (may == nil || may(m)) }
 	c.Blocks.OnBlock = func(m tsdb.BlockMeta) {
 		s.sight(m)
 		if told != nil {
@@ -67,7 +65,7 @@ func (s *Shipper) Prepare(o *tsdb.Options) *tsdb.Options {
 // mergeFactor is how many blocks a merge puts together at least, by their times.
 const mergeFactor = 3
 
-// mergesNothing tells whether a database leaves blocks as they are that do not overlap.
-func mergesNothing(o *tsdb.BlockOptions) bool {
-	return o.MaxRange/mergeFactor < o.Range
+// leavesBlocks tells whether a database merges no blocks of which nobody has said that they may be.
+func leavesBlocks(o *tsdb.BlockOptions) bool {
+	return o.MayMerge != nil || o.MaxRange/mergeFactor < o.Range
 }

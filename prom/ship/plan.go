@@ -23,8 +23,8 @@ type block struct {
 	over bool // it needs no more work
 }
 
-// verdict is what becomes of a block: it is to be uploaded, or not for a reason that somebody should
-// know of, or simply not.
+// verdict is what becomes of a block: it is to be uploaded, or not for a reason that somebody
+// should know of, or simply not.
 type verdict struct {
 	due    bool
 	reason string
@@ -83,7 +83,7 @@ func (f *found) due() (list []*block) {
 
 // look finds the blocks of the data directory, and those that are held and may be there no more.
 func (s *Shipper) look() (*found, error) {
-	held, err := s.heldBlocks()
+	held, others, err := s.heldBlocks()
 	if err != nil {
 		return nil, err
 	}
@@ -91,11 +91,11 @@ func (s *Shipper) look() (*found, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, id := range others {
+		s.doubted[id] = true
+	}
 	f, metas := &found{}, map[ulid.ULID]blockdir.Meta{}
 	for id, m := range held {
-		if s.metas == nil { // an earlier process held it
-			s.doubted[id] = true
-		}
 		metas[id] = m
 		f.blocks = append(f.blocks, &block{id: id, meta: m, held: true})
 	}

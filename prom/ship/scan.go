@@ -11,18 +11,19 @@ import (
 // docs/format/chunks.md: eight bytes, then of each chunk its length, its encoding, its data and a
 // checksum of both.
 type scanner struct {
-	state   int
-	head    int    // bytes of the header that have passed
-	length  uint64 // of the data of a chunk, as far as it is known
-	shift   int
-	start   int // bytes of the length
-	left    uint64
-	crc     uint32
-	sum     [checksumSize]byte
-	summed  int
-	largest int64 // bytes of the largest chunk, all of it
-	unknown bool  // the encoding is one that Thanos does not know
-	enc     chunkenc.Encoding
+	state    int
+	head     int    // bytes of the header that have passed
+	length   uint64 // of the data of a chunk, as far as it is known
+	shift    int
+	start    int // bytes of the length
+	left     uint64
+	crc      uint32
+	sum      [checksumSize]byte
+	encoding [1]byte
+	summed   int
+	largest  int64 // bytes of the largest chunk, all of it
+	unknown  bool  // the encoding is one that Thanos does not know
+	enc      chunkenc.Encoding
 }
 
 // What comes next.
@@ -36,12 +37,13 @@ const (
 )
 
 const (
-	headerSize   = 8
 	checksumSize = 4
-	magic        = 0x85
 	maxChunkSize = 1 << 30 // more is no chunk
 	maxShift     = 28      // of a length below that
 )
+
+// header is what a file of chunks begins with: a magic number, version 1, and zeros.
+var header = [...]byte{0x85, 0xBD, 0x40, 0xDD, 1, 0, 0, 0}
 
 // known are the encodings that Thanos reads.
 func known(e chunkenc.Encoding) bool {
@@ -51,8 +53,8 @@ func known(e chunkenc.Encoding) bool {
 // whole tells whether the file may end here.
 func (s *scanner) whole() bool { return s.state == inLength && s.start == 0 || s.state == inRest }
 
-// next takes the next bytes of the file, and returns what is wrong with them. It stops at a chunk of
-// an encoding that is unknown to Thanos.
+// next takes the next bytes of the file, and returns what is wrong with them. It stops at a chunk
+// of an encoding that is unknown to Thanos.
 func (s *scanner) next(p []byte) (reason string) {
 	for len(p) > 0 && reason == "" && !s.unknown {
 		switch s.state {
@@ -80,10 +82,10 @@ func (s *scanner) next(p []byte) (reason string) {
 func (s *scanner) one(b byte) (reason string) {
 	switch s.state {
 	case inHeader:
-		if s.head == 0 && b != magic {
-			return "this is no file of chunks"
+		if b != header[s.head] {
+			return "this is no file of chunks of version 1"
 		}
-		if s.head++; s.head == headerSize {
+		if s.head++; s.head == len(header) {
 			s.state = inLength
 		}
 	case inLength:
@@ -91,7 +93,8 @@ func (s *scanner) one(b byte) (reason string) {
 	case inEncoding:
 		s.enc = chunkenc.Encoding(b)
 		s.unknown = !known(s.enc)
-		s.crc, s.left, s.state = encbuf.UpdateChecksum(0, []byte{b}), s.length, inData
+		s.encoding[0] = b
+		s.crc, s.left, s.state = encbuf.UpdateChecksum(0, s.encoding[:]), s.length, inData
 	case inSum:
 		s.sum[s.summed] = b
 		if s.summed++; s.summed < checksumSize {

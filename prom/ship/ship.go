@@ -24,13 +24,15 @@ type Shipper struct {
 
 	syncing sync.Mutex // held by Sync, before mu
 	// What Sync alone uses.
+	unsaved bool                        // the state file lacks what was uploaded
 	unsure  bool                        // the state file does not say what was uploaded
 	doubted map[ulid.ULID]bool          // blocks that may have been uploaded without that being written down
 	metas   map[ulid.ULID]blockdir.Meta // of the blocks that are there; nil: none was looked for yet
 	before  map[ulid.ULID]bool          // those that were there at the look before, and their sources
 	sent    map[string]int64            // sizes of objects that this process uploaded, of blocks that are not whole
 
-	holding sync.Mutex // held while files below thanos/upload come and go; before mu
+	holding sync.Mutex         // held while files below thanos/upload come and go; before mu
+	held    map[ulid.ULID]bool // those that this process has held; holding is held
 
 	mu struct {
 		sync.Mutex
@@ -63,13 +65,13 @@ type Stats struct {
 	Done, Total int64
 }
 
-// New returns a shipper of the blocks of a database that is open. One that merges blocks is
-// refused, ErrMerges: open it with the options that Prepare gives, of a shipper of NewDir, or with
-// BlockOptions.MaxRange below three times Range. What NewDir refuses is refused, too.
+// New returns a shipper of the blocks of a database that is open. One that merges blocks, whoever
+// wants them, is refused, ErrMerges: open it with the options that Prepare gives, of a shipper of
+// NewDir, or with BlockOptions.MaxRange below three times Range. What NewDir refuses is refused, too.
 func New(db *tsdb.DB, bucket objstore.Bucket, opts Options) (*Shipper, error) {
 	of := db.Options()
-	if !mergesNothing(&of.Blocks) {
-		return nil, errors.WithMessagef(ErrMerges, "ship: BlockOptions.MaxRange is %v, want less than three times Range, %v",
+	if !leavesBlocks(&of.Blocks) {
+		return nil, errors.WithMessagef(ErrMerges, "ship: BlockOptions.MaxRange is %v, want less than three times Range, %v, or MayMerge",
 			of.Blocks.MaxRange, of.Blocks.Range)
 	}
 	if opts.FS == nil {
@@ -85,7 +87,7 @@ func NewDir(dir string, bucket objstore.Bucket, opts Options) (*Shipper, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &Shipper{dir: dir, bucket: bucket, o: o, wake: make(chan struct{}, 1), doubted: map[ulid.ULID]bool{}, sent: map[string]int64{}}
+	s := &Shipper{dir: dir, bucket: bucket, o: o, wake: make(chan struct{}, 1), held: map[ulid.ULID]bool{}, doubted: map[ulid.ULID]bool{}, sent: map[string]int64{}}
 	s.mu.unsuited = map[ulid.ULID]string{}
 	s.mu.uploaded, s.unsure, err = readState(o.FS, dir)
 	return s, err
@@ -98,16 +100,17 @@ func (s *Shipper) Stats() Stats {
 	return s.mu.stats
 }
 
-// Keep is for BlockOptions.Keep: true for a block that is to be uploaded still.
+// Keep is for BlockOptions.Keep, and its opposite for MayMerge: true for a block that is to be
+// uploaded still.
 func (s *Shipper) Keep(m tsdb.BlockMeta) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.judgeLocked(&m).due
 }
 
-// Run uploads new blocks, at once if Prepare's options are those of the database, and looks for more
-// from time to time, until the context ends. Errors are logged and counted, and the next turn tries
-// again.
+// Run uploads new blocks, at once if Prepare's options are those of the database, and looks for
+// more from time to time, until the context ends. Errors are logged and counted, and the next turn
+// tries again. every is more than 0.
 func (s *Shipper) Run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

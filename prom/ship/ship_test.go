@@ -117,19 +117,39 @@ func TestNew_RefusesWhatWouldLoseBlocks(t *testing.T) {
 	require.ErrorIs(t, err, ship.ErrLabels)
 }
 
-func TestPrepare_TurnsMergesOff(t *testing.T) {
+// Blocks are merged when they are uploaded, and not before; hooks that there are go on.
+func TestPrepare_MergesWaitForUploads(t *testing.T) {
 	w := newWorld(t)
 	s := w.shipper()
-	o := s.Prepare(nil)
-	require.Equal(t, 2*time.Hour, o.Blocks.MaxRange)
+	require.NotNil(t, s.Prepare(nil).Blocks.MayMerge)
 	before := w.options()
-	before.Blocks.MaxRange = 0
-	o = s.Prepare(before)
-	require.Equal(t, blockRange, o.Blocks.MaxRange)
-	require.Zero(t, before.Blocks.MaxRange, "what was given is not changed")
+	before.Blocks.MaxRange = 9 * blockRange
+	never, told := make(map[string]bool), make(chan tsdb.BlockMeta, 100)
+	before.Blocks.MayMerge = func(m tsdb.BlockMeta) bool { return !never[m.ULID.String()] }
+	before.Blocks.OnBlock = func(m tsdb.BlockMeta) { told <- m }
+	o := s.Prepare(before)
+	require.Nil(t, before.Blocks.Keep, "what was given is not changed")
 	db := w.open(o)
 	_, err := ship.New(db, w.bucket, ship.Options{Labels: external})
 	require.NoError(t, err)
+	w.blocks(12)
+	require.NoError(t, db.Compact(ctx))
+	require.Len(t, db.Blocks(), 12)
+	w.sync(s, 12)
+	w.checkBucket()
+	for _, m := range db.Blocks()[:9] {
+		never[m.ULID.String()] = true
+	}
+	require.NoError(t, db.Compact(ctx))
+	clear(never)
+	require.NoError(t, db.Compact(ctx))
+	require.Less(t, len(db.Blocks()), 6)
+	w.sync(s, 0)
+	require.NoError(t, w.fs.Remove("data/thanos.shipper.json"))
+	w.sync(w.shipper(compacted), 0)
+	require.Empty(t, reasons(s))
+	w.bucket.once(t)
+	require.Eventually(t, func() bool { return len(told) > 12 }, time.Minute, time.Millisecond)
 }
 
 // Run uploads a block as soon as it is there, and ends with its context.

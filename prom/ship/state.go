@@ -27,8 +27,8 @@ type state struct {
 	Uploaded []string `json:"uploaded"`
 }
 
-// readState returns the blocks that were uploaded. unsure: the file is not there, or not to be used,
-// so that the bucket has to be asked.
+// readState returns the blocks that were uploaded. unsure: the file is not there, or not to be
+// used, so that the bucket has to be asked.
 func readState(fsys tsdb.FS, dir string) (uploaded map[ulid.ULID]bool, unsure bool, _ error) {
 	uploaded = map[ulid.ULID]bool{}
 	text, err := fileutil.ReadFile(fsys, filepath.Join(dir, stateName), maxStateSize)
@@ -86,5 +86,7 @@ func (s *Shipper) save() error {
 		return errors.Wrap(err, "encode what was uploaded")
 	}
 	name := filepath.Join(s.dir, stateName)
-	return errors.WithMessage(fileutil.WriteFileAtomic(s.o.FS, name+".tmp", name, text), "write down what was uploaded")
+	err = fileutil.WriteFileAtomic(s.o.FS, name+".tmp", name, text)
+	s.unsaved = err != nil
+	return errors.WithMessage(err, "write down what was uploaded")
 }
