@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type config struct {
 	dir       string
 	fileName  string
 	file      *fileConfig
+	features  []string
 	demo      bool
 	interval  time.Duration
 	listen    []string
@@ -88,6 +90,7 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Flag("storage.remote.read-sample-limit", "The most samples of a remote read that is not streamed; 0 is no limit.").Default("50000000").IntVar(&c.sampleMax)
 	app.Flag("storage.remote.read-concurrent-limit", "How many remote reads are answered at a time.").Default("10").IntVar(&c.readers)
 	app.Flag("storage.remote.read-max-bytes-in-frame", "How long a frame of a streamed remote read is.").Default("1048576").IntVar(&c.frameBytes)
+	app.Flag("enable-feature", "st-storage: scrapes store since when counters and histograms count. Older programs cannot read such chunks. Can be repeated.").EnumsVar(&c.features, "st-storage")
 	app.Flag("log.level", "What is logged: debug, info, warn, error.").Default("info").EnumVar(&c.logLevel, "debug", "info", "warn", "error")
 	app.Flag("log.format", "How: text or json.").Default("text").EnumVar(&c.logFormat, "text", "json")
 	if _, err := app.Parse(args); err != nil {
@@ -138,6 +141,9 @@ func (c *config) syncPolicy() (tsdb.SyncPolicy, error) {
 	}
 	return tsdb.SyncInterval(d), nil
 }
+
+// startsAreStored says whether scrapes store start timestamps.
+func (c *config) startsAreStored() bool { return slices.Contains(c.features, "st-storage") }
 
 // options returns those of the database.
 func (c *config) options(logger *slog.Logger, progress func(tsdb.RecoveryProgress)) (*tsdb.Options, error) {

@@ -71,7 +71,7 @@ func (c *config) serve(ctx context.Context, logger *slog.Logger, out io.Writer) 
 		return err
 	}
 	defer func() { err = errors.Join(err, senders.Close()) }()
-	scrapes, err := scrape.New(&c.file.Scrape, prom.NewStorage(db), logger)
+	scrapes, err := scrape.New(&c.file.Scrape, prom.NewStorage(db), c.startsAreStored(), logger)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,9 @@ type Runner struct {
 	targets []*target
 }
 
-// New returns a Runner of the targets of a settled configuration.
-func New(c *Config, to storage.Appendable, logger *slog.Logger) (*Runner, error) {
+// New returns a Runner of the targets of a settled configuration. starts says whether the start
+// timestamps of samples are stored.
+func New(c *Config, to storage.AppendableV2, starts bool, logger *slog.Logger) (*Runner, error) {
 	r := &Runner{}
 	for i := range c.Jobs {
 		j := &c.Jobs[i]
@@ -46,7 +47,7 @@ func New(c *Config, to storage.Appendable, logger *slog.Logger) (*Runner, error)
 					continue // it is listed twice
 				}
 				r.targets = append(r.targets, &target{
-					job: j, url: u.String(), client: client, labels: own, to: to, now: time.Now,
+					job: j, url: u.String(), client: client, labels: own, starts: starts, to: to, now: time.Now,
 					logger: logger.With("job", j.Name, "target", u.String()), cache: map[string]*cached{},
 				})
 			}

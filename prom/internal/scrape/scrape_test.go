@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/prometheus/common/config"
+	promhistogram "github.com/prometheus/prometheus/model/histogram"
 	promlabels "github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/metadata"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/prom"
 	"github.com/seed347100a3/tsdb/tsdbtest"
@@ -68,7 +69,7 @@ func newWorld(t *testing.T, change func(*Job)) *world {
 		change(&c.Jobs[0])
 	}
 	require.NoError(t, c.Settle())
-	r, err := New(c, prom.NewStorage(w.db), slog.New(slog.DiscardHandler))
+	r, err := New(c, prom.NewStorage(w.db), false, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Equal(t, 1, r.Targets())
 	w.target = r.targets[0]
@@ -247,20 +248,40 @@ func TestScrape_RemembersNothingOfAnAppendThatFailed(t *testing.T) {
 // broken takes samples and commits none.
 type broken struct{}
 
-func (broken) Appender(context.Context) storage.Appender { return brokenAppender{} }
+func (broken) AppenderV2(context.Context) storage.AppenderV2 { return brokenAppender{} }
 
-type brokenAppender struct{ storage.Appender }
+type brokenAppender struct{ storage.AppenderV2 }
 
-func (brokenAppender) Append(storage.SeriesRef, promlabels.Labels, int64, float64) (storage.SeriesRef, error) {
-	return 1, nil
-}
-
-func (brokenAppender) UpdateMetadata(storage.SeriesRef, promlabels.Labels, metadata.Metadata) (storage.SeriesRef, error) {
+func (brokenAppender) Append(
+	storage.SeriesRef, promlabels.Labels, int64, int64, float64, *promhistogram.Histogram, *promhistogram.FloatHistogram, storage.AppendV2Options,
+) (storage.SeriesRef, error) {
 	return 1, nil
 }
 
 func (brokenAppender) Commit() error   { return errors.New("the disk is full") }
 func (brokenAppender) Rollback() error { return nil }
+
+// Start timestamps are stored where it is asked for. Then they are no samples of their own.
+func TestScrape_StoresStartTimestamps(t *testing.T) {
+	const text = "# TYPE a counter\na_total 1\na_created 1600000000.5\n# EOF\n"
+	for _, starts := range []bool{false, true} {
+		w := newWorld(t, nil)
+		w.page.kind = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+		w.target.starts = starts
+		w.scrape(text)
+		require.Equal(t, map[string]string{`{}`: "1"}, w.stored("a_total"))
+		require.Len(t, w.stored("a_created"), map[bool]int{true: 0, false: 1}[starts])
+		q, err := w.db.Querier(math.MinInt64, math.MaxInt64)
+		require.NoError(t, err)
+		for s, err := range q.Select(context.Background(), nil, labels.Equal(labels.MetricName, "a_total")).All() {
+			require.NoError(t, err)
+			it := s.Iterator(nil)
+			require.Equal(t, chunkenc.ValFloat, it.Next())
+			require.Equal(t, map[bool]int64{true: 1_600_000_000_500}[starts], it.AtST())
+		}
+		require.NoError(t, q.Close())
+	}
+}
 
 // Credentials are sent as Prometheus sends them, and what contradicts itself is refused.
 func TestScrape_Credentials(t *testing.T) {
@@ -318,7 +339,7 @@ func TestScrape_OfATargetThatFails(t *testing.T) {
 func TestNew_ATargetListedTwiceIsOne(t *testing.T) {
 	c := &Config{Jobs: []Job{{Name: "j", Static: []StaticTargets{{Targets: []string{"h:1", "h:1", "h:2"}, Labels: map[string]string{"job": ""}}}}}}
 	require.NoError(t, c.Settle())
-	r, err := New(c, broken{}, slog.New(slog.DiscardHandler))
+	r, err := New(c, broken{}, false, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Equal(t, 2, r.Targets())
 	require.Equal(t, "j", r.targets[0].labels.Get("job"), "an empty label removes none")

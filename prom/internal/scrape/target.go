@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -30,7 +31,8 @@ type target struct {
 	url    string
 	client *http.Client
 	labels labels.Labels
-	to     storage.Appendable
+	starts bool // start timestamps are stored
+	to     storage.AppendableV2
 	logger *slog.Logger
 
 	round  uint64
@@ -174,7 +176,7 @@ type report struct {
 // append appends an answer, that series have ended which are not in it, and the report, in one
 // commit. When the context ends while it is parsed nothing is stored.
 func (t *target) append(ctx context.Context, r *report, body []byte) (err error) {
-	app := t.to.Appender(context.WithoutCancel(ctx))
+	app := t.to.AppenderV2(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, app.Rollback())
@@ -195,7 +197,7 @@ func (t *target) append(ctx context.Context, r *report, body []byte) (err error)
 	} {
 		b := labels.NewBuilder(t.labels)
 		b.Set(model.MetricNameLabel, own.name)
-		if _, err := app.Append(0, b.Labels(), r.at, own.v); err != nil && !isOld(err) {
+		if _, err := app.Append(0, b.Labels(), 0, r.at, own.v, nil, nil, storage.AppendV2Options{}); err != nil && !isOld(err) {
 			return err
 		}
 	}
@@ -248,9 +250,9 @@ func (f *family) named(name []byte) *metadata.Metadata {
 const looksAround = 1024
 
 // parse appends the samples of an answer.
-func (t *target) parse(ctx context.Context, app storage.Appender, r *report, body []byte) error {
+func (t *target) parse(ctx context.Context, app storage.AppenderV2, r *report, body []byte) error {
 	p, err := textparse.New(body, t.kind, labels.NewSymbolTable(), textparse.ParserOptions{
-		FallbackContentType: "text/plain", IgnoreNativeHistograms: !t.job.Histograms,
+		FallbackContentType: "text/plain", IgnoreNativeHistograms: !t.job.Histograms, OpenMetricsSkipSTSeries: t.starts,
 	})
 	if p == nil {
 		return err
@@ -316,7 +318,7 @@ type sample struct {
 	fh  *histogram.FloatHistogram
 }
 
-func (t *target) sample(app storage.Appender, p textparse.Parser, about *family, s *sample, r *report) (err error) {
+func (t *target) sample(app storage.AppenderV2, p textparse.Parser, about *family, s *sample, r *report) (err error) {
 	c := t.cache[string(s.key)]
 	if c == nil {
 		var ls labels.Labels
@@ -338,36 +340,52 @@ func (t *target) sample(app storage.Appender, p textparse.Parser, about *family,
 			return nil
 		}
 	}
-	if s.h != nil || s.fh != nil {
-		c.ref, err = app.AppendHistogram(c.ref, c.labels, s.t, s.h, s.fh)
-	} else {
-		c.ref, err = app.Append(c.ref, c.labels, s.t, s.v)
+	var beside storage.AppendV2Options
+	if about.has(c.labels.Get(model.MetricNameLabel)) && c.meta != about.meta {
+		beside.Metadata = about.meta
+	}
+	start := int64(0)
+	if t.starts {
+		start = p.StartTimestamp()
+	}
+	last := c.last
+	beside.Exemplars, last = exemplars(p, s.t, last)
+	c.ref, err = app.Append(c.ref, c.labels, start, s.t, s.v, s.h, s.fh, beside)
+	var refused *storage.AppendPartialError
+	if errors.As(err, &refused) {
+		for _, err := range refused.ExemplarErrors {
+			t.logger.Debug("exemplar of a scrape left out", "series", c.labels.String(), "error", err.Error())
+		}
+		err = nil
 	}
 	if isOld(err) {
 		r.refused++
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	if about.has(c.labels.Get(model.MetricNameLabel)) && c.meta != about.meta {
-		if _, err := app.UpdateMetadata(c.ref, c.labels, about.meta); err == nil {
-			c.meta = about.meta
+	if err == nil {
+		c.last = last
+		if beside.Metadata != (metadata.Metadata{}) {
+			c.meta = beside.Metadata
 		}
 	}
+	return err
+}
+
+// exemplars returns those of the present sample, in the order of their times. One without a time of
+// its own is told once: last is the newest such.
+func exemplars(p textparse.Parser, at int64, last exemplar.Exemplar) (list []exemplar.Exemplar, _ exemplar.Exemplar) {
 	for e := (exemplar.Exemplar{}); p.Exemplar(&e); e = (exemplar.Exemplar{}) {
 		if !e.HasTs {
-			if e.Equals(c.last) {
+			if e.Equals(last) {
 				continue
 			}
-			c.last = e
-			e.Ts = s.t
+			last = e
+			e.Ts = at
 		}
-		if _, err := app.AppendExemplar(c.ref, c.labels, e); err != nil {
-			t.logger.Debug("exemplar of a scrape left out", "series", c.labels.String(), "error", err.Error())
-		}
+		list = append(list, e)
 	}
-	return nil
+	slices.SortStableFunc(list, func(a, b exemplar.Exemplar) int { return cmp.Compare(a.Ts, b.Ts) })
+	return list, last
 }
 
 // suffixes are what the series of a family have behind its name, by kind.
@@ -406,10 +424,10 @@ func (t *target) join(ls labels.Labels) labels.Labels {
 }
 
 // end says of series that were in the last answer and are not in this one that they have ended.
-func (t *target) end(app storage.Appender, at int64) {
+func (t *target) end(app storage.AppenderV2, at int64) {
 	for _, c := range t.cache {
 		if c.round != t.round && !c.timed && c.stored && !c.ended {
-			if _, err := app.Append(c.ref, c.labels, at, math.Float64frombits(value.StaleNaN)); err != nil && !isOld(err) {
+			if _, err := app.Append(c.ref, c.labels, 0, at, math.Float64frombits(value.StaleNaN), nil, nil, storage.AppendV2Options{}); err != nil && !isOld(err) {
 				t.logger.Debug("the end of a series could not be told", "series", c.labels.String(), "error", err.Error())
 			}
 		}
