@@ -1,14 +1,10 @@
 package thanos
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -36,7 +32,7 @@ func TestChain(t *testing.T) {
 	objstoreConfig := "--objstore.config={type: FILESYSTEM, config: {directory: '" + bucketDir + "'}}"
 
 	ours, server := serve(t, d.dir)
-	sidecar, _, _ := thanos(t, path, "sidecar", "--tsdb.path="+d.dir, "--prometheus.url="+withLabels(t, ours))
+	sidecar, _, _ := thanos(t, path, "sidecar", "--tsdb.path="+d.dir, "--prometheus.url="+ours)
 	store, _, storeProgram := thanos(t, path, "store", "--data-dir="+t.TempDir(), objstoreConfig)
 
 	t.Run("sidecar", func(t *testing.T) { same(t, ours, query(t, path, sidecar), d.first, d.last) })
@@ -92,43 +88,17 @@ func shipped(t testing.TB, bucket objstore.Bucket) data {
 	return d
 }
 
-// serve serves a directory with the server of prom.
+// serve serves a directory with the server of prom. The sidecar takes the external labels from there.
 func serve(t testing.TB, dir string) (url string, _ *program) {
 	t.Helper()
 	path, at := build(t, filepath.Join("..", "..", "prom"), "./cmd/tsdbserve"), address(t)
-	p := start(t, "tsdbserve", path, "--storage.tsdb.path="+dir, "--web.listen-address="+at)
+	config, err := json.Marshal(map[string]any{"global": map[string]any{"external_labels": external.Map()}}) // YAML, too
+	require.NoError(t, err)
+	name := filepath.Join(t.TempDir(), "prometheus.yml")
+	require.NoError(t, os.WriteFile(name, config, 0o600))
+	p := start(t, "tsdbserve", path, "--storage.tsdb.path="+dir, "--config.file="+name, "--web.listen-address="+at)
 	p.ready("http://" + at + "/-/ready")
 	return "http://" + at, p
-}
-
-// withLabels answers for a server, and says that it has external labels: the sidecar takes them
-// from the configuration.
-func withLabels(t testing.TB, server string) string {
-	t.Helper()
-	to, err := url.Parse(server)
-	require.NoError(t, err)
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/api/v1/status/config" {
-			// All of the question is read first: a proxy that answers before it has seen the end of
-			// one breaks off now and then.
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				return // who asked is gone
-			}
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			proxy.ServeHTTP(w, r)
-			return
-		}
-		labels, err := json.Marshal(external.Map())
-		if err != nil {
-			panic(err)
-		}
-		answer := map[string]any{"status": "success", "data": map[string]string{"yaml": "global: {external_labels: " + string(labels) + "}\n"}}
-		_ = json.NewEncoder(w).Encode(answer) // who asked is gone
-	}))
-	t.Cleanup(front.Close)
-	return front.URL
 }
 
 // query starts a querier of some endpoints, and returns where it is.

@@ -31,13 +31,12 @@ func TestSidecar_UploadsTheSame(t *testing.T) {
 	said, err := os.ReadFile(state)
 	require.NoError(t, err)
 	server, _ := serve(t, d.dir)
-	front := withLabels(t, server)
 	config := func(dir string) string {
 		return "--objstore.config={type: FILESYSTEM, config: {directory: '" + dir + "'}}"
 	}
 
 	// With our state file there is nothing left for it to do.
-	_, web, p := thanos(t, path, "sidecar", "--tsdb.path="+d.dir, "--prometheus.url="+front, config(theirDir))
+	_, web, p := thanos(t, path, "sidecar", "--tsdb.path="+d.dir, "--prometheus.url="+server, config(theirDir))
 	require.Eventually(t, func() bool {
 		syncs := metric(t, web, "thanos_shipper_dir_syncs_total")
 		return syncs != "" && syncs != "0"
@@ -46,7 +45,7 @@ func TestSidecar_UploadsTheSame(t *testing.T) {
 	require.Empty(t, metas(t, theirs))
 
 	require.NoError(t, os.Remove(state))
-	_, _, p = thanos(t, path, "sidecar", "--tsdb.path="+d.dir, "--prometheus.url="+front, config(theirDir))
+	_, _, p = thanos(t, path, "sidecar", "--tsdb.path="+d.dir, "--prometheus.url="+server, config(theirDir))
 	require.Eventually(t, func() bool { return len(metas(t, theirs)) == d.blocks }, runTime, 100*time.Millisecond)
 	p.stop()
 	again, err := os.ReadFile(state)
