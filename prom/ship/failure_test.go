@@ -11,7 +11,7 @@ import (
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 
-	"github.com/seed347100a3/tsdb/prom/ship"
+	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -245,11 +245,95 @@ func TestSync_DamagedBlocks(t *testing.T) {
 	}
 }
 
-// The options of a Shipper name what it lacks.
-func TestSync_OfADirectoryThatIsNone(t *testing.T) {
+// sizedBucket reads as many bytes of an object as it is told that there are, as some providers do.
+type sizedBucket struct{ objstore.Bucket }
+
+func (b *sizedBucket) Upload(ctx context.Context, name string, r io.Reader, o ...objstore.ObjectUploadOption) error {
+	size, err := objstore.TryToGetSize(r)
+	if err != nil {
+		return err
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return err
+	}
+	return b.Bucket.Upload(ctx, name, strings.NewReader(string(text)), o...)
+}
+
+// Damage is seen by who does not read up to the end of a file, too.
+func TestSync_OfABucketThatGoesBySizes(t *testing.T) {
 	w := newWorld(t)
-	require.NoError(t, w.fs.MkdirAll("data/thanos"))
-	s, err := ship.NewDir("data", w.bucket, ship.Options{Labels: external, FS: w.fs})
+	w.open(w.options())
+	w.blocks(2)
+	id := w.db.Blocks()[0].ULID.String()
+	for _, file := range []string{"", "index", "chunks/000001"} {
+		on := &world{TB: t, fs: w.fs.KillClone(), clock: w.clock, db: w.db, bucket: newCounted(&sizedBucket{objstore.NewInMemBucket()})}
+		if file == "" {
+			on.sync(on.shipper(), 2)
+			on.checkBucket()
+			continue
+		}
+		name := "data/" + id + "/" + file
+		text, err := on.fs.ReadFile(name)
+		require.NoError(t, err)
+		require.NoError(t, on.fs.Remove(name))
+		require.NoError(t, on.fs.WriteFile(name, text[:len(text)-1]))
+		n, err := on.shipper().Sync(ctx)
+		require.ErrorIs(t, err, tsdb.ErrCorrupt)
+		require.ErrorContains(t, err, "ends in the middle")
+		require.Equal(t, 1, n)
+		for name := range objects(t, on.bucket) {
+			require.NotContains(t, name, id)
+		}
+	}
+}
+
+// A chunk file that is missing among others is damage.
+func TestSync_AChunkFileIsMissing(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(1)
+	dir := "data/" + w.db.Blocks()[0].ULID.String() + "/chunks/"
+	text, err := w.fs.ReadFile(dir + "000001")
 	require.NoError(t, err)
+	require.NoError(t, w.fs.WriteFile(dir+"000003", text))
+	_, err = w.shipper().Sync(ctx)
+	require.ErrorIs(t, err, tsdb.ErrCorrupt)
+	require.ErrorContains(t, err, "000002 is missing")
+	require.Empty(t, objects(t, w.bucket))
+}
+
+// Where there are no links a block is uploaded from where it is; if it goes meanwhile that is no
+// error, and no other one waits for it.
+func TestSync_WithoutLinks(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(3)
+	w.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind == tsdbtest.OpLink {
+			return errors.New("no links")
+		}
+		return nil
+	})
+	gone := w.db.Blocks()[0]
+	w.bucket.after = func(op, name string) error {
+		if op == "upload" && name == gone.ULID.String()+"/chunks/000001" {
+			n, err := w.db.DropBlocks(ctx, gone.MaxTime)
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+		}
+		return nil
+	}
+	s := w.shipper()
+	w.sync(s, 2)
+	require.Zero(t, s.Stats().Pending)
 	w.sync(s, 0)
+	all := objects(t, w.bucket)
+	require.NotContains(t, all, gone.ULID.String()+"/meta.json")
+	for name := range all { // Thanos removes such parts
+		if strings.HasPrefix(name, gone.ULID.String()) {
+			require.NoError(t, w.bucket.Delete(ctx, name))
+		}
+	}
+	w.checkBucket()
 }

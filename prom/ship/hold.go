@@ -1,6 +1,7 @@
 package ship
 
 import (
+	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -83,8 +84,12 @@ func (s *Shipper) listFiles(dir string) (files []file, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if e.Type().IsRegular() && strings.Trim(e.Name(), "0123456789") == "" {
-			files = append(files, file{Path: path.Join(chunksDir, e.Name())})
+		if !e.Type().IsRegular() || strings.Trim(e.Name(), "0123456789") != "" {
+			continue // of somebody else
+		}
+		files = append(files, file{Path: path.Join(chunksDir, e.Name())})
+		if want := fmt.Sprintf("%06d", len(files)); e.Name() != want {
+			return nil, errors.WithMessagef(tsdb.ErrCorrupt, "chunks/%s is missing in %s", want, dir)
 		}
 	}
 	if len(files) == 0 {

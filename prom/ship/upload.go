@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb"
@@ -41,7 +42,7 @@ func (s *Shipper) ship(ctx context.Context, b *block) (n int, err error) {
 		s.o.Logger.Info("block is uploaded", "block", b.id.String(), "mint", b.meta.MinTime, "maxt", b.meta.MaxTime)
 		return 1, s.release(b.id)
 	case errors.Is(err, errUnsuited), errors.Is(err, tsdb.ErrCorrupt):
-		return 0, fileutil.JoinErrors(err, s.withdraw(ctx, b), s.release(b.id))
+		return 0, fileutil.JoinErrors(err, s.withdraw(ctx, b, dir), s.release(b.id))
 	}
 	return 0, err
 }
@@ -71,7 +72,7 @@ func (s *Shipper) files(ctx context.Context, b *block, dir string) error {
 			all = all && f.Path == indexFile
 			continue
 		}
-		largest, err := s.file(ctx, name, filepath.Join(dir, filepath.FromSlash(f.Path)), f)
+		largest, err := s.file(ctx, b.id, dir, f)
 		if err != nil {
 			return err
 		}
@@ -99,10 +100,11 @@ func (s *Shipper) files(ctx context.Context, b *block, dir string) error {
 
 // file uploads a file, which is read once, past the page cache where that can be done: the pages
 // of a new block are of more use to queries. It returns the size of the largest chunk.
-func (s *Shipper) file(ctx context.Context, name, from string, f file) (largest int64, err error) {
+func (s *Shipper) file(ctx context.Context, id ulid.ULID, dir string, f file) (largest int64, err error) {
+	name, from := path.Join(id.String(), f.Path), filepath.Join(dir, filepath.FromSlash(f.Path))
 	r, size, err := s.open(from)
 	if err != nil {
-		return 0, err
+		return 0, s.damaged(id, err)
 	}
 	st := &stream{ctx: ctx, s: s, r: r, file: from, size: size}
 	chunks := &scanner{}
@@ -152,18 +154,14 @@ func (s *Shipper) progress(done, sent int64) {
 }
 
 // withdraw removes what was uploaded of a block that cannot be uploaded as a whole.
-func (s *Shipper) withdraw(ctx context.Context, b *block) error {
-	var names []string
-	prefix := b.id.String() + "/"
-	files, err := s.listFiles(blockdir.Path(s.holdPath(), b.id))
+func (s *Shipper) withdraw(ctx context.Context, b *block, dir string) error {
+	files, err := s.listFiles(dir)
 	if err != nil {
-		return fileutil.IgnoreNotExist(err)
-	}
-	for _, f := range files {
-		names = append(names, prefix+f.Path)
+		return nil // nothing was uploaded of it
 	}
 	s.forget(b)
-	for _, name := range names {
+	for _, f := range files {
+		name := path.Join(b.id.String(), f.Path)
 		there, err := s.bucket.Exists(ctx, name)
 		if err == nil && there {
 			err = s.bucket.Delete(ctx, name)
@@ -224,12 +222,12 @@ func (st *stream) Read(p []byte) (int, error) {
 	end := errors.Is(err, io.EOF)
 	switch {
 	case st.err != nil:
-		return 0, st.err
 	case err != nil && !end:
 		st.err = fileutil.Meaning(errLocal, err)
-		return 0, st.err
-	case end && st.off < st.size || end && !st.scan.whole():
+	case (end || st.off >= st.size) && (st.off != st.size || !st.scan.whole()): // not all ask for an EOF
 		st.err = damage(st.file, st.off, "the file ends in the middle")
+	}
+	if st.err != nil {
 		return 0, st.err
 	}
 	st.s.progress(int64(n), int64(n))

@@ -262,6 +262,8 @@ type countedReader struct {
 	n int64
 }
 
+func (r *countedReader) ObjectSize() (int64, error) { return objstore.TryToGetSize(r.r) }
+
 func (r *countedReader) Read(p []byte) (int, error) {
 	n, err := r.r.Read(p)
 	r.n += int64(n)
