@@ -72,34 +72,38 @@ func TestRemoteWrite_TakesWhatPromtoolPushes(t *testing.T) {
 
 var failures = regexp.MustCompile(`(?m)^prometheus_remote_storage_(samples|exemplars|histograms|metadata)_(failed|retried|dropped)_total\{[^}]*\} ([1-9]\S*)$`)
 
-// A server that scrapes itself sends what it scrapes, and counts no failure.
+// A server, or an agent, that scrapes sends what it scrapes, and counts no failure.
 func TestRemoteWrite_TakesWhatAServerSends(t *testing.T) {
 	for _, message := range writeMessages {
-		t.Run(message, func(t *testing.T) {
-			db, url := receiving(t)
-			target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
-				now := strconv.FormatInt(time.Now().UnixNano(), 10)
-				_, _ = w.Write([]byte("# TYPE seen counter\n# HELP seen What was seen.\nseen_total 1 # {trace_id=\"" + now + "\"} 1\n# EOF\n"))
-			}))
-			defer target.Close()
-			config := "global: {scrape_interval: 500ms, scrape_timeout: 400ms}\nscrape_configs: [{job_name: self, static_configs: [{targets: ['" + strings.TrimPrefix(target.URL, "http://") + "']}]}]\n" +
-				"remote_write: [{url: " + url + ", protobuf_message: " + message + ", send_exemplars: true, send_native_histograms: true, queue_config: {batch_send_deadline: 200ms}, metadata_config: {send: " + strconv.FormatBool(message == writeMessages[0]) + ", send_interval: 1s}}]\n"
-			s := startServerWith(t, config, t.TempDir(), "--enable-feature=exemplar-storage")
-			require.Eventually(t, func() bool {
-				_, samples := stored(t, db, labels.Equal(labels.MetricName, "seen_total"))
-				q, err := db.Querier(0, 1<<62)
-				require.NoError(t, err)
-				defer q.Close()
-				exemplars, err := q.Exemplars(context.Background(), labels.Equal(labels.MetricName, "seen_total"))
-				require.NoError(t, err)
-				metadata, err := q.Metadata(context.Background(), labels.Equal(labels.MetricName, "seen_total"))
-				require.NoError(t, err)
-				// Of 2.0 the server sends metadata without anything in it.
-				told := message == writeMessages[1] || len(metadata) == 1 && metadata[0].Metadata == tsdb.Metadata{Type: tsdb.MetricCounter, Help: "What was seen."}
-				return samples >= 10 && len(exemplars) == 1 && len(exemplars[0].Exemplars) >= 5 && told
-			}, serverPatience, 50*time.Millisecond)
-			require.Empty(t, failures.FindAllString(string(bytes.TrimSpace(s.fetch("GET", "/metrics", nil))), -1))
-		})
+		t.Run(message, func(t *testing.T) { takesWhatIsSent(t, message) })
 	}
+	t.Run("agent", func(t *testing.T) { takesWhatIsSent(t, writeMessages[1], "--agent") })
+}
+
+func takesWhatIsSent(t *testing.T, message string, flags ...string) {
+	t.Parallel() // a server takes ten seconds before it begins to send
+	db, url := receiving(t)
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
+		now := strconv.FormatInt(time.Now().UnixNano(), 10)
+		_, _ = w.Write([]byte("# TYPE seen counter\n# HELP seen What was seen.\nseen_total 1 # {trace_id=\"" + now + "\"} 1\n# EOF\n"))
+	}))
+	defer target.Close()
+	config := "global: {scrape_interval: 500ms, scrape_timeout: 400ms}\nscrape_configs: [{job_name: self, static_configs: [{targets: ['" + strings.TrimPrefix(target.URL, "http://") + "']}]}]\n" +
+		"remote_write: [{url: " + url + ", protobuf_message: " + message + ", send_exemplars: true, send_native_histograms: true, queue_config: {batch_send_deadline: 200ms}, metadata_config: {send: " + strconv.FormatBool(message == writeMessages[0]) + ", send_interval: 1s}}]\n"
+	s := startServerWith(t, config, t.TempDir(), append(flags, "--enable-feature=exemplar-storage")...)
+	require.Eventually(t, func() bool {
+		_, samples := stored(t, db, labels.Equal(labels.MetricName, "seen_total"))
+		q, err := db.Querier(0, 1<<62)
+		require.NoError(t, err)
+		defer q.Close()
+		exemplars, err := q.Exemplars(context.Background(), labels.Equal(labels.MetricName, "seen_total"))
+		require.NoError(t, err)
+		metadata, err := q.Metadata(context.Background(), labels.Equal(labels.MetricName, "seen_total"))
+		require.NoError(t, err)
+		// Of 2.0 the server sends metadata without anything in it.
+		told := message == writeMessages[1] || len(metadata) == 1 && metadata[0].Metadata == tsdb.Metadata{Type: tsdb.MetricCounter, Help: "What was seen."}
+		return samples >= 10 && len(exemplars) == 1 && len(exemplars[0].Exemplars) >= 5 && told
+	}, serverPatience, 50*time.Millisecond)
+	require.Empty(t, failures.FindAllString(string(bytes.TrimSpace(s.fetch("GET", "/metrics", nil))), -1))
 }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,10 +61,11 @@ func startProgram(t testing.TB, path, text, dir string, flags ...string) *server
 	config := filepath.Join(t.TempDir(), "prometheus.yml")
 	require.NoError(t, os.WriteFile(config, []byte(text), 0o666))
 	s := &server{t: t, ready: make(chan string, 1), ended: make(chan struct{})}
-	s.cmd = exec.Command(path, append([]string{
-		"--config.file=" + config, "--storage.tsdb.path=" + dir, "--web.listen-address=127.0.0.1:0",
-		"--storage.tsdb.retention.time=100y", "--storage.tsdb.wal-compression",
-	}, flags...)...)
+	stores := []string{"--storage.tsdb.path=" + dir, "--storage.tsdb.retention.time=100y", "--storage.tsdb.wal-compression"}
+	if slices.Contains(flags, "--agent") {
+		stores = []string{"--storage.agent.path=" + dir}
+	}
+	s.cmd = exec.Command(path, slices.Concat([]string{"--config.file=" + config, "--web.listen-address=127.0.0.1:0"}, stores, flags)...)
 	out, err := s.cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, s.cmd.Start())
