@@ -88,7 +88,7 @@ func shipped(t testing.TB, bucket objstore.Bucket) data {
 	return d
 }
 
-// serve serves a directory with the server of prom. The sidecar takes the external labels from there.
+// serve serves a directory with the server of prom. The sidecar has the external labels from it.
 func serve(t testing.TB, dir string) (url string, _ *program) {
 	t.Helper()
 	path, at := build(t, filepath.Join("..", "..", "prom"), "./cmd/tsdbserve"), address(t)

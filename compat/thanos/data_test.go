@@ -67,8 +67,8 @@ func write(t testing.TB, uploading func(dir string, o *tsdb.Options) *tsdb.Optio
 }
 
 // scrape commits a sample of each series: counters that are reset now and then, a gauge, series
-// that come and go, and native histograms. Counters are never near 0: after a reset to 0 Thanos gives
-// another rate than Prometheus, as it adds up what was before.
+// that come and go, and native histograms. Counters are never near 0: after a reset to 0 Thanos
+// gives another rate than Prometheus, as it adds up what was before.
 func scrape(t testing.TB, db *tsdb.DB, now int64, since time.Duration) {
 	t.Helper()
 	app := db.Appender()

@@ -213,8 +213,8 @@ func liveRound(db *tsdb.DB, clock *tsdbtest.Clock) error {
 	return err
 }
 
-// Databases that are killed anywhere, while they merge what overlaps, have every block uploaded that
-// the merged ones were made of, and none of these.
+// Databases that are killed anywhere, while they merge what overlaps, have every block uploaded
+// that the merged ones were made of, and none of these.
 func TestRun_KilledDatabases(t *testing.T) {
 	dir, bucketDir := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	random := rand.New(rand.NewPCG(3, 4))

@@ -31,8 +31,8 @@ func lateOptions(w *world) *tsdb.Options {
 	return o
 }
 
-// Blocks that are seen are held: a merge that does not ask takes none away, and what it makes is not
-// uploaded.
+// Blocks that are seen are held: a merge that does not ask takes none away, and what it makes is
+// not uploaded.
 func TestSync_MergedAfterTheyWereSeen(t *testing.T) {
 	w := newWorld(t)
 	s := w.shipper()

@@ -67,7 +67,7 @@ type Stats struct {
 
 // New returns a shipper of the blocks of a database that is open. One that merges blocks, whoever
 // wants them, is refused, ErrMerges: open it with the options that Prepare gives, of a shipper of
-// NewDir, or with BlockOptions.MaxRange below three times Range. What NewDir refuses is refused, too.
+// NewDir, or with BlockOptions.MaxRange below three times Range. Errors are those of NewDir, too.
 func New(db *tsdb.DB, bucket objstore.Bucket, opts Options) (*Shipper, error) {
 	of := db.Options()
 	if !leavesBlocks(&of.Blocks) {
