@@ -44,6 +44,9 @@ type HandlerOptions struct {
 	// of whole origins. Default: none may.
 	Origins *regexp.Regexp
 
+	// Targets returns what the program scrapes, for clients that ask. Default: nothing.
+	Targets func() []Target
+
 	// Flags and Config are what clients are told of how the program was started: names with
 	// values, and YAML. Default: what is known of the database.
 	Flags  map[string]string
@@ -60,6 +63,9 @@ type HandlerOptions struct {
 	// Clock tells the time. Default: the system's.
 	Clock interface{ Now() time.Time }
 }
+
+// Target is what a program tells of another one that it scrapes.
+type Target = httpapi.Target
 
 // APIVersion is the version of Prometheus whose HTTP API is served. Clients choose their calls by
 // it: Thanos asks for labels that match only from 2.24 on.
@@ -85,7 +91,7 @@ func NewHandler(db *tsdb.DB, opts *HandlerOptions) http.Handler {
 		DB: db, Storage: store, Engine: NewEngine(&o.Engine), Parser: o.Engine.parser(), Matchers: store.matchers.translate,
 		Read: remote.ReadHandler(db, &o.Read), Write: write, OTLP: otlp,
 		QueryTimeout: o.Engine.Timeout, MaxQueryBytes: o.MaxQueryBytes, MaxFormBytes: o.MaxFormBytes,
-		Admin: o.Admin, Origins: o.Origins, Flags: o.flags(db), YAML: o.Config,
+		Admin: o.Admin, Origins: o.Origins, Targets: o.Targets, Flags: o.flags(db), YAML: o.Config,
 		Build: httpapi.BuildInfo{Version: APIVersion, Revision: o.Version, GoVersion: runtime.Version()}, Logger: o.Logger, Now: o.Clock.Now,
 	})
 	mux := http.NewServeMux()

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/prom"
+	"github.com/seed347100a3/tsdb/prom/internal/scrape"
 	"github.com/seed347100a3/tsdb/remote"
 	"github.com/seed347100a3/tsdb/wal/zstd"
 )
@@ -27,6 +29,7 @@ type config struct {
 	fileName  string
 	file      *fileConfig
 	features  []string
+	scrapes   atomic.Pointer[scrape.Runner] // once they began
 	demo      bool
 	interval  time.Duration
 	listen    []string
@@ -90,7 +93,7 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Flag("storage.remote.read-sample-limit", "The most samples of a remote read that is not streamed; 0 is no limit.").Default("50000000").IntVar(&c.sampleMax)
 	app.Flag("storage.remote.read-concurrent-limit", "How many remote reads are answered at a time.").Default("10").IntVar(&c.readers)
 	app.Flag("storage.remote.read-max-bytes-in-frame", "How long a frame of a streamed remote read is.").Default("1048576").IntVar(&c.frameBytes)
-	app.Flag("enable-feature", "st-storage: scrapes store since when counters and histograms count. Older programs cannot read such chunks. Can be repeated.").EnumsVar(&c.features, "st-storage")
+	app.Flag("enable-feature", "st-storage: scrapes store since when counters and histograms count. Older programs, and Thanos, cannot read such chunks. Can be repeated.").EnumsVar(&c.features, "st-storage")
 	app.Flag("log.level", "What is logged: debug, info, warn, error.").Default("info").EnumVar(&c.logLevel, "debug", "info", "warn", "error")
 	app.Flag("log.format", "How: text or json.").Default("text").EnumVar(&c.logFormat, "text", "json")
 	if _, err := app.Parse(args); err != nil {
@@ -145,6 +148,14 @@ func (c *config) syncPolicy() (tsdb.SyncPolicy, error) {
 // startsAreStored says whether scrapes store start timestamps.
 func (c *config) startsAreStored() bool { return slices.Contains(c.features, "st-storage") }
 
+// targets are those of the scrapes.
+func (c *config) targets() []prom.Target {
+	if r := c.scrapes.Load(); r != nil {
+		return r.Targets()
+	}
+	return nil
+}
+
 // options returns those of the database.
 func (c *config) options(logger *slog.Logger, progress func(tsdb.RecoveryProgress)) (*tsdb.Options, error) {
 	policy, err := c.syncPolicy()
@@ -164,7 +175,7 @@ func (c *config) options(logger *slog.Logger, progress func(tsdb.RecoveryProgres
 // handlerOptions returns those of the API.
 func (c *config) handlerOptions(logger *slog.Logger) (*prom.HandlerOptions, error) {
 	o := &prom.HandlerOptions{
-		Engine: c.engine, Admin: c.admin, Receive: c.receive, ReceiveOTLP: c.otlp, OTLP: c.file.otlpOptions(), Config: c.file.text, Flags: c.given, Version: version(), Logger: logger,
+		Engine: c.engine, Admin: c.admin, Receive: c.receive, ReceiveOTLP: c.otlp, OTLP: c.file.otlpOptions(), Targets: c.targets, Config: c.file.text, Flags: c.given, Version: version(), Logger: logger,
 		Read: remote.ReadOptions{SampleLimit: c.sampleMax, MaxInFlight: c.readers, FrameBytes: c.frameBytes, ExternalLabels: labels.FromMap(c.file.Scrape.Global.External), Logger: logger},
 	}
 	if c.sampleMax == 0 {

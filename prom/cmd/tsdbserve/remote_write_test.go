@@ -47,6 +47,18 @@ remote_write:
 	central.get(t, "/api/v1/metadata?metric=requests", &metadata)
 	require.Equal(t, "What came.", metadata.Data["requests"][0]["help"])
 
+	var targets struct {
+		Data struct{ ActiveTargets []struct{ Health, ScrapePool, ScrapeURL string } }
+	}
+	edge.get(t, "/api/v1/targets?state=active", &targets)
+	require.Len(t, targets.Data.ActiveTargets, 1)
+	require.Equal(t, "up", targets.Data.ActiveTargets[0].Health)
+	edge.get(t, "/api/v1/targets?scrapePool=other", &targets)
+	require.Empty(t, targets.Data.ActiveTargets)
+	var pools struct{ Data struct{ ScrapePools []string } }
+	edge.get(t, "/api/v1/scrape_pools", &pools)
+	require.Equal(t, []string{"j"}, pools.Data.ScrapePools)
+
 	resp, err := http.Get(edge.url + "/metrics")
 	require.NoError(t, err)
 	page, err := io.ReadAll(resp.Body)

@@ -75,7 +75,8 @@ func (c *config) serve(ctx context.Context, logger *slog.Logger, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	if n := scrapes.Targets(); n > 0 {
+	c.scrapes.Store(scrapes)
+	if n := scrapes.Len(); n > 0 {
 		logger.Info("scraping begins", "targets", n)
 	}
 	scraping, endScraping := context.WithCancel(ctx)

@@ -7,23 +7,11 @@ import (
 	"strconv"
 )
 
-// A database scrapes nothing, evaluates no rules and sends no alerts. What is asked of them is
+// A database evaluates no rules and sends no alerts. What is asked of them is
 // answered in the form that clients know, with nothing in it.
 
 // empty is a list without elements; a nil one would be written as null.
 var empty = []string{}
-
-func (a *API) targets(*http.Request) answer {
-	return answer{data: struct {
-		Active  []string       `json:"activeTargets"`
-		Dropped []string       `json:"droppedTargets"`
-		Counts  map[string]int `json:"droppedTargetCounts"`
-	}{empty, empty, map[string]int{}}}
-}
-
-func (a *API) scrapePools(*http.Request) answer {
-	return answer{data: map[string][]string{"scrapePools": empty}}
-}
 
 func (a *API) rules(r *http.Request) answer {
 	switch typ := r.Form.Get("type"); typ {

@@ -42,6 +42,8 @@ type Config struct {
 	Admin         bool           // deletes and snapshots may be asked for
 	Origins       *regexp.Regexp // of pages of other hosts that may read answers; nil: none
 
+	Targets func() []Target // what is scraped; nil: nothing is
+
 	Flags  map[string]string // of status/flags
 	YAML   string            // of status/config
 	Build  BuildInfo

@@ -134,6 +134,21 @@ func (c *Config) SetDirectory(dir string) {
 	}
 }
 
+// discovered are the labels that a target has before any are changed, as Prometheus tells them.
+func (j *Job) discovered(address string, own map[string]string) map[string]string {
+	all := map[string]string{
+		model.AddressLabel: address, model.MetricsPathLabel: j.Path, model.SchemeLabel: j.Scheme, model.JobLabel: j.Name,
+		model.ScrapeIntervalLabel: j.Interval.String(), model.ScrapeTimeoutLabel: j.Timeout.String(),
+	}
+	for name, values := range j.Params {
+		if len(values) > 0 {
+			all[model.ParamLabelPrefix+name] = values[0]
+		}
+	}
+	maps.Copy(all, own)
+	return all
+}
+
 // url is where a target is read.
 func (j *Job) url(address string) (*url.URL, error) {
 	u, err := url.Parse(j.Scheme + "://" + address + j.Path)

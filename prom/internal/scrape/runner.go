@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
+
+	"github.com/seed347100a3/tsdb/prom"
 )
 
 // Runner reads targets until its context ends.
@@ -47,7 +49,7 @@ func New(c *Config, to storage.AppendableV2, starts bool, logger *slog.Logger) (
 					continue // it is listed twice
 				}
 				r.targets = append(r.targets, &target{
-					job: j, url: u.String(), client: client, labels: own, starts: starts, to: to, now: time.Now,
+					job: j, url: u.String(), client: client, labels: own, discovered: j.discovered(address, s.Labels), starts: starts, to: to, now: time.Now,
 					logger: logger.With("job", j.Name, "target", u.String()), cache: map[string]*cached{},
 				})
 			}
@@ -56,8 +58,17 @@ func New(c *Config, to storage.AppendableV2, starts bool, logger *slog.Logger) (
 	return r, nil
 }
 
-// Targets is how many there are.
-func (r *Runner) Targets() int { return len(r.targets) }
+// Len is how many targets there are.
+func (r *Runner) Len() int { return len(r.targets) }
+
+// Targets says how all targets were when they were last read.
+func (r *Runner) Targets() []prom.Target {
+	all := make([]prom.Target, len(r.targets))
+	for i, t := range r.targets {
+		all[i] = t.tell()
+	}
+	return all
+}
 
 // Run reads all targets at their intervals. It returns when the context has ended, and what was under
 // way has ended.

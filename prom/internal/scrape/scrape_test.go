@@ -71,7 +71,7 @@ func newWorld(t *testing.T, change func(*Job)) *world {
 	require.NoError(t, c.Settle())
 	r, err := New(c, prom.NewStorage(w.db), false, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	require.Equal(t, 1, r.Targets())
+	require.Equal(t, 1, r.Len())
 	w.target = r.targets[0]
 	w.target.now = func() time.Time { return w.now }
 	return w
@@ -283,6 +283,27 @@ func TestScrape_StoresStartTimestamps(t *testing.T) {
 	}
 }
 
+func TestScrape_TellsHowTargetsAre(t *testing.T) {
+	w := newWorld(t, func(j *Job) { j.Params = map[string][]string{"module": {"x"}} })
+	tell := func() prom.Target { return w.target.tell() }
+	require.Equal(t, "unknown", tell().Health)
+	w.scrape("a 1\n")
+	up := tell()
+	require.Equal(t, "up", up.Health)
+	require.Equal(t, w.now, up.LastScrape)
+	require.Positive(t, up.Seconds)
+	require.Equal(t, [4]string{"j", "1m", "10s", ""}, [4]string{up.Pool, up.Interval, up.Timeout, up.LastError})
+	require.Equal(t, "z", up.Labels["zone"])
+	require.Equal(t, map[string]string{
+		"__address__": up.Labels["instance"], "__metrics_path__": "/metrics", "__scheme__": "http", "__scrape_interval__": "1m", "__scrape_timeout__": "10s",
+		"__param_module": "x", "job": "j", "zone": "z",
+	}, up.Discovered)
+	w.page.status = http.StatusTeapot
+	w.scrape("")
+	require.Equal(t, "down", tell().Health)
+	require.Contains(t, tell().LastError, "418")
+}
+
 // Credentials are sent as Prometheus sends them, and what contradicts itself is refused.
 func TestScrape_Credentials(t *testing.T) {
 	w := newWorld(t, func(j *Job) { j.Authorization = &config.Authorization{Credentials: "tok"} })
@@ -341,7 +362,7 @@ func TestNew_ATargetListedTwiceIsOne(t *testing.T) {
 	require.NoError(t, c.Settle())
 	r, err := New(c, broken{}, false, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	require.Equal(t, 2, r.Targets())
+	require.Equal(t, 2, r.Len())
 	require.Equal(t, "j", r.targets[0].labels.Get("job"), "an empty label removes none")
 }
 

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -23,6 +24,8 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
+
+	"github.com/seed347100a3/tsdb/prom"
 )
 
 // target is a program that is read.
@@ -31,9 +34,11 @@ type target struct {
 	url    string
 	client *http.Client
 	labels labels.Labels
-	starts bool // start timestamps are stored
-	to     storage.AppendableV2
-	logger *slog.Logger
+	// discovered are the labels from which they were made, as Prometheus tells them.
+	discovered map[string]string
+	starts     bool // start timestamps are stored
+	to         storage.AppendableV2
+	logger     *slog.Logger
 
 	round  uint64
 	cache  map[string]*cached // by the text of a series
@@ -41,6 +46,41 @@ type target struct {
 	now    func() time.Time
 	kind   string // content type of the last answer
 	failed bool   // the last time: a failure is logged once
+
+	state struct { // what others are told
+		sync.Mutex
+		lastError string
+		last      time.Time // zero: it was not read yet
+		took      time.Duration
+	}
+}
+
+// tell says how the target was when it was last read.
+func (t *target) tell() prom.Target {
+	state := &t.state
+	state.Lock()
+	defer state.Unlock()
+	told := prom.Target{
+		Discovered: t.discovered, Labels: t.labels.Map(), Pool: t.job.Name, URL: t.url, GlobalURL: t.url, LastError: state.lastError,
+		LastScrape: state.last, Seconds: state.took.Seconds(), Health: "up", Interval: t.job.Interval.String(), Timeout: t.job.Timeout.String(),
+	}
+	switch {
+	case state.last.IsZero():
+		told.Health = "unknown"
+	case state.lastError != "":
+		told.Health = "down"
+	}
+	return told
+}
+
+// note notes how a scrape went.
+func (t *target) note(at time.Time, took time.Duration, err error) {
+	t.state.Lock()
+	defer t.state.Unlock()
+	t.state.last, t.state.took, t.state.lastError = at, took, ""
+	if err != nil {
+		t.state.lastError = err.Error()
+	}
 }
 
 // cached is a series that was in an answer.
@@ -80,6 +120,7 @@ func (t *target) scrape(ctx context.Context, at time.Time) {
 	if ctx.Err() != nil {
 		return
 	}
+	t.note(at, time.Since(begun), err)
 	if err != nil { // nothing of it is stored, but that it failed
 		t.forget()
 		r.failed = true
