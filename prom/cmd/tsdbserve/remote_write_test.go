@@ -48,14 +48,18 @@ remote_write:
 	require.Equal(t, "What came.", metadata.Data["requests"][0]["help"])
 
 	var targets struct {
-		Data struct{ ActiveTargets []struct{ Health, ScrapePool, ScrapeURL string } }
+		Data struct {
+			ActiveTargets []struct{ Health, ScrapePool, ScrapeURL string }
+		}
 	}
 	edge.get(t, "/api/v1/targets?state=active", &targets)
 	require.Len(t, targets.Data.ActiveTargets, 1)
 	require.Equal(t, "up", targets.Data.ActiveTargets[0].Health)
 	edge.get(t, "/api/v1/targets?scrapePool=other", &targets)
 	require.Empty(t, targets.Data.ActiveTargets)
-	var pools struct{ Data struct{ ScrapePools []string } }
+	var pools struct {
+		Data struct{ ScrapePools []string }
+	}
 	edge.get(t, "/api/v1/scrape_pools", &pools)
 	require.Equal(t, []string{"j"}, pools.Data.ScrapePools)
 
