@@ -50,11 +50,17 @@ func TestVmctl_FillsAServer(t *testing.T) {
 // startServer runs a server on an empty directory, until the test ends, and returns its address.
 func startServer(t *testing.T, program string) string {
 	t.Helper()
+	return startProgram(t, program, "-storageDataPath="+t.TempDir(), "-retentionPeriod=100y")
+}
+
+// startProgram runs a program of VictoriaMetrics until the test ends, and returns its address.
+func startProgram(t *testing.T, program string, flags ...string) string {
+	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0") // it takes no port 0 itself
 	require.NoError(t, err)
 	addr := free.Addr().String()
 	require.NoError(t, free.Close())
-	cmd := exec.Command(program, "-storageDataPath="+t.TempDir(), "-httpListenAddr="+addr, "-retentionPeriod=100y")
+	cmd := exec.Command(program, append(flags, "-httpListenAddr="+addr)...)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
@@ -66,7 +72,7 @@ func startServer(t *testing.T, program string) string {
 			return false
 		}
 		return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
-	}, patience, 50*time.Millisecond, "the server does not answer")
+	}, patience, 50*time.Millisecond, "the program does not answer")
 	return "http://" + addr
 }
 
