@@ -96,7 +96,8 @@ func serve(t testing.TB, dir string) (url string, _ *program) {
 	require.NoError(t, err)
 	name := filepath.Join(t.TempDir(), "prometheus.yml")
 	require.NoError(t, os.WriteFile(name, config, 0o600))
-	p := start(t, "tsdbserve", path, "--storage.tsdb.path="+dir, "--config.file="+name, "--web.listen-address="+at)
+	p := start(t, "tsdbserve", path, "--storage.tsdb.path="+dir, "--config.file="+name, "--web.listen-address="+at,
+		"--storage.tsdb.max-block-duration=2h") // or the sidecar uploads nothing
 	p.ready("http://" + at + "/-/ready")
 	return "http://" + at, p
 }

@@ -42,6 +42,8 @@ type config struct {
 	origin    string
 
 	retention     model.Duration
+	blockRange    model.Duration
+	maxBlockRange model.Duration
 	retentionSize units.Base2Bytes
 	compression   string
 	sync          string
@@ -74,6 +76,8 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Flag("config.file", "A file in the form of prometheus.yml, of which global, scrape_configs with static targets, remote_write, storage.tsdb.out_of_order_time_window, storage.exemplars and otlp are read.").PlaceHolder("FILE").StringVar(&c.fileName)
 	app.Flag("storage.tsdb.retention.time", "How long samples are kept; 0s is for ever.").Default("0s").SetValue(&c.retention)
 	app.Flag("storage.tsdb.retention.size", "How large the directory may become, as 512MB or 10GB; 0B is as large as the disk.").Default("0B").BytesVar(&c.retentionSize)
+	app.Flag("storage.tsdb.min-block-duration", "How much time a block of the head has.").Default("2h").SetValue(&c.blockRange)
+	app.Flag("storage.tsdb.max-block-duration", "How much time a merged block has at most; as much as min-block-duration: none are merged, as a Thanos sidecar wants it that uploads them.").Default("31d").SetValue(&c.maxBlockRange)
 	app.Flag("storage.tsdb.wal-compression-type", "How the log is compressed: none, snappy, zstd.").Default("snappy").EnumVar(&c.compression, "none", "snappy", "zstd")
 	app.Flag("storage.sync", "When commits are on stable storage: commit (before each is acknowledged), a duration (as 1s), or never (left to the system).").Default("1s").StringVar(&c.sync)
 	app.Flag("demo", "Record this machine's metrics into the directory.").BoolVar(&c.demo)
@@ -122,6 +126,8 @@ func (c *config) check() error {
 		return fmt.Errorf("--query.max-samples %d: want 1 or more", c.engine.MaxSamples)
 	case c.timeout <= 0:
 		return fmt.Errorf("--query.timeout %s: want more than 0", c.timeout)
+	case c.blockRange < model.Duration(time.Minute), c.maxBlockRange < c.blockRange:
+		return fmt.Errorf("--storage.tsdb.min-block-duration %s and max-block-duration %s: want a minute or more, and no less", c.blockRange, c.maxBlockRange)
 	case c.lookback <= 0:
 		return fmt.Errorf("--query.lookback-delta %s: want more than 0", c.lookback)
 	case c.sampleMax < 0, c.readers < 1, c.frameBytes < 1:
@@ -148,6 +154,15 @@ func (c *config) syncPolicy() (tsdb.SyncPolicy, error) {
 // startsAreStored says whether scrapes store start timestamps.
 func (c *config) startsAreStored() bool { return slices.Contains(c.features, "st-storage") }
 
+// longestBlock is how much time a merged block has at most. As it is by itself the database decides:
+// that depends on retention, too.
+func (c *config) longestBlock() time.Duration {
+	if longest := time.Duration(c.maxBlockRange); longest != 31*24*time.Hour {
+		return longest
+	}
+	return 0
+}
+
 // targets are those of the scrapes.
 func (c *config) targets() []prom.Target {
 	if r := c.scrapes.Load(); r != nil {
@@ -164,8 +179,10 @@ func (c *config) options(logger *slog.Logger, progress func(tsdb.RecoveryProgres
 	}
 	compressions := map[string]tsdb.Compression{"none": tsdb.CompressionNone, "snappy": tsdb.CompressionSnappy, "zstd": tsdb.CompressionBy(zstd.Codec)}
 	o := &tsdb.Options{
-		WAL:    tsdb.WALOptions{Sync: policy, Compression: compressions[c.compression]},
-		Blocks: tsdb.BlockOptions{Retention: time.Duration(c.retention), RetentionBytes: int64(c.retentionSize)},
+		WAL: tsdb.WALOptions{Sync: policy, Compression: compressions[c.compression]},
+		Blocks: tsdb.BlockOptions{
+			Range: time.Duration(c.blockRange), MaxRange: c.longestBlock(), Retention: time.Duration(c.retention), RetentionBytes: int64(c.retentionSize),
+		},
 		Logger: logger, Progress: progress,
 	}
 	c.file.apply(o)
