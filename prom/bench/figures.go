@@ -223,13 +223,13 @@ func (c *comparison) remoteFigures() (all []figure) {
 			cpu, wall, heap, less(r.row+"/garbage", "garbage B"), less(r.row+"/bytes", "answer B"))...)
 	}
 	t = c.task("write")
-	for i, v := range writeVersions {
-		all = append(all, section(fmt.Sprintf("remote write %d.0, %d samples a request, %s", i+1, perCommit, sizes(t.Series, min(t.Samples, writeScrapes))),
+	for _, v := range writeVersions {
+		all = append(all, section(fmt.Sprintf("%s, %d samples a request, %s", v.title, perCommit, sizes(t.Series, min(t.Samples, writeScrapes))),
 			more(v.row+"/cpu", "samples/CPU s").than(2.5), more(v.row+"/wall", "samples/s"),
 			less(v.row+"/garbage", "garbage B/sample").than(4), less(v.row+"/allocs", "allocs/sample"))...)
 	}
 	t = c.task("send")
-	for i := range writeVersions {
+	for i := range sentVersions {
 		row := fmt.Sprintf("send/v%d", i+1)
 		all = append(all, section(fmt.Sprintf("sending remote write %d.0, %d samples a request, %s", i+1, sendSamples, sizes(t.Series, min(t.Samples, writeScrapes))),
 			more(row+"/cpu", "samples/CPU s").than(2), more(row+"/wall", "samples/s"), less(row+"/garbage", "garbage B/sample"))...)

@@ -26,3 +26,7 @@ func (r *reference) writeHandler() http.Handler {
 	both := remoteapi.MessageTypes{remoteapi.WriteV1MessageType, remoteapi.WriteV2MessageType}
 	return remote.NewWriteHandler(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), r.db, both, false, false, false)
 }
+
+func (r *reference) otlpHandler() http.Handler {
+	return remote.NewOTLPWriteHandler(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), r.db, func() config.Config { return config.DefaultConfig }, remote.OTLPOptions{})
+}

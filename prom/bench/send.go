@@ -14,12 +14,15 @@ import (
 // sendSamples is the most samples of a request, of both.
 const sendSamples = 2000
 
+// sentVersions are the versions of remote write.
+const sentVersions = 2
+
 // sender is an engine that sends what it has to a receiver of remote write.
 type sender interface {
 	// beginSending notes that what comes from now on is to be sent.
 	beginSending(url string) error
-	// send sends so many samples, one request after the other, by the version at a place of
-	// writeVersions, and returns when all are taken.
+	// send sends so many samples, one request after the other, by version 1.0 or 2.0, the
+	// places of which are 0 and 1, and returns when all are taken.
 	send(url string, version, samples int) error
 }
 
@@ -28,7 +31,7 @@ type sender interface {
 func send(t task) (m measures, err error) {
 	m = measures{}
 	t.Samples = min(t.Samples, writeScrapes)
-	for i := range writeVersions {
+	for i := range sentVersions {
 		one := t
 		one.Dir = filepath.Join(t.Dir, strconv.Itoa(i))
 		if err := one.send(i, m); err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"github.com/golang/snappy"
@@ -12,26 +13,54 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 )
 
 // receiver is an engine that takes remote writes.
 type receiver interface {
 	writeHandler() http.Handler
+	otlpHandler() http.Handler
 }
 
 // writeScrapes is the most samples of each series that are sent while it is measured: bodies are made
 // beforehand, and take room.
 const writeScrapes = 120
 
-// writeVersion is a message of remote write, as the reference's own types write it.
+// writeVersion is a message of a protocol by which samples are sent, as the field's own types write
+// it.
 type writeVersion struct {
-	row, contentType string
-	encode           func(sets []labels.Labels, t int64, vs []float64) ([]byte, error)
+	row, title, contentType, encoding string
+
+	handler func(receiver) http.Handler
+	encode  func(sets []labels.Labels, t int64, vs []float64) ([]byte, error)
 }
 
 var writeVersions = []writeVersion{
-	{"write/v1", "application/x-protobuf", encodeWriteV1},
-	{"write/v2", "application/x-protobuf;proto=io.prometheus.write.v2.Request", encodeWriteV2},
+	{"write/v1", "remote write 1.0", "application/x-protobuf", "snappy", receiver.writeHandler, encodeWriteV1},
+	{"write/v2", "remote write 2.0", "application/x-protobuf;proto=io.prometheus.write.v2.Request", "snappy", receiver.writeHandler, encodeWriteV2},
+	{"write/otlp", "OTLP gauges", "application/x-protobuf", "", receiver.otlpHandler, encodeOTLP},
+}
+
+// encodeOTLP makes a gauge of each series, whose labels are attributes of its point.
+func encodeOTLP(sets []labels.Labels, t int64, vs []float64) ([]byte, error) {
+	all := pmetric.NewMetrics()
+	scope := all.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty()
+	for i, ls := range sets {
+		m := scope.Metrics().AppendEmpty()
+		m.SetName(ls.Get(labels.MetricName))
+		p := m.SetEmptyGauge().DataPoints().AppendEmpty()
+		p.SetTimestamp(pcommon.NewTimestampFromTime(time.UnixMilli(t)))
+		p.SetDoubleValue(vs[i])
+		ls.Range(func(l labels.Label) {
+			if l.Name != labels.MetricName {
+				p.Attributes().PutStr(l.Name, l.Value)
+			}
+		})
+	}
+	b, err := pmetricotlp.NewExportRequestFromMetrics(all).MarshalProto()
+	return b, errors.Wrap(err, "encode OTLP")
 }
 
 func encodeWriteV1(sets []labels.Labels, t int64, vs []float64) ([]byte, error) {
@@ -85,7 +114,7 @@ func (t task) write(v writeVersion, m measures) (err error) {
 		return err
 	}
 	defer closing(e, &err)
-	h := e.(receiver).writeHandler()
+	h := v.handler(e.(receiver))
 	sets := make([]labels.Labels, t.Series)
 	for i := range sets {
 		sets[i] = labels.FromStrings(pairs(i)...)
@@ -100,7 +129,9 @@ func (t task) write(v writeVersion, m measures) (err error) {
 			if err != nil {
 				return nil, err
 			}
-			b = snappy.Encode(nil, b)
+			if v.encoding != "" {
+				b = snappy.Encode(nil, b)
+			}
 			if keep {
 				if b, err = keepOffHeap(b); err != nil {
 					return nil, err
@@ -162,10 +193,12 @@ func (v writeVersion) send(h http.Handler, bodies [][]byte) error {
 			return errors.Wrap(err, "make request")
 		}
 		r.Header.Set("Content-Type", v.contentType)
-		r.Header.Set("Content-Encoding", "snappy")
+		if v.encoding != "" {
+			r.Header.Set("Content-Encoding", v.encoding)
+		}
 		w := &quiet{header: http.Header{}, status: http.StatusOK}
 		h.ServeHTTP(w, r)
-		if w.status != http.StatusNoContent {
+		if w.status/100 != 2 {
 			return errors.Errorf("status %d: %s", w.status, &w.text)
 		}
 	}
