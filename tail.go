@@ -84,7 +84,8 @@ func (t *Tail) Querier(mint, maxt int64) (*Querier, error) {
 }
 
 // Next returns the next commit, nil if there is none yet. It is good until the next call. ErrGone:
-// see there. ErrClosed: the database is closed.
+// see there. ErrClosed: the database is closed. Behind an error of the file system it may be called
+// again.
 func (t *Tail) Next() (*TailCommit, error) {
 	if t.db.closing.Load() {
 		return nil, ErrClosed
@@ -113,6 +114,11 @@ func (t *Tail) Labels(ref SeriesRef) (_ labels.Labels, ok bool) {
 	series := t.db.head.series
 	s := series.ByRef(uint64(ref))
 	if s == nil {
+		return labels.Labels{}, false
+	}
+	s.Pin() // or others get its labels' place meanwhile
+	defer s.Unpin()
+	if s.Dead() {
 		return labels.Labels{}, false
 	}
 	return series.Labels(s), true

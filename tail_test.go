@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,6 +111,52 @@ func TestTail_ReturnsAllThatACommitHas(t *testing.T) {
 	f.db = nil
 	_, err = tail.Next()
 	require.ErrorIs(t, err, tsdb.ErrClosed)
+	require.NoError(t, tail.Close())
+}
+
+// The labels of a series are its own, or none, while series leave the head and others come.
+func TestTail_LabelsWhileSeriesGo(t *testing.T) {
+	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Range: time.Minute}, Limits: tsdb.Limits{MaxFuture: -1}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	tail, err := tsdb.NewTail(db)
+	require.NoError(t, err)
+	var newest atomic.Uint64
+	done := make(chan struct{})
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			n := newest.Load()
+			for ref := max(n, 2000) - 2000; ref < n; ref++ {
+				if ls, ok := tail.Labels(tsdb.SeriesRef(ref)); ok && ls.Get("ref") != fmt.Sprint(ref) {
+					t.Errorf("series %d has the labels %s", ref, ls)
+					return
+				}
+			}
+		}
+	})
+	at, next := testNow.UnixMilli(), uint64(1)
+	for range 60 {
+		app := db.Appender()
+		for range 300 {
+			ref, err := app.Append(0, labels.FromStrings("ref", fmt.Sprint(next)), at, 1)
+			require.NoError(t, err)
+			require.EqualValues(t, next, ref)
+			next++
+		}
+		_, err := app.Commit(context.Background())
+		require.NoError(t, err)
+		newest.Store(next)
+		at += time.Minute.Milliseconds()
+		require.NoError(t, db.Flush(context.Background()))
+	}
+	close(done)
+	asking.Wait()
 	require.NoError(t, tail.Close())
 }
 

@@ -47,6 +47,7 @@ func NewWriterCollector(w *remote.Writer, name string) *WriterCollector {
 	counter(dropped, why, func(s *remote.WriterStats) uint64 { return s.DroppedLate }, "reason", "late")
 	counter(dropped, why, func(s *remote.WriterStats) uint64 { return s.DroppedUnsupported }, "reason", "unsupported")
 	counter(dropped, why, func(s *remote.WriterStats) uint64 { return s.DroppedUnread }, "reason", "unreadable")
+	counter("tsdb_remote_write_samples_repeated_total", "Samples that an earlier process may have sent, and that the receiver refused.", func(s *remote.WriterStats) uint64 { return s.Repeated })
 	counter("prometheus_remote_storage_bytes_total", "Bytes of requests, compressed.", func(s *remote.WriterStats) uint64 { return s.Bytes })
 	counter("tsdb_remote_write_requests_total", "Requests that were sent.", func(s *remote.WriterStats) uint64 { return s.Requests })
 	counter("tsdb_remote_write_requests_retried_total", "Requests that were sent again.", func(s *remote.WriterStats) uint64 { return s.Retries })

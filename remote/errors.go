@@ -46,8 +46,15 @@ var (
 	errDescription = errors.New("description is too long")
 )
 
-// errStopped: a Writer was closed.
-var errStopped = errors.New("the writer was closed")
+// Sending.
+var (
+	// errStopped: a Writer was closed.
+	errStopped = errors.New("the writer was closed")
+	// errAway: a receiver takes nothing for a while.
+	errAway = errors.New("the receiver takes nothing")
+	// errTimeWentBack: samples are taken that are older than was thought.
+	errTimeWentBack = errors.New("the database takes older samples than before")
+)
 
 // Answering.
 var (

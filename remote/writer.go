@@ -36,8 +36,10 @@ type Writer struct {
 	clock  tsdb.Clock
 	marks  *marks.Store
 
-	speaks atomic.Int64 // writeVersion
-	stats  writerCounters
+	speaks     atomic.Int64 // writeVersion
+	knowsV2    atomic.Bool  // the receiver has said so
+	olderSince atomic.Int64 // when 2.0 was given up, in milliseconds; 0: it was not
+	stats      writerCounters
 
 	ctx    context.Context // ends when nothing is sent any more
 	cancel context.CancelFunc
@@ -65,13 +67,16 @@ func NewWriter(db *tsdb.DB, opts *WriterOptions) (*Writer, error) {
 	if damaged {
 		o.Logger.Warn("what was sent is not known whole", "file", path)
 	}
-	if err := store.Rewrite(marks.None, func(uint32) bool { return false }); err != nil {
+	if err := store.Rewrite(nil); err != nil {
 		return nil, err
 	}
 	w := &Writer{db: db, opts: o, clock: db.Options().Clock, client: keepsMethod(o.HTTP), marks: store, stop: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	if o.Protocol != ProtocolV1 {
 		w.speaks.Store(int64(writeV2))
+	}
+	if newest := store.Newest(); newest != marks.None {
+		w.stats.newestSent.Store(newest)
 	}
 	r := newWriterReader(w)
 	if err := r.begin(); err != nil && !errors.Is(err, tsdb.ErrReadOnly) {
@@ -158,12 +163,21 @@ type WriterStats struct {
 	DroppedLate, DroppedRefused, DroppedUnsupported, DroppedUnread uint64
 	LastRefusal                                                    string // of the receiver
 
+	// Repeated are samples that were on their way when an earlier process ended, and that the
+	// receiver refused: it had them by then, as a rule.
+	Repeated uint64
+
+	// LostBefore is the time of the oldest sample when it was found that all behind those which
+	// were sent had gone, by retention: what was not sent of them is lost. 0: that never was.
+	LostBefore int64
+
 	Backfills   uint64 // how often the log did not have what came next
 	Backfilling bool   // that is under way
 
-	// NewestTaken is the time of the newest sample of the database, NewestSent that of the newest
-	// one that was sent, in milliseconds since 1970; 0: there is none. Commits is how many commits
-	// have not been looked at yet, Pending how many samples wait to be sent or are on their way.
+	// NewestTaken is the time of the newest sample of the database while something waits to be
+	// sent, NewestSent that of the newest one that the receiver took, in milliseconds since 1970;
+	// 0: there is none. While nothing waits they are the same. Commits is how many commits have not
+	// been looked at yet, Pending how many samples wait to be sent or are on their way.
 	NewestTaken, NewestSent int64
 	Commits                 uint64
 	Pending                 int64
@@ -181,6 +195,7 @@ const (
 	droppedRefused
 	droppedUnsupported
 	droppedUnread
+	droppedRepeated // the receiver has them, as a rule
 	dropReasons
 )
 
@@ -190,6 +205,7 @@ type writerCounters struct {
 	requests, bytes, retries, backfills         atomic.Uint64
 	backfilling                                 atomic.Bool
 	newestSent, pending, shards, series, behind atomic.Int64
+	lostBefore                                  atomic.Int64
 	refusal, failing                            atomic.Pointer[string]
 }
 
@@ -201,14 +217,16 @@ func (w *Writer) Stats() WriterStats {
 		Samples: c.sent[itemSample].Load(), Histograms: c.sent[itemHistogram].Load(), Exemplars: c.sent[itemExemplar].Load(),
 		Requests: c.requests.Load(), Bytes: c.bytes.Load(), Retries: c.retries.Load(),
 		DroppedLate: c.dropped[droppedLate].Load(), DroppedRefused: c.dropped[droppedRefused].Load(), DroppedUnsupported: c.dropped[droppedUnsupported].Load(), DroppedUnread: c.dropped[droppedUnread].Load(),
+		Repeated: c.dropped[droppedRepeated].Load(), LostBefore: c.lostBefore.Load(),
 		Backfills: c.backfills.Load(), Backfilling: c.backfilling.Load(),
 		NewestSent: c.newestSent.Load(), Commits: uint64(c.behind.Load()), Pending: c.pending.Load(), Series: int(c.series.Load()),
 	}
 	if w.version() == writeV2 {
 		s.Protocol = "2.0"
 	}
-	if st := w.db.Stats(); st.MinT <= st.MaxT {
-		s.NewestTaken = st.MaxT
+	s.NewestTaken = s.NewestSent
+	if st := w.db.Stats(); st.MinT <= st.MaxT && (s.Commits > 0 || s.Pending > 0 || s.Backfilling) {
+		s.NewestTaken = max(st.MaxT, s.NewestSent)
 	}
 	if text := c.refusal.Load(); text != nil {
 		s.LastRefusal = *text

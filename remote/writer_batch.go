@@ -16,7 +16,7 @@ type writerBatch struct {
 	number    uint64
 	since     time.Time         // when the first sample came
 	first     tsdb.TailPosition // all before it is in earlier batches
-	doubtful  bool              // its samples may be there already, all of them or none
+	doubt     uint32            // its samples may be there already, all of a group or none; 0: there is no doubt
 	version   writeVersion      // that it was filled for; another one may send it
 	groups    []batchGroup
 	samples   []batchSample
@@ -32,7 +32,7 @@ type writerBatch struct {
 
 // batchGroup is a series in a batch, with samples of one kind.
 type batchGroup struct {
-	series     *shippedSeries
+	id         uint32 // of the mark of its series
 	histograms bool
 	count      int32
 	samples    batchList
@@ -67,7 +67,9 @@ func (b *writerBatch) reset(number uint64) {
 	clear(b.groups)
 	clear(b.exemplars)
 	for _, symbol := range b.symbolsOf {
-		b.seen[symbol] = 0
+		if symbol != 0 {
+			b.seen[symbol] = 0
+		}
 	}
 	clear(b.symbols)
 	*b = writerBatch{
@@ -118,7 +120,7 @@ func (b *writerBatch) addExemplar(s *shippedSeries, e exemplar.Exemplar, table *
 	at := int32(len(b.exemplars))
 	from := int32(len(b.refs))
 	for l := range e.Labels.All() {
-		b.refs = append(b.refs, b.use(table.add(l.Name), table), b.use(table.add(l.Value), table))
+		b.refs = append(b.refs, b.use(table.add(l.Name), table), b.useText(l.Value))
 	}
 	b.exemplars = append(b.exemplars, batchExemplar{Exemplar: e, refs: batchList{from, int32(len(b.refs))}, next: -1})
 	if g.exemplars.last < 0 {
@@ -140,7 +142,7 @@ func (b *writerBatch) group(s *shippedSeries, histograms bool, table *symbols) *
 	for _, symbol := range s.symbols {
 		b.refs = append(b.refs, b.use(symbol, table))
 	}
-	g := batchGroup{series: s, histograms: histograms, exemplars: batchList{last: -1}, refs: batchList{from, int32(len(b.refs))}}
+	g := batchGroup{id: s.id, histograms: histograms, exemplars: batchList{last: -1}, refs: batchList{from, int32(len(b.refs))}}
 	if b.version == writeV1 {
 		if s.encoded == nil {
 			s.encoded = b.appendLabels(nil, g.refs)
@@ -172,14 +174,32 @@ func (b *writerBatch) use(symbol uint32, table *symbols) uint32 {
 	return n
 }
 
-// entries are the newest samples of all series.
-func (b *writerBatch) entries(dst []marks.Entry) []marks.Entry {
-	for i := range b.groups {
+// useText returns the number of a text in the request that only this one has.
+func (b *writerBatch) useText(text string) uint32 {
+	b.symbols, b.symbolsOf = append(b.symbols, text), append(b.symbolsOf, 0)
+	return uint32(len(b.symbols) - 1)
+}
+
+// entries are the newest samples of all series of a part.
+func (b *writerBatch) entries(p batchPart, dst []marks.Entry) []marks.Entry {
+	for i := p.from; i < p.to; i++ {
 		if g := &b.groups[i]; g.count > 0 {
-			dst = append(dst, marks.Entry{ID: g.series.id, T: b.samples[g.samples.last].t})
+			dst = append(dst, marks.Entry{ID: g.id, T: b.lastOf(g, p).t})
 		}
 	}
 	return dst
+}
+
+// lastOf is the last sample that a part has of a group.
+func (b *writerBatch) lastOf(g *batchGroup, p batchPart) *batchSample {
+	if n := p.skip + min(p.take, int(g.count)-p.skip); n < int(g.count) {
+		at := g.samples.first
+		for range n - 1 {
+			at = b.samples[at].next
+		}
+		return &b.samples[at]
+	}
+	return &b.samples[g.samples.last]
 }
 
 // part is what a request has of a batch: groups, and of the only one some samples.

@@ -15,6 +15,8 @@ type writerEncoder struct {
 	part    []byte // of that
 	message []byte
 	body    []byte
+	numbers []uint32 // of symbols in a part; 0: it has them not yet
+	texts   []uint32 // symbols of the part, by those numbers
 }
 
 // encode returns the body of a request with a part of a batch, good until the next call.
@@ -23,9 +25,7 @@ func (e *writerEncoder) encode(b *writerBatch, p batchPart, version writeVersion
 	field := byte(1)
 	if version == writeV2 {
 		field = 5
-		for _, text := range b.symbols {
-			e.message = appendBytes(e.message, 4, text)
-		}
+		e.appendSymbols(b, p)
 	}
 	for i := p.from; i < p.to; i++ {
 		g := &b.groups[i]
@@ -39,6 +39,48 @@ func (e *writerEncoder) encode(b *writerBatch, p batchPart, version writeVersion
 	}
 	e.body = snappy.Encode(e.body[:cap(e.body)], e.message)
 	return e.body
+}
+
+// appendSymbols appends the symbols that a part needs.
+func (e *writerEncoder) appendSymbols(b *writerBatch, p batchPart) {
+	e.numbers, e.texts = e.numbers[:0], append(e.texts[:0], 0)
+	if p == b.whole() {
+		for _, text := range b.symbols {
+			e.message = appendBytes(e.message, 4, text)
+		}
+		return
+	}
+	e.numbers = append(e.numbers, make([]uint32, len(b.symbols))...)
+	use := func(symbol uint32) {
+		if symbol != 0 && e.numbers[symbol] == 0 {
+			e.numbers[symbol] = uint32(len(e.texts))
+			e.texts = append(e.texts, symbol)
+		}
+	}
+	for i := p.from; i < p.to; i++ {
+		g := &b.groups[i]
+		for _, ref := range b.refs[g.refs.first:g.refs.last] {
+			use(ref)
+		}
+		use(g.meta.unit)
+		use(g.meta.help)
+		for at := e.exemplars(g, p); at >= 0; at = b.exemplars[at].next {
+			for _, ref := range b.refs[b.exemplars[at].refs.first:b.exemplars[at].refs.last] {
+				use(ref)
+			}
+		}
+	}
+	for _, symbol := range e.texts {
+		e.message = appendBytes(e.message, 4, b.symbols[symbol])
+	}
+}
+
+// number is the one of a symbol in the request.
+func (e *writerEncoder) number(symbol uint32) uint32 {
+	if len(e.numbers) == 0 {
+		return symbol
+	}
+	return e.numbers[symbol]
 }
 
 // appendBytes appends a field of bytes, also where there are none.
@@ -67,15 +109,15 @@ func (e *writerEncoder) appendV1(b *writerBatch, g *batchGroup, p batchPart) {
 //	1 labels_refs   2 samples (1 value, 2 timestamp, 3 start_timestamp)   3 histograms
 //	4 exemplars (1 labels_refs, 2 value, 3 timestamp)   5 metadata (1 type, 3 help_ref, 4 unit_ref)
 func (e *writerEncoder) appendV2(b *writerBatch, g *batchGroup, p batchPart) {
-	e.series = b.appendRefs(e.series, g.refs)
+	e.series = e.appendRefs(e.series, b, g.refs)
 	e.samples(b, g, p, writeV2)
 	for at := e.exemplars(g, p); at >= 0; at = b.exemplars[at].next {
 		x := &b.exemplars[at]
-		e.part = appendDouble(b.appendRefs(e.part[:0], x.refs), 2, x.Value)
+		e.part = appendDouble(e.appendRefs(e.part[:0], b, x.refs), 2, x.Value)
 		e.series = appendBytes(e.series, 4, appendInt(e.part, 3, x.T))
 	}
 	if m := g.meta; m != (shippedMetadata{}) {
-		e.part = appendInt(appendInt(appendInt(e.part[:0], 1, int64(m.kind)), 3, int64(m.help)), 4, int64(m.unit))
+		e.part = appendInt(appendInt(appendInt(e.part[:0], 1, int64(m.kind)), 3, int64(e.number(m.help))), 4, int64(e.number(m.unit)))
 		e.series = appendBytes(e.series, 5, e.part)
 	}
 }
@@ -145,15 +187,15 @@ func (b *writerBatch) appendLabels(dst []byte, refs batchList) []byte {
 }
 
 // appendRefs appends references to symbols, packed.
-func (b *writerBatch) appendRefs(dst []byte, refs batchList) []byte {
+func (e *writerEncoder) appendRefs(dst []byte, b *writerBatch, refs batchList) []byte {
 	size := 0
 	list := b.refs[refs.first:refs.last]
 	for _, ref := range list {
-		size += sizeVarint(uint64(ref))
+		size += sizeVarint(uint64(e.number(ref)))
 	}
 	dst = appendVarint(append(dst, bytesTag(1)), uint64(size))
 	for _, ref := range list {
-		dst = appendVarint(dst, uint64(ref))
+		dst = appendVarint(dst, uint64(e.number(ref)))
 	}
 	return dst
 }

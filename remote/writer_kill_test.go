@@ -75,7 +75,7 @@ func childOptions() *tsdb.Options {
 }
 
 func childWriter(url string) *WriterOptions {
-	return &WriterOptions{URL: url, Deadline: 5 * time.Millisecond, MaxSamples: 300, MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, Protocol: ProtocolV1}
+	return &WriterOptions{URL: url, Deadline: 5 * time.Millisecond, MaxSamples: 300, MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, Protocol: ProtocolV1, shards: 3}
 }
 
 // putChild commits a sample of each series. Its value says what it is.

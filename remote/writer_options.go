@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -74,6 +76,8 @@ type WriterOptions struct {
 
 	// Logger gets the events of docs/design/events.md. Default: none are logged.
 	Logger *slog.Logger
+
+	shards int // at the begin, for tests
 }
 
 const (
@@ -96,7 +100,7 @@ func (o *WriterOptions) withDefaults(db *tsdb.DB) (WriterOptions, error) {
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return c, errors.Errorf("writer options: %q is no URL of a receiver, such as http://host:9090/api/v1/write", c.URL)
+		return c, errors.Errorf("writer options: %s is no URL of a receiver, such as http://host:9090/api/v1/write", shownURL(u))
 	}
 	if c.MaxSamples < 0 || c.Deadline < 0 || c.MaxShards < 0 || c.Timeout < 0 || c.MinBackoff < 0 || c.MaxBackoff < 0 || c.MetadataInterval < 0 {
 		return c, errors.New("writer options: a limit is negative")
@@ -122,6 +126,18 @@ func (o *WriterOptions) withDefaults(db *tsdb.DB) (WriterOptions, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	c.Header = c.Header.Clone()
+	header := http.Header{}
+	for name, values := range c.Header {
+		header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+	}
+	c.Header = header
 	return c, nil
+}
+
+// shownURL is a URL without its password; nothing of one that makes no sense.
+func shownURL(u *url.URL) string {
+	if u == nil {
+		return "URL"
+	}
+	return strconv.Quote(u.Redacted())
 }

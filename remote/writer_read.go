@@ -2,7 +2,6 @@ package remote
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"math"
 	"slices"
@@ -22,18 +21,17 @@ type writerReader struct {
 	tail   *tsdb.Tail
 	series *seriesTable
 	shards *shardSet
+	floor  writerFloor
 
 	position tsdb.TailPosition // behind what was given to shards
-	gone     bool              // the log has not what comes next
-	holds    bool              // the position that is noted is not raised: a backfill is under way
-	noted    time.Time         // when the position was noted
-
-	floor   int64             // time before which nothing comes any more, once floorAt was reached
-	floorAt tsdb.TailPosition // and sent
+	gone     bool              // the log has not what comes next: until a backfill has, nothing is noted
+	known    uint64            // commits up to this one may have been sent before
+	ticked   time.Time         // when tick last did something
+	used     []bool            // exemplars of the commit under way that are in a batch
 }
 
 func newWriterReader(w *Writer) *writerReader {
-	return &writerReader{w: w, series: newSeriesTable(&w.opts, w.marks), shards: newShardSet(w), floor: marks.None}
+	return &writerReader{w: w, series: newSeriesTable(&w.opts, w.marks), shards: newShardSet(w), floor: writerFloor{w: w}}
 }
 
 // pollInterval is how often it is looked whether something was committed.
@@ -41,7 +39,7 @@ const pollInterval = 100 * time.Millisecond
 
 // run reads until the Writer or the database is closed.
 func (r *writerReader) run() {
-	r.shards.resize(1)
+	r.shards.resize(max(r.w.opts.shards, 1))
 	defer r.end()
 	for r.tail == nil {
 		if err := r.begin(); err != nil && !r.pauseAfter(err) {
@@ -83,26 +81,33 @@ func (r *writerReader) begin() error {
 	}
 	r.tail = tail
 	noted := r.w.marks.Position()
-	if noted == nil && r.w.opts.History == 0 {
+	switch {
+	case noted != nil:
+		var p tsdb.TailPosition
+		if json.Unmarshal(noted, &p) == nil && tail.Resume(p) == nil {
+			r.position, r.known = p, newestSeq(tail)
+			return nil
+		}
+	case r.w.opts.History == 0:
 		if err := r.passOver(); err != nil {
 			r.tail = nil
 			return fileutil.JoinErrors(err, tail.Close())
 		}
 		return nil
-	}
-	var p tsdb.TailPosition
-	if noted != nil && json.Unmarshal(noted, &p) == nil && tail.Resume(p) == nil {
-		r.position = p
-		return nil
+	case r.w.opts.History > 0:
+		r.w.marks.SetFloor(r.w.clock.Now().Add(-r.w.opts.History).UnixMilli())
 	}
 	r.gone = true
 	return nil
 }
 
+// newestSeq is the newest commit that there is.
+func newestSeq(t *tsdb.Tail) uint64 { return t.Position().Seq + t.Behind() }
+
 // passOver marks what there is as sent, and goes on behind it.
 func (r *writerReader) passOver() (err error) {
-	from := r.w.db.Stats().AcceptsInOrderFrom
-	q, err := r.tail.Querier(from, math.MaxInt64)
+	floor := r.floor.now()
+	q, err := r.tail.Querier(floor, math.MaxInt64)
 	if err != nil {
 		return err
 	}
@@ -125,23 +130,21 @@ func (r *writerReader) passOver() (err error) {
 	}
 	r.w.marks.OnTheWay(0, sent)
 	r.w.marks.Arrived(0)
+	r.w.marks.SetFloor(floor)
 	r.position = r.tail.Position()
-	if err := r.w.marks.Rewrite(from, func(uint32) bool { return false }); err != nil {
-		return err
-	}
 	r.notePosition()
 	return nil
 }
 
-// from is the time from which on samples may not have been sent.
-func (r *writerReader) from() int64 {
-	if floor := r.w.marks.Floor(); floor != marks.None {
-		return floor
+// unread logs that something is damaged and cannot be read. It is left out: waiting would not mend
+// it. Other errors are returned.
+func (r *writerReader) unread(err error) error {
+	if !errors.Is(err, tsdb.ErrCorrupt) {
+		return err
 	}
-	if h := r.w.opts.History; h > 0 {
-		return r.w.clock.Now().Add(-h).UnixMilli()
-	}
-	return math.MinInt64
+	r.w.stats.dropped[droppedUnread].Add(1)
+	r.w.opts.Logger.Error("samples cannot be read and are not sent", "writer", r.w.opts.Name, "error", fileutil.Logged(err))
+	return nil
 }
 
 // step reads a commit, or waits for one.
@@ -149,7 +152,7 @@ func (r *writerReader) step() error {
 	if r.w.isStopped() {
 		return errStopped
 	}
-	r.w.flushes.aim(r.tail.Position().Seq + r.tail.Behind())
+	r.w.flushes.aim(newestSeq(r.tail))
 	c, err := r.tail.Next()
 	if err != nil {
 		return err
@@ -160,23 +163,19 @@ func (r *writerReader) step() error {
 			return err
 		}
 		r.position = r.tail.Position()
-		return r.handOverDue()
 	}
-	r.raiseFloor()
-	if err := r.handOverDue(); err != nil {
+	now := r.w.clock.Now()
+	if err := r.shards.handOverDue(now, r.w.flushes.wait(r.position.Seq)); err != nil {
 		return err
 	}
-	if !r.pause(pollInterval) {
+	r.w.flushes.answer(r.sentUpTo().Seq)
+	if err := r.tick(now); err != nil {
+		return err
+	}
+	if c == nil && !r.pause(pollInterval) {
 		return errStopped
 	}
 	return nil
-}
-
-// raiseFloor notes before which time nothing comes any more that was not read.
-func (r *writerReader) raiseFloor() {
-	if st := r.w.db.Stats(); r.tail.Behind() == 0 && !r.w.stats.backfilling.Load() {
-		r.floor, r.floorAt = st.AcceptsInOrderFrom, r.position
-	}
 }
 
 // pause waits for a while, less if a batch was sent. false: the Writer was closed.
@@ -194,7 +193,10 @@ func (r *writerReader) pause(d time.Duration) bool {
 
 // commit gives the samples of a commit to the shards.
 func (r *writerReader) commit(c *tsdb.TailCommit) error {
-	r.w.stats.dropped[droppedUnread].Add(uint64(c.Unread))
+	fresh := r.tail.Position().Seq > r.known // or it is read again
+	if fresh {
+		r.w.stats.dropped[droppedUnread].Add(uint64(c.Unread))
+	}
 	if r.w.opts.NoExemplars {
 		c.Exemplars = c.Exemplars[:0]
 	}
@@ -204,17 +206,23 @@ func (r *writerReader) commit(c *tsdb.TailCommit) error {
 		}
 	}
 	slices.SortStableFunc(c.Exemplars, func(a, b tsdb.TailExemplar) int { return cmp.Compare(a.Ref, b.Ref) })
+	r.used = append(r.used[:0], make([]bool, len(c.Exemplars))...)
 	for i := range c.Samples {
 		sample := &c.Samples[i]
-		if sample.Late {
-			r.w.stats.dropped[droppedLate].Add(1)
-			continue
-		}
 		s := r.series.of(sample.Ref, r.tail)
 		if s == nil { // it is in blocks by now
 			return tsdb.ErrGone
 		}
-		if err := r.add(s, sample); err != nil {
+		if s.skipped {
+			continue
+		}
+		if sample.Late || sample.T <= s.newest { // as a receiver sees it, where time went back
+			if fresh {
+				r.w.stats.dropped[droppedLate].Add(1)
+			}
+			continue
+		}
+		if err := r.add(s, sample, 0); err != nil {
 			return err
 		}
 		if len(c.Exemplars) > 0 {
@@ -228,32 +236,35 @@ func (r *writerReader) commit(c *tsdb.TailCommit) error {
 func (r *writerReader) addExemplars(s *shippedSeries, all []tsdb.TailExemplar, ref tsdb.SeriesRef) {
 	b := r.shards.of(s).filling
 	if b == nil || !b.has(s) {
-		return // its sample was sent before
+		return // a histogram that is not sent
 	}
 	at, _ := slices.BinarySearchFunc(all, ref, func(e tsdb.TailExemplar, ref tsdb.SeriesRef) int { return cmp.Compare(e.Ref, ref) })
 	for ; at < len(all) && all[at].Ref == ref; at++ {
-		b.addExemplar(s, all[at].Exemplar, &r.series.symbols)
-		all[at].Ref = 0 // once
+		if !r.used[at] {
+			b.addExemplar(s, all[at].Exemplar, &r.series.symbols)
+			r.used[at] = true
+		}
 	}
 }
 
-// add gives a sample to the shard of its series, if it was not sent before.
-func (r *writerReader) add(s *shippedSeries, sample *tsdb.TailSample) error {
-	if s.skipped || sample.T <= s.newest {
-		return nil
-	}
+// add gives a sample to the shard of its series, which has none so new. errAway: the shard takes
+// nothing for a while; 0 is any while.
+func (r *writerReader) add(s *shippedSeries, sample *tsdb.TailSample, while time.Duration) error {
 	if (sample.H != nil || sample.FH != nil) && !r.takesHistogram(sample) {
 		return nil
 	}
 	shard := r.shards.of(s)
-	doubtful := sample.T <= s.doubt
-	if b := shard.filling; b != nil && !b.isEmpty() && (b.len() >= r.w.opts.MaxSamples || b.doubtful != doubtful) {
-		if err := r.shards.handOver(shard); err != nil {
+	doubt := uint32(0)
+	if sample.T <= s.doubt {
+		doubt = s.doubtGroup
+	}
+	if b := shard.filling; b != nil && !b.isEmpty() && (b.len() >= r.w.opts.MaxSamples || b.doubt != doubt) {
+		if err := r.shards.handOver(shard, while); err != nil {
 			return err
 		}
 	}
 	if shard.filling == nil {
-		shard.filling = r.shards.newBatch(r.position, doubtful)
+		shard.filling = r.shards.newBatch(r.position, doubt)
 	}
 	shard.filling.add(s, sample, &r.series.symbols)
 	s.newest = sample.T
@@ -274,148 +285,111 @@ func (r *writerReader) takesHistogram(sample *tsdb.TailSample) bool {
 	return true
 }
 
-// handOverDue gives shards what has waited long enough, if they are free, and does what is to be
-// done now and then.
-func (r *writerReader) handOverDue() error {
-	now := r.w.clock.Now()
-	if err := r.shards.handOverDue(now, r.w.flushes.wait(r.position.Seq)); err != nil {
-		return err
-	}
-	r.w.flushes.answer(r.sentUpTo().Seq)
-	if now.Sub(r.noted) < noteInterval {
+// tickInterval is how often the position is noted: what is read again after a kill.
+const tickInterval = time.Second
+
+// tick does what is to be done now and then.
+func (r *writerReader) tick(now time.Time) error {
+	if now.Sub(r.ticked) < tickInterval {
 		return nil
 	}
-	r.noted = now
+	r.ticked = now
+	if !r.gone {
+		r.floor.raise(newestSeq(r.tail), r.sentUpTo().Seq)
+	}
 	r.notePosition()
-	r.rewriteMarks()
+	if r.w.marks.IsLong() {
+		if err := r.rewriteMarks(); err != nil {
+			return err
+		}
+	}
 	return r.shards.adapt(now)
 }
-
-// noteInterval is how often the position is noted: what is read again after a kill.
-const noteInterval = time.Second
 
 // sentUpTo is the position up to which all is sent.
 func (r *writerReader) sentUpTo() tsdb.TailPosition { return r.shards.oldest(r.position) }
 
 func (r *writerReader) notePosition() {
 	r.w.stats.series.Store(int64(len(r.series.byID)))
-	if r.holds {
+	if r.gone {
 		return
 	}
-	at := r.sentUpTo()
-	text, err := json.Marshal(at)
+	text, err := json.Marshal(r.sentUpTo())
 	if err == nil && string(text) != string(r.w.marks.Position()) {
 		r.w.marks.SetPosition(text)
 	}
 }
 
-// rewriteMarks makes the file of marks short again when it is long, and forgets series.
-func (r *writerReader) rewriteMarks() {
-	if !r.w.marks.IsLong() || r.shards.areFilled() {
-		return
+// rewriteMarks makes the file of marks short again, and forgets series that are behind the floor.
+func (r *writerReader) rewriteMarks() error {
+	mayGo := r.series.forget(r.w.marks.Floor(), r.tail)
+	if r.series.symbols.isWasteful(r.series.byID) {
+		if err := r.shards.handOverDue(r.w.clock.Now(), true); err != nil {
+			return err
+		}
+		if !r.shards.areFilled() { // batches know symbols by their numbers while they are filled
+			r.series.symbols = r.series.symbols.without(r.series.byID)
+		}
 	}
-	floor := int64(marks.None)
-	if r.floor != marks.None && r.floorAt.Seq <= r.sentUpTo().Seq && !r.holds {
-		floor = r.floor
-	}
-	if err := r.w.marks.Rewrite(floor, r.series.forget(floor, r.tail)); err != nil {
+	if err := r.w.marks.Rewrite(mayGo); err != nil {
 		r.w.opts.Logger.Error("write what was sent", "writer", r.w.opts.Name, "error", fileutil.Logged(err))
 	}
+	return nil
 }
 
 // end stops the shards, and notes what is sent.
 func (r *writerReader) end() {
-	r.shards.end()
-	r.notePosition()
 	r.w.flushes.end()
-	if r.tail != nil {
-		_ = r.tail.Close() // it was read only
+	r.shards.end()
+	if r.tail == nil {
+		return
 	}
-}
-
-// backfill sends what the log does not have any more, up to now, and goes on behind it. false: the
-// Writer or the database was closed.
-func (r *writerReader) backfill() bool {
-	w := r.w
-	w.stats.backfills.Add(1)
-	w.stats.backfilling.Store(true)
-	r.holds = true // until all of it is sent a restart begins it again
-	w.opts.Logger.Info("the log has not what is to be sent, reading blocks", "writer", w.opts.Name)
-	for {
-		err := r.sendRange(r.from())
-		if err == nil {
-			err = r.shards.drain()
-		}
-		if err == nil {
-			break
-		}
-		if !r.pauseAfter(err) {
-			return false
-		}
-	}
-	r.holds, r.gone = false, false
-	r.position = r.tail.Position()
-	w.stats.backfilling.Store(false)
 	r.notePosition()
-	return true
+	_ = r.tail.Close() // it was read only
 }
 
-// backfillWindow is how much time is read by one Querier: it holds files that are deleted.
-const backfillWindow = 2 * time.Hour
-
-// sendRange sends what is from a time on, window by window. The Tail goes on behind the last one.
-func (r *writerReader) sendRange(from int64) error {
-	mint, maxt, _, err := r.w.db.Bounds(r.w.ctx)
-	if err != nil {
-		return err
-	}
-	from = max(from, mint)
-	for ; mint <= maxt && from < maxt-backfillWindow.Milliseconds(); from += backfillWindow.Milliseconds() {
-		q, err := r.w.db.Querier(from, from+backfillWindow.Milliseconds()-1)
-		if err != nil {
-			return err
-		}
-		if err := r.sendAll(q); err != nil {
-			return err
-		}
-	}
-	q, err := r.tail.Querier(from, math.MaxInt64)
-	if err != nil {
-		return err
-	}
-	return r.sendAll(q)
+// writerFloor finds times before which nothing comes any more that is not sent. A mark below is not
+// needed: a backfill begins there.
+type writerFloor struct {
+	w     *Writer
+	next  int64  // is one when all up to a commit is sent
+	at    uint64 // that commit
+	since time.Time
 }
 
-// sendAll sends what a Querier has, and closes it.
-func (r *writerReader) sendAll(q *tsdb.Querier) (err error) {
-	defer func() { err = fileutil.JoinErrors(err, q.Close()) }()
-	set := q.Select(r.w.ctx, &tsdb.SelectHints{Transient: true})
-	reader := sampleReader{}
-	for set.Next() {
-		at := set.At()
-		s := r.series.byLabels(at.Labels())
-		if s.skipped {
-			continue
-		}
-		for sample := range reader.after(at, s.newest) {
-			if err := r.add(s, sample); err != nil {
-				return err
-			}
-		}
-		if err := r.unread(reader.err); err != nil {
-			return err
-		}
+// floorMargin is how far a floor stays behind what the database takes in order: commits that are
+// under way, and a start that a restart or a flush that failed sets back, are well within.
+const floorMargin = 24 * time.Hour
+
+// now is a floor for what is committed from now on, marks.None if there is none.
+func (f *writerFloor) now() int64 {
+	accepts := min(f.w.db.Stats().AcceptsInOrderFrom, f.w.clock.Now().UnixMilli())
+	margin := max(floorMargin, 2*f.w.db.Options().Blocks.Range).Milliseconds()
+	if accepts < math.MinInt64/2 {
+		return marks.None
 	}
-	return r.unread(set.Err())
+	return accepts - margin
 }
 
-// unread logs that something cannot be read. It is left out: waiting would not mend it. What the
-// end of the Writer or of the database came to is returned.
-func (r *writerReader) unread(err error) error {
-	if err == nil || errors.Is(err, tsdb.ErrClosed) || errors.Is(err, context.Canceled) {
-		return err
+// floorInterval is how often the floor is raised.
+const floorInterval = time.Minute
+
+// raise notes a floor now and then. newest is the newest commit, sent the one up to which all is
+// sent.
+func (f *writerFloor) raise(newest, sent uint64) {
+	noted := f.w.marks.Floor()
+	if f.w.db.Stats().AcceptsInOrderFrom < noted { // time went back
+		f.w.marks.SetFloor(f.now())
+		f.next, f.at = marks.None, newest
+		return
 	}
-	r.w.stats.dropped[droppedUnread].Add(1)
-	r.w.opts.Logger.Error("samples cannot be read and are not sent", "writer", r.w.opts.Name, "error", fileutil.Logged(err))
-	return nil
+	if now := f.w.clock.Now(); !f.since.IsZero() && now.Sub(f.since) < floorInterval {
+		return
+	}
+	if f.since.IsZero() || sent >= f.at {
+		if !f.since.IsZero() && f.next > noted {
+			f.w.marks.SetFloor(f.next)
+		}
+		f.next, f.at, f.since = f.now(), newest, f.w.clock.Now()
+	}
 }

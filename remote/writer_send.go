@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -40,18 +42,44 @@ const maxSplits = 64
 
 // send sends a batch. false: the Writer was closed before its fate was known.
 func (s *writerShard) send(b *writerBatch) bool {
-	s.entries = b.entries(s.entries[:0])
-	s.w.marks.OnTheWay(s.number, s.entries)
+	s.w.tryV2()
 	s.splits = maxSplits
-	if !s.sendPart(b, b.whole()) {
-		return false
-	}
-	s.w.marks.Arrived(s.number)
-	return true
+	return s.sendPart(b, b.whole())
 }
+
+// fate is what became of a request.
+type fate uint8
+
+const (
+	fateKnown fate = iota // it was taken, or refused for good
+	fateOpen              // the Writer was closed
+	fateHalve             // it was refused as a whole, and its halves may be taken
+	fateOlder             // the receiver does not know 2.0
+)
 
 // sendPart sends a part of a batch until it is taken or refused.
 func (s *writerShard) sendPart(b *writerBatch, p batchPart) bool {
+	s.entries = b.entries(p, s.entries[:0])
+	s.w.marks.OnTheWay(s.number, s.entries)
+	for {
+		switch s.request(b, p) {
+		case fateOpen:
+			return false
+		case fateOlder:
+		case fateHalve:
+			if first, second, ok := b.halves(p); ok { // nothing of it is there
+				return s.sendPart(b, first) && s.sendPart(b, second)
+			}
+			fallthrough
+		default:
+			s.w.marks.Arrived(s.number)
+			return true
+		}
+	}
+}
+
+// request sends a request until it is answered for good.
+func (s *writerShard) request(b *writerBatch, p batchPart) fate {
 	w := s.w
 	version := w.version()
 	body := s.encoder.encode(b, p, version)
@@ -61,16 +89,18 @@ func (s *writerShard) sendPart(b *writerBatch, p batchPart) bool {
 			w.stats.retries.Add(1)
 		}
 		a := w.post(body, version, attempt)
+		if !a.read { // who answers early may read on
+			s.encoder.body = nil
+		}
 		if w.ctx.Err() != nil && !a.isFinal() {
-			return false
+			return fateOpen
+		}
+		if version == writeV2 && w.isOlder(&a, b.hasSamples(p)) {
+			w.speakV1(a)
+			return fateOlder
 		}
 		if a.isFinal() {
-			unknown := a.status == http.StatusUnsupportedMediaType || a.ok() && !a.told && b.hasSamples(p)
-			if unknown && version == writeV2 && w.opts.Protocol == ProtocolAny {
-				w.speakV1(a)
-				return s.sendPart(b, p)
-			}
-			return s.settle(b, p, version, a)
+			return s.settle(b, p, version, &a)
 		}
 		w.report(a.err())
 		pause := backoff
@@ -78,48 +108,82 @@ func (s *writerShard) sendPart(b *writerBatch, p batchPart) bool {
 			pause = a.after
 		}
 		if !w.wait(pause) {
-			return false
+			return fateOpen
 		}
 		backoff = min(2*backoff, w.opts.MaxBackoff)
 	}
 }
 
+// isOlder reports whether an answer to 2.0 is that of a receiver which does not know it. One that
+// says nothing of what was written has read an empty message of 1.0.
+func (w *Writer) isOlder(a *writerAnswer, samples bool) bool {
+	if a.told {
+		w.knowsV2.Store(true)
+	}
+	if w.opts.Protocol != ProtocolAny || a.told {
+		return false
+	}
+	switch a.status {
+	case http.StatusUnsupportedMediaType:
+		return true
+	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusNotImplemented:
+		return !w.knowsV2.Load()
+	default:
+		return a.ok() && samples
+	}
+}
+
 // speakV1 goes on with 1.0, which receivers know that do not know 2.0.
 func (w *Writer) speakV1(a writerAnswer) {
+	w.olderSince.Store(w.clock.Now().UnixMilli())
 	if w.speaks.Swap(int64(writeV1)) == int64(writeV2) {
 		w.opts.Logger.Info("receiver does not know remote write 2.0, sending 1.0", "writer", w.opts.Name, "status", a.status)
 	}
 }
 
-// settle counts what came of a part of a batch. Of one that was refused as a whole, halves are
-// sent, so that the good samples get there.
-func (s *writerShard) settle(b *writerBatch, p batchPart, version writeVersion, a writerAnswer) bool {
+// tryAgain is how long 1.0 is spoken before 2.0 is tried again: the receiver may be a newer one.
+const tryAgain = time.Hour
+
+// tryV2 tries 2.0 again now and then.
+func (w *Writer) tryV2() {
+	since := w.olderSince.Load()
+	if since != 0 && w.clock.Now().UnixMilli()-since > tryAgain.Milliseconds() && w.olderSince.CompareAndSwap(since, 0) {
+		w.knowsV2.Store(false)
+		w.speaks.Store(int64(writeV2))
+	}
+}
+
+// settle counts what came of a part of a batch.
+func (s *writerShard) settle(b *writerBatch, p batchPart, version writeVersion, a *writerAnswer) fate {
 	w := s.w
 	w.report(nil)
 	counts := b.counts(p)
 	all := counts[itemSample] + counts[itemHistogram]
-	if a.ok() {
-		took := counts
-		if version == writeV2 { // who does not say what was written has written nothing
-			took = a.written
-		}
-		w.taken(took)
-		w.refused(all-took[itemSample]-took[itemHistogram], a)
-		return true
-	}
-	if version == writeV2 && a.told && a.status == http.StatusBadRequest {
-		w.taken(a.written)
-		w.refused(all-a.written[itemSample]-a.written[itemHistogram], a)
-		return true
-	}
-	if whole := a.status == http.StatusBadRequest && version == writeV1 && !b.doubtful; whole || a.status == http.StatusRequestEntityTooLarge {
-		if first, second, ok := b.halves(p); ok && s.splits > 0 {
+	took := writtenCounts{}
+	switch {
+	case version == writeV2 && (a.ok() || a.status == http.StatusBadRequest):
+		took = a.written // none, if it does not say so
+	case a.ok():
+		took = counts
+	case a.status == http.StatusRequestEntityTooLarge, a.status == http.StatusBadRequest && version == writeV1:
+		if _, _, ok := b.halves(p); ok && s.splits > 0 {
 			s.splits -= 2
-			return s.sendPart(b, first) && s.sendPart(b, second)
+			return fateHalve
 		}
 	}
-	w.refused(all, a)
-	return true
+	w.taken(took)
+	for _, e := range s.entries {
+		if a.ok() && e.T > w.stats.newestSent.Load() {
+			w.stats.newestSent.Store(e.T) // of shards that do so at once any may win, for a moment
+		}
+	}
+	left := all - took[itemSample] - took[itemHistogram]
+	if b.doubt != 0 && !a.ok() {
+		w.stats.dropped[droppedRepeated].Add(uint64(max(left, 0)))
+		return fateKnown
+	}
+	w.refused(left, a)
+	return fateKnown
 }
 
 func (w *Writer) taken(c writtenCounts) {
@@ -129,7 +193,7 @@ func (w *Writer) taken(c writtenCounts) {
 }
 
 // refused counts samples that the receiver does not have, for good.
-func (w *Writer) refused(n int, a writerAnswer) {
+func (w *Writer) refused(n int, a *writerAnswer) {
 	if n <= 0 {
 		return
 	}
@@ -145,6 +209,7 @@ type writerAnswer struct {
 	status  int // 0: there was no answer
 	text    string
 	failure error
+	read    bool          // the body was read to its end
 	after   time.Duration // what it asks for; 0: nothing
 	told    bool          // what was written
 	written writtenCounts
@@ -184,7 +249,8 @@ const maxAnswerText = 2 << 10
 
 // post sends a body once.
 func (w *Writer) post(body []byte, version writeVersion, attempt int) (a writerAnswer) {
-	r, cancel, err := w.request(body)
+	var read atomic.Bool
+	r, cancel, err := w.request(body, &read)
 	if err != nil {
 		return writerAnswer{failure: err}
 	}
@@ -209,18 +275,15 @@ func (w *Writer) post(body []byte, version writeVersion, attempt int) (a writerA
 		return writerAnswer{failure: err}
 	}
 	defer func() { _ = answer.Body.Close() }() // what is left of it does not matter
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswerText))
-	if err == nil {
-		_, err = io.CopyN(io.Discard, answer.Body, 64<<10) // so that the connection is used again
-	}
-	if answer.StatusCode/100 == 2 && err != nil && !errors.Is(err, io.EOF) {
-		return writerAnswer{failure: errors.WithMessage(err, "answer was cut off")}
-	}
-	a = writerAnswer{status: answer.StatusCode, text: string(text), after: pauseOf(answer.Header.Get("Retry-After"), w.clock.Now())}
+	a = writerAnswer{status: answer.StatusCode, after: pauseOf(answer.Header.Get("Retry-After"), w.clock.Now()), read: read.Load()}
 	for kind, name := range writtenHeaders {
 		if n, err := strconv.Atoi(answer.Header.Get(name)); err == nil && n >= 0 {
 			a.told, a.written[kind] = true, n
 		}
+	}
+	if !a.ok() || answer.ContentLength > 0 && answer.ContentLength <= maxAnswerText {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswerText)) // as much as comes of it
+		a.text = string(text)
 	}
 	return a
 }
@@ -231,7 +294,7 @@ func pauseOf(text string, now time.Time) time.Duration {
 		return 0
 	}
 	if seconds, err := strconv.Atoi(text); err == nil && seconds >= 0 {
-		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+		return time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {
@@ -243,20 +306,44 @@ func pauseOf(text string, now time.Time) time.Duration {
 // maxRetryAfter bounds what a receiver can ask for.
 const maxRetryAfter = time.Hour
 
-// request makes a request with all but what depends on the version.
-func (w *Writer) request(body []byte) (*http.Request, func(), error) {
+// request makes a request with all but what depends on the version. read is set when its body was
+// read to its end.
+func (w *Writer) request(body []byte, read *atomic.Bool) (*http.Request, func(), error) {
 	ctx, cancel := context.WithTimeout(w.ctx, w.opts.Timeout)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.opts.URL, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.opts.URL, &sentBody{bytes.NewReader(body), read})
 	if err != nil {
 		cancel()
 		return nil, nil, err
 	}
+	r.ContentLength = int64(len(body))
+	r.GetBody = func() (io.ReadCloser, error) { // for a redirect
+		return io.NopCloser(&sentBody{bytes.NewReader(body), read}), nil
+	}
 	for name, values := range w.opts.Header {
-		r.Header[name] = append([]string(nil), values...)
+		r.Header[name] = slices.Clone(values)
 	}
 	r.Header.Set("Content-Encoding", snappyEncoding)
 	if r.Header.Get("User-Agent") == "" {
 		r.Header.Set("User-Agent", userAgent)
 	}
 	return r, cancel, nil
+}
+
+// sentBody notes that a body was read.
+type sentBody struct {
+	*bytes.Reader
+	read *atomic.Bool
+}
+
+func (b *sentBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	b.read.Store(b.Len() == 0)
+	return n, err
+}
+
+// WriteTo implements io.WriterTo.
+func (b *sentBody) WriteTo(w io.Writer) (int64, error) {
+	n, err := b.Reader.WriteTo(w)
+	b.read.Store(b.Len() == 0)
+	return n, err
 }

@@ -19,10 +19,12 @@ type shippedSeries struct {
 	ref     tsdb.SeriesRef // it is known by, 0: none
 	newest  int64          // time of the newest sample that was given to a shard
 	doubt   int64          // time up to which samples may be there that an earlier process sent
-	hash    uint64         // chooses its shard
-	symbols []uint32       // names and values of its labels
-	encoded []byte         // the labels in a message of 1.0, once that was spoken
-	meta    shippedMetadata
+	// doubtGroup is what those were on their way with.
+	doubtGroup uint32
+	hash       uint64   // chooses its shard
+	symbols    []uint32 // names and values of its labels
+	encoded    []byte   // the labels in a message of 1.0, once that was spoken
+	meta       shippedMetadata
 
 	batch uint64 // number of the last batch that has it
 	group int32  // its place there
@@ -80,7 +82,7 @@ func (st *seriesTable) byLabels(ls labels.Labels) *shippedSeries {
 	if s := st.byID[id]; s != nil {
 		return s
 	}
-	s := &shippedSeries{id: id, newest: m.Sent, doubt: m.Doubt, hash: maphash.Bytes(st.seed, st.encoded)}
+	s := &shippedSeries{id: id, newest: m.Sent, doubt: m.Doubt, doubtGroup: m.Group, hash: maphash.Bytes(st.seed, st.encoded)}
 	if s.skipped = st.opts.Keep != nil && !st.opts.Keep(ls); !s.skipped {
 		st.name(s, ls)
 	}
@@ -127,9 +129,6 @@ func (st *seriesTable) forget(floor int64, tail *tsdb.Tail) func(id uint32) bool
 		if s.ref != ref { // it came back under another one
 			delete(st.byRef, ref)
 		}
-	}
-	if st.symbols.isWasteful(st.byID) {
-		st.symbols = st.symbols.without(st.byID)
 	}
 	return func(id uint32) bool { return st.byID[id] == nil }
 }

@@ -36,8 +36,8 @@ func (ss *shardSet) of(s *shippedSeries) *writerShard {
 	return ss.list[s.hash%uint64(len(ss.list))]
 }
 
-// newBatch returns an empty batch. All before a position is in earlier ones.
-func (ss *shardSet) newBatch(first tsdb.TailPosition, doubtful bool) *writerBatch {
+// newBatch returns an empty batch. All before a position is in earlier ones. doubt is its group.
+func (ss *shardSet) newBatch(first tsdb.TailPosition, doubt uint32) *writerBatch {
 	ss.mu.Lock()
 	var b *writerBatch
 	if n := len(ss.mu.free); n > 0 {
@@ -48,37 +48,59 @@ func (ss *shardSet) newBatch(first tsdb.TailPosition, doubtful bool) *writerBatc
 	ss.mu.Unlock()
 	ss.number++
 	b.reset(ss.number)
-	b.since, b.first, b.doubtful, b.version = ss.w.clock.Now(), first, doubtful, ss.w.version()
+	b.since, b.first, b.doubt, b.version = ss.w.clock.Now(), first, doubt, ss.w.version()
 	return b
 }
 
-// handOver gives a shard what was filled for it, and waits until it takes it.
-func (ss *shardSet) handOver(s *writerShard) error {
+// handOver gives a shard what was filled for it, and waits until it takes it. errAway: it does not
+// for a while; 0 is any while.
+func (ss *shardSet) handOver(s *writerShard, while time.Duration) error {
 	b := s.filling
-	s.filling = nil
 	ss.mu.Lock()
 	ss.mu.first[b] = b.first
 	ss.mu.Unlock()
+	if ss.give(s, b, while) {
+		s.filling = nil
+		return nil
+	}
+	ss.mu.Lock()
+	delete(ss.mu.first, b)
+	ss.mu.Unlock()
+	if ss.w.isStopped() {
+		return errStopped
+	}
+	return errAway
+}
+
+// give reports whether a shard took a batch.
+func (ss *shardSet) give(s *writerShard, b *writerBatch, while time.Duration) bool {
 	select {
 	case s.batches <- b:
-		return nil
+		return true
 	default:
 	}
 	since := time.Now()
 	defer func() { ss.pace.blocked += time.Since(since) }()
+	var over <-chan time.Time
+	if while > 0 {
+		after, release := ss.w.after(while)
+		defer release()
+		over = after
+	}
 	select {
 	case s.batches <- b:
-		return nil
+		return true
 	case <-ss.w.stop:
-		return errStopped
+	case <-over:
 	}
+	return false
 }
 
 // handOverDue gives shards that are free what has waited long enough, or all.
 func (ss *shardSet) handOverDue(now time.Time, all bool) error {
 	for _, s := range ss.list {
 		if b := s.filling; b != nil && len(s.batches) == 0 && (all || now.Sub(b.since) >= ss.w.opts.Deadline) {
-			if err := ss.handOver(s); err != nil {
+			if err := ss.handOver(s, 0); err != nil {
 				return err
 			}
 		}
@@ -91,11 +113,6 @@ func (ss *shardSet) back(b *writerBatch, sent bool) {
 	ss.w.stats.pending.Add(-int64(b.len()))
 	ss.mu.Lock()
 	if sent {
-		for i := range b.samples {
-			if t := b.samples[i].t; t > ss.w.stats.newestSent.Load() {
-				ss.w.stats.newestSent.Store(t)
-			}
-		}
 		delete(ss.mu.first, b)
 		ss.mu.free = append(ss.mu.free, b)
 	}
@@ -140,7 +157,7 @@ func (ss *shardSet) isBusy() bool {
 func (ss *shardSet) drain() error {
 	for _, s := range ss.list {
 		if s.filling != nil {
-			if err := ss.handOver(s); err != nil {
+			if err := ss.handOver(s, 0); err != nil {
 				return err
 			}
 		}

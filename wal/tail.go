@@ -146,13 +146,18 @@ func (t *Tail) skip(seq uint64) error {
 func (t *Tail) Place() Place { return t.place }
 
 // Next returns the records of the next commit, if its number is not above upTo, which must be
-// written; ok is false if it is. They are good until the next call. After an error the Tail must be
-// sent elsewhere.
+// written; ok is false if it is. They are good until the next call. After ErrGone the Tail must be
+// sent elsewhere; after another error the call may be repeated.
 func (t *Tail) Next(upTo uint64) (records [][]byte, ok bool, err error) {
 	if t.place.Seq >= upTo {
 		return nil, false, nil
 	}
 	t.commit.reset()
+	if t.scan.err != nil {
+		if err := t.refresh(); err != nil {
+			return nil, false, err
+		}
+	}
 	for fresh := false; ; {
 		whole, more := t.read()
 		if whole {

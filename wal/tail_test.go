@@ -140,6 +140,33 @@ func TestTail_SaysWhatTheLogLacks(t *testing.T) {
 	require.Empty(t, disk.OpenHandles())
 }
 
+// An error of the disk that goes away leaves nothing behind.
+func TestTail_GoesOnAfterAnError(t *testing.T) {
+	disk := faultfs.New(tsdbtest.NewMemFS())
+	l, err := Open(Options{FS: disk, Dir: testDir, SegmentSize: 2 * PageSize}, Position{})
+	require.NoError(t, err)
+	tail, err := NewTail(l, 0)
+	require.NoError(t, err)
+	for n := 1; n <= 60; n++ {
+		_, err := commit(l, testBody(n)...)
+		require.NoError(t, err)
+	}
+	for n := 1; n <= 60; n++ {
+		disk.Inject(faultfs.Fault{Kinds: []tsdbtest.OpKind{tsdbtest.OpReadAt, tsdbtest.OpOpen, tsdbtest.OpSize}, Err: syscall.EIO})
+		records, ok, err := tail.Next(60)
+		if err != nil {
+			require.ErrorIs(t, err, syscall.EIO)
+			records, ok, err = tail.Next(60)
+		}
+		disk.Lift()
+		require.NoError(t, err, n)
+		require.True(t, ok)
+		requireBody(t, records, n)
+	}
+	require.NoError(t, tail.Close())
+	require.NoError(t, l.Close())
+}
+
 // What a failed write left is cut, and something else comes in its place.
 func TestTail_PassesOverWritesThatFailed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

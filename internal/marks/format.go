@@ -34,11 +34,12 @@ func appendFloor(dst []byte, floor int64) []byte {
 	return appendRecord(dst, kindFloor, encbuf.AppendVarint(nil, floor))
 }
 
-// appendSeries appends: ID (uvarint), key, sent (varint), doubt (varint).
+// appendSeries appends: ID (uvarint), key, sent, doubt (varints), group (uvarint).
 func appendSeries(dst []byte, id uint32, k *known) []byte {
-	var room [2*10 + len(Key{}) + 10]byte
+	var room [4*10 + len(Key{})]byte
 	body := append(encbuf.AppendUvarint(room[:0], uint64(id)), k.key[:]...)
-	return appendRecord(dst, kindSeries, encbuf.AppendVarint(encbuf.AppendVarint(body, k.Sent), k.Doubt))
+	body = encbuf.AppendVarint(encbuf.AppendVarint(body, k.Sent), k.Doubt)
+	return appendRecord(dst, kindSeries, encbuf.AppendUvarint(body, uint64(k.Group)))
 }
 
 // appendOnTheWay appends: sender, entries (uvarints), and of each entry how far its ID and its time
@@ -132,7 +133,7 @@ func (s *Store) takeSeries(d *encbuf.Dec) bool {
 	id := d.Uvarint()
 	var k known
 	copy(k.key[:], d.Bytes(len(k.key)))
-	k.Sent, k.Doubt = d.Varint(), d.Varint()
+	k.Sent, k.Doubt, k.Group = d.Varint(), d.Varint(), uint32(d.Uvarint())
 	if d.Err() != nil || k.key == (Key{}) || id > uint64(len(s.mu.of))+maxGap || id > maxID {
 		return false
 	}

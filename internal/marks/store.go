@@ -29,6 +29,9 @@ type Mark struct {
 	// Doubt is the time of the newest sample that was on its way when the last process ended, and
 	// may be there: None, if none was.
 	Doubt int64
+	// Group is what the samples in doubt were on their way with: all of a group are there, or none.
+	// 0: there is no doubt.
+	Group uint32
 }
 
 // Entry is the newest sample of a series among those that are on their way.
@@ -81,15 +84,25 @@ func Open(fsys fileutil.FS, path string) (_ *Store, damaged bool, err error) {
 		return nil, false, errors.WithMessage(err, "read marks")
 	}
 	whole := s.load(content)
+	s.doubt()
+	return s, !whole, nil
+}
+
+// doubt makes groups of what was on its way.
+func (s *Store) doubt() {
+	group := uint32(0)
+	for i := range s.mu.of {
+		group = max(group, s.mu.of[i].Group)
+	}
 	for _, list := range s.mu.onTheWay {
+		group++
 		for _, e := range list {
-			if k := s.at(e.ID); k != nil {
-				k.Doubt = max(k.Doubt, e.T)
+			if k := s.at(e.ID); k != nil && e.T > k.Sent && e.T >= k.Doubt {
+				k.Doubt, k.Group = e.T, group
 			}
 		}
 	}
 	clear(s.mu.onTheWay)
-	return s, !whole, nil
 }
 
 // at returns an entry that is in use, nil for others.
@@ -115,8 +128,32 @@ func (s *Store) Floor() int64 {
 	return s.mu.floor
 }
 
-// Of returns the ID of a series and its mark. One that was unknown is passed on up to what is
-// before the floor.
+// Newest returns the time of the newest sample that is known to be there, None if there is none.
+func (s *Store) Newest() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	newest := int64(None)
+	for i := range s.mu.of {
+		if s.mu.of[i].key != (Key{}) {
+			newest = max(newest, s.mu.of[i].Sent)
+		}
+	}
+	return newest
+}
+
+// SetFloor notes a time before which everything of all series was passed on. It may be lower than
+// before, if that was wrong.
+func (s *Store) SetFloor(floor int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.floor != floor {
+		s.mu.floor = floor
+		s.append(func(b []byte) []byte { return appendFloor(b, floor) })
+	}
+}
+
+// Of returns the ID of a series and its mark. Of one that was unknown nothing was passed on, but
+// for what is before the floor.
 func (s *Store) Of(key Key) (id uint32, m Mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,9 +161,6 @@ func (s *Store) Of(key Key) (id uint32, m Mark) {
 		return id, s.mu.of[id].Mark
 	}
 	m = Mark{Sent: None, Doubt: None}
-	if s.mu.floor != None {
-		m.Sent = s.mu.floor - 1
-	}
 	if n := len(s.mu.free); n > 0 {
 		id, s.mu.free = s.mu.free[n-1], s.mu.free[:n-1]
 	} else {
@@ -159,7 +193,7 @@ func (s *Store) arrived(sender int) {
 	for _, e := range s.mu.onTheWay[sender] {
 		if k := s.at(e.ID); k != nil {
 			if k.Sent = max(k.Sent, e.T); k.Sent >= k.Doubt {
-				k.Doubt = None
+				k.Doubt, k.Group = None, 0
 			}
 		}
 	}
@@ -211,14 +245,13 @@ func (s *Store) IsLong() bool {
 	return s.mu.file == nil || s.mu.size > 2*s.mu.base+1<<20
 }
 
-// Rewrite writes the file anew. floor is the time before which everything was passed on. Series
-// whose marks are before it are forgotten, if mayGo says so of their IDs, which others get then.
-func (s *Store) Rewrite(floor int64, mayGo func(id uint32) bool) error {
+// Rewrite writes the file anew. Series whose marks are before the floor are forgotten, if mayGo
+// says so of their IDs, which others get then. nil: none is forgotten.
+func (s *Store) Rewrite(mayGo func(id uint32) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.floor = max(s.mu.floor, floor)
 	for key, id := range s.mu.keys {
-		if k := &s.mu.of[id]; k.Sent < s.mu.floor && k.Doubt < s.mu.floor && mayGo(id) {
+		if k := &s.mu.of[id]; mayGo != nil && k.Sent < s.mu.floor && k.Doubt < s.mu.floor && mayGo(id) {
 			*k = known{}
 			delete(s.mu.keys, key)
 			s.mu.free = append(s.mu.free, id)

@@ -34,7 +34,7 @@ func TestStore_RemembersAfterAKill(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fsys := tsdbtest.NewMemFS()
 		s := open(t, fsys)
-		require.NoError(t, s.Rewrite(None, nil))
+		require.NoError(t, s.Rewrite(nil))
 		want, way := map[int]Mark{}, map[int][]Entry{}
 		wayOf := map[int]map[int]int64{} // by sender and series
 		floor, position := int64(None), ""
@@ -42,10 +42,9 @@ func TestStore_RemembersAfterAKill(t *testing.T) {
 			id, m := s.Of(keyOf(n))
 			if _, known := want[n]; !known {
 				want[n] = Mark{Sent: None, Doubt: None}
-				if floor != None {
-					want[n] = Mark{Sent: floor - 1, Doubt: None}
-				}
 			}
+			require.Equal(t, m.Doubt != None, m.Group != 0)
+			m.Group = 0
 			require.Equal(t, want[n], m, n)
 			return id
 		}
@@ -79,13 +78,15 @@ func TestStore_RemembersAfterAKill(t *testing.T) {
 				for sender, times := range wayOf {
 					for n, at := range times {
 						m := want[n]
-						m.Doubt = max(m.Doubt, at)
+						if at > m.Sent {
+							m.Doubt = max(m.Doubt, at)
+						}
 						want[n] = m
 					}
 					delete(wayOf, sender)
 				}
 				clear(way)
-				require.NoError(t, s.Rewrite(None, func(uint32) bool { return false }))
+				require.NoError(t, s.Rewrite(nil))
 			case 4:
 				floor = max(floor, rapid.Int64Range(-1000, 1000).Draw(t, "floor"))
 				busy := map[uint32]bool{}
@@ -94,7 +95,8 @@ func TestStore_RemembersAfterAKill(t *testing.T) {
 						busy[e.ID] = true
 					}
 				}
-				require.NoError(t, s.Rewrite(floor, func(id uint32) bool { return !busy[id] }))
+				s.SetFloor(floor)
+				require.NoError(t, s.Rewrite(func(id uint32) bool { return !busy[id] }))
 				maps.DeleteFunc(want, func(n int, m Mark) bool {
 					for _, times := range wayOf {
 						if _, is := times[n]; is {
@@ -118,7 +120,8 @@ func TestStore_RemembersAfterAKill(t *testing.T) {
 func TestStore_CutAnywhere_KeepsWhatIsBefore(t *testing.T) {
 	fsys := tsdbtest.NewMemFS()
 	s := open(t, fsys)
-	require.NoError(t, s.Rewrite(5, nil))
+	s.SetFloor(5)
+	require.NoError(t, s.Rewrite(nil))
 	ids := []Entry{}
 	for n := range 5 {
 		id, _ := s.Of(keyOf(n))
@@ -137,8 +140,8 @@ func TestStore_CutAnywhere_KeepsWhatIsBefore(t *testing.T) {
 		s, _, err := Open(cut, testPath)
 		require.NoError(t, err)
 		_, m := s.Of(keyOf(0))
-		require.Contains(t, []Mark{{None, None}, {4, None}, {4, 100}, {100, None}}, m, n)
-		require.NoError(t, s.Rewrite(None, func(uint32) bool { return true }))
+		require.Contains(t, []Mark{{None, None, 0}, {None, 100, 1}, {100, None, 0}}, m, n)
+		require.NoError(t, s.Rewrite(func(uint32) bool { return true }))
 		require.NoError(t, s.Close())
 		again := open(t, cut)
 		_, m2 := again.Of(keyOf(0))
@@ -150,7 +153,7 @@ func TestStore_WithoutRoom_IsWholeAgainAfterARewrite(t *testing.T) {
 	fsys := faultfs.New(tsdbtest.NewMemFS())
 	s := open(t, fsys)
 	require.True(t, s.IsLong())
-	require.NoError(t, s.Rewrite(None, nil))
+	require.NoError(t, s.Rewrite(nil))
 	require.False(t, s.IsLong())
 	fsys.Inject(faultfs.Fault{Kinds: []tsdbtest.OpKind{tsdbtest.OpWrite}, Half: true, Err: syscall.ENOSPC})
 	id, _ := s.Of(keyOf(1))
@@ -158,30 +161,67 @@ func TestStore_WithoutRoom_IsWholeAgainAfterARewrite(t *testing.T) {
 	require.True(t, s.IsLong())
 	s.OnTheWay(0, []Entry{{id, 7}})
 	s.Arrived(0)
-	require.NoError(t, s.Rewrite(None, func(uint32) bool { return false }))
+	require.NoError(t, s.Rewrite(nil))
 	require.NoError(t, s.Err())
 	_, m := open(t, fsys).Of(keyOf(1))
-	require.Equal(t, Mark{7, None}, m)
+	require.Equal(t, Mark{7, None, 0}, m)
 	require.NoError(t, s.Close())
+}
+
+// What was on its way together is in doubt together, over any number of kills.
+func TestStore_GroupsWhatIsInDoubt(t *testing.T) {
+	fsys := tsdbtest.NewMemFS()
+	s := open(t, fsys)
+	require.NoError(t, s.Rewrite(nil))
+	var ids []uint32
+	for n := range 4 {
+		id, _ := s.Of(keyOf(n))
+		ids = append(ids, id)
+	}
+	s.OnTheWay(0, []Entry{{ids[0], 1}, {ids[1], 2}})
+	s.OnTheWay(1, []Entry{{ids[2], 1}})
+	groups := func() (g [4]uint32) {
+		for n := range g {
+			_, m := s.Of(keyOf(n))
+			g[n] = m.Group
+		}
+		return g
+	}
+	s = open(t, fsys)
+	first := groups()
+	require.Equal(t, first[0], first[1])
+	require.NotEqual(t, first[0], first[2])
+	require.Zero(t, first[3])
+	require.NoError(t, s.Rewrite(nil))
+	s.OnTheWay(0, []Entry{{ids[1], 2}}) // a part of the first is sent again
+	s.OnTheWay(1, []Entry{{ids[3], 7}})
+	s = open(t, fsys)
+	again := groups()
+	require.Equal(t, first[0], again[0])
+	require.NotEqual(t, again[0], again[1])
+	require.NotContains(t, again[:3], again[3])
+	require.Equal(t, first[2], again[2])
+	require.EqualValues(t, None, s.Newest())
 }
 
 func TestStore_GivesIDsOutAgain(t *testing.T) {
 	s := open(t, tsdbtest.NewMemFS())
-	require.NoError(t, s.Rewrite(None, nil))
+	require.NoError(t, s.Rewrite(nil))
 	for n := range 10 {
 		id, _ := s.Of(keyOf(n))
 		require.EqualValues(t, n, id)
 	}
-	require.NoError(t, s.Rewrite(10, func(id uint32) bool { return id == 3 }))
+	s.SetFloor(10)
+	require.NoError(t, s.Rewrite(func(id uint32) bool { return id == 3 }))
 	id, m := s.Of(keyOf(100))
 	require.EqualValues(t, 3, id)
-	require.Equal(t, Mark{9, None}, m)
+	require.Equal(t, Mark{None, None, 0}, m)
 }
 
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte(magic + "\x01"))
 	s := &Store{}
-	s.mu.of = []known{{Mark{1, None}, keyOf(1)}}
+	s.mu.of = []known{{Mark{1, None, 0}, keyOf(1)}}
 	s.mu.onTheWay = map[int][]Entry{1: {{0, 3}}}
 	s.mu.floor, s.mu.position = 7, []byte("x")
 	f.Add(s.content())
@@ -197,7 +237,7 @@ func FuzzOpen(f *testing.F) {
 			require.Empty(t, seen[id])
 			seen[id] = fmt.Sprint(m)
 		}
-		require.NoError(t, s.Rewrite(None, func(uint32) bool { return false }))
+		require.NoError(t, s.Rewrite(nil))
 		require.NoError(t, s.Close())
 		again := open(t, fsys)
 		for n := range 3 {

@@ -84,7 +84,19 @@ func TestConfigurationFile_ThatIsWrong(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, f.text, "job_name: a")
 	require.NotContains(t, f.text, "hidden")
+	text = "remote_write: [{url: 'http://user:hidden@a/b', headers: {Authorization: 'Bearer hidden'}}]"
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	f, err = readFile(name)
+	require.NoError(t, err)
+	require.Contains(t, f.text, "@a/b")
+	require.NotContains(t, f.text, "hidden")
+	require.Equal(t, "hidden", must(f.Receivers[0].URL.User.Password()))
+	require.NoError(t, os.WriteFile(name, []byte("remote_write: [{url: 'ftp://user:hidden@a'}]"), 0o600))
+	_, err = readFile(name)
+	require.ErrorContains(t, err, "ftp://user:xxxxx@a")
 }
+
+func must[T any](v T, _ bool) T { return v }
 
 // A server that scrapes another one has its metrics, and says when they end.
 func TestServe_ScrapesStaticTargets(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,13 +25,13 @@ import (
 
 // Receiver is an entry of remote_write. What is not said has the defaults of remote.WriterOptions.
 type Receiver struct {
-	URL            string            `yaml:"url"`
-	Name           string            `yaml:"name,omitempty"`
-	Timeout        model.Duration    `yaml:"remote_timeout,omitempty"`
-	Headers        map[string]string `yaml:"headers,omitempty"`
-	Message        string            `yaml:"protobuf_message,omitempty"`
-	SendExemplars  *bool             `yaml:"send_exemplars,omitempty"`
-	SendHistograms *bool             `yaml:"send_native_histograms,omitempty"`
+	URL            *config.URL              `yaml:"url"`
+	Name           string                   `yaml:"name,omitempty"`
+	Timeout        model.Duration           `yaml:"remote_timeout,omitempty"`
+	Headers        map[string]config.Secret `yaml:"headers,omitempty"`
+	Message        string                   `yaml:"protobuf_message,omitempty"`
+	SendExemplars  *bool                    `yaml:"send_exemplars,omitempty"`
+	SendHistograms *bool                    `yaml:"send_native_histograms,omitempty"`
 
 	BasicAuth     *config.BasicAuth     `yaml:"basic_auth,omitempty"`
 	Authorization *config.Authorization `yaml:"authorization,omitempty"`
@@ -64,7 +64,7 @@ func (rs Receivers) Settle() error {
 		r := &rs[i]
 		if r.Name == "" {
 			sum := fnv.New32a()
-			_, _ = sum.Write([]byte(r.URL)) // it never fails
+			_, _ = sum.Write([]byte(r.shown())) // it never fails
 			r.Name = strconv.FormatUint(uint64(sum.Sum32()), 16)
 		}
 		if names[r.Name] {
@@ -79,8 +79,8 @@ func (rs Receivers) Settle() error {
 }
 
 func (r *Receiver) check() error {
-	if u, err := url.Parse(r.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("url %q: want http://host:port/path", r.URL)
+	if r.URL == nil || r.URL.URL == nil || r.URL.Host == "" || r.URL.Scheme != "http" && r.URL.Scheme != "https" {
+		return fmt.Errorf("url %q: want http://host:port/path", r.shown())
 	}
 	if strings.ContainsAny(r.Name, `/\:`) || strings.HasPrefix(r.Name, ".") {
 		return errors.New("name: a file is named by it")
@@ -136,12 +136,15 @@ func Start(db *tsdb.DB, rs Receivers, external map[string]string, logger *slog.L
 	return all, nil
 }
 
-// Close ends all.
-func (s Senders) Close() (err error) {
-	for _, w := range s {
-		err = errors.Join(err, w.Close())
+// Close ends all, at once: each may wait for a request.
+func (s Senders) Close() error {
+	errs := make([]error, len(s))
+	var group sync.WaitGroup
+	for i, w := range s {
+		group.Go(func() { errs[i] = w.Close() })
 	}
-	return err
+	group.Wait()
+	return errors.Join(errs...)
 }
 
 func (r *Receiver) options(external map[string]string, logger *slog.Logger) (*remote.WriterOptions, error) {
@@ -151,23 +154,22 @@ func (r *Receiver) options(external map[string]string, logger *slog.Logger) (*re
 	}
 	header := http.Header{}
 	for name, value := range r.Headers {
-		header.Set(name, value)
+		header.Set(name, string(value))
 	}
 	off := func(said *bool) bool { return said != nil && !*said }
 	return &remote.WriterOptions{
-		URL: r.URL, Name: r.Name, HTTP: client, Header: header, Protocol: protocols[r.Message], ExternalLabels: labels.FromMap(external),
+		URL: r.URL.String(), Name: r.Name, HTTP: client, Header: header, Protocol: protocols[r.Message], ExternalLabels: labels.FromMap(external),
 		NoHistograms: off(r.SendHistograms), NoExemplars: off(r.SendExemplars), NoMetadata: off(r.Metadata.Send),
 		MaxSamples: r.Queue.MaxSamples, Deadline: time.Duration(r.Queue.Deadline), MaxShards: r.Queue.MaxShards, Timeout: time.Duration(r.Timeout),
 		MinBackoff: time.Duration(r.Queue.MinBackoff), MaxBackoff: time.Duration(r.Queue.MaxBackoff),
-		MetadataInterval: time.Duration(r.Metadata.Interval), Logger: logger.With("url", redacted(r.URL)),
+		MetadataInterval: time.Duration(r.Metadata.Interval), Logger: logger.With("url", r.shown()),
 	}, nil
 }
 
-// redacted is a URL without a password.
-func redacted(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
+// shown is the URL without its password.
+func (r *Receiver) shown() string {
+	if r.URL == nil || r.URL.URL == nil {
 		return ""
 	}
-	return u.Redacted()
+	return r.URL.Redacted()
 }
