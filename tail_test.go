@@ -177,20 +177,23 @@ func TestTail_WithQueriers_MissesNothing(t *testing.T) {
 			require.Equal(t, now+int64(seen), t0)
 			seen++
 		}
+		behind := func() { // sees what the log has no more
+			q, err := tail.Querier(now+int64(seen), math.MaxInt64)
+			require.NoError(t, err)
+			for s, err := range q.Select(context.Background(), nil).All() {
+				require.NoError(t, err)
+				for at, v := range s.Samples() {
+					see(at, v)
+				}
+			}
+			require.NoError(t, q.Close())
+		}
 		read := func(most int) {
 			for range most {
 				c, err := tail.Next()
 				if err != nil {
 					require.ErrorIs(t, err, tsdb.ErrGone)
-					q, err := tail.Querier(now+int64(seen), math.MaxInt64)
-					require.NoError(t, err)
-					for s, err := range q.Select(context.Background(), nil).All() {
-						require.NoError(t, err)
-						for at, v := range s.Samples() {
-							see(at, v)
-						}
-					}
-					require.NoError(t, q.Close())
+					behind()
 					continue
 				}
 				if c == nil {
@@ -220,15 +223,7 @@ func TestTail_WithQueriers_MissesNothing(t *testing.T) {
 					if any {
 						require.ErrorIs(t, err, tsdb.ErrGone)
 					}
-					q, err := tail.Querier(now+int64(seen), math.MaxInt64)
-					require.NoError(t, err)
-					for s, err := range q.Select(context.Background(), nil).All() {
-						require.NoError(t, err)
-						for at, v := range s.Samples() {
-							see(at, v)
-						}
-					}
-					require.NoError(t, q.Close())
+					behind()
 				}
 			case 2:
 				read(rapid.IntRange(1, 100).Draw(t, "most"))
