@@ -189,3 +189,44 @@ func (n OTLPNames) appendLabelName(dst, name []byte) []byte {
 	}
 	return dst
 }
+
+// otlpNameCache has names that were made, so that known metrics take no memory. The zero value is
+// empty.
+type otlpNameCache struct {
+	known map[string]otlpNamed
+	key   []byte
+}
+
+// otlpNamed is what is made of a metric.
+type otlpNamed struct{ name, unit string }
+
+const (
+	// maxOTLPNames is how many names are kept; one more, and all are made again.
+	maxOTLPNames = 1 << 12
+	longOTLPName = 256 // bytes with its unit: longer ones are not kept
+)
+
+// of returns the name and the unit of a metric. ratio says that one without a unit may be one.
+func (c *otlpNameCache) of(n OTLPNames, name, unit []byte, typ tsdb.MetricType, ratio bool) otlpNamed {
+	c.key = append(append(append(c.key[:0], name...), 0), unit...)
+	c.key = append(c.key, byte(typ))
+	if ratio {
+		c.key = append(c.key, 1)
+	}
+	if made, ok := c.known[string(c.key)]; ok {
+		return made
+	}
+	m := otlpMetric{string(name), string(unit), typ}
+	if m.unit == "1" && !ratio {
+		m.unit = ""
+	}
+	made := otlpNamed{n.metricName(m), unitName(string(unit))}
+	if len(c.key) > longOTLPName {
+		return made
+	}
+	if c.known == nil || len(c.known) >= maxOTLPNames {
+		c.known = map[string]otlpNamed{}
+	}
+	c.known[string(c.key)] = made
+	return made
+}

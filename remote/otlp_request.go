@@ -56,6 +56,7 @@ type otlpWritten struct {
 	about       tsdb.Metadata
 	temporality uint64
 	over        []attribute // labels of its series that win, sorted
+	names       otlpNameCache
 }
 
 // shown is the name of the metric, as much as is told of it.
@@ -259,7 +260,7 @@ func (q *otlpRequest) metrics(ctx context.Context, message []byte) error {
 	var kind int
 	var data, unit []byte
 	m := &q.metric
-	*m = otlpWritten{name: m.name[:0], over: m.over[:0]}
+	*m = otlpWritten{name: m.name[:0], over: m.over[:0], names: m.names}
 	r := readFields(message)
 	for r.next() {
 		switch r.num {
@@ -337,12 +338,11 @@ func (q *otlpRequest) name(kind int, unit []byte) {
 	if len(m.sent)+len(unit) > maxTextBytes {
 		return
 	}
-	named := otlpMetric{string(m.sent), string(unit), m.about.Type}
-	if kind == otlpSum && m.about.Type == tsdb.MetricGauge && named.unit == "1" {
-		named.unit = "" // only what is a gauge from the start is a ratio
-	}
-	m.name = append(m.name, q.h.options.Names.metricName(named)...)
-	m.about.Unit = unitName(string(unit))
+	// Only what is a gauge from the start is a ratio.
+	ratio := kind != otlpSum || m.about.Type != tsdb.MetricGauge
+	named := m.names.of(q.h.options.Names, m.sent, unit, m.about.Type, ratio)
+	m.name = append(m.name, named.name...)
+	m.about.Unit = named.unit
 	if m.temporality == otlpDelta && q.h.options.Delta == OTLPDeltaStored {
 		m.about.Type = tsdb.MetricUnknown
 	}

@@ -413,3 +413,27 @@ func TestOTLP_OfKnownSeriesAllocatesNothingPerPoint(t *testing.T) {
 	t.Logf("%v allocations for a request of 10 points, %v of 1000", few, many)
 	require.Less(t, (many-few)/990, 0.02)
 }
+
+// Names that are kept are those that are made, whatever is asked before.
+func TestOTLPNameCache_SaysWhatIsMade(t *testing.T) {
+	var c otlpNameCache
+	units := []string{"", "1", "s", "By/s", "{x}"}
+	for range 2 {
+		for i := range maxOTLPNames + 10 {
+			name, unit := fmt.Sprintf("a.%d", i/len(units)), units[i%len(units)]
+			for _, typ := range []tsdb.MetricType{tsdb.MetricGauge, tsdb.MetricCounter} {
+				for _, ratio := range []bool{true, false} {
+					m := otlpMetric{name, unit, typ}
+					if !ratio && unit == "1" {
+						m.unit = ""
+					}
+					require.Equal(t, otlpNamed{OTLPUnderscores.metricName(m), unitName(unit)}, c.of(OTLPUnderscores, []byte(name), []byte(unit), typ, ratio))
+				}
+			}
+		}
+	}
+	require.LessOrEqual(t, len(c.known), maxOTLPNames)
+	long := strings.Repeat("x", longOTLPName)
+	require.Equal(t, long, c.of(OTLPUnderscores, []byte(long), nil, tsdb.MetricGauge, false).name)
+	require.NotContains(t, c.known, string(c.key))
+}
