@@ -225,8 +225,9 @@ func (w *Writer) Stats() WriterStats {
 		s.Protocol = "2.0"
 	}
 	s.NewestTaken = s.NewestSent
-	if st := w.db.Stats(); st.MinT <= st.MaxT && (s.Commits > 0 || s.Pending > 0 || s.Backfilling) {
-		s.NewestTaken = max(st.MaxT, s.NewestSent)
+	if s.Commits > 0 || s.Pending > 0 || s.Backfilling {
+		_, newest := boundsOf(w.db)
+		s.NewestTaken = max(newest, s.NewestSent)
 	}
 	if text := c.refusal.Load(); text != nil {
 		s.LastRefusal = *text

@@ -55,11 +55,11 @@ func (r *writerReader) sendBehindMarks() error {
 	if last > math.MinInt64/2 {
 		last -= 2 * r.w.db.Options().Blocks.Range.Milliseconds()
 	}
-	oldest, newest := r.bounds()
+	oldest, newest := boundsOf(r.w.db)
 	floor := r.w.marks.Floor()
 	from := max(floor, oldest)
 	r.tellOfLoss(oldest)
-	for from < min(last, newest) {
+	for from < last && from <= newest {
 		to := min(from+backfillWindow.Milliseconds(), last)
 		if err := r.sendWindow(func() (*tsdb.Querier, error) { return r.w.db.Querier(from, to-1) }); err != nil {
 			return err
@@ -76,14 +76,14 @@ func (r *writerReader) sendBehindMarks() error {
 	return nil
 }
 
-// bounds are the times of all samples, by what blocks and the head say of themselves.
-func (r *writerReader) bounds() (oldest, newest int64) {
+// boundsOf are the times of all samples, by what blocks and the head say of themselves.
+func boundsOf(db *tsdb.DB) (oldest, newest int64) {
 	oldest, newest = math.MaxInt64, math.MinInt64
-	if st := r.w.db.Stats(); st.MinT <= st.MaxT {
+	if st := db.Stats(); st.MinT <= st.MaxT {
 		oldest, newest = st.MinT, st.MaxT
 	}
-	for _, b := range r.w.db.Blocks() {
-		oldest, newest = min(oldest, b.MinTime), max(newest, b.MaxTime)
+	for _, b := range db.Blocks() {
+		oldest, newest = min(oldest, b.MinTime), max(newest, b.MaxTime-1)
 	}
 	return oldest, newest
 }

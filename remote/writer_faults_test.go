@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -382,4 +383,38 @@ func TestPauseOf(t *testing.T) {
 	} {
 		require.Equal(t, want, pauseOf(text, now), text)
 	}
+}
+
+// However much is committed while a receiver is away, a Writer needs no more memory.
+func TestWriter_MemoryWhileNobodyTakesAnything(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	defer server.Close()
+	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Range: time.Minute}, Limits: tsdb.Limits{MaxFuture: -1}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	w, err := NewWriter(db, &WriterOptions{URL: server.URL, MaxBackoff: 50 * time.Millisecond})
+	require.NoError(t, err)
+	at := time.Now().UnixMilli()
+	values := make([]float64, 200)
+	hour := func() int64 {
+		for range 240 {
+			at += 15_000
+			put(t, db, at, values...)
+		}
+		require.NoError(t, db.Flush(context.Background()))
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	hour()
+	first := hour()
+	last := int64(0)
+	for range 5 {
+		last = hour()
+	}
+	require.Equal(t, at, w.Stats().NewestTaken)
+	t.Logf("%d KiB of heap, five hours later %d KiB; %+v", first>>10, last>>10, w.Stats())
+	require.Less(t, last, first+2<<20)
+	require.NoError(t, w.Close())
 }
