@@ -389,7 +389,7 @@ func TestPauseOf(t *testing.T) {
 func TestWriter_MemoryWhileNobodyTakesAnything(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer server.Close()
-	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Range: time.Minute}, Limits: tsdb.Limits{MaxFuture: -1}})
+	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Range: time.Hour, Manual: true}, Limits: tsdb.Limits{MaxFuture: -1}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 	w, err := NewWriter(db, &WriterOptions{URL: server.URL, MaxBackoff: 50 * time.Millisecond})
