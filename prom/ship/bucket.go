@@ -30,7 +30,7 @@ func (s *Shipper) settle(ctx context.Context, f *found) error {
 		case err != nil:
 			return err
 		case in:
-			s.remember(b.id)
+			s.remember(namesOf(&b.meta)...)
 		case s.doubted[b.id]:
 			ask = true
 		}
@@ -58,7 +58,8 @@ func (s *Shipper) settle(ctx context.Context, f *found) error {
 	return nil
 }
 
-// remember notes that a block is in the bucket.
+// remember notes that blocks are in the bucket, and what they were made of: what is merged of them
+// here has other names.
 func (s *Shipper) remember(ids ...ulid.ULID) {
 	s.unsaved = true
 	s.mu.Lock()
@@ -125,7 +126,7 @@ func (s *Shipper) ask(ctx context.Context, f *found) error {
 			return err
 		}
 		if m != nil {
-			s.remember(append(m.Compaction.Sources, id)...)
+			s.remember(namesOf(m)...)
 		}
 	}
 	return nil

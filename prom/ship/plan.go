@@ -122,7 +122,7 @@ func (s *Shipper) look() (*found, error) {
 	}
 	if s.metas != nil {
 		s.before = map[ulid.ULID]bool{}
-		namesOf(s.metas, s.before)
+		addNames(s.metas, s.before)
 	}
 	s.metas = metas
 	slices.SortFunc(f.blocks, func(a, b *block) int {
@@ -146,6 +146,13 @@ func (s *Shipper) damaged(id ulid.ULID, err error) error {
 // of, only that one is uploaded.
 func (s *Shipper) decide(f *found) {
 	s.mu.Lock()
+	for _, b := range f.blocks { // a list that others wrote may have the block alone
+		if s.mu.uploaded[b.id] {
+			for _, id := range b.meta.Compaction.Sources {
+				s.mu.uploaded[id] = true
+			}
+		}
+	}
 	for _, b := range f.blocks {
 		if b.meta.Version != 0 {
 			b.verdict = s.judgeLocked(&b.meta)

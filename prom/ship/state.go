@@ -52,12 +52,16 @@ func readState(fsys tsdb.FS, dir string) (uploaded map[ulid.ULID]bool, unsure bo
 	return uploaded, false, nil
 }
 
-// namesOf adds the names of blocks to a set, and of what they were made of.
-func namesOf(metas map[ulid.ULID]blockdir.Meta, set map[ulid.ULID]bool) {
-	for id, m := range metas {
-		set[id] = true
-		for _, source := range m.Compaction.Sources {
-			set[source] = true
+// namesOf returns the name of a block, and of what it was made of.
+func namesOf(m *blockdir.Meta) []ulid.ULID {
+	return append([]ulid.ULID{m.ULID}, m.Compaction.Sources...)
+}
+
+// addNames adds the names of blocks to a set, and of what they were made of.
+func addNames(metas map[ulid.ULID]blockdir.Meta, set map[ulid.ULID]bool) {
+	for _, m := range metas {
+		for _, id := range namesOf(&m) {
+			set[id] = true
 		}
 	}
 }
@@ -68,7 +72,7 @@ func namesOf(metas map[ulid.ULID]blockdir.Meta, set map[ulid.ULID]bool) {
 func (s *Shipper) save() error {
 	left := map[ulid.ULID]bool{}
 	maps.Copy(left, s.before)
-	namesOf(s.metas, left)
+	addNames(s.metas, left)
 	st := state{Version: stateVersion, Uploaded: []string{}}
 	s.mu.Lock()
 	for id := range s.mu.uploaded {

@@ -26,7 +26,7 @@ func (s *Shipper) ship(ctx context.Context, b *block) (n int, err error) {
 	}
 	err = s.files(ctx, b, dir)
 	if err == nil {
-		s.remember(b.id)
+		s.remember(namesOf(&b.meta)...)
 		err = s.save()
 	}
 	s.mu.Lock()
