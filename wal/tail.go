@@ -66,7 +66,7 @@ func NewTail(l *Log, behind uint64) (*Tail, error) {
 	return t, nil
 }
 
-// Behind makes the Tail go on behind a commit.
+// Behind makes the Tail go on behind a commit. What is before it need not be whole.
 func (t *Tail) Behind(seq uint64) error {
 	l, err := list(t.log.opts.FS, t.log.opts.Dir)
 	if err != nil {
@@ -132,11 +132,21 @@ func (t *Tail) isFrame(p Place) bool {
 	return true
 }
 
-// skip reads commits up to one.
+// skip goes behind the frame of a commit, in the open segment or behind it.
 func (t *Tail) skip(seq uint64) error {
 	for t.place.Seq < seq {
-		if _, _, err := t.Next(seq); err != nil {
-			return err
+		stored, it := t.scan.next(t.commit.stored[:0])
+		t.commit.stored = stored
+		switch {
+		case t.scan.err != nil:
+			return errors.WithMessagef(t.scan.err, "read log segment %s", segmentName(t.segment))
+		case it.kind == itemEnd:
+			return gone("commit %d", seq)
+		case it.kind != itemRecord || len(stored) == 0 || it.comp != CompressionNone || !isFrame(stored):
+			continue
+		}
+		if f, ok := parseFrame(stored); ok && f.seq > t.place.Seq && f.seq <= seq {
+			t.from, t.place = it.end, Place{Segment: t.segment, Offset: it.off, Seq: f.seq, Sum: f.crc}
 		}
 	}
 	return nil
@@ -176,7 +186,6 @@ func (t *Tail) Next(upTo uint64) (records [][]byte, ok bool, err error) {
 			if err := t.open(t.segment + 1); err != nil {
 				return nil, false, err
 			}
-			t.from = 0
 		default:
 			return nil, false, gone("commit %d", t.place.Seq+1)
 		}
@@ -268,7 +277,7 @@ func (t *Tail) open(segment int) error {
 		return errors.WithMessage(fileutil.JoinErrors(err, f.Close()), "open log segment")
 	}
 	err = t.Close()
-	t.file, t.segment = f, segment
+	t.file, t.segment, t.from = f, segment, 0
 	t.commit.reset()
 	t.scan.reset(f, size)
 	return err

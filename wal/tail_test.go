@@ -167,6 +167,39 @@ func TestTail_GoesOnAfterAnError(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// Behind damage a Tail goes on that is sent there.
+func TestTail_Behind_PassesOverDamage(t *testing.T) {
+	disk := tsdbtest.NewMemFS()
+	l := openLog(t, disk, Options{}, Position{})
+	writeCommits(t, l, 1, 20)
+	tail, err := NewTail(l, 0)
+	require.NoError(t, err)
+	places := readTail(t, tail, 1, 20)
+	content, err := disk.ReadFile(segmentPath(0))
+	require.NoError(t, err)
+	content[places[8].Offset-3] ^= 1 // of the ninth
+	f, err := disk.OpenWrite(segmentPath(0))
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(0))
+	_, err = f.Write(content)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.NoError(t, tail.Behind(0))
+	for range 8 {
+		_, _, err := tail.Next(20)
+		require.NoError(t, err)
+	}
+	_, _, err = tail.Next(20)
+	require.ErrorIs(t, err, ErrGone)
+	for n := 9; n <= 20; n++ {
+		require.NoError(t, tail.Behind(uint64(n)))
+		readTail(t, tail, n+1, 20)
+	}
+	require.ErrorIs(t, tail.Behind(21), ErrGone)
+	require.NoError(t, tail.Close())
+	require.NoError(t, l.Close())
+}
+
 // What a failed write left is cut, and something else comes in its place.
 func TestTail_PassesOverWritesThatFailed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -96,10 +96,19 @@ func (s *Store) doubt() {
 	}
 	for _, list := range s.mu.onTheWay {
 		group++
+		var torn []*known // a part of what is in doubt was on its way again
 		for _, e := range list {
-			if k := s.at(e.ID); k != nil && e.T > k.Sent && e.T >= k.Doubt {
+			switch k := s.at(e.ID); {
+			case k == nil || e.T <= k.Sent:
+			case e.T >= k.Doubt:
 				k.Doubt, k.Group = e.T, group
+			default:
+				torn = append(torn, k)
 			}
+		}
+		for _, k := range torn {
+			group++
+			k.Group = group
 		}
 	}
 	clear(s.mu.onTheWay)

@@ -201,6 +201,12 @@ func TestStore_GroupsWhatIsInDoubt(t *testing.T) {
 	require.NotEqual(t, again[0], again[1])
 	require.NotContains(t, again[:3], again[3])
 	require.Equal(t, first[2], again[2])
+	require.NoError(t, s.Rewrite(nil))
+	s.OnTheWay(0, []Entry{{ids[1], 1}, {ids[0], 1}}) // of the second a part
+	s = open(t, fsys)
+	torn := groups()
+	require.NotEqual(t, torn[0], torn[1])
+	require.NotContains(t, again[:], torn[1])
 	require.EqualValues(t, None, s.Newest())
 }
 
