@@ -39,13 +39,12 @@ func (s *Shipper) settle(ctx context.Context, f *found) error {
 		if err := s.ask(ctx, f); err != nil {
 			return err
 		}
-		s.unsure, s.unsaved = false, true
+		s.unsure = false
+		s.unsaved.Store(true)
 		clear(s.doubted)
 	}
-	if s.unsaved {
-		if err := s.save(); err != nil {
-			return err
-		}
+	if s.unsaved.Load() {
+		_ = s.save() // it is told at the end: what follows may make room
 	}
 	s.decide(f)
 	for _, b := range f.blocks {
@@ -61,7 +60,7 @@ func (s *Shipper) settle(ctx context.Context, f *found) error {
 // remember notes that blocks are in the bucket, and what they were made of: what is merged of them
 // here has other names.
 func (s *Shipper) remember(ids ...ulid.ULID) {
-	s.unsaved = true
+	s.unsaved.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {

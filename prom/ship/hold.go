@@ -121,8 +121,8 @@ func (s *Shipper) sight(m tsdb.BlockMeta) {
 }
 
 // hold holds a block, if it is not held, and returns where its files are from now on: in its own
-// place where the file system has no links. errGone: it was removed; tsdb.ErrCorrupt: it is not
-// whole.
+// place where it cannot be held, as on a full disk or without links. errGone: it was removed;
+// tsdb.ErrCorrupt: it is not whole.
 func (s *Shipper) hold(id ulid.ULID) (dir string, err error) {
 	s.holding.Lock()
 	defer s.holding.Unlock()
@@ -141,33 +141,54 @@ func (s *Shipper) hold(id ulid.ULID) (dir string, err error) {
 	if err != nil {
 		return "", s.damaged(id, err)
 	}
+	err = s.linkLocked(id, m, files)
+	switch {
+	case err == nil:
+		return dir, nil
+	case isGone(err):
+		return "", s.damaged(id, err)
+	case !s.unheld[id]:
+		s.o.Logger.Warn("block is not held while it is uploaded", "block", id.String(), "error", fileutil.Logged(err))
+		s.unheld[id] = true
+	}
+	return from, nil
+}
+
+// linkLocked holds a block, or leaves nothing. s.holding is held.
+func (s *Shipper) linkLocked(id ulid.ULID, m blockdir.Meta, files []file) (err error) {
+	dir, from := blockdir.Path(s.holdPath(), id), blockdir.Path(s.dir, id)
+	defer func() {
+		if err != nil {
+			err = fileutil.JoinErrors(err, s.releaseLocked(id))
+		}
+	}()
 	if err := s.o.FS.MkdirAll(filepath.Join(dir, chunksDir)); err != nil {
-		return "", err
+		return err
 	}
 	for _, f := range files {
 		name := filepath.FromSlash(f.Path)
 		if err := s.o.FS.Link(filepath.Join(from, name), filepath.Join(dir, name)); err != nil {
-			err = fileutil.JoinErrors(err, s.releaseLocked(id))
-			if isGone(err) {
-				return "", s.damaged(id, err)
-			}
-			s.o.Logger.Warn("blocks are not held while they are uploaded: no links", "error", fileutil.Logged(err))
-			return from, nil
+			return err
 		}
 	}
 	text, err := s.encodeMeta(m, files, indexStats{})
 	if err != nil {
-		return "", err
+		return err
+	}
+	name := filepath.Join(dir, metaFile)
+	if err := fileutil.WriteFileAtomic(s.o.FS, name+".tmp", name, text); err != nil {
+		return err
 	}
 	s.held[id] = true
-	name := filepath.Join(dir, metaFile)
-	return dir, fileutil.WriteFileAtomic(s.o.FS, name+".tmp", name, text)
+	delete(s.unheld, id)
+	return nil
 }
 
 // release lets go of a block.
 func (s *Shipper) release(id ulid.ULID) error {
 	s.holding.Lock()
 	defer s.holding.Unlock()
+	delete(s.unheld, id)
 	return s.releaseLocked(id)
 }
 

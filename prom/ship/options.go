@@ -52,7 +52,7 @@ func (s *Shipper) Prepare(o *tsdb.Options) *tsdb.Options {
 	}
 	keep, may, told := c.Blocks.Keep, c.Blocks.MayMerge, c.Blocks.OnBlock
 	c.Blocks.Keep = func(m tsdb.BlockMeta) bool { return s.Keep(m) || keep != nil && keep(m) }
-	c.Blocks.MayMerge = func(m tsdb.BlockMeta) bool { return !s.Keep(m) && (may == nil || may(m)) }
+	c.Blocks.MayMerge = func(m tsdb.BlockMeta) bool { return s.mayMerge(m) && (may == nil || may(m)) }
 	c.Blocks.OnBlock = func(m tsdb.BlockMeta) {
 		s.sight(m)
 		if told != nil {
@@ -61,6 +61,10 @@ func (s *Shipper) Prepare(o *tsdb.Options) *tsdb.Options {
 	}
 	return &c
 }
+
+// mayMerge is the opposite of Keep; and while it is not written down what is uploaded, blocks wait:
+// after a kill the bucket is asked for them by their names.
+func (s *Shipper) mayMerge(m tsdb.BlockMeta) bool { return !s.unsaved.Load() && !s.Keep(m) }
 
 // mergeFactor is how many blocks a merge puts together at least, by their times.
 const mergeFactor = 3

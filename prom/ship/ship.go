@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -22,9 +23,10 @@ type Shipper struct {
 	o      Options
 	wake   chan struct{} // has room for one: there is a block to upload
 
+	unsaved atomic.Bool // the state file lacks what was uploaded; Sync writes it
+
 	syncing sync.Mutex // held by Sync, before mu
 	// What Sync alone uses.
-	unsaved bool                        // the state file lacks what was uploaded
 	unsure  bool                        // the state file does not say what was uploaded
 	doubted map[ulid.ULID]bool          // blocks that may have been uploaded without that being written down
 	metas   map[ulid.ULID]blockdir.Meta // of the blocks that are there; nil: none was looked for yet
@@ -33,6 +35,7 @@ type Shipper struct {
 
 	holding sync.Mutex         // held while files below thanos/upload come and go; before mu
 	held    map[ulid.ULID]bool // those that this process has held; holding is held
+	unheld  map[ulid.ULID]bool // those that could not be held, as was logged; holding is held
 
 	mu struct {
 		sync.Mutex
@@ -87,7 +90,8 @@ func NewDir(dir string, bucket objstore.Bucket, opts Options) (*Shipper, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &Shipper{dir: dir, bucket: bucket, o: o, wake: make(chan struct{}, 1), held: map[ulid.ULID]bool{}, doubted: map[ulid.ULID]bool{}, sent: map[string]int64{}}
+	s := &Shipper{dir: dir, bucket: bucket, o: o, wake: make(chan struct{}, 1),
+		held: map[ulid.ULID]bool{}, unheld: map[ulid.ULID]bool{}, doubted: map[ulid.ULID]bool{}, sent: map[string]int64{}}
 	s.mu.unsuited = map[ulid.ULID]string{}
 	s.mu.uploaded, s.unsure, err = readState(o.FS, dir)
 	return s, err
@@ -128,8 +132,9 @@ func (s *Shipper) Run(ctx context.Context, every time.Duration) {
 }
 
 // Sync uploads every block that is to be, the oldest first, and returns how many it did. A damaged
-// block keeps the others from nothing; an error of the bucket ends it. Errors are those of the
-// bucket, of the file system, of the context, and tsdb.ErrCorrupt with the file that is damaged.
+// block keeps the others from nothing, nor does a full disk; an error of the bucket ends it. Errors
+// are those of the bucket, of the file system, of the context, and tsdb.ErrCorrupt with the file
+// that is damaged.
 func (s *Shipper) Sync(ctx context.Context) (uploaded int, err error) {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -141,6 +146,11 @@ func (s *Shipper) Sync(ctx context.Context) (uploaded int, err error) {
 			s.mu.stats.SyncFailures++
 		} else {
 			s.mu.stats.LastSync = time.Now()
+		}
+	}()
+	defer func() {
+		if s.unsaved.Load() {
+			err = fileutil.JoinErrors(err, errors.WithMessage(s.save(), "ship"))
 		}
 	}()
 	found, err := s.look()

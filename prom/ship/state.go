@@ -91,6 +91,6 @@ func (s *Shipper) save() error {
 	}
 	name := filepath.Join(s.dir, stateName)
 	err = fileutil.WriteFileAtomic(s.o.FS, name+".tmp", name, text)
-	s.unsaved = err != nil
+	s.unsaved.Store(err != nil)
 	return errors.WithMessage(err, "write down what was uploaded")
 }

@@ -25,21 +25,20 @@ func (s *Shipper) ship(ctx context.Context, b *block) (n int, err error) {
 		return 0, err
 	}
 	err = s.files(ctx, b, dir)
-	if err == nil {
-		s.remember(namesOf(&b.meta)...)
-		err = s.save()
-	}
 	s.mu.Lock()
-	if err == nil {
+	switch {
+	case err == nil:
 		s.mu.stats.Uploads++
-	} else {
+	case !errors.Is(err, errGone):
 		s.mu.stats.UploadFailures++
 	}
 	s.mu.Unlock()
 	switch {
 	case err == nil:
+		s.remember(namesOf(&b.meta)...)
 		s.forget(b)
 		s.o.Logger.Info("block is uploaded", "block", b.id.String(), "mint", b.meta.MinTime, "maxt", b.meta.MaxTime)
+		_ = s.save() // Sync tells, if it fails at the end, too: what is let go of makes room
 		return 1, s.release(b.id)
 	case errors.Is(err, errUnsuited), errors.Is(err, tsdb.ErrCorrupt):
 		return 0, fileutil.JoinErrors(err, s.withdraw(ctx, b, dir), s.release(b.id))
