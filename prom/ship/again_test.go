@@ -68,3 +68,17 @@ func TestSync_MergedOnAfterTheUpload(t *testing.T) {
 		})
 	}
 }
+
+// A merged block may be much younger than what it was made of, and than what Thanos made of that.
+func TestSync_StateIsLostAndTheSourcesAreOld(t *testing.T) {
+	w := newWorld(t)
+	w.open(lateOptions(w))
+	w.late()
+	w.sync(w.shipper(), 2)
+	w.clock.Advance(72 * time.Hour)
+	require.NoError(t, w.db.Compact(ctx))
+	require.Equal(t, 2, w.db.Blocks()[0].Compaction.Level)
+	require.NoError(t, w.fs.Remove("data/thanos.shipper.json"))
+	w.sync(w.shipper(compacted), 0)
+	w.bucket.once(t)
+}

@@ -101,12 +101,14 @@ func (s *Shipper) readBucketMeta(ctx context.Context, id ulid.ULID) (*blockdir.M
 
 // ask remembers what the blocks of the bucket were made of. Thanos merges them, and removes what
 // it has merged, so the name of a block alone does not tell. Blocks that were made long before the
-// oldest of ours have nothing of it.
+// oldest of ours, and before what those were made of, have nothing of it.
 func (s *Shipper) ask(ctx context.Context, f *found) error {
 	const slack = 24 * 60 * 60 * 1000 // ms, between the clocks of two machines
 	oldest := ulid.MaxTime()
 	for _, b := range f.due() {
-		oldest = min(oldest, b.id.Time())
+		for _, id := range namesOf(&b.meta) {
+			oldest = min(oldest, id.Time())
+		}
 	}
 	var ids []ulid.ULID
 	err := s.bucket.Iter(ctx, "", func(name string) error {

@@ -40,11 +40,14 @@ func (s *Shipper) heldBlocks() (held map[ulid.ULID]blockdir.Meta, others []ulid.
 	held = map[ulid.ULID]blockdir.Meta{}
 	for _, id := range ids {
 		m, err := s.readHeldLocked(id)
-		if err != nil {
+		if isBroken(err) {
 			if err := s.releaseLocked(id); err != nil {
 				return nil, nil, err
 			}
 			continue
+		}
+		if err != nil {
+			return nil, nil, err
 		}
 		held[id] = m
 		if !s.held[id] {
@@ -65,17 +68,21 @@ func (s *Shipper) readHeldLocked(id ulid.ULID) (blockdir.Meta, error) {
 	}
 	of, err := decodeThanos(m.Extra.Meta[thanosField])
 	if err != nil {
-		return m, err
+		return m, fileutil.Meaning(tsdb.ErrCorrupt, err)
 	}
 	there, err := s.listFiles(dir)
 	if err != nil {
 		return m, err
 	}
 	if !slices.Equal(of.Files, append(there, file{Path: metaFile})) {
-		return m, errors.Errorf("files of %s are missing", dir)
+		return m, errors.WithMessagef(tsdb.ErrCorrupt, "files of %s are missing", dir)
 	}
 	return m, nil
 }
+
+// isBroken tells whether what is held of a block is of no use, by the error of reading it. Other
+// errors may pass, and it may be the last there is of the block.
+func isBroken(err error) bool { return isGone(err) || errors.Is(err, tsdb.ErrCorrupt) }
 
 // listFiles lists what is uploaded of a block before its meta file: chunks, and the index.
 func (s *Shipper) listFiles(dir string) (files []file, err error) {
@@ -127,26 +134,26 @@ func (s *Shipper) hold(id ulid.ULID) (dir string, err error) {
 	s.holding.Lock()
 	defer s.holding.Unlock()
 	dir, from := blockdir.Path(s.holdPath(), id), blockdir.Path(s.dir, id)
-	if _, err := s.readHeldLocked(id); err == nil {
-		return dir, nil
+	if _, err := s.readHeldLocked(id); err == nil || !isBroken(err) {
+		return dir, err
 	}
 	if err := s.releaseLocked(id); err != nil {
 		return "", err
 	}
 	m, err := blockdir.ReadMeta(s.o.FS, from)
 	if err != nil {
-		return "", s.damaged(id, err)
+		return "", s.damaged(id, from, err)
 	}
 	files, err := s.listFiles(from)
 	if err != nil {
-		return "", s.damaged(id, err)
+		return "", s.damaged(id, from, err)
 	}
 	err = s.linkLocked(id, m, files)
 	switch {
 	case err == nil:
 		return dir, nil
 	case isGone(err):
-		return "", s.damaged(id, err)
+		return "", s.damaged(id, from, err)
 	case !s.unheld[id]:
 		s.o.Logger.Warn("block is not held while it is uploaded", "block", id.String(), "error", fileutil.Logged(err))
 		s.unheld[id] = true

@@ -3,6 +3,7 @@ package ship
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -106,7 +107,7 @@ func (s *Shipper) look() (*found, error) {
 		m, known := s.metas[id]
 		if !known {
 			if m, err = blockdir.ReadMeta(s.o.FS, blockdir.Path(s.dir, id)); err != nil {
-				err = s.damaged(id, err)
+				err = s.damaged(id, blockdir.Path(s.dir, id), err)
 			}
 			if errors.Is(err, errGone) {
 				continue
@@ -131,9 +132,16 @@ func (s *Shipper) look() (*found, error) {
 	return f, nil
 }
 
-// damaged returns what to make of an error of a block: errGone if it was removed meanwhile.
-func (s *Shipper) damaged(id ulid.ULID, err error) error {
-	if _, there := s.o.FS.Stat(blockdir.Path(s.dir, id)); isGone(there) {
+// damaged returns what to make of an error of the files of a block: errGone if it was removed
+// meanwhile; errLocal if what is held of it lacks a file, so that it will be held anew.
+func (s *Shipper) damaged(id ulid.ULID, dir string, err error) error {
+	if dir != blockdir.Path(s.dir, id) {
+		if _, there := s.o.FS.Stat(filepath.Join(dir, metaFile)); isGone(err) || isGone(there) {
+			return errors.WithMessage(errLocal, err.Error()) // it is not that the block is corrupt
+		}
+		return err
+	}
+	if _, there := s.o.FS.Stat(dir); isGone(there) {
 		return errGone
 	}
 	if isGone(err) { // a file of it is missing

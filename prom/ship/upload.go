@@ -50,7 +50,7 @@ func (s *Shipper) ship(ctx context.Context, b *block) (n int, err error) {
 func (s *Shipper) files(ctx context.Context, b *block, dir string) error {
 	files, err := s.listFiles(dir)
 	if err != nil {
-		return s.damaged(b.id, err)
+		return s.damaged(b.id, dir, err)
 	}
 	there, err := s.parts(ctx, b.id)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Shipper) files(ctx context.Context, b *block, dir string) error {
 	}
 	m, err := blockdir.ReadMeta(s.o.FS, dir)
 	if err != nil {
-		return s.damaged(b.id, err)
+		return s.damaged(b.id, dir, err)
 	}
 	text, err := s.encodeMeta(m, files, stats)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Shipper) file(ctx context.Context, id ulid.ULID, dir string, f file) (l
 	name, from := path.Join(id.String(), f.Path), filepath.Join(dir, filepath.FromSlash(f.Path))
 	r, size, err := s.open(from)
 	if err != nil {
-		return 0, s.damaged(id, err)
+		return 0, s.damaged(id, dir, err)
 	}
 	st := &stream{ctx: ctx, s: s, r: r, file: from, size: size}
 	chunks := &scanner{}
@@ -152,13 +152,18 @@ func (s *Shipper) progress(done, sent int64) {
 	s.mu.stats.UploadedBytes += uint64(sent)
 }
 
-// withdraw removes what was uploaded of a block that cannot be uploaded as a whole.
+// withdraw removes what was uploaded of a block that cannot be uploaded as a whole. One that has its
+// meta file in the bucket is of somebody else, and whole.
 func (s *Shipper) withdraw(ctx context.Context, b *block, dir string) error {
 	files, err := s.listFiles(dir)
 	if err != nil {
 		return nil // nothing was uploaded of it
 	}
 	s.forget(b)
+	meta := path.Join(b.id.String(), metaFile)
+	if there, err := s.bucket.Exists(ctx, meta); err != nil || there {
+		return errors.WithMessagef(err, "look for %s", meta)
+	}
 	for _, f := range files {
 		name := path.Join(b.id.String(), f.Path)
 		there, err := s.bucket.Exists(ctx, name)
