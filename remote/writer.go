@@ -75,12 +75,12 @@ func NewWriter(db *tsdb.DB, opts *WriterOptions) (*Writer, error) {
 	if o.Protocol != ProtocolV1 {
 		w.speaks.Store(int64(writeV2))
 	}
-	if newest := store.Newest(); newest != marks.None {
-		w.stats.newestSent.Store(newest)
-	}
 	r := newWriterReader(w)
 	if err := r.begin(); err != nil && !errors.Is(err, tsdb.ErrReadOnly) {
 		return nil, fileutil.JoinErrors(err, store.Close())
+	}
+	if newest := store.Newest(); newest != marks.None {
+		w.stats.newestSent.Store(newest)
 	}
 	w.done.Go(r.run)
 	if !o.NoMetadata {
@@ -168,7 +168,8 @@ type WriterStats struct {
 	Repeated uint64
 
 	// LostBefore is the time of the oldest sample when it was found that all behind those which
-	// were sent had gone, by retention: what was not sent of them is lost. 0: that never was.
+	// were sent had gone, as by retention: what was not sent of them may be lost. 0: that never
+	// was.
 	LostBefore int64
 
 	Backfills   uint64 // how often the log did not have what came next
@@ -259,6 +260,16 @@ func (w *Writer) wait(d time.Duration) bool {
 func (w *Writer) after(d time.Duration) (_ <-chan time.Time, release func()) {
 	ticker := w.clock.NewTicker(max(d, 1))
 	return ticker.C(), ticker.Stop
+}
+
+// isDBClosed reports whether the database is closed, or about to be.
+func (w *Writer) isDBClosed() bool {
+	q, err := w.db.Querier(0, 0)
+	if err != nil {
+		return errors.Is(err, tsdb.ErrClosed)
+	}
+	_ = q.Close() // nothing was read
+	return false
 }
 
 func (w *Writer) isStopped() bool {

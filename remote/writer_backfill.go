@@ -2,6 +2,7 @@ package remote
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/pkg/errors"
@@ -32,7 +33,7 @@ func (r *writerReader) backfill() bool {
 		}
 	}
 	r.gone = false
-	r.position, r.known = r.tail.Position(), newestSeq(r.tail)
+	r.position, r.known = r.tail.Position(), r.tail.Position().Seq
 	w.stats.backfilling.Store(false)
 	r.notePosition()
 	return true
@@ -48,8 +49,10 @@ const (
 
 // sendBehindMarks sends what is behind the marks, window by window. The Tail goes on behind the
 // last one. That begins before the times that are still taken in order: what comes to earlier
-// windows would be missed.
+// windows would be missed. Windows end where blocks do, so that damage to one costs no more than
+// that.
 func (r *writerReader) sendBehindMarks() error {
+	r.floor.check()
 	accepts := r.w.db.Stats().AcceptsInOrderFrom
 	last := min(accepts, r.w.clock.Now().UnixMilli())
 	if last > math.MinInt64/2 {
@@ -59,21 +62,50 @@ func (r *writerReader) sendBehindMarks() error {
 	floor := r.w.marks.Floor()
 	from := max(floor, oldest)
 	r.tellOfLoss(oldest)
+	borders := blockBorders(r.w.db)
 	for from < last && from <= newest {
-		to := min(from+backfillWindow.Milliseconds(), last)
+		to := min(from+backfillWindow.Milliseconds(), last, borderBehind(borders, from))
 		if err := r.sendWindow(func() (*tsdb.Querier, error) { return r.w.db.Querier(from, to-1) }); err != nil {
+			return err
+		}
+		if err := r.shards.adapt(r.w.clock.Now()); err != nil {
 			return err
 		}
 		from = to
 	}
-	from = max(min(from, last), floor)
-	if err := r.sendWindow(func() (*tsdb.Querier, error) { return r.tail.Querier(from, math.MaxInt64) }); err != nil {
-		return err
+	for from = max(min(from, last), floor); ; { // again behind each block, as long as something is damaged
+		r.damaged = false
+		if err := r.sendWindow(func() (*tsdb.Querier, error) { return r.tail.Querier(from, math.MaxInt64) }); err != nil {
+			return err
+		}
+		next := borderBehind(borders, from)
+		if !r.damaged || next == math.MaxInt64 {
+			break
+		}
+		from = next
 	}
 	if r.w.db.Stats().AcceptsInOrderFrom < accepts {
 		return errors.WithMessage(errTimeWentBack, "backfill")
 	}
 	return nil
+}
+
+// blockBorders are the times at which blocks begin and end, in order.
+func blockBorders(db *tsdb.DB) (borders []int64) {
+	for _, b := range db.Blocks() {
+		borders = append(borders, b.MinTime, b.MaxTime)
+	}
+	slices.Sort(borders)
+	return slices.Compact(borders)
+}
+
+// borderBehind is the first border behind a time, math.MaxInt64 if there is none.
+func borderBehind(borders []int64, t int64) int64 {
+	i, _ := slices.BinarySearch(borders, t+1)
+	if i == len(borders) {
+		return math.MaxInt64
+	}
+	return borders[i]
 }
 
 // boundsOf are the times of all samples, by what blocks and the head say of themselves.
@@ -111,10 +143,8 @@ func (r *writerReader) sendWindow(open func() (*tsdb.Querier, error)) error {
 			return err
 		}
 		for _, s := range r.shards.list {
-			if s.filling != nil {
-				if err := r.shards.handOver(s, 0); err != nil {
-					return err
-				}
+			if err := r.shards.handOver(s, 0); err != nil {
+				return err
 			}
 		}
 	}

@@ -28,6 +28,7 @@ type writerReader struct {
 	known    uint64            // commits up to this one may have been sent before
 	ticked   time.Time         // when tick last did something
 	used     []bool            // exemplars of the commit under way that are in a batch
+	damaged  bool              // something of the window under way could not be read
 }
 
 func newWriterReader(w *Writer) *writerReader {
@@ -46,14 +47,16 @@ func (r *writerReader) run() {
 			return
 		}
 	}
-	for {
+	for failures := 0; ; failures++ {
 		err := tsdb.ErrGone
-		if !r.gone {
+		if !r.gone && failures < maxFailures {
 			err = r.step()
 		}
 		switch {
 		case err == nil:
+			failures = 0
 		case errors.Is(err, tsdb.ErrGone):
+			failures = 0
 			if !r.backfill() {
 				return
 			}
@@ -62,6 +65,9 @@ func (r *writerReader) run() {
 		}
 	}
 }
+
+// maxFailures is how often in a row the log may fail before it counts as gone.
+const maxFailures = 10
 
 // pauseAfter logs an error and waits. false: it is no use to go on.
 func (r *writerReader) pauseAfter(err error) bool {
@@ -94,7 +100,7 @@ func (r *writerReader) begin() error {
 			return fileutil.JoinErrors(err, tail.Close())
 		}
 		return nil
-	case r.w.opts.History > 0:
+	case r.w.opts.History > 0 && r.w.marks.Floor() == marks.None: // or this is no first start
 		r.w.marks.SetFloor(r.w.clock.Now().Add(-r.w.opts.History).UnixMilli())
 	}
 	r.gone = true
@@ -139,9 +145,10 @@ func (r *writerReader) passOver() (err error) {
 // unread logs that something is damaged and cannot be read. It is left out: waiting would not mend
 // it. Other errors are returned.
 func (r *writerReader) unread(err error) error {
-	if !errors.Is(err, tsdb.ErrCorrupt) {
+	if !errors.Is(err, tsdb.ErrCorrupt) || errors.Is(err, fileutil.ErrMemoryFault) {
 		return err
 	}
+	r.damaged = true
 	r.w.stats.dropped[droppedUnread].Add(1)
 	r.w.opts.Logger.Error("samples cannot be read and are not sent", "writer", r.w.opts.Name, "error", fileutil.Logged(err))
 	return nil
@@ -170,6 +177,9 @@ func (r *writerReader) step() error {
 	}
 	r.w.flushes.answer(r.sentUpTo().Seq)
 	if err := r.tick(now); err != nil {
+		return err
+	}
+	if err := r.shards.adapt(now); err != nil {
 		return err
 	}
 	if c == nil && !r.pause(pollInterval) {
@@ -234,8 +244,8 @@ func (r *writerReader) commit(c *tsdb.TailCommit) error {
 
 // addExemplars adds the exemplars of a series, beside its sample.
 func (r *writerReader) addExemplars(s *shippedSeries, all []tsdb.TailExemplar, ref tsdb.SeriesRef) {
-	b := r.shards.of(s).filling
-	if b == nil || !b.has(s) {
+	b := r.shards.of(s).with(s)
+	if b == nil {
 		return // a histogram that is not sent
 	}
 	at, _ := slices.BinarySearchFunc(all, ref, func(e tsdb.TailExemplar, ref tsdb.SeriesRef) int { return cmp.Compare(e.Ref, ref) })
@@ -253,20 +263,15 @@ func (r *writerReader) add(s *shippedSeries, sample *tsdb.TailSample, while time
 	if (sample.H != nil || sample.FH != nil) && !r.takesHistogram(sample) {
 		return nil
 	}
-	shard := r.shards.of(s)
 	doubt := uint32(0)
 	if sample.T <= s.doubt {
 		doubt = s.doubtGroup
 	}
-	if b := shard.filling; b != nil && !b.isEmpty() && (b.len() >= r.w.opts.MaxSamples || b.doubt != doubt) {
-		if err := r.shards.handOver(shard, while); err != nil {
-			return err
-		}
+	b, err := r.shards.batchFor(s, doubt, r.position, while)
+	if err != nil {
+		return err
 	}
-	if shard.filling == nil {
-		shard.filling = r.shards.newBatch(r.position, doubt)
-	}
-	shard.filling.add(s, sample, &r.series.symbols)
+	b.add(s, sample, &r.series.symbols)
 	s.newest = sample.T
 	r.w.stats.pending.Add(1)
 	return nil
@@ -299,11 +304,9 @@ func (r *writerReader) tick(now time.Time) error {
 	}
 	r.notePosition()
 	if r.w.marks.IsLong() {
-		if err := r.rewriteMarks(); err != nil {
-			return err
-		}
+		return r.rewriteMarks()
 	}
-	return r.shards.adapt(now)
+	return nil
 }
 
 // sentUpTo is the position up to which all is sent.
@@ -351,10 +354,11 @@ func (r *writerReader) end() {
 // writerFloor finds times before which nothing comes any more that is not sent. A mark below is not
 // needed: a backfill begins there.
 type writerFloor struct {
-	w     *Writer
-	next  int64  // is one when all up to a commit is sent
-	at    uint64 // that commit
-	since time.Time
+	w       *Writer
+	next    int64  // is one when all up to a commit is sent
+	at      uint64 // that commit
+	since   time.Time
+	accepts int64 // what was taken in order when it was looked last
 }
 
 // floorMargin is how far a floor stays behind what the database takes in order: commits that are
@@ -377,12 +381,12 @@ const floorInterval = time.Minute
 // raise notes a floor now and then. newest is the newest commit, sent the one up to which all is
 // sent.
 func (f *writerFloor) raise(newest, sent uint64) {
-	noted := f.w.marks.Floor()
-	if f.w.db.Stats().AcceptsInOrderFrom < noted { // time went back
-		f.w.marks.SetFloor(f.now())
+	noted, accepts := f.w.marks.Floor(), f.w.db.Stats().AcceptsInOrderFrom
+	if !f.since.IsZero() && accepts < f.accepts { // time went back
+		f.w.marks.SetFloor(min(noted, f.now()))
 		f.next, f.at = marks.None, newest
-		return
 	}
+	f.accepts = accepts
 	if now := f.w.clock.Now(); !f.since.IsZero() && now.Sub(f.since) < floorInterval {
 		return
 	}
@@ -391,5 +395,12 @@ func (f *writerFloor) raise(newest, sent uint64) {
 			f.w.marks.SetFloor(f.next)
 		}
 		f.next, f.at, f.since = f.now(), newest, f.w.clock.Now()
+	}
+}
+
+// check lowers a floor that is ahead of the clock: the one was noted when the other was wrong.
+func (f *writerFloor) check() {
+	if noted := f.w.marks.Floor(); noted != marks.None && noted > f.w.clock.Now().UnixMilli() {
+		f.w.marks.SetFloor(min(noted, f.now()))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,8 @@ type writerShard struct {
 	number  int
 	batches chan *writerBatch
 	filling *writerBatch // by the reader
+	// doubts are filled, too: what is in doubt, by its groups. They go before filling does.
+	doubts  map[uint32]*writerBatch
 	encoder writerEncoder
 	entries []marks.Entry
 	splits  int // requests that may still be made of the batch under way
@@ -178,7 +181,7 @@ func (s *writerShard) settle(b *writerBatch, p batchPart, version writeVersion, 
 		}
 	}
 	left := all - took[itemSample] - took[itemHistogram]
-	if b.doubt != 0 && !a.ok() {
+	if b.doubt != 0 && a.status == http.StatusBadRequest {
 		w.stats.dropped[droppedRepeated].Add(uint64(max(left, 0)))
 		return fateKnown
 	}
@@ -249,8 +252,8 @@ const maxAnswerText = 2 << 10
 
 // post sends a body once.
 func (w *Writer) post(body []byte, version writeVersion, attempt int) (a writerAnswer) {
-	var read atomic.Bool
-	r, cancel, err := w.request(body, &read)
+	var unread atomic.Int32
+	r, cancel, err := w.request(body, &unread)
 	if err != nil {
 		return writerAnswer{failure: err}
 	}
@@ -275,7 +278,7 @@ func (w *Writer) post(body []byte, version writeVersion, attempt int) (a writerA
 		return writerAnswer{failure: err}
 	}
 	defer func() { _ = answer.Body.Close() }() // what is left of it does not matter
-	a = writerAnswer{status: answer.StatusCode, after: pauseOf(answer.Header.Get("Retry-After"), w.clock.Now()), read: read.Load()}
+	a = writerAnswer{status: answer.StatusCode, after: pauseOf(answer.Header.Get("Retry-After"), w.clock.Now()), read: unread.Load() == 0}
 	for kind, name := range writtenHeaders {
 		if n, err := strconv.Atoi(answer.Header.Get(name)); err == nil && n >= 0 {
 			a.told, a.written[kind] = true, n
@@ -306,19 +309,21 @@ func pauseOf(text string, now time.Time) time.Duration {
 // maxRetryAfter bounds what a receiver can ask for.
 const maxRetryAfter = time.Hour
 
-// request makes a request with all but what depends on the version. read is set when its body was
-// read to its end.
-func (w *Writer) request(body []byte, read *atomic.Bool) (*http.Request, func(), error) {
+// request makes a request with all but what depends on the version. unread counts bodies that were
+// not read to their end: there is another one behind a redirect.
+func (w *Writer) request(body []byte, unread *atomic.Int32) (*http.Request, func(), error) {
+	content := func() *sentBody {
+		unread.Add(1)
+		return &sentBody{bytes.NewReader(body), sync.OnceFunc(func() { unread.Add(-1) })}
+	}
 	ctx, cancel := context.WithTimeout(w.ctx, w.opts.Timeout)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.opts.URL, &sentBody{bytes.NewReader(body), read})
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.opts.URL, content())
 	if err != nil {
 		cancel()
 		return nil, nil, err
 	}
 	r.ContentLength = int64(len(body))
-	r.GetBody = func() (io.ReadCloser, error) { // for a redirect
-		return io.NopCloser(&sentBody{bytes.NewReader(body), read}), nil
-	}
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(content()), nil }
 	for name, values := range w.opts.Header {
 		r.Header[name] = slices.Clone(values)
 	}
@@ -329,21 +334,27 @@ func (w *Writer) request(body []byte, read *atomic.Bool) (*http.Request, func(),
 	return r, cancel, nil
 }
 
-// sentBody notes that a body was read.
+// sentBody says when it was read to its end.
 type sentBody struct {
 	*bytes.Reader
-	read *atomic.Bool
+	end func()
 }
 
 func (b *sentBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	b.read.Store(b.Len() == 0)
+	b.look()
 	return n, err
 }
 
 // WriteTo implements io.WriterTo.
 func (b *sentBody) WriteTo(w io.Writer) (int64, error) {
 	n, err := b.Reader.WriteTo(w)
-	b.read.Store(b.Len() == 0)
+	b.look()
 	return n, err
+}
+
+func (b *sentBody) look() {
+	if b.Len() == 0 {
+		b.end()
+	}
 }

@@ -52,31 +52,110 @@ func (ss *shardSet) newBatch(first tsdb.TailPosition, doubt uint32) *writerBatch
 	return b
 }
 
-// handOver gives a shard what was filled for it, and waits until it takes it. errAway: it does not
+// batchFor returns the batch that a sample of a series goes into. errAway: its shard takes nothing
 // for a while; 0 is any while.
-func (ss *shardSet) handOver(s *writerShard, while time.Duration) error {
-	b := s.filling
-	ss.mu.Lock()
-	ss.mu.first[b] = b.first
-	ss.mu.Unlock()
-	if ss.give(s, b, while) {
-		s.filling = nil
-		return nil
+func (ss *shardSet) batchFor(s *shippedSeries, doubt uint32, position tsdb.TailPosition, while time.Duration) (*writerBatch, error) {
+	shard := ss.of(s)
+	b := shard.batch(doubt)
+	if b != nil && b.len() >= ss.w.opts.MaxSamples || b == nil && len(shard.doubts) >= maxDoubts {
+		if err := ss.handOver(shard, while); err != nil {
+			return nil, err
+		}
+		b = nil
 	}
-	ss.mu.Lock()
-	delete(ss.mu.first, b)
-	ss.mu.Unlock()
-	if ss.w.isStopped() {
-		return errStopped
+	if b == nil {
+		b = ss.newBatch(position, doubt)
+		shard.setBatch(doubt, b)
 	}
-	return errAway
+	return b, nil
 }
 
-// give reports whether a shard took a batch.
-func (ss *shardSet) give(s *writerShard, b *writerBatch, while time.Duration) bool {
+// maxDoubts is how many groups that are in doubt a shard has batches for.
+const maxDoubts = 64
+
+// handOver gives a shard all that was filled for it, what is in doubt first, and waits until it
+// takes it. errAway: it does not for a while; 0 is any while.
+func (ss *shardSet) handOver(s *writerShard, while time.Duration) error {
+	for s.isFilled() {
+		doubt, b := s.next()
+		ss.mu.Lock()
+		ss.mu.first[b] = b.first
+		ss.mu.Unlock()
+		err := ss.give(s, b, while)
+		if err != nil {
+			ss.mu.Lock()
+			delete(ss.mu.first, b)
+			ss.mu.Unlock()
+			return err
+		}
+		s.setBatch(doubt, nil)
+	}
+	return nil
+}
+
+// batch is the one of a group that is filled, nil if there is none.
+func (s *writerShard) batch(doubt uint32) *writerBatch {
+	if doubt != 0 {
+		return s.doubts[doubt]
+	}
+	return s.filling
+}
+
+func (s *writerShard) setBatch(doubt uint32, b *writerBatch) {
+	switch {
+	case doubt == 0:
+		s.filling = b
+	case b == nil:
+		delete(s.doubts, doubt)
+	case s.doubts == nil:
+		s.doubts = map[uint32]*writerBatch{doubt: b}
+	default:
+		s.doubts[doubt] = b
+	}
+}
+
+// with returns the batch that a series is in, nil if there is none.
+func (s *writerShard) with(series *shippedSeries) *writerBatch {
+	if b := s.filling; b != nil && b.has(series) {
+		return b
+	}
+	if b := s.doubts[series.doubtGroup]; b != nil && b.has(series) {
+		return b
+	}
+	return nil
+}
+
+func (s *writerShard) isFilled() bool { return s.filling != nil || len(s.doubts) > 0 }
+
+// next is the batch that goes next, of those that are filled.
+func (s *writerShard) next() (doubt uint32, _ *writerBatch) {
+	for doubt, b := range s.doubts {
+		return doubt, b
+	}
+	return 0, s.filling
+}
+
+// isDue reports whether what is filled has waited so long.
+func (s *writerShard) isDue(now time.Time, deadline time.Duration) bool {
+	if s.filling != nil && now.Sub(s.filling.since) >= deadline {
+		return true
+	}
+	for _, b := range s.doubts {
+		if now.Sub(b.since) >= deadline {
+			return true
+		}
+	}
+	return false
+}
+
+// dbCheck is how often it is looked whether the database is closed while a shard takes nothing.
+const dbCheck = time.Second
+
+// give gives a shard a batch.
+func (ss *shardSet) give(s *writerShard, b *writerBatch, while time.Duration) error {
 	select {
 	case s.batches <- b:
-		return true
+		return nil
 	default:
 	}
 	since := time.Now()
@@ -87,19 +166,28 @@ func (ss *shardSet) give(s *writerShard, b *writerBatch, while time.Duration) bo
 		defer release()
 		over = after
 	}
-	select {
-	case s.batches <- b:
-		return true
-	case <-ss.w.stop:
-	case <-over:
+	look, release := ss.w.after(dbCheck)
+	defer release()
+	for {
+		select {
+		case s.batches <- b:
+			return nil
+		case <-ss.w.stop:
+			return errStopped
+		case <-over:
+			return errAway
+		case <-look:
+			if ss.w.isDBClosed() {
+				return tsdb.ErrClosed
+			}
+		}
 	}
-	return false
 }
 
 // handOverDue gives shards that are free what has waited long enough, or all.
 func (ss *shardSet) handOverDue(now time.Time, all bool) error {
 	for _, s := range ss.list {
-		if b := s.filling; b != nil && len(s.batches) == 0 && (all || now.Sub(b.since) >= ss.w.opts.Deadline) {
+		if s.isFilled() && len(s.batches) == 0 && (all || s.isDue(now, ss.w.opts.Deadline)) {
 			if err := ss.handOver(s, 0); err != nil {
 				return err
 			}
@@ -136,13 +224,18 @@ func (ss *shardSet) oldest(at tsdb.TailPosition) tsdb.TailPosition {
 		if b := s.filling; b != nil && b.first.Seq < at.Seq {
 			at = b.first
 		}
+		for _, b := range s.doubts {
+			if b.first.Seq < at.Seq {
+				at = b.first
+			}
+		}
 	}
 	return at
 }
 
 // areFilled reports whether there is a batch that no shard has yet.
 func (ss *shardSet) areFilled() bool {
-	return slices.ContainsFunc(ss.list, func(s *writerShard) bool { return s.filling != nil })
+	return slices.ContainsFunc(ss.list, (*writerShard).isFilled)
 }
 
 // isBusy reports whether there is something that is read and not sent.
@@ -156,17 +249,21 @@ func (ss *shardSet) isBusy() bool {
 // drain waits until all that was read is sent.
 func (ss *shardSet) drain() error {
 	for _, s := range ss.list {
-		if s.filling != nil {
-			if err := ss.handOver(s, 0); err != nil {
-				return err
-			}
+		if err := ss.handOver(s, 0); err != nil {
+			return err
 		}
 	}
+	look, release := ss.w.after(dbCheck)
+	defer release()
 	for ss.isBusy() {
 		select {
 		case <-ss.changed:
 		case <-ss.w.stop:
 			return errStopped
+		case <-look:
+			if ss.w.isDBClosed() {
+				return tsdb.ErrClosed
+			}
 		}
 	}
 	return nil
