@@ -22,10 +22,13 @@ const maxMetaSize = 64 << 20
 // all of it if there is no such file, or if the bucket lacks a block that an earlier process may
 // have uploaded without writing that down.
 func (s *Shipper) settle(ctx context.Context, f *found) error {
-	s.decide(f)
+	s.judgeAll(f)
 	ask := s.unsure && len(f.due()) > 0
 	for _, b := range f.due() {
 		in, err := s.inBucket(ctx, b.id)
+		if err == nil && !in && writtenAnew(&b.meta) {
+			in, err = s.inBucket(ctx, b.meta.Compaction.Sources[0])
+		}
 		switch {
 		case err != nil:
 			return err

@@ -9,6 +9,8 @@ var (
 	ErrLabels = errors.New("external labels are missing or wrong")
 	// ErrMerges: the database merges blocks, and might merge some away before they are uploaded.
 	ErrMerges = errors.New("the database merges blocks")
+	// ErrRetention: the database removes blocks, and might do so before they are uploaded.
+	ErrRetention = errors.New("the database removes blocks")
 )
 
 var (

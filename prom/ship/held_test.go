@@ -108,3 +108,24 @@ func TestSync_DamagedAndUploadedByAnother(t *testing.T) {
 		require.Contains(t, all, id+file)
 	}
 }
+
+// All that is to be uploaded is held before the bucket is asked: nobody knows when it will answer.
+func TestSync_HoldsBeforeItAsks(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(3)
+	w.bucket.before = func(string, string) error {
+		if len(w.db.Blocks()) == 3 {
+			for _, m := range w.db.Blocks() {
+				require.Contains(t, w.heldFiles(), "data/thanos/upload/"+m.ULID.String()+"/meta.json")
+			}
+			_, err := w.db.DropBlocks(ctx, w.db.Blocks()[1].MaxTime)
+			require.NoError(t, err)
+			require.Len(t, w.db.Blocks(), 1)
+		}
+		return nil
+	}
+	w.sync(w.shipper(), 3)
+	w.bucket.once(t)
+	require.Empty(t, w.heldFiles())
+}

@@ -127,6 +127,16 @@ func (s *Shipper) sight(m tsdb.BlockMeta) {
 	}
 }
 
+// holdDue holds what is to be uploaded, before the bucket is asked, which may take long. Errors come
+// again when a block is uploaded, and are told then.
+func (s *Shipper) holdDue(f *found) {
+	s.decide(f)
+	for _, b := range f.due() {
+		dir, err := s.hold(b.id)
+		b.held = b.held || err == nil && dir != blockdir.Path(s.dir, b.id)
+	}
+}
+
 // hold holds a block, if it is not held, and returns where its files are from now on: in its own
 // place where it cannot be held, as on a full disk or without links. errGone: it was removed;
 // tsdb.ErrCorrupt: it is not whole.

@@ -3,6 +3,7 @@ package ship_test
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/prom/ship"
 )
 
 // late makes a block, and one of late samples that overlaps it.
@@ -206,27 +208,76 @@ func TestSync_ChunksWithStartTimestamps(t *testing.T) {
 	w.bucket.once(t)
 }
 
-// Blocks that are written anew, as what was deleted in them goes, are not uploaded twice.
+// Blocks that are written anew, as what was deleted in them goes, are uploaded once, like those that
+// they take the place of: after these or instead of them.
 func TestSync_WrittenAnew(t *testing.T) {
-	for _, uploadedBefore := range []bool{true, false} {
+	for _, change := range []func(*ship.Options){compacted, func(*ship.Options) {}} {
+		for _, uploadedBefore := range []bool{true, false} {
+			w := newWorld(t)
+			s := w.shipper(change)
+			w.open(s.Prepare(w.options()))
+			w.blocks(1)
+			if uploadedBefore {
+				w.sync(s, 1)
+			}
+			w.deleteSome()
+			n, err := s.Sync(ctx)
+			require.NoError(t, err)
+			w.sync(w.shipper(change), 0)
+			require.Len(t, w.uploadedBlocks(), 1)
+			require.Equal(t, !uploadedBefore, n == 1)
+			require.Empty(t, reasons(s))
+			w.bucket.once(t)
+		}
+	}
+}
+
+// deleteSome deletes a series, so that the blocks are written anew.
+func (w *world) deleteSome() {
+	w.Helper()
+	require.NoError(w, w.db.Delete(ctx, 0, w.clock.Now().UnixMilli(), labels.Equal("i", "3")))
+	require.NoError(w, w.db.CleanTombstones(ctx))
+	require.Equal(w, 2, w.db.Blocks()[0].Compaction.Level)
+}
+
+func (w *world) uploadedBlocks() []string {
+	w.Helper()
+	blocks := map[string]bool{}
+	for name := range objects(w, w.bucket) {
+		blocks[strings.Split(name, "/")[0]] = true
+	}
+	return sortedNames(blocks)
+}
+
+// A block is written anew after a kill, before it was written down that it is uploaded.
+func TestSync_WrittenAnewAfterAKill(t *testing.T) {
+	for _, held := range []bool{true, false} {
 		w := newWorld(t)
-		s := w.shipper(compacted)
-		w.open(s.Prepare(w.options()))
+		w.open(w.options())
 		w.blocks(1)
-		if uploadedBefore {
-			w.sync(s, 1)
+		s := w.shipper()
+		w.sync(s, 1)
+		w.blocks(1)
+		if held {
+			w.bucket.after = func(_, name string) error {
+				if strings.HasSuffix(name, "meta.json") {
+					return errUnavailable // it is there all the same
+				}
+				return nil
+			}
+			_, err := s.Sync(ctx)
+			require.ErrorIs(t, err, errUnavailable)
+			require.NotEmpty(t, w.heldFiles())
+			w.bucket.after = nil
+		} else {
+			w.fs.SetHook(full("data/thanos"))
+			_, err := s.Sync(ctx)
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			w.fs.SetHook(nil)
 		}
-		require.NoError(t, w.db.Delete(ctx, 0, w.clock.Now().UnixMilli(), labels.Equal("i", "3")))
-		require.NoError(t, w.db.CleanTombstones(ctx))
-		n, err := s.Sync(ctx)
-		require.NoError(t, err)
-		w.sync(w.shipper(compacted), 0)
-		blocks := map[string]bool{}
-		for name := range objects(t, w.bucket) {
-			blocks[strings.Split(name, "/")[0]] = true
-		}
-		require.Len(t, blocks, 1)
-		require.Equal(t, !uploadedBefore, n == 1)
+		w.deleteSome()
+		w.sync(w.shipper(), 0)
+		require.Len(t, w.uploadedBlocks(), 2)
 		w.bucket.once(t)
 	}
 }

@@ -1,6 +1,7 @@
 package ship
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/pkg/errors"
@@ -69,7 +70,21 @@ func (s *Shipper) mayMerge(m tsdb.BlockMeta) bool { return !s.unsaved.Load() && 
 // mergeFactor is how many blocks a merge puts together at least, by their times.
 const mergeFactor = 3
 
-// leavesBlocks tells whether a database merges no blocks of which nobody has said that they may be.
-func leavesBlocks(o *tsdb.BlockOptions) bool {
-	return o.MayMerge != nil || o.MaxRange/mergeFactor < o.Range
+// mergesBlocks says which option makes a database merge blocks, or write them anew, and what it is to
+// be; nothing if it does neither.
+func mergesBlocks(o *tsdb.Options) string {
+	switch {
+	case o.Blocks.MaxRange/mergeFactor >= o.Blocks.Range:
+		return fmt.Sprintf("BlockOptions.MaxRange is %v, want less than three times Range, %v", o.Blocks.MaxRange, o.Blocks.Range)
+	case o.Head.OutOfOrderWindow > 0:
+		return fmt.Sprintf("HeadOptions.OutOfOrderWindow is %v, want 0", o.Head.OutOfOrderWindow)
+	case len(o.Blocks.RetentionRules) > 0:
+		return "there are BlockOptions.RetentionRules, want none"
+	}
+	return ""
+}
+
+// removesBlocks tells whether retention may remove a block.
+func removesBlocks(o *tsdb.BlockOptions) bool {
+	return o.Retention > 0 || o.RetentionBytes > 0 || o.RetentionPercent > 0 || len(o.RetentionRules) > 0
 }

@@ -60,10 +60,15 @@ func judge(m *blockdir.Meta, compacted bool, uploaded func(ulid.ULID) bool) verd
 		return verdict{reason: fmt.Sprintf("it was merged of %d blocks that are uploaded and of others that are not: %s", in, strings.Join(missing, ", "))}
 	case in > 0:
 		return verdict{}
-	case m.Compaction.Level > 1 && !compacted:
+	case m.Compaction.Level > 1 && !writtenAnew(m) && !compacted:
 		return verdict{reason: "it was merged before what it was made of was uploaded; Options.Compacted would upload it"}
 	}
 	return verdict{due: true}
+}
+
+// writtenAnew tells whether a block is another one, without what was deleted in it.
+func writtenAnew(m *blockdir.Meta) bool {
+	return m.Compaction.Level > 1 && len(m.Compaction.Sources) == 1
 }
 
 // found is what there is to look at in one Sync.
@@ -150,11 +155,12 @@ func (s *Shipper) damaged(id ulid.ULID, dir string, err error) error {
 	return err
 }
 
-// decide judges all blocks. Of two that are due and of which one has all that the other was made
-// of, only that one is uploaded.
-func (s *Shipper) decide(f *found) {
+// judgeAll judges each block by itself. A list that others wrote may name a block, and not what it
+// was made of.
+func (s *Shipper) judgeAll(f *found) {
 	s.mu.Lock()
-	for _, b := range f.blocks { // a list that others wrote may have the block alone
+	defer s.mu.Unlock()
+	for _, b := range f.blocks {
 		if s.mu.uploaded[b.id] {
 			for _, id := range b.meta.Compaction.Sources {
 				s.mu.uploaded[id] = true
@@ -166,7 +172,12 @@ func (s *Shipper) decide(f *found) {
 			b.verdict = s.judgeLocked(&b.meta)
 		}
 	}
-	s.mu.Unlock()
+}
+
+// decide judges all blocks. Of two that are due and of which one has all that the other was made
+// of, only that one is uploaded.
+func (s *Shipper) decide(f *found) {
+	s.judgeAll(f)
 	due := f.due()
 	for _, b := range due {
 		for _, m := range due {

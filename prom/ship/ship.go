@@ -68,14 +68,18 @@ type Stats struct {
 	Done, Total int64
 }
 
-// New returns a shipper of the blocks of a database that is open. One that merges blocks, whoever
-// wants them, is refused, ErrMerges: open it with the options that Prepare gives, of a shipper of
-// NewDir, or with BlockOptions.MaxRange below three times Range. Errors are those of NewDir, too.
+// New returns a shipper of the blocks of a database that is open. One is refused that merges blocks,
+// or writes them anew, and has no MayMerge: ErrMerges; and one with limits of retention that has no
+// Keep: ErrRetention. Open it with the options that Prepare gives, of a shipper of NewDir; or with
+// BlockOptions.MaxRange below three times Range, no OutOfOrderWindow, and no retention. What is
+// changed later nobody checks. Errors are those of NewDir, too.
 func New(db *tsdb.DB, bucket objstore.Bucket, opts Options) (*Shipper, error) {
 	of := db.Options()
-	if !leavesBlocks(&of.Blocks) {
-		return nil, errors.WithMessagef(ErrMerges, "ship: BlockOptions.MaxRange is %v, want less than three times Range, %v, or MayMerge",
-			of.Blocks.MaxRange, of.Blocks.Range)
+	if why := mergesBlocks(&of); why != "" && of.Blocks.MayMerge == nil {
+		return nil, errors.WithMessagef(ErrMerges, "ship: %s, or BlockOptions.MayMerge", why)
+	}
+	if of.Blocks.Keep == nil && removesBlocks(&of.Blocks) {
+		return nil, errors.WithMessage(ErrRetention, "ship: BlockOptions have limits of retention, want none or Keep")
 	}
 	if opts.FS == nil {
 		opts.FS = of.FS
@@ -158,6 +162,7 @@ func (s *Shipper) Sync(ctx context.Context) (uploaded int, err error) {
 		return 0, errors.WithMessage(err, "ship")
 	}
 	defer s.note(found)
+	s.holdDue(found)
 	if err := s.settle(ctx, found); err != nil {
 		return 0, errors.WithMessage(err, "ship")
 	}

@@ -111,6 +111,26 @@ func TestNew_RefusesWhatWouldLoseBlocks(t *testing.T) {
 	_, err := ship.New(db, w.bucket, ship.Options{Labels: external})
 	require.ErrorIs(t, err, ship.ErrMerges)
 	require.ErrorContains(t, err, "30m")
+	for _, want := range []struct {
+		err    error
+		change func(o *tsdb.Options)
+	}{
+		{ship.ErrMerges, func(o *tsdb.Options) { o.Head.OutOfOrderWindow = time.Hour }},
+		{ship.ErrRetention, func(o *tsdb.Options) { o.Blocks.Retention = time.Hour }},
+		{ship.ErrRetention, func(o *tsdb.Options) { o.Blocks.RetentionBytes = 1 << 30 }},
+		{ship.ErrRetention, func(o *tsdb.Options) { o.Blocks.RetentionPercent = 50 }},
+	} {
+		require.NoError(t, db.Close())
+		o := w.options()
+		want.change(o)
+		db = w.open(o)
+		_, err := ship.New(db, w.bucket, ship.Options{Labels: external})
+		require.ErrorIs(t, err, want.err)
+		require.NoError(t, db.Close())
+		db = w.open(w.shipper().Prepare(o))
+		_, err = ship.New(db, w.bucket, ship.Options{Labels: external})
+		require.NoError(t, err)
+	}
 	_, err = ship.NewDir("data", w.bucket, ship.Options{})
 	require.ErrorIs(t, err, ship.ErrLabels)
 	_, err = ship.NewDir("data", w.bucket, ship.Options{Labels: labels.FromStrings("", "x")})
