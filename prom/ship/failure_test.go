@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -237,6 +238,14 @@ func TestSync_DamagedBlocks(t *testing.T) {
 				require.ErrorContains(t, err, id)
 				require.Equal(t, 2, n)
 				require.Len(t, s.Stats().Skipped, 1)
+				before := len(on.bucket.order)
+				on.sync(s, 0) // it is told once, and sent once
+				require.Len(t, on.bucket.order, before)
+				require.Len(t, s.Stats().Skipped, 1)
+				require.False(t, s.Stats().LastSync.IsZero())
+				require.False(t, s.Keep(w.db.Blocks()[1]))
+				_, err = on.shipper().Sync(ctx)
+				require.ErrorContains(t, err, id)
 				for name := range objects(t, on.bucket) {
 					require.NotContains(t, name, id)
 				}
@@ -335,5 +344,61 @@ func TestSync_WithoutLinks(t *testing.T) {
 			require.NoError(t, w.bucket.Delete(ctx, name))
 		}
 	}
+	w.checkBucket()
+}
+
+// While a meta file cannot be read nobody knows what the block was made of: what is uploaded of that
+// is not forgotten.
+func TestSync_AMetaFileThatCannotBeReadForNow(t *testing.T) {
+	w := newWorld(t)
+	w.open(lateOptions(w))
+	w.late()
+	w.sync(w.shipper(), 2)
+	require.NoError(t, w.db.Compact(ctx))
+	id := w.db.Blocks()[0].ULID.String()
+	w.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Name == "data/"+id+"/meta.json" && !op.Kind.Mutates() {
+			return syscall.EIO
+		}
+		return nil
+	})
+	s := w.shipper(compacted)
+	for range 3 {
+		w.blocks(1)
+		n, err := s.Sync(ctx)
+		require.ErrorIs(t, err, syscall.EIO)
+		require.Equal(t, 1, n)
+	}
+	w.fs.SetHook(nil)
+	w.sync(s, 0)
+	w.sync(w.shipper(compacted), 0)
+	w.bucket.once(t)
+}
+
+// What Thanos removes of a block, as nobody has completed it for long, is uploaded again.
+func TestSync_APartIsRemovedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(1)
+	chunks := w.db.Blocks()[0].ULID.String() + "/chunks/000001"
+	w.bucket.before = func(op, name string) error {
+		if op == "upload" && name != chunks {
+			return errUnavailable
+		}
+		return nil
+	}
+	s := w.shipper()
+	_, err := s.Sync(ctx)
+	require.ErrorIs(t, err, errUnavailable)
+	w.bucket.before = func(op, name string) error {
+		if op == "upload" && strings.HasSuffix(name, "/index") {
+			return w.bucket.Bucket.Delete(ctx, chunks)
+		}
+		return nil
+	}
+	_, err = s.Sync(ctx)
+	require.ErrorContains(t, err, chunks)
+	w.bucket.before = nil
+	w.sync(s, 1)
 	w.checkBucket()
 }

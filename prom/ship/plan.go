@@ -100,6 +100,7 @@ func (s *Shipper) look() (*found, error) {
 	for _, id := range others {
 		s.doubted[id] = true
 	}
+	s.unread = false
 	f, metas := &found{}, map[ulid.ULID]blockdir.Meta{}
 	for id, m := range held {
 		metas[id] = m
@@ -112,14 +113,7 @@ func (s *Shipper) look() (*found, error) {
 		m, known := s.metas[id]
 		if !known {
 			if m, err = blockdir.ReadMeta(s.o.FS, blockdir.Path(s.dir, id)); err != nil {
-				err = s.damaged(id, blockdir.Path(s.dir, id), err)
-			}
-			if errors.Is(err, errGone) {
-				continue
-			}
-			if err != nil {
-				f.damages = append(f.damages, errors.WithMessagef(err, "ship block %s", id))
-				f.blocks = append(f.blocks, &block{id: id, verdict: verdict{reason: err.Error()}})
+				s.unreadable(f, id, err)
 				continue
 			}
 		}
@@ -135,6 +129,26 @@ func (s *Shipper) look() (*found, error) {
 		return cmp.Or(cmp.Compare(a.meta.MinTime, b.meta.MinTime), a.id.Compare(b.id))
 	})
 	return f, nil
+}
+
+// unreadable notes a block whose meta file cannot be read. That it is damaged is told once.
+func (s *Shipper) unreadable(f *found, id ulid.ULID, err error) {
+	err = s.damaged(id, blockdir.Path(s.dir, id), err)
+	if errors.Is(err, errGone) {
+		return
+	}
+	s.unread = true
+	b := &block{id: id, verdict: verdict{reason: err.Error()}}
+	f.blocks = append(f.blocks, b)
+	s.mu.Lock()
+	told := s.mu.unsuited[id] != ""
+	s.mu.Unlock()
+	if !told {
+		f.damages = append(f.damages, errors.WithMessagef(err, "ship block %s", id))
+	}
+	if errors.Is(err, tsdb.ErrCorrupt) {
+		s.skip(b, err.Error())
+	}
 }
 
 // damaged returns what to make of an error of the files of a block: errGone if it was removed

@@ -31,6 +31,7 @@ type Shipper struct {
 	doubted map[ulid.ULID]bool          // blocks that may have been uploaded without that being written down
 	metas   map[ulid.ULID]blockdir.Meta // of the blocks that are there; nil: none was looked for yet
 	before  map[ulid.ULID]bool          // those that were there at the look before, and their sources
+	unread  bool                        // there are blocks whose meta files cannot be read
 	sent    map[string]int64            // sizes of objects that this process uploaded, of blocks that are not whole
 
 	holding sync.Mutex         // held while files below thanos/upload come and go; before mu
@@ -109,7 +110,7 @@ func (s *Shipper) Stats() Stats {
 }
 
 // Keep is for BlockOptions.Keep, and its opposite for MayMerge: true for a block that is to be
-// uploaded still.
+// uploaded still. It is false for one that is damaged, once a Sync has found that out.
 func (s *Shipper) Keep(m tsdb.BlockMeta) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +139,8 @@ func (s *Shipper) Run(ctx context.Context, every time.Duration) {
 // Sync uploads every block that is to be, the oldest first, and returns how many it did. A damaged
 // block keeps the others from nothing, nor does a full disk; an error of the bucket ends it. Errors
 // are those of the bucket, of the file system, of the context, and tsdb.ErrCorrupt with the file
-// that is damaged.
+// that is damaged. Damage is an error once; afterwards the block is in Stats.Skipped, until another
+// Shipper tries again.
 func (s *Shipper) Sync(ctx context.Context) (uploaded int, err error) {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -174,7 +176,10 @@ func (s *Shipper) Sync(ctx context.Context) (uploaded int, err error) {
 		case err == nil || errors.Is(err, errGone):
 		case errors.Is(err, errUnsuited):
 			s.skip(b, err.Error())
-		case errors.Is(err, tsdb.ErrCorrupt), errors.Is(err, errLocal):
+		case errors.Is(err, tsdb.ErrCorrupt):
+			s.skip(b, err.Error())
+			damages = append(damages, errors.WithMessagef(err, "ship block %s", b.id))
+		case errors.Is(err, errLocal):
 			b.reason = err.Error()
 			damages = append(damages, errors.WithMessagef(err, "ship block %s", b.id))
 		default:
@@ -186,7 +191,8 @@ func (s *Shipper) Sync(ctx context.Context) (uploaded int, err error) {
 	return uploaded, fileutil.JoinErrors(append(damages, found.damages...)...)
 }
 
-// skip notes that a block cannot be uploaded.
+// skip notes that a block cannot be uploaded, until the process ends. Keep lets it go: what is damaged
+// does not heal, and merges and retention would wait for ever.
 func (s *Shipper) skip(b *block, reason string) {
 	s.mu.Lock()
 	s.mu.unsuited[b.id] = reason

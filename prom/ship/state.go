@@ -68,7 +68,8 @@ func addNames(metas map[ulid.ULID]blockdir.Meta, set map[ulid.ULID]bool) {
 
 // save writes the state file, durable on return. What no block is left of is forgotten, neither now
 // nor when it was looked before: a directory that is listed while a merged block takes the place of
-// others may show neither.
+// others may show neither. While there is a block of which nobody knows what it was made of, nothing
+// is forgotten.
 func (s *Shipper) save() error {
 	left := map[ulid.ULID]bool{}
 	maps.Copy(left, s.before)
@@ -76,13 +77,13 @@ func (s *Shipper) save() error {
 	st := state{Version: stateVersion, Uploaded: []string{}}
 	s.mu.Lock()
 	for id := range s.mu.uploaded {
-		if left[id] || s.before == nil {
+		if left[id] || s.before == nil || s.unread {
 			st.Uploaded = append(st.Uploaded, id.String())
 		} else {
 			delete(s.mu.uploaded, id)
 		}
 	}
-	maps.DeleteFunc(s.mu.unsuited, func(id ulid.ULID, _ string) bool { return !left[id] })
+	maps.DeleteFunc(s.mu.unsuited, func(id ulid.ULID, _ string) bool { return !left[id] && !s.unread })
 	s.mu.Unlock()
 	slices.Sort(st.Uploaded)
 	text, err := json.MarshalIndent(st, "", "\t")

@@ -63,12 +63,12 @@ func (s *Shipper) files(ctx context.Context, b *block, dir string) error {
 	s.mu.Lock()
 	s.mu.stats.Block, s.mu.stats.Done, s.mu.stats.Total = b.id, 0, total
 	s.mu.Unlock()
-	stats, all := indexStats{}, true
+	stats, all, skipped := indexStats{}, true, false
 	for _, f := range files {
 		name := path.Join(b.id.String(), f.Path)
 		if size, whole := there[name]; whole && size == f.Size {
 			s.progress(f.Size, 0)
-			all = all && f.Path == indexFile
+			all, skipped = all && f.Path == indexFile, true
 			continue
 		}
 		largest, err := s.file(ctx, b.id, dir, f)
@@ -80,6 +80,11 @@ func (s *Shipper) files(ctx context.Context, b *block, dir string) error {
 	}
 	if !all {
 		stats = indexStats{}
+	}
+	if skipped {
+		if err := s.recheck(ctx, b.id, files); err != nil {
+			return err
+		}
 	}
 	m, err := blockdir.ReadMeta(s.o.FS, dir)
 	if err != nil {
@@ -94,6 +99,23 @@ func (s *Shipper) files(ctx context.Context, b *block, dir string) error {
 		return err
 	}
 	delete(s.doubted, b.id)
+	return nil
+}
+
+// recheck sees that all files of a block are in the bucket but the meta file. Thanos removes what is
+// there of a block that nobody has completed in two days; it may do so while the rest is uploaded.
+func (s *Shipper) recheck(ctx context.Context, id ulid.ULID, files []file) error {
+	there, err := s.parts(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		name := path.Join(id.String(), f.Path)
+		if size, in := there[name]; !in || size != f.Size {
+			delete(s.sent, name)
+			return errors.Errorf("%s was removed from the bucket meanwhile", name)
+		}
+	}
 	return nil
 }
 
