@@ -60,8 +60,6 @@ type batchExemplar struct {
 
 func (b *writerBatch) len() int { return len(b.samples) }
 
-func (b *writerBatch) isEmpty() bool { return len(b.samples) == 0 && len(b.exemplars) == 0 }
-
 // reset empties a batch and gives it a number.
 func (b *writerBatch) reset(number uint64) {
 	clear(b.groups)

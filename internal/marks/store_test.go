@@ -207,7 +207,7 @@ func TestStore_GroupsWhatIsInDoubt(t *testing.T) {
 	torn := groups()
 	require.NotEqual(t, torn[0], torn[1])
 	require.NotContains(t, again[:], torn[1])
-	require.EqualValues(t, None, s.Newest())
+	require.Equal(t, int64(None), s.Newest())
 }
 
 func TestStore_GivesIDsOutAgain(t *testing.T) {
