@@ -201,9 +201,10 @@ type BlockOptions struct {
 	// it reaches the caller of Compact, and ends the program in the maintenance that runs by
 	// itself. Default: none is kept.
 	Keep func(BlockMeta) bool `json:"-"`
-	// MayMerge is asked before a block is merged with others, or written anew by RetentionRules:
-	// false leaves it as it is this time. Until it is copied elsewhere, for example. It is called
-	// as Keep is. CleanTombstones does not ask. Default: all may.
+	// MayMerge is asked before a block is merged with others, or written anew by itself: by
+	// RetentionRules, or in the background for what was deleted in it. false leaves it as it is
+	// this time. Until it is copied elsewhere, for example. It is called as Keep is.
+	// CleanTombstones does not ask. Default: all may.
 	MayMerge func(BlockMeta) bool `json:"-"`
 }
 

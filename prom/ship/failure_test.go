@@ -336,6 +336,7 @@ func TestSync_WithoutLinks(t *testing.T) {
 	s := w.shipper()
 	w.sync(s, 2)
 	require.Zero(t, s.Stats().Pending)
+	require.Zero(t, s.Stats().UploadFailures)
 	w.sync(s, 0)
 	all := objects(t, w.bucket)
 	require.NotContains(t, all, gone.ULID.String()+"/meta.json")

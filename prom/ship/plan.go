@@ -156,7 +156,7 @@ func (s *Shipper) unreadable(f *found, id ulid.ULID, err error) {
 func (s *Shipper) damaged(id ulid.ULID, dir string, err error) error {
 	if dir != blockdir.Path(s.dir, id) {
 		if _, there := s.o.FS.Stat(filepath.Join(dir, metaFile)); isGone(err) || isGone(there) {
-			return errors.WithMessage(errLocal, err.Error()) // it is not that the block is corrupt
+			return errors.WithMessagef(errLocal, "%s: %v", dir, err) // it is not that the block is corrupt
 		}
 		return err
 	}
@@ -164,7 +164,7 @@ func (s *Shipper) damaged(id ulid.ULID, dir string, err error) error {
 		return errGone
 	}
 	if isGone(err) { // a file of it is missing
-		return fileutil.Meaning(tsdb.ErrCorrupt, err)
+		return fileutil.Meaning(tsdb.ErrCorrupt, errors.WithMessage(err, dir))
 	}
 	return err
 }
