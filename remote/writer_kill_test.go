@@ -1,5 +1,3 @@
-//go:build unix
-
 package remote
 
 import (
@@ -13,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -90,6 +89,14 @@ func putChild(db *tsdb.DB, at int64) error {
 	return err
 }
 
+// skipOnWindows skips tests of kills where locks outlive their process for a while.
+func skipOnWindows(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("the lock of the dead outlives it for a while")
+	}
+}
+
 // startChild starts a child. kill kills it.
 func startChild(t *testing.T, what ...string) (kill func()) {
 	t.Helper()
@@ -102,7 +109,7 @@ func startChild(t *testing.T, what ...string) (kill func()) {
 	require.NoError(t, cmd.Start())
 	return func() {
 		require.NoError(t, cmd.Process.Kill())
-		require.ErrorContains(t, cmd.Wait(), "killed", out.String())
+		require.Error(t, cmd.Wait(), out.String())
 	}
 }
 
@@ -196,6 +203,7 @@ func contentOf(r *http.Request) []byte {
 // However often a sender is killed, each sample gets there once, in order. What was on its way is
 // sent again as it was: nothing new is in a request that a strict receiver refuses.
 func TestWriterKill_OfTheSender(t *testing.T) {
+	skipOnWindows(t)
 	rc := &strictReceiver{newest: map[string]int64{}, taken: map[string]int{}}
 	server := httptest.NewServer(rc)
 	defer server.Close()
@@ -247,6 +255,7 @@ func TestWriterKill_OfTheSender(t *testing.T) {
 
 // However often a receiver is killed, it has everything in the end.
 func TestWriterKill_OfTheReceiver(t *testing.T) {
+	skipOnWindows(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := listener.Addr().String()

@@ -43,18 +43,20 @@ var writeVersions = []writeVersion{
 	{"write/otlp", "OTLP gauges", "application/x-protobuf", "", receiver.otlpHandler, encodeOTLP},
 }
 
+const nameLabel = "__name__"
+
 // encodeOTLP makes a gauge of each series, whose labels are attributes of its point.
 func encodeOTLP(sets []labels.Labels, t int64, vs []float64) ([]byte, error) {
 	all := pmetric.NewMetrics()
 	scope := all.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty()
 	for i, ls := range sets {
 		m := scope.Metrics().AppendEmpty()
-		m.SetName(ls.Get(labels.MetricName))
+		m.SetName(ls.Get(nameLabel))
 		p := m.SetEmptyGauge().DataPoints().AppendEmpty()
 		p.SetTimestamp(pcommon.NewTimestampFromTime(time.UnixMilli(t)))
 		p.SetDoubleValue(vs[i])
 		ls.Range(func(l labels.Label) {
-			if l.Name != labels.MetricName {
+			if l.Name != nameLabel {
 				p.Attributes().PutStr(l.Name, l.Value)
 			}
 		})
