@@ -1,4 +1,4 @@
-package compat
+package sender
 
 import (
 	"context"
@@ -6,38 +6,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 
-	"github.com/prometheus/compliance/remotewrite/sender"
+	suite "github.com/prometheus/compliance/remotewrite/sender"
 	"github.com/stretchr/testify/require"
 )
-
-// serveBinary is our server, built once.
-var serveBinary struct {
-	sync.Once
-	path string
-	err  error
-}
 
 // buildServe builds our server, which is in a module of its own.
 func buildServe(t *testing.T) string {
 	t.Helper()
-	serveBinary.Do(func() {
-		dir, err := os.MkdirTemp("", "tsdbserve")
-		if err == nil {
-			serveBinary.path = filepath.Join(dir, "tsdbserve")
-			cmd := exec.Command("go", "build", "-o", serveBinary.path, "./cmd/tsdbserve")
-			cmd.Dir = filepath.Join("..", "prom")
-			var out []byte
-			if out, err = cmd.CombinedOutput(); err != nil {
-				err = fmt.Errorf("build tsdbserve: %w: %s", err, out)
-			}
-		}
-		serveBinary.err = err
-	})
-	require.NoError(t, serveBinary.err)
-	return serveBinary.path
+	path := filepath.Join(t.TempDir(), "tsdbserve")
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/tsdbserve")
+	cmd.Dir = filepath.Join("..", "..", "prom")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
 }
 
 // scrapingSender is our server as the suite sees it.
@@ -49,7 +32,7 @@ type scrapingSender struct {
 func (s *scrapingSender) Name() string { return "tsdbserve" }
 
 // Run scrapes and sends until the context ends.
-func (s *scrapingSender) Run(ctx context.Context, o sender.Options) error {
+func (s *scrapingSender) Run(ctx context.Context, o suite.Options) error {
 	dir := s.t.TempDir()
 	text := fmt.Sprintf(`
 global: {scrape_interval: 1s}
@@ -72,5 +55,5 @@ remote_write: [{url: %q, protobuf_message: %q, queue_config: {batch_send_deadlin
 
 // The field's suite for senders.
 func TestRemoteWriteSender_PassesTheSuite(t *testing.T) {
-	sender.RunTests(t, &scrapingSender{t, buildServe(t)}, sender.ComplianceTests())
+	suite.RunTests(t, &scrapingSender{t, buildServe(t)}, suite.ComplianceTests())
 }

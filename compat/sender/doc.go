@@ -1,0 +1,3 @@
+// Package sender has only tests: the field's suite for senders of remote write, run against our
+// server, which scrapes and sends.
+package sender
