@@ -6,21 +6,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	suite "github.com/prometheus/compliance/remotewrite/sender"
 	"github.com/stretchr/testify/require"
 )
 
-// buildServe builds our server, which is in a module of its own.
+// buildServe builds our server, a tool of this module, and returns where it is.
 func buildServe(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "tsdbserve")
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/tsdbserve")
-	cmd.Dir = filepath.Join("..", "..", "prom")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return path
+	out, err := exec.Command("go", "tool", "-n", "tsdbserve").Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(out))
 }
 
 // scrapingSender is our server as the suite sees it.
