@@ -27,6 +27,14 @@ import (
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
+// skipIfShort skips what takes many seconds.
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
+}
+
 // putOne commits a sample of a metric.
 func putOne(t *testing.T, db *tsdb.DB, metric string, at int64) {
 	t.Helper()
@@ -136,6 +144,7 @@ func TestWriter_DoubtOfTwoShards(t *testing.T) {
 
 // The file of marks becomes short again while samples come all the time.
 func TestWriter_RewritesMarksUnderLoad(t *testing.T) {
+	skipIfShort(t)
 	rc := newReceiver(t, nil)
 	db := openDB(t, t.TempDir())
 	w := startWriter(t, db, rc, func(o *WriterOptions) { o.shards, o.MaxSamples = 2, 100 })
@@ -184,6 +193,7 @@ func TestWriter_BackfillTakesWhatComesMeanwhile(t *testing.T) {
 
 // While a receiver is away no Querier holds the head.
 func TestWriter_BackfillHoldsNothingWhileNobodyTakesIt(t *testing.T) {
+	skipIfShort(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer server.Close()
 	db := openDB(t, t.TempDir())
@@ -387,6 +397,7 @@ func TestPauseOf(t *testing.T) {
 
 // However much is committed while a receiver is away, a Writer needs no more memory.
 func TestWriter_MemoryWhileNobodyTakesAnything(t *testing.T) {
+	skipIfShort(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer server.Close()
 	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Range: time.Hour, Manual: true}, Limits: tsdb.Limits{MaxFuture: -1}})

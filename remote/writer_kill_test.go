@@ -204,6 +204,7 @@ func contentOf(r *http.Request) []byte {
 // sent again as it was: nothing new is in a request that a strict receiver refuses.
 func TestWriterKill_OfTheSender(t *testing.T) {
 	skipOnWindows(t)
+	skipIfShort(t)
 	rc := &strictReceiver{newest: map[string]int64{}, taken: map[string]int{}}
 	server := httptest.NewServer(rc)
 	defer server.Close()
@@ -256,6 +257,7 @@ func TestWriterKill_OfTheSender(t *testing.T) {
 // However often a receiver is killed, it has everything in the end.
 func TestWriterKill_OfTheReceiver(t *testing.T) {
 	skipOnWindows(t)
+	skipIfShort(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := listener.Addr().String()
