@@ -45,7 +45,10 @@ type Tail struct {
 // ErrReadOnly: it does not write its log yet (DB.Health).
 func NewTail(db *DB) (*Tail, error) {
 	t := &Tail{db: db}
-	return t, t.open()
+	if err := t.open(); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 func (t *Tail) open() error {
@@ -71,7 +74,8 @@ func (t *Tail) Resume(p TailPosition) error {
 }
 
 // Querier returns a snapshot of a closed range as DB.Querier does, and makes the Tail go on behind
-// it: the next commit is the first one that the Querier does not see.
+// it: the next commit is the first one that the Querier does not see. Times are milliseconds. Close
+// the Querier. ErrGone: the log has not what comes next, and there is no Querier. ErrClosed.
 func (t *Tail) Querier(mint, maxt int64) (*Querier, error) {
 	q, err := t.db.Querier(mint, maxt)
 	if err != nil {

@@ -200,7 +200,7 @@ func (b *writerBatch) lastOf(g *batchGroup, p batchPart) *batchSample {
 	return &b.samples[g.samples.last]
 }
 
-// part is what a request has of a batch: groups, and of the only one some samples.
+// batchPart is what a request has of a batch: groups, and of the only one some samples.
 type batchPart struct {
 	from, to   int // groups
 	skip, take int // samples of each

@@ -31,7 +31,7 @@ import (
 func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("takes many seconds")
+		t.Skip("takes many seconds: without -short it is run")
 	}
 }
 

@@ -54,6 +54,13 @@ func (f *writerFlushes) wait(read uint64) bool {
 	return slices.ContainsFunc(f.mu.list, func(w writerFlush) bool { return w.aimed && w.seq <= read })
 }
 
+// isAwaited reports whether anybody waits.
+func (f *writerFlushes) isAwaited() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.mu.list) > 0
+}
+
 // answer tells those who wait for no more than what is sent.
 func (f *writerFlushes) answer(sent uint64) {
 	f.mu.Lock()

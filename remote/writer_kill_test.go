@@ -93,7 +93,7 @@ func putChild(db *tsdb.DB, at int64) error {
 func skipOnWindows(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
-		t.Skip("the lock of the dead outlives it for a while")
+		t.Skip("on Windows the lock of a killed process outlives it for a while, so the next one cannot open the directory")
 	}
 }
 

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/golang/snappy"
@@ -28,44 +29,44 @@ func (w *Writer) sendMetadata() {
 }
 
 // sendFamilies sends the metadata of all metrics once. What fails comes again with the next ones.
-func (w *Writer) sendFamilies() (err error) {
-	q, err := w.db.Querier(math.MinInt64, math.MaxInt64)
+func (w *Writer) sendFamilies() error {
+	all, err := w.families()
 	if err != nil {
 		return err
+	}
+	for part := range slices.Chunk(all, w.opts.MaxSamples) {
+		var message []byte
+		for _, family := range part {
+			message = appendBytes(message, 3, family)
+		}
+		if a := w.post(snappy.Encode(nil, message), writeV1, 0); !a.ok() {
+			return a.err()
+		}
+	}
+	return nil
+}
+
+// families returns what is known of metrics that are sent, a MetricMetadata each.
+func (w *Writer) families() (list [][]byte, err error) {
+	q, err := w.db.Querier(math.MinInt64, math.MaxInt64)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { err = fileutil.JoinErrors(err, q.Close()) }()
 	all, err := q.Metadata(w.ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	told := map[string]bool{}
-	var message []byte
-	n := 0
-	flush := func() error {
-		if n == 0 {
-			return nil
-		}
-		a := w.post(snappy.Encode(nil, message), writeV1, 0)
-		message, n = message[:0], 0
-		if a.ok() {
-			return nil
-		}
-		return a.err()
-	}
 	for _, s := range all {
 		name := familyOf(s.Labels.Get(labels.MetricName), s.Metadata.Type)
-		if name == "" || told[name] {
+		if name == "" || told[name] || w.opts.Keep != nil && !w.opts.Keep(s.Labels) {
 			continue
 		}
 		told[name] = true
-		message = appendBytes(message, 3, appendFamily(nil, name, s.Metadata))
-		if n++; n == w.opts.MaxSamples {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
+		list = append(list, appendFamily(nil, name, s.Metadata))
 	}
-	return flush()
+	return list, nil
 }
 
 // appendFamily appends a MetricMetadata of 1.0:

@@ -47,8 +47,9 @@ type WriterOptions struct {
 
 	// ExternalLabels are added to each series that has no label of that name.
 	ExternalLabels labels.Labels
-	// Keep chooses the series that are sent, by their labels without external ones. It is asked
-	// once for each while the Writer knows it. Default: all are.
+	// Keep chooses the series that are sent, by their labels without external ones, and the
+	// metadata of them. It is remembered what it said of a series. Several goroutines may call it
+	// at once. Default: all are.
 	Keep func(labels.Labels) bool
 	// History is how old samples may be that were there before the Writer ran for the first time.
 	// Negative: all are sent. Default: none are.

@@ -175,7 +175,9 @@ func (r *writerReader) step() error {
 	if err := r.shards.handOverDue(now, r.w.flushes.wait(r.position.Seq)); err != nil {
 		return err
 	}
-	r.w.flushes.answer(r.sentUpTo().Seq)
+	if r.w.flushes.isAwaited() {
+		r.w.flushes.answer(r.sentUpTo().Seq)
+	}
 	if err := r.tick(now); err != nil {
 		return err
 	}
@@ -398,7 +400,7 @@ func (f *writerFloor) raise(newest, sent uint64) {
 	}
 }
 
-// check lowers a floor that is ahead of the clock: the one was noted when the other was wrong.
+// check lowers a floor that is ahead of the clock, as one that was noted while the clock was ahead.
 func (f *writerFloor) check() {
 	if noted := f.w.marks.Floor(); noted != marks.None && noted > f.w.clock.Now().UnixMilli() {
 		f.w.marks.SetFloor(min(noted, f.now()))

@@ -69,11 +69,9 @@ func (s *writerShard) sendPart(b *writerBatch, p batchPart) bool {
 		case fateOpen:
 			return false
 		case fateOlder:
-		case fateHalve:
-			if first, second, ok := b.halves(p); ok { // nothing of it is there
-				return s.sendPart(b, first) && s.sendPart(b, second)
-			}
-			fallthrough
+		case fateHalve: // nothing of it is there
+			first, second, _ := b.halves(p) // it has two
+			return s.sendPart(b, first) && s.sendPart(b, second)
 		default:
 			s.w.marks.Arrived(s.number)
 			return true
@@ -98,7 +96,7 @@ func (s *writerShard) request(b *writerBatch, p batchPart) fate {
 		if w.ctx.Err() != nil && !a.isFinal() {
 			return fateOpen
 		}
-		if version == writeV2 && w.isOlder(&a, b.hasSamples(p)) {
+		if version == writeV2 && w.isOlder(&a, b, p) {
 			w.speakV1(a)
 			return fateOlder
 		}
@@ -119,7 +117,7 @@ func (s *writerShard) request(b *writerBatch, p batchPart) fate {
 
 // isOlder reports whether an answer to 2.0 is that of a receiver which does not know it. One that
 // says nothing of what was written has read an empty message of 1.0.
-func (w *Writer) isOlder(a *writerAnswer, samples bool) bool {
+func (w *Writer) isOlder(a *writerAnswer, b *writerBatch, p batchPart) bool {
 	if a.told {
 		w.knowsV2.Store(true)
 	}
@@ -132,7 +130,7 @@ func (w *Writer) isOlder(a *writerAnswer, samples bool) bool {
 	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusNotImplemented:
 		return !w.knowsV2.Load()
 	default:
-		return a.ok() && samples
+		return a.ok() && b.hasSamples(p)
 	}
 }
 

@@ -106,6 +106,9 @@ func (st *seriesTable) name(s *shippedSeries, ls labels.Labels) {
 }
 
 func (st *seriesTable) setMetadata(s *shippedSeries, m tsdb.Metadata) {
+	if st.opts.NoMetadata {
+		return
+	}
 	s.hasMeta = true
 	s.meta = shippedMetadata{kind: m.Type, unit: st.symbols.add(m.Unit), help: st.symbols.add(m.Help)}
 }

@@ -341,3 +341,85 @@ func TestNewWriter_RefusesBadOptions(t *testing.T) {
 	_, err := NewWriter(db, &WriterOptions{URL: "http://h", Dir: filepath.Join(db.Dir(), "wal", "00000000")})
 	require.Error(t, err)
 }
+
+// By 1.0 metadata goes by itself: of each family that is sent once.
+func TestWriter_SendsFamiliesByV1(t *testing.T) {
+	rc := newReceiver(t, nil)
+	db := openDB(t, t.TempDir())
+	w := startWriter(t, db, rc, func(o *WriterOptions) {
+		o.Protocol, o.MaxSamples, o.MetadataInterval = ProtocolV1, 2, 10*time.Millisecond
+		o.Keep = func(ls labels.Labels) bool { return ls.Get(labels.MetricName) != "secret" }
+	})
+	app := db.Appender()
+	now := time.Now().UnixMilli()
+	for _, name := range []string{"a", "b_bucket", "b_sum", "c", "secret"} {
+		ls := labels.FromStrings(labels.MetricName, name)
+		ref, err := app.Append(0, ls, now, 1)
+		require.NoError(t, err)
+		_, err = app.SetMetadata(ref, ls, tsdb.Metadata{Type: tsdb.MetricHistogram, Help: "of " + name[:1]})
+		require.NoError(t, err)
+	}
+	_, err := app.Commit(context.Background())
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		told := map[string]string{}
+		rc.mu.Lock()
+		defer rc.mu.Unlock()
+		for _, body := range rc.bodies {
+			message, err := snappy.Decode(nil, body)
+			require.NoError(t, err)
+			n := 0
+			for all := readFields(message); all.next(); {
+				if all.num != 3 {
+					continue
+				}
+				n++
+				var name, help string
+				for f := readFields(all.bytes()); f.next(); {
+					switch f.num {
+					case 2:
+						name = f.string()
+					case 4:
+						help = f.string()
+					}
+				}
+				told[name] = help
+			}
+			require.LessOrEqual(t, n, 2)
+		}
+		require.NotContains(t, told, "secret")
+		return told["a"] == "of a" && told["b"] == "of b" && told["c"] == "of c" && len(told) == 3
+	}, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, w.Close())
+}
+
+// What is turned off is in no request.
+func TestWriter_LeavesOutWhatIsTurnedOff(t *testing.T) {
+	rc := newReceiver(t, nil)
+	db := openDB(t, t.TempDir())
+	w := startWriter(t, db, rc, func(o *WriterOptions) { o.NoHistograms, o.NoExemplars, o.NoMetadata = true, true, true })
+	now := time.Now().UnixMilli()
+	h := &histogram.Histogram{Schema: 1, Count: 2, Sum: 4, PositiveSpans: []histogram.Span{{Offset: 1, Length: 2}}, PositiveBuckets: []int64{1, 0}}
+	ls := labels.FromStrings(labels.MetricName, "m")
+	app := db.Appender()
+	ref, err := app.Append(0, ls, now, 1)
+	require.NoError(t, err)
+	_, err = app.AppendSample(0, labels.FromStrings(labels.MetricName, "h"), tsdb.Sample{T: now, H: h})
+	require.NoError(t, err)
+	_, err = app.SetMetadata(ref, ls, tsdb.Metadata{Unit: "s", Help: "helps"})
+	require.NoError(t, err)
+	_, err = app.AppendExemplar(ref, ls, exemplar.Exemplar{Labels: labels.FromStrings("trace", "x"), Value: 7, T: now, HasT: true})
+	require.NoError(t, err)
+	_, err = app.Commit(context.Background())
+	require.NoError(t, err)
+	flush(t, w)
+	st := w.Stats()
+	require.Equal(t, [3]uint64{1, 0, 0}, [3]uint64{st.Samples, st.Histograms, st.Exemplars})
+	q, err := rc.db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	about, err := q.Metadata(context.Background())
+	require.NoError(t, err)
+	require.Empty(t, about)
+	require.NoError(t, q.Close())
+	require.NoError(t, w.Close())
+}
