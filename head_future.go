@@ -100,7 +100,8 @@ func (db *DB) beginAgain(border int64) error {
 	}
 	start = present
 	h.series.Truncation.ForgetNewest()
-	h.late.raiseNewest(h)
+	h.late.store.ForgetSteady()
+	h.late.within.RaiseNewest()
 	h.trunc.done = start
 	h.bounds.empty()
 	h.bounds.leaving.Store(false)

@@ -27,6 +27,7 @@ type headLate struct {
 	window atomic.Int64 // milliseconds; 0: none are taken
 	found  latelog.Found
 	flush  headlate.Flush // its users hold DB.flushing
+	within headlate.Head  // the rest of the head, from recovery on
 
 	appended, histograms atomic.Uint64 // samples, and of them histograms
 }
@@ -87,16 +88,11 @@ func (hl *headLate) take(rep *replay.Report, end chunks.Ref) {
 	}
 }
 
-// of is what late samples are held against, and where they are.
-func (hl *headLate) of(h *head) headlate.Head {
-	return headlate.Head{Series: h.series, Chunks: h.chunks, Deleted: &h.deleted.set, MinValid: &h.bounds.minValid, Mender: &h.queries.mender,
+// attach is called when recovery has made the head what it is: late samples are held against it.
+func (hl *headLate) attach(h *head) {
+	hl.within = headlate.Head{Series: h.series, Chunks: h.chunks, Deleted: &h.deleted.set, MinValid: &h.bounds.minValid, Mender: &h.queries.mender,
 		Commits: h.iso, Store: hl.store, Log: &hl.log, Wins: h.opts.Head.LastWriteWins}
-}
-
-// raiseNewest makes series take only what is newer than their late samples. The head is alone.
-func (hl *headLate) raiseNewest(h *head) {
-	late := hl.of(h)
-	late.RaiseNewest()
+	hl.within.RaiseNewest()
 }
 
 // acceptsFrom returns the oldest time of late samples that is accepted now.
@@ -136,8 +132,7 @@ func (a *Appender) stageLate(st *memseries.Sample, otherwise error) error {
 	}
 	err := h.late.tooOldFor(&h.bounds, st.T)
 	if err == nil {
-		in := h.late.of(h)
-		if err = duplicate(sg.late.Stage(&in, st, &sg.wide)); err == nil {
+		if err = duplicate(sg.late.Stage(&h.late.within, st, &sg.wide)); err == nil {
 			return nil
 		}
 	}
@@ -152,21 +147,14 @@ func duplicate(err error) error {
 	return err
 }
 
-// isDeleted reports whether what a series has in order at a time is deleted.
-func (hl *headLate) isDeleted(h *head, s *memseries.Series, t int64) bool {
-	in := hl.of(h)
-	return in.IsDeleted(s, t)
-}
-
 // reserveLateLocked takes a late sample into the store, where nobody sees it yet. n is its number
 // among those that were staged as late, -1 for one that other commits made late.
 func (sg *staging) reserveLateLocked(st *memseries.Sample, n int) error {
 	if st.Series.Dead() {
 		return ErrNotFound
 	}
-	in := sg.h.late.of(sg.h)
 	beside := headlate.Beside{Seq: sg.commit.Seq(), Wide: &sg.wide, Own: sg.samples[:sg.late.before]}
-	added, err := sg.late.ReserveLocked(&in, &beside, st, n)
+	added, err := sg.late.ReserveLocked(&sg.h.late.within, &beside, st, n)
 	if added {
 		sg.logLocked(st.Series)
 	}
@@ -181,8 +169,7 @@ func (sg *staging) becomeLateLocked(st *memseries.Sample, why error) error {
 		return why
 	}
 	if why == nil || why == ErrDuplicateSample {
-		in := h.late.of(h)
-		if takes, err := in.TakesPlace(st, why == nil); err != nil {
+		if takes, err := h.late.within.TakesPlace(st, why == nil); err != nil {
 			return err
 		} else if !takes {
 			return why
@@ -212,6 +199,5 @@ func (hl *headLate) poison(h *head, err error) error {
 
 // sync brings what is applied of late samples to stable storage in the out-of-order log.
 func (hl *headLate) sync(h *head) error {
-	late := hl.of(h)
-	return hl.poison(h, late.Sync())
+	return hl.poison(h, hl.within.Sync())
 }

@@ -15,8 +15,8 @@ import (
 // flushAll makes blocks of all late samples, one for each block range, and lets go of them. They
 // lie beside the head and are merged with what they overlap. The caller holds flushing.
 func (hl *headLate) flushAll(ctx context.Context, db *DB) error {
-	h, late := db.head, hl.of(db.head)
-	if !hl.flush.HasWork(&late) {
+	h := db.head
+	if !hl.flush.HasWork(&hl.within) {
 		return nil
 	}
 	log, err := h.writable()
@@ -39,7 +39,7 @@ func (hl *headLate) flushAll(ctx context.Context, db *DB) error {
 			return db.writeBlock(ctx, bd, newBlock{mint, end, true, true, start()}, hl.writer(h, seq))
 		})
 	}
-	return hl.flush.Run(&late, log, &to)
+	return hl.flush.Run(&hl.within, log, &to)
 }
 
 // writer returns what writes the late samples of a closed range into a block, as of a commit.
@@ -52,9 +52,8 @@ func (hl *headLate) writer(h *head, seq uint64) func(ctx context.Context, w *blo
 
 // flushIfUrgent is flushAll where that cannot wait for a part of the head.
 func (hl *headLate) flushIfUrgent(ctx context.Context, db *DB, err error) error {
-	late := hl.of(db.head)
-	hl.flush.Drop(&late)
-	if !late.IsUrgent() {
+	hl.flush.Drop(&hl.within)
+	if !hl.within.IsUrgent() {
 		return err
 	}
 	return fileutil.JoinErrors(err, flushLate(ctx, db))

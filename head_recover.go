@@ -84,7 +84,7 @@ func (rc *recovery) restore(ctx context.Context, report *OpenReport, readOnly bo
 			h.bounds.widen(max(s.Mint(), h.bounds.minValid.Load()), maxt)
 		}
 	}
-	h.late.raiseNewest(h)
+	h.late.attach(h)
 	rc.maxt = h.bounds.maxT.Load()
 	report.Series = h.series.Len()
 	report.addReplay(rep)
@@ -125,7 +125,7 @@ func (rc *recovery) readFrom(ctx context.Context, snap *replay.Snapshot, reach *
 		return nil, errors.WithMessage(err, "open head chunks")
 	}
 	h.writer.Shelf, h.writer.Files = &h.series.Shelf, h.chunks
-	to := replay.Target{Series: h.series, MinValid: h.bounds.minValid.Load(), Chunks: h.chunks, Exemplars: h.commits.exemplars, Late: h.late.store}
+	to := replay.Target{Series: h.series, MinValid: h.bounds.minValid.Load(), Chunks: h.chunks, Exemplars: h.commits.exemplars, Late: h.late.store.Restorer()}
 	if !readOnly {
 		to.Store = &h.writer
 	}

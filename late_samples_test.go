@@ -124,6 +124,28 @@ func TestLate_BesideEverythingElse(t *testing.T) {
 
 // A float stale marker that comes late for a series of histograms is one of them, whatever becomes
 // of it; and it ends nothing that is newer.
+// What is known of the times of a steady series does not hide the samples that it has.
+func TestLate_AtATimeOfASteadySeries(t *testing.T) {
+	f := newFixture(t, withWindow)
+	base := testNow.UnixMilli()
+	for i := range int64(30) {
+		f.commit(sample{`{a="b"}`, base + i*minute, float64(i)})
+	}
+	app := f.db.Appender()
+	for i := range int64(10) { // after the first ones it is known to be steady
+		f.commit(sample{`{a="b"}`, base + i*minute + 1, -1})
+		at := base + (i+9)*minute
+		_, err := app.Append(0, series(t, `{a="b"}`), at, -2)
+		require.ErrorIs(t, err, tsdb.ErrDuplicateSample, at)
+		_, err = app.Append(0, series(t, `{a="b"}`), at, float64(i+9))
+		require.NoError(t, err)
+	}
+	res, err := app.Commit(ctx)
+	require.NoError(t, err)
+	require.Zero(t, res.Samples)
+	require.Equal(t, 40, f.count())
+}
+
 func TestLate_AStaleMarkerOfHistograms(t *testing.T) {
 	f := newFixture(t, func(o *tsdb.Options) { o.Head.OutOfOrderWindow, o.Limits.MaxFuture = time.Hour, -1 })
 	h := histtest.Draw(modelPick(1))

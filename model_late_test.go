@@ -69,9 +69,9 @@ func (m *lateModel) SetWindow(t *rapid.T) {
 	require.NoError(t, m.db.SetOutOfOrderWindow(m.window))
 }
 
-// draw makes a sample of any kind, around the newest or anywhere.
-func (m *lateModel) draw(t *rapid.T) anySample {
-	s := anySample{T: rapid.OneOf(rapid.Int64Range(m.newest-70_000, m.newest+40_000), rapid.Int64Range(-130_000, 300_000)).Draw(t, "t")}
+// draw makes a sample of any kind.
+func (m *lateModel) draw(t *rapid.T, at int64) anySample {
+	s := anySample{T: at}
 	switch rapid.IntRange(0, 4).Draw(t, "kind") {
 	case 0:
 		s.H = histtest.Draw(modelPick(rapid.Uint64Range(0, 3).Draw(t, "histogram")))
@@ -86,8 +86,40 @@ func (m *lateModel) draw(t *rapid.T) anySample {
 	return s
 }
 
-// Commit commits some samples of an Appender, and sometimes one of another Appender in between.
+// Steady commits samples of one series at equal steps, and then late ones at these times and beside
+// them: of such times more is known.
+func (m *lateModel) Steady(t *rapid.T) {
+	series, step := rapid.IntRange(0, lateSeries-1).Draw(t, "series"), rapid.SampledFrom([]int64{700, 1000}).Draw(t, "step")
+	app, first, n := m.db.Appender(), m.newest+1, rapid.Int64Range(3, 20).Draw(t, "samples")
+	for i := range n {
+		s := m.draw(t, first+i*step)
+		_, err := app.AppendSample(0, modelLabels(series), s.sample())
+		require.NoError(t, err)
+		m.data[series][s.T] = s
+		m.newest = s.T
+	}
+	res, err := app.Commit(ctx)
+	require.NoError(t, err)
+	require.Empty(t, res.Rejected)
+	for range rapid.IntRange(0, 3).Draw(t, "commits behind them") {
+		m.commit(t, func() (int, anySample) {
+			at := first + rapid.Int64Range(0, n).Draw(t, "step of")*step + rapid.SampledFrom([]int64{0, 0, 1, 400}).Draw(t, "beside")
+			return series, m.draw(t, at)
+		})
+	}
+	m.compare(t)
+}
+
+// Commit commits some samples.
 func (m *lateModel) Commit(t *rapid.T) {
+	m.commit(t, func() (int, anySample) {
+		at := rapid.OneOf(rapid.Int64Range(m.newest-70_000, m.newest+40_000), rapid.Int64Range(-130_000, 300_000)).Draw(t, "t")
+		return rapid.IntRange(0, lateSeries-1).Draw(t, "series"), m.draw(t, at)
+	})
+}
+
+// commit commits some samples of an Appender, and sometimes some of another Appender in between.
+func (m *lateModel) commit(t *rapid.T, draw func() (series int, s anySample)) {
 	app := m.db.Appender()
 	type stagedSample struct {
 		series int
@@ -95,7 +127,8 @@ func (m *lateModel) Commit(t *rapid.T) {
 	}
 	var staged []stagedSample
 	for range rapid.IntRange(1, 40).Draw(t, "samples") {
-		s := stagedSample{rapid.IntRange(0, lateSeries-1).Draw(t, "series"), m.draw(t)}
+		var s stagedSample
+		s.series, s.anySample = draw()
 		if m.window == 0 && m.gone[s.series][s.T] {
 			continue // what repeats the newest has no effect, though it is deleted
 		}
@@ -320,7 +353,7 @@ func TestModel_LateSamplesEqualAMap(t *testing.T) {
 		m.openDB()
 		defer func() { _ = m.db.Close() }()
 		t.Repeat(map[string]func(*rapid.T){
-			"commit": m.Commit, "commit more": m.Commit, "delete": m.Delete, "flush": m.Flush, "compact": m.Compact,
+			"commit": m.Commit, "commit more": m.Commit, "steady": m.Steady, "delete": m.Delete, "flush": m.Flush, "compact": m.Compact,
 			"snapshot": m.HeadSnapshot, "window": m.SetWindow, "open": m.Open, "close": m.Close,
 			"reopen": m.Reopen, "kill": m.Kill, "power cut": m.PowerCut,
 		})

@@ -52,7 +52,7 @@ func (h *Head) TakesPlace(st *memseries.Sample, same bool) (bool, error) {
 		return h.Wins, nil
 	}
 	// The same is there, unless a late one took its place.
-	sum, found, err := h.Store.Find(st.Series.Ref(), st.T)
+	sum, found, _, err := h.Store.Find(st.Series.Ref(), st.T)
 	return found && sum != st.Sum && err == nil, err
 }
 
@@ -61,13 +61,13 @@ func (h *Head) TakesPlace(st *memseries.Sample, same bool) (bool, error) {
 func (h *Head) RaiseNewest() {
 	minValid := h.MinValid.Load()
 	for _, ref := range h.Store.Refs() {
-		newest, ok := h.Store.Newest(ref)
 		s := h.Series.ByRef(ref)
-		if !ok || s == nil || newest.T < minValid {
+		if s == nil || !h.Store.Overlaps(ref, max(minValid, s.PendingT()), math.MaxInt64) {
 			continue
 		}
+		newest, ok := h.Store.Newest(ref)
 		h.Series.Shards.Lock(memseries.Bit(s))
-		if newest.T > s.PendingT() {
+		if ok && newest.T >= minValid && newest.T > s.PendingT() {
 			s.Reserve(newest.T, newest.Sum)
 			memseries.ReserveKind(s, newest.Encoding)
 		}
@@ -102,11 +102,15 @@ func (l *looker) sumAt(h *Head, s *memseries.Series, t int64) (sum uint64, found
 		return 0, false, checked, nil
 	}
 	sum, found, err = l.find(h, t)
+	if known := l.finder.Steady(t); !found && len(l.excerpt.Chunks) == 1 && known.Any() {
+		h.Store.NoteSteady(s.Ref(), known)
+	}
 	return sum, found, checked, err
 }
 
 // find looks for the sample in the excerpt.
 func (l *looker) find(h *Head, t int64) (sum uint64, found bool, err error) {
+	l.finder.Forget()
 	for _, c := range l.excerpt.Chunks {
 		enc, data := c.Encoding, l.excerpt.Data(c)
 		if c.Ref != 0 {

@@ -36,12 +36,10 @@ func (sl *Samples) Clear() {
 // one is.
 func (sl *Samples) Stage(h *Head, st *memseries.Sample, wide *memseries.WideSamples) error {
 	endHistograms(h, st, wide)
-	sum, found, err := h.Store.Find(st.Series.Ref(), st.T)
-	checked := int64(math.MinInt64)
-	if !found && err == nil {
+	sum, found, lacks, err := h.Store.Find(st.Series.Ref(), st.T)
+	checked := int64(math.MaxInt64) // what is late decides
+	if !found && !lacks && err == nil {
 		sum, found, checked, err = sl.look.sumAt(h, st.Series, st.T)
-	} else {
-		checked = math.MaxInt64 // what is late decides
 	}
 	switch {
 	case err != nil:
@@ -86,12 +84,12 @@ func (sl *Samples) ReserveLocked(h *Head, in *Beside, st *memseries.Sample, n in
 	ref := st.Series.Ref()
 	if st.Late == memseries.IsRepeat {
 		// Another one may have taken the place of what it repeats since, by this commit, too.
-		if _, found, err := h.Store.Find(ref, st.T); !found || err != nil {
+		if _, found, _, err := h.Store.Find(ref, st.T); !found || err != nil {
 			return false, err
 		}
 	}
 	if n < 0 || sl.checked[n] < min(st.T, st.Series.PendingT()) {
-		_, found, err := h.Store.Find(ref, st.T) // which decides
+		_, found, _, err := h.Store.Find(ref, st.T) // which decides
 		repeat := false
 		if !found && err == nil {
 			repeat, err = sl.lookAgainLocked(h, in, st)

@@ -36,8 +36,7 @@ func (e *Excerpt) Take(st *Store, ref, snapshot uint64, mint, maxt int64) error 
 
 // copy copies what Take needs with the shard locked; false: there is nothing.
 func (e *Excerpt) copy(st *Store, ref, snapshot uint64, mint, maxt int64) (hidden tombstones.Intervals, ok bool) {
-	sh := st.shards.of(ref)
-	sh.mu.Lock()
+	sh := st.lock(ref)
 	defer sh.mu.Unlock()
 	s := sh.mu.series[ref]
 	if s == nil {

@@ -13,31 +13,36 @@ const Foreign = 0
 // foreignDelete is the commit of deletes of such a log: behind its samples.
 const foreignDelete = Foreign + 1
 
-// Restore adds a sample that a log has, of whatever commit and in any order. FinishRestore makes
-// ordinary ones of them; nothing else is called before. The same sample of the same commit may come
-// more than once.
-func (st *Store) Restore(ref uint64, smp *Sample, seq uint64) {
-	s := st.restored(ref)
+// Restorer fills a Store that is empty, from logs. Until Finish nothing is asked of the Store.
+type Restorer Store
+
+// Restorer returns what fills the store.
+func (st *Store) Restorer() *Restorer { return (*Restorer)(st) }
+
+// Add adds a sample that a log has, of whatever commit and in any order. The same sample of the
+// same commit may come more than once.
+func (r *Restorer) Add(ref uint64, smp *Sample, seq uint64) {
+	s := r.of(ref)
 	s.recent = append(s.recent, newSample(smp, seq))
 }
 
-// RestoreDelete deletes samples of commits before seq. One that is Foreign deletes those that are.
-func (st *Store) RestoreDelete(ref uint64, iv tombstones.Interval, seq uint64) {
-	s := st.restored(ref)
+// Delete deletes samples of commits before seq. One that is Foreign deletes those that are.
+func (r *Restorer) Delete(ref uint64, iv tombstones.Interval, seq uint64) {
+	s := r.of(ref)
 	s.deleted = append(s.deleted, deletion{iv, max(seq, foreignDelete)})
 }
 
-// HasRestored reports whether samples of a series were restored.
-func (st *Store) HasRestored(ref uint64) bool {
-	s := st.shards.of(ref).mu.series[ref]
+// Has reports whether samples of a series were added.
+func (r *Restorer) Has(ref uint64) bool {
+	s := r.shards.of(ref).mu.series[ref]
 	return s != nil && len(s.recent) > 0
 }
 
-// restored returns a series. Recovery is alone.
+// of returns a series. Recovery is alone.
 //
 //go:noinline
-func (st *Store) restored(ref uint64) *series {
-	sh := st.shards.of(ref)
+func (r *Restorer) of(ref uint64) *series {
+	sh := r.shards.of(ref)
 	s := sh.mu.series[ref]
 	if s == nil {
 		s = &series{}
@@ -49,9 +54,11 @@ func (st *Store) restored(ref uint64) *series {
 	return s
 }
 
-// FinishRestore ends recovery. Commits behind last never were: what they brought goes, and it
-// returns how many samples that were. Errors say that samples in memory are damaged.
-func (st *Store) FinishRestore(last uint64) (void int, err error) {
+// Finish makes ordinary samples of what was added. Commits behind last never were: what they
+// brought goes, and it returns how many samples that were. Errors say that samples in memory are
+// damaged.
+func (r *Restorer) Finish(last uint64) (void int, err error) {
+	st := (*Store)(r)
 	for i := range st.shards {
 		sh := &st.shards[i]
 		sh.mu.weaver.encoder.cutting = st.cutting

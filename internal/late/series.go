@@ -24,6 +24,7 @@ type series struct {
 	chunks  []Chunk    // by time, without overlap; each time once
 	deleted []deletion // in the order of their commits
 	sealAt  int        // so many recent samples are tried to be sealed; 0: recentLen
+	steady  Steady     // what is known of the samples in order
 }
 
 // Chunk is a chunk of late samples. Its bytes are not changed any more.
@@ -255,57 +256,6 @@ func (s *series) drop(seq uint64) {
 	s.removeRecent(func(of uint64) bool { return of <= seq })
 	s.removeDeleted(func(of uint64) bool { return of <= seq })
 	s.sealAt = 0
-}
-
-// Finder looks for a sample in a chunk. It keeps its memory. The zero value is ready; it is for one
-// goroutine.
-type Finder struct {
-	dec   chunkenc.Decoder
-	batch chunkenc.Batch
-	enc   encoder // room for histograms
-}
-
-// Find returns the sum of the sample that a chunk has at a time.
-func (f *Finder) Find(enc chunkenc.Encoding, data []byte, t int64) (sum uint64, found bool, err error) {
-	if err := f.dec.Reset(enc, data); err != nil {
-		return 0, false, err
-	}
-	if f.dec.Kind() != chunkenc.ValFloat {
-		return f.findOther(t)
-	}
-	if cap(f.batch.T) == 0 {
-		f.batch = *chunkenc.NewBatch(0)
-	}
-	for {
-		if err := f.dec.Decode(&f.batch, chunkenc.BatchSize); err != nil || f.batch.Len() == 0 {
-			return 0, false, err
-		}
-		n := f.batch.Len()
-		if f.batch.T[n-1] < t {
-			continue
-		}
-		i := sort.Search(n, func(i int) bool { return f.batch.T[i] >= t })
-		return math.Float64bits(f.batch.V[i]), f.batch.T[i] == t, nil
-	}
-}
-
-// findOther is Find in a chunk of histograms.
-func (f *Finder) findOther(t int64) (sum uint64, found bool, err error) {
-	for {
-		ok, err := f.dec.Next()
-		if !ok || err != nil || f.dec.T() > t {
-			return 0, false, err
-		}
-		if f.dec.T() < t {
-			continue
-		}
-		if f.dec.Kind() == chunkenc.ValHistogram {
-			f.dec.Histogram(&f.enc.ints)
-			return f.enc.ints.Digest(), true, nil
-		}
-		f.dec.FloatHistogram(&f.enc.floats)
-		return f.enc.floats.Digest(), true, nil
-	}
 }
 
 // weaver merges recent samples into chunks. It keeps its memory from series to series.

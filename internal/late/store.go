@@ -76,20 +76,47 @@ func (st *Store) widen(t int64) {
 	}
 }
 
-// Find returns the sum of the sample that a series has at a time, of whatever commit; false if it
-// has none, or it is deleted.
-func (st *Store) Find(ref uint64, t int64) (sum uint64, found bool, err error) {
-	if st.series.Load() == 0 {
-		return 0, false, nil
-	}
+// lock returns the shard of a series, locked.
+//
+//go:noinline
+func (st *Store) lock(ref uint64) *shard {
 	sh := st.shards.of(ref)
 	sh.mu.Lock()
+	return sh
+}
+
+// Find returns the sum of the sample that a series has at a time, of whatever commit; false if it
+// has none, or it is deleted. lacks: it has none in order at this time either, as NoteSteady said.
+func (st *Store) Find(ref uint64, t int64) (sum uint64, found, lacks bool, err error) {
+	if st.series.Load() == 0 {
+		return 0, false, false, nil
+	}
+	sh := st.lock(ref)
 	defer sh.mu.Unlock()
 	s := sh.mu.series[ref]
 	if s == nil {
-		return 0, false, nil
+		return 0, false, false, nil
 	}
-	return s.find(t, &sh.mu.finder)
+	sum, found, err = s.find(t, &sh.mu.finder)
+	return sum, found, s.steady.lacks(t), err
+}
+
+// NoteSteady notes what is known of the samples in order of a series, for as long as it has late
+// ones.
+func (st *Store) NoteSteady(ref uint64, known Steady) {
+	sh := st.lock(ref)
+	if s := sh.mu.series[ref]; s != nil {
+		s.steady = known
+	}
+	sh.mu.Unlock()
+}
+
+// ForgetSteady forgets what NoteSteady was told: samples in order may come that are not newer than
+// those which were there.
+func (st *Store) ForgetSteady() {
+	for _, ref := range st.Refs() {
+		st.NoteSteady(ref, Steady{})
+	}
 }
 
 // Newest returns the newest sample of a series that is not deleted: its time, what tells it from
@@ -108,8 +135,7 @@ func (st *Store) Newest(ref uint64) (s Sample, ok bool) {
 // another one of its time is there it takes its place if wins is set, and is ErrDuplicate
 // otherwise. It is seen by snapshots from seq on. floor is a commit that every snapshot sees.
 func (st *Store) Add(ref uint64, smp *Sample, seq, floor uint64, wins bool) (bool, error) {
-	sh := st.shards.of(ref)
-	sh.mu.Lock()
+	sh := st.lock(ref)
 	defer sh.mu.Unlock()
 	s := sh.mu.series[ref]
 	if s == nil {
@@ -157,8 +183,7 @@ func (st *Store) sealLocked(sh *shard, s *series, floor uint64) {
 
 // Undo takes the samples of a series back that came with a commit which was not written.
 func (st *Store) Undo(ref, seq uint64) {
-	sh := st.shards.of(ref)
-	sh.mu.Lock()
+	sh := st.lock(ref)
 	defer sh.mu.Unlock()
 	if s := sh.mu.series[ref]; s != nil {
 		before, had := s.bytes(), len(s.recent)
@@ -181,8 +206,7 @@ func (st *Store) removeEmptyLocked(sh *shard, ref uint64, s *series) {
 // snapshots from seq on. It returns the newest time that it deletes; false if there is nothing to
 // delete.
 func (st *Store) Delete(ref uint64, iv tombstones.Interval, seq uint64) (newest int64, any bool) {
-	sh := st.shards.of(ref)
-	sh.mu.Lock()
+	sh := st.lock(ref)
 	defer sh.mu.Unlock()
 	s := sh.mu.series[ref]
 	if s == nil || !s.overlaps(iv.Mint, iv.Maxt) {
@@ -196,8 +220,7 @@ func (st *Store) Delete(ref uint64, iv tombstones.Interval, seq uint64) (newest 
 
 // UndoDelete takes a delete back that was not written.
 func (st *Store) UndoDelete(ref, seq uint64) {
-	sh := st.shards.of(ref)
-	sh.mu.Lock()
+	sh := st.lock(ref)
 	defer sh.mu.Unlock()
 	if s := sh.mu.series[ref]; s != nil {
 		s.removeDeleted(func(of uint64) bool { return of == seq })
@@ -209,8 +232,7 @@ func (st *Store) Overlaps(ref uint64, mint, maxt int64) bool {
 	if st.series.Load() == 0 {
 		return false
 	}
-	sh := st.shards.of(ref)
-	sh.mu.Lock()
+	sh := st.lock(ref)
 	defer sh.mu.Unlock()
 	s := sh.mu.series[ref]
 	return s != nil && s.overlaps(mint, maxt)

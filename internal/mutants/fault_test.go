@@ -53,6 +53,7 @@ func readFaults(t *testing.T) (list []fault) {
 			list = append(list, one)
 			one, into = fault{}, nil
 		case into != nil:
+			require.NotEqual(t, "fault", key, "%q has no end", one.name)
 			*into += line + "\n"
 		case line == "" || line[0] == '#':
 		case key == "fault":

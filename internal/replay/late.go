@@ -25,7 +25,7 @@ import (
 // LateReport is what was read of late samples.
 type LateReport struct {
 	Log     *wal.ReplayReport // of the out-of-order log; nil: there is none
-	Samples uint64            // that were read, those that both logs have counted twice
+	Samples uint64            // that were taken; of both logs once, but for what one of them says in part
 	Unknown uint64            // without a series record, and not deleted
 	Invalid uint64            // histograms that make no sense
 	Void    uint64            // of commits that the log does not have
@@ -42,6 +42,7 @@ type LateReport struct {
 type lateLoad struct {
 	first   int      // oldest segment of the out-of-order log: what was in those before is in blocks
 	commits []uint64 // of the log that have late samples, ascending
+	partly  bool     // a record of these could not be read to its end
 	had     []uint64 // of these and others, what the out-of-order log has
 	deletes []lateDelete
 	unknown map[uint64]uint64 // samples without a series record, by ref
@@ -63,7 +64,7 @@ type lateDelete struct{ ref, seq uint64 }
 func (l *lateLoad) record(r *replay, rec wal.Record) {
 	segment, samples, err := record.ReadLate(rec.Data)
 	if err != nil {
-		r.damage(&recordError{rec, err})
+		l.damage(r, rec, err)
 		return
 	}
 	r.out.Late.NextSegment = max(r.out.Late.NextSegment, segment+1)
@@ -84,8 +85,22 @@ func (l *lateLoad) take(r *replay, rec wal.Record, data []byte, seq uint64) {
 		err = l.floatSamples(r, data, seq)
 	}
 	if err != nil {
-		r.damage(&recordError{rec, err})
+		l.damage(r, rec, err)
 	}
+}
+
+// damage reports a record, and that what it says is not known.
+//
+//go:noinline
+func (l *lateLoad) damage(r *replay, rec wal.Record, err error) {
+	l.partly = true
+	r.damage(&recordError{rec, err})
+}
+
+// has reports whether the log has all samples of a commit that the out-of-order log has, too.
+func (l *lateLoad) has(seq uint64) bool {
+	_, found := slices.BinarySearch(l.commits, seq)
+	return found && !l.partly
 }
 
 func (l *lateLoad) floatSamples(r *replay, data []byte, seq uint64) error {
@@ -148,7 +163,7 @@ func (l *lateLoad) add(r *replay, ref uint64, s *late.Sample, seq uint64) {
 		return
 	}
 	r.out.Late.Samples++
-	r.to.Late.Restore(ref, s, seq)
+	r.to.Late.Add(ref, s, seq)
 }
 
 // delete takes a deleted interval of the log, or of the out-of-order log.
@@ -165,7 +180,7 @@ func (l *lateLoad) delete(r *replay, stone record.Tombstone, seq uint64) {
 		l.stones[stone.Ref] = true
 	case stone.Mint <= stone.Maxt:
 		l.deletes = append(l.deletes, lateDelete{stone.Ref, seq})
-		r.to.Late.RestoreDelete(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt}, seq)
+		r.to.Late.Delete(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt}, seq)
 	}
 }
 
@@ -207,7 +222,7 @@ func (l *lateLoad) run(ctx context.Context, r *replay) (err error) {
 		out.Chunks++
 	}
 	out.Incomplete = l.isIncomplete(r)
-	void, err := r.to.Late.FinishRestore(r.out.Log.LastSeq)
+	void, err := r.to.Late.Finish(r.out.Log.LastSeq)
 	out.Void += uint64(void)
 	for ref, n := range l.unknown {
 		if !l.stones[ref] {
@@ -233,7 +248,7 @@ func (l *lateLoad) isIncomplete(r *replay) bool {
 		}
 	}
 	for _, d := range l.deletes {
-		if _, found := slices.BinarySearch(l.had, d.seq); !found && r.to.Late.HasRestored(d.ref) {
+		if _, found := slices.BinarySearch(l.had, d.seq); !found && r.to.Late.Has(d.ref) {
 			return true
 		}
 	}
@@ -245,11 +260,11 @@ const chunksDirName = "chunks_head"
 
 // apply takes a batch of the out-of-order log.
 func (l *lateLoad) apply(r *replay, b *wal.Batch) {
-	of := uint64(late.Foreign) // the commit of the log
+	of, taken := uint64(late.Foreign), false // the commit of the log, and whether that has its samples
 	for i, own := 0, uint64(0); i < len(b.Records); i++ {
 		rec := b.Records[i]
 		if rec.Seq == 0 || rec.Seq != own {
-			of, own = late.Foreign, rec.Seq
+			of, own, taken = late.Foreign, rec.Seq, false
 		}
 		switch typ := record.TypeOf(rec.Data); typ {
 		case record.TypeLateCommit:
@@ -258,7 +273,7 @@ func (l *lateLoad) apply(r *replay, b *wal.Batch) {
 				r.damage(&recordError{rec, err})
 				continue
 			}
-			of = seq
+			of, taken = seq, l.has(seq)
 			l.had = append(l.had, seq)
 		case record.TypeLateDump:
 			seq, err := record.ReadLateCommit(rec.Data)
@@ -266,7 +281,7 @@ func (l *lateLoad) apply(r *replay, b *wal.Batch) {
 				r.damage(&recordError{rec, err})
 				continue
 			}
-			of = seq // what it says is no commit: some of it may be missing
+			of, taken = seq, false // what it says is no commit: some of it may be missing
 		case record.TypeLateTombstones:
 			l.tombstones(r, rec, of)
 		case record.TypeLateChunks:
@@ -283,7 +298,9 @@ func (l *lateLoad) apply(r *replay, b *wal.Batch) {
 				r.out.Unread.Add(typ)
 				continue
 			}
-			l.take(r, rec, rec.Data, of)
+			if !taken {
+				l.take(r, rec, rec.Data, of)
+			}
 		}
 	}
 }

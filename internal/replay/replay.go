@@ -58,7 +58,7 @@ type Target struct {
 	Exemplars *exemplars.Ring
 	// Late takes late samples, those of the out-of-order log, too; it is empty. nil: none are
 	// wanted.
-	Late  *late.Store
+	Late  *late.Restorer
 	Store Store // nil: nothing is written, and full chunks stay in memory
 }
 
