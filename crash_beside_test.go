@@ -104,7 +104,7 @@ func exemplarLine(ls labels.Labels, e exemplar.Exemplar) string {
 // verifyBeside checks that exemplars and metadata are those after so many commits. The metadata of
 // a series that the head has dropped may be there or not. That of one that has a sample of the same
 // commit in the head must be.
-func (h *history) verifyBeside(db *tsdb.DB, commits int, got map[labels.Labels][]point) error {
+func (h *history) verifyBeside(db *tsdb.DB, commits int, e *effects, got map[labels.Labels][]point) error {
 	if h.base != nil {
 		return nil // it is not known what there was
 	}
@@ -114,7 +114,8 @@ func (h *history) verifyBeside(db *tsdb.DB, commits int, got map[labels.Labels][
 	}
 	err = h.exemplarsAre(q, commits)
 	if err == nil {
-		err = h.metadataIs(q, commits, got, headStart(db.Blocks()))
+		start := headStart(db.Blocks())
+		err = h.metadataIs(q, commits, got, func(ls labels.Labels, t int64) bool { return t >= start && !e.ended[sampleKey{ls, t}] })
 	}
 	if closeErr := q.Close(); err == nil {
 		err = closeErr
@@ -139,7 +140,7 @@ func (h *history) exemplarsAre(q *tsdb.Querier, commits int) error {
 	return nil
 }
 
-func (h *history) metadataIs(q *tsdb.Querier, commits int, got map[labels.Labels][]point, start int64) error {
+func (h *history) metadataIs(q *tsdb.Querier, commits int, got map[labels.Labels][]point, inHead func(ls labels.Labels, t int64) bool) error {
 	want := map[labels.Labels]int64{} // the sample that it comes with
 	for _, c := range h.commits[:commits] {
 		for _, m := range besideOf(c.rows).metadata {
@@ -158,7 +159,7 @@ func (h *history) metadataIs(q *tsdb.Querier, commits int, got map[labels.Labels
 		delete(want, m.Labels)
 	}
 	for ls, t := range want {
-		if t >= start && slices.ContainsFunc(got[ls], func(p point) bool { return p.T == t }) {
+		if inHead(ls, t) && slices.ContainsFunc(got[ls], func(p point) bool { return p.T == t }) {
 			return errors.Errorf("%.60s has no metadata, want that of %d", ls, t)
 		}
 	}

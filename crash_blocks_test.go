@@ -21,8 +21,11 @@ import (
 
 var errIdle = stderrors.New("nothing to do")
 
-// fromOutOfOrder is the hint of blocks that say nothing about the head.
-const fromOutOfOrder = "from-out-of-order"
+// The hints of blocks that say nothing about the head.
+const (
+	fromOutOfOrder  = "from-out-of-order"
+	fromStaleSeries = "from-stale-series"
+)
 
 // flushHead commits into a block range that nothing is in yet, and makes a block of it.
 func (c *crasher) flushHead() error {
@@ -40,6 +43,38 @@ func (c *crasher) flushHead() error {
 	}
 	c.durable = c.history.len() // blocks do not outrun the log
 	return nil
+}
+
+// letGo makes a block of all series but the one with the newest sample, and lets go of them.
+func (c *crasher) letGo() error {
+	c.history.blocks = true
+	if err := c.commit(); err != nil {
+		return err
+	}
+	c.effects = c.effects.withEnded(c.ending())
+	c.history.commits = append(c.history.commits, entry{}) // they are deleted from the head, and there as before
+	before, commits := len(c.db.Blocks()), c.db.Stats().Log.Commits
+	if err := tsdb.LetGo(ctx, c.db, c.now); err != nil {
+		return err
+	}
+	if len(c.db.Blocks()) <= before || c.db.Stats().Log.Commits != commits+1 {
+		return errors.WithMessage(errIdle, "let go of series that ended")
+	}
+	c.durable = c.history.len() // nor are they away before the log is
+	return nil
+}
+
+// ending are the samples in the head of series that have none at the newest time.
+func (c *crasher) ending() (keys []sampleKey) {
+	start := c.headStart()
+	for ls, ps := range c.history.after(c.history.len(), c.effects).series {
+		for _, p := range ps {
+			if p.T >= start && ps[len(ps)-1].T < c.now {
+				keys = append(keys, sampleKey{ls, p.T})
+			}
+		}
+	}
+	return keys
 }
 
 // nextRange moves to the begin of a window of so many block ranges.
@@ -120,7 +155,7 @@ func (c *crasher) headStart() int64 { return headStart(c.db.Blocks()) }
 func headStart(blocks []tsdb.BlockMeta) int64 {
 	start := int64(math.MinInt64)
 	for _, b := range blocks {
-		if !b.HasHint(fromOutOfOrder) {
+		if !b.HasHint(fromOutOfOrder) && !b.HasHint(fromStaleSeries) {
 			start = max(start, b.MaxTime)
 		}
 	}
@@ -228,7 +263,7 @@ func (c *crasher) places(mint, maxt int64, name string) (groups []group, head []
 			if p.T < mint || p.T > maxt {
 				continue
 			}
-			place := placeOf(blocks, ls, p.T)
+			place := placeOf(blocks, c.effects, ls, p.T)
 			if place == "" && p.T >= start {
 				head = append(head, sampleKey{ls, p.T})
 			} else {
@@ -244,10 +279,17 @@ func (c *crasher) places(mint, maxt int64, name string) (groups []group, head []
 
 // placeOf names the block that has a sample. Where several have its time, that of its
 // series is one of them.
-func placeOf(blocks []tsdb.BlockMeta, ls labels.Labels, t int64) string {
+func placeOf(blocks []tsdb.BlockMeta, e *effects, ls labels.Labels, t int64) string {
 	var in []ulid.ULID
 	for _, b := range blocks {
-		if b.MinTime <= t && t < b.MaxTime && (strings.HasPrefix(ls.Get("__name__"), "old-") || !b.HasHint(fromOutOfOrder)) {
+		has := true
+		switch {
+		case b.HasHint(fromOutOfOrder):
+			has = strings.HasPrefix(ls.Get("__name__"), "old-")
+		case b.HasHint(fromStaleSeries):
+			has = e.ended[sampleKey{ls, t}]
+		}
+		if has && b.MinTime <= t && t < b.MaxTime {
 			in = append(in, b.ULID)
 		}
 	}
@@ -390,7 +432,7 @@ func (s *snapshotCopy) verify(disk *tsdbtest.MemFS, setup crashSetup, h *history
 		err = sameContent(got, h.after(s.commits, s.effects))
 	}
 	if err == nil {
-		err = h.verifyBeside(db, s.commits, got)
+		err = h.verifyBeside(db, s.commits, s.effects, got)
 	}
 	if err == nil && !rep.Clean() {
 		err = errors.Errorf("%+v", rep)

@@ -24,11 +24,12 @@ func (r row) key() sampleKey { return sampleKey{r.ls, r.T} }
 type effects struct {
 	removed map[sampleKey]bool // deleted from blocks, or gone with an old block
 	extra   []row              // backfilled
+	ended   map[sampleKey]bool // in blocks, and maybe in the head, whatever other samples of the time are in
 }
 
 // without returns effects by which more samples are gone.
 func (e *effects) without(keys []sampleKey) *effects {
-	next := &effects{removed: maps.Clone(e.removed), extra: e.extra}
+	next := &effects{removed: maps.Clone(e.removed), extra: e.extra, ended: e.ended}
 	if next.removed == nil {
 		next.removed = map[sampleKey]bool{}
 	}
@@ -40,7 +41,19 @@ func (e *effects) without(keys []sampleKey) *effects {
 
 // with returns effects by which there are more samples.
 func (e *effects) with(rows []row) *effects {
-	return &effects{removed: e.removed, extra: append(slices.Clip(e.extra), rows...)}
+	return &effects{removed: e.removed, extra: append(slices.Clip(e.extra), rows...), ended: e.ended}
+}
+
+// withEnded returns effects by which series have ended, with these samples.
+func (e *effects) withEnded(keys []sampleKey) *effects {
+	next := &effects{removed: e.removed, extra: e.extra, ended: maps.Clone(e.ended)}
+	if next.ended == nil {
+		next.ended = map[sampleKey]bool{}
+	}
+	for _, k := range keys {
+		next.ended[k] = true
+	}
+	return next
 }
 
 // group is samples that an operation removes, or brings, in one place: from one block, or

@@ -160,7 +160,7 @@ func verifyOpen(db *tsdb.DB, h *history, p promise) (f finding, err error) {
 	if text := wrongCounts(rep, h, f.commits, p.begun, f.effects, db.Blocks()); text != "" {
 		return f, errors.Errorf("report: %s: %+v", text, rep)
 	}
-	return f, h.verifyBeside(db, f.commits, f.got)
+	return f, h.verifyBeside(db, f.commits, f.effects, f.got)
 }
 
 // finding is what was found in a database that was opened.
@@ -287,7 +287,7 @@ func wrongPlaces(rep tsdb.OpenReport, h *history, k int, e *effects, blocks []ts
 	start := headStart(blocks)
 	for i, b := range blocks {
 		for _, other := range blocks[:i] {
-			if b.MinTime < other.MaxTime && other.MinTime < b.MaxTime && len(e.extra) == 0 {
+			if b.MinTime < other.MaxTime && other.MinTime < b.MaxTime && len(e.extra)+len(e.ended) == 0 {
 				return fmt.Sprintf("blocks %s and %s have the same times", other.ULID, b.ULID)
 			}
 		}
@@ -306,9 +306,9 @@ func wrongPlaces(rep tsdb.OpenReport, h *history, k int, e *effects, blocks []ts
 		}
 	}
 	alive := 0
-	for _, ps := range h.after(k, e).series {
+	for ls, ps := range h.after(k, e).series {
 		for _, p := range ps {
-			if p.T >= start {
+			if p.T >= start && !e.ended[sampleKey{ls, p.T}] {
 				alive++
 			}
 		}

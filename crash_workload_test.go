@@ -132,6 +132,7 @@ var crashOps = map[string]func(*crasher) error{
 	"crowd":  (*crasher).crowd,
 
 	"flush":      (*crasher).flushHead,
+	"ended":      (*crasher).letGo,
 	"blocks":     (*crasher).blocks,
 	"due":        (*crasher).due,
 	"merge":      (*crasher).merge,

@@ -189,13 +189,20 @@ type headDeletes struct {
 	deletes atomic.Uint64
 }
 
-// deleteFromHead logs a delete of the head, from the head's start on or, of late samples, from any
-// time on. It returns what is deleted of the head then, and the commit to publish, if there is one.
-func deleteFromHead(ctx context.Context, h *head, log *wal.Log, d blockset.Deletion, start int64) (*tombstones.Set, uint64, error) {
-	of := headdelete.Head{Series: h.series, Log: log, Late: h.late.store, LateLog: &h.late.log, Poison: h.poison,
+// deletesOf returns what a delete of the head works on.
+//
+//go:noinline
+func deletesOf(h *head, log *wal.Log) headdelete.Head {
+	return headdelete.Head{Series: h.series, Log: log, Late: h.late.store, LateLog: &h.late.log, Poison: h.poison,
 		Enqueue: func(ctx context.Context, c *wal.Commit, shards memseries.ShardSet) error {
 			return h.enqueue(ctx, log, c, shards)
 		}}
+}
+
+// deleteFromHead logs a delete of the head, from the head's start on or, of late samples, from any
+// time on. It returns what is deleted of the head then, and the commit to publish, if there is one.
+func deleteFromHead(ctx context.Context, h *head, log *wal.Log, d blockset.Deletion, start int64) (*tombstones.Set, uint64, error) {
+	of := deletesOf(h, log)
 	what := headdelete.Deletion{Mint: d.From(start).Mint, Maxt: d.Maxt, LateMint: d.Mint, Matchers: d.Matchers}
 	return of.Write(ctx, what, h.deleted.set.Load())
 }

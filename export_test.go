@@ -21,11 +21,28 @@ func TakeHeadSnapshot(db *DB) error {
 	return db.head.snapshots.Take(context.Background(), db.head.forSnapshot(db.headStart))
 }
 
+// LookForSnapshot takes a snapshot of the head if that is due, as a loop of a database does.
+func LookForSnapshot(db *DB) { (&snapshotTask{db: db}).step() }
+
+// HoldsDeleted reports whether no snapshot is taken for what a Querier has of what is deleted.
+func HoldsDeleted(db *DB) bool { return holdsDeleted(db) }
+
 // Flusher returns what looks once whether the head is to be flushed, as a loop of a database does
 // each second that is not Manual.
 func Flusher(db *DB) (look func()) {
 	f := flusher{db: db}
 	return f.step
+}
+
+// LetGo lets go of series without a sample since a time, as a head that is near its budget does.
+func LetGo(ctx context.Context, db *DB, since int64) error {
+	db.flushing.Lock()
+	defer db.flushing.Unlock()
+	he := &db.head.trunc.ended
+	if err := he.goOn(ctx, db); err != nil || he.leaving.Waits() || !he.mayLetGo(db.head) {
+		return err
+	}
+	return he.letGo(ctx, db, since)
 }
 
 // HoldApply keeps a commit that is written from being applied until wait returns.

@@ -20,7 +20,7 @@ import (
 
 // needsBlocks says that an operation makes blocks, or works on them.
 func needsBlocks(op string) bool {
-	return slices.Contains([]string{"flush", "blocks", "due", "merge", "tidy", "delete", "deleteold", "clean", "retain"}, op)
+	return slices.Contains([]string{"flush", "ended", "blocks", "due", "merge", "tidy", "delete", "deleteold", "clean", "retain"}, op)
 }
 
 // ofBlocks says that a file operation is on a block, on the names of blocks, on their list, or on
@@ -71,6 +71,18 @@ func (r *faultRun) tryBlocks(op string) error {
 			r.now += crashRange.Milliseconds()
 		}
 		return r.tryKeeping(r.db.Compact)
+	case "ended":
+		if err := r.tryCommit(r.fewRows()); err != nil {
+			return err
+		}
+		before := r.db.Stats().Log
+		r.effects = r.effects.withEnded(r.ending())
+		err := r.tryKeeping(func(ctx context.Context) error { return tsdb.LetGo(ctx, r.db, r.now) })
+		if r.db.Stats().Log.Commits > before.Commits { // what blocks have is deleted from the head
+			r.history.commits = append(r.history.commits, entry{})
+			r.acked(before.Segment)
+		}
+		return err
 	case "merge":
 		return r.tryKeeping(r.db.Compact)
 	case "clean":

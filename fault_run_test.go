@@ -138,7 +138,7 @@ func (r *faultRun) tryOpen() error {
 	if err != nil {
 		return errors.WithMessage(err, "after opening again")
 	}
-	if err := all.verifyBeside(db, f.commits, got); err != nil {
+	if err := all.verifyBeside(db, f.commits, f.effects, got); err != nil {
 		return errors.WithMessage(err, "after opening again")
 	}
 	r.history, r.unsure, r.opened = all.prefix(f.commits), nil, f.commits
@@ -305,7 +305,7 @@ func (r *faultRun) checkContent() error {
 	if err := sameContent(got, r.history.after(r.history.len(), r.effects)); err != nil {
 		return err
 	}
-	return r.history.verifyBeside(r.db, r.history.len(), got)
+	return r.history.verifyBeside(r.db, r.history.len(), r.effects, got)
 }
 
 // checkHealth: who is poisoned stays so, and says so whatever is asked.

@@ -48,6 +48,7 @@ var faultWorkloads = []faultWorkload{
 	{name: "killed", before: []string{"chunks", "rotate", "commit", "kill"}, ops: []string{"commit", "chunks", "close", "open"}},
 	{name: "torn", before: []string{"chunks", "commit", "rotate", "rotate", "commit", "chunks"}, ending: "crash", ops: []string{"commit", "close", "open"}},
 	{name: "flush", before: []string{"chunks"}, ops: []string{"flush", "commit", "flush", "close", "open"}},
+	{name: "ended", before: []string{"chunks"}, ops: []string{"ended", "commit", "ended", "close", "open"}},
 	{name: "due", before: []string{"flush", "commit"}, ops: []string{"due", "commit", "close"}},
 	{name: "merge", before: []string{"blocks"}, ops: []string{"merge", "commit", "close", "open"}},
 	{name: "delete", before: []string{"blocks", "commit"}, ops: []string{"delete", "flush", "close", "open"}},

@@ -13,6 +13,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/headblock"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/wal"
 )
 
 // Flush writes the whole head into blocks, one for each block range that it touches, late samples
@@ -52,16 +53,8 @@ func (b *bounds) due() (end int64, ok bool) {
 	}
 	// The last border that is one and a half ranges before the newest sample, or the first
 	// one behind that; ranges around 0 end up to two of them behind their first sample.
-	end = max(memseries.RangeEnd(mint, r), ceilTo(maxt-(r+r/2), r))
+	end = max(memseries.RangeEnd(mint, r), memseries.CeilTo(maxt-(r+r/2), r))
 	return end, end <= maxt && uint64(maxt)-uint64(end) >= uint64(r/2)
-}
-
-// ceilTo returns the first multiple of r that is not below t.
-func ceilTo(t, r int64) int64 {
-	if m := t % r; m > 0 {
-		return t - m + r
-	}
-	return t - t%r // rounded towards 0, which is up
 }
 
 // early decides about flushing before a block range is over, because the head takes more memory
@@ -73,15 +66,6 @@ type early struct {
 	set bool
 }
 
-// endedBefore bounds the newest time of series that count as ended near the budget of the head: no
-// sample of them has come for an eighth of the block range, or for MaxLateness if that is longer.
-//
-//go:noinline
-func (h *head) endedBefore(maxt int64) int64 {
-	idle := max(h.opts.Blocks.Range.Milliseconds()/8, h.opts.Head.MaxLateness.Milliseconds())
-	return max(maxt, math.MinInt64+idle) - idle
-}
-
 // due returns where to flush to. There are at most eight such blocks in a block range:
 // series and labels stay in memory, and more blocks would not make it less.
 func (e *early) due(h *head) (end int64, ok bool) {
@@ -91,7 +75,7 @@ func (e *early) due(h *head) (end int64, ok bool) {
 		return 0, false
 	}
 	if !e.set && uint64(maxt)-uint64(mint) >= uint64(r/8) &&
-		(limit > 0 && h.series.SizeBytes() > limit || h.series.Budget.FlushHelps(h.endedBefore(maxt))) {
+		(limit > 0 && h.series.SizeBytes() > limit || h.series.Budget.FlushHelps() || !h.trunc.ended.mayLetGo(h) && h.series.Budget.EndedHelp(endedBefore(h, maxt))) {
 		e.end, e.set = maxt+1, true
 		h.series.Truncation.CutAt(e.end)
 	}
@@ -121,14 +105,7 @@ func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
 // block has samples from both sides of cut; those of after it say that they lie beside the head.
 func (db *DB) flushRanges(ctx context.Context, end, cut int64) error {
 	db.finishRecovery() // there may be room again since it was tried last
-	log, err := db.head.writable()
-	if err == nil {
-		err = db.head.retry(log)
-	}
-	if err != nil {
-		return err
-	}
-	if err := db.head.flushable(); err != nil {
+	if _, err := db.head.flushableLog(); err != nil {
 		return err
 	}
 	if err := db.head.seal(end); err != nil {
@@ -188,7 +165,11 @@ func (h *head) seal(end int64) error {
 func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) error {
 	bd := db.blocks.BeginBuild(nil)
 	defer db.blocks.EndBuild(bd)
-	err := db.writeBlock(ctx, bd, newBlock{mint, maxt, beside, false, maxt}, db.head.writeBlock)
+	b := newBlock{mint: mint, maxt: maxt, start: maxt}
+	if beside {
+		b.hint = blockdir.HintFromOutOfOrder
+	}
+	err := db.writeBlock(ctx, bd, b, db.head.writeBlock)
 	if errors.Is(err, blockdir.ErrEmpty) {
 		db.blocks.SkipTo(maxt)
 		return nil
@@ -199,9 +180,9 @@ func (db *DB) flushRange(ctx context.Context, mint, maxt int64, beside bool) err
 // newBlock is a block that is made of a part of the head: of the samples of [mint, maxt).
 type newBlock struct {
 	mint, maxt int64
-	beside     bool  // it lies beside the head: not for the next Open, too
-	late       bool  // its samples came late
-	start      int64 // where the head begins behind it
+	hint       string // why it lies beside the head, not for the next Open, too; empty: it does not
+	late       bool   // others beside the head may have other samples of its times, and are older
+	start      int64  // where the head begins behind it
 }
 
 // writeBlock makes a block of what write puts into it. blockdir.ErrEmpty: that was nothing.
@@ -226,8 +207,8 @@ func (db *DB) writeBlock(ctx context.Context, bd *blockset.Build, b newBlock, wr
 	}
 	meta := BlockMeta{ULID: id, MinTime: mint, MaxTime: maxt, Version: 1,
 		Compaction: blockdir.Compaction{Level: 1, Sources: []ulid.ULID{id}}}
-	if b.beside {
-		meta.Compaction.Hints = []string{blockdir.HintFromOutOfOrder}
+	if b.hint != "" {
+		meta.Compaction.Hints = []string{b.hint}
 	}
 	if meta, err = w.Finish(ctx, meta); err != nil {
 		return err
@@ -244,6 +225,11 @@ func (db *DB) writeBlock(ctx context.Context, bd *blockset.Build, b newBlock, wr
 // writeBlock writes symbols and series of the closed range [mint, maxt], which no commit
 // changes any more. Deletes are applied.
 func (h *head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt int64) (err error) {
+	return h.writePart(ctx, w, mint, maxt, nil)
+}
+
+// writePart is writeBlock for some series; nil: for all of them.
+func (h *head) writePart(ctx context.Context, w *blockdir.Writer, mint, maxt int64, some func(s *memseries.Series) bool) (err error) {
 	pin, err := h.chunks.Acquire()
 	if err != nil {
 		return ErrClosed
@@ -251,7 +237,11 @@ func (h *head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt in
 	defer func() { err = fileutil.JoinErrors(err, pin.Release()) }()
 	const snapshot = math.MaxUint64 // everything
 	src := h.readable(pin, snapshot, mint, h.queries.mender.Losses())
-	return headblock.Write(ctx, w, headblock.Of(&src, mint, maxt))
+	part := headblock.Of(&src, mint, maxt)
+	if has := part.Has; some != nil {
+		part.Has = func(s *memseries.Series) bool { return some(s) && has(s) }
+	}
+	return headblock.Write(ctx, w, part)
 }
 
 // flushable returns nil, or why the head must not be made into blocks.
@@ -262,4 +252,16 @@ func (h *head) flushable() error {
 		return &UnreadError{Records: h.recovery.unread.Names()}
 	}
 	return nil
+}
+
+// flushableLog returns the log, or why the head is not made into blocks now.
+func (h *head) flushableLog() (*wal.Log, error) {
+	log, err := h.writable()
+	if err == nil {
+		err = h.retry(log)
+	}
+	if err == nil {
+		err = h.flushable()
+	}
+	return log, err
 }

@@ -29,6 +29,7 @@ func (hl *headLate) flushAll(ctx context.Context, db *DB) error {
 	var bd *blockset.Build
 	defer func() { db.blocks.EndBuild(bd) }()
 	start := func() int64 { return db.blocks.Current().Start }
+	hl.flushed.Know(hl.store)
 	to := headlate.Blocks{FS: db.opts.FS, Dir: db.dir, Range: h.opts.Blocks.Range.Milliseconds(), Start: start}
 	to.Begin = func() (seq uint64) { // no delete comes between what is written and what is noted for it
 		bd = db.blocks.BeginBuild(func() { seq = log.LastSeq() })
@@ -36,7 +37,7 @@ func (hl *headLate) flushAll(ctx context.Context, db *DB) error {
 	}
 	to.Write = func(mint, end int64, seq uint64) error {
 		return db.maintenance.background.Run(ctx, func(ctx context.Context) error {
-			return db.writeBlock(ctx, bd, newBlock{mint, end, true, true, start()}, hl.writer(h, seq))
+			return db.writeBlock(ctx, bd, newBlock{mint, end, blockdir.HintFromOutOfOrder, true, start()}, hl.writer(h, seq))
 		})
 	}
 	return hl.flush.Run(&hl.within, log, &to)

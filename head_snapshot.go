@@ -15,7 +15,17 @@ func (t *snapshotTask) step() {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()
 	t.mend()
-	h.snapshots.Step(db.ctx, h.forSnapshot(db.headStart))
+	if !holdsDeleted(db) {
+		h.snapshots.Step(db.ctx, h.forSnapshot(db.headStart))
+	}
+}
+
+// holdsDeleted reports whether the head has samples, for a Querier that is open, from before where
+// it begins, and no block says that it begins there, as all of that was deleted. A snapshot would
+// bring them back.
+func holdsDeleted(db *DB) bool {
+	v := db.blocks.Current()
+	return v.Start > v.StartWithout(nil) && db.head.trunc.done < v.Start
 }
 
 // mend sets chunks aside that readers found damaged. A failure is told once, and tried again.

@@ -116,99 +116,13 @@ func (sg *staging) encode() {
 	}
 	sg.metadata.encode(c)
 	if len(sg.samples) > 0 {
-		maxt := sg.encodeRuns(c, sg.samples)
+		maxt := sg.wide.AppendRecords(c, sg.samples)
 		if len(sg.fresh) == 0 && len(sg.late.Kept) == 0 {
 			c.Expires(maxt)
 		}
 	}
 	sg.late.encode(sg)
 	sg.exemplars.encode(c)
-}
-
-// recordsOf takes records.
-type recordsOf interface {
-	Begin() []byte
-	End(rec []byte)
-}
-
-// encodeRuns writes samples in the order in which they were staged, in records of one kind each,
-// and returns the newest of their times.
-func (sg *staging) encodeRuns(c recordsOf, samples []memseries.Sample) (maxt int64) {
-	maxt = math.MinInt64
-	for rest := samples; len(rest) > 0; {
-		n := len(rest)
-		if sg.wide.Len() > 0 {
-			n = sameKind(rest)
-		}
-		run := rest[:n]
-		rest = rest[n:]
-		for i := range run {
-			maxt = max(maxt, run[i].T)
-		}
-		switch {
-		case run[0].Encoding.Kind() != chunkenc.ValFloat:
-			sg.encodeHistograms(c, run)
-		case sg.wide.Len() > 0:
-			sg.encodeStarts(c, run)
-		default:
-			encodeFloats(c, run)
-		}
-	}
-	return maxt
-}
-
-// sameKind returns how many samples in front are of one kind.
-func sameKind(samples []memseries.Sample) int {
-	n, kind := 1, samples[0].Encoding.Kind()
-	for n < len(samples) && samples[n].Encoding.Kind() == kind {
-		n++
-	}
-	return n
-}
-
-func encodeFloats(c recordsOf, run []memseries.Sample) {
-	var enc record.SampleEncoder
-	rec := enc.Begin(c.Begin())
-	for i := range run {
-		st := &run[i]
-		rec = enc.Append(rec, st.Series.Ref(), st.T, math.Float64frombits(st.Sum))
-	}
-	c.End(rec)
-}
-
-// encodeStarts writes floats some of which may have start timestamps.
-func (sg *staging) encodeStarts(c recordsOf, run []memseries.Sample) {
-	var enc record.StartEncoder
-	rec := enc.Begin(c.Begin())
-	for i := range run {
-		s := &run[i]
-		rec = enc.Append(rec, record.Sample{Ref: s.Series.Ref(), T: s.T, V: math.Float64frombits(s.Sum)}, sg.wide.Start(s))
-	}
-	c.End(rec)
-}
-
-// encodeHistograms writes histograms of one kind: those with custom buckets apart, as the format
-// wants it, unless there are start timestamps.
-func (sg *staging) encodeHistograms(c recordsOf, run []memseries.Sample) {
-	floats := run[0].Encoding == chunkenc.EncFloatHistogram
-	starts := false
-	for i := range run {
-		starts = starts || sg.wide.Start(&run[i]) != 0
-	}
-	var enc record.HistogramEncoder
-	var rec []byte
-	last := record.TypeNone
-	for i := range run {
-		s := &run[i]
-		if typ := record.HistogramType(floats, sg.wide.Custom(s), starts); typ != last {
-			if last != record.TypeNone {
-				c.End(rec)
-			}
-			rec, last = enc.Begin(c.Begin(), typ), typ
-		}
-		rec = sg.wide.AppendBody(enc.Append(rec, s.Series.Ref(), s.T, sg.wide.Start(s), nil), s)
-	}
-	c.End(rec)
 }
 
 func (sg *staging) appendSeries(rec []byte, s *memseries.Series) []byte {

@@ -20,6 +20,7 @@ type truncation struct {
 	shortened   int64       // what is before is gone from all of the log
 	idle        atomic.Bool // nothing was committed for long: no series is in use
 	checkpoints checkpoint.Writer
+	ended       headEnded
 }
 
 // truncate forgets what is before end, which blocks have: in memory, in head-chunk files
@@ -106,7 +107,7 @@ func (tr *truncation) idleBefore(t int64) int64 {
 	case tr.idle.Load() || maxt < math.MinInt64+half:
 		return t
 	case h.series.Budget.Near():
-		return min(t, h.endedBefore(maxt))
+		return min(t, endedBefore(h, maxt))
 	default:
 		return min(t, maxt-half)
 	}

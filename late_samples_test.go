@@ -146,6 +146,23 @@ func TestLate_AtATimeOfASteadySeries(t *testing.T) {
 	require.Equal(t, 40, f.count())
 }
 
+// With LastWriteWins the repeat of a sample in order counts again, if a late one took its place and
+// is in a block.
+func TestLate_ARepeatOfWhatALateBlockHides(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		withWindow(o)
+		o.Head.LastWriteWins = true
+	})
+	base := testNow.UnixMilli()
+	f.commit(sample{`{a="b"}`, base, 1})
+	f.commit(sample{`{a="b"}`, base, 2})
+	require.NoError(t, f.db.Compact(ctx))
+	require.Len(t, f.db.Blocks(), 1)
+	require.Equal(t, map[string][]point{`{a="b"}`: points(float64(base), 2)}, dump(t, f.db, math.MinInt64, math.MaxInt64))
+	f.commit(sample{`{a="b"}`, base, 1})
+	require.Equal(t, map[string][]point{`{a="b"}`: points(float64(base), 1)}, dump(t, f.db, math.MinInt64, math.MaxInt64))
+}
+
 func TestLate_AStaleMarkerOfHistograms(t *testing.T) {
 	f := newFixture(t, func(o *tsdb.Options) { o.Head.OutOfOrderWindow, o.Limits.MaxFuture = time.Hour, -1 })
 	h := histtest.Draw(modelPick(1))

@@ -201,8 +201,11 @@ func (f *flusher) step() {
 		return // no border is raised to where the clock never was
 	}
 	end, ok := h.bounds.due()
+	var err error
 	if !ok {
-		end, ok = f.early.due(h)
+		if err = h.trunc.ended.flush(db.ctx, db); err == nil {
+			end, ok = f.early.due(h)
+		}
 	}
 	idle := !ok && quiet > f.idleAfter() && h.bounds.minT.Load() <= h.bounds.maxT.Load() && h.bounds.maxT.Load() < math.MaxInt64
 	if idle {
@@ -212,18 +215,17 @@ func (f *flusher) step() {
 		h.trunc.idle.Store(true)
 		end, ok = h.bounds.maxT.Load()+1, true
 	}
-	var err error
 	if ok {
 		err = db.flushTo(db.ctx, end, idle)
 	} else {
-		err = db.collect() // what a Querier kept until now
+		err = fileutil.JoinErrors(err, db.collect()) // what a Querier kept until now
 	}
 	if !ok && quiet > f.idleAfter() {
 		h.trunc.idle.Store(true)
 		err = fileutil.JoinErrors(err, flushLate(db.ctx, db)) // it may be all that there is
 	}
 	err = db.head.late.flushIfUrgent(db.ctx, db, err)
-	if h.trunc.done < db.blocks.Current().Start || h.late.flush.Waits() {
+	if h.trunc.done < db.blocks.Current().Start || h.late.flush.Waits() || h.trunc.ended.leaving.Waits() {
 		db.maintenance.flush.Store(true) // one keeps it still
 	}
 	f.note(err)

@@ -35,6 +35,7 @@ type lateModel struct {
 	gone   [lateSeries]map[int64]bool // samples that were deleted
 	floor  int64                      // the highest that the head ever began at
 	newest int64                      // of all samples that were ever committed, deleted ones, too
+	left   bool                       // series may have left the head before the rest of it
 	open   map[*tsdb.Querier][]string // Queriers, and what they showed when they were opened
 }
 
@@ -152,6 +153,7 @@ func (m *lateModel) commit(t *rapid.T, draw func() (series int, s anySample)) {
 	for _, r := range res.Rejected {
 		rejected[r.Index] = r.Err
 	}
+	var either []stagedSample // of which the database says whether they count
 	for i, s := range staged {
 		had, there := m.data[s.series][s.T]
 		t.Logf("committed %d %d st %d %x: %v (there %v %x)", s.series, s.T, s.ST, s.digest(), rejected[i], there, had.digest())
@@ -159,15 +161,34 @@ func (m *lateModel) commit(t *rapid.T, draw func() (series int, s anySample)) {
 			m.requireRefused(t, s.series, &s.anySample, err)
 			continue
 		}
-		if other := had.digest() != s.digest(); !there || m.wins && other {
+		switch other := had.digest() != s.digest(); {
+		case there && other && m.left && m.old[s.series][s.T]:
+			either = append(either, s)
+		case !there, m.wins && other:
 			m.data[s.series][s.T] = s.anySample
 			delete(m.old[s.series], s.T)
-		} else if other {
+		case other:
 			require.True(t, m.old[s.series][s.T], "the head has another value at %d", s.T)
 		}
 		m.newest = max(m.newest, s.T)
 	}
+	for _, s := range either {
+		m.settle(t, s.series, s.anySample)
+	}
 	m.compare(t)
+}
+
+// settle learns whether a sample counts of whose series, which left the head before the rest of it,
+// a block has another one of its time: that depends on whether the block is one of late samples.
+func (m *lateModel) settle(t *rapid.T, series int, s anySample) {
+	q, err := m.db.Querier(s.T, s.T)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, q.Close()) }()
+	got, err := readAll(q)
+	require.NoError(t, err)
+	if ps := got[modelLabels(series).String()]; len(ps) == 1 && ps[0] == s.point() {
+		m.data[series][s.T] = s
+	}
 }
 
 // requireRefused holds an error against what there is.
@@ -176,8 +197,10 @@ func (m *lateModel) requireRefused(t *rapid.T, series int, s *anySample, err err
 	switch {
 	case errors.Is(err, tsdb.ErrDuplicateSample):
 		require.False(t, m.wins && m.window > 0, "%v", err)
-		// A block may have hidden another value that came late.
-		require.False(t, there && had.digest() == s.digest() && !m.old[series][s.T], "it repeats what is there")
+		// A block may have hidden another value that came late; and what came late in the place of
+		// another one is not known as one where none are taken any more.
+		hidden := m.old[series][s.T] || m.wins && m.window == 0
+		require.False(t, there && had.digest() == s.digest() && !hidden, "it repeats what is there")
 	case errors.Is(err, tsdb.ErrTooOld):
 		require.Positive(t, m.window)
 		require.Less(t, s.T, max(m.newest, tsdb.MinValid(m.db)-1)-m.window.Milliseconds())
@@ -231,6 +254,17 @@ func (m *lateModel) flushed() {
 	}
 }
 
+// LetGo lets go of series that ended, as near the budget.
+func (m *lateModel) LetGo(t *rapid.T) {
+	t.Logf("let go")
+
+	since := rapid.OneOf(rapid.Just(m.newest), rapid.Int64Range(-130_000, 300_000)).Draw(t, "since")
+	m.left = true
+	require.NoError(t, tsdb.LetGo(ctx, m.db, since))
+	m.flushed()
+	m.compare(t)
+}
+
 func (m *lateModel) Compact(t *rapid.T) {
 	t.Logf("compact")
 
@@ -242,7 +276,9 @@ func (m *lateModel) Compact(t *rapid.T) {
 func (m *lateModel) HeadSnapshot(t *rapid.T) {
 	t.Logf("headsnapshot")
 
-	require.NoError(t, tsdb.TakeHeadSnapshot(m.db))
+	if !tsdb.HoldsDeleted(m.db) {
+		require.NoError(t, tsdb.TakeHeadSnapshot(m.db))
+	}
 }
 
 // Open opens a Querier that stays open.
@@ -353,7 +389,7 @@ func TestModel_LateSamplesEqualAMap(t *testing.T) {
 		m.openDB()
 		defer func() { _ = m.db.Close() }()
 		t.Repeat(map[string]func(*rapid.T){
-			"commit": m.Commit, "commit more": m.Commit, "steady": m.Steady, "delete": m.Delete, "flush": m.Flush, "compact": m.Compact,
+			"commit": m.Commit, "commit more": m.Commit, "steady": m.Steady, "delete": m.Delete, "flush": m.Flush, "let go": m.LetGo, "compact": m.Compact,
 			"snapshot": m.HeadSnapshot, "window": m.SetWindow, "open": m.Open, "close": m.Close,
 			"reopen": m.Reopen, "kill": m.Kill, "power cut": m.PowerCut,
 		})

@@ -53,7 +53,7 @@ type OpenReport struct {
 	// Late samples, from the log, the out-of-order log and out-of-order chunks of another engine.
 	LateSegments     int    // of the out-of-order log, read
 	LateBytes        int64  // of it, read
-	LateSamples      uint64 // that were read, those that both logs have counted twice
+	LateSamples      uint64 // that were taken from either log, those that both have once
 	LateUnknown      uint64 // without a series record: nobody can read them
 	LateInvalid      uint64 // histograms that make no sense, and are left out
 	LateVoid         uint64 // of commits that the log does not have, which so never were

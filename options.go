@@ -110,10 +110,11 @@ type HeadOptions struct {
 	// has exemplars and metadata, too). At either of them new series are refused with ErrLimit, and
 	// those that are there go on: samples of them may take more than MaxBytes. Bytes are looked at
 	// now and then, so the labels of some dozen series may be above. When an eighth or less of the
-	// budget is left, the head spans an eighth of a block range, and it helps, the head becomes a
-	// block early, as by FlushBytes, and lets go of series that ended: those without a sample in
-	// the last eighth of a block range, and in the last MaxLateness. Open recovers all that there
-	// is, and goes on with the budget. Default and 0 or less: no limit.
+	// budget is left, series that ended leave the head first, those without a sample in the last
+	// eighth of a block range, and in the last MaxLateness: what they have becomes blocks, and the
+	// others go on. If bytes are what is short, the head spans an eighth of a block range, and it
+	// helps, it becomes a block early as a whole, as by FlushBytes. Open recovers all that is in
+	// the head, and goes on with the budget. Default and 0 or less: no limit.
 	MaxSeries int
 	MaxBytes  int64
 	// SnapshotThreshold: when more bytes of log than this, and than twice the last snapshot,

@@ -357,6 +357,9 @@ func blockWorkloads() []workload {
 		{"chunks", "headsnap", "commit", "reopen"},
 		{"blocks", "headsnap", "delete", "kill", "headsnap"},
 		{"chunks", "headsnap", "flush"},
+		{"chunks", "ended", "commit"},
+		{"ended", "ended", "delete", "kill", "commit"},
+		{"chunks", "ended", "headsnap", "reopen"},
 		{"blocks", "headsnap", "due", "kill", "headsnap"},
 	}
 	var list []workload

@@ -102,17 +102,30 @@ func FromFuture(m *Meta, c clock.Clock, maxFuture time.Duration) bool {
 }
 
 // SortByAge puts blocks, in the order of CompareStart, into that in which their samples count where
-// several have one time: those of late samples come behind the others, and of these the one with
-// the newest source last.
+// several have one time: those of series that ended come before the others, which may have samples
+// of later series with their labels, and those of late samples behind them. Of both kinds the one
+// with the newest source is last.
 func SortByAge(n int, meta func(i int) *Meta, swap func(i, k int)) {
-	late := func(i int) bool { return meta(i).HasHint(HintFromOutOfOrder) }
-	for i := 1; i < n; i++ { // they are few, and mostly none is late
+	for i := 1; i < n; i++ { // they are few, and mostly all are of one age
 		for k := i; k > 0; k-- {
-			if a, b := meta(k-1), meta(k); !late(k-1) || late(k) && a.newestSource().Compare(b.newestSource()) <= 0 {
+			a, b := meta(k-1), meta(k)
+			if x, y := a.age(), b.age(); x < y || x == y && (x == 0 || a.newestSource().Compare(b.newestSource()) <= 0) {
 				break
 			}
 			swap(k-1, k)
 		}
+	}
+}
+
+// age is negative for a block of series that ended, and positive for one of late samples.
+func (m *Meta) age() int {
+	switch {
+	case m.HasHint(HintFromStaleSeries):
+		return -1
+	case m.HasHint(HintFromOutOfOrder):
+		return 1
+	default:
+		return 0
 	}
 }
 
@@ -130,12 +143,12 @@ func (m *Meta) newestSource() ulid.ULID {
 	return newest
 }
 
-// NewLateULID names a block of late samples that ends at maxt: behind all blocks that are there, by
-// whatever clock.
+// NewLateULID names a block of late samples, or of series that ended, that ends at maxt: behind all
+// such blocks that are there, by whatever clock.
 func NewLateULID(now time.Time, maxt int64, there []Meta) ulid.ULID {
 	id := NewOwnULID(now, maxt)
 	for i := range there {
-		if m := &there[i]; m.HasHint(HintFromOutOfOrder) && m.newestSource().Compare(id) >= 0 {
+		if m := &there[i]; m.age() != 0 && m.newestSource().Compare(id) >= 0 {
 			id = NewOwnULID(time.UnixMilli(int64(m.newestSource().Time())+1), maxt)
 		}
 	}

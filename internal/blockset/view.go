@@ -146,7 +146,7 @@ func (v *View) Planned() []blockplan.Block {
 // AppendPinned pins the blocks that overlap a closed range, until Unpin for the same range. They
 // come in the order in which they count: so many of late samples last.
 func (v *View) AppendPinned(dst []read.Block, mint, maxt int64) (_ []read.Block, late int) {
-	from := len(dst)
+	from, ended := len(dst), 0
 	var at [8]int
 	order := at[:0]
 	for i := range v.Blocks {
@@ -155,10 +155,12 @@ func (v *View) AppendPinned(dst []read.Block, mint, maxt int64) (_ []read.Block,
 			dst, order = append(dst, b.Readable()), append(order, i)
 			if b.Meta.HasHint(blockdir.HintFromOutOfOrder) {
 				late++
+			} else if b.Meta.HasHint(blockdir.HintFromStaleSeries) {
+				ended++
 			}
 		}
 	}
-	if late > 0 {
+	if late+ended > 0 {
 		blockdir.SortByAge(len(order), func(i int) *blockdir.Meta { return v.Blocks[order[i]].Meta }, func(i, k int) {
 			order[i], order[k] = order[k], order[i]
 			dst[from+i], dst[from+k] = dst[from+k], dst[from+i]

@@ -18,7 +18,7 @@ import (
 // Filter decides what of the log's records a checkpoint keeps:
 //
 //   - series that are wanted
-//   - samples of every kind from mint on, of whatever series
+//   - samples of every kind from mint on, but those of series that left
 //   - deleted intervals of wanted series that reach mint
 //   - records that it cannot take apart, as they are: of kinds that this version does not
 //     read, and damaged ones
@@ -28,8 +28,9 @@ import (
 type Filter struct {
 	mint   int64
 	wanted func(ref uint64) bool
-	run    [256]record.Sample // scratch that stays in the first-level cache: most samples are only counted
-	starts [256]int64         // of run
+	left   func(ref uint64) bool // nil: none did
+	run    [256]record.Sample    // scratch that stays in the first-level cache: most samples are only counted
+	starts [256]int64            // of run
 	stones []record.Tombstone
 	way    foreground.Steps
 }
@@ -38,9 +39,15 @@ type Filter struct {
 // each.
 const wayWanted = 256
 
-// NewFilter returns one that keeps samples from mint on, and wanted series.
-func NewFilter(mint int64, wanted func(ref uint64) bool) *Filter {
-	return &Filter{mint: mint, wanted: wanted}
+// NewFilter returns one that keeps samples from mint on, and wanted series. left says of which
+// series, none of them wanted, no sample is kept, as they left the head; nil: there are none.
+func NewFilter(mint int64, wanted, left func(ref uint64) bool) *Filter {
+	return &Filter{mint: mint, wanted: wanted, left: left}
+}
+
+// keeps reports whether a sample is kept.
+func (f *Filter) keeps(ref uint64, t int64) bool {
+	return t >= f.mint && (f.left == nil || !f.left(ref))
 }
 
 // Keep is wal.CheckpointOptions.Keep.
@@ -114,7 +121,7 @@ func (f *Filter) samplesFrom(rec, dst []byte) (kept []byte, whole bool) {
 			return nil, true
 		}
 		for i := range f.run[:n] {
-			if f.run[i].T >= f.mint {
+			if f.keeps(f.run[i].Ref, f.run[i].T) {
 				fresh++
 			}
 		}
@@ -146,7 +153,7 @@ func (f *Filter) rewrite(rec, dst []byte) (kept []byte, whole bool) {
 		}
 		for i, s := range f.run[:n] {
 			switch {
-			case s.T < f.mint:
+			case !f.keeps(s.Ref, s.T):
 			case dec.HasStarts():
 				dst = started.Append(dst, s, f.starts[i])
 			default:
@@ -162,7 +169,7 @@ func (f *Filter) histogramsFrom(rec, dst []byte) (kept []byte, whole bool) {
 	var dec record.HistogramDecoder
 	all, fresh := 0, 0
 	for dec.Reset(rec); dec.Next(); all++ {
-		if dec.T() >= f.mint {
+		if f.keeps(dec.Ref(), dec.T()) {
 			fresh++
 		}
 	}
@@ -175,7 +182,7 @@ func (f *Filter) histogramsFrom(rec, dst []byte) (kept []byte, whole bool) {
 	var enc record.HistogramEncoder
 	dst = enc.Begin(dst, record.TypeOf(rec))
 	for dec.Reset(rec); dec.Next(); {
-		if dec.T() >= f.mint {
+		if f.keeps(dec.Ref(), dec.T()) {
 			dst = enc.Append(dst, dec.Ref(), dec.T(), dec.ST(), dec.Entry())
 		}
 	}

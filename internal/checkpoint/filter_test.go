@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/checkpoint"
 	"github.com/seed347100a3/tsdb/internal/foreground"
 	"github.com/seed347100a3/tsdb/internal/record"
@@ -22,7 +23,7 @@ import (
 // checkpointed runs records through the filter and returns what is left.
 func checkpointed(t testing.TB, mint int64, wanted func(uint64) bool, recs ...[]byte) (kept [][]byte) {
 	t.Helper()
-	f := checkpoint.NewFilter(mint, wanted)
+	f := checkpoint.NewFilter(mint, wanted, nil)
 	scratch := make([]byte, 0, 1<<10)
 	for _, rec := range recs {
 		if out, ok := f.Keep(wal.Record{Data: rec}, scratch[:0]); ok {
@@ -31,6 +32,31 @@ func checkpointed(t testing.TB, mint int64, wanted func(uint64) bool, recs ...[]
 		}
 	}
 	return kept
+}
+
+// Of series that left the head nothing is kept, of whatever kind and time.
+func TestCheckpointFilter_OfSeriesThatLeft(t *testing.T) {
+	wanted := func(ref uint64) bool { return ref != 2 }
+	f := checkpoint.NewFilter(100, wanted, func(ref uint64) bool { return ref == 2 })
+	h := histogram.Histogram{}
+	hist := func(ref uint64) []byte {
+		var enc record.HistogramEncoder
+		rec := enc.Begin(nil, record.HistogramType(false, false, false))
+		return enc.Append(rec, ref, 200, 0, record.AppendHistogram(nil, &h))
+	}
+	gone := record.Tombstone{Ref: 2, Mint: math.MinInt64, Maxt: math.MaxInt64}
+	for name, c := range map[string]struct{ rec, want []byte }{
+		"samples": {record.AppendSamples(nil, []record.Sample{{Ref: 1, T: 100, V: 1}, {Ref: 2, T: 200, V: 2}, {Ref: 1, T: 99, V: 3}}),
+			record.AppendSamples(nil, []record.Sample{{Ref: 1, T: 100, V: 1}})},
+		"nothing but its samples": {record.AppendSamples(nil, []record.Sample{{Ref: 2, T: 200, V: 2}}), nil},
+		"a histogram":             {hist(2), nil},
+		"one of another series":   {hist(1), hist(1)},
+		"that it left":            {record.AppendTombstones(nil, []record.Tombstone{gone}), nil},
+	} {
+		out, ok := f.Keep(wal.Record{Data: c.rec}, nil)
+		require.Equal(t, c.want != nil, ok, name)
+		require.Equal(t, c.want, out, name)
+	}
 }
 
 // The reference's checkpoint of the same records. Three differences are meant: records that this

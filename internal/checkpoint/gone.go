@@ -28,6 +28,26 @@ func (g *Gone) Remember(segment int, refs ...uint64) {
 	}
 }
 
+// any reports whether of some refs no segment behind one has samples.
+func (g Gone) any(upTo int) bool {
+	for _, segment := range g {
+		if segment <= upTo {
+			return true
+		}
+	}
+	return false
+}
+
+// HasDuplicates reports whether there are some that ForgetDuplicates would forget.
+func (g Gone) HasDuplicates() bool {
+	for _, segment := range g {
+		if segment == math.MaxInt {
+			return true
+		}
+	}
+	return false
+}
+
 // ForgetDuplicates is called when blocks have all samples that Open found: since then none came
 // under a ref that duplicates another one. Segments behind this one have none.
 func (g Gone) ForgetDuplicates(segment int) {

@@ -127,7 +127,11 @@ func (w *Writer) replace(ctx context.Context, log *wal.Log, h *Head, mint int64,
 	err = w.Background.Run(ctx, func(ctx context.Context) (err error) {
 		var kept []exemplars.Entry
 		var dear map[uint64]bool // refs that they are logged under
-		filter := NewFilter(mint, func(ref uint64) bool { return h.Series.ByRef(ref) != nil || gone[ref] > upTo || dear[ref] })
+		var left func(ref uint64) bool
+		if gone.any(upTo) {
+			left = func(ref uint64) bool { segment, is := gone[ref]; return is && segment <= upTo }
+		}
+		filter := NewFilter(mint, func(ref uint64) bool { return h.Series.ByRef(ref) != nil || gone[ref] > upTo || dear[ref] }, left)
 		begin := func(nextSeq uint64) {
 			h.Commits.WaitPublished(nextSeq - 1) // written is not applied yet, maybe
 			h.Exemplars.Settle(nextSeq - 1)

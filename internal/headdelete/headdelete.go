@@ -4,6 +4,7 @@ package headdelete
 
 import (
 	"context"
+	"math"
 
 	"github.com/pkg/errors"
 
@@ -46,13 +47,35 @@ func (h *Head) Write(ctx context.Context, d Deletion, old *tombstones.Set) (*tom
 	if err != nil || len(series) == 0 {
 		return old, 0, err
 	}
+	return h.commit(ctx, shards, old, func(seq uint64) (stones, late []record.Tombstone) { return h.deleteLocked(&d, series, seq) })
+}
+
+// End logs that series have left the head, as a commit of its own, and makes them leave. It returns
+// their refs, in ascending order, and the commit to publish. Errors are as for Write.
+func (h *Head) End(ctx context.Context, e *memseries.Ending) (refs []uint64, seq uint64, err error) {
+	_, shards := e.Refs()
+	e.Begin()
+	_, seq, err = h.commit(ctx, shards, &tombstones.Set{}, func(uint64) (stones, late []record.Tombstone) {
+		refs = e.KillLocked()
+		for _, ref := range refs {
+			stones = append(stones, record.Tombstone{Ref: ref, Mint: math.MinInt64, Maxt: math.MaxInt64})
+		}
+		return stones, nil
+	})
+	e.End(err)
+	return refs, seq, err
+}
+
+// commit logs a delete. choose returns what is to be deleted, with the shards locked, of which that
+// of late samples is marked.
+func (h *Head) commit(ctx context.Context, shards memseries.ShardSet, old *tombstones.Set, choose func(seq uint64) (stones, late []record.Tombstone)) (*tombstones.Set, uint64, error) {
 	var commit wal.Commit
 	var turns memseries.Turns
 	if err := h.Enqueue(ctx, &commit, shards); err != nil {
 		return old, 0, err
 	}
 	h.Series.Shards.TakeTurnsLocked(shards, &turns)
-	stones, late := h.deleteLocked(&d, series, commit.Seq())
+	stones, late := choose(commit.Seq())
 	h.Series.Shards.Unlock(shards)
 	if len(stones)+len(late) > 0 {
 		commit.End(record.AppendTombstones(commit.Begin(), append(stones[:len(stones):len(stones)], late...)))
@@ -67,7 +90,7 @@ func (h *Head) Write(ctx context.Context, d Deletion, old *tombstones.Set) (*tom
 		h.Series.Shards.EndTurn(shards)
 	}
 	commit.Apply = passTurn
-	if err = h.Log.Write(&commit); err != nil {
+	if err := h.Log.Write(&commit); err != nil {
 		for _, s := range late {
 			h.Late.UndoDelete(s.Ref, commit.Seq())
 		}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/isolation"
 	"github.com/seed347100a3/tsdb/internal/late"
 	"github.com/seed347100a3/tsdb/internal/latelog"
@@ -30,7 +31,41 @@ type Head struct {
 	Store    *late.Store
 	Log      *latelog.Log
 	Wins     bool // a late sample takes the place of another one of its time
+	Flushed  *Flushed
 }
+
+// Flushed knows before which time blocks may have late samples that the head does not know any
+// more. It is safe for concurrent use. The zero value knows of none.
+type Flushed struct{ until atomic.Int64 } // milliseconds and 1<<63, as if it had no sign
+
+func (f *Flushed) know(until int64) {
+	for {
+		old, now := f.until.Load(), until^math.MinInt64
+		if uint64(now) <= uint64(old) || f.until.CompareAndSwap(old, now) {
+			return
+		}
+	}
+}
+
+// Know learns that late samples are about to become blocks.
+func (f *Flushed) Know(st *late.Store) {
+	_, newest := st.Bounds()
+	f.know(newest + 1)
+}
+
+// KnowBlocks learns of blocks that are there. Those from after present, in milliseconds, do not
+// count.
+func (f *Flushed) KnowBlocks(blocks []blockdir.Meta, present int64) {
+	for i := range blocks {
+		if m := &blocks[i]; m.HasHint(blockdir.HintFromOutOfOrder) && m.MaxTime <= present {
+			f.know(m.MaxTime)
+		}
+	}
+}
+
+// mayBeHidden reports whether what is in order at a time may have lost its place to a late sample
+// that a block has.
+func (h *Head) mayBeHidden(t int64) bool { return h.Wins && t < h.Flushed.until.Load()^math.MinInt64 }
 
 // Mender is told of chunks that could not be read.
 type Mender interface {
@@ -53,7 +88,7 @@ func (h *Head) TakesPlace(st *memseries.Sample, same bool) (bool, error) {
 	}
 	// The same is there, unless a late one took its place.
 	sum, found, _, err := h.Store.Find(st.Series.Ref(), st.T)
-	return found && sum != st.Sum && err == nil, err
+	return err == nil && (found && sum != st.Sum || !found && h.mayBeHidden(st.T)), err
 }
 
 // RaiseNewest makes series take only what is newer than their late samples, where the head takes

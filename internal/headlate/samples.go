@@ -37,14 +37,15 @@ func (sl *Samples) Clear() {
 func (sl *Samples) Stage(h *Head, st *memseries.Sample, wide *memseries.WideSamples) error {
 	endHistograms(h, st, wide)
 	sum, found, lacks, err := h.Store.Find(st.Series.Ref(), st.T)
-	checked := int64(math.MaxInt64) // what is late decides
+	checked, hidden := int64(math.MaxInt64), false // what is late decides
 	if !found && !lacks && err == nil {
 		sum, found, checked, err = sl.look.sumAt(h, st.Series, st.T)
+		hidden = h.mayBeHidden(st.T)
 	}
 	switch {
 	case err != nil:
 		return err
-	case found && sum == st.Sum:
+	case found && sum == st.Sum && !hidden:
 		st.Late = memseries.IsRepeat
 	case found && !h.Wins:
 		return late.ErrDuplicate
@@ -128,7 +129,7 @@ func (sl *Samples) lookAgainLocked(h *Head, in *Beside, st *memseries.Sample) (r
 		}
 	}
 	switch {
-	case !found, sum != st.Sum && h.Wins, h.IsDeleted(s, st.T):
+	case !found, sum != st.Sum && h.Wins, h.mayBeHidden(st.T), h.IsDeleted(s, st.T):
 		return false, nil
 	case sum == st.Sum:
 		return true, nil

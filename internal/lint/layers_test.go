@@ -93,6 +93,7 @@ var layers = map[string]layer{
 	"internal/headblock":   {level: 8, foreign: []string{pkgErrors}},
 	"internal/headdelete":  {level: 8, foreign: []string{pkgErrors}},
 	"internal/headlate":    {level: 8, foreign: []string{pkgErrors}},
+	"internal/headended":   {level: 8, foreign: []string{pkgErrors}},
 	"internal/mend":        {level: 8, foreign: []string{pkgErrors}},
 	"internal/repair":      {level: 8, foreign: []string{pkgErrors, "github.com/oklog/ulid/v2"}},
 	"internal/snapshots":   {level: 8, foreign: []string{pkgErrors}},

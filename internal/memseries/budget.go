@@ -22,7 +22,7 @@ type Budget struct {
 	measured atomic.Int64 // bytes, at the last look
 	left     atomic.Int64 // bytes that the last flush left, or fewer that were seen since
 
-	asked int64 // the time that FlushHelps was last asked for in earnest
+	asked int64 // the time that EndedHelp was last asked for in earnest
 
 	// common is what several heads may take together, of which this one takes what is counted; nil:
 	// it stands alone.
@@ -155,26 +155,26 @@ func (b *Budget) nearSeries() bool {
 	return b.series > 0 && b.d.Len() >= b.series-b.series/nearShare
 }
 
-// FlushHelps reports whether the budget is near, and a flush of all samples and of all series
-// without one since ended, in milliseconds, would free a good part of it: because as many series
-// have ended, or because the bytes have grown as much since the last flush. One goroutine asks. It
-// looks at all series, so it says no for a while after it was asked.
-func (b *Budget) FlushHelps(ended int64) bool {
+// EndedHelp reports whether the budget is near, and so many series have had no sample since a time,
+// in milliseconds, that a good part of it is free without them. One goroutine asks. It looks at all
+// series, so it says no for a while after it was asked.
+func (b *Budget) EndedHelp(since int64) bool {
 	if !b.Near() {
 		return false
 	}
-	if since := ended - b.asked; since >= 0 && since < askEvery {
+	if passed := since - b.asked; passed >= 0 && passed < askEvery {
 		return false
 	}
-	b.asked = ended
-	n := 0
-	b.d.Shards.eachLocked(func(_ *Shard, s *Series) {
-		if s.PendingT() < ended {
-			n++
-		}
-	})
-	if n > 0 && n >= b.d.Len()/worthShare {
-		return true
+	b.asked = since
+	n := EndedSince(b.d, since).Len()
+	return n > 0 && n >= b.d.Len()/worthShare
+}
+
+// FlushHelps reports whether the budget is near, and a flush of all samples would free a good part
+// of it, because the bytes have grown as much since the last flush. One goroutine asks.
+func (b *Budget) FlushHelps() bool {
+	if !b.Near() {
+		return false
 	}
 	has := b.measured.Load()
 	b.left.Store(min(b.left.Load(), has))

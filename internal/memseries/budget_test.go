@@ -93,7 +93,8 @@ func TestBudget_WithoutLimits_RefusesNothing(t *testing.T) {
 	d.Budget.Limit(-1, -1)
 	require.Equal(t, 2000, fillTo(t, d, 0, 2000))
 	require.False(t, d.Budget.Near())
-	require.False(t, d.Budget.FlushHelps(math.MaxInt64))
+	require.False(t, d.Budget.FlushHelps())
+	require.False(t, d.Budget.EndedHelp(math.MaxInt64))
 	d.Budget.Flushed()
 }
 
@@ -105,10 +106,11 @@ func touched(t *testing.T, d *Directory, from, to int, at int64) {
 		require.NoError(t, err)
 		s.Unpin()
 		s.pendT.Store(at)
+		s.SetLogged(true)
 	}
 }
 
-func TestBudget_AFlushHelps_WhenASixteenthHasEnded(t *testing.T) {
+func TestBudget_EndedHelp_WhenTheyAreASixteenth(t *testing.T) {
 	const now = int64(1 << 40)
 	for _, c := range []struct {
 		limit, live, ended int
@@ -123,7 +125,7 @@ func TestBudget_AFlushHelps_WhenASixteenthHasEnded(t *testing.T) {
 		d.Budget.Limit(c.limit, 0)
 		touched(t, d, 0, c.live, now)
 		touched(t, d, c.live, c.live+c.ended, now-1)
-		require.Equal(t, c.want, d.Budget.FlushHelps(now), "%+v", c)
+		require.Equal(t, c.want, d.Budget.EndedHelp(now), "%+v", c)
 	}
 }
 
@@ -132,11 +134,11 @@ func TestBudget_AllSeriesAreLookedAtNowAndThen(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	d.Budget.Limit(10, 0)
 	touched(t, d, 0, 10, now)
-	require.False(t, d.Budget.FlushHelps(now))
+	require.False(t, d.Budget.EndedHelp(now))
 	touched(t, d, 0, 5, now-1)
-	require.False(t, d.Budget.FlushHelps(now+askEvery-1))
-	require.True(t, d.Budget.FlushHelps(now+askEvery))
-	require.True(t, d.Budget.FlushHelps(now), "time went back")
+	require.False(t, d.Budget.EndedHelp(now+askEvery-1))
+	require.True(t, d.Budget.EndedHelp(now+askEvery))
+	require.True(t, d.Budget.EndedHelp(now), "time went back")
 }
 
 // What a flush cannot free is no reason to flush again.
@@ -144,19 +146,18 @@ func TestBudget_OfBytes_AFlushHelpsOnceForTheSame(t *testing.T) {
 	d := NewDirectory(defaultCutting)
 	const limit = 8 << 20
 	d.Budget.Limit(0, limit)
-	n, now := 0, int64(1<<40)
+	n := 0
 	for ; !d.Budget.Near(); n++ {
 		touched(t, d, n, n+1, math.MaxInt64)
 	}
-	require.True(t, d.Budget.FlushHelps(now))
+	require.True(t, d.Budget.FlushHelps())
 	d.Budget.Flushed()
-	now += askEvery
-	require.False(t, d.Budget.FlushHelps(now), "nothing has grown since")
-	for d.SizeBytes() < limit && !d.Budget.FlushHelps(now) {
+	require.False(t, d.Budget.FlushHelps(), "nothing has grown since")
+	for d.SizeBytes() < limit && !d.Budget.FlushHelps() {
 		touched(t, d, n, n+64, math.MaxInt64)
-		n, now = n+64, now+askEvery
+		n += 64
 	}
-	require.True(t, d.Budget.FlushHelps(now+askEvery), "it grew by a sixteenth")
+	require.True(t, d.Budget.FlushHelps(), "it grew by a sixteenth")
 }
 
 // However series come and go, there are never more than the limit, and never one refused below it.

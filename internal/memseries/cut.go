@@ -177,3 +177,11 @@ func (c *splitter) at(i int) WideSample {
 	}
 	return floatSample(c.samples.T[i], c.samples.V[i], c.samples.StartOf(i))
 }
+
+// CeilTo returns the first multiple of r that is not below t.
+func CeilTo(t, r int64) int64 {
+	if m := t % r; m > 0 {
+		return t - m + r
+	}
+	return t - t%r // rounded towards 0, which is up
+}

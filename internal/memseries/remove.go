@@ -39,7 +39,7 @@ const idleLen = 64
 func (d *Directory) RemoveIdle(below int64, remove func(ref uint64) bool) (removed []uint64) {
 	var idle []*Series
 	d.Shards.eachLocked(func(_ *Shard, s *Series) {
-		if s.pins.Load() == 0 && s.Maxt() == NoTime && s.pendT.Load() < below && (d.Kept == nil || !d.Kept(s.ref)) {
+		if s.Maxt() == NoTime && s.pendT.Load() < below && isFreeLocked(d, s) {
 			idle = append(idle, s)
 		}
 	})
@@ -70,7 +70,7 @@ func (d *Directory) RemoveIdle(below int64, remove func(ref uint64) bool) (remov
 func (d *Directory) removeLocked(s *Series, unused func() bool) bool {
 	sh := d.Shards.of(s)
 	sh.mu.Lock()
-	ok := s.slot.Load() == slotLive && s.pins.Load() == 0 && s.Maxt() == NoTime && unused() && (d.Kept == nil || !d.Kept(s.ref))
+	ok := s.Maxt() == NoTime && unused() && isFreeLocked(d, s)
 	if ok {
 		s.slot.Store(slotDead)
 	}
@@ -85,15 +85,20 @@ func (d *Directory) removeLocked(s *Series, unused func() bool) bool {
 	}
 	sh.mu.Unlock()
 	if ok {
-		d.forgetLocked(s)
+		d.unlistLocked(s)
+		d.buryLocked(s)
 	}
 	return ok
 }
 
-// forgetLocked takes a dead series out of the table of label sets.
-func (d *Directory) forgetLocked(s *Series) {
+// unlistLocked takes a dead series out of the table of label sets.
+func (d *Directory) unlistLocked(s *Series) {
 	d.labels.table(s.hash).remove(s.hash, s.ref, d.pages.hashOf)
 	d.live.Add(-1)
+}
+
+// buryLocked has cleanPostings give the places of a dead series back.
+func (d *Directory) buryLocked(s *Series) {
 	d.create.dead = append(d.create.dead, s.ref)
 	d.create.gone = append(d.create.gone, d.Pairs(s)...)
 }

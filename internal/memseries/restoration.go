@@ -58,7 +58,8 @@ func (rs Restoration) Drop(s *Series) {
 	if s.enc.Len() > 0 {
 		sh.mu.dropOpen(s)
 	}
-	d.forgetLocked(s)
+	d.unlistLocked(s)
+	d.buryLocked(s)
 	if len(d.create.dead) >= gcDead {
 		d.cleanPostingsLocked()
 	}

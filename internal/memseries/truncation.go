@@ -40,11 +40,16 @@ func (tr *Truncation) DropBefore(t int64) (lowest chunks.Ref) {
 			}
 		}
 	})
+	tr.shrink()
+	return lowest
+}
+
+// shrink gives memory back that is of no use any more.
+func (tr *Truncation) shrink() {
 	for i := range tr.shards.all {
 		tr.shards.all[i].shrink()
 	}
 	tr.trimPieces()
-	return lowest
 }
 
 func (tr *Truncation) dropBeforeLocked(sh *Shard, s *Series, t int64) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
@@ -104,7 +105,14 @@ func (r *replay) applyTombstones(rec wal.Record) error {
 			r.adopt(stone.Ref, s)
 			r.restoration.Drop(s)
 			r.out.Metadata.Remove(stone.Ref)
-			maps.DeleteFunc(r.dups, func(_, ref uint64) bool { return ref == stone.Ref })
+			gone := func(ref uint64) { r.out.Gone = append(r.out.Gone, headsnap.Gone{Ref: ref, Segment: rec.Segment}) }
+			gone(stone.Ref)
+			maps.DeleteFunc(r.dups, func(dup, ref uint64) bool {
+				if ref == stone.Ref {
+					gone(dup)
+				}
+				return ref == stone.Ref
+			})
 		default:
 			r.out.Tombs.Add(stone.Ref, tombstones.Interval{Mint: stone.Mint, Maxt: stone.Maxt})
 			r.out.Tombstones++

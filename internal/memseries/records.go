@@ -1,0 +1,94 @@
+package memseries
+
+import (
+	"math"
+
+	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/record"
+)
+
+// Records takes records of the log, one after the other.
+type Records interface {
+	Begin() []byte
+	End(rec []byte)
+}
+
+// AppendRecords writes samples in their order, in records of one kind each, and returns the newest
+// of their times. What some of them have beside is in w.
+func (w *WideSamples) AppendRecords(c Records, samples []Sample) (maxt int64) {
+	maxt = math.MinInt64
+	for rest := samples; len(rest) > 0; {
+		n := len(rest)
+		if w.Len() > 0 {
+			n = sameKind(rest)
+		}
+		run := rest[:n]
+		rest = rest[n:]
+		for i := range run {
+			maxt = max(maxt, run[i].T)
+		}
+		switch {
+		case run[0].Encoding.Kind() != chunkenc.ValFloat:
+			w.encodeHistograms(c, run)
+		case w.Len() > 0:
+			w.encodeStarts(c, run)
+		default:
+			encodeFloats(c, run)
+		}
+	}
+	return maxt
+}
+
+// sameKind returns how many samples in front are of one kind.
+func sameKind(samples []Sample) int {
+	n, kind := 1, samples[0].Encoding.Kind()
+	for n < len(samples) && samples[n].Encoding.Kind() == kind {
+		n++
+	}
+	return n
+}
+
+func encodeFloats(c Records, run []Sample) {
+	var enc record.SampleEncoder
+	rec := enc.Begin(c.Begin())
+	for i := range run {
+		st := &run[i]
+		rec = enc.Append(rec, st.Series.Ref(), st.T, math.Float64frombits(st.Sum))
+	}
+	c.End(rec)
+}
+
+// encodeStarts writes floats some of which may have start timestamps.
+func (w *WideSamples) encodeStarts(c Records, run []Sample) {
+	var enc record.StartEncoder
+	rec := enc.Begin(c.Begin())
+	for i := range run {
+		s := &run[i]
+		rec = enc.Append(rec, record.Sample{Ref: s.Series.Ref(), T: s.T, V: math.Float64frombits(s.Sum)}, w.Start(s))
+	}
+	c.End(rec)
+}
+
+// encodeHistograms writes histograms of one kind: those with custom buckets apart, as the format
+// wants it, unless there are start timestamps.
+func (w *WideSamples) encodeHistograms(c Records, run []Sample) {
+	floats := run[0].Encoding == chunkenc.EncFloatHistogram
+	starts := false
+	for i := range run {
+		starts = starts || w.Start(&run[i]) != 0
+	}
+	var enc record.HistogramEncoder
+	var rec []byte
+	last := record.TypeNone
+	for i := range run {
+		s := &run[i]
+		if typ := record.HistogramType(floats, w.Custom(s), starts); typ != last {
+			if last != record.TypeNone {
+				c.End(rec)
+			}
+			rec, last = enc.Begin(c.Begin(), typ), typ
+		}
+		rec = w.AppendBody(enc.Append(rec, s.Series.Ref(), s.T, w.Start(s), nil), s)
+	}
+	c.End(rec)
+}
