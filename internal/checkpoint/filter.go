@@ -40,7 +40,8 @@ type Filter struct {
 const wayWanted = 256
 
 // NewFilter returns one that keeps samples from mint on, and wanted series. left says of which
-// series, none of them wanted, no sample is kept, as they left the head; nil: there are none.
+// series no sample and no delete is kept, as they left the head, also if they are wanted for what
+// else they have; nil: there are none.
 func NewFilter(mint int64, wanted, left func(ref uint64) bool) *Filter {
 	return &Filter{mint: mint, wanted: wanted, left: left}
 }
@@ -196,7 +197,7 @@ func (f *Filter) tombstones(rec, dst []byte) (kept []byte, whole bool) {
 	dropped := false
 	for dec.Next() {
 		stone := dec.At()
-		if stone.Maxt < f.mint || !f.wanted(stone.Ref) {
+		if !f.keeps(stone.Ref, stone.Maxt) || !f.wanted(stone.Ref) {
 			dropped = true
 			continue
 		}
