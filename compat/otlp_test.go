@@ -222,7 +222,7 @@ func TestOTLP_IsStoredAsByTheReference(t *testing.T) {
 					w := httptest.NewRecorder()
 					h.ServeHTTP(w, req)
 					require.Equal(t, http.StatusOK, w.Code, w.Body)
-					if h.(any) == our.(any) {
+					if h == http.Handler(our) {
 						answer := pmetricotlp.NewExportResponse()
 						require.NoError(t, answer.UnmarshalProto(w.Body.Bytes()))
 						for _, line := range strings.Split(answer.PartialSuccess().ErrorMessage(), "\n") {

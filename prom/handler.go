@@ -54,9 +54,9 @@ type HandlerOptions struct {
 	// Version of the program. Clients are told it as the revision; as the version they are told
 	// APIVersion.
 	Version string
-	// Registry has the metrics of /metrics; those of the database, the engine and the API are
-	// added. It serves one handler: NewHandler panics if it has metrics of these names already.
-	// Default: a new one.
+	// Registry has the metrics of /metrics; those of the database, the engine, the API and of what is
+	// received are added. It serves one handler: NewHandler panics if it has metrics of these names
+	// already. Default: a new one.
 	Registry *prometheus.Registry
 	// Logger gets what goes wrong. Default: nothing is logged.
 	Logger *slog.Logger
@@ -82,10 +82,14 @@ func NewHandler(db *tsdb.DB, opts *HandlerOptions) http.Handler {
 	o.Engine = o.Engine.withDefaults()
 	var write, otlp http.Handler
 	if o.Receive {
-		write = remote.NewWriteHandler(db, &o.Write)
+		h := remote.NewWriteHandler(db, &o.Write)
+		o.Registry.MustRegister(NewReceiverCollector(h))
+		write = h
 	}
 	if o.ReceiveOTLP {
-		otlp = remote.NewOTLPHandler(db, &o.OTLP)
+		h := remote.NewOTLPHandler(db, &o.OTLP)
+		o.Registry.MustRegister(NewReceiverCollector(h))
+		otlp = h
 	}
 	api := httpapi.New(httpapi.Config{
 		DB: db, Storage: store, Engine: NewEngine(&o.Engine), Parser: o.Engine.parser(), Matchers: store.matchers.translate,

@@ -26,15 +26,16 @@ import (
 // another host has a browser send. 503: the request may come again, and clients do that.
 //
 // It knows no users, as NewWriteHandler.
-func NewOTLPHandler(db Appendable, opts *OTLPOptions) http.Handler {
-	h := &otlpHandler{db: db, options: opts.withDefaults()}
-	h.intake.init("OTLP", &h.options.Write)
+func NewOTLPHandler(db Appendable, opts *OTLPOptions) *OTLPHandler {
+	h := &OTLPHandler{db: db, options: opts.withDefaults()}
+	h.intake.init(&otlpProtocol, &h.options.Write)
 	h.deltas = deltaSums{most: h.options.MaxDeltaSeries, clock: h.opts.Clock, turn: make(chan struct{}, 1), of: map[string]deltaSum{}}
 	h.requests.New = func() any { return &otlpRequest{h: h} }
 	return h
 }
 
-type otlpHandler struct {
+// OTLPHandler is a handler of metrics in the OpenTelemetry protocol. It is safe for concurrent use.
+type OTLPHandler struct {
 	intake
 	db       Appendable
 	options  OTLPOptions
@@ -48,7 +49,7 @@ const (
 )
 
 // ServeHTTP implements http.Handler.
-func (h *otlpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *OTLPHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !h.begin(w, r) {
 		return
 	}
@@ -80,7 +81,7 @@ func (h *otlpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // take receives a request and stores it. It returns how many points were refused, whether something
 // of points was stored, and what is to be told. Nothing of it is held when take returns.
-func (h *otlpHandler) take(w http.ResponseWriter, r *http.Request, media string, zipped bool) (refused int, stored bool, text string, err error) {
+func (h *OTLPHandler) take(w http.ResponseWriter, r *http.Request, media string, zipped bool) (refused int, stored bool, text string, err error) {
 	b := h.borrowBody()
 	defer h.returnBody(b)
 	if err := h.receive(w, r, b); err != nil {
@@ -108,8 +109,16 @@ func (h *otlpHandler) take(w http.ResponseWriter, r *http.Request, media string,
 		}
 	}
 	err = q.store(r.Context(), content)
-	return q.refusedPoints(), q.stored > 0, q.refused.message(), err
+	refused = q.refusedPoints()
+	if err == nil {
+		written := [countedKinds]int{itemPoint: len(q.points) - refused, itemExemplar: q.stored.exemplars}
+		h.counters.settled(written[:], &q.refused)
+	}
+	return refused, q.stored.samples > 0, q.refused.message(), err
 }
+
+// Stats returns what the handler has stored and refused.
+func (h *OTLPHandler) Stats() ReceiverStats { return h.counters.stats(h.protocol) }
 
 // inflater inflates bodies. It keeps its memory.
 type inflater struct {
@@ -147,7 +156,7 @@ func (z *inflater) inflate(zipped []byte, limit int) ([]byte, error) {
 // answer says that a request was stored, but for some points.
 //
 //	1 partial_success: 1 rejected_data_points int64   2 error_message string
-func (h *otlpHandler) answer(w http.ResponseWriter, media string, refused int, text string) {
+func (h *OTLPHandler) answer(w http.ResponseWriter, media string, refused int, text string) {
 	var body []byte
 	switch {
 	case media == otlpJSON && text == "":
@@ -172,7 +181,7 @@ const invalidArgument = 3
 // answerError answers with a google.rpc.Status:
 //
 //	1 code int32   2 message string
-func (h *otlpHandler) answerError(w http.ResponseWriter, media string, status int, text string) {
+func (h *OTLPHandler) answerError(w http.ResponseWriter, media string, status int, text string) {
 	code, ok := statusCodes[status]
 	if !ok {
 		code = invalidArgument
@@ -187,7 +196,8 @@ func (h *otlpHandler) answerError(w http.ResponseWriter, media string, status in
 	h.write(w, media, status, body)
 }
 
-func (h *otlpHandler) write(w http.ResponseWriter, media string, status int, body []byte) {
+func (h *OTLPHandler) write(w http.ResponseWriter, media string, status int, body []byte) {
+	h.counters.answered(status)
 	if h.opts.WriteTimeout > 0 {
 		_ = http.NewResponseController(w).SetWriteDeadline(deadline(h.opts.WriteTimeout))
 	}

@@ -276,6 +276,7 @@ func eachFixed(r *fieldReader, yield func(uint64)) {
 //	7 filtered_attributes repeated KeyValue
 func (q *otlpRequest) readExemplar(message []byte) error {
 	if q.h.opts.NoExemplars {
+		q.refused.count(itemExemplar, reasonOff)
 		return nil
 	}
 	if err := q.weight.add(weightExemplar); err != nil {
@@ -307,6 +308,7 @@ func (q *otlpRequest) readExemplar(message []byte) error {
 		return errors.WithMessage(r.err, "exemplar")
 	}
 	if e.T > q.maxT {
+		q.refused.count(itemExemplar, reasonFuture)
 		return nil
 	}
 	ids := b.Labels()

@@ -20,7 +20,7 @@ import (
 // An ExportMetricsServiceRequest has ResourceMetrics, these have ScopeMetrics, these metrics, and
 // these points. A point becomes one sample, or those of several series.
 type otlpRequest struct {
-	h        *otlpHandler
+	h        *OTLPHandler
 	inflater inflater
 
 	app    *tsdb.Appender
@@ -35,9 +35,15 @@ type otlpRequest struct {
 
 	points  []bool  // of the request: some of it was refused
 	staged  []int32 // the point of each sample that the Appender took; -1: of target_info
-	stored  int     // of them that are of points, and were committed
+	stored  otlpStored
 	refused refusals
 	deltas  deltaRound
+}
+
+// otlpStored is what is stored of a request.
+type otlpStored struct {
+	samples   int // of points, that were committed
+	exemplars int // that the Appender took
 }
 
 // keptBytes is the most memory that a request keeps for another one.
@@ -78,18 +84,18 @@ func (q *otlpRequest) store(ctx context.Context, content []byte) error {
 	if err == nil && slices.ContainsFunc(rejected, seriesIsGone) {
 		rejected, err = q.attempt(ctx, content) // it left the head meanwhile, and can be made again
 	}
-	q.stored = 0
 	for _, n := range q.staged {
 		if n >= 0 {
-			q.stored++
+			q.stored.samples++
 		}
 	}
 	for _, r := range rejected {
 		if q.staged[r.Index] >= 0 {
-			q.stored--
+			q.stored.samples--
 		}
 		if n := q.staged[r.Index]; n >= 0 && !q.points[n] {
 			q.points[n] = true
+			q.refused.count(itemPoint, reasonOf(r.Err))
 			if q.refused.line(r.Err) {
 				q.refused.text.WriteByte('\n')
 			}
@@ -100,7 +106,7 @@ func (q *otlpRequest) store(ctx context.Context, content []byte) error {
 
 // attempt decodes the request and commits it.
 func (q *otlpRequest) attempt(ctx context.Context, content []byte) (_ []tsdb.Reject, err error) {
-	q.points, q.staged, q.weight = q.points[:0], q.staged[:0], 0
+	q.points, q.staged, q.stored, q.weight = q.points[:0], q.staged[:0], otlpStored{}, 0
 	q.refused.reset()
 	q.deltas.begin(ctx, &q.h.deltas)
 	q.app = q.h.db.Appender()
@@ -270,6 +276,7 @@ func (q *otlpRequest) metrics(ctx context.Context, message []byte) error {
 			if b := r.bytes(); len(b) <= maxTextBytes {
 				m.about.Help = string(b)
 			} else {
+				q.refused.count(itemMetadata, reasonLimit)
 				q.h.opts.Logger.Debug("metadata of an OTLP request left out", "metric", m.shown(), "error", logged(errDescription))
 			}
 		case 3:
@@ -280,6 +287,9 @@ func (q *otlpRequest) metrics(ctx context.Context, message []byte) error {
 	}
 	if r.err != nil {
 		return r.err
+	}
+	if q.h.opts.NoMetadata {
+		q.refused.count(itemMetadata, reasonOff)
 	}
 	monotonic := false
 	r = readFields(data)
@@ -381,6 +391,7 @@ func (q *otlpRequest) refuse(err error) {
 		return
 	}
 	q.points[n] = true
+	q.refused.count(itemPoint, reasonOf(err))
 	if q.refused.line(err) {
 		q.refused.text.WriteString(" for metric ")
 		q.refused.text.WriteString(strconv.Quote(q.metric.shown()))
@@ -465,11 +476,18 @@ func (q *otlpRequest) besideSamples(ref tsdb.SeriesRef, exemplars []exemplar.Exe
 	m := &q.metric
 	if !q.h.opts.NoMetadata {
 		if _, err := q.app.SetMetadata(ref, labels.Labels{}, m.about); err != nil {
+			q.refused.count(itemMetadata, reasonOf(err))
 			q.h.opts.Logger.Debug("metadata of an OTLP request left out", "metric", string(m.name), "error", logged(err))
 		}
 	}
 	for i := range exemplars {
-		if _, err := q.app.AppendExemplar(ref, labels.Labels{}, exemplars[i]); err != nil {
+		switch ref, err := q.app.AppendExemplar(ref, labels.Labels{}, exemplars[i]); {
+		case err == nil && ref != 0:
+			q.stored.exemplars++
+		case err == nil:
+			q.refused.count(itemExemplar, reasonOff)
+		default:
+			q.refused.count(itemExemplar, reasonOf(err))
 			q.h.opts.Logger.Debug("exemplar of an OTLP request left out", "metric", string(m.name), "error", logged(err))
 		}
 	}
@@ -509,8 +527,11 @@ func (q *otlpRequest) targetInfo() error {
 	if errors.Is(err, tsdb.ErrClosed) {
 		return err
 	}
-	if err != nil && q.refused.line(err) {
-		q.refused.text.WriteString(" for target_info, of which nothing is stored\n")
+	if err != nil {
+		q.refused.count(itemSeries, reasonOf(err))
+		if q.refused.line(err) {
+			q.refused.text.WriteString(" for target_info, of which nothing is stored\n")
+		}
 	}
 	return nil
 }

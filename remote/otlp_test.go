@@ -378,7 +378,7 @@ func FuzzOTLP(f *testing.F) {
 func TestOTLP_OfKnownSeriesAllocatesNothingPerPoint(t *testing.T) {
 	db, clock := openForWrites(t, tsdb.Options{WAL: tsdb.WALOptions{Sync: tsdb.SyncNever()}})
 	clock.Set(time.UnixMilli(otlpNow))
-	h := NewOTLPHandler(db, &OTLPOptions{Write: WriteOptions{Clock: clock, MaxFuture: -1}}).(*otlpHandler)
+	h := NewOTLPHandler(db, &OTLPOptions{Write: WriteOptions{Clock: clock, MaxFuture: -1}})
 	now := int64(otlpNow)
 	per := func(points int) float64 {
 		const runs = 50

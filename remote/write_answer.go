@@ -9,14 +9,23 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// itemKind is what a client is told the number of.
+// itemKind is what is counted.
 type itemKind uint8
 
+// What a client is told the number of.
 const (
 	itemSample itemKind = iota
 	itemHistogram
 	itemExemplar
 	itemKinds
+)
+
+// What ReceiverStats count beside.
+const (
+	itemMetadata = itemKinds + iota
+	itemSeries   // with all that it has
+	itemPoint    // of OTLP
+	countedKinds
 )
 
 // writtenCounts are the items of a request that are in the database, those included that were
@@ -81,12 +90,17 @@ type refusals struct {
 	n       int
 	text    strings.Builder
 	encoded []byte
+	counts  [countedKinds][refusalReasons]int // also of what is left out and not told
 }
 
 func (r *refusals) reset() {
 	r.n = 0
 	r.text.Reset()
+	r.counts = [countedKinds][refusalReasons]int{}
 }
+
+// count counts an item that is not stored.
+func (r *refusals) count(kind itemKind, why refusalReason) { r.counts[kind][why]++ }
 
 // line begins to tell of a refusal, unless enough were told of.
 func (r *refusals) line(err error) bool {

@@ -25,15 +25,16 @@ type Appendable interface {
 //
 // It knows no users: whatever decides who may write is put in front of it. The timeouts need a
 // ResponseWriter with deadlines, so a middleware that wraps it must have Unwrap.
-func NewWriteHandler(db Appendable, opts *WriteOptions) http.Handler {
-	h := &writeHandler{db: db}
-	h.intake.init("remote write", opts)
+func NewWriteHandler(db Appendable, opts *WriteOptions) *WriteHandler {
+	h := &WriteHandler{db: db}
+	h.intake.init(&writeProtocol, opts)
 	h.known = newSeriesCache(h.opts.CacheBytes)
 	h.requests.New = func() any { return &writeRequest{h: h} }
 	return h
 }
 
-type writeHandler struct {
+// WriteHandler is a handler of remote-write requests. It is safe for concurrent use.
+type WriteHandler struct {
 	intake
 	db       Appendable
 	requests sync.Pool // of *writeRequest
@@ -42,7 +43,7 @@ type writeHandler struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (h *writeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *WriteHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !h.begin(w, r) {
 		return
 	}
@@ -61,13 +62,14 @@ func (h *writeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case refused != "":
 		h.say(w, refused, http.StatusBadRequest)
 	default:
+		h.counters.answered(http.StatusNoContent)
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
 
 // take receives a request and stores it. It returns what was written, and what is to be told of the
 // rest. Nothing of it is held when take returns: a client may be slow to accept the answer.
-func (h *writeHandler) take(w http.ResponseWriter, r *http.Request, version writeVersion) (written writtenCounts, refused string, err error) {
+func (h *WriteHandler) take(w http.ResponseWriter, r *http.Request, version writeVersion) (written writtenCounts, refused string, err error) {
 	b := h.borrowBody()
 	defer h.returnBody(b)
 	if err := h.receive(w, r, b); err != nil {
@@ -82,12 +84,17 @@ func (h *writeHandler) take(w http.ResponseWriter, r *http.Request, version writ
 	if q.content, err = decompress(q.content, b.bytes, h.opts.MaxBytes); err != nil {
 		return written, "", err
 	}
-	err = q.store(r.Context(), version)
+	if err = q.store(r.Context(), version); err == nil {
+		h.counters.settled(q.written[:], &q.refused)
+	}
 	return q.written, q.refused.message(), err
 }
 
+// Stats returns what the handler has stored and refused.
+func (h *WriteHandler) Stats() ReceiverStats { return h.counters.stats(h.protocol) }
+
 // refuse answers a request that was not stored.
-func (h *writeHandler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (h *WriteHandler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := h.failure(r, err)
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)

@@ -13,14 +13,15 @@ import (
 
 // intake takes requests that write, and holds them to their limits.
 type intake struct {
-	protocol string // for the log
+	protocol *receiverProtocol
+	counters receiverCounters
 	opts     WriteOptions
 	slots    chan struct{} // one for each request that is stored; nil: any number
 	buffered atomic.Int64  // memory for bodies, in bytes
 	bodies   sync.Pool     // of *writeBody
 }
 
-func (in *intake) init(protocol string, opts *WriteOptions) {
+func (in *intake) init(protocol *receiverProtocol, opts *WriteOptions) {
 	in.protocol, in.opts = protocol, opts.withDefaults()
 	if in.opts.MaxInFlight > 0 {
 		in.slots = make(chan struct{}, in.opts.MaxInFlight)
@@ -107,11 +108,12 @@ func (in *intake) failure(r *http.Request, err error) (status int, text string) 
 
 // report tells the program what the client is not told.
 func (in *intake) report(r *http.Request, err error) {
-	in.opts.Logger.Error("remote write failed", "protocol", in.protocol, "client", r.RemoteAddr, "error", logged(err))
+	in.opts.Logger.Error("remote write failed", "protocol", in.protocol.shown, "client", r.RemoteAddr, "error", logged(err))
 }
 
 // say answers with a status and a text.
 func (in *intake) say(w http.ResponseWriter, text string, status int) {
+	in.counters.answered(status)
 	if in.opts.WriteTimeout > 0 {
 		_ = http.NewResponseController(w).SetWriteDeadline(deadline(in.opts.WriteTimeout))
 	}

@@ -153,7 +153,7 @@ func TestWrite_OfKnownSeriesAllocatesNothingPerSample(t *testing.T) {
 	for _, v := range writeEncoders {
 		t.Run(v.name, func(t *testing.T) {
 			db, clock := openForWrites(t, tsdb.Options{WAL: tsdb.WALOptions{Sync: tsdb.SyncNever()}})
-			h := NewWriteHandler(db, &WriteOptions{Clock: clock}).(*writeHandler)
+			h := NewWriteHandler(db, &WriteOptions{Clock: clock})
 			start := int64(writeNewest)
 			per := func(series int) float64 {
 				const runs = 100

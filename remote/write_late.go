@@ -68,7 +68,7 @@ func (q *writeRequest) settleLate(ctx context.Context) {
 			if l := &rest[i]; l.err == nil {
 				q.written[l.kind]++
 			} else {
-				q.refuseAt(l.series, l.err)
+				q.refuseSample(l)
 			}
 		}
 		rest = rest[n:]

@@ -391,7 +391,7 @@ func TestWrite_AnswersBehindTheSlot(t *testing.T) {
 			h.ServeHTTP(slow, httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(snappy.Encode(nil, message))))
 		}()
 		<-slow.answered
-		require.Zero(t, h.(*writeHandler).buffered.Load())
+		require.Zero(t, h.buffered.Load())
 		require.Equal(t, http.StatusNoContent, send(h, writeMediaType, encodeV1(one("b", at(writeNewest, 1)))).Code)
 		close(slow.gate)
 		<-done
@@ -401,7 +401,7 @@ func TestWrite_AnswersBehindTheSlot(t *testing.T) {
 // A body that waits for a slow client has no more memory than it needs, whatever came before.
 func TestWriteBodies_KeepLittleMemory(t *testing.T) {
 	for _, limit := range []int64{0, 64 << 20, -1} {
-		h := NewWriteHandler(nil, &WriteOptions{MaxBufferedBytes: limit}).(*writeHandler)
+		h := NewWriteHandler(nil, &WriteOptions{MaxBufferedBytes: limit})
 		keep := min(h.opts.MaxBufferedBytes/keptBodies, keptBody)
 		if limit < 0 {
 			keep = keptBody

@@ -48,7 +48,11 @@ func (w *wireMetadata) resolve(m *writeMessageV2) (err error) {
 
 // apply gives metadata to the series under way, unless it has it already.
 func (w *wireMetadata) apply(q *writeRequest) {
-	if q.h.opts.NoMetadata || w.typ == 0 && len(w.help) == 0 && len(w.unit) == 0 {
+	if w.typ == 0 && len(w.help) == 0 && len(w.unit) == 0 {
+		return
+	}
+	if q.h.opts.NoMetadata {
+		q.refused.count(itemMetadata, reasonOff)
 		return
 	}
 	var sum maphash.Hash
@@ -82,6 +86,7 @@ func (q *writeRequest) needsMetadata(state uint32) bool {
 func (q *writeRequest) setMetadata(state uint32, m tsdb.Metadata) {
 	s := &q.series
 	if _, err := q.app.SetMetadata(s.entry.ref, labels.Labels{}, m); err != nil {
+		q.refused.count(itemMetadata, reasonOf(err))
 		q.h.opts.Logger.Debug("metadata of a remote write left out", "series", s.entry.ref, "error", logged(err))
 	}
 	s.entry.meta = state
@@ -121,13 +126,18 @@ func (m *requestMetadata) remember(q *writeRequest) {
 // family takes a MetricMetadata message.
 func (q *writeRequest) family(message []byte) error {
 	if q.h.opts.NoMetadata {
+		q.refused.count(itemMetadata, reasonOff)
 		return nil
 	}
 	f, err := readFamily(message)
 	if err == nil {
 		err = q.weight.add(weightOther)
 	}
-	if err == nil && f.size() <= maxFamilyBytes {
+	switch {
+	case err != nil:
+	case f.size() > maxFamilyBytes:
+		q.refused.count(itemMetadata, reasonLimit)
+	default:
 		q.metadata.families = append(q.metadata.families, q.place(message))
 	}
 	return err

@@ -29,7 +29,7 @@ type writeMessage interface {
 
 // writeRequest is one request on its way into the database. It keeps its memory.
 type writeRequest struct {
-	h       *writeHandler
+	h       *WriteHandler
 	content []byte
 
 	message writeMessage // v1 or v2
@@ -85,6 +85,7 @@ type writtenSeries struct {
 	stored   int    // of them
 	late     int    // of them, which may be there already
 	invalid  bool   // the series was refused
+	why      refusalReason
 }
 
 // store stores a request, but for what cannot be. An error is about the whole of it, which is to
@@ -241,19 +242,20 @@ func (q *writeRequest) histogram(message []byte, starts bool) error {
 	q.series.samples++
 	switch {
 	case q.series.invalid:
+		q.refused.count(itemHistogram, q.series.why)
 		return nil
 	case q.h.opts.NoHistograms:
-		q.refuse(errNoHistograms)
+		q.refuse(itemHistogram, errNoHistograms)
 		return nil
 	case len(message) > maxHistogramBytes:
-		q.refuse(errors.WithMessagef(histogram.ErrTooManyBuckets, "message of %d bytes", len(message)))
+		q.refuse(itemHistogram, errors.WithMessagef(histogram.ErrTooManyBuckets, "message of %d bytes", len(message)))
 		return nil
 	}
 	if err := q.hist.read(message); err != nil {
 		return errors.WithMessage(err, "histogram")
 	}
 	if err := q.hist.settle(); err != nil {
-		q.refuse(err)
+		q.refuse(itemHistogram, err)
 		return nil
 	}
 	s := tsdb.Sample{T: q.hist.t}
@@ -274,10 +276,11 @@ func (q *writeRequest) sample(message []byte, s *tsdb.Sample, kind itemKind) err
 	of := &q.series
 	of.samples++
 	if of.invalid {
+		q.refused.count(kind, of.why)
 		return nil
 	}
 	if s.T > q.maxT {
-		q.refuse(errFuture)
+		q.refuse(kind, errFuture)
 		return nil
 	}
 	if of.entry.ref != 0 {
@@ -292,7 +295,7 @@ func (q *writeRequest) sample(message []byte, s *tsdb.Sample, kind itemKind) err
 	}
 	ls, err := q.labels()
 	if err != nil {
-		q.refuseSeries(err)
+		q.refuseSeries(kind, err)
 		return nil
 	}
 	ref, err := q.app.AppendSample(0, ls, *s)
@@ -302,7 +305,7 @@ func (q *writeRequest) sample(message []byte, s *tsdb.Sample, kind itemKind) err
 		q.took(message, kind)
 		return nil
 	case ref == 0 && !isAny(err, tsdb.ErrHistogramsOff, tsdb.ErrClosed):
-		q.refuseSeries(err)
+		q.refuseSeries(kind, err)
 		return nil
 	default:
 		return q.failed(message, s.T, kind, err)
@@ -349,20 +352,25 @@ func (q *writeRequest) failed(message []byte, t int64, kind itemKind, err error)
 		q.series.late++
 		q.late = append(q.late, lateSample{series: q.sent(), sample: q.place(message), t: t, kind: kind, err: err})
 	default:
-		q.refuse(err)
+		q.refuse(kind, err)
 	}
 	return nil
 }
 
 // refuse tells the client of an item of the series under way that is not stored.
-func (q *writeRequest) refuse(err error) {
+func (q *writeRequest) refuse(kind itemKind, err error) {
+	q.refused.count(kind, reasonOf(err))
 	q.refused.add(err, q.message, q.series.number, q.series.message)
 }
 
-// refuseSeries refuses a series with all that it has.
-func (q *writeRequest) refuseSeries(err error) {
-	q.refuse(err)
-	q.series.invalid = true
+// refuseSeries refuses a series with all that it has. The item that it is refused for is of a kind;
+// itemSeries: there is none.
+func (q *writeRequest) refuseSeries(kind itemKind, err error) {
+	q.refuse(itemSeries, err)
+	q.series.invalid, q.series.why = true, reasonOf(err)
+	if kind != itemSeries {
+		q.refused.count(kind, q.series.why)
+	}
 }
 
 // reject takes back what Commit did not take.
@@ -375,14 +383,15 @@ func (q *writeRequest) reject(rejected []tsdb.Reject) {
 			l.t = q.read(&l).T
 			q.late = append(q.late, l)
 		} else {
-			q.refuseAt(l.series, r.Err)
+			q.refuseSample(&l)
 		}
 	}
 }
 
-// refuseAt tells the client of an item of any series.
-func (q *writeRequest) refuseAt(series sentPlace, err error) {
-	q.refused.add(err, q.message, series.number, q.at(series.at))
+// refuseSample tells the client of a sample of any series.
+func (q *writeRequest) refuseSample(l *lateSample) {
+	q.refused.count(l.kind, reasonOf(l.err))
+	q.refused.add(l.err, q.message, l.series.number, q.at(l.series.at))
 }
 
 // exemplar appends an exemplar, given as its message, to the series under way. It may have no
@@ -397,22 +406,23 @@ func (q *writeRequest) exemplar(message []byte, tell bool) error {
 	case errors.Is(err, errMalformed):
 		return err
 	case err != nil && tell:
-		q.refuse(errors.WithMessage(err, "exemplar"))
+		q.refuse(itemExemplar, errors.WithMessage(err, "exemplar"))
 		return nil
 	case err != nil:
+		q.refused.count(itemExemplar, reasonOf(err))
 		return nil
 	}
-	s := &q.series
-	if s.invalid || q.h.opts.NoExemplars || s.samples > 0 && s.stored+s.late == 0 {
+	if why, isRefused := q.series.refusesExemplar(q.h.opts.NoExemplars); isRefused {
+		q.refused.count(itemExemplar, why)
 		return nil
 	}
 	if e.T > q.maxT {
-		q.refuse(errFuture)
+		q.refuse(itemExemplar, errFuture)
 		return nil
 	}
 	ls, err := q.labels()
 	if err != nil {
-		q.refuseSeries(err)
+		q.refuseSeries(itemExemplar, err)
 		return nil
 	}
 	// By labels: that the database keeps no exemplars is seen by the ref that it does not return.
@@ -422,13 +432,28 @@ func (q *writeRequest) exemplar(message []byte, tell bool) error {
 	case err == nil && ref != 0:
 		q.written[itemExemplar]++
 	case err == nil:
+		q.refused.count(itemExemplar, reasonOff)
 	case errors.Is(err, tsdb.ErrClosed):
 		return err
 	case errors.Is(err, exemplar.ErrLabelLength): // left out by other receivers, too
+		q.refused.count(itemExemplar, reasonLimit)
 	default:
-		q.refuse(err)
+		q.refuse(itemExemplar, err)
 	}
 	return nil
+}
+
+// refusesExemplar reports whether the series takes no exemplar just now, or exemplars are off. The
+// client is not told.
+func (s *writtenSeries) refusesExemplar(off bool) (why refusalReason, _ bool) {
+	switch {
+	case s.invalid:
+		return s.why, true
+	case off:
+		return reasonOff, true
+	default:
+		return reasonSample, s.samples > 0 && s.stored+s.late == 0
+	}
 }
 
 // readExemplar reads an Exemplar message:

@@ -79,14 +79,18 @@ func (m *writeMessageV2) symbol(ref uint32) ([]byte, error) {
 func (m *writeMessageV2) series(q *writeRequest, message []byte) error {
 	m.refs = m.refs[:0]
 	var metadata []byte
-	items := false
+	var items [itemKinds]int
 	r := readFields(message)
 	for r.next() {
 		switch r.num {
 		case 1:
 			m.refs = appendRefs(m.refs, &r)
-		case 2, 3, 4:
-			items = true
+		case 2:
+			items[itemSample]++
+		case 3:
+			items[itemHistogram]++
+		case 4:
+			items[itemExemplar]++
 		case 5:
 			metadata = r.bytes()
 		}
@@ -111,11 +115,14 @@ func (m *writeMessageV2) series(q *writeRequest, message []byte) error {
 	if err := q.open(message, key); err != nil {
 		return err
 	}
-	if err == nil && !items {
+	if err == nil && items == ([itemKinds]int{}) {
 		err = errNoSamples
 	}
 	if err != nil {
-		q.refuseSeries(err)
+		q.refuseSeries(itemSeries, err)
+		for kind, n := range items {
+			q.refused.counts[kind][q.series.why] += n
+		}
 		return nil
 	}
 	if err := m.items(q, message); err != nil {

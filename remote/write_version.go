@@ -25,7 +25,7 @@ const (
 )
 
 // versionOf chooses the message by the headers, before anything of the body is looked at.
-func (h *writeHandler) versionOf(header http.Header) (writeVersion, error) {
+func (h *WriteHandler) versionOf(header http.Header) (writeVersion, error) {
 	version, err := parseWriteType(header.Get("Content-Type"))
 	if err != nil {
 		return 0, err
@@ -64,7 +64,7 @@ func parseWriteType(text string) (writeVersion, error) {
 	}
 }
 
-func (h *writeHandler) isOff(version writeVersion) bool {
+func (h *WriteHandler) isOff(version writeVersion) bool {
 	return version == writeV1 && h.opts.NoV1 || version == writeV2 && h.opts.NoV2
 }
 

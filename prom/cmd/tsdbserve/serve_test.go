@@ -124,6 +124,14 @@ func TestServe_TakesRemoteWritesIfToldTo(t *testing.T) {
 			require.NoError(t, resp.Body.Close())
 			require.Equal(t, status, resp.StatusCode, path)
 		}
+		resp, err := http.Get(s.url + "/metrics")
+		require.NoError(t, err)
+		page, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		for _, line := range []string{`{code="204",protocol="remote_write"} 1`, `{code="200",protocol="otlp"} 1`} {
+			require.Equal(t, on, strings.Contains(string(page), "tsdb_receive_requests_total"+line), line)
+		}
 		require.Zero(t, s.stop(), "%s", s.log)
 	}
 }
