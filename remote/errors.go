@@ -48,6 +48,9 @@ var (
 
 // Sending.
 var (
+	// ErrWriterName: another Writer has the name, in the same directory, and is not closed. Both
+	// would send the same samples, and write over what the other one notes.
+	ErrWriterName = errors.New("another Writer of this process has this name and directory: close it first, or give this one another WriterOptions.Name")
 	// errStopped: a Writer was closed.
 	errStopped = errors.New("the writer was closed")
 	// errAway: a receiver takes nothing for a while.

@@ -53,7 +53,8 @@ type Writer struct {
 // NewWriter begins to send what is committed to a database. At its first run for a database it
 // sends what is committed from now on, and WriterOptions.History. Close it before the database.
 //
-// Errors are about the options, and about the file of what was sent.
+// Errors are about the options, and about the file of what was sent. ErrWriterName: a Writer of
+// this process that is not closed has the name.
 func NewWriter(db *tsdb.DB, opts *WriterOptions) (*Writer, error) {
 	o, err := opts.withDefaults(db)
 	if err != nil {
@@ -61,6 +62,9 @@ func NewWriter(db *tsdb.DB, opts *WriterOptions) (*Writer, error) {
 	}
 	path := filepath.Join(o.Dir, o.Name+".marks")
 	store, damaged, err := marks.Open(db.Options().FS, path)
+	if errors.Is(err, marks.ErrInUse) {
+		return nil, errors.WithMessagef(ErrWriterName, "writer %q in %s", o.Name, o.Dir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +72,7 @@ func NewWriter(db *tsdb.DB, opts *WriterOptions) (*Writer, error) {
 		o.Logger.Warn("what was sent is not known whole", "file", path)
 	}
 	if err := store.Rewrite(nil); err != nil {
+		_ = store.Close() // it has nothing more to say
 		return nil, err
 	}
 	w := &Writer{db: db, opts: o, clock: db.Options().Clock, client: keepsMethod(o.HTTP), marks: store, stop: make(chan struct{})}

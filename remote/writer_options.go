@@ -32,10 +32,11 @@ type WriterOptions struct {
 	// URL of the receiver. Names and passwords in it are used as basic authentication. Required.
 	URL string
 	// Name tells one Writer of a database from another. It names the file in which the Writer
-	// remembers what it has sent. Default "default".
+	// remembers what it has sent, so one Writer at a time has it (ErrWriterName). Default
+	// "default".
 	Name string
-	// Dir is where that file is, in the file system of the database. Default: remote-write/ in the
-	// data directory.
+	// Dir is where that file is, in the file system of the database. Writers of several databases
+	// that share it want different names. Default: remote-write/ in the data directory.
 	Dir string
 	// HTTP sends the requests, with the TLS, proxy and connections that it is set up for. Default
 	// http.DefaultClient.

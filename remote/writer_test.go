@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,7 +22,9 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/faultfs"
 	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
 // receiver is a database that takes remote write, with a way to misbehave.
@@ -422,4 +426,64 @@ func TestWriter_LeavesOutWhatIsTurnedOff(t *testing.T) {
 	require.Empty(t, about)
 	require.NoError(t, q.Close())
 	require.NoError(t, w.Close())
+}
+
+// Two Writers of one name would write over each other's marks and send everything twice: the second
+// one is refused until the first one is closed.
+func TestNewWriter_OfANameThatAnotherHas(t *testing.T) {
+	rc := newReceiver(t, nil)
+	db := openDB(t, t.TempDir())
+	w := startWriter(t, db, rc, nil)
+	for range 2 {
+		_, err := NewWriter(db, &WriterOptions{URL: rc.URL})
+		require.ErrorIs(t, err, ErrWriterName)
+		require.ErrorContains(t, err, `writer "default" in `+filepath.Join(db.Dir(), writerDir))
+		require.ErrorContains(t, err, "close it first, or give this one another WriterOptions.Name")
+	}
+	other := startWriter(t, db, newReceiver(t, nil), func(o *WriterOptions) { o.Name = "other" })
+	put(t, db, time.Now().UnixMilli(), 1, 2)
+	flush(t, w)
+	flush(t, other)
+	requireSent(t, db, rc.db)
+	require.NoError(t, w.Close())
+	w = startWriter(t, db, rc, nil)
+	put(t, db, time.Now().UnixMilli()+1, 3, 4)
+	flush(t, w)
+	requireSent(t, db, rc.db)
+	require.EqualValues(t, 2, w.Stats().Samples, "nothing twice")
+
+	// Nor may Writers of two databases that have one directory for marks.
+	_, err := NewWriter(openDB(t, t.TempDir()), &WriterOptions{URL: rc.URL, Name: "other", Dir: filepath.Join(db.Dir(), writerDir)})
+	require.ErrorIs(t, err, ErrWriterName)
+}
+
+// A Writer that cannot begin leaves its name to the next one.
+func TestNewWriter_ThatFails_LeavesItsName(t *testing.T) {
+	for _, kind := range []tsdbtest.OpKind{tsdbtest.OpOpen, tsdbtest.OpCreate} { // to read marks, to write them
+		t.Run(kind.String(), func(t *testing.T) {
+			fsys := faultfs.New(tsdbtest.NewMemFS())
+			db, err := tsdb.Open("data", &tsdb.Options{FS: fsys})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, db.Close()) }()
+			opts := &WriterOptions{URL: "http://127.0.0.1:1"}
+			w, err := NewWriter(db, opts)
+			require.NoError(t, err)
+			require.NoError(t, w.Close())
+			ofMarks := func(op tsdbtest.Op) bool { return strings.Contains(op.Name, ".marks") }
+			fsys.Inject(faultfs.Fault{Kinds: []tsdbtest.OpKind{kind}, Match: ofMarks, Err: syscall.EIO})
+			_, err = NewWriter(db, opts)
+			require.ErrorIs(t, err, syscall.EIO)
+			require.Len(t, fsys.Hits(), 1)
+			fsys.Lift()
+			w, err = NewWriter(db, opts)
+			require.NoError(t, err)
+			require.NoError(t, w.Close())
+		})
+	}
+	db := openDB(t, t.TempDir())
+	require.NoError(t, db.Close())
+	_, err := NewWriter(db, &WriterOptions{URL: "http://127.0.0.1:1"})
+	require.ErrorIs(t, err, tsdb.ErrClosed)
+	_, err = NewWriter(db, &WriterOptions{URL: "http://127.0.0.1:1"})
+	require.NotErrorIs(t, err, ErrWriterName)
 }

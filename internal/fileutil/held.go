@@ -16,6 +16,17 @@ type heldFS struct {
 	check func() error
 }
 
+// Under returns the file system that Held was given, others as they are.
+func Under(fsys FS) FS {
+	for {
+		h, ok := fsys.(*heldFS)
+		if !ok {
+			return fsys
+		}
+		fsys = h.FS
+	}
+}
+
 func (h *heldFS) Create(name string) (File, error) {
 	if err := h.check(); err != nil {
 		return nil, err

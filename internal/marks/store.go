@@ -42,8 +42,9 @@ type Entry struct {
 
 // Store has the marks of a receiver.
 type Store struct {
-	fs   fileutil.FS
-	path string
+	fs    fileutil.FS
+	path  string
+	claim claim
 
 	mu struct {
 		sync.Mutex
@@ -72,15 +73,19 @@ const maxFileBytes = 8 << 30
 
 // Open reads the marks of a file. If there is none, the Store is empty. What cannot be read is as
 // if it never was, and damaged says so. The file is written anew by the first Rewrite, and nothing
-// before.
+// before. Until Close no other Store of the process can have it: ErrInUse.
 func Open(fsys fileutil.FS, path string) (_ *Store, damaged bool, err error) {
 	s := &Store{fs: fsys, path: path}
+	if s.claim, err = claimFile(fsys, path); err != nil {
+		return nil, false, err
+	}
 	s.mu.keys, s.mu.onTheWay, s.mu.floor = map[Key]uint32{}, map[int][]Entry{}, None
 	content, err := fileutil.ReadFile(fsys, path, maxFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, false, nil
 	}
 	if err != nil {
+		s.claim.release()
 		return nil, false, errors.WithMessage(err, "read marks")
 	}
 	whole := s.load(content)
@@ -290,10 +295,11 @@ func (s *Store) Rewrite(mayGo func(id uint32) bool) error {
 	return nil
 }
 
-// Close syncs and closes the file.
+// Close syncs and closes the file, and lets another Store have it. It is called once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.claim.release()
 	f := s.mu.file
 	if s.mu.file = nil; f == nil {
 		return s.mu.err

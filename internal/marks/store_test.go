@@ -22,7 +22,9 @@ func keyOf(n int) (k Key) {
 	return k
 }
 
+// open opens a Store as another process would, once this one was killed.
 func open(t require.TestingT, fsys fileutil.FS) *Store {
+	claims.Clear()
 	s, damaged, err := Open(fsys, testPath)
 	require.NoError(t, err)
 	require.False(t, damaged)
