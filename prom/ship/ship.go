@@ -89,7 +89,7 @@ func New(db *tsdb.DB, bucket objstore.Bucket, opts Options) (*Shipper, error) {
 }
 
 // NewDir returns a shipper of the blocks of a data directory, which may be open, or not be there
-// yet. Errors: ErrLabels; those of the file system.
+// yet. Errors: ErrLabels; those of the file system. Beside an error there is no shipper.
 func NewDir(dir string, bucket objstore.Bucket, opts Options) (*Shipper, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -98,8 +98,10 @@ func NewDir(dir string, bucket objstore.Bucket, opts Options) (*Shipper, error) 
 	s := &Shipper{dir: dir, bucket: bucket, o: o, wake: make(chan struct{}, 1),
 		held: map[ulid.ULID]bool{}, unheld: map[ulid.ULID]bool{}, doubted: map[ulid.ULID]bool{}, sent: map[string]int64{}}
 	s.mu.unsuited = map[ulid.ULID]string{}
-	s.mu.uploaded, s.unsure, err = readState(o.FS, dir)
-	return s, err
+	if s.mu.uploaded, s.unsure, err = readState(o.FS, dir); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Stats returns the present numbers.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/prom/ship"
+	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
 // Every block is in the bucket as Thanos wants it, once, whoever looks how often.
@@ -223,6 +225,28 @@ func TestShipper_IsACollector(t *testing.T) {
 	require.Equal(t, 2.0, values["thanos_shipper_uploads_total"])
 	require.Equal(t, 1.0, values["thanos_shipper_dir_syncs_total"])
 	require.Positive(t, values["tsdb_ship_uploaded_bytes_total"])
+}
+
+// Where it cannot be read what was uploaded there is no shipper beside the error.
+func TestNewDir_WhoseStateCannotBeRead_HasNoShipper(t *testing.T) {
+	w := newWorld(t)
+	w.open(w.options())
+	w.blocks(1)
+	w.sync(w.shipper(), 1)
+	w.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind == tsdbtest.OpOpen && strings.HasSuffix(op.Name, "thanos.shipper.json") {
+			return syscall.EIO
+		}
+		return nil
+	})
+	s, err := ship.NewDir("data", w.bucket, ship.Options{Labels: external, FS: w.fs})
+	require.ErrorIs(t, err, syscall.EIO)
+	require.Nil(t, s)
+	s, err = ship.New(w.db, w.bucket, ship.Options{Labels: external})
+	require.ErrorIs(t, err, syscall.EIO)
+	require.Nil(t, s)
+	w.fs.SetHook(nil)
+	w.sync(w.shipper(), 0)
 }
 
 // A missing directory is an error, and one that comes later is not.
