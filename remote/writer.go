@@ -22,8 +22,10 @@ import (
 // is away.
 //
 // Each sample is sent once, and those of a series in their order. Late samples, which came out of
-// order, are not sent. What was on its way when the process was killed is sent again as it was: a
-// receiver has it or not. What a delete took before it was sent may be sent.
+// order, are not sent, unless they are read from blocks or the head, and newer than what was sent
+// of their series. Exemplars are sent from the log only. What was on its way when the process was
+// killed is sent again as it was: a receiver has it or not. What a delete took before it was sent
+// may be sent.
 //
 // A request that fails for a while (no connection, 5xx, 429) is repeated until it is taken. Other
 // refusals are final, as the protocol wants it: the samples are dropped, counted and logged.
@@ -163,8 +165,9 @@ type WriterStats struct {
 	Samples, Histograms, Exemplars, Requests, Bytes uint64
 	Retries                                         uint64 // requests that were sent again
 
-	// What was not sent, or not taken, for good: late samples; what the receiver refused; kinds
-	// that 1.0 has no place for; entries of the log that make no sense.
+	// What was not sent, or not taken, for good: late samples that were committed while the Writer
+	// ran; what the receiver refused; kinds that 1.0 has no place for; entries of the log that make
+	// no sense.
 	DroppedLate, DroppedRefused, DroppedUnsupported, DroppedUnread uint64
 	LastRefusal                                                    string // of the receiver
 
