@@ -49,6 +49,7 @@
 //   - old_prometheus_test.go: Prometheus 2.42 opens what we wrote, answers the same, and reads
 //     from afar.
 //   - vmctl/: a reader that is not Prometheus takes a snapshot of ours, and reads from afar.
+//   - collector/: an OpenTelemetry Collector and a Telegraf send to ours; a module of its own.
 //   - differential_test.go: the same operations in both give the same answers.
 //
 // Every test is repeatable: it takes its randomness from the seed that it prints, and
