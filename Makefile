@@ -7,7 +7,7 @@ COUNT     ?= 6
 FUZZTIME  ?= 1m
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: test sweep race lint fuzz mutants bench bench-base bench-diff bench-compare bench-quick bench-sustained bench-recovery bench-promql bench-http thanos cross demo ci
+.PHONY: test sweep race lint fuzz mutants bench bench-base bench-diff bench-compare bench-quick bench-sustained bench-recovery bench-promql bench-http thanos collector cross demo ci
 
 test:
 	go test ./...
@@ -75,6 +75,10 @@ bench-recovery:
 # a real Thanos over our server and over blocks that prom/ship uploads: builds Thanos first, three minutes
 thanos:
 	cd compat/thanos && TSDB_THANOS=1 go test -count=1 -v -timeout 40m .
+
+# a real OpenTelemetry collector and a real Telegraf, sending and receiving: builds both first, four minutes
+collector:
+	cd compat/collector && go vet ./... && go test -count=1 -v -timeout 20m ./...
 
 cross:
 	.ci/run cross
