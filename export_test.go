@@ -42,7 +42,8 @@ func LetGo(ctx context.Context, db *DB, since int64) error {
 	if err := he.goOn(ctx, db); err != nil || he.leaving.Waits() || !he.mayLetGo(db.head) {
 		return err
 	}
-	return he.letGo(ctx, db, since)
+	_, err := he.letGo(ctx, db, since)
+	return err
 }
 
 // HoldApply keeps a commit that is written from being applied until wait returns.

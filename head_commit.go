@@ -51,7 +51,9 @@ type CommitResult struct {
 	// Of these, by the kind that they have there: a stale marker behind a histogram is one.
 	Floats, Histograms, FloatHistograms int
 
-	Rejected []Reject // samples that other commits, or this one, made late
+	// Rejected are samples that other commits, or this one, made late; ErrNotFound: their series
+	// has left the head since they were appended, so append them again with their labels.
+	Rejected []Reject
 }
 
 // Commit logs all staged samples and makes them visible, all or none. It ends the

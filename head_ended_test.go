@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -232,4 +233,74 @@ func TestHeadSnapshot_WithAReaderOfWhatIsDeleted_BringsNothingBack(t *testing.T)
 	}
 	tsdb.LookForSnapshot(f.db)
 	require.Positive(t, f.db.Stats().HeadSnapshots)
+}
+
+// The labels of a series that has left stay for readers that may know it, whoever comes and goes.
+func TestMaxSeries_SeriesThatEnded_KeepTheirLabelsForReaders(t *testing.T) {
+	h := newEndedHost(t, func(o *tsdb.Options) { o.Head.MaxSeries = 17 })
+	q, err := h.db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	h.look()
+	q2, err := h.db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	set := q2.Select(ctx, nil, labels.Equal("__name__", "ended"))
+	require.True(t, set.Next())
+	require.NoError(t, q.Close())
+	h.look()
+	require.Equal(t, 8, h.db.Stats().Series)
+	for i := range 1024 { // so many as are forgotten at once
+		app := h.db.Appender()
+		_, err := app.Append(0, endedLabels("ended", i%8), h.now, 1)
+		require.NoError(t, err)
+		require.NoError(t, app.Rollback())
+	}
+	for i := range 5 {
+		require.NoError(t, appendOne(h.db, labels.FromStrings("__name__", fmt.Sprint("other", i), "z", fmt.Sprint(i)), h.now))
+	}
+	n := 1
+	for ; set.Next(); n++ {
+		require.Equal(t, endedLabels("ended", n), set.At().Labels())
+	}
+	require.NoError(t, set.Err())
+	require.Equal(t, 8, n)
+	require.NoError(t, q2.Close())
+	h.look()
+}
+
+// Late samples of all of them are no reason to stay.
+func TestMaxSeries_SeriesThatEnded_AllWithLateSamples(t *testing.T) {
+	h := newEndedHost(t, func(o *tsdb.Options) { o.Head.OutOfOrderWindow = time.Hour })
+	for i := range 8 {
+		require.NoError(t, appendOne(h.db, endedLabels("ended", i), h.now-37*minute-1))
+	}
+	want := h.all()
+	h.look()
+	require.Equal(t, 8, h.db.Stats().Series)
+	require.Equal(t, want, h.all())
+	require.Equal(t, want, dump(t, h.crashed(), math.MinInt64, math.MaxInt64))
+}
+
+// Series with exemplars stay, as the log has these under their refs: the whole head is flushed.
+func TestMaxSeries_SeriesThatEnded_WithExemplars(t *testing.T) {
+	h := newEndedHost(t, func(o *tsdb.Options) { o.Head.MaxExemplars = 100 })
+	for i := range 8 {
+		app := h.db.Appender()
+		_, err := app.AppendExemplar(0, endedLabels("ended", i), exemplar.Exemplar{Labels: labels.FromStrings("t", "1"), Value: 1, T: h.now, HasT: true})
+		require.NoError(t, err)
+		_, err = app.Commit(ctx)
+		require.NoError(t, err)
+	}
+	want := h.all()
+	for range 5 {
+		h.look()
+		h.scrape("live", 8)
+		h.now += minute
+	}
+	require.Equal(t, 8, h.db.Stats().Series)
+	for _, b := range h.db.Blocks() {
+		require.False(t, b.HasHint(fromStaleSeries))
+	}
+	require.Len(t, h.all(), len(want))
+	require.NoError(t, tsdb.Checkpoint(h.db))
+	require.Equal(t, h.all(), dump(t, h.crashed(), math.MinInt64, math.MaxInt64))
 }

@@ -66,16 +66,17 @@ type early struct {
 	set bool
 }
 
-// due returns where to flush to. There are at most eight such blocks in a block range:
-// series and labels stay in memory, and more blocks would not make it less.
-func (e *early) due(h *head) (end int64, ok bool) {
+// due returns where to flush to. ended: series that ended are in the way. There are at most eight
+// such blocks in a block range: series and labels stay in memory, and more blocks would not make it
+// less.
+func (e *early) due(h *head, ended bool) (end int64, ok bool) {
 	mint, maxt := h.bounds.minT.Load(), h.bounds.maxT.Load()
 	limit, r, late := h.opts.Head.FlushBytes, h.opts.Blocks.Range.Milliseconds(), h.opts.Head.MaxLateness.Milliseconds()
 	if mint > maxt || maxt == math.MaxInt64 {
 		return 0, false
 	}
 	if !e.set && uint64(maxt)-uint64(mint) >= uint64(r/8) &&
-		(limit > 0 && h.series.SizeBytes() > limit || h.series.Budget.FlushHelps() || !h.trunc.ended.mayLetGo(h) && h.series.Budget.EndedHelp(endedBefore(h, maxt))) {
+		(limit > 0 && h.series.SizeBytes() > limit || h.series.Budget.FlushHelps() || ended) {
 		e.end, e.set = maxt+1, true
 		h.series.Truncation.CutAt(e.end)
 	}
@@ -225,18 +226,17 @@ func (db *DB) writeBlock(ctx context.Context, bd *blockset.Build, b newBlock, wr
 // writeBlock writes symbols and series of the closed range [mint, maxt], which no commit
 // changes any more. Deletes are applied.
 func (h *head) writeBlock(ctx context.Context, w *blockdir.Writer, mint, maxt int64) (err error) {
-	return h.writePart(ctx, w, mint, maxt, nil)
+	return h.writePart(ctx, w, mint, maxt, math.MaxUint64, nil)
 }
 
-// writePart is writeBlock for some series; nil: for all of them.
-func (h *head) writePart(ctx context.Context, w *blockdir.Writer, mint, maxt int64, some func(s *memseries.Series) bool) (err error) {
+// writePart is writeBlock of some series, nil: of all of them, as of a commit.
+func (h *head) writePart(ctx context.Context, w *blockdir.Writer, mint, maxt int64, seq uint64, some func(s *memseries.Series) bool) (err error) {
 	pin, err := h.chunks.Acquire()
 	if err != nil {
 		return ErrClosed
 	}
 	defer func() { err = fileutil.JoinErrors(err, pin.Release()) }()
-	const snapshot = math.MaxUint64 // everything
-	src := h.readable(pin, snapshot, mint, h.queries.mender.Losses())
+	src := h.readable(pin, seq, mint, h.queries.mender.Losses())
 	part := headblock.Of(&src, mint, maxt)
 	if has := part.Has; some != nil {
 		part.Has = func(s *memseries.Series) bool { return some(s) && has(s) }

@@ -29,7 +29,6 @@ func (hl *headLate) flushAll(ctx context.Context, db *DB) error {
 	var bd *blockset.Build
 	defer func() { db.blocks.EndBuild(bd) }()
 	start := func() int64 { return db.blocks.Current().Start }
-	hl.flushed.Know(hl.store)
 	to := headlate.Blocks{FS: db.opts.FS, Dir: db.dir, Range: h.opts.Blocks.Range.Milliseconds(), Start: start}
 	to.Begin = func() (seq uint64) { // no delete comes between what is written and what is noted for it
 		bd = db.blocks.BeginBuild(func() { seq = log.LastSeq() })

@@ -203,8 +203,9 @@ func (f *flusher) step() {
 	end, ok := h.bounds.due()
 	var err error
 	if !ok {
-		if err = h.trunc.ended.flush(db.ctx, db); err == nil {
-			end, ok = f.early.due(h)
+		var ended bool
+		if ended, err = h.trunc.ended.flush(db.ctx, db); err == nil {
+			end, ok = f.early.due(h, ended)
 		}
 	}
 	idle := !ok && quiet > f.idleAfter() && h.bounds.minT.Load() <= h.bounds.maxT.Load() && h.bounds.maxT.Load() < math.MaxInt64
@@ -216,7 +217,7 @@ func (f *flusher) step() {
 		end, ok = h.bounds.maxT.Load()+1, true
 	}
 	if ok {
-		err = db.flushTo(db.ctx, end, idle)
+		err = fileutil.JoinErrors(err, db.flushTo(db.ctx, end, idle))
 	} else {
 		err = fileutil.JoinErrors(err, db.collect()) // what a Querier kept until now
 	}

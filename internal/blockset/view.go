@@ -153,10 +153,10 @@ func (v *View) AppendPinned(dst []read.Block, mint, maxt int64) (_ []read.Block,
 		if b := &v.Blocks[i]; b.Overlaps(mint, maxt) {
 			b.Pin()
 			dst, order = append(dst, b.Readable()), append(order, i)
-			if b.Meta.HasHint(blockdir.HintFromOutOfOrder) {
-				late++
-			} else if b.Meta.HasHint(blockdir.HintFromStaleSeries) {
+			if b.Meta.HasHint(blockdir.HintFromStaleSeries) {
 				ended++
+			} else if b.Meta.HasHint(blockdir.HintFromOutOfOrder) {
+				late++
 			}
 		}
 	}

@@ -10,6 +10,7 @@ package headended
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/pkg/errors"
 
@@ -30,6 +31,8 @@ type Head struct {
 	// to publish.
 	End    func(ctx context.Context, series *memseries.Ending) (refs []uint64, seq uint64, err error)
 	Chunks sync.Locker // of who puts full chunks into files
+	// Stays says of a series that it stays: it has something that does not become a block.
+	Stays func(ref uint64) bool
 	// Deletes keeps deletes away: what is deleted from the blocks must not come back from the log.
 	Deletes sync.Locker
 }
@@ -37,9 +40,10 @@ type Head struct {
 // Blocks is where blocks of series that ended go.
 type Blocks struct {
 	Start, Range int64 // where the head begins, and the length of blocks; milliseconds
-	// Write makes a block of what some series have of [mint, end). blockdir.ErrEmpty: that is
-	// nothing.
-	Write func(mint, end int64, of map[uint64]bool) error
+	Now          time.Time
+	// Write makes a block of what some series have of [mint, end), as of a commit.
+	// blockdir.ErrEmpty: that is nothing.
+	Write func(mint, end int64, seq uint64, of map[uint64]bool) error
 }
 
 // Leaving is series that ended and are in blocks. It is used by one goroutine at a time.
@@ -52,15 +56,21 @@ type Leaving struct {
 // Waits reports whether readers keep series from leaving.
 func (l *Leaving) Waits() bool { return l.series != nil }
 
-// Begin makes blocks of series without a sample since a time. None waits from before.
-func (l *Leaving) Begin(h *Head, since int64, to *Blocks) error {
-	series := memseries.EndedSince(h.Series, since)
-	h.Series.Shards.Barrier()
-	seq := h.Log.LastSeq()
-	if err := h.Log.SyncTo(seq); err != nil { // a block must not outrun it
-		return err
+// Begin makes blocks of series without a sample since a time. None waits from before. It reports
+// whether they are worth it; else it has done nothing.
+func (l *Leaving) Begin(h *Head, since int64, to *Blocks) (bool, error) {
+	series := memseries.EndedSince(h.Series, since, h.Stays)
+	if !h.Series.Budget.IsWorth(series.Len()) {
+		return false, nil
 	}
-	h.Commits.WaitPublished(seq)
+	h.Series.Shards.Barrier()
+	h.Commits.WaitPublished(h.Log.LastSeq())
+	// Commits go on: a block has none of them in part, nor does it outrun the log.
+	sn := h.Commits.Acquire(to.Now, to.Start)
+	defer h.Commits.Release(sn)
+	if err := h.Log.SyncTo(sn.Seq()); err != nil {
+		return true, err
+	}
 	chosen, _ := series.Refs()
 	for from := to.Start; ; {
 		mint, ok := h.Series.Truncation.OldestFrom(from)
@@ -68,45 +78,44 @@ func (l *Leaving) Begin(h *Head, since int64, to *Blocks) error {
 			break
 		}
 		from = min(memseries.RangeEnd(mint, to.Range), series.Until())
-		if err := to.Write(mint, from, chosen); err != nil && !errors.Is(err, blockdir.ErrEmpty) {
-			return err
+		if err := to.Write(mint, from, sn.Seq(), chosen); err != nil && !errors.Is(err, blockdir.ErrEmpty) {
+			return true, err
 		}
 	}
 	l.series, l.left, l.snapshots = series, false, h.Commits.Opened()
-	return nil
+	return true, nil
 }
 
-// GoOn goes on as far as readers let it, and returns how many series have left now.
-func (l *Leaving) GoOn(ctx context.Context, h *Head) (left int, err error) {
+// GoOn goes on as far as readers let it, and returns the refs of series that have left now.
+func (l *Leaving) GoOn(ctx context.Context, h *Head) (left []uint64, err error) {
 	if l.series == nil || !h.Commits.AllClosed(l.snapshots) {
-		return 0, nil
+		return nil, nil
 	}
 	if !l.left {
-		if left, err = l.leave(ctx, h); err != nil {
+		left, err = l.leave(ctx, h)
+		if err != nil || !h.Commits.AllClosed(l.snapshots) {
 			return left, errors.WithMessage(err, "take series that ended out of the head")
-		}
-		if l.left, l.snapshots = true, h.Commits.Opened(); !h.Commits.AllClosed(l.snapshots) {
-			return left, nil
 		}
 	}
 	l.series.Free()
 	l.series = nil
-	h.Series.Budget.Flushed()
 	return left, nil
 }
 
-func (l *Leaving) leave(ctx context.Context, h *Head) (left int, err error) {
+func (l *Leaving) leave(ctx context.Context, h *Head) (left []uint64, err error) {
 	h.Deletes.Lock()
 	defer h.Deletes.Unlock()
 	h.Chunks.Lock() // a full one must not come behind
 	refs, seq, err := h.End(ctx, l.series)
 	h.Chunks.Unlock()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	err = h.Log.SyncTo(seq)
 	h.Commits.Publish(seq)
 	h.Commits.WaitPublished(seq)
+	l.left, l.snapshots = true, h.Commits.Opened()
 	h.Gone.Remember(h.Log.Segment(), refs...)
-	return len(refs), err
+	h.Series.Budget.Left()
+	return refs, err
 }

@@ -47,8 +47,8 @@ func (f *Flushed) know(until int64) {
 	}
 }
 
-// Know learns that late samples are about to become blocks.
-func (f *Flushed) Know(st *late.Store) {
+// learn learns that late samples are about to become blocks.
+func (f *Flushed) learn(st *late.Store) {
 	_, newest := st.Bounds()
 	f.know(newest + 1)
 }

@@ -166,9 +166,17 @@ func (b *Budget) EndedHelp(since int64) bool {
 		return false
 	}
 	b.asked = since
-	n := EndedSince(b.d, since).Len()
-	return n > 0 && n >= b.d.Len()/worthShare
+	n := 0
+	b.d.Shards.eachLocked(func(_ *Shard, s *Series) {
+		if s.PendingT() < since {
+			n++
+		}
+	})
+	return b.IsWorth(n)
 }
+
+// IsWorth reports whether so many series are a good part of all.
+func (b *Budget) IsWorth(n int) bool { return n > 0 && n >= b.d.Len()/worthShare }
 
 // FlushHelps reports whether the budget is near, and a flush of all samples would free a good part
 // of it, because the bytes have grown as much since the last flush. One goroutine asks.
@@ -197,6 +205,17 @@ func (b *Budget) IsMuch(bytes int64) bool {
 	}
 	has := b.measure()
 	return b.common.nearBytes() && bytes > has/muchShare
+}
+
+// Left says that series have left, without a flush of all samples.
+func (b *Budget) Left() {
+	if b.common != nil {
+		b.countSeries(0)
+	}
+	if b.bytes > 0 || b.common != nil {
+		b.left.Store(min(b.left.Load(), b.measure()))
+		b.tries.Store(0)
+	}
 }
 
 // Flushed says that samples, and maybe series, have gone: the next new series is judged by what is

@@ -12,6 +12,7 @@ import "slices"
 //  3. The caller waits for readers that may know the series. Then Free gives their places back.
 type Ending struct {
 	d     *Directory
+	stays func(ref uint64) bool
 	all   []ended
 	until int64 // milliseconds, behind all of their samples
 	dead  []*Series
@@ -25,13 +26,14 @@ type ended struct {
 }
 
 // EndedSince returns the series whose newest sample, one on its way included, is before a time, and
-// that nobody has pinned. Those with samples elsewhere (Directory.Kept) are left out.
+// that nobody has pinned. Those with samples elsewhere (Directory.Kept) are left out, and those of
+// which stays says so, here and by KillLocked; their shard is locked.
 //
 //go:noinline
-func EndedSince(d *Directory, since int64) *Ending {
-	e := &Ending{d: d, until: NoTime}
+func EndedSince(d *Directory, since int64, stays func(ref uint64) bool) *Ending {
+	e := &Ending{d: d, until: NoTime, stays: stays}
 	d.Shards.eachLocked(func(_ *Shard, s *Series) {
-		if newest := s.PendingT(); newest != NoTime && newest < since && s.Logged() && isFreeLocked(d, s) {
+		if newest := s.PendingT(); newest != NoTime && newest < since && s.Logged() && isFreeLocked(d, s) && !stays(s.ref) {
 			e.all, e.until = append(e.all, ended{s, newest}), max(e.until, newest+1)
 		}
 	})
@@ -62,10 +64,10 @@ func (e *Ending) Begin() { e.d.create.Lock() }
 func (e *Ending) KillLocked() []uint64 {
 	for _, one := range e.all {
 		s := one.series
-		if s.PendingT() != one.newest || s.Maxt() > one.newest || !isFreeLocked(e.d, s) {
+		if s.PendingT() != one.newest || s.Maxt() > one.newest || !isFreeLocked(e.d, s) || e.stays(s.ref) {
 			continue
 		}
-		s.slot.Store(slotDead)
+		s.slot.Store(slotLeft)
 		if s.pins.Load() != 0 { // its taker sees the slot dead, or the pin is seen here
 			s.slot.Store(slotLive)
 			continue
@@ -103,6 +105,7 @@ func (e *Ending) End(err error) {
 func (e *Ending) Free() {
 	e.d.create.Lock()
 	for _, s := range e.dead {
+		s.slot.Store(slotDead)
 		e.d.buryLocked(s)
 	}
 	e.d.create.Unlock()

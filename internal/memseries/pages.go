@@ -83,7 +83,7 @@ func (p *pageTable) slotOf(ref uint64) *Series {
 // removed reports whether a series with this ref was there and still holds its slot.
 func (p *pageTable) removed(ref uint64) bool {
 	s := p.slotOf(ref)
-	return s != nil && s.Dead()
+	return s != nil && s.slot.Load() == slotDead
 }
 
 // hashOf gives the hash of a series for the tables, dead or alive.

@@ -16,6 +16,7 @@ const NoTime = math.MinInt64
 const (
 	slotEmpty uint32 = iota
 	slotLive
+	slotLeft // dead, and somebody may know it: its labels stay
 	slotDead
 )
 
@@ -36,7 +37,7 @@ type Series struct {
 	// newest sample is a histogram.
 	open  chunkenc.Encoding
 	notes notes         // guarded
-	slot  atomic.Uint32 // slotEmpty, slotLive, slotDead
+	slot  atomic.Uint32 // slotEmpty and so on
 	pins  atomic.Int32  // appenders that staged samples before the first commit
 
 	pending
@@ -167,7 +168,7 @@ func (s *Series) SetLogged(logged bool) {
 }
 
 // Dead reports whether the series was removed from the directory.
-func (s *Series) Dead() bool { return s.slot.Load() == slotDead }
+func (s *Series) Dead() bool { return s.slot.Load() >= slotLeft }
 
 // Pin keeps a series that has no committed sample from being removed.
 func (s *Series) Pin() { s.pins.Add(1) }
