@@ -51,7 +51,8 @@ func (c *crasher) letGo() error {
 	if err := c.commit(); err != nil {
 		return err
 	}
-	c.effects = c.effects.withEnded(c.ending())
+	ending := c.ending()
+	c.effects = c.effects.withEnded(ending)
 	c.history.commits = append(c.history.commits, entry{}) // they are deleted from the head, and there as before
 	before, commits := len(c.db.Blocks()), c.db.Stats().Log.Commits
 	if err := tsdb.LetGo(ctx, c.db, c.now); err != nil {
@@ -61,6 +62,33 @@ func (c *crasher) letGo() error {
 		return errors.WithMessage(errIdle, "let go of series that ended")
 	}
 	c.durable = c.history.len() // nor are they away before the log is
+	return c.noteLeft(ending)
+}
+
+// noteLeft learns which samples are in blocks of series that ended: those of others stay in the
+// head.
+func (c *crasher) noteLeft(ending []sampleKey) error {
+	var left []sampleKey
+	for _, b := range c.db.Blocks() {
+		if !b.HasHint(fromStaleSeries) {
+			continue
+		}
+		has := map[string]bool{}
+		for _, k := range ending {
+			name := k.ls.Get("__name__")
+			if _, known := has[name]; !known {
+				found, err := c.db.Cardinality(ctx, tsdb.CardinalityOptions{Block: b.ULID, Matchers: []*labels.Matcher{labels.Equal("__name__", name)}})
+				if err != nil {
+					return err
+				}
+				has[name] = found.Series > 0
+			}
+			if has[name] && b.MinTime <= k.t && k.t < b.MaxTime {
+				left = append(left, k)
+			}
+		}
+	}
+	c.effects = c.effects.withLeft(left)
 	return nil
 }
 
@@ -287,7 +315,7 @@ func placeOf(blocks []tsdb.BlockMeta, e *effects, ls labels.Labels, t int64) str
 		case b.HasHint(fromOutOfOrder):
 			has = strings.HasPrefix(ls.Get("__name__"), "old-")
 		case b.HasHint(fromStaleSeries):
-			has = e.ended[sampleKey{ls, t}]
+			has = e.left[sampleKey{ls, t}]
 		}
 		if has && b.MinTime <= t && t < b.MaxTime {
 			in = append(in, b.ULID)

@@ -24,12 +24,13 @@ func (r row) key() sampleKey { return sampleKey{r.ls, r.T} }
 type effects struct {
 	removed map[sampleKey]bool // deleted from blocks, or gone with an old block
 	extra   []row              // backfilled
-	ended   map[sampleKey]bool // in blocks, and maybe in the head, whatever other samples of the time are in
+	ended   map[sampleKey]bool // maybe in the block of series that ended, and maybe in the head
+	left    map[sampleKey]bool // of these, what is in such a block and nowhere else
 }
 
 // without returns effects by which more samples are gone.
 func (e *effects) without(keys []sampleKey) *effects {
-	next := &effects{removed: maps.Clone(e.removed), extra: e.extra, ended: e.ended}
+	next := &effects{removed: maps.Clone(e.removed), extra: e.extra, ended: e.ended, left: e.left}
 	if next.removed == nil {
 		next.removed = map[sampleKey]bool{}
 	}
@@ -41,12 +42,12 @@ func (e *effects) without(keys []sampleKey) *effects {
 
 // with returns effects by which there are more samples.
 func (e *effects) with(rows []row) *effects {
-	return &effects{removed: e.removed, extra: append(slices.Clip(e.extra), rows...), ended: e.ended}
+	return &effects{removed: e.removed, extra: append(slices.Clip(e.extra), rows...), ended: e.ended, left: e.left}
 }
 
 // withEnded returns effects by which series have ended, with these samples.
 func (e *effects) withEnded(keys []sampleKey) *effects {
-	next := &effects{removed: e.removed, extra: e.extra, ended: maps.Clone(e.ended)}
+	next := &effects{removed: e.removed, extra: e.extra, ended: maps.Clone(e.ended), left: e.left}
 	if next.ended == nil {
 		next.ended = map[sampleKey]bool{}
 	}
@@ -54,6 +55,19 @@ func (e *effects) withEnded(keys []sampleKey) *effects {
 		next.ended[k] = true
 	}
 	return next
+}
+
+// withLeft returns effects by which samples are in blocks of series that ended only.
+func (e *effects) withLeft(keys []sampleKey) *effects {
+	next := *e
+	next.left = maps.Clone(e.left)
+	if next.left == nil {
+		next.left = map[sampleKey]bool{}
+	}
+	for _, k := range keys {
+		next.left[k] = true
+	}
+	return &next
 }
 
 // group is samples that an operation removes, or brings, in one place: from one block, or
