@@ -126,23 +126,30 @@ func TestOTLP_TellsWhatIsRefused(t *testing.T) {
 	require.JSONEq(t, `{"code":3,"message":"no metric name for metric \"\""}`, body)
 }
 
-// A sample that another commit makes late between Append and Commit is told of, too.
-func TestOTLP_TellsWhatCommitRejects(t *testing.T) {
+// sendOvertaken sends points two of which another commit makes late between Append and Commit.
+func sendOvertaken(t *testing.T) (h *OTLPHandler, status int, body string) {
+	t.Helper()
 	var db *tsdb.DB
 	limits := tsdb.Limits{NewSeries: func(ls labels.Labels) error {
 		if ls.Get(labels.MetricName) == "other" {
 			app := db.Appender()
 			_, err := app.Append(0, labels.FromStrings(labels.MetricName, "late", "job", "shop"), otlpNow, 1)
 			require.NoError(t, err)
-			_, err = app.Commit(context.Background())
+			_, err = app.Commit(t.Context())
 			require.NoError(t, err)
 		}
 		return nil
 	}}
 	db, clock := openForWrites(t, tsdb.Options{Limits: limits})
 	clock.Set(time.UnixMilli(otlpNow))
-	h := NewOTLPHandler(db, &OTLPOptions{Write: WriteOptions{Clock: clock, MaxFuture: -1}})
-	status, body := sendOTLPText(h, otlpGaugeText("late", otlpPointText(5, `"asInt":"1"`), otlpPointText(4, `"asInt":"1"`)), otlpGaugeText("other", otlpPointText(4, `"asInt":"1"`)))
+	h = NewOTLPHandler(db, &OTLPOptions{Write: WriteOptions{Clock: clock, MaxFuture: -1}})
+	status, body = sendOTLPText(h, otlpGaugeText("late", otlpPointText(5, `"asInt":"1"`), otlpPointText(4, `"asInt":"1"`)), otlpGaugeText("other", otlpPointText(4, `"asInt":"1"`)))
+	return h, status, body
+}
+
+// A sample that another commit makes late between Append and Commit is told of, too.
+func TestOTLP_TellsWhatCommitRejects(t *testing.T) {
+	_, status, body := sendOvertaken(t)
 	require.Equal(t, http.StatusOK, status, body)
 	require.Contains(t, body, `"rejectedDataPoints":"2"`)
 	require.Contains(t, body, `out of order`)

@@ -96,14 +96,15 @@ type receiverProtocol struct {
 }
 
 var (
-	late = []refusalReason{reasonOrder, reasonOld, reasonBounds, reasonFuture, reasonDuplicate}
+	// timeReasons are those that are about the time of a sample.
+	timeReasons = []refusalReason{reasonOrder, reasonOld, reasonBounds, reasonFuture, reasonDuplicate}
 
 	writeProtocol = receiverProtocol{
 		name: "remote_write", shown: "remote write", success: http.StatusNoContent,
 		written: []itemKind{itemSample, itemHistogram, itemExemplar},
 		expects: [countedKinds][]refusalReason{
-			itemSample:    append([]refusalReason{reasonLabels, reasonLimit}, late...),
-			itemHistogram: append([]refusalReason{reasonLabels, reasonLimit, reasonInvalid, reasonOff}, late...),
+			itemSample:    append([]refusalReason{reasonLabels, reasonLimit}, timeReasons...),
+			itemHistogram: append([]refusalReason{reasonLabels, reasonLimit, reasonInvalid, reasonOff}, timeReasons...),
 			itemExemplar:  {reasonLabels, reasonLimit, reasonFuture, reasonOff, reasonSample},
 			itemMetadata:  {reasonLimit, reasonInvalid, reasonOff},
 			itemSeries:    {reasonLabels, reasonLimit, reasonEmpty},
@@ -113,7 +114,7 @@ var (
 		name: "otlp", shown: "OTLP", success: http.StatusOK,
 		written: []itemKind{itemPoint, itemExemplar},
 		expects: [countedKinds][]refusalReason{
-			itemPoint:    append([]refusalReason{reasonLabels, reasonLimit, reasonInvalid, reasonOff}, late...),
+			itemPoint:    append([]refusalReason{reasonLabels, reasonLimit, reasonInvalid, reasonOff}, timeReasons...),
 			itemExemplar: {reasonLimit, reasonFuture, reasonOff},
 			itemMetadata: {reasonLimit, reasonInvalid, reasonOff},
 			itemSeries:   {reasonLabels, reasonLimit},

@@ -256,21 +256,7 @@ func TestReceiverStats_OfOTLP(t *testing.T) {
 
 // A point that Commit rejects counts with the rest.
 func TestReceiverStats_OfOTLP_WhatCommitRejects(t *testing.T) {
-	var db *tsdb.DB
-	limits := tsdb.Limits{NewSeries: func(ls labels.Labels) error {
-		if ls.Get(labels.MetricName) == "other" {
-			app := db.Appender()
-			_, err := app.Append(0, labels.FromStrings(labels.MetricName, "late", "job", "shop"), otlpNow, 1)
-			require.NoError(t, err)
-			_, err = app.Commit(t.Context())
-			require.NoError(t, err)
-		}
-		return nil
-	}}
-	db, clock := openForWrites(t, tsdb.Options{Limits: limits})
-	clock.Set(time.UnixMilli(otlpNow))
-	h := NewOTLPHandler(db, &OTLPOptions{Write: WriteOptions{Clock: clock, MaxFuture: -1}})
-	sendOTLPText(h, otlpGaugeText("late", otlpPointText(5, `"asInt":"1"`), otlpPointText(4, `"asInt":"1"`)), otlpGaugeText("other", otlpPointText(4, `"asInt":"1"`)))
+	h, _, _ := sendOvertaken(t)
 	requireRefused(t, h.Stats(), map[Refusal]uint64{{"point", "out_of_order"}: 2})
 	require.Equal(t, uint64(1), h.Stats().Written["point"])
 }

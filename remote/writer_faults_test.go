@@ -163,16 +163,21 @@ func TestWriter_RewritesMarksUnderLoad(t *testing.T) {
 	}
 }
 
-// A series that is behind others, and comes while older windows of a backfill are under way, is in
-// the last one.
-func TestWriter_BackfillTakesWhatComesMeanwhile(t *testing.T) {
-	rc := newReceiver(t, nil)
+// heldReceiver returns a receiver that answers nothing until it is released.
+func heldReceiver(t *testing.T) (rc *receiver, release func()) {
+	rc = newReceiver(t, nil)
 	hold := make(chan struct{})
 	rc.fail = func(int, *http.Request, http.ResponseWriter) bool {
 		<-hold
 		return false
 	}
-	release := sync.OnceFunc(func() { close(hold) })
+	return rc, sync.OnceFunc(func() { close(hold) })
+}
+
+// A series that is behind others, and comes while older windows of a backfill are under way, is in
+// the last one.
+func TestWriter_BackfillTakesWhatComesMeanwhile(t *testing.T) {
+	rc, release := heldReceiver(t)
 	defer release()
 	db := openDB(t, t.TempDir())
 	now := time.Now().UnixMilli()

@@ -3,8 +3,6 @@ package remote
 import (
 	"context"
 	"math"
-	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -140,13 +138,7 @@ func TestWriter_ExemplarsComeFromTheLogOnly(t *testing.T) {
 // What comes late while a backfill is under way is sent if it comes to times that were not read
 // yet.
 func TestWriter_LateSamplesBesideABackfill(t *testing.T) {
-	rc := newReceiver(t, nil)
-	hold := make(chan struct{})
-	rc.fail = func(int, *http.Request, http.ResponseWriter) bool {
-		<-hold
-		return false
-	}
-	release := sync.OnceFunc(func() { close(hold) })
+	rc, release := heldReceiver(t)
 	defer release()
 	db := openLateDB(t)
 	require.NoError(t, db.SetOutOfOrderWindow(24*time.Hour))
