@@ -154,7 +154,7 @@ func (db *DB) open() error {
 		return fileutil.JoinErrors(err, db.head.late.log.Close(), db.head.closeFiles())
 	}
 	db.head.series.Budget.Join(db.maintenance.common.budget)
-	db.head.late.flushed.KnowBlocks(db.Blocks(), db.opts.present())
+	db.head.late.within.LateUntil = func() int64 { return db.blocks.Current().LateUntil() }
 	db.held.Tell(db.head.poison)
 	db.blocks.SaveList()
 	db.blocks.WaitFor(db.head.iso)

@@ -21,14 +21,13 @@ import (
 
 // headLate is the late samples of a head (docs/design/late-samples.md).
 type headLate struct {
-	store   *late.Store
-	log     latelog.Log
-	place   read.PlaceID
-	window  atomic.Int64 // milliseconds; 0: none are taken
-	flushed headlate.Flushed
-	found   latelog.Found
-	flush   headlate.Flush // its users hold DB.flushing
-	within  headlate.Head  // the rest of the head, from recovery on
+	store  *late.Store
+	log    latelog.Log
+	place  read.PlaceID
+	window atomic.Int64 // milliseconds; 0: none are taken
+	found  latelog.Found
+	flush  headlate.Flush // its users hold DB.flushing
+	within headlate.Head  // the rest of the head, from recovery on
 
 	appended, histograms atomic.Uint64 // samples, and of them histograms
 }
@@ -92,7 +91,7 @@ func (hl *headLate) take(rep *replay.Report, end chunks.Ref) {
 // attach is called when recovery has made the head what it is: late samples are held against it.
 func (hl *headLate) attach(h *head) {
 	hl.within = headlate.Head{Series: h.series, Chunks: h.chunks, Deleted: &h.deleted.set, MinValid: &h.bounds.minValid, Mender: &h.queries.mender,
-		Commits: h.iso, Store: hl.store, Log: &hl.log, Wins: h.opts.Head.LastWriteWins, Flushed: &hl.flushed}
+		Commits: h.iso, Store: hl.store, Log: &hl.log, Wins: h.opts.Head.LastWriteWins}
 	hl.within.RaiseNewest()
 }
 

@@ -51,6 +51,17 @@ func (v *View) Newest() int64 {
 	return newest
 }
 
+// LateUntil returns the end of the last block of late samples, math.MinInt64 if there is none.
+func (v *View) LateUntil() int64 {
+	end := int64(math.MinInt64)
+	for i := range v.Blocks {
+		if m := v.Blocks[i].Meta; m.HasHint(blockdir.HintFromOutOfOrder) {
+			end = max(end, m.MaxTime)
+		}
+	}
+	return end
+}
+
 // Warnings names the missing blocks that a query of the closed range would touch.
 func (v *View) Warnings(mint, maxt int64) (ws []error) {
 	for _, m := range v.Missing {

@@ -74,7 +74,6 @@ func (f *Flush) Run(h *Head, log *wal.Log, to *Blocks) (err error) {
 	seq := to.Begin()
 	h.Store.BeginFlush(seq)
 	h.Series.Shards.Barrier()
-	h.Flushed.learn(h.Store)
 	defer func() {
 		if err != nil {
 			h.Log.LetGo()

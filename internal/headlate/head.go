@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/chunks"
-	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/isolation"
 	"github.com/seed347100a3/tsdb/internal/late"
 	"github.com/seed347100a3/tsdb/internal/latelog"
@@ -31,41 +30,13 @@ type Head struct {
 	Store    *late.Store
 	Log      *latelog.Log
 	Wins     bool // a late sample takes the place of another one of its time
-	Flushed  *Flushed
-}
-
-// Flushed knows before which time blocks may have late samples that the head does not know any
-// more. It is safe for concurrent use. The zero value knows of none.
-type Flushed struct{ until atomic.Int64 } // milliseconds and 1<<63, as if it had no sign
-
-func (f *Flushed) know(until int64) {
-	for {
-		old, now := f.until.Load(), until^math.MinInt64
-		if uint64(now) <= uint64(old) || f.until.CompareAndSwap(old, now) {
-			return
-		}
-	}
-}
-
-// learn learns that late samples are about to become blocks.
-func (f *Flushed) learn(st *late.Store) {
-	_, newest := st.Bounds()
-	f.know(newest + 1)
-}
-
-// KnowBlocks learns of blocks that are there. Those from after present, in milliseconds, do not
-// count.
-func (f *Flushed) KnowBlocks(blocks []blockdir.Meta, present int64) {
-	for i := range blocks {
-		if m := &blocks[i]; m.HasHint(blockdir.HintFromOutOfOrder) && m.MaxTime <= present {
-			f.know(m.MaxTime)
-		}
-	}
+	// LateUntil returns the end of the last block of late samples, in milliseconds.
+	LateUntil func() int64
 }
 
 // mayBeHidden reports whether what is in order at a time may have lost its place to a late sample
 // that a block has.
-func (h *Head) mayBeHidden(t int64) bool { return h.Wins && t < h.Flushed.until.Load()^math.MinInt64 }
+func (h *Head) mayBeHidden(t int64) bool { return h.Wins && t < h.LateUntil() }
 
 // Mender is told of chunks that could not be read.
 type Mender interface {
@@ -131,6 +102,7 @@ func (l *looker) sumAt(h *Head, s *memseries.Series, t int64) (sum uint64, found
 	if t < h.MinValid.Load() {
 		return 0, false, math.MaxInt64, nil // blocks have what there is, by their own rule
 	}
+	era := h.Store.Era()
 	h.Series.Past(math.MaxUint64).Excerpt(s, t, t, &l.excerpt)
 	checked = l.excerpt.Maxt
 	if h.IsDeleted(s, t) {
@@ -138,7 +110,7 @@ func (l *looker) sumAt(h *Head, s *memseries.Series, t int64) (sum uint64, found
 	}
 	sum, found, err = l.find(h, t)
 	if known := l.finder.Steady(t); !found && len(l.excerpt.Chunks) == 1 && known.Any() {
-		h.Store.NoteSteady(s.Ref(), known)
+		h.Store.NoteSteady(s.Ref(), known, era)
 	}
 	return sum, found, checked, err
 }

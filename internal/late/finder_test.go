@@ -87,13 +87,14 @@ func TestStore_ForgetSteady(t *testing.T) {
 		return lacks
 	}
 	known := Steady{from: 0, to: 100, step: 10}
-	st.NoteSteady(1, known) // which has no late samples
+	era := st.Era()
+	st.NoteSteady(1, known, era) // which has no late samples
 	require.False(t, lacks(1, 5))
 	for ref := uint64(1); ref <= 2; ref++ {
 		added, err := st.Add(ref, &Sample{T: 7, Encoding: chunkenc.EncXOR}, 1, 0, false)
 		require.NoError(t, err)
 		require.True(t, added)
-		st.NoteSteady(ref, known)
+		st.NoteSteady(ref, known, era)
 	}
 	for at, want := range map[int64]bool{-5: false, 0: false, 5: true, 10: false, 99: true, 100: false, 105: false} {
 		require.Equal(t, want, lacks(1, at), at)
@@ -101,4 +102,6 @@ func TestStore_ForgetSteady(t *testing.T) {
 	st.ForgetSteady()
 	require.False(t, lacks(1, 5))
 	require.False(t, lacks(2, 5))
+	st.NoteSteady(1, known, era) // it was looked at before
+	require.False(t, lacks(1, 5))
 }

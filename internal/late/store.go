@@ -18,6 +18,7 @@ type Store struct {
 	bytes   atomic.Int64
 	samples atomic.Int64 // that are kept, those of one time and those deleted counted
 	series  atomic.Int64
+	era     atomic.Uint64 // of what is known of samples in order
 	flushed atomic.Uint64 // nothing newer is sealed, as a flush takes what is up to it; 0: none runs
 	// minT and maxT are closed bounds of the times; there are none while minT > maxT.
 	minT, maxT atomic.Int64
@@ -101,11 +102,14 @@ func (st *Store) Find(ref uint64, t int64) (sum uint64, found, lacks bool, err e
 	return sum, found, s.steady.lacks(t), err
 }
 
+// Era is to be given to NoteSteady, and asked for before the samples are looked at.
+func (st *Store) Era() uint64 { return st.era.Load() }
+
 // NoteSteady notes what is known of the samples in order of a series, for as long as it has late
-// ones.
-func (st *Store) NoteSteady(ref uint64, known Steady) {
+// ones, unless ForgetSteady has been called since the era.
+func (st *Store) NoteSteady(ref uint64, known Steady, era uint64) {
 	sh := st.lock(ref)
-	if s := sh.mu.series[ref]; s != nil {
+	if s := sh.mu.series[ref]; s != nil && era == st.era.Load() {
 		s.steady = known
 	}
 	sh.mu.Unlock()
@@ -114,8 +118,9 @@ func (st *Store) NoteSteady(ref uint64, known Steady) {
 // ForgetSteady forgets what NoteSteady was told: samples in order may come that are not newer than
 // those which were there.
 func (st *Store) ForgetSteady() {
+	era := st.era.Add(1)
 	for _, ref := range st.Refs() {
-		st.NoteSteady(ref, Steady{})
+		st.NoteSteady(ref, Steady{}, era)
 	}
 }
 
