@@ -207,25 +207,20 @@ func (b *Budget) IsMuch(bytes int64) bool {
 	return b.common.nearBytes() && bytes > has/muchShare
 }
 
-// Left says that series have left, without a flush of all samples.
+// Flushed says that samples, and maybe series, have gone: the next new series is judged by what is
+// left.
+func (b *Budget) Flushed() {
+	b.Left()
+	b.left.Store(b.measured.Load())
+}
+
+// Left is Flushed where some series have left, without a flush of all samples.
 func (b *Budget) Left() {
 	if b.common != nil {
 		b.countSeries(0)
 	}
 	if b.bytes > 0 || b.common != nil {
 		b.left.Store(min(b.left.Load(), b.measure()))
-		b.tries.Store(0)
-	}
-}
-
-// Flushed says that samples, and maybe series, have gone: the next new series is judged by what is
-// left.
-func (b *Budget) Flushed() {
-	if b.common != nil {
-		b.countSeries(0)
-	}
-	if b.bytes > 0 || b.common != nil {
-		b.left.Store(b.measure())
 		b.tries.Store(0)
 	}
 }
