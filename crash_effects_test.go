@@ -30,44 +30,42 @@ type effects struct {
 
 // without returns effects by which more samples are gone.
 func (e *effects) without(keys []sampleKey) *effects {
-	next := &effects{removed: maps.Clone(e.removed), extra: e.extra, ended: e.ended, left: e.left}
-	if next.removed == nil {
-		next.removed = map[sampleKey]bool{}
-	}
-	for _, k := range keys {
-		next.removed[k] = true
-	}
-	return next
+	next := *e
+	next.removed = withKeys(e.removed, keys)
+	return &next
 }
 
 // with returns effects by which there are more samples.
 func (e *effects) with(rows []row) *effects {
-	return &effects{removed: e.removed, extra: append(slices.Clip(e.extra), rows...), ended: e.ended, left: e.left}
+	next := *e
+	next.extra = append(slices.Clip(e.extra), rows...)
+	return &next
 }
 
 // withEnded returns effects by which series have ended, with these samples.
 func (e *effects) withEnded(keys []sampleKey) *effects {
-	next := &effects{removed: e.removed, extra: e.extra, ended: maps.Clone(e.ended), left: e.left}
-	if next.ended == nil {
-		next.ended = map[sampleKey]bool{}
-	}
-	for _, k := range keys {
-		next.ended[k] = true
-	}
-	return next
+	next := *e
+	next.ended = withKeys(e.ended, keys)
+	return &next
 }
 
 // withLeft returns effects by which samples are in blocks of series that ended only.
 func (e *effects) withLeft(keys []sampleKey) *effects {
 	next := *e
-	next.left = maps.Clone(e.left)
-	if next.left == nil {
-		next.left = map[sampleKey]bool{}
+	next.left = withKeys(e.left, keys)
+	return &next
+}
+
+// withKeys returns a set with more samples. That of before stays as it is.
+func withKeys(set map[sampleKey]bool, keys []sampleKey) map[sampleKey]bool {
+	next := maps.Clone(set)
+	if next == nil {
+		next = map[sampleKey]bool{}
 	}
 	for _, k := range keys {
-		next.left[k] = true
+		next[k] = true
 	}
-	return &next
+	return next
 }
 
 // group is samples that an operation removes, or brings, in one place: from one block, or

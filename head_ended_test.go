@@ -178,15 +178,19 @@ func TestMaxSeries_ASeriesThatEnded_ComesBack(t *testing.T) {
 	require.Equal(t, want, dump(t, h.crashed(), math.MinInt64, math.MaxInt64))
 }
 
-// Late samples of series that ended go with them.
+// Late samples of series that ended go with them, and are no reason to stay.
 func TestMaxSeries_SeriesThatEnded_WithLateSamples(t *testing.T) {
-	h := newEndedHost(t, func(o *tsdb.Options) { o.Head.OutOfOrderWindow = time.Hour })
-	require.NoError(t, appendOne(h.db, endedLabels("ended", 0), h.now-37*minute-1))
-	want := h.all()
-	h.look()
-	require.Equal(t, 8, h.db.Stats().Series)
-	require.Equal(t, want, h.all())
-	require.Equal(t, want, dump(t, h.crashed(), math.MinInt64, math.MaxInt64))
+	for _, n := range []int{1, 8} {
+		h := newEndedHost(t, func(o *tsdb.Options) { o.Head.OutOfOrderWindow = time.Hour })
+		for i := range n {
+			require.NoError(t, appendOne(h.db, endedLabels("ended", i), h.now-37*minute-1))
+		}
+		want := h.all()
+		h.look()
+		require.Equal(t, 8, h.db.Stats().Series)
+		require.Equal(t, want, h.all())
+		require.Equal(t, want, dump(t, h.crashed(), math.MinInt64, math.MaxInt64))
+	}
 }
 
 // A snapshot of the head does not have them.
@@ -265,19 +269,6 @@ func TestMaxSeries_SeriesThatEnded_KeepTheirLabelsForReaders(t *testing.T) {
 	require.Equal(t, 8, n)
 	require.NoError(t, q2.Close())
 	h.look()
-}
-
-// Late samples of all of them are no reason to stay.
-func TestMaxSeries_SeriesThatEnded_AllWithLateSamples(t *testing.T) {
-	h := newEndedHost(t, func(o *tsdb.Options) { o.Head.OutOfOrderWindow = time.Hour })
-	for i := range 8 {
-		require.NoError(t, appendOne(h.db, endedLabels("ended", i), h.now-37*minute-1))
-	}
-	want := h.all()
-	h.look()
-	require.Equal(t, 8, h.db.Stats().Series)
-	require.Equal(t, want, h.all())
-	require.Equal(t, want, dump(t, h.crashed(), math.MinInt64, math.MaxInt64))
 }
 
 // Series with exemplars stay, as the log has these under their refs: the whole head is flushed.
