@@ -51,8 +51,7 @@ func (c *crasher) letGo() error {
 	if err := c.commit(); err != nil {
 		return err
 	}
-	ending := c.ending()
-	c.effects = c.effects.withEnded(ending)
+	c.effects = c.effects.withEnded(c.ending())
 	c.history.commits = append(c.history.commits, entry{}) // they are deleted from the head, and there as before
 	before, commits := len(c.db.Blocks()), c.db.Stats().Log.Commits
 	if err := tsdb.LetGo(ctx, c.db, c.now); err != nil {
@@ -62,34 +61,22 @@ func (c *crasher) letGo() error {
 		return errors.WithMessage(errIdle, "let go of series that ended")
 	}
 	c.durable = c.history.len() // nor are they away before the log is
-	return c.noteLeft(ending)
+	return nil
 }
 
-// noteLeft learns which samples are in blocks of series that ended: those of others stay in the
-// head.
-func (c *crasher) noteLeft(ending []sampleKey) error {
-	var left []sampleKey
-	for _, b := range c.db.Blocks() {
-		if !b.HasHint(fromStaleSeries) {
-			continue
-		}
-		has := map[string]bool{}
-		for _, k := range ending {
-			name := k.ls.Get("__name__")
-			if _, known := has[name]; !known {
-				found, err := c.db.Cardinality(ctx, tsdb.CardinalityOptions{Block: b.ULID, Matchers: []*labels.Matcher{labels.Equal("__name__", name)}})
-				if err != nil {
-					return err
-				}
-				has[name] = found.Series > 0
-			}
-			if has[name] && b.MinTime <= k.t && k.t < b.MaxTime {
-				left = append(left, k)
-			}
-		}
+// keysIn returns which samples a block has.
+func (c *crasher) keysIn(b *tsdb.BlockMeta) (map[sampleKey]bool, error) {
+	disk := c.disk.KillClone()
+	name := b.ULID.String()
+	if err := stderrors.Join(disk.MkdirAll("alone"), disk.Rename(fixtureDir+"/"+name, "alone/"+name)); err != nil {
+		return nil, err
 	}
-	c.effects = c.effects.withLeft(left)
-	return nil
+	r, err := tsdb.OpenReadOnly("alone", &tsdb.Options{FS: disk})
+	if err != nil {
+		return nil, err
+	}
+	got, err := readContent(r)
+	return keysOfContent(got), stderrors.Join(err, r.Close())
 }
 
 // ending are the samples in the head of series that have none at the newest time.
@@ -208,7 +195,7 @@ func (c *crasher) eraseBeside() error {
 	// not.
 	c.beside = func() error {
 		err := c.erase()
-		c.maybe = []group{c.history.commits[c.history.len()-1].gone}
+		c.maybe = byRange(c.history.commits[c.history.len()-1].gone)
 		return stderrors.Join(err, c.commit())
 	}
 	if err := c.db.Flush(ctx); err != nil {
@@ -251,7 +238,10 @@ func (c *crasher) eraseSome() error {
 
 // eraseRange deletes a closed range of the series of a name, of all if there is none.
 func (c *crasher) eraseRange(mint, maxt int64, name string) error {
-	groups, gone := c.places(mint, maxt, name)
+	groups, gone, err := c.places(mint, maxt, name)
+	if err != nil {
+		return err
+	}
 	if len(groups) > 0 {
 		c.history.blocks = true
 	}
@@ -279,9 +269,17 @@ func (c *crasher) eraseRange(mint, maxt int64, name string) error {
 
 // places returns which samples of a closed range are in blocks, one group a block, and
 // which are in the head.
-func (c *crasher) places(mint, maxt int64, name string) (groups []group, head []sampleKey) {
+func (c *crasher) places(mint, maxt int64, name string) (groups []group, head []sampleKey, err error) {
 	blocks := c.db.Blocks()
 	start := headStart(blocks)
+	ended := map[ulid.ULID]map[sampleKey]bool{}
+	for i := range blocks {
+		if b := &blocks[i]; b.HasHint(fromStaleSeries) {
+			if ended[b.ULID], err = c.keysIn(b); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
 	byPlace := map[string]group{}
 	for ls, ps := range c.history.after(c.history.len(), c.effects).series {
 		if name != "" && ls.Get("__name__") != name {
@@ -291,7 +289,7 @@ func (c *crasher) places(mint, maxt int64, name string) (groups []group, head []
 			if p.T < mint || p.T > maxt {
 				continue
 			}
-			place := placeOf(blocks, c.effects, ls, p.T)
+			place := placeOf(blocks, ended, sampleKey{ls, p.T})
 			if place == "" && p.T >= start {
 				head = append(head, sampleKey{ls, p.T})
 			} else {
@@ -302,22 +300,22 @@ func (c *crasher) places(mint, maxt int64, name string) (groups []group, head []
 	for _, g := range byPlace {
 		groups = append(groups, g)
 	}
-	return groups, head
+	return groups, head, nil
 }
 
 // placeOf names the block that has a sample. Where several have its time, that of its
-// series is one of them.
-func placeOf(blocks []tsdb.BlockMeta, e *effects, ls labels.Labels, t int64) string {
+// series is one of them. Of blocks of series that ended it is known what they have.
+func placeOf(blocks []tsdb.BlockMeta, ended map[ulid.ULID]map[sampleKey]bool, k sampleKey) string {
 	var in []ulid.ULID
 	for _, b := range blocks {
 		has := true
 		switch {
 		case b.HasHint(fromOutOfOrder):
-			has = strings.HasPrefix(ls.Get("__name__"), "old-")
+			has = strings.HasPrefix(k.ls.Get("__name__"), "old-")
 		case b.HasHint(fromStaleSeries):
-			has = e.left[sampleKey{ls, t}]
+			has = ended[b.ULID][k]
 		}
-		if has && b.MinTime <= t && t < b.MaxTime {
+		if has && b.MinTime <= k.t && k.t < b.MaxTime {
 			in = append(in, b.ULID)
 		}
 	}
@@ -327,7 +325,7 @@ func placeOf(blocks []tsdb.BlockMeta, e *effects, ls labels.Labels, t int64) str
 	case 1:
 		return in[0].String()
 	default:
-		return fmt.Sprint(in, ls)
+		return fmt.Sprint(in, k.ls)
 	}
 }
 
@@ -357,7 +355,10 @@ func (c *crasher) removeOld() error {
 	for _, ps := range c.history.after(c.history.len(), c.effects).series {
 		newest = max(newest, ps[len(ps)-1].T)
 	}
-	c.maybe = c.obsolete(blocks, newest-crashRetention.Milliseconds()+1)
+	var err error
+	if c.maybe, err = c.obsolete(blocks, newest-crashRetention.Milliseconds()+1); err != nil {
+		return err
+	}
 	if err := c.db.Compact(ctx); err != nil {
 		return err
 	}
@@ -370,14 +371,17 @@ func (c *crasher) removeOld() error {
 }
 
 // obsolete returns the samples of the blocks that end at a time or before.
-func (c *crasher) obsolete(blocks []tsdb.BlockMeta, end int64) (groups []group) {
+func (c *crasher) obsolete(blocks []tsdb.BlockMeta, end int64) (groups []group, err error) {
 	for _, b := range blocks {
 		if b.MaxTime <= end {
-			g, _ := c.places(b.MinTime, b.MaxTime-1, "")
+			g, _, err := c.places(b.MinTime, b.MaxTime-1, "")
+			if err != nil {
+				return nil, err
+			}
 			groups = append(groups, g...)
 		}
 	}
-	return groups
+	return groups, nil
 }
 
 // backfill writes two blocks of series that are not in the log, one of them where other

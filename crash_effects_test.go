@@ -25,7 +25,6 @@ type effects struct {
 	removed map[sampleKey]bool // deleted from blocks, or gone with an old block
 	extra   []row              // backfilled
 	ended   map[sampleKey]bool // maybe in the block of series that ended, and maybe in the head
-	left    map[sampleKey]bool // of these, what is in such a block and nowhere else
 }
 
 // without returns effects by which more samples are gone.
@@ -46,13 +45,6 @@ func (e *effects) with(rows []row) *effects {
 func (e *effects) withEnded(keys []sampleKey) *effects {
 	next := *e
 	next.ended = withKeys(e.ended, keys)
-	return &next
-}
-
-// withLeft returns effects by which samples are in blocks of series that ended only.
-func (e *effects) withLeft(keys []sampleKey) *effects {
-	next := *e
-	next.left = withKeys(e.left, keys)
 	return &next
 }
 
@@ -79,19 +71,30 @@ func keysOf(groups []group) (keys []sampleKey) {
 	return keys
 }
 
+// byRange returns a group for each range of time that becomes a block.
+func byRange(keys []sampleKey) (groups []group) {
+	of := map[int64]group{}
+	window := crashRange.Milliseconds()
+	for _, k := range keys {
+		i := k.t / window
+		if k.t%window < 0 {
+			i--
+		}
+		of[i] = append(of[i], k)
+	}
+	for _, g := range of {
+		groups = append(groups, g)
+	}
+	return groups
+}
+
 // settle finds out which groups are there, and returns the effects that follow. want is
 // what there is if all of them are.
 func (e *effects) settle(groups []group, want *content, got map[labels.Labels][]point) (*effects, error) {
 	if len(groups) == 0 {
 		return e, nil
 	}
-	there := map[sampleKey]bool{}
-	for ls, ps := range got {
-		for _, p := range ps {
-			there[sampleKey{ls, p.T}] = true
-		}
-	}
-	expected := want.keys()
+	there, expected := keysOfContent(got), keysOfContent(want.series)
 	for i, g := range groups {
 		var gone, kept []sampleKey
 		for _, k := range g {
@@ -112,9 +115,9 @@ func (e *effects) settle(groups []group, want *content, got map[labels.Labels][]
 	return e, nil
 }
 
-func (c *content) keys() map[sampleKey]bool {
+func keysOfContent(series map[labels.Labels][]point) map[sampleKey]bool {
 	all := map[sampleKey]bool{}
-	for ls, ps := range c.series {
+	for ls, ps := range series {
 		for _, p := range ps {
 			all[sampleKey{ls, p.T}] = true
 		}

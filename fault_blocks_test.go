@@ -112,9 +112,12 @@ func (r *faultRun) tryKeeping(do func(context.Context) error) error {
 // tryDelete deletes. What it has not deleted when it fails may go later, a block or the head
 // at a time.
 func (r *faultRun) tryDelete(mint, maxt int64, name string) error {
-	groups, gone := r.places(mint, maxt, name)
+	groups, gone, err := r.places(mint, maxt, name)
+	if err != nil {
+		return err
+	}
 	before := r.db.Stats().Log
-	err := r.db.Delete(ctx, mint, maxt, labels.Equal("__name__", name))
+	err = r.db.Delete(ctx, mint, maxt, labels.Equal("__name__", name))
 	r.tell(err)
 	logged := r.db.Stats().Log.Commits > before.Commits
 	switch {
@@ -165,7 +168,10 @@ func (r *faultRun) tryRetain() error {
 		newest = max(newest, ps[len(ps)-1].T)
 	}
 	hits := len(r.fs.Hits())
-	groups := r.obsolete(blocks, newest-crashRetention.Milliseconds()+1)
+	groups, err := r.obsolete(blocks, newest-crashRetention.Milliseconds()+1)
+	if err != nil {
+		return err
+	}
 	r.maybe = append(r.maybe, groups...)
 	if len(groups) == 0 {
 		return errors.New("no block is too old")

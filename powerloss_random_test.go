@@ -39,7 +39,7 @@ var randomOpOdds = []string{
 var randomBlockOdds = []string{
 	"commit", "commit", "commit", "chunks", "rotate", "sync", "tick", "crowd", "reopen", "close", "kill",
 	"flush", "flush", "flush", "flush", "due", "due", "tidy", "tidy", "tidy", "deletesome", "deletesome", "deletesome",
-	"deleteold", "deletein", "clean", "clean", "retain", "backfill", "snapshot", "headsnap", "headsnap", "headsnap",
+	"deleteold", "deletein", "clean", "clean", "retain", "ended", "ended", "backfill", "snapshot", "headsnap", "headsnap", "headsnap",
 }
 
 // randomRun is one world that lives through power cuts.
