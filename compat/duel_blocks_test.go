@@ -51,6 +51,7 @@ func (d *duel) stepOnBlocks() {
 		d.restart()
 	case n == 1:
 		d.log = append(d.log, "crash")
+		d.old = append([]string{}, d.dirs[:]...)
 		for i := range d.dirs {
 			d.dirs[i] = copyDir(d.t, d.dirs[i])
 		}
