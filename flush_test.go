@@ -3,9 +3,12 @@ package tsdb_test
 import (
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
@@ -133,6 +136,31 @@ func TestDelete_HoldsInHeadAndBlocksOverFlushAndReopen(t *testing.T) {
 		require.Equal(t, want, f.all())
 		require.NoError(t, f.db.Flush(ctx))
 	}
+}
+
+// The matchers of a delete, and of queries beside it, stay in the order of the caller, to whom they
+// belong: many goroutines may use the same ones.
+func TestDelete_LeavesItsMatchersAsTheyAre(t *testing.T) {
+	f := newFixture(t, manual)
+	base := testNow.UnixMilli() / (2 * hour) * (2 * hour)
+	f.scrapes(4, base-5*hour, base-hour)
+	require.NoError(t, f.db.Flush(ctx))
+	f.scrapes(4, base-hour, base)
+	want := f.all()
+	excluding, err := labels.NewMatcher(labels.MatchNotRegexp, "none", "3|")
+	require.NoError(t, err)
+	ms := []*labels.Matcher{labels.NotEqual("i", "9"), labels.Equal("none", ""), excluding} // nothing has the last
+	before := slices.Clone(ms)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			assert.NoError(t, f.db.Delete(ctx, math.MinInt64, math.MaxInt64, ms...))
+			assert.Empty(t, dump(t, f.db, math.MinInt64, math.MaxInt64, ms...))
+		})
+	}
+	all.Wait()
+	require.Equal(t, before, ms)
+	require.Equal(t, want, f.all())
 }
 
 // A head that takes too much memory is flushed before its range is over; the end is chosen

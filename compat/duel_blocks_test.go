@@ -1,12 +1,9 @@
 package compat
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	reference "github.com/prometheus/prometheus/tsdb"
 
@@ -44,14 +41,12 @@ func TestDifferential_SameOperationsOnBlocks_SameAnswers(t *testing.T) {
 
 func (d *duel) stepOnBlocks() {
 	d.t.Helper()
-	ctx := context.Background()
 	switch n := d.rng.IntN(40); {
 	case n == 0:
 		d.log = append(d.log, "restart")
 		d.restart()
 	case n == 1:
 		d.log = append(d.log, "crash")
-		d.old = append([]string{}, d.dirs[:]...)
 		for i := range d.dirs {
 			d.dirs[i] = copyDir(d.t, d.dirs[i])
 		}
@@ -61,8 +56,8 @@ func (d *duel) stepOnBlocks() {
 		maxt := mint + d.rng.Int64N(10*hour)
 		ms := d.matchers()
 		d.log = append(d.log, fmt.Sprintf("delete [%d, %d] %v", mint, maxt, ms))
-		require.NoError(d.t, d.ours.db.Delete(ctx, mint, maxt, ourMatchers(d.t, ms)...))
-		require.NoError(d.t, d.theirs.db.Delete(ctx, mint, maxt, theirMatchers(d.t, ms)...))
+		d.ours.delete(mint, maxt, ms...)
+		d.theirs.delete(mint, maxt, ms...)
 	case n < 6:
 		d.log = append(d.log, "flush")
 		d.ours.flush()

@@ -25,9 +25,18 @@ func openTheirBlocks(t testing.TB, dir string) blockEngine {
 	return openTheirs(t, dir, theirBlockOptions)
 }
 
+// delete deletes. The reference sorts the matchers, in a goroutine for the head and one for each
+// block, all of them in the one list that the caller gave: a data race, by which about one delete in
+// 500 took series that no matcher chooses. Matchers that are sorted already stay where they are.
 func (r *theirs) delete(mint, maxt int64, ms ...matcher) {
 	r.t.Helper()
-	require.NoError(r.t, r.db.Delete(context.Background(), mint, maxt, theirMatchers(r.t, ms)...))
+	sorted := theirMatchers(r.t, ms)
+	ix, err := r.db.Head().Index()
+	require.NoError(r.t, err)
+	_, err = reference.PostingsForMatchers(r.t.Context(), ix, sorted...)
+	require.NoError(r.t, err)
+	require.NoError(r.t, ix.Close())
+	require.NoError(r.t, r.db.Delete(context.Background(), mint, maxt, sorted...))
 }
 
 // flush makes a block of each two hours of the head.
