@@ -156,3 +156,7 @@ require (
 replace github.com/seed347100a3/tsdb => ../..
 
 replace github.com/seed347100a3/tsdb/prom => ../
+
+replace github.com/seed347100a3/tsdb/prom/ship => ../ship
+
+replace github.com/seed347100a3/tsdb/prom/bucket => ../bucket

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +20,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/prom"
+	"github.com/seed347100a3/tsdb/prom/internal/objects"
 	"github.com/seed347100a3/tsdb/prom/internal/scrape"
 	"github.com/seed347100a3/tsdb/remote"
 	"github.com/seed347100a3/tsdb/wal/zstd"
@@ -40,6 +43,9 @@ type config struct {
 	receive   bool
 	otlp      bool
 	origin    string
+
+	bucketFile      string
+	uploadCompacted bool
 
 	retention     model.Duration
 	blockRange    model.Duration
@@ -65,13 +71,17 @@ The directory is opened for writing, as by a program that embeds the library; on
 
 Only this machine can connect. Any other --web.listen-address needs a --web.config.file with users or client certificates, or --insecure. SIGINT and SIGTERM end the server when what is being answered is answered, within 10 s.`
 
-// parse reads arguments.
+// errAnswered: the help or the version was asked for, and is shown.
+var errAnswered = errors.New("nothing is to be done")
+
+// parse reads arguments. Errors: errAnswered, and what is wrong with them.
 func parse(args []string, out, errOut io.Writer) (*config, error) {
 	c := &config{}
 	app := kingpin.New("tsdbserve", help).UsageWriter(out).ErrorWriter(errOut)
 	app.HelpFlag.Short('h')
 	app.Version(fmt.Sprintf("tsdbserve %s, %s", version(), runtime.Version()))
-	app.Terminate(nil)
+	answered := false
+	app.Terminate(func(int) { answered = true })
 	app.Flag("storage.tsdb.path", "Data directory; it is made if there is none.").Default("data/").StringVar(&c.dir)
 	app.Flag("config.file", "A file in the form of prometheus.yml, of which global, scrape_configs with static targets, remote_write, storage.tsdb.out_of_order_time_window, storage.exemplars and otlp are read.").PlaceHolder("FILE").StringVar(&c.fileName)
 	app.Flag("storage.tsdb.retention.time", "How long samples are kept; 0s is for ever.").Default("0s").SetValue(&c.retention)
@@ -89,6 +99,8 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Flag("web.enable-remote-write-receiver", "Let clients send samples, to /api/v1/write.").BoolVar(&c.receive)
 	app.Flag("web.enable-otlp-receiver", "Let clients send metrics in the OpenTelemetry protocol, to /api/v1/otlp/v1/metrics.").BoolVar(&c.otlp)
 	app.Flag("web.cors.origin", "Which pages of other hosts may read answers: a regular expression of whole origins.").PlaceHolder("REGEX").StringVar(&c.origin)
+	app.Flag("objstore.config-file", objects.Help+" blocks are uploaded to, with the external labels of --config.file. Merges and retention wait for uploads.").PlaceHolder("FILE").StringVar(&c.bucketFile)
+	app.Flag("shipper.upload-compacted", "Upload blocks, too, that were merged before there was a bucket.").BoolVar(&c.uploadCompacted)
 	app.Flag("query.lookback-delta", "How old the newest sample of a series may be.").Default("5m").SetValue(&c.lookback)
 	app.Flag("query.timeout", "How long a query may take.").Default("2m").SetValue(&c.timeout)
 	app.Flag("query.max-concurrency", "How many queries are answered at a time.").Default("20").IntVar(&c.engine.Concurrency)
@@ -100,8 +112,8 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Flag("enable-feature", "st-storage: scrapes store since when counters and histograms count. Older programs, and Thanos, cannot read such chunks. Can be repeated.").EnumsVar(&c.features, "st-storage")
 	app.Flag("log.level", "What is logged: debug, info, warn, error.").Default("info").EnumVar(&c.logLevel, "debug", "info", "warn", "error")
 	app.Flag("log.format", "How: text or json.").Default("text").EnumVar(&c.logFormat, "text", "json")
-	if _, err := app.Parse(args); err != nil {
-		return nil, err
+	if _, err := app.Parse(args); err != nil || answered {
+		return nil, cmp.Or(err, errAnswered)
 	}
 	var err error
 	if c.file, err = readFile(c.fileName); err != nil {

@@ -35,6 +35,9 @@ func version() string {
 // run is the program. It returns the exit code: 0, 1 for a failure, 2 for wrong arguments.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	c, err := parse(args, out, errOut)
+	if errors.Is(err, errAnswered) {
+		return 0
+	}
 	if err != nil {
 		fmt.Fprintf(errOut, "tsdbserve: %v; --help lists the flags\n", err)
 		return 2
@@ -61,11 +64,17 @@ func (c *config) serve(ctx context.Context, logger *slog.Logger, out io.Writer) 
 	}()
 	defer func() { err = errors.Join(err, stop(server, ended)) }()
 	registry := prometheus.NewRegistry()
-	db, err := c.open(logger, gate, registry)
+	up, err := c.uploads(logger, registry)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, up.close()) }()
+	db, err := c.open(logger, gate, registry, up)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	defer up.begin(ctx)()
 	senders, err := sender.Start(db, c.file.Receivers, c.file.Scrape.Global.External, logger, registry)
 	if err != nil {
 		return err
@@ -112,7 +121,7 @@ func withProfiles(rest http.Handler) http.Handler {
 }
 
 // open opens the database, and the gate.
-func (c *config) open(logger *slog.Logger, gate *prom.Gate, registry *prometheus.Registry) (*tsdb.DB, error) {
+func (c *config) open(logger *slog.Logger, gate *prom.Gate, registry *prometheus.Registry, up *uploads) (*tsdb.DB, error) {
 	opts, err := c.options(logger, gate.Progress)
 	if err != nil {
 		return nil, err
@@ -121,7 +130,7 @@ func (c *config) open(logger *slog.Logger, gate *prom.Gate, registry *prometheus
 	if err != nil {
 		return nil, err
 	}
-	db, err := tsdb.Open(c.dir, opts)
+	db, err := tsdb.Open(c.dir, up.prepare(opts))
 	if errors.Is(err, tsdb.ErrUnsupported) {
 		return nil, fmt.Errorf("%w; nothing was changed: serve it with the version that wrote it", err)
 	}
