@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
@@ -152,13 +151,13 @@ func TestDelete_LeavesItsMatchersAsTheyAre(t *testing.T) {
 	ms := []*labels.Matcher{labels.NotEqual("i", "9"), labels.Equal("none", ""), excluding} // nothing has the last
 	before := slices.Clone(ms)
 	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			assert.NoError(t, f.db.Delete(ctx, math.MinInt64, math.MaxInt64, ms...))
-			assert.Empty(t, dump(t, f.db, math.MinInt64, math.MaxInt64, ms...))
-		})
+	errs := make([]error, 4)
+	for i := range errs {
+		all.Go(func() { errs[i] = f.db.Delete(ctx, math.MinInt64, math.MaxInt64, ms...) })
 	}
+	require.Empty(t, dump(t, f.db, math.MinInt64, math.MaxInt64, ms...))
 	all.Wait()
+	require.Equal(t, make([]error, len(errs)), errs)
 	require.Equal(t, before, ms)
 	require.Equal(t, want, f.all())
 }
