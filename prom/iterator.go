@@ -15,7 +15,8 @@ type iterator struct {
 	run  chunkenc.Batch // [at:] is still to be read; at is where it stands
 	at   int
 	kind promchunkenc.ValueType // of what is in the run
-	ones int                    // samples that were read one by one
+	ones int32                  // samples that were read one by one
+	few  int32                  // short runs of this one
 	oneT [1]int64
 	oneV [1]float64
 
@@ -23,15 +24,18 @@ type iterator struct {
 }
 
 // The first samples are read one by one, which is all that a query of one instant needs: five
-// minutes of them, one each ten seconds. Who reads on gets runs of a usual chunk, which take 2 kB.
+// minutes of them, one each ten seconds. One that is used again for other series gets short runs,
+// and who reads on in one of them gets runs of a usual chunk, which take 2 kB.
 const (
 	readAlone = 32
+	shortRun  = 32
+	shortRuns = 3
 	runSize   = 128
 )
 
 // reset puts the iterator before the first sample of another one.
 func (it *iterator) reset(of chunkenc.Iterator) {
-	it.it, it.at, it.kind = of, -1, promchunkenc.ValNone
+	it.it, it.at, it.kind, it.few = of, -1, promchunkenc.ValNone, 0
 	it.run.Cut(0)
 	if cap(it.run.T) == 0 {
 		it.run = chunkenc.Batch{T: it.oneT[:0], V: it.oneV[:0]}
@@ -55,7 +59,7 @@ func (it *iterator) refill() promchunkenc.ValueType {
 		if it.ones++; it.ones <= readAlone {
 			return it.take(it.it.Next())
 		}
-		it.run = *chunkenc.NewBatch(runSize)
+		it.makeRoom()
 	}
 	switch it.it.NextBatch(&it.run) {
 	case chunkenc.ValNone:
@@ -65,6 +69,17 @@ func (it *iterator) refill() promchunkenc.ValueType {
 		return promchunkenc.ValFloat
 	default:
 		return it.take(it.it.Next())
+	}
+}
+
+// makeRoom sees to it that there is room for more than one sample.
+func (it *iterator) makeRoom() {
+	size := shortRun
+	if it.few++; it.few > shortRuns {
+		size = runSize
+	}
+	if cap(it.run.T) < size {
+		it.run = *chunkenc.NewBatch(size)
 	}
 }
 

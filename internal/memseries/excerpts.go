@@ -9,16 +9,15 @@ import "github.com/seed347100a3/tsdb/chunks"
 type Excerpts struct {
 	series []*Series
 	all    []Excerpt
-	next   int  // of all, as Of gives them out
-	walk   walk // of the open chunks
+	next   int // of all, as Of gives them out
 }
 
 // Take fills e with the excerpts of the first series, up to GroupLen, each as Past.Excerpt does it.
 func (e *Excerpts) Take(p Past, series []*Series, mint, maxt int64) {
 	series = series[:min(len(series), GroupLen)]
 	e.series, e.next = append(e.series[:0], series...), 0
-	for len(e.all) < len(series) {
-		e.all = append(e.all, Excerpt{})
+	if more := len(series) - len(e.all); more > 0 {
+		e.all = append(e.all, make([]Excerpt, more)...)
 	}
 	recordsAhead(series)
 	shards := shardsOf(series)
@@ -32,11 +31,12 @@ func (e *Excerpts) Take(p Past, series []*Series, mint, maxt int64) {
 			bytes[i] = s.bytes
 		}
 	}
-	e.walk.begin(len(series), func(i int) chunkBytes { return bytes[i] }, p.d.chunkBytes)
+	var w walk // of the open chunks
+	w.begin(len(series), func(i int) chunkBytes { return bytes[i] }, p.d.chunkBytes)
 	for i, s := range series {
 		if open[i] {
 			one := &e.all[i]
-			one.data = e.walk.appendTo(one.data, i, p.d.chunkBytes)
+			one.data = w.appendTo(one.data, i, p.d.chunkBytes)
 			one.finish(s)
 		}
 	}
