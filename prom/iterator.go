@@ -36,6 +36,9 @@ const (
 // reset puts the iterator before the first sample of another one.
 func (it *iterator) reset(of chunkenc.Iterator) {
 	it.it, it.at, it.kind, it.few = of, -1, promchunkenc.ValNone, 0
+	if it.ones == 0 {
+		it.few = shortRuns // the first series
+	}
 	it.run.Cut(0)
 	if cap(it.run.T) == 0 {
 		it.run = chunkenc.Batch{T: it.oneT[:0], V: it.oneV[:0]}
