@@ -154,7 +154,7 @@ func (db *DB) open() error {
 		return fileutil.JoinErrors(err, db.head.late.log.Close(), db.head.closeFiles())
 	}
 	db.head.series.Budget.Join(db.maintenance.common.budget)
-	db.head.late.within.LateUntil = func() int64 { return db.blocks.Current().LateUntil() }
+	db.head.late.within.InBlocks = func(t int64) bool { return db.blocks.Current().HasLate(t) }
 	db.held.Tell(db.head.poison)
 	db.blocks.SaveList()
 	db.blocks.WaitFor(db.head.iso)

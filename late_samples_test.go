@@ -163,6 +163,36 @@ func TestLate_ARepeatOfWhatALateBlockHides(t *testing.T) {
 	require.Equal(t, map[string][]point{`{a="b"}`: points(float64(base), 1)}, dump(t, f.db, math.MinInt64, math.MaxInt64))
 }
 
+// A block that a program brings hides what is in order as one of late samples does, and one of
+// another time hides nothing: a repeat there is stored nowhere.
+func TestLate_ARepeatBesideBlocksThatWereBrought(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		withWindow(o)
+		o.Head.LastWriteWins = true
+	})
+	base := testNow.UnixMilli()
+	f.commit(sample{`{a="b"}`, base, 1})
+	bring := func(at int64, v float64) {
+		w, err := tsdb.NewBlockWriter(fixtureDir, &tsdb.BlockWriterOptions{FS: f.fs, Clock: f.clock})
+		require.NoError(t, err)
+		require.NoError(t, w.Append(series(t, `{a="b"}`), at, v))
+		_, err = w.Flush(ctx)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		require.NoError(t, f.db.Compact(ctx))
+	}
+	bring(base+10*24*hour, 7)
+	bring(base-10*24*hour, 7)
+	require.True(t, f.db.Blocks()[1].HasHint(fromOutOfOrder))
+	f.commit(sample{`{a="b"}`, base, 1})
+	require.Zero(t, f.db.Stats().LateSamples)
+	bring(base, 2)
+	all := func() []point { return dump(t, f.db, base, base)[`{a="b"}`] }
+	require.Equal(t, points(float64(base), 2), all())
+	f.commit(sample{`{a="b"}`, base, 1})
+	require.Equal(t, points(float64(base), 1), all())
+}
+
 func TestLate_AStaleMarkerOfHistograms(t *testing.T) {
 	f := newFixture(t, func(o *tsdb.Options) { o.Head.OutOfOrderWindow, o.Limits.MaxFuture = time.Hour, -1 })
 	h := histtest.Draw(modelPick(1))

@@ -51,15 +51,18 @@ func (v *View) Newest() int64 {
 	return newest
 }
 
-// LateUntil returns the end of the last block of late samples, math.MinInt64 if there is none.
-func (v *View) LateUntil() int64 {
-	end := int64(math.MinInt64)
+// HasLate reports whether the time of a block of late samples has t in it.
+func (v *View) HasLate(t int64) bool {
 	for i := range v.Blocks {
-		if m := v.Blocks[i].Meta; m.HasHint(blockdir.HintFromOutOfOrder) {
-			end = max(end, m.MaxTime)
+		m := v.Blocks[i].Meta
+		if m.MinTime > t {
+			return false
+		}
+		if t < m.MaxTime && m.HasHint(blockdir.HintFromOutOfOrder) {
+			return true
 		}
 	}
-	return end
+	return false
 }
 
 // Warnings names the missing blocks that a query of the closed range would touch.

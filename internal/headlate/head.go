@@ -30,13 +30,13 @@ type Head struct {
 	Store    *late.Store
 	Log      *latelog.Log
 	Wins     bool // a late sample takes the place of another one of its time
-	// LateUntil returns the end of the last block of late samples, in milliseconds.
-	LateUntil func() int64
+	// InBlocks reports whether blocks of late samples may have one of a time.
+	InBlocks func(t int64) bool
 }
 
 // mayBeHidden reports whether what is in order at a time may have lost its place to a late sample
 // that a block has.
-func (h *Head) mayBeHidden(t int64) bool { return h.Wins && t < h.LateUntil() }
+func (h *Head) mayBeHidden(t int64) bool { return h.Wins && h.InBlocks(t) }
 
 // Mender is told of chunks that could not be read.
 type Mender interface {
