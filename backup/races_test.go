@@ -1,8 +1,11 @@
 package backup_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -117,6 +120,59 @@ func TestRestore_WhatItFindsIsDurable(t *testing.T) {
 		}
 	}
 	require.Positive(t, n)
+}
+
+// exactStore wants to know how long an object is before it reads it, as a bucket does, and takes
+// nothing that is shorter then.
+type exactStore struct {
+	backup.Store
+	before func(size int64)
+}
+
+func (s *exactStore) Put(ctx context.Context, name string, r io.Reader) error {
+	sized, ok := r.(interface{ ObjectSize() (int64, error) })
+	if !ok { // the manifest
+		return s.Store.Put(ctx, name, r)
+	}
+	size, err := sized.ObjectSize()
+	if err != nil {
+		return err
+	}
+	s.before(size)
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	if int64(len(text)) != size {
+		return errors.New("shorter than it was said to be")
+	}
+	return s.Store.Put(ctx, name, bytes.NewReader(text))
+}
+
+// A segment of the log that is cut while it is stored, as the end of what was reserved for it is, is
+// taken again.
+func TestTake_AFileThatGetsShorter(t *testing.T) {
+	w := newWorld(t)
+	w.scrape(3)
+	segment := filepath.Join("data", "wal", "00000000")
+	about, err := w.fs.Stat(segment)
+	require.NoError(t, err)
+	require.NoError(t, w.db.Close())
+	f, err := w.fs.OpenWrite(segment)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, f.Truncate(about.Size()+1000)) // nothing follows: it is room
+	cut := false
+	store := &exactStore{Store: w.store, before: func(size int64) {
+		if size == about.Size()+1000 {
+			cut = true
+			require.NoError(t, f.Truncate(about.Size()))
+		}
+	}}
+	_, err = backup.Take(ctx, "data", store, w.options())
+	require.NoError(t, err)
+	require.True(t, cut)
+	w.restored("")
 }
 
 // Two databases may be in one store, though their logs have files of one name and size.

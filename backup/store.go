@@ -17,7 +17,8 @@ import (
 // Store keeps objects by their names, whose parts are separated by slashes. It is safe for
 // concurrent use.
 type Store interface {
-	// Put stores all that r has, or nothing. What has the name is replaced.
+	// Put stores all that r has, or nothing. What has the name is replaced. Of large objects r has
+	// a method ObjectSize() (int64, error): their length.
 	Put(ctx context.Context, name string, r io.Reader) error
 	// Get opens an object. fs.ErrNotExist: there is none.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)

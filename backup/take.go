@@ -375,7 +375,8 @@ func (t *taking) open(f fileutil.File, name string, fixed bool) error {
 	entry := file{name, size, hex.EncodeToString(h.Sum(nil))}
 	if !t.stored(entry) {
 		h.Reset()
-		if err := t.store.Put(t.ctx, entry.objectName(), io.TeeReader(t.reader(f, size), h)); err != nil {
+		object := &objectReader{r: io.TeeReader(t.reader(f, size), h), size: size}
+		if err := t.store.Put(t.ctx, entry.objectName(), object); err != nil && !object.short {
 			return err
 		}
 		if hex.EncodeToString(h.Sum(nil)) != entry.Sum {
@@ -399,6 +400,25 @@ func (t *taking) stored(f file) bool {
 // them.
 func (t *taking) reader(f fileutil.File, size int64) io.Reader {
 	return &endedReader{t.ctx, io.NewSectionReader(f, 0, size)}
+}
+
+// objectReader tells stores how long an object is before they read it: buckets send one of unknown
+// length in parts, with a large buffer, or not at all.
+type objectReader struct {
+	r     io.Reader
+	size  int64
+	read  int64
+	short bool // the file has become shorter
+}
+
+// ObjectSize is looked for by github.com/thanos-io/objstore.
+func (o *objectReader) ObjectSize() (int64, error) { return o.size, nil }
+
+func (o *objectReader) Read(b []byte) (int, error) {
+	n, err := o.r.Read(b)
+	o.read += int64(n)
+	o.short = o.short || err == io.EOF && o.read < o.size
+	return n, err
 }
 
 // forget drops what was taken of a directory.
