@@ -25,7 +25,7 @@ type iterator struct {
 
 // The first samples are read one by one, which is all that a query of one instant needs: five
 // minutes of them, one each ten seconds. One that is used again for other series gets short runs,
-// and who reads on in one of them gets runs of a usual chunk, which take 2 kB.
+// and who reads on in one of them gets runs of a usual chunk, which take 2 kB (make bench-promql).
 const (
 	readAlone = 32
 	shortRun  = 32
@@ -35,10 +35,11 @@ const (
 
 // reset puts the iterator before the first sample of another one.
 func (it *iterator) reset(of chunkenc.Iterator) {
-	it.it, it.at, it.kind, it.few = of, -1, promchunkenc.ValNone, 0
-	if it.ones == 0 {
+	it.few = 0
+	if it.it == nil {
 		it.few = shortRuns // the first series
 	}
+	it.it, it.at, it.kind = of, -1, promchunkenc.ValNone
 	it.run.Cut(0)
 	if cap(it.run.T) == 0 {
 		it.run = chunkenc.Batch{T: it.oneT[:0], V: it.oneV[:0]}

@@ -4,16 +4,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/seed347100a3/tsdb/prom/bucket"
-	"github.com/seed347100a3/tsdb/prom/internal/objects"
+	"github.com/seed347100a3/tsdb/prom/internal/bucketfile"
 )
 
 func main() {
@@ -27,58 +29,71 @@ const help = `Keep backups of data directories in a bucket of an object store.
 
 What did not change since the last backup is not stored again, and each backup can be restored without the others. Whatever is interrupted is gone on with by the next try. One backup at a time may write to a bucket.`
 
-// run is the program. It returns the exit code: 0, 1 for a failure, 2 for wrong arguments.
+// command is what the user may ask for.
+type command interface {
+	// check says what is wrong with the flags.
+	check(of *bucketfile.File) error
+	run(ctx context.Context, b *backups) error
+}
+
+// run is the program. It returns the exit code: 0, 1 for a failure, 2 for wrong arguments and files
+// that cannot be understood.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	app := kingpin.New("tsdbbackup", help).UsageWriter(out).ErrorWriter(errOut)
 	app.HelpFlag.Short('h')
-	ended := -1
-	app.Terminate(func(code int) { ended = code })
-	j := &job{out: out, errOut: errOut}
-	file := app.Flag("objstore.config-file", objects.Help+" has the backups.").PlaceHolder("FILE").Required().String()
-	commands := map[string]func(context.Context) error{}
+	app.Version(version())
+	app.Terminate(nil)
+	answered := false // help, or the version
+	note := func(*kingpin.ParseContext) error { answered = true; return nil }
+	app.HelpFlag.PreAction(note)
+	app.VersionFlag.PreAction(note)
+	fileName := app.Flag("objstore.config-file", "The bucket, "+bucketfile.Help+". Every command needs it.").PlaceHolder("FILE").String()
+	commands := map[string]command{}
+	addTake(app, commands)
+	addList(app, commands)
+	addVerify(app, commands)
+	addRestore(app, commands)
 
-	cmd := app.Command("take", "Back up a data directory, which may be in use: everything that was committed before is in the backup.")
-	cmd.Arg("dir", "Data directory.").Required().StringVar(&j.dir)
-	cmd.Flag("keep", "Remove all backups but the newest ones, so many, when the new one is there.").PlaceHolder("N").IntVar(&j.keep)
-	commands[cmd.FullCommand()] = j.take
-
-	cmd = app.Command("list", "List the backups, the oldest first.")
-	commands[cmd.FullCommand()] = j.list
-
-	cmd = app.Command("verify", "Read each file of all backups, and hold it against its hash.")
-	cmd.Flag("remove-damaged", "Remove what is damaged, so that the next backup stores it again if the database still has it.").BoolVar(&j.remove)
-	commands[cmd.FullCommand()] = j.verify
-
-	cmd = app.Command("restore", "Make a data directory of a backup: the newest one, or that of a name or a time. The database is verified then.")
-	cmd.Arg("dir", "Data directory to make; it must not exist, or be empty.").Required().StringVar(&j.dir)
-	cmd.Flag("name", "The backup, as list shows it.").PlaceHolder("NAME").StringVar(&j.name)
-	cmd.Flag("at", "The newest backup that is not later: a time as 2026-11-27T16:32:18Z.").PlaceHolder("TIME").StringVar(&j.at)
-	commands[cmd.FullCommand()] = j.restore
-
-	chosen, err := app.Parse(args)
-	if ended >= 0 { // help was asked for
-		return ended
+	name, err := app.Parse(args)
+	if answered || name == "help" {
+		return 0
+	}
+	var file *bucketfile.File
+	if err == nil && *fileName == "" {
+		err = errors.New("want --objstore.config-file, which says where the backups are")
 	}
 	if err == nil {
-		err = j.check()
+		if file, err = bucketfile.Read(*fileName); err != nil {
+			err = fmt.Errorf("--objstore.config-file: %w", err)
+		}
+	}
+	if err == nil {
+		err = commands[name].check(file)
 	}
 	if err != nil {
 		fmt.Fprintf(errOut, "tsdbbackup: %v; --help lists the commands\n", err)
 		return 2
 	}
-	b, err := objects.Open(*file, "tsdbbackup")
-	if err != nil {
-		fmt.Fprintf(errOut, "tsdbbackup: --objstore.config-file: %v\n", err)
-		return 1
-	}
-	j.store = bucket.NewStore(b)
-	err = commands[chosen](ctx)
-	if closeErr := b.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err := runWith(ctx, file, commands[name], out, errOut); err != nil {
 		fmt.Fprintf(errOut, "tsdbbackup: %v\n", err)
 		return 1
 	}
 	return 0
+}
+
+func runWith(ctx context.Context, file *bucketfile.File, c command, out, errOut io.Writer) error {
+	opened, err := file.Open("tsdbbackup")
+	if err != nil {
+		return err
+	}
+	err = c.run(ctx, &backups{name: file.String(), store: bucket.NewStore(opened), out: out, errOut: errOut})
+	return errors.Join(err, opened.Close())
+}
+
+// version is what the program was built from.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return "tsdbbackup " + info.Main.Version + ", " + info.GoVersion
+	}
+	return "tsdbbackup (devel)"
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,17 +12,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// ran runs the program with a bucket, and returns what it shows.
-func ran(t *testing.T, code int, bucket string, args ...string) string {
+// inDirectory describes a bucket that is a directory.
+func inDirectory(dir string) string {
+	return fmt.Sprintf("type: FILESYSTEM\nconfig: {directory: %q}", dir)
+}
+
+// runWithBucket runs the program with a bucket, and returns what it shows.
+func runWithBucket(t *testing.T, code int, bucket string, args ...string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "bucket.yml")
-	require.NoError(t, os.WriteFile(name, fmt.Appendf(nil, "type: FILESYSTEM\nconfig: {directory: %q}", bucket), 0o600))
+	require.NoError(t, os.WriteFile(name, []byte(bucket), 0o600))
 	var out, errOut bytes.Buffer
 	got := run(context.Background(), append([]string{"--objstore.config-file", name}, args...), &out, &errOut)
 	require.Equal(t, code, got, "%v: %s%s", args, &out, &errOut)
@@ -48,41 +56,60 @@ func samples(t *testing.T, dir string) (n uint64) {
 }
 
 // Backups of a database in use are taken, listed, verified and restored, and old ones go.
-func TestBackups_InABucket(t *testing.T) {
+func TestBackups_InADirectory(t *testing.T) {
+	requireKeepsBackups(t, inDirectory(filepath.Join(t.TempDir(), "bucket")))
+}
+
+func TestBackups_InS3(t *testing.T) {
+	for _, more := range []string{"", ", disable_multipart: true"} {
+		store := s3mem.New()
+		require.NoError(t, store.CreateBucket("metrics"))
+		server := httptest.NewServer(gofakes3.New(store).Server())
+		defer server.Close()
+		const text = "type: S3\nprefix: backups\nconfig: {bucket: metrics, endpoint: %q, insecure: true, access_key: me, secret_key: secret%s}"
+		requireKeepsBackups(t, fmt.Sprintf(text, server.Listener.Addr(), more))
+	}
+}
+
+func requireKeepsBackups(t *testing.T, bucket string) {
+	t.Helper()
 	dir := t.TempDir()
-	data, bucket := filepath.Join(dir, "data"), filepath.Join(dir, "bucket")
+	data := filepath.Join(dir, "data")
 	db, err := tsdb.Open(data, nil)
 	require.NoError(t, err)
 	defer db.Close()
+	require.Contains(t, runWithBucket(t, 0, bucket, "list"), "there are no backups in ")
+	require.Contains(t, runWithBucket(t, 1, bucket, "verify"), "there are no backups in ")
+	require.Contains(t, runWithBucket(t, 1, bucket, "restore", filepath.Join(dir, "none")), "there are no backups")
 	for v := range 3 {
 		commit(t, db, float64(v))
-		require.Regexp(t, `^backup \d{8}T\S+Z: \S+ \S+ in \d+ files, \S+ \S+ of them new\n`, ran(t, 0, bucket, "take", data))
+		require.Regexp(t, `^backup \d{8}T\S+Z: \S+ \S+ in \d+ files?, \S+ \S+ of them new\n`, runWithBucket(t, 0, bucket, "take", data))
 	}
-	listed := ran(t, 0, bucket, "list")
+	listed := runWithBucket(t, 0, bucket, "list")
 	names := regexp.MustCompile(`(?m)^\S+`).FindAllString(listed, -1)
 	require.Len(t, names, 3, listed)
-	require.Equal(t, "nothing is wrong\n", ran(t, 0, bucket, "verify"))
+	require.Equal(t, "3 backups: nothing is wrong\n", runWithBucket(t, 0, bucket, "verify"))
 
-	ran(t, 0, bucket, "restore", filepath.Join(dir, "newest"))
+	runWithBucket(t, 0, bucket, "restore", filepath.Join(dir, "newest"))
 	require.EqualValues(t, 3, samples(t, filepath.Join(dir, "newest")))
-	require.Contains(t, ran(t, 0, bucket, "restore", filepath.Join(dir, "first"), "--name", names[0]), "restored backup "+names[0])
+	require.Contains(t, runWithBucket(t, 0, bucket, "restore", filepath.Join(dir, "first"), "--name", names[0]), "restored backup "+names[0])
 	require.EqualValues(t, 1, samples(t, filepath.Join(dir, "first")))
-	require.Contains(t, ran(t, 1, bucket, "restore", filepath.Join(dir, "early"), "--at=2001-01-01T00:00:00Z"), "no backup")
-	require.Contains(t, ran(t, 1, bucket, "restore", data), data, "it is not empty")
+	require.Contains(t, runWithBucket(t, 1, bucket, "restore", filepath.Join(dir, "early"), "--at=2001-01-01T00:00:00Z"), "no backup")
+	require.Contains(t, runWithBucket(t, 1, bucket, "restore", data), "name a directory that does not exist")
 
-	require.Equal(t, 2, strings.Count(ran(t, 0, bucket, "take", data, "--keep=2"), "removed backup"))
-	require.Equal(t, 2, strings.Count(ran(t, 0, bucket, "list"), "\n"))
+	require.Contains(t, runWithBucket(t, 0, bucket, "take", data, "--keep=2"), "removed 2 backups")
+	require.Equal(t, 2, strings.Count(runWithBucket(t, 0, bucket, "list"), "\n"))
 }
 
 func TestVerify_TellsWhatIsDamaged(t *testing.T) {
 	dir := t.TempDir()
-	data, bucket := filepath.Join(dir, "data"), filepath.Join(dir, "bucket")
+	data, bucket := filepath.Join(dir, "data"), inDirectory(dir)
 	db, err := tsdb.Open(data, nil)
 	require.NoError(t, err)
 	commit(t, db, 1)
 	require.NoError(t, db.Close())
-	ran(t, 0, bucket, "take", data)
-	objects, err := filepath.Glob(filepath.Join(bucket, "objects", "*", "*"))
+	runWithBucket(t, 0, bucket, "take", data)
+	objects, err := filepath.Glob(filepath.Join(dir, "objects", "*", "*"))
 	require.NoError(t, err)
 	require.NotEmpty(t, objects)
 	for _, name := range objects {
@@ -93,24 +120,31 @@ func TestVerify_TellsWhatIsDamaged(t *testing.T) {
 			require.NoError(t, os.WriteFile(name, text, 0o600))
 		}
 	}
-	require.Contains(t, ran(t, 1, bucket, "verify", "--remove-damaged"), "damage: backup")
-	ran(t, 0, bucket, "take", data) // stores them again
-	require.Equal(t, "nothing is wrong\n", ran(t, 0, bucket, "verify"))
+	require.Contains(t, runWithBucket(t, 1, bucket, "verify", "--remove-damaged"), "1 file of backups damaged, 0 files not read")
+	runWithBucket(t, 0, bucket, "take", data) // stores them again
+	require.Equal(t, "2 backups: nothing is wrong\n", runWithBucket(t, 0, bucket, "verify"))
 }
 
 func TestRun_WrongArguments(t *testing.T) {
+	dir := t.TempDir()
 	for want, args := range map[string][]string{
-		"expected command":        {"nothing"},
-		"--keep -1":               {"take", "x", "--keep=-1"},
-		`--at "now": want a time`: {"restore", "x", "--at=now"},
-		"want --name or --at":     {"restore", "x", "--at=2001-01-01T00:00:00Z", "--name=n"},
-		"required argument 'dir'": {"take"},
+		"command not specified":            {},
+		"expected command":                 {"nothing"},
+		"--keep: want one backup or more":  {"take", "x", "--keep=0"},
+		`--at "now": want a time`:          {"restore", "x", "--at=now"},
+		"want --name or --at":              {"restore", "x", "--at=2001-01-01T00:00:00Z", "--name=n"},
+		"required argument 'dir'":          {"take"},
+		"is the data directory: name anot": {"take", dir},
 	} {
-		require.Contains(t, ran(t, 2, t.TempDir(), args...), want)
+		require.Contains(t, runWithBucket(t, 2, inDirectory(dir), args...), want)
 	}
+	require.Contains(t, runWithBucket(t, 2, "type: GCS", "list"), `type "GCS": want S3 or FILESYSTEM`)
+	require.Contains(t, runWithBucket(t, 0, "", "--version"), "tsdbbackup")
 	var out, errOut bytes.Buffer
-	require.Zero(t, run(context.Background(), []string{"--help"}, &out, &errOut))
+	for _, args := range [][]string{{"--help"}, {"help"}, {"help", "take"}, {"take", "--help"}, {"-h"}} {
+		require.Zero(t, run(context.Background(), args, &out, &errOut), args)
+	}
 	require.Contains(t, out.String()+errOut.String(), "restore")
 	require.Equal(t, 2, run(context.Background(), []string{"list"}, &out, &errOut), "no bucket")
-	require.Equal(t, 1, run(context.Background(), []string{"list", "--objstore.config-file=none.yml"}, &out, &errOut))
+	require.Equal(t, 2, run(context.Background(), []string{"list", "--objstore.config-file=none.yml"}, &out, &errOut))
 }

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/prom/internal/scrape"
 	"github.com/seed347100a3/tsdb/prom/internal/sender"
+	"github.com/seed347100a3/tsdb/prom/internal/strictyaml"
 	"github.com/seed347100a3/tsdb/remote"
 )
 
@@ -63,10 +60,8 @@ func readFile(name string) (*fileConfig, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--config.file: %w", err)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("--config.file %s: %s", name, plain(err))
+	if err := strictyaml.Decode(text, f); err != nil {
+		return nil, fmt.Errorf("--config.file %s: %w", name, err)
 	}
 	if err := f.check(); err != nil {
 		return nil, fmt.Errorf("--config.file %s: %w", name, err)
@@ -76,17 +71,6 @@ func readFile(name string) (*fileConfig, error) {
 	shown, err := yaml.Marshal(f) // secrets are left out
 	f.text = string(shown)
 	return f, err
-}
-
-var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
-
-// plain says what is wrong without the words of the program.
-func plain(err error) string {
-	var typed *yaml.TypeError
-	if !errors.As(err, &typed) {
-		return err.Error()
-	}
-	return unknownField.ReplaceAllString(strings.Join(typed.Errors, "; "), "this server does not know $1")
 }
 
 func (f *fileConfig) check() error {

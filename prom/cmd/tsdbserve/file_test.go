@@ -44,8 +44,8 @@ func TestConfigurationFile_ThatIsWrong(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "prometheus.yml")
 	for text, want := range map[string]string{
 		"storage: {tsdb: {out_of_order_time_window: soon}}": "not a valid duration",
-		"rule_files: []": "line 1: this server does not know rule_files",
-		"scrape_configs: [{job_name: a, kubernetes_sd_configs: []}]":                               "line 1: this server does not know kubernetes_sd_configs",
+		"rule_files: []": "line 1: rule_files is not known here",
+		"scrape_configs: [{job_name: a, kubernetes_sd_configs: []}]":                               "line 1: kubernetes_sd_configs is not known here",
 		"scrape_configs: [{job_name: a}]":                                                          `job "a": no static_configs`,
 		"scrape_configs: [{static_configs: [{targets: [a]}]}]":                                     "job 1: want a job_name of its own",
 		"scrape_configs: [{job_name: a, scheme: ftp, static_configs: [{targets: [a]}]}]":           `scheme "ftp"`,
@@ -58,7 +58,7 @@ func TestConfigurationFile_ThatIsWrong(t *testing.T) {
 		"remote_write: [{url: 'http://a'}, {url: 'http://a'}]":                                     "want a name of its own",
 		"remote_write: [{url: 'http://a', name: a/b}]":                                             "a file is named by it",
 		"remote_write: [{url: 'http://a', protobuf_message: x}]":                                   `protobuf_message "x": want`,
-		"remote_write: [{url: 'http://a', write_relabel_configs: []}]":                             "does not know write_relabel_configs",
+		"remote_write: [{url: 'http://a', write_relabel_configs: []}]":                             "write_relabel_configs is not known here",
 		"remote_write: [{url: 'http://a', queue_config: {max_shards: -1}}]":                        "queue_config: want 0 or more",
 		"remote_write: [{url: 'http://a', basic_auth: {password_file: p, password: q}}]":           "at most one of",
 		"global: {external_labels: {a: ''}}":                                                       `external_labels: "a"`,

@@ -20,7 +20,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/prom"
-	"github.com/seed347100a3/tsdb/prom/internal/objects"
+	"github.com/seed347100a3/tsdb/prom/internal/bucketfile"
 	"github.com/seed347100a3/tsdb/prom/internal/scrape"
 	"github.com/seed347100a3/tsdb/remote"
 	"github.com/seed347100a3/tsdb/wal/zstd"
@@ -44,7 +44,8 @@ type config struct {
 	otlp      bool
 	origin    string
 
-	bucketFile      string
+	bucketFileName  string
+	bucketFile      *bucketfile.File // nil: blocks stay here
 	uploadCompacted bool
 
 	retention     model.Duration
@@ -99,8 +100,8 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Flag("web.enable-remote-write-receiver", "Let clients send samples, to /api/v1/write.").BoolVar(&c.receive)
 	app.Flag("web.enable-otlp-receiver", "Let clients send metrics in the OpenTelemetry protocol, to /api/v1/otlp/v1/metrics.").BoolVar(&c.otlp)
 	app.Flag("web.cors.origin", "Which pages of other hosts may read answers: a regular expression of whole origins.").PlaceHolder("REGEX").StringVar(&c.origin)
-	app.Flag("objstore.config-file", objects.Help+" blocks are uploaded to, with the external labels of --config.file. Merges and retention wait for uploads.").PlaceHolder("FILE").StringVar(&c.bucketFile)
-	app.Flag("shipper.upload-compacted", "Upload blocks, too, that were merged before there was a bucket.").BoolVar(&c.uploadCompacted)
+	app.Flag("objstore.config-file", "Upload blocks to the bucket that this file describes, "+bucketfile.Help+". Needs global.external_labels in --config.file. Blocks are not merged or removed before they are uploaded.").PlaceHolder("FILE").StringVar(&c.bucketFileName)
+	app.Flag("shipper.upload-compacted", "Upload also blocks that were merged before there was a bucket.").BoolVar(&c.uploadCompacted)
 	app.Flag("query.lookback-delta", "How old the newest sample of a series may be.").Default("5m").SetValue(&c.lookback)
 	app.Flag("query.timeout", "How long a query may take.").Default("2m").SetValue(&c.timeout)
 	app.Flag("query.max-concurrency", "How many queries are answered at a time.").Default("20").IntVar(&c.engine.Concurrency)
@@ -145,8 +146,10 @@ func (c *config) check() error {
 	case c.sampleMax < 0, c.readers < 1, c.frameBytes < 1:
 		return fmt.Errorf("limits of remote reads: want 1 or more; 0 for no limit of samples")
 	}
-	_, err := c.syncPolicy()
-	return err
+	if _, err := c.syncPolicy(); err != nil {
+		return err
+	}
+	return c.readBucketFile()
 }
 
 func (c *config) syncPolicy() (tsdb.SyncPolicy, error) {

@@ -13,11 +13,12 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
-	"github.com/seed347100a3/tsdb/prom/internal/objects"
+	"github.com/seed347100a3/tsdb/prom/internal/bucketfile"
 	"github.com/seed347100a3/tsdb/prom/ship"
 )
 
-// uploadInterval is how often it is looked for blocks of which the database did not tell.
+// uploadInterval is how often it is looked for blocks of which the database did not tell, and when a
+// failed upload is tried again.
 const uploadInterval = 30 * time.Second
 
 // uploads are the blocks of the database on their way into a bucket. The zero value has no bucket.
@@ -26,21 +27,37 @@ type uploads struct {
 	shipper *ship.Shipper
 }
 
+// readBucketFile reads which bucket is meant, and checks what belongs to it.
+func (c *config) readBucketFile() (err error) {
+	switch {
+	case c.bucketFileName == "" && c.uploadCompacted:
+		return errors.New("--shipper.upload-compacted: want --objstore.config-file, which says where to")
+	case c.bucketFileName == "":
+		return nil
+	case len(c.file.Scrape.Global.External) == 0:
+		return errors.New("--objstore.config-file: want a --config.file with global.external_labels: they tell the blocks of many databases in a bucket apart")
+	}
+	if c.bucketFile, err = bucketfile.Read(c.bucketFileName); err == nil {
+		err = c.bucketFile.CheckApart(c.dir)
+	}
+	if err != nil {
+		return fmt.Errorf("--objstore.config-file: %w", err)
+	}
+	return nil
+}
+
 // uploads opens the bucket that is asked for, if one is.
 func (c *config) uploads(logger *slog.Logger, registry *prometheus.Registry) (*uploads, error) {
 	u := &uploads{}
-	if c.bucketFile == "" {
+	if c.bucketFile == nil {
 		return u, nil
 	}
-	external := labels.FromMap(c.file.Scrape.Global.External)
-	if external.IsEmpty() {
-		return nil, errors.New("--objstore.config-file: want a --config.file with global.external_labels: they tell the blocks of many databases in a bucket apart")
-	}
-	bucket, err := objects.Open(c.bucketFile, "tsdbserve")
+	bucket, err := c.bucketFile.Open("tsdbserve")
 	if err != nil {
 		return nil, fmt.Errorf("--objstore.config-file: %w", err)
 	}
 	u.bucket = bucket
+	external := labels.FromMap(c.file.Scrape.Global.External)
 	if u.shipper, err = ship.NewDir(c.dir, bucket, ship.Options{Labels: external, Compacted: c.uploadCompacted, Logger: logger}); err != nil {
 		return nil, errors.Join(err, bucket.Close())
 	}

@@ -33,7 +33,7 @@ func TestServe_UploadsBlocks(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("global: {external_labels: {region: eu}}"), 0o600))
 	require.NoError(t, os.WriteFile(bucketFile, fmt.Appendf(nil, "type: FILESYSTEM\nconfig: {directory: %q}", bucket), 0o600))
 	s := start(t, "--storage.tsdb.path", data, "--config.file", file, "--objstore.config-file", bucketFile)
-	require.Eventually(t, func() bool { return s.metric(t, "thanos_shipper_uploads_total") == "1" }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return s.metric("thanos_shipper_uploads_total") == "1" }, 20*time.Second, 20*time.Millisecond)
 	meta, err := os.ReadFile(filepath.Join(bucket, block, "meta.json"))
 	require.NoError(t, err)
 	require.Contains(t, string(meta), `"region": "eu"`)
@@ -41,7 +41,7 @@ func TestServe_UploadsBlocks(t *testing.T) {
 
 	// Nothing twice.
 	s = start(t, "--storage.tsdb.path", data, "--config.file", file, "--objstore.config-file", bucketFile)
-	require.Eventually(t, func() bool { return s.metric(t, "thanos_shipper_dir_syncs_total") != "0" }, 20*time.Second, 20*time.Millisecond)
-	require.Equal(t, "0", s.metric(t, "thanos_shipper_uploads_total"))
+	require.Eventually(t, func() bool { return s.metric("thanos_shipper_dir_syncs_total") == "1" }, 20*time.Second, 20*time.Millisecond)
+	require.Equal(t, "0", s.metric("thanos_shipper_uploads_total"))
 	require.Zero(t, s.stop(), "%s", s.log)
 }
