@@ -51,7 +51,8 @@ func (c *crasher) letGo() error {
 	if err := c.commit(); err != nil {
 		return err
 	}
-	c.effects = c.effects.withEnded(c.ending())
+	effects := c.effects
+	c.effects = effects.withEnded(c.ending())
 	c.history.commits = append(c.history.commits, entry{}) // they are deleted from the head, and there as before
 	before, commits := len(c.db.Blocks()), c.db.Stats().Log.Commits
 	if err := tsdb.LetGo(ctx, c.db, c.now); err != nil {
@@ -59,6 +60,9 @@ func (c *crasher) letGo() error {
 	}
 	if c.db.Stats().Log.Commits == commits { // none may leave for now
 		c.history.commits = c.history.commits[:c.history.len()-1]
+		if len(c.db.Blocks()) == before {
+			c.effects = effects
+		}
 		return errors.WithMessage(errIdle, "let go of series that ended")
 	}
 	if len(c.db.Blocks()) <= before {

@@ -1,6 +1,6 @@
 // Package bucket keeps backups in a bucket of an object store, of any provider of
-// github.com/thanos-io/objstore. It is a module of its own, as those of clouds weigh much. Command
-// tsdbbackup uses it.
+// github.com/thanos-io/objstore. It is a module of its own, for programs that want nothing
+// of PromQL. Command tsdbbackup uses it.
 package bucket
 
 import (

@@ -1,6 +1,6 @@
 // Package ship uploads the blocks of a database to a bucket of an object store, in the layout that
 // Thanos reads: chunks, index, and last meta.json with the external labels. It is a module of its
-// own, as the modules of clouds weigh much. Command tsdbserve has it by a flag.
+// own, for programs that want nothing of PromQL. Command tsdbserve has it by a flag.
 //
 // Each block is uploaded once. What is uploaded is written down in the data directory, in
 // thanos.shipper.json, and the bucket is asked as well: neither an end at any moment nor the loss

@@ -61,7 +61,7 @@ func judge(m *blockdir.Meta, compacted bool, uploaded func(ulid.ULID) bool) verd
 	case in > 0:
 		return verdict{}
 	case m.Compaction.Level > 1 && !writtenAnew(m) && !compacted:
-		return verdict{reason: "it was merged before what it was made of was uploaded; Options.Compacted would upload it"}
+		return verdict{reason: "it was merged before what it was made of was uploaded; Options.Compacted, of tsdbserve --shipper.upload-compacted, would upload it"}
 	}
 	return verdict{due: true}
 }
