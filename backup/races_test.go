@@ -149,8 +149,7 @@ func (s *exactStore) Put(ctx context.Context, name string, r io.Reader) error {
 	return s.Store.Put(ctx, name, bytes.NewReader(text))
 }
 
-// A segment of the log that is cut while it is stored, as the end of what was reserved for it is, is
-// taken again.
+// A segment of the log that is cut while it is stored, as room behind its end is, is taken again.
 func TestTake_AFileThatGetsShorter(t *testing.T) {
 	w := newWorld(t)
 	w.scrape(3)
