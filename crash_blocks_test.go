@@ -3,6 +3,7 @@ package tsdb_test
 import (
 	stderrors "errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -286,6 +287,9 @@ func (c *crasher) places(mint, maxt int64, name string) (groups []group, head []
 			if ended[b.ULID], err = c.keysIn(b); err != nil {
 				return nil, nil, err
 			}
+			maps.DeleteFunc(ended[b.ULID], func(k sampleKey, _ bool) bool { // the head has what has not left yet
+				return k.t >= start && tsdb.InHead(c.db, k.ls, k.t)
+			})
 		}
 	}
 	byPlace := map[string]group{}

@@ -7,6 +7,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/labels"
 )
 
 // What white-box tests of package tsdb_test need; nothing else reaches inside.
@@ -44,6 +45,16 @@ func LetGo(ctx context.Context, db *DB, since int64) error {
 	}
 	_, err := he.letGo(ctx, db, since)
 	return err
+}
+
+// InHead reports whether the head has a series that goes back to a time.
+func InHead(db *DB, ls labels.Labels, t int64) bool {
+	s := db.head.series.ByLabels(ls, ls.Hash())
+	if s == nil || s.Dead() {
+		return false
+	}
+	oldest, _, ok := db.head.series.Past(math.MaxUint64).Ends(s)
+	return ok && oldest <= t
 }
 
 // HoldApply keeps a commit that is written from being applied until wait returns.
