@@ -240,7 +240,7 @@ func (r *replay) decode(b *wal.Batch) {
 			cur.metadata = append(cur.metadata, i)
 		default:
 			if typ.HoldsHistograms() {
-				cur.addHistograms(r, d, b.Records[i], i)
+				cur.addHistograms(r, d, b.Records, i)
 				continue
 			}
 			d.unread = append(d.unread, typ)
@@ -252,16 +252,17 @@ func (r *replay) decode(b *wal.Batch) {
 	d.stretches = append(d.stretches, cur)
 }
 
-// addHistograms splits a record of histograms, which has number i in its batch.
-func (s *stretch) addHistograms(r *replay, d *decoded, rec wal.Record, i int) {
+// addHistograms splits record number i of its batch, which is one of histograms.
+func (s *stretch) addHistograms(r *replay, d *decoded, batch []wal.Record, i int) {
 	if s.parts == nil {
 		s.parts = r.emptyParts()
+		s.parts.makeWideRoom(batch[i:])
 	}
 	s.samples = append(s.samples, i)
-	invalid, err := s.parts.splitHistograms(rec.Data, nil)
+	invalid, err := s.parts.splitHistograms(batch[i].Data, nil)
 	d.invalid += invalid
 	if err != nil && d.err == nil {
-		d.err = &recordError{rec, err}
+		d.err = &recordError{batch[i], err}
 	}
 }
 

@@ -39,12 +39,12 @@ func mostCollected(limit int64, workers int) int {
 
 // runSorter sorts samples by series, those of each in the order of the log.
 type runSorter struct {
-	ends   []uint32 // by ref above the lowest: how many samples it has; later where they end
-	sorted []xorchunk.Sample
-	runs   []memseries.Run    // a few, until they are given out
-	wide   []memseries.WideAt // the wide ones, as they came
-	slots  []uint32           // by place in sorted, if there are any: 1 above the number of the wide one there, or 0
-	taken  []memseries.WideAt // those of runs
+	ends     []uint32 // by ref above the lowest: how many samples it has; later where they end
+	sorted   []xorchunk.Sample
+	runs     []memseries.Run    // a few, until they are given out
+	wide     []sortedWide       // by place in sorted; none if no sample is wide
+	payloads []payloads         // of the spans that have wide ones
+	taken    []memseries.WideAt // those of runs
 }
 
 // sort calls each with a few runs after the other, or says that it is not worth it. What each
@@ -55,7 +55,6 @@ func (rs *runSorter) sort(parts []work, each func([]memseries.Run)) bool {
 		return false
 	}
 	rs.place(parts, low, n)
-	rs.findWide(n)
 	begin := uint32(0)
 	for i, end := range rs.ends {
 		if end == begin {
@@ -74,6 +73,7 @@ func (rs *runSorter) sort(parts []work, each func([]memseries.Run)) bool {
 	}
 	each(rs.runs)
 	rs.runs, rs.taken = rs.runs[:0], rs.taken[:0]
+	clear(rs.payloads) // their sets are given back
 	return true
 }
 
@@ -121,7 +121,8 @@ func (rs *runSorter) place(parts []work, low uint64, n int) {
 	if cap(rs.sorted) < n {
 		rs.sorted = make([]xorchunk.Sample, n+n/8)
 	}
-	rs.sorted, rs.wide = rs.sorted[:n], rs.wide[:0]
+	rs.sorted = rs.sorted[:n]
+	rs.beginWide(parts, n)
 	for i := range parts {
 		span := &parts[i].span
 		first := span.ref - low

@@ -3,11 +3,13 @@ package replay
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/wal"
 )
 
 // Wide samples (memseries.WideSample) go the way of the others: each has its place among them, with
@@ -54,12 +56,28 @@ type widePlace struct {
 }
 
 // maxKeptPayload is how many bytes of histograms a part keeps room for: there are many parts.
-const maxKeptPayload = 64 << 10
+const maxKeptPayload = 256 << 10
 
 func (l *wideList) clear() {
 	l.at, l.payloads = l.at[:0], l.payloads[:0]
 	if cap(l.payloads) > maxKeptPayload {
 		l.payloads = nil
+	}
+}
+
+// makeWideRoom prepares an empty set for the histograms of records, as makeRoom does.
+func (ps *partSet) makeWideRoom(records []wal.Record) {
+	bytes := 0
+	for _, rec := range records {
+		if record.TypeOf(rec.Data).HoldsHistograms() {
+			bytes += len(rec.Data)
+		}
+	}
+	share := min(bytes+bytes/4, maxKeptPayload) / len(ps.parts) // they take a little more than in their records
+	for i := range ps.parts {
+		if l := &ps.parts[i].wide; cap(l.payloads) < share {
+			l.payloads = make(payloads, 0, share)
+		}
 	}
 }
 
@@ -192,41 +210,52 @@ func (w *worker) appendSpan(sp sampleSpan, seq uint64) {
 	}
 }
 
+// sortedWide says of a sorted sample that it is wide.
+type sortedWide struct {
+	payload uint32 // in its payloads
+	of      uint32 // their number << 8, and the encoding; 0: it is not wide
+}
+
+// beginWide makes room for what is wide of n samples.
+func (rs *runSorter) beginWide(parts []work, n int) {
+	rs.wide, rs.payloads = rs.wide[:0], rs.payloads[:0]
+	if !slices.ContainsFunc(parts, func(w work) bool { return w.span.wide != nil }) {
+		return
+	}
+	if cap(rs.wide) < n {
+		rs.wide = make([]sortedWide, n+n/8)
+	}
+	rs.wide = rs.wide[:n]
+	clear(rs.wide)
+}
+
 // placeWide puts the samples of a span where they belong, and notes which of them are wide.
 func (rs *runSorter) placeWide(span *sampleSpan, first uint64) {
-	wide := *span.wide
+	from, rest := span.wide.from, span.wide.at
+	of := uint32(len(rs.payloads)) << 8
+	rs.payloads = append(rs.payloads, span.wide.payloads)
 	for i, s := range span.samples {
 		end := &rs.ends[first+uint64(s.ref)]
 		rs.sorted[*end] = span.sampleOf(s)
-		if sample, ok := wide.next(i, span); ok {
-			rs.wide = append(rs.wide, memseries.WideAt{At: int(*end), Sample: sample})
+		if len(rest) > 0 && rest[0].at-from == i {
+			rs.wide[*end] = sortedWide{rest[0].payload, of | uint32(rest[0].encoding)}
+			rest = rest[1:]
 		}
 		*end++
-	}
-}
-
-// findWide notes which of n sorted samples are wide.
-func (rs *runSorter) findWide(n int) {
-	if len(rs.wide) == 0 {
-		return
-	}
-	if cap(rs.slots) < n {
-		rs.slots = make([]uint32, n+n/8)
-	}
-	rs.slots = rs.slots[:n]
-	clear(rs.slots)
-	for k := range rs.wide {
-		rs.slots[rs.wide[k].At] = uint32(k) + 1
 	}
 }
 
 // takeWide returns the wide ones of the sorted samples [begin, end), counted from begin.
 func (rs *runSorter) takeWide(begin, end uint32) []memseries.WideAt {
 	from := len(rs.taken)
-	for i, slot := range rs.slots[begin:end] {
-		if slot > 0 {
-			rs.taken = append(rs.taken, memseries.WideAt{At: i, Sample: rs.wide[slot-1].Sample})
+	for i, w := range rs.wide[begin:end] {
+		if w.of == 0 {
+			continue
 		}
+		plain := &rs.sorted[begin+uint32(i)]
+		sample := memseries.WideSample{T: plain.T, Sum: math.Float64bits(plain.V), Encoding: chunkenc.Encoding(w.of)}
+		sample.ST, sample.Body = rs.payloads[w.of>>8].at(w.payload)
+		rs.taken = append(rs.taken, memseries.WideAt{At: i, Sample: sample})
 	}
 	return rs.taken[from:]
 }
