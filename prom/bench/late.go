@@ -24,6 +24,7 @@ const (
 	lateBlocks   = 3      // rounds that become blocks, which overlap
 	lateInterval = 97_000 // between two late samples of a series
 	lateBetween  = 5      // scrapes in order between two rounds
+	lateTurns    = 16     // of a database with a window and one without
 )
 
 // latecomer is an engine that takes late samples.
@@ -33,14 +34,14 @@ type latecomer interface {
 	flushAll() error
 }
 
-func openLate(name, dir string) (latecomer, error) {
+func openLate(name, dir string, window time.Duration) (latecomer, error) {
 	switch name {
 	case Ours:
 		o := tsdb.DefaultOptions()
 		o.WAL.Sync = tsdb.SyncRotate()
 		o.Blocks.Manual = true
 		o.Limits.MaxFuture = -1
-		o.Head.OutOfOrderWindow = lateWindow
+		o.Head.OutOfOrderWindow = window
 		db, err := tsdb.Open(dir, o)
 		if err != nil {
 			return nil, err
@@ -49,7 +50,7 @@ func openLate(name, dir string) (latecomer, error) {
 	case Reference:
 		o := theirs.DefaultOptions()
 		o.WALCompression = compression.Snappy
-		o.OutOfOrderTimeWindow = lateWindow.Milliseconds()
+		o.OutOfOrderTimeWindow = window.Milliseconds()
 		db, err := theirs.Open(dir, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), o, nil)
 		if err != nil {
 			return nil, errors.Wrap(err, "open reference")
@@ -119,7 +120,7 @@ func (t task) begin(w *lateWork) error {
 
 // fillLate leaves a directory with late samples in the log as a process that is killed does.
 func fillLate(t task) (measures, error) {
-	e, err := openLate(t.Engine, t.Dir)
+	e, err := openLate(t.Engine, t.Dir, lateWindow)
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +138,45 @@ func lateRows(t task) (measures, error) {
 	if err := t.lateReplay(m); err != nil {
 		return nil, err
 	}
-	t.Dir = filepath.Join(t.Dir, "again") // goes with it
-	return m, t.lateAppend(m)
+	dir := t.Dir
+	t.Dir = filepath.Join(dir, "again") // goes with it
+	if err := t.lateAppend(m); err != nil {
+		return nil, err
+	}
+	t.Dir = filepath.Join(dir, "unused")
+	return m, t.lateUnused(m)
+}
+
+// lateUnused measures what a window costs samples in order, if nothing is late: two databases take
+// the same samples in turns, one with a window and one without.
+func (t task) lateUnused(m measures) (err error) {
+	var works [2]*lateWork
+	for i, window := range []time.Duration{0, lateWindow} {
+		var e latecomer
+		if e, err = openLate(t.Engine, filepath.Join(t.Dir, window.String()), window); err != nil {
+			return err
+		}
+		defer closing(e, &err)
+		works[i] = t.lateWork(e)
+		if err := t.begin(works[i]); err != nil {
+			return err
+		}
+	}
+	var ratios []float64
+	for turn := range lateTurns {
+		var costs [2]float64
+		for k := range works {
+			i := (turn + k) % len(works) // each is first in half of them
+			before := nowCollected()
+			if err := works[i].inOrder(lateScrapes); err != nil {
+				return err
+			}
+			costs[i] = now().since(before).cpu.Seconds()
+		}
+		ratios = append(ratios, costs[1]/costs[0])
+	}
+	m["late/unused"] = median(ratios)
+	return nil
 }
 
 func (t task) lateReplay(m measures) (err error) {
@@ -146,7 +184,7 @@ func (t task) lateReplay(m measures) (err error) {
 		return err
 	}
 	before := now()
-	e, err := openLate(t.Engine, t.Dir)
+	e, err := openLate(t.Engine, t.Dir, lateWindow)
 	if err != nil {
 		return err
 	}
@@ -170,7 +208,7 @@ func (t task) readLate(e engine, row string, each int, m measures) error {
 }
 
 func (t task) lateAppend(m measures) (err error) {
-	e, err := openLate(t.Engine, t.Dir)
+	e, err := openLate(t.Engine, t.Dir, lateWindow)
 	if err != nil {
 		return err
 	}
@@ -230,6 +268,8 @@ func (c *comparison) lateFigures() []figure {
 		less("late/append/heap", "heap B/series").than(2)),
 		append(section("recovering them from the logs, and "+count(lateScrapes)+" in order",
 			less("late/replay/cpu", "CPU s").than(2), less("late/replay/wall", "s").than(2)),
-			section("reading head, late samples and blocks of three rounds that overlap",
-				more("late/read/cpu", "samples/CPU s").than(1.5), more("late/read/wall", "samples/s"))...)...)
+			append(section("reading head, late samples and blocks of three rounds that overlap",
+				more("late/read/cpu", "samples/CPU s").than(1.5), more("late/read/wall", "samples/s")),
+				section("appending in order with a window in which nothing is late",
+					less("late/unused", "times the CPU s without one").within(1.02))...)...)...)
 }
