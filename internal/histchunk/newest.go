@@ -40,8 +40,11 @@ func (n *newest) ints(dst *histogram.Histogram, hint histogram.ResetHint) {
 	dst.Hint, dst.Schema, dst.ZeroThreshold = hint, l.schema, math.Float64frombits(l.threshold)
 	dst.Count, dst.ZeroCount, dst.Sum = n.count().v, n.zero().v, math.Float64frombits(n.sum.v)
 	dst.PositiveSpans = append(dst.PositiveSpans[:0], l.spans[0]...)
-	dst.NegativeSpans = append(dst.NegativeSpans[:0], l.spans[1]...)
-	dst.CustomValues = append(dst.CustomValues[:0], l.custom...)
+	dst.NegativeSpans, dst.CustomValues = dst.NegativeSpans[:0], dst.CustomValues[:0]
+	if len(l.spans[1])+len(l.custom) > 0 { // most have neither
+		dst.NegativeSpans = append(dst.NegativeSpans, l.spans[1]...)
+		dst.CustomValues = append(dst.CustomValues, l.custom...)
+	}
 	dst.PositiveBuckets = appendInts(dst.PositiveBuckets[:0], n.cols[:l.buckets[0]])
 	dst.NegativeBuckets = appendInts(dst.NegativeBuckets[:0], n.cols[l.buckets[0]:])
 	if dst.Schema > histogram.MaxSchema {

@@ -84,6 +84,9 @@ func (it *iterator) Next() chunkenc.ValueType {
 		it.at++
 		return chunkenc.ValFloat
 	}
+	if it.kind > chunkenc.ValFloat && it.dec.Left() > 0 && it.lookAhead() { // of that kind, as the one before
+		return it.other()
+	}
 	kind := it.refill()
 	if kind != chunkenc.ValNone {
 		it.at = 0
