@@ -102,7 +102,8 @@ func (st *Store) Find(ref uint64, t int64) (sum uint64, found, lacks bool, err e
 	return sum, found, s.steady.lacks(t), err
 }
 
-// Era is to be given to NoteSteady, and asked for before the samples are looked at.
+// Era returns how often ForgetSteady was called. Who looks at samples asks for it before, and gives
+// it to NoteSteady.
 func (st *Store) Era() uint64 { return st.era.Load() }
 
 // NoteSteady notes what is known of the samples in order of a series, for as long as it has late
