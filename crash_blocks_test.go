@@ -66,8 +66,8 @@ func (c *crasher) letGo() error {
 		}
 		return errors.WithMessage(errIdle, "let go of series that ended")
 	}
-	if len(c.db.Blocks()) <= before {
-		return errors.New("series have left, and there is no block of them")
+	if len(c.db.Blocks()) <= before || c.db.Stats().Log.Commits != commits+1 {
+		return errors.New("series have left, and there is no block of them, or not one commit")
 	}
 	c.durable = c.history.len() // nor are they away before the log is
 	return nil

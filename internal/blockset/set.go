@@ -76,6 +76,11 @@ func (s *Set) set(v *View) {
 	// Not by package slices: its sort is made anew for each type, 17 KiB for a large one, and
 	// these are few. So it is wherever nothing is hot (TestSmallestProgram).
 	sort.Slice(v.Blocks, func(i, k int) bool { return blockdir.CompareStart(v.Blocks[i].Meta, v.Blocks[k].Meta) < 0 })
+	for i := range v.Blocks {
+		if m := v.Blocks[i].Meta; m.HasHint(blockdir.HintFromOutOfOrder) {
+			v.late = append(v.late, m)
+		}
+	}
 	s.view.Lock()
 	defer s.view.Unlock()
 	s.view.cur = v

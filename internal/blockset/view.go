@@ -20,6 +20,8 @@ type View struct {
 	Missing []datadir.Missing // what is in quarantine, not read, or gone
 	// Start is where the head begins: what the head has before it, blocks have, too.
 	Start int64
+
+	late []*blockdir.Meta // of blocks of late samples; a delete does not change their times
 }
 
 // Metas returns what the blocks say of themselves, in order.
@@ -53,12 +55,8 @@ func (v *View) Newest() int64 {
 
 // HasLate reports whether the time of a block of late samples has t in it.
 func (v *View) HasLate(t int64) bool {
-	for i := range v.Blocks {
-		m := v.Blocks[i].Meta
-		if m.MinTime > t {
-			return false
-		}
-		if t < m.MaxTime && m.HasHint(blockdir.HintFromOutOfOrder) {
+	for _, m := range v.late {
+		if m.MinTime <= t && t < m.MaxTime {
 			return true
 		}
 	}

@@ -220,10 +220,7 @@ func (r *replay) decode(b *wal.Batch) {
 		case record.TypeSeries:
 			cur.series = append(cur.series, i)
 		case record.TypeSamples, record.TypeSamplesV2:
-			if cur.parts == nil {
-				cur.parts = r.emptyParts()
-				cur.parts.makeRoom(maxSamples(b.Records[i:]))
-			}
+			cur.makeRoom(r, b.Records[i:])
 			cur.samples = append(cur.samples, i)
 			if err := cur.parts.split(rec.Data, nil); err != nil && d.err == nil {
 				d.err = &recordError{rec, err}
@@ -252,12 +249,19 @@ func (r *replay) decode(b *wal.Batch) {
 	d.stretches = append(d.stretches, cur)
 }
 
-// addHistograms splits record number i of its batch, which is one of histograms.
-func (s *stretch) addHistograms(r *replay, d *decoded, batch []wal.Record, i int) {
+// makeRoom sees to it that there are parts, with room for the samples of the records that are left
+// of a batch.
+func (s *stretch) makeRoom(r *replay, records []wal.Record) {
 	if s.parts == nil {
 		s.parts = r.emptyParts()
-		s.parts.makeWideRoom(batch[i:])
+		s.parts.makeRoom(maxSamples(records))
+		s.parts.makeWideRoom(records)
 	}
+}
+
+// addHistograms splits record number i of its batch, which is one of histograms.
+func (s *stretch) addHistograms(r *replay, d *decoded, batch []wal.Record, i int) {
+	s.makeRoom(r, batch[i:])
 	s.samples = append(s.samples, i)
 	invalid, err := s.parts.splitHistograms(batch[i].Data, nil)
 	d.invalid += invalid

@@ -73,7 +73,7 @@ func (ps *partSet) makeWideRoom(records []wal.Record) {
 			bytes += len(rec.Data)
 		}
 	}
-	share := min(bytes+bytes/4, maxKeptPayload) / len(ps.parts) // they take a little more than in their records
+	share := min((bytes+bytes/4)/len(ps.parts), maxKeptPayload) // they take a little more than in their records
 	for i := range ps.parts {
 		if l := &ps.parts[i].wide; cap(l.payloads) < share {
 			l.payloads = make(payloads, 0, share)

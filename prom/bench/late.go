@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/pkg/errors"
@@ -263,13 +264,14 @@ func (c *Config) late() (series, samples int) { return max(2, c.Series/5), lateS
 func (c *comparison) lateFigures() []figure {
 	t := c.task("late")
 	n := count(t.Series)
-	return append(section("late samples, "+count(lateSamples)+" of each of "+n+" series, 1000 a commit",
-		more("late/append/cpu", "samples/CPU s").than(2.5), less("late/append/garbage", "B/sample"),
-		less("late/append/heap", "heap B/series").than(2)),
-		append(section("recovering them from the logs, and "+count(lateScrapes)+" in order",
+	return slices.Concat(
+		section("late samples, "+count(lateSamples)+" of each of "+n+" series, 1000 a commit",
+			more("late/append/cpu", "samples/CPU s").than(2.5), less("late/append/garbage", "B/sample"),
+			less("late/append/heap", "heap B/series").than(2)),
+		section("recovering them from the logs, and "+count(lateScrapes)+" in order",
 			less("late/replay/cpu", "CPU s").than(2), less("late/replay/wall", "s").than(2)),
-			append(section("reading head, late samples and blocks of three rounds that overlap",
-				more("late/read/cpu", "samples/CPU s").than(1.5), more("late/read/wall", "samples/s")),
-				section("appending in order with a window in which nothing is late",
-					less("late/unused", "times the CPU s without one").within(1.02))...)...)...)
+		section("reading head, late samples and blocks of three rounds that overlap",
+			more("late/read/cpu", "samples/CPU s").than(1.5), more("late/read/wall", "samples/s")),
+		section("appending in order with a window in which nothing is late",
+			less("late/unused", "times the CPU s without one").within(1.02)))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
@@ -33,7 +34,7 @@ func (b *backups) options(text string) (o *backup.Options, done func()) {
 		bar.ChangeMax64(total)
 		_ = bar.Set64(done) // what cannot be shown is not shown
 	}
-	return &backup.Options{Progress: show}, func() { _ = bar.Clear() } // as above
+	return &backup.Options{Progress: show}, sync.OnceFunc(func() { _ = bar.Clear() }) // as above
 }
 
 func size(bytes int64) string { return humanize.IBytes(uint64(bytes)) }

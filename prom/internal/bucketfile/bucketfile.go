@@ -49,12 +49,12 @@ func Read(name string) (*File, error) {
 }
 
 func parse(text []byte) (*File, error) {
-	var any described[yaml.Node]
-	if err := strictyaml.Decode(text, &any); err != nil {
+	var whole described[yaml.Node]
+	if err := strictyaml.Decode(text, &whole); err != nil {
 		return nil, err
 	}
-	f := &File{prefix: strings.Trim(any.Prefix, "/")}
-	switch strings.ToUpper(any.Type) {
+	f := &File{prefix: strings.Trim(whole.Prefix, "/")}
+	switch strings.ToUpper(whole.Type) {
 	case string(objstore.FILESYSTEM):
 		var of described[filesystem.Config]
 		if err := strictyaml.Decode(text, &of); err != nil {
@@ -77,7 +77,7 @@ func parse(text []byte) (*File, error) {
 	case "":
 		return nil, errors.New("type is missing, want S3 or FILESYSTEM")
 	default:
-		return nil, fmt.Errorf("type %q: want S3 or FILESYSTEM; for other buckets write a program with prom/ship or prom/bucket", any.Type)
+		return nil, fmt.Errorf("type %q: want S3 or FILESYSTEM; for other buckets write a program with prom/ship or prom/bucket", whole.Type)
 	}
 	return f, nil
 }
