@@ -15,35 +15,27 @@ type iterator struct {
 	run  chunkenc.Batch // [at:] is still to be read; at is where it stands
 	at   int
 	kind promchunkenc.ValueType // of what is in the run
-	ones int32                  // samples that were read one by one
-	few  int32                  // short runs of this one
-	oneT [1]int64
-	oneV [1]float64
+	over bool                   // there is nothing behind the run
+
+	lender *lender
+	memory *iteratorMemory // what it and run were made of; nil once it is given back
+	oneT   [1]int64        // of the run from then on
+	oneV   [1]float64
 
 	histograms *histogramReader // nil: nobody has asked for one yet
 }
 
-// The first samples are read one by one, which is all that a query of one instant needs: five
-// minutes of them, one each ten seconds. One that is used again for other series gets short runs,
-// and who reads on in one of them gets runs of a usual chunk, which take 2 kB (make bench-promql).
+// Runs begin short, which is about what a query of one instant needs: five minutes of samples, one
+// each ten seconds. Who reads more gets runs of a usual chunk, which take 2 kB.
 const (
-	readAlone = 32
-	shortRun  = 32
-	shortRuns = 3
-	runSize   = 128
+	shortRun = 32
+	runSize  = 128
 )
 
 // reset puts the iterator before the first sample of another one.
 func (it *iterator) reset(of chunkenc.Iterator) {
-	it.few = 0
-	if it.it == nil {
-		it.few = shortRuns // the first series
-	}
-	it.it, it.at, it.kind = of, -1, promchunkenc.ValNone
+	it.it, it.at, it.kind, it.over = of, -1, promchunkenc.ValNone, false
 	it.run.Cut(0)
-	if cap(it.run.T) == 0 {
-		it.run = chunkenc.Batch{T: it.oneT[:0], V: it.oneV[:0]}
-	}
 }
 
 // Next implements chunkenc.Iterator.
@@ -59,11 +51,8 @@ func (it *iterator) refill() promchunkenc.ValueType {
 	if it.kind > promchunkenc.ValFloat { // the next one is most likely of that kind, too
 		return it.take(it.it.Next())
 	}
-	if cap(it.run.T) < runSize {
-		if it.ones++; it.ones <= readAlone {
-			return it.take(it.it.Next())
-		}
-		it.makeRoom()
+	if cap(it.run.T) < runSize && it.run.Len() == cap(it.run.T) { // there was more than a short run
+		it.run = *chunkenc.NewBatch(runSize)
 	}
 	switch it.it.NextBatch(&it.run) {
 	case chunkenc.ValNone:
@@ -76,22 +65,12 @@ func (it *iterator) refill() promchunkenc.ValueType {
 	}
 }
 
-// makeRoom sees to it that there is room for more than one sample.
-func (it *iterator) makeRoom() {
-	size := shortRun
-	if it.few++; it.few > shortRuns {
-		size = runSize
-	}
-	if cap(it.run.T) < size {
-		it.run = *chunkenc.NewBatch(size)
-	}
-}
-
 // take makes a run of the sample that the iterator below has moved to; none if it is at its end.
 func (it *iterator) take(moved chunkenc.ValueType) promchunkenc.ValueType {
 	it.run.Cut(0)
 	it.at, it.kind = -1, promchunkenc.ValueType(moved)
 	if moved == chunkenc.ValNone {
+		it.over = true
 		return promchunkenc.ValNone
 	}
 	t, v := it.it.At() // of a histogram v is NaN

@@ -48,7 +48,17 @@ func labelHints(hints *storage.LabelHints) *tsdb.LabelHints {
 }
 
 // querier reads samples. It may be used by any number of goroutines.
-type querier struct{ labelQuerier }
+type querier struct {
+	labelQuerier
+	lender lender
+}
+
+// Close implements storage.LabelQuerier. Of iterators what they stand on is left; Next and Seek
+// are at an end, with tsdb.ErrClosed.
+func (q *querier) Close() error {
+	q.lender.close()
+	return q.labelQuerier.Close()
+}
 
 // Select implements storage.Querier. Series are always sorted. Of the hints it uses Start and End,
 // Limit, the shard, and Func: of "series" only labels are wanted. Of any other there may be series
@@ -63,7 +73,7 @@ func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints
 	}
 	h, labelsOnly := selectHints(hints), hints != nil && hints.Func == "series"
 	h.MayBeEmpty = hints != nil && !labelsOnly && hints.Limit == 0 // a limit counts those with samples
-	return &seriesSet{set: q.q.Select(ctx, h, ours...), shard: shardOf(hints), labelsOnly: labelsOnly}
+	return &seriesSet{set: q.q.Select(ctx, h, ours...), shard: shardOf(hints), labelsOnly: labelsOnly, lender: &q.lender}
 }
 
 // chunkQuerier reads encoded chunks. It may be used by any number of goroutines.

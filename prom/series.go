@@ -14,6 +14,7 @@ type seriesSet struct {
 	set        *tsdb.SeriesSet
 	shard      shard
 	labelsOnly bool // nobody reads samples
+	lender     *lender
 	cur        *series
 	room       []series // for the next ones
 	last       int      // how many there was room for at first
@@ -23,6 +24,7 @@ type seriesSet struct {
 type series struct {
 	labels promlabels.Labels
 	s      *tsdb.Series // nil: nobody reads samples
+	lender *lender
 }
 
 // seriesSlab is how many series are allocated together at most; engines hold all of a result.
@@ -39,7 +41,7 @@ func (set *seriesSet) Next() bool {
 		set.cur = set.place()
 		set.cur.labels = ls
 		if !set.labelsOnly {
-			set.cur.s = s
+			set.cur.s, set.cur.lender = s, set.lender
 		}
 		return true
 	}
@@ -84,8 +86,8 @@ func (s *series) Iterator(reuse promchunkenc.Iterator) promchunkenc.Iterator {
 		return promchunkenc.NewNopIterator()
 	}
 	it, ok := reuse.(*iterator)
-	if !ok {
-		it = &iterator{}
+	if !ok || it.lender != s.lender || it.memory == nil {
+		it = s.lender.newIterator()
 	}
 	it.reset(s.s.Iterator(it.it))
 	return it

@@ -35,7 +35,7 @@ func (s *Storage) Querier(mint, maxt int64) (storage.Querier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &querier{labelQuerier{q: q, matchers: &s.matchers}}, nil
+	return &querier{labelQuerier: labelQuerier{q: q, matchers: &s.matchers}}, nil
 }
 
 // ChunkQuerier implements storage.ChunkQueryable, as Querier.
