@@ -178,11 +178,12 @@ func (w *BlockWriter) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (S
 		return ref, ErrHistogramsOff
 	}
 	w.wide.Reset()
-	st, err := s.addTo(&w.wide)
+	enc, sum, number, err := s.addTo(&w.wide)
 	if err != nil {
 		return ref, err
 	}
-	wide := w.wide.Of(&st)
+	var wide memseries.WideSample
+	w.wide.Fill(&wide, &memseries.Sample{T: s.T, Sum: sum, Wide: number, Encoding: enc})
 	r, err := w.to.AppendWide(uint64(ref), ls, &wide)
 	return SeriesRef(r), err
 }

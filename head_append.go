@@ -136,12 +136,11 @@ func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (Seri
 			return 0, err
 		}
 	}
-	st, err := s.addTo(&a.staged.wide)
+	enc, sum, wide, err := s.addTo(&a.staged.wide)
 	if err != nil {
 		return SeriesRef(of.Ref()), err
 	}
-	st.Series = of
-	if err = a.stage(st); err != nil {
+	if err = a.stage(memseries.Sample{Series: of, T: s.T, Sum: sum, Wide: wide, Encoding: enc}); err != nil {
 		a.staged.wide.Cut()
 	}
 	return SeriesRef(of.Ref()), err

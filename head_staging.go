@@ -28,13 +28,12 @@ type staging struct {
 	late      stagedLate
 }
 
-// addTo puts what a sample has beyond a time and 64 bits beside, and returns the rest of it,
-// without its series. Of a histogram what its schema does not have is left out.
-func (s *Sample) addTo(wide *memseries.WideSamples) (memseries.Sample, error) {
-	st := memseries.Sample{T: s.T}
+// addTo puts what a sample has beyond a time and 64 bits beside. It returns the rest of it but for
+// its time and its series. Of a histogram what its schema does not have is left out.
+func (s *Sample) addTo(wide *memseries.WideSamples) (enc chunkenc.Encoding, sum uint64, number uint32, err error) {
 	switch {
 	case s.H != nil && s.FH != nil:
-		return st, errors.New("sample with two histograms: want H or FH")
+		return 0, 0, 0, errors.New("sample with two histograms: want H or FH")
 	case s.H != nil:
 		h := s.H
 		if h.Custom() || len(h.CustomValues) > 0 {
@@ -43,9 +42,9 @@ func (s *Sample) addTo(wide *memseries.WideSamples) (memseries.Sample, error) {
 			h = &normal
 		}
 		if err := h.Validate(); err != nil {
-			return st, err
+			return 0, 0, 0, err
 		}
-		st.Encoding, st.Sum, st.Wide = chunkenc.EncHistogram, h.Digest(), wide.AddHistogram(s.ST, h)
+		return chunkenc.EncHistogram, h.Digest(), wide.AddHistogram(s.ST, h), nil
 	case s.FH != nil:
 		h := s.FH
 		if h.Custom() || len(h.CustomValues) > 0 {
@@ -54,13 +53,12 @@ func (s *Sample) addTo(wide *memseries.WideSamples) (memseries.Sample, error) {
 			h = &normal
 		}
 		if err := h.Validate(); err != nil {
-			return st, err
+			return 0, 0, 0, err
 		}
-		st.Encoding, st.Sum, st.Wide = chunkenc.EncFloatHistogram, h.Digest(), wide.AddFloatHistogram(s.ST, h)
+		return chunkenc.EncFloatHistogram, h.Digest(), wide.AddFloatHistogram(s.ST, h), nil
 	default:
-		st.Encoding, st.Sum, st.Wide = memseries.FloatEncoding(s.ST), math.Float64bits(s.V), wide.AddStart(s.ST)
+		return memseries.FloatEncoding(s.ST), math.Float64bits(s.V), wide.AddStart(s.ST), nil
 	}
-	return st, nil
 }
 
 // floatOf returns a float without a start timestamp.

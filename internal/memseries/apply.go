@@ -35,6 +35,7 @@ const (
 // that anybody can still ask for.
 func (ss *Shards) ApplyLocked(samples []Sample, wide *WideSamples, seq, floor uint64, snapshots Snapshots) (mint, maxt int64) {
 	mint, maxt = math.MaxInt64, math.MinInt64
+	var w WideSample
 	for i := range samples {
 		if far := i + 2*aheadLen; far < len(samples) {
 			samples[far].Series.ahead()
@@ -56,7 +57,7 @@ func (ss *Shards) ApplyLocked(samples []Sample, wide *WideSamples, seq, floor ui
 		if st.Encoding == chunkenc.EncXOR {
 			sh.mu.append(s, st.T, math.Float64frombits(st.Sum))
 		} else {
-			w := wide.Of(st)
+			wide.Fill(&w, st)
 			sh.mu.appendWide(s, &w)
 		}
 		mint, maxt = min(mint, st.T), max(maxt, st.T)

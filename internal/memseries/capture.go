@@ -87,7 +87,7 @@ func (c *captor) copyLocked(sh *Shard, s *Series) {
 // copyOpen copies the open chunk, and returns its encoding.
 func (c *captor) copyOpen(sh *Shard, s *Series) chunkenc.Encoding {
 	if s.isWide() {
-		enc := &sh.mu.wide.open[s.ref].enc
+		enc := &sh.mu.wide.of(s).enc
 		c.data = enc.AppendTo(c.data)
 		return enc.Encoding()
 	}

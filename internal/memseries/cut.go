@@ -71,8 +71,8 @@ func (c *splitter) splitOpenLocked(sh *Shard, s *Series) {
 	fl := &sh.mu.filler
 	enc := s.open
 	if s.isWide() {
-		c.data = fl.wide.open[s.ref].enc.AppendTo(c.data[:0])
-		enc = fl.wide.open[s.ref].enc.Encoding()
+		c.data = fl.wide.of(s).enc.AppendTo(c.data[:0])
+		enc = fl.wide.of(s).enc.Encoding()
 	} else {
 		c.data = s.enc.Finish(s.bytes.appendTo(c.data[:0], fl.pieces.arena))
 	}
@@ -80,7 +80,7 @@ func (c *splitter) splitOpenLocked(sh *Shard, s *Series) {
 	s.bytes.drop(&fl.pieces)
 	s.enc.Reset()
 	if s.isWide() {
-		fl.wide.open[s.ref].enc.Reset()
+		fl.wide.of(s).enc.Reset()
 	}
 	fl.seq = s.lastSeq
 	for i := range n {
@@ -171,9 +171,10 @@ func (c *splitter) decodeOthers() error {
 }
 
 // at returns a sample that was decoded.
-func (c *splitter) at(i int) WideSample {
+func (c *splitter) at(i int) (w WideSample) {
 	if len(c.others) > 0 {
-		return c.wide.Of(&c.others[i])
+		c.wide.Fill(&w, &c.others[i])
+		return w
 	}
 	return floatSample(c.samples.T[i], c.samples.V[i], c.samples.StartOf(i))
 }

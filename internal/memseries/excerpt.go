@@ -76,7 +76,7 @@ func (e *Excerpt) finish(s *Series) {
 
 // excerptWideLocked appends the bytes of the open chunk, which is wide and the last one of e.
 func (sh *Shard) excerptWideLocked(s *Series, e *Excerpt) {
-	c, enc := &e.Chunks[len(e.Chunks)-1], &sh.mu.wide.open[s.ref].enc
+	c, enc := &e.Chunks[len(e.Chunks)-1], &sh.mu.wide.of(s).enc
 	e.data = enc.AppendTo(e.data)
 	c.Encoding, c.to = enc.Encoding(), len(e.data)
 }

@@ -139,7 +139,7 @@ func TestAppend_ARestoredSeriesKnowsThatItHasHistograms(t *testing.T) {
 			commit(d, 2, 2, s, 2000, c.v)
 			require.EqualValues(t, 1, s.enc.Len())
 			require.Equal(t, c.want, s.open)
-			require.Equal(t, c.want != chunkenc.EncXOR, d.Shards.of(s).mu.wide.open[7] != nil)
+			require.Equal(t, c.want != chunkenc.EncXOR, d.Shards.of(s).mu.wide.open.find(7) != nil)
 			commitWide(d, 3, s, histogramOf(chunkenc.EncHistogram, 3, 1000))
 			require.Equal(t, chunkenc.EncHistogram, s.open)
 		})
@@ -187,7 +187,8 @@ func TestWideSamples_EndMakesStaleMarkersHistograms(t *testing.T) {
 			wide.End(&marker, kind)
 			require.Equal(t, want, marker.Encoding)
 			require.Equal(t, uint64(histogram.StaleNaN), marker.Sum)
-			got := wide.Of(&marker)
+			var got WideSample
+			wide.Fill(&got, &marker)
 			require.Equal(t, st, got.ST)
 			if got.Floats != nil {
 				require.True(t, got.Floats.Stale())
@@ -247,7 +248,8 @@ func TestWideSamples_KeepWhatWasAdded(t *testing.T) {
 			require.Equal(t, len(all), wide.Len())
 			for i := range all {
 				a := &all[i]
-				w := wide.Of(&a.s)
+				var w WideSample
+				wide.Fill(&w, &a.s)
 				require.Equal(t, a.st, w.ST)
 				require.Equal(t, a.st, wide.Start(&a.s))
 				switch a.s.Encoding {
