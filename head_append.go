@@ -307,8 +307,7 @@ func (a *Appender) stage(st memseries.Sample) error {
 			return err
 		}
 	}
-	sg.samples = append(sg.samples, st)
-	sg.shards |= memseries.Bit(st.Series)
+	sg.add(&st)
 	return nil
 }
 

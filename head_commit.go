@@ -10,6 +10,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/foreground"
+	"github.com/seed347100a3/tsdb/internal/headlate"
 	"github.com/seed347100a3/tsdb/internal/invariants"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/metadata"
@@ -166,11 +167,12 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 		return err
 	}
 	h.series.Shards.TakeTurnsLocked(sg.shards, &sg.turns)
+	sg.late.beside = headlate.Beside{Seq: sg.commit.Seq(), Wide: &sg.wide}
 	kept, late, minValid := 0, 0, h.bounds.minValid.Load() // the turns are drawn: a flush that raises it now waits for them (Shards.Barrier)
 	for i := range sg.samples {
 		st := &sg.samples[i]
 		if st.Late != memseries.InOrder || st.Series.PendingT() >= st.T || st.T < minValid || st.Series.Dead() {
-			sg.late.before = kept
+			sg.late.beside.Own = sg.samples[:kept]
 			if err := sg.reserveOtherLocked(st, minValid, &late); err != nil {
 				res.Rejected = append(res.Rejected, Reject{i, SeriesRef(st.Series.Ref()), sg.refused.note(st, err)})
 			}

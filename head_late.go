@@ -120,7 +120,7 @@ func (hl *headLate) readable(h *head, snapshot uint64) read.Late {
 // stagedLate are the late samples of one commit.
 type stagedLate struct {
 	headlate.Samples
-	before int // samples that are reserved in order
+	beside headlate.Beside // the rest of the commit
 }
 
 // stageLate makes a sample a late one, unless it comes too late. The error is otherwise, where no
@@ -153,8 +153,7 @@ func (sg *staging) reserveLateLocked(st *memseries.Sample, n int) error {
 	if st.Series.Dead() {
 		return ErrNotFound
 	}
-	beside := headlate.Beside{Seq: sg.commit.Seq(), Wide: &sg.wide, Own: sg.samples[:sg.late.before]}
-	added, err := sg.late.ReserveLocked(&sg.h.late.within, &beside, st, n)
+	added, err := sg.late.ReserveLocked(&sg.h.late.within, &sg.late.beside, st, n)
 	if added {
 		sg.logLocked(st.Series)
 	}

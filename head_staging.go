@@ -28,6 +28,16 @@ type staging struct {
 	late      stagedLate
 }
 
+// add stages one more sample. Its fields are copied one by one: to read what was just written in
+// smaller words waits until that is in the cache (BenchmarkAppendLate).
+func (sg *staging) add(st *memseries.Sample) {
+	n := len(sg.samples)
+	sg.samples = append(sg.samples, memseries.Sample{})
+	to := &sg.samples[n]
+	to.Series, to.T, to.Sum, to.Wide, to.Encoding, to.Late = st.Series, st.T, st.Sum, st.Wide, st.Encoding, st.Late
+	sg.shards |= memseries.Bit(st.Series)
+}
+
 // addTo puts what a sample has beyond a time and 64 bits beside. It returns the rest of it but for
 // its time and its series. Of a histogram what its schema does not have is left out.
 func (s *Sample) addTo(wide *memseries.WideSamples) (enc chunkenc.Encoding, sum uint64, number uint32, err error) {

@@ -40,6 +40,8 @@ func (h *FloatHistogram) Copy() *FloatHistogram {
 
 // CopyTo makes dst a copy that shares nothing with h. Slices of dst that have room are used
 // again, and then nothing is allocated.
+//
+//go:noinline
 func (h *FloatHistogram) CopyTo(dst *FloatHistogram) {
 	dst.Hint, dst.Schema = h.Hint, h.Schema
 	dst.ZeroThreshold, dst.ZeroCount = h.ZeroThreshold, h.ZeroCount

@@ -106,7 +106,9 @@ func (sl *Samples) ReserveLocked(h *Head, in *Beside, st *memseries.Sample, n in
 	}
 	added, err = h.Store.Add(ref, &sl.one, in.Seq, h.Commits.Floor(), h.Wins)
 	if added {
-		st.Late = memseries.IsLate
+		if st.Late != memseries.IsLate { // what was just written would be waited for below
+			st.Late = memseries.IsLate
+		}
 		sl.Kept = append(sl.Kept, *st)
 	}
 	return added, err

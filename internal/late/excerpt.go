@@ -38,7 +38,7 @@ func (e *Excerpt) Take(st *Store, ref, snapshot uint64, mint, maxt int64) error 
 func (e *Excerpt) copy(st *Store, ref, snapshot uint64, mint, maxt int64) (hidden tombstones.Intervals, ok bool) {
 	sh := st.lock(ref)
 	defer sh.mu.Unlock()
-	s := sh.mu.series[ref]
+	s := sh.of(ref)
 	if s == nil {
 		return nil, false
 	}

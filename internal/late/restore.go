@@ -34,7 +34,7 @@ func (r *Restorer) Delete(ref uint64, iv tombstones.Interval, seq uint64) {
 
 // Has reports whether samples of a series were added.
 func (r *Restorer) Has(ref uint64) bool {
-	s := r.shards.of(ref).mu.series[ref]
+	s := r.shards.of(ref).of(ref)
 	return s != nil && len(s.recent) > 0
 }
 
@@ -43,13 +43,10 @@ func (r *Restorer) Has(ref uint64) bool {
 //go:noinline
 func (r *Restorer) of(ref uint64) *series {
 	sh := r.shards.of(ref)
-	s := sh.mu.series[ref]
+	s := sh.of(ref)
 	if s == nil {
 		s = &series{}
-		if sh.mu.series == nil {
-			sh.mu.series = map[uint64]*series{}
-		}
-		sh.mu.series[ref] = s
+		sh.mu.series.Add(ref, s)
 	}
 	return s
 }
@@ -62,25 +59,29 @@ func (r *Restorer) Finish(last uint64) (void int, err error) {
 	for i := range st.shards {
 		sh := &st.shards[i]
 		sh.mu.weaver.encoder.cutting = st.cutting
-		for ref, s := range sh.mu.series {
+		sh.mu.series.Keep(func(_ uint64, s *series) bool {
 			had := len(s.recent)
 			s.removeRecent(func(seq uint64) bool { return seq > last })
 			s.removeDeleted(func(seq uint64) bool { return seq > last && seq > foreignDelete })
 			void += had - len(s.recent)
 			sort.Stable((*byTime)(s))
-			if err := s.seal(math.MaxUint64, &sh.mu.weaver); err != nil {
-				return void, err
+			if failed := s.seal(math.MaxUint64, &sh.mu.weaver); failed != nil {
+				err = failed
+				return true
 			}
 			s.recent = nil // it may have been long
 			if s.isEmpty() {
-				delete(sh.mu.series, ref)
-				continue
+				return false
 			}
 			st.series.Add(1)
-			st.samples.Add(int64(s.len()))
+			sh.mu.samples += int64(s.len())
 			st.bytes.Add(s.bytes())
 			st.widen(s.chunks[0].MinT)
 			st.widen(s.chunks[len(s.chunks)-1].MaxT)
+			return true
+		})
+		if err != nil {
+			return void, err
 		}
 		sh.mu.weaver = weaver{} // a series may have been long
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/internal/reftable"
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
@@ -47,8 +48,7 @@ const recentLen = 32
 const (
 	chunkBytes    = int64(unsafe.Sizeof(Chunk{}))
 	deletionBytes = int64(unsafe.Sizeof(deletion{}))
-	// seriesBytes is a series and its entry in a map that is as full as maps are on average.
-	seriesBytes = int64(unsafe.Sizeof(series{})) + 24
+	seriesBytes   = int64(unsafe.Sizeof(series{})) + reftable.EntryBytes
 )
 
 // bytes is the memory that it takes.

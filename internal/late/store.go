@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/reftable"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
@@ -16,7 +17,6 @@ type Store struct {
 	shards  shards
 
 	bytes   atomic.Int64
-	samples atomic.Int64 // that are kept, those of one time and those deleted counted
 	series  atomic.Int64
 	era     atomic.Uint64 // of what is known of samples in order
 	flushed atomic.Uint64 // nothing newer is sealed, as a flush takes what is up to it; 0: none runs
@@ -28,7 +28,8 @@ type Store struct {
 type shard struct {
 	mu struct {
 		sync.Mutex
-		series map[uint64]*series // by ref
+		series  reftable.Table[*series]
+		samples int64 // that are kept, those of one time and those deleted counted
 		tools
 	}
 }
@@ -58,7 +59,20 @@ func (st *Store) Bounds() (mint, maxt int64) { return st.minT.Load(), st.maxT.Lo
 func (st *Store) SizeBytes() int64 { return st.bytes.Load() }
 
 // Len returns how many series have late samples, and how many they have.
-func (st *Store) Len() (series, samples int64) { return st.series.Load(), st.samples.Load() }
+func (st *Store) Len() (series, samples int64) {
+	for i := range st.shards {
+		sh := &st.shards[i]
+		sh.mu.Lock()
+		samples += sh.mu.samples
+		sh.mu.Unlock()
+	}
+	return st.series.Load(), samples
+}
+
+// of returns what a series has, nil if it has nothing.
+//
+//go:noinline
+func (sh *shard) of(ref uint64) *series { return sh.mu.series.Find(ref) }
 
 // shards are all series.
 type shards [memseries.NumShards]shard
@@ -94,7 +108,7 @@ func (st *Store) Find(ref uint64, t int64) (sum uint64, found, lacks bool, err e
 	}
 	sh := st.lock(ref)
 	defer sh.mu.Unlock()
-	s := sh.mu.series[ref]
+	s := sh.of(ref)
 	if s == nil {
 		return 0, false, false, nil
 	}
@@ -110,7 +124,7 @@ func (st *Store) Era() uint64 { return st.era.Load() }
 // ones, unless ForgetSteady has been called since the era.
 func (st *Store) NoteSteady(ref uint64, known Steady, era uint64) {
 	sh := st.lock(ref)
-	if s := sh.mu.series[ref]; s != nil && era == st.era.Load() {
+	if s := sh.of(ref); s != nil && era == st.era.Load() {
 		s.steady = known
 	}
 	sh.mu.Unlock()
@@ -143,13 +157,10 @@ func (st *Store) Newest(ref uint64) (s Sample, ok bool) {
 func (st *Store) Add(ref uint64, smp *Sample, seq, floor uint64, wins bool) (bool, error) {
 	sh := st.lock(ref)
 	defer sh.mu.Unlock()
-	s := sh.mu.series[ref]
+	s := sh.of(ref)
 	if s == nil {
 		s = &series{}
-		if sh.mu.series == nil {
-			sh.mu.series = map[uint64]*series{}
-		}
-		sh.mu.series[ref] = s
+		sh.mu.series.Add(ref, s)
 		st.series.Add(1)
 		st.bytes.Add(s.bytes())
 	} else if sum, found, err := s.find(smp.T, &sh.mu.finder); found || err != nil {
@@ -163,8 +174,10 @@ func (st *Store) Add(ref uint64, smp *Sample, seq, floor uint64, wins bool) (boo
 	before := int64(cap(s.recent))
 	kept := newSample(smp, seq)
 	s.insert(kept)
-	st.bytes.Add((int64(cap(s.recent))-before)*sampleBytes + kept.bytes())
-	st.samples.Add(1)
+	if more := (int64(cap(s.recent))-before)*sampleBytes + kept.bytes(); more > 0 {
+		st.bytes.Add(more)
+	}
+	sh.mu.samples++
 	st.widen(smp.T)
 	if len(s.recent) >= max(recentLen, s.sealAt) {
 		st.sealLocked(sh, s, floor)
@@ -183,7 +196,7 @@ func (st *Store) sealLocked(sh *shard, s *series, floor uint64) {
 	if err := s.seal(floor, &sh.mu.weaver); err != nil {
 		s.sealAt = 2 * len(s.recent)
 	}
-	st.samples.Add(int64(s.len() - had)) // without those that count no more
+	sh.mu.samples += int64(s.len() - had) // without those that count no more
 	st.bytes.Add(s.bytes() - before)
 }
 
@@ -191,21 +204,25 @@ func (st *Store) sealLocked(sh *shard, s *series, floor uint64) {
 func (st *Store) Undo(ref, seq uint64) {
 	sh := st.lock(ref)
 	defer sh.mu.Unlock()
-	if s := sh.mu.series[ref]; s != nil {
+	if s := sh.of(ref); s != nil {
 		before, had := s.bytes(), len(s.recent)
 		s.undo(seq)
-		st.samples.Add(int64(len(s.recent) - had))
+		sh.mu.samples += int64(len(s.recent) - had)
 		st.bytes.Add(s.bytes() - before)
-		st.removeEmptyLocked(sh, ref, s)
+		if !st.stays(s) {
+			sh.mu.series.Remove(ref)
+		}
 	}
 }
 
-func (st *Store) removeEmptyLocked(sh *shard, ref uint64, s *series) {
-	if s.isEmpty() {
-		delete(sh.mu.series, ref)
-		st.series.Add(-1)
-		st.bytes.Add(-s.bytes())
+// stays reports whether anything is left of a series. One that does not stay counts no more.
+func (st *Store) stays(s *series) bool {
+	if !s.isEmpty() {
+		return true
 	}
+	st.series.Add(-1)
+	st.bytes.Add(-s.bytes())
+	return false
 }
 
 // Delete deletes the samples of a series in an interval that came with commits before seq, for all
@@ -214,7 +231,7 @@ func (st *Store) removeEmptyLocked(sh *shard, ref uint64, s *series) {
 func (st *Store) Delete(ref uint64, iv tombstones.Interval, seq uint64) (newest int64, any bool) {
 	sh := st.lock(ref)
 	defer sh.mu.Unlock()
-	s := sh.mu.series[ref]
+	s := sh.of(ref)
 	if s == nil || !s.overlaps(iv.Mint, iv.Maxt) {
 		return 0, false
 	}
@@ -228,7 +245,7 @@ func (st *Store) Delete(ref uint64, iv tombstones.Interval, seq uint64) (newest 
 func (st *Store) UndoDelete(ref, seq uint64) {
 	sh := st.lock(ref)
 	defer sh.mu.Unlock()
-	if s := sh.mu.series[ref]; s != nil {
+	if s := sh.of(ref); s != nil {
 		s.removeDeleted(func(of uint64) bool { return of == seq })
 	}
 }
@@ -240,7 +257,7 @@ func (st *Store) Overlaps(ref uint64, mint, maxt int64) bool {
 	}
 	sh := st.lock(ref)
 	defer sh.mu.Unlock()
-	s := sh.mu.series[ref]
+	s := sh.of(ref)
 	return s != nil && s.overlaps(mint, maxt)
 }
 
@@ -275,16 +292,16 @@ func (st *Store) Drop() {
 // dropOfLocked drops what a shard has, and returns bounds of what stays.
 func (st *Store) dropOfLocked(sh *shard, seq uint64) (mint, maxt int64) {
 	mint, maxt = math.MaxInt64, math.MinInt64
-	for ref, s := range sh.mu.series {
+	sh.mu.series.Keep(func(_ uint64, s *series) bool {
 		before, had := s.bytes(), s.len()
 		s.drop(seq)
-		st.samples.Add(int64(s.len() - had))
+		sh.mu.samples += int64(s.len() - had)
 		st.bytes.Add(s.bytes() - before)
-		st.removeEmptyLocked(sh, ref, s)
 		if n := len(s.recent); n > 0 {
 			mint, maxt = min(mint, s.recent[0].t), max(maxt, s.recent[n-1].t)
 		}
-	}
+		return st.stays(s)
+	})
 	return mint, maxt
 }
 
@@ -294,7 +311,7 @@ func (st *Store) Refs() []uint64 {
 	for i := range st.shards {
 		sh := &st.shards[i]
 		sh.mu.Lock()
-		for ref := range sh.mu.series {
+		for ref := range sh.mu.series.All() {
 			refs = append(refs, ref)
 		}
 		sh.mu.Unlock()
@@ -309,7 +326,7 @@ func (st *Store) OldestFrom(from int64, seq uint64) (oldest int64, ok bool) {
 	for i := range st.shards {
 		sh := &st.shards[i]
 		sh.mu.Lock()
-		for _, s := range sh.mu.series {
+		for _, s := range sh.mu.series.All() {
 			if t, has := s.oldestFrom(from, seq); has && (!ok || t < oldest) {
 				oldest, ok = t, true
 			}

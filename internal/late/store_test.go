@@ -226,7 +226,7 @@ func (m *storeModel) check(rt *rapid.T) {
 func (m *storeModel) checkSize(rt *rapid.T) {
 	var bytes, samples, n int64
 	for i := range m.st.shards {
-		for _, s := range m.st.shards[i].mu.series {
+		for _, s := range m.st.shards[i].mu.series.All() {
 			bytes += s.bytes()
 			samples += int64(s.len())
 			n++

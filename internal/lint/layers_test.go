@@ -34,6 +34,7 @@ var layers = map[string]layer{
 	"internal/prefetch":   {level: 0},
 	"internal/memlimit":   {level: 0},
 	"internal/minheap":    {level: 0},
+	"internal/reftable":   {level: 0},
 	"internal/zstd":       {level: 0, foreign: []string{"github.com/cespare/xxhash/v2"}},
 	"histogram":           {level: 0, foreign: []string{pkgErrors}, public: true},
 

@@ -236,7 +236,7 @@ func (r *Restorer) Close() {
 	for _, f := range r.full {
 		r.mapped.setRef(f.series, f.minT, r.d.Shards.of(f.series).mu.onFull(f))
 	}
-	for ref, w := range r.wide.open.all() {
+	for ref, w := range r.wide.open.All() {
 		if s := r.d.ByRef(ref); s != nil && s.isWide() { // or it was dropped
 			r.d.Shards.of(s).mu.wide.put(ref, w)
 		}

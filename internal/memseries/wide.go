@@ -8,6 +8,7 @@ import (
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/histchunk"
 	"github.com/seed347100a3/tsdb/internal/record"
+	"github.com/seed347100a3/tsdb/internal/reftable"
 )
 
 // Nearly all samples are a time and a float. They are inline everywhere: in what a commit stages,
@@ -97,7 +98,7 @@ type wideChunk struct {
 
 // wideChunks are such chunks by ref. A shard has them, and a recovery worker those of its series.
 type wideChunks struct {
-	open  wideTable
+	open  reftable.Table[*wideChunk]
 	bytes int64  // of memory that they hold
 	buf   []byte // of a chunk that is being finished
 }
@@ -105,7 +106,7 @@ type wideChunks struct {
 // of returns the chunk of a series, nil if it has none. As a call it is a kilobyte less of program.
 //
 //go:noinline
-func (c *wideChunks) of(s *Series) *wideChunk { return c.open.find(s.ref) }
+func (c *wideChunks) of(s *Series) *wideChunk { return c.open.Find(s.ref) }
 
 // appendAny adds one sample of any kind that is newer than all others of the series.
 func (f *filler) appendAny(s *Series, w *WideSample) {
@@ -287,7 +288,7 @@ func (c *wideChunks) close(s *Series) {
 func (c *wideChunks) drop(s *Series) {
 	if w := c.of(s); w != nil { // a restored series may have none
 		c.bytes -= w.held
-		c.open.remove(s.ref)
+		c.open.Remove(s.ref)
 	}
 	s.open = chunkenc.EncXOR
 }
@@ -312,10 +313,9 @@ func (c *wideChunks) endAt(s *Series, t int64) {
 
 // put adds a chunk, with what was counted of it elsewhere.
 func (c *wideChunks) put(ref uint64, w *wideChunk) {
-	c.open.put(ref, w)
+	c.open.Add(ref, w)
 	c.bytes += w.held
 }
 
-// wideBytes is what a wide chunk takes beside the buffers of its encoder: itself, and entries of
-// the table.
-const wideBytes = int64(unsafe.Sizeof(wideChunk{})) + 2*int64(unsafe.Sizeof(wideEntry{}))
+// wideBytes is what a wide chunk takes beside the buffers of its encoder: itself, and its entry.
+const wideBytes = int64(unsafe.Sizeof(wideChunk{})) + reftable.EntryBytes

@@ -139,7 +139,7 @@ func TestAppend_ARestoredSeriesKnowsThatItHasHistograms(t *testing.T) {
 			commit(d, 2, 2, s, 2000, c.v)
 			require.EqualValues(t, 1, s.enc.Len())
 			require.Equal(t, c.want, s.open)
-			require.Equal(t, c.want != chunkenc.EncXOR, d.Shards.of(s).mu.wide.open.find(7) != nil)
+			require.Equal(t, c.want != chunkenc.EncXOR, d.Shards.of(s).mu.wide.open.Find(7) != nil)
 			commitWide(d, 3, s, histogramOf(chunkenc.EncHistogram, 3, 1000))
 			require.Equal(t, chunkenc.EncHistogram, s.open)
 		})
