@@ -117,10 +117,9 @@ type HeadOptions struct {
 	// the head, and goes on with the budget. Default and 0 or less: no limit.
 	MaxSeries int
 	MaxBytes  int64
-	// SnapshotThreshold: when more bytes of log than this, and than twice the last snapshot,
-	// stand behind the last snapshot of the head, another one is taken, so that Open reads it
-	// and what little log there is behind it; a 64th of it is enough for a last one by Close.
-	// Default and 0: 64 MiB. Negative: none is taken or used.
+	// SnapshotThreshold: a head snapshot is taken when the log behind the last one has more bytes
+	// than this, and than twice that snapshot. Open then reads little log. Close takes one from a
+	// 64th of this on. Default and 0: 64 MiB. Negative: none is taken or used.
 	SnapshotThreshold int64
 	// MaxLateness is how far behind the newest sample of all series a late one of some
 	// series is still taken when the head is flushed early. Default 1 min.

@@ -58,11 +58,10 @@ func (u usage) starved() bool { return u.waited > window/2 && u.ran < u.waited/8
 // meter reads what a thread has used since it began.
 type meter func() (usage, error)
 
-// Run calls f in another goroutine, and returns what it returns. A thread of low priority that is
-// not run, as other programs compute, keeps one of Go's processors all the same, and the collector
-// waits for it: so when f hardly gets on, the context that it was given ends, and f is called once
-// more, with ctx and on an ordinary thread, as all work is for ten minutes from then on. f must be
-// able to begin again behind an error of its context.
+// Run calls f on a thread of low priority, and returns what it returns. Beside other programs such
+// a thread may hardly run, yet it holds one of Go's processors and delays the collector. Then the
+// context of f ends, and f is called again, with ctx and on an ordinary thread. For ten minutes all
+// work runs so. f must be able to begin again behind an error of its context.
 func (r *Runner) Run(ctx context.Context, f func(context.Context) error) error {
 	if r.resting() {
 		return f(ctx)

@@ -90,9 +90,8 @@ func CompareStart(a, b *Meta) int {
 	return cmp.Or(cmp.Compare(a.MinTime, b.MinTime), a.ULID.Compare(b.ULID))
 }
 
-// FromFuture reports whether a block begins further ahead of the clock, also of that by which it
-// was made, than a head takes samples: it is no flushed head, and the log counts before it and
-// beside it. maxFuture is how far that is; less than 0: any time is taken, and no block is.
+// FromFuture reports whether a block begins more than maxFuture ahead of both the clock and its own
+// creation. Such a block is no flushed head, so the log still counts. A negative maxFuture: never.
 func FromFuture(m *Meta, c clock.Clock, maxFuture time.Duration) bool {
 	if maxFuture < 0 || BesideHead(m) {
 		return false

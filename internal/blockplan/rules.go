@@ -71,11 +71,10 @@ func Age(s RetentionState, limits RetentionLimits, durations []time.Duration, ha
 	return a
 }
 
-// ByRules says which blocks are too old as a whole, and which have series that are, both from the
-// oldest on. keptFrom has the first instant that each rule keeps (KeptFrom). has says for each rule
-// whether it decides about a series of a block; it is asked only about blocks of which that
-// matters, and says nothing (nil) of one that is passed over. The newest block stays, unless a
-// part of it is to go.
+// ByRules returns blocks that are too old as a whole, and blocks with series that are, oldest
+// first. keptFrom[i] is the first instant that rule i keeps (KeptFrom). has(id)[i]: rule i decides
+// about a series of the block; nil: pass over the block. It is called only where that matters. The
+// newest block does not go as a whole.
 func ByRules(s *RetentionState, keptFrom []int64, has func(ulid.ULID) []bool) (gone, rewrite []ulid.ULID) {
 	blocks := slices.Clone(s.Blocks)
 	sort.Slice(blocks, func(i, k int) bool { return newestFirst(&blocks[k], &blocks[i]) < 0 })

@@ -39,9 +39,9 @@ type Filter struct {
 // each.
 const wayWanted = 256
 
-// NewFilter returns one that keeps samples from mint on, and wanted series. left says of which
-// series no sample and no delete is kept, as they left the head, also if they are wanted for what
-// else they have; nil: there are none.
+// NewFilter returns one that keeps samples from mint on, and wanted series. left reports series
+// that left the head. Their samples and deletes go, even if wanted keeps their record. nil: none
+// left.
 func NewFilter(mint int64, wanted, left func(ref uint64) bool) *Filter {
 	return &Filter{mint: mint, wanted: wanted, left: left}
 }

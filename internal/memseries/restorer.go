@@ -11,12 +11,14 @@ import (
 
 // Restorer appends what the log says to the series of one recovery worker. Nothing
 // is locked: a series belongs to exactly one worker, and nobody reads before
-// recovery is over. While it runs, three fields of a series mean something else:
-// prevMaxt is the newest time seen in the log, lastSeq the index of the full chunk
-// that the log has reached, and pendV how many of the attached chunks end before the first
-// sample in the log, notReached while there was none. Pages of such places beside the records, only
-// for series with attached chunks, were tried: they cost 2.1% of the instructions of
-// BenchmarkOpenSnapshot with a long tail, 0.9% of BenchmarkReplay.
+// recovery is over. While it runs, three fields of a series mean something else.
+//
+//	prevMaxt  the newest time seen in the log
+//	lastSeq   the index of the full chunk that the log has reached
+//	pendV     how many attached chunks end before the first sample in the log; notReached: none seen
+//
+// Pages of such places beside the records, only for series with attached chunks, were tried: they
+// cost 2.1% of the instructions of BenchmarkOpenSnapshot with a long tail, 0.9% of BenchmarkReplay.
 type Restorer struct {
 	d *Directory
 	filler
