@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/token"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -178,35 +177,6 @@ func TestDocs_HaveShortLines(t *testing.T) {
 				continue
 			}
 			require.LessOrEqual(t, utf8.RuneCountInString(line), maxColumns, "%s:%d", page, n+1)
-		}
-	}
-}
-
-// goNames are the names that an entry of the glossary says the code has for its word.
-var goNames = regexp.MustCompile("(?s)Go: (.*?)(\n\n|\nNot:|$)")
-
-// A word of the glossary and its name in the code are one: whoever renames the code renames it
-// there.
-func TestGlossary_NamesWhatTheCodeHas(t *testing.T) {
-	known := map[string]bool{}
-	for _, s := range tree(t) {
-		known[path.Base(s.dir)] = true
-		ast.Inspect(s.file, func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok {
-				known[id.Name] = true
-			}
-			return true
-		})
-	}
-	text, err := os.ReadFile(filepath.Join(rootDir(t), "docs", "glossary.md"))
-	require.NoError(t, err)
-	entries := goNames.FindAllStringSubmatch(string(text), -1)
-	require.Greater(t, len(entries), 20)
-	for _, entry := range entries {
-		for _, code := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(entry[1], -1) {
-			for _, name := range regexp.MustCompile(`[A-Za-z_]\w*`).FindAllString(code[1], -1) {
-				require.True(t, known[name], "docs/glossary.md: no %s in the code (%s)", name, code[1])
-			}
 		}
 	}
 }

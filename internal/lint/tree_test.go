@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,12 +44,18 @@ func (s *source) library() bool { return !s.test && !within(s.dir, "cmd") }
 // within is true for dir itself and what is below it.
 func within(dir, top string) bool { return dir == top || strings.HasPrefix(dir, top+"/") }
 
+// majorVersion is the last part of a path that does not name its package.
+var majorVersion = regexp.MustCompile(`^v\d+$`)
+
 // imports returns the imported paths, each with the name the file uses for it.
 func (s *source) imports() map[string]string {
 	names := make(map[string]string)
 	for _, spec := range s.file.Imports {
 		p := importPath(spec)
 		names[p] = path.Base(p)
+		if majorVersion.MatchString(names[p]) {
+			names[p] = path.Base(path.Dir(p))
+		}
 		if spec.Name != nil {
 			names[p] = spec.Name.Name
 		}
