@@ -362,14 +362,20 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 		tryFaultCase(t, y)
 		return
 	}
+	shortages := shortageStep
+	if *faultWhole {
+		shortages = 1
+	}
 	ofLog, ofBlocks := sweep.Of(t, 1, 41), sweep.Of(t, 37, 397)
-	var sweeps []func()
-	for _, w := range faultWorkloads {
-		places, setups := ofLog, faultSetups
+	ofLogShort, ofBlocksShort := sweep.Of(t, shortages, 41), sweep.Of(t, max(37, shortages), 397)
+	seed, sweeps := sweep.Seed(t), []func(){}
+	for i, w := range faultWorkloads {
+		places, placesShort, setups := ofLog, ofLogShort, faultSetups
 		if slices.ContainsFunc(slices.Concat(w.before, w.ops), needsBlocks) {
-			places = ofBlocks
-			if !sweep.Whole() {
-				setups = setups[:1] // a hundred bases less to make
+			places, placesShort = ofBlocks, ofBlocksShort
+			if !sweep.Whole() { // a hundred bases less to make
+				one := (uint64(i) + seed) % uint64(len(setups))
+				setups = setups[one:][:1]
 			}
 		}
 		for _, setup := range setups {
@@ -392,11 +398,7 @@ func TestFault_EveryOperationFailsInEveryWay(t *testing.T) {
 				}
 			}
 			add(places, faults())
-			ofShortages := places
-			if !*faultWhole {
-				ofShortages.Step = max(ofShortages.Step, shortageStep)
-			}
-			add(ofShortages, faultfs.Shortages())
+			add(placesShort, faultfs.Shortages())
 		}
 	}
 	inParallel(len(sweeps), func(i int) { sweeps[i]() })

@@ -310,11 +310,11 @@ func openWorld(t *testing.T, fs tsdb.FS) *tsdb.DB {
 // in order.
 func TestForeignBlocks_AnyDisorderIsReadRightRepairedAndMerged(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(100)
+	n := 100
 	if !sweep.Whole() {
-		seeds = uint64(fewer(40, 12))
+		n = fewer(40, 12)
 	}
-	for seed := range seeds {
+	for _, seed := range sweep.Seeds(t, n) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newDisorderWorld(seed)
 			fs := w.disk(t)

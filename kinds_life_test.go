@@ -137,11 +137,11 @@ func (w *anyWorld) check(step string) {
 // they are merged to.
 func TestKinds_ThroughALife(t *testing.T) {
 	t.Parallel()
-	lives := uint64(12)
+	n := 12
 	if !sweep.Whole() {
-		lives = uint64(fewer(4, 2))
+		n = fewer(4, 2)
 	}
-	for seed := range lives {
+	for _, seed := range sweep.Seeds(t, n) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := &anyWorld{rnd: rand.New(rand.NewPCG(seed, 9)), want: map[string][]anySample{}, now: testNow.UnixMilli(),
 				kinds: map[string]chunkenc.ValueType{}, hists: map[string]*histogram.Histogram{}}

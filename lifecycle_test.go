@@ -164,16 +164,24 @@ func (l *life) end() {
 	require.NoError(l, l.db.Close(), l.ops)
 }
 
-// All 7^5 lives; with -short, and with assertions, all of three steps.
+// All 7^5 lives; some of them, and all of three steps, where not all is swept, and with assertions.
 func TestLifecycle_EveryOrderOfFiveSteps(t *testing.T) { everyLife(t, lifeOps, 5) }
 
 // All 8^4 lives with snapshots of the head.
 func TestLifecycle_EveryOrderOfFourStepsWithSnapshots(t *testing.T) { everyLife(t, snapLifeOps, 4) }
 
 func everyLife(t *testing.T, ops string, steps int) {
-	if !sweep.Whole() || invariants.Enabled {
-		steps = 3
+	all := sweep.Places{Step: 1}
+	if sweep.Whole() && !invariants.Enabled {
+		lives(t, ops, steps, all)
+		return
 	}
+	t.Run("short", func(t *testing.T) { lives(t, ops, 3, all) })
+	t.Run("long", func(t *testing.T) { lives(t, ops, steps, sweep.Of(t, 149, 149)) })
+}
+
+// lives lives those of the lives of so many steps that are among the places of each first step.
+func lives(t *testing.T, ops string, steps int, places sweep.Places) {
 	for i := range ops {
 		t.Run(ops[i:i+1], func(t *testing.T) {
 			t.Parallel()
@@ -181,7 +189,7 @@ func everyLife(t *testing.T, ops string, steps int) {
 			for range steps - 1 {
 				n *= len(ops)
 			}
-			for k := range n {
+			for _, k := range places.Below(n) {
 				l := newLife(t)
 				l.do(ops[i])
 				for range steps - 1 {
@@ -200,8 +208,8 @@ func TestLifecycle_LongRandomLives(t *testing.T) {
 	if !sweep.Whole() {
 		runs = fewer(30, 10)
 	}
-	for seed := range runs {
-		rng := rand.New(rand.NewPCG(uint64(seed), 7))
+	for _, seed := range sweep.Seeds(t, runs) {
+		rng := rand.New(rand.NewPCG(seed, 7))
 		l := newLife(t)
 		for range 8 + rng.IntN(25) {
 			l.do(allLifeOps[rng.IntN(len(allLifeOps))])

@@ -53,9 +53,11 @@ func (w workload) sampling(blocks bool) (step, states int) {
 	}
 }
 
-// deepEvery says of how many moments one is followed by a second crash.
+// deepEvery says of how many moments that are tried one is followed by a second crash.
 func (w workload) deepEvery(blocks bool) int {
 	switch {
+	case !sweep.Whole() && blocks:
+		return 1
 	case !sweep.Whole():
 		return 4
 	case blocks:
@@ -142,8 +144,8 @@ type examination struct {
 	err error
 }
 
-// run tries all states of all crash points.
-func (w workload) run(y *tally, onlyPoint, onlyState int) {
+// run tries all states of all crash points, or of some of them that the seed of the sweep chooses.
+func (w workload) run(y *tally, seed uint64, onlyPoint, onlyState int) {
 	c, points, err := w.points()
 	if err != nil {
 		y.fail("%v: without a crash: %v", w, err)
@@ -152,9 +154,15 @@ func (w workload) run(y *tally, onlyPoint, onlyState int) {
 	x := &examiner{setup: w.setup, history: c.history, tally: y}
 	seen := map[uint64]examination{}
 	step, states := w.sampling(c.history.blocks)
+	moments, deepEvery := sweep.Places{First: int(seed % uint64(step)), Step: step}, w.deepEvery(c.history.blocks)
 	for i, point := range points {
-		if onlyPoint >= 0 && i != onlyPoint || onlyPoint < 0 && i%step != 0 && i < len(points)-1 {
+		if onlyPoint >= 0 && i != onlyPoint || onlyPoint < 0 && !moments.Has(i) && i < len(points)-1 {
 			continue
+		}
+		// Of some moments a second crash follows one of the states.
+		deepState, nth := -1, i/step+int(seed%uint64(deepEvery))
+		if nth%deepEvery == 0 {
+			deepState = nth / deepEvery % states
 		}
 		y.points.Add(1)
 		n := -1
@@ -166,7 +174,7 @@ func (w workload) run(y *tally, onlyPoint, onlyState int) {
 			if y.failures() >= maxFailures {
 				return
 			}
-			got, err := x.once(disk, point.promise, seen, n == i%states && i%w.deepEvery(c.history.blocks) == 0)
+			got, err := x.once(disk, point.promise, seen, n == deepState || onlyState >= 0)
 			if err == nil {
 				err = got.err
 			}
@@ -174,7 +182,7 @@ func (w workload) run(y *tally, onlyPoint, onlyState int) {
 				err = got.against(x.history, point.promise)
 			}
 			if err != nil {
-				y.fail("go test -run TestPowerLoss -powerloss=%v,%d,%d # before %s\n%s%v", w, i, n, point.op, disk.FateString(), err)
+				y.fail("go test -run TestPowerLoss -sweep.whole=%v -powerloss=%v,%d,%d # before %s\n%s%v", sweep.Whole(), w, i, n, point.op, disk.FateString(), err)
 			}
 		}
 	}
@@ -399,16 +407,25 @@ func TestPowerLoss_EveryStateAfterEveryOperationOpensWithAPrefix(t *testing.T) {
 			require.NoError(t, err)
 			only[k] = n
 		}
-		list[i].run(y, only[0], only[1])
+		list[i].run(y, sweep.Seed(t), only[0], only[1])
 		y.report(t)
 		return
 	}
+	seed := sweep.Seed(t)
 	if !sweep.Whole() {
-		list = slices.DeleteFunc(list, func(w workload) bool { return len(w.ops) == 2 })
-		blocks = slices.DeleteFunc(blocks, func(w workload) bool { return w.setup.sync != "interval" })
+		pairs, nth := sweep.Of(t, 1, 23), -1
+		list = slices.DeleteFunc(list, func(w workload) bool {
+			if len(w.ops) != 2 {
+				return false
+			}
+			nth++
+			return !pairs.Has(nth)
+		})
+		sync := syncNames[seed%uint64(len(syncNames))]
+		blocks = slices.DeleteFunc(blocks, func(w workload) bool { return w.setup.sync != sync })
 	}
 	list = append(list, blocks...)
-	inParallel(len(list), func(i int) { list[i].run(y, -1, -1) })
+	inParallel(len(list), func(i int) { list[i].run(y, seed, -1, -1) })
 	y.report(t)
 	if sweep.Whole() {
 		require.GreaterOrEqual(t, y.states.Load(), int64(20_000))

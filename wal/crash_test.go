@@ -35,8 +35,8 @@ func TestCrash_WhatIsSyncedStaysAndWhatStaysIsAPrefix(t *testing.T) {
 		runs = 30
 	}
 	states := 0
-	for seed := range runs {
-		c := &crasher{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 1)), budget: 40}
+	for _, seed := range sweep.Seeds(t, runs) {
+		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 1)), budget: 40}
 		c.run(tsdbtest.NewMemFS(), Position{}, promise{bodies: map[uint64][]string{}}, 3)
 		states += c.states
 		if t.Failed() {

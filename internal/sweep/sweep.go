@@ -12,17 +12,29 @@ import (
 
 var (
 	whole = flag.Bool("sweep.whole", false, "try every place of each sweep, and whatever else takes long")
-	seed  = flag.Uint64("sweep.seed", 1, "which places are tried when not all are")
+	seed  = flag.Uint64("sweep.seed", 1, "which places are tried when not all are, and what is drawn at random")
 )
 
 // Whole reports whether everything is to be tried, however long it takes.
 func Whole() bool { return *whole }
 
-// Seed says which places are tried when not all are. A failure of t prints it.
+// Seed says which places are tried when not all are, and what is drawn at random. A failure of t
+// prints it.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	t.Logf("sampled with -sweep.seed=%d", *seed)
 	return *seed
+}
+
+// Seeds returns n seeds for what a test draws at random. Those of two seeds of the sweep are
+// different ones, but where they ask for different n. A failure of t prints the seed of the sweep.
+func Seeds(t testing.TB, n int) []uint64 {
+	t.Helper()
+	seeds, first := make([]uint64, n), (Seed(t)-1)*uint64(n)
+	for i := range seeds {
+		seeds[i] = first + uint64(i)
+	}
+	return seeds
 }
 
 // Places are which of the places 0, 1, 2 and so on are tried: every Step-th from First on.
