@@ -44,10 +44,15 @@ var hostile = []struct {
 	{"a step of 0", "query_range", url.Values{"query": {"m"}, "start": {"0"}, "end": {"1"}, "step": {"0"}}, 400, "zero or negative"},
 	{"a step that is not a number", "query_range", url.Values{"query": {"m"}, "start": {"0"}, "end": {"1"}, "step": {"NaN"}}, 400, "step"},
 	{"a step of a nanosecond", "query_range", url.Values{"query": {"m"}, "start": {"0"}, "end": {"1"}, "step": {"1e-9"}}, 400, "11,000"},
+	{"a step of half a millisecond", "query_range", url.Values{"query": {"m"}, "start": {"0"}, "end": {"1"}, "step": {"0.0005"}}, 400, "shorter than a millisecond"},
+	{"a subquery step of a tenth of a millisecond", "query", url.Values{"query": {"max_over_time(m[1s:0.0001])"}}, 400, "below a millisecond"},
+	{"a step that is cut to milliseconds", "query_range", url.Values{"query": {"m"}, "start": {"0"}, "end": {"20"}, "step": {"0.0019"}}, 400, "11,000"},
+	{"12,000 steps within twelve seconds", "query_range", url.Values{"query": {"m"}, "start": {"0"}, "end": {"11.999"}, "step": {"0.001"}}, 400, "11,000"},
 	{"all times in steps of a second", "query_range", url.Values{"query": {"m"}, "start": {"-9223309901257974"}, "end": {"9223309901257974"}, "step": {"1"}}, 400, "11,000"},
 	{"11,001 steps", "query_range", url.Values{"query": {"m"}, "start": {"0"}, "end": {"11001"}, "step": {"1"}}, 400, "11,000"},
 	{"an end before the start", "query_range", url.Values{"query": {"m"}, "start": {"2"}, "end": {"1"}, "step": {"1"}}, 400, "before"},
 	{"a subquery of very many steps", "query", url.Values{"query": {"max_over_time(vector(1)[100y:1ms])"}, "timeout": {"1s"}}, 400, "1:34: parse error: a subquery of"},
+	{"windows of very many points", "query_range", url.Values{"query": {"max_over_time(vector(1)[40000s:1s])"}, "start": {"0"}, "end": {"11000"}, "step": {"1"}}, 422, "4.4e+08 points"},
 	{"a join of everything with everything", "query", url.Values{"query": {`{i=~".+"} * on () group_left {i=~".+"}`}, "time": {"0.5"}}, 422, ""},
 	{"a selector that selects nothing in particular", "series", url.Values{"match[]": {"{}"}}, 400, "at least one"},
 	{"a function for a selector", "series", url.Values{"match[]": {"rate(m[5m])"}}, 400, "parse error"},
@@ -116,6 +121,72 @@ func TestHostileRequests_AreAnsweredAndDisturbNobody(t *testing.T) {
 	t.Logf("%d questions of the probe, the slowest took %s", probes, slowest)
 }
 
+// heavy is expressions that take as much as one may, or more.
+var heavy = []url.Values{
+	{"query": {"max_over_time(vector(1)[9000000s:1s])"}},
+	{"query": {"max_over_time(max_over_time(vector(1)[9000000s:1s])[1000s:1s])"}},
+	{"query": {"max_over_time(vector(1)[40000s:1s])"}, "start": {"0"}, "end": {"11000"}, "step": {"1"}},
+	{"query": {"max_over_time(vector(1)[13000s:1s])"}, "start": {"0"}, "end": {"11000"}, "step": {"1"}},
+	{"query": {"quantile_over_time(0.5, vector(1)[900s:1s])"}, "start": {"0"}, "end": {"11000"}, "step": {"1"}},
+	{"query": {`{i=~".+"} * on () group_left {i=~".+"}`}, "time": {"0.5"}},
+	{"query": {strings.Repeat("m+", 1000) + "m"}, "time": {"0.5"}},
+	{"query": {`quantile_over_time(0.5, {i=~".+"}[1h])`}, "start": {"0"}, "end": {"11"}, "step": {"0.001"}},
+	{"query": {strings.Repeat("m+", 1<<19) + "m"}},
+	{"query": {`m{i=~"` + strings.Repeat("(a|b)*", 10_000) + `"}`}},
+}
+
+// A hundred at once, by the options that a server has by default, and a question each 100 ms
+// beside them.
+func TestHostileRequests_AHundredAtOnce(t *testing.T) {
+	s := openStorage(t)
+	fill(t, s)
+	server := httptest.NewServer(prom.NewHandler(s.DB(), nil))
+	defer server.Close()
+	ask := func(path string, form url.Values) int {
+		resp, err := http.PostForm(server.URL+"/api/v1/"+path, form)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		_, _ = io.Copy(io.Discard, resp.Body) // it is not looked at
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	var requests sync.WaitGroup
+	for i := range 100 {
+		form := url.Values{"timeout": {"20s"}}
+		for name, values := range heavy[i%len(heavy)] {
+			form[name] = values
+		}
+		path := "query"
+		if form.Has("step") {
+			path = "query_range"
+		}
+		requests.Go(func() {
+			if status := ask(path, form); status/100 != 2 && status/100 != 4 && status != http.StatusServiceUnavailable {
+				t.Errorf("%d for %.100s", status, form.Encode())
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { requests.Wait(); close(over) }()
+	var slowest time.Duration
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for running := true; running; {
+		begin := time.Now()
+		require.Equal(t, http.StatusOK, ask("query", url.Values{"query": {"count(m)"}, "time": {"0.5"}}))
+		slowest = max(slowest, time.Since(begin))
+		select {
+		case <-tick.C:
+		case <-over:
+			running = false
+		}
+	}
+	t.Logf("the slowest answer took %s", slowest)
+	require.Less(t, slowest, 5*time.Second, "it is below one where nobody else uses the machine")
+}
+
 // A client that goes away ends its query, and the next one is answered.
 func TestHostileRequests_AClientThatGoesEndsItsQuery(t *testing.T) {
 	s := openStorage(t)
@@ -124,7 +195,7 @@ func TestHostileRequests_AClientThatGoesEndsItsQuery(t *testing.T) {
 	defer server.Close()
 	for range 5 {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/api/v1/query?query="+url.QueryEscape("max_over_time(vector(1)[10y:1s])"), nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/api/v1/query?query="+url.QueryEscape("max_over_time(vector(1)[9000000s:1s])"), nil)
 		require.NoError(t, err)
 		if resp, err := http.DefaultClient.Do(req); err == nil {
 			require.NoError(t, resp.Body.Close())
@@ -135,4 +206,13 @@ func TestHostileRequests_AClientThatGoesEndsItsQuery(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Eventually(t, func() bool {
+		resp, err := http.Get(server.URL + "/metrics")
+		require.NoError(t, err)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Contains(t, string(text), "\nprometheus_engine_queries ")
+		return strings.Contains(string(text), "\nprometheus_engine_queries 0\n")
+	}, 10*time.Second, 10*time.Millisecond, "queries that nobody waits for go on")
 }

@@ -1,6 +1,8 @@
 package prom
 
 import (
+	"context"
+
 	"github.com/prometheus/prometheus/model/histogram"
 	promchunkenc "github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -11,6 +13,7 @@ import (
 // an addition. A histogram is a run of its own, of a time and no value; the iterator below stands
 // on it.
 type iterator struct {
+	ctx  context.Context // when it is done, so is the iterator
 	it   chunkenc.Iterator
 	run  chunkenc.Batch // [at:] is still to be read; at is where it stands
 	at   int
@@ -33,7 +36,8 @@ const (
 )
 
 // reset puts the iterator before the first sample of another one.
-func (it *iterator) reset(of chunkenc.Iterator) {
+func (it *iterator) reset(ctx context.Context, of chunkenc.Iterator) {
+	it.ctx = ctx
 	it.it, it.at, it.kind, it.over = of, -1, promchunkenc.ValNone, false
 	it.run.Cut(0)
 }
@@ -48,6 +52,9 @@ func (it *iterator) Next() promchunkenc.ValueType {
 }
 
 func (it *iterator) refill() promchunkenc.ValueType {
+	if err := it.ctx.Err(); err != nil { // engines look at it between series only
+		it.it = &ended{err: err}
+	}
 	if it.kind > promchunkenc.ValFloat { // the next one is most likely of that kind, too
 		return it.take(it.it.Next())
 	}

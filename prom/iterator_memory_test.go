@@ -61,6 +61,24 @@ func TestIterator_OfAClosedQuerier_KeepsWhatItStandsOn(t *testing.T) {
 	require.ErrorIs(t, late.Err(), tsdb.ErrClosed)
 }
 
+func TestIterator_EndsWithTheContextOfItsSelect(t *testing.T) {
+	s := openStorage(t)
+	fill(t, s)
+	q := newQuerier(t, s)
+	defer func() { require.NoError(t, q.Close()) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	set := q.Select(ctx, true, nil, labels.MustNewMatcher(labels.MatchEqual, "__name__", "m"))
+	require.True(t, set.Next())
+	it := set.At().Iterator(nil)
+	require.Equal(t, chunkenc.ValFloat, it.Next())
+	cancel()
+	n := 0
+	for ; it.Next() != chunkenc.ValNone; n++ {
+	}
+	require.Less(t, n, 99, "no more than a run")
+	require.ErrorIs(t, it.Err(), context.Canceled)
+}
+
 func TestIterator_OfAClosedQuerier_KeepsItsHistogram(t *testing.T) {
 	s := openStorage(t)
 	app := s.Appender(context.Background())

@@ -1,6 +1,7 @@
 package prom
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -75,6 +76,9 @@ func (p *boundedParser) tooMuch(expr parser.Expr) *parser.ParseErr {
 			return refused(expr, fmt.Errorf("it is nested more than %d deep", maxDepth))
 		}
 		if sub, ok := at.node.(*parser.SubqueryExpr); ok {
+			if sub.Step > 0 && sub.Step < time.Millisecond { // the engine divides by milliseconds
+				return refused(sub, errors.New("a subquery with a step below a millisecond"))
+			}
 			if steps := p.steps(sub); steps > float64(p.maxSteps) {
 				return refused(sub, fmt.Errorf("a subquery of %.0f steps: at most %d", steps, p.maxSteps))
 			}

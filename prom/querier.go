@@ -73,7 +73,7 @@ func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints
 	}
 	h, labelsOnly := selectHints(hints), hints != nil && hints.Func == "series"
 	h.MayBeEmpty = hints != nil && !labelsOnly && hints.Limit == 0 // a limit counts those with samples
-	return &seriesSet{set: q.q.Select(ctx, h, ours...), shard: shardOf(hints), labelsOnly: labelsOnly, lender: &q.lender}
+	return &seriesSet{set: q.q.Select(ctx, h, ours...), shard: shardOf(hints), labelsOnly: labelsOnly, query: query{ctx, &q.lender}}
 }
 
 // chunkQuerier reads encoded chunks. It may be used by any number of goroutines.

@@ -1,6 +1,8 @@
 package prom
 
 import (
+	"context"
+
 	promlabels "github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	promchunkenc "github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -14,7 +16,7 @@ type seriesSet struct {
 	set        *tsdb.SeriesSet
 	shard      shard
 	labelsOnly bool // nobody reads samples
-	lender     *lender
+	query      query
 	cur        *series
 	room       []series // for the next ones
 	last       int      // how many there was room for at first
@@ -24,6 +26,12 @@ type seriesSet struct {
 type series struct {
 	labels promlabels.Labels
 	s      *tsdb.Series // nil: nobody reads samples
+	query  *query
+}
+
+// query is what the series of a result have in common.
+type query struct {
+	ctx    context.Context // of the Select: iterators end with it
 	lender *lender
 }
 
@@ -41,7 +49,7 @@ func (set *seriesSet) Next() bool {
 		set.cur = set.place()
 		set.cur.labels = ls
 		if !set.labelsOnly {
-			set.cur.s, set.cur.lender = s, set.lender
+			set.cur.s, set.cur.query = s, &set.query
 		}
 		return true
 	}
@@ -86,9 +94,9 @@ func (s *series) Iterator(reuse promchunkenc.Iterator) promchunkenc.Iterator {
 		return promchunkenc.NewNopIterator()
 	}
 	it, ok := reuse.(*iterator)
-	if !ok || it.lender != s.lender || it.memory == nil {
-		it = s.lender.newIterator()
+	if !ok || it.lender != s.query.lender || it.memory == nil {
+		it = s.query.lender.newIterator()
 	}
-	it.reset(s.s.Iterator(it.it))
+	it.reset(s.query.ctx, s.s.Iterator(it.it))
 	return it
 }

@@ -37,7 +37,9 @@ type Config struct {
 	OTLP     http.Handler // answers writes by OTLP; nil: 404
 
 	QueryTimeout  time.Duration
-	MaxQueryBytes int // of one expression
+	Concurrency   int           // queries that the engine answers at a time
+	SubqueryStep  time.Duration // of subqueries that name none
+	MaxQueryBytes int           // of one expression
 	MaxFormBytes  int64
 	Admin         bool           // deletes and snapshots may be asked for
 	Origins       *regexp.Regexp // of pages of other hosts that may read answers; nil: none
@@ -65,10 +67,11 @@ type BuildInfo struct {
 type API struct {
 	Config
 	started time.Time
+	lanes   lanes
 }
 
 // New returns an API.
-func New(c Config) *API { return &API{Config: c, started: c.Now()} }
+func New(c Config) *API { return &API{Config: c, started: c.Now(), lanes: newLanes(c.Concurrency)} }
 
 // endpoint makes the answer to one request.
 type endpoint func(r *http.Request) answer

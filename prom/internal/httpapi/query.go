@@ -24,7 +24,7 @@ func (a *API) query(r *http.Request) answer {
 		return badParam("time", err)
 	}
 	at = near(at)
-	return a.run(r, func(ctx context.Context, opts promql.QueryOpts, text string) (promql.Query, error) {
+	return a.run(r, 1, 0, func(ctx context.Context, opts promql.QueryOpts, text string) (promql.Query, error) {
 		return a.Engine.NewInstantQuery(ctx, a.Storage, opts, text, at)
 	})
 }
@@ -56,17 +56,27 @@ func (a *API) queryRange(r *http.Request) answer {
 	if step <= 0 {
 		return badParam("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
 	}
-	// In seconds, as a duration ends after 292 years.
-	if float64(end.Unix()-start.Unix())/step.Seconds() > maxPoints {
-		return badData(errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"))
+	// In milliseconds, as a duration ends after 292 years.
+	span := float64(end.UnixMilli()) - float64(start.UnixMilli())
+	if span/1000/step.Seconds() > maxPoints {
+		return badData(errTooManyPoints)
 	}
-	return a.run(r, func(ctx context.Context, opts promql.QueryOpts, text string) (promql.Query, error) {
+	if step = step.Truncate(time.Millisecond); step == 0 { // the engine counts milliseconds, and divides by them
+		return badParam("step", errors.New("it is shorter than a millisecond"))
+	}
+	steps := span / float64(step.Milliseconds())
+	if steps > maxPoints {
+		return badData(errTooManyPoints)
+	}
+	return a.run(r, steps+1, near(end).Sub(near(start)), func(ctx context.Context, opts promql.QueryOpts, text string) (promql.Query, error) {
 		return a.Engine.NewRangeQuery(ctx, a.Storage, opts, text, near(start), near(end), step)
 	})
 }
 
-// run has a query answered.
-func (a *API) run(r *http.Request, prepare func(context.Context, promql.QueryOpts, string) (promql.Query, error)) answer {
+var errTooManyPoints = errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
+
+// run has a query answered, at so many steps over a span of time.
+func (a *API) run(r *http.Request, steps float64, span time.Duration, prepare func(context.Context, promql.QueryOpts, string) (promql.Query, error)) answer {
 	limit, err := limitParam(r)
 	if err != nil {
 		return badParam("limit", err)
@@ -87,20 +97,28 @@ func (a *API) run(r *http.Request, prepare func(context.Context, promql.QueryOpt
 	if err := a.checkLength(text); err != nil {
 		return badParam("query", err)
 	}
+	w := a.workOf(text, steps, span)
+	if err := w.tooMuch(); err != nil {
+		return failed(http.StatusUnprocessableEntity, "execution", err)
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
-	q, err := prepare(ctx, opts, text)
+	leave, err := a.lanes.enter(ctx, &w, steps == 1 && w.light(text))
 	if err != nil {
 		cancel()
-		switch {
-		case errors.Is(err, context.DeadlineExceeded):
-			return notDone(promql.ErrQueryTimeout("the queue of queries"))
-		case errors.Is(err, context.Canceled):
-			return notDone(promql.ErrQueryCanceled("the queue of queries"))
+		return stillQueued(err)
+	}
+	q, err := prepare(ctx, opts, text)
+	if err != nil {
+		leave()
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			return stillQueued(err)
 		}
 		return badParam("query", err)
 	}
 	done := func() { q.Close(); cancel() }
 	res := q.Exec(ctx)
+	leave()
 	if res.Err != nil {
 		done()
 		return notDone(res.Err)
@@ -115,6 +133,14 @@ func (a *API) run(r *http.Request, prepare func(context.Context, promql.QueryOpt
 		out.stats = stats.NewQueryStats(q.Stats())
 	}
 	return answer{data: out, query: text, warnings: warnings, done: done}
+}
+
+// stillQueued answers a query whose time was over before its turn came.
+func stillQueued(err error) answer {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return notDone(promql.ErrQueryTimeout("the queue of queries"))
+	}
+	return notDone(promql.ErrQueryCanceled("the queue of queries"))
 }
 
 var errTruncated = errors.New("results truncated due to limit")
