@@ -63,17 +63,6 @@ func (d *Dec) Byte() byte {
 	return b
 }
 
-// BE16 reads two bytes, big endian.
-func (d *Dec) BE16() uint16 {
-	if d.Len() < 2 {
-		d.Fail("input ends inside a be16")
-		return 0
-	}
-	v := binary.BigEndian.Uint16(d.buf[d.off:])
-	d.off += 2
-	return v
-}
-
 // BE32 reads four bytes, big endian.
 func (d *Dec) BE32() uint32 {
 	if d.Len() < 4 {

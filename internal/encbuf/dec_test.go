@@ -70,7 +70,6 @@ func TestDec_ShortOrOverlongInputIsDamage(t *testing.T) {
 		read func(*Dec)
 	}{
 		"byte":     {nil, func(d *Dec) { d.Byte() }},
-		"be16":     {make([]byte, 1), func(d *Dec) { d.BE16() }},
 		"be32":     {make([]byte, 3), func(d *Dec) { d.BE32() }},
 		"be64":     {make([]byte, 7), func(d *Dec) { d.BE64() }},
 		"float":    {make([]byte, 7), func(d *Dec) { d.Float64() }},

@@ -131,16 +131,6 @@ func (e *Encoder) MemoryBytes() int {
 	return n
 }
 
-// Newest makes dst the newest sample, as it is read back but for its hint, which is unknown.
-// There is one, and it has integer counts.
-func (e *Encoder) Newest(dst *histogram.Histogram) { e.ints(dst, histogram.HintUnknown) }
-
-// NewestFloat makes dst the newest sample, as it is read back but for its hint, which is
-// unknown. There is one.
-func (e *Encoder) NewestFloat(dst *histogram.FloatHistogram) {
-	e.floats(dst, histogram.HintUnknown, e.float)
-}
-
 // Floats reports whether the chunk is one of float histograms.
 func (e *Encoder) Floats() bool { return e.float }
 

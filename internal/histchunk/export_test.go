@@ -6,6 +6,15 @@ import "github.com/seed347100a3/tsdb/histogram"
 // if none comes.
 func (e *Encoder) BeginWithStarts() { e.st = true }
 
+// Newest makes dst the newest sample, as it is read back but for its hint, which is unknown. There is
+// one, and it has integer counts.
+func (e *Encoder) Newest(dst *histogram.Histogram) { e.ints(dst, histogram.HintUnknown) }
+
+// NewestFloat is Newest for a sample of any counts.
+func (e *Encoder) NewestFloat(dst *histogram.FloatHistogram) {
+	e.floats(dst, histogram.HintUnknown, e.float)
+}
+
 // GoesOn is what the short way says of a histogram, and Fits what the rules do: that it can be in
 // the chunk as it is.
 func (e *Encoder) GoesOn(h *histogram.Histogram) bool { return e.num > 0 && e.goesOn(h) }

@@ -52,7 +52,6 @@ func AppendSeries(dst []byte, ref uint64, ls labels.Labels) []byte {
 type SeriesDecoder struct {
 	d         encbuf.Dec
 	ref       uint64
-	numLabels int
 	left      int // labels of this entry not read yet
 	entryOff  int // where this entry begins
 	labelsOff int // and its labels
@@ -78,18 +77,13 @@ func (s *SeriesDecoder) Next() bool {
 	}
 	s.entryOff = s.d.Offset()
 	s.ref = s.d.BE64()
-	s.numLabels = s.d.Count(minLabelBytes)
-	s.left = s.numLabels
+	s.left = s.d.Count(minLabelBytes)
 	s.labelsOff = s.d.Offset()
 	return s.d.Err() == nil
 }
 
 // Ref returns the series' number.
 func (s *SeriesDecoder) Ref() uint64 { return s.ref }
-
-// NumLabels returns how many labels the series has. The record is long enough to
-// hold that many, so memory may be taken for them.
-func (s *SeriesDecoder) NumLabels() int { return s.numLabels }
 
 // Label returns the next label of the present series; the bytes alias the record. ok
 // is false behind the last label and on damage.

@@ -71,7 +71,7 @@ func decodeSeries(rec []byte) ([]series, error) {
 	var d record.SeriesDecoder
 	d.Reset(rec)
 	for d.Next() {
-		s := series{Ref: d.Ref(), Labels: make([][2]string, 0, d.NumLabels())}
+		s := series{Ref: d.Ref(), Labels: [][2]string{}}
 		for name, value, ok := d.Label(); ok; name, value, ok = d.Label() {
 			s.Labels = append(s.Labels, [2]string{string(name), string(value)})
 		}

@@ -54,10 +54,7 @@ func (s *State) FirstT() int64 { return s.firstT }
 // LastT returns the time of the newest sample in milliseconds; 0 if there is none.
 func (s *State) LastT() int64 { return s.lastT }
 
-// LastV returns the value of the newest sample, bit for bit; 0 if there is none.
-func (s *State) LastV() float64 { return math.Float64frombits(s.lastV) }
-
-// LastBits returns the bits of LastV.
+// LastBits returns the bits of the value of the newest sample; 0 if there is none.
 func (s *State) LastBits() uint64 { return s.lastV }
 
 // Note counts a sample of a chunk that another encoder builds: so the state answers for

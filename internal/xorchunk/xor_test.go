@@ -168,7 +168,7 @@ func TestXORState_Snapshots_AreEachAPrefix(t *testing.T) {
 			buf = s.Append(buf, x.t, math.Float64frombits(x.v))
 			require.Equal(t, v.Samples[0].t, s.FirstT())
 			require.Equal(t, x.t, s.LastT())
-			require.Equal(t, x.v, math.Float64bits(s.LastV()))
+			require.Equal(t, x.v, s.LastBits())
 			snap := s.Snapshot([]byte("before"), buf)
 			require.Equal(t, "before", string(snap[:6]))
 			require.Len(t, snap[6:], s.SizeBytes(buf))
