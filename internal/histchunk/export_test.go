@@ -6,8 +6,8 @@ import "github.com/seed347100a3/tsdb/histogram"
 // if none comes.
 func (e *Encoder) BeginWithStarts() { e.st = true }
 
-// Newest makes dst the newest sample, as it is read back but for its hint, which is unknown. There is
-// one, and it has integer counts.
+// Newest makes dst the newest sample, as it is read back but for its hint, which is unknown. There
+// is one, and it has integer counts.
 func (e *Encoder) Newest(dst *histogram.Histogram) { e.ints(dst, histogram.HintUnknown) }
 
 // NewestFloat is Newest for a sample of any counts.
