@@ -121,13 +121,28 @@ func (hl *headLate) readable(h *head, snapshot uint64) read.Late {
 type stagedLate struct {
 	headlate.Samples
 	beside headlate.Beside // the rest of the commit
+	refuse bool            // none is taken
+}
+
+func (sl *stagedLate) clear() {
+	sl.Clear()
+	sl.refuse = false
+}
+
+// RefuseLate says whether samples that are appended from now on are refused if they are late,
+// whatever Options.Head.OutOfOrderWindow says: with ErrOutOfOrder, or ErrOutOfBounds. Of those that
+// other commits make late meanwhile the newest call decides.
+func (a *Appender) RefuseLate(refuse bool) {
+	if a.staged != nil {
+		a.staged.late.refuse = refuse
+	}
 }
 
 // stageLate makes a sample a late one, unless it comes too late. The error is otherwise, where no
 // late ones are taken.
 func (a *Appender) stageLate(st *memseries.Sample, otherwise error) error {
 	h, sg := a.h, a.staged
-	if h.late.window.Load() == 0 {
+	if h.late.window.Load() == 0 || sg.late.refuse {
 		return sg.refused.note(st, otherwise)
 	}
 	err := h.late.tooOldFor(&h.bounds, st.T)
@@ -164,7 +179,7 @@ func (sg *staging) reserveLateLocked(st *memseries.Sample, n int) error {
 // taken in order keeps it from that, too.
 func (sg *staging) becomeLateLocked(st *memseries.Sample, why error) error {
 	h := sg.h
-	if h.late.window.Load() == 0 || why == ErrNotFound {
+	if h.late.window.Load() == 0 || sg.late.refuse || why == ErrNotFound {
 		return why
 	}
 	if why == nil || why == ErrDuplicateSample {

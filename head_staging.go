@@ -96,7 +96,7 @@ func (sg *staging) release() {
 	sg.metadata.clear()
 	sg.refused.moveTo(&sg.h.commits)
 	sg.exemplars.clear()
-	sg.late.Clear()
+	sg.late.clear()
 	sg.commit.Reset()
 	sg.h.commits.stagings.Put(sg)
 }

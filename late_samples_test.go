@@ -280,3 +280,34 @@ func TestLate_Alone_TheLogDoesNotGrowForEver(t *testing.T) {
 	f.open()
 	require.Equal(t, got, f.all())
 }
+
+// RefuseLate is of its Appender. A sample that another commit makes late between Append and Commit
+// is refused, too.
+func TestRefuseLate_WhateverTheWindow(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) { o.Head.OutOfOrderWindow = time.Hour })
+	const newest = 10_000
+	ls := labels.FromStrings("__name__", "m")
+	first, overtaken := f.db.Appender(), f.db.Appender()
+	overtaken.RefuseLate(true)
+	_, err := overtaken.Append(0, ls, newest-2, 1)
+	require.NoError(t, err)
+	_, err = first.Append(0, ls, newest, 1)
+	require.NoError(t, err)
+	_, err = first.Commit(ctx)
+	require.NoError(t, err)
+	_, err = overtaken.Append(0, ls, newest-1, 1)
+	require.ErrorIs(t, err, tsdb.ErrOutOfOrder)
+	res, err := overtaken.Commit(ctx)
+	require.NoError(t, err)
+	require.Len(t, res.Rejected, 1)
+	require.ErrorIs(t, res.Rejected[0].Err, tsdb.ErrOutOfOrder)
+	overtaken.RefuseLate(true) // it has ended: nothing happens
+
+	for range 20 { // whoever has the memory of the one before
+		app := f.db.Appender()
+		_, err = app.Append(0, ls, newest-3, 1)
+		require.NoError(t, err)
+		_, err = app.Commit(ctx)
+		require.NoError(t, err)
+	}
+}

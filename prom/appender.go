@@ -68,16 +68,22 @@ func accepted(ref tsdb.SeriesRef, err error) (storage.SeriesRef, error) {
 }
 
 // appender implements storage.Appender.
-type appender struct{ transaction }
+type appender struct {
+	transaction
+	refuseLate bool
+}
 
 // Append implements storage.Appender.
 func (a *appender) Append(ref storage.SeriesRef, ls labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
 	return a.sample(ref, ls, tsdb.Sample{T: t, V: v})
 }
 
-// SetOptions implements storage.Appender. It changes nothing: tsdb.Options.Head.OutOfOrderWindow says
-// which samples out of order are taken.
-func (*appender) SetOptions(*storage.AppendOptions) {}
+// SetOptions implements storage.Appender. With DiscardOutOfOrder late samples are refused, whatever
+// tsdb.Options.Head.OutOfOrderWindow says.
+func (a *appender) SetOptions(opts *storage.AppendOptions) {
+	a.refuseLate = opts != nil && opts.DiscardOutOfOrder
+	a.app.RefuseLate(a.refuseLate)
+}
 
 // AppendHistogram implements storage.Appender. Of a histogram what its schema does not have is left
 // out; of the rest the errors of package histogram say what is wrong.
@@ -103,6 +109,8 @@ func (a *appender) AppendHistogramSTZeroSample(ref storage.SeriesRef, ls labels.
 			ZeroThreshold: fh.ZeroThreshold, CustomValues: fh.CustomValues,
 		}
 	}
+	a.app.RefuseLate(true)
+	defer a.app.RefuseLate(a.refuseLate)
 	r, err := a.histogram(ref, ls, instant{t: st}, h, fh)
 	return zeroed(ref, r, err)
 }
@@ -113,6 +121,8 @@ func (a *appender) AppendSTZeroSample(ref storage.SeriesRef, ls labels.Labels, t
 	if st >= t {
 		return 0, storage.ErrSTNewerThanSample
 	}
+	a.app.RefuseLate(true)
+	defer a.app.RefuseLate(a.refuseLate)
 	r, err := a.sample(ref, ls, tsdb.Sample{T: st})
 	return zeroed(ref, r, err)
 }
@@ -154,6 +164,7 @@ func (a *appenderV2) Append(
 	h *histogram.Histogram, fh *histogram.FloatHistogram, opts storage.AppendV2Options,
 ) (storage.SeriesRef, error) {
 	var err error
+	a.app.RefuseLate(opts.RejectOutOfOrder)
 	if h != nil || fh != nil {
 		ref, err = a.histogram(ref, ls, instant{t, st}, h, fh)
 	} else {

@@ -49,7 +49,7 @@ func (s *Storage) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 
 // Appender implements storage.Appendable. The context is that of Commit.
 func (s *Storage) Appender(ctx context.Context) storage.Appender {
-	return &appender{transaction{ctx: ctx, app: s.db.Appender()}}
+	return &appender{transaction: transaction{ctx: ctx, app: s.db.Appender()}}
 }
 
 // AppenderV2 implements storage.AppendableV2. The context is that of Commit.

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
@@ -251,6 +252,56 @@ func TestAppenders_TooOldForTheWindow_SaySo(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, q.Close()) }()
 	require.Equal(t, map[string][]int64{"": {9000, 10_000}}, selected(t, q.Select(t.Context(), true, nil, all())))
+}
+
+// Within the window late samples are taken, unless who appends says that they are not to be.
+func TestAppenders_LateSamplesThatAreNotWanted(t *testing.T) {
+	o := &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true}, Head: tsdb.HeadOptions{OutOfOrderWindow: time.Hour}}
+	db, err := tsdb.Open(t.TempDir(), o)
+	require.NoError(t, err)
+	s := prom.NewStorage(db)
+	defer func() { require.NoError(t, s.Close()) }()
+	ls := labels.FromStrings("__name__", "m")
+	h := tsdbutil.GenerateTestHistogram(1)
+	v1 := s.Appender(t.Context())
+	_, err = v1.Append(0, ls, 10_000, 1)
+	require.NoError(t, err)
+	require.NoError(t, v1.Commit())
+
+	v1 = s.Appender(t.Context())
+	v1.SetOptions(&storage.AppendOptions{DiscardOutOfOrder: true})
+	_, err = v1.Append(0, ls, 9000, 1)
+	require.ErrorIs(t, err, storage.ErrOutOfOrderSample)
+	_, err = v1.AppendHistogram(0, ls, 9000, h, nil)
+	require.ErrorIs(t, err, storage.ErrOutOfOrderSample)
+	_, err = v1.AppendSTZeroSample(0, ls, 10_001, 9500)
+	require.ErrorIs(t, err, storage.ErrOutOfOrderST)
+	_, err = v1.Append(0, ls, 10_000, 1)
+	require.NoError(t, err, "it is there already")
+	_, err = v1.Append(0, ls, 11_000, 1)
+	require.NoError(t, err)
+	v1.SetOptions(&storage.AppendOptions{})
+	_, err = v1.Append(0, ls, 8000, 1)
+	require.NoError(t, err)
+	_, err = v1.AppendSTZeroSample(0, ls, 10_001, 9600)
+	require.ErrorIs(t, err, storage.ErrOutOfOrderST, "a zero is never late")
+	require.NoError(t, v1.Commit())
+
+	v2 := s.AppenderV2(t.Context())
+	_, err = v2.Append(0, ls, 0, 7000, 1, nil, nil, storage.AppendV2Options{RejectOutOfOrder: true})
+	require.ErrorIs(t, err, storage.ErrOutOfOrderSample)
+	_, err = v2.Append(0, ls, 0, 6000, 1, nil, nil, storage.AppendV2Options{})
+	require.NoError(t, err)
+	require.NoError(t, v2.Commit())
+
+	v2 = s.AppenderV2(t.Context())
+	_, err = v2.Append(0, ls, 0, 5000, 1, nil, nil, storage.AppendV2Options{})
+	require.NoError(t, err, "what the one before was told is not told to this one")
+	require.NoError(t, v2.Commit())
+	q, err := s.Querier(0, 20_000)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, q.Close()) }()
+	require.Equal(t, map[string][]int64{"": {5000, 6000, 8000, 10_000, 11_000}}, selected(t, q.Select(t.Context(), true, nil, all())))
 }
 
 func TestAppender_ZeroSamplesAtAStart(t *testing.T) {
