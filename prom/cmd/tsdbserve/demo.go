@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -21,14 +22,25 @@ type recorder struct {
 	key  []byte
 }
 
-// record records until the context ends.
-func (c *config) record(ctx context.Context, db *tsdb.DB, ended chan error) error {
+// record records until the context ends or the database is closed. When a scrape cannot be kept, on
+// a full disk say, the server still answers: the first failure is logged, and when it goes on.
+func (c *config) record(ctx context.Context, db *tsdb.DB, logger *slog.Logger, ended chan error) error {
 	r := &recorder{db: db, host: hostmetrics.NewReader(), refs: map[string]tsdb.SeriesRef{}}
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
-	for {
-		if err := r.scrape(ctx); err != nil && ctx.Err() == nil {
+	for lost := 0; ; {
+		switch err := r.scrape(ctx); {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, tsdb.ErrClosed):
 			return fmt.Errorf("record: %w", err)
+		case err != nil:
+			if lost++; lost == 1 {
+				logger.Error("the demo cannot record, and tries again", "error", err.Error())
+			}
+		case lost > 0:
+			logger.Info("the demo records again", "scrapes_lost", lost)
+			lost = 0
 		}
 		select {
 		case <-ctx.Done():

@@ -122,7 +122,7 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	}
 	c.given = map[string]string{}
 	for _, f := range app.Model().Flags {
-		if f.Name != "help" && f.Name != "version" {
+		if !f.Hidden && f.Name != "help" && f.Name != "version" {
 			c.given[f.Name] = f.Value.String()
 		}
 	}

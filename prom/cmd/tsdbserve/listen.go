@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v3"
@@ -75,10 +76,15 @@ func (c *config) readWebConfig() (guarded bool, err error) {
 	return len(file.Users) > 0 || c.tls && file.TLS.ClientAuth == "RequireAndVerifyClientCert", nil
 }
 
-// url is where clients find the server.
+// url is where clients find the server. Where it listens at every address, this machine is one of
+// them.
 func (c *config) url(addr net.Addr) string {
+	scheme, host := "http://", addr.String()
 	if c.tls {
-		return "https://" + addr.String()
+		scheme = "https://"
 	}
-	return "http://" + addr.String()
+	if a, ok := addr.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+		host = net.JoinHostPort("localhost", strconv.Itoa(a.Port))
+	}
+	return scheme + host
 }

@@ -102,7 +102,7 @@ func (c *config) serve(ctx context.Context, logger *slog.Logger, out io.Writer) 
 		fmt.Fprintf(out, "%s\n", c.url(l.Addr()))
 	}
 	if c.demo {
-		return c.record(ctx, db, ended)
+		return c.record(ctx, db, logger, ended)
 	}
 	return wait(ctx, ended)
 }

@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -271,15 +275,156 @@ func TestServe_RefusesWhatItCannotMean(t *testing.T) {
 	}
 }
 
+// users are those of a web configuration file: "reader" has the password "secret".
+const users = "basic_auth_users:\n  reader: $2a$04$6y7lP/eKYoBjzNA1mbY1leucYp5IiwYcH3CyIhOA./YdFC3ETosyu\n"
+
+// statusFor asks as reader with a password; without one it asks as nobody.
+func statusFor(t *testing.T, client *http.Client, url, password string) int {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodGet, url, nil)
+	require.NoError(t, err)
+	if password != "" {
+		r.SetBasicAuth("reader", password)
+	}
+	resp, err := client.Do(r)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return resp.StatusCode
+}
+
+// With users it may listen everywhere, and tells an address that can be opened.
 func TestServe_UsersOfTheConfigurationFile(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "web.yml")
-	// The password is "secret".
-	require.NoError(t, os.WriteFile(config, []byte("basic_auth_users:\n  reader: $2y$05$wuyYX8QtlsLVG5K1mnv6Me8oKQ9x6Qj0cVYy5W9cZb7J3zqk2wEKm\n"), 0o666))
+	require.NoError(t, os.WriteFile(config, []byte(users), 0o600))
 	s := start(t, "--web.listen-address=0.0.0.0:0", "--web.config.file", config, "--storage.tsdb.path", filepath.Join(dir, "data"))
-	port := s.url[strings.LastIndex(s.url, ":")+1:]
-	resp, err := http.Get("http://127.0.0.1:" + port + "/api/v1/labels")
+	require.Regexp(t, `^http://127\.0\.0\.1:\d+$`, s.url)
+	require.True(t, s.lines.Scan())
+	require.Regexp(t, `^http://localhost:\d+$`, s.lines.Text())
+	for _, url := range []string{s.url, s.lines.Text()} {
+		for password, want := range map[string]int{"": http.StatusUnauthorized, "other": http.StatusUnauthorized, "secret": http.StatusOK} {
+			require.Equal(t, want, statusFor(t, http.DefaultClient, url+"/api/v1/labels", password), "%s as %q", url, password)
+		}
+	}
+	require.Zero(t, s.stop(), "%s", s.log)
+}
+
+func TestServe_TLSOfTheConfigurationFile(t *testing.T) {
+	known := httptest.NewTLSServer(nil) // has a certificate, and a client that trusts it
+	defer known.Close()
+	pair := known.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, "key.pem": {Type: "PRIVATE KEY", Bytes: key}} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
+	}
+	config := filepath.Join(dir, "web.yml")
+	require.NoError(t, os.WriteFile(config, []byte("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"+users), 0o600))
+	s := start(t, "--web.config.file", config, "--storage.tsdb.path", filepath.Join(dir, "data"))
+	require.Regexp(t, `^https://127\.0\.0\.1:\d+$`, s.url)
+	for password, want := range map[string]int{"": http.StatusUnauthorized, "other": http.StatusUnauthorized, "secret": http.StatusOK} {
+		require.Equal(t, want, statusFor(t, known.Client(), s.url+"/api/v1/labels", password), password)
+	}
+	_, err = http.Get(s.url + "/api/v1/labels")
+	require.ErrorAs(t, err, new(x509.UnknownAuthorityError), "of somebody who does not know the certificate")
+	plain := strings.Replace(s.url, "https", "http", 1)
+	require.Equal(t, http.StatusBadRequest, statusFor(t, http.DefaultClient, plain+"/api/v1/labels", "secret"))
+	require.Zero(t, s.stop(), "%s", s.log)
+}
+
+func TestServe_LogsInJSONIfToldTo(t *testing.T) {
+	s := start(t, "--log.format=json", "--storage.tsdb.path", filepath.Join(t.TempDir(), "data"))
+	require.Zero(t, s.stop(), "%s", s.log)
+	messages := map[string]bool{}
+	for line := range strings.Lines(s.log.String()) {
+		var said struct {
+			Time       time.Time
+			Level, Msg string
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &said), line)
+		require.NotZero(t, said.Time, line)
+		require.Equal(t, "INFO", said.Level, line)
+		messages[said.Msg] = true
+	}
+	require.Contains(t, messages, "database opened")
+}
+
+// What clients look for in flags are those that can be given.
+func TestServe_TellsTheFlagsThatCanBeGiven(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	s := start(t, "--storage.tsdb.path", dir, "--query.timeout=90s")
+	var flags struct{ Data map[string]string }
+	s.get(t, "/api/v1/status/flags", &flags)
+	require.Equal(t, dir, flags.Data["storage.tsdb.path"])
+	require.Equal(t, "1m30s", flags.Data["query.timeout"])
+	for name := range flags.Data {
+		require.NotRegexp(t, "help|version|completion", name)
+	}
+	var health struct {
+		Data struct{ Options map[string]string }
+	}
+	s.get(t, "/api/v1/status/health", &health)
+	require.Equal(t, flags.Data, health.Data.Options)
+}
+
+// held is a log that lets nobody go on who says that the database is open.
+type held struct {
+	slog.Handler
+	address chan string // where the server listens
+	opened  chan struct{}
+	goOn    chan struct{}
+}
+
+func (h *held) Handle(_ context.Context, r slog.Record) error {
+	switch r.Message {
+	case "Listening on":
+		r.Attrs(func(a slog.Attr) bool {
+			h.address <- a.Value.String()
+			return false
+		})
+	case "database opened":
+		close(h.opened)
+		<-h.goOn
+	}
+	return nil
+}
+
+// Who asks while the log is read again is told how far that is.
+func TestServe_IsNotReadyWhileItRecovers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	db, err := tsdb.Open(dir, nil)
+	require.NoError(t, err)
+	app := db.Appender()
+	_, err = app.Append(0, labels.FromStrings("__name__", "m"), time.Now().UnixMilli(), 1)
+	require.NoError(t, err)
+	_, err = app.Commit(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+
+	c, err := parse([]string{"--web.listen-address=127.0.0.1:0", "--storage.tsdb.path", dir}, io.Discard, io.Discard)
+	require.NoError(t, err)
+	h := &held{slog.NewTextHandler(io.Discard, nil), make(chan string, 1), make(chan struct{}), make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	pr, pw := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- c.serve(ctx, slog.New(h), pw) }()
+	url := "http://" + <-h.address
+	<-h.opened
+	for path, want := range map[string]int{"/-/ready": http.StatusServiceUnavailable, "/api/v1/labels": http.StatusServiceUnavailable, "/-/healthy": http.StatusOK} {
+		require.Equal(t, want, statusFor(t, http.DefaultClient, url+path, ""), path)
+	}
+	resp, err := http.Get(url + "/-/ready")
+	require.NoError(t, err)
+	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	require.Contains(t, string(text), "100% of the log is read")
+	close(h.goOn)
+	lines := bufio.NewScanner(pr)
+	require.True(t, lines.Scan(), "it says its address when it is ready")
+	require.Equal(t, url, lines.Text())
+	require.Equal(t, http.StatusOK, statusFor(t, http.DefaultClient, url+"/-/ready", ""))
+	cancel()
+	require.NoError(t, <-ended)
 }
