@@ -125,7 +125,7 @@ func isUnwritten(f *headFile) (unwritten bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	fault := fileutil.GuardFaults(func() error { unwritten = allZero(b); return nil })
+	fault := fileutil.GuardFaults(func() error { unwritten = encbuf.AllZero(b); return nil })
 	return unwritten && fault == nil, nil
 }
 

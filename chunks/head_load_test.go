@@ -67,7 +67,7 @@ func (s small) expected(file int, content []byte) (want []int, damage bool) {
 				good = end
 			}
 		}
-		damage = !allZero(content[good:])
+		damage = !encbuf.AllZero(content[good:])
 	}
 	for i, ref := range s.refs {
 		before, same := int(ref.File()) < file+1, int(ref.File()) == file+1

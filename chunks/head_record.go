@@ -135,11 +135,11 @@ func nextRecord(b []byte) (r record, ok bool, _ *encbuf.CorruptError) {
 	case len(b) == 0:
 		return record{}, false, nil
 	case len(b) < minRecordSize:
-		if allZero(b) {
+		if encbuf.AllZero(b) {
 			return record{}, false, nil
 		}
-	case allZero(b[:refAndTimes]):
-		if !allZero(b) {
+	case encbuf.AllZero(b[:refAndTimes]):
+		if !encbuf.AllZero(b) {
 			return record{}, false, encbuf.Corrupt(0, "zeros with data behind them")
 		}
 		return record{}, false, nil
@@ -154,22 +154,4 @@ func nextRecord(b []byte) (r record, ok bool, _ *encbuf.CorruptError) {
 		}
 	}
 	return r, damage == nil, damage
-}
-
-// allZero is asked about whole preallocated tails, so it goes by words.
-//
-//go:noinline
-func allZero(b []byte) bool {
-	for len(b) >= 8 {
-		if binary.NativeEndian.Uint64(b) != 0 {
-			return false
-		}
-		b = b[8:]
-	}
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
 }

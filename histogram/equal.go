@@ -17,18 +17,6 @@ func equalFloats(a, b []float64) bool {
 	return true
 }
 
-func equalInts(a, b []int64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
-
 // countWalk walks the counts of one side of a histogram, as integers or as bits of floats.
 // Buckets without a span and spans without a bucket, which no valid histogram has, are left
 // out.

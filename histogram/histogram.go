@@ -21,6 +21,7 @@ package histogram
 
 import (
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -202,8 +203,8 @@ func (h *Histogram) Equal(o *Histogram) bool {
 		sameBits(h.ZeroThreshold, o.ZeroThreshold) && sameBits(h.Sum, o.Sum) &&
 		EqualSpans(h.PositiveSpans, o.PositiveSpans) &&
 		EqualSpans(h.NegativeSpans, o.NegativeSpans) &&
-		equalInts(h.PositiveBuckets, o.PositiveBuckets) &&
-		equalInts(h.NegativeBuckets, o.NegativeBuckets) &&
+		slices.Equal(h.PositiveBuckets, o.PositiveBuckets) &&
+		slices.Equal(h.NegativeBuckets, o.NegativeBuckets) &&
 		equalFloats(h.CustomValues, o.CustomValues)
 }
 

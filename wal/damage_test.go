@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
 
@@ -111,7 +112,7 @@ func TestReplay_CommitsCutAtEveryByteAreThereWholeOrNotAtAll(t *testing.T) {
 }
 
 func zeroExtended(seg []byte, end int64, cut int) bool {
-	return end > int64(cut) && allZero(seg[cut:end])
+	return end > int64(cut) && encbuf.AllZero(seg[cut:end])
 }
 
 func TestReplay_LongCommitsCutAnywhereAreThereWholeOrNotAtAll(t *testing.T) {

@@ -1,7 +1,6 @@
 package wal
 
 import (
-	"encoding/binary"
 	"io"
 
 	"github.com/pkg/errors"
@@ -170,7 +169,7 @@ func (s *scanner) peek() fragment {
 // end but may be cut short by the end of the segment. next counts from there.
 func (s *scanner) parse(page []byte, left int) fragment {
 	if page[0] == 0 {
-		if !allZero(page) {
+		if !encbuf.AllZero(page) {
 			return bad("padding is not zero")
 		}
 		return fragment{state: fragmentPad, next: int64(left)}
@@ -242,20 +241,4 @@ func (s *scanner) load(base int64) bool {
 		s.err = err
 	}
 	return s.err == nil && s.off < s.size
-}
-
-// allZero reports whether b has only zeros.
-func allZero(b []byte) bool {
-	for len(b) >= 8 {
-		if binary.NativeEndian.Uint64(b) != 0 {
-			return false
-		}
-		b = b[8:]
-	}
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
 }

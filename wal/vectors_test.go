@@ -116,7 +116,7 @@ func TestAppendRecord_WritesTheBytesOfTheReference(t *testing.T) {
 				want := vectorFile(t, seg.Data, seg.Size)
 				require.LessOrEqual(t, len(got), len(want))
 				require.True(t, bytes.Equal(want[:len(got)], got))
-				require.True(t, allZero(want[len(got):]), "only padding follows")
+				require.True(t, encbuf.AllZero(want[len(got):]), "only padding follows")
 			}
 		})
 	}

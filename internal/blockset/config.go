@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/clock"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 )
 
@@ -40,14 +41,6 @@ type Report struct {
 	Blocks      int // that are open
 	SetAside    int // damaged ones, moved into quarantine/
 	Vanished    int // that were there before, and that nobody removed by this library
-	Damages     []Damage
+	Damages     []datadir.Damage
 	Quarantined []string // what was set aside, relative to the data directory
-}
-
-// Damage is one place that is not as it should be.
-type Damage struct {
-	File     string // relative to the data directory
-	Offset   int64  // bytes
-	Reason   string
-	Harmless bool // nothing is lost
 }

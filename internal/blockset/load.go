@@ -1,7 +1,6 @@
 package blockset
 
 import (
-	"path/filepath"
 	"slices"
 
 	"github.com/oklog/ulid/v2"
@@ -56,7 +55,7 @@ type blockLoad struct {
 
 // refused decides about a directory that is damaged, or no block that can be read.
 func (l *blockLoad) refused(id ulid.ULID, why error) error {
-	s, d := l.s, damageOf(id, why)
+	s, d := l.s, datadir.DamageOf(id, why)
 	switch {
 	case errors.Is(why, datadir.ErrNotBlock):
 		d.Harmless = true
@@ -162,13 +161,4 @@ func (s *Set) Reload() error {
 		s.noteListLocked()
 	}
 	return fileutil.JoinErrors(errs...)
-}
-
-// damageOf says what is wrong with a block.
-func damageOf(id ulid.ULID, err error) Damage {
-	d := Damage{File: id.String(), Reason: err.Error()}
-	if c, ok := encbuf.AsCorrupt(err); ok {
-		d.File, d.Offset, d.Reason = filepath.Join(id.String(), filepath.Base(c.File)), c.Offset, c.Reason
-	}
-	return d
 }

@@ -19,7 +19,7 @@ func (l *blockLoad) unreadable(have *datadir.Lineage) ([]datadir.Missing, error)
 	}
 	for _, m := range out {
 		if !slices.Contains(l.report.Quarantined, m.Name) {
-			l.report.Damages = append(l.report.Damages, Damage{File: m.Name, Reason: "the block was damaged and set aside, and no other one has its samples"})
+			l.report.Damages = append(l.report.Damages, datadir.Damage{File: m.Name, Reason: "the block was damaged and set aside, and no other one has its samples"})
 		}
 	}
 	misspelt, err := blockdir.Misspelt(l.s.cfg.FS, l.s.cfg.Dir)
@@ -40,7 +40,7 @@ func (l *blockLoad) unreadable(have *datadir.Lineage) ([]datadir.Missing, error)
 		if slices.Contains(links, name) {
 			reason = "it is a link and not the directory of a block, so it is not read"
 		}
-		l.report.Damages = append(l.report.Damages, Damage{File: name, Reason: reason, Harmless: there})
+		l.report.Damages = append(l.report.Damages, datadir.Damage{File: name, Reason: reason, Harmless: there})
 	}
 	return out, nil
 }
@@ -48,7 +48,7 @@ func (l *blockLoad) unreadable(have *datadir.Lineage) ([]datadir.Missing, error)
 // reportVanished tells of blocks that are gone.
 func (l *blockLoad) reportVanished(gone []datadir.Missing) {
 	for _, m := range gone {
-		l.report.Damages = append(l.report.Damages, Damage{File: m.Name, Reason: "the block is not there any more: " + m.Times()})
+		l.report.Damages = append(l.report.Damages, datadir.Damage{File: m.Name, Reason: "the block is not there any more: " + m.Times()})
 		l.report.Vanished++
 		l.s.cfg.Logger.Error("block has vanished", "block", m.Name, "mint", m.Mint, "maxt", m.Maxt)
 	}

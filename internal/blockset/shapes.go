@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/index"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
+	"github.com/seed347100a3/tsdb/internal/datadir"
 )
 
 // Blocks of other writers may have labels, series or chunks that are not in order or repeat, and
@@ -35,10 +36,10 @@ func (o *opener) look(dir *blockdir.Dir) error {
 }
 
 // disorderOf says which of the blocks are not in order. Nothing is lost.
-func disorderOf(blocks []Block) (damages []Damage) {
+func disorderOf(blocks []Block) (damages []datadir.Damage) {
 	for i := range blocks {
 		if b := &blocks[i]; b.dir.Disordered() {
-			d := damageOf(b.Meta.ULID, b.dir.Shape().Disorder)
+			d := datadir.DamageOf(b.Meta.ULID, b.dir.Shape().Disorder)
 			d.Harmless = true
 			damages = append(damages, d)
 		}

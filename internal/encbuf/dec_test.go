@@ -147,3 +147,15 @@ func TestDec_ListsOfVarintsAreThoseOneByOne(t *testing.T) {
 		require.Equal(t, one.Err(), skipped.Err())
 	}
 }
+
+func TestAllZero_SeesEveryByte(t *testing.T) {
+	for n := range 20 {
+		b := make([]byte, n)
+		require.True(t, AllZero(b))
+		for i := range b {
+			b[i] = 1
+			require.False(t, AllZero(b), "byte %d of %d", i, n)
+			b[i] = 0
+		}
+	}
+}

@@ -64,16 +64,8 @@ type Block struct {
 	LostSeries, LostChunks, LostSamples uint64
 	MetaLost                            bool // the meta file was made up from what was saved
 	DeletedLost                         bool // deleted samples came back
-	Damages                             []Damage
+	Damages                             []datadir.Damage
 	Elsewhere                           bool // other blocks have its samples, so that nothing is lost with it
-}
-
-// Damage is one place where a file of a block did not say what was written.
-type Damage struct {
-	File     string // relative to the data directory
-	Offset   int64  // bytes
-	Reason   string
-	Harmless bool // it is not in order, and nothing is lost
 }
 
 // Run leaves only good blocks: what is readable of a damaged one, or of one that is not in order,
@@ -172,7 +164,7 @@ func (r *repairer) tried(m datadir.Missing) bool {
 type damagedBlock struct {
 	id      ulid.ULID
 	bytes   int64
-	damages []Damage
+	damages []datadir.Damage
 }
 
 // verifyBlocks reads every block and returns those that are damaged, or not in order.
@@ -215,7 +207,7 @@ func (r *repairer) progress(n int64) {
 }
 
 // verifyBlock returns what is wrong with a block, nothing if it is good.
-func (r *repairer) verifyBlock(id ulid.ULID) (damages []Damage, err error) {
+func (r *repairer) verifyBlock(id ulid.ULID) (damages []datadir.Damage, err error) {
 	dir, err := blockdir.Open(r.fs, blockdir.Path(r.dir, id))
 	switch {
 	case errors.Is(err, encbuf.ErrCorrupt):
@@ -223,7 +215,7 @@ func (r *repairer) verifyBlock(id ulid.ULID) (damages []Damage, err error) {
 			r.none = append(r.none, id)
 			return nil, err
 		}
-		return []Damage{damageOf(id, err)}, nil
+		return []datadir.Damage{datadir.DamageOf(id, err)}, nil
 	case errors.Is(err, blockdir.ErrUnsupportedVersion):
 		return nil, fileutil.Meaning(datadir.ErrUnsupported, errors.WithMessagef(err, "open block %s", id))
 	case err != nil:
@@ -235,10 +227,10 @@ func (r *repairer) verifyBlock(id ulid.ULID) (damages []Damage, err error) {
 		return nil, errors.WithMessagef(err, "verify block %s", id)
 	}
 	for _, problem := range report.Problems {
-		damages = append(damages, damageOf(id, problem))
+		damages = append(damages, datadir.DamageOf(id, problem))
 	}
 	for _, place := range report.Disorder {
-		d := damageOf(id, place)
+		d := datadir.DamageOf(id, place)
 		d.Harmless = true
 		damages = append(damages, d)
 	}
@@ -315,9 +307,9 @@ func (r *repairer) forgetVanished() error {
 }
 
 // damagesOf makes damage of errors of a block that is in quarantine.
-func damagesOf(name string, errs []error) (damages []Damage) {
+func damagesOf(name string, errs []error) (damages []datadir.Damage) {
 	for _, err := range errs {
-		d := Damage{File: name, Reason: err.Error()}
+		d := datadir.Damage{File: name, Reason: err.Error()}
 		if c, ok := encbuf.AsCorrupt(err); ok {
 			d.Offset, d.Reason = c.Offset, c.Reason
 			if _, file, ok := strings.Cut(filepath.ToSlash(c.File), filepath.ToSlash(name)+"/"); ok {
@@ -327,13 +319,4 @@ func damagesOf(name string, errs []error) (damages []Damage) {
 		damages = append(damages, d)
 	}
 	return damages
-}
-
-// damageOf says what is wrong with a block.
-func damageOf(id ulid.ULID, err error) Damage {
-	d := Damage{File: id.String(), Reason: err.Error()}
-	if c, ok := encbuf.AsCorrupt(err); ok {
-		d.File, d.Offset, d.Reason = filepath.Join(id.String(), filepath.Base(c.File)), c.Offset, c.Reason
-	}
-	return d
 }

@@ -48,8 +48,8 @@ func (r *repairer) replace(d damagedBlock) error {
 }
 
 // isReadable reports whether everything of a block could be read when it was verified.
-func isReadable(damages []Damage) bool {
-	return !slices.ContainsFunc(damages, func(d Damage) bool { return !d.Harmless })
+func isReadable(damages []datadir.Damage) bool {
+	return !slices.ContainsFunc(damages, func(d datadir.Damage) bool { return !d.Harmless })
 }
 
 // putBack takes a block out of quarantine again.
