@@ -246,6 +246,9 @@ func TestHTTPAPI_TheGoClientAsks(t *testing.T) {
 	stats, err := c.TSDB(ctx)
 	require.NoError(t, err)
 	require.NotEmpty(t, stats.SeriesCountByMetricName)
+	blocks, err := c.TSDBBlocks(ctx)
+	require.NoError(t, err)
+	require.Empty(t, blocks.Data.Blocks, "the client looks for an answer inside of its data")
 	_, err = c.WalReplay(ctx)
 	require.NoError(t, err)
 
