@@ -185,7 +185,7 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 //
 // The error is the exemplar's own: it is not staged, and nothing else of this Appender is touched.
 // exemplar.ErrLabelLength, ErrInvalidLabels, ErrNotFound, ErrLimit, ErrClosed. Where none are kept
-// all are accepted and forgotten.
+// all are accepted and forgotten, and the ref is the one that was given.
 //
 // Commit logs exemplars and makes them visible together with samples; they are there also if the
 // samples turn out to be late.

@@ -275,6 +275,34 @@ func TestHistograms_ASchemaThatDoesNotExistCostsItsSampleOnly(t *testing.T) {
 	everywhere(f, func(string) { requireAny(t, f.db, want, math.MinInt64, math.MaxInt64) })
 }
 
+// What a log has from others may break every rule for histograms. Such an entry costs itself: it is
+// left out and counted, and Verify names it.
+func TestHistograms_WhatMakesNoSenseInALogCostsItsSampleOnly(t *testing.T) {
+	for name, change := range map[string]func(h *histogram.Histogram){
+		"a count below 0":         func(h *histogram.Histogram) { h.PositiveBuckets[0] = -5 },
+		"a count that is too low": func(h *histogram.Histogram) { h.Count = 0 },
+		"a span that goes back":   func(h *histogram.Histogram) { h.PositiveSpans = []histogram.Span{{Length: 1}, {Offset: -1, Length: 1}} },
+		"a span beyond all":       func(h *histogram.Histogram) { h.PositiveSpans[0].Offset = math.MaxInt32 },
+		"custom bounds that fall": func(h *histogram.Histogram) { h.Schema, h.CustomValues = histogram.CustomBuckets, []float64{2, 1} },
+		"more buckets than bounds": func(h *histogram.Histogram) {
+			h.Schema, h.PositiveSpans[0].Offset, h.CustomValues = histogram.CustomBuckets, 7, []float64{2}
+		},
+	} {
+		odd := bucketed(1, 2)
+		change(odd)
+		var enc record.HistogramEncoder
+		rec := enc.Begin(nil, record.HistogramType(false, odd.Custom(), false))
+		rec = enc.Append(rec, 2, 10, 0, record.AppendHistogram(nil, odd))
+		rec = enc.Append(rec, 2, 20, 0, record.AppendHistogram(nil, bucketed(2)))
+		f := withLog(t, [][]byte{seriesRecord(2, "i", "2"), rec})
+		rep := f.db.OpenReport()
+		require.EqualValues(t, 1, rep.SamplesInvalid, name)
+		require.False(t, rep.Clean(), name)
+		requireAny(t, f.db, map[string][]anySample{`{i="2"}`: {{T: 20, H: bucketed(2)}}}, math.MinInt64, math.MaxInt64)
+		require.False(t, verify(t, f.fs).Clean(), name)
+	}
+}
+
 // A sample that was stored with the buckets of those before it is another one than the same sample
 // sent again without them, so an honest retry is refused.
 func TestHistograms_ARetryOfANarrowerFormIsARepeat(t *testing.T) {
@@ -305,4 +333,38 @@ func TestHistograms_ARetryOfANarrowerFormIsARepeat(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, w.Close())
+}
+
+// Two blocks have a histogram in turns: what the chunk of one says of its own histogram before is
+// not said of the one between, which a Seek has passed over.
+func TestHistograms_SeekAmongOverlappingBlocks_NoHintOfAnotherBlock(t *testing.T) {
+	f := newFixture(t, manual)
+	var low, high []tsdb.Sample
+	for i := range int64(40) {
+		low = append(low, tsdb.Sample{T: i * 1000, H: bucketed(i + 1)})
+		if i < 10 {
+			high = append(high, tsdb.Sample{T: i*1000 + 500, H: bucketed(1000 + i)})
+		}
+	}
+	backfill(t, f, `{a="b"}`, low...)
+	backfill(t, f, `{a="b"}`, high...)
+	f.reopen()
+	require.Len(t, f.db.Blocks(), 2)
+	q, err := f.db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, q.Close()) }()
+	for s, err := range q.Select(ctx, nil).All() {
+		require.NoError(t, err)
+		for i := int64(1); i <= 10; i++ { // behind the last one nothing of the other block is left
+			it := s.Iterator(nil)
+			require.Equal(t, chunkenc.ValHistogram, it.Seek(i*1000))
+			var h histogram.Histogram
+			var fh histogram.FloatHistogram
+			it.AtHistogram(&h)
+			it.AtFloatHistogram(&fh)
+			require.Equal(t, bucketed(i+1).PositiveBuckets, h.PositiveBuckets)
+			require.NotEqual(t, histogram.HintNotReset, h.Hint, "the one before it is higher: %d", i)
+			require.NotEqual(t, histogram.HintNotReset, fh.Hint)
+		}
+	}
 }

@@ -142,24 +142,6 @@ func (d *Dec) Varints(dst []int64, n int) []int64 {
 	return dst
 }
 
-// SkipVarints moves behind n varints, signed or not, which Count has found to fit.
-func (d *Dec) SkipVarints(n int) {
-	b, off := d.buf, d.off
-	for ; n > 0; n-- {
-		switch {
-		case off < len(b) && b[off] < 0x80:
-			off++
-		case off+1 < len(b) && b[off+1] < 0x80:
-			off += 2
-		default:
-			d.off = off
-			d.longUvarint()
-			off = d.off
-		}
-	}
-	d.off = off
-}
-
 // Count reads a uvarint that says how many entries follow, each of at least minBytes
 // bytes (1 or more). A count that the rest of the input cannot hold fails the
 // cursor, so that the caller may allocate for what it gets.

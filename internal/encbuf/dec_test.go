@@ -142,7 +142,14 @@ func TestDec_ListsOfVarintsAreThoseOneByOne(t *testing.T) {
 		require.Equal(t, fmt.Sprint(each), fmt.Sprint(got[1:]))
 		require.Equal(t, one.Offset(), many.Offset())
 		require.Equal(t, one.Err(), many.Err())
-		skipped.SkipVarints(len(list))
+		sum, negative := skipped.SkipDeltas(len(list))
+		wantSum, number, below := uint64(0), int64(0), false
+		for _, d := range each {
+			number += d
+			wantSum += uint64(number)
+			below = below || number < 0
+		}
+		require.Equal(t, []any{wantSum, below}, []any{sum, negative})
 		require.Equal(t, one.Offset(), skipped.Offset())
 		require.Equal(t, one.Err(), skipped.Err())
 	}

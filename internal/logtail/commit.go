@@ -125,11 +125,13 @@ func (c *Commit) readHistograms(rec []byte, late bool) {
 	d.Reset(rec)
 	for d.Next() {
 		s := Sample{Ref: chunks.SeriesRef(d.Ref()), T: d.T(), ST: d.ST(), Late: late}
-		var err error
-		if d.Floats() {
+		err := d.Check()
+		switch {
+		case err != nil:
+		case d.Floats():
 			s.FH = c.counts.next()
 			err = d.DecodeFloat(s.FH)
-		} else {
+		default:
 			s.H = c.ints.next()
 			err = d.DecodeInt(s.H)
 		}

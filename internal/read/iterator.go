@@ -32,7 +32,8 @@ type iterator struct {
 	inner bool              // the chunk is wholly inside its bounds
 	dec   chunkenc.Decoder
 	run
-	ahead  bool // dec stands on the sample behind the run, which is of another kind
+	ahead  bool  // dec stands on the sample behind the run, which is of another kind
+	sought int64 // time of a histogram that a Seek over several places went to; noSample: none
 	err    error
 	done   bool
 	pauses foreground.Pauses
@@ -53,7 +54,7 @@ func (it *iterator) reset(src chunkSource, gate *Gate) {
 	if cap(own.T) < clippedRun {
 		own = chunkenc.Batch{}
 	}
-	*it = iterator{src: src, mint: math.MinInt64, gate: gate, run: run{batch: own, at: -1}, pauses: it.pauses}
+	*it = iterator{src: src, mint: math.MinInt64, sought: noSample, gate: gate, run: run{batch: own, at: -1}, pauses: it.pauses}
 }
 
 // begin puts the iterator before the first sample of a series.
@@ -116,6 +117,7 @@ func (it *iterator) Seek(t chunkenc.Timestamp) chunkenc.ValueType {
 			it.at = -1
 		default:
 			if it.at = 0; it.batch.T[0] >= t {
+				it.noteSought()
 				return kind
 			}
 		}

@@ -51,14 +51,32 @@ func (it *iterator) announce() chunkenc.ValueType {
 	return it.dec.Kind()
 }
 
+// noteSought notes that a Seek went to a histogram. What its place says of the one before it there is
+// of no use where several places are read as one.
+func (it *iterator) noteSought() {
+	if _, several := it.src.(*mergedChunks); several {
+		it.sought = it.batch.T[0]
+	}
+}
+
+// hint returns what is said of the histogram that the iterator stands on.
+func (it *iterator) hint(stored histogram.ResetHint) histogram.ResetHint {
+	if stored != histogram.HintGauge && it.sought == it.AtT() {
+		return histogram.HintUnknown
+	}
+	return stored
+}
+
 // AtHistogram implements chunkenc.Iterator.
 func (it *iterator) AtHistogram(dst *histogram.Histogram) int64 {
 	it.dec.Histogram(dst)
+	dst.Hint = it.hint(dst.Hint)
 	return it.AtT()
 }
 
 // AtFloatHistogram implements chunkenc.Iterator.
 func (it *iterator) AtFloatHistogram(dst *histogram.FloatHistogram) int64 {
 	it.dec.FloatHistogram(dst)
+	dst.Hint = it.hint(dst.Hint)
 	return it.AtT()
 }

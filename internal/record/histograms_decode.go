@@ -1,6 +1,8 @@
 package record
 
 import (
+	"math"
+
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/histogram"
@@ -107,8 +109,14 @@ func (h *HistogramDecoder) Floats() bool { return h.floats }
 // HistogramEncoder.Append takes them. They alias the record.
 func (h *HistogramDecoder) Entry() []byte { return h.d.Since(h.off) }
 
-// Check says whether the present histogram can be decoded, and what is wrong with it if not.
-func (h *HistogramDecoder) Check() error { return h.entry.wrong() }
+// Check says what of the present histogram makes no sense, by the rules for what is appended. What
+// its schema does not have is not looked at, and a schema may be one that only readers take.
+func (h *HistogramDecoder) Check() error {
+	if err := h.entry.wrong(); err != nil {
+		return err
+	}
+	return h.entry.odd
+}
 
 // DecodeInt makes dst the present histogram, as ReadHistogram does; the record must not be
 // one of float histograms.
@@ -132,38 +140,81 @@ const (
 	float64Bytes = 8
 )
 
-// skip moves behind a histogram, and notes what check looks at.
+// skip moves behind a histogram, and notes what Check looks at.
 func (e *entry) skip(d *encbuf.Dec, floats bool) {
 	*e = entry{}
 	d.Byte() // hint
 	e.schema = d.Varint()
+	custom := e.schema == int64(histogram.CustomBuckets)
 	d.Bytes(float64Bytes) // zero threshold
+	var counted, count uint64
 	if floats {
-		d.Bytes(2 * float64Bytes) // counts
+		e.odds(d.Float64() < 0 || d.Float64() < 0, histogram.ErrNegativeCount)
 	} else {
-		d.SkipVarints(2)
+		counted, count = d.Uvarint(), d.Uvarint()
 	}
-	d.Bytes(float64Bytes) // sum
+	sum := d.Float64()
+	var ends [2]int64
 	for side := range e.spanned {
-		n := d.Count(minSpanBytes)
-		e.lists = max(e.lists, n)
-		for range n {
-			e.span(d, side)
-		}
+		ends[side] = e.skipSpans(d, side, custom)
 	}
 	for side := range e.buckets {
 		if floats {
-			e.buckets[side] = d.Count(float64Bytes)
-			d.Bytes(float64Bytes * e.buckets[side])
-		} else {
-			e.buckets[side] = d.Count(1)
-			d.SkipVarints(e.buckets[side])
+			e.skipFloats(d, side)
+			continue
 		}
+		e.buckets[side] = d.Count(1)
+		all, negative := d.SkipDeltas(e.buckets[side])
+		counted += all
+		e.odds(negative, histogram.ErrNegativeBucketCount)
 	}
-	if e.schema == int64(histogram.CustomBuckets) {
-		n := d.Count(float64Bytes)
-		e.lists = max(e.lists, n)
-		d.Bytes(float64Bytes * n)
+	e.odds(counted > count, histogram.ErrCountNotBigEnough)
+	e.odds(counted < count && !math.IsNaN(sum), histogram.ErrCountMismatch) // NaN is in no bucket
+	if custom {
+		e.skipBounds(d, ends[0])
+	}
+}
+
+// odds notes that the histogram breaks a rule, if it does; the first one stays.
+func (e *entry) odds(broken bool, rule error) {
+	if broken && e.odd == nil {
+		e.odd = rule
+	}
+}
+
+// skipSpans moves behind the spans of one side, and returns the index behind the last bucket.
+func (e *entry) skipSpans(d *encbuf.Dec, side int, custom bool) (end int64) {
+	n := d.Count(minSpanBytes)
+	e.lists = max(e.lists, n)
+	for i := range n {
+		s := e.span(d, side)
+		end += int64(s.Offset) + int64(s.Length)
+		e.odds(s.Offset < 0 && (i > 0 || custom), histogram.ErrSpanNegativeOffset)
+		e.odds(end > math.MaxInt32+1, histogram.ErrSpanOverflow)
+	}
+	return end
+}
+
+// skipFloats moves behind the counts of one side.
+func (e *entry) skipFloats(d *encbuf.Dec, side int) {
+	e.buckets[side] = d.Count(float64Bytes)
+	for range e.buckets[side] {
+		e.odds(d.Float64() < 0, histogram.ErrNegativeBucketCount)
+	}
+}
+
+// skipBounds moves behind the bounds of custom buckets, the last of which has an index below end.
+func (e *entry) skipBounds(d *encbuf.Dec, end int64) {
+	n := d.Count(float64Bytes)
+	e.lists = max(e.lists, n)
+	e.odds(end > int64(n)+1, histogram.ErrCustomBucketsMismatch)
+	last := math.Inf(-1)
+	for i := range n {
+		b := d.Float64()
+		e.odds(math.IsNaN(b), histogram.ErrCustomBucketsNaN)
+		e.odds(math.IsInf(b, 1), histogram.ErrCustomBucketsInfinite)
+		e.odds(i > 0 && b <= last, histogram.ErrCustomBucketsInvalid)
+		last = b
 	}
 }
 
@@ -236,8 +287,9 @@ type entry struct {
 	schema   int64
 	spanned  [2]uint64 // buckets that the spans describe
 	buckets  [2]int
-	lists    int  // the longest list
-	overflow bool // a span does not fit 32 bits
+	lists    int   // the longest list
+	overflow bool  // a span does not fit 32 bits
+	odd      error // what rule is broken of which it can be decoded nevertheless
 }
 
 func (e *entry) spans(d *encbuf.Dec, side int, dst []histogram.Span) []histogram.Span {

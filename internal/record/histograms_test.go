@@ -237,6 +237,70 @@ func TestHistogramDecoder_AnEntryWithoutSenseCostsOnlyItself(t *testing.T) {
 	}
 }
 
+// Check has the rules for what is appended, too.
+func TestHistogramDecoder_ChecksAsAppendDoes(t *testing.T) {
+	good := func() *histogram.Histogram {
+		return &histogram.Histogram{
+			Count: 3, PositiveSpans: []histogram.Span{{Offset: 1, Length: 2}}, PositiveBuckets: []int64{1, 1},
+		}
+	}
+	custom := func(change func(h *histogram.Histogram)) func(h *histogram.Histogram) {
+		return func(h *histogram.Histogram) {
+			h.Schema, h.CustomValues = histogram.CustomBuckets, []float64{1, 2, 3}
+			change(h)
+		}
+	}
+	for name, c := range map[string]struct {
+		change     func(h *histogram.Histogram)
+		want       error
+		floatsFine bool // the rule is not one of float counts
+	}{
+		"a count below 0":     {change: func(h *histogram.Histogram) { h.PositiveBuckets, h.Count = []int64{1, -2}, 0 }, want: histogram.ErrNegativeBucketCount},
+		"more in the buckets": {func(h *histogram.Histogram) { h.Count = 2 }, histogram.ErrCountNotBigEnough, true},
+		"fewer, of a number":  {func(h *histogram.Histogram) { h.Count = 4 }, histogram.ErrCountMismatch, true},
+		"fewer, of NaN":       {change: func(h *histogram.Histogram) { h.Count, h.Sum = 4, math.NaN() }, floatsFine: true},
+		"more, of NaN":        {func(h *histogram.Histogram) { h.Count, h.Sum = 2, math.NaN() }, histogram.ErrCountNotBigEnough, true},
+		"a span that goes back": {
+			change: func(h *histogram.Histogram) { h.PositiveSpans = []histogram.Span{{Length: 1}, {Offset: -1, Length: 1}} },
+			want:   histogram.ErrSpanNegativeOffset,
+		},
+		"a span beyond all indexes": {
+			change: func(h *histogram.Histogram) { h.PositiveSpans[0].Offset = math.MaxInt32 }, want: histogram.ErrSpanOverflow,
+		},
+		"custom":                     {change: custom(func(*histogram.Histogram) {})},
+		"custom without bounds":      {change: custom(func(h *histogram.Histogram) { h.CustomValues = nil }), want: histogram.ErrCustomBucketsMismatch},
+		"custom, bounds that fall":   {change: custom(func(h *histogram.Histogram) { h.CustomValues[2] = 1 }), want: histogram.ErrCustomBucketsInvalid},
+		"custom, a bound of NaN":     {change: custom(func(h *histogram.Histogram) { h.CustomValues[2] = math.NaN() }), want: histogram.ErrCustomBucketsNaN},
+		"custom, a bucket too far":   {change: custom(func(h *histogram.Histogram) { h.PositiveSpans[0].Offset = 3 }), want: histogram.ErrCustomBucketsMismatch},
+		"custom, below the first":    {change: custom(func(h *histogram.Histogram) { h.PositiveSpans[0].Offset = -1 }), want: histogram.ErrSpanNegativeOffset},
+		"custom with a zero bucket":  {change: custom(func(h *histogram.Histogram) { h.ZeroThreshold = 1 })},
+		"a schema for readers":       {change: func(h *histogram.Histogram) { h.Schema = 20 }},
+		"another schema for readers": {change: func(h *histogram.Histogram) { h.Schema = -9 }},
+		"stale":                      {change: func(h *histogram.Histogram) { *h = histogram.Histogram{Sum: math.Float64frombits(histogram.StaleNaN)} }},
+	} {
+		bad := good()
+		c.change(bad)
+		for _, starts := range []bool{false, true} {
+			for _, floats := range []bool{false, true} {
+				body := record.AppendHistogram(nil, bad)
+				if floats {
+					body = record.AppendFloatHistogram(nil, bad.ToFloat(nil))
+				}
+				var e record.HistogramEncoder
+				rec := e.Append(e.Begin(nil, record.HistogramType(floats, bad.Custom(), starts)), 7, 1, 5, body)
+				var d record.HistogramDecoder
+				d.Reset(rec)
+				require.True(t, d.Next())
+				if c.want == nil || floats && c.floatsFine {
+					require.NoError(t, d.Check(), name)
+				} else {
+					require.ErrorIs(t, d.Check(), c.want, name)
+				}
+			}
+		}
+	}
+}
+
 func requireOnlySecondBad(t *testing.T, rec []byte, want error) {
 	t.Helper()
 	var d record.HistogramDecoder

@@ -124,12 +124,14 @@ func (l *lateLoad) floatSamples(r *replay, data []byte, seq uint64) error {
 func (l *lateLoad) histograms(r *replay, data []byte, seq uint64) error {
 	for l.dec.Reset(data); l.dec.Next(); {
 		s := late.Sample{T: l.dec.T(), ST: l.dec.ST(), Encoding: chunkenc.EncHistogram, Body: l.dec.Entry()}
-		var err error
-		if l.dec.Floats() {
+		err := l.dec.Check()
+		switch {
+		case err != nil:
+		case l.dec.Floats():
 			s.Encoding = chunkenc.EncFloatHistogram
 			err = l.dec.DecodeFloat(&l.floats)
 			s.Sum = l.floats.Digest()
-		} else {
+		default:
 			err = l.dec.DecodeInt(&l.ints)
 			s.Sum = l.ints.Digest()
 		}
