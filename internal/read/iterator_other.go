@@ -51,8 +51,8 @@ func (it *iterator) announce() chunkenc.ValueType {
 	return it.dec.Kind()
 }
 
-// noteSought notes that a Seek went to a histogram. What its place says of the one before it there is
-// of no use where several places are read as one.
+// noteSought notes that a Seek went to a histogram. What its place says of the one before it there
+// is of no use where several places are read as one.
 func (it *iterator) noteSought() {
 	if _, several := it.src.(*mergedChunks); several {
 		it.sought = it.batch.T[0]

@@ -115,8 +115,36 @@ func (h *HistogramDecoder) Check() error {
 	if err := h.entry.wrong(); err != nil {
 		return err
 	}
-	return h.entry.odd
+	for i, rule := range rules {
+		if h.entry.broken&(1<<i) != 0 {
+			return rule
+		}
+	}
+	return nil
 }
+
+// rules are those that entries are checked for of which they could be decoded nevertheless, each by
+// the number of its bit.
+var rules = [...]error{
+	negativeCount: histogram.ErrNegativeCount, negativeBucket: histogram.ErrNegativeBucketCount,
+	moreInBuckets: histogram.ErrCountNotBigEnough, fewerInBuckets: histogram.ErrCountMismatch,
+	spanGoesBack: histogram.ErrSpanNegativeOffset, spanTooFar: histogram.ErrSpanOverflow,
+	moreThanBounds: histogram.ErrCustomBucketsMismatch, boundsFall: histogram.ErrCustomBucketsInvalid,
+	boundIsNaN: histogram.ErrCustomBucketsNaN, boundIsInf: histogram.ErrCustomBucketsInfinite,
+}
+
+const (
+	negativeCount = iota
+	negativeBucket
+	moreInBuckets
+	fewerInBuckets
+	spanGoesBack
+	spanTooFar
+	moreThanBounds
+	boundsFall
+	boundIsNaN
+	boundIsInf
+)
 
 // DecodeInt makes dst the present histogram, as ReadHistogram does; the record must not be
 // one of float histograms.
@@ -149,7 +177,7 @@ func (e *entry) skip(d *encbuf.Dec, floats bool) {
 	d.Bytes(float64Bytes) // zero threshold
 	var counted, count uint64
 	if floats {
-		e.odds(d.Float64() < 0 || d.Float64() < 0, histogram.ErrNegativeCount)
+		e.odds(d.Float64() < 0 || d.Float64() < 0, negativeCount)
 	} else {
 		counted, count = d.Uvarint(), d.Uvarint()
 	}
@@ -166,19 +194,19 @@ func (e *entry) skip(d *encbuf.Dec, floats bool) {
 		e.buckets[side] = d.Count(1)
 		all, negative := d.SkipDeltas(e.buckets[side])
 		counted += all
-		e.odds(negative, histogram.ErrNegativeBucketCount)
+		e.odds(negative, negativeBucket)
 	}
-	e.odds(counted > count, histogram.ErrCountNotBigEnough)
-	e.odds(counted < count && !math.IsNaN(sum), histogram.ErrCountMismatch) // NaN is in no bucket
+	e.odds(counted > count, moreInBuckets)
+	e.odds(counted < count && !math.IsNaN(sum), fewerInBuckets) // NaN is in no bucket
 	if custom {
 		e.skipBounds(d, ends[0])
 	}
 }
 
-// odds notes that the histogram breaks a rule, if it does; the first one stays.
-func (e *entry) odds(broken bool, rule error) {
-	if broken && e.odd == nil {
-		e.odd = rule
+// odds notes that a rule is broken, if it is.
+func (e *entry) odds(broken bool, rule int) {
+	if broken {
+		e.broken |= 1 << rule
 	}
 }
 
@@ -189,8 +217,8 @@ func (e *entry) skipSpans(d *encbuf.Dec, side int, custom bool) (end int64) {
 	for i := range n {
 		s := e.span(d, side)
 		end += int64(s.Offset) + int64(s.Length)
-		e.odds(s.Offset < 0 && (i > 0 || custom), histogram.ErrSpanNegativeOffset)
-		e.odds(end > math.MaxInt32+1, histogram.ErrSpanOverflow)
+		e.odds(s.Offset < 0 && (i > 0 || custom), spanGoesBack)
+		e.odds(end > math.MaxInt32+1, spanTooFar)
 	}
 	return end
 }
@@ -199,7 +227,7 @@ func (e *entry) skipSpans(d *encbuf.Dec, side int, custom bool) (end int64) {
 func (e *entry) skipFloats(d *encbuf.Dec, side int) {
 	e.buckets[side] = d.Count(float64Bytes)
 	for range e.buckets[side] {
-		e.odds(d.Float64() < 0, histogram.ErrNegativeBucketCount)
+		e.odds(d.Float64() < 0, negativeBucket)
 	}
 }
 
@@ -207,13 +235,13 @@ func (e *entry) skipFloats(d *encbuf.Dec, side int) {
 func (e *entry) skipBounds(d *encbuf.Dec, end int64) {
 	n := d.Count(float64Bytes)
 	e.lists = max(e.lists, n)
-	e.odds(end > int64(n)+1, histogram.ErrCustomBucketsMismatch)
+	e.odds(end > int64(n)+1, moreThanBounds)
 	last := math.Inf(-1)
 	for i := range n {
 		b := d.Float64()
-		e.odds(math.IsNaN(b), histogram.ErrCustomBucketsNaN)
-		e.odds(math.IsInf(b, 1), histogram.ErrCustomBucketsInfinite)
-		e.odds(i > 0 && b <= last, histogram.ErrCustomBucketsInvalid)
+		e.odds(math.IsNaN(b), boundIsNaN)
+		e.odds(math.IsInf(b, 1), boundIsInf)
+		e.odds(i > 0 && b <= last, boundsFall)
 		last = b
 	}
 }
@@ -287,9 +315,9 @@ type entry struct {
 	schema   int64
 	spanned  [2]uint64 // buckets that the spans describe
 	buckets  [2]int
-	lists    int   // the longest list
-	overflow bool  // a span does not fit 32 bits
-	odd      error // what rule is broken of which it can be decoded nevertheless
+	lists    int    // the longest list
+	overflow bool   // a span does not fit 32 bits
+	broken   uint16 // rules, by their bits
 }
 
 func (e *entry) spans(d *encbuf.Dec, side int, dst []histogram.Span) []histogram.Span {
