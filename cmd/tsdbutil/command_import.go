@@ -28,6 +28,7 @@ type importCommand struct {
 	limits      limitFlags
 	allowFuture bool
 	outOfOrder  bool
+	extras      bool
 	keepGoing   bool
 	quiet       bool
 	output      string
@@ -38,7 +39,7 @@ const importHelp = `Import samples of any age from OpenMetrics, the Prometheus t
 
 FILE may be "-" for standard input, and may be a gzip. Series and samples come in any order. A line that cannot be read is named, and then nothing of the file is imported, unless --keep-going leaves such lines out. The database may be in use meanwhile: it finds the blocks by itself.
 
-CSV has column names in its first row. Without any flag the output of "query --output=csv" is read: columns timestamp_ms and value, all others are labels. What "query" and "dump" write is read back bit for bit.`
+CSV has column names in its first row. Without any flag the output of "query --output=csv" is read: columns timestamp_ms and value, all others are labels. What "query" and "dump" write is read back bit for bit; of native histograms, exemplars, types, units and help what "dump --format=openmetrics" writes.`
 
 func (p *program) addImport() {
 	i := &importCommand{labels: map[string]string{}}
@@ -58,6 +59,7 @@ func (p *program) addImport() {
 	cmd.Flag("allow-future", "Take times that are more than a year ahead of the clock.").BoolVar(&i.allowFuture)
 	i.limits.flags(cmd)
 	cmd.Flag("out-of-order", "Mark blocks as out of order, for moving them into another database that has newer samples.").BoolVar(&i.outOfOrder)
+	cmd.Flag("extras", "OpenMetrics: put exemplars, types, units and help into the head of the database, which must not be in use then.").BoolVar(&i.extras)
 	cmd.Flag("keep-going", "Leave lines out that cannot be imported. The exit code is 1 if there were any.").Short('k').BoolVar(&i.keepGoing)
 	cmd.Flag("quiet", "Do not list the blocks.").Short('q').BoolVar(&i.quiet)
 	i.csvFlags(cmd)
@@ -90,6 +92,13 @@ func (i *importCommand) run(ctx context.Context, c *console) (err error) {
 	format := i.reader(c, sink, source)
 	r := &importResult{}
 	started := time.Now()
+	extras, err := i.openExtras(format)
+	if err != nil {
+		return err
+	}
+	if extras != nil {
+		defer func() { err = stderrors.Join(err, extras.close()) }()
+	}
 	w, err := i.writer(r)
 	if err != nil {
 		return err
@@ -108,6 +117,10 @@ func (i *importCommand) run(ctx context.Context, c *console) (err error) {
 	if errors.Is(err, tsdb.ErrDuplicateSample) {
 		c.message(chooseOne)
 	}
+	if err == nil && extras != nil {
+		err = extras.write(ctx)
+		r.Exemplars, r.DescribedSeries = extras.exemplars, extras.described
+	}
 	if err != nil {
 		return err
 	}
@@ -119,6 +132,20 @@ func (i *importCommand) run(ctx context.Context, c *console) (err error) {
 		return errProblem
 	}
 	return nil
+}
+
+// openExtras returns who takes what a text has beside samples; nil: nobody does.
+func (i *importCommand) openExtras(format importFormat) (*headExtras, error) {
+	text, ok := format.(*importText)
+	if !i.extras || !ok || text.prometheus {
+		return nil, nil
+	}
+	extras, err := openHeadExtras(i.dir, i.limits.options())
+	if err != nil {
+		return nil, errors.WithMessagef(err, "import into %s", i.dir)
+	}
+	text.extras = extras
+	return extras, nil
 }
 
 // prepare reads the flags.

@@ -18,6 +18,8 @@ type importResult struct {
 	Seconds          float64       `json:"seconds"`
 	SamplesPerSecond float64       `json:"samples_per_second"`
 	SkippedLines     int64         `json:"skipped_lines"`
+	Exemplars        int64         `json:"exemplars"`
+	DescribedSeries  int64         `json:"described_series"` // with a type, a unit or a help text
 	SkippedExemplars int64         `json:"skipped_exemplars"`
 	// SkippedMetadata are lines with the type, the unit or the help text of a metric.
 	SkippedMetadata int64 `json:"skipped_metadata_lines"`
@@ -72,6 +74,9 @@ func (i *importCommand) print(c *console, r *importResult) error {
 	}
 	c.message("imported %s into %s: %s in %s, %s a second", things(r.Samples, "sample"), things(len(r.Blocks), "block"),
 		c.bytes(r.Bytes), formatSeconds(r.Seconds), formatNumber(r.SamplesPerSecond))
+	if r.Exemplars+r.DescribedSeries > 0 {
+		c.message("put %s, and what is known about %s, into the head", things(r.Exemplars, "exemplar"), things(r.DescribedSeries, "series"))
+	}
 	if r.SkippedLines > 0 {
 		c.message("skipped %s", things(r.SkippedLines, "line"))
 	}
@@ -85,7 +90,7 @@ func (i *importCommand) print(c *console, r *importResult) error {
 		c.message("warning: %s more than a year before the clock", things(r.OldSamples, "sample"))
 	}
 	if left := r.extras(); left != "" {
-		c.message("left out %s: blocks have no place for that", left)
+		c.message("left out %s: blocks have no place for that, --extras puts it into the head", left)
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func (i *importText) line(line []byte) error {
 	if err := i.sample(one, &l); err != nil {
 		return err
 	}
-	return i.exemplars(one, l.exemplars)
+	return i.exemplars(one, &l)
 }
 
 // sample adds the sample of a line.
@@ -136,14 +136,19 @@ func (i *importText) sample(one *importSeries, l *textLine) error {
 	return i.sink.appendSample(one, s.sample())
 }
 
-// exemplars hands over those of a line, or counts them.
-func (i *importText) exemplars(one *importSeries, text []byte) error {
-	if len(text) == 0 {
+// exemplars hands over those of a line, or counts them. One without a time has that of its sample.
+func (i *importText) exemplars(one *importSeries, l *textLine) error {
+	if len(l.exemplars) == 0 {
 		return nil
 	}
 	if i.extras == nil {
-		i.sink.Exemplars += countExemplars(text)
+		i.sink.Exemplars += countExemplars(l.exemplars)
 		return nil
 	}
-	return parseExemplars(text, func(e exemplar.Exemplar) error { return i.extras.exemplar(one.ls, e) })
+	return parseExemplars(l.exemplars, func(e exemplar.Exemplar) error {
+		if !e.HasT {
+			e.T = l.t
+		}
+		return i.extras.exemplar(one.ls, e)
+	})
 }
