@@ -10,8 +10,8 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// importExtras takes what OpenMetrics has beside samples. Blocks have no place for it: unless it goes
-// into a head (import_head.go) it is only counted.
+// importExtras takes what OpenMetrics has beside samples. Blocks have no place for it: unless it
+// goes into a head (import_head.go) it is only counted.
 type importExtras interface {
 	// exemplar takes one that stands behind a sample of a series.
 	exemplar(ls labels.Labels, e exemplar.Exemplar) error
