@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/labels"
 )
@@ -43,6 +44,9 @@ const (
 	killEnv     = "TSDB_TEST_KILL"
 	killPipe    = 3 // file number of the pipe to the parent
 
+	killExemplars = 1000 // that are kept; each commit has one
+	killHelpAt    = 70   // each so many commits the help text of a series is another one
+
 	killSnapshotEvery = 64 << 10 // bytes of log
 )
 
@@ -61,6 +65,7 @@ var killSyncs = []tsdb.SyncPolicy{tsdb.SyncCommit(), tsdb.SyncInterval(time.Seco
 func (c killConfig) options() *tsdb.Options {
 	o := &tsdb.Options{Clock: hurriedClock{}}
 	o.Head.SamplesPerChunk = 16
+	o.Head.MaxExemplars = killExemplars
 	o.WAL.SegmentSize = 256 << 10
 	o.WAL.Compression = compressions[c.Compression]
 	o.WAL.Sync = killSyncs[c.Sync]
@@ -110,6 +115,10 @@ func killChild() error {
 	last, err := killLast(db)
 	if err != nil {
 		say("fail read: %q", err.Error())
+		return err
+	}
+	if err := killFindBeside(db, last); err != nil {
+		say("fail beside: %q", err.Error())
 		return err
 	}
 	say("opened %d %d %d %d", last[0], last[1], last[2], last[3])
@@ -192,6 +201,9 @@ func killWrite(db *tsdb.DB, round, writer, n int, p *peloton, say func(string, .
 		for i := 0; i < killBig && n%killBigAt == 0 && err == nil; i++ {
 			err = add("big", strconv.Itoa(i))
 		}
+		if err == nil {
+			err = killBeside(app, refs["k0"], n)
+		}
 		if err != nil {
 			return err
 		}
@@ -209,6 +221,58 @@ func killWrite(db *tsdb.DB, round, writer, n int, p *peloton, say func(string, .
 			}
 		}
 	}
+}
+
+// killBeside stages what commit n has beside its samples, of one of its series.
+func killBeside(app *tsdb.Appender, ref tsdb.SeriesRef, n int) error {
+	e := exemplar.Exemplar{Labels: labels.FromStrings("n", strconv.Itoa(n)), Value: float64(n), T: int64(n) * killStep, HasT: true}
+	if _, err := app.AppendExemplar(ref, labels.Labels{}, e); err != nil {
+		return err
+	}
+	_, err := app.SetMetadata(ref, labels.Labels{}, tsdb.Metadata{Help: strconv.Itoa(n / killHelpAt)})
+	return err
+}
+
+// killFindBeside says what is wrong with what commits had beside their samples, the newest of which
+// are those of last.
+func killFindBeside(db *tsdb.DB, last [killWriters]int) error {
+	q, err := db.Querier(math.MinInt64, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	of := []*labels.Matcher{labels.Equal("__name__", "k"), labels.Equal("i", "0")}
+	all, err := q.Exemplars(ctx, of...)
+	if err != nil {
+		return err
+	}
+	found := [killWriters]int{}
+	for _, s := range all {
+		w, err := strconv.Atoi(s.Labels.Get("w"))
+		if err != nil {
+			return err
+		}
+		for i, e := range s.Exemplars {
+			n := last[w] - (len(s.Exemplars) - 1 - i)
+			if e.T != int64(n)*killStep || e.Value != float64(n) {
+				return errors.Errorf("exemplar %d of %d of writer %d is of %d and %g, want commit %d", i, len(s.Exemplars), w, e.T, e.Value, n)
+			}
+		}
+		found[w] = len(s.Exemplars)
+	}
+	described, err := q.Metadata(ctx, of...)
+	if err != nil {
+		return err
+	}
+	help := map[string]string{}
+	for _, m := range described {
+		help[m.Labels.Get("w")] = m.Metadata.Help
+	}
+	for w, n := range last {
+		if n > 0 && (found[w] == 0 || help[strconv.Itoa(w)] != strconv.Itoa(n/killHelpAt)) {
+			return errors.Errorf("of writer %d there are %d exemplars and the help %q at commit %d", w, found[w], help[strconv.Itoa(w)], n)
+		}
+	}
+	return q.Close()
 }
 
 // killSample returns what a series has of commit n, written in a round: each of the usual series
