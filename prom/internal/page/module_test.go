@@ -105,6 +105,45 @@ func TestNumbers_AreReadable(t *testing.T) {
 	}
 }
 
+func TestNumbers_OfAnAxisAreInOneStyle(t *testing.T) {
+	p := newTab(t, tabOptions{})
+	p.open()
+	for _, c := range []struct{ values, linear, logarithmic string }{
+		{"[0, 2000, 8000, 10000]", "0 2k 8k 10k", "0 2k 8k 10k"},
+		{"[0, 2000, 8000]", "0 2,000 8,000", "0 2,000 8,000"},
+		{"[0, 500, 1000000]", "0 0.0005M 1M", "0 500 1M"},
+		{"[-12500, 0, 12500]", "-12.5k 0 12.5k", "-12.5k 0 12.5k"},
+		{"[100000, 100000.5]", "100k 100.0005k", "100k 100.0005k"},
+		{"[0, 0.0002, 0.001]", "0 0.0002 0.001", "0 200µ 1m"},
+		{"[0.00002, 0.00003]", "20µ 30µ", "20µ 30µ"},
+		{"[0.001, 0.1, 10]", "0.001 0.1 10", "0.001 0.1 10"},
+		{"[0.1, 0.30000000000000004]", "0.1 0.3", "0.1 0.3"},
+		{"[-1/0, 100, 50000, 1/0]", "−∞ 0.1k 50k +∞", "−∞ 100 50k +∞"},
+		{"[0, 5e-12]", "0 5e-12", "0 5e-12"},
+		{"[0, 0]", "0 0", "0 0"},
+		{"[]", "", ""},
+	} {
+		require.Equal(t, c.linear, called[string](p, "number.js", "m.ticks("+c.values+", true).join(' ')"), c.values)
+		require.Equal(t, c.logarithmic, called[string](p, "number.js", "m.ticks("+c.values+", false).join(' ')"), c.values)
+	}
+}
+
+func TestNumbers_ThatDifferLookDifferent(t *testing.T) {
+	p := newTab(t, tabOptions{})
+	p.open()
+	for values, want := range map[string]string{
+		"[12512.4, 12498.1, 12512.4]":  "12.512k 12.498k 12.512k",
+		"[412345678, 412345679]":       "412.345678M 412.345679M",
+		"[41234567, 41234568]":         "41.234567M 41.234568M",
+		"[12512.41, 12512.42]":         "12.51241k 12.51242k",
+		"[1.5, NaN, 0]":                "1.5 NaN 0",
+		"[NaN, NaN, NaN]":              "NaN NaN NaN",
+		"[87.8612345, 25.26, 151.299]": "87.861 25.26 151.3",
+	} {
+		require.Equal(t, want, called[string](p, "number.js", "m.distinct("+values+").join(' ')"), values)
+	}
+}
+
 func TestState_LinkShowsTheSame(t *testing.T) {
 	p := newTab(t, tabOptions{})
 	p.open()

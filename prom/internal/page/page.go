@@ -30,8 +30,12 @@ var types = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// comments are lines of a script that only its readers need: a tenth of it. They are not sent.
-var comments = regexp.MustCompile(`(?m)^\s*(//.*)?\n`)
+// comments are lines of scripts and of styles that only their readers need: a tenth of them. They
+// are not sent.
+var comments = map[string]*regexp.Regexp{
+	".js":  regexp.MustCompile(`(?m)^\s*(//.*)?\n`),
+	".css": regexp.MustCompile(`(?ms)^\s*(/\*.*?\*/)?\n`),
+}
 
 // asset is a file as it is sent.
 type asset struct {
@@ -70,8 +74,8 @@ func load(files fs.FS) map[string]asset {
 			return err
 		}
 		text, err := fs.ReadFile(files, name)
-		if path.Ext(name) == ".js" {
-			text = comments.ReplaceAll(text, nil)
+		if re := comments[path.Ext(name)]; re != nil {
+			text = re.ReplaceAll(text, nil)
 		}
 		sum := sha256.Sum256(text)
 		// A weak one: the server may compress.

@@ -2,10 +2,13 @@ package page_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"hash/crc32"
 	"image"
 	"image/color"
 	"image/png"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -29,7 +32,7 @@ const maxPictureBytes = 150_000
 const picturedQuery = `sum by (code) (rate(http_requests_total{job="web"}[5m]))`
 
 // TestPage_IsPictured looks at the page as the documents show it, and with -update makes the
-// pictures.
+// pictures. It fails when those that are kept show another page.
 func TestPage_IsPictured(t *testing.T) {
 	for _, c := range []struct {
 		file          string
@@ -67,7 +70,7 @@ func TestPage_HeatMapIsPictured(t *testing.T) {
 
 // inNoTemporaryDirectory has the page show a directory as a user's.
 func inNoTemporaryDirectory(h http.Handler) http.Handler {
-	temporary := regexp.MustCompile(regexp.QuoteMeta(os.TempDir()) + `/[^"/]*`)
+	temporary := regexp.MustCompile(regexp.QuoteMeta(os.TempDir()) + `/[^"]*`)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/status/health") {
 			h.ServeHTTP(w, r)
@@ -91,7 +94,8 @@ func (p *tab) picture(file string) {
 	require.EqualValues(p.t, p.opts.width, img.Bounds().Dx())
 	var small bytes.Buffer
 	require.NoError(p.t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, paletted(img)))
-	text = small.Bytes()
+	words := eval[string](p, shownWords)
+	text = withWords(small.Bytes(), words)
 	require.Less(p.t, len(text), maxPictureBytes, file)
 	if *update {
 		require.NoError(p.t, os.MkdirAll(filepath.Dir(file), 0o777))
@@ -100,6 +104,70 @@ func (p *tab) picture(file string) {
 	kept, err := os.ReadFile(file)
 	require.NoError(p.t, err, "make it by go test -run TestPage_IsPictured -update")
 	require.Less(p.t, len(kept), maxPictureBytes, file)
+	const old = "%s is old: look at the page, and make it by go test -run Pictured -update"
+	require.Equal(p.t, words, wordsOf(kept), old, file)
+	before, err := png.Decode(bytes.NewReader(kept))
+	require.NoError(p.t, err)
+	require.Equal(p.t, img.Bounds(), before.Bounds(), old, file)
+	require.Less(p.t, unlike(img, before), mostUnlike, old, file)
+}
+
+// shownWords are those of the controls and of the heads of tables, without the numbers.
+const shownWords = `[...document.querySelectorAll('.top, #controls, th')].map((e) => e.innerText).join(' ').replace(/\d+/g, '0').replace(/\s+/g, ' ').trim()`
+
+// keyOfWords begins the part of a picture that has the words: uncompressed UTF-8, in no language.
+const keyOfWords = "Comment\x00\x00\x00\x00\x00"
+
+// withWords puts words into a PNG, before its end: a length, a kind, the data and a checksum.
+func withWords(text []byte, words string) []byte {
+	const end = 12 // bytes
+	part := append([]byte("iTXt"+keyOfWords), words...)
+	out := binary.BigEndian.AppendUint32(bytes.Clone(text[:len(text)-end]), uint32(len(part)-4))
+	out = append(out, part...)
+	out = binary.BigEndian.AppendUint32(out, crc32.ChecksumIEEE(part))
+	return append(out, text[len(text)-end:]...)
+}
+
+// wordsOf are the words of a PNG that withWords made, or nothing.
+func wordsOf(text []byte) string {
+	before, part, found := bytes.Cut(text, []byte("iTXt"+keyOfWords))
+	if !found {
+		return ""
+	}
+	size := binary.BigEndian.Uint32(before[len(before)-4:])
+	return string(part[:int(size)-len(keyOfWords)])
+}
+
+// coarse is how wide the squares are, in pixels, whose mean brightness is compared: fonts differ
+// from one machine to another.
+const coarse = 24
+
+// mostUnlike is twice what other fonts make of the page, and half of what one line more at its top
+// does.
+const mostUnlike = 2.5
+
+// unlike is by how much the squares of two pictures of one size differ in brightness, in the mean;
+// 255 is black from white.
+func unlike(a, b image.Image) float64 {
+	sum, squares := 0.0, 0
+	for y := a.Bounds().Min.Y; y < a.Bounds().Max.Y; y += coarse {
+		for x := a.Bounds().Min.X; x < a.Bounds().Max.X; x += coarse {
+			square := image.Rect(x, y, x+coarse, y+coarse).Intersect(a.Bounds())
+			sum += math.Abs(brightness(a, square) - brightness(b, square))
+			squares++
+		}
+	}
+	return sum / float64(squares)
+}
+
+func brightness(img image.Image, square image.Rectangle) float64 {
+	sum := 0
+	for y := square.Min.Y; y < square.Max.Y; y++ {
+		for x := square.Min.X; x < square.Max.X; x++ {
+			sum += int(color.GrayModel.Convert(img.At(x, y)).(color.Gray).Y)
+		}
+	}
+	return float64(sum) / float64(square.Dx()*square.Dy())
 }
 
 // near is how far apart two colours of a palette are at least, so that rare ones have a place in

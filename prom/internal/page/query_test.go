@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -207,6 +208,60 @@ func TestPage_DragZoomsAndThereIsAWayBack(t *testing.T) {
 	p.until("location.hash.includes('range=')")
 	require.NoError(t, chromedp.Do(p.ctx, chromedp.NavigateBack()))
 	p.until("document.getElementById('range').value === '1h'")
+	p.noErrors()
+}
+
+// The controls are beside one another, also where a scroll bar and the way back take some room.
+func TestPage_ControlsStandInOneLine(t *testing.T) {
+	p := newTab(t, tabOptions{width: 1280 - 15, height: 900})
+	p.open("q", "node_load1", "step", "1m")
+	p.until("document.querySelectorAll('#legend tbody tr').length === 6")
+	p.drag(0.5, 0.75)
+	p.until("document.querySelector('#zoom-back').checkVisibility()")
+	require.True(t, p.has("#exemplars-field"))
+	require.True(t, p.has("#style-group"))
+	require.Less(t, p.box("#controls").H, 2*p.box("#lines").H)
+}
+
+// since has a sample some time ago, and one of now.
+func since(t *testing.T, ago time.Duration) *tsdb.DB {
+	t.Helper()
+	db, err := tsdb.Open(t.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	app := db.Appender()
+	for _, at := range []time.Time{time.Now().Add(-ago), time.Now()} {
+		_, err = app.Append(0, labels.FromStrings("__name__", "up"), at.UnixMilli(), 1)
+		require.NoError(t, err)
+	}
+	_, err = app.Commit(t.Context())
+	require.NoError(t, err)
+	return db
+}
+
+func TestPage_BeginsWithTheTimesThatThereAre(t *testing.T) {
+	p := newTab(t, tabOptions{db: since(t, 10*time.Second)})
+	shows := func(seconds int) string {
+		const spans = `document.getElementById('chart').ariaLabel.match(/\d\d:\d\d:\d\d/g).map((t) => Date.parse('2026-01-01T' + t))`
+		return fmt.Sprintf("document.getElementById('chart')?.ariaLabel && (([a, b]) => (b - a + 86400000) %% 86400000 <= %d)(%s)", seconds*1000, spans)
+	}
+	p.openAt("#q=up")
+	p.until("document.getElementById('range').value === '5m' && " + shows(300))
+	require.Equal(t, "#q=up", eval[string](p, "location.hash"))
+	p.click("#longer")
+	p.until("location.hash === '#q=up&range=15m'")
+	p.click("#longer")
+	p.click("#longer")
+	p.until("location.hash === '#q=up&range=1h'")
+	p.openAt("#q=up&range=1h")
+	p.until("document.getElementById('source').innerText !== ''")
+	require.Equal(t, "1h", eval[string](p, "document.getElementById('range').value"))
+	p.noErrors()
+
+	p = newTab(t, tabOptions{db: since(t, 25*time.Minute)})
+	p.openAt("")
+	p.until("document.getElementById('range').value !== '1h'")
+	require.Regexp(t, "^2[6-9]m$", eval[string](p, "document.getElementById('range').value"))
 	p.noErrors()
 }
 

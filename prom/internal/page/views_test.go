@@ -135,6 +135,27 @@ func TestPage_PhoneHasNoHorizontalScroll(t *testing.T) {
 	require.LessOrEqual(t, eval[int](p, "document.documentElement.scrollWidth"), 360)
 }
 
+// The time until when a query goes is read as a whole on a phone, too.
+func TestPage_PhoneHasRoomForTheTime(t *testing.T) {
+	p := newTab(t, tabOptions{width: 360, height: 740})
+	p.open("q", "node_load1")
+	p.until("document.querySelectorAll('#legend tbody tr').length === 6")
+	wanted := eval[float64](p, `((e) => {
+		const probe = e.parentNode.appendChild(e.cloneNode());
+		probe.value = e.value;
+		probe.style.flex = 'none';
+		probe.style.width = 'max-content';
+		const { width } = probe.getBoundingClientRect();
+		probe.remove();
+		return width;
+	})(document.getElementById('end'))`)
+	require.Greater(t, wanted, 100.0)
+	require.LessOrEqual(t, wanted, p.box("#end").W)
+	berlin, err := time.LoadLocation(zone)
+	require.NoError(t, err)
+	require.Equal(t, data.end.In(berlin).Format("2006-01-02T15:04"), eval[string](p, "document.getElementById('end').value"))
+}
+
 func TestPage_DarkByTheSystemAndByTheButton(t *testing.T) {
 	p := newTab(t, tabOptions{dark: true})
 	p.open("q", "node_load1")

@@ -27,7 +27,7 @@ export async function send(path, params, signal = null) {
 }
 
 function pairs(params) {
-  return Object.entries(params).filter(([, v]) => v !== null && v !== undefined).map(([name, v]) => [name, String(v)]);
+  return Object.entries(params).filter(([, v]) => v != null).map(([name, v]) => [name, String(v)]);
 }
 
 async function answer(url, options, signal) {

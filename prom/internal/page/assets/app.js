@@ -40,7 +40,7 @@ function show(state, before = null) {
   byId('zone').setAttribute('aria-label', `Times are in ${clock.zone()}. Change between local time and UTC.`);
   document.title = `${state.query && wanted === 'query' ? state.query : titles[state.view]} · tsdb`;
   sections[wanted][1].show(clock);
-  if (before === null || before.utc !== state.utc) showSource(clock);
+  if (before === null || before.utc !== state.utc) showSource(clock).then((from) => { if (store.since(from)) query.refit(); });
 }
 
 byId('zone').addEventListener('click', () => store.set({ utc: !store.state.utc }, false));

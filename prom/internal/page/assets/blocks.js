@@ -2,7 +2,7 @@
 
 import { ask } from './api.js';
 import { timeText, timeTicks } from './axis.js';
-import { el, plural, svg } from './dom.js';
+import { byId, el, plural, svg } from './dom.js';
 import { empty, note } from './notes.js';
 import { bytes, count } from './number.js';
 import { Panel, tiles } from './panel.js';
@@ -95,7 +95,7 @@ function block(r, x, y, clock) {
   const wide = Math.max(3, x(r.to) - x(r.from) - 1.5);
   const what = r.missing ?? `${r.samples === undefined ? '' : count(r.samples) + ' samples, '}${count(r.series)} series`;
   const text = `${r.name}: ${clock.seconds(r.from)} to ${clock.seconds(r.to)}, ${what}`;
-  const show = (on) => () => document.getElementById(`block-${r.name}`)?.classList.toggle('pointed', on);
+  const show = (on) => () => byId(`block-${r.name}`)?.classList.toggle('pointed', on);
   return svg('g', { class: `block ${r.missing ? 'missing' : 'level-' + Math.min(r.level, 4)}`, onpointerenter: show(true), onpointerleave: show(false) },
     svg('title', {}, text), svg('rect', { x: x(r.from), y, width: wide, height: bar, rx: 3 }),
     wide > 70 ? svg('text', { x: x(r.from) + 7, y: y + 15 }, roughDuration((r.to - r.from) / 1000)) : null);

@@ -4,7 +4,7 @@ import { BucketScale } from './bucketscale.js';
 import { el, svg } from './dom.js';
 import { densest } from './heat.js';
 import { bound, boundsText, isZero, mean, partText } from './histogram.js';
-import { medium, short, value } from './number.js';
+import { medium, short, ticks, value } from './number.js';
 import { tiles } from './panel.js';
 
 const width = 720, height = 220, side = 36, below = 26, above = 8, room = 48;
@@ -25,11 +25,12 @@ function drawing(h) {
     return svg('rect', { class: isZero(b) ? 'zero' : null, x: side + from, y: bottom - high, width: Math.max(1, to - from - space), height: high },
       svg('title', {}, `${boundsText(b)}: ${value(b.count)}`));
   });
-  const ticks = scale.ticks(64).map((v) => svg('g', { class: 'tick' },
+  const at = scale.ticks(64), texts = ticks(at, false);
+  const marks = at.map((v, i) => svg('g', { class: 'tick' },
     svg('line', { x1: side + scale.at(v), x2: side + scale.at(v), y1: bottom, y2: bottom + 4 }),
-    svg('text', { x: side + scale.at(v), y: height - 5, 'text-anchor': 'middle' }, short(v))));
+    svg('text', { x: side + scale.at(v), y: height - 5, 'text-anchor': 'middle' }, texts[i])));
   return svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${h.buckets.length} buckets from ${bound(h.buckets[0].left, 6)} to ${bound(h.buckets.at(-1).right, 6)}` },
-    bars, svg('line', { class: 'axis', x1: 0, x2: width, y1: bottom, y2: bottom }), ticks);
+    bars, svg('line', { class: 'axis', x1: 0, x2: width, y1: bottom, y2: bottom }), marks);
 }
 
 function table(h) {

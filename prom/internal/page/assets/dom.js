@@ -4,9 +4,12 @@ const svgNamespace = 'http://www.w3.org/2000/svg';
 
 export const byId = (id) => document.getElementById(id);
 
-// el makes an element. Attributes that begin with "on" are listeners; false and null ones are left out.
+// el makes an element. Attributes that begin with "on" are listeners; false and null ones are left out. No
+// button sends a form.
 export function el(name, attributes = {}, ...children) {
-  return fill(document.createElement(name), attributes, children);
+  const node = document.createElement(name);
+  if (name === 'button') node.type = name;
+  return fill(node, attributes, children);
 }
 
 // svg makes an element of a drawing.
@@ -16,7 +19,7 @@ export function svg(name, attributes = {}, ...children) {
 
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === false || value === null || value === undefined) continue;
+    if (value === false || value == null) continue;
     if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? '' : value);
   }
@@ -26,7 +29,7 @@ function fill(node, attributes, children) {
 
 // put gives an element other children; those that are null or false are left out.
 export function put(node, ...children) {
-  node.replaceChildren(...children.flat(2).filter((c) => c !== null && c !== undefined && c !== false));
+  node.replaceChildren(...children.flat(2).filter((c) => c != null && c !== false));
 }
 
 // plural says how many there are of something.

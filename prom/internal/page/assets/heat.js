@@ -49,7 +49,7 @@ export class HeatMap extends Frame {
 
   draw(ctx) {
     const ticks = this.scale.ticks();
-    this.begin(ctx, ticks);
+    this.begin(ctx, ticks, false);
     this.valueAxis(ctx, ticks);
     for (let i = 0; i < this.matrix.length; i++) {
       const h = this.series.steps[i];

@@ -1,7 +1,7 @@
 // The legend of a graph: which series there are, and which are shown.
 
 import { el, put } from './dom.js';
-import { count, short, value } from './number.js';
+import { count, distinct, value } from './number.js';
 import { classOf } from './palette.js';
 import { labelText } from './series.js';
 
@@ -28,7 +28,7 @@ export class Legend {
       el('div', { class: 'scroll' }, el('table', {},
         el('thead', {}, el('tr', {}, ['', 'Series', ...this.columns.map(([t]) => t)].map((t, i) => el('th', { scope: 'col', class: i > 1 ? `number ${t.toLowerCase()}` : null }, t)))),
         el('tbody', {}, this.rows.map((r) => r.element)))),
-      left > 0 ? el('button', { type: 'button', class: 'quiet', onclick: () => this.show(matrix, Infinity) }, `Show ${count(left)} more`) : null);
+      left > 0 ? el('button', { class: 'quiet', onclick: () => this.show(matrix, Infinity) }, `Show ${count(left)} more`) : null);
     this.#refresh();
     this.rows.find((r) => r.series.text === focus?.text)?.[focus.part].focus({ preventScroll: true });
   }
@@ -44,12 +44,13 @@ export class Legend {
   }
 
   #row(s) {
-    const toggle = el('button', { type: 'button', class: 'toggle', 'aria-label': `Show ${s.name}`, title: 'Hide or show', onclick: () => this.#toggle(s) },
+    const toggle = el('button', { class: 'toggle', 'aria-label': `Show ${s.name}`, title: 'Hide or show', onclick: () => this.#toggle(s) },
       el('i', { class: this.swatch(s) }));
-    const name = el('button', { type: 'button', class: 'name', title: `${s.text}\nShow only this series${this.apart ? '' : ', or all again'}`, onclick: (e) => (e.ctrlKey || e.metaKey || e.shiftKey ? this.#toggle(s) : this.#isolate(s)) }, s.name);
-    const number = (kind, v) => el('td', { class: `number ${kind}`, title: value(v) }, Number.isNaN(v) ? '–' : short(v));
+    const name = el('button', { class: 'name', title: `${s.text}\nShow only this series${this.apart ? '' : ', or all again'}`, onclick: (e) => (e.ctrlKey || e.metaKey || e.shiftKey ? this.#toggle(s) : this.#isolate(s)) }, s.name);
+    const values = this.columns.map(([, of]) => of(s)), texts = distinct(values);
+    const number = ([t], i) => el('td', { class: `number ${t.toLowerCase()}`, title: value(values[i]) }, Number.isNaN(values[i]) ? '–' : texts[i]);
     const element = el('tr', { onpointerenter: () => this.onPoint(s), onpointerleave: () => this.onPoint(null) },
-      el('td', {}, toggle), el('td', {}, name), this.columns.map(([t, of]) => number(t.toLowerCase(), of(s))));
+      el('td', {}, toggle), el('td', {}, name), this.columns.map(number));
     return { series: s, element, toggle, name };
   }
 
@@ -74,8 +75,8 @@ export class Legend {
     const alone = this.matrix.visible.length === 1;
     for (const { series, element, toggle, name } of this.rows) {
       element.classList.toggle('off', !series.shown);
-      toggle.setAttribute('aria-pressed', String(series.shown));
-      name.setAttribute('aria-pressed', String(series.shown && alone && this.matrix.series.length > 1));
+      toggle.setAttribute('aria-pressed', series.shown);
+      name.setAttribute('aria-pressed', series.shown && alone && this.matrix.series.length > 1);
     }
   }
 }

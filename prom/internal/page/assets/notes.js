@@ -7,7 +7,7 @@ export function note(kind, title, text = '', actions = []) {
   const names = { error: 'Error', warning: 'Warning', info: 'Info' };
   return el('div', { class: `note ${kind}`, role: kind === 'error' ? 'alert' : null },
     el('p', {}, el('strong', {}, el('span', { class: 'hidden' }, `${names[kind]}: `), title), text ? el('span', {}, text) : null),
-    actions.map((a) => el('button', { type: 'button', onclick: a.run }, a.text)));
+    actions.map((a) => el('button', { onclick: a.run }, a.text)));
 }
 
 // failureNote is the message of what explain says of a failure.

@@ -1,10 +1,7 @@
 // Numbers as people read them: with separators of thousands, and no more digits than they need.
 
 const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
-const exact = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 12 });
-const three = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
-const six = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 6 });
-const four = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 4 });
+const [three, four, five, six, eight, exact] = [3, 4, 5, 6, 8, 12].map((n) => new Intl.NumberFormat(undefined, { maximumSignificantDigits: n }));
 
 export const count = (n) => whole.format(n);
 
@@ -24,10 +21,28 @@ export function short(v, format = four) {
   if (v === 0) return '0';
   if (!Number.isFinite(v)) return value(v);
   const size = Math.abs(v);
-  if (size >= 0.001 && size < 10000) return format.format(v);
+  return scaled(v, size >= 0.001 && size < 10000 ? 1 : size, format);
+}
+
+// scaled shows a value in the unit of a size.
+function scaled(v, size, format) {
   const [unit, prefix] = prefixes.find(([u]) => size >= u) ?? [0];
-  if (!unit || size >= 1e18) return v.toExponential(2);
+  if (!unit || size >= 1e18) return v.toExponential(format === exact ? undefined : 2);
   return format.format(v / unit) + prefix;
+}
+
+// ticks shows the values of an axis in one style: those of a linear one in the unit of the largest, those of
+// a logarithmic one each in its own.
+export function ticks(values, linear) {
+  const sizes = values.map(Math.abs).filter((s) => s > 0 && s < Infinity);
+  const most = Math.max(...sizes), plain = most < 10000 && (linear ? most : Math.min(...sizes)) >= 0.001;
+  return values.map((v) => (v === 0 || !Number.isFinite(v) ? short(v) : scaled(v, plain ? 1 : linear ? most : Math.abs(v), exact)));
+}
+
+// distinct shows values that are compared: with so many digits that those differ that are not the same.
+export function distinct(values) {
+  const tries = [five, eight, exact].map((format) => values.map((v) => short(v, format)));
+  return tries.find((texts) => new Set(texts).size === new Set(values).size) ?? tries[2];
 }
 
 const sizes = [[1e12, 'TB'], [1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB']];

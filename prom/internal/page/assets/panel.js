@@ -10,7 +10,7 @@ export class Panel {
     Object.assign(this, { root, load, draw, running: null });
     this.body = el('div', { class: 'panel-body', 'aria-busy': 'false' });
     root.append(el('div', { class: 'panel-head' }, el('div', {}, el('h1', {}, title), el('p', { class: 'lead' }, lead)),
-      el('button', { type: 'button', class: 'quiet', onclick: () => this.show(this.clock) }, 'Load again')), this.body);
+      el('button', { class: 'quiet', onclick: () => this.show(this.clock) }, 'Load again')), this.body);
   }
 
   stop() {
@@ -48,7 +48,7 @@ export function facts(title, list) {
 // bars are a list of what there is most of, each with its part of the first.
 export function bars(title, lead, list, show, choose = null) {
   const most = list[0]?.value || 1;
-  const name = (item) => (choose ? el('button', { type: 'button', class: 'name', title: 'Show it', onclick: () => choose(item.name) }, item.name || '(empty)') : item.name || '(empty)');
+  const name = (item) => (choose ? el('button', { class: 'name', title: 'Show it', onclick: () => choose(item.name) }, item.name || '(empty)') : item.name || '(empty)');
   return el('section', { class: 'bars' }, el('h2', {}, title), el('p', { class: 'lead' }, lead),
     list.length === 0 ? el('p', { class: 'none' }, 'None') : el('table', {}, el('tbody', {}, list.map((item) => el('tr', {},
       el('th', { scope: 'row' }, name(item)), el('td', { class: 'bar' }, bar(item.value / most)), el('td', { class: 'number' }, show(item.value)))))));

@@ -2,7 +2,7 @@
 
 import { timeText, timeTicks, valueTicks } from './axis.js';
 import { drawExemplars } from './exemplars.js';
-import { short } from './number.js';
+import { ticks } from './number.js';
 import { dashOf, Palette } from './palette.js';
 import { bounds, lines } from './series.js';
 
@@ -35,23 +35,24 @@ export class Frame {
   }
 
   // begin clears all and makes room for the texts of the values.
-  begin(ctx, values) {
+  begin(ctx, values, linear) {
     ctx.clearRect(0, 0, this.width, this.height);
     ctx.font = this.palette.font;
-    this.left = Math.ceil(Math.max(28, ...values.map((v) => ctx.measureText(short(v)).width))) + 12;
+    this.texts = ticks(values, linear);
+    this.left = Math.ceil(Math.max(28, ...this.texts.map((text) => ctx.measureText(text).width))) + 12;
   }
 
   valueAxis(ctx, values) {
     ctx.textAlign = 'right';
     ctx.textBaseline = 'middle';
     ctx.lineWidth = 1;
-    for (const v of values) {
+    values.forEach((v, i) => {
       const y = Math.round(this.y(v)) + 0.5;
       ctx.strokeStyle = v === 0 ? this.palette.axis : this.palette.grid;
       stroke(ctx, this.left, y, this.right, y);
       ctx.fillStyle = this.palette.text;
-      ctx.fillText(short(v), this.left - 8, y);
-    }
+      ctx.fillText(this.texts[i], this.left - 8, y);
+    });
   }
 
   timeAxis(ctx) {
@@ -97,7 +98,7 @@ export class Plot extends Frame {
   }
 
   draw(ctx) {
-    this.begin(ctx, this.values);
+    this.begin(ctx, this.values, true);
     this.valueAxis(ctx, this.values);
     this.timeAxis(ctx);
     ctx.save();

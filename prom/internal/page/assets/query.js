@@ -68,6 +68,13 @@ export class QueryView {
     this.run();
   }
 
+  // refit is for another range where none is given.
+  refit() {
+    const { view, query } = this.store.state;
+    this.times.show(this.clock);
+    if (view === 'graph' && query) this.run();
+  }
+
   // stop ends what is under way, as another view is shown.
   stop() {
     clearTimeout(this.timer);
@@ -217,7 +224,7 @@ export class QueryView {
   #invitation(metrics) {
     return empty('Type a query, or begin with a metric',
       el('p', {}, 'Names complete while you type. Enter runs the query.'),
-      el('p', { class: 'chips' }, metrics.map((m) => el('button', { type: 'button', onclick: () => this.store.set({ query: m.name }) }, m.name))));
+      el('p', { class: 'chips' }, metrics.map((m) => el('button', { onclick: () => this.store.set({ query: m.name }) }, m.name))));
   }
 }
 

@@ -37,9 +37,7 @@ export function writeState(s) {
   if (s.end !== null) p.set('end', new Date(s.end).toISOString());
   if (s.step !== null) p.set('step', formatDuration(s.step));
   if (s.refresh) p.set('refresh', formatDuration(s.refresh));
-  if (s.stacked) p.set('stacked', '');
-  if (s.exemplars) p.set('exemplars', '');
-  if (s.utc) p.set('utc', '');
+  for (const name of ['stacked', 'exemplars', 'utc']) if (s[name]) p.set(name, '');
   return '#' + p.toString().replaceAll('=&', '&').replace(/=$/, '');
 }
 
@@ -53,6 +51,16 @@ export class Store {
 
   onChange(listener) {
     this.listeners.push(listener);
+  }
+
+  // since is told when data begins. If that is less than an hour ago, the range is shorter where none is
+  // given. It reports whether that changes what is shown.
+  since(from) {
+    const before = this.state.range;
+    const range = Math.max(300, Math.ceil((Date.now() - from) / 60000) * 60);
+    if (range < defaults.range) defaults.range = range;
+    this.state = readState(location.hash);
+    return this.state.range !== before;
   }
 
   // set changes a part of the state. It becomes a step of the browser's history, if it is one that

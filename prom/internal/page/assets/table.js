@@ -49,13 +49,13 @@ export class Table {
       el('div', { class: 'scroll' }, el('table', { class: 'values' },
         el('thead', {}, el('tr', {}, this.names.map((n) => this.#head(n, n === '__name__' ? 'metric' : n)), this.#head(null, 'Value'))),
         el('tbody', {}, rows.flatMap((r) => [this.#row(r), this.#detail(r)])))),
-      left > 0 ? el('button', { type: 'button', class: 'quiet', onclick: () => { this.limit = Infinity; this.#draw(); } }, `Show ${count(left)} more`) : null);
+      left > 0 ? el('button', { class: 'quiet', onclick: () => { this.limit = Infinity; this.#draw(); } }, `Show ${count(left)} more`) : null);
   }
 
   #head(name, text) {
     const sorted = this.sort?.name === name ? (this.sort.down ? 'descending' : 'ascending') : null;
     return el('th', { scope: 'col', class: name === null ? 'number' : null, 'aria-sort': sorted },
-      el('button', { type: 'button', title: 'Sort', onclick: () => this.#sortBy(name) }, text, el('span', { 'aria-hidden': 'true' }, sorted ? (this.sort.down ? ' ↓' : ' ↑') : '')));
+      el('button', { title: 'Sort', onclick: () => this.#sortBy(name) }, text, el('span', { 'aria-hidden': 'true' }, sorted ? (this.sort.down ? ' ↓' : ' ↑') : '')));
   }
 
   #row(r) {
@@ -66,7 +66,7 @@ export class Table {
   // opener shows and hides the buckets of a histogram, which stand in a row of their own.
   #opener(r) {
     const open = this.#isOpen(r);
-    return el('button', { type: 'button', class: 'open', 'aria-expanded': String(open), 'aria-label': `Buckets of ${labelText(r.labels)}`, onclick: () => {
+    return el('button', { class: 'open', 'aria-expanded': String(open), 'aria-label': `Buckets of ${labelText(r.labels)}`, onclick: () => {
       this.open.set(labelText(r.labels), !open);
       const at = [...this.root.querySelectorAll('.open')].findIndex((b) => b === document.activeElement);
       this.#draw();

@@ -4,7 +4,6 @@ import { recall, remember } from './dom.js';
 
 const key = 'tsdb-theme';
 const next = { system: 'light', light: 'dark', dark: 'system' };
-const names = { system: 'Theme: system', light: 'Theme: light', dark: 'Theme: dark' };
 const signs = { system: '◐', light: '○', dark: '●' };
 
 // startTheme sets the theme and lets a button change it. changed is called when colours are others.
@@ -14,8 +13,8 @@ export function startTheme(button, changed) {
     if (theme === 'system') delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme;
     button.textContent = signs[theme];
-    button.setAttribute('aria-label', names[theme]);
-    button.title = `${names[theme]}. Change between light, dark, and what the system says`;
+    button.ariaLabel = `Theme: ${theme}`;
+    button.title = `${button.ariaLabel}. Change between light, dark, and what the system says`;
     changed();
   };
   button.addEventListener('click', () => {

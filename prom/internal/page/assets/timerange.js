@@ -38,14 +38,14 @@ export class TimeRange {
   }
 
   #make() {
-    const tab = (view, text) => el('button', { type: 'button', role: 'tab', id: `tab-${view}`, 'aria-controls': view, onclick: () => this.store.set({ view }), onkeydown: (e) => this.#tabKey(e) }, text);
+    const tab = (view, text) => el('button', { role: 'tab', id: `tab-${view}`, 'aria-controls': view, onclick: () => this.store.set({ view }), onkeydown: (e) => this.#tabKey(e) }, text);
     const choice = (id, label, ...children) => el('div', { class: 'field', id: `${id}-field` }, el('label', { for: id }, label), ...children);
-    const button = (id, text, label, run) => el('button', { type: 'button', id, 'aria-label': label, title: label, onclick: run }, text);
+    const button = (id, text, label, run) => el('button', { id, 'aria-label': label, title: label, onclick: run }, text);
     this.range = el('input', { id: 'range', list: 'ranges', size: 7, inputmode: 'text', onchange: () => this.#setRange(), onkeydown: onEnter(() => this.#setRange()) });
-    this.end = el('input', { id: 'end', type: 'datetime-local', step: 1, onchange: () => this.#setEnd() });
+    this.end = el('input', { id: 'end', type: 'datetime-local', onchange: () => this.#setEnd() });
     this.step = el('input', { id: 'step', size: 8, onchange: () => this.#setStep(), onkeydown: onEnter(() => this.#setStep()) });
     this.refresh = el('select', { id: 'refresh', onchange: () => this.store.set({ refresh: Number(this.refresh.value) }, false) },
-      refreshes.map((s) => el('option', { value: s }, s ? `every ${formatDuration(s)}` : 'off')));
+      refreshes.map((s) => el('option', { value: s }, s ? formatDuration(s) : 'off')));
     this.exemplars = el('input', { id: 'exemplars', type: 'checkbox', onchange: () => this.store.set({ exemplars: this.exemplars.checked }) });
     this.root.replaceChildren(
       el('div', { class: 'group tabs', role: 'tablist', 'aria-label': 'Result' }, tab('graph', 'Graph'), tab('table', 'Table')),
@@ -61,7 +61,7 @@ export class TimeRange {
       el('div', { class: 'group', id: 'step-group' }, choice('step', 'Step', this.step)),
       el('div', { class: 'group' }, choice('refresh', 'Refresh', this.refresh)),
       el('label', { class: 'field', id: 'exemplars-field', for: 'exemplars' }, this.exemplars, 'Exemplars'),
-      button('zoom-back', '↩ Back', 'Back to the times before', () => this.zoomBack()));
+      button('zoom-back', '↩', 'Back to the times before', () => this.zoomBack()));
   }
 
   // show sets the controls to the state.
@@ -69,7 +69,7 @@ export class TimeRange {
     this.clock = clock;
     const { view, range, end, step, refresh, stacked, exemplars } = this.#state;
     for (const name of ['graph', 'table']) {
-      byId(`tab-${name}`).setAttribute('aria-selected', String(view === name));
+      byId(`tab-${name}`).setAttribute('aria-selected', view === name);
       byId(`tab-${name}`).tabIndex = view === name ? 0 : -1;
     }
     for (const id of ['range-group', 'step-group', 'style-group', 'exemplars-field']) byId(id).hidden = view !== 'graph';
@@ -77,20 +77,23 @@ export class TimeRange {
     this.range.value = formatDuration(range);
     this.tick();
     byId('end-field').classList.toggle('now', end === null);
-    byId('now').setAttribute('aria-pressed', String(end === null));
+    byId('now').setAttribute('aria-pressed', end === null);
     this.step.value = step === null ? '' : formatDuration(step);
     this.step.placeholder = `auto ${formatDuration(autoStep(range))}`;
-    if (![...this.refresh.options].some((o) => Number(o.value) === refresh)) this.refresh.add(new Option(`every ${formatDuration(refresh)}`, refresh));
+    if (![...this.refresh.options].some((o) => Number(o.value) === refresh)) this.refresh.add(new Option(formatDuration(refresh), refresh));
     this.refresh.value = String(refresh);
-    byId('lines').setAttribute('aria-pressed', String(!stacked));
-    byId('stacked').setAttribute('aria-pressed', String(stacked));
+    byId('lines').setAttribute('aria-pressed', !stacked);
+    byId('stacked').setAttribute('aria-pressed', stacked);
     this.exemplars.checked = exemplars;
     for (const input of [this.range, this.step]) input.setCustomValidity('');
   }
 
-  // tick shows until when the result is; while that is now, the time goes on.
+  // tick shows until when the result is; while that is now, the time goes on. A phone has no room for seconds.
   tick() {
-    if (document.activeElement !== this.end) this.end.value = this.clock.input(this.#state.end ?? Date.now());
+    if (document.activeElement === this.end) return;
+    const narrow = matchMedia('(max-width: 46rem)').matches;
+    this.end.step = narrow ? 60 : 1;
+    this.end.value = this.clock.input(this.#state.end ?? Date.now()).slice(0, narrow ? 16 : 19);
   }
 
   #setRange() {
