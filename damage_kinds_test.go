@@ -28,7 +28,12 @@ func specimens(t *testing.T) map[string]*specimen {
 func newKindsSpecimen(t *testing.T) *specimen {
 	ts := int64(-8_000) // so that times of both signs are there
 	half := len(kindRuns) / 2
-	sp := makeSpecimen(t, func(session int) [][]row {
+	besides := func(rows []row) beside { // times here are such that besideOf has no metadata for them
+		b := besideOf(rows)
+		b.metadata = append(b.metadata, besideSample{rows[0].ls, rows[0].T})
+		return b
+	}
+	sp := makeSpecimen(t, besides, func(session int) [][]row {
 		ts += 5_000
 		runs := [][]kindRun{kindRuns[:half], kindRuns[half:], kindRuns[:1], kindRuns[2:3]}
 		return [][]row{kindRows(series(t, `{__name__="mixed"}`), ts, runs[session])}
@@ -36,6 +41,7 @@ func newKindsSpecimen(t *testing.T) *specimen {
 	require.Subset(t, sp.recordTypes(t), []record.Type{
 		record.TypeSamplesV2, record.TypeHistograms, record.TypeFloatHistograms,
 		record.TypeCustomHistograms, record.TypeCustomFloats, record.TypeHistogramsV2, record.TypeFloatsV2,
+		record.TypeExemplars, record.TypeMetadata,
 	})
 	require.Subset(t, sp.encodings(t), []chunkenc.Encoding{
 		chunkenc.EncXOR, chunkenc.EncXOR2, chunkenc.EncHistogram, chunkenc.EncFloatHistogram,

@@ -52,7 +52,7 @@ func damageOptions(fs tsdb.FS) *tsdb.Options {
 // newSpecimen returns the directory of floats.
 func newSpecimen(t *testing.T) *specimen {
 	ts := int64(-40_000) // so that times of both signs are there
-	return makeSpecimen(t, func(session int) (commits [][]row) {
+	return makeSpecimen(t, func([]row) beside { return beside{} }, func(session int) (commits [][]row) {
 		of := func(text string, v float64) row { return floatRow(series(t, text), ts, v) }
 		for k := range 3 {
 			var c []row
@@ -76,7 +76,7 @@ func newSpecimen(t *testing.T) *specimen {
 
 // makeSpecimen makes the directory in four sessions. The first two end with Close, which
 // puts full chunks into files, the others with a kill.
-func makeSpecimen(t *testing.T, commits func(session int) [][]row) *specimen {
+func makeSpecimen(t *testing.T, of func([]row) beside, commits func(session int) [][]row) *specimen {
 	t.Helper()
 	sp := &specimen{}
 	fs := tsdbtest.NewMemFS()
@@ -89,7 +89,7 @@ func makeSpecimen(t *testing.T, commits func(session int) [][]row) *specimen {
 		db, err := tsdb.Open("data", opts)
 		require.NoError(t, err)
 		for _, c := range commits(session) {
-			commitAny(t, db, c)
+			commitBeside(t, db, c, of(c))
 			sp.commits = append(sp.commits, c)
 		}
 		clone := fs.KillClone()
@@ -120,11 +120,18 @@ func commitRows(t *testing.T, db *tsdb.DB, c rows) {
 
 func commitAny(t *testing.T, db *tsdb.DB, c []row) {
 	t.Helper()
+	commitBeside(t, db, c, beside{})
+}
+
+// commitBeside commits samples with what they have beside them.
+func commitBeside(t *testing.T, db *tsdb.DB, c []row, b beside) {
+	t.Helper()
 	app := db.Appender()
 	for _, r := range c {
 		_, err := app.AppendSample(0, r.ls, r.sample)
 		require.NoError(t, err)
 	}
+	require.NoError(t, b.stage(app))
 	res, err := app.Commit(ctx)
 	require.NoError(t, err)
 	require.Empty(t, res.Rejected)
