@@ -157,16 +157,20 @@ func (h *head) refused() error {
 
 // writeChunks writes all full chunks into head-chunk files. Head chunks must not
 // outrun the log: it is synced up to the newest commit in them before. After a failed
-// sync of such a file nothing is written any more, as after one of the log.
-func (h *head) writeChunks() error {
+// sync of such a file nothing is written any more, as after one of the log. rest: what was of use to
+// nobody since the last such call is given up.
+func (h *head) writeChunks(rest bool) error {
 	log, err := h.writable()
 	if err != nil || log.Err() != nil {
 		return nil // nothing may be written at the moment, and Health says so
 	}
-	log.Rest()
 	err = h.writer.StoreAll(log.SyncTo)
-	if err == nil {
-		err = h.chunks.Rest()
+	if rest {
+		log.Rest()
+		h.writer.Rest()
+		if err == nil {
+			err = h.chunks.Rest()
+		}
 	}
 	if errors.Is(err, chunks.ErrPoisoned) {
 		return log.Poison(err)

@@ -36,8 +36,9 @@ type Writer struct {
 
 	// The lock is held by whoever writes. It comes before the shards.
 	sync.Mutex
-	fulls []memseries.Full
-	files []chunks.Full // what fulls are for files
+	fulls  []memseries.Full
+	files  []chunks.Full // what fulls are for files
+	rested uint64        // Written at the last Rest
 	// rangeEnd is where the block range ends whose chunks go into the file that is being
 	// written.
 	rangeEnd int64
@@ -64,7 +65,7 @@ func (w *Writer) WakeUp() {
 func (w *Writer) StoreAll(synced func(seq uint64) error) (err error) {
 	w.Lock()
 	defer w.Unlock()
-	shelf, fulls, before := w.Shelf, w.fulls, w.Written.Load()
+	shelf, fulls := w.Shelf, w.fulls
 	for shard := 0; shard < memseries.NumShards && err == nil; {
 		fulls, shard = shelf.Collect(fulls[:0], shard, writeBytes)
 		foreground.MakeWay()
@@ -75,10 +76,20 @@ func (w *Writer) StoreAll(synced func(seq uint64) error) (err error) {
 		shelf.Unwritten(fulls[n:])
 		clear(fulls) // keeps no chunk alive
 	}
-	if w.fulls = fulls[:0]; w.Written.Load() == before {
-		w.fulls, w.files = nil, nil // who rests needs no room
-	}
+	w.fulls = fulls[:0]
 	return err
+}
+
+// Rest gives up the memory of chunks on their way if none was written since the last call. The owner
+// calls it now and then: a process may have many heads that rest.
+func (w *Writer) Rest() {
+	w.Lock()
+	defer w.Unlock()
+	n := w.Written.Load()
+	if n == w.rested {
+		w.fulls, w.files = nil, nil
+	}
+	w.rested = n
 }
 
 // storeSome writes chunks, as many at once as fit a write, and tells their series where they
