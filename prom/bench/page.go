@@ -104,7 +104,7 @@ func replaceBetween(name, from, to, part string) error {
 var quoted = []string{
 	"append/cpu", "append/garbage", "create/cpu", "latency/p999", "replay/wall", "reopen/wall", "memory/heap", "flush/cpu", "merge/cpu", "merge/heap",
 	"blocks/all/rate", "blocks/all-batch/rate", "blocks/one/time", "blocks/disk", "remote/chunks/cpu", "remote/samples/wall", "remote/samples/heap",
-	"histograms20/append", "histograms20/replay", "histograms20/heap", "histograms20/block", "histograms20/flush", "histograms20/merge", "program/size",
+	"histograms5/append", "histograms5/block", "histograms160/append", "histograms160/block", "histograms20/append", "histograms20/replay", "histograms20/heap", "histograms20/block", "histograms20/flush", "histograms20/merge", "program/size",
 }
 
 // quote is what the README says.

@@ -63,6 +63,16 @@ var promQLShapes = []string{
 	"sum by (l) (h_X)",
 	"sum by (le) (h_X)",
 	"sum without (le) (rate(h_X[1m]))",
+	"sum without (l) (rate(a_X[1m]))",
+	"sum without (l) (rate(a_X[1m])) / sum without (l) (rate(b_X[1m]))",
+	"avg(a_X)",
+	"a_X + on (l) group_right a_one",
+	`label_join(a_X, 'l2', '-', 'l', 'l')`,
+	"double_exponential_smoothing(a_X[1h], 0.3, 0.3)",
+	"limitk(5, a_X)",
+	"limit_ratio(0.2, a_X)",
+	"rate(a_X[1m] smoothed)",
+	"rate(sparse[1m] smoothed)",
 	"count_values('value', h_X)",
 	"topk(1, a_X)",
 	"topk(5, a_X)",
@@ -104,7 +114,7 @@ func PromQL(ctx context.Context, c PromQLConfig) (rep PromQLReport, err error) {
 		return rep, err
 	}
 	defer remove(&err)
-	p := &promQL{PromQLConfig: c, engine: prom.NewEngine(nil), dir: dir}
+	p := &promQL{PromQLConfig: c, engine: prom.NewEngine(&prom.EngineOptions{Experimental: true}), dir: dir}
 	p.rep = PromQLReport{Date: time.Now().Format(time.DateOnly), System: system(), Config: c}
 	load := watchLoad()
 	for _, place := range []string{"head", "block"} {
