@@ -109,7 +109,7 @@ func Waiting(db *DB) int { return db.head.iso.Waiting() }
 func MinValid(db *DB) int64 { return db.head.bounds.minValid.Load() }
 
 // WriteHeadChunks does what the loop does in time: it puts full chunks into files.
-func WriteHeadChunks(db *DB) error { return db.head.writeChunks(true) }
+func WriteHeadChunks(db *DB) error { return db.head.writeChunks() }
 
 // Logged makes an attribute of an error.
 var Logged = logged

@@ -157,15 +157,16 @@ func (h *head) refused() error {
 
 // writeChunks writes all full chunks into head-chunk files. Head chunks must not
 // outrun the log: it is synced up to the newest commit in them before. After a failed
-// sync of such a file nothing is written any more, as after one of the log. rest: what was of use to
-// nobody since the last such call is given up.
-func (h *head) writeChunks(rest bool) error {
+// sync of such a file nothing is written any more, as after one of the log. Unless a commit has
+// asked for it, what was of no use since the last such call is given up.
+func (h *head) writeChunks() error {
 	log, err := h.writable()
 	if err != nil || log.Err() != nil {
 		return nil // nothing may be written at the moment, and Health says so
 	}
+	rests := !h.writer.Woken()
 	err = h.writer.StoreAll(log.SyncTo)
-	if rest {
+	if rests {
 		log.Rest()
 		h.writer.Rest()
 		if err == nil {

@@ -64,10 +64,7 @@ func (db *DB) start() {
 	if db.head.log.Load() == nil {
 		l.Jobs = append(l.Jobs, schedule.NewJob(db.finishRecovery))
 	}
-	wake := func() {
-		m.woken.Store(true)
-		chunks.Begin()
-	}
+	wake := func() { chunks.Begin() }
 	db.head.writer.Wake.Store(&wake)
 	look := l.Look
 	if len(all) > 0 {
@@ -89,7 +86,6 @@ type maintenance struct {
 	// What is to be looked at again although nothing is committed: by who writes chunks, and by
 	// who flushes.
 	log, flush atomic.Bool
-	woken      atomic.Bool // who writes chunks, by a commit
 
 	flushes, flushErrors           atomic.Uint64
 	merges, mergeErrors            atomic.Uint64
@@ -154,8 +150,7 @@ func (db *DB) writeChunks() {
 	if log := db.head.log.Load(); log != nil {
 		db.maintenance.log.Store(db.head.heal(log) != nil) // commits are refused as they were
 	}
-	woken := db.maintenance.woken.Swap(false) // the clock has not: nobody rests
-	if err := db.head.writeChunks(!woken); err != nil {
+	if err := db.head.writeChunks(); err != nil {
 		db.maintenance.log.Store(true)
 		db.head.writer.Failed.Add(1)
 		db.opts.Logger.Warn("write head chunks", "error", logged(err))

@@ -30,7 +30,8 @@ type Writer struct {
 	Files *chunks.HeadFiles // that they go to
 	Range int64             // of blocks, in milliseconds
 
-	Wake atomic.Pointer[func()] // has somebody call StoreAll as there is enough to write; nil: nobody
+	Wake  atomic.Pointer[func()] // has somebody call StoreAll as there is enough to write; nil: nobody
+	woken atomic.Bool            // by WakeUp
 
 	Written, Failed atomic.Uint64 // chunks; attempts that the loop made in vain
 
@@ -55,9 +56,13 @@ func (w *Writer) WakeUp() {
 		return
 	}
 	if wake := w.Wake.Load(); wake != nil {
+		w.woken.Store(true)
 		(*wake)()
 	}
 }
+
+// Woken reports whether WakeUp has woken somebody since the last call.
+func (w *Writer) Woken() bool { return w.woken.Swap(false) }
 
 // StoreAll writes all full chunks, about writeBytes of them at a time, so that what is on
 // its way takes no memory to speak of. synced makes sure that the log is on stable storage up
@@ -80,8 +85,8 @@ func (w *Writer) StoreAll(synced func(seq uint64) error) (err error) {
 	return err
 }
 
-// Rest gives up the memory of chunks on their way if none was written since the last call. The owner
-// calls it now and then: a process may have many heads that rest.
+// Rest gives up the memory of chunks on their way if none was written since the last call. The
+// owner calls it now and then: a process may have many heads that rest.
 func (w *Writer) Rest() {
 	w.Lock()
 	defer w.Unlock()

@@ -69,7 +69,6 @@ var promQLShapes = []string{
 	"a_X + on (l) group_right a_one",
 	`label_join(a_X, 'l2', '-', 'l', 'l')`,
 	"double_exponential_smoothing(a_X[1h], 0.3, 0.3)",
-	"limitk(5, a_X)",
 	"limit_ratio(0.2, a_X)",
 	"rate(a_X[1m] smoothed)",
 	"rate(sparse[1m] smoothed)",
