@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -13,8 +14,12 @@ import (
 )
 
 const (
-	// MaxRegexpBytes bounds the text of a regular expression.
+	// MaxRegexpBytes bounds the text of a regular expression, but for plain lists.
 	MaxRegexpBytes = 4 << 10
+
+	// MaxListBytes bounds a plain list: values with | between them, whatever is special in them
+	// behind a backslash, and maybe brackets around all of it. Dashboards write such lists.
+	MaxListBytes = 128 << 10
 
 	// MaxRegexpInstructions bounds the compiled expression. Running one takes time
 	// in proportion to it for each byte of each value, and (a{500}){2} is short.
@@ -59,6 +64,9 @@ type matchString interface{ MatchString(v string) bool }
 // on the parsed tree before repetitions are written out.
 func compilePattern(expr string) (*pattern, error) {
 	if len(expr) > MaxRegexpBytes {
+		if values, ok := plainList(expr); ok {
+			return patternOf(values), nil
+		}
 		return nil, errors.WithMessagef(ErrLimit, "regular expression of %d bytes, at most %d are read", len(expr), MaxRegexpBytes)
 	}
 	if parseCost(expr) > maxParseCost {
@@ -72,14 +80,9 @@ func compilePattern(expr string) (*pattern, error) {
 		return nil, errors.WithMessagef(ErrLimit, "regular expression %q needs more than %d instructions", expr, MaxRegexpInstructions)
 	}
 	s := analyse(tree.Simplify())
-	p := &pattern{prefix: s.prefix(), suffix: s.suffix()}
-	p.values, p.exact, p.inexact = s.split()
-	if len(p.values) >= mapAt {
-		p.table = make(map[string]struct{}, len(p.values))
-		for _, v := range p.values {
-			p.table[v] = struct{}{}
-		}
-	}
+	values, exact, inexact := s.split()
+	p := patternOf(values)
+	p.prefix, p.suffix, p.exact, p.inexact = s.prefix(), s.suffix(), exact, inexact
 	if p.inexact == nil {
 		return p, nil
 	}
@@ -87,6 +90,53 @@ func compilePattern(expr string) (*pattern, error) {
 		return nil, regexpError(expr, err)
 	}
 	return p, nil
+}
+
+// patternOf returns what matches one of some values, which are sorted.
+func patternOf(values []string) *pattern {
+	p := &pattern{values: values}
+	if len(values) >= mapAt {
+		p.table = make(map[string]struct{}, len(values))
+		for _, v := range values {
+			p.table[v] = struct{}{}
+		}
+	}
+	return p
+}
+
+// plainList returns the values of a plain list, sorted and each once; false: it is none.
+func plainList(expr string) (values []string, ok bool) {
+	if len(expr) > MaxListBytes || !utf8.ValidString(expr) {
+		return nil, false
+	}
+	if inner, open := strings.CutPrefix(expr, "("); open {
+		if expr, ok = strings.CutSuffix(inner, ")"); !ok {
+			return nil, false
+		}
+	}
+	var value []byte
+	for i := 0; i < len(expr); i++ {
+		switch c := expr[i]; {
+		case c == '|':
+			values = append(values, string(value))
+			value = value[:0]
+		case c == '\\' && i+1 < len(expr) && isItself(expr[i+1]):
+			i++
+			value = append(value, expr[i])
+		case strings.IndexByte(`\.+*?()[]{}^$`, c) >= 0:
+			return nil, false
+		default:
+			value = append(value, c)
+		}
+	}
+	values = append(values, string(value))
+	slices.Sort(values)
+	return slices.Compact(values), true
+}
+
+// isItself reports whether a byte behind a backslash is just that.
+func isItself(c byte) bool {
+	return c < utf8.RuneSelf && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z')
 }
 
 // anchored is the expression as the standard library has to run it.

@@ -227,8 +227,12 @@ func TestRegexp_BadSyntaxIsAnError(t *testing.T) {
 }
 
 func TestRegexp_LimitsHoldOnBothSides(t *testing.T) {
+	mustRegexp(t, strings.Repeat("a?", labels.MaxRegexpBytes/8))
 	mustRegexp(t, strings.Repeat("a", labels.MaxRegexpBytes))
-	_, err := labels.Regexp("l", strings.Repeat("a", labels.MaxRegexpBytes+1))
+	_, err := labels.Regexp("l", strings.Repeat("a", labels.MaxRegexpBytes)+".")
+	require.ErrorIs(t, err, labels.ErrLimit)
+	mustRegexp(t, strings.Repeat("a", labels.MaxListBytes))
+	_, err = labels.Regexp("l", strings.Repeat("a", labels.MaxListBytes+1))
 	require.ErrorIs(t, err, labels.ErrLimit)
 
 	mustRegexp(t, strings.Repeat("[a-z]{999}", 9))
