@@ -327,7 +327,7 @@ func (a *Appender) late(st *memseries.Sample, newest int64) error {
 	if why == nil {
 		// With a window another one is taken if the newest is deleted, and the same one if a late
 		// one took its place.
-		if a.h.late.window.Load() == 0 || a.staged.late.refuse || !a.h.opts.Head.LastWriteWins && !a.h.late.within.IsDeleted(st.Series, st.T) {
+		if a.h.late.window.Load() == 0 || (a.staged.late.refuse || !a.h.opts.Head.LastWriteWins) && !a.h.late.within.IsDeleted(st.Series, st.T) {
 			return nil
 		}
 		why = ErrDuplicateSample

@@ -130,8 +130,8 @@ func (sl *stagedLate) clear() {
 }
 
 // RefuseLate says whether samples that are appended from now on are refused if they are late,
-// whatever Options.Head.OutOfOrderWindow says: with ErrOutOfOrder, or ErrOutOfBounds. Of those that
-// other commits make late meanwhile the newest call decides.
+// whatever Options.Head.OutOfOrderWindow says: with ErrOutOfOrder, ErrOutOfBounds, or
+// ErrDuplicateSample. Of those that other commits make late meanwhile the newest call decides.
 func (a *Appender) RefuseLate(refuse bool) {
 	if a.staged != nil {
 		a.staged.late.refuse = refuse

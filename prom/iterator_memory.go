@@ -26,18 +26,25 @@ var spareMemory = sync.Pool{New: func() any { return &iteratorMemory{run: *chunk
 type lender struct {
 	mu     sync.Mutex
 	closed bool
-	lent   []*iterator
+	lent   []*iterator // at most maxLent
 }
+
+// maxLent is of how many iterators a querier takes memory back: 4 MB. It knows of them for as long
+// as it is open, so others keep theirs, and are collected with it.
+const maxLent = 1000
 
 // newIterator returns an iterator of no series.
 func (l *lender) newIterator() *iterator {
-	it := &iterator{lender: l, memory: spareMemory.Get().(*iteratorMemory)}
-	it.it, it.run = it.memory.it, it.memory.run
+	it := &iterator{lender: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed { // else it keeps what it has
+	if l.closed || len(l.lent) == maxLent {
+		it.memory = &iteratorMemory{run: *chunkenc.NewBatch(shortRun)}
+	} else {
+		it.memory = spareMemory.Get().(*iteratorMemory)
 		l.lent = append(l.lent, it)
 	}
+	it.it, it.run = it.memory.it, it.memory.run
 	return it
 }
 

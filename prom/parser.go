@@ -21,7 +21,7 @@ type boundedParser struct {
 const (
 	// maxDepth is how deep an expression may be nested; a sum of so many terms is, too.
 	maxDepth = 5000
-	// maxSubquerySteps is how many steps a subquery may have: a year in steps of 3 s. Each takes 8
+	// maxSubquerySteps is how many steps a subquery may have: a year in steps of 3 s. Each takes 16
 	// bytes.
 	maxSubquerySteps = 10_000_000
 )

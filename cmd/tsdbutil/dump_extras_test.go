@@ -80,7 +80,7 @@ func TestDump_OpenMetrics_ExemplarsAndMetadataAreWrittenAgain(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(want), 0o600))
 		c := newTestConsole()
 		require.Equal(t, exitOK, execute(t.Context(), []string{"import", file, dir, "--extras"}, &c.console), c.stderr.String())
-		require.Contains(t, c.stderr.String(), "into the head")
+		require.Contains(t, c.stderr.String(), "gave the head")
 		require.Equal(t, want, dump(dir))
 	}
 	require.Greater(t, exemplars, 100)

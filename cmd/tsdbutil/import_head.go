@@ -19,9 +19,14 @@ type headExtras struct {
 	exemplars, described int64 // that are staged; series with metadata
 }
 
+// headKeepsExemplars is how many a head keeps, the oldest of all insertions go.
+const headKeepsExemplars = 100_000
+
 // openHeadExtras opens a database, which is left to itself: no block is made or merged meanwhile.
 func openHeadExtras(dir string, limits tsdb.Limits) (*headExtras, error) {
-	db, err := tsdb.Open(dir, &tsdb.Options{Limits: limits, Blocks: tsdb.BlockOptions{Manual: true}})
+	db, err := tsdb.Open(dir, &tsdb.Options{
+		Limits: limits, Blocks: tsdb.BlockOptions{Manual: true}, Head: tsdb.HeadOptions{MaxExemplars: headKeepsExemplars},
+	})
 	if errors.Is(err, tsdb.ErrLocked) {
 		return nil, errors.WithMessage(err, "--extras writes into the head, so nobody else may have the database open")
 	}
@@ -54,17 +59,19 @@ func (h *headExtras) metadata(ls labels.Labels, f family) error {
 	return nil
 }
 
+const withoutExtras = "the samples are imported, exemplars and metadata are not"
+
 // write commits what was staged.
 func (h *headExtras) write(ctx context.Context) error {
 	a := h.db.Appender()
 	for _, stage := range h.stage {
 		if err := stage(a); err != nil {
 			_ = a.Rollback() // the error that ended it counts
-			return errors.WithMessage(err, "exemplars and metadata")
+			return errors.WithMessage(err, withoutExtras)
 		}
 	}
 	_, err := a.Commit(ctx)
-	return errors.WithMessage(err, "exemplars and metadata")
+	return errors.WithMessage(err, withoutExtras)
 }
 
 func (h *headExtras) close() error { return h.db.Close() }

@@ -75,7 +75,10 @@ func (i *importCommand) print(c *console, r *importResult) error {
 	c.message("imported %s into %s: %s in %s, %s a second", things(r.Samples, "sample"), things(len(r.Blocks), "block"),
 		c.bytes(r.Bytes), formatSeconds(r.Seconds), formatNumber(r.SamplesPerSecond))
 	if r.Exemplars+r.DescribedSeries > 0 {
-		c.message("put %s, and what is known about %s, into the head", things(r.Exemplars, "exemplar"), things(r.DescribedSeries, "series"))
+		c.message("gave the head %s, and what is known about %s series", things(r.Exemplars, "exemplar"), count(r.DescribedSeries))
+		if r.Exemplars > headKeepsExemplars {
+			c.message("warning: it keeps the newest %s of all exemplars that it was given", count(headKeepsExemplars))
+		}
 	}
 	if r.SkippedLines > 0 {
 		c.message("skipped %s", things(r.SkippedLines, "line"))

@@ -177,9 +177,11 @@ func (e *entry) skip(d *encbuf.Dec, floats bool) {
 	d.Bytes(float64Bytes) // zero threshold
 	var counted, count uint64
 	if floats {
-		e.odds(d.Float64() < 0 || d.Float64() < 0, negativeCount)
-	} else {
-		counted, count = d.Uvarint(), d.Uvarint()
+		zero, all := d.Float64(), d.Float64()
+		e.odds(zero < 0 && !custom, negativeBucket)
+		e.odds(all < 0, negativeCount)
+	} else if counted, count = d.Uvarint(), d.Uvarint(); custom {
+		counted = 0 // there is no zero bucket
 	}
 	sum := d.Float64()
 	var ends [2]int64
@@ -187,14 +189,16 @@ func (e *entry) skip(d *encbuf.Dec, floats bool) {
 		ends[side] = e.skipSpans(d, side, custom)
 	}
 	for side := range e.buckets {
+		counts := side == 0 || !custom
 		if floats {
-			e.skipFloats(d, side)
+			e.skipFloats(d, side, counts)
 			continue
 		}
 		e.buckets[side] = d.Count(1)
-		all, negative := d.SkipDeltas(e.buckets[side])
-		counted += all
-		e.odds(negative, negativeBucket)
+		if all, negative := d.SkipDeltas(e.buckets[side]); counts {
+			counted += all
+			e.odds(negative, negativeBucket)
+		}
 	}
 	e.odds(counted > count, moreInBuckets)
 	e.odds(counted < count && !math.IsNaN(sum), fewerInBuckets) // NaN is in no bucket
@@ -217,17 +221,19 @@ func (e *entry) skipSpans(d *encbuf.Dec, side int, custom bool) (end int64) {
 	for i := range n {
 		s := e.span(d, side)
 		end += int64(s.Offset) + int64(s.Length)
-		e.odds(s.Offset < 0 && (i > 0 || custom), spanGoesBack)
-		e.odds(end > math.MaxInt32+1, spanTooFar)
+		if side == 0 || !custom {
+			e.odds(s.Offset < 0 && (i > 0 || custom), spanGoesBack)
+			e.odds(end > math.MaxInt32+1, spanTooFar)
+		}
 	}
 	return end
 }
 
-// skipFloats moves behind the counts of one side.
-func (e *entry) skipFloats(d *encbuf.Dec, side int) {
+// skipFloats moves behind the counts of one side, which the schema has, or does not.
+func (e *entry) skipFloats(d *encbuf.Dec, side int, counts bool) {
 	e.buckets[side] = d.Count(float64Bytes)
 	for range e.buckets[side] {
-		e.odds(d.Float64() < 0, negativeBucket)
+		e.odds(d.Float64() < 0 && counts, negativeBucket)
 	}
 }
 

@@ -301,6 +301,43 @@ func TestHistogramDecoder_ChecksAsAppendDoes(t *testing.T) {
 	}
 }
 
+// What is wrong with float counts costs that entry only, too: the next one is read from where it
+// begins.
+func TestHistogramDecoder_ChecksFloatCounts(t *testing.T) {
+	good := func() *histogram.FloatHistogram {
+		return &histogram.FloatHistogram{
+			Count: 3, ZeroCount: 1, PositiveSpans: []histogram.Span{{Offset: 1, Length: 2}}, PositiveBuckets: []float64{1, 1},
+		}
+	}
+	for want, change := range map[error]func(h *histogram.FloatHistogram){
+		histogram.ErrNegativeCount:       func(h *histogram.FloatHistogram) { h.Count = -1 },
+		histogram.ErrNegativeBucketCount: func(h *histogram.FloatHistogram) { h.ZeroCount = -1 },
+	} {
+		bad := good()
+		change(bad)
+		var e record.HistogramEncoder
+		rec := e.Begin(nil, record.HistogramType(true, false, false))
+		for i, h := range []*histogram.FloatHistogram{good(), bad, good()} {
+			rec = e.Append(rec, 7, int64(i), 0, record.AppendFloatHistogram(nil, h))
+		}
+		var d record.HistogramDecoder
+		d.Reset(rec)
+		for i := range 3 {
+			require.True(t, d.Next())
+			if i == 1 {
+				require.ErrorIs(t, d.Check(), want)
+				continue
+			}
+			require.NoError(t, d.Check())
+			var got histogram.FloatHistogram
+			require.NoError(t, d.DecodeFloat(&got))
+			require.True(t, got.Equal(good()))
+		}
+		require.False(t, d.Next())
+		require.NoError(t, d.Err())
+	}
+}
+
 func requireOnlySecondBad(t *testing.T, rec []byte, want error) {
 	t.Helper()
 	var d record.HistogramDecoder

@@ -24,7 +24,7 @@ func (a *API) query(r *http.Request) answer {
 		return badParam("time", err)
 	}
 	at = near(at)
-	return a.run(r, 1, 0, func(ctx context.Context, opts promql.QueryOpts, text string) (promql.Query, error) {
+	return a.run(r, evaluation{start: at, end: at}, func(ctx context.Context, opts promql.QueryOpts, text string) (promql.Query, error) {
 		return a.Engine.NewInstantQuery(ctx, a.Storage, opts, text, at)
 	})
 }
@@ -56,27 +56,25 @@ func (a *API) queryRange(r *http.Request) answer {
 	if step <= 0 {
 		return badParam("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
 	}
-	// In milliseconds, as a duration ends after 292 years.
-	span := float64(end.UnixMilli()) - float64(start.UnixMilli())
-	if span/1000/step.Seconds() > maxPoints {
+	at := evaluation{start: near(start), end: near(end), step: step.Truncate(time.Millisecond)}
+	if float64(end.Unix()-start.Unix())/step.Seconds() > maxPoints { // in seconds, as a duration ends after 292 years
 		return badData(errTooManyPoints)
 	}
-	if step = step.Truncate(time.Millisecond); step == 0 { // the engine counts milliseconds, and divides by them
+	if at.step == 0 { // the engine counts milliseconds, and divides by them
 		return badParam("step", errors.New("it is shorter than a millisecond"))
 	}
-	steps := span / float64(step.Milliseconds())
-	if steps > maxPoints {
+	if at.steps() > maxPoints+1 {
 		return badData(errTooManyPoints)
 	}
-	return a.run(r, steps+1, near(end).Sub(near(start)), func(ctx context.Context, opts promql.QueryOpts, text string) (promql.Query, error) {
-		return a.Engine.NewRangeQuery(ctx, a.Storage, opts, text, near(start), near(end), step)
+	return a.run(r, at, func(ctx context.Context, opts promql.QueryOpts, text string) (promql.Query, error) {
+		return a.Engine.NewRangeQuery(ctx, a.Storage, opts, text, at.start, at.end, at.step)
 	})
 }
 
 var errTooManyPoints = errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
 
-// run has a query answered, at so many steps over a span of time.
-func (a *API) run(r *http.Request, steps float64, span time.Duration, prepare func(context.Context, promql.QueryOpts, string) (promql.Query, error)) answer {
+// run has a query answered.
+func (a *API) run(r *http.Request, at evaluation, prepare func(context.Context, promql.QueryOpts, string) (promql.Query, error)) answer {
 	limit, err := limitParam(r)
 	if err != nil {
 		return badParam("limit", err)
@@ -97,19 +95,25 @@ func (a *API) run(r *http.Request, steps float64, span time.Duration, prepare fu
 	if err := a.checkLength(text); err != nil {
 		return badParam("query", err)
 	}
-	w := a.workOf(text, steps, span)
+	w := a.workOf(text, &at)
 	if err := w.tooMuch(); err != nil {
 		return failed(http.StatusUnprocessableEntity, "execution", err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
-	leave, err := a.lanes.enter(ctx, &w, steps == 1 && w.light(text))
+	leave, err := a.lanes.enter(ctx, &w, at.step == 0 && w.light(text))
 	if err != nil {
 		cancel()
 		return stillQueued(err)
 	}
-	q, err := prepare(ctx, opts, text)
+	q, res, err := func() (promql.Query, *promql.Result, error) {
+		defer leave() // whatever happens, or the place would be lost
+		q, err := prepare(ctx, opts, text)
+		if err != nil {
+			return nil, nil, err
+		}
+		return q, q.Exec(ctx), nil
+	}()
 	if err != nil {
-		leave()
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			return stillQueued(err)
@@ -117,8 +121,6 @@ func (a *API) run(r *http.Request, steps float64, span time.Duration, prepare fu
 		return badParam("query", err)
 	}
 	done := func() { q.Close(); cancel() }
-	res := q.Exec(ctx)
-	leave()
 	if res.Err != nil {
 		done()
 		return notDone(res.Err)

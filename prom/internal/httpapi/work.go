@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -22,6 +23,8 @@ type work struct {
 const (
 	// maxVisits is about a second of the engine: max_over_time(m[1d:1m]) may have 100,000 steps.
 	maxVisits = 150_000_000
+	// maxPoints of a subquery take the engine 160 MB before it looks at any limit of its own.
+	maxSubqueryPoints = 10_000_000
 	// heavyVisits and heavyPoints are what makes a query a heavy one: 50 milliseconds, 5 MB.
 	heavyVisits = 5_000_000
 	heavyPoints = 200_000
@@ -33,14 +36,30 @@ const (
 // weights are of functions that sort what is in a window, in visits.
 var weights = map[string]float64{"quantile_over_time": 15, "mad_over_time": 30}
 
-// workOf estimates what an expression takes at so many steps over a span of time. step is that of
-// subqueries that name none. It goes through the expression without recursion.
-func workOf(expr parser.Expr, steps float64, span, step time.Duration) (w work) {
+// evaluation is at which times an expression is evaluated: from start to end, a step apart.
+type evaluation struct {
+	start, end time.Time
+	step       time.Duration // 0: at one time
+}
+
+// span returns the milliseconds between the first and the last time. They are no duration, which
+// ends after 292 years.
+func (e *evaluation) span() float64 { return float64(e.end.UnixMilli()) - float64(e.start.UnixMilli()) }
+
+func (e *evaluation) steps() float64 {
+	if e.step == 0 {
+		return 1
+	}
+	return e.span()/float64(e.step.Milliseconds()) + 1
+}
+
+// workOf estimates what an expression takes at so many steps over a span of milliseconds. step is
+// that of subqueries that name none. It goes through the expression without recursion.
+func workOf(expr parser.Expr, steps, span float64, step time.Duration) (w work) {
 	type place struct {
-		node   parser.Node
-		steps  float64
-		span   time.Duration
-		weight float64 // of the function around
+		node        parser.Node
+		steps, span float64
+		weight      float64 // of the function around
 	}
 	left := []place{{expr, steps, span, 1}}
 	for len(left) > 0 {
@@ -52,20 +71,22 @@ func workOf(expr parser.Expr, steps float64, span, step time.Duration) (w work) 
 			if of, ok := weights[node.Func.Name]; ok {
 				weight = of
 			}
+		case *parser.ParenExpr, *parser.StepInvariantExpr:
+			weight = at.weight
 		case *parser.MatrixSelector:
 			w.longest = max(w.longest, node.Range)
 		case *parser.SubqueryExpr:
-			every := step
+			every, wide := float64(step.Milliseconds()), float64(node.Range.Milliseconds())
 			if node.Step > 0 {
-				every = node.Step
+				every = float64(max(1, node.Step.Milliseconds()))
 			}
 			if node.Timestamp != nil || node.StartOrEnd != 0 { // the same at each step
 				at.steps, at.span = 1, 0
 			}
 			w.longest = max(w.longest, node.Range)
-			w.visits += at.weight * at.steps * float64(node.Range) / float64(every)
-			at.span += node.Range
-			at.steps = float64(at.span)/float64(every) + 1
+			w.visits += at.weight * at.steps * wide / every
+			at.span += wide
+			at.steps = at.span/every + 1
 			w.points = max(w.points, at.steps)
 		}
 		for child := range parser.ChildrenIter(at.node) {
@@ -77,11 +98,15 @@ func workOf(expr parser.Expr, steps float64, span, step time.Duration) (w work) 
 
 // tooMuch says that a query would take too much; nil: it does not.
 func (w *work) tooMuch() error {
-	if w.visits <= maxVisits {
+	what, n, most := "go through", w.visits, maxVisits
+	if w.points > maxSubqueryPoints {
+		what, n, most = "have", w.points, maxSubqueryPoints
+	}
+	if n <= float64(most) {
 		return nil
 	}
-	return fmt.Errorf("the subqueries of this query would go through %.3g points for each series, at most %d are allowed: "+
-		"make their ranges shorter, or steps longer", w.visits, maxVisits)
+	return fmt.Errorf("the subqueries of this query would %s %.3g points for each series, at most %d are allowed: "+
+		"make ranges shorter, or steps longer", what, n, most)
 }
 
 func (w *work) heavy() bool { return w.visits > heavyVisits || w.points > heavyPoints }
@@ -134,13 +159,18 @@ func (l *lanes) enter(ctx context.Context, w *work, light bool) (leave func(), e
 	return leave, nil
 }
 
-// workOf estimates what a query takes at so many steps over a span of time. What is no expression
-// takes nothing: the engine says why.
-func (a *API) workOf(text string, steps float64, span time.Duration) (w work) {
-	if strings.Contains(text, "[") {
-		if expr, err := a.Parser.ParseExpr(text); err == nil {
-			w = workOf(expr, steps, span, a.SubqueryStep)
-		}
+// workOf estimates what a query takes. What is no expression takes nothing: the engine says why.
+func (a *API) workOf(text string, at *evaluation) (w work) {
+	if !strings.Contains(text, "[") {
+		return w
 	}
-	return w
+	expr, err := a.Parser.ParseExpr(text)
+	if err != nil {
+		return w
+	}
+	// Ranges and steps may be expressions themselves.
+	if expr, err = promql.PreprocessExpr(expr, at.start, at.end, at.step); err != nil {
+		return w
+	}
+	return workOf(expr, at.steps(), at.span(), a.SubqueryStep)
 }

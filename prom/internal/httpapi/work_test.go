@@ -25,14 +25,16 @@ func TestWorkOf_CountsWhatWindowsHave(t *testing.T) {
 		{"quantile_over_time(0.5, m[100s:1s])", 1, 0, 1500, 101, 100 * time.Second},
 		{"max_over_time(max_over_time(m[100s:1s])[50s:10s])", 1, 0, 5 + 6*100, 151, 100 * time.Second},
 		{"m + max_over_time(m[100s:1s]) + -max_over_time(m[10s:1s])", 1, 0, 110, 101, 100 * time.Second},
+		{"quantile_over_time(0.5, (m[100s:1s]))", 1, 0, 1500, 101, 100 * time.Second},
 	} {
 		p := parser.NewParser(parser.Options{})
 		expr, err := p.ParseExpr(c.text)
 		require.NoError(t, err)
-		w := workOf(expr, c.steps, c.span, time.Minute)
+		w := workOf(expr, c.steps, float64(c.span.Milliseconds()), time.Minute)
 		require.Equal(t, work{c.visits, c.points, c.longest}, w, c.text)
 		require.NoError(t, w.tooMuch())
 	}
+	require.ErrorContains(t, (&work{points: 2e7}).tooMuch(), "have 2e+07 points for each series, at most 10000000")
 	require.ErrorContains(t, (&work{visits: 2e8}).tooMuch(), "2e+08 points for each series, at most 150000000")
 	require.True(t, (&work{longest: time.Hour}).light("m[1h]"))
 	require.False(t, (&work{longest: 2 * time.Hour}).light("m[2h]"))
