@@ -99,7 +99,7 @@ func hostile() map[string][]byte {
 		"matcher without a name":         withMatcher(matcher{value: "a"}),
 		"regexp that is none":            withMatcher(matcher{typ: 2, name: "a", value: "("}),
 		"regexp of 1 MiB":                withMatcher(matcher{typ: 2, name: "a", value: strings.Repeat("a", 1<<20)}),
-		"regexp of 4 KiB and a byte":     withMatcher(matcher{typ: 3, name: "a", value: strings.Repeat("a", labels.MaxRegexpBytes+1)}),
+		"regexp of 4 KiB and a byte":     withMatcher(matcher{typ: 3, name: "a", value: strings.Repeat("a", labels.MaxRegexpBytes) + "."}),
 		"regexp that explodes":           withMatcher(matcher{typ: 2, name: "a", value: "((a{100}){100}){10}"}),
 		"value of 1 MiB":                 withMatcher(matcher{name: "a", value: strings.Repeat("a", 1<<20)}),
 		"too many queries":               bytes.Repeat([]byte{0x0a, 0}, maxQueries+1),
