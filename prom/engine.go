@@ -68,9 +68,12 @@ func (o *EngineOptions) parser() parser.Parser {
 			EnableExtendedRangeSelectors: o.Experimental,
 			EnableBinopFillModifiers:     o.Experimental,
 		}),
-		subqueryStep: o.SubqueryStep, maxSteps: min(o.MaxSamples, maxSubquerySteps),
+		subqueryStep: o.SubqueryStep, maxSteps: o.subquerySteps(),
 	}
 }
+
+// subquerySteps is how many steps a subquery may have.
+func (o *EngineOptions) subquerySteps() int { return min(o.MaxSamples, maxSubquerySteps) }
 
 // NewEngine returns an engine that answers PromQL over any storage. Nil options are the defaults.
 func NewEngine(opts *EngineOptions) *promql.Engine {

@@ -94,7 +94,8 @@ func NewHandler(db *tsdb.DB, opts *HandlerOptions) http.Handler {
 	api := httpapi.New(httpapi.Config{
 		DB: db, Storage: store, Engine: NewEngine(&o.Engine), Parser: o.Engine.parser(), Matchers: store.matchers.translate,
 		Read: remote.ReadHandler(db, &o.Read), Write: write, OTLP: otlp,
-		QueryTimeout: o.Engine.Timeout, Concurrency: o.Engine.Concurrency, SubqueryStep: o.Engine.SubqueryStep, MaxQueryBytes: o.MaxQueryBytes, MaxFormBytes: o.MaxFormBytes,
+		QueryTimeout: o.Engine.Timeout, Concurrency: o.Engine.Concurrency,
+		SubqueryStep: o.Engine.SubqueryStep, MaxSubqueryPoints: o.Engine.subquerySteps(), MaxQueryBytes: o.MaxQueryBytes, MaxFormBytes: o.MaxFormBytes,
 		Admin: o.Admin, Origins: o.Origins, Targets: o.Targets, Flags: o.flags(db), YAML: o.Config,
 		Build: httpapi.BuildInfo{Version: APIVersion, Revision: o.Version, GoVersion: runtime.Version()}, Logger: o.Logger, Now: o.Clock.Now,
 	})

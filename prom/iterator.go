@@ -52,9 +52,7 @@ func (it *iterator) Next() promchunkenc.ValueType {
 }
 
 func (it *iterator) refill() promchunkenc.ValueType {
-	if err := it.ctx.Err(); err != nil { // engines look at it between series only
-		it.it = &ended{err: err}
-	}
+	it.endWithContext()
 	if it.kind > promchunkenc.ValFloat { // the next one is most likely of that kind, too
 		return it.take(it.it.Next())
 	}
@@ -69,6 +67,14 @@ func (it *iterator) refill() promchunkenc.ValueType {
 		return promchunkenc.ValFloat
 	default:
 		return it.take(it.it.Next())
+	}
+}
+
+// endWithContext makes a context that is done the end of what is left. Engines look at it between
+// series only.
+func (it *iterator) endWithContext() {
+	if err := it.ctx.Err(); err != nil && !it.over {
+		it.it = &ended{err: err}
 	}
 }
 
@@ -99,6 +105,7 @@ func (it *iterator) Seek(t chunkenc.Timestamp) promchunkenc.ValueType {
 			return it.kind
 		}
 	}
+	it.endWithContext()
 	return it.take(it.it.Seek(t)) // what is behind that sample comes with the next run
 }
 

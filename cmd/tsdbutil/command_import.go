@@ -59,7 +59,7 @@ func (p *program) addImport() {
 	cmd.Flag("allow-future", "Take times that are more than a year ahead of the clock.").BoolVar(&i.allowFuture)
 	i.limits.flags(cmd)
 	cmd.Flag("out-of-order", "Mark blocks as out of order, for moving them into another database that has newer samples.").BoolVar(&i.outOfOrder)
-	cmd.Flag("extras", "OpenMetrics: put exemplars, types, units and help into the head of the database, which must not be in use then.").BoolVar(&i.extras)
+	cmd.Flag("extras", "OpenMetrics and prom: put exemplars, types, units and help into the head of the database, which must not be in use then.").BoolVar(&i.extras)
 	cmd.Flag("keep-going", "Leave lines out that cannot be imported. The exit code is 1 if there were any.").Short('k').BoolVar(&i.keepGoing)
 	cmd.Flag("quiet", "Do not list the blocks.").Short('q').BoolVar(&i.quiet)
 	i.csvFlags(cmd)
@@ -136,9 +136,12 @@ func (i *importCommand) run(ctx context.Context, c *console) (err error) {
 
 // openExtras returns who takes what a text has beside samples; nil: nobody does.
 func (i *importCommand) openExtras(format importFormat) (*headExtras, error) {
-	text, ok := format.(*importText)
-	if !i.extras || !ok || text.prometheus {
+	if !i.extras {
 		return nil, nil
+	}
+	text, ok := format.(*importText)
+	if !ok {
+		return nil, usageError("--extras: only OpenMetrics and the Prometheus text format have exemplars, types, units and help")
 	}
 	extras, err := openHeadExtras(i.dir, i.limits.options())
 	if err != nil {

@@ -142,6 +142,34 @@ func (d *Dec) Varints(dst []int64, n int) []int64 {
 	return dst
 }
 
+// SkipDeltas moves behind n signed varints, which Count has found to fit, and each of which is what
+// a number differs by from the one before; the first one from 0. It returns the sum of the numbers,
+// and whether one of them is below 0.
+func (d *Dec) SkipDeltas(n int) (sum uint64, negative bool) {
+	b, off := d.buf, d.off
+	number, signs := int64(0), int64(0)
+	for ; n > 0; n-- {
+		var u uint64
+		switch {
+		case off < len(b) && b[off] < 0x80:
+			u = uint64(b[off])
+			off++
+		case off+1 < len(b) && b[off+1] < 0x80:
+			u = uint64(b[off]&0x7f) | uint64(b[off+1])<<7
+			off += 2
+		default:
+			d.off = off
+			u = d.longUvarint()
+			off = d.off
+		}
+		number += zagzig(u)
+		signs |= number
+		sum += uint64(number)
+	}
+	d.off = off
+	return sum, signs < 0
+}
+
 // Count reads a uvarint that says how many entries follow, each of at least minBytes
 // bytes (1 or more). A count that the rest of the input cannot hold fails the
 // cursor, so that the caller may allocate for what it gets.
@@ -169,22 +197,3 @@ func (d *Dec) Bytes(n int) []byte {
 
 // Str reads a length-prefixed string; the bytes alias the input.
 func (d *Dec) Str() []byte { return d.Bytes(d.Count(1)) }
-
-// AllZero reports whether b has only zeros. It is asked about whole preallocated tails, so it goes
-// by words.
-//
-//go:noinline
-func AllZero(b []byte) bool {
-	for len(b) >= 8 {
-		if binary.NativeEndian.Uint64(b) != 0 {
-			return false
-		}
-		b = b[8:]
-	}
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}

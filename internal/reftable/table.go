@@ -10,7 +10,7 @@ import "iter"
 // safe for concurrent use.
 type Table[V any] struct {
 	entries []entry[V] // a power of two of them, or none
-	used    int
+	used    int        // that are not free
 }
 
 type entry[V any] struct {
@@ -33,9 +33,6 @@ func (t *Table[V]) home(ref uint64) int {
 }
 
 func (t *Table[V]) after(i int) int { return (i + 1) & (len(t.entries) - 1) }
-
-// Len returns how many refs have something.
-func (t *Table[V]) Len() int { return t.used }
 
 // Find returns what a ref has, the zero value if it has nothing.
 func (t *Table[V]) Find(ref uint64) (v V) {
@@ -98,7 +95,8 @@ func (t *Table[V]) reaches(ref uint64, gap, i int) bool {
 	return (i-t.home(ref))&mask >= (i-gap)&mask
 }
 
-// Keep asks for each ref whether it keeps what it has, and makes a table of those that do.
+// Keep asks for each ref whether it keeps what it has, and makes a table of those that do. The
+// table is not to be used meanwhile.
 func (t *Table[V]) Keep(keep func(ref uint64, v V) bool) {
 	old := t.entries
 	*t = Table[V]{}

@@ -194,9 +194,8 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A directory that has what this version does not understand is left as it is.
-func TestServe_ADirectoryOfANewerVersionIsNotTouched(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
+// openWithASample makes a database that has one.
+func openWithASample(t *testing.T, dir string) *tsdb.DB {
 	db, err := tsdb.Open(dir, nil)
 	require.NoError(t, err)
 	app := db.Appender()
@@ -204,6 +203,13 @@ func TestServe_ADirectoryOfANewerVersionIsNotTouched(t *testing.T) {
 	require.NoError(t, err)
 	_, err = app.Commit(t.Context())
 	require.NoError(t, err)
+	return db
+}
+
+// A directory that has what this version does not understand is left as it is.
+func TestServe_ADirectoryOfANewerVersionIsNotTouched(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	db := openWithASample(t, dir)
 	require.NoError(t, db.Flush(t.Context()))
 	block := db.Blocks()[0].ULID.String()
 	require.NoError(t, db.Close())
@@ -393,13 +399,7 @@ func (h *held) Handle(_ context.Context, r slog.Record) error {
 // Who asks while the log is read again is told how far that is.
 func TestServe_IsNotReadyWhileItRecovers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	db, err := tsdb.Open(dir, nil)
-	require.NoError(t, err)
-	app := db.Appender()
-	_, err = app.Append(0, labels.FromStrings("__name__", "m"), time.Now().UnixMilli(), 1)
-	require.NoError(t, err)
-	_, err = app.Commit(t.Context())
-	require.NoError(t, err)
+	db := openWithASample(t, dir)
 	require.NoError(t, db.Close())
 
 	c, err := parse([]string{"--web.listen-address=127.0.0.1:0", "--storage.tsdb.path", dir}, io.Discard, io.Discard)

@@ -36,13 +36,14 @@ type Config struct {
 	Write    http.Handler // answers remote writes; nil: 404
 	OTLP     http.Handler // answers writes by OTLP; nil: 404
 
-	QueryTimeout  time.Duration
-	Concurrency   int           // queries that the engine answers at a time
-	SubqueryStep  time.Duration // of subqueries that name none
-	MaxQueryBytes int           // of one expression
-	MaxFormBytes  int64
-	Admin         bool           // deletes and snapshots may be asked for
-	Origins       *regexp.Regexp // of pages of other hosts that may read answers; nil: none
+	QueryTimeout      time.Duration
+	Concurrency       int           // queries that the engine answers at a time
+	SubqueryStep      time.Duration // of subqueries that name none
+	MaxSubqueryPoints int           // of one subquery, for one series
+	MaxQueryBytes     int           // of one expression
+	MaxFormBytes      int64
+	Admin             bool           // deletes and snapshots may be asked for
+	Origins           *regexp.Regexp // of pages of other hosts that may read answers; nil: none
 
 	Targets func() []Target // what is scraped; nil: nothing is
 

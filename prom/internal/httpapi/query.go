@@ -96,7 +96,7 @@ func (a *API) run(r *http.Request, at evaluation, prepare func(context.Context, 
 		return badParam("query", err)
 	}
 	w := a.workOf(text, &at)
-	if err := w.tooMuch(); err != nil {
+	if err := w.tooMuch(a.MaxSubqueryPoints); err != nil {
 		return failed(http.StatusUnprocessableEntity, "execution", err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)

@@ -23,8 +23,6 @@ type work struct {
 const (
 	// maxVisits is about a second of the engine: max_over_time(m[1d:1m]) may have 100,000 steps.
 	maxVisits = 150_000_000
-	// maxPoints of a subquery take the engine 160 MB before it looks at any limit of its own.
-	maxSubqueryPoints = 10_000_000
 	// heavyVisits and heavyPoints are what makes a query a heavy one: 50 milliseconds, 5 MB.
 	heavyVisits = 5_000_000
 	heavyPoints = 200_000
@@ -96,11 +94,12 @@ func workOf(expr parser.Expr, steps, span float64, step time.Duration) (w work) 
 	return w
 }
 
-// tooMuch says that a query would take too much; nil: it does not.
-func (w *work) tooMuch() error {
+// tooMuch says that a query would take too much; nil: it does not. For each of the points of a
+// subquery the engine takes 16 bytes before it looks at any limit of its own.
+func (w *work) tooMuch(mostPoints int) error {
 	what, n, most := "go through", w.visits, maxVisits
-	if w.points > maxSubqueryPoints {
-		what, n, most = "have", w.points, maxSubqueryPoints
+	if w.points > float64(mostPoints) {
+		what, n, most = "have", w.points, mostPoints
 	}
 	if n <= float64(most) {
 		return nil

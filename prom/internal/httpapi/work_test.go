@@ -32,10 +32,10 @@ func TestWorkOf_CountsWhatWindowsHave(t *testing.T) {
 		require.NoError(t, err)
 		w := workOf(expr, c.steps, float64(c.span.Milliseconds()), time.Minute)
 		require.Equal(t, work{c.visits, c.points, c.longest}, w, c.text)
-		require.NoError(t, w.tooMuch())
+		require.NoError(t, w.tooMuch(1000))
 	}
-	require.ErrorContains(t, (&work{points: 2e7}).tooMuch(), "have 2e+07 points for each series, at most 10000000")
-	require.ErrorContains(t, (&work{visits: 2e8}).tooMuch(), "2e+08 points for each series, at most 150000000")
+	require.ErrorContains(t, (&work{points: 2e7}).tooMuch(10_000_000), "have 2e+07 points for each series, at most 10000000")
+	require.ErrorContains(t, (&work{visits: 2e8}).tooMuch(10_000_000), "2e+08 points for each series, at most 150000000")
 	require.True(t, (&work{longest: time.Hour}).light("m[1h]"))
 	require.False(t, (&work{longest: 2 * time.Hour}).light("m[2h]"))
 	require.True(t, (&work{points: 1e6}).heavy())
