@@ -79,17 +79,6 @@ func NumBuckets(spans []Span) int {
 	return n
 }
 
-// Ascending reports whether the indexes of spans ascend, as those of every valid histogram
-// do.
-func Ascending(spans []Span) bool {
-	for i, s := range spans {
-		if i > 0 && s.Offset < 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // EqualSpans reports whether two lists of spans are literally the same. It is no slices.Equal:
 // around that one, callers are not inlined any more.
 func EqualSpans(a, b []Span) bool {

@@ -130,97 +130,47 @@ type shape struct {
 
 func (v *shape) check() error {
 	buckets, spans := v.buckets[0]+v.buckets[1], len(v.spans[0])+len(v.spans[1])
+	custom := v.schema == CustomBuckets
 	switch {
 	case max(buckets, spans, len(v.custom)) > MaxBuckets:
 		return errors.WithMessagef(ErrTooManyBuckets, "%d buckets, %d spans, %d bounds",
 			buckets, spans, len(v.custom))
-	case v.schema == CustomBuckets:
+	case !custom && (v.schema < MinSchema || v.schema > MaxSchema):
+		return errors.WithMessagef(ErrInvalidSchema, "schema %d", v.schema)
+	}
+	if err := CheckLayout(v.schema, v.spans, v.custom); err != nil {
+		return err
+	}
+	if custom {
 		if err := v.checkCustom(); err != nil {
 			return err
 		}
-	case v.schema < MinSchema || v.schema > MaxSchema:
-		return errors.WithMessagef(ErrInvalidSchema, "schema %d", v.schema)
-	case len(v.custom) > 0:
-		return errors.WithMessagef(ErrExponentialWithCustomBounds, "schema %d, %d bounds",
-			v.schema, len(v.custom))
 	}
 	for i, spans := range v.spans {
-		if err := checkSpans(spans, v.buckets[i], sides[i]); err != nil {
-			return err
+		n := int64(0)
+		for _, s := range spans {
+			n += int64(s.Length)
+		}
+		if n != int64(v.buckets[i]) {
+			return errors.WithMessagef(ErrSpansBucketsMismatch,
+				"%s spans of %d buckets, %d buckets", sides[i], n, v.buckets[i])
 		}
 	}
 	return nil
 }
 
-// checkCustom checks what there is only with custom buckets.
+// checkCustom checks that there is nothing beside custom buckets.
 func (v *shape) checkCustom() error {
-	if err := checkBounds(v.custom); err != nil {
-		return err
-	}
-	spans := v.spans[0]
-	end := int64(0)
-	for i, s := range spans {
-		if s.Offset < 0 {
-			return negativeOffset(sides[0], i, s)
-		}
-		end += int64(s.Offset) + int64(s.Length)
-	}
 	switch {
-	case end > int64(len(v.custom))+1:
-		return errors.WithMessagef(ErrCustomBucketsMismatch, "%d buckets, %d bounds",
-			end, len(v.custom))
 	case v.zero != 0:
 		return errors.WithMessagef(ErrCustomBucketsZeroCount, "zero count %g", v.zero)
 	case v.threshold != 0:
 		return errors.WithMessagef(ErrCustomBucketsZeroThreshold, "zero threshold %g", v.threshold)
-	case len(v.spans[1]) > 0:
-		return errors.WithMessagef(ErrCustomBucketsNegativeSpans, "%d spans", len(v.spans[1]))
 	case v.buckets[1] > 0:
 		return errors.WithMessagef(ErrCustomBucketsNegativeBuckets, "%d buckets", v.buckets[1])
 	default:
 		return nil
 	}
-}
-
-// checkBounds checks the bounds of custom buckets.
-func checkBounds(bounds []float64) error {
-	for i, b := range bounds {
-		switch {
-		case math.IsNaN(b):
-			return errors.WithMessagef(ErrCustomBucketsNaN, "bound %d", i)
-		case math.IsInf(b, 1):
-			return errors.WithMessagef(ErrCustomBucketsInfinite, "bound %d", i)
-		case i > 0 && b <= bounds[i-1]:
-			return errors.WithMessagef(ErrCustomBucketsInvalid, "bound %d is %g behind %g",
-				i, b, bounds[i-1])
-		}
-	}
-	return nil
-}
-
-// checkSpans checks the spans of one side, which has so many buckets.
-func checkSpans(spans []Span, buckets int, side string) error {
-	end, n := int64(0), int64(0)
-	for i, s := range spans {
-		if i > 0 && s.Offset < 0 {
-			return negativeOffset(side, i, s)
-		}
-		end += int64(s.Offset) + int64(s.Length)
-		n += int64(s.Length)
-		if end > math.MaxInt32+1 {
-			return errors.WithMessagef(ErrSpanOverflow, "%s span %d ends at index %d",
-				side, i, end-1)
-		}
-	}
-	if n != int64(buckets) {
-		return errors.WithMessagef(ErrSpansBucketsMismatch, "%s spans of %d buckets, %d buckets",
-			side, n, buckets)
-	}
-	return nil
-}
-
-func negativeOffset(side string, i int, s Span) error {
-	return errors.WithMessagef(ErrSpanNegativeOffset, "%s span %d: offset %d", side, i, s.Offset)
 }
 
 // sumDeltas returns the sum of the counts that deltas say, all of which fit 63 bits. A sum

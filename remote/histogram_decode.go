@@ -22,7 +22,7 @@ type wireHistogram struct {
 
 // decode reads a message. Fields of the kind that it is not are ignored, as are those that its
 // schema does not have. What no chunk could hold is an error: an unknown schema, buckets that no
-// spans are there for, or spans that go back.
+// spans are there for, or a layout that makes no sense.
 func (w *wireHistogram) decode(message []byte) error {
 	err := w.read(message)
 	if err == nil {
@@ -102,6 +102,10 @@ func (w *wireHistogram) settle() error {
 	if err := checkSide("negative", h.NegativeSpans, negative); err != nil {
 		return err
 	}
+	h.Normalize()
+	if err := histogram.CheckLayout(h.Schema, [2][]histogram.Span{h.PositiveSpans, h.NegativeSpans}, h.CustomValues); err != nil {
+		return errors.WithMessage(errHistogram, err.Error())
+	}
 	if w.kind == chunkenc.ValFloatHistogram {
 		fh.Hint, fh.Schema, fh.Sum, fh.ZeroThreshold = h.Hint, h.Schema, h.Sum, h.ZeroThreshold
 		fh.PositiveSpans = append(fh.PositiveSpans, h.PositiveSpans...)
@@ -113,7 +117,6 @@ func (w *wireHistogram) settle() error {
 		}
 		return nil
 	}
-	h.Normalize()
 	if !h.Custom() && h.Schema > histogram.MaxSchema {
 		return h.ReduceResolution(histogram.MaxSchema)
 	}
@@ -126,14 +129,10 @@ func checkSide(side string, spans []histogram.Span, buckets int) error {
 	for _, s := range spans {
 		n += uint64(s.Length)
 	}
-	switch {
-	case n != uint64(buckets):
+	if n != uint64(buckets) {
 		return errors.WithMessagef(errHistogram, "%s spans of %d buckets, %d buckets", side, n, buckets)
-	case !histogram.Ascending(spans):
-		return errors.WithMessagef(errHistogram, "%s spans go back", side)
-	default:
-		return nil
 	}
+	return nil
 }
 
 func zigZag32(v uint64) int32 { return int32(protowire.DecodeZigZag(v & math.MaxUint32)) }

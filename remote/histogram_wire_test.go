@@ -159,14 +159,20 @@ func TestHistogramMessage_MalformedOnesAreErrors(t *testing.T) {
 		"spans without buckets": {append(good, bytesTag(8), 2, varintTag(2), 1), "negative spans of 1 buckets, 0 buckets"},
 		"a long span":           {append(good, bytesTag(11), 6, varintTag(2), 0xff, 0xff, 0xff, 0xff, 0x0f), "4294967297 buckets"},
 		"floats without spans":  {append([]byte{fixed64Tag(2), 0, 0, 0, 0, 0, 0, 0, 0, bytesTag(13), 8}, make([]byte, 8)...), "spans of 0 buckets, 1 buckets"},
-		"spans go back":         {append(good, bytesTag(11), 2, varintTag(1), 1), "positive spans go back"},
-		"a packed number":       {[]byte{bytesTag(12), 1, 0x80}, "a packed number"},
-		"a packed float":        {append([]byte{bytesTag(13), 7}, make([]byte, 7)...), "a packed float"},
-		"wire type of count":    {[]byte{fixed64Tag(1), 0, 0, 0, 0, 0, 0, 0, 0}, "wire type"},
-		"wire type of a span":   {[]byte{bytesTag(8), 2, bytesTag(1), 0}, "wire type"},
-		"wire type of buckets":  {append([]byte{fixed64Tag(12)}, make([]byte, 8)...), "wire type"},
-		"wire type of bounds":   {append(protowire.AppendTag(nil, 16, protowire.VarintType), 0), "wire type"},
-		"cut off":               {good[:len(good)-1], "cut off"},
+		"spans go back":         {append(good, bytesTag(11), 2, varintTag(1), 1), "positive span 1: offset -1"},
+		"a bucket beyond all": {messageOf(1, &histogram.Histogram{
+			PositiveSpans: []histogram.Span{{Offset: math.MaxInt32, Length: 2}}, PositiveBuckets: []int64{1, 1},
+		}), "positive span 0: offset 2147483647"},
+		"bounds that fall": {messageOf(1, &histogram.Histogram{
+			Schema: histogram.CustomBuckets, CustomValues: []float64{1, 3, 2},
+		}), "bound 2: 2"},
+		"a packed number":      {[]byte{bytesTag(12), 1, 0x80}, "a packed number"},
+		"a packed float":       {append([]byte{bytesTag(13), 7}, make([]byte, 7)...), "a packed float"},
+		"wire type of count":   {[]byte{fixed64Tag(1), 0, 0, 0, 0, 0, 0, 0, 0}, "wire type"},
+		"wire type of a span":  {[]byte{bytesTag(8), 2, bytesTag(1), 0}, "wire type"},
+		"wire type of buckets": {append([]byte{fixed64Tag(12)}, make([]byte, 8)...), "wire type"},
+		"wire type of bounds":  {append(protowire.AppendTag(nil, 16, protowire.VarintType), 0), "wire type"},
+		"cut off":              {good[:len(good)-1], "cut off"},
 	} {
 		var got wireHistogram
 		err := got.decode(c.message)

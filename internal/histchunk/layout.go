@@ -122,6 +122,7 @@ func (l *layout) read(r *bitReader, bucketBits int) (wrong string) {
 		return "histogram chunk: unknown schema"
 	}
 	l.schema = int32(schema)
+	check := histogram.LayoutCheck{Custom: l.schema == histogram.CustomBuckets}
 	total := uint64(0)
 	for side := range l.spans {
 		n := r.uvarbit()
@@ -137,6 +138,7 @@ func (l *layout) read(r *bitReader, bucketBits int) (wrong string) {
 			l.buckets[side] += int(length)
 			s := histogram.Span{Offset: int32(offset), Length: uint32(length)}
 			l.spans[side] = append(l.spans[side], s)
+			check.Span(side, s)
 		}
 	}
 	if l.schema == histogram.CustomBuckets {
@@ -145,11 +147,16 @@ func (l *layout) read(r *bitReader, bucketBits int) (wrong string) {
 			return "histogram chunk: more bounds than fit its bytes"
 		}
 		for range n {
-			l.custom = append(l.custom, readBound(r))
+			b := readBound(r)
+			l.custom = append(l.custom, b)
+			check.Bound(b)
 		}
 	}
 	if total > histogram.MaxBuckets || total*uint64(bucketBits) > uint64(r.left()) {
 		return "histogram chunk: more buckets than fit its bytes"
+	}
+	if err := check.Err(); err != nil {
+		return "histogram chunk: " + err.Error()
 	}
 	return ""
 }

@@ -99,11 +99,6 @@ func (e *Encoder) judgeBuckets(s *sample, gauge bool) verdict {
 
 // judgeOthers is judgeBuckets of a sample that has not literally the spans of the chunk.
 func (e *Encoder) judgeOthers(s *sample, gauge bool) verdict {
-	for side := range s.spans {
-		if !histogram.Ascending(s.spans[side]) || !histogram.Ascending(e.layout.spans[side]) {
-			return cut(HeaderUnknown) // no such histogram is valid; nothing is known of it
-		}
-	}
 	if e.other == nil {
 		e.other = &another{}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/histchunk"
 	"github.com/seed347100a3/tsdb/internal/histtest"
 )
@@ -62,7 +63,7 @@ func TestInts_EqualTheVectorsBothWays(t *testing.T) {
 		for _, v := range vectors.Vectors {
 			t.Run(file+"/"+v.Name, func(t *testing.T) {
 				for _, c := range v.Chunks {
-					decodes(t, c, func(d *histchunk.Decoder, want sample[*histtest.Int]) {
+					decodes(t, v.Name, c, func(d *histchunk.Decoder, want sample[*histtest.Int]) {
 						var h histogram.Histogram
 						d.Histogram(&h)
 						require.True(t, h.Equal(&want.H.Histogram), "%v %v", h, want.H.Histogram)
@@ -91,7 +92,7 @@ func TestFloats_EqualTheVectorsBothWays(t *testing.T) {
 		for _, v := range vectors.Vectors {
 			t.Run(file+"/"+v.Name, func(t *testing.T) {
 				for _, c := range v.Chunks {
-					decodes(t, c, func(d *histchunk.Decoder, want sample[*histtest.Float]) {
+					decodes(t, v.Name, c, func(d *histchunk.Decoder, want sample[*histtest.Float]) {
 						var h histogram.FloatHistogram
 						d.FloatHistogram(&h)
 						require.True(t, h.Equal(&want.H.FloatHistogram), "%v %v", h, want.H.FloatHistogram)
@@ -108,11 +109,22 @@ func TestFloats_EqualTheVectorsBothWays(t *testing.T) {
 	}
 }
 
+// oddVectors are of encoders alone: no head takes such a histogram, and its chunk is damage here.
+var oddVectors = map[string]error{
+	"nhcb-bound-encodings": histogram.ErrCustomBucketsInvalid, // 33554.431, 33554.4305
+}
+
 // decodes reads a chunk of a vector.
-func decodes[H any](t *testing.T, c chunk[H], same func(*histchunk.Decoder, sample[H])) {
+func decodes[H any](t *testing.T, name string, c chunk[H], same func(*histchunk.Decoder, sample[H])) {
 	t.Helper()
 	var d histchunk.Decoder
-	require.NoError(t, d.Reset(c.Encoding, c.bytes(t)))
+	err := d.Reset(c.Encoding, c.bytes(t))
+	if want := oddVectors[name]; want != nil {
+		require.ErrorIs(t, err, encbuf.ErrCorrupt)
+		require.ErrorContains(t, err, want.Error())
+		return
+	}
+	require.NoError(t, err)
 	require.Equal(t, headers[c.Header], d.Header())
 	require.Equal(t, c.NumSamples, d.NumSamples())
 	for _, want := range c.Decoded {

@@ -115,6 +115,9 @@ func (h *HistogramDecoder) Check() error {
 	if err := h.entry.wrong(); err != nil {
 		return err
 	}
+	if err := h.entry.layout.Err(); err != nil {
+		return err
+	}
 	for i, rule := range rules {
 		if h.entry.broken&(1<<i) != 0 {
 			return rule
@@ -123,14 +126,10 @@ func (h *HistogramDecoder) Check() error {
 	return nil
 }
 
-// rules are those that entries are checked for of which they could be decoded nevertheless, each by
-// the number of its bit.
+// rules are those of counts, which could be decoded nevertheless, each by the number of its bit.
 var rules = [...]error{
 	negativeCount: histogram.ErrNegativeCount, negativeBucket: histogram.ErrNegativeBucketCount,
 	moreInBuckets: histogram.ErrCountNotBigEnough, fewerInBuckets: histogram.ErrCountMismatch,
-	spanGoesBack: histogram.ErrSpanNegativeOffset, spanTooFar: histogram.ErrSpanOverflow,
-	moreThanBounds: histogram.ErrCustomBucketsMismatch, boundsFall: histogram.ErrCustomBucketsInvalid,
-	boundIsNaN: histogram.ErrCustomBucketsNaN, boundIsInf: histogram.ErrCustomBucketsInfinite,
 }
 
 const (
@@ -138,12 +137,6 @@ const (
 	negativeBucket
 	moreInBuckets
 	fewerInBuckets
-	spanGoesBack
-	spanTooFar
-	moreThanBounds
-	boundsFall
-	boundIsNaN
-	boundIsInf
 )
 
 // DecodeInt makes dst the present histogram, as ReadHistogram does; the record must not be
@@ -174,6 +167,7 @@ func (e *entry) skip(d *encbuf.Dec, floats bool) {
 	d.Byte() // hint
 	e.schema = d.Varint()
 	custom := e.schema == int64(histogram.CustomBuckets)
+	e.layout.Custom = custom
 	d.Bytes(float64Bytes) // zero threshold
 	var counted, count uint64
 	if floats {
@@ -184,9 +178,8 @@ func (e *entry) skip(d *encbuf.Dec, floats bool) {
 		counted = 0 // there is no zero bucket
 	}
 	sum := d.Float64()
-	var ends [2]int64
 	for side := range e.spanned {
-		ends[side] = e.skipSpans(d, side, custom)
+		e.skipSpans(d, side, side == 0 || !custom)
 	}
 	for side := range e.buckets {
 		counts := side == 0 || !custom
@@ -203,7 +196,7 @@ func (e *entry) skip(d *encbuf.Dec, floats bool) {
 	e.odds(counted > count, moreInBuckets)
 	e.odds(counted < count && !math.IsNaN(sum), fewerInBuckets) // NaN is in no bucket
 	if custom {
-		e.skipBounds(d, ends[0])
+		e.skipBounds(d)
 	}
 }
 
@@ -214,19 +207,15 @@ func (e *entry) odds(broken bool, rule int) {
 	}
 }
 
-// skipSpans moves behind the spans of one side, and returns the index behind the last bucket.
-func (e *entry) skipSpans(d *encbuf.Dec, side int, custom bool) (end int64) {
+// skipSpans moves behind the spans of one side, which the schema has, or does not.
+func (e *entry) skipSpans(d *encbuf.Dec, side int, counts bool) {
 	n := d.Count(minSpanBytes)
 	e.lists = max(e.lists, n)
-	for i := range n {
-		s := e.span(d, side)
-		end += int64(s.Offset) + int64(s.Length)
-		if side == 0 || !custom {
-			e.odds(s.Offset < 0 && (i > 0 || custom), spanGoesBack)
-			e.odds(end > math.MaxInt32+1, spanTooFar)
+	for range n {
+		if s := e.span(d, side); counts {
+			e.layout.Span(side, s)
 		}
 	}
-	return end
 }
 
 // skipFloats moves behind the counts of one side, which the schema has, or does not.
@@ -237,18 +226,12 @@ func (e *entry) skipFloats(d *encbuf.Dec, side int, counts bool) {
 	}
 }
 
-// skipBounds moves behind the bounds of custom buckets, the last of which has an index below end.
-func (e *entry) skipBounds(d *encbuf.Dec, end int64) {
+// skipBounds moves behind the bounds of custom buckets.
+func (e *entry) skipBounds(d *encbuf.Dec) {
 	n := d.Count(float64Bytes)
 	e.lists = max(e.lists, n)
-	e.odds(end > int64(n)+1, moreThanBounds)
-	last := math.Inf(-1)
-	for i := range n {
-		b := d.Float64()
-		e.odds(math.IsNaN(b), boundIsNaN)
-		e.odds(math.IsInf(b, 1), boundIsInf)
-		e.odds(i > 0 && b <= last, boundsFall)
-		last = b
+	for range n {
+		e.layout.Bound(d.Float64())
 	}
 }
 
@@ -321,9 +304,10 @@ type entry struct {
 	schema   int64
 	spanned  [2]uint64 // buckets that the spans describe
 	buckets  [2]int
-	lists    int    // the longest list
-	overflow bool   // a span does not fit 32 bits
-	broken   uint16 // rules, by their bits
+	lists    int  // the longest list
+	overflow bool // a span does not fit 32 bits
+	layout   histogram.LayoutCheck
+	broken   uint8 // rules, by their bits
 }
 
 func (e *entry) spans(d *encbuf.Dec, side int, dst []histogram.Span) []histogram.Span {

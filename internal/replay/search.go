@@ -129,7 +129,7 @@ func (l *logSearch) histograms(rec []byte) {
 		if of, ok := l.alias[ref]; ok {
 			ref = of
 		}
-		if of := l.wanted[ref]; of != nil {
+		if of := l.wanted[ref]; of != nil && dec.Check() == nil { // others were not taken
 			s := foundSample{Sample: record.Sample{Ref: ref, T: dec.T()}, st: dec.ST(), body: bytes.Clone(dec.Entry()), floats: dec.Floats()}
 			takeSample(of, s)
 		}
