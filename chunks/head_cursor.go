@@ -2,7 +2,7 @@ package chunks
 
 import (
 	"github.com/seed347100a3/tsdb/chunkenc"
-	"github.com/seed347100a3/tsdb/internal/fileutil"
+	"github.com/seed347100a3/tsdb/internal/prefetch"
 )
 
 // HeadCursor reads chunks for the holder of a pin. It remembers the file that was read last: the
@@ -13,7 +13,6 @@ type HeadCursor struct {
 	file  *headFile // nil: none was read
 	buf   []byte    // the record that was read last
 	usual int       // about how long records are
-	sum   byte      // of what Ahead looked at: it means nothing, and keeps it from being left out
 }
 
 // Reset makes c read for the holder of p, and only until that is released.
@@ -57,20 +56,17 @@ const (
 // long it is (BenchmarkReadHead of package remote). What is wrong with a chunk, or its file, is
 // for Read to say, which maps files, too: here it is passed over.
 func (c *HeadCursor) Ahead(refs []Ref) {
-	_ = fileutil.GuardFaults(func() error {
-		length := min(c.usual+cacheLine, maxAhead)
-		var content []byte // of the file
-		for i, ref := range refs {
-			if i == 0 || c.file == nil || c.file.number != ref.File() {
-				content = c.content(ref)
-			}
-			rest := content[min(int64(ref.Offset()), int64(len(content))):]
-			for at := 0; at < min(length, len(rest)); at += cacheLine {
-				c.sum += rest[at]
-			}
+	length := min(c.usual+cacheLine, maxAhead)
+	var content []byte // of the file
+	for i, ref := range refs {
+		if i == 0 || c.file == nil || c.file.number != ref.File() {
+			content = c.content(ref)
 		}
-		return nil
-	})
+		rest := content[min(int64(ref.Offset()), int64(len(content))):]
+		for at := 0; at < min(length, len(rest)); at += cacheLine {
+			prefetch.Line(&rest[at])
+		}
+	}
 }
 
 // content returns all that readers may see of the file of ref, nothing if it is not mapped. The

@@ -199,8 +199,8 @@ func (bl *blockLists) cost(ctx context.Context, pairs []Pair) (n int, err error)
 }
 
 // read is that of listSource.
-func (bl *blockLists) read(ctx context.Context, pairs []Pair, use func(view)) error {
-	return bl.each(ctx, pairs, func(ids idList) { use(view{ids: ids}) })
+func (bl *blockLists) read(ctx context.Context, pairs []Pair, use func(refList)) error {
+	return bl.each(ctx, pairs, func(ids idList) { use(refList{ids: ids}) })
 }
 
 // bounds is that of listSource.

@@ -8,12 +8,12 @@ type bitmap struct {
 	lo, hi uint64
 }
 
-// mark adds the refs of a view that lie in the range.
+// mark adds the refs of a list that lie in the range.
 //
 // Bits are gathered in a register for as long as refs fall into the same word: series
 // of one label value mostly lie close together, and going through memory for each
 // costs five times as much (BenchmarkMemPostings_Select/prefix).
-func (b *bitmap) mark(v view) {
+func (b *bitmap) mark(v refList) {
 	if v.ids != nil {
 		v.ids.mark(b)
 		return
@@ -30,9 +30,9 @@ func (b *bitmap) mark(v view) {
 	}
 }
 
-// appendSet appends the refs of a view that the bitmap has. dst has room for all refs of the
+// appendSet appends the refs of a list that the bitmap has. dst has room for all refs of the
 // bitmap and wordRefs more.
-func (b *bitmap) appendSet(dst []uint64, v view) []uint64 {
+func (b *bitmap) appendSet(dst []uint64, v refList) []uint64 {
 	if v.ids != nil {
 		return v.ids.appendSet(dst, b)
 	}

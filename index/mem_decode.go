@@ -8,10 +8,10 @@ import (
 
 func uvarintBytes(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// count returns how many refs a view holds.
+// count returns how many refs a list holds.
 //
 //go:noinline
-func (v view) count() int {
+func (v refList) count() int {
 	if v.ids != nil {
 		return v.ids.len()
 	}
@@ -34,7 +34,7 @@ func (v view) count() int {
 }
 
 // first returns the smallest ref, 0 if there is none.
-func (v view) first() uint64 {
+func (v refList) first() uint64 {
 	if len(v.b) == 0 {
 		return v.one
 	}
@@ -43,7 +43,7 @@ func (v view) first() uint64 {
 }
 
 // appendTo appends the refs to dst.
-func (v view) appendTo(dst []uint64) []uint64 {
+func (v refList) appendTo(dst []uint64) []uint64 {
 	if v.ids != nil {
 		return v.ids.appendTo(dst)
 	}
@@ -87,7 +87,7 @@ func sumBytes(w uint64) uint64 {
 	return ((w&even + w>>8&even) * 0x0001000100010001) >> 48
 }
 
-// cursor reads a view in order. The zero value is at the end.
+// cursor reads a list in order. The zero value is at the end.
 type cursor struct {
 	b     []byte
 	skips []skip
@@ -96,7 +96,7 @@ type cursor struct {
 	one   uint64
 }
 
-func (v view) cursor() cursor { return cursor{b: v.b, skips: v.skips, one: v.one} }
+func (v refList) cursor() cursor { return cursor{b: v.b, skips: v.skips, one: v.one} }
 
 // word takes the next eight differences if each is one byte; the caller adds them to
 // ref.
@@ -209,8 +209,8 @@ func (c *cursor) jump(ref uint64) {
 	c.skips = c.skips[lo:]
 }
 
-// intersect keeps the refs that the view has too, in place.
-func (v view) intersect(refs []uint64) []uint64 {
+// intersect keeps the refs that the list has, too, in place.
+func (v refList) intersect(refs []uint64) []uint64 {
 	if v.ids != nil {
 		return v.ids.keep(refs, true)
 	}
@@ -227,8 +227,8 @@ func (v view) intersect(refs []uint64) []uint64 {
 	return kept
 }
 
-// subtract keeps the refs that the view does not have, in place.
-func (v view) subtract(refs []uint64) []uint64 {
+// subtract keeps the refs that the list does not have, in place.
+func (v refList) subtract(refs []uint64) []uint64 {
 	if v.ids != nil {
 		return v.ids.keep(refs, false)
 	}

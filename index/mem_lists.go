@@ -149,25 +149,25 @@ func (ls *lists) give(class uint8, at uint32) {
 	ls.slots[class].free = at
 }
 
-// view is what a list holds at one moment: one of the head, or one of a block.
-type view struct {
+// refList is what a list holds at one moment: one of the head, or one of a block.
+type refList struct {
 	b     []byte // of the head: differences as uvarints
 	ids   idList // of a block, if not nil; nothing else is set then
 	skips []skip
 	one   uint64 // the only ref if b is empty; 0 if there is none
 }
 
-// viewOf returns a list's refs. Those of a big list may be read after the lock is
+// refsOf returns a list's refs. Those of a big list may be read after the lock is
 // given up, others must be copied or decoded before.
-func (ls *lists) viewOf(l *list) view {
+func (ls *lists) refsOf(l *list) refList {
 	switch {
 	case l.size == 0:
-		return view{one: l.last()}
+		return refList{one: l.last()}
 	case l.class == classBig:
 		big := &ls.big[l.at]
-		return view{b: big.b[:l.size:l.size], skips: big.skips}
+		return refList{b: big.b[:l.size:l.size], skips: big.skips}
 	default:
-		return view{b: ls.bytesAt(l.at, int(l.size))}
+		return refList{b: ls.bytesAt(l.at, int(l.size))}
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 func newLists() *lists { return &lists{size: new(atomic.Int64)} }
 
-// requireView asserts that all ways of reading a list agree.
-func requireView(t require.TestingT, want []uint64, v view) {
+// requireRefs asserts that all ways of reading a list agree.
+func requireRefs(t require.TestingT, want []uint64, v refList) {
 	require.Equal(t, len(want), v.count())
 	require.Equal(t, append([]uint64{}, want...), v.appendTo([]uint64{}))
 	c := v.cursor()
@@ -58,7 +58,7 @@ func TestLists_HoldWhatWasAppended(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				for i := range many {
-					requireView(t, want[i], ls.viewOf(&many[i]))
+					requireRefs(t, want[i], ls.refsOf(&many[i]))
 				}
 			},
 		})
@@ -96,7 +96,7 @@ func TestCursor_SeeksInBothKindsOfLists(t *testing.T) {
 			refs = append(refs, ref)
 			ls.append(&l, ref)
 		}
-		v := ls.viewOf(&l)
+		v := ls.refsOf(&l)
 		require.Equal(t, n > 1024, len(v.skips) > 0)
 		for range 200 {
 			c := v.cursor()
@@ -122,7 +122,7 @@ func TestBitmap_MarksOnlyTheRange(t *testing.T) {
 	for ref := uint64(3); ref < 30_000; ref += 3 {
 		ls.append(&l, ref)
 	}
-	v := ls.viewOf(&l)
+	v := ls.refsOf(&l)
 	for gap := range uint64(200) {
 		ls, l := newLists(), list{}
 		want := bitmap{words: make([]uint64, 1000), lo: 5, hi: 60_000}
@@ -135,7 +135,7 @@ func TestBitmap_MarksOnlyTheRange(t *testing.T) {
 			}
 		}
 		got := bitmap{words: make([]uint64, 1000), lo: 5, hi: 60_000}
-		got.mark(ls.viewOf(&l))
+		got.mark(ls.refsOf(&l))
 		require.Equal(t, want, got, gap)
 	}
 	for _, r := range [][2]uint64{{3, 3}, {4, 5}, {9000, 9640}, {1, 29_999}, {29_998, 40_000}} {
@@ -155,7 +155,7 @@ func TestBitmap_AppendsWhatIsSetInTheRange(t *testing.T) {
 		for ref := step; ref < 60_000; ref += step {
 			ls.append(&l, ref)
 		}
-		v := ls.viewOf(&l)
+		v := ls.refsOf(&l)
 		ids := idList{}
 		for _, ref := range v.appendTo(nil) {
 			ids = binary.BigEndian.AppendUint32(ids, uint32(ref))
@@ -173,7 +173,7 @@ func TestBitmap_AppendsWhatIsSetInTheRange(t *testing.T) {
 			}
 			got := b.appendSet(make([]uint64, 0, len(want)+wordRefs+1), v)
 			require.True(t, slices.Equal(want, got), "step %d in %v: %v", step, r, got)
-			require.Equal(t, want, b.appendSet(nil, view{ids: ids}))
+			require.Equal(t, want, b.appendSet(nil, refList{ids: ids}))
 		}
 	}
 }
@@ -183,7 +183,7 @@ func FuzzView(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 0x80, 1, 5}, uint64(3))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02}, uint64(1))
 	f.Fuzz(func(t *testing.T, b []byte, target uint64) {
-		hostile := view{b: b}
+		hostile := refList{b: b}
 		require.LessOrEqual(t, len(hostile.appendTo(nil)), len(b))
 		hostile.intersect([]uint64{target, target + 1})
 		if target < MaxRef {
@@ -202,8 +202,8 @@ func FuzzView(f *testing.F) {
 			refs = append(refs, ref)
 			ls.append(&l, ref)
 		}
-		v := ls.viewOf(&l)
-		requireView(t, refs, v)
+		v := ls.refsOf(&l)
+		requireRefs(t, refs, v)
 		if len(refs) > 1 {
 			require.EqualValues(t, encodedBytes(refs), l.size)
 		}

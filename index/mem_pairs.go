@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strings"
 	"sync/atomic"
+
+	"github.com/seed347100a3/tsdb/internal/prefetch"
 )
 
 // labelPairs are the strings of label pairs, each once, and the numbers of names and of
@@ -63,9 +65,7 @@ func (lp *labelPairs) appendLabels(dst []byte, pairs []Pair) []byte {
 const aheadLen = 128
 
 // ahead is MemPostings.Ahead.
-//
-//go:noinline
-func (lp *labelPairs) ahead(pairs []Pair) (sum uint32) {
+func (lp *labelPairs) ahead(pairs []Pair) {
 	values := lp.values.reader()
 	var places [aheadLen]uint32
 	for len(pairs) > 0 {
@@ -75,12 +75,11 @@ func (lp *labelPairs) ahead(pairs []Pair) (sum uint32) {
 		}
 		for _, place := range places[:n] {
 			if block, off := values.text.find(place); off < len(block) {
-				sum += uint32(block[off])
+				prefetch.Text(block[off:])
 			}
 		}
 		pairs = pairs[n:]
 	}
-	return sum
 }
 
 // compare orders label sets as labels.Compare does.

@@ -112,9 +112,8 @@ func (m *MemPostings) AppendLabels(dst []byte, pairs []Pair) []byte {
 }
 
 // Ahead asks for the values of pairs that are to be read next. They lie all over the memory: one
-// after the other each would be waited for, here many are on their way at once. What it returns
-// means nothing, but the compiler would leave out what is not used.
-func (m *MemPostings) Ahead(pairs []Pair) (sum uint32) { return m.pairs.ahead(pairs) }
+// after the other each would be waited for, here many are on their way at once.
+func (m *MemPostings) Ahead(pairs []Pair) { m.pairs.ahead(pairs) }
 
 // Room tells whether another series with so many labels fits, even if nobody has one of them
 // yet. What ends first, after some GiB of memory, is the text: 8 GiB of names or values, or

@@ -85,7 +85,7 @@ func (pl *pairLists) addToLocked(l *list, ref uint64) {
 
 // insertLocked adds a ref in the middle of a list, which is made anew.
 func (pl *pairLists) insertLocked(l *list, ref uint64) {
-	refs := pl.mu.viewOf(l).appendTo(nil)
+	refs := pl.mu.refsOf(l).appendTo(nil)
 	if i, found := slices.BinarySearch(refs, ref); !found {
 		refs = append(refs, 0) // not by slices.Insert, which is compiled anew for them (TestSmallestProgram)
 		copy(refs[i+1:], refs[i:])
@@ -146,7 +146,7 @@ func (pl *pairLists) reserveLocked(all iter.Seq2[uint64, []Pair]) {
 func (pl *pairLists) refs(p Pair) []uint64 {
 	pl.mu.RLock()
 	l := pl.ofLocked(p)
-	v := pl.mu.viewOf(l)
+	v := pl.mu.refsOf(l)
 	if l.class != classBig {
 		defer pl.mu.RUnlock()
 		return v.appendTo(make([]uint64, 0, v.count()))
@@ -158,7 +158,7 @@ func (pl *pairLists) refs(p Pair) []uint64 {
 func (pl *pairLists) count(p Pair) int {
 	pl.mu.RLock()
 	defer pl.mu.RUnlock()
-	return pl.mu.viewOf(pl.ofLocked(p)).count()
+	return pl.mu.refsOf(pl.ofLocked(p)).count()
 }
 
 // each yields the pairs that have series and that keep accepts; nil accepts each. The refs
@@ -170,7 +170,7 @@ func (pl *pairLists) each(pairs []Pair, keep func(Pair, Postings) bool, yield fu
 		l := pl.ofLocked(p)
 		empty := l.last() == 0
 		if !empty && keep != nil {
-			buf = pl.mu.viewOf(l).appendTo(buf[:0])
+			buf = pl.mu.refsOf(l).appendTo(buf[:0])
 		}
 		pl.mu.RUnlock()
 		if empty || keep != nil && !keep(p, NewPostings(buf)) {
@@ -198,12 +198,12 @@ func (pl *pairLists) bounds(_ context.Context, one []Pair) (lo, hi uint64, err e
 	pl.mu.RLock()
 	defer pl.mu.RUnlock()
 	l := pl.ofLocked(one[0])
-	return pl.mu.viewOf(l).first(), l.last(), nil
+	return pl.mu.refsOf(l).first(), l.last(), nil
 }
 
 // read gives small lists to use under the lock, large ones without.
-func (pl *pairLists) read(ctx context.Context, pairs []Pair, use func(view)) error {
-	var few [8]view // more of them are on the heap
+func (pl *pairLists) read(ctx context.Context, pairs []Pair, use func(refList)) error {
+	var few [8]refList // more of them are on the heap
 	big := few[:0]
 	for len(pairs) > 0 {
 		if err := ctx.Err(); err != nil {
@@ -220,12 +220,12 @@ func (pl *pairLists) read(ctx context.Context, pairs []Pair, use func(view)) err
 }
 
 // readBatch gives the small lists to use and appends the large ones to big.
-func (pl *pairLists) readBatch(big []view, pairs []Pair, use func(view)) []view {
+func (pl *pairLists) readBatch(big []refList, pairs []Pair, use func(refList)) []refList {
 	pl.mu.RLock()
 	defer pl.mu.RUnlock()
 	for _, p := range pairs {
 		l := pl.ofLocked(p)
-		if v := pl.mu.viewOf(l); l.class == classBig {
+		if v := pl.mu.refsOf(l); l.class == classBig {
 			big = append(big, v)
 		} else {
 			use(v)
@@ -240,7 +240,7 @@ func (pl *pairLists) readBatch(big []view, pairs []Pair, use func(view)) []view 
 func (pl *pairLists) remove(p Pair, dead func(ref uint64) bool) (emptied bool) {
 	pl.mu.RLock()
 	l := pl.ofLocked(p)
-	seen, rewrites, v := *l, pl.mu.rewrites, pl.mu.viewOf(l)
+	seen, rewrites, v := *l, pl.mu.rewrites, pl.mu.refsOf(l)
 	big := l.class == classBig && l.size > 0
 	pl.mu.RUnlock()
 
@@ -250,8 +250,8 @@ func (pl *pairLists) remove(p Pair, dead func(ref uint64) bool) (emptied bool) {
 	}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	had := pl.mu.viewOf(l).count()
-	switch now := pl.mu.viewOf(l); {
+	had := pl.mu.refsOf(l).count()
+	switch now := pl.mu.refsOf(l); {
 	case had == 0:
 		return false
 	case !big || rewrites != pl.mu.rewrites:

@@ -42,9 +42,9 @@ type listSource interface {
 	// cost returns what reading the lists costs, about in bytes and at least as many as
 	// they have refs.
 	cost(ctx context.Context, pairs []Pair) (int, error)
-	// read gives the lists to use, one after the other; a view is valid during the call.
+	// read gives the lists to use, one after the other; a list is valid during the call.
 	// allSeries is the list of all series.
-	read(ctx context.Context, pairs []Pair, use func(view)) error
+	read(ctx context.Context, pairs []Pair, use func(refList)) error
 	// bounds returns the smallest and the largest ref of a list; 0, which is no ref, of an empty
 	// one.
 	bounds(ctx context.Context, one []Pair) (lo, hi uint64, err error)
@@ -84,17 +84,17 @@ type selection struct {
 	choices []choice
 	value   [1]string // of a matcher that stands for one
 	got     []uint64  // what add is given
-	add     func(view)
+	add     func(refList)
 
-	packList func(view) // of a block
+	packList func(refList) // of a block
 }
 
 // Selections are used again with all that they have: a query for one series allocates
 // nothing here (TestSelect_AllocatesNothingForAFewSeries).
 var selectors = sync.Pool{New: func() any {
 	s := new(selection)
-	s.packList = func(v view) { s.packed = packIDs(v.ids.len(), v.ids.all) }
-	s.add = func(v view) { s.got = v.appendTo(slices.Grow(s.got, v.count())) }
+	s.packList = func(v refList) { s.packed = packIDs(v.ids.len(), v.ids.all) }
+	s.add = func(v refList) { s.got = v.appendTo(slices.Grow(s.got, v.count())) }
 	return s
 }}
 
@@ -292,7 +292,7 @@ func (s *selection) common(choices []choice) (lo, hi uint64, err error) {
 // (BenchmarkMemPostings_Select/prefix_equal).
 func (s *selection) markedOf(one []Pair, n int, lo, hi uint64) (refs []uint64, err error) {
 	b := bitmap{words: s.bits, lo: lo, hi: hi}
-	err = s.lists.read(s.ctx, one, func(v view) { refs = b.appendSet(slices.Grow(s.refs[:0], n+wordRefs), v) })
+	err = s.lists.read(s.ctx, one, func(v refList) { refs = b.appendSet(slices.Grow(s.refs[:0], n+wordRefs), v) })
 	return refs, err
 }
 
@@ -346,7 +346,7 @@ func (s *selection) filter(refs []uint64, c choice, in bool) ([]uint64, error) {
 		return s.filterBits(refs, lo, in), err
 	}
 	var sorted []uint64
-	err := s.lists.read(s.ctx, c.pairs, func(v view) { sorted = v.appendTo(sorted) })
+	err := s.lists.read(s.ctx, c.pairs, func(v refList) { sorted = v.appendTo(sorted) })
 	var other Postings = NewPostings(sortRefs(sorted))
 	return slices.DeleteFunc(refs, func(ref uint64) bool {
 		return (other.Seek(ref) && other.At() == ref) != in
@@ -375,7 +375,7 @@ func (s *selection) filterBits(refs []uint64, lo uint64, in bool) []uint64 {
 }
 
 func (s *selection) filterOne(refs []uint64, p []Pair, in bool) ([]uint64, error) {
-	err := s.lists.read(s.ctx, p, func(v view) {
+	err := s.lists.read(s.ctx, p, func(v refList) {
 		if in {
 			refs = v.intersect(refs)
 		} else {

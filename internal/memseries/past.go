@@ -145,7 +145,7 @@ func (p Past) AppendVisible(dst []*Series, refs []uint64, mint, maxt int64) (_ [
 			}
 		}
 		refs = refs[n:]
-		touchNewest(near)
+		newestAhead(near)
 		for len(near) > 0 {
 			sh, same := p.d.Shards.of(near[0]), 1
 			for same < len(near) && p.d.Shards.of(near[same]) == sh {
@@ -164,7 +164,7 @@ func (p Past) AppendVisible(dst []*Series, refs []uint64, mint, maxt int64) (_ [
 func (sh *Shard) appendVisible(dst, series []*Series, snapshot uint64, mint, maxt int64) (_ []*Series, present bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	touchBoundsLocked(series)
+	boundsAheadLocked(series)
 	present = true
 	for _, s := range series {
 		if p := sh.presenceLocked(s, snapshot, mint, maxt); p != Absent {

@@ -26,36 +26,28 @@ func listsAheadLocked(d *Directory, series []*Series) {
 	}
 }
 
-// touchNewest asks for what of series may be read without their shards' locks. What it returns
-// means nothing, but the compiler would leave out what is not used.
-//
-//go:noinline
-func touchNewest(series []*Series) (sum uint32) {
+// newestAhead asks for what tells the shards and the newest times of series.
+func newestAhead(series []*Series) {
 	for _, s := range series {
-		sum += uint32(s.PendingT())
+		prefetch.Lines(&s.ref, &s.pendT)
 	}
-	return sum
 }
 
-// touchBoundsLocked asks for what tells from when to when series of a locked shard have samples.
-// What it returns means nothing, either.
-//
-//go:noinline
-func touchBoundsLocked(series []*Series) (sum uint32) {
+// boundsAheadLocked asks for what tells from when to when series of a locked shard have samples.
+func boundsAheadLocked(series []*Series) {
 	for _, s := range series {
-		sum += s.numMapped + uint32(s.lastSeq) + uint32(len(s.blocks))
+		prefetch.Lines(&s.numMapped, &s.blocks)
 	}
 	for _, s := range series {
 		if s.numMapped > 0 {
-			sum += s.blocks[0].begins[0] + s.blocks[0].places[0]
+			prefetch.Lines(&s.blocks[0].begins[0], &s.blocks[0].places[0])
 		}
 	}
-	return sum
 }
 
-// touch asks for the memory that appending to series needs: their records, the ends of their open
-// chunks, and pieces for what comes behind.
-func (r *Restorer) touch(series []*Series) {
+// endsAhead asks for the memory that appending to series needs: their records, the ends of their
+// open chunks, and pieces for what comes behind.
+func (r *Restorer) endsAhead(series []*Series) {
 	for _, s := range series {
 		if s != nil {
 			s.ahead()

@@ -74,7 +74,7 @@ func (r *Restorer) Append(runs []Run, seq uint64) {
 	for i := range runs {
 		series[i] = r.d.ByRef(runs[i].Ref)
 	}
-	r.touch(series[:len(runs)])
+	r.endsAhead(series[:len(runs)])
 	for i := range runs {
 		r.appendRef(series[i], &runs[i])
 	}

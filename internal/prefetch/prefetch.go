@@ -13,5 +13,8 @@ import "unsafe"
 // Line asks for the line that p is in.
 func Line[T any](p *T) { line(unsafe.Pointer(p)) }
 
+// Text asks for the line that the first byte of s is in.
+func Text(s string) { line(unsafe.Pointer(unsafe.StringData(s))) }
+
 // Lines asks for the lines that p and q are in.
 func Lines[T, U any](p *T, q *U) { lines(unsafe.Pointer(p), unsafe.Pointer(q)) }

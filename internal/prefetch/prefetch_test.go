@@ -16,6 +16,8 @@ func TestLine_HasNoEffectThatCanBeSeen(t *testing.T) {
 		prefetch.Line(&local[7])
 		prefetch.Line(&x)
 		prefetch.Lines(&x, &y[1])
+		prefetch.Text("text"[1:])
+		prefetch.Text("")
 		prefetch.Line[int](nil)
 		prefetch.Lines[int, string](nil, nil)
 	}))

@@ -40,7 +40,7 @@ func (c *headCursor) labelsAhead() {
 	c.ahead = len(next) - 1
 	if asked == askedText {
 		for _, s := range next {
-			c.texts.touch(s.Ref())
+			c.texts.ahead(s.Ref())
 		}
 	}
 	series := c.r.Series

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/seed347100a3/tsdb/internal/memseries"
+	"github.com/seed347100a3/tsdb/internal/prefetch"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -87,8 +88,8 @@ func (t *textTable) set(ref uint64) *textSet {
 	return &t.sets[at]
 }
 
-// touch asks for the places of a series. What it returns means nothing.
-func (t *textTable) touch(ref uint64) uint32 { return uint32(t.set(ref).tags[0].Load()) }
+// ahead asks for the places of a series.
+func (t *textTable) ahead(ref uint64) { prefetch.Line(&t.set(ref).tags[0]) }
 
 // find returns the labels of a series if they are there.
 func (t *textTable) find(ref uint64) (labels.Labels, bool) {
