@@ -5,12 +5,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb/chunkenc"
-	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/index"
-	"github.com/seed347100a3/tsdb/internal/encbuf"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
@@ -28,22 +24,9 @@ type mixer struct {
 	chunks  []mixedChunk // by start, once they are sorted
 	entries int
 	lanes   int
-	dec     chunkenc.Decoder
-	enc     chunkenc.Encoder
-	run     chunkenc.Batch
-	samples []mixedSample
-	buf     []byte
+	merge   sampleMix
 
 	samplesPerChunk int // of chunks that are made of others
-}
-
-// mixedSample is one of chunks that overlap: a float, or a histogram.
-type mixedSample struct {
-	t, st  int64
-	v      float64
-	ints   *histogram.Histogram
-	floats *histogram.FloatHistogram
-	lane   int
 }
 
 func (m *mixer) begin() { m.chunks, m.entries, m.lanes = m.chunks[:0], 0, 0 }
@@ -195,143 +178,4 @@ func (s *salvager) partOf(c *mixedChunk) *salvagePart {
 		}
 	}
 	return nil
-}
-
-// writeMixed writes the samples of chunks by time, each to the part that it lies in.
-func (s *salvager) writeMixed(run []mixedChunk) error {
-	m := &s.mixed
-	m.samples = m.samples[:0]
-	for i := range run {
-		got, err := s.inspect(&run[i])
-		if err != nil {
-			return err
-		}
-		if got == nil {
-			continue
-		}
-		if err := s.decode(&run[i], got); err != nil {
-			return err
-		}
-	}
-	slices.SortStableFunc(m.samples, func(a, b mixedSample) int { return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.lane, b.lane)) })
-	kept := len(m.samples)
-	m.samples = slices.CompactFunc(m.samples, func(a, b mixedSample) bool { return a.t == b.t })
-	s.out.Repeated += uint64(kept - len(m.samples))
-	for _, p := range s.parts {
-		if err := s.encode(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// decode collects the samples of a chunk that are not deleted.
-func (s *salvager) decode(c *mixedChunk, got *inspected) error {
-	m := &s.mixed
-	if !got.enc.Known() {
-		s.out.LostChunks++
-		const reason = "chunk of an encoding that this version does not read overlaps others or the bounds of the block"
-		return s.damaged(encbuf.Corrupt(0, reason).At(s.chunks.segments.Path(c.Ref), int64(c.Ref.Offset())))
-	}
-	if err := m.dec.Reset(got.enc, got.data); err != nil {
-		return err
-	}
-	if cap(m.run.T) == 0 {
-		m.run = *chunkenc.NewBatch(chunkenc.BatchSize)
-	}
-	kept := func(t int64) bool {
-		deleted := len(c.deleted) > 0 && c.deleted.Covers(t)
-		if deleted {
-			s.gone++
-		}
-		return !deleted
-	}
-	if m.dec.Kind() != chunkenc.ValFloat {
-		return m.decodeHistograms(c.lane, kept)
-	}
-	for m.dec.Left() > 0 {
-		if err := m.dec.Decode(&m.run, chunkenc.BatchSize); err != nil {
-			return err
-		}
-		for i, t := range m.run.T {
-			if kept(t) {
-				m.samples = append(m.samples, mixedSample{t: t, st: m.run.StartOf(i), v: m.run.V[i], lane: c.lane})
-			}
-		}
-	}
-	return nil
-}
-
-// decodeHistograms collects those of a chunk that are kept.
-func (m *mixer) decodeHistograms(lane int, kept func(t int64) bool) error {
-	for {
-		more, err := m.dec.Next()
-		if !more {
-			return err
-		}
-		if !kept(m.dec.T()) {
-			continue
-		}
-		x := mixedSample{t: m.dec.T(), st: m.dec.ST(), lane: lane}
-		if m.dec.Kind() == chunkenc.ValHistogram {
-			x.ints = &histogram.Histogram{}
-			m.dec.Histogram(x.ints)
-		} else {
-			x.floats = &histogram.FloatHistogram{}
-			m.dec.FloatHistogram(x.floats)
-		}
-		m.samples = append(m.samples, x)
-	}
-}
-
-// append adds a sample to the chunk that is being made. chunkenc.ErrChunkFull: it begins a new one.
-func (m *mixer) append(x *mixedSample) error {
-	switch {
-	case m.enc.Len() == m.samplesPerChunk:
-		return chunkenc.ErrChunkFull
-	case x.ints != nil:
-		return m.enc.AppendHistogram(x.t, x.ints, x.st)
-	case x.floats != nil:
-		return m.enc.AppendFloatHistogram(x.t, x.floats, x.st)
-	default:
-		return m.enc.Append(x.t, x.v, x.st)
-	}
-}
-
-// encode writes those of the samples that lie in a part.
-func (s *salvager) encode(p *salvagePart) error {
-	m := &s.mixed
-	flush := func(first, last int64) error {
-		c := Chunk{MinT: first, MaxT: last, Num: m.enc.Len(), Encoding: m.enc.Encoding()}
-		m.buf = m.enc.AppendTo(m.buf[:0])
-		c.Data = m.buf
-		m.enc.Reset()
-		return p.w.AddChunk(c)
-	}
-	m.enc.Reset()
-	var first, last int64
-	for i := range m.samples {
-		x := &m.samples[i]
-		if x.t < p.mint || x.t > p.maxt {
-			continue
-		}
-		err := m.append(x)
-		if errors.Is(err, chunkenc.ErrChunkFull) {
-			if err := flush(first, last); err != nil {
-				return err
-			}
-			err = m.append(x)
-		}
-		if err != nil {
-			return err
-		}
-		if m.enc.Len() == 1 {
-			first = x.t
-		}
-		last = x.t
-	}
-	if m.enc.Len() == 0 {
-		return nil
-	}
-	return flush(first, last)
 }

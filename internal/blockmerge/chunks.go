@@ -10,8 +10,8 @@ import (
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
 
-// piece is a chunk of a series that is being merged.
-type piece struct {
+// inputChunk is a chunk of a series that is being merged.
+type inputChunk struct {
 	index.ChunkMeta // closed bounds
 	dir             *blockdir.Dir
 	input           int64                // smaller ones win where two have a sample at one time
@@ -19,10 +19,10 @@ type piece struct {
 	old             bool                 // it goes, unless one that stays reaches into it
 }
 
-// damage places what is wrong with a piece. What was encoded here has no place.
+// damage places what is wrong with a chunk. What was encoded here has no place.
 //
 //go:noinline
-func (p *piece) damage(err error) error {
+func (p *inputChunk) damage(err error) error {
 	if p.dir == nil {
 		return err
 	}
@@ -44,7 +44,7 @@ type chunkMerger struct {
 	samplesPerChunk int
 	counts          Counts
 
-	spare      []piece        // what sort merges into
+	spare      []inputChunk   // what sort merges into
 	buf, other []byte         // chunks that were read, or encoded
 	run        chunkenc.Batch // of a chunk that is joined
 	sources    sources        // that overlap
@@ -95,15 +95,22 @@ func (e *chunkEncoder) take(buf []byte) blockdir.Chunk {
 
 // smallChunk is the last chunk, held back because its successor may be small, too.
 type smallChunk struct {
-	blockdir.Chunk        // Num 0: there is none
-	from           piece  // where it was read; none if it was encoded here
-	data           []byte // its buffer
-	open           bool   // its samples are in enc, Data is out of date
+	blockdir.Chunk            // Num 0: there is none
+	from           inputChunk // where it was read; none if it was encoded here
+	data           []byte     // its buffer
+	open           bool       // its samples are in enc, Data is out of date
 	enc            chunkEncoder
 }
 
+func (s *smallChunk) sizeBytes() int {
+	if s.open {
+		return s.enc.SizeBytes()
+	}
+	return len(s.Data)
+}
+
 // write writes the chunks of one series.
-func (m *chunkMerger) write(ps []piece) error {
+func (m *chunkMerger) write(ps []inputChunk) error {
 	m.sort(ps)
 	for len(ps) > 0 {
 		n, end := 1, ps[0].MaxT
@@ -125,10 +132,10 @@ func (m *chunkMerger) write(ps []piece) error {
 	return m.flush()
 }
 
-// sort sorts pieces by start, those of equal starts as they stand. They are a few runs, of one
+// sort sorts chunks by start, those of equal starts as they stand. They are a few runs, of one
 // input each, that are merged pairwise: package slices would make its sort anew for them, and
 // package sort allocates.
-func (m *chunkMerger) sort(ps []piece) {
+func (m *chunkMerger) sort(ps []inputChunk) {
 	for {
 		merged := m.spare[:0]
 		for rest := ps; len(rest) > 0; {
@@ -154,8 +161,8 @@ func (m *chunkMerger) sort(ps []piece) {
 	}
 }
 
-// ascending returns how many pieces in front are in order.
-func ascending(ps []piece) int {
+// ascending returns how many chunks in front are in order.
+func ascending(ps []inputChunk) int {
 	n := min(len(ps), 1)
 	for n < len(ps) && ps[n-1].MinT <= ps[n].MinT {
 		n++
@@ -163,30 +170,30 @@ func ascending(ps []piece) int {
 	return n
 }
 
-// bounds say what of a piece is kept.
-func (m *chunkMerger) bounds(p *piece) samplemerge.Bounds {
+// bounds say what of a chunk is kept.
+func (m *chunkMerger) bounds(p *inputChunk) samplemerge.Bounds {
 	return samplemerge.Bounds{From: m.mint, To: m.maxt, Deleted: p.deleted}
 }
 
-// whole tells whether all of a piece is kept; gone, whether nothing is.
-func (m *chunkMerger) whole(p *piece) bool {
+// whole tells whether all of a chunk is kept; gone, whether nothing is.
+func (m *chunkMerger) whole(p *inputChunk) bool {
 	b := m.bounds(p)
 	return b.Whole(p.MinT, p.MaxT)
 }
 
-func (m *chunkMerger) gone(p *piece) bool {
+func (m *chunkMerger) gone(p *inputChunk) bool {
 	b := m.bounds(p)
 	return b.Hides(p.MinT, p.MaxT)
 }
 
 // one writes a chunk that overlaps no other one.
-func (m *chunkMerger) one(p *piece) error {
+func (m *chunkMerger) one(p *inputChunk) error {
 	switch {
 	case m.gone(p):
 		m.counts.Dropped++
 		return nil
 	case !m.whole(p):
-		return m.mix([]piece{*p}, chunkenc.MaxSamples) // one chunk remains one
+		return m.mix([]inputChunk{*p}, chunkenc.MaxSamples) // one chunk remains one
 	}
 	c, err := m.read(p)
 	if err != nil {
@@ -196,7 +203,7 @@ func (m *chunkMerger) one(p *piece) error {
 }
 
 // read reads a chunk into m.buf.
-func (m *chunkMerger) read(p *piece) (c blockdir.Chunk, err error) {
+func (m *chunkMerger) read(p *inputChunk) (c blockdir.Chunk, err error) {
 	c.MinT, c.MaxT = p.MinT, p.MaxT
 	c.Encoding, m.buf, err = p.dir.Chunks().Read(p.Ref, m.buf)
 	if err != nil {
@@ -210,7 +217,7 @@ func (m *chunkMerger) read(p *piece) (c blockdir.Chunk, err error) {
 }
 
 // overlapping writes chunks that overlap.
-func (m *chunkMerger) overlapping(ps []piece) error {
+func (m *chunkMerger) overlapping(ps []inputChunk) error {
 	same, c, err := m.identical(ps)
 	if err != nil {
 		return err
@@ -222,10 +229,10 @@ func (m *chunkMerger) overlapping(ps []piece) error {
 	return m.mix(ps, m.samplesPerChunk)
 }
 
-// identical tells whether the pieces are all the same chunk, and reads it into m.buf. That
+// identical tells whether the chunks are all the same chunk, and reads it into m.buf. That
 // is so when a merge was interrupted before its inputs went, or two servers have seen the
 // same.
-func (m *chunkMerger) identical(ps []piece) (bool, blockdir.Chunk, error) {
+func (m *chunkMerger) identical(ps []inputChunk) (bool, blockdir.Chunk, error) {
 	for i := range ps {
 		if ps[i].MinT != ps[0].MinT || ps[i].MaxT != ps[0].MaxT || !m.whole(&ps[i]) {
 			return false, blockdir.Chunk{}, nil
@@ -244,9 +251,9 @@ func (m *chunkMerger) identical(ps []piece) (bool, blockdir.Chunk, error) {
 	return err == nil, first, err
 }
 
-// mix decodes pieces, sorted by start, and writes their samples by time in chunks of
+// mix decodes chunks, sorted by start, and writes their samples by time in chunks of
 // perChunk samples.
-func (m *chunkMerger) mix(ps []piece, perChunk int) error {
+func (m *chunkMerger) mix(ps []inputChunk, perChunk int) error {
 	if err := m.sources.begin(m, ps); err != nil {
 		return err
 	}
@@ -306,20 +313,20 @@ func (m *chunkMerger) passEncoded() error {
 	}
 	c := m.enc.take(m.buf)
 	m.buf = c.Data
-	return m.pass(&piece{}, c)
+	return m.pass(&inputChunk{}, c)
 }
 
 // pass writes a chunk that is in m.buf, or joins it with the one before, or holds it back
 // because it is small.
-func (m *chunkMerger) pass(p *piece, c blockdir.Chunk) error {
+func (m *chunkMerger) pass(p *inputChunk, c blockdir.Chunk) error {
 	s := &m.small
-	if c.Encoding == chunkenc.EncXOR && s.Num > 0 && s.Num+c.Num <= m.samplesPerChunk {
+	if m.joins(&c) {
 		return m.join(p, c)
 	}
 	if err := m.flush(); err != nil {
 		return err
 	}
-	if c.Encoding == chunkenc.EncXOR && c.Num < m.samplesPerChunk {
+	if m.isSmall(&c) {
 		s.Chunk, s.from = c, *p
 		s.data, m.buf = m.buf, s.data
 		return nil
@@ -330,22 +337,38 @@ func (m *chunkMerger) pass(p *piece, c blockdir.Chunk) error {
 	return m.w.AddChunk(c)
 }
 
-// join puts the samples of c behind those of the small chunk.
-func (m *chunkMerger) join(p *piece, c blockdir.Chunk) error {
+// isSmall tells whether a chunk may be joined with its neighbours. Heads end chunks of histograms
+// by their bytes, and so many of them have few samples.
+func (m *chunkMerger) isSmall(c *blockdir.Chunk) bool {
+	return c.Encoding.Known() && c.Num < m.samplesPerChunk && (c.Encoding == chunkenc.EncXOR || len(c.Data) <= chunkenc.TargetBytes/2)
+}
+
+// joins tells whether c belongs behind the samples of the small chunk.
+func (m *chunkMerger) joins(c *blockdir.Chunk) bool {
+	s := &m.small
+	if s.Num == 0 || s.Num+c.Num > m.samplesPerChunk || !c.Encoding.Known() || s.Encoding.Kind() != c.Encoding.Kind() {
+		return false
+	}
+	return c.Encoding == chunkenc.EncXOR || s.sizeBytes()+len(c.Data) <= chunkenc.TargetBytes
+}
+
+// join puts the samples of c behind those of the small chunk. A histogram that cannot follow the
+// others in one chunk begins the next one.
+func (m *chunkMerger) join(p *inputChunk, c blockdir.Chunk) error {
 	s := &m.small
 	if !s.open {
 		s.enc.Reset()
-		if err := m.appendSamples(&s.enc, &s.from, s.Chunk); err != nil {
+		if err := m.appendSamples(&s.from, s.Chunk); err != nil {
 			return err
 		}
 		m.counts.Joined++
 		s.open = true
 	}
-	if err := m.appendSamples(&s.enc, p, c); err != nil {
+	if err := m.appendSamples(p, c); err != nil {
 		return err
 	}
 	m.counts.Joined++
-	s.Num += c.Num
+	s.Num, s.Encoding = s.enc.Len(), s.enc.Encoding()
 	return nil
 }
 
@@ -362,12 +385,14 @@ func (m *chunkMerger) flush() error {
 		m.counts.Passed++
 	}
 	err := m.w.AddChunk(s.Chunk)
-	s.Chunk, s.from, s.open = blockdir.Chunk{}, piece{}, false
+	s.Chunk, s.from, s.open = blockdir.Chunk{}, inputChunk{}, false
 	return err
 }
 
-// appendSamples decodes all of a chunk, which p may place, into e.
-func (m *chunkMerger) appendSamples(e *chunkEncoder, p *piece, c blockdir.Chunk) error {
+// appendSamples decodes all of a chunk, which p may place, into the small one. Chunks that end on
+// the way are written.
+func (m *chunkMerger) appendSamples(p *inputChunk, c blockdir.Chunk) error {
+	e := &m.small.enc
 	var r samplemerge.Runs
 	if err := r.Reset(&samplemerge.Chunk{Encoding: c.Encoding, Data: c.Data, MinT: c.MinT, MaxT: c.MaxT}); err != nil {
 		return p.damage(err)
@@ -379,6 +404,21 @@ func (m *chunkMerger) appendSamples(e *chunkEncoder, p *piece, c blockdir.Chunk)
 		if m.run.Len() == 0 {
 			return nil
 		}
-		e.add(&m.run, 0, m.run.Len())
+		d := r.Other()
+		if d == nil {
+			e.add(&m.run, 0, m.run.Len())
+			continue
+		}
+		if e.addOther(d) {
+			continue
+		}
+		full := e.take(m.other)
+		m.other = full.Data
+		if err := m.w.AddChunk(full); err != nil {
+			return err
+		}
+		if !e.addOther(d) {
+			panic("BUG: a new chunk takes no sample")
+		}
 	}
 }

@@ -51,8 +51,8 @@ func mergeSeries(ctx context.Context, w *blockdir.Writer, inputs []input, mint, 
 // merger puts series with equal labels together.
 type merger struct {
 	w      *blockdir.Writer
-	labels []index.SymbolPair // of the series that pieces belong to
-	pieces []piece
+	labels []index.SymbolPair // of the series that chunks belong to
+	listed []inputChunk
 	chunks chunkMerger
 }
 
@@ -70,7 +70,7 @@ func (m *merger) run(ctx context.Context, heap *minheap.Heap[*cursor]) (Counts, 
 			}
 			m.labels = append(m.labels[:0], c.labels...)
 		}
-		m.pieces = c.appendPieces(m.pieces)
+		m.listed = c.appendListed(m.listed)
 		more, err := c.advance()
 		if err != nil {
 			return *counts, err
@@ -82,30 +82,34 @@ func (m *merger) run(ctx context.Context, heap *minheap.Heap[*cursor]) (Counts, 
 
 // writeSeries writes what is gathered, if there is anything.
 func (m *merger) writeSeries() error {
-	if len(m.pieces) == 0 {
+	if len(m.listed) == 0 {
 		return nil
 	}
-	m.pieces = dropOld(m.pieces, &m.chunks.counts)
-	if len(m.pieces) == 0 {
+	m.listed = dropOld(m.listed, &m.chunks.counts)
+	if len(m.listed) == 0 {
 		return nil
 	}
-	if err := m.chunks.write(m.pieces); err != nil {
+	if err := m.chunks.write(m.listed); err != nil {
 		return err
 	}
-	m.pieces = m.pieces[:0]
+	m.listed = m.listed[:0]
 	return m.w.AddSeries(m.labels)
 }
 
-// dropOld takes out the pieces that are too old. One stays in whose times another one has samples
-// that stays: what counts there would be another sample without it. So pieces that overlap, also
+// dropOld takes out the chunks that are too old. One stays in whose times another one has samples
+// that stays: what counts there would be another sample without it. So chunks that overlap, also
 // by way of others, go together or not at all.
-func dropOld(pieces []piece, counts *Counts) []piece {
-	if !slices.ContainsFunc(pieces, func(p piece) bool { return p.old }) {
-		return pieces
+func dropOld(listed []inputChunk, counts *Counts) []inputChunk {
+	n := 0
+	for n < len(listed) && !listed[n].old {
+		n++
 	}
-	byTime := make([]*piece, len(pieces))
-	for i := range pieces {
-		byTime[i] = &pieces[i]
+	if n == len(listed) {
+		return listed
+	}
+	byTime := make([]*inputChunk, len(listed))
+	for i := range listed {
+		byTime[i] = &listed[i]
 	}
 	sort.Slice(byTime, func(i, k int) bool { return byTime[i].MinT < byTime[k].MinT })
 	for len(byTime) > 0 {
@@ -118,10 +122,15 @@ func dropOld(pieces []piece, counts *Counts) []piece {
 		}
 		byTime = byTime[n:]
 	}
-	counts.Dropped += uint64(len(pieces))
-	pieces = slices.DeleteFunc(pieces, func(p piece) bool { return p.old })
-	counts.Dropped -= uint64(len(pieces))
-	return pieces
+	kept := listed[:0]
+	for i := range listed {
+		if listed[i].old {
+			counts.Dropped++
+		} else {
+			kept = append(kept, listed[i])
+		}
+	}
+	return kept
 }
 
 // cursor goes through the series of one input in the order of their labels.
@@ -137,7 +146,7 @@ type cursor struct {
 	chunks       []index.ChunkMeta
 
 	sorted *index.Sorted // of a block that is not in order; nil: ids are in the order of labels
-	pieces []piece       // of the present series of such a block
+	listed []inputChunk  // of the present series of such a block
 }
 
 // before orders cursors by labels, those of equal labels by input.
@@ -232,7 +241,7 @@ func (c *cursor) advanceSorted() (_ bool, err error) {
 	if err := c.translate(); err != nil {
 		return false, err
 	}
-	c.pieces = c.pieces[:0]
+	c.listed = c.listed[:0]
 	lanes := int64(c.rank) * maxLanes
 	for _, id := range c.sorted.IDs() {
 		if _, c.chunks, err = c.dir.Index().Series(id, nil, c.chunks[:0]); err != nil {
@@ -244,7 +253,7 @@ func (c *cursor) advanceSorted() (_ bool, err error) {
 				if meta.MinT > meta.MaxT {
 					return false, indexDamage(c.dir, "chunk ends before it begins")
 				}
-				c.pieces = append(c.pieces, piece{meta, c.dir, lanes, deleted, meta.MaxT < from})
+				c.listed = append(c.listed, inputChunk{meta, c.dir, lanes, deleted, meta.MaxT < from})
 			}
 			lanes++
 		}
@@ -252,14 +261,14 @@ func (c *cursor) advanceSorted() (_ bool, err error) {
 	return true, nil
 }
 
-// appendPieces appends the chunks of the present series.
-func (c *cursor) appendPieces(dst []piece) []piece {
+// appendListed appends the chunks of the present series.
+func (c *cursor) appendListed(dst []inputChunk) []inputChunk {
 	if c.sorted != nil {
-		return append(dst, c.pieces...)
+		return append(dst, c.listed...)
 	}
 	deleted, from := c.deleted.Of(c.id), c.from(c.id)
 	for _, meta := range c.chunks {
-		dst = append(dst, piece{meta, c.dir, int64(c.rank) * maxLanes, deleted, meta.MaxT < from})
+		dst = append(dst, inputChunk{meta, c.dir, int64(c.rank) * maxLanes, deleted, meta.MaxT < from})
 	}
 	return dst
 }

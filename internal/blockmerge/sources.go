@@ -4,7 +4,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/samplemerge"
 )
 
-// sources are pieces that overlap, as sources of which none has two that do: one for each input,
+// sources are chunks that overlap, as sources of which none has two that do: one for each input,
 // several for one whose chunks overlap each other.
 type sources struct {
 	active []*source // in the order of inputs
@@ -16,13 +16,13 @@ type sources struct {
 type source struct {
 	m     *chunkMerger
 	input int64
-	ps    []piece
+	ps    []inputChunk
 	next  int // index into ps of the first one that is not begun
 	buf   []byte
 }
 
-// begin starts with pieces sorted by start.
-func (s *sources) begin(m *chunkMerger, ps []piece) error {
+// begin starts with chunks sorted by start.
+func (s *sources) begin(m *chunkMerger, ps []inputChunk) error {
 	s.active = s.active[:0]
 	for _, p := range ps {
 		of := s.of(m, p.input)
