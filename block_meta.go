@@ -9,9 +9,11 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockset"
 )
 
-// BlockMeta is what a block says of itself: its name, its times (half-open, in
-// milliseconds), counts, and where it comes from. Its slices belong to the database and
-// must not be changed.
+// BlockMeta is what a block says of itself. It has ULID, its name; MinTime and MaxTime (half-open,
+// in milliseconds); Stats (NumSamples, NumFloatSamples, NumHistogramSamples, NumSeries, NumChunks,
+// NumTombstones, each a uint64); Compaction, where it comes from (Level, Sources, Parents, Hints,
+// Deletable, Failed); Version; and Extra, fields that this version does not know. Its slices belong
+// to the database and must not be changed.
 type BlockMeta = blockdir.Meta
 
 // MissingBlock is a block that there should be and that is not read.

@@ -90,7 +90,7 @@ func (a *Appender) Append(ref SeriesRef, ls labels.Labels, t int64, v float64) (
 			return 0, err
 		}
 	}
-	return SeriesRef(s.Ref()), a.stage(floatOf(s, t, v))
+	return SeriesRef(s.Ref()), a.stageFloat(s, t, v)
 }
 
 // Sample is one sample of a series: a float, or a native histogram.
@@ -167,7 +167,7 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 			s, err = a.find(s, labels.Labels{})
 		}
 		if err == nil {
-			err = a.stage(floatOf(s, t, vs[i]))
+			err = a.stageFloat(s, t, vs[i])
 		}
 		if err != nil {
 			rejected = append(rejected, Reject{Index: i, Ref: ref, Err: err})
@@ -281,6 +281,18 @@ func (a *Appender) isKnown(s *memseries.Series, value []byte) bool {
 		return false
 	}
 	return a.h.commits.metadata.Of(s.Ref()) == string(value)
+}
+
+// stageFloat is stage for a float. Most are newer than all others of their series.
+func (a *Appender) stageFloat(s *memseries.Series, t int64, v float64) error {
+	sg := a.staged
+	n := len(sg.samples)
+	if t > s.PendingT() && t <= a.maxT && t >= a.minT && (n == 0 || sg.samples[n-1].Series != s) {
+		sg.samples = append(sg.samples, floatOf(s, t, v))
+		sg.shards |= memseries.Bit(s)
+		return nil
+	}
+	return a.stage(floatOf(s, t, v))
 }
 
 // stage checks a sample against its series and the bounds, and keeps it.

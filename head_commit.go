@@ -169,8 +169,9 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 	h.series.Shards.TakeTurnsLocked(sg.shards, &sg.turns)
 	sg.late.beside = headlate.Beside{Seq: sg.commit.Seq(), Wide: &sg.wide}
 	kept, late, minValid := 0, 0, h.bounds.minValid.Load() // the turns are drawn: a flush that raises it now waits for them (Shards.Barrier)
-	for i := range sg.samples {
-		st := &sg.samples[i]
+	samples := sg.samples
+	for i := range samples {
+		st := &samples[i]
 		if st.Late != memseries.InOrder || st.Series.PendingT() >= st.T || st.T < minValid || st.Series.Dead() {
 			sg.late.beside.Own = sg.samples[:kept]
 			if err := sg.reserveOtherLocked(st, minValid, &late); err != nil {
@@ -185,12 +186,12 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 		st.Series.Reserve(st.T, st.Sum)
 		sg.logLocked(st.Series)
 		if kept < i {
-			sg.samples[kept] = *st
+			samples[kept] = *st
 		}
 		kept++
 	}
-	clear(sg.samples[kept:])
-	sg.samples = sg.samples[:kept]
+	clear(samples[kept:])
+	sg.samples = samples[:kept]
 	sg.metadata.reserveLocked(sg)
 	sg.exemplars.reserveLocked(sg)
 	h.series.Shards.Unlock(sg.shards)

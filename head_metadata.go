@@ -6,8 +6,8 @@ import (
 	"github.com/seed347100a3/tsdb/wal"
 )
 
-// Metadata is what is known of the metric that a series is part of: what kind it is, in what unit
-// it counts, and a help text. It has no time: a series has the one that was committed last.
+// Metadata is what is known of the metric that a series is part of: Type, a MetricType, and the
+// texts Unit and Help. It has no time: a series has the one that was committed last.
 type Metadata = record.Metadata
 
 // MetricType is what kind of metric a series is part of.

@@ -113,13 +113,12 @@ func (m *maintenance) stop() {
 // looks once more.
 func (m *maintenance) wake() { schedule.BeginOne(m.mergers) }
 
-// newBackground returns what runs maintenance. A test that brings a clock wants the same to happen
-// each time, so the machine has no say in it: threads have the priority of all others.
+// newBackground returns what runs maintenance: by a clock.Stepped on ordinary threads.
 func newBackground(c Clock) *background.Runner {
-	if c == clock.System {
-		return background.New(c)
+	if _, inStep := c.(clock.Stepped); inStep {
+		return background.NewOrdinary(c)
 	}
-	return background.NewOrdinary(c)
+	return background.New(c)
 }
 
 // rests reports whether a database to which nothing is committed has nothing to do.

@@ -16,7 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/rules"
 )
 
-// RetentionLimits say how much DB.SetRetention keeps.
+// RetentionLimits are Duration, Bytes and Percent, as Retention and so on of BlockOptions are.
 type RetentionLimits = blockplan.RetentionLimits
 
 // limits are those that a database is opened with.

@@ -15,9 +15,12 @@ type (
 	// TailPosition is where a commit stands in the log. It may be written down, and be used by a
 	// later process.
 	TailPosition = wal.Place
-	// TailCommit is what was committed together.
+	// TailCommit is what was committed together: Samples, Exemplars and Metadata, and Unread, how
+	// many records or histograms of it make no sense to this version.
 	TailCommit = logtail.Commit
-	// TailSample, TailExemplar and TailMetadata are what it has of series.
+	// TailSample has Ref, T, ST and Late (the series had a newer sample), and H, FH or V: it is an
+	// integer histogram, one with float counts, or a float. TailExemplar and TailMetadata have Ref,
+	// and the fields of exemplar.Exemplar and of Metadata.
 	TailSample   = logtail.Sample
 	TailExemplar = logtail.Exemplar
 	TailMetadata = logtail.Metadata

@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// glob is a sequence of pieces that make up a whole value. No piece at all is the
+// glob is a sequence of parts that make up a whole value. No part at all is the
 // empty value. Matching takes no backtracking: a text has a fixed number of
 // characters, so behind a gap its leftmost place is as good as any other.
 //
-// Invariant: a piece without text is the last one and has a gap; all pieces but the
+// Invariant: a part without text is the last one and has a gap; all parts but the
 // first have a gap.
 type glob struct {
-	pieces []piece
-	exact  bool // what fits matches the expression; otherwise it may
+	parts []part
+	exact bool // what fits matches the expression; otherwise it may
 }
 
-// piece is a text behind a gap.
-type piece struct {
+// part is a text behind a gap.
+type part struct {
 	gap  int // least number of characters before the text; noGap: it follows at once
 	text string
 	fold bool // the text matches in any case
@@ -27,8 +27,8 @@ type piece struct {
 const noGap = -1
 
 func (g *glob) match(s string) bool {
-	for i := range g.pieces {
-		p := &g.pieces[i]
+	for i := range g.parts {
+		p := &g.parts[i]
 		if p.gap == noGap {
 			rest, ok := p.cutPrefix(s)
 			if !ok {
@@ -41,7 +41,7 @@ func (g *glob) match(s string) bool {
 		if !ok {
 			return false
 		}
-		if i == len(g.pieces)-1 {
+		if i == len(g.parts)-1 {
 			return p.isSuffix(rest)
 		}
 		if s, ok = p.cutFirst(rest); !ok {
@@ -53,16 +53,16 @@ func (g *glob) match(s string) bool {
 
 // isFinite says whether the glob has no gap.
 func (g *glob) isFinite() bool {
-	return len(g.pieces) == 0 || len(g.pieces) == 1 && g.pieces[0].gap == noGap
+	return len(g.parts) == 0 || len(g.parts) == 1 && g.parts[0].gap == noGap
 }
 
 // prefix is what each value begins with.
 func (g *glob) prefix() string {
-	if len(g.pieces) == 0 || g.pieces[0].gap != noGap {
+	if len(g.parts) == 0 || g.parts[0].gap != noGap {
 		return ""
 	}
-	text := g.pieces[0].text
-	if !g.pieces[0].fold {
+	text := g.parts[0].text
+	if !g.parts[0].fold {
 		return text
 	}
 	return text[:strings.IndexFunc(text, hasCase)]
@@ -80,7 +80,7 @@ func skip(s string, n int) (string, bool) {
 	return s, true
 }
 
-func (p *piece) cutPrefix(s string) (string, bool) {
+func (p *part) cutPrefix(s string) (string, bool) {
 	if p.fold {
 		return cutPrefixFold(s, p.text)
 	}
@@ -88,7 +88,7 @@ func (p *piece) cutPrefix(s string) (string, bool) {
 }
 
 // cutFirst drops everything up to the end of the first place where the text stands.
-func (p *piece) cutFirst(s string) (string, bool) {
+func (p *part) cutFirst(s string) (string, bool) {
 	if !p.fold {
 		i := strings.Index(s, p.text)
 		if i < 0 {
@@ -104,7 +104,7 @@ func (p *piece) cutFirst(s string) (string, bool) {
 	return "", false
 }
 
-func (p *piece) isSuffix(s string) bool {
+func (p *part) isSuffix(s string) bool {
 	if p.fold {
 		return isSuffixFold(s, p.text)
 	}

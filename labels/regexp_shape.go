@@ -22,8 +22,8 @@ const (
 	// half of it.
 	analysisBudget = 1 << 20
 
-	// pieceBytes is about what a piece takes in memory, its glob included.
-	pieceBytes = 64
+	// partBytes is about what a part takes in memory, its glob included.
+	partBytes = 64
 
 	// maxInexact bounds the alternatives that are tried before the expression is run;
 	// more of them cost more than they save.
@@ -82,13 +82,13 @@ func (a *analyser) shape(re *syntax.Regexp, atStart, atEnd bool) shape {
 	}
 }
 
-// one is the shape of a single alternative of these pieces.
-func one(exact bool, pieces ...piece) shape {
-	return shape{{pieces: pieces, exact: exact}}
+// one is the shape of a single alternative of these parts.
+func one(exact bool, parts ...part) shape {
+	return shape{{parts: parts, exact: exact}}
 }
 
 // anything is the shape of at least n characters.
-func anything(n int, exact bool) shape { return one(exact, piece{gap: n}) }
+func anything(n int, exact bool) shape { return one(exact, part{gap: n}) }
 
 func (a *analyser) literal(re *syntax.Regexp) shape {
 	fold := false
@@ -101,8 +101,8 @@ func (a *analyser) literal(re *syntax.Regexp) shape {
 	if len(re.Rune) == 0 {
 		return one(true)
 	}
-	a.budget -= pieceBytes + len(re.Rune)
-	return one(true, piece{gap: noGap, text: string(re.Rune), fold: fold})
+	a.budget -= partBytes + len(re.Rune)
+	return one(true, part{gap: noGap, text: string(re.Rune), fold: fold})
 }
 
 // isPlain says whether a character matches exactly its own UTF-8. U+FFFD also
@@ -121,10 +121,10 @@ func (a *analyser) class(ranges []rune) shape {
 			if !isPlain(c) {
 				return anything(1, false)
 			}
-			s = append(s, glob{pieces: []piece{{gap: noGap, text: string(c)}}, exact: true})
+			s = append(s, glob{parts: []part{{gap: noGap, text: string(c)}}, exact: true})
 		}
 	}
-	a.budget -= pieceBytes * len(s)
+	a.budget -= partBytes * len(s)
 	return s
 }
 
@@ -180,7 +180,7 @@ func (a *analyser) alternate(subs []*syntax.Regexp, atStart, atEnd bool) shape {
 }
 
 func (a *analyser) union(x, y shape) shape {
-	a.budget -= pieceBytes * len(y)
+	a.budget -= partBytes * len(y)
 	s := append(x, y...)
 	if len(s) > maxAlternatives {
 		return s.collapse()
@@ -201,8 +201,8 @@ func (a *analyser) product(x, y shape) shape {
 			}
 			left := gx
 			if j < len(y)-1 { // the last one may build on the original
-				a.budget -= pieceBytes * len(gx.pieces)
-				left.pieces = slices.Clone(gx.pieces)
+				a.budget -= partBytes * len(gx.parts)
+				left.parts = slices.Clone(gx.parts)
 			}
 			s = append(s, a.join(left, gy))
 		}
@@ -213,32 +213,32 @@ func (a *analyser) product(x, y shape) shape {
 // join is x followed by y, in place where there is room. It is inexact if it has to
 // fold a text that was not to be folded.
 func (a *analyser) join(x, y glob) glob {
-	a.budget -= pieceBytes * (1 + len(y.pieces))
+	a.budget -= partBytes * (1 + len(y.parts))
 	exact := x.exact && y.exact
-	if len(x.pieces) == 0 {
-		return glob{slices.Clone(y.pieces), exact}
+	if len(x.parts) == 0 {
+		return glob{slices.Clone(y.parts), exact}
 	}
-	if len(y.pieces) == 0 {
-		return glob{x.pieces, exact}
+	if len(y.parts) == 0 {
+		return glob{x.parts, exact}
 	}
-	last, first := &x.pieces[len(x.pieces)-1], y.pieces[0]
+	last, first := &x.parts[len(x.parts)-1], y.parts[0]
 	switch {
 	case last.text == "":
 		last.gap += max(first.gap, 0)
 		last.text, last.fold = first.text, first.fold
 	case first.gap != noGap:
-		return glob{append(x.pieces, y.pieces...), exact}
+		return glob{append(x.parts, y.parts...), exact}
 	default:
 		exact = exact && canMerge(*last, first)
 		last.text += first.text
 		last.fold = last.fold || first.fold
 		a.budget -= len(last.text)
 	}
-	return glob{append(x.pieces, y.pieces[1:]...), exact}
+	return glob{append(x.parts, y.parts[1:]...), exact}
 }
 
 // canMerge says whether two texts can be folded or not folded together.
-func canMerge(p, q piece) bool {
+func canMerge(p, q part) bool {
 	return p.fold == q.fold || !p.fold && !anyCase(p.text) || !q.fold && !anyCase(q.text)
 }
 
@@ -246,9 +246,9 @@ func anyCase(text string) bool { return strings.IndexFunc(text, hasCase) >= 0 }
 
 // collapse forgets all but the common prefix.
 func (s shape) collapse() shape {
-	rest := piece{gap: 0}
+	rest := part{gap: 0}
 	if prefix := s.prefix(); prefix != "" {
-		return one(false, piece{gap: noGap, text: prefix}, rest)
+		return one(false, part{gap: noGap, text: prefix}, rest)
 	}
 	return one(false, rest)
 }
@@ -271,10 +271,10 @@ func (s shape) prefix() string {
 
 // suffix is what each value ends with, as far as one alternative tells.
 func (s shape) suffix() string {
-	if len(s) != 1 || len(s[0].pieces) == 0 {
+	if len(s) != 1 || len(s[0].parts) == 0 {
 		return ""
 	}
-	last := s[0].pieces[len(s[0].pieces)-1]
+	last := s[0].parts[len(s[0].parts)-1]
 	if last.fold {
 		return ""
 	}
@@ -301,14 +301,14 @@ func (s shape) split() (values []string, exact, inexact shape) {
 			inexact = append(inexact, g)
 		case !g.isFinite():
 			exact = append(exact, g)
-		case len(g.pieces) == 0:
+		case len(g.parts) == 0:
 			values = append(values, "")
-		case !g.pieces[0].fold:
-			values = append(values, g.pieces[0].text)
-		case countVariants(g.pieces[0].text) > min(maxProduct, maxAlternatives-len(values)):
+		case !g.parts[0].fold:
+			values = append(values, g.parts[0].text)
+		case countVariants(g.parts[0].text) > min(maxProduct, maxAlternatives-len(values)):
 			exact = append(exact, g)
 		default:
-			values = append(values, foldVariants(g.pieces[0].text)...)
+			values = append(values, foldVariants(g.parts[0].text)...)
 		}
 	}
 	if len(inexact) > maxInexact {

@@ -10,7 +10,10 @@ import (
 	"github.com/seed347100a3/tsdb/internal/clock"
 )
 
-var _ clock.Passing = (*Clock)(nil)
+var (
+	_ clock.Passing = (*Clock)(nil)
+	_ clock.Stepped = (*Clock)(nil)
+)
 
 // clocks counts the clocks that were made.
 var clocks atomic.Int64
@@ -42,6 +45,9 @@ func (c *Clock) Now() time.Time {
 	defer c.mu.Unlock()
 	return c.mu.now
 }
+
+// MovesInSteps tells a database that what a tick begins ends before the next one.
+func (c *Clock) MovesInSteps() {}
 
 // Set makes the clock show t, as if somebody had set it, forwards or backwards. No
 // ticker notices, as with a real clock.

@@ -20,6 +20,14 @@ type Ticker interface {
 	Stop()
 }
 
+// Stepped is a Clock that stands still unless a test moves it. A test wants the same to happen each
+// time. So work that a tick begins ends before the next one, and the machine has no say in what is
+// done (packages schedule and background). All other clocks, also those of users, are as System.
+type Stepped interface {
+	Clock
+	MovesInSteps()
+}
+
 // System is the clock of the operating system.
 var System Clock = &system{}
 
