@@ -41,18 +41,30 @@ func (c *LayoutCheck) Span(side int, s Span) {
 
 // Bound looks at the next bound. The first one may be -Inf.
 func (c *LayoutCheck) Bound(b float64) {
-	before := c.last
-	c.last = b
-	c.bounds++
+	if b > c.last && b <= math.MaxFloat64 { // most are
+		c.last = b
+		c.bounds++
+		return
+	}
+	c.oddBound(b)
+}
+
+// oddBound looks at a bound that is not above the one before it, or above 0 if it is the first. It is
+// rare.
+//
+//go:noinline
+func (c *LayoutCheck) oddBound(b float64) {
 	switch {
 	case c.broken != nil:
 	case math.IsNaN(b):
 		c.broken = ErrCustomBucketsNaN
 	case math.IsInf(b, 1):
 		c.broken = ErrCustomBucketsInfinite
-	case c.bounds > 1 && b <= before:
+	case c.bounds > 0:
 		c.broken = ErrCustomBucketsInvalid
 	}
+	c.last = b
+	c.bounds++
 }
 
 // Err returns what is wrong with the layout, when all of it was looked at: a sentinel of this
