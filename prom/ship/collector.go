@@ -22,6 +22,8 @@ var metrics = []metric{
 	newMetric("tsdb_ship_uploaded_bytes_total", "Bytes that were sent to the bucket.", prometheus.CounterValue, func(s *Stats) float64 { return float64(s.UploadedBytes) }),
 	newMetric("tsdb_ship_pending_blocks", "Blocks that are to be uploaded still.", prometheus.GaugeValue, func(s *Stats) float64 { return float64(s.Pending) }),
 	newMetric("tsdb_ship_skipped_blocks", "Blocks that are not uploaded; the log has the reasons.", prometheus.GaugeValue, func(s *Stats) float64 { return float64(len(s.Skipped)) }),
+	newMetric("tsdb_ship_blocks_skipped_total", "Blocks that were found not to be uploaded.", prometheus.CounterValue, func(s *Stats) float64 { return float64(s.Skips) }),
+	newMetric("tsdb_ship_lost_blocks_total", "Blocks that retention took, and that were not uploaded.", prometheus.CounterValue, func(s *Stats) float64 { return float64(s.Lost) }),
 	newMetric("tsdb_ship_last_sync_timestamp_seconds", "When all blocks were last seen to be uploaded; 0: never.", prometheus.GaugeValue, func(s *Stats) float64 {
 		if s.LastSync.IsZero() {
 			return 0

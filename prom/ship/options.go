@@ -44,15 +44,22 @@ func (o Options) withDefaults() (Options, error) {
 // Prepare returns options to open a database with whose blocks are shipped, from those that it
 // would have otherwise: blocks that are to be uploaded still are not merged, and retention keeps
 // them, even if a limit is exceeded. Each is held as soon as it is there, and uploaded by Run at
-// once. Keep, MayMerge and OnBlock of the options are called, too; an OnBlock that is slow delays
-// the uploads of later blocks.
+// once. What is in Stats.Skipped waits for nothing: when retention takes it, Stats.Lost and the
+// log tell. Keep, MayMerge and OnBlock of the options are called, too; an OnBlock that is slow
+// delays the uploads of later blocks.
 func (s *Shipper) Prepare(o *tsdb.Options) *tsdb.Options {
 	c := tsdb.Options{}
 	if o != nil {
 		c = *o
 	}
 	keep, may, told := c.Blocks.Keep, c.Blocks.MayMerge, c.Blocks.OnBlock
-	c.Blocks.Keep = func(m tsdb.BlockMeta) bool { return s.Keep(m) || keep != nil && keep(m) }
+	c.Blocks.Keep = func(m tsdb.BlockMeta) bool {
+		if s.Keep(m) || keep != nil && keep(m) {
+			return true
+		}
+		s.tellLost(m)
+		return false
+	}
 	c.Blocks.MayMerge = func(m tsdb.BlockMeta) bool { return s.mayMerge(m) && (may == nil || may(m)) }
 	c.Blocks.OnBlock = func(m tsdb.BlockMeta) {
 		s.sight(m)

@@ -42,6 +42,7 @@ type Shipper struct {
 		sync.Mutex
 		uploaded map[ulid.ULID]bool
 		unsuited map[ulid.ULID]string // why they are not uploaded, as was found by reading them
+		lost     map[ulid.ULID]bool   // those that Stats.Lost counts
 		stats    Stats
 	}
 }
@@ -62,6 +63,11 @@ type Stats struct {
 	// Skipped are the blocks that are there, as the last Sync saw them, and are not in the bucket,
 	// nor will be.
 	Skipped []Skipped
+	// Skips is how often a block came to Skipped, or stayed there for another reason.
+	Skips uint64
+	// Lost are the blocks of Skipped that retention took, in whole or in part, since the Shipper was
+	// made: nobody has them any more. Those of a database with the options of Prepare are counted.
+	Lost uint64
 	// LastSync is when a Sync ended last without an error. Zero: none has.
 	LastSync time.Time
 	// Block is being uploaded: Done of Total bytes. Zero: none is.
@@ -97,7 +103,7 @@ func NewDir(dir string, bucket objstore.Bucket, opts Options) (*Shipper, error) 
 	}
 	s := &Shipper{dir: dir, bucket: bucket, o: o, wake: make(chan struct{}, 1),
 		held: map[ulid.ULID]bool{}, unheld: map[ulid.ULID]bool{}, doubted: map[ulid.ULID]bool{}, sent: map[string]int64{}}
-	s.mu.unsuited = map[ulid.ULID]string{}
+	s.mu.unsuited, s.mu.lost = map[ulid.ULID]string{}, map[ulid.ULID]bool{}
 	if s.mu.uploaded, s.unsure, err = readState(o.FS, dir); err != nil {
 		return nil, err
 	}
@@ -117,6 +123,22 @@ func (s *Shipper) Keep(m tsdb.BlockMeta) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.judgeLocked(&m).due
+}
+
+// tellLost says that a block leaves which is not in the bucket, nor will be. Where it stays all the
+// same for now it is told once, too.
+func (s *Shipper) tellLost(m tsdb.BlockMeta) {
+	s.mu.Lock()
+	reason := s.judgeLocked(&m).reason
+	told := reason == "" || s.mu.lost[m.ULID]
+	if !told {
+		s.mu.lost[m.ULID] = true
+		s.mu.stats.Lost++
+	}
+	s.mu.Unlock()
+	if !told {
+		s.o.Logger.Warn("retention takes a block that is not uploaded", "block", m.ULID.String(), "mint", m.MinTime, "maxt", m.MaxTime, "reason", reason)
+	}
 }
 
 // Run uploads new blocks, at once if Prepare's options are those of the database, and looks for
@@ -204,29 +226,29 @@ func (s *Shipper) skip(b *block, reason string) {
 
 // note renews what Stats says of blocks, and logs what is not uploaded, once.
 func (s *Shipper) note(f *found) {
-	var skipped []Skipped
+	var skipped, fresh []Skipped
 	pending := 0
+	s.mu.Lock()
+	known := map[Skipped]bool{}
+	for _, b := range s.mu.stats.Skipped {
+		known[b] = true
+	}
 	for _, b := range f.blocks {
-		switch {
+		switch skip := (Skipped{b.id, b.reason}); {
 		case b.reason != "":
-			skipped = append(skipped, Skipped{b.id, b.reason})
+			if skipped = append(skipped, skip); !known[skip] {
+				fresh = append(fresh, skip)
+			}
 		case b.due && !b.over:
 			pending++
 		}
 	}
-	s.mu.Lock()
-	before := s.mu.stats.Skipped
 	s.mu.stats.Skipped, s.mu.stats.Pending = skipped, pending
+	s.mu.stats.Skips += uint64(len(fresh))
 	s.mu.stats.Block, s.mu.stats.Done, s.mu.stats.Total = ulid.ULID{}, 0, 0
 	s.mu.Unlock()
-	known := map[Skipped]bool{}
-	for _, b := range before {
-		known[b] = true
-	}
-	for _, b := range skipped {
-		if !known[b] {
-			s.o.Logger.Warn("block is not uploaded", "block", b.Block.String(), "reason", b.Reason)
-		}
+	for _, b := range fresh {
+		s.o.Logger.Warn("block is not uploaded", "block", b.Block.String(), "reason", b.Reason)
 	}
 }
 

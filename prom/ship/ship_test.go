@@ -221,7 +221,7 @@ func TestShipper_IsACollector(t *testing.T) {
 		m := f.GetMetric()[0]
 		values[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
 	}
-	require.Len(t, values, 8)
+	require.Len(t, values, 10)
 	require.Equal(t, 2.0, values["thanos_shipper_uploads_total"])
 	require.Equal(t, 1.0, values["thanos_shipper_dir_syncs_total"])
 	require.Positive(t, values["tsdb_ship_uploaded_bytes_total"])

@@ -84,6 +84,7 @@ func (s *Shipper) save() error {
 		}
 	}
 	maps.DeleteFunc(s.mu.unsuited, func(id ulid.ULID, _ string) bool { return !left[id] && !s.unread })
+	maps.DeleteFunc(s.mu.lost, func(id ulid.ULID, _ bool) bool { return !left[id] && !s.unread })
 	s.mu.Unlock()
 	slices.Sort(st.Uploaded)
 	text, err := json.MarshalIndent(st, "", "\t")
