@@ -34,6 +34,9 @@ type EngineOptions struct {
 	DelayedNameRemoval bool
 	// StartTimestamps lets functions like rate use start timestamps, where there are some.
 	StartTimestamps bool
+	// TypeAndUnitLabels has rate and increase go by the label __type__, not by names, where they
+	// inform of what may be no counter.
+	TypeAndUnitLabels bool
 
 	// Registerer gets the metrics of the engine. Default: nobody does.
 	Registerer prometheus.Registerer
@@ -90,6 +93,7 @@ func NewEngine(opts *EngineOptions) *promql.Engine {
 		EnablePerStepStats:       o.StepStats,
 		EnableDelayedNameRemoval: o.DelayedNameRemoval,
 		UseStartTimestamps:       o.StartTimestamps,
+		EnableTypeAndUnitLabels:  o.TypeAndUnitLabels,
 		Parser:                   o.parser(),
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -110,13 +109,16 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Flag("storage.remote.read-sample-limit", "The most samples of a remote read that is not streamed; 0 is no limit.").Default("50000000").IntVar(&c.sampleMax)
 	app.Flag("storage.remote.read-concurrent-limit", "How many remote reads are answered at a time.").Default("10").IntVar(&c.readers)
 	app.Flag("storage.remote.read-max-bytes-in-frame", "How long a frame of a streamed remote read is.").Default("1048576").IntVar(&c.frameBytes)
-	app.Flag("enable-feature", "st-storage: scrapes store since when counters and histograms count. Older programs, and Thanos, cannot read such chunks. Can be repeated.").EnumsVar(&c.features, "st-storage")
+	app.Flag("enable-feature", featureHelp).PlaceHolder("NAME").StringsVar(&c.features)
 	app.Flag("log.level", "What is logged: debug, info, warn, error.").Default("info").EnumVar(&c.logLevel, "debug", "info", "warn", "error")
 	app.Flag("log.format", "How: text or json.").Default("text").EnumVar(&c.logFormat, "text", "json")
 	if _, err := app.Parse(args); err != nil || answered {
 		return nil, cmp.Or(err, errAnswered)
 	}
-	var err error
+	err := c.settleFeatures()
+	if err != nil {
+		return nil, err
+	}
 	if c.file, err = readFile(c.fileName); err != nil {
 		return nil, err
 	}
@@ -166,9 +168,6 @@ func (c *config) syncPolicy() (tsdb.SyncPolicy, error) {
 	return tsdb.SyncInterval(d), nil
 }
 
-// startsAreStored says whether scrapes store start timestamps.
-func (c *config) startsAreStored() bool { return slices.Contains(c.features, "st-storage") }
-
 // longestBlock is how much time a merged block has at most. As it is by itself the database decides:
 // that depends on retention, too.
 func (c *config) longestBlock() time.Duration {
@@ -207,13 +206,13 @@ func (c *config) options(logger *slog.Logger, progress func(tsdb.RecoveryProgres
 // handlerOptions returns those of the API.
 func (c *config) handlerOptions(logger *slog.Logger) (*prom.HandlerOptions, error) {
 	o := &prom.HandlerOptions{
-		Engine: c.engine, Admin: c.admin, Receive: c.receive, ReceiveOTLP: c.otlp, OTLP: c.file.otlpOptions(), Targets: c.targets, Config: c.file.text, Flags: c.given, Version: version(), Logger: logger,
-		Read: remote.ReadOptions{SampleLimit: c.sampleMax, MaxInFlight: c.readers, FrameBytes: c.frameBytes, ExternalLabels: labels.FromMap(c.file.Scrape.Global.External), Logger: logger},
-	}
-	if c.sampleMax == 0 {
-		o.Read.SampleLimit = -1
+		Engine: c.engine, Admin: c.admin, Targets: c.targets, Config: c.file.text, Flags: c.given, Version: version(), Logger: logger,
+		Read:    c.readOptions(logger),
+		Receive: c.receive, Write: remote.WriteOptions{NoStartTimestamps: !c.startsAreStored()},
+		ReceiveOTLP: c.otlp, OTLP: c.otlpOptions(),
 	}
 	o.Engine.Lookback, o.Engine.Timeout = time.Duration(c.lookback), time.Duration(c.timeout)
+	o.Engine.TypeAndUnitLabels = c.has(featureTypes)
 	if c.origin != "" {
 		re, err := regexp.Compile("^(?:" + c.origin + ")$")
 		if err != nil {
@@ -222,6 +221,33 @@ func (c *config) handlerOptions(logger *slog.Logger) (*prom.HandlerOptions, erro
 		o.Origins = re
 	}
 	return o, nil
+}
+
+// readOptions are those of remote reads. No reader can say that it knows chunks with start
+// timestamps, and Thanos, for which there are external labels, does not.
+func (c *config) readOptions(logger *slog.Logger) remote.ReadOptions {
+	external := labels.FromMap(c.file.Scrape.Global.External)
+	o := remote.ReadOptions{
+		SampleLimit: c.sampleMax, MaxInFlight: c.readers, FrameBytes: c.frameBytes, ExternalLabels: external,
+		TranscodeXOR2: !external.IsEmpty() || !c.startsAreStored(), Logger: logger,
+	}
+	if c.sampleMax == 0 {
+		o.SampleLimit = -1
+	}
+	return o
+}
+
+// otlpOptions are those of the receiver of OTLP.
+func (c *config) otlpOptions() remote.OTLPOptions {
+	o := c.file.otlpOptions()
+	o.StartTimestamps, o.TypeAndUnitLabels = c.startsAreStored(), c.has(featureTypes)
+	switch {
+	case c.has(featureDeltaSummed):
+		o.Delta = remote.OTLPDeltaSummed
+	case c.has(featureDeltaStored):
+		o.Delta = remote.OTLPDeltaStored
+	}
+	return o
 }
 
 // logger returns what the flags ask for.

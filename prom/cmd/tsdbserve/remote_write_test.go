@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,4 +73,17 @@ remote_write:
 	require.Contains(t, string(page), `prometheus_remote_storage_shards{remote_name="central"} 1`)
 	require.Zero(t, edge.stop(), "%s", edge.log)
 	require.Zero(t, central.stop(), "%s", central.log)
+}
+
+// Late samples are not sent: that is said where there may be some.
+func TestServe_SaysThatLateSamplesAreNotSent(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "prometheus.yml")
+	for window, said := range map[string]bool{"0s": false, "30m": true} {
+		text := "storage: {tsdb: {out_of_order_time_window: " + window + "}}\nremote_write: [{url: 'http://127.0.0.1:1/'}]"
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		s := start(t, "--storage.tsdb.path", filepath.Join(dir, "data"), "--config.file", name)
+		require.Zero(t, s.stop(), "%s", s.log)
+		require.Equal(t, said, strings.Contains(s.log.String(), "late samples are stored here, and not sent by remote_write"))
+	}
 }

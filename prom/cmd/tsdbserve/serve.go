@@ -56,6 +56,7 @@ func (c *config) serve(ctx context.Context, logger *slog.Logger, out io.Writer) 
 	if err != nil {
 		return err
 	}
+	c.warn(logger)
 	gate := &prom.Gate{}
 	server := &http.Server{Handler: withProfiles(gate), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
 	ended := make(chan error, 1)
