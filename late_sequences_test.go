@@ -48,6 +48,7 @@ type sequenceStep struct {
 	Result                 json.RawMessage
 	Series                 int
 	MS                     int64
+	Calls                  []int64 // of an iterator: Seek, or Next, which is -1
 	With, Removed          string
 }
 
@@ -64,27 +65,25 @@ type sequenceSample struct {
 func (s *sequenceSample) value() string {
 	switch {
 	case s.H != nil:
-		return string(*s.H)
+		return s.H.name
 	case s.FH != nil:
-		return string(*s.FH)
+		return s.FH.name
 	default:
 		return s.V
 	}
 }
 
-// sequenceValue is a value in a result: bits of a float, or the name of a histogram, with a hint
-// that is left out here.
-type sequenceValue string
+// sequenceValue is a value: bits of a float, or the name of a histogram, with a hint.
+type sequenceValue struct {
+	name string
+	hint histogram.ResetHint
+}
 
 func (v *sequenceValue) UnmarshalJSON(text []byte) error {
-	var name string
-	if json.Unmarshal(text, &name) != nil {
-		if err := json.Unmarshal(text, &[]any{&name}); err != nil {
-			return err
-		}
+	if json.Unmarshal(text, &v.name) == nil {
+		return nil
 	}
-	*v = sequenceValue(name)
-	return nil
+	return json.Unmarshal(text, &[]any{&v.name, &v.hint})
 }
 
 // sequenceAnswer is what a query returned: values by the labels of series and the time.
@@ -108,7 +107,7 @@ func (a *sequenceAnswer) UnmarshalJSON(text []byte) error {
 			if err := errors.Join(json.Unmarshal(row[0], &at), json.Unmarshal(row[1], &v)); err != nil {
 				return err
 			}
-			values[at] = string(v)
+			values[at] = v.name
 		}
 	}
 	return nil
@@ -205,6 +204,8 @@ type sequencePlayer struct {
 	there   []map[int64][]string // by series: what was taken, each value of a time
 	differs []map[int64]bool     // where the other engine decided something else
 	found   []string             // differences
+
+	look func(step int, s *sequenceStep) // what else is compared
 }
 
 func (p *sequencePlayer) open() {
@@ -228,9 +229,11 @@ func (p *sequencePlayer) sample(s *sequenceSample) tsdb.Sample {
 	out := tsdb.Sample{T: s.T, ST: s.ST}
 	switch {
 	case s.H != nil:
-		out.H = p.integer(string(*s.H))
+		out.H = p.integer(s.H.name)
+		out.H.Hint = s.H.hint
 	case s.FH != nil:
-		out.FH = p.float(string(*s.FH))
+		out.FH = p.float(s.FH.name)
+		out.FH.Hint = s.FH.hint
 	default:
 		bits, err := strconv.ParseUint(s.V, 16, 64)
 		require.NoError(p, err)
@@ -404,15 +407,20 @@ func (p *sequencePlayer) read(mint, maxt int64) sequenceAnswer {
 	return all
 }
 
-// canonical returns the name of all histograms that say the same as the one with this name.
+// canonical returns the name of all histograms that say the same as the one with this name, when it
+// is stored: without what its schema does not have.
 func (p *sequencePlayer) canonical(name string) string {
 	switch {
 	case p.histograms[name] == nil:
 		return name
 	case name[0] == 'h':
-		return p.nameOf(&anySample{H: p.integer(name)})
+		h := p.integer(name)
+		h.Normalize()
+		return p.nameOf(&anySample{H: h})
 	default:
-		return p.nameOf(&anySample{FH: p.float(name)})
+		h := p.float(name)
+		h.Normalize()
+		return p.nameOf(&anySample{FH: h})
 	}
 }
 
@@ -488,10 +496,13 @@ func (p *sequencePlayer) play() {
 			require.NoError(p, p.db.SetOutOfOrderWindow(time.Duration(s.MS)*time.Millisecond))
 		case "delete":
 			p.delete(s)
-		case "log", "head_chunks", "files", "counters", "blocks", "chunk_query", "seek", "labels":
+		case "log", "head_chunks", "map_head_chunks", "files", "counters", "blocks", "chunk_query", "seek", "labels", "promql":
 			// They are about the other engine, or about chunks.
 		default:
 			require.FailNow(p, "unknown step", s.Do)
+		}
+		if p.look != nil {
+			p.look(i, &p.seq.Steps[i])
 		}
 	}
 	require.NoError(p, p.db.Close())
