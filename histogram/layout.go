@@ -20,8 +20,8 @@ type LayoutCheck struct {
 	broken error
 }
 
-// Span looks at the next span of the positive side, 0, or of the negative one, 1. It is not inlined:
-// the least program has little room.
+// Span looks at the next span of the positive side, 0, or of the negative one, 1. It is not
+// inlined: the least program has little room.
 //
 //go:noinline
 func (c *LayoutCheck) Span(side int, s Span) {
@@ -49,8 +49,8 @@ func (c *LayoutCheck) Bound(b float64) {
 	c.oddBound(b)
 }
 
-// oddBound looks at a bound that is not above the one before it, or above 0 if it is the first. It is
-// rare.
+// oddBound looks at a bound that is not above the one before it, or above 0 if it is the first. It
+// is rare.
 //
 //go:noinline
 func (c *LayoutCheck) oddBound(b float64) {
