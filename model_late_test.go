@@ -133,9 +133,6 @@ func (m *lateModel) commit(t *rapid.T, draw func() (series int, s anySample)) {
 		if m.window == 0 && m.gone[s.series][s.T] {
 			continue // what repeats the newest has no effect, though it is deleted
 		}
-		if s.T < m.floor && m.floor > tsdb.MinValid(m.db) {
-			continue // the head may have forgotten what is deleted there, and takes in order what blocks have
-		}
 		_, err := app.AppendSample(0, modelLabels(s.series), s.sample())
 		if err == nil {
 			staged = append(staged, s)

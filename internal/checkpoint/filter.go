@@ -62,6 +62,8 @@ func (f *Filter) Keep(rec wal.Record, dst []byte) ([]byte, bool) {
 		kept, whole = f.samplesFrom(rec.Data, dst)
 	case record.TypeTombstones:
 		kept, whole = f.tombstones(rec.Data, dst)
+	case record.TypeLateTombstones:
+		kept, whole = f.tombstones(record.ReadLateTombstones(rec.Data), record.AppendLateTombstones(dst))
 	case record.TypeLate:
 		// The out-of-order log has them, on stable storage before the checkpoint was begun.
 	case record.TypeMetadata, record.TypeExemplars:

@@ -59,6 +59,27 @@ func TestCheckpointFilter_OfSeriesThatLeft(t *testing.T) {
 	}
 }
 
+// Deleted intervals of late samples stand twice, one behind the other, and the same of both is kept.
+func TestCheckpointFilter_TombstonesOfLateSamples(t *testing.T) {
+	f := checkpoint.NewFilter(100, func(ref uint64) bool { return ref != 2 }, nil)
+	late := []record.Tombstone{{Ref: 1, Mint: 0, Maxt: 99}, {Ref: 1, Mint: 0, Maxt: 100}, {Ref: 2, Mint: 0, Maxt: 100}}
+	all := append([]record.Tombstone{{Ref: 3, Mint: 0, Maxt: 200}}, late...)
+	twice := func(late, all []record.Tombstone) [][]byte {
+		return [][]byte{record.AppendTombstones(record.AppendLateTombstones(nil), late), record.AppendTombstones(nil, all)}
+	}
+	recs, want := twice(late, all), twice(late[1:2], []record.Tombstone{all[0], late[1]})
+	for i := range recs {
+		out, ok := f.Keep(wal.Record{Data: recs[i]}, nil)
+		require.True(t, ok)
+		require.Equal(t, want[i], out)
+		out, ok = f.Keep(wal.Record{Data: want[i]}, nil)
+		require.True(t, ok)
+		require.Equal(t, want[i], out, "as it is")
+	}
+	_, ok := f.Keep(wal.Record{Data: twice(late[:1], nil)[0]}, nil)
+	require.False(t, ok)
+}
+
 // The reference's checkpoint of the same records. Three differences are meant: records that this
 // version does not take apart are kept whole, those of unknown types are kept, and metadata and
 // exemplars are added by who has them in memory.

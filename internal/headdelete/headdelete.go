@@ -77,6 +77,9 @@ func (h *Head) commit(ctx context.Context, shards memseries.ShardSet, old *tombs
 	h.Series.Shards.TakeTurnsLocked(shards, &turns)
 	stones, late := choose(commit.Seq())
 	h.Series.Shards.Unlock(shards)
+	if len(late) > 0 { // which hide late samples only, however a reader finds them below
+		commit.End(record.AppendTombstones(record.AppendLateTombstones(commit.Begin()), late))
+	}
 	if len(stones)+len(late) > 0 {
 		commit.End(record.AppendTombstones(commit.Begin(), append(stones[:len(stones):len(stones)], late...)))
 	}

@@ -14,7 +14,8 @@ const (
 	// TypeLateCommit begins a commit of the out-of-order log and says which one of the log it
 	// repeats.
 	TypeLateCommit Type = 0x91
-	// TypeLateTombstones is a tombstones record behind a prefix: of late samples that came before.
+	// TypeLateTombstones is a tombstones record behind a prefix: of late samples that came before, and
+	// of no others. In the log it says which intervals of the next tombstones record are such.
 	TypeLateTombstones Type = 0x92
 	// TypeLateChunks says which out-of-order chunks of head-chunk files the out-of-order log, or
 	// blocks, have.

@@ -45,9 +45,10 @@ type lateLoad struct {
 	partly  bool     // a record of these could not be read to its end
 	had     []uint64 // of these and others, what the out-of-order log has
 	deletes []lateDelete
-	unknown map[uint64]uint64 // samples without a series record, by ref
-	stones  map[uint64]bool   // refs without a series record of which something was deleted
-	renamed bool              // something has the ref of a series that another ref had before, of which only this log tells
+	unknown map[uint64]uint64  // samples without a series record, by ref
+	stones  map[uint64]bool    // refs without a series record of which something was deleted
+	marked  []record.Tombstone // intervals of late samples alone, which the next tombstone record has at its end
+	renamed bool               // something has the ref of a series that another ref had before, of which only this log tells
 	chunks  []chunks.HeadChunk
 
 	dec     record.HistogramDecoder
@@ -308,14 +309,20 @@ func (l *lateLoad) apply(r *replay, b *wal.Batch) {
 }
 
 func (l *lateLoad) tombstones(r *replay, rec wal.Record, seq uint64) {
-	var dec record.TombstoneDecoder
-	dec.Reset(record.ReadLateTombstones(rec.Data))
-	for dec.Next() {
-		l.delete(r, dec.At(), seq)
+	for _, stone := range r.stones(rec, record.ReadLateTombstones(rec.Data), nil) {
+		l.delete(r, stone, seq)
 	}
-	if err := dec.Err(); err != nil {
-		r.damage(&recordError{rec, err})
+}
+
+// unmarked returns how many of the intervals of a record of the log are not of late samples alone.
+// Those that are stand at its end, and in the record before it.
+func (l *lateLoad) unmarked(stones []record.Tombstone) int {
+	n := len(stones) - len(l.marked)
+	if n < 0 || !slices.Equal(stones[n:], l.marked) {
+		n = len(stones)
 	}
+	l.marked = l.marked[:0]
+	return n
 }
 
 // chunk takes the samples of an out-of-order chunk, which another engine wrote.

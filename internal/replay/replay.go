@@ -225,7 +225,7 @@ func (r *replay) decode(b *wal.Batch) {
 			if err := cur.parts.split(rec.Data, nil); err != nil && d.err == nil {
 				d.err = &recordError{rec, err}
 			}
-		case record.TypeTombstones:
+		case record.TypeTombstones, record.TypeLateTombstones:
 			cur.stones = i
 			d.stretches = append(d.stretches, cur)
 			cur = stretch{stones: -1}
@@ -305,9 +305,7 @@ func (r *replay) apply(b *wal.Batch) error {
 			r.dispatch(s, b)
 		}
 		if s.stones >= 0 {
-			if err := r.applyTombstones(b.Records[s.stones]); err != nil {
-				return err
-			}
+			r.applyTombstones(b.Records[s.stones])
 		}
 	}
 	return nil

@@ -83,11 +83,14 @@ func (r *replay) attachMore(s *memseries.Series, ref uint64) {
 
 // applyTombstones notes deleted intervals, and drops series that the log says were
 // removed as a whole.
-func (r *replay) applyTombstones(rec wal.Record) error {
-	var dec record.TombstoneDecoder
-	dec.Reset(rec.Data)
-	for dec.Next() {
-		stone := dec.At()
+func (r *replay) applyTombstones(rec wal.Record) {
+	if record.TypeOf(rec.Data) == record.TypeLateTombstones {
+		r.late.marked = r.stones(rec, record.ReadLateTombstones(rec.Data), r.late.marked[:0])
+		return
+	}
+	stones := r.stones(rec, rec.Data, nil)
+	for i, inOrder := 0, r.late.unmarked(stones); i < len(stones); i++ {
+		stone := stones[i]
 		if ref, ok := r.dups[stone.Ref]; ok {
 			stone.Ref = ref
 		}
@@ -98,6 +101,7 @@ func (r *replay) applyTombstones(rec wal.Record) error {
 		s := r.to.Series.ByRef(stone.Ref)
 		switch {
 		case stone.Mint > stone.Maxt || stone.Maxt < r.to.MinValid:
+		case i >= inOrder:
 		case s == nil:
 			r.early.keep(stone)
 		case stone.WholeSeries():
@@ -118,8 +122,16 @@ func (r *replay) applyTombstones(rec wal.Record) error {
 			r.out.Tombstones++
 		}
 	}
+}
+
+// stones appends the deleted intervals of a record to dst.
+func (r *replay) stones(rec wal.Record, data []byte, dst []record.Tombstone) []record.Tombstone {
+	var dec record.TombstoneDecoder
+	for dec.Reset(data); dec.Next(); {
+		dst = append(dst, dec.At())
+	}
 	if err := dec.Err(); err != nil {
 		r.damage(&recordError{rec, err})
 	}
-	return nil
+	return dst
 }

@@ -125,7 +125,9 @@ func (c *logCheck) apply(b *wal.Batch) error {
 		case record.TypeSamples, record.TypeSamplesV2:
 			err = c.samplesRecord(rec)
 		case record.TypeTombstones:
-			err = c.tombstonesRecord(rec)
+			err = c.tombstonesRecord(rec.Data)
+		case record.TypeLateTombstones:
+			err = c.tombstonesRecord(record.ReadLateTombstones(rec.Data))
 		case record.TypeMetadata:
 			err = c.metadataRecord(rec)
 		case record.TypeExemplars:
@@ -242,10 +244,9 @@ func (c *logCheck) sample(ref uint64, t int64) {
 	}
 }
 
-func (c *logCheck) tombstonesRecord(rec wal.Record) error {
+func (c *logCheck) tombstonesRecord(rec []byte) error {
 	var dec record.TombstoneDecoder
-	dec.Reset(rec.Data)
-	for dec.Next() {
+	for dec.Reset(rec); dec.Next(); {
 		if stone := dec.At(); stone.WholeSeries() {
 			delete(c.series, stone.Ref) // a new series may have its number
 		}
