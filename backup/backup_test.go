@@ -145,10 +145,10 @@ func TestTake_EachIsWhatWasThere(t *testing.T) {
 	require.Zero(t, again.StoredBytes, "nothing has changed")
 	require.Less(t, again.ReadBytes, again.Bytes/2, "blocks are not read again")
 
-	name, err := backup.At(ctx, w.store, results[3].Time.Add(time.Minute))
+	name, err := backup.At(ctx, w.store, results[3].Time.Add(time.Minute), nil)
 	require.NoError(t, err)
 	require.Equal(t, results[3].Name, name)
-	_, err = backup.At(ctx, w.store, results[0].Time.Add(-time.Millisecond))
+	_, err = backup.At(ctx, w.store, results[0].Time.Add(-time.Millisecond), nil)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 
 	p, err := backup.Prune(ctx, w.store, 2, nil)

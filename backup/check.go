@@ -82,8 +82,10 @@ func verifyObject(ctx context.Context, store Store, f *file) error {
 	return err
 }
 
-// RemoveDamaged removes the objects that Verify has found to be damaged. The backups that have them
-// stay damaged, unless the next Take finds the same bytes in its directory, and stores them again.
+// RemoveDamaged removes what Verify has found to be damaged, and what is so still: objects, and
+// manifests. Backups that have the objects stay damaged, unless the next Take finds the same bytes
+// in its directory, and stores them again. A backup without its manifest is none any more, and what
+// only it had is for the next Prune.
 func RemoveDamaged(ctx context.Context, store Store, problems []Problem, opts *Options) (err error) {
 	o := opts.withDefaults()
 	unlock, err := lockStore(store, o.Clock.Now())
@@ -91,77 +93,42 @@ func RemoveDamaged(ctx context.Context, store Store, problems []Problem, opts *O
 		return err
 	}
 	defer func() { err = joined(err, unlock()) }()
+	removed := map[string]bool{}
 	for _, p := range problems {
-		if p.Object != "" && errors.Is(p.Err, tsdb.ErrCorrupt) {
-			if err := store.Delete(ctx, p.Object); err != nil {
-				return errors.WithMessagef(err, "remove %s", p.Object)
-			}
+		name := p.Object
+		if name == "" {
+			name = manifestsPrefix + p.Backup + manifestSuffix
+		}
+		if removed[name] || !errors.Is(p.Err, tsdb.ErrCorrupt) {
+			continue
+		}
+		removed[name] = true
+		if err := removeIfDamaged(ctx, store, &p, name); err != nil {
+			return errors.WithMessagef(err, "remove %s", name)
 		}
 	}
 	return nil
 }
 
-// Pruned is what Prune removed.
-type Pruned struct {
-	Backups []string
-	Objects int
-	Bytes   int64
-}
-
-// Prune removes all backups but the newest ones, so many, and the objects that no backup has, also
-// those of a Take that did not come to its end. If the manifest of one that is to stay is damaged
-// nothing is removed: tsdb.ErrCorrupt.
-func Prune(ctx context.Context, store Store, keep int, opts *Options) (p Pruned, err error) {
-	if keep < 1 {
-		return p, errors.WithMessage(tsdb.ErrInvalidArgument, "prune backups: keep one at least")
+// removeIfDamaged removes the object of a problem, unless it is whole by now, or gone.
+func removeIfDamaged(ctx context.Context, store Store, p *Problem, name string) (err error) {
+	damaged := false
+	if p.Object == "" {
+		_, err = loadManifest(ctx, store, p.Backup)
+		damaged = errors.Is(err, tsdb.ErrCorrupt)
+	} else {
+		var sum string
+		sum, _, err = sumOf(ctx, func() (io.ReadCloser, error) { return store.Get(ctx, name) })
+		damaged = err == nil && sum != path.Base(name)
 	}
-	o := opts.withDefaults()
-	unlock, err := lockStore(store, o.Clock.Now())
-	if err != nil {
-		return p, err
-	}
-	defer func() { err = joined(err, unlock()) }()
-	names, err := listNames(ctx, store)
-	if err != nil {
-		return p, err
-	}
-	kept := names[max(0, len(names)-keep):]
-	used := map[string]bool{}
-	for _, name := range kept {
-		m, err := loadManifest(ctx, store, name)
-		if err != nil {
-			return p, err
-		}
-		for _, f := range m.Files {
-			used[f.Sum] = true
-		}
-	}
-	for _, name := range names[:len(names)-len(kept)] {
-		if err := store.Delete(ctx, manifestsPrefix+name+manifestSuffix); err != nil {
-			return p, errors.WithMessagef(err, "remove backup %s", name)
-		}
-		p.Backups = append(p.Backups, name)
-	}
-	if err := syncStore(store, []string{manifestsPrefix}); err != nil { // before what they have goes
-		return p, err
-	}
-	gone := map[string]int64{} // sizes
-	err = store.List(ctx, objectsPrefix, func(name string, size int64) error {
-		if !used[path.Base(name)] {
-			gone[name] = size
-		}
+	switch {
+	case damaged:
+		return store.Delete(ctx, name)
+	case isGone(err):
 		return nil
-	})
-	for name, size := range gone {
-		if err != nil {
-			break
-		}
-		if err = store.Delete(ctx, name); err == nil {
-			p.Objects++
-			p.Bytes += size
-		}
+	default:
+		return err
 	}
-	return p, errors.WithMessage(err, "remove what no backup has")
 }
 
 // endedReader ends with its context.

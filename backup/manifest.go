@@ -2,11 +2,13 @@ package backup
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -56,6 +58,9 @@ type Backup struct {
 	Time  time.Time
 	Files int
 	Bytes int64 // of all files
+	// Damaged says that the manifest is not what was written, as of a Take that was killed where a
+	// store keeps a part of an object. Then only Name and Time are known. Nil: it is whole.
+	Damaged error
 }
 
 func (m *manifest) backup(name string) Backup {
@@ -80,6 +85,9 @@ func (m *manifest) encode() ([]byte, error) {
 
 // loadManifest reads a manifest. tsdb.ErrCorrupt: it does not say what was written.
 func loadManifest(ctx context.Context, store Store, name string) (*manifest, error) {
+	if !isName(name) {
+		return nil, errors.WithMessagef(fs.ErrNotExist, "%q is no name of a backup", name)
+	}
 	r, err := store.Get(ctx, manifestsPrefix+name+manifestSuffix)
 	if err != nil {
 		return nil, errors.WithMessagef(err, "backup %s", name)
@@ -88,6 +96,9 @@ func loadManifest(ctx context.Context, store Store, name string) (*manifest, err
 	text, err := io.ReadAll(io.LimitReader(r, maxManifestBytes+1))
 	if err != nil {
 		return nil, errors.WithMessagef(err, "backup %s", name)
+	}
+	if len(text) > maxManifestBytes {
+		return nil, errors.WithMessagef(tsdb.ErrUnsupported, "manifest of backup %s has more than %d bytes", name, maxManifestBytes)
 	}
 	var m manifest
 	if err := json.Unmarshal(text, &m); err != nil {
@@ -113,35 +124,60 @@ func isSum(text string) bool {
 	return err == nil && len(b) == sha256.Size && strings.ToLower(text) == text
 }
 
-// List returns the backups of a store, the oldest first. One whose manifest is damaged is left out,
-// and an error tells of it: those that are returned are good.
+// List returns the backups of a store, the oldest first, and those that are damaged among them. One
+// that could not be read is left out, and an error tells of it.
 func List(ctx context.Context, store Store) ([]Backup, error) {
 	names, err := listNames(ctx, store)
 	if err != nil {
 		return nil, err
 	}
 	var list []Backup
-	var damaged error
+	var unread error
 	for _, name := range names {
 		m, err := loadManifest(ctx, store, name)
-		if err != nil {
-			damaged = joined(damaged, err)
-			continue
+		switch {
+		case errors.Is(err, tsdb.ErrCorrupt):
+			at, _ := time.Parse(nameLayout, name) // it was listed as one
+			list = append(list, Backup{Name: name, Time: at, Damaged: err})
+		case err != nil:
+			unread = joined(unread, err)
+		default:
+			list = append(list, m.backup(name))
 		}
-		list = append(list, m.backup(name))
 	}
-	return list, damaged
+	return list, unread
+}
+
+// newestWhole returns the newest of some backups whose manifest is not damaged. tsdb.ErrCorrupt:
+// all are, and there is one at least.
+func newestWhole(ctx context.Context, store Store, names []string, o *Options) (string, *manifest, error) {
+	var damage error // of the newest
+	for _, name := range slices.Backward(names) {
+		m, err := loadManifest(ctx, store, name)
+		if !errors.Is(err, tsdb.ErrCorrupt) {
+			return name, m, err
+		}
+		o.PassedOver(name, err)
+		damage = cmp.Or(damage, err)
+	}
+	return "", nil, damage
 }
 
 // listNames returns the names of backups in the order of their times.
 func listNames(ctx context.Context, store Store) (names []string, _ error) {
 	err := store.List(ctx, manifestsPrefix, func(name string, _ int64) error {
 		name, isManifest := strings.CutSuffix(strings.TrimPrefix(name, manifestsPrefix), manifestSuffix)
-		if _, err := time.Parse(nameLayout, name); err == nil && isManifest {
+		if isManifest && isName(name) {
 			names = append(names, name)
 		}
 		return nil
 	})
 	slices.Sort(names)
 	return names, errors.WithMessage(err, "list backups")
+}
+
+// isName reports whether a text may be the name of a backup: its time.
+func isName(text string) bool {
+	_, err := time.Parse(nameLayout, text)
+	return err == nil
 }

@@ -18,10 +18,10 @@ import (
 // RestoreSuffix ends the name of a directory that is being restored.
 const RestoreSuffix = ".tmp-restore"
 
-// Restore makes a data directory of a backup: that of a name that List has, or the newest one for
-// an empty name. dir must not exist, or be empty: fs.ErrExist. Each file is held against its hash,
-// and on stable storage when Restore returns; until then there is only a directory with
-// RestoreSuffix beside, with which the next Restore into dir goes on.
+// Restore makes a data directory of a backup: that of a name that List has, or for an empty name the
+// newest one whose manifest is not damaged. dir must not exist, or be empty: fs.ErrExist. Each file
+// is held against its hash, and on stable storage when Restore returns; until then there is only a
+// directory with RestoreSuffix beside, with which the next Restore into dir goes on.
 //
 // Errors: fs.ErrNotExist, if there is no such backup, or no backup; tsdb.ErrCorrupt with the name
 // of what is damaged; those of the store and of the file system; the context's.
@@ -31,17 +31,20 @@ func Restore(ctx context.Context, store Store, name, dir string, opts *Options) 
 	if err != nil {
 		return Backup{}, err
 	}
+	var m *manifest
 	if name == "" {
-		names, err := listNames(ctx, store)
+		var names []string
+		names, err = listNames(ctx, store)
 		if err != nil {
 			return Backup{}, err
 		}
 		if len(names) == 0 {
 			return Backup{}, errors.WithMessage(fs.ErrNotExist, "restore: there are no backups")
 		}
-		name = names[len(names)-1]
+		name, m, err = newestWhole(ctx, store, names, &o)
+	} else {
+		m, err = loadManifest(ctx, store, name)
 	}
-	m, err := loadManifest(ctx, store, name)
 	if err == nil {
 		err = makeWay(o.FS, dir)
 	}
@@ -52,20 +55,25 @@ func Restore(ctx context.Context, store Store, name, dir string, opts *Options) 
 	return b, errors.WithMessagef(restore(ctx, store, m, dir, b.Bytes, &o), "restore backup %s into %s", name, dir)
 }
 
-// At returns the name of the newest backup that is not later than a time. fs.ErrNotExist: there is
-// none.
-func At(ctx context.Context, store Store, t time.Time) (string, error) {
+// At returns the name of the newest backup that is not later than a time, and whose manifest is not
+// damaged. Errors: fs.ErrNotExist, if there is none; tsdb.ErrCorrupt, if all are damaged; those of
+// the store; the context's.
+func At(ctx context.Context, store Store, t time.Time, opts *Options) (string, error) {
+	o := opts.withDefaults()
 	names, err := listNames(ctx, store)
 	if err != nil {
 		return "", err
 	}
 	limit := t.UTC().Format(nameLayout)
-	for i := len(names) - 1; i >= 0; i-- {
-		if names[i] <= limit {
-			return names[i], nil
-		}
+	n := 0
+	for n < len(names) && names[n] <= limit {
+		n++
 	}
-	return "", errors.WithMessagef(fs.ErrNotExist, "no backup is as old as %s", t.UTC().Format(time.RFC3339))
+	if n == 0 {
+		return "", errors.WithMessagef(fs.ErrNotExist, "no backup is as old as %s", t.UTC().Format(time.RFC3339))
+	}
+	name, _, err := newestWhole(ctx, store, names[:n], &o)
+	return name, err
 }
 
 // makeWay removes an empty directory, in whose place the other one will be. It refuses one in which

@@ -28,6 +28,9 @@ type Options struct {
 	// Progress is called now and then with the bytes that are done, and those that there are. By
 	// one goroutine at a time.
 	Progress func(done, total int64)
+	// PassedOver is told of each backup that Restore and At do not choose, and that Prune does not
+	// count, because its manifest is damaged, and of the damage. Default: nobody is.
+	PassedOver func(name string, damage error)
 }
 
 func (o *Options) withDefaults() Options {
@@ -45,6 +48,9 @@ func (o *Options) withDefaults() Options {
 	if c.Progress == nil {
 		c.Progress = func(int64, int64) {}
 	}
+	if c.PassedOver == nil {
+		c.PassedOver = func(string, error) {}
+	}
 	return c
 }
 
@@ -61,9 +67,9 @@ type Result struct {
 // Take backs up a data directory, which may be in use. On an error, or when the process ends, there
 // is no new backup, and those before are whole; the next Take goes on with what is stored.
 //
-// One Take or Prune at a time may write to a store: in a directory the second one gets
-// tsdb.ErrLocked. Errors: fs.ErrNotExist, if there is no data directory; those of the store and of
-// the file system; the context's.
+// One Take, Prune or RemoveDamaged at a time may write to a store: in a directory the second one
+// gets tsdb.ErrLocked. Errors: fs.ErrNotExist, if there is no data directory; those of the store and
+// of the file system; the context's.
 func Take(ctx context.Context, dir string, store Store, opts *Options) (Result, error) {
 	o := opts.withDefaults()
 	unlock, err := lockStore(store, o.Clock.Now())

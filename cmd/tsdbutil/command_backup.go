@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,9 +42,17 @@ type backupJSON struct {
 	Time  time.Time `json:"time"`
 	Files int       `json:"files"`
 	Bytes int64     `json:"bytes"`
+	// Damage is why the rest is not known; empty: it is.
+	Damage string `json:"damage,omitempty"`
 }
 
-func newBackupJSON(b *backup.Backup) backupJSON { return backupJSON{b.Name, b.Time, b.Files, b.Bytes} }
+func newBackupJSON(b *backup.Backup) backupJSON {
+	j := backupJSON{Name: b.Name, Time: b.Time, Files: b.Files, Bytes: b.Bytes}
+	if b.Damaged != nil {
+		j.Damage = b.Damaged.Error()
+	}
+	return j
+}
 
 // takenJSON is what a backup did.
 type takenJSON struct {
@@ -72,7 +81,9 @@ func (b *backupCommand) run(ctx context.Context, c *console) error {
 	bar.finish()
 	var pruned backup.Pruned
 	if b.keep > 0 {
-		pruned, err = backup.Prune(ctx, store, b.keep, nil)
+		pruned, err = backup.Prune(ctx, store, b.keep, &backup.Options{PassedOver: func(name string, damage error) {
+			c.message("backup %s does not count, and what no other has stays until \"tsdbutil backups %s --verify --remove-damaged\": %v", name, b.to, damage)
+		}})
 	}
 	if b.output == "json" {
 		return cmp.Or(err, c.printJSON(takenJSON{newBackupJSON(&r.Backup), r.StoredFiles, r.StoredBytes, r.ReadBytes, append([]string{}, pruned.Backups...), append([]string{}, r.Damaged...)}))
@@ -97,7 +108,7 @@ type backupsCommand struct {
 
 const backupsHelp = `List the backups in a directory.
 
-With --verify, each file of them is read and held against its hash. With --remove-damaged, what is damaged is removed, so that the next backup stores it again if the database still has it; the list still tells of it.`
+With --verify, each file of them is read and held against its hash. With --remove-damaged, what is damaged is removed, so that the next backup stores it again if the database still has it, and so are backups whose list of files is damaged; the list still tells of it.`
 
 func (p *program) addBackups() {
 	b := &backupsCommand{}
@@ -146,11 +157,13 @@ func (b *backupsCommand) run(ctx context.Context, c *console) error {
 	if err := b.print(c, list, problems); err != nil {
 		return err
 	}
-	if len(problems) > 0 {
+	if len(problems) > 0 || slices.ContainsFunc(list, isDamaged) {
 		return errProblem
 	}
 	return nil
 }
+
+func isDamaged(b backup.Backup) bool { return b.Damaged != nil }
 
 func (b *backupsCommand) print(c *console, list []backup.Backup, problems []problemJSON) error {
 	if b.output == "json" {
@@ -169,10 +182,19 @@ func (b *backupsCommand) print(c *console, list []backup.Backup, problems []prob
 	}
 	rows := make([]table.Row, 0, len(list))
 	for _, b := range list {
+		if isDamaged(b) {
+			rows = append(rows, table.Row{b.Name, "", c.paint(sgrRed, "damaged")})
+			continue
+		}
 		rows = append(rows, table.Row{b.Name, count(b.Files), c.bytes(b.Bytes)})
 	}
 	if err := c.printTable(table.Row{"BACKUP", "FILES", "SIZE"}, rows, 0, 2, 3); err != nil {
 		return err
+	}
+	for _, b := range list {
+		if isDamaged(b) && len(problems) == 0 {
+			c.message("backup %s: %v", b.Name, b.Damaged)
+		}
 	}
 	for _, p := range problems {
 		c.printf("%s: backup %s: %s\n", c.paint(sgrRed, "damage"), p.Backup, p.Reason)
@@ -192,7 +214,7 @@ type restoreCommand struct {
 	output    string
 }
 
-const restoreHelp = `Make a data directory of a backup: the newest one, or that of a name or a time.
+const restoreHelp = `Make a data directory of a backup: the newest one, or that of a name or a time. Those whose list of files is damaged are passed over.
 
 The directory must not exist, or be empty. Each file is held against its hash, and then the database is verified as the command verify does. A restore that does not come to its end leaves a directory with .tmp-restore behind its name, and the next one goes on.`
 
@@ -220,19 +242,23 @@ func (r *restoreCommand) run(ctx context.Context, c *console) error {
 		return usageError("restore: want --name or --at, not both")
 	}
 	store := backup.NewDirStore(r.from, nil)
+	opts := &backup.Options{PassedOver: func(name string, damage error) {
+		c.message("backup %s is passed over: %v", name, damage)
+	}}
 	name := r.name
 	if r.at != "" {
 		at, err := parseTime("--at", r.at, time.Now(), 0)
 		if err != nil {
 			return err
 		}
-		if name, err = backup.At(ctx, store, time.UnixMilli(at)); err != nil {
+		if name, err = backup.At(ctx, store, time.UnixMilli(at), opts); err != nil {
 			return err
 		}
 	}
 	bar := c.startProgress("Restoring", 0, true)
 	defer bar.finish()
-	b, err := backup.Restore(ctx, store, name, r.dir, &backup.Options{Progress: bar.set})
+	opts.Progress = bar.set
+	b, err := backup.Restore(ctx, store, name, r.dir, opts)
 	if errors.Is(err, fs.ErrExist) {
 		return errors.WithMessage(err, "name a directory that does not exist")
 	}

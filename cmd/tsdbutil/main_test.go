@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exitcode": exitCode, "damage": damage, "damageblock": damageBlock,
+			"exitcode": exitCode, "damage": damage, "damageblock": damageBlock, "damagebackup": damageBackup,
 			"serving": serving, "ended": ended, "get": get, "certificate": certificate,
 		},
 	})
@@ -121,6 +121,19 @@ func damageBlock(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	}
 	damage(ts, false, []string{name})
+}
+
+// damagebackup DIR changes a byte in the middle of what the newest of some backups says of itself.
+func damageBackup(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: damagebackup DIR")
+	}
+	manifests, err := filepath.Glob(filepath.Join(ts.MkAbs(args[0]), "backups", "*.json"))
+	ts.Check(err)
+	if len(manifests) == 0 {
+		ts.Fatalf("no backups")
+	}
+	damage(ts, false, manifests[len(manifests)-1:])
 }
 
 func makeDatabase(dir, text string) error {

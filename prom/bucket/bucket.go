@@ -20,8 +20,10 @@ type store struct{ bucket objstore.Bucket }
 // NewStore returns the store in a bucket. Who gives objects a prefix there, wraps the bucket
 // (objstore.NewPrefixedBucket). One Take or Prune at a time may write to it: a bucket has no lock.
 //
-// An upload that is interrupted may leave a part of an object where the provider stores what it gets
-// at once, as the one of file systems does. Take sees that by its size, and stores it again.
+// An upload that is interrupted may leave a part of an object where the provider stores what it
+// gets at once, as the one of file systems does. Take sees that by its size, and stores it again;
+// of a manifest it leaves a backup that is damaged, which is passed over. In a directory
+// backup.NewDirStore leaves no parts.
 func NewStore(bucket objstore.Bucket) backup.Store { return &store{bucket} }
 
 // Put implements backup.Store.

@@ -22,19 +22,25 @@ type backups struct {
 
 func (b *backups) print(format string, args ...any) { fmt.Fprintf(b.out, format, args...) }
 
+// passedOver tells of a backup that was not chosen.
+func (b *backups) passedOver(name string, damage error) {
+	fmt.Fprintf(b.errOut, "backup %s is passed over: %v\n", name, damage)
+}
+
 // options show on a terminal how far something is, until done is called.
 func (b *backups) options(text string) (o *backup.Options, done func()) {
+	o = &backup.Options{PassedOver: b.passedOver}
 	f, ok := b.errOut.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return nil, func() {}
+		return o, func() {}
 	}
 	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(f), progressbar.OptionSetDescription(text),
 		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(24))
-	show := func(done, total int64) {
+	o.Progress = func(done, total int64) {
 		bar.ChangeMax64(total)
 		_ = bar.Set64(done) // what cannot be shown is not shown
 	}
-	return &backup.Options{Progress: show}, sync.OnceFunc(func() { _ = bar.Clear() }) // as above
+	return o, sync.OnceFunc(func() { _ = bar.Clear() }) // as above
 }
 
 func size(bytes int64) string { return humanize.IBytes(uint64(bytes)) }

@@ -27,8 +27,17 @@ func (*listCommand) run(ctx context.Context, b *backups) error {
 	if err == nil && len(all) == 0 {
 		fmt.Fprintf(b.errOut, "there are no backups in %s\n", b.name)
 	}
+	damaged := 0
 	for i := range all {
+		if all[i].Damaged != nil {
+			damaged++
+			b.print("%s  damaged: %v\n", all[i].Name, all[i].Damaged)
+			continue
+		}
 		b.print("%s  %s in %s\n", all[i].Name, size(all[i].Bytes), things(all[i].Files, "file"))
+	}
+	if damaged > 0 {
+		err = errors.Join(err, fmt.Errorf("%s damaged: \"verify --remove-damaged\" removes what is", things(damaged, "backup")))
 	}
 	return err
 }
@@ -39,7 +48,7 @@ type verifyCommand struct{ removeDamaged bool }
 func addVerify(app *kingpin.Application, commands map[string]command) {
 	v := &verifyCommand{}
 	cmd := app.Command("verify", "Read each file of all backups, and hold it against its hash.")
-	cmd.Flag("remove-damaged", "Remove files that are damaged, so that the next backup stores them again if the database still has them.").BoolVar(&v.removeDamaged)
+	cmd.Flag("remove-damaged", "Remove files that are damaged, so that the next backup stores them again if the database still has them, and backups whose list of files is.").BoolVar(&v.removeDamaged)
 	commands[cmd.FullCommand()] = v
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"github.com/seed347100a3/tsdb/backup"
 	"github.com/seed347100a3/tsdb/prom/bucket"
 	"github.com/seed347100a3/tsdb/prom/internal/bucketfile"
 )
@@ -81,13 +82,20 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	return 0
 }
 
+// runWith runs a command. A bucket that is a directory is written to as one: each object gets its
+// name when it is whole and durable.
 func runWith(ctx context.Context, file *bucketfile.File, c command, out, errOut io.Writer) error {
+	b := &backups{name: file.String(), out: out, errOut: errOut}
+	if dir, ok := file.Directory(); ok {
+		b.store = backup.NewDirStore(dir, nil)
+		return c.run(ctx, b)
+	}
 	opened, err := file.Open("tsdbbackup")
 	if err != nil {
 		return err
 	}
-	err = c.run(ctx, &backups{name: file.String(), store: bucket.NewStore(opened), out: out, errOut: errOut})
-	return errors.Join(err, opened.Close())
+	b.store = bucket.NewStore(opened)
+	return errors.Join(c.run(ctx, b), opened.Close())
 }
 
 // version is what the program was built from.

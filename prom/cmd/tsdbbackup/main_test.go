@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -147,4 +148,68 @@ func TestRun_WrongArguments(t *testing.T) {
 	require.Contains(t, out.String()+errOut.String(), "restore")
 	require.Equal(t, 2, run(context.Background(), []string{"list"}, &out, &errOut), "no bucket")
 	require.Equal(t, 2, run(context.Background(), []string{"list", "--objstore.config-file=none.yml"}, &out, &errOut))
+}
+
+// tear leaves the first part of the newest manifest in a directory, and returns its name.
+func tear(t *testing.T, dir string) string {
+	t.Helper()
+	manifests, err := filepath.Glob(filepath.Join(dir, "backups", "*.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, manifests)
+	newest := manifests[len(manifests)-1]
+	text, err := os.ReadFile(newest)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(newest, text[:len(text)/2], 0o600))
+	return strings.TrimSuffix(filepath.Base(newest), ".json")
+}
+
+// A backup of which nobody knows what it has, as other programs may leave it, is in nobody's way.
+func TestBackups_OfADamagedManifest(t *testing.T) {
+	dir := t.TempDir()
+	data, kept := filepath.Join(dir, "data"), filepath.Join(dir, "bucket")
+	bucket := inDirectory(kept)
+	db, err := tsdb.Open(data, nil)
+	require.NoError(t, err)
+	defer db.Close()
+	for v := range 3 {
+		commit(t, db, float64(v))
+		runWithBucket(t, 0, bucket, "take", data)
+	}
+	torn := tear(t, kept)
+	listed := runWithBucket(t, 1, bucket, "list")
+	require.Regexp(t, `(?m)^`+torn+`  damaged: manifest of backup`, listed)
+	require.Contains(t, listed, `1 backup damaged: "verify --remove-damaged" removes what is`)
+	require.Equal(t, 4, strings.Count(listed, "\n"), listed)
+
+	out := runWithBucket(t, 0, bucket, "restore", filepath.Join(dir, "newest"))
+	require.Contains(t, out, "backup "+torn+" is passed over: manifest of backup")
+	require.EqualValues(t, 2, samples(t, filepath.Join(dir, "newest")))
+	out = runWithBucket(t, 0, bucket, "restore", filepath.Join(dir, "at"), "--at", time.Now().Add(time.Hour).Format(time.RFC3339))
+	require.Contains(t, out, "backup "+torn+" is passed over")
+	require.EqualValues(t, 2, samples(t, filepath.Join(dir, "at")))
+	require.Contains(t, runWithBucket(t, 1, bucket, "restore", filepath.Join(dir, "named"), "--name", torn), "manifest of backup "+torn)
+
+	out = runWithBucket(t, 0, bucket, "take", data, "--keep=2")
+	require.Contains(t, out, "backup "+torn+" does not count")
+	require.Contains(t, out, "removed 1 backup and 0 B")
+	require.Contains(t, runWithBucket(t, 1, bucket, "verify", "--remove-damaged"), "1 file of backups damaged")
+	require.Equal(t, "2 backups: nothing is wrong\n", runWithBucket(t, 0, bucket, "verify"))
+	require.Regexp(t, `removed 1 backup and [1-9]`, runWithBucket(t, 0, bucket, "take", data, "--keep=2"))
+}
+
+// A directory is written to as one: by one program at a time.
+func TestBackups_InADirectoryThatIsInUse(t *testing.T) {
+	dir := t.TempDir()
+	data, kept := filepath.Join(dir, "data"), filepath.Join(dir, "bucket")
+	db, err := tsdb.Open(data, nil)
+	require.NoError(t, err)
+	commit(t, db, 1)
+	require.NoError(t, db.Close())
+	runWithBucket(t, 0, inDirectory(kept), "take", data)
+	held, err := fileutil.OS.LockDir(kept, "a test")
+	require.NoError(t, err)
+	require.Contains(t, runWithBucket(t, 1, inDirectory(kept), "take", data), "a test")
+	require.Contains(t, runWithBucket(t, 0, inDirectory(kept), "verify"), "nothing is wrong")
+	require.NoError(t, held.Release())
+	runWithBucket(t, 0, inDirectory(kept), "take", data)
 }

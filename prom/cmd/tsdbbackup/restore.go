@@ -45,7 +45,7 @@ func (r *restoreCommand) check(of *bucketfile.File) (err error) {
 func (r *restoreCommand) run(ctx context.Context, b *backups) (err error) {
 	name := r.name
 	if r.at != "" {
-		if name, err = backup.At(ctx, b.store, r.time); err != nil {
+		if name, err = backup.At(ctx, b.store, r.time, &backup.Options{PassedOver: b.passedOver}); err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
 	}

@@ -49,7 +49,9 @@ func (t *takeCommand) run(ctx context.Context, b *backups) error {
 	if !t.prune {
 		return nil
 	}
-	pruned, err := backup.Prune(ctx, b.store, t.keep, nil)
+	pruned, err := backup.Prune(ctx, b.store, t.keep, &backup.Options{PassedOver: func(name string, damage error) {
+		fmt.Fprintf(b.errOut, "backup %s does not count, and what no other has stays until \"verify --remove-damaged\": %v\n", name, damage)
+	}})
 	if n := len(pruned.Backups); n > 0 {
 		b.print("removed %s and %s that no other has\n", things(n, "backup"), size(pruned.Bytes))
 	}

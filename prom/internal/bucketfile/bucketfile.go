@@ -98,6 +98,9 @@ func (f *File) Open(component string) (objstore.Bucket, error) {
 	return objstore.NewPrefixedBucket(bucket, f.prefix), nil
 }
 
+// Directory returns the directory that the bucket is, if it is one.
+func (f *File) Directory() (name string, ok bool) { return f.place(), f.s3 == nil }
+
 // String names the bucket.
 func (f *File) String() string {
 	if f.s3 == nil {
