@@ -3,6 +3,7 @@ package tsdb
 import (
 	"math"
 	"runtime"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/pkg/errors"
@@ -146,6 +147,14 @@ func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (Seri
 	return SeriesRef(of.Ref()), err
 }
 
+// Grow makes room for n more samples. Who is about to append very many spares the copies that are
+// made as the room for them grows by and by; nothing else depends on it.
+func (a *Appender) Grow(n int) {
+	if a.staged != nil && n > 0 {
+		a.staged.samples = slices.Grow(a.staged.samples, n)
+	}
+}
+
 // AppendBatch stages one sample for each of refs, all at time t: one scrape. What
 // cannot be staged is appended to rejected, with its index; a ref that is not known
 // gives ErrNotFound (append that sample again with its labels).
@@ -285,14 +294,14 @@ func (a *Appender) isKnown(s *memseries.Series, value []byte) bool {
 
 // stageFloat is stage for a float. Most are newer than all others of their series.
 func (a *Appender) stageFloat(s *memseries.Series, t int64, v float64) error {
-	sg := a.staged
-	n := len(sg.samples)
-	if t > s.PendingT() && t <= a.maxT && t >= a.minT && (n == 0 || sg.samples[n-1].Series != s) {
-		sg.samples = append(sg.samples, floatOf(s, t, v))
-		sg.shards |= memseries.Bit(s)
-		return nil
+	sg, n := a.staged, len(a.staged.samples)
+	if t <= s.PendingT() || t > a.maxT || t < a.minT || n == cap(sg.samples) || n > 0 && sg.samples[n-1].Series == s {
+		return a.stage(floatOf(s, t, v))
 	}
-	return a.stage(floatOf(s, t, v))
+	sg.samples = sg.samples[:n+1]
+	sg.samples[n].SetFloat(s, t, v) // as by add
+	sg.shards |= memseries.Bit(s)
+	return nil
 }
 
 // stage checks a sample against its series and the bounds, and keeps it.
@@ -379,8 +388,12 @@ func (a *Appender) outOfBounds(st *memseries.Sample) error {
 }
 
 // find returns a series that has no sample which counts, or none that its ref leads to,
-// and pins it for as long as what is staged lives: only such series are removed.
+// and pins it for as long as what is staged lives: only such series are removed. Once is enough for
+// the samples of a new series that come one after the other.
 func (a *Appender) find(s *memseries.Series, ls labels.Labels) (*memseries.Series, error) {
+	if n := len(a.staged.pinned); s != nil && n > 0 && a.staged.pinned[n-1] == s {
+		return s, nil
+	}
 	if s != nil {
 		s.Pin()
 		if s.Dead() {
