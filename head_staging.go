@@ -87,10 +87,7 @@ func (sg *staging) release() {
 			sg.h.commits.seriesRemoved.Add(1)
 		}
 	}
-	clear(sg.pinned)
-	clear(sg.fresh)
-	clear(sg.samples) // a pooled one keeps no page of series alive
-	sg.pinned, sg.fresh, sg.samples = sg.pinned[:0], sg.fresh[:0], sg.samples[:0]
+	sg.pinned, sg.fresh, sg.samples = emptied(sg.pinned), emptied(sg.fresh), emptied(sg.samples)
 	sg.wide.Reset()
 	sg.shards = 0
 	sg.metadata.clear()
@@ -99,6 +96,19 @@ func (sg *staging) release() {
 	sg.late.clear()
 	sg.commit.Reset()
 	sg.h.commits.stagings.Put(sg)
+}
+
+// keptStaged is for how many of something a staging keeps room in any case. More it keeps as long
+// as commits fill a fourth of it: a huge one now and then shall not pin its memory for ever.
+const keptStaged = 1 << 14
+
+// emptied returns a list for its next use: a pooled one keeps no page of series alive.
+func emptied[T any](list []T) []T {
+	clear(list)
+	if cap(list) > max(keptStaged, 4*len(list)) {
+		return nil
+	}
+	return list[:0]
 }
 
 // logLocked has this commit log a series, unless one has before.

@@ -2,6 +2,7 @@ package memseries
 
 import (
 	"math"
+	"slices"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/record"
@@ -48,9 +49,14 @@ func sameKind(samples []Sample) int {
 	return n
 }
 
+// floatBytes is about what a float takes in a record: its bits, one byte for the step to its series
+// and three for that to its time. Many of one series are mostly so; a buffer that would grow by and
+// by is copied a few times.
+const floatBytes = 12
+
 func encodeFloats(c Records, run []Sample) {
 	var enc record.SampleEncoder
-	rec := enc.Begin(c.Begin())
+	rec := enc.Begin(slices.Grow(c.Begin(), floatBytes*len(run)))
 	for i := range run {
 		st := &run[i]
 		rec = enc.Append(rec, st.Series.Ref(), st.T, math.Float64frombits(st.Sum))

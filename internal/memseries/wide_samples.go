@@ -15,6 +15,7 @@ import (
 type WideSamples struct {
 	rows  []wideRow // behind their end are others, whose memory is used again
 	bytes int
+	most  int // bytes that all of rows took, about
 }
 
 // wideRow is what one sample has: its start timestamp, and a histogram or none.
@@ -31,8 +32,18 @@ func (p *WideSamples) Len() int { return len(p.rows) }
 // Bytes returns about how many bytes of memory they take.
 func (p *WideSamples) Bytes() int { return p.bytes }
 
-// Reset forgets all samples. Their memory is for others.
-func (p *WideSamples) Reset() { p.rows, p.bytes = p.rows[:0], 0 }
+// keptWideBytes is how many bytes Reset keeps in any case: those of some thousand histograms.
+const keptWideBytes = 4 << 20
+
+// Reset forgets all samples. Their memory is for others, but for that of very many which was used
+// to less than a fourth since.
+func (p *WideSamples) Reset() {
+	p.most = max(p.most, p.bytes)
+	if p.most > max(keptWideBytes, 4*p.bytes) {
+		p.rows, p.most = nil, 0
+	}
+	p.rows, p.bytes = p.rows[:0], 0
+}
 
 // Cut forgets the newest sample.
 func (p *WideSamples) Cut() {
