@@ -13,7 +13,8 @@ import (
 	"github.com/seed347100a3/tsdb/prom/ship"
 )
 
-// Retention takes a block that is not uploaded as Thanos does not know its chunks, and says so, once.
+// Retention takes a block that is not uploaded as Thanos does not know its chunks, and says so,
+// once.
 func TestKeep_SaysWhatRetentionTakesThatIsNotUploaded(t *testing.T) {
 	w := newWorld(t)
 	var log bytes.Buffer

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/alecthomas/units"
 	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
 
@@ -22,9 +25,7 @@ import (
 type fileConfig struct {
 	Scrape  scrape.Config `yaml:",inline"`
 	Storage struct {
-		TSDB struct {
-			OutOfOrderTimeWindow model.Duration `yaml:"out_of_order_time_window,omitempty"`
-		} `yaml:"tsdb,omitempty"`
+		TSDB      storageConfig `yaml:"tsdb,omitempty"`
 		Exemplars struct {
 			MaxExemplars *int `yaml:"max_exemplars,omitempty"`
 		} `yaml:"exemplars,omitempty"`
@@ -32,7 +33,24 @@ type fileConfig struct {
 	OTLP      otlpConfig       `yaml:"otlp,omitempty"`
 	Receivers sender.Receivers `yaml:"remote_write,omitempty"`
 
+	Rules    []string           `yaml:"rule_files,omitempty"`
+	Alerting strictyaml.Ignored `yaml:"alerting,omitempty" instead:"no alerts are sent, as no rules are evaluated here"`
+	Runtime  strictyaml.Ignored `yaml:"runtime,omitempty" instead:"--log.level counts, and GOGC of the environment"`
+
 	text string
+}
+
+type storageConfig struct {
+	OutOfOrderTimeWindow model.Duration `yaml:"out_of_order_time_window,omitempty"`
+	// Retention goes before the flags.
+	Retention struct {
+		Time       *model.Duration   `yaml:"time,omitempty"`
+		Size       *units.Base2Bytes `yaml:"size,omitempty"`
+		Percentage float64           `yaml:"percentage,omitempty"`
+	} `yaml:"retention,omitempty"`
+
+	Encoding strictyaml.Ignored `yaml:"chunk_encoding,omitempty" instead:"chunks of floats are XOR, or XOR2 where there are start timestamps"`
+	Stale    strictyaml.Ignored `yaml:"stale_series_compaction_threshold,omitempty" instead:"series that ended leave the head when the block of their time is written"`
 }
 
 type otlpConfig struct {
@@ -43,6 +61,8 @@ type otlpConfig struct {
 	KeepIdentifyingResourceAttributes bool     `yaml:"keep_identifying_resource_attributes,omitempty"`
 	ConvertHistogramsToNHCB           bool     `yaml:"convert_histograms_to_nhcb,omitempty"`
 	PromoteScopeMetadata              bool     `yaml:"promote_scope_metadata,omitempty"`
+	KeyPrefix                         *bool    `yaml:"label_name_underscore_sanitization,omitempty"`
+	Underscores                       *bool    `yaml:"label_name_preserve_multiple_underscores,omitempty"`
 }
 
 var strategies = map[string]remote.OTLPNames{
@@ -80,25 +100,43 @@ func (f *fileConfig) check() error {
 	if err := f.Receivers.Settle(); err != nil {
 		return err
 	}
-	if _, known := strategies[f.OTLP.TranslationStrategy]; !known {
-		var names []string
-		for name := range strategies {
-			if name != "" {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-		return fmt.Errorf("otlp.translation_strategy %q: want %s", f.OTLP.TranslationStrategy, strings.Join(names, ", "))
+	if len(f.Rules) > 0 {
+		return errors.New("rule_files: no rules are evaluated here; another program can, that asks this server")
 	}
 	if n := f.Storage.Exemplars.MaxExemplars; n != nil && *n < 0 {
 		return fmt.Errorf("storage.exemplars.max_exemplars %d: want 0 or more", *n)
+	}
+	if p := f.Storage.TSDB.Retention.Percentage; p < 0 || p > 100 {
+		return fmt.Errorf("storage.tsdb.retention.percentage %v: want 0 to 100", p)
+	}
+	return f.OTLP.check()
+}
+
+func (c *otlpConfig) check() error {
+	if _, known := strategies[c.TranslationStrategy]; !known {
+		names := slices.DeleteFunc(slices.Sorted(maps.Keys(strategies)), func(name string) bool { return name == "" })
+		return fmt.Errorf("otlp.translation_strategy %q: want %s", c.TranslationStrategy, strings.Join(names, ", "))
+	}
+	if no := c.KeyPrefix; no != nil && !*no {
+		return errors.New("otlp.label_name_underscore_sanitization: want true, as names are made so here")
+	}
+	if no := c.Underscores; no != nil && !*no {
+		return errors.New("otlp.label_name_preserve_multiple_underscores: want true, as names are made so here")
 	}
 	return nil
 }
 
 // apply gives a database what the file says of it.
 func (f *fileConfig) apply(o *tsdb.Options) {
-	o.Head.OutOfOrderWindow = time.Duration(f.Storage.TSDB.OutOfOrderTimeWindow)
+	c := &f.Storage.TSDB
+	o.Head.OutOfOrderWindow = time.Duration(c.OutOfOrderTimeWindow)
+	if d := c.Retention.Time; d != nil {
+		o.Blocks.Retention = time.Duration(*d)
+	}
+	if n := c.Retention.Size; n != nil {
+		o.Blocks.RetentionBytes = int64(*n)
+	}
+	o.Blocks.RetentionPercent = c.Retention.Percentage
 	if n := f.Storage.Exemplars.MaxExemplars; n != nil {
 		if o.Head.MaxExemplars = *n; *n == 0 {
 			o.Head.MaxExemplars = -1 // none

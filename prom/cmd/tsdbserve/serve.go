@@ -81,13 +81,13 @@ func (c *config) serve(ctx context.Context, logger *slog.Logger, out io.Writer) 
 		return err
 	}
 	defer func() { err = errors.Join(err, senders.Close()) }()
-	scrapes, err := scrape.New(&c.file.Scrape, prom.NewStorage(db), c.startsAreStored(), logger)
+	scrapes, err := scrape.New(&c.file.Scrape, prom.NewStorage(db), scrape.Options{Starts: c.startsAreStored(), Types: c.has(featureTypes), Logger: logger})
 	if err != nil {
 		return err
 	}
 	c.scrapes.Store(scrapes)
-	if n := scrapes.Len(); n > 0 {
-		logger.Info("scraping begins", "targets", n)
+	if kept, dropped := scrapes.Len(); kept+dropped > 0 {
+		logger.Info("scraping begins", "targets", kept, "dropped", dropped)
 	}
 	scraping, endScraping := context.WithCancel(ctx)
 	scraped := make(chan struct{})

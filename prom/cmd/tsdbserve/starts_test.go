@@ -21,8 +21,8 @@ import (
 	"github.com/seed347100a3/tsdb"
 )
 
-// sendCounter sends a counter by remote write 2.0, with the time since when it counts: a sample each
-// ten seconds.
+// sendCounter sends a counter by remote write 2.0, with the time since when it counts: a sample
+// each ten seconds.
 func sendCounter(t *testing.T, s *served, from time.Time, samples int) {
 	t.Helper()
 	for i := range samples {

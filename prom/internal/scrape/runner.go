@@ -4,12 +4,10 @@ import (
 	"context"
 	"hash/fnv"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/common/config"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/seed347100a3/tsdb/prom"
@@ -18,56 +16,55 @@ import (
 // Runner reads targets until its context ends.
 type Runner struct {
 	targets []*target
+	dropped []prom.Target
 }
 
-// New returns a Runner of the targets of a settled configuration. starts says whether the start
-// timestamps of samples are stored.
-func New(c *Config, to storage.AppendableV2, starts bool, logger *slog.Logger) (*Runner, error) {
+// Options are about what is stored beside the values.
+type Options struct {
+	// Starts: start timestamps are.
+	Starts bool
+	// Types: types and units are, in labels of the series.
+	Types bool
+	// Logger is told how scrapes go.
+	Logger *slog.Logger
+}
+
+// New returns a Runner of the targets of a settled configuration.
+func New(c *Config, to storage.AppendableV2, o Options) (*Runner, error) {
 	r := &Runner{}
 	for i := range c.Jobs {
 		j := &c.Jobs[i]
-		client, err := config.NewClientFromConfig(j.client(), j.Name)
+		client, err := config.NewClientFromConfig(j.Client, j.Name)
 		if err != nil {
 			return nil, err
 		}
-		for _, s := range j.Static {
-			for _, address := range s.Targets {
-				u, err := j.url(address)
-				if err != nil {
-					return nil, err
-				}
-				b := labels.NewBuilder(labels.FromMap(s.Labels))
-				b.Set("job", j.Name)
-				b.Set("instance", address)
-				for name, value := range s.Labels {
-					if value != "" {
-						b.Set(name, value) // these win
-					}
-				}
-				own := b.Labels()
-				if slices.ContainsFunc(r.targets, func(t *target) bool { return t.url == u.String() && labels.Equal(t.labels, own) }) {
-					continue // it is listed twice
-				}
-				r.targets = append(r.targets, &target{
-					job: j, url: u.String(), client: client, labels: own, discovered: j.discovered(address, s.Labels), starts: starts, to: to, now: time.Now,
-					logger: logger.With("job", j.Name, "target", u.String()), cache: map[string]*cached{},
-				})
-			}
+		kept, dropped, err := j.endpoints()
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range kept {
+			r.targets = append(r.targets, &target{
+				endpoint: e, job: j, client: client, starts: o.Starts, types: o.Types, to: to, now: time.Now,
+				logger: o.Logger.With("job", j.Name, "target", e.url), cache: map[string]*cached{},
+			})
+		}
+		for _, found := range dropped {
+			r.dropped = append(r.dropped, prom.Target{Discovered: found, Pool: j.Name, Dropped: true})
 		}
 	}
 	return r, nil
 }
 
-// Len is how many targets there are.
-func (r *Runner) Len() int { return len(r.targets) }
+// Len is how many targets there are, and how many were dropped.
+func (r *Runner) Len() (kept, dropped int) { return len(r.targets), len(r.dropped) }
 
-// Targets says how all targets were when they were last read.
+// Targets says how all targets were when they were last read, and which were dropped.
 func (r *Runner) Targets() []prom.Target {
-	all := make([]prom.Target, len(r.targets))
-	for i, t := range r.targets {
-		all[i] = t.tell()
+	all := make([]prom.Target, 0, len(r.targets)+len(r.dropped))
+	for _, t := range r.targets {
+		all = append(all, t.tell())
 	}
-	return all
+	return append(all, r.dropped...)
 }
 
 // Run reads all targets at their intervals. It returns when the context has ended, and what was under
@@ -85,8 +82,7 @@ func (r *Runner) Run(ctx context.Context) {
 
 // run reads one target.
 func (t *target) run(ctx context.Context) {
-	interval := time.Duration(t.job.Interval)
-	timer := time.NewTimer(t.offset(time.Now(), interval))
+	timer := time.NewTimer(t.offset(time.Now(), t.interval))
 	defer timer.Stop()
 	for {
 		select {
@@ -94,7 +90,7 @@ func (t *target) run(ctx context.Context) {
 			return
 		case at := <-timer.C:
 			t.scrape(ctx, at)
-			timer.Reset(t.offset(time.Now(), interval))
+			timer.Reset(t.offset(time.Now(), t.interval))
 		}
 	}
 }

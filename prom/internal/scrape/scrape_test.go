@@ -69,9 +69,9 @@ func newWorld(t *testing.T, change func(*Job)) *world {
 		change(&c.Jobs[0])
 	}
 	require.NoError(t, c.Settle())
-	r, err := New(c, prom.NewStorage(w.db), false, slog.New(slog.DiscardHandler))
+	r, err := New(c, prom.NewStorage(w.db), Options{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	require.Equal(t, 1, r.Len())
+	require.Len(t, r.targets, 1)
 	w.target = r.targets[0]
 	w.target.now = func() time.Time { return w.now }
 	return w
@@ -306,14 +306,14 @@ func TestScrape_TellsHowTargetsAre(t *testing.T) {
 
 // Credentials are sent as Prometheus sends them, and what contradicts itself is refused.
 func TestScrape_Credentials(t *testing.T) {
-	w := newWorld(t, func(j *Job) { j.Authorization = &config.Authorization{Credentials: "tok"} })
+	w := newWorld(t, func(j *Job) { j.Client.Authorization = &config.Authorization{Credentials: "tok"} })
 	w.scrape("a 1\n")
 	require.Equal(t, "Bearer tok", w.page.authorization)
 	for name, change := range map[string]func(*Job){
-		"two passwords": func(j *Job) { j.BasicAuth = &config.BasicAuth{Username: "u", Password: "p", PasswordFile: "f"} },
+		"two passwords": func(j *Job) { j.Client.BasicAuth = &config.BasicAuth{Username: "u", Password: "p", PasswordFile: "f"} },
 		"two ways": func(j *Job) {
-			j.BasicAuth = &config.BasicAuth{Username: "u", Password: "p"}
-			j.Authorization = &config.Authorization{Credentials: "tok"}
+			j.Client.BasicAuth = &config.BasicAuth{Username: "u", Password: "p"}
+			j.Client.Authorization = &config.Authorization{Credentials: "tok"}
 		},
 		"__label": func(j *Job) {
 			j.Static = []StaticTargets{{Targets: []string{"h:1"}, Labels: map[string]string{"__address__": "x"}}}
@@ -325,9 +325,9 @@ func TestScrape_Credentials(t *testing.T) {
 			require.Error(t, c.Settle())
 		})
 	}
-	c := &Config{Jobs: []Job{{Name: "j", BasicAuth: &config.BasicAuth{PasswordFile: "secret"}}}}
+	c := &Config{Jobs: []Job{{Name: "j", Client: config.HTTPClientConfig{BasicAuth: &config.BasicAuth{PasswordFile: "secret"}}}}}
 	c.SetDirectory("etc")
-	require.Equal(t, "etc/secret", c.Jobs[0].BasicAuth.PasswordFile)
+	require.Equal(t, "etc/secret", c.Jobs[0].Client.BasicAuth.PasswordFile)
 }
 
 // A target that fails has ended series, each once; they are no new ones when it answers again. What
@@ -360,9 +360,9 @@ func TestScrape_OfATargetThatFails(t *testing.T) {
 func TestNew_ATargetListedTwiceIsOne(t *testing.T) {
 	c := &Config{Jobs: []Job{{Name: "j", Static: []StaticTargets{{Targets: []string{"h:1", "h:1", "h:2"}, Labels: map[string]string{"job": ""}}}}}}
 	require.NoError(t, c.Settle())
-	r, err := New(c, broken{}, false, slog.New(slog.DiscardHandler))
+	r, err := New(c, broken{}, Options{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	require.Equal(t, 2, r.Len())
+	require.Len(t, r.targets, 2)
 	require.Equal(t, "j", r.targets[0].labels.Get("job"), "an empty label removes none")
 }
 

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -30,15 +29,13 @@ import (
 
 // target is a program that is read.
 type target struct {
+	endpoint
 	job    *Job
-	url    string
 	client *http.Client
-	labels labels.Labels
-	// discovered are the labels from which they were made, as Prometheus tells them.
-	discovered map[string]string
-	starts     bool // start timestamps are stored
-	to         storage.AppendableV2
-	logger     *slog.Logger
+	starts bool // start timestamps are stored
+	types  bool // types and units are, in labels
+	to     storage.AppendableV2
+	logger *slog.Logger
 
 	round  uint64
 	cache  map[string]*cached // by the text of a series
@@ -62,7 +59,7 @@ func (t *target) tell() prom.Target {
 	defer state.Unlock()
 	told := prom.Target{
 		Discovered: t.discovered, Labels: t.labels.Map(), Pool: t.job.Name, URL: t.url, GlobalURL: t.url, LastError: state.lastError,
-		LastScrape: state.last, Seconds: state.took.Seconds(), Health: "up", Interval: t.job.Interval.String(), Timeout: t.job.Timeout.String(),
+		LastScrape: state.last, Seconds: state.took.Seconds(), Health: "up", Interval: model.Duration(t.interval).String(), Timeout: model.Duration(t.timeout).String(),
 	}
 	switch {
 	case state.last.IsZero():
@@ -81,18 +78,6 @@ func (t *target) note(at time.Time, took time.Duration, err error) {
 	if err != nil {
 		t.state.lastError = err.Error()
 	}
-}
-
-// cached is a series that was in an answer.
-type cached struct {
-	ref    storage.SeriesRef
-	labels labels.Labels
-	round  uint64 // in which it was there last
-	stored bool   // a sample of it was
-	ended  bool   // and then a stale marker
-	timed  bool   // with a time of its own: its end is not known
-	meta   metadata.Metadata
-	last   exemplar.Exemplar // if it has no time of its own: it is told once
 }
 
 const (
@@ -138,7 +123,7 @@ func (t *target) scrape(ctx context.Context, at time.Time) {
 // forget drops what was believed of samples that are not stored, except for which series have to end.
 func (t *target) forget() {
 	for key, c := range t.cache {
-		if c.meta, c.last = (metadata.Metadata{}), (exemplar.Exemplar{}); !c.stored {
+		if c.meta, c.last = (metadata.Metadata{}), (exemplar.Exemplar{}); !c.stored && !c.dropped {
 			delete(t.cache, key)
 		}
 	}
@@ -146,19 +131,22 @@ func (t *target) forget() {
 
 // fetch gets an answer.
 func (t *target) fetch(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(t.job.Timeout))
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url, nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", acceptText)
-	if t.job.Histograms {
+	if *t.job.Histograms {
 		req.Header.Set("Accept", acceptHistograms)
 	}
-	req.Header.Set("Accept-Encoding", "gzip")
+	req.Header.Set("Accept-Encoding", "identity")
+	if *t.job.Compression {
+		req.Header.Set("Accept-Encoding", "gzip")
+	}
 	req.Header.Set("User-Agent", "tsdbserve")
-	req.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", strconv.FormatFloat(time.Duration(t.job.Timeout).Seconds(), 'f', -1, 64))
+	req.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", strconv.FormatFloat(t.timeout.Seconds(), 'f', -1, 64))
 	resp, err := t.client.Do(req)
 	if err != nil {
 		return nil, err
@@ -207,11 +195,13 @@ func readAll(b []byte, r io.Reader) ([]byte, error) {
 
 // report is what is stored of a scrape itself.
 type report struct {
-	at             int64
-	begun          time.Time
-	failed         bool
-	samples, added int
-	refused        int // older than what is stored, or too far ahead
+	at      int64
+	begun   time.Time
+	failed  bool
+	samples int // of the answer
+	kept    int // of them behind the rules of the job
+	added   int // series that are new
+	refused int // older than what is stored, or too far ahead
 }
 
 // append appends an answer, that series have ended which are not in it, and the report, in one
@@ -234,7 +224,7 @@ func (t *target) append(ctx context.Context, r *report, body []byte) (err error)
 		v    float64
 	}{
 		{"up", number(!r.failed)}, {"scrape_duration_seconds", time.Since(r.begun).Seconds()},
-		{"scrape_samples_scraped", float64(r.samples)}, {"scrape_samples_post_metric_relabeling", float64(r.samples)}, {"scrape_series_added", float64(r.added)},
+		{"scrape_samples_scraped", float64(r.samples)}, {"scrape_samples_post_metric_relabeling", float64(r.kept)}, {"scrape_series_added", float64(r.added)},
 	} {
 		b := labels.NewBuilder(t.labels)
 		b.Set(model.MetricNameLabel, own.name)
@@ -251,7 +241,7 @@ func (t *target) append(ctx context.Context, r *report, body []byte) (err error)
 	for key, c := range t.cache {
 		switch {
 		case c.round == t.round:
-			c.stored, c.ended = true, false
+			c.stored, c.ended = !c.dropped, false
 		case r.failed:
 			c.ended = true // it is no new one when it comes again
 		default:
@@ -274,26 +264,14 @@ func isOld(err error) bool {
 		errors.Is(err, storage.ErrOutOfBounds) || errors.Is(err, storage.ErrTooOldSample)
 }
 
-// family is what an answer says of a metric family, in front of its series.
-type family struct {
-	name string
-	meta metadata.Metadata
-}
-
-func (f *family) named(name []byte) *metadata.Metadata {
-	if f.name != string(name) {
-		*f = family{name: string(name)}
-	}
-	return &f.meta
-}
-
 // looksAround is after how many entries it is looked whether the target is still to be read.
 const looksAround = 1024
 
 // parse appends the samples of an answer.
 func (t *target) parse(ctx context.Context, app storage.AppenderV2, r *report, body []byte) error {
 	p, err := textparse.New(body, t.kind, labels.NewSymbolTable(), textparse.ParserOptions{
-		FallbackContentType: "text/plain", IgnoreNativeHistograms: !t.job.Histograms, OpenMetricsSkipSTSeries: t.starts,
+		FallbackContentType: "text/plain", IgnoreNativeHistograms: !*t.job.Histograms, ConvertClassicHistogramsToNHCB: *t.job.CustomBuckets,
+		KeepClassicOnClassicAndNativeHistograms: *t.job.BothHistograms, OpenMetricsSkipSTSeries: t.starts, EnableTypeAndUnitLabels: t.types,
 	})
 	if p == nil {
 		return err
@@ -331,22 +309,26 @@ func (t *target) parse(ctx context.Context, app storage.AppenderV2, r *report, b
 		default:
 			continue
 		}
-		if r.samples++; t.isOver(r) {
-			continue // they are counted, to tell by how much
+		r.samples++
+		if t.isOver(r) { // they are counted, to tell by how much
+			if c := t.cache[string(s.key)]; c == nil || !c.dropped {
+				r.kept++
+			}
+			continue
 		}
 		if err := t.sample(app, p, &about, &s, r); err != nil {
 			return err
 		}
 	}
 	if t.isOver(r) {
-		return fmt.Errorf("the answer has %d samples, sample_limit is %d", r.samples, t.job.SampleLimit)
+		return fmt.Errorf("the answer has %d samples, sample_limit is %d", r.kept, t.job.SampleLimit)
 	}
 	return nil
 }
 
 // isOver reports whether an answer has more samples than it may have.
 func (t *target) isOver(r *report) bool {
-	return t.job.SampleLimit > 0 && r.samples > t.job.SampleLimit
+	return t.job.SampleLimit > 0 && r.kept > t.job.SampleLimit
 }
 
 // sample is one of an answer.
@@ -359,23 +341,26 @@ type sample struct {
 	fh  *histogram.FloatHistogram
 }
 
-func (t *target) sample(app storage.AppenderV2, p textparse.Parser, about *family, s *sample, r *report) (err error) {
-	c := t.cache[string(s.key)]
-	if c == nil {
-		var ls labels.Labels
-		p.Labels(&ls)
-		c = &cached{labels: t.join(ls)}
-		if !c.labels.Has(model.MetricNameLabel) {
-			return fmt.Errorf("a series without a name: %s", ls)
-		}
-		t.cache[string(s.key)] = c
+func (t *target) sample(app storage.AppenderV2, p textparse.Parser, about *family, s *sample, r *report) error {
+	c, fresh, err := t.series(p, s.key)
+	if err != nil {
+		return err
+	}
+	if c.dropped {
+		c.round = t.round
+		return nil
+	}
+	if r.kept++; t.isOver(r) {
+		return nil
+	}
+	if fresh {
 		r.added++
 	}
 	timed := s.own != nil && *t.job.HonorTimestamps
 	if c.round == t.round && !timed {
 		return nil // twice in one answer: the first one counts
 	}
-	if c.round, c.timed = t.round, timed; timed {
+	if c.round, c.timed = t.round, timed && !t.job.TrackTimestamps; timed {
 		if s.t = *s.own; s.t > t.now().Add(maxAhead).UnixMilli() {
 			r.refused++
 			return nil
@@ -427,41 +412,6 @@ func exemplars(p textparse.Parser, at int64, last exemplar.Exemplar) (list []exe
 	}
 	slices.SortStableFunc(list, func(a, b exemplar.Exemplar) int { return cmp.Compare(a.Ts, b.Ts) })
 	return list, last
-}
-
-// suffixes are what the series of a family have behind its name, by kind.
-var suffixes = map[model.MetricType][]string{
-	model.MetricTypeCounter:        {"_total", "_created"},
-	model.MetricTypeHistogram:      {"_bucket", "_count", "_sum", "_created"},
-	model.MetricTypeGaugeHistogram: {"_bucket", "_gcount", "_gsum"},
-	model.MetricTypeSummary:        {"_count", "_sum", "_created"},
-	model.MetricTypeInfo:           {"_info"},
-}
-
-// has reports whether a series is of the family: it has its name, and what its kind puts behind it.
-func (f *family) has(series string) bool {
-	behind, ok := strings.CutPrefix(series, f.name)
-	return ok && f.name != "" && (behind == "" || slices.Contains(suffixes[f.meta.Type], behind))
-}
-
-// join gives a series the labels of the target.
-func (t *target) join(ls labels.Labels) labels.Labels {
-	b := labels.NewBuilder(ls)
-	t.labels.Range(func(l labels.Label) {
-		there := ls.Get(l.Name)
-		switch {
-		case there == "" && !(t.job.HonorLabels && ls.Has(l.Name)): // an empty one says that it wants none
-			b.Set(l.Name, l.Value)
-		case !t.job.HonorLabels:
-			exported := model.ExportedLabelPrefix + l.Name
-			for ls.Has(exported) || t.labels.Has(exported) || b.Get(exported) != "" {
-				exported = model.ExportedLabelPrefix + exported
-			}
-			b.Set(exported, there)
-			b.Set(l.Name, l.Value)
-		}
-	})
-	return b.Labels()
 }
 
 // end says of series that were in the last answer and are not in this one that they have ended.

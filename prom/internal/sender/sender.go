@@ -16,10 +16,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/relabel"
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/prom"
+	"github.com/seed347100a3/tsdb/prom/internal/strictyaml"
 	"github.com/seed347100a3/tsdb/remote"
 )
 
@@ -33,21 +35,43 @@ type Receiver struct {
 	SendExemplars  *bool                    `yaml:"send_exemplars,omitempty"`
 	SendHistograms *bool                    `yaml:"send_native_histograms,omitempty"`
 
-	BasicAuth     *config.BasicAuth     `yaml:"basic_auth,omitempty"`
-	Authorization *config.Authorization `yaml:"authorization,omitempty"`
-	TLS           config.TLSConfig      `yaml:"tls_config,omitempty"`
+	// Relabel chooses which series are sent.
+	Relabel []*relabel.Config `yaml:"write_relabel_configs,omitempty"`
 
-	Queue struct {
-		MaxShards  int            `yaml:"max_shards,omitempty"`
-		MaxSamples int            `yaml:"max_samples_per_send,omitempty"`
-		Deadline   model.Duration `yaml:"batch_send_deadline,omitempty"`
-		MinBackoff model.Duration `yaml:"min_backoff,omitempty"`
-		MaxBackoff model.Duration `yaml:"max_backoff,omitempty"`
-	} `yaml:"queue_config,omitempty"`
+	Client config.HTTPClientConfig `yaml:",inline"`
+
+	Queue    Queue `yaml:"queue_config,omitempty"`
 	Metadata struct {
-		Send     *bool          `yaml:"send,omitempty"`
-		Interval model.Duration `yaml:"send_interval,omitempty"`
+		Send       *bool              `yaml:"send,omitempty"`
+		Interval   model.Duration     `yaml:"send_interval,omitempty"`
+		MaxSamples strictyaml.Ignored `yaml:"max_samples_per_send,omitempty" instead:"max_samples_per_send of queue_config bounds metadata, too"`
 	} `yaml:"metadata_config,omitempty"`
+
+	RoundRobin strictyaml.Ignored `yaml:"round_robin_dns,omitempty" instead:"of several addresses the first that answers is used"`
+	LogFailed  strictyaml.Ignored `yaml:"failed_request_logging,omitempty" instead:"the log has what a receiver refuses"`
+}
+
+// Queue is how samples wait, and how often a request is tried.
+type Queue struct {
+	MaxShards  int            `yaml:"max_shards,omitempty"`
+	MaxSamples int            `yaml:"max_samples_per_send,omitempty"`
+	Deadline   model.Duration `yaml:"batch_send_deadline,omitempty"`
+	MinBackoff model.Duration `yaml:"min_backoff,omitempty"`
+	MaxBackoff model.Duration `yaml:"max_backoff,omitempty"`
+
+	Capacity  strictyaml.Ignored `yaml:"capacity,omitempty" instead:"a shard holds three requests of max_samples_per_send; the log, and blocks, keep what waits"`
+	MinShards strictyaml.Ignored `yaml:"min_shards,omitempty" instead:"there are as many shards as it takes, from one to max_shards"`
+	Retry429  strictyaml.Ignored `yaml:"retry_on_http_429,omitempty" instead:"what is answered 429 is always sent again"`
+	AgeLimit  strictyaml.Ignored `yaml:"sample_age_limit,omitempty" instead:"samples are sent however old they are"`
+}
+
+// UnmarshalYAML implements the unmarshaler of package yaml that has a function. Several connections
+// are faster than one of HTTP/2, so that is off unless it is asked for, as with Prometheus.
+func (r *Receiver) UnmarshalYAML(unmarshal func(any) error) error {
+	type plain Receiver
+	r.Client = config.DefaultHTTPClientConfig
+	r.Client.EnableHTTP2 = false
+	return unmarshal((*plain)(r))
 }
 
 // Receivers are all entries of remote_write.
@@ -91,20 +115,16 @@ func (r *Receiver) check() error {
 	if q := &r.Queue; q.MaxShards < 0 || q.MaxSamples < 0 {
 		return errors.New("queue_config: want 0 or more")
 	}
-	client := r.client()
-	return client.Validate()
-}
-
-func (r *Receiver) client() config.HTTPClientConfig {
-	return config.HTTPClientConfig{BasicAuth: r.BasicAuth, Authorization: r.Authorization, TLSConfig: r.TLS, FollowRedirects: true}
+	if err := checkRules(r.Relabel); err != nil {
+		return err
+	}
+	return r.Client.Validate()
 }
 
 // SetDirectory is from where the paths of files with secrets and certificates begin.
 func (rs Receivers) SetDirectory(dir string) {
 	for i := range rs {
-		rs[i].BasicAuth.SetDirectory(dir)
-		rs[i].Authorization.SetDirectory(dir)
-		rs[i].TLS.SetDirectory(dir)
+		rs[i].Client.SetDirectory(dir)
 	}
 }
 
@@ -148,7 +168,7 @@ func (s Senders) Close() error {
 }
 
 func (r *Receiver) options(external map[string]string, logger *slog.Logger) (*remote.WriterOptions, error) {
-	client, err := config.NewClientFromConfig(r.client(), r.Name)
+	client, err := config.NewClientFromConfig(r.Client, r.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +179,7 @@ func (r *Receiver) options(external map[string]string, logger *slog.Logger) (*re
 	off := func(said *bool) bool { return said != nil && !*said }
 	return &remote.WriterOptions{
 		URL: r.URL.String(), Name: r.Name, HTTP: client, Header: header, Protocol: protocols[r.Message], ExternalLabels: labels.FromMap(external),
-		NoHistograms: off(r.SendHistograms), NoExemplars: off(r.SendExemplars), NoMetadata: off(r.Metadata.Send),
+		Keep: r.keep(labels.FromMap(external)), NoHistograms: off(r.SendHistograms), NoExemplars: off(r.SendExemplars), NoMetadata: off(r.Metadata.Send),
 		MaxSamples: r.Queue.MaxSamples, Deadline: time.Duration(r.Queue.Deadline), MaxShards: r.Queue.MaxShards, Timeout: time.Duration(r.Timeout),
 		MinBackoff: time.Duration(r.Queue.MinBackoff), MaxBackoff: time.Duration(r.Queue.MaxBackoff),
 		MetadataInterval: time.Duration(r.Metadata.Interval), Logger: logger.With("url", r.shown()),

@@ -24,7 +24,11 @@ func Decode(text []byte, into any) error {
 	case err == io.EOF:
 		return nil
 	case errors.As(err, &typed):
-		return errors.New(unknownField.ReplaceAllString(strings.Join(typed.Errors, "; "), "$1 is not known here"))
+		said := make([]string, len(typed.Errors))
+		for i, text := range typed.Errors {
+			said[i] = unknownField.ReplaceAllString(text, "$1 is not known here")
+		}
+		return errors.New(strings.Join(said, "; "))
 	default:
 		return err
 	}
