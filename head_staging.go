@@ -7,7 +7,6 @@ import (
 
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/memseries"
-	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
@@ -87,7 +86,7 @@ func (sg *staging) release() {
 			sg.h.commits.seriesRemoved.Add(1)
 		}
 	}
-	sg.pinned, sg.fresh, sg.samples = emptied(sg.pinned), emptied(sg.fresh), emptied(sg.samples)
+	sg.pinned, sg.fresh, sg.samples = memseries.Emptied(sg.pinned), memseries.Emptied(sg.fresh), memseries.Emptied(sg.samples)
 	sg.wide.Reset()
 	sg.shards = 0
 	sg.metadata.clear()
@@ -96,19 +95,6 @@ func (sg *staging) release() {
 	sg.late.clear()
 	sg.commit.Reset()
 	sg.h.commits.stagings.Put(sg)
-}
-
-// keptStaged is for how many of something a staging keeps room in any case. More it keeps as long
-// as commits fill a fourth of it: a huge one now and then shall not pin its memory for ever.
-const keptStaged = 1 << 14
-
-// emptied returns a list for its next use: a pooled one keeps no page of series alive.
-func emptied[T any](list []T) []T {
-	clear(list)
-	if cap(list) > max(keptStaged, 4*len(list)) {
-		return nil
-	}
-	return list[:0]
 }
 
 // logLocked has this commit log a series, unless one has before.
@@ -125,13 +111,7 @@ func (sg *staging) logLocked(s *memseries.Series) {
 // memory.
 func (sg *staging) encode() {
 	c := &sg.commit
-	if len(sg.fresh) > 0 {
-		rec := record.BeginSeries(c.Begin())
-		for _, s := range sg.fresh {
-			rec = sg.appendSeries(rec, s)
-		}
-		c.End(rec)
-	}
+	memseries.AppendSeriesRecord(c, sg.h.series, sg.fresh)
 	sg.metadata.encode(c)
 	if len(sg.samples) > 0 {
 		maxt := sg.wide.AppendRecords(c, sg.samples)
@@ -141,15 +121,4 @@ func (sg *staging) encode() {
 	}
 	sg.late.encode(sg)
 	sg.exemplars.encode(c)
-}
-
-func (sg *staging) appendSeries(rec []byte, s *memseries.Series) []byte {
-	series := sg.h.series
-	pairs := series.Pairs(s)
-	rec = record.AppendSeriesRef(rec, s.Ref(), len(pairs))
-	for _, p := range pairs {
-		name, value := series.Postings().Label(p)
-		rec = record.AppendLabel(rec, name, value)
-	}
-	return rec
 }

@@ -25,6 +25,19 @@ func (st *Sample) SetFloat(s *Series, t int64, v float64) {
 	st.Series, st.T, st.Sum, st.Wide, st.Encoding, st.Late = s, t, math.Float64bits(v), 0, chunkenc.EncXOR, InOrder
 }
 
+// keptStaged is for how many of something Emptied keeps room in any case. More it keeps as long as
+// a fourth of it is used: a huge commit now and then shall not pin its memory for ever.
+const keptStaged = 1 << 14
+
+// Emptied returns a list of what was staged for its next use: it keeps no page of series alive.
+func Emptied[T any](list []T) []T {
+	clear(list)
+	if cap(list) > max(keptStaged, 4*len(list)) {
+		return nil
+	}
+	return list[:0]
+}
+
 // Lateness says what is known of a sample on its way: whether it is for the series at all.
 type Lateness uint8
 

@@ -14,6 +14,23 @@ type Records interface {
 	End(rec []byte)
 }
 
+// AppendSeriesRecord writes the record of new series, if there are some.
+func AppendSeriesRecord(c Records, d *Directory, fresh []*Series) {
+	if len(fresh) == 0 {
+		return
+	}
+	rec := record.BeginSeries(c.Begin())
+	for _, s := range fresh {
+		pairs := d.Pairs(s)
+		rec = record.AppendSeriesRef(rec, s.Ref(), len(pairs))
+		for _, p := range pairs {
+			name, value := d.Postings().Label(p)
+			rec = record.AppendLabel(rec, name, value)
+		}
+	}
+	c.End(rec)
+}
+
 // AppendRecords writes samples in their order, in records of one kind each, and returns the newest
 // of their times. What some of them have beside is in w.
 func (w *WideSamples) AppendRecords(c Records, samples []Sample) (maxt int64) {
