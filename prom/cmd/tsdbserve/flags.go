@@ -83,7 +83,7 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	answered := false
 	app.Terminate(func(int) { answered = true })
 	app.Flag("storage.tsdb.path", "Data directory; it is made if there is none.").Default("data/").StringVar(&c.dir)
-	app.Flag("config.file", "A file in the form of prometheus.yml, of which global, scrape_configs with static targets, remote_write, storage.tsdb.out_of_order_time_window, storage.exemplars and otlp are read.").PlaceHolder("FILE").StringVar(&c.fileName)
+	app.Flag("config.file", "A prometheus.yml: global, scrape_configs with static targets, remote_write, storage and otlp are read. What is served here in another way is told at the start; what would be missed is an error.").PlaceHolder("FILE").StringVar(&c.fileName)
 	app.Flag("storage.tsdb.retention.time", "How long samples are kept; 0s is for ever.").Default("0s").SetValue(&c.retention)
 	app.Flag("storage.tsdb.retention.size", "How large the directory may become, as 512MB or 10GB; 0B is as large as the disk.").Default("0B").BytesVar(&c.retentionSize)
 	app.Flag("storage.tsdb.min-block-duration", "How much time a block of the head has.").Default("2h").SetValue(&c.blockRange)
