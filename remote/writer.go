@@ -32,11 +32,12 @@ import (
 //
 // It is safe for concurrent use.
 type Writer struct {
-	db     *tsdb.DB
-	opts   WriterOptions
-	client *http.Client
-	clock  tsdb.Clock
-	marks  *marks.Store
+	db      *tsdb.DB
+	opts    WriterOptions
+	client  *http.Client
+	release func() // of the client's connections
+	clock   tsdb.Clock
+	marks   *marks.Store
 
 	speaks     atomic.Int64 // writeVersion
 	knowsV2    atomic.Bool  // the receiver has said so
@@ -77,7 +78,8 @@ func NewWriter(db *tsdb.DB, opts *WriterOptions) (*Writer, error) {
 		_ = store.Close() // it has nothing more to say
 		return nil, err
 	}
-	w := &Writer{db: db, opts: o, clock: db.Options().Clock, client: keepsMethod(o.HTTP), marks: store, stop: make(chan struct{})}
+	w := &Writer{db: db, opts: o, clock: db.Options().Clock, marks: store, stop: make(chan struct{})}
+	w.client, w.release = sendingClient(&o)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	if o.Protocol != ProtocolV1 {
 		w.speaks.Store(int64(writeV2))
@@ -95,27 +97,6 @@ func NewWriter(db *tsdb.DB, opts *WriterOptions) (*Writer, error) {
 	}
 	return w, nil
 }
-
-// keepsMethod returns a client that does not follow redirects which would make a GET of a POST.
-func keepsMethod(client *http.Client) *http.Client {
-	c := *client
-	follows := c.CheckRedirect
-	c.CheckRedirect = func(r *http.Request, via []*http.Request) error {
-		if r.Method != http.MethodPost {
-			return http.ErrUseLastResponse
-		}
-		if follows != nil {
-			return follows(r, via)
-		}
-		if len(via) >= maxRedirects {
-			return errors.Errorf("more than %d redirects", maxRedirects)
-		}
-		return nil
-	}
-	return &c
-}
-
-const maxRedirects = 10
 
 // Flush waits until all that was committed before is sent, or refused, or for the context.
 // ErrClosed: the Writer is.
@@ -150,6 +131,7 @@ func (w *Writer) Close() error {
 		}
 		w.cancel()
 		<-over
+		w.release()
 		err = w.marks.Close()
 	})
 	return err

@@ -38,8 +38,9 @@ type WriterOptions struct {
 	// Dir is where that file is, in the file system of the database. Writers of several databases
 	// that share it want different names. Default: remote-write/ in the data directory.
 	Dir string
-	// HTTP sends the requests, with the TLS, proxy and connections that it is set up for. Default
-	// http.DefaultClient.
+	// HTTP sends the requests, with the TLS, proxy and connections that it is set up for. It wants
+	// MaxIdleConnsPerHost as MaxShards, or connections are closed after each request. Default: what
+	// http.DefaultTransport is set up for, with connections of its own that Close closes.
 	HTTP *http.Client
 	// Header is added to each request: credentials, tenants.
 	Header http.Header
@@ -122,9 +123,6 @@ func (o *WriterOptions) withDefaults(db *tsdb.DB) (WriterOptions, error) {
 	setDefault(&c.MinBackoff, defaultMinBackoff)
 	setDefault(&c.MaxBackoff, max(defaultMaxBackoff, c.MinBackoff))
 	setDefault(&c.MetadataInterval, defaultMetadataInterval)
-	if c.HTTP == nil {
-		c.HTTP = http.DefaultClient
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
