@@ -12,24 +12,35 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/golang/snappy"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-var writerKills = flag.Int("writer.kills", 12, "how often a sender and a receiver are killed")
+var writerKills = flag.Int("writer.kills", 0, "how often a sender and a receiver are killed; 0: 12 times, or in a whole sweep 102 times")
+
+func kills() int {
+	switch {
+	case *writerKills > 0:
+		return *writerKills
+	case sweep.Whole():
+		return 102
+	default:
+		return 12
+	}
+}
 
 // What a child does is in its environment.
 const (
 	childEnv     = "TSDB_TEST_WRITER"
-	childSends   = "send"    // with the directory and the URL behind it
+	childSends   = "send"    // with the directory, the URL and the protocol behind it
 	childTakes   = "receive" // with the directory and the address behind it
 	childSeries  = 40
 	childStep    = 500 // ms between the samples of a series
@@ -49,7 +60,11 @@ func runChild() {
 	if parts[0] == childTakes {
 		log.Fatal(http.ListenAndServe(parts[2], NewWriteHandler(db, &WriteOptions{MaxFuture: -1})))
 	}
-	if _, err := NewWriter(db, childWriter(parts[2])); err != nil {
+	protocol, err := strconv.Atoi(parts[3])
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := NewWriter(db, childWriter(parts[2], WriterProtocol(protocol))); err != nil {
 		log.Fatal(err)
 	}
 	_, at, _, err := db.Bounds(context.Background())
@@ -73,8 +88,8 @@ func childOptions() *tsdb.Options {
 	return &tsdb.Options{Blocks: tsdb.BlockOptions{Range: childRange}, WAL: tsdb.WALOptions{SegmentSize: 32 << 10}, Limits: tsdb.Limits{MaxFuture: -1}}
 }
 
-func childWriter(url string) *WriterOptions {
-	return &WriterOptions{URL: url, Deadline: 5 * time.Millisecond, MaxSamples: 300, MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, Protocol: ProtocolV1, shards: 3}
+func childWriter(url string, protocol WriterProtocol) *WriterOptions {
+	return &WriterOptions{URL: url, Deadline: 5 * time.Millisecond, MaxSamples: 300, MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, Protocol: protocol, shards: 3}
 }
 
 // putChild commits a sample of each series. Its value says what it is.
@@ -113,92 +128,11 @@ func startChild(t *testing.T, what ...string) (kill func()) {
 	}
 }
 
-// strictReceiver takes requests of 1.0 as the strictest receiver does: one with a sample that is
-// not newer than its series is refused as a whole, but for a repeat of the newest.
-type strictReceiver struct {
-	mu       sync.Mutex
-	newest   map[string]int64
-	taken    map[string]int
-	away     bool
-	mixed    int // refused requests that had something new
-	requests int
-}
+// protocolOf is the protocol of a round: one, and the other.
+func protocolOf(round int) WriterProtocol { return ProtocolV1 + WriterProtocol(round%2) }
 
-func (s *strictReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	type item struct {
-		series string
-		t      int64
-	}
-	body := contentOf(r)
-	message, err := snappy.Decode(nil, body)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	var items []item
-	for all := readFields(message); all.next(); {
-		var series string
-		for one := readFields(all.bytes()); one.next(); {
-			switch one.num {
-			case 1:
-				_, value, _ := readPair(one.bytes())
-				series += string(value) + "|"
-			case 2:
-				var at int64
-				for f := readFields(one.bytes()); f.next(); {
-					if f.num == 2 {
-						at = int64(f.varint())
-					}
-				}
-				items = append(items, item{series, at})
-			}
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests++
-	if s.away {
-		http.Error(w, "away", http.StatusServiceUnavailable)
-		return
-	}
-	old, fresh, newest := 0, 0, map[string]int64{}
-	for _, it := range items {
-		last, seen := newest[it.series]
-		if !seen {
-			last = s.newest[it.series]
-		}
-		if it.t <= last {
-			old++
-			continue
-		}
-		fresh++
-		newest[it.series] = it.t
-	}
-	if old > 0 {
-		if fresh > 0 {
-			s.mixed++
-		}
-		http.Error(w, "out of order sample", http.StatusBadRequest)
-		return
-	}
-	for _, it := range items {
-		s.newest[it.series] = it.t
-		s.taken[it.series]++
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func contentOf(r *http.Request) []byte {
-	var b strings.Builder
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := r.Body.Read(buf)
-		b.Write(buf[:n])
-		if err != nil {
-			return []byte(b.String())
-		}
-	}
-}
+// awayRounds is in how many rounds the receiver is away once.
+const awayRounds = 6
 
 // However often a sender is killed, each sample gets there once, in order. What was on its way is
 // sent again as it was: nothing new is in a request that a strict receiver refuses.
@@ -212,17 +146,17 @@ func TestWriterKill_OfTheSender(t *testing.T) {
 	{ // the first run says from where on
 		db, err := tsdb.Open(dir, childOptions())
 		require.NoError(t, err)
-		w, err := NewWriter(db, childWriter(server.URL))
+		w, err := NewWriter(db, childWriter(server.URL, ProtocolAny))
 		require.NoError(t, err)
 		require.NoError(t, w.Close())
 		require.NoError(t, db.Close())
 	}
 	rng := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
-	for n := range *writerKills {
+	for n := range kills() {
 		rc.mu.Lock()
-		rc.away = n%6 == 2
+		rc.away = n%awayRounds == 2
 		rc.mu.Unlock()
-		kill := startChild(t, childSends, dir, server.URL)
+		kill := startChild(t, childSends, dir, server.URL, fmt.Sprint(int(protocolOf(n+n/awayRounds))))
 		if rc.away { // so long that only blocks have what was not sent
 			<-time.After(awayFor)
 		}
@@ -235,7 +169,7 @@ func TestWriterKill_OfTheSender(t *testing.T) {
 	db, err := tsdb.Open(dir, childOptions())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	w, err := NewWriter(db, childWriter(server.URL))
+	w, err := NewWriter(db, childWriter(server.URL, ProtocolV2))
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), killDeadline)
 	defer cancel()
@@ -251,8 +185,14 @@ func TestWriterKill_OfTheSender(t *testing.T) {
 		require.Equal(t, len(samples), rc.taken[n], key)
 	}
 	require.Zero(t, rc.mixed)
-	t.Logf("%d requests, %d samples of each of %d series", rc.requests, rc.taken["m|0|"], childSeries)
+	t.Logf("%d kills, %d requests of 1.0 and 2.0, %d samples of each of %d series", kills(), rc.requests, rc.taken["m|0|"], childSeries)
+	for _, n := range rc.requests {
+		require.Positive(t, n)
+	}
 }
+
+// protocolRounds is for how many kills of a receiver a Writer speaks one protocol.
+const protocolRounds = 3
 
 // However often a receiver is killed, it has everything in the end.
 func TestWriterKill_OfTheReceiver(t *testing.T) {
@@ -266,11 +206,14 @@ func TestWriterKill_OfTheReceiver(t *testing.T) {
 	db, err := tsdb.Open(t.TempDir(), childOptions())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	w, err := NewWriter(db, childWriter("http://"+address))
-	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(2, uint64(time.Now().UnixNano())))
-	at := childStart
-	for range *writerKills {
+	w := writerTo(t, db, address, ProtocolV1)
+	at, spoken := childStart, map[string]uint64{}
+	for n := range kills() {
+		if n > 0 && n%protocolRounds == 0 {
+			closeChecked(t, w, spoken)
+			w = writerTo(t, db, address, protocolOf(n/protocolRounds))
+		}
 		kill := startChild(t, childTakes, dir, address)
 		for end := time.Now().Add(time.Duration(rng.IntN(400)) * time.Millisecond); time.Now().Before(end); {
 			at += childStep
@@ -279,17 +222,34 @@ func TestWriterKill_OfTheReceiver(t *testing.T) {
 		}
 		kill()
 	}
+	closeChecked(t, w, spoken)
+	w = writerTo(t, db, address, ProtocolV2)
 	kill := startChild(t, childTakes, dir, address)
 	ctx, cancel := context.WithTimeout(context.Background(), killDeadline)
 	defer cancel()
 	require.NoError(t, w.Flush(ctx))
-	st := w.Stats()
-	t.Logf("%+v", st)
-	require.Zero(t, st.DroppedRefused, st.LastRefusal)
-	require.NoError(t, w.Close())
+	closeChecked(t, w, spoken)
 	kill()
+	t.Logf("%d kills, requests of %v", kills(), spoken)
+	require.Len(t, spoken, 2)
 	got, err := tsdb.Open(dir, childOptions())
 	require.NoError(t, err)
 	require.Equal(t, storedSamples(t, db, "m"), storedSamples(t, got, "m"))
 	require.NoError(t, got.Close())
+}
+
+func writerTo(t *testing.T, db *tsdb.DB, address string, protocol WriterProtocol) *Writer {
+	t.Helper()
+	w, err := NewWriter(db, childWriter("http://"+address, protocol))
+	require.NoError(t, err)
+	return w
+}
+
+// closeChecked closes a Writer of which nothing was refused, and counts what it sent.
+func closeChecked(t *testing.T, w *Writer, spoken map[string]uint64) {
+	t.Helper()
+	require.NoError(t, w.Close())
+	st := w.Stats()
+	require.Zero(t, st.DroppedRefused, st.LastRefusal)
+	spoken[st.Protocol] += st.Requests
 }
