@@ -59,7 +59,7 @@ func TestCheckpointFilter_OfSeriesThatLeft(t *testing.T) {
 	}
 }
 
-// Deleted intervals of late samples stand twice, one behind the other, and the same of both is kept.
+// Deleted intervals of late samples stand twice, one record behind the other: both keep the same.
 func TestCheckpointFilter_TombstonesOfLateSamples(t *testing.T) {
 	f := checkpoint.NewFilter(100, func(ref uint64) bool { return ref != 2 }, nil)
 	late := []record.Tombstone{{Ref: 1, Mint: 0, Maxt: 99}, {Ref: 1, Mint: 0, Maxt: 100}, {Ref: 2, Mint: 0, Maxt: 100}}

@@ -85,10 +85,10 @@ func (r *replay) attachMore(s *memseries.Series, ref uint64) {
 // removed as a whole.
 func (r *replay) applyTombstones(rec wal.Record) {
 	if record.TypeOf(rec.Data) == record.TypeLateTombstones {
-		r.late.marked = r.stones(rec, record.ReadLateTombstones(rec.Data), r.late.marked[:0])
+		r.late.marked = stonesOf(r, rec, record.ReadLateTombstones(rec.Data), r.late.marked[:0])
 		return
 	}
-	stones := r.stones(rec, rec.Data, nil)
+	stones := stonesOf(r, rec, rec.Data, nil)
 	for i, inOrder := 0, r.late.unmarked(stones); i < len(stones); i++ {
 		stone := stones[i]
 		if ref, ok := r.dups[stone.Ref]; ok {
@@ -124,8 +124,8 @@ func (r *replay) applyTombstones(rec wal.Record) {
 	}
 }
 
-// stones appends the deleted intervals of a record to dst.
-func (r *replay) stones(rec wal.Record, data []byte, dst []record.Tombstone) []record.Tombstone {
+// stonesOf appends the deleted intervals of a record to dst.
+func stonesOf(r *replay, rec wal.Record, data []byte, dst []record.Tombstone) []record.Tombstone {
 	var dec record.TombstoneDecoder
 	for dec.Reset(data); dec.Next(); {
 		dst = append(dst, dec.At())
