@@ -249,7 +249,7 @@ func TestXOR2_RemoteRead_Agrees(t *testing.T) {
 	db := e.(*ours).db
 	servers := map[string]http.Handler{
 		"our server":             remote.ReadHandler(db, nil),
-		"our server, transcoded": remote.ReadHandler(db, &remote.ReadOptions{TranscodeXOR2: true}),
+		"our server, transcoded": remote.ReadHandler(db, &remote.ReadOptions{NoStartTimestamps: true}),
 		"their server":           theirHandler(t, openTheirXOR2(t, dir)),
 	}
 	for server, h := range servers {

@@ -18,7 +18,7 @@ type chunkAnswer struct {
 	own      []labels.Label // of the series, as stored
 	labels   []labels.Label // with the external ones
 	chunks   *tsdb.ChunkIterator
-	xor      *xorTranscoder // nil: chunks are sent as they are stored
+	plain    *transcoder // nil: chunks are sent as they are stored
 }
 
 func (a *chunkAnswer) write(ctx context.Context, queries []*openQuery) error {
@@ -99,12 +99,15 @@ func (a *chunkAnswer) addUnion(ctx context.Context, index int, group []*tsdb.Ser
 }
 
 // add adds a chunk of the series, to another frame if this one is complete.
-func (a *chunkAnswer) add(ctx context.Context, index int, c tsdb.ChunkMeta) (err error) {
-	if a.xor != nil {
-		if c.Chunk, err = a.xor.transcode(c.Chunk); err != nil {
-			return err
-		}
+func (a *chunkAnswer) add(ctx context.Context, index int, c tsdb.ChunkMeta) error {
+	if a.plain == nil {
+		return a.send(ctx, index, c)
 	}
+	return a.plain.transcode(c, func(c tsdb.ChunkMeta) error { return a.send(ctx, index, c) })
+}
+
+// send adds a chunk that needs no change.
+func (a *chunkAnswer) send(ctx context.Context, index int, c tsdb.ChunkMeta) error {
 	if a.frame.full(len(c.Chunk.Bytes())) {
 		if err := a.writeFrame(ctx, index); err != nil {
 			return err

@@ -193,8 +193,8 @@ func (h *readHandler) answer(r *http.Request, out *pacedWriter, req *readRequest
 	}
 	if typ == typeChunks {
 		a := chunkAnswer{out: out, external: h.external, frame: frameEncoder{limit: h.opts.FrameBytes}}
-		if h.opts.TranscodeXOR2 {
-			a.xor = &xorTranscoder{}
+		if h.opts.NoStartTimestamps {
+			a.plain = &transcoder{}
 		}
 		return a.write(r.Context(), queries)
 	}

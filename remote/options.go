@@ -22,10 +22,10 @@ type ReadOptions struct {
 	// FrameBytes is no more. Default and largest useful value: 1 MiB; clients refuse frames
 	// beyond some limit of their own, usually 50 MB.
 	FrameBytes int
-	// TranscodeXOR2: streamed chunks of the encoding XOR2, which blocks of other engines may
-	// have, are encoded again as XOR, without their start timestamps, for clients that know
-	// no other encoding of floats, as Thanos. Default: they are sent as they are stored.
-	TranscodeXOR2 bool
+	// NoStartTimestamps: streamed chunks that have start timestamps are encoded again without
+	// them, as XOR or as histograms of the encodings 2 and 3, for clients that know no other
+	// encodings, as Thanos. Default: they are sent as they are stored.
+	NoStartTimestamps bool
 	// MaxInFlight is how many requests are answered at a time; one more gets 429 and is
 	// told to come again. Default 20.
 	MaxInFlight int

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pkg/errors"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 )
 
 // The block of testdata/xor2-block was written by Prometheus 3.15, by turns with the
@@ -77,7 +79,7 @@ func TestXOR2_IsSentAsItIsOrTranscoded(t *testing.T) {
 	}
 	const xor, xor2 = int32(chunkenc.EncXOR), int32(chunkenc.EncXOR2)
 	for _, transcode := range []bool{false, true} {
-		h := ReadHandler(db, &ReadOptions{TranscodeXOR2: transcode, FrameBytes: 1000})
+		h := ReadHandler(db, &ReadOptions{NoStartTimestamps: transcode, FrameBytes: 1000})
 		types := frameEncodings(t, h)
 		require.Len(t, types, 6)
 		require.Contains(t, types, xor)
@@ -113,46 +115,103 @@ func requireStarts(t testing.TB, c *ReadClient, wanted bool) {
 	require.EqualValues(t, xor2Samples, n)
 }
 
-func TestXORTranscoder_LeavesWhatIsNotItsOwn(t *testing.T) {
-	var xor chunkenc.Encoder
-	require.NoError(t, xor.Append(1, 2, 0))
-	c, err := chunkenc.FromData(chunkenc.EncXOR, xor.AppendTo(nil))
-	require.NoError(t, err)
-	var x xorTranscoder
-	got, err := x.transcode(c)
-	require.NoError(t, err)
-	require.Equal(t, c, got)
+// transcoded is what becomes of a chunk.
+func transcoded(t testing.TB, c tsdb.ChunkMeta) (out []tsdb.ChunkMeta, err error) {
+	t.Helper()
+	var x transcoder
+	err = x.transcode(c, func(c tsdb.ChunkMeta) error {
+		own, err := chunkenc.FromData(c.Chunk.Encoding(), slices.Clone(c.Chunk.Bytes()))
+		require.NoError(t, err)
+		out = append(out, tsdb.ChunkMeta{MinT: c.MinT, MaxT: c.MaxT, Chunk: own})
+		return nil
+	})
+	return out, err
+}
 
-	var xor2 chunkenc.Encoder
+// chunkOf is the chunk that an encoder has.
+func chunkOf(t testing.TB, e *chunkenc.Encoder, mint, maxt int64) tsdb.ChunkMeta {
+	t.Helper()
+	c, err := chunkenc.FromData(e.Encoding(), e.AppendTo(nil))
+	require.NoError(t, err)
+	return tsdb.ChunkMeta{MinT: mint, MaxT: maxt, Chunk: c}
+}
+
+func TestTranscoder_LeavesWhatIsNotItsOwn(t *testing.T) {
+	var xor, xor2 chunkenc.Encoder
+	require.NoError(t, xor.Append(1, 2, 0))
+	c := chunkOf(t, &xor, 1, 1)
+	got, err := transcoded(t, c)
+	require.NoError(t, err)
+	require.Equal(t, []tsdb.ChunkMeta{c}, got)
+
 	require.NoError(t, xor2.Append(1, 2, 1))
 	require.NoError(t, xor2.Append(2, 3, 0))
-	data := xor2.AppendTo(nil)
-	cut, err := chunkenc.FromData(chunkenc.EncXOR2, data[:len(data)-1])
+	whole := chunkOf(t, &xor2, 1, 2)
+	cut := whole
+	cut.Chunk, err = chunkenc.FromData(chunkenc.EncXOR2, whole.Chunk.Bytes()[:len(whole.Chunk.Bytes())-1])
 	require.NoError(t, err)
-	_, err = x.transcode(cut)
+	_, err = transcoded(t, cut)
 	require.ErrorIs(t, err, tsdb.ErrCorrupt)
 
-	whole, err := chunkenc.FromData(chunkenc.EncXOR2, data)
-	require.NoError(t, err)
+	var x transcoder
 	require.Zero(t, testing.AllocsPerRun(10, func() {
-		if _, err := x.transcode(whole); err != nil {
+		if err := x.transcode(whole, func(tsdb.ChunkMeta) error { return nil }); err != nil {
 			t.Error(err)
 		}
 	}))
+	gone := errors.New("client is gone")
+	require.ErrorIs(t, x.transcode(whole, func(tsdb.ChunkMeta) error { return gone }), gone)
 }
 
-func TestXORTranscoder_LongestChunk(t *testing.T) {
+func TestTranscoder_LongestChunk(t *testing.T) {
 	var xor2 chunkenc.Encoder
 	for i := range int64(chunkenc.MaxSamples) {
 		require.NoError(t, xor2.Append(i, math.Sin(float64(i)), 1))
 	}
-	c, err := chunkenc.FromData(chunkenc.EncXOR2, xor2.AppendTo(nil))
+	c := chunkOf(t, &xor2, 0, chunkenc.MaxSamples-1)
+	got, err := transcoded(t, c)
 	require.NoError(t, err)
-	var x xorTranscoder
-	got, err := x.transcode(c)
-	require.NoError(t, err)
-	require.Equal(t, chunkenc.MaxSamples, got.NumSamples())
-	require.Equal(t, drain(t, c.Iterator(nil)), drain(t, got.Iterator(nil)))
+	require.Len(t, got, 1)
+	require.Equal(t, chunkenc.EncXOR, got[0].Chunk.Encoding())
+	require.Equal(t, chunkenc.MaxSamples, got[0].Chunk.NumSamples())
+	require.Equal(t, drain(t, c.Chunk.Iterator(nil)), drain(t, got[0].Chunk.Iterator(nil)))
+}
+
+// growing is a histogram of two buckets that has counted n in each.
+func growing(n int64) *histogram.Histogram {
+	return &histogram.Histogram{
+		Count: uint64(2 * n), Sum: float64(n),
+		PositiveSpans: []histogram.Span{{Offset: 1, Length: 2}}, PositiveBuckets: []int64{n, 0},
+	}
+}
+
+func TestTranscoder_Histograms(t *testing.T) {
+	for _, floats := range []bool{false, true} {
+		var e chunkenc.Encoder
+		for i := range int64(100) {
+			if h := growing(i); floats {
+				require.NoError(t, e.AppendFloatHistogram(i, h.ToFloat(nil), 1))
+			} else {
+				require.NoError(t, e.AppendHistogram(i, h, 1))
+			}
+		}
+		c := chunkOf(t, &e, 0, 99)
+		got, err := transcoded(t, c)
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		want := map[bool]chunkenc.Encoding{false: chunkenc.EncHistogram, true: chunkenc.EncFloatHistogram}[floats]
+		require.Equal(t, want, got[0].Chunk.Encoding())
+		require.Equal(t, []int64{0, 99}, []int64{got[0].MinT, got[0].MaxT})
+		a, b := c.Chunk.Iterator(nil), got[0].Chunk.Iterator(nil)
+		var h, g histogram.FloatHistogram
+		for a.Next() != chunkenc.ValNone {
+			require.NotEqual(t, chunkenc.ValNone, b.Next())
+			require.Equal(t, a.AtFloatHistogram(&h), b.AtFloatHistogram(&g))
+			require.Equal(t, h, g)
+			require.Equal(t, []int64{1, 0}, []int64{a.AtST(), b.AtST()})
+		}
+		require.Equal(t, chunkenc.ValNone, b.Next())
+	}
 }
 
 func BenchmarkTranscode(b *testing.B) {
@@ -163,12 +222,11 @@ func BenchmarkTranscode(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	c, err := chunkenc.FromData(chunkenc.EncXOR2, xor2.AppendTo(nil))
-	require.NoError(b, err)
-	var x xorTranscoder
+	c := chunkOf(b, &xor2, fixtureStart, fixtureStart+samples*fixtureStep)
+	var x transcoder
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := x.transcode(c); err != nil {
+		if err := x.transcode(c, func(tsdb.ChunkMeta) error { return nil }); err != nil {
 			b.Fatal(err)
 		}
 	}

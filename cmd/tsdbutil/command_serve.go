@@ -23,7 +23,7 @@ type serveCommand struct {
 	refresh     time.Duration
 	sampleLimit int
 	inFlight    int
-	xorOnly     bool
+	noStarts    bool
 	timeout     time.Duration
 }
 
@@ -47,7 +47,7 @@ func (s *serveCommand) flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("refresh", "How often to look for new data in the directory; 0 is never. It is read anew only when a file has changed.").Default("30s").DurationVar(&s.refresh)
 	cmd.Flag("sample-limit", "The most samples of a query that is not streamed; 0 is no limit.").Default("50000000").IntVar(&s.sampleLimit)
 	cmd.Flag("answer-timeout", "How long an answer may take; 0 is as long as it takes.").Default("0").DurationVar(&s.timeout)
-	cmd.Flag("xor-only", "Encode chunks of the encoding XOR2 again as XOR, for Thanos and other clients that do not know XOR2.").BoolVar(&s.xorOnly)
+	cmd.Flag("no-start-timestamps", "Send chunks without start timestamps, for Thanos and other clients that do not know their encodings.").BoolVar(&s.noStarts)
 	cmd.Flag("max-in-flight", "How many requests are answered at a time; others get 429.").Default("20").IntVar(&s.inFlight)
 }
 
@@ -94,7 +94,7 @@ func opening(ctx context.Context, ended <-chan error, open func() error) (ready 
 func (s *serveCommand) options(external labels.Labels, c *console) *remote.ReadOptions {
 	return &remote.ReadOptions{
 		ExternalLabels: external, SampleLimit: s.limit(), MaxInFlight: s.inFlight,
-		AnswerTimeout: s.timeout, TranscodeXOR2: s.xorOnly,
+		AnswerTimeout: s.timeout, NoStartTimestamps: s.noStarts,
 		Logger: slog.New(slog.NewTextHandler(c.err, nil)),
 	}
 }

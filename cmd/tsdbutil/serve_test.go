@@ -134,11 +134,11 @@ func TestServe_EndsAlsoWhileTheDatabaseIsBeingOpened(t *testing.T) {
 
 // The block of remote/testdata/xor2-block has chunks of the second encoding with start
 // timestamps, which XOR has no place for.
-func TestServe_XOROnly_TranscodesChunks(t *testing.T) {
+func TestServe_NoStartTimestamps_TranscodesChunks(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.FromSlash("../../remote/testdata/xor2-block"))))
 	db := openServed(t, dir)
-	for _, args := range [][]string{{"serve"}, {"serve", "--xor-only"}} {
+	for _, args := range [][]string{{"serve"}, {"serve", "--no-start-timestamps"}} {
 		s, app := &serveCommand{external: map[string]string{}}, kingpin.New("", "")
 		s.flags(app.Command("serve", ""))
 		_, err := app.Parse(args)

@@ -229,7 +229,7 @@ func (c *config) readOptions(logger *slog.Logger) remote.ReadOptions {
 	external := labels.FromMap(c.file.Scrape.Global.External)
 	o := remote.ReadOptions{
 		SampleLimit: c.sampleMax, MaxInFlight: c.readers, FrameBytes: c.frameBytes, ExternalLabels: external,
-		TranscodeXOR2: !external.IsEmpty() || !c.startsAreStored(), Logger: logger,
+		NoStartTimestamps: !external.IsEmpty() || !c.startsAreStored(), Logger: logger,
 	}
 	if c.sampleMax == 0 {
 		o.SampleLimit = -1
