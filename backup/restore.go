@@ -18,10 +18,10 @@ import (
 // RestoreSuffix ends the name of a directory that is being restored.
 const RestoreSuffix = ".tmp-restore"
 
-// Restore makes a data directory of a backup: that of a name that List has, or for an empty name the
-// newest one whose manifest is not damaged. dir must not exist, or be empty: fs.ErrExist. Each file
-// is held against its hash, and on stable storage when Restore returns; until then there is only a
-// directory with RestoreSuffix beside, with which the next Restore into dir goes on.
+// Restore makes a data directory of a backup: that of a name that List has, or for an empty name
+// the newest one whose manifest is not damaged. dir must not exist, or be empty: fs.ErrExist. Each
+// file is held against its hash, and on stable storage when Restore returns; until then there is
+// only a directory with RestoreSuffix beside, with which the next Restore into dir goes on.
 //
 // Errors: fs.ErrNotExist, if there is no such backup, or no backup; tsdb.ErrCorrupt with the name
 // of what is damaged; those of the store and of the file system; the context's.

@@ -68,8 +68,8 @@ type Result struct {
 // is no new backup, and those before are whole; the next Take goes on with what is stored.
 //
 // One Take, Prune or RemoveDamaged at a time may write to a store: in a directory the second one
-// gets tsdb.ErrLocked. Errors: fs.ErrNotExist, if there is no data directory; those of the store and
-// of the file system; the context's.
+// gets tsdb.ErrLocked. Errors: fs.ErrNotExist, if there is no data directory; those of the store
+// and of the file system; the context's.
 func Take(ctx context.Context, dir string, store Store, opts *Options) (Result, error) {
 	o := opts.withDefaults()
 	unlock, err := lockStore(store, o.Clock.Now())
