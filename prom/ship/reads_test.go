@@ -51,8 +51,8 @@ func largeBlocks(t *testing.T, fsys tsdb.FS, dir string, n int) (names []string)
 // blockFiles are those of a block that are large.
 var blockFiles = []string{"index", "chunks/000001"}
 
-// readFS counts how often each byte of a file is read, by the block and the file, wherever a link to
-// it is. One that is mapped counts as read.
+// readFS counts how often each byte of a file is read, by the block and the file, wherever a link
+// to it is. One that is mapped counts as read.
 type readFS struct {
 	tsdb.FS
 	mu    sync.Mutex
@@ -113,8 +113,8 @@ func (f *readFile) Mmap(length int64) (fileutil.Mapping, error) {
 	return f.File.Mmap(length)
 }
 
-// Each byte of a block is read once to be uploaded, though it is looked at on its way, and not again
-// by who finds it uploaded.
+// Each byte of a block is read once to be uploaded, though it is looked at on its way, and not
+// again by who finds it uploaded.
 func TestSync_ReadsEachByteOnce(t *testing.T) {
 	disk := &readFS{FS: tsdbtest.NewMemFS(), reads: map[string][]int{}}
 	names := largeBlocks(t, disk, "data", 2)
