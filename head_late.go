@@ -138,28 +138,25 @@ func (a *Appender) RefuseLate(refuse bool) {
 	}
 }
 
-// stageLate makes a sample a late one, unless it comes too late. The error is otherwise, where no
-// late ones are taken.
+// stageLate makes a sample a late one, unless it comes too late, or is of the future. The error is
+// otherwise, where no late ones are taken.
 func (a *Appender) stageLate(st *memseries.Sample, otherwise error) error {
 	h, sg := a.h, a.staged
 	if h.late.window.Load() == 0 || sg.late.refuse {
 		return sg.refused.note(st, otherwise)
 	}
+	if st.T > a.maxT {
+		if a.maxT = h.bounds.acceptsTo(); st.T > a.maxT {
+			return a.outOfBounds(st)
+		}
+	}
 	err := h.late.tooOldFor(&h.bounds, st.T)
 	if err == nil {
-		if err = duplicate(sg.late.Stage(&h.late.within, st, &sg.wide)); err == nil {
+		if err = sg.late.Stage(&h.late.within, st, &sg.wide); err == nil {
 			return nil
 		}
 	}
 	return sg.refused.note(st, err)
-}
-
-// duplicate is the error of a late sample, as it is told.
-func duplicate(err error) error {
-	if errors.Is(err, late.ErrDuplicate) {
-		return ErrDuplicateSample
-	}
-	return err
 }
 
 // reserveLateLocked takes a late sample into the store, where nobody sees it yet. n is its number
@@ -172,7 +169,7 @@ func (sg *staging) reserveLateLocked(st *memseries.Sample, n int) error {
 	if added {
 		sg.logLocked(st.Series)
 	}
-	return duplicate(err)
+	return err
 }
 
 // becomeLateLocked takes a sample that other commits overtook as a late one, unless why it is not

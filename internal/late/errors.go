@@ -2,5 +2,5 @@ package late
 
 import "errors"
 
-// ErrDuplicate: the series has another late sample at that time.
-var ErrDuplicate = errors.New("another late sample has that time")
+// ErrDuplicate: the series has another value at this time.
+var ErrDuplicate = errors.New("duplicate sample: the series has another value at this time")
