@@ -25,7 +25,8 @@ import (
 )
 
 // What a child that is going to be killed writes, and what of it must be there later.
-// Commit n of a writer has all its samples at time n*killStep. The number of the round is their
+// Commit n of a writer has all its samples at time n*killStep, but for some series, of which the
+// samples of some commits come in the opposite order (killTime). The number of the round is their
 // value, or makes it (killSample), so whether it is there, whole, and from which process, can be
 // read off. Now
 // and then a writer deletes what its first commits have in some series. The head is
@@ -44,6 +45,9 @@ const (
 	killEnv     = "TSDB_TEST_KILL"
 	killPipe    = 3 // file number of the pipe to the parent
 
+	killLate    = 5 // series of a writer whose samples come late, in runs of so many
+	killLateRun = 8
+
 	killExemplars = 1000 // that are kept; each commit has one
 	killHelpAt    = 70   // each so many commits the help text of a series is another one
 
@@ -58,6 +62,7 @@ type killConfig struct {
 	Compression int           // index in compressions
 	CloseAfter  time.Duration // 0: never
 	Snapshots   bool          // of the head are taken, while it runs, too
+	Window      time.Duration // for late samples
 }
 
 var killSyncs = []tsdb.SyncPolicy{tsdb.SyncCommit(), tsdb.SyncInterval(time.Second), tsdb.SyncRotate(), tsdb.SyncNever()}
@@ -70,6 +75,7 @@ func (c killConfig) options() *tsdb.Options {
 	o.WAL.Compression = compressions[c.Compression]
 	o.WAL.Sync = killSyncs[c.Sync]
 	o.Blocks.Range, o.Blocks.MaxRange = time.Minute, 9*time.Minute
+	o.Head.OutOfOrderWindow = c.Window
 	o.Head.SnapshotThreshold = -1
 	if c.Snapshots {
 		o.Head.SnapshotThreshold = killSnapshotEvery
@@ -195,6 +201,9 @@ func killWrite(db *tsdb.DB, round, writer, n int, p *peloton, say func(string, .
 		for i := 0; i < killSeries && err == nil; i++ {
 			err = add("k", strconv.Itoa(i))
 		}
+		for i := 0; i < killLate && err == nil; i++ {
+			err = add("late", strconv.Itoa(i))
+		}
 		if n%killFreshAt == 0 && err == nil {
 			err = add("fresh", strconv.Itoa(n))
 		}
@@ -275,11 +284,20 @@ func killFindBeside(db *tsdb.DB, last [killWriters]int) error {
 	return q.Close()
 }
 
-// killSample returns what a series has of commit n, written in a round: each of the usual series
-// has samples of its own kind, those of histograms a stale marker now and then.
+// killTime returns the time of what a series has of commit n, in steps; and the commit of a time.
+func killTime(name string, n int) int {
+	if name == "late" {
+		return n - n%killLateRun + (killLateRun - 1 - n%killLateRun)
+	}
+	return n
+}
+
+// killSample returns what a series has of commit n, written in a round: each of the usual series,
+// and of those that come late, has samples of its own kind, those of histograms a stale marker now
+// and then.
 func killSample(name, i string, n, round int) anySample {
-	s := anySample{T: int64(n) * killStep, V: math.Float64bits(float64(round))}
-	if name != "k" || i == "0" {
+	s := anySample{T: int64(killTime(name, n)) * killStep, V: math.Float64bits(float64(round))}
+	if name != "k" && name != "late" || i == "0" {
 		return s
 	}
 	if i == "1" || i == "3" {
@@ -304,11 +322,14 @@ func killSample(name, i string, n, round int) anySample {
 	return s
 }
 
-// killErase deletes what the first commits of a writer, up to the nth, have in its usual
-// series.
+// killErase deletes what the series of a writer that are written by each commit have up to the time
+// of the nth.
 func killErase(db *tsdb.DB, writer, n int, say func(string, ...any)) error {
 	say("erasing %d %d", writer, n)
-	err := db.Delete(ctx, math.MinInt64, int64(n)*killStep, labels.Equal("__name__", "k"), labels.Equal("w", strconv.Itoa(writer)))
+	names, err := labels.Regexp("__name__", "k|late")
+	if err == nil {
+		err = db.Delete(ctx, math.MinInt64, int64(n)*killStep, names, labels.Equal("w", strconv.Itoa(writer)))
+	}
 	if err == nil {
 		say("erased %d %d", writer, n)
 	}

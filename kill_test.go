@@ -34,6 +34,7 @@ import (
 const (
 	killMaxDelay = 200 * time.Millisecond
 	killMaxOpen  = 2 * time.Second
+	killWindow   = time.Minute // more than writers are apart, and a run of late samples is long
 )
 
 // killed is a directory in which processes get killed, and what must be in it.
@@ -66,7 +67,7 @@ func (k *killed) upTo(d time.Duration) time.Duration {
 // It is killed some time after it was started, or after it began to recover or to close.
 func (k *killed) kill() {
 	k.round++
-	cfg := killConfig{Dir: k.dir, Round: k.round, Sync: k.rng.IntN(len(killSyncs)), Compression: k.rng.IntN(len(compressions)), Snapshots: k.rng.IntN(4) > 0}
+	cfg := killConfig{Dir: k.dir, Round: k.round, Sync: k.rng.IntN(len(killSyncs)), Compression: k.rng.IntN(len(compressions)), Snapshots: k.rng.IntN(4) > 0, Window: killWindow}
 	delay, since := k.upTo(killMaxDelay), "start"
 	switch k.rng.IntN(4) {
 	case 0:
@@ -157,7 +158,7 @@ func atoi(t require.TestingT, s string) int {
 
 // check opens the directory and looks at every sample.
 func (k *killed) check() {
-	cfg := killConfig{Sync: k.rng.IntN(len(killSyncs)), Snapshots: k.rng.IntN(4) > 0}
+	cfg := killConfig{Sync: k.rng.IntN(len(killSyncs)), Snapshots: k.rng.IntN(4) > 0, Window: killWindow * time.Duration(k.rng.IntN(2))}
 	left := k.copyOf(k.dir)
 	db := k.timedOpen(k.dir, cfg)
 	defer func() { require.NoError(k, db.Close()) }()
@@ -211,7 +212,7 @@ func (k *killed) checkSamples(db *tsdb.DB) {
 	q, err := db.Querier(math.MinInt64, math.MaxInt64)
 	require.NoError(k, err)
 	defer func() { require.NoError(k, q.Close()) }()
-	var seen, want struct{ k, fresh, big int }
+	var seen, want struct{ k, late, fresh, big int }
 	var from [killWriters]int // the first commit that the usual series have
 	var it chunkenc.Iterator
 	for s, err := range q.Select(ctx, nil).All() {
@@ -222,6 +223,10 @@ func (k *killed) checkSamples(db *tsdb.DB) {
 		switch ls.Get("__name__") {
 		case "k":
 			seen.k++
+		case "late":
+			seen.late++
+			k.checkLate(w, s)
+			continue
 		case "fresh":
 			seen.fresh++
 			require.Zero(k, i%killFreshAt)
@@ -253,10 +258,43 @@ func (k *killed) checkSamples(db *tsdb.DB) {
 	}
 	for _, n := range k.acked {
 		want.k += killSeries * min(n, 1)
+		want.late += killLate * min(n, 1)
 		want.fresh += n / killFreshAt
 		want.big += killBig * min(n/killBigAt, 1)
 	}
 	require.Equal(k, want, seen, "series")
+}
+
+// checkLate: a series whose samples come late has those of the commits that are there, too. A
+// delete that was not acknowledged may have taken some.
+func (k *killed) checkLate(w int, s *tsdb.Series) {
+	ls, it := s.Labels(), s.Iterator(nil)
+	there, gone := -1, -1 // the time before, in steps; up to this one all are deleted
+	if k.erased[w] > 0 {
+		gone = k.erased[w]
+	}
+	lacks := func(from, to int) {
+		for at := from; at <= to; at++ {
+			n := killTime("late", at)
+			if at <= max(gone, k.begun[w]) && k.begun[w] > 0 {
+				continue
+			}
+			require.True(k, n < 1 || n > k.acked[w], "round %d: %v lacks %d, of commit %d", k.round, ls, at, n)
+		}
+	}
+	for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
+		got := pointAt(it, kind)
+		at := int(got.T / killStep)
+		n := killTime("late", at)
+		require.Greater(k, at, max(there, gone), "round %d: %v", k.round, ls)
+		require.True(k, n >= 1 && n <= k.acked[w], "round %d: %v has %d", k.round, ls, at)
+		want := killSample("late", ls.Get("i"), n, k.rounds[w][n-1])
+		require.Equal(k, want.point(), got, "round %d: %v at %d", k.round, ls, at)
+		lacks(there+1, at-1)
+		there = at
+	}
+	require.NoError(k, it.Err())
+	lacks(there+1, k.acked[w]+killLateRun)
 }
 
 // killChildProcess is a child and its journal.

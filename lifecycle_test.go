@@ -1,11 +1,13 @@
 package tsdb_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,12 +28,13 @@ import (
 // or come back, no ref may ever name two label sets, and every sample of the log has its
 // series.
 
-// lifeOps are the steps of a life, a letter each. snapLifeOps has snapshots of the head, too, and
-// allLifeOps one more, for lives that are not every one there is.
+// lifeOps are the steps of a life, a letter each. snapLifeOps has snapshots of the head, too,
+// lateLifeOps late samples, and longLifeOps one more, for lives that are not every one there is.
 const (
 	lifeOps     = "adgfcrk"
 	snapLifeOps = lifeOps + "s"
-	allLifeOps  = snapLifeOps + "b"
+	lateLifeOps = lifeOps + "o"
+	longLifeOps = snapLifeOps + "b"
 )
 
 type life struct {
@@ -40,14 +43,17 @@ type life struct {
 	clock *tsdbtest.Clock
 	db    *tsdb.DB
 	now   int64
+	late  int64          // commits of late samples there ever were
 	ref   tsdb.SeriesRef // of series a, as a caller keeps it
 	want  map[string][]point
 	names map[uint64]string // labels by ref, all that the log ever had
 	ops   string            // done so far
+
+	hasLate bool // a window is open for late samples
 }
 
-func newLife(t *testing.T) *life {
-	l := &life{T: t, fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(testNow), want: map[string][]point{}, names: map[uint64]string{}}
+func newLife(t *testing.T, ops string) *life {
+	l := &life{hasLate: strings.Contains(ops, "o"), T: t, fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(testNow), want: map[string][]point{}, names: map[uint64]string{}}
 	l.open()
 	return l
 }
@@ -59,12 +65,15 @@ func (l *life) open() {
 	opts.Blocks.Manual = true
 	opts.WAL.SegmentSize = wal.MinSegmentSize
 	opts.Head.ReplayWorkers = 1
+	if l.hasLate {
+		opts.Head.OutOfOrderWindow = 24 * time.Hour
+	}
 	db, err := tsdb.Open(fixtureDir, opts)
 	require.NoError(l, err, l.ops)
 	l.db, l.ref = db, 0
 	rep := db.OpenReport()
 	require.True(l, rep.Clean(), "%s: %+v", l.ops, rep)
-	require.Zero(l, rep.SamplesUnknown, l.ops)
+	require.Zero(l, rep.SamplesUnknown+rep.LateUnknown, l.ops)
 	l.check()
 }
 
@@ -88,12 +97,33 @@ func (l *life) append(name string) {
 	l.want[ls.String()] = append(l.want[ls.String()], point{l.now, math.Float64bits(float64(l.now))})
 }
 
+// appendLate commits a sample that is older than the newest of a, if there is one, and the same of
+// a series that has late ones only. No two have one time.
+func (l *life) appendLate() {
+	l.late++
+	at := l.now - 30_000 - 7*l.late
+	app := l.db.Appender()
+	for _, name := range []string{"a", "late"} {
+		ls := labels.FromStrings("__name__", name)
+		_, err := app.Append(0, ls, at, float64(at))
+		require.NoError(l, err, l.ops)
+		ps := append(l.want[ls.String()], point{at, math.Float64bits(float64(at))})
+		slices.SortFunc(ps, func(a, b point) int { return cmp.Compare(a.T, b.T) })
+		l.want[ls.String()] = ps
+	}
+	res, err := app.Commit(context.Background())
+	require.NoError(l, err, l.ops)
+	require.Empty(l, res.Rejected, l.ops)
+}
+
 // do takes one step.
 func (l *life) do(op byte) {
 	l.ops += string(op)
 	switch op {
 	case 'a', 'b':
 		l.append(string(op))
+	case 'o':
+		l.appendLate()
 	case 'd': // all of a, for all of time
 		m, err := labels.NewMatcher(labels.MatchEqual, "__name__", "a")
 		require.NoError(l, err)
@@ -170,6 +200,9 @@ func TestLifecycle_EveryOrderOfFiveSteps(t *testing.T) { everyLife(t, lifeOps, 5
 // All 8^4 lives with snapshots of the head.
 func TestLifecycle_EveryOrderOfFourStepsWithSnapshots(t *testing.T) { everyLife(t, snapLifeOps, 4) }
 
+// All 8^4 lives with late samples.
+func TestLifecycle_EveryOrderOfFourStepsWithLateSamples(t *testing.T) { everyLife(t, lateLifeOps, 4) }
+
 func everyLife(t *testing.T, ops string, steps int) {
 	all := sweep.Places{Step: 1}
 	if sweep.Whole() && !invariants.Enabled {
@@ -190,7 +223,7 @@ func lives(t *testing.T, ops string, steps int, places sweep.Places) {
 				n *= len(ops)
 			}
 			for _, k := range places.Below(n) {
-				l := newLife(t)
+				l := newLife(t, ops)
 				l.do(ops[i])
 				for range steps - 1 {
 					l.do(ops[k%len(ops)])
@@ -210,9 +243,10 @@ func TestLifecycle_LongRandomLives(t *testing.T) {
 	}
 	for _, seed := range sweep.Seeds(t, runs) {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		l := newLife(t)
+		ops := longLifeOps + []string{"", "o"}[seed%2]
+		l := newLife(t, ops)
 		for range 8 + rng.IntN(25) {
-			l.do(allLifeOps[rng.IntN(len(allLifeOps))])
+			l.do(ops[rng.IntN(len(ops))])
 		}
 		require.NotPanics(t, l.end, fmt.Sprint("seed ", seed))
 	}
@@ -220,7 +254,7 @@ func TestLifecycle_LongRandomLives(t *testing.T) {
 
 // live takes steps and ends; each bug below is one of the orders that broke others.
 func live(t *testing.T, steps string) *life {
-	l := newLife(t)
+	l := newLife(t, steps)
 	l.live(steps)
 	return l
 }
@@ -256,7 +290,7 @@ func TestLifecycle_Bug17_TwoRefsOfOneSeriesLoseNothing(t *testing.T) {
 	}
 	series := func(ref uint64) []byte { return record.AppendSeries(record.BeginSeries(nil), ref, a) }
 	for _, steps := range []string{"k", "rk", "acacacacrkacackfk", "ackackackackack", "cfk", "dgakfak"} {
-		l := newLife(t)
+		l := newLife(t, steps)
 		require.NoError(t, l.db.Close())
 		l.fs = tsdbtest.NewMemFS()
 		log, err := wal.Open(wal.Options{FS: l.fs, Dir: filepath.Join(fixtureDir, "wal")}, wal.Position{})
@@ -306,7 +340,7 @@ func TestLifecycle_Bug19_RefsNameOneLabelSet(t *testing.T) {
 func TestLifecycle_Bug20_TimesBelowTheNumbersOfSegments(t *testing.T) {
 	for _, start := range []int64{-1 << 50, -300_000, -60_000, 1 << 50} {
 		for _, steps := range []string{"aagackarak", "agagrcakrak", "acacacacacrack", "aagadcardfk"} {
-			l := newLife(t)
+			l := newLife(t, steps)
 			l.now = start
 			l.live(steps)
 		}
