@@ -11,12 +11,14 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -534,5 +536,102 @@ func TestGroup_ManyAtOnce(t *testing.T) {
 		db, release := g.use(name)
 		require.Equal(t, n, samples(t, db), name)
 		release()
+	}
+}
+
+// Merges of all databases together write what the bound allows, and no more.
+func TestGroup_MergesShareTheirBytesPerSecond(t *testing.T) {
+	const rate, databases = 64 << 10, 3
+	paying := &payingClock{Period: time.Second / 32} // of a piece at that rate
+	g := newGroup(t, func(o *tsdb.GroupOptions) {
+		manual(o.Options)
+		paying.Clock = o.Options.Clock.(*tsdbtest.Clock)
+		o.Options.Clock = paying
+		o.Options.Blocks.Range, o.Options.Blocks.MaxRange = time.Hour, 3*time.Hour
+		o.Options.Blocks.Workers, o.Options.Blocks.BytesPerSecond = databases, rate
+		o.Configure = func(_ string, o *tsdb.Options) { o.Blocks.BytesPerSecond = 1 << 30 } // is not asked
+	})
+	base := testNow.UnixMilli()/(3*hour)*(3*hour) - 18*hour
+	var dbs []*tsdb.DB
+	for i := range databases {
+		db, release := g.use(fmt.Sprint("db", i))
+		defer release()
+		for k := range int64(12) {
+			require.NoError(t, commitSome(t, db, base+k*hour+minute, 300))
+		}
+		require.NoError(t, db.Flush(ctx))
+		dbs = append(dbs, db)
+	}
+	begun := g.clock.Now()
+	written, most := pacedBytes(t, g, paying, dbs)
+	require.Greater(t, written, 2*rate, "too little to tell")
+	require.GreaterOrEqual(t, g.clock.Now().Sub(begun).Seconds(), 0.9*float64(written)/rate)
+	require.Equal(t, 1, most, "one after the other pays for what it wrote")
+}
+
+// payingClock counts the tickers of periods up to one.
+type payingClock struct {
+	*tsdbtest.Clock
+	Period  time.Duration
+	waiting atomic.Int64
+}
+
+type payingTicker struct {
+	clock.Ticker
+	of *payingClock
+}
+
+func (c *payingClock) NewTicker(d time.Duration) clock.Ticker {
+	ticker := c.Clock.NewTicker(d)
+	if d > c.Period {
+		return ticker
+	}
+	c.waiting.Add(1)
+	return payingTicker{ticker, c}
+}
+
+func (t payingTicker) Stop() {
+	t.of.waiting.Add(-1)
+	t.Ticker.Stop()
+}
+
+// pacedBytes merges what all databases have side by side. It returns how many bytes that wrote, and
+// how many waited at a time, at most, before the clock went on.
+func pacedBytes(t *testing.T, g *groupFixture, paying *payingClock, dbs []*tsdb.DB) (written, most int) {
+	var bytes atomic.Int64
+	g.fs.SetHook(func(op tsdbtest.Op) error {
+		if op.Kind == tsdbtest.OpWrite && strings.Contains(filepath.ToSlash(op.Name), "/tmp-block-") {
+			bytes.Add(op.Bytes)
+		}
+		return nil
+	})
+	defer g.fs.SetHook(nil)
+	var merging sync.WaitGroup
+	for _, db := range dbs {
+		merging.Go(func() {
+			if err := db.Compact(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		merging.Wait()
+		close(done)
+	}()
+	for {
+		select {
+		case <-done:
+			return int(bytes.Load()), most
+		default:
+		}
+		if paying.waiting.Load() > 0 {
+			for range 50 { // others that may wait, too, begin to
+				runtime.Gosched()
+			}
+			most = max(most, int(paying.waiting.Load()))
+			g.clock.Advance(10 * time.Millisecond)
+		}
+		runtime.Gosched()
 	}
 }
