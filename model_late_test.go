@@ -30,6 +30,8 @@ type lateModel struct {
 
 	wins   bool
 	window time.Duration
+	budget tsdb.HeadOptions // its MaxSeries and MaxBytes, of which the head may have more
+	manual bool             // nothing is done by time alone
 	data   [lateSeries]map[int64]anySample
 	old    [lateSeries]map[int64]bool // samples that blocks may have
 	gone   [lateSeries]map[int64]bool // samples that were deleted
@@ -42,7 +44,7 @@ type lateModel struct {
 func (m *lateModel) openDB() {
 	opts := &tsdb.Options{FS: m.fs, Clock: m.clock}
 	opts.Limits.MaxFuture = -1
-	opts.Blocks.Range, opts.Blocks.Manual = time.Minute, true
+	opts.Blocks.Range, opts.Blocks.Manual = time.Minute, m.manual
 	opts.Blocks.MaxRange = rapid.SampledFrom([]time.Duration{time.Minute, 9 * time.Minute}).Draw(m.T, "longest block")
 	opts.Head.SamplesPerChunk = rapid.SampledFrom([]int{16, 120}).Draw(m.T, "samples a chunk")
 	opts.Head.ReplayWorkers = rapid.IntRange(1, 3).Draw(m.T, "workers")
@@ -50,6 +52,7 @@ func (m *lateModel) openDB() {
 	opts.WAL.Compression = rapid.SampledFrom(compressions).Draw(m.T, "compression")
 	opts.WAL.Sync = rapid.SampledFrom([]tsdb.SyncPolicy{tsdb.SyncCommit(), tsdb.SyncInterval(time.Hour), tsdb.SyncNever()}).Draw(m.T, "sync")
 	opts.Head.LastWriteWins = m.wins
+	opts.Head.MaxSeries, opts.Head.MaxBytes = m.budget.MaxSeries, m.budget.MaxBytes
 	m.drawWindow()
 	opts.Head.OutOfOrderWindow = m.window
 	db, err := tsdb.Open("data", opts)
@@ -95,6 +98,10 @@ func (m *lateModel) Steady(t *rapid.T) {
 	for i := range n {
 		s := m.draw(t, first+i*step)
 		_, err := app.AppendSample(0, modelLabels(series), s.sample())
+		if m.refusesSeries(err) {
+			require.NoError(t, app.Rollback())
+			return
+		}
 		require.NoError(t, err)
 		m.data[series][s.T] = s
 		m.newest = s.T
@@ -136,6 +143,9 @@ func (m *lateModel) commit(t *rapid.T, draw func() (series int, s anySample)) {
 		_, err := app.AppendSample(0, modelLabels(s.series), s.sample())
 		if err == nil {
 			staged = append(staged, s)
+			continue
+		}
+		if m.refusesSeries(err) {
 			continue
 		}
 		t.Logf("refused %d %d %x: %v", s.series, s.T, s.digest(), err)
@@ -186,6 +196,29 @@ func (m *lateModel) settle(t *rapid.T, series int, s anySample) {
 	if ps := got[modelLabels(series).String()]; len(ps) == 1 && ps[0] == s.point() {
 		m.data[series][s.T] = s
 	}
+}
+
+// refusesSeries reports whether an error says that there is no room for a new series.
+func (m *lateModel) refusesSeries(err error) bool {
+	return m.budget != (tsdb.HeadOptions{}) && errors.Is(err, tsdb.ErrLimit)
+}
+
+// drawBudget gives some of the runs a budget, and has some of them work by time, too.
+func (m *lateModel) drawBudget() {
+	m.budget.MaxSeries = rapid.SampledFrom([]int{0, 0, 2, 3}).Draw(m.T, "most series")
+	m.budget.MaxBytes = rapid.SampledFrom([]int64{0, 0, 64 << 10, 256 << 10}).Draw(m.T, "most bytes")
+	m.manual = rapid.Bool().Draw(m.T, "manual")
+}
+
+// Tick lets time pass: near a budget, and where nothing comes any more, what there is becomes
+// blocks.
+func (m *lateModel) Tick(t *rapid.T) {
+	d := time.Duration(rapid.SampledFrom([]int64{1, 5, 70, 200}).Draw(t, "seconds")) * time.Second
+	t.Logf("tick %v", d)
+	m.left = true
+	m.clock.Advance(d)
+	m.flushed()
+	m.compare(t)
 }
 
 // requireRefused holds an error against what there is.
@@ -383,11 +416,12 @@ func TestModel_LateSamplesEqualAMap(t *testing.T) {
 		for i := range m.data {
 			m.data[i], m.old[i], m.gone[i] = map[int64]anySample{}, map[int64]bool{}, map[int64]bool{}
 		}
+		m.drawBudget()
 		m.openDB()
 		defer func() { _ = m.db.Close() }()
 		t.Repeat(map[string]func(*rapid.T){
 			"commit": m.Commit, "commit more": m.Commit, "steady": m.Steady, "delete": m.Delete, "flush": m.Flush, "let go": m.LetGo, "compact": m.Compact,
-			"snapshot": m.HeadSnapshot, "window": m.SetWindow, "open": m.Open, "close": m.Close,
+			"snapshot": m.HeadSnapshot, "tick": m.Tick, "window": m.SetWindow, "open": m.Open, "close": m.Close,
 			"reopen": m.Reopen, "kill": m.Kill, "power cut": m.PowerCut,
 		})
 		m.Close(t)

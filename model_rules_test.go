@@ -79,6 +79,35 @@ func (m *rulesModel) Scrape(t *rapid.T) {
 	m.age()
 }
 
+// Late commits samples of the last hour, if a window is open for them.
+func (m *rulesModel) Late(t *rapid.T) {
+	if m.opts.Head.OutOfOrderWindow == 0 {
+		t.Skip("no window")
+	}
+	type place struct {
+		series int
+		at     int64
+	}
+	staged := map[place]bool{}
+	app := m.db.Appender()
+	for range rapid.IntRange(1, 20).Draw(t, "n") {
+		p := place{rapid.IntRange(0, 5).Draw(t, "series"), m.clock.Now().UnixMilli() - rapid.Int64Range(1, 50*minute).Draw(t, "ago")}
+		if _, ok := m.written[p.series][p.at]; ok || staged[p] {
+			continue
+		}
+		_, err := app.AppendSample(0, ruledSeries()[p.series], sampleAt(p.series, p.at).sample())
+		require.NoError(t, err)
+		staged[p] = true
+	}
+	res, err := app.Commit(ctx)
+	require.NoError(t, err)
+	require.Empty(t, res.Rejected)
+	for p := range staged {
+		m.written[p.series][p.at] = false
+	}
+	m.age()
+}
+
 // Import puts a block of some hours ago into the directory.
 func (m *rulesModel) Import(t *rapid.T) {
 	w, err := tsdb.NewBlockWriter("data", &tsdb.BlockWriterOptions{FS: m.fs, Clock: m.clock})
@@ -216,6 +245,7 @@ func TestModel_WithRetentionRules_IsAFilterOverAllSamples(t *testing.T) {
 			m.written[i] = map[int64]bool{}
 		}
 		m.opts = ruledOptions(m.fs, m.clock)
+		m.opts.Head.OutOfOrderWindow = rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(rt, "window")
 		m.opts.Blocks.Keep = func(tsdb.BlockMeta) bool { return m.kept }
 		m.drawRules(rt)
 		m.open(rt)
