@@ -15,10 +15,13 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/stretchr/testify/require"
+	"github.com/thanos-io/objstore/providers/filesystem"
 
 	"github.com/seed347100a3/tsdb"
+	"github.com/seed347100a3/tsdb/backup"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/prom/bucket"
 )
 
 // inDirectory describes a bucket that is a directory.
@@ -195,6 +198,30 @@ func TestBackups_OfADamagedManifest(t *testing.T) {
 	require.Contains(t, runWithBucket(t, 1, bucket, "verify", "--remove-damaged"), "1 file of backups damaged")
 	require.Equal(t, "2 backups: nothing is wrong\n", runWithBucket(t, 0, bucket, "verify"))
 	require.Regexp(t, `removed 1 backup and [1-9]`, runWithBucket(t, 0, bucket, "take", data, "--keep=2"))
+}
+
+// A directory has the same names, whoever writes to it: as a bucket, or as what it is.
+func TestBackups_InADirectoryThatABucketWrote(t *testing.T) {
+	dir := t.TempDir()
+	data, kept := filepath.Join(dir, "data"), filepath.Join(dir, "bucket")
+	db, err := tsdb.Open(data, nil)
+	require.NoError(t, err)
+	defer db.Close()
+	commit(t, db, 1)
+	written, err := filesystem.NewBucket(filepath.Join(kept, "a", "b"))
+	require.NoError(t, err)
+	r, err := backup.Take(context.Background(), data, bucket.NewStore(written), nil)
+	require.NoError(t, err)
+	described := inDirectory(kept) + "\nprefix: a/b"
+	require.Contains(t, runWithBucket(t, 0, described, "list"), r.Name)
+	commit(t, db, 2)
+	runWithBucket(t, 0, described, "take", data)
+	require.Equal(t, "2 backups: nothing is wrong\n", runWithBucket(t, 0, described, "verify"))
+	problems, err := backup.Verify(context.Background(), bucket.NewStore(written), nil)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	runWithBucket(t, 0, described, "restore", filepath.Join(dir, "first"), "--name", r.Name)
+	require.EqualValues(t, 1, samples(t, filepath.Join(dir, "first")))
 }
 
 // A directory is written to as one: by one program at a time.
