@@ -169,7 +169,9 @@ func (r *repairer) take(done *repair.Report) {
 // repairLog fills gaps and lets the recovery of Open do the rest.
 func (r *repairer) repairLog() error {
 	filled, err := wal.FillGaps(r.db.FS, filepath.Join(r.dir, walDirName))
-	for _, path := range filled {
+	late, lateErr := wal.FillGaps(r.db.FS, filepath.Join(r.dir, wal.OutOfOrderDir))
+	err = fileutil.JoinErrors(err, lateErr)
+	for _, path := range append(filled, late...) {
 		name, _ := filepath.Rel(r.dir, path) // both begin with the data directory
 		r.report.Filled = append(r.report.Filled, filepath.ToSlash(name))
 	}

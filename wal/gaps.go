@@ -24,11 +24,15 @@ func FillGaps(fsys fileutil.FS, dir string) (created []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	first := l.Checkpoint + 1
+	if filepath.Base(dir) == OutOfOrderDir && len(l.Segments) > 0 { // it begins anywhere
+		first = l.Segments[0].Number
+	}
 	for _, part := range []struct {
 		dir      string
 		first    int
 		segments []SegmentFile
-	}{{l.CheckpointDir, 0, l.CheckpointSegments}, {dir, l.Checkpoint + 1, l.Segments}} {
+	}{{l.CheckpointDir, 0, l.CheckpointSegments}, {dir, first, l.Segments}} {
 		made, err := fillGaps(fsys, part.dir, part.first, part.segments)
 		created = append(created, made...)
 		if err != nil {
