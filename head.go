@@ -97,7 +97,7 @@ func (h *head) forSnapshot(start func() int64) *snapshots.Head {
 	return &snapshots.Head{
 		Log: h.log.Load(), Series: h.series, Chunks: h.chunks, Writer: &h.writer, Commits: h.iso,
 		Metadata: h.commits.metadata, Exemplars: h.commits.exemplars, Deleted: &h.deleted.set,
-		Gone: h.trunc.checkpoints.Gone, Restored: h.recovery.restored, SyncLate: func() error { return h.late.sync(h) }, Start: start,
+		Gone: h.trunc.checkpoints.Gone, Restored: h.recovery.restored, SyncLate: func() ([]byte, error) { return h.late.sync(h) }, Start: start,
 		Damaged: h.queries.mender.Damaged(), Unread: len(h.recovery.unread) > 0,
 	}
 }

@@ -208,7 +208,9 @@ func (hl *headLate) poison(h *head, err error) error {
 	return err
 }
 
-// sync brings what is applied of late samples to stable storage in the out-of-order log.
-func (hl *headLate) sync(h *head) error {
-	return hl.poison(h, hl.within.Sync())
+// sync brings what is applied of late samples to stable storage in the out-of-order log. It is a
+// checkpoint.LateSync.
+func (hl *headLate) sync(h *head) ([]byte, error) {
+	reach, err := hl.within.Sync()
+	return reach, hl.poison(h, err)
 }

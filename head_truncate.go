@@ -135,7 +135,7 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) er
 	h := tr.h
 	err := tr.checkpoints.Write(ctx, &checkpoint.Head{
 		Log: h.writable, Series: h.series, Commits: h.iso, Metadata: h.commits.metadata, Exemplars: h.commits.exemplars,
-		Restored: h.recovery.restored, SyncLate: func() error { return h.late.sync(h) }, Passed: h.snapshots.Pass,
+		Restored: h.recovery.restored, SyncLate: func() ([]byte, error) { return h.late.sync(h) }, Passed: h.snapshots.Pass,
 	}, mint, whole)
 	if err == nil && whole {
 		tr.shortened = mint

@@ -234,6 +234,25 @@ func (l *Log) SyncTo(seq uint64) error {
 	return err
 }
 
+// Bounds returns how far the log is on stable storage, for an owner that notes it elsewhere, and
+// where it begins: the mark is the number of its oldest segment, and in the place of NextRef is the
+// first commit in that, 0 if it is not known. Nobody removes segments meanwhile; ErrSegments:
+// somebody has.
+func (l *Log) Bounds() (r Reach, err error) {
+	r = l.open.reach() // before the list, which may have more
+	list, err := List(l.opts.FS, l.opts.Dir)
+	if err != nil {
+		return r, err
+	}
+	all := list.Segments
+	if n := len(all); n == 0 || all[n-1].Number < r.Segment {
+		return r, segmentsError("segment %s is gone from %s", segmentName(r.Segment), l.opts.Dir)
+	}
+	h, _, err := headerOfSegment(l.opts.FS, all[0].Path)
+	r.Mark, r.NextRef = int64(all[0].Number), h.nextSeq
+	return r, err
+}
+
 // SetMark makes the note of how far the log reached carry a mark, for the next process to be
 // told. It is on stable storage on return. A sync that fails is ErrPoisoned; after any other error
 // it may be tried again.

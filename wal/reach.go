@@ -190,9 +190,8 @@ func (w *reachWriter) rest() {
 }
 
 func (w *reachWriter) noteLocked() error {
-	synced := w.open.synced.Load() // before the segment, so that it is of it or before
-	newest := w.open.newest.Load()
-	r := Reach{Segment: newest.segment, FirstSeq: newest.firstSeq, NextRef: w.opts.NextRef(), Synced: synced, Mark: w.mark}
+	r := w.open.reach()
+	r.NextRef, r.Mark = w.opts.NextRef(), w.mark
 	if w.file == nil {
 		if err := w.openFile(); err != nil {
 			return err

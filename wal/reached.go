@@ -23,15 +23,21 @@ func (p *pipeline) reached(r *Reach) (bool, error) {
 	return true, nil
 }
 
-// takeReach makes what is known of the log's end count as its watermark.
+// takeReach makes what is known of the log's end count as its watermark, and what is known of its
+// beginning, if it still begins there, as the number of its first commit.
 func (p *pipeline) takeReach(r *Reach) error {
+	if s := p.report.listing.Segments; p.opts.Bounds && r != nil && len(s) > 0 && int64(s[0].Number) == r.Mark {
+		p.next = r.NextRef
+	}
 	ok, err := p.reached(r)
 	if !ok || err != nil {
 		return err
 	}
 	p.reach, p.report.Reached = r, true
 	p.report.Watermark = max(p.report.Watermark, r.Synced)
-	p.report.NextRef = max(p.report.NextRef, r.NextRef)
+	if !p.opts.Bounds {
+		p.report.NextRef = max(p.report.NextRef, r.NextRef)
+	}
 	return nil
 }
 

@@ -34,6 +34,8 @@ type ReplayOptions struct {
 	// Reached is what is known from elsewhere of how far the log reached: what is missing of it is
 	// damage then, and no torn end. nil: nothing.
 	Reached *Reach
+	// Bounds: Reached is what Log.Bounds returned, and says where the log began, too.
+	Bounds bool
 	// Decode prepares a batch for Apply, for example by decoding b.Records into
 	// b.Scratch. It runs on several goroutines at once, each with a batch of its own.
 	// When the reading rules drop a part of a batch it is called again, with fewer

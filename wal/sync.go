@@ -37,6 +37,13 @@ type begun struct {
 // number returns that of the current segment.
 func (o *openSegments) number() int { return o.newest.Load().segment }
 
+// reach returns how far the segments are on stable storage.
+func (o *openSegments) reach() Reach {
+	synced := o.synced.Load() // before the segment, so that it is of it or before
+	newest := o.newest.Load()
+	return Reach{Segment: newest.segment, FirstSeq: newest.firstSeq, Synced: synced}
+}
+
 // begin makes a file the current segment.
 func (o *openSegments) begin(f fileutil.File, b begun) {
 	o.mu.Lock()

@@ -64,8 +64,9 @@ func (f *Filter) Keep(rec wal.Record, dst []byte) ([]byte, bool) {
 		kept, whole = f.tombstones(rec.Data, dst)
 	case record.TypeLateTombstones:
 		kept, whole = f.tombstones(record.ReadLateTombstones(rec.Data), record.AppendLateTombstones(dst))
-	case record.TypeLate:
-		// The out-of-order log has them, on stable storage before the checkpoint was begun.
+	case record.TypeLate, record.TypeLateReach:
+		// The out-of-order log has them, on stable storage before the checkpoint was begun: so far
+		// it reached then, as is written behind all records.
 	case record.TypeMetadata, record.TypeExemplars:
 		// The head has what can be read of both, and writes it behind all records.
 	case record.TypeMinValidTime:

@@ -197,3 +197,9 @@ func TestCheckpointFilter_KeepsWhatItCannotTakeApart(t *testing.T) {
 	got := checkpointed(t, math.MaxInt64, func(uint64) bool { return false }, append(slices.Clone(recs), []byte{byte(record.TypeMinValidTime), 0, 0, 0, 0, 0, 0, 0, 1})...)
 	require.Equal(t, recs, got)
 }
+
+// How far the out-of-order log reached is written anew by each checkpoint.
+func TestCheckpointFilter_LeavesOutHowFarTheOutOfOrderLogReached(t *testing.T) {
+	all := func(uint64) bool { return true }
+	require.Empty(t, checkpointed(t, 0, all, record.AppendLateReach(nil, &wal.Reach{Segment: 1, Synced: 7}), record.AppendLate(nil, 1)))
+}

@@ -37,10 +37,14 @@ type Head struct {
 	Commits   *isolation.Commits
 	Metadata  *metadata.Table
 	Exemplars *exemplars.Ring
-	Restored  uint64               // refs below it were found by recovery
-	SyncLate  func() error         // puts late samples on stable storage: a checkpoint leaves them out
+	Restored  uint64 // refs below it were found by recovery
+	SyncLate  LateSync
 	Passed    func(upTo int) error // removes what needs segments that are gone
 }
+
+// LateSync puts late samples on stable storage in the out-of-order log, for who leaves them out. He
+// has to keep the record that it returns, of how far that log reached then; nil: there is none.
+type LateSync func() (reach []byte, err error)
 
 // Writer writes checkpoints of the log of a head. Who calls it holds the lock of who flushes the
 // head, but for Counts, which anybody may call.
@@ -84,7 +88,8 @@ func (w *Writer) Write(ctx context.Context, h *Head, mint int64, whole bool) (er
 		return errors.WithMessage(err, "begin a log segment")
 	}
 	// What it leaves out of late samples the out-of-order log has.
-	if err := h.SyncLate(); err != nil {
+	late, err := h.SyncLate()
+	if err != nil {
 		return err
 	}
 	first, upTo := listing.Segments[0].Number, current-1
@@ -103,7 +108,7 @@ func (w *Writer) Write(ctx context.Context, h *Head, mint int64, whole bool) (er
 			h.Metadata.Remove(ref)
 		}
 	}
-	rep, err := w.replace(ctx, log, h, mint, upTo)
+	rep, err := w.replace(ctx, log, h, mint, upTo, late)
 	if err != nil {
 		return diskspace.WhileWriting(w.FS, w.Dir, fmt.Sprintf("checkpoint log up to segment %d", upTo), listing.Bytes(), err)
 	}
@@ -121,8 +126,8 @@ func (w *Writer) Write(ctx context.Context, h *Head, mint int64, whole bool) (er
 	return errors.WithMessage(h.Passed(upTo), "remove snapshot of the head")
 }
 
-// replace replaces the segments of the log up to one.
-func (w *Writer) replace(ctx context.Context, log *wal.Log, h *Head, mint int64, upTo int) (rep wal.CheckpointReport, err error) {
+// replace replaces the segments of the log up to one. late: see LateSync.
+func (w *Writer) replace(ctx context.Context, log *wal.Log, h *Head, mint int64, upTo int, late []byte) (rep wal.CheckpointReport, err error) {
 	gone := w.Gone
 	err = w.Background.Run(ctx, func(ctx context.Context) (err error) {
 		var kept []exemplars.Entry
@@ -137,7 +142,7 @@ func (w *Writer) replace(ctx context.Context, log *wal.Log, h *Head, mint int64,
 			h.Exemplars.Settle(nextSeq - 1)
 			kept, dear = h.Exemplars.Logged(nextSeq - 1)
 		}
-		tail := func(emit func(rec []byte) error) error { return h.logBeside(log, kept, emit) }
+		tail := func(emit func(rec []byte) error) error { return h.logBeside(log, late, kept, emit) }
 		rep, err = log.Checkpoint(ctx, wal.CheckpointOptions{
 			UpTo: upTo, TmpDir: w.Dir, QuarantineDir: w.Quarantine,
 			Begin: begin, Keep: filter.Keep, Tail: tail, Expired: func(newest int64) bool { return newest < mint },
@@ -147,8 +152,14 @@ func (w *Writer) replace(ctx context.Context, log *wal.Log, h *Head, mint int64,
 	return rep, err
 }
 
-// logBeside adds, at the end of a checkpoint, the metadata of all series, and exemplars.
-func (h *Head) logBeside(log *wal.Log, kept []exemplars.Entry, emit func(rec []byte) error) error {
+// logBeside adds, at the end of a checkpoint, how far the out-of-order log reached, the metadata of
+// all series, and exemplars.
+func (h *Head) logBeside(log *wal.Log, late []byte, kept []exemplars.Entry, emit func(rec []byte) error) error {
+	if late != nil {
+		if err := emit(late); err != nil {
+			return err
+		}
+	}
 	if err := h.Metadata.Records(emit); err != nil {
 		return err
 	}

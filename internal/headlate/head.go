@@ -81,10 +81,11 @@ func (h *Head) RaiseNewest() {
 	}
 }
 
-// Sync brings what is applied of late samples to stable storage in the out-of-order log.
-func (h *Head) Sync() error {
+// Sync brings what is applied of late samples to stable storage in the out-of-order log. It is a
+// checkpoint.LateSync.
+func (h *Head) Sync() (reach []byte, err error) {
 	if !h.Log.IsOpen() && !h.Log.IsIncomplete() {
-		return nil
+		return nil, nil
 	}
 	h.Series.Shards.Barrier()
 	return h.Log.Sync()

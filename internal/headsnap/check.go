@@ -62,6 +62,8 @@ func checkRecord(rec []byte, mapped func(chunks.Mapped)) (series uint64, err err
 		for dec.Reset(rec); dec.Next(); {
 		}
 		err = dec.Err()
+	case KindLateReach:
+		_, err = record.ReadLateReach(rec)
 	case KindExemplars:
 		err = EachExemplar(rec, func(*exemplars.Entry) {})
 	default:

@@ -17,11 +17,12 @@ import (
 const (
 	typeSeries     = 1 // in a group
 	typeTombstones = 2
-	typeMapped     = 0x40                      // full chunks of the series whose records follow
-	typeGone       = 0x41                      // refs that no series has and whose samples are still in the log
-	typeGroup      = 0x42                      // series
-	typeExemplars  = 0x43                      // those of commits before the log that follows
-	typeMetadata   = byte(record.TypeMetadata) // in the form of the log
+	typeMapped     = 0x40                       // full chunks of the series whose records follow
+	typeGone       = 0x41                       // refs that no series has and whose samples are still in the log
+	typeGroup      = 0x42                       // series
+	typeExemplars  = 0x43                       // those of commits before the log that follows
+	typeMetadata   = byte(record.TypeMetadata)  // in the form of the log
+	typeLateReach  = byte(record.TypeLateReach) // the same
 )
 
 // Kind is what a record is.
@@ -36,6 +37,7 @@ const (
 	KindGone
 	KindExemplars
 	KindMetadata
+	KindLateReach
 )
 
 // KindOf returns what a record is.
@@ -58,6 +60,8 @@ func KindOf(rec []byte) Kind {
 		return KindExemplars
 	case typeMetadata:
 		return KindMetadata
+	case typeLateReach:
+		return KindLateReach
 	default:
 		return KindUnknown
 	}

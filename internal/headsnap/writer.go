@@ -29,7 +29,7 @@ type Options struct {
 }
 
 // Writer writes a snapshot aside. Its life: Create, for each series BeginSeries, Label for
-// each label in their order, and EndSeries; Metadata, Finish, Publish. Abort ends it at any time.
+// each label in their order, and EndSeries; Logged, Finish, Publish. Abort ends it at any time.
 type Writer struct {
 	fs      fileutil.FS
 	dataDir string
@@ -101,8 +101,9 @@ func (w *Writer) endGroup() error {
 	return nil
 }
 
-// Metadata adds a record of metadata, in the form of the log. It is called behind the last series.
-func (w *Writer) Metadata(rec []byte) error {
+// Logged adds a record in the form of the log: of metadata, or of how far the out-of-order log
+// reached. It is called behind the last series.
+func (w *Writer) Logged(rec []byte) error {
 	if err := w.endGroup(); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/late"
 	"github.com/seed347100a3/tsdb/internal/record"
@@ -42,6 +43,11 @@ type keptCommit struct {
 	*Commit
 }
 
+// doing says in an error what was done, and how much room there is if that was missing.
+func (c *Config) doing(what string, err error) error {
+	return diskspace.WhileWriting(c.WAL.FS, c.Path, what, 0, err)
+}
+
 // Init says where the log is.
 func (l *Log) Init(cfg Config) {
 	cfg.WAL.Dir = filepath.Join(cfg.Path, wal.OutOfOrderDir)
@@ -64,7 +70,7 @@ func (l *Log) Create() error {
 		return nil
 	}
 	if err := fileutil.MkdirSync(l.cfg.WAL.FS, l.cfg.WAL.Dir); err != nil {
-		return errors.WithMessage(err, "create out-of-order log")
+		return l.cfg.doing("create out-of-order log", err)
 	}
 	return l.openLocked(wal.Position{NextSeq: 1})
 }
@@ -93,7 +99,7 @@ func (l *Log) Resume(ctx context.Context, found *Found, st *late.Store) error {
 		at, err = wal.Repair(ctx, l.cfg.WAL.FS, l.cfg.WAL.Dir, l.cfg.Quarantine, l.cfg.Path, found.Log)
 	}
 	if err != nil {
-		return errors.WithMessage(err, "repair out-of-order log")
+		return l.cfg.doing("repair out-of-order log", err)
 	}
 	if at.Segment == 0 { // there is none
 		at.Segment = found.NextSegment
@@ -122,7 +128,7 @@ func (l *Log) rewriteAgain(found *Found, st *late.Store) error {
 	}
 	segment, err := log.Rotate()
 	if err != nil {
-		return errors.WithMessage(err, "begin a segment of the out-of-order log")
+		return l.cfg.doing("begin a segment of the out-of-order log", err)
 	}
 	return l.rewriteLocked(st, found.Last, segment)
 }
@@ -130,7 +136,7 @@ func (l *Log) rewriteAgain(found *Found, st *late.Store) error {
 func (l *Log) openLocked(at wal.Position) error {
 	log, err := wal.Open(l.cfg.WAL, at)
 	if err != nil {
-		return errors.WithMessage(err, "open out-of-order log")
+		return l.cfg.doing("open out-of-order log", err)
 	}
 	l.wal.Store(log)
 	return nil
@@ -138,7 +144,7 @@ func (l *Log) openLocked(at wal.Position) error {
 
 // rewriteLocked writes all that the store has behind a segment, and removes what is before.
 func (l *Log) rewriteLocked(st *late.Store, last uint64, segment int) error {
-	err := l.noteTaken()
+	err := l.markFirst()
 	if err == nil {
 		err = (&dump{log: l, store: st, seq: last}).write()
 	}
@@ -150,17 +156,15 @@ func (l *Log) rewriteLocked(st *late.Store, last uint64, segment int) error {
 	}
 	if err != nil {
 		l.incomplete.Store(&err)
-		return errors.WithMessage(err, "write out-of-order log anew")
+		return l.cfg.doing("write out-of-order log anew", err)
 	}
 	l.incomplete.Store(nil)
 	return nil
 }
 
-// noteTaken writes which out-of-order chunks are not wanted any more.
-func (l *Log) noteTaken() error {
-	if l.taken == 0 {
-		return nil
-	}
+// markFirst writes which out-of-order chunks are not wanted any more. Where that stands, the
+// segments before it are not wanted either.
+func (l *Log) markFirst() error {
 	var c Commit
 	c.End(record.AppendLateChunks(c.Begin(), uint64(l.taken)))
 	return l.writeNow(&c)
@@ -218,7 +222,7 @@ func (l *Log) queue(c *Commit) {
 func (l *Log) Write(c *Commit) error {
 	log := c.queued
 	if log == nil {
-		return l.whyIncomplete()
+		return l.Err()
 	}
 	c.queued = nil
 	err := log.Write(&c.wal)
@@ -229,33 +233,42 @@ func (l *Log) Write(c *Commit) error {
 	return err
 }
 
-// Sync brings what was enqueued to stable storage. It fails if something could not be written: then
-// the log is needed as it is.
-func (l *Log) Sync() error {
-	if err := l.whyIncomplete(); err != nil {
-		return err
+// Sync brings what was enqueued to stable storage, and returns a record of how far this log
+// reaches then. It fails if something could not be written, or was removed: then the log is needed
+// as it is.
+func (l *Log) Sync() (reach []byte, err error) {
+	if err := l.Err(); err != nil {
+		return nil, err
 	}
 	log := l.wal.Load()
 	if log == nil {
-		return nil
+		return nil, nil
 	}
 	var behind Commit // all that are queued
 	l.queue(&behind)
-	err := l.Write(&behind)
-	if err == nil {
+	if err = l.Write(&behind); err == nil {
 		err = log.Sync()
 	}
+	var bounds wal.Reach
 	if err == nil {
-		return l.whyIncomplete() // one that was queued before may have failed
+		if bounds, err = log.Bounds(); errors.Is(err, wal.ErrSegments) {
+			l.incomplete.Store(&err)
+		}
 	}
-	return errors.WithMessage(err, "sync out-of-order log")
+	if err == nil {
+		err = l.Err() // one that was queued before may have failed
+	}
+	if err != nil {
+		return nil, errors.WithMessage(err, "sync out-of-order log")
+	}
+	return record.AppendLateReach(nil, &bounds), nil
 }
 
 // IsIncomplete reports whether something could not be written.
 func (l *Log) IsIncomplete() bool { return l.incomplete.Load() != nil }
 
-// whyIncomplete says why, nil if it is not.
-func (l *Log) whyIncomplete() error {
+// Err says why, nil if nothing is missing.
+func (l *Log) Err() error {
 	why := l.incomplete.Load()
 	if why == nil {
 		return nil
@@ -292,10 +305,10 @@ func (l *Log) Truncate(seq uint64, barrier func()) error {
 	}
 	segment, err := log.Rotate()
 	if err != nil {
-		return errors.WithMessage(err, "begin a segment of the out-of-order log")
+		return l.cfg.doing("begin a segment of the out-of-order log", err)
 	}
 	barrier() // of these the log says that they are in the segments that go
-	if err := l.noteTaken(); err != nil {
+	if err := l.markFirst(); err != nil {
 		return err
 	}
 	kept, err := l.repeat(seq)
@@ -303,7 +316,7 @@ func (l *Log) Truncate(seq uint64, barrier func()) error {
 		return err
 	}
 	if err := log.Sync(); err != nil {
-		return errors.WithMessage(err, "sync out-of-order log")
+		return l.cfg.doing("sync out-of-order log", err)
 	}
 	if err := wal.RemoveBefore(l.cfg.WAL.FS, l.cfg.WAL.Dir, segment); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/labels"
+	"github.com/seed347100a3/tsdb/wal"
 )
 
 // The hex of docs/format/wal-records.md is what the encoders write.
@@ -44,5 +45,6 @@ func TestFormatPage_ShowsWhatIsWritten(t *testing.T) {
 		hex.EncodeToString(encodeHistograms(record.TypeHistograms, []histogramEntry{{Ref: 7, T: 1700000000000, Int: &h}})),
 		hex.EncodeToString(encodeExemplars([]exemplarEntry{{7, e}})),
 		hex.EncodeToString(record.AppendMetadata(record.BeginMetadata(nil), 7, m)),
+		hex.EncodeToString(record.AppendLateReach(nil, &wal.Reach{Mark: 3, NextRef: 200, Segment: 5, FirstSeq: 310, Synced: 329})),
 	}, shown)
 }

@@ -71,7 +71,7 @@ func (t Type) HoldsSamples() bool {
 	switch t {
 	case TypeSamples, TypeSamplesV2, TypeHistograms, TypeFloatHistograms, TypeCustomHistograms, TypeCustomFloats, TypeHistogramsV2, TypeFloatsV2:
 		return true
-	case TypeLateCommit, TypeLateTombstones, TypeLateChunks, TypeLateDump:
+	case TypeLateCommit, TypeLateTombstones, TypeLateChunks, TypeLateDump, TypeLateReach:
 		return false
 	default:
 		return !t.Known() && t != TypeNone
@@ -96,6 +96,8 @@ func (t Type) String() string {
 		return "chunks of late samples"
 	case TypeLateDump:
 		return "dump of late samples"
+	case TypeLateReach:
+		return "reach of late samples"
 	}
 	if t.Known() {
 		return typeNames[t]

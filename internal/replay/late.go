@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/late"
+	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
@@ -40,7 +41,7 @@ type LateReport struct {
 
 // lateLoad reads late samples.
 type lateLoad struct {
-	first   int      // oldest segment of the out-of-order log: what was in those before is in blocks
+	reach   logreach.Late
 	commits []uint64 // of the log that have late samples, ascending
 	partly  bool     // a record of these could not be read to its end
 	had     []uint64 // of these and others, what the out-of-order log has
@@ -63,18 +64,34 @@ type lateDelete struct{ ref, seq uint64 }
 
 // record takes a record of the log.
 func (l *lateLoad) record(r *replay, rec wal.Record) {
+	if record.TypeOf(rec.Data) == record.TypeLateReach {
+		if err := l.noteReach(r, rec.Data); err != nil {
+			l.damage(r, rec, err)
+		}
+		return
+	}
 	segment, samples, err := record.ReadLate(rec.Data)
 	if err != nil {
 		l.damage(r, rec, err)
 		return
 	}
 	r.out.Late.NextSegment = max(r.out.Late.NextSegment, segment+1)
-	if segment >= l.first && r.to.Late != nil {
+	if segment >= l.reach.Oldest && r.to.Late != nil { // else blocks have it
 		if n := len(l.commits); n == 0 || l.commits[n-1] != rec.Seq {
 			l.commits = append(l.commits, rec.Seq)
 		}
 		l.take(r, rec, samples, rec.Seq)
 	}
+}
+
+// noteReach takes a record of how far the out-of-order log reached.
+func (l *lateLoad) noteReach(r *replay, rec []byte) error {
+	noted, err := record.ReadLateReach(rec)
+	if err == nil {
+		l.reach.Noted = noted
+		r.out.Late.NextSegment = max(r.out.Late.NextSegment, noted.Segment+1)
+	}
+	return err
 }
 
 // take adds the samples of a record, which has no prefix any more.
@@ -192,27 +209,21 @@ func (l *lateLoad) begin(r *replay) error {
 	if r.to.Late == nil {
 		return nil
 	}
-	list, err := wal.List(r.opts.FS, r.opts.LateDir)
-	if err == nil && len(list.Segments) > 0 {
-		l.first = list.Segments[0].Number
-	}
-	return err
+	return l.reach.List(r.opts.FS, r.opts.LateDir)
 }
 
-// run reads the out-of-order log and the chunks behind the log, when all series are known.
-func (l *lateLoad) run(ctx context.Context, r *replay) (err error) {
+// run reads the out-of-order log and the chunks behind the log, when all series are known. If that
+// log has lost something, a snapshot is worth nothing: the log before it may still have it.
+func (l *lateLoad) run(ctx context.Context, r *replay, snap *snapshotLoad) error {
 	if r.to.Late == nil {
 		return nil
 	}
 	out := &r.out.Late
-	if _, err := r.opts.FS.Stat(r.opts.LateDir); !errors.Is(err, fs.ErrNotExist) {
-		out.Log, err = wal.Replay(ctx, wal.ReplayOptions{
-			FS: r.opts.FS, Dir: r.opts.LateDir, Decoders: len(r.workers), Logger: r.opts.Logger,
-			Apply: func(b *wal.Batch) error { l.apply(r, b); return nil },
-		})
-		if err != nil {
-			return errors.WithMessage(err, "replay out-of-order log")
-		}
+	if err := l.read(ctx, r); err != nil {
+		return errors.WithMessage(err, "replay out-of-order log")
+	}
+	if snap != nil && out.Log != nil && logreach.StateOf(out.Log, &logreach.Reach{}).Lost {
+		return snap.damage("the out-of-order log is damaged")
 	}
 	for _, c := range l.chunks {
 		if c.Ref < out.Taken {
@@ -235,10 +246,29 @@ func (l *lateLoad) run(ctx context.Context, r *replay) (err error) {
 	return err
 }
 
+// read reads the out-of-order log, if there is or was one.
+func (l *lateLoad) read(ctx context.Context, r *replay) error {
+	if _, err := r.opts.FS.Stat(r.opts.LateDir); errors.Is(err, fs.ErrNotExist) && l.reach.Noted == nil {
+		return nil
+	}
+	if err := l.reach.List(r.opts.FS, r.opts.LateDir); err != nil {
+		return err
+	}
+	log, err := wal.Replay(ctx, wal.ReplayOptions{
+		FS: r.opts.FS, Dir: r.opts.LateDir, Decoders: len(r.workers), Logger: r.opts.Logger, Reached: l.reach.ForReplay(), Bounds: true,
+		Apply: func(b *wal.Batch) error { l.apply(r, b); return nil },
+	})
+	if err == nil {
+		l.reach.Weigh(log)
+		r.out.Late.Log = log
+	}
+	return err
+}
+
 // isIncomplete reports whether the out-of-order log says something else than what was read.
 func (l *lateLoad) isIncomplete(r *replay) bool {
 	out := &r.out.Late
-	if l.renamed || out.Chunks > 0 || out.Log != nil && (len(out.Log.Damages) > 0 || out.Log.Foreign > 0) {
+	if l.renamed || out.Chunks > 0 || l.reach.BeginsLater() || out.Log != nil && (len(out.Log.Damages) > 0 || out.Log.Foreign > 0) {
 		return true
 	}
 	slices.Sort(l.had)
@@ -293,7 +323,7 @@ func (l *lateLoad) apply(r *replay, b *wal.Batch) {
 				r.damage(&recordError{rec, err})
 				continue
 			}
-			r.out.Late.Taken = max(r.out.Late.Taken, chunks.Ref(ref))
+			r.out.Late.Taken, l.reach.Marked = max(r.out.Late.Taken, chunks.Ref(ref)), true
 		case record.TypeMmapMarkers:
 			// What is in chunks is taken once, as is what both logs have.
 		default:
@@ -309,7 +339,7 @@ func (l *lateLoad) apply(r *replay, b *wal.Batch) {
 }
 
 func (l *lateLoad) tombstones(r *replay, rec wal.Record, seq uint64) {
-	for _, stone := range r.stones(rec, record.ReadLateTombstones(rec.Data), nil) {
+	for _, stone := range stonesOf(r, rec, record.ReadLateTombstones(rec.Data), nil) {
 		l.delete(r, stone, seq)
 	}
 }

@@ -122,7 +122,7 @@ type decoded struct {
 type stretch struct {
 	series    []int // indexes of series records, which come before the samples
 	exemplars []int // indexes of exemplar records, whose order to the samples is of no matter
-	late      []int // and of records of late samples
+	late      []int // and of records of late samples, and of the out-of-order log
 	metadata  []int // indexes of metadata records
 	samples   []int // and of the sample records that parts was split from
 	parts     *partSet
@@ -179,7 +179,7 @@ func Run(ctx context.Context, to Target, opts Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	if err := r.late.run(ctx, r); err != nil {
+	if err := r.late.run(ctx, r, load); err != nil {
 		return nil, err
 	}
 	p.end()
@@ -231,7 +231,7 @@ func (r *replay) decode(b *wal.Batch) {
 			cur = stretch{stones: -1}
 		case record.TypeExemplars:
 			cur.exemplars = append(cur.exemplars, i)
-		case record.TypeLate:
+		case record.TypeLate, record.TypeLateReach:
 			cur.late = append(cur.late, i)
 		case record.TypeMetadata:
 			cur.metadata = append(cur.metadata, i)

@@ -107,7 +107,7 @@ func (l *snapshotLoad) decode(r *replay, b *wal.Batch) {
 				d.series = append(d.series, s)
 				return nil
 			})
-		case headsnap.KindMapped, headsnap.KindMetadata, headsnap.KindExemplars: // apply does
+		case headsnap.KindMapped, headsnap.KindMetadata, headsnap.KindExemplars, headsnap.KindLateReach: // apply does
 		case headsnap.KindTombstones:
 			d.stones, d.err = headsnap.DecodeTombstones(rec)
 		case headsnap.KindGone:
@@ -226,11 +226,16 @@ func (l *snapshotLoad) apply(r *replay, b *wal.Batch) error {
 		return err
 	}
 	for _, rec := range b.Records {
-		if headsnap.KindOf(rec.Data) == headsnap.KindMetadata {
+		var err error
+		switch headsnap.KindOf(rec.Data) {
+		case headsnap.KindMetadata:
 			// Those of series that are not in the snapshot the log has behind it.
-			if err := addMetadata(r, rec.Data, func(uint64, string) {}); err != nil {
-				return err
-			}
+			err = addMetadata(r, rec.Data, func(uint64, string) {})
+		case headsnap.KindLateReach:
+			err = r.late.noteReach(r, rec.Data)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if err := r.exemplars.snapshot(r, b.Records); err != nil {

@@ -32,8 +32,8 @@ type Head struct {
 	Exemplars *exemplars.Ring
 	Deleted   *atomic.Pointer[tombstones.Set]
 	Gone      checkpoint.Gone
-	Restored  uint64       // refs below it were found by recovery
-	SyncLate  func() error // puts late samples on stable storage
+	Restored  uint64 // refs below it were found by recovery
+	SyncLate  checkpoint.LateSync
 	Start     func() int64 // where the head begins by the blocks alone
 	Damaged   bool         // a chunk file is: no snapshot may build on it
 	Unread    bool         // there are records that nobody could read, so no snapshot has them
@@ -91,7 +91,8 @@ func (k *Keeper) write(ctx context.Context, h *Head) (meta headsnap.Meta, err er
 	// in files: of each series the first chunk that is in none has all that is left of them.
 	h.Series.Shards.Barrier()
 	h.Commits.WaitPublished(start.NextSeq - 1)
-	if err := h.SyncLate(); err != nil {
+	late, err := h.SyncLate()
+	if err != nil {
 		return meta, err
 	}
 	if err := h.Writer.StoreAll(log.SyncTo); err != nil {
@@ -119,7 +120,12 @@ func (k *Keeper) write(ctx context.Context, h *Head) (meta headsnap.Meta, err er
 	if err := h.Series.Capture(h.Restored, c.add); err != nil {
 		return meta, err
 	}
-	if err := h.Metadata.Records(w.Metadata); err != nil {
+	if late != nil {
+		if err := w.Logged(late); err != nil {
+			return meta, err
+		}
+	}
+	if err := h.Metadata.Records(w.Logged); err != nil {
 		return meta, err
 	}
 	h.Exemplars.Settle(start.NextSeq - 1)

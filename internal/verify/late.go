@@ -8,26 +8,26 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/datadir"
+	"github.com/seed347100a3/tsdb/internal/logreach"
 	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/wal"
 )
 
-// lateLog reads the out-of-order log, which is about the series of the log. log is what was read of
-// that.
-func lateLog(v *verification, series map[uint64]loggedSeries, log *wal.ReplayReport) error {
+// lateLog reads the out-of-order log, which is about the series of the log. log and reach are what
+// was read of that.
+func lateLog(v *verification, series map[uint64]loggedSeries, log *wal.ReplayReport, reach logreach.Late) error {
 	path := filepath.Join(v.dir, datadir.WBLDir)
-	if _, err := v.fs.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := v.fs.Stat(path); errors.Is(err, fs.ErrNotExist) && reach.Noted == nil {
 		return nil
 	}
 	begun := v.done
 	for try := 1; ; try++ {
 		c := &lateCheck{last: log.LastSeq,
-			logCheck: logCheck{v: v, name: datadir.WBLDir, isLate: true, series: series, unknown: map[uint64]uint64{}, beside: newBesideCount()}}
-		last := int64(0)
-		report, err := wal.Replay(v.ctx, wal.ReplayOptions{FS: v.fs, Dir: path, Apply: c.apply,
-			Progress: func(done, _ int64) { v.progress(done - last); last = done }})
+			logCheck: logCheck{v: v, name: datadir.WBLDir, isLate: true, series: series, unknown: map[uint64]uint64{}, beside: newBesideCount(), reach: reach}}
+		report, err := c.read(path)
 		switch {
 		case err == nil:
+			c.reach.Weigh(report)
 			c.tell(report)
 			return nil
 		case v.ctx.Err() != nil:
@@ -38,6 +38,16 @@ func lateLog(v *verification, series map[uint64]loggedSeries, log *wal.ReplayRep
 		}
 		return v.logRefused(path, err)
 	}
+}
+
+// read reads all of it.
+func (c *lateCheck) read(path string) (*wal.ReplayReport, error) {
+	v, last := c.v, int64(0)
+	if err := c.reach.List(v.fs, path); err != nil {
+		return nil, err
+	}
+	return wal.Replay(v.ctx, wal.ReplayOptions{FS: v.fs, Dir: path, Apply: c.apply, Reached: c.reach.ForReplay(), Bounds: true,
+		Progress: func(done, _ int64) { v.progress(done - last); last = done }})
 }
 
 // firstLateSegment returns the oldest segment of the out-of-order log: what the log says of those
@@ -92,6 +102,7 @@ func (c *lateCheck) record(rec wal.Record) error {
 		c.void = seq > c.last
 		return err
 	case typ == record.TypeLateChunks:
+		c.reach.Marked = true
 		_, err := record.ReadLateChunks(rec.Data)
 		return err
 	case typ == record.TypeLateTombstones:

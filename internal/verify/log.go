@@ -40,7 +40,7 @@ func (v *verification) log() error {
 		case err == nil:
 			c.tell(report)
 			c.holdAgainstChunks(report, &reach)
-			return lateLog(v, c.series, report)
+			return lateLog(v, c.series, report, c.reach)
 		case v.ctx.Err() != nil:
 			return v.ctx.Err()
 		case try < readTries && v.report.InUse && !errors.Is(err, wal.ErrVersion):
@@ -94,9 +94,10 @@ func sumOf(of map[uint64]uint64) (n uint64) {
 // logCheck holds the records of the log against each other.
 type logCheck struct {
 	v         *verification
-	name      string // datadir.WALDir or WBLDir
-	firstLate int    // oldest segment of the out-of-order log
-	isLate    bool   // the record at hand has late samples
+	name      string        // datadir.WALDir or WBLDir
+	firstLate int           // oldest segment of the out-of-order log
+	isLate    bool          // the record at hand has late samples
+	reach     logreach.Late // of the out-of-order log
 
 	series  map[uint64]loggedSeries
 	unknown map[uint64]uint64 // numbers of series without a record, and how many samples they have
@@ -134,6 +135,8 @@ func (c *logCheck) apply(b *wal.Batch) error {
 			err = c.exemplarsRecord(rec)
 		case record.TypeLate:
 			err = c.lateRecord(rec)
+		case record.TypeLateReach:
+			c.reach.Noted, err = record.ReadLateReach(rec.Data)
 		default:
 			switch {
 			case typ.HoldsHistograms():
