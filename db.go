@@ -239,27 +239,22 @@ func (db *DB) Sync() error {
 // to it. ErrCorrupt: chunks of the head are damaged in their files. Nothing is lost so far, and
 // commits are taken, but the disk may be failing; it lasts until a flush has removed the files.
 // ErrMissing: of such chunks the log does not have all samples either. It lasts until the database
-// is closed, and Stats.HeadSamplesLost counts them.
+// is closed, and Stats.HeadSamplesLost counts them. Any other error, an ErrDiskFull, too, that says
+// so: the out-of-order log could not be written. Nothing is lost, but the log only grows until late
+// samples have become blocks.
 func (db *DB) Health() error {
 	if db.closing.Load() {
 		return ErrClosed
 	}
-	if err := db.held.Err(); err != nil {
-		return err
+	h := db.head
+	clock := func() error { return retentionErr(db.time, db.opts.Clock) }
+	// The mender is the last, as what is lost is said until the end.
+	for _, look := range [...]func() error{db.held.Err, h.refused, h.bounds.err, h.flushable, h.late.log.Err, clock, h.queries.mender.Health} {
+		if err := look(); err != nil {
+			return err
+		}
 	}
-	if err := db.head.refused(); err != nil {
-		return err
-	}
-	if err := db.head.bounds.err(); err != nil {
-		return err
-	}
-	if err := db.head.flushable(); err != nil {
-		return err
-	}
-	if err := retentionErr(db.time, db.opts.Clock); err != nil {
-		return err
-	}
-	return db.head.queries.mender.Health() // the last, as what is lost is said until the end
+	return nil
 }
 
 // OpenReport returns what Open found and did.
