@@ -74,6 +74,44 @@ func TestRoom_ErrorsOfAFullDiskSayWhatWasWantedAndWhatThereIs(t *testing.T) {
 	}
 }
 
+// So do those of the out-of-order log, where nobody knows how much is wanted; and they say once
+// what was done.
+func TestRoom_ErrorsOfTheOutOfOrderLogSayWhatThereIs(t *testing.T) {
+	flush := func(f *fixture) error { return f.db.Flush(ctx) }
+	for purpose, c := range map[string]struct {
+		window time.Duration
+		hit    string
+		do     func(*fixture) error
+	}{
+		"open out-of-order log: ": {0, "wbl", func(f *fixture) error { return f.db.SetOutOfOrderWindow(time.Hour) }},
+		"flush late samples: begin a segment of the out-of-order log: ": {time.Hour, "wbl", flush},
+		"flush late samples: write blocks: about ":                      {time.Hour, "/tmp-", flush},
+	} {
+		t.Run(purpose, func(t *testing.T) {
+			f := newFixture(t, func(o *tsdb.Options) { o.Blocks.Manual, o.Head.OutOfOrderWindow = true, c.window })
+			f.fs.SetCapacity(64 << 20)
+			f.commit(sample{`{a="b"}`, testNow.UnixMilli(), 1})
+			if c.window > 0 {
+				f.commit(sample{`{a="b"}`, testNow.UnixMilli() - minute, 1})
+				require.NoError(t, f.db.Delete(ctx, testNow.UnixMilli(), testNow.UnixMilli()))
+			}
+			f.fs.SetHook(func(op tsdbtest.Op) error {
+				if op.Kind == tsdbtest.OpWrite && strings.Contains(op.Name, c.hit) {
+					return syscall.ENOSPC
+				}
+				return nil
+			})
+			err := c.do(f)
+			f.fs.SetHook(nil)
+			require.ErrorIs(t, err, tsdb.ErrDiskFull)
+			require.ErrorContains(t, err, purpose)
+			require.Regexp(t, `\d+ bytes are free`, err.Error())
+			require.Equal(t, 1, strings.Count(strings.Split(err.Error(), "\n")[0], strings.SplitAfter(purpose, ": ")[0]), err.Error())
+			require.NoError(t, c.do(f), "there is room again")
+		})
+	}
+}
+
 func cleanFirstBlock(f *fixture) error {
 	if err := f.db.Delete(ctx, testNow.UnixMilli()-hour, testNow.UnixMilli()-hour+minute); err != nil {
 		return err

@@ -90,7 +90,7 @@ func (f *Flush) Run(h *Head, log *wal.Log, to *Blocks) (err error) {
 		_, newest := h.Store.Bounds()
 		mint, end := late.BlockRange(oldest, to.Start(), newest, to.Range)
 		if err := to.Write(mint, end, seq); err != nil && !errors.Is(err, blockdir.ErrEmpty) {
-			return diskspace.WhileWriting(to.FS, to.Dir, "flush late samples", h.Store.SizeBytes(), err)
+			return diskspace.WhileWriting(to.FS, to.Dir, "write blocks", h.Store.SizeBytes(), err)
 		}
 		oldest, ok = h.Store.OldestFrom(end, seq)
 	}
