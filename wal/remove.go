@@ -7,14 +7,14 @@ import (
 )
 
 // RemoveBefore removes the segments of an out-of-order log (OutOfOrderDir) before one, oldest
-// first, so that a crash leaves no hole. It may be called beside commits to that one, or to later
-// ones.
+// first, so that a crash leaves no hole: a power cut may undo any removal that is not synced yet,
+// whether or not it undoes those behind it. It may be called beside commits to that one, or to
+// later ones.
 func RemoveBefore(fsys fileutil.FS, dir string, segment int) error {
 	l, err := List(fsys, dir)
 	if err != nil {
 		return err
 	}
-	removed := false
 	for _, s := range l.Segments {
 		if s.Number >= segment {
 			break
@@ -22,10 +22,9 @@ func RemoveBefore(fsys fileutil.FS, dir string, segment int) error {
 		if err := fsys.Remove(s.Path); err != nil {
 			return errors.WithMessage(err, "remove segment of the out-of-order log")
 		}
-		removed = true
+		if err := fsys.SyncDir(dir); err != nil {
+			return errors.WithMessage(err, "sync out-of-order log")
+		}
 	}
-	if !removed {
-		return nil
-	}
-	return errors.WithMessage(fsys.SyncDir(dir), "sync out-of-order log")
+	return nil
 }
