@@ -283,9 +283,12 @@ func (c *crasher) places(mint, maxt int64, name string) (groups []group, head []
 	start := headStart(blocks)
 	ended := map[ulid.ULID]map[sampleKey]bool{}
 	for i := range blocks {
-		if b := &blocks[i]; b.HasHint(fromStaleSeries) {
+		if b := &blocks[i]; b.HasHint(fromStaleSeries) || c.setup.late {
 			if ended[b.ULID], err = c.keysIn(b); err != nil {
 				return nil, nil, err
+			}
+			if !b.HasHint(fromStaleSeries) {
+				continue
 			}
 			maps.DeleteFunc(ended[b.ULID], func(k sampleKey, _ bool) bool { // the head has what has not left yet
 				return k.t >= start && tsdb.InHead(c.db, k.ls, k.t)
@@ -302,7 +305,7 @@ func (c *crasher) places(mint, maxt int64, name string) (groups []group, head []
 				continue
 			}
 			place := placeOf(blocks, ended, sampleKey{ls, p.T})
-			if place == "" && p.T >= start {
+			if place == "" && (p.T >= start || c.setup.late) {
 				head = append(head, sampleKey{ls, p.T})
 			} else {
 				byPlace[place] = append(byPlace[place], sampleKey{ls, p.T})
@@ -316,16 +319,17 @@ func (c *crasher) places(mint, maxt int64, name string) (groups []group, head []
 }
 
 // placeOf names the block that has a sample. Where several have its time, that of its
-// series is one of them. Of blocks of series that ended it is known what they have.
+// series is one of them. Of blocks of series that ended it is known what they have, of all where
+// there are late samples.
 func placeOf(blocks []tsdb.BlockMeta, ended map[ulid.ULID]map[sampleKey]bool, k sampleKey) string {
 	var in []ulid.ULID
 	for _, b := range blocks {
 		has := true
-		switch {
+		switch keys, known := ended[b.ULID]; {
+		case known:
+			has = keys[k]
 		case b.HasHint(fromOutOfOrder):
 			has = strings.HasPrefix(k.ls.Get("__name__"), "old-")
-		case b.HasHint(fromStaleSeries):
-			has = ended[b.ULID][k]
 		}
 		if has && b.MinTime <= k.t && k.t < b.MaxTime {
 			in = append(in, b.ULID)

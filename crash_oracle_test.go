@@ -2,6 +2,7 @@ package tsdb_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -24,12 +25,15 @@ type row struct {
 	ls labels.Labels
 	point
 	sample tsdb.Sample
+	late   bool // unless its series has no sample
 }
 
-func rowOf(ls labels.Labels, s *anySample) row { return row{ls, s.point(), s.sample()} }
+func rowOf(ls labels.Labels, s *anySample) row {
+	return row{ls: ls, point: s.point(), sample: s.sample()}
+}
 
 func floatRow(ls labels.Labels, t int64, v float64) row {
-	return row{ls, point{t, math.Float64bits(v)}, tsdb.Sample{T: t, V: v}}
+	return row{ls: ls, point: point{t, math.Float64bits(v)}, sample: tsdb.Sample{T: t, V: v}}
 }
 
 // entry is one commit of the log: samples, and what besideOf says, or a delete.
@@ -39,7 +43,7 @@ type entry struct {
 }
 
 // history is what was committed, in the order of the log. All samples of a series ascend
-// in time.
+// in time, but for late ones, of which none has the time of another sample of its series.
 type history struct {
 	commits []entry
 	// base, if set, is what a damaged directory had before the first of them. Then what
@@ -95,12 +99,13 @@ func (h *history) after(k int, e *effects) *content {
 			c.series[ls] = slices.Clip(ps)
 		}
 	}
-	gone := map[sampleKey]bool{}
+	gone, late := map[sampleKey]bool{}, false
 	for _, commit := range h.commits[:k] {
 		before := len(c.series)
 		for _, r := range commit.rows {
 			c.series[r.ls] = append(c.series[r.ls], r.point)
 			c.samples++
+			late = late || r.late
 		}
 		for _, k := range commit.gone {
 			gone[k] = true
@@ -119,6 +124,9 @@ func (h *history) after(k int, e *effects) *content {
 	}
 	for ls, ps := range c.series {
 		ps = slices.DeleteFunc(slices.Clone(ps), func(p point) bool { return gone[sampleKey{ls, p.T}] })
+		if late {
+			slices.SortFunc(ps, func(a, b point) int { return cmp.Compare(a.T, b.T) })
+		}
 		if c.series[ls] = ps; len(ps) == 0 {
 			delete(c.series, ls)
 		}
@@ -248,7 +256,7 @@ func readContent(db snapshots) (_ map[labels.Labels][]point, err error) {
 // in the log but what was begun.
 func wrongCounts(rep tsdb.OpenReport, h *history, k, begun int, e *effects, blocks []tsdb.BlockMeta) string {
 	switch {
-	case rep.SamplesLate+rep.SamplesUnknown > 0 || rep.UnreadRecords != nil || rep.ForeignSegments > 0:
+	case rep.SamplesLate+rep.SamplesUnknown+rep.LateUnknown+rep.LateInvalid > 0 || rep.UnreadRecords != nil || rep.ForeignSegments > 0:
 		return "something that nobody wrote"
 	case rep.SeriesRebuilt > 0:
 		return "series rebuilt: chunk files have a hole"
@@ -293,7 +301,8 @@ func wrongPlaces(rep tsdb.OpenReport, h *history, k int, e *effects, blocks []ts
 	start := headStart(blocks)
 	for i, b := range blocks {
 		for _, other := range blocks[:i] {
-			if b.MinTime < other.MaxTime && other.MinTime < b.MaxTime && len(e.extra)+len(e.ended) == 0 {
+			late := b.HasHint(fromOutOfOrder) || other.HasHint(fromOutOfOrder)
+			if b.MinTime < other.MaxTime && other.MinTime < b.MaxTime && len(e.extra)+len(e.ended) == 0 && !late {
 				return fmt.Sprintf("blocks %s and %s have the same times", other.ULID, b.ULID)
 			}
 		}
@@ -303,9 +312,12 @@ func wrongPlaces(rep tsdb.OpenReport, h *history, k int, e *effects, blocks []ts
 			}
 		}
 	}
-	logged := 0 // in the head, if none of them is deleted
+	logged, late := 0, map[sampleKey]bool{} // in the head, if none of them is deleted
 	for _, commit := range h.commits[:k] {
 		for _, r := range commit.rows {
+			if r.late {
+				late[r.key()] = true
+			}
 			if r.T >= start {
 				logged++
 			}
@@ -314,7 +326,7 @@ func wrongPlaces(rep tsdb.OpenReport, h *history, k int, e *effects, blocks []ts
 	alive := 0
 	for ls, ps := range h.after(k, e).series {
 		for _, p := range ps {
-			if p.T >= start && !e.ended[sampleKey{ls, p.T}] {
+			if k := (sampleKey{ls, p.T}); p.T >= start && !e.ended[k] && !late[k] {
 				alive++
 			}
 		}
@@ -331,6 +343,7 @@ func wrongDamages(rep tsdb.OpenReport, lied bool) string {
 	tails, harmless := 0, 0
 	for _, d := range rep.Damages {
 		switch {
+		case d.Tail && strings.HasPrefix(d.File, "data/wbl/"): // what it lacks the log has
 		case d.Tail && !d.Rebuilt && !d.Harmless:
 			tails++
 		case d.Harmless && !d.Tail && !d.Rebuilt && lied:

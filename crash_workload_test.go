@@ -2,6 +2,7 @@ package tsdb_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ type crashSetup struct {
 	compression tsdb.Compression
 	samples     int  // a chunk; 0: 16, the least
 	retain      bool // old blocks go
+	late        bool // a window is open for late samples
 }
 
 func (s crashSetup) String() string { return s.sync + "," + s.compression.String() }
@@ -45,6 +47,9 @@ func (s crashSetup) options(fs tsdb.FS, clock tsdb.Clock) *tsdb.Options {
 	if s.retain {
 		o.Blocks.Retention = crashRetention
 	}
+	if s.late {
+		o.Head.OutOfOrderWindow = crashWindow
+	}
 	o.Head.SamplesPerChunk, o.Head.ReplayWorkers, o.Head.MaxExemplars = max(s.samples, 16), 2, crashExemplars
 	o.WAL.SegmentSize = crashSegment
 	o.WAL.Compression, o.WAL.Sync = s.compression, syncPolicies[s.sync]
@@ -57,6 +62,7 @@ const (
 
 	crashRange     = time.Minute // of blocks: the least
 	crashRetention = crashRange
+	crashWindow    = time.Hour
 )
 
 // crasher works on a database and knows what a power cut may take from it at each moment.
@@ -121,6 +127,7 @@ func (c *crasher) promise() promise {
 // crashOps are what a workload is made of.
 var crashOps = map[string]func(*crasher) error{
 	"commit": (*crasher).commit,
+	"late":   (*crasher).late,
 	"big":    (*crasher).big,
 	"rotate": (*crasher).rotate,
 	"chunks": (*crasher).chunks,
@@ -230,6 +237,12 @@ func (c *crasher) tick() error {
 
 func (c *crasher) commit() error { return c.commitRows(c.fewRows()) }
 
+// late is a commit in which most samples are late.
+func (c *crasher) late() error {
+	c.history.blocks = true // the log need not have everything
+	return c.commitRows(c.lateRows())
+}
+
 // big is a commit larger than a segment.
 func (c *crasher) big() error { return c.commitRows(c.bigRows(crashSegment + crashSegment/4)) }
 
@@ -278,6 +291,39 @@ func (c *crasher) fewRows() []row {
 		return append(rows, c.mixed(name))
 	}
 	return append(rows, c.row(name))
+}
+
+// lateRows are samples in order, and between them late ones of all kinds: of the last block ranges,
+// of a series that has some in order and of one that has none, at times of their own.
+func (c *crasher) lateRows() []row {
+	rows := c.fewRows()
+	taken := map[sampleKey]bool{}
+	for _, e := range c.history.commits {
+		for _, r := range e.rows {
+			taken[r.key()] = true
+		}
+	}
+	middle := []row{rows[0]}
+	for i := range 12 {
+		now := c.now
+		r := c.mixed([]string{"other", "late"}[i%2])
+		c.now = now
+		at := now - 1 - c.rng.Int64N(3*crashRange.Milliseconds())
+		if taken[sampleKey{r.ls, at}] {
+			continue
+		}
+		taken[sampleKey{r.ls, at}] = true
+		r.T, r.sample.T, r.late = at, at, true
+		middle = append(middle, r.again())
+	}
+	return append(middle, rows[1:]...)
+}
+
+// again makes the point of a row that was changed.
+func (r row) again() row {
+	s := anySample{T: r.sample.T, ST: r.sample.ST, V: math.Float64bits(r.sample.V), H: r.sample.H, FH: r.sample.FH}
+	r.point = s.point()
+	return r
 }
 
 // bigRows take n bytes of the log, most of it labels that do not compress.

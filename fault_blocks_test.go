@@ -20,7 +20,7 @@ import (
 
 // needsBlocks says that an operation makes blocks, or works on them.
 func needsBlocks(op string) bool {
-	return slices.Contains([]string{"flush", "ended", "blocks", "due", "merge", "tidy", "delete", "deleteold", "clean", "retain"}, op)
+	return slices.Contains([]string{"late", "flush", "ended", "blocks", "due", "merge", "tidy", "delete", "deleteold", "clean", "retain"}, op)
 }
 
 // ofBlocks says that a file operation is on a block, on the names of blocks, on their list, or on

@@ -77,6 +77,9 @@ func (r *faultRun) try(op string) error {
 	case "open":
 	case "commit":
 		err = r.tryCommit(r.fewRows())
+	case "late":
+		r.history.blocks = true
+		err = r.tryCommit(r.lateRows())
 	case "big":
 		err = r.tryCommit(r.bigRows(crashSegment + crashSegment/4))
 	case "rotate":

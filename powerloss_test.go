@@ -369,13 +369,19 @@ func blockWorkloads() []workload {
 		{"ended", "ended", "delete", "kill", "commit"},
 		{"chunks", "ended", "headsnap", "reopen"},
 		{"blocks", "headsnap", "due", "kill", "headsnap"},
+		{"late", "late"},
+		{"late", "chunks", "late", "headsnap"},
+		{"late", "headsnap", "late", "kill", "late"},
+		{"blocks", "late", "flush", "merge"},
+		{"late", "flush", "late", "deleteall", "clean"},
 	}
 	var list []workload
 	for i, ops := range lives {
 		for _, sync := range syncNames {
 			if sync == syncNames[i%4] || sync == syncNames[(i+2)%4] || i == 0 {
 				compression := []tsdb.Compression{tsdb.CompressionNone, tsdb.CompressionSnappy}[len(list)%2]
-				list = append(list, workload{crashSetup{sync: sync, compression: compression}, ops, len(ops) - 1})
+				setup := crashSetup{sync: sync, compression: compression, late: slices.Contains(ops, "late")}
+				list = append(list, workload{setup, ops, len(ops) - 1})
 			}
 		}
 	}
@@ -384,7 +390,8 @@ func blockWorkloads() []workload {
 
 // otherWorkload is one that is not in the lists; the power fails during its last operation.
 func otherWorkload(sync, compression string, ops []string) workload {
-	w := workload{crashSetup{sync: sync, compression: tsdb.CompressionSnappy}, ops, len(ops) - 1}
+	setup := crashSetup{sync: sync, compression: tsdb.CompressionSnappy, late: slices.Contains(ops, "late")}
+	w := workload{setup, ops, len(ops) - 1}
 	if compression == tsdb.CompressionNone.String() {
 		w.setup.compression = tsdb.CompressionNone
 	}
