@@ -130,9 +130,9 @@ type HeadOptions struct {
 	// Older ones are ErrTooOld. Default and 0: none are taken, and late ones are ErrOutOfOrder or
 	// ErrOutOfBounds. Those that a directory has are read whatever the window is.
 	OutOfOrderWindow time.Duration
-	// LastWriteWins: a late sample takes the place of another value at its time, in head and blocks;
-	// the newest counts. If its series left the head and is back an older late block wins. Otherwise
-	// it is ErrDuplicateSample where the head has another value, and what blocks have counts.
+	// LastWriteWins: a late sample takes the place of another value at its time, in all places; the
+	// newest counts. If its series left the head and is back an older late block wins. Otherwise it
+	// is ErrDuplicateSample where the head has another value, and what blocks have counts.
 	LastWriteWins bool
 	// MaxExemplars is how many exemplars are kept, of all series together; one takes about 250
 	// bytes, and none that is not there. Default 100,000. Negative: none are kept, and those that
