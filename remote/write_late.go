@@ -49,21 +49,14 @@ func (q *writeRequest) settleLate(ctx context.Context) {
 	for i := range q.late {
 		mint, maxt = min(mint, q.late[i].t), max(maxt, q.late[i].t)
 	}
-	misses := 0
-	querier, err := q.h.db.Querier(mint, maxt)
-	if err != nil {
-		misses = maxLateMisses // they are refused, as they would be by who does not look
-	} else {
-		defer func() { _ = querier.Close() }() // what it found is found
-	}
+	search := searchLate(ctx, q.h.db, mint, maxt)
+	defer search.close()
 	for rest := q.late; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].series.number == rest[0].series.number {
 			n++
 		}
-		if misses < maxLateMisses && !q.areThere(ctx, querier, rest[:n]) {
-			misses++
-		}
+		q.find(search, rest[:n])
 		for i := range rest[:n] {
 			if l := &rest[i]; l.err == nil {
 				q.written[l.kind]++
@@ -76,37 +69,20 @@ func (q *writeRequest) settleLate(ctx context.Context) {
 	clear(q.late) // errors
 }
 
-// areThere takes the error from those samples of one series that are in the database, and reports
-// whether all are.
-func (q *writeRequest) areThere(ctx context.Context, querier *tsdb.Querier, late []lateSample) bool {
+// find takes the error from those samples of one series that are in the database.
+func (q *writeRequest) find(search *lateSearch, late []lateSample) {
 	encoded, err := q.message.appendLabels(q.series.encoded[:0], q.at(late[0].series.at))
 	q.series.encoded = encoded
 	if err != nil {
-		return false
+		return
 	}
 	ls, err := labels.UnsafeFromEncoded(encoded)
 	if err != nil {
-		return false
+		return
 	}
-	series := seriesOf(ctx, querier, ls)
-	if series == nil {
-		return false
-	}
-	all, last := true, int64(math.MinInt64)
-	it := series.Iterator(nil)
-	for i := range late {
-		l := &late[i]
-		if l.t < last {
-			it = series.Iterator(it)
-		}
-		last = l.t
-		if s := q.read(l); isAt(it, &s) {
-			l.err = nil
-		} else {
-			all = false
-		}
-	}
-	return all
+	search.find(ls, len(late), func(i int) tsdb.Sample { return q.read(&late[i]) }, func(i int) {
+		late[i].err = nil
+	})
 }
 
 // read returns a late sample once more. A histogram is that of q.hist.
@@ -124,6 +100,56 @@ func (q *writeRequest) read(l *lateSample) (s tsdb.Sample) {
 		s.FH = &q.hist.floats
 	}
 	return s
+}
+
+// lateSearch looks for late samples in a database.
+type lateSearch struct {
+	ctx     context.Context
+	querier *tsdb.Querier // nil: nothing is found
+	misses  int           // series of which some sample is not there
+}
+
+// searchLate begins to look for samples between two times. Close it.
+func searchLate(ctx context.Context, db Queryable, mint, maxt int64) *lateSearch {
+	s := &lateSearch{ctx: ctx}
+	if querier, err := db.Querier(mint, maxt); err == nil { // else all are refused, as by who does not look
+		s.querier = querier
+	}
+	return s
+}
+
+func (s *lateSearch) close() {
+	if s.querier != nil {
+		_ = s.querier.Close() // what it found is found
+	}
+}
+
+// find looks for n samples of one series, and tells which of them are there.
+func (s *lateSearch) find(ls labels.Labels, n int, sample func(int) tsdb.Sample, found func(int)) {
+	if s.querier == nil || s.misses >= maxLateMisses {
+		return
+	}
+	series := seriesOf(s.ctx, s.querier, ls)
+	if series == nil {
+		s.misses++
+		return
+	}
+	all, last := true, int64(math.MinInt64)
+	it := series.Iterator(nil)
+	for i := range n {
+		wanted := sample(i)
+		if wanted.T < last {
+			it = series.Iterator(it)
+		}
+		if last = wanted.T; isAt(it, &wanted) {
+			found(i)
+		} else {
+			all = false
+		}
+	}
+	if !all {
+		s.misses++
+	}
 }
 
 // seriesOf returns the series with just these labels, nil if there is none.
