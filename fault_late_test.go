@@ -22,7 +22,7 @@ func TestFault_OfTheOutOfOrderLog(t *testing.T) {
 		err     error
 		forGood bool
 	}{{syscall.EIO, false}, {syscall.EIO, true}, {syscall.ENOSPC, true}} {
-		places := sweep.Of(t, 1, 5)
+		places := sweep.Of(t, 1, 11)
 		for place := places.First; ; place += places.Step {
 			w := newLateWorkload(t, tsdb.SyncCommit())
 			w.broken = true

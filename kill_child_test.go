@@ -38,8 +38,8 @@ const (
 	killBigAt   = 50  // each so many commits are large ones
 	killBig     = 200 // series in those
 	killStaleAt = 97  // each so many commits the usual series of histograms end
-	killEraseAt = 700 // each so many commits the writer deletes
-	killKeep    = 900 // all but so many of its last commits
+	killEraseAt = 350 // each so many commits the writer deletes
+	killKeep    = 500 // all but so many of its last commits
 	killStep    = 250 // ms
 	killAhead   = 80  // commits that a writer may be ahead of others: half a block range is always taken
 	killEnv     = "TSDB_TEST_KILL"
