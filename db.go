@@ -239,9 +239,9 @@ func (db *DB) Sync() error {
 // to it. ErrCorrupt: chunks of the head are damaged in their files. Nothing is lost so far, and
 // commits are taken, but the disk may be failing; it lasts until a flush has removed the files.
 // ErrMissing: of such chunks the log does not have all samples either. It lasts until the database
-// is closed, and Stats.HeadSamplesLost counts them. Any other error, an ErrDiskFull, too, that says
-// so: the out-of-order log could not be written. Nothing is lost, but the log only grows until late
-// samples have become blocks.
+// is closed, and Stats.HeadSamplesLost counts them. Any other error: the out-of-order log could not
+// be written. Nothing is lost, and commits are taken, but the log only grows until late samples have
+// become blocks.
 func (db *DB) Health() error {
 	if db.closing.Load() {
 		return ErrClosed
@@ -249,7 +249,7 @@ func (db *DB) Health() error {
 	h := db.head
 	clock := func() error { return retentionErr(db.time, db.opts.Clock) }
 	// The mender is the last, as what is lost is said until the end.
-	for _, look := range [...]func() error{db.held.Err, h.refused, h.bounds.err, h.flushable, h.late.log.Err, clock, h.queries.mender.Health} {
+	for _, look := range [...]func() error{db.held.Err, h.refused, h.bounds.err, h.flushable, h.late.within.Health, clock, h.queries.mender.Health} {
 		if err := look(); err != nil {
 			return err
 		}

@@ -11,6 +11,8 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/pkg/errors"
+
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/internal/isolation"
 	"github.com/seed347100a3/tsdb/internal/late"
@@ -88,7 +90,20 @@ func (h *Head) Sync() (reach []byte, err error) {
 		return nil, nil
 	}
 	h.Series.Shards.Barrier()
-	return h.Log.Sync()
+	reach, err = h.Log.Sync()
+	if n, _ := h.Store.Len(); n == 0 { // blocks have all, and nobody needs the log
+		reach = nil
+	}
+	return reach, err
+}
+
+// Health returns why the out-of-order log lacks samples, nil if it does not. It is nothing that its
+// cause is: commits are taken, though a disk was full.
+func (h *Head) Health() error {
+	if err := h.Log.Err(); err != nil {
+		return errors.New(err.Error())
+	}
+	return nil
 }
 
 // looker looks for samples in order. It keeps its memory.
