@@ -421,3 +421,28 @@ func TestRepair_GoesOnWithoutASegmentOfTheOutOfOrderLog(t *testing.T) {
 	require.True(t, r.Clean(), "%+v", r)
 	require.Equal(t, 3, lost)
 }
+
+// Who removes an out-of-order log in which nothing was takes nothing away, and is not told of later.
+func TestOpen_AnOutOfOrderLogWithoutSamplesIsNotMissed(t *testing.T) {
+	f := newFixture(t, withWindow)
+	base := testNow.UnixMilli()
+	f.commit(sample{`{a="b"}`, base, 1})
+	require.NoError(t, tsdb.Checkpoint(f.db))
+	closeFixture(t, f)
+	for _, name := range f.fs.Files() {
+		if strings.HasPrefix(name, "data/wbl/") {
+			require.NoError(t, f.fs.Remove(name))
+		}
+	}
+	require.NoError(t, f.fs.Remove("data/wbl"))
+	for i := range int64(3) {
+		f.open()
+		r := f.db.OpenReport()
+		require.True(t, r.Clean(), "%d: %+v", i, r.Damages)
+		require.EqualValues(t, i, r.LateSamples)
+		f.commit(sample{`{a="b"}`, base - 1 - i, 1})
+		closeFixture(t, f)
+		v := verifyLate(t, f)
+		require.True(t, v.Clean(), "%+v", v.Findings)
+	}
+}

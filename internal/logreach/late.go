@@ -33,16 +33,16 @@ func (l *Late) ForReplay() *wal.Reach {
 	return l.Noted
 }
 
-// BeginsLater reports whether the log begins with another segment than was noted, and does not say
-// itself that it may.
-func (l *Late) BeginsLater() bool {
-	return l.Noted != nil && !l.Marked && int64(l.Oldest) > l.Noted.Mark
+// BeginsElsewhere reports whether the log begins with another segment than was noted, or with none,
+// and does not say itself that it may.
+func (l *Late) BeginsElsewhere() bool {
+	return l.Noted != nil && !l.Marked && int64(l.Oldest) != l.Noted.Mark
 }
 
 // Weigh adds to what was read of the log the damage that it cannot show itself: its beginning is
 // missing. Other engines remove segments, too, and leave none of ours then.
 func (l *Late) Weigh(r *wal.ReplayReport) {
-	if l.BeginsLater() && r.Foreign == 0 && r.LastSeq > 0 {
+	if l.BeginsElsewhere() && l.Oldest >= 0 && r.Foreign == 0 && r.LastSeq > 0 {
 		r.Damages = append(r.Damages, wal.Damage{File: l.dir, Reason: "segments are missing at the beginning of the log"})
 	}
 }

@@ -20,11 +20,11 @@ func TestLate_WhatIsKnownOfALogThatBeginsSomewhere(t *testing.T) {
 		marked      bool
 		rep         *wal.ReplayReport
 
-		asked, later, damaged bool
+		asked, elsewhere, damaged bool
 	}{
 		"nothing is noted":                 {nil, 3, 4, false, ours, false, false, false},
 		"as it was":                        {noted, 2, 4, false, ours, true, false, false},
-		"nothing is there":                 {noted, 1, 0, false, &wal.ReplayReport{}, true, false, false},
+		"nothing is there":                 {noted, 1, 0, false, ours, true, true, false},
 		"its end is missing":               {noted, 2, 3, false, ours, true, false, false},
 		"its beginning is missing":         {noted, 3, 4, false, ours, true, true, true},
 		"a new one":                        {noted, 5, 6, false, ours, false, true, true},
@@ -41,7 +41,7 @@ func TestLate_WhatIsKnownOfALogThatBeginsSomewhere(t *testing.T) {
 			require.NoError(t, l.List(fs, "data/wbl"))
 			require.Equal(t, c.asked, l.ForReplay() != nil)
 			l.Marked = c.marked
-			require.Equal(t, c.later, l.BeginsLater())
+			require.Equal(t, c.elsewhere, l.BeginsElsewhere())
 			rep := *c.rep
 			l.Weigh(&rep)
 			require.Equal(t, c.damaged, len(rep.Damages) > 0, "%+v", rep.Damages)

@@ -268,7 +268,7 @@ func (l *lateLoad) read(ctx context.Context, r *replay) error {
 // isIncomplete reports whether the out-of-order log says something else than what was read.
 func (l *lateLoad) isIncomplete(r *replay) bool {
 	out := &r.out.Late
-	if l.renamed || out.Chunks > 0 || l.reach.BeginsLater() || out.Log != nil && (len(out.Log.Damages) > 0 || out.Log.Foreign > 0) {
+	if l.renamed || out.Chunks > 0 || l.reach.BeginsElsewhere() || out.Log != nil && (len(out.Log.Damages) > 0 || out.Log.Foreign > 0) {
 		return true
 	}
 	slices.Sort(l.had)
