@@ -422,7 +422,7 @@ func TestRepair_GoesOnWithoutASegmentOfTheOutOfOrderLog(t *testing.T) {
 	require.Equal(t, 3, lost)
 }
 
-// Who removes an out-of-order log in which nothing was takes nothing away, and is not told of later.
+// Who removes an out-of-order log that had nothing takes nothing away, and is not told of later.
 func TestOpen_AnOutOfOrderLogWithoutSamplesIsNotMissed(t *testing.T) {
 	f := newFixture(t, withWindow)
 	base := testNow.UnixMilli()

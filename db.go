@@ -240,8 +240,8 @@ func (db *DB) Sync() error {
 // commits are taken, but the disk may be failing; it lasts until a flush has removed the files.
 // ErrMissing: of such chunks the log does not have all samples either. It lasts until the database
 // is closed, and Stats.HeadSamplesLost counts them. Any other error: the out-of-order log could not
-// be written. Nothing is lost, and commits are taken, but the log only grows until late samples have
-// become blocks.
+// be written. Nothing is lost, and commits are taken, but the log only grows until late samples
+// have become blocks.
 func (db *DB) Health() error {
 	if db.closing.Load() {
 		return ErrClosed
