@@ -35,6 +35,7 @@ type otlpRequest struct {
 
 	points  []bool  // of the request: some of it was refused
 	staged  []int32 // the point of each sample that the Appender took; -1: of target_info
+	late    otlpLateList
 	stored  otlpStored
 	refused refusals
 	deltas  deltaRound
@@ -42,7 +43,7 @@ type otlpRequest struct {
 
 // otlpStored is what is stored of a request.
 type otlpStored struct {
-	samples   int // of points, that were committed
+	samples   int // of points, that are there
 	exemplars int // that the Appender took
 }
 
@@ -52,7 +53,7 @@ const keptBytes = 8 << 20
 // isSmall reports whether what was needed may be kept.
 func (q *otlpRequest) isSmall() bool {
 	b, h := &q.point.buckets, &q.point.hist
-	return cap(q.inflater.content)+cap(q.points)+4*cap(q.staged)+8*(cap(b.counts)+cap(b.bounds)+cap(h.positive.counts)+cap(h.negative.counts)) < keptBytes
+	return cap(q.inflater.content)+cap(q.points)+4*cap(q.staged)+otlpLateOverhead*cap(q.late.list)+8*(cap(b.counts)+cap(b.bounds)+cap(h.positive.counts)+cap(h.negative.counts)) < keptBytes
 }
 
 // otlpWritten is the metric under way.
@@ -66,8 +67,10 @@ type otlpWritten struct {
 }
 
 // shown is the name of the metric, as much as is told of it.
-func (m *otlpWritten) shown() string {
-	return cutText(string(m.sent[:min(len(m.sent), maxLabelText+1)]), maxLabelText)
+func (m *otlpWritten) shown() string { return shownMetric(m.sent) }
+
+func shownMetric(sent []byte) string {
+	return cutText(string(sent[:min(len(sent), maxLabelText+1)]), maxLabelText)
 }
 
 // maxTextBytes bounds names, units and descriptions of metrics: each point counts with them.
@@ -101,6 +104,10 @@ func (q *otlpRequest) store(ctx context.Context, content []byte) error {
 			}
 		}
 	}
+	if err == nil {
+		q.settleLate(ctx)
+	}
+	q.late.reset()
 	return err
 }
 
@@ -108,6 +115,7 @@ func (q *otlpRequest) store(ctx context.Context, content []byte) error {
 func (q *otlpRequest) attempt(ctx context.Context, content []byte) (_ []tsdb.Reject, err error) {
 	q.points, q.staged, q.stored, q.weight = q.points[:0], q.staged[:0], otlpStored{}, 0
 	q.refused.reset()
+	q.late.reset()
 	q.deltas.begin(ctx, &q.h.deltas)
 	q.app = q.h.db.Appender()
 	defer func() {
@@ -385,8 +393,10 @@ func (q *otlpRequest) cannotStore(kind int) error {
 }
 
 // refuse tells the client of the point under way, of which something is not stored.
-func (q *otlpRequest) refuse(err error) {
-	n := len(q.points) - 1
+func (q *otlpRequest) refuse(err error) { q.refusePoint(len(q.points)-1, q.metric.sent, err) }
+
+// refusePoint tells the client of a point of a metric.
+func (q *otlpRequest) refusePoint(n int, metric []byte, err error) {
 	if q.points[n] {
 		return
 	}
@@ -394,7 +404,7 @@ func (q *otlpRequest) refuse(err error) {
 	q.refused.count(itemPoint, reasonOf(err))
 	if q.refused.line(err) {
 		q.refused.text.WriteString(" for metric ")
-		q.refused.text.WriteString(strconv.Quote(q.metric.shown()))
+		q.refused.text.WriteString(strconv.Quote(shownMetric(metric)))
 		q.refused.text.WriteByte('\n')
 	}
 }
@@ -456,7 +466,9 @@ func (q *otlpRequest) append(suffix string, s tsdb.Sample, exemplars []exemplar.
 	case errors.Is(err, tsdb.ErrClosed):
 		return err
 	case err != nil:
-		q.refuse(err)
+		if summed || !q.keepLate(ls, s, err) {
+			q.refuse(err)
+		}
 		return nil
 	}
 	if summed {
