@@ -34,8 +34,7 @@ import (
 type Writer struct {
 	db      *tsdb.DB
 	opts    WriterOptions
-	client  *http.Client
-	release func() // of the client's connections
+	conns   connections
 	clock   tsdb.Clock
 	marks   *marks.Store
 
@@ -79,7 +78,7 @@ func NewWriter(db *tsdb.DB, opts *WriterOptions) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{db: db, opts: o, clock: db.Options().Clock, marks: store, stop: make(chan struct{})}
-	w.client, w.release = sendingClient(&o)
+	w.conns = connectionsFor(&o)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	if o.Protocol != ProtocolV1 {
 		w.speaks.Store(int64(writeV2))
@@ -131,7 +130,7 @@ func (w *Writer) Close() error {
 		}
 		w.cancel()
 		<-over
-		w.release()
+		w.conns.release()
 		err = w.marks.Close()
 	})
 	return err

@@ -6,21 +6,26 @@ import (
 	"github.com/pkg/errors"
 )
 
-// sendingClient returns the client of the options, or else one with connections of its own, which
-// release closes.
-func sendingClient(o *WriterOptions) (client *http.Client, release func()) {
+// connections are what a Writer sends by.
+type connections struct {
+	client  *http.Client
+	release func() // closes those that are the Writer's own
+}
+
+// connectionsFor returns those of the client of the options, or else some of its own.
+func connectionsFor(o *WriterOptions) connections {
 	if o.HTTP != nil {
-		return keepsMethod(o.HTTP), func() {}
+		return connections{keepsMethod(o.HTTP), func() {}}
 	}
 	shared, ok := http.DefaultTransport.(*http.Transport)
 	if !ok { // the program has put another one there
-		return keepsMethod(http.DefaultClient), func() {}
+		return connections{keepsMethod(http.DefaultClient), func() {}}
 	}
 	// The default keeps two connections to a host, and closes what more shards used.
 	own := shared.Clone()
 	own.MaxIdleConnsPerHost = o.MaxShards + 1 // metadata is sent beside samples
 	own.MaxIdleConns = own.MaxIdleConnsPerHost
-	return keepsMethod(&http.Client{Transport: own}), own.CloseIdleConnections
+	return connections{keepsMethod(&http.Client{Transport: own}), own.CloseIdleConnections}
 }
 
 // keepsMethod returns a client that does not follow redirects which would make a GET of a POST.

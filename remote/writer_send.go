@@ -267,7 +267,7 @@ func (w *Writer) post(body []byte, version writeVersion, attempt int) (a writerA
 	}
 	w.stats.requests.Add(1)
 	w.stats.bytes.Add(uint64(len(body)))
-	answer, err := w.client.Do(r)
+	answer, err := w.conns.client.Do(r)
 	if err != nil {
 		var failed *url.Error // which names the URL with its password
 		if errors.As(err, &failed) {

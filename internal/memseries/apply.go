@@ -19,8 +19,8 @@ type Sample struct {
 	Late     Lateness
 }
 
-// SetFloat makes st a float without a start timestamp, field by field: to read what was just written
-// in smaller words waits until that is in the cache (BenchmarkStage).
+// SetFloat makes st a float without a start timestamp, field by field: to read what was just
+// written in smaller words waits until that is in the cache (BenchmarkStage).
 func (st *Sample) SetFloat(s *Series, t int64, v float64) {
 	st.Series, st.T, st.Sum, st.Wide, st.Encoding, st.Late = s, t, math.Float64bits(v), 0, chunkenc.EncXOR, InOrder
 }
