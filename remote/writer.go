@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"net/http"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
