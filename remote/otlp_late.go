@@ -71,7 +71,7 @@ func (l *otlpLateList) keep(late otlpLate) bool {
 // keepLate keeps a sample of the point under way that was refused, to look for it later. false: it
 // is not late, or there are too many.
 func (q *otlpRequest) keepLate(ls labels.Labels, s tsdb.Sample, err error) bool {
-	return isLate(err) && q.late.keep(otlpLate{labels: ls, sample: s, point: len(q.points) - 1, metric: q.metric.sent, err: err})
+	return isLate(err) && q.stored.late.keep(otlpLate{labels: ls, sample: s, point: len(q.points) - 1, metric: q.metric.sent, err: err})
 }
 
 // bySeries returns the numbers of all, those of a series one after the other.
@@ -86,7 +86,7 @@ func (l *otlpLateList) bySeries() []int {
 
 // settleLate counts late samples that are in the database, and refuses the points of the others.
 func (q *otlpRequest) settleLate(ctx context.Context) {
-	list := q.late.list
+	list := q.stored.late.list
 	if len(list) == 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func (q *otlpRequest) settleLate(ctx context.Context) {
 	}
 	search := searchLate(ctx, q.h.db, mint, maxt)
 	defer search.close()
-	for rest := q.late.bySeries(); len(rest) > 0; {
+	for rest := q.stored.late.bySeries(); len(rest) > 0; {
 		ls, n := list[rest[0]].labels, 1
 		for n < len(rest) && list[rest[n]].labels.Equal(ls) {
 			n++

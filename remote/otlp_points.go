@@ -93,7 +93,7 @@ func (q *otlpRequest) dataPoint(kind int, message []byte) error {
 	}
 	q.settleLabels()
 	var err error
-	late := len(q.late.list)
+	late := len(q.stored.late.list)
 	switch kind {
 	case otlpHistogram:
 		err = q.explicit(message)
@@ -104,7 +104,7 @@ func (q *otlpRequest) dataPoint(kind int, message []byte) error {
 	default:
 		err = q.number(message)
 	}
-	if !q.points[len(q.points)-1] && len(q.late.list) == late {
+	if !q.points[len(q.points)-1] && len(q.stored.late.list) == late {
 		q.resource.from, q.resource.to = min(q.resource.from, p.t), max(q.resource.to, p.t)
 	}
 	return err

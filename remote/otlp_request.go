@@ -35,7 +35,6 @@ type otlpRequest struct {
 
 	points  []bool  // of the request: some of it was refused
 	staged  []int32 // the point of each sample that the Appender took; -1: of target_info
-	late    otlpLateList
 	stored  otlpStored
 	refused refusals
 	deltas  deltaRound
@@ -45,6 +44,12 @@ type otlpRequest struct {
 type otlpStored struct {
 	samples   int // of points, that are there
 	exemplars int // that the Appender took
+	late      otlpLateList
+}
+
+func (s *otlpStored) reset() {
+	s.samples, s.exemplars = 0, 0
+	s.late.reset()
 }
 
 // keptBytes is the most memory that a request keeps for another one.
@@ -53,7 +58,7 @@ const keptBytes = 8 << 20
 // isSmall reports whether what was needed may be kept.
 func (q *otlpRequest) isSmall() bool {
 	b, h := &q.point.buckets, &q.point.hist
-	return cap(q.inflater.content)+cap(q.points)+4*cap(q.staged)+otlpLateOverhead*cap(q.late.list)+8*(cap(b.counts)+cap(b.bounds)+cap(h.positive.counts)+cap(h.negative.counts)) < keptBytes
+	return cap(q.inflater.content)+cap(q.points)+4*cap(q.staged)+otlpLateOverhead*cap(q.stored.late.list)+8*(cap(b.counts)+cap(b.bounds)+cap(h.positive.counts)+cap(h.negative.counts)) < keptBytes
 }
 
 // otlpWritten is the metric under way.
@@ -107,15 +112,15 @@ func (q *otlpRequest) store(ctx context.Context, content []byte) error {
 	if err == nil {
 		q.settleLate(ctx)
 	}
-	q.late.reset()
+	q.stored.late.reset()
 	return err
 }
 
 // attempt decodes the request and commits it.
 func (q *otlpRequest) attempt(ctx context.Context, content []byte) (_ []tsdb.Reject, err error) {
-	q.points, q.staged, q.stored, q.weight = q.points[:0], q.staged[:0], otlpStored{}, 0
+	q.points, q.staged, q.weight = q.points[:0], q.staged[:0], 0
+	q.stored.reset()
 	q.refused.reset()
-	q.late.reset()
 	q.deltas.begin(ctx, &q.h.deltas)
 	q.app = q.h.db.Appender()
 	defer func() {
