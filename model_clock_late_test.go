@@ -25,8 +25,8 @@ func (m *clockModel) Late(t *rapid.T) {
 	app := m.db.Appender()
 	for range rapid.IntRange(1, 5).Draw(t, "samples") {
 		p := place{rapid.IntRange(0, clockSeries-1).Draw(t, "series"), m.clock.Now().UnixMilli() - rapid.Int64Range(1, 59*minute).Draw(t, "ago")}
-		if _, there := m.committed[p.series][p.at]; there {
-			continue
+		if _, there := m.committed[p.series][p.at]; there || m.window() == 0 && m.used[p.series][p.at] {
+			continue // without a window a repeat of a sample that was deleted is accepted and stays deleted
 		}
 		if _, err := app.AppendSample(0, clockLabels(p.series), sampleAt(p.series, p.at).sample()); err == nil {
 			staged = append(staged, p)
@@ -43,10 +43,12 @@ func (m *clockModel) Late(t *rapid.T) {
 	}
 	for i, p := range staged {
 		if !refused[i] {
-			m.committed[p.series][p.at] = m.elapsed
+			m.committed[p.series][p.at], m.used[p.series][p.at] = m.elapsed, true
 		}
 	}
 }
+
+func (m *clockModel) window() time.Duration { return m.opts.Head.OutOfOrderWindow }
 
 // Hold leaves a query open.
 func (m *clockModel) Hold(t *rapid.T) {

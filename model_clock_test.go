@@ -32,6 +32,7 @@ type clockModel struct {
 
 	// committed has for each series when each sample was committed, or imported.
 	committed [clockSeries]map[int64]time.Duration
+	used      [clockSeries]map[int64]bool // times that each series had at some time
 }
 
 const clockSeries = 3
@@ -83,7 +84,7 @@ func (m *clockModel) scrape() (taken int) {
 	}
 	for k, i := range staged {
 		if !late[k] {
-			m.committed[i][now] = m.elapsed
+			m.committed[i][now], m.used[i][now] = m.elapsed, true
 			taken++
 		}
 	}
@@ -225,7 +226,7 @@ func TestModel_WithAClockThatJumps_NothingGoesThatAnHonestOneKeeps(t *testing.T)
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &clockModel{T: rt, fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(testNow)}
 		for i := range m.committed {
-			m.committed[i] = map[int64]time.Duration{}
+			m.committed[i], m.used[i] = map[int64]time.Duration{}, map[int64]bool{}
 		}
 		m.opts = &tsdb.Options{FS: m.fs, Clock: m.clock}
 		m.opts.Blocks = tsdb.BlockOptions{Manual: true, Range: 10 * time.Minute, MaxRange: 30 * time.Minute, Retention: clockRetention}
