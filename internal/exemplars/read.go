@@ -22,12 +22,12 @@ func (r *Ring) Select(mint, maxt int64, seq uint64, ms []*labels.Matcher) []exem
 
 // matching returns series by their labels. Matchers take their time, and hold up nobody.
 func (r *Ring) matching(ms []*labels.Matcher) []*series {
-	r.mu.Lock()
+	r.lock.Lock()
 	all := make([]*series, 0, len(r.mu.byLabels))
 	for _, s := range r.mu.byLabels {
 		all = append(all, s)
 	}
-	r.mu.Unlock()
+	r.lock.Unlock()
 	matched := all[:0]
 	for _, s := range all {
 		if s.matches(ms) {
@@ -47,14 +47,25 @@ func (s *series) matches(ms []*labels.Matcher) bool {
 	return true
 }
 
-// between returns copies of the exemplars of a series.
-func (r *Ring) between(s *series, mint, maxt int64, seq uint64) (es []exemplar.Exemplar) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range s.kept[:s.kept.behind(maxt)] {
-		if e.T >= mint && e.seq <= seq {
-			es = append(es, e.Exemplar)
+// between returns copies of the exemplars of a series. Only where one came late they are sorted.
+func (r *Ring) between(s *series, mint, maxt int64, seq uint64) []exemplar.Exemplar {
+	var found []*entry
+	late, newest := false, mint
+	r.lock.Lock()
+	for e := s.kept.first; e != nil; e = e.next[ofSeries] {
+		if e.t >= mint && e.t <= maxt && e.seq <= seq {
+			late = late || e.t < newest
+			newest = e.t
+			found = append(found, e)
 		}
+	}
+	r.lock.Unlock()
+	if late {
+		sort.SliceStable(found, func(i, k int) bool { return found[i].t < found[k].t })
+	}
+	es := make([]exemplar.Exemplar, len(found))
+	for i, e := range found {
+		es[i] = e.exemplar()
 	}
 	return es
 }
@@ -63,18 +74,18 @@ func (r *Ring) between(s *series, mint, maxt int64, seq uint64) (es []exemplar.E
 // log that has lost all these commits, and has these instead, brings back the same. Commits up to
 // seq are settled.
 func (r *Ring) Before(seq uint64) []Entry {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.beforeLocked(seq)
+	r.lock.Lock()
+	es := r.beforeLocked(seq)
+	r.lock.Unlock()
+	return es
 }
 
 //go:noinline
 func (r *Ring) beforeLocked(seq uint64) (es []Entry) {
-	m := &r.mu
-	for i := range m.kept {
-		if e := m.inserts[(m.first+i)%len(m.inserts)]; e.seq <= seq {
+	for e := r.mu.inserts.first; e != nil; e = e.next[ofAll] {
+		if e.seq <= seq {
 			e.of.logged = e.ref
-			es = append(es, Entry{e.of.labels, e.ref, e.seq, e.Exemplar})
+			es = append(es, Entry{e.of.labels, e.ref, e.seq, e.exemplar()})
 		}
 	}
 	return es
@@ -84,13 +95,13 @@ func (r *Ring) beforeLocked(seq uint64) (es []Entry) {
 // them all: a log needs the series records of no others.
 func (r *Ring) Logged(seq uint64) (es []Entry, refs map[uint64]bool) {
 	refs = map[uint64]bool{}
-	r.mu.Lock()
+	r.lock.Lock()
 	es = r.beforeLocked(seq)
 	for i := range es {
 		es[i].Ref = r.mu.byLabels[es[i].Series].logged
 		refs[es[i].Ref] = true
 	}
-	r.mu.Unlock()
+	r.lock.Unlock()
 	return es, refs
 }
 
@@ -104,13 +115,13 @@ type Stats struct {
 
 // Stats returns the present numbers.
 func (r *Ring) Stats() Stats {
-	r.mu.Lock()
+	r.lock.Lock()
 	m := &r.mu
 	s := Stats{
 		Exemplars: m.kept, Series: m.series, Most: m.most, Appended: m.appended,
-		SizeBytes: m.bytes + 8*int64(len(m.inserts)-m.kept),
+		SizeBytes: m.bytes + 8*int64(len(m.places)),
 	}
-	r.mu.Unlock()
+	r.lock.Unlock()
 	return s
 }
 

@@ -1,18 +1,21 @@
 package exemplars_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"sort"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/internal/exemplars"
+	"github.com/seed347100a3/tsdb/internal/invariants"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -78,7 +81,7 @@ func drawEntry(rt *rapid.T) exemplars.Entry {
 }
 
 // Whatever comes, the ring has what the model has. Commits reserve in their order, and are settled
-// in it, or cancelled from the newest back.
+// in it, or all that are left are cancelled.
 func TestRing_KeepsWhatTheObviousOneDoes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{most: rapid.IntRange(1, 6).Draw(rt, "most"), coming: map[uint64][]exemplars.Entry{}, next: 1}
@@ -109,9 +112,15 @@ func TestRing_KeepsWhatTheObviousOneDoes(t *testing.T) {
 					delete(m.coming, m.next)
 				}
 			case 5:
+				inOrder, first := rapid.Bool().Draw(rt, "cancelled in order"), m.next
 				for ; newest >= m.next; newest-- {
-					r.Cancel(newest)
-					delete(m.coming, newest)
+					gone := newest
+					if inOrder {
+						gone, first = first, first+1
+					}
+					r.Cancel(gone)
+					delete(m.coming, gone)
+					m.check(rt, r, newest)
 				}
 			case 6:
 				e := drawEntry(rt)
@@ -150,7 +159,13 @@ func (m *model) check(rt *rapid.T, r *exemplars.Ring, newest uint64) {
 	require.Equal(rt, len(m.kept), s.Exemplars)
 	require.Equal(rt, len(m.selected(math.MinInt64, math.MaxInt64, math.MaxUint64, "")), s.Series)
 	if len(m.kept)+len(m.coming) == 0 {
-		require.LessOrEqual(rt, s.SizeBytes, int64(16*8), "nothing is left but the circle")
+		require.LessOrEqual(rt, s.SizeBytes, int64(128*8), "nothing is left but places")
+	}
+	e := drawEntry(rt)
+	if ls, repeat := r.Look(e.Ref, &e.Exemplar); !ls.IsEmpty() {
+		e.Series = ls
+		isSame := func(o exemplars.Entry) bool { return same(o, e) }
+		require.Equal(rt, slices.ContainsFunc(m.kept, isSame), repeat, "what is on its way is no repeat")
 	}
 	newestRef, wantRefs := map[string]uint64{}, map[uint64]bool{}
 	for _, e := range before {
@@ -163,6 +178,76 @@ func (m *model) check(rt *rapid.T, r *exemplars.Ring, newest uint64) {
 	logged, refs := r.Logged(seq)
 	require.Equal(rt, fmt.Sprint(before), fmt.Sprint(logged))
 	require.Equal(rt, wantRefs, refs)
+}
+
+// What is on its way is logged once, and is no repeat for those who ask: its commit may yet fail.
+// It is found whatever came behind it.
+func TestRing_WhatIsOnItsWayMayYetBeCancelled(t *testing.T) {
+	r := exemplars.New(10)
+	entries := func(times ...int64) (list []exemplars.Entry) {
+		for _, at := range times {
+			list = append(list, exemplars.Entry{Series: labels.FromStrings("a", "b"), Ref: 1, Exemplar: exemplar.Exemplar{T: at}})
+		}
+		return list
+	}
+	require.Equal(t, 3, commitTo(r, 1, entries(5, 9, 7)))
+	require.Len(t, r.Reserve(2, entries(6, 12, 11, 6)), 3)
+	require.Empty(t, r.Reserve(3, entries(6, 7, 9, 11, 12)))
+	for at, want := range map[int64]bool{5: true, 6: false, 7: true, 8: false, 9: true, 11: false, 12: false} {
+		_, repeat := r.Look(1, &entries(at)[0].Exemplar)
+		require.Equal(t, want, repeat, "at %d", at)
+	}
+	require.Len(t, r.Reserve(4, entries(8)), 1)
+	r.Cancel(2)
+	require.Len(t, r.Reserve(5, entries(11, 6)), 2)
+	r.Settle(5)
+	var times []int64
+	for _, e := range r.Select(math.MinInt64, math.MaxInt64, 5, nil)[0].Exemplars {
+		times = append(times, e.T)
+	}
+	require.Equal(t, []int64{5, 6, 7, 8, 9, 11}, times)
+	_, repeat := r.Look(1, &entries(6)[0].Exemplar)
+	require.True(t, repeat)
+}
+
+// Very many of one series, in any order of times, in commits that are reserved in another order
+// than they are settled in, or cancelled: nothing looks at each of the others for each of them.
+func TestRing_OfVeryManyOfOneSeriesEachIsFoundAtOnce(t *testing.T) {
+	kept, many := int64(benchKept), int64(benchMany)
+	if invariants.Enabled { // as they are under the race detector
+		kept, many = kept/10, many/10
+	}
+	const most = 20 * time.Second // half a second, if nothing else runs; it was more than a minute
+	for _, times := range benchTimes {
+		t.Run(times.name, func(t *testing.T) {
+			begin := time.Now()
+			r := exemplars.New(int(kept))
+			other := func(list []exemplars.Entry) []exemplars.Entry {
+				for i := range list {
+					list[i].Series, list[i].Ref = labels.FromStrings("other", "one"), 8
+				}
+				return list
+			}
+			require.EqualValues(t, kept, commitTo(r, 1, benchEntries(0, kept, times.t)))
+			require.Len(t, r.Reserve(3, other(benchEntries(0, many, times.t))), int(many))
+			require.Len(t, r.Reserve(2, benchEntries(kept, many, times.t)), int(many))
+			require.Len(t, r.Reserve(4, benchEntries(2*kept, many, times.t)), int(many))
+			r.Cancel(4)
+			r.Settle(3)
+			require.Zero(t, commitTo(r, 5, benchEntries(kept, many, times.t)))
+			found := r.Select(math.MinInt64, math.MaxInt64, 5, nil)
+			require.Len(t, found, 2)
+			require.Len(t, found[0].Exemplars, int(kept-many))
+			require.Len(t, found[1].Exemplars, int(many))
+			require.True(t, slices.IsSortedFunc(found[0].Exemplars, func(a, b exemplar.Exemplar) int { return cmp.Compare(a.T, b.T) }))
+			again := exemplars.New(int(kept))
+			for _, e := range r.Before(5) {
+				again.Restore(&e)
+			}
+			require.Equal(t, found, again.Select(math.MinInt64, math.MaxInt64, 5, nil))
+			require.Less(t, time.Since(begin), most)
+		})
+	}
 }
 
 // Several commits at once, and readers: each exemplar is there once, in the order of commits.

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/headsnap"
 	"github.com/seed347100a3/tsdb/internal/memseries"
@@ -131,7 +130,7 @@ func (x *exemplarLoad) series(r *replay, ref uint64) (ls labels.Labels, first ui
 	if of, ok := r.dups[ref]; ok {
 		ref = of
 	}
-	if ls, _ = r.to.Exemplars.Look(ref, &exemplar.Exemplar{}); !ls.IsEmpty() {
+	if ls, _ = r.to.Exemplars.Look(ref, nil); !ls.IsEmpty() {
 		return ls, ref, true
 	}
 	if s := r.to.Series.ByRef(ref); s != nil {
