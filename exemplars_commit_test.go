@@ -298,3 +298,26 @@ func TestExemplars_AfterAPowerFailure_AreThoseOfAPrefix(t *testing.T) {
 		require.NoError(t, g.db.Close())
 	}
 }
+
+// One commit brings several of each of some new series, one after the other and in turn: each is of
+// its own, and labels that are long are in memory once for those in a row.
+func TestExemplars_OfNewSeriesInTurn(t *testing.T) {
+	f := newFixture(t, manual)
+	long := labels.FromStrings("a", strings.Repeat("x", 4000), "b", strings.Repeat("y", 4000))
+	app := f.db.Appender()
+	appendTo := func(ls labels.Labels, t0 int64) {
+		_, err := app.AppendExemplar(0, ls, exemplar.Exemplar{T: t0})
+		require.NoError(t, err)
+	}
+	for i := range int64(3) {
+		appendTo(series(t, `{c="d"}`), i)
+		appendTo(long, i)
+	}
+	appendTo(long, 3) // the tables have their room
+	perOne := testing.AllocsPerRun(100, func() { appendTo(long, 4) })
+	require.LessOrEqual(t, perOne, 1.0)
+	_, err := app.Commit(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []string{`{c="d"} {} 0 0`, `{c="d"} {} 1 0`, `{c="d"} {} 2 0`}, f.exemplars(0, 9, labels.Equal("c", "d")))
+	require.Len(t, f.exemplars(0, 9, labels.Equal("c", "")), 5)
+}

@@ -188,9 +188,8 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 // AppendExemplar stages one exemplar and returns the ref of its series, which is found or created
 // as by Append. The labels of both are copied. Exemplars are kept in memory and in the log, as
 // many as HeadOptions.MaxExemplars says; a new one takes the place of the one that was inserted
-// first. Any time is taken: late ones go to their place, and a series may have several of one
-// time. One that the series has already, labels, value and time, is left out without an error.
-// HasT is not looked at.
+// first. Any time is taken, and a series may have several of one time. One that the series has
+// already, labels, value and time, is left out without an error. HasT is not looked at.
 //
 // The error is the exemplar's own: it is not staged, and nothing else of this Appender is touched.
 // exemplar.ErrLabelLength, ErrInvalidLabels, ErrNotFound, ErrLimit, ErrClosed. Where none are kept
@@ -222,14 +221,15 @@ func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Ex
 	if repeat {
 		return SeriesRef(s.Ref()), nil
 	}
-	if own.IsEmpty() {
+	sx := &a.staged.exemplars
+	if n := len(sx.of); own.IsEmpty() && n > 0 && sx.of[n-1] == s {
+		own = sx.list[n-1].Series
+	} else if own.IsEmpty() {
 		own = a.h.series.Labels(s)
 	}
 	e.Labels = exemplars.Clone(e.Labels)
-	sg := a.staged
-	sg.exemplars.of = append(sg.exemplars.of, s)
-	sg.exemplars.list = append(sg.exemplars.list, exemplars.Entry{Series: own, Ref: s.Ref(), Exemplar: e})
-	sg.shards |= memseries.Bit(s)
+	sx.of, sx.list = append(sx.of, s), append(sx.list, exemplars.Entry{Series: own, Ref: s.Ref(), Exemplar: e})
+	a.staged.shards |= memseries.Bit(s)
 	return SeriesRef(s.Ref()), nil
 }
 
