@@ -21,6 +21,7 @@ var (
 	errWriteEncoding = errors.New("unsupported content encoding: only snappy is")
 	errBodyLimit     = errors.New("request body exceeds the limit")
 	errBusy          = errors.New("too many writes are under way")
+	errMemory        = errors.New("request takes too much memory")
 	errGone          = errors.New("series left the database while they were written: send them again")
 	errBothVersions  = errors.New("fields of both versions of remote write: malformed message")
 	errNoSamples     = errors.New("neither samples, histograms nor exemplars")

@@ -16,6 +16,15 @@ import (
 // BenchmarkOTLP stores requests of known series, 1,000 gauges with nine attributes each, without a
 // network.
 func BenchmarkOTLP(b *testing.B) {
+	b.Run("protobuf", func(b *testing.B) {
+		benchmarkOTLP(b, otlpProtobuf, func(text []byte) ([]byte, error) { return otlpMessage(text) })
+	})
+	b.Run("json", func(b *testing.B) {
+		benchmarkOTLP(b, otlpJSON, func(text []byte) ([]byte, error) { return text, nil })
+	})
+}
+
+func benchmarkOTLP(b *testing.B, media string, bodyOf func(text []byte) ([]byte, error)) {
 	const series, messages = 1000, 100
 	db, err := tsdb.Open(b.TempDir(), &tsdb.Options{Blocks: tsdb.BlockOptions{Manual: true}})
 	require.NoError(b, err)
@@ -35,7 +44,7 @@ func BenchmarkOTLP(b *testing.B) {
 				}
 				metrics = append(metrics, fmt.Sprintf(`{"name":"metric_%d","gauge":{"dataPoints":[{"timeUnixNano":"%d","asDouble":%d.5,"attributes":[%s]}]}}`, i%20, now, i, strings.Join(attributes, ",")))
 			}
-			body, err := appendJSON(nil, []byte(`{"resourceMetrics":[{"scopeMetrics":[{"metrics":[`+strings.Join(metrics, ",")+`]}]}]}`), 1<<24)
+			body, err := bodyOf([]byte(`{"resourceMetrics":[{"scopeMetrics":[{"metrics":[` + strings.Join(metrics, ",") + `]}]}]}`))
 			require.NoError(b, err)
 			bodies = append(bodies, body)
 		}
@@ -49,7 +58,7 @@ func BenchmarkOTLP(b *testing.B) {
 			b.StartTimer()
 		}
 		r := httptest.NewRequest(http.MethodPost, "/v1/metrics", bytes.NewReader(bodies[i%messages]))
-		r.Header.Set("Content-Type", otlpProtobuf)
+		r.Header.Set("Content-Type", media)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != http.StatusOK {

@@ -1,17 +1,12 @@
 package remote
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"io"
 	"mime"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 
-	"github.com/pkg/errors"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -87,28 +82,26 @@ func (h *OTLPHandler) take(w http.ResponseWriter, r *http.Request, media string,
 	if err := h.receive(w, r, b); err != nil {
 		return 0, false, "", err
 	}
-	if err := h.enter(r.Context()); err != nil {
+	turn, err := h.enter(r.Context(), len(b.bytes) > lightContent)
+	if err != nil {
 		return 0, false, "", err
 	}
-	defer h.leave()
+	defer turn.leave()
 	q := h.requests.Get().(*otlpRequest)
-	defer func() {
-		if q.isSmall() {
-			h.requests.Put(q)
-		}
-	}()
+	defer h.keep(q, &b.memory)
 	content := b.bytes
 	if zipped {
-		if content, err = q.inflater.inflate(content, h.opts.MaxBytes); err != nil {
-			return 0, false, "", err
-		}
+		content, err = q.sent.inflater.inflate(r.Context(), b, &turn)
 	}
-	if media == otlpJSON {
-		if content, err = appendJSON(nil, content, h.opts.MaxBytes); err != nil {
-			return 0, false, "", err
-		}
+	if err == nil && media == otlpJSON {
+		content, err = q.sent.json.convert(content, h.opts.MaxBytes, &b.memory)
+		h.endBody(b)
+		q.sent.inflater.content.reset(&b.memory, keptBytes)
 	}
-	err = q.store(r.Context(), content)
+	if err != nil {
+		return 0, false, "", err
+	}
+	err = q.store(r.Context(), content, &b.memory)
 	refused = q.refusedPoints()
 	if err == nil {
 		written := [countedKinds]int{itemPoint: len(q.points) - refused, itemExemplar: q.stored.exemplars}
@@ -117,41 +110,21 @@ func (h *OTLPHandler) take(w http.ResponseWriter, r *http.Request, media string,
 	return refused, q.stored.samples > 0, q.refused.message(), err
 }
 
+// keep keeps a request for another one, unless it needed much.
+func (h *OTLPHandler) keep(q *otlpRequest, memory *memoryShare) {
+	q.sent.inflater.content.reset(memory, keptBytes)
+	q.sent.json.content.reset(memory, keptBytes)
+	q.load = load{}
+	b, hist := &q.point.buckets, &q.point.hist
+	kept := cap(q.sent.inflater.content.bytes) + cap(q.sent.json.content.bytes) + cap(q.points) + 4*cap(q.staged) + otlpLateOverhead*cap(q.stored.late.list) +
+		8*(cap(b.counts)+cap(b.bounds)+cap(hist.positive.counts)+cap(hist.negative.counts))
+	if kept <= keptBytes {
+		h.requests.Put(q)
+	}
+}
+
 // Stats returns what the handler has stored and refused.
 func (h *OTLPHandler) Stats() ReceiverStats { return h.counters.stats(h.protocol) }
-
-// inflater inflates bodies. It keeps its memory.
-type inflater struct {
-	zipped  bytes.Reader
-	from    gzip.Reader
-	content []byte
-}
-
-const leastRead = 512 // bytes that there is room for at a time
-
-// inflate inflates a body, of at most so many bytes then. What it returns is good until the next
-// call.
-func (z *inflater) inflate(zipped []byte, limit int) ([]byte, error) {
-	z.zipped.Reset(zipped)
-	defer z.zipped.Reset(nil)
-	if err := z.from.Reset(&z.zipped); err != nil {
-		return nil, errors.WithMessage(errMalformed, err.Error())
-	}
-	var err error
-	b := z.content[:0]
-	for n := 0; err == nil && len(b) <= limit; b = b[:len(b)+n] {
-		b = slices.Grow(b, leastRead)
-		n, err = z.from.Read(b[len(b):cap(b)])
-	}
-	z.content = b
-	switch {
-	case len(b) > limit:
-		return nil, errors.WithMessagef(errBodyLimit, "%d bytes", limit)
-	case err != io.EOF:
-		return nil, errors.WithMessage(errMalformed, err.Error())
-	}
-	return b, nil
-}
 
 // answer says that a request was stored, but for some points.
 //

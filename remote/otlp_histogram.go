@@ -58,7 +58,7 @@ const zeroThreshold = 1e-128
 //	4 count fixed64        5 sum double       6 scale sint32
 //	7 zero_count fixed64   8 positive, 9 negative Buckets   14 zero_threshold double
 func (q *otlpRequest) exponential(message []byte) error {
-	if err := q.weight.add(weightOther); err != nil {
+	if err := q.load.add(weightOther, histogramBytes(message)); err != nil {
 		return err
 	}
 	p := &q.point.hist
@@ -161,10 +161,10 @@ func (b *exponentialBuckets) native(spans []histogram.Span, deltas []int64, halv
 
 // custom appends the histogram under way as one with custom buckets.
 func (q *otlpRequest) custom() error {
-	if err := q.weight.add(weightOther); err != nil {
+	b := &q.point.buckets
+	if err := q.load.add(weightOther, histogramMemory+2*bucketMemory*len(b.counts)); err != nil {
 		return err
 	}
-	b := &q.point.buckets
 	h := &q.point.hist.native
 	h.Clear()
 	h.Schema, h.Count, h.Sum = histogram.CustomBuckets, b.count, b.sum

@@ -1,254 +1,305 @@
 package remote
 
 import (
-	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/pkg/errors"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Requests in JSON become messages before they are decoded: fields have the names of the message in
-// camel case, whole numbers may be strings, and ids are in hexadecimal (OTLP specification, "JSON
-// Protobuf Encoding"). What is not known is passed over.
+// jsonConverter makes messages of requests in JSON. It keeps its memory.
+//
+// A message is written where it stays. Its length goes in front of it once it is known: there is
+// room for a byte, and what has more than 127 moves by a few. Only attributes have messages in many
+// others, and those are cut off where they are refused, so nothing that is long moves often.
+type jsonConverter struct {
+	jsonText
+	content countedBytes
+	memory  *memoryShare
+	limit   int // bytes of the content
+	lists   int // of values that the one under way is in
+	most    int // where the content ends at the latest if the attribute under way is taken; 0: there is none
+	scratch []byte
+}
 
-// jsonKind is how a value is written.
-type jsonKind uint8
+// convert returns the message of a request in JSON, of about so many bytes at most. It is good
+// until the next call.
+func (c *jsonConverter) convert(text []byte, limit int, memory *memoryShare) ([]byte, error) {
+	if !json.Valid(text) {
+		wrong := &json.SyntaxError{}
+		err := json.Unmarshal(text, &json.RawMessage{})
+		errors.As(err, &wrong)
+		return nil, errors.WithMessagef(errMalformed, "JSON: %v, at byte %d", err, wrong.Offset)
+	}
+	*c = jsonConverter{
+		jsonText: jsonText{text: text}, content: countedBytes{bytes: c.content.bytes[:0]},
+		memory: memory, limit: limit, scratch: c.scratch,
+	}
+	err := errors.New("no object")
+	if c.peek() == '{' {
+		err = c.message(otlpFields)
+	}
+	c.text, c.memory = nil, nil
+	if err != nil && !isAny(err, errBodyLimit, errMemory, errBusy) {
+		err = errors.WithMessagef(errMalformed, "JSON: %v, at byte %d", err, c.at)
+	}
+	return c.content.bytes, err
+}
+
+// fieldHead is room for a tag and a length, or for a tag and a number.
+const fieldHead = binary.MaxVarintLen32 + binary.MaxVarintLen64
+
+// room makes room for a field, with n bytes beside its head.
+func (c *jsonConverter) room(n int) error {
+	if len(c.content.bytes)+n > c.limit {
+		return errors.WithMessagef(errBodyLimit, "%d bytes", c.limit)
+	}
+	return c.content.grow(c.memory, n+fieldHead, c.limit+fieldHead)
+}
+
+// begin begins a message, and returns where.
+func (c *jsonConverter) begin(num protowire.Number) (at int, err error) {
+	if err := c.room(0); err != nil {
+		return 0, err
+	}
+	c.content.bytes = append(protowire.AppendTag(c.content.bytes, num, protowire.BytesType), 0)
+	return len(c.content.bytes), nil
+}
+
+// end ends the message that began there.
+func (c *jsonConverter) end(at int) error {
+	size := len(c.content.bytes) - at
+	if size < 0x80 {
+		c.content.bytes[at-1] = byte(size)
+		return nil
+	}
+	if err := c.room(0); err != nil {
+		return err
+	}
+	more := sizeVarint(uint64(size)) - 1
+	b := c.content.bytes[:at+size+more]
+	copy(b[at+more:], b[at:at+size])
+	binary.PutUvarint(b[at-1:], uint64(size))
+	c.content.bytes = b
+	return nil
+}
+
+// message adds the fields of an object, which begins here.
+func (c *jsonConverter) message(fields *jsonFields) error {
+	c.at++
+	var of attributeList
+	for c.peek() != '}' {
+		name := c.string()
+		if len(name) > maxJSONName {
+			name = nil
+		} else if !isPlain(name) {
+			name = appendPlain(nil, name)
+		}
+		f, known := (*fields)[string(name)]
+		next := c.peek()
+		if !known {
+			c.skip()
+			continue
+		}
+		if next != '[' {
+			if err := c.element(&f, &of); err != nil {
+				return err
+			}
+			continue
+		}
+		for c.at++; c.peek() != ']'; {
+			if err := c.element(&f, &of); err != nil {
+				return err
+			}
+		}
+		c.at++
+	}
+	c.at++
+	return nil
+}
+
+// maxJSONName is longer than the names that are known, even if all of one is escaped.
+const maxJSONName = 256
+
+// attributeList is what was converted of the attributes of one thing.
+type attributeList struct{ n, bytes int }
+
+// element adds one value of a field: the only one, or one of many. Of attributes that are refused
+// because they are too large it adds as much as is needed for that.
+func (c *jsonConverter) element(f *jsonField, of *attributeList) error {
+	switch {
+	case c.most > 0 && len(c.content.bytes) > c.most, of.n > maxAttributes, of.bytes > maxAttributesBytes:
+		c.skip()
+		return nil
+	case f.kind != jsonAttribute:
+		return c.value(f)
+	}
+	before := len(c.content.bytes)
+	c.most = before + maxAttributesBytes + fieldHead
+	err := c.value(f)
+	c.most = 0
+	of.n++
+	of.bytes += max(0, len(c.content.bytes)-before-fieldHead)
+	return err
+}
+
+// value adds one value.
+func (c *jsonConverter) value(f *jsonField) error {
+	next := c.peek()
+	switch {
+	case next == 'n': // null: it is not there
+		c.word()
+		return nil
+	case f.fields != nil && next != '{':
+		return errors.Errorf("%s: no object", f.name)
+	case f.fields != nil:
+		return c.object(f)
+	case next == '{' || next == '[':
+		return errors.Errorf("%s: no simple value", f.name)
+	case next == '"':
+		return errors.WithMessage(c.quoted(f, c.string()), f.name)
+	case f.kind <= jsonBase64:
+		return errors.Errorf("%s: no string", f.name)
+	}
+	word := c.word()
+	switch word[0] {
+	case 't':
+		word = []byte("1")
+	case 'f':
+		word = []byte("0")
+	}
+	return errors.WithMessage(c.number(f, word), f.name)
+}
+
+// object adds a message. One in more lists than are taken is left empty, so it is still seen that
+// there are too many.
+func (c *jsonConverter) object(f *jsonField) error {
+	at, err := c.begin(f.num)
+	switch {
+	case err != nil:
+		return err
+	case c.lists > maxValueDepth:
+		c.skip()
+	case f.kind == jsonNested:
+		c.lists++
+		err = c.message(f.fields)
+		c.lists--
+	default:
+		err = c.message(f.fields)
+	}
+	if err != nil {
+		return err
+	}
+	return c.end(at)
+}
 
 const (
-	jsonString jsonKind = iota
-	jsonHex
-	jsonBase64
-	jsonVarint // and booleans
-	jsonZigZag
-	jsonFixed
-	jsonDouble
-	jsonMessage
+	// longestText is the longest text between quotes that may be an attribute: six bytes may say
+	// one.
+	longestText = 6 * maxAttributesBytes
+	// longestEscaped is the longest text of an id, of bytes or of a number that may have escapes,
+	// which nobody sends.
+	longestEscaped = longestText
 )
 
-// jsonField is a field of a message, one or many.
-type jsonField struct {
-	num    protowire.Number
-	kind   jsonKind
-	fields *jsonFields // of a message
+// quoted adds a simple value that is in quotes.
+func (c *jsonConverter) quoted(f *jsonField, quoted []byte) error {
+	if c.most > 0 && len(quoted) > longestText {
+		return c.addText(f, quoted[:maxAttributesBytes+1], true) // it is refused, whatever it says
+	}
+	plain := isPlain(quoted)
+	if f.kind == jsonString {
+		return c.addText(f, quoted, plain)
+	}
+	if !plain {
+		if len(quoted) > longestEscaped {
+			return errors.New("escapes in a long text")
+		}
+		c.scratch = appendPlain(c.scratch[:0], quoted)
+		quoted = c.scratch
+	}
+	if f.kind != jsonHex && f.kind != jsonBase64 {
+		return c.number(f, quoted)
+	}
+	if err := c.room(len(quoted)); err != nil {
+		return err
+	}
+	at, err := c.begin(f.num)
+	if err != nil {
+		return err
+	}
+	if f.kind == jsonHex {
+		c.content.bytes, err = hex.AppendDecode(c.content.bytes, quoted) // its errors are short
+	} else {
+		c.content.bytes, err = base64.StdEncoding.AppendDecode(c.content.bytes, quoted)
+	}
+	if err != nil {
+		return err
+	}
+	return c.end(at)
 }
 
-type jsonFields map[string]jsonField
-
-var otlpFields = func() *jsonFields {
-	any, attribute := &jsonFields{}, &jsonFields{}
-	message := func(num protowire.Number, fields *jsonFields) jsonField { return jsonField{num, jsonMessage, fields} }
-	field := func(num protowire.Number, kind jsonKind) jsonField { return jsonField{num: num, kind: kind} }
-	*any = jsonFields{
-		"stringValue": field(1, jsonString), "boolValue": field(2, jsonVarint), "intValue": field(3, jsonVarint), "doubleValue": field(4, jsonDouble),
-		"arrayValue": message(5, &jsonFields{"values": message(1, any)}), "kvlistValue": message(6, &jsonFields{"values": message(1, attribute)}),
-		"bytesValue": field(7, jsonBase64),
+// addText adds a string.
+func (c *jsonConverter) addText(f *jsonField, quoted []byte, plain bool) error {
+	n := len(quoted)
+	if !plain {
+		n = plainLen(quoted)
 	}
-	*attribute = jsonFields{"key": field(1, jsonString), "value": message(2, any)}
-	exemplar := &jsonFields{"filteredAttributes": message(7, attribute), "timeUnixNano": field(2, jsonFixed), "asDouble": field(3, jsonDouble),
-		"asInt": field(6, jsonFixed), "spanId": field(4, jsonHex), "traceId": field(5, jsonHex)}
-	point := func(attributes, exemplars, flags protowire.Number, more jsonFields) *jsonFields {
-		more["attributes"], more["startTimeUnixNano"], more["timeUnixNano"] = message(attributes, attribute), field(2, jsonFixed), field(3, jsonFixed)
-		more["flags"] = field(flags, jsonVarint)
-		if exemplars > 0 {
-			more["exemplars"] = message(exemplars, exemplar)
-		}
-		return &more
+	if err := c.room(n); err != nil {
+		return err
 	}
-	number := point(7, 5, 8, jsonFields{"asDouble": field(4, jsonDouble), "asInt": field(6, jsonFixed)})
-	explicit := point(9, 8, 10, jsonFields{"count": field(4, jsonFixed), "sum": field(5, jsonDouble),
-		"bucketCounts": field(6, jsonFixed), "explicitBounds": field(7, jsonDouble)})
-	buckets := &jsonFields{"offset": field(1, jsonZigZag), "bucketCounts": field(2, jsonVarint)}
-	exponential := point(1, 11, 10, jsonFields{"count": field(4, jsonFixed), "sum": field(5, jsonDouble), "scale": field(6, jsonZigZag),
-		"zeroCount": field(7, jsonFixed), "positive": message(8, buckets), "negative": message(9, buckets), "zeroThreshold": field(14, jsonDouble)})
-	summary := point(7, 0, 8, jsonFields{"count": field(4, jsonFixed), "sum": field(5, jsonDouble),
-		"quantileValues": message(6, &jsonFields{"quantile": field(1, jsonDouble), "value": field(2, jsonDouble)})})
-	data := func(points *jsonFields) *jsonFields {
-		return &jsonFields{"dataPoints": message(1, points), "aggregationTemporality": field(2, jsonVarint), "isMonotonic": field(3, jsonVarint)}
+	b := protowire.AppendVarint(protowire.AppendTag(c.content.bytes, f.num, protowire.BytesType), uint64(n))
+	if plain {
+		b = append(b, quoted...)
+	} else {
+		b = appendPlain(b, quoted)
 	}
-	metric := &jsonFields{"name": field(1, jsonString), "description": field(2, jsonString), "unit": field(3, jsonString),
-		"gauge": message(5, data(number)), "sum": message(7, data(number)), "histogram": message(9, data(explicit)),
-		"exponentialHistogram": message(10, data(exponential)), "summary": message(11, data(summary))}
-	scope := &jsonFields{"name": field(1, jsonString), "version": field(2, jsonString), "attributes": message(3, attribute)}
-	scopes := &jsonFields{"scope": message(1, scope), "metrics": message(2, metric), "schemaUrl": field(3, jsonString)}
-	resource := &jsonFields{"resource": message(1, &jsonFields{"attributes": message(1, attribute)}), "scopeMetrics": message(2, scopes)}
-	return &jsonFields{"resourceMetrics": message(1, resource)}
-}()
-
-// maxJSONDepth bounds arrays of arrays of values.
-const maxJSONDepth = 64
-
-// appendJSON appends the message of a request in JSON, of at most so many bytes.
-func appendJSON(dst, text []byte, limit int) ([]byte, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	token, err := d.Token()
-	if err == nil && token == json.Delim('{') {
-		j := jsonDecoder{d, limit}
-		if dst, err = j.message(dst, otlpFields, 0); err == nil {
-			if _, err = d.Token(); err == io.EOF {
-				return dst, nil
-			}
-			err = errors.New("something behind the end")
-		}
-	} else if err == nil {
-		err = errors.New("no object")
-	}
-	if isAny(err, errMalformed, errBodyLimit) {
-		return dst, err
-	}
-	return dst, errors.WithMessagef(errMalformed, "JSON: %v, at byte %d", err, d.InputOffset())
+	c.content.bytes = b
+	return nil
 }
 
-type jsonDecoder struct {
-	*json.Decoder
-	limit int // bytes of a message
-}
-
-// field returns what is known of a name, which may be that of the message as well: data_points.
-func (f *jsonFields) field(name string) (jsonField, bool) {
-	known, ok := (*f)[name]
-	if ok || !strings.Contains(name, "_") {
-		return known, ok
+// number adds a number, or a boolean that is written as one.
+func (c *jsonConverter) number(f *jsonField, text []byte) (err error) {
+	if err := c.room(0); err != nil {
+		return err
 	}
-	words := strings.Split(name, "_")
-	for i, word := range words[1:] {
-		if word != "" {
-			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+	var v uint64
+	if f.kind == jsonDouble {
+		var d float64
+		if d, err = strconv.ParseFloat(string(text), 64); err != nil { // reads NaN and Infinity, too
+			return errors.Errorf("%.40q is no number", text)
 		}
+		v = math.Float64bits(d)
+	} else if v, err = wholeNumber(text); err != nil {
+		return err
 	}
-	known, ok = (*f)[strings.Join(words, "")]
-	return known, ok
-}
-
-// message appends the fields of an object whose { was read, up to its }.
-func (d jsonDecoder) message(dst []byte, fields *jsonFields, depth int) ([]byte, error) {
-	if depth > maxJSONDepth {
-		return dst, errors.WithMessagef(errMalformed, "JSON: more than %d levels", maxJSONDepth)
-	}
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return dst, err
-		}
-		name, ok := token.(string)
-		if !ok {
-			return dst, nil // the }
-		}
-		if len(dst) > d.limit {
-			return dst, errors.WithMessagef(errBodyLimit, "%d bytes", d.limit)
-		}
-		f, known := fields.field(name)
-		if !known {
-			var skipped json.RawMessage
-			if err := d.Decode(&skipped); err != nil {
-				return dst, err
-			}
-			continue
-		}
-		if token, err = d.Token(); err != nil {
-			return dst, err
-		}
-		if token != json.Delim('[') {
-			if dst, err = d.value(dst, &f, name, token, depth); err != nil {
-				return dst, err
-			}
-			continue
-		}
-		for {
-			if token, err = d.Token(); err != nil {
-				return dst, err
-			}
-			if token == json.Delim(']') {
-				break
-			}
-			if dst, err = d.value(dst, &f, name, token, depth); err != nil {
-				return dst, err
-			}
-			if len(dst) > d.limit {
-				return dst, errors.WithMessagef(errBodyLimit, "%d bytes", d.limit)
-			}
-		}
-	}
-}
-
-// value appends a field whose first token was read.
-func (d jsonDecoder) value(dst []byte, f *jsonField, name string, token json.Token, depth int) ([]byte, error) {
-	if token == nil {
-		return dst, nil // null: it is not there
-	}
-	if f.kind == jsonMessage {
-		if token != json.Delim('{') {
-			return dst, errors.Errorf("%s: no object", name)
-		}
-		message, err := d.message(nil, f.fields, depth+1)
-		return protowire.AppendBytes(protowire.AppendTag(dst, f.num, protowire.BytesType), message), err
-	}
-	if _, is := token.(json.Delim); is {
-		return dst, errors.Errorf("%s: no simple value", name)
-	}
-	dst, err := f.append(dst, token)
-	return dst, errors.WithMessage(err, name)
-}
-
-// append appends a field of a simple value: a string, a number or a boolean.
-func (f *jsonField) append(dst []byte, token json.Token) ([]byte, error) {
-	var text string
-	switch v := token.(type) {
-	case string:
-		text = v
-	case json.Number:
-		text = v.String()
-	case bool:
-		text = "0"
-		if v {
-			text = "1"
-		}
-	}
+	b := c.content.bytes
 	switch f.kind {
-	case jsonString, jsonHex, jsonBase64:
-		b, err := []byte(text), error(nil)
-		if _, is := token.(string); !is {
-			err = errors.New("no string")
-		} else if f.kind == jsonHex {
-			b, err = hex.DecodeString(text) // its errors are short
-		} else if f.kind == jsonBase64 {
-			b, err = base64.StdEncoding.DecodeString(text)
-		}
-		return protowire.AppendBytes(protowire.AppendTag(dst, f.num, protowire.BytesType), b), err
-	case jsonDouble:
-		v, err := strconv.ParseFloat(text, 64) // reads NaN and Infinity, too
-		if err != nil {
-			err = errors.Errorf("%.40q is no number", text)
-		}
-		return protowire.AppendFixed64(protowire.AppendTag(dst, f.num, protowire.Fixed64Type), math.Float64bits(v)), err
+	case jsonDouble, jsonFixed:
+		b = protowire.AppendFixed64(protowire.AppendTag(b, f.num, protowire.Fixed64Type), v)
+	case jsonZigZag:
+		b = protowire.AppendVarint(protowire.AppendTag(b, f.num, protowire.VarintType), protowire.EncodeZigZag(int64(v)))
 	default:
-		v, err := wholeNumber(text)
-		switch f.kind {
-		case jsonFixed:
-			return protowire.AppendFixed64(protowire.AppendTag(dst, f.num, protowire.Fixed64Type), v), err
-		case jsonZigZag:
-			v = protowire.EncodeZigZag(int64(v))
-		}
-		return protowire.AppendVarint(protowire.AppendTag(dst, f.num, protowire.VarintType), v), err
+		b = protowire.AppendVarint(protowire.AppendTag(b, f.num, protowire.VarintType), v)
 	}
+	c.content.bytes = b
+	return nil
 }
 
 // wholeNumber reads one with 64 bits, with a sign or without. It may be written as 1e3 or 1.0.
-func wholeNumber(text string) (uint64, error) {
-	if v, err := strconv.ParseUint(text, 10, 64); err == nil {
+func wholeNumber(text []byte) (uint64, error) {
+	if v, err := strconv.ParseUint(string(text), 10, 64); err == nil {
 		return v, nil
 	}
-	if v, err := strconv.ParseInt(text, 10, 64); err == nil {
+	if v, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 		return uint64(v), nil
 	}
-	v, err := strconv.ParseFloat(text, 64)
+	v, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || v != math.Trunc(v) || math.Abs(v) > 1<<53 {
 		return 0, errors.Errorf("%.40q is no whole number", text)
 	}

@@ -37,7 +37,7 @@ func TestOTLP_OfTextThatManyShare(t *testing.T) {
 			otlpPointText(1, `"bucketCounts":[`+strings.Repeat("0,", 1<<18)+`0]`))),
 		"a long number": otlpText(otlpGaugeText("g", `{"asDouble":"`+long+`"}`)),
 	} {
-		message, err := appendJSON(nil, text, 1<<24)
+		message, err := otlpMessage(text)
 		if err == nil {
 			require.Less(t, allocated(func() {
 				w := sendOTLP(h, message, "Content-Type", otlpProtobuf)

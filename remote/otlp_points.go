@@ -280,7 +280,7 @@ func (q *otlpRequest) readExemplar(message []byte) error {
 		q.refused.count(itemExemplar, reasonOff)
 		return nil
 	}
-	if err := q.weight.add(weightExemplar); err != nil {
+	if err := q.load.add(weightExemplar, exemplarMemory); err != nil {
 		return err
 	}
 	e := exemplar.Exemplar{HasT: true}

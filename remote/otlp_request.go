@@ -20,12 +20,12 @@ import (
 // An ExportMetricsServiceRequest has ResourceMetrics, these have ScopeMetrics, these metrics, and
 // these points. A point becomes one sample, or those of several series.
 type otlpRequest struct {
-	h        *OTLPHandler
-	inflater inflater
+	h    *OTLPHandler
+	sent otlpSent
 
-	app    *tsdb.Appender
-	maxT   int64 // newest time that is accepted
-	weight weight
+	app  *tsdb.Appender
+	maxT int64 // newest time that is accepted
+	load load
 
 	resource otlpResource
 	scope    attributes  // labels of its series, sorted
@@ -40,6 +40,12 @@ type otlpRequest struct {
 	deltas  deltaRound
 }
 
+// otlpSent makes the message of what was sent.
+type otlpSent struct {
+	inflater inflater
+	json     jsonConverter
+}
+
 // otlpStored is what is stored of a request.
 type otlpStored struct {
 	samples   int // of points, that are there
@@ -50,15 +56,6 @@ type otlpStored struct {
 func (s *otlpStored) reset() {
 	s.samples, s.exemplars = 0, 0
 	s.late.reset()
-}
-
-// keptBytes is the most memory that a request keeps for another one.
-const keptBytes = 8 << 20
-
-// isSmall reports whether what was needed may be kept.
-func (q *otlpRequest) isSmall() bool {
-	b, h := &q.point.buckets, &q.point.hist
-	return cap(q.inflater.content)+cap(q.points)+4*cap(q.staged)+otlpLateOverhead*cap(q.stored.late.list)+8*(cap(b.counts)+cap(b.bounds)+cap(h.positive.counts)+cap(h.negative.counts)) < keptBytes
 }
 
 // otlpWritten is the metric under way.
@@ -83,7 +80,10 @@ const maxTextBytes = 16 << 10
 
 // store stores a request of that content, but for what cannot be. An error is about the whole of
 // it: nothing is stored then, but behind tsdb.ErrIndeterminate.
-func (q *otlpRequest) store(ctx context.Context, content []byte) error {
+func (q *otlpRequest) store(ctx context.Context, content []byte, memory *memoryShare) error {
+	if err := q.load.begin(memory, int64(len(content))*usualMemory); err != nil {
+		return err
+	}
 	q.maxT = math.MaxInt64
 	if q.h.opts.MaxFuture > 0 {
 		q.maxT = q.h.opts.Clock.Now().Add(q.h.opts.MaxFuture).UnixMilli()
@@ -118,8 +118,9 @@ func (q *otlpRequest) store(ctx context.Context, content []byte) error {
 
 // attempt decodes the request and commits it.
 func (q *otlpRequest) attempt(ctx context.Context, content []byte) (_ []tsdb.Reject, err error) {
-	q.points, q.staged, q.weight = q.points[:0], q.staged[:0], 0
+	q.points, q.staged = q.points[:0], q.staged[:0]
 	q.stored.reset()
+	q.load.again()
 	q.refused.reset()
 	q.deltas.begin(ctx, &q.h.deltas)
 	q.app = q.h.db.Appender()
@@ -440,7 +441,9 @@ func (q *otlpRequest) append(suffix string, s tsdb.Sample, exemplars []exemplar.
 	p.name = append(append(p.name[:0], q.metric.name...), suffix...)
 	p.more = append(append(p.more[:0], attribute{nameLabel, p.name}), more...)
 	p.encoded = encodeLabels(p.encoded[:0], p.labels, p.more)
-	if err := q.weight.add(weightFloat + weight(len(p.encoded)/bytesOfWeight)); err != nil {
+	about := &q.metric.about
+	memory := seriesMemory + len(p.encoded) + 2*(len(about.Help)+len(about.Unit))
+	if err := q.load.add(weightFloat+weight(len(p.encoded)/bytesOfWeight), memory); err != nil {
 		return err
 	}
 	ls, err := labels.UnsafeFromEncoded(p.encoded)
@@ -529,7 +532,7 @@ func (q *otlpRequest) targetInfo() error {
 	p.encoded = encodeLabels(p.encoded[:0], p.labels, p.more)
 	ls, err := labels.UnsafeFromEncoded(p.encoded)
 	for t := max(r.from, r.to-maxInfos*infoInterval); err == nil; t = min(t+infoInterval, r.to) {
-		if err := q.weight.add(weightFloat); err != nil {
+		if err := q.load.add(weightFloat, floatMemory); err != nil {
 			return err
 		}
 		if _, err = q.app.Append(0, ls, t, 1); err == nil {

@@ -45,38 +45,6 @@ func (c *writtenCounts) tell(header http.Header) {
 	}
 }
 
-// place is a part of the content.
-type place struct{ at, size uint32 }
-
-// stagedItems are the samples that an Appender took, in their order.
-type stagedItems struct {
-	series  []sentPlace
-	samples []stagedSample
-}
-
-// sentPlace is where a series is.
-type sentPlace struct {
-	number int // in the request
-	at     place
-}
-
-type stagedSample struct {
-	series int // of stagedItems
-	at     place
-	kind   itemKind
-}
-
-func (s *stagedItems) reset() { s.series, s.samples = s.series[:0], s.samples[:0] }
-
-func (s *stagedItems) add(kind itemKind, series sentPlace, sample place) {
-	last := len(s.series) - 1
-	if last < 0 || s.series[last].number != series.number {
-		s.series = append(s.series, series)
-		last++
-	}
-	s.samples = append(s.samples, stagedSample{last, sample, kind})
-}
-
 // Bounds of what a client is told. Senders show some hundred bytes of it.
 const (
 	maxRefusals   = 20  // that are told of, one a line

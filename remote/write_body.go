@@ -20,50 +20,67 @@ const (
 	keptBodies = 256
 )
 
-// writeBody is a body that arrives.
+// writeBody is a body that arrives, and the memory of its request.
 type writeBody struct {
-	bytes   []byte
-	counted int64 // of its memory, by the handler
+	countedBytes
+	memory  memoryShare // of all that the request takes
+	waiting memoryShare // of bodies: of this one
+}
+
+// take implements memoryTaker.
+func (b *writeBody) take(n int64) error {
+	if err := b.waiting.take(n); err != nil {
+		return err
+	}
+	err := b.memory.take(n)
+	if err != nil {
+		b.waiting.give(n)
+	}
+	return err
+}
+
+// give implements memoryTaker.
+func (b *writeBody) give(n int64) {
+	b.waiting.give(n)
+	b.memory.give(n)
 }
 
 func (in *intake) borrowBody() *writeBody {
 	b := in.bodies.Get().(*writeBody)
-	b.bytes = b.bytes[:0]
+	b.memory.of, b.waiting.of = &in.memory, &in.buffered
 	return b
 }
 
-func (in *intake) returnBody(b *writeBody) {
-	in.buffered.Add(-b.counted)
-	b.counted = 0
-	if n := int64(cap(b.bytes)); n > keptBody || in.opts.MaxBufferedBytes > 0 && n > in.opts.MaxBufferedBytes/keptBodies {
-		b.bytes = nil
+// endBody lets go of a body that nobody needs any more.
+func (in *intake) endBody(b *writeBody) {
+	kept := keptBody
+	if most := in.opts.MaxBufferedBytes; most > 0 {
+		kept = min(kept, int(most/keptBodies))
 	}
-	in.bodies.Put(b)
+	b.reset(b, kept)
 }
 
-// grow makes room for n more bytes. Memory is counted against that of all bodies.
-func (in *intake) grow(b *writeBody, n int) error {
-	more := int64(max(len(b.bytes)+n, cap(b.bytes))) - b.counted
-	if all := in.buffered.Add(more); in.opts.MaxBufferedBytes > 0 && all > in.opts.MaxBufferedBytes {
-		in.buffered.Add(-more)
-		return errBusy
-	}
-	b.counted += more
-	if len(b.bytes)+n > cap(b.bytes) {
-		b.bytes = append(make([]byte, 0, len(b.bytes)+n), b.bytes...)
-	}
-	return nil
+// returnBody ends a request: it gives back all that was taken for it.
+func (in *intake) returnBody(b *writeBody) {
+	in.endBody(b)
+	b.memory.end()
+	in.bodies.Put(b)
 }
 
 // receive reads the body. Memory is taken as bytes arrive.
 func (in *intake) receive(w http.ResponseWriter, r *http.Request, b *writeBody) error {
 	from := http.MaxBytesReader(w, r.Body, int64(in.opts.MaxBytes))
-	if err := in.grow(b, int(min(max(r.ContentLength+1, 512), firstBody))); err != nil {
+	had := int64(cap(b.bytes))
+	if err := b.take(had); err != nil {
+		return err
+	}
+	b.counted = had
+	if err := b.grow(b, int(min(max(r.ContentLength+1, 512), firstBody)), 0); err != nil {
 		return err
 	}
 	for {
 		if len(b.bytes) == cap(b.bytes) {
-			if err := in.grow(b, len(b.bytes)); err != nil {
+			if err := b.grow(b, 1, in.roomFor(r, len(b.bytes))); err != nil {
 				return err
 			}
 		}
@@ -82,6 +99,15 @@ func (in *intake) receive(w http.ResponseWriter, r *http.Request, b *writeBody) 
 	}
 }
 
+// roomFor is the room that a body may need of which some bytes are there: as much as its client
+// says, and a byte to find its end, if it is not there yet.
+func (in *intake) roomFor(r *http.Request, arrived int) int {
+	if said := r.ContentLength + 1; said > int64(arrived) {
+		return int(min(said, int64(in.opts.MaxBytes)+1))
+	}
+	return in.opts.MaxBytes + 1
+}
+
 // writeBodyError says what is wrong with a body that could not be read.
 func writeBodyError(err error) error {
 	var tooLarge *http.MaxBytesError
@@ -91,11 +117,10 @@ func writeBodyError(err error) error {
 	return bodyError(err)
 }
 
-// decompress decodes a snappy block into the memory of dst. A length that the block cannot have is
-// refused before anything is allocated for it.
-func decompress(dst, block []byte, limit int) ([]byte, error) {
-	n, err := checkBlock(block, limit)
-	if err != nil {
+// decompress decodes a snappy block of n bytes of content, which was checked, into the memory of
+// dst. Of that a pool may have had some before.
+func decompress(dst, block []byte, n int, memory *memoryShare) ([]byte, error) {
+	if err := memory.take(int64(n)); err != nil {
 		return dst, err
 	}
 	if cap(dst) < n {

@@ -198,6 +198,9 @@ var writeEncoders = []struct {
 	{"2.0", writeMediaType + ";proto=" + writeNameV2, writeV2, encodeV2},
 }
 
+// anyMemory is as much memory as a request may want.
+func anyMemory() *memoryShare { return &memoryShare{of: &requestMemory{}} }
+
 // send posts a message.
 func send(h http.Handler, contentType string, message []byte) *httptest.ResponseRecorder {
 	return sendBody(h, contentType, snappy.Encode(nil, message))

@@ -75,16 +75,22 @@ func (h *WriteHandler) take(w http.ResponseWriter, r *http.Request, version writ
 	if err := h.receive(w, r, b); err != nil {
 		return written, "", err
 	}
-	if err := h.enter(r.Context()); err != nil {
+	n, err := checkBlock(b.bytes, h.opts.MaxBytes)
+	if err != nil {
 		return written, "", err
 	}
-	defer h.leave()
+	turn, err := h.enter(r.Context(), n > lightContent)
+	if err != nil {
+		return written, "", err
+	}
+	defer turn.leave()
 	q := h.requests.Get().(*writeRequest)
-	defer h.requests.Put(q)
-	if q.content, err = decompress(q.content, b.bytes, h.opts.MaxBytes); err != nil {
+	defer q.giveBack()
+	if q.content, err = decompress(q.content, b.bytes, n, &b.memory); err != nil {
 		return written, "", err
 	}
-	if err = q.store(r.Context(), version); err == nil {
+	h.endBody(b)
+	if err = q.store(r.Context(), version, &b.memory); err == nil {
 		h.counters.settled(q.written[:], &q.refused)
 	}
 	return q.written, q.refused.message(), err

@@ -1,10 +1,8 @@
 package remote
 
 import (
-	"context"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
 	"github.com/pkg/errors"
 
@@ -16,16 +14,16 @@ type intake struct {
 	protocol *receiverProtocol
 	counters receiverCounters
 	opts     WriteOptions
-	slots    chan struct{} // one for each request that is stored; nil: any number
-	buffered atomic.Int64  // memory for bodies, in bytes
+	slots    slots         // of requests that are stored
+	memory   requestMemory // of all that requests take
+	buffered requestMemory // of bodies: a part of it
 	bodies   sync.Pool     // of *writeBody
 }
 
 func (in *intake) init(protocol *receiverProtocol, opts *WriteOptions) {
 	in.protocol, in.opts = protocol, opts.withDefaults()
-	if in.opts.MaxInFlight > 0 {
-		in.slots = make(chan struct{}, in.opts.MaxInFlight)
-	}
+	in.slots = newSlots(in.opts.MaxInFlight)
+	in.memory.most, in.buffered.most = in.opts.MaxMemoryBytes, in.opts.MaxBufferedBytes
 	in.bodies.New = func() any { return &writeBody{} }
 }
 
@@ -51,41 +49,12 @@ func (in *intake) begin(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// enter waits until a request may be stored.
-func (in *intake) enter(ctx context.Context) error {
-	if in.slots == nil {
-		return nil
-	}
-	select {
-	case in.slots <- struct{}{}:
-		return nil
-	default:
-	}
-	if in.opts.ReadTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, in.opts.ReadTimeout, errBusy)
-		defer cancel()
-	}
-	select {
-	case in.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (in *intake) leave() {
-	if in.slots != nil {
-		<-in.slots
-	}
-}
-
 // failure says how a request is answered that was not stored. Clients drop what they are answered
 // 4xx for, so that is for what is no better when it comes again.
 func (in *intake) failure(r *http.Request, err error) (status int, text string) {
 	status, text = http.StatusBadRequest, err.Error()
 	switch {
-	case errors.Is(err, errBodyLimit):
+	case isAny(err, errBodyLimit, errMemory):
 		status = http.StatusRequestEntityTooLarge
 	case isAny(err, errMalformed, errBothVersions, errLimit):
 	case isAny(err, errMediaType, errVersionOff, errWriteEncoding):

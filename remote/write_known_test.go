@@ -162,7 +162,7 @@ func TestWrite_OfKnownSeriesAllocatesNothingPerSample(t *testing.T) {
 				q := &writeRequest{h: h}
 				store := func() {
 					q.content, messages = messages[0], messages[1:]
-					if err := q.store(context.Background(), v.version); err != nil || q.refused.n > 0 || q.written[itemSample] != series {
+					if err := q.store(context.Background(), v.version, anyMemory()); err != nil || q.refused.n > 0 || q.written[itemSample] != series {
 						t.Fatal(err, q.refused.n, q.written)
 					}
 				}

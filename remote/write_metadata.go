@@ -47,13 +47,17 @@ func (w *wireMetadata) resolve(m *writeMessageV2) (err error) {
 }
 
 // apply gives metadata to the series under way, unless it has it already.
-func (w *wireMetadata) apply(q *writeRequest) {
+func (w *wireMetadata) apply(q *writeRequest) error {
 	if w.typ == 0 && len(w.help) == 0 && len(w.unit) == 0 {
-		return
+		return nil
 	}
 	if q.h.opts.NoMetadata {
 		q.refused.count(itemMetadata, reasonOff)
-		return
+		return nil
+	}
+	if len(w.help)+len(w.unit) > maxFamilyBytes {
+		q.refused.count(itemMetadata, reasonLimit)
+		return nil
 	}
 	var sum maphash.Hash
 	sum.SetSeed(q.h.known.seed)
@@ -62,9 +66,10 @@ func (w *wireMetadata) apply(q *writeRequest) {
 	_ = sum.WriteByte(0)
 	_, _ = sum.Write(w.unit)
 	state := uint32(sum.Sum64()) | 1
-	if q.needsMetadata(state) {
-		q.setMetadata(state, tsdb.Metadata{Type: metricType(w.typ), Help: string(w.help), Unit: string(w.unit)})
+	if !q.needsMetadata(state) {
+		return nil
 	}
+	return q.setMetadata(state, tsdb.Metadata{Type: metricType(w.typ), Help: string(w.help), Unit: string(w.unit)})
 }
 
 // metricType returns a kind of the wire, whose numbers are those of the log.
@@ -82,8 +87,11 @@ func (q *writeRequest) needsMetadata(state uint32) bool {
 }
 
 // setMetadata gives the series under way metadata. What the database refuses is left out, as it is
-// no sample: the protocol has no number for it.
-func (q *writeRequest) setMetadata(state uint32, m tsdb.Metadata) {
+// no sample: the protocol has no number for it. An error is about the whole request.
+func (q *writeRequest) setMetadata(state uint32, m tsdb.Metadata) error {
+	if err := q.load.add(0, metadataMemory+2*(len(m.Help)+len(m.Unit))); err != nil {
+		return err
+	}
 	s := &q.series
 	if _, err := q.app.SetMetadata(s.entry.ref, labels.Labels{}, m); err != nil {
 		q.refused.count(itemMetadata, reasonOf(err))
@@ -93,6 +101,7 @@ func (q *writeRequest) setMetadata(state uint32, m tsdb.Metadata) {
 	if s.key != nil {
 		q.metadata.series = append(q.metadata.series, givenMetadata{q.place(s.message), s.entry})
 	}
+	return nil
 }
 
 // requestMetadata is that of one request. It is remembered once the request is stored: what is
@@ -131,7 +140,7 @@ func (q *writeRequest) family(message []byte) error {
 	}
 	f, err := readFamily(message)
 	if err == nil {
-		err = q.weight.add(weightOther)
+		err = q.load.add(weightOther, familyMemory)
 	}
 	switch {
 	case err != nil:
@@ -143,7 +152,7 @@ func (q *writeRequest) family(message []byte) error {
 	return err
 }
 
-// Bounds of the families of 1.0.
+// Bounds of the families of 1.0; maxFamilyBytes holds for a series of 2.0, too.
 const (
 	maxFamilies      = 1 << 15 // of a generation
 	maxFamiliesBytes = 8 << 20 // of a generation
@@ -232,21 +241,23 @@ func (f *families) ofLocked(name string) (m tsdb.Metadata, there bool) {
 }
 
 // apply gives the series under way the metadata of its family.
-func (f *families) apply(q *writeRequest) {
+func (f *families) apply(q *writeRequest) error {
 	state := f.state.Load()
 	if state == 0 || !q.needsMetadata(state) {
-		return
+		return nil
 	}
 	ls, err := q.labels()
 	if err != nil {
-		return // it was stored, so it has labels
+		return nil // it was stored, so it has labels
 	}
 	if m, ok := f.find(ls.Get(labels.MetricName)); ok {
-		q.setMetadata(state, m)
-	} else if s := &q.series; s.key != nil {
+		return q.setMetadata(state, m)
+	}
+	if s := &q.series; s.key != nil {
 		s.entry.meta = state // nothing is stored that could fail
 		q.h.known.put(s.hash, s.key, s.entry)
 	}
+	return nil
 }
 
 // suffixes are what the series of a family have behind its name, by kind.

@@ -13,11 +13,17 @@ type WriteOptions struct {
 	// MaxBytes bounds a request body, before and after it is decompressed. It cannot be turned
 	// off. Default 32 MiB, at most 1 GiB.
 	MaxBytes int
-	// MaxBufferedBytes bounds the memory for what has arrived of all bodies together and is not
-	// stored yet. Above it requests get 503 and come again. Default 256 MiB.
+	// MaxMemoryBytes bounds the memory of all requests under way together: for their bodies, for
+	// what these decompress to, and for what their samples take until they are stored. Above it
+	// requests get 503 and come again; one that alone needs more gets 413. An eighth is kept for
+	// small ones. What the garbage collector has not found yet is not counted. Default 512 MiB.
+	MaxMemoryBytes int64
+	// MaxBufferedBytes bounds the part of it that has arrived of bodies and waits, for the rest of
+	// its body or for its turn. Default 256 MiB, or half of MaxMemoryBytes if that is less.
 	MaxBufferedBytes int64
 	// MaxInFlight is how many requests are decompressed and stored at a time; others wait for
-	// their turn, with their whole body, as long as ReadTimeout. Default 20.
+	// their turn, with their whole body, as long as ReadTimeout, and get 503 then. A fourth is kept
+	// for requests of up to 1 MiB, decompressed: they do not wait for larger ones. Default 20.
 	MaxInFlight int
 	// ReadTimeout is how long a client may take to send its body. Default 30 s.
 	ReadTimeout time.Duration
@@ -46,6 +52,7 @@ type WriteOptions struct {
 }
 
 const (
+	defaultMemoryBytes   = 512 << 20
 	defaultBufferedBytes = 256 << 20
 	defaultCacheBytes    = 64 << 20
 	defaultMaxFuture     = 10 * time.Minute // what other receivers have
@@ -63,6 +70,10 @@ func (o *WriteOptions) withDefaults() WriteOptions {
 		c.MaxBytes = defaultRequestBytes
 	}
 	c.MaxBytes = min(c.MaxBytes, mostWriteBytes)
+	setDefault(&c.MaxMemoryBytes, defaultMemoryBytes)
+	if c.MaxBufferedBytes == 0 && c.MaxMemoryBytes > 0 {
+		c.MaxBufferedBytes = min(defaultBufferedBytes, c.MaxMemoryBytes/2)
+	}
 	setDefault(&c.MaxBufferedBytes, defaultBufferedBytes)
 	setDefault(&c.MaxInFlight, defaultMaxInFlight)
 	setDefault(&c.ReadTimeout, defaultReadTimeout)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/pkg/errors"
 
@@ -31,6 +32,7 @@ type writeMessage interface {
 type writeRequest struct {
 	h       *WriteHandler
 	content []byte
+	samples int // that a heavy one has, about
 
 	message writeMessage // v1 or v2
 	v1      writeMessageV1
@@ -46,28 +48,17 @@ type writeRequest struct {
 	refused  refusals
 	written  writtenCounts
 	metadata requestMetadata
-	weight   weight
+	load     load
 }
 
-// weight is how much a request has. The database stages it in memory: one of 32 MiB has less than
-// two million floats, unless somebody makes them as short as they can be.
-type weight int
-
-const (
-	maxWeight      weight = 1 << 21
-	weightFloat    weight = 1
-	weightSeries   weight = 4
-	weightOther    weight = 8  // a histogram, the metadata of a family
-	weightExemplar weight = 64 // those of one series and one time are compared with each other
-)
-
-// add counts more. An error is about the whole request.
-func (w *weight) add(more weight) error {
-	if *w += more; *w > maxWeight {
-		return errors.WithMessagef(errLimit, "more than %d samples, of which a histogram counts as %d and an exemplar as %d: send less at a time",
-			maxWeight, weightOther, weightExemplar)
+// giveBack keeps a request for another one, unless it needed much.
+func (q *writeRequest) giveBack() {
+	kept := cap(q.content) + q.staged.sizeBytes() + int(unsafe.Sizeof(lateSample{}))*cap(q.late) +
+		int(unsafe.Sizeof(givenMetadata{}))*cap(q.metadata.series) + int(unsafe.Sizeof(place{}))*(cap(q.metadata.families)+cap(q.v2.symbols))
+	q.load = load{}
+	if kept <= keptBytes {
+		q.h.requests.Put(q)
 	}
-	return nil
 }
 
 // writtenSeries is the series under way.
@@ -90,7 +81,7 @@ type writtenSeries struct {
 
 // store stores a request, but for what cannot be. An error is about the whole of it, which is to
 // come again then, unless it never can be stored: written says what is stored already.
-func (q *writeRequest) store(ctx context.Context, said writeVersion) error {
+func (q *writeRequest) store(ctx context.Context, said writeVersion, memory *memoryShare) error {
 	q.written = writtenCounts{}
 	q.refused.reset()
 	version := versionIn(q.content, said)
@@ -100,6 +91,9 @@ func (q *writeRequest) store(ctx context.Context, said writeVersion) error {
 	q.message = &q.v1
 	if version == writeV2 {
 		q.message = &q.v2
+	}
+	if err := q.expect(version, memory); err != nil {
+		return err
 	}
 	q.maxT = math.MaxInt64
 	if q.h.opts.MaxFuture > 0 {
@@ -113,7 +107,7 @@ func (q *writeRequest) store(ctx context.Context, said writeVersion) error {
 	if slices.ContainsFunc(rejected, seriesIsGone) {
 		// It left the head meanwhile, and can be made again. What is stored is found to be.
 		for _, r := range rejected {
-			q.written[q.staged.samples[r.Index].kind]--
+			q.written[q.staged.samples[r.Index].kind()]--
 		}
 		before := q.written
 		if rejected, err = q.attempt(ctx); err != nil {
@@ -129,16 +123,30 @@ func (q *writeRequest) store(ctx context.Context, said writeVersion) error {
 	return nil
 }
 
+// expect takes the memory that a request will need: of a heavy one as much as it has, so that none
+// begins that would have to be given up later.
+func (q *writeRequest) expect(version writeVersion, memory *memoryShare) error {
+	q.samples = 0
+	if len(q.content) <= lightContent {
+		return q.load.begin(memory, int64(len(q.content))*usualMemory)
+	}
+	q.load = load{memory: memory}
+	q.samples = q.load.weigh(q.content, version)
+	return q.load.more()
+}
+
 func seriesIsGone(r tsdb.Reject) bool { return errors.Is(r.Err, tsdb.ErrNotFound) }
 
 // attempt decodes the request and commits it.
 func (q *writeRequest) attempt(ctx context.Context) ([]tsdb.Reject, error) {
-	q.staged.reset()
-	q.late, q.written, q.weight = q.late[:0], writtenCounts{}, 0
+	q.staged.reset(q.samples)
+	q.late, q.written = q.late[:0], writtenCounts{}
+	q.load.again()
 	q.refused.reset()
 	q.metadata.reset()
 	q.series.number = -1
 	q.app = q.h.db.Appender()
+	q.app.Grow(q.samples)
 	defer q.rollback()
 	if err := q.message.decode(q); err != nil {
 		return nil, err
@@ -168,7 +176,7 @@ func (q *writeRequest) open(message, key []byte) error {
 	if key != nil {
 		s.hash, s.entry = q.h.known.get(key)
 	}
-	return q.weight.add(weightSeries)
+	return q.load.add(weightSeries, seriesMemory)
 }
 
 // labels are those of the series under way, until the next one.
@@ -194,7 +202,7 @@ func (q *writeRequest) labels() (ls labels.Labels, err error) {
 func (q *writeRequest) float(message []byte, starts bool) error {
 	s, err := decodeWritten(message)
 	if err == nil {
-		err = q.weight.add(weightFloat)
+		err = q.load.add(weightFloat, floatMemory)
 	}
 	if err != nil {
 		return err
@@ -236,7 +244,7 @@ const maxHistogramBytes = 1 << 20
 
 // histogram appends a Histogram message.
 func (q *writeRequest) histogram(message []byte, starts bool) error {
-	if err := q.weight.add(weightOther); err != nil {
+	if err := q.load.add(weightOther, histogramBytes(message)); err != nil {
 		return err
 	}
 	q.series.samples++
@@ -376,9 +384,9 @@ func (q *writeRequest) refuseSeries(kind itemKind, err error) {
 // reject takes back what Commit did not take.
 func (q *writeRequest) reject(rejected []tsdb.Reject) {
 	for _, r := range rejected {
-		item := q.staged.samples[r.Index]
-		q.written[item.kind]--
-		l := lateSample{series: q.staged.series[item.series], sample: item.at, kind: item.kind, err: r.Err}
+		item := &q.staged.samples[r.Index]
+		q.written[item.kind()]--
+		l := lateSample{series: q.staged.seriesOf(r.Index), sample: item.place(), kind: item.kind(), err: r.Err}
 		if isLate(r.Err) && len(q.late) < maxLate {
 			l.t = q.read(&l).T
 			q.late = append(q.late, l)
@@ -398,7 +406,7 @@ func (q *writeRequest) refuseSample(l *lateSample) {
 // samples: senders give exemplars a series of their own. Those whose samples were refused go with
 // them. tell: of labels that cannot be stored the client is told.
 func (q *writeRequest) exemplar(message []byte, tell bool) error {
-	if err := q.weight.add(weightExemplar); err != nil {
+	if err := q.load.add(weightExemplar, exemplarMemory); err != nil {
 		return err
 	}
 	e, err := q.series.readExemplar(message, q.message)

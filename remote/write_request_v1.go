@@ -67,7 +67,7 @@ func (m *writeMessageV1) series(q *writeRequest, message []byte) error {
 		err = r.err
 	}
 	if err == nil {
-		q.h.families.apply(q)
+		err = q.h.families.apply(q)
 	}
 	return err
 }

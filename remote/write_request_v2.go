@@ -109,7 +109,8 @@ func (m *writeMessageV2) series(q *writeRequest, message []byte) error {
 		err = about.resolve(m)
 	}
 	// Symbols are sent once, and each series that has one takes its time.
-	if err := q.weight.add(weight(len(m.named) / bytesOfWeight)); err != nil {
+	texts := len(m.named)/bytesOfWeight + (len(about.help)+len(about.unit))/bytesOfWeight
+	if err := q.load.add(weight(texts), len(m.named)); err != nil {
 		return err
 	}
 	if err := q.open(message, key); err != nil {
@@ -128,8 +129,7 @@ func (m *writeMessageV2) series(q *writeRequest, message []byte) error {
 	if err := m.items(q, message); err != nil {
 		return err
 	}
-	about.apply(q)
-	return nil
+	return about.apply(q)
 }
 
 // key implements writeMessage.
