@@ -70,7 +70,7 @@ func (l *otlpLateList) keep(late otlpLate) bool {
 
 // keepLate keeps a sample of the point under way that was refused, to look for it later. false: it
 // is not late, or there are too many.
-func (q *otlpRequest) keepLate(ls labels.Labels, s tsdb.Sample, err error) bool {
+func keepLate(q *otlpRequest, ls labels.Labels, s tsdb.Sample, err error) bool {
 	return isLate(err) && q.stored.late.keep(otlpLate{labels: ls, sample: s, point: len(q.points) - 1, metric: q.metric.sent, err: err})
 }
 
@@ -84,8 +84,8 @@ func (l *otlpLateList) bySeries() []int {
 	return order
 }
 
-// settleLate counts late samples that are in the database, and refuses the points of the others.
-func (q *otlpRequest) settleLate(ctx context.Context) {
+// settleLateOTLP counts late samples that are in the database, and refuses the points of the others.
+func settleLateOTLP(ctx context.Context, q *otlpRequest) {
 	list := q.stored.late.list
 	if len(list) == 0 {
 		return

@@ -110,7 +110,7 @@ func (q *otlpRequest) store(ctx context.Context, content []byte, memory *memoryS
 		}
 	}
 	if err == nil {
-		q.settleLate(ctx)
+		settleLateOTLP(ctx, q)
 	}
 	q.stored.late.reset()
 	return err
@@ -474,7 +474,7 @@ func (q *otlpRequest) append(suffix string, s tsdb.Sample, exemplars []exemplar.
 	case errors.Is(err, tsdb.ErrClosed):
 		return err
 	case err != nil:
-		if summed || !q.keepLate(ls, s, err) {
+		if summed || !keepLate(q, ls, s, err) {
 			q.refuse(err)
 		}
 		return nil
