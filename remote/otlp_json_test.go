@@ -149,9 +149,9 @@ func otlpWithValue(value string) []byte {
 	return otlpText(otlpGaugeText("g", otlpPointText(1, `"asInt":"1","attributes":[{"key":"a","value":`+value+`}]`)))
 }
 
-// Whatever is sent becomes the message that it obviously is, or is refused as that is.
-func FuzzOTLPJSON(f *testing.F) {
-	for _, text := range [][]byte{
+// jsonRequests are requests in JSON, some of which are none.
+func jsonRequests() [][]byte {
+	return [][]byte{
 		otlpText(otlpGaugeText("g", otlpPointText(5, `"asDouble":1.5,"flags":1,"exemplars":[{"traceId":"0aff","spanId":"00","filteredAttributes":[{"key":"k"}]}]`))),
 		otlpText(fmt.Sprintf(`{"name":"e\u00e9\n","unit":"\ud83d\ude00\ud83d","exponentialHistogram":{"aggregation_temporality":2,"dataPoints":[%s]}}`,
 			otlpPointText(5, `"count":"7","sum":"NaN","scale":-1,"zero_count":"1","positive":{"offset":-2,"bucketCounts":["1",0,1e2]},"negative":null`))),
@@ -159,21 +159,39 @@ func FuzzOTLPJSON(f *testing.F) {
 		[]byte(` {"resourceMetrics" : [ {} , null, {"unknown":[{"a":"\"]}"},[[]],true]} ] } `), []byte(`{"resourceMetrics":[[]]}`), []byte(`[]`), []byte("{\"\xff\":1}"), []byte(`{"` + strings.Repeat(`\u0061`, 100) + `":1}`),
 		otlpText(`{"name":"\xff` + strings.Repeat("long", 50) + `","gauge":{"dataPoints":{"timeUnixNano":7,"asInt":true}}}`),
 		otlpText(`{"n\u0061me":"x","name":"\u0041\/\b\f\r\t\\","description":"` + strings.Repeat("d", 20_000) + `"}`),
-	} {
+	}
+}
+
+// requireObvious requires that a request in JSON becomes the message that it obviously is, or is
+// refused as that is.
+func requireObvious(t *testing.T, text []byte) {
+	t.Helper()
+	want, wrong := obviousMessage(text)
+	got, err := otlpMessage(text)
+	if wrong != nil || err != nil {
+		require.True(t, wrong != nil && err != nil, "%v, %v", wrong, err)
+		require.ErrorIs(t, err, errMalformed)
+		return
+	}
+	if len(text) < maxAttributesBytes {
+		require.Equal(t, want, got)
+	}
+}
+
+func TestOTLPJSON_IsTheObviousMessage(t *testing.T) {
+	for _, text := range jsonRequests() {
+		requireObvious(t, text)
+		for n := 0; n < len(text) && n < 2000; n += 7 {
+			requireObvious(t, text[:n])
+		}
+	}
+}
+
+func FuzzOTLPJSON(f *testing.F) {
+	for _, text := range jsonRequests() {
 		f.Add(text)
 	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		want, wrong := obviousMessage(text)
-		got, err := otlpMessage(text)
-		if wrong != nil || err != nil {
-			require.True(t, wrong != nil && err != nil, "%v, %v", wrong, err)
-			require.ErrorIs(t, err, errMalformed)
-			return
-		}
-		if len(text) < maxAttributesBytes {
-			require.Equal(t, want, got)
-		}
-	})
+	f.Fuzz(requireObvious)
 }
 
 // Strings say what encoding/json reads in them.
