@@ -34,9 +34,7 @@ type writeRequest struct {
 	content []byte
 	samples int // that a heavy one has, about
 
-	message writeMessage // v1 or v2
-	v1      writeMessageV1
-	v2      writeMessageV2
+	writeMessages
 
 	app    *tsdb.Appender
 	maxT   int64 // newest time that is accepted
@@ -49,6 +47,13 @@ type writeRequest struct {
 	written  writtenCounts
 	metadata requestMetadata
 	load     load
+}
+
+// writeMessages are decoders of both versions.
+type writeMessages struct {
+	message writeMessage // v1 or v2
+	v1      writeMessageV1
+	v2      writeMessageV2
 }
 
 // giveBack keeps a request for another one, unless it needed much.

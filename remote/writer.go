@@ -31,11 +31,11 @@ import (
 //
 // It is safe for concurrent use.
 type Writer struct {
-	db      *tsdb.DB
-	opts    WriterOptions
-	conns   connections
-	clock   tsdb.Clock
-	marks   *marks.Store
+	db    *tsdb.DB
+	opts  WriterOptions
+	conns connections
+	clock tsdb.Clock
+	marks *marks.Store
 
 	speaks     atomic.Int64 // writeVersion
 	knowsV2    atomic.Bool  // the receiver has said so
