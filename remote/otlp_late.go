@@ -84,7 +84,7 @@ func (l *otlpLateList) bySeries() []int {
 	return order
 }
 
-// settleLateOTLP counts late samples that are in the database, and refuses the points of the others.
+// settleLateOTLP counts late samples that are in the database, and refuses points of the others.
 func settleLateOTLP(ctx context.Context, q *otlpRequest) {
 	list := q.stored.late.list
 	if len(list) == 0 {

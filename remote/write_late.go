@@ -41,7 +41,7 @@ func isLate(err error) bool {
 }
 
 // settleLate counts late samples that are in the database, and refuses the others.
-func (q *writeRequest) settleLate(ctx context.Context) {
+func settleLate(ctx context.Context, q *writeRequest) {
 	if len(q.late) == 0 {
 		return
 	}

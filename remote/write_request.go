@@ -121,7 +121,7 @@ func (q *writeRequest) store(ctx context.Context, said writeVersion, memory *mem
 		}
 	}
 	q.reject(rejected)
-	q.settleLate(ctx)
+	settleLate(ctx, q)
 	if slices.ContainsFunc(rejected, seriesIsGone) {
 		return errGone
 	}
@@ -152,7 +152,7 @@ func (q *writeRequest) attempt(ctx context.Context) ([]tsdb.Reject, error) {
 	q.series.number = -1
 	q.app = q.h.db.Appender()
 	q.app.Grow(q.samples)
-	defer q.rollback()
+	defer rollback(q)
 	if err := q.message.decode(q); err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (q *writeRequest) attempt(ctx context.Context) ([]tsdb.Reject, error) {
 }
 
 // rollback ends what was not committed, also behind a panic of the database's own rules.
-func (q *writeRequest) rollback() {
+func rollback(q *writeRequest) {
 	_ = q.app.Rollback() // nothing was asked for that could fail
 	q.app = nil
 	q.series = writtenSeries{encoded: q.series.encoded[:0], exemplar: q.series.exemplar[:0]}
