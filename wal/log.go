@@ -234,11 +234,11 @@ func (l *Log) SyncTo(seq uint64) error {
 	return err
 }
 
-// Bounds returns how far the log is on stable storage, for an owner that notes it elsewhere, and
+// BoundsOf returns how far a log is on stable storage, for an owner that notes it elsewhere, and
 // where it begins: the mark is the number of its oldest segment, and in the place of NextRef is the
 // first commit in that, 0 if it is not known. Nobody removes segments meanwhile; ErrSegments:
 // somebody has.
-func (l *Log) Bounds() (r Reach, err error) {
+func BoundsOf(l *Log) (r Reach, err error) {
 	r = l.open.reach() // before the list, which may have more
 	list, err := List(l.opts.FS, l.opts.Dir)
 	if err != nil {

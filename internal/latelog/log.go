@@ -251,7 +251,7 @@ func (l *Log) Sync() (reach []byte, err error) {
 	}
 	var bounds wal.Reach
 	if err == nil {
-		if bounds, err = log.Bounds(); errors.Is(err, wal.ErrSegments) {
+		if bounds, err = wal.BoundsOf(log); errors.Is(err, wal.ErrSegments) {
 			l.incomplete.Store(&err)
 		}
 	}
