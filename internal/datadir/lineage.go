@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"math"
+	"slices"
 
 	"github.com/oklog/ulid/v2"
 
@@ -11,6 +12,7 @@ import (
 // Lineage is what blocks were made of.
 type Lineage struct {
 	ids, sources map[ulid.ULID]bool
+	parents      []blockdir.Parent
 	mint         int64 // where the oldest of them begins; math.MaxInt64: there is none
 }
 
@@ -27,6 +29,7 @@ func NewLineage() *Lineage {
 func (l *Lineage) Add(m *blockdir.Meta) {
 	l.mint = min(l.mint, m.MinTime)
 	l.ids[m.ULID] = true
+	l.parents = append(l.parents, m.Compaction.Parents...)
 	for _, p := range m.Compaction.Parents {
 		l.ids[p.ULID] = true
 	}
@@ -49,4 +52,13 @@ func (l *Lineage) Has(m Missing) bool {
 		}
 	}
 	return len(m.Sources) > 0
+}
+
+// hasAnew reports whether one of the blocks was made of one that was never listed, and had all
+// times of another one. So an engine leaves it that writes a block anew, without what was deleted,
+// and merges the result.
+func (l *Lineage) hasAnew(m Missing, listed map[ulid.ULID]bool) bool {
+	return slices.ContainsFunc(l.parents, func(p blockdir.Parent) bool {
+		return !listed[p.ULID] && p.MinTime <= m.Mint && m.Maxt < p.MaxTime
+	})
 }

@@ -93,9 +93,13 @@ func Without(list []Missing, drop func(Missing) bool) []Missing {
 
 // absent returns the blocks of the list whose names are not there, and which are not in others.
 func absent(list []blocklist.Block, there map[ulid.ULID]bool, have *Lineage) (gone []Missing) {
+	listed := map[ulid.ULID]bool{}
+	for _, b := range list {
+		listed[b.ULID] = true
+	}
 	for _, b := range list {
 		m := Missing{ID: b.ULID, Name: b.ULID.String(), Mint: b.MinTime, Maxt: b.MaxTime - 1, Sources: b.Sources, Vanished: true}
-		if !there[b.ULID] && !have.Has(m) {
+		if !there[b.ULID] && !have.Has(m) && !have.hasAnew(m, listed) {
 			gone = append(gone, m)
 		}
 	}

@@ -69,6 +69,29 @@ func TestVanished_IsWhatNobodyKnows(t *testing.T) {
 	require.Empty(t, gone)
 }
 
+// Another engine cleans a block, and merges the result: what is there then names the result only.
+func TestVanished_IsNotWhatWasWrittenAnewAndMerged(t *testing.T) {
+	list := []blocklist.Block{{ULID: id(1), MinTime: 10, MaxTime: 20}, {ULID: id(2), MinTime: 5, MaxTime: 30}}
+	disk := diskWith(t, id(2).String()+"/index")
+	require.NoError(t, blocklist.Write(disk, "data", list))
+	for name, c := range map[string]struct {
+		parent blockdir.Parent
+		gone   int
+	}{
+		"of its times":           {blockdir.Parent{ULID: id(5), MinTime: 10, MaxTime: 20}, 0},
+		"of more":                {blockdir.Parent{ULID: id(5), MinTime: 0, MaxTime: 40}, 0},
+		"without its first time": {blockdir.Parent{ULID: id(5), MinTime: 11, MaxTime: 20}, 1},
+		"without its last time":  {blockdir.Parent{ULID: id(5), MinTime: 10, MaxTime: 19}, 1},
+		"of one that is listed":  {blockdir.Parent{ULID: id(2), MinTime: 5, MaxTime: 30}, 1},
+	} {
+		have := datadir.NewLineage()
+		have.Add(&blockdir.Meta{ULID: id(9), Compaction: blockdir.Compaction{Sources: []ulid.ULID{id(5)}, Parents: []blockdir.Parent{c.parent}}})
+		gone, err := datadir.Vanished(disk, "data", list, have, nil)
+		require.NoError(t, err)
+		require.Len(t, gone, c.gone, name)
+	}
+}
+
 func TestQuarantined_GoesByNameAndLineage(t *testing.T) {
 	disk := diskWith(t, "quarantine/"+id(1).String()+"/index", "quarantine/"+id(2).String()+".3/index", "quarantine/"+id(3).String()+".x/index",
 		"quarantine/"+id(4).String(), "quarantine/wal-1")
