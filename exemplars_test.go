@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/exemplar"
+	"github.com/seed347100a3/tsdb/internal/record"
 	"github.com/seed347100a3/tsdb/labels"
 	"github.com/seed347100a3/tsdb/tsdbtest"
 )
@@ -108,6 +109,36 @@ func TestExemplars_OfALogBehindACheckpointComeInTheirOrder(t *testing.T) {
 			require.Equal(t, want, f.exemplars(0, 0))
 		})
 	}
+}
+
+// The number that exemplars of another engine get, which has no commits, is that of the newest one
+// before them. So a checkpoint that covers no segment of theirs has them only behind all others
+// that came before.
+func TestExemplars_OfAnotherEngineBehindACheckpointComeInTheirOrder(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		manual(o)
+		o.Head.MaxExemplars = 3
+	})
+	f.commit(sample{`{a="b"}`, 0, 1}, sample{`{a="b"}`, 4 * hour, 1})
+	for range 8 {
+		f.reopen() // each begins a segment
+	}
+	f.commitExemplars(`{a="b"}`, exemplarOf("first", 0, 0))
+	require.NoError(t, f.db.Close())
+	segments := namesUnder(f.fs, "wal/0")
+	var enc record.ExemplarEncoder
+	theirs := enc.Append(enc.Begin(nil), 1000, 0, 0, labels.FromStrings("trace_id", "theirs"))
+	name := fmt.Sprintf("wal/%08d", len(segments))
+	require.NoError(t, written(name, string(foreignRecords(t, seriesRecord(1000, "a", "b"), theirs)))(f.fs))
+	f.open()
+	f.commitExemplars(`{a="b"}`, exemplarOf("third", 0, 0))
+	require.NoError(t, f.db.Compact(ctx))
+	require.EqualValues(t, 1, f.db.Stats().Checkpoints)
+	require.Contains(t, namesUnder(f.fs, "wal/0"), segments[len(segments)-1], "the first one is behind the checkpoint")
+	f.kill()
+	f.commitExemplars(`{a="b"}`, exemplarOf("fourth", 0, 0))
+	want := []string{`{a="b"} {trace_id="theirs"} 0 0`, `{a="b"} {trace_id="third"} 0 0`, `{a="b"} {trace_id="fourth"} 0 0`}
+	require.Equal(t, want, f.exemplars(0, 0))
 }
 
 // What another commit is about to bring is no repeat yet: that commit may fail.

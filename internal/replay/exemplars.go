@@ -15,6 +15,7 @@ import (
 // Behind one whose series has no record yet all others wait, so that they come in their order.
 type exemplarLoad struct {
 	dec      record.ExemplarDecoder
+	seq      uint64                        // of the newest commit that had any
 	waiting  []*exemplars.Entry            // the first one is nameless: it has no labels of a series
 	nameless map[uint64][]*exemplars.Entry // those of waiting, by ref
 }
@@ -30,9 +31,12 @@ func (x *exemplarLoad) record(r *replay, rec wal.Record) {
 	if r.to.Exemplars == nil || r.to.Exemplars.Most() == 0 {
 		return
 	}
+	// Those of another engine get the number of a commit before them. Numbers never fall, so what
+	// has one up to some number is a beginning of the log.
+	x.seq = max(x.seq, rec.Seq)
 	err := error(nil)
 	for x.dec.Reset(rec.Data); err == nil && x.dec.Next(); {
-		err = x.insert(r, rec.Seq)
+		err = x.insert(r)
 	}
 	if err == nil {
 		err = x.dec.Err()
@@ -43,8 +47,8 @@ func (x *exemplarLoad) record(r *replay, rec wal.Record) {
 }
 
 // insert inserts the present exemplar of a record.
-func (x *exemplarLoad) insert(r *replay, seq uint64) (err error) {
-	e := exemplars.Entry{Seq: seq}
+func (x *exemplarLoad) insert(r *replay) (err error) {
+	e := exemplars.Entry{Seq: x.seq}
 	if e.Labels, err = x.dec.Labels(); err != nil {
 		return err
 	}
@@ -148,6 +152,7 @@ func (x *exemplarLoad) snapshot(r *replay, records []wal.Record) error {
 		}
 		err := headsnap.EachExemplar(rec, func(e *exemplars.Entry) {
 			r.out.Exemplars++
+			x.seq = max(x.seq, e.Seq)
 			r.to.Exemplars.Restore(e)
 		})
 		if err != nil {
