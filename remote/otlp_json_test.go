@@ -363,7 +363,7 @@ func TestOTLPMemory_IsThatOfTheRequest(t *testing.T) {
 				require.Equal(t, http.StatusOK, w.Code, w.Body)
 			})
 			t.Logf("%s: %.1f MB of body: %.1f were taken, %.1f lived", media, float64(len(body))/1e6, float64(taken)/1e6, float64(lived)/1e6)
-			require.LessOrEqual(t, lived, taken)
+			require.LessOrEqual(t, lived, taken*5/4, "some of it is garbage")
 			require.NoError(t, db.Close())
 		}
 	}

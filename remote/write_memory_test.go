@@ -93,7 +93,7 @@ func TestWriteMemory_IsThatOfTheRequest(t *testing.T) {
 				require.Equal(t, http.StatusNoContent, w.Code, w.Body)
 			})
 			t.Logf("%.1f MB of body: %.1f were taken, %.1f lived", float64(len(test.body))/1e6, float64(taken)/1e6, float64(lived)/1e6)
-			require.LessOrEqual(t, lived, taken)
+			require.LessOrEqual(t, lived, taken*5/4, "some of it is garbage")
 			require.LessOrEqual(t, taken, test.most)
 			require.Zero(t, h.memory.taken.Load())
 		})
