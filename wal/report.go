@@ -79,7 +79,7 @@ type segmentState struct {
 	drops  []drop // whole records among them
 	gaps   []gap  // that commits left which are lost for good, in order
 	cut    int64  // end of what counts, -1: all of it
-	maxSeq uint64 // highest commit that counts and has records
+	maxSeq uint64 // highest commit that counts, also one without records: what follows it names it
 	done   bool   // by Repair: as it shall be, and synced
 	gone   bool   // by Repair: moved to quarantine
 }

@@ -80,9 +80,9 @@ func (j *rules) commit(u *unit) error {
 	}
 	j.lost.nothingMissing()
 	j.expect = seq + 1
+	j.lost.seg(u).maxSeq = seq
 	if u.n > 0 { // a bare frame takes a number and nothing else
 		j.report.Commits++
-		j.lost.seg(u).maxSeq = seq
 	}
 	j.lost.accept(u)
 	return nil
