@@ -156,6 +156,22 @@ func (d anyData) gauges() anyData {
 	return out
 }
 
+// promising is d with "not reset" where it says nothing and another one does: a merge joins small
+// chunks, and then knows what was between them.
+func (d anyData) promising(other anyData) anyData {
+	out := anyData{}
+	for key, ps := range d {
+		ps = slices.Clone(ps)
+		for i, p := range other[key][:min(len(ps), len(other[key]))] {
+			if ps[i].Hint == histogram.HintUnknown && p.Hint == histogram.HintNotReset {
+				ps[i].Hint = p.Hint
+			}
+		}
+		out[key] = ps
+	}
+	return out
+}
+
 // without is d without the samples of a closed range.
 func (d anyData) without(mint, maxt int64) anyData {
 	out := anyData{}
