@@ -152,7 +152,6 @@ func (p *exemplarPlayer) name(err error) string {
 type exemplarTx struct {
 	*exemplarPlayer
 	app       *tsdb.Appender
-	where     string
 	exemplars []modelExemplar
 	meta      []labelled
 	samples   []string // by index: where, if the other engine takes it

@@ -31,7 +31,7 @@ func (z *inflater) inflate(ctx context.Context, b *writeBody, turn *turn) ([]byt
 	ended, err := z.more(&b.memory, min(lightContent, limit))
 	if err == nil && !ended {
 		if err = turn.becomeHeavy(ctx); err == nil {
-			ended, err = z.more(&b.memory, limit)
+			_, err = z.more(&b.memory, limit)
 		}
 	}
 	switch {
