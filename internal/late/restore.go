@@ -2,7 +2,6 @@ package late
 
 import (
 	"math"
-	"sort"
 
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 )
@@ -23,7 +22,7 @@ func (st *Store) Restorer() *Restorer { return (*Restorer)(st) }
 // same commit may come more than once.
 func (r *Restorer) Add(ref uint64, smp *Sample, seq uint64) {
 	s := r.of(ref)
-	s.recent = append(s.recent, newSample(smp, seq))
+	s.recent.insert(newSample(smp, seq))
 }
 
 // Delete deletes samples of commits before seq. One that is Foreign deletes those that are.
@@ -35,7 +34,7 @@ func (r *Restorer) Delete(ref uint64, iv tombstones.Interval, seq uint64) {
 // Has reports whether samples of a series were added.
 func (r *Restorer) Has(ref uint64) bool {
 	s := r.shards.of(ref).of(ref)
-	return s != nil && len(s.recent) > 0
+	return s != nil && s.recent.n > 0
 }
 
 // of returns a series. Recovery is alone.
@@ -60,16 +59,15 @@ func (r *Restorer) Finish(last uint64) (void int, err error) {
 		sh := &st.shards[i]
 		sh.mu.weaver.encoder.cutting = st.cutting
 		sh.mu.series.Keep(func(_ uint64, s *series) bool {
-			had := len(s.recent)
-			s.removeRecent(func(seq uint64) bool { return seq > last })
+			had := s.recent.n
+			s.recent.keep(func(seq uint64) bool { return seq <= last })
 			s.removeDeleted(func(seq uint64) bool { return seq > last && seq > foreignDelete })
-			void += had - len(s.recent)
-			sort.Stable((*byTime)(s))
+			void += had - s.recent.n
 			if failed := s.seal(math.MaxUint64, &sh.mu.weaver); failed != nil {
 				err = failed
 				return true
 			}
-			s.recent = nil // it may have been long
+			s.recent = recent{} // it may have been long
 			if s.isEmpty() {
 				return false
 			}
@@ -86,15 +84,4 @@ func (r *Restorer) Finish(last uint64) (void int, err error) {
 		sh.mu.weaver = weaver{} // a series may have been long
 	}
 	return void, nil
-}
-
-// byTime sorts the recent samples of a series by time, and those of one time by commit. Package
-// slices would be 6 kB of a small program, and slower.
-type byTime series
-
-func (s *byTime) Len() int      { return len(s.recent) }
-func (s *byTime) Swap(i, k int) { s.recent[i], s.recent[k] = s.recent[k], s.recent[i] }
-func (s *byTime) Less(i, k int) bool {
-	a, b := &s.recent[i], &s.recent[k]
-	return a.t < b.t || a.t == b.t && a.seq < b.seq
 }

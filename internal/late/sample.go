@@ -56,6 +56,9 @@ func (s *sample) bytes() int64 {
 	return wideBytes + int64(cap(s.wide.body))
 }
 
+// isNewer reports whether it is of a later time, or of the same and a later commit.
+func (s *sample) isNewer(t int64, seq uint64) bool { return s.t > t || s.t == t && s.seq > seq }
+
 // encoder makes chunks of samples that ascend in time. It keeps its memory from series to series.
 type encoder struct {
 	cutting Cutting

@@ -21,7 +21,7 @@ import (
 //
 // Invariant: what is sealed came before each delete in the list.
 type series struct {
-	recent  []sample   // by time, and of one time by commit
+	recent  recent
 	chunks  []Chunk    // by time, without overlap; each time once
 	deleted []deletion // in the order of their commits
 	sealAt  int        // so many recent samples are tried to be sealed; 0: recentLen
@@ -55,26 +55,11 @@ const (
 //
 //go:noinline
 func (s *series) bytes() int64 {
-	n := seriesBytes + int64(cap(s.recent))*sampleBytes + int64(cap(s.chunks))*chunkBytes + int64(cap(s.deleted))*deletionBytes
-	for i := range s.recent {
-		n += s.recent[i].bytes()
-	}
+	n := seriesBytes + s.recent.bytes() + int64(cap(s.chunks))*chunkBytes + int64(cap(s.deleted))*deletionBytes
 	for i := range s.chunks {
 		n += int64(cap(s.chunks[i].Data))
 	}
 	return n
-}
-
-// recentAt returns the recent samples of one time: [from, to).
-func (s *series) recentAt(t int64) (from, to int) {
-	n := len(s.recent)
-	if n == 0 || s.recent[n-1].t < t {
-		return n, n // most late samples of a series come in order of time
-	}
-	from = sort.Search(n, func(i int) bool { return s.recent[i].t >= t })
-	for to = from; to < n && s.recent[to].t == t; to++ {
-	}
-	return from, to
 }
 
 // chunkAt returns the chunk that reaches over a time; nil if none does.
@@ -99,8 +84,7 @@ func (s *series) isDeleted(t int64, seq, snapshot uint64) bool {
 
 // find returns the sum of the newest sample of one time that is not deleted.
 func (s *series) find(t int64, f *Finder) (sum uint64, found bool, err error) {
-	if from, to := s.recentAt(t); from < to {
-		r := &s.recent[to-1]
+	if r := s.recent.last(t); r != nil {
 		return r.sum, !s.isDeleted(t, r.seq, math.MaxUint64), nil
 	}
 	c := s.chunkAt(t)
@@ -110,38 +94,13 @@ func (s *series) find(t int64, f *Finder) (sum uint64, found bool, err error) {
 	return f.Find(c.Encoding, c.Data, t)
 }
 
-// insert adds a recent sample behind those of its time.
-func (s *series) insert(kept sample) {
-	_, at := s.recentAt(kept.t)
-	if s.recent == nil {
-		s.recent = make([]sample, 0, 4)
-	}
-	s.recent = append(s.recent, kept)
-	copy(s.recent[at+1:], s.recent[at:])
-	s.recent[at] = kept
-}
-
 // undo takes the samples of a commit out.
 func (s *series) undo(seq uint64) {
-	s.removeRecent(func(of uint64) bool { return of == seq })
+	s.recent.keep(func(of uint64) bool { return of != seq })
 }
 
-// removeRecent takes the samples of some commits out. This, and what is alike below, is not of
-// package slices: instances for the types of this package would be 25 kB of a small program.
-//
-//go:noinline
-func (s *series) removeRecent(of func(seq uint64) bool) {
-	kept := s.recent[:0]
-	for _, r := range s.recent {
-		if !of(r.seq) {
-			kept = append(kept, r)
-		}
-	}
-	clear(s.recent[len(kept):])
-	s.recent = kept
-}
-
-// removeDeleted forgets the deletes of some commits.
+// removeDeleted forgets the deletes of some commits. This is not of package slices: instances for
+// the types of this package would be 25 kB of a small program.
 //
 //go:noinline
 func (s *series) removeDeleted(of func(seq uint64) bool) {
@@ -166,13 +125,12 @@ func (s *series) replaceChunks(from, to int, by []Chunk) {
 }
 
 // isEmpty reports whether nothing is left of the series, no delete that matters included.
-func (s *series) isEmpty() bool { return len(s.recent) == 0 && len(s.chunks) == 0 }
+func (s *series) isEmpty() bool { return s.recent.n == 0 && len(s.chunks) == 0 }
 
 // visible appends the recent samples that a snapshot sees in a closed range, one of each time, and
 // returns the intervals that are deleted of the chunks.
 func (s *series) visible(dst []sample, snapshot uint64, mint, maxt int64) ([]sample, tombstones.Intervals) {
-	from, _ := s.recentAt(mint)
-	for _, r := range s.recent[from:] {
+	for r := range s.recent.from(mint) {
 		if r.t > maxt {
 			break
 		}
@@ -180,10 +138,10 @@ func (s *series) visible(dst []sample, snapshot uint64, mint, maxt int64) ([]sam
 			continue
 		}
 		if n := len(dst); n > 0 && dst[n-1].t == r.t {
-			dst[n-1] = r // the newer one
+			dst[n-1] = *r // the newer one
 			continue
 		}
-		dst = append(dst, r)
+		dst = append(dst, *r)
 	}
 	var hidden tombstones.Intervals
 	for _, d := range s.deleted {
@@ -196,20 +154,21 @@ func (s *series) visible(dst []sample, snapshot uint64, mint, maxt int64) ([]sam
 
 // seal makes chunks of what every snapshot from limit on sees.
 func (s *series) seal(limit uint64, w *weaver) error {
-	w.ripe, w.left = w.ripe[:0], w.left[:0]
-	for _, r := range s.recent {
+	w.ripe = w.ripe[:0]
+	left := 0
+	for r := range s.recent.from(math.MinInt64) {
 		switch {
 		case r.seq > limit:
-			w.left = append(w.left, r)
+			left++
 		case s.isDeleted(r.t, r.seq, limit):
 		case len(w.ripe) > 0 && w.ripe[len(w.ripe)-1].t == r.t:
-			w.ripe[len(w.ripe)-1] = r
+			w.ripe[len(w.ripe)-1] = *r
 		default:
-			w.ripe = append(w.ripe, r)
+			w.ripe = append(w.ripe, *r)
 		}
 	}
-	if len(w.left) == len(s.recent) { // some reader has been there for long
-		s.sealAt = 2 * len(s.recent)
+	if left == s.recent.n { // some reader has been there for long
+		s.sealAt = 2 * left
 		return nil
 	}
 	var hidden tombstones.Intervals
@@ -228,15 +187,13 @@ func (s *series) seal(limit uint64, w *weaver) error {
 	s.sealAt = 0
 	clear(woven)
 	w.woven = woven
-	clear(s.recent)
-	s.recent = append(s.recent[:0], w.left...)
+	s.recent.keep(func(seq uint64) bool { return seq > limit })
 	clear(w.ripe)
-	clear(w.left)
 	return nil
 }
 
-// touched returns the chunks, [from, to), that samples or deletes reach into, and the one before
-// them if it has few samples.
+// touched returns the chunks, [from, to), that samples or deletes reach into, and those before and
+// behind them if they have few samples.
 func (s *series) touched(ripe []sample, hidden tombstones.Intervals, few int) (from, to int) {
 	if len(hidden) > 0 || len(ripe) == 0 {
 		return 0, len(s.chunks)
@@ -247,13 +204,16 @@ func (s *series) touched(ripe []sample, hidden tombstones.Intervals, few int) (f
 	if from > 0 && s.chunks[from-1].Num < few {
 		from--
 	}
+	if to < len(s.chunks) && s.chunks[to].Num < few {
+		to++
+	}
 	return from, to
 }
 
 // drop forgets what came with commits up to seq. Nothing newer is sealed.
 func (s *series) drop(seq uint64) {
 	s.chunks = nil
-	s.removeRecent(func(of uint64) bool { return of <= seq })
+	s.recent.keep(func(of uint64) bool { return of > seq })
 	s.removeDeleted(func(of uint64) bool { return of <= seq })
 	s.sealAt = 0
 }
@@ -266,7 +226,6 @@ type weaver struct {
 	fresh   []Chunk // of recent samples
 	woven   []Chunk // of seal, as the others
 	ripe    []sample
-	left    []sample
 }
 
 // weave appends chunks that have the samples of chunks, but what is hidden of them, and recent
@@ -358,7 +317,10 @@ func (l *chunkList) Place(err error) error { return errors.WithMessage(err, "lat
 
 // overlaps reports whether there are samples in a closed range, deleted or not.
 func (s *series) overlaps(mint, maxt int64) bool {
-	if from, _ := s.recentAt(mint); from < len(s.recent) && s.recent[from].t <= maxt {
+	for r := range s.recent.from(mint) {
+		if r.t > maxt {
+			break
+		}
 		return true
 	}
 	i := sort.Search(len(s.chunks), func(i int) bool { return s.chunks[i].MaxT >= mint })
@@ -369,7 +331,7 @@ func (s *series) overlaps(mint, maxt int64) bool {
 //
 //go:noinline
 func (s *series) len() int {
-	n := len(s.recent)
+	n := s.recent.n
 	for i := range s.chunks {
 		n += s.chunks[i].Num
 	}
@@ -379,8 +341,8 @@ func (s *series) len() int {
 // newest returns the newest time of its samples, deleted or not; memseries.NoTime if it has none.
 func (s *series) newest() int64 {
 	t := int64(math.MinInt64)
-	if n := len(s.recent); n > 0 {
-		t = s.recent[n-1].t
+	if s.recent.n > 0 {
+		t = s.recent.newest().t
 	}
 	if n := len(s.chunks); n > 0 {
 		t = max(t, s.chunks[n-1].MaxT)
@@ -391,8 +353,7 @@ func (s *series) newest() int64 {
 // oldestFrom is Store.OldestFrom for one series. The oldest time in a chunk that reaches over from
 // is not known: from stands for it.
 func (s *series) oldestFrom(from int64, seq uint64) (oldest int64, ok bool) {
-	at, _ := s.recentAt(from)
-	for _, r := range s.recent[at:] {
+	for r := range s.recent.from(from) {
 		if r.seq <= seq {
 			oldest, ok = r.t, true
 			break

@@ -171,15 +171,12 @@ func (st *Store) Add(ref uint64, smp *Sample, seq, floor uint64, wins bool) (boo
 			return false, ErrDuplicate
 		}
 	}
-	before := int64(cap(s.recent))
-	kept := newSample(smp, seq)
-	s.insert(kept)
-	if more := (int64(cap(s.recent))-before)*sampleBytes + kept.bytes(); more > 0 {
+	if more := s.recent.insert(newSample(smp, seq)); more != 0 {
 		st.bytes.Add(more)
 	}
 	sh.mu.samples++
 	st.widen(smp.T)
-	if len(s.recent) >= max(recentLen, s.sealAt) {
+	if s.recent.n >= max(recentLen, s.sealAt) {
 		st.sealLocked(sh, s, floor)
 	}
 	return true, nil
@@ -194,7 +191,7 @@ func (st *Store) sealLocked(sh *shard, s *series, floor uint64) {
 	sh.mu.weaver.encoder.cutting = st.cutting
 	before, had := s.bytes(), s.len()
 	if err := s.seal(floor, &sh.mu.weaver); err != nil {
-		s.sealAt = 2 * len(s.recent)
+		s.sealAt = 2 * s.recent.n
 	}
 	sh.mu.samples += int64(s.len() - had) // without those that count no more
 	st.bytes.Add(s.bytes() - before)
@@ -205,9 +202,9 @@ func (st *Store) Undo(ref, seq uint64) {
 	sh := st.lock(ref)
 	defer sh.mu.Unlock()
 	if s := sh.of(ref); s != nil {
-		before, had := s.bytes(), len(s.recent)
+		before, had := s.bytes(), s.recent.n
 		s.undo(seq)
-		sh.mu.samples += int64(len(s.recent) - had)
+		sh.mu.samples += int64(s.recent.n - had)
 		st.bytes.Add(s.bytes() - before)
 		if !st.stays(s) {
 			sh.mu.series.Remove(ref)
@@ -297,8 +294,8 @@ func (st *Store) dropOfLocked(sh *shard, seq uint64) (mint, maxt int64) {
 		s.drop(seq)
 		sh.mu.samples += int64(s.len() - had)
 		st.bytes.Add(s.bytes() - before)
-		if n := len(s.recent); n > 0 {
-			mint, maxt = min(mint, s.recent[0].t), max(maxt, s.recent[n-1].t)
+		if s.recent.n > 0 {
+			mint, maxt = min(mint, s.recent.oldest().t), max(maxt, s.recent.newest().t)
 		}
 		return st.stays(s)
 	})
