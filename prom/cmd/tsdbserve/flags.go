@@ -43,6 +43,9 @@ type config struct {
 	otlp      bool
 	origin    string
 
+	receiveMemory   units.Base2Bytes // of each receiver
+	receiveInFlight int              // of each receiver
+
 	bucketFileName  string
 	bucketFile      *bucketfile.File // nil: blocks stay here
 	uploadCompacted bool
@@ -64,6 +67,11 @@ type config struct {
 	logLevel, logFormat string
 	given               map[string]string // flags with their values, for clients that ask
 }
+
+// leastReceiveMemory is the least memory that a receiver may have. What never fits is answered 413,
+// and senders drop it. In this much fit two thousand series with 1,000 bytes of labels each, and that
+// is as many samples as Prometheus sends at a time.
+const leastReceiveMemory = 16 * units.MiB
 
 const help = `Serve a database to Grafana, promtool, browsers and whatever else speaks the Prometheus HTTP API.
 
@@ -98,6 +106,8 @@ func parse(args []string, out, errOut io.Writer) (*config, error) {
 	app.Flag("web.enable-admin-api", "Let clients delete series and make snapshots.").BoolVar(&c.admin)
 	app.Flag("web.enable-remote-write-receiver", "Let clients send samples, to /api/v1/write.").BoolVar(&c.receive)
 	app.Flag("web.enable-otlp-receiver", "Let clients send metrics in the OpenTelemetry protocol, to /api/v1/otlp/v1/metrics.").BoolVar(&c.otlp)
+	app.Flag("web.receive-memory", "Memory of all requests under way to a receiver, of remote write or OTLP, as 256MB or 1GB; at least 16MB. Each of the two has a budget of its own, of this size. Above it requests get 503 and come again; one that needs more by itself gets 413.").Default("512MB").BytesVar(&c.receiveMemory)
+	app.Flag("web.receive-in-flight", "How many requests a receiver, of remote write or OTLP, stores at a time; each of the two has as many. Others wait for their turn, up to 30 s, and get 503 then.").Default("20").IntVar(&c.receiveInFlight)
 	app.Flag("web.cors.origin", "Which pages of other hosts may read answers: a regular expression of whole origins.").PlaceHolder("REGEX").StringVar(&c.origin)
 	app.Flag("objstore.config-file", "Upload blocks to the bucket that this file describes, "+bucketfile.Help+". Needs global.external_labels in --config.file. Blocks are not merged or removed before they are uploaded.").PlaceHolder("FILE").StringVar(&c.bucketFileName)
 	app.Flag("shipper.upload-compacted", "Upload also blocks that were merged before there was a bucket.").BoolVar(&c.uploadCompacted)
@@ -135,6 +145,10 @@ func (c *config) check() error {
 	switch {
 	case c.interval < 10*time.Millisecond:
 		return fmt.Errorf("--demo.interval %s: want 10ms or more", c.interval)
+	case c.receiveMemory < leastReceiveMemory:
+		return fmt.Errorf("--web.receive-memory %s: want 16MB or more", c.receiveMemory)
+	case c.receiveInFlight < 1:
+		return fmt.Errorf("--web.receive-in-flight %d: want 1 or more", c.receiveInFlight)
 	case c.engine.Concurrency < 1:
 		return fmt.Errorf("--query.max-concurrency %d: want 1 or more", c.engine.Concurrency)
 	case c.engine.MaxSamples < 1:
@@ -208,7 +222,7 @@ func (c *config) handlerOptions(logger *slog.Logger) (*prom.HandlerOptions, erro
 	o := &prom.HandlerOptions{
 		Engine: c.engine, Admin: c.admin, Targets: c.targets, Config: c.file.text, Flags: c.given, Version: version(), Logger: logger,
 		Read:    c.readOptions(logger),
-		Receive: c.receive, Write: remote.WriteOptions{NoStartTimestamps: !c.startsAreStored()},
+		Receive: c.receive, Write: c.writeOptions(),
 		ReceiveOTLP: c.otlp, OTLP: c.otlpOptions(),
 	}
 	o.Engine.Lookback, o.Engine.Timeout = time.Duration(c.lookback), time.Duration(c.timeout)
@@ -237,9 +251,22 @@ func (c *config) readOptions(logger *slog.Logger) remote.ReadOptions {
 	return o
 }
 
+// writeOptions are those of the receiver of remote write.
+func (c *config) writeOptions() remote.WriteOptions {
+	o := c.receiveOptions()
+	o.NoStartTimestamps = !c.startsAreStored()
+	return o
+}
+
+// receiveOptions are what the receivers have in common. Each has limits of its own, of these sizes.
+func (c *config) receiveOptions() remote.WriteOptions {
+	return remote.WriteOptions{MaxMemoryBytes: int64(c.receiveMemory), MaxInFlight: c.receiveInFlight}
+}
+
 // otlpOptions are those of the receiver of OTLP.
 func (c *config) otlpOptions() remote.OTLPOptions {
 	o := c.file.otlpOptions()
+	o.Write = c.receiveOptions()
 	o.StartTimestamps, o.TypeAndUnitLabels = c.startsAreStored(), c.has(featureTypes)
 	switch {
 	case c.has(featureDeltaSummed):
