@@ -69,8 +69,8 @@ type config struct {
 }
 
 // leastReceiveMemory is the least memory that a receiver may have. What never fits is answered 413,
-// and senders drop it. In this much fit two thousand series with 1,000 bytes of labels each, and that
-// is as many samples as Prometheus sends at a time.
+// and senders drop it. In this much fit two thousand series with 1,000 bytes of labels each, and
+// that is as many samples as Prometheus sends at a time.
 const leastReceiveMemory = 16 * units.MiB
 
 const help = `Serve a database to Grafana, promtool, browsers and whatever else speaks the Prometheus HTTP API.
