@@ -17,6 +17,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/labels"
 )
 
 // anyPoint is a sample of any kind. Values are text, to be compared: the kind, and all that the
@@ -35,6 +36,16 @@ type anyData map[string][]anyPoint
 type anyRow struct {
 	series int // index in the set
 	tsdb.Sample
+}
+
+// isMarker tells a stale marker that is a float on its way.
+func (r anyRow) isMarker() bool {
+	return r.H == nil && r.FH == nil && math.Float64bits(r.V) == staleMarker
+}
+
+// isStale tells a stale marker of any kind.
+func (r anyRow) isStale() bool {
+	return r.isMarker() || r.H != nil && r.H.Stale() || r.FH != nil && r.FH.Stale()
 }
 
 // counts is what a bucket's count may be.
@@ -113,31 +124,46 @@ func ourFloatHistogram(h *theirhist.FloatHistogram) *histogram.FloatHistogram {
 	}
 }
 
+// pointOf is a sample, to be compared.
+func pointOf(s tsdb.Sample) anyPoint {
+	p := anyPoint{T: s.T, ST: s.ST}
+	switch {
+	case s.H != nil:
+		p.Value, p.Hint = textOfHistogram(s.H), s.H.Hint
+	case s.FH != nil:
+		p.Value, p.Hint = textOfFloatHistogram(s.FH), s.FH.Hint
+	default:
+		p.Value = textOfFloat(s.V)
+	}
+	return p
+}
+
 // add puts rows into d as an engine that accepts all of them would. A stale marker says only that
 // it is one, and has the kind of the sample before it if that is a histogram.
 func (d anyData) add(set []series, rows []anyRow) {
 	for _, r := range rows {
 		key := set[r.series].key
-		p := anyPoint{T: r.T, ST: r.ST}
+		s := r.Sample
 		var before string
 		if was := d[key]; len(was) > 0 {
 			before, _, _ = strings.Cut(was[len(was)-1].Value, " schema")
 		}
-		stale := r.H == nil && r.FH == nil && math.Float64bits(r.V) == staleMarker
-		switch h, fh := r.H, r.FH; {
-		case h != nil && h.Stale(), stale && before == "histogram":
-			p.Value = textOfHistogram(&histogram.Histogram{Sum: math.Float64frombits(staleMarker)})
-		case fh != nil && fh.Stale(), stale && before == "float histogram":
-			p.Value = textOfFloatHistogram(&histogram.FloatHistogram{Sum: math.Float64frombits(staleMarker)})
-		case h != nil:
-			p.Value, p.Hint = textOfHistogram(h), h.Hint
-		case fh != nil:
-			p.Value, p.Hint = textOfFloatHistogram(fh), fh.Hint
-		default:
-			p.Value = textOfFloat(r.V)
+		switch stale := r.isMarker(); {
+		case s.H != nil && s.H.Stale(), stale && before == "histogram":
+			s.H = &histogram.Histogram{Sum: math.Float64frombits(staleMarker)}
+		case s.FH != nil && s.FH.Stale(), stale && before == "float histogram":
+			s.FH = &histogram.FloatHistogram{Sum: math.Float64frombits(staleMarker)}
 		}
-		d[key] = append(d[key], p)
+		d[key] = append(d[key], pointOf(s))
 	}
+}
+
+// gauge is p without its hint, unless that says that it is a gauge.
+func (p anyPoint) gauge() anyPoint {
+	if p.Hint != histogram.HintGauge {
+		p.Hint = histogram.HintUnknown
+	}
+	return p
 }
 
 // gauges is d without hints, but for those that say that a histogram is a gauge: all others
@@ -147,9 +173,7 @@ func (d anyData) gauges() anyData {
 	for key, ps := range d {
 		ps = slices.Clone(ps)
 		for i := range ps {
-			if ps[i].Hint != histogram.HintGauge {
-				ps[i].Hint = histogram.HintUnknown
-			}
+			ps[i] = ps[i].gauge()
 		}
 		out[key] = ps
 	}
@@ -219,35 +243,31 @@ func (r *theirs) commitAny(set []series, rows []anyRow) {
 // dumpAny reads everything with the reference.
 func (r *theirs) dumpAny() anyData {
 	r.t.Helper()
-	q, err := r.db.Querier(math.MinInt64, math.MaxInt64)
-	require.NoError(r.t, err)
-	defer func() { require.NoError(r.t, q.Close()) }()
-	return dumpTheirsAny(r.t, q)
+	return r.queryAny(math.MinInt64, math.MaxInt64)
 }
 
-// dumpTheirsAny reads everything of a querier of the reference.
-func dumpTheirsAny(t testing.TB, q storage.Querier) anyData {
+func (r *theirs) queryAny(mint, maxt int64, ms ...matcher) anyData {
+	r.t.Helper()
+	q, err := r.db.Querier(mint, maxt)
+	require.NoError(r.t, err)
+	defer func() { require.NoError(r.t, q.Close()) }()
+	return dumpTheirsAny(r.t, q, ms...)
+}
+
+// dumpTheirsAny reads what matches of a querier of the reference.
+func dumpTheirsAny(t testing.TB, q storage.Querier, ms ...matcher) anyData {
 	t.Helper()
+	if len(ms) == 0 {
+		ms = []matcher{everything}
+	}
 	all := anyData{}
-	set := q.Select(context.Background(), true, nil, theirMatchers(t, []matcher{everything})...)
+	set := q.Select(context.Background(), true, nil, theirMatchers(t, ms)...)
 	var it theirenc.Iterator
 	for set.Next() {
 		it = set.At().Iterator(it)
 		var ps []anyPoint
 		for kind := it.Next(); kind != theirenc.ValNone; kind = it.Next() {
-			p := anyPoint{T: it.AtT(), ST: it.AtST()}
-			switch kind {
-			case theirenc.ValHistogram:
-				_, h := it.AtHistogram(nil)
-				p.Hint, p.Value = histogram.ResetHint(h.CounterResetHint), textOfHistogram(ourHistogram(h))
-			case theirenc.ValFloatHistogram:
-				_, h := it.AtFloatHistogram(nil)
-				p.Hint, p.Value = histogram.ResetHint(h.CounterResetHint), textOfFloatHistogram(ourFloatHistogram(h))
-			default:
-				_, v := it.At()
-				p.Value = textOfFloat(v)
-			}
-			ps = append(ps, p)
+			ps = append(ps, pointOf(theirSample(it, kind)))
 		}
 		require.NoError(t, it.Err())
 		if len(ps) > 0 {
@@ -257,6 +277,22 @@ func dumpTheirsAny(t testing.TB, q storage.Querier) anyData {
 	require.NoError(t, set.Err())
 	require.Empty(t, set.Warnings())
 	return all
+}
+
+// theirSample is the sample of a kind that an iterator of the reference stands on.
+func theirSample(it theirenc.Iterator, kind theirenc.ValueType) tsdb.Sample {
+	s := tsdb.Sample{T: it.AtT(), ST: it.AtST()}
+	switch kind {
+	case theirenc.ValHistogram:
+		_, h := it.AtHistogram(nil)
+		s.H = ourHistogram(h)
+	case theirenc.ValFloatHistogram:
+		_, h := it.AtFloatHistogram(nil)
+		s.FH = ourFloatHistogram(h)
+	default:
+		_, s.V = it.At()
+	}
+	return s
 }
 
 // commitAny appends rows in one commit and requires that all of them are accepted.
@@ -278,24 +314,35 @@ func (o *ours) commitAny(set []series, rows []anyRow) {
 // dumpAny reads everything with ours.
 func (o *ours) dumpAny() anyData {
 	o.t.Helper()
-	q, err := o.db.Querier(math.MinInt64, math.MaxInt64)
-	require.NoError(o.t, err)
-	return dumpOursAny(o.t, q)
+	return o.queryAny(math.MinInt64, math.MaxInt64)
 }
 
-// dumpOursAny reads everything and closes the querier.
-func dumpOursAny(t testing.TB, q *tsdb.Querier) anyData {
+func (o *ours) queryAny(mint, maxt int64, ms ...matcher) anyData {
+	o.t.Helper()
+	q, err := o.db.Querier(mint, maxt)
+	require.NoError(o.t, err)
+	return dumpOursAny(o.t, q, ms...)
+}
+
+// dumpOursAny reads what matches and closes the querier.
+func dumpOursAny(t testing.TB, q *tsdb.Querier, ms ...matcher) anyData {
 	t.Helper()
 	defer func() { require.NoError(t, q.Close()) }()
 	all := anyData{}
-	set := q.Select(context.Background(), nil)
+	set := q.Select(context.Background(), nil, ourMatchers(t, ms)...)
 	var it chunkenc.Iterator
-	for set.Next() {
+	var before labels.Labels
+	for n := 0; set.Next(); n++ {
+		ls := set.At().Labels()
+		if n > 0 {
+			require.Negative(t, labels.Compare(before, ls), "Select is not sorted")
+		}
+		before = ls
 		it = set.At().Iterator(it)
 		ps := ourPoints(it)
 		require.NoError(t, it.Err())
 		if len(ps) > 0 {
-			all[keyOfOurs(set.At().Labels())] = ps
+			all[keyOfOurs(ls)] = ps
 		}
 	}
 	require.NoError(t, set.Err())
@@ -306,21 +353,23 @@ func dumpOursAny(t testing.TB, q *tsdb.Querier) anyData {
 // ourPoints reads an iterator of ours.
 func ourPoints(it chunkenc.Iterator) (ps []anyPoint) {
 	for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
-		p := anyPoint{T: it.AtT(), ST: it.AtST()}
-		switch kind {
-		case chunkenc.ValHistogram:
-			var h histogram.Histogram
-			it.AtHistogram(&h)
-			p.Hint, p.Value = h.Hint, textOfHistogram(&h)
-		case chunkenc.ValFloatHistogram:
-			var h histogram.FloatHistogram
-			it.AtFloatHistogram(&h)
-			p.Hint, p.Value = h.Hint, textOfFloatHistogram(&h)
-		default:
-			_, v := it.At()
-			p.Value = textOfFloat(v)
-		}
-		ps = append(ps, p)
+		ps = append(ps, pointOf(ourSample(it, kind)))
 	}
 	return ps
+}
+
+// ourSample is the sample of a kind that an iterator of ours stands on.
+func ourSample(it chunkenc.Iterator, kind chunkenc.ValueType) tsdb.Sample {
+	s := tsdb.Sample{T: it.AtT(), ST: it.AtST()}
+	switch kind {
+	case chunkenc.ValHistogram:
+		s.H = &histogram.Histogram{}
+		it.AtHistogram(s.H)
+	case chunkenc.ValFloatHistogram:
+		s.FH = &histogram.FloatHistogram{}
+		it.AtFloatHistogram(s.FH)
+	default:
+		_, s.V = it.At()
+	}
+	return s
 }

@@ -312,3 +312,23 @@ func TestBackward_SecondRefOfASeries_AllChunksAreUsed(t *testing.T) {
 	r = openTheirs(t, dir)
 	requireEqual(t, want, r.dump(), "reference")
 }
+
+// Blocks of ours that the reference cleans, and merges with others, have gone into what is there
+// then. None of them is missed.
+func TestBackward_BlocksThatWereCleanedAndMerged_AreNotMissed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, openOurBlocks, plan{Seed: seed(t, 3540), Series: 20})
+	w.append(60, 9*hour)
+	w.e.flush()
+	w.delete(worldStart+30*minute, worldStart+hour, matcher{"!=", "mod", "1"})
+	blocks := len(metasOf(t, w.dir))
+	w.e.close()
+	w.e = openTheirBlocks(t, w.dir)
+	w.e.cleanTombstones()
+	w.e.compact()
+	w.check("cleaned and merged")
+	require.Less(t, len(metasOf(t, w.dir)), blocks)
+	w.e.close()
+	w.e = openOurBlocks(t, w.dir) // which requires that nothing is damaged
+	w.check("opened again")
+}

@@ -75,6 +75,26 @@ func TestDifference_DeletesBeforeTheEpoch_AreFlushed(t *testing.T) {
 	requireAllRead(t, 0, left{dir: w.dir, want: w.want})
 }
 
+// A query that begins and ends before a deleted range, within what the head or a block has of a
+// series, makes the reference panic.
+func TestDifference_QueriesBeforeADeletedRange_AreAnswered(t *testing.T) {
+	t.Parallel()
+	for _, open := range []opener{openTheirBlocks, openOurBlocks} {
+		w := newWorld(t, open, plan{Seed: seed(t, 3530), Series: 20})
+		w.append(40, hour)
+		w.delete(worldStart+30*minute, worldStart+40*minute, everything)
+		w.check("deleted")
+		query := func() data { return w.e.query(worldStart+10*minute, worldStart+20*minute, everything) }
+		if _, ok := w.e.(*theirs); ok {
+			require.Panics(t, func() { query() }, "the reference has learned it: this is no difference any more")
+			continue
+		}
+		want := w.want.from(worldStart + 10*minute)
+		want.delete(t, w.g.set, worldStart+20*minute+1, worldEnd, []matcher{everything})
+		requireEqual(t, want, query(), "ours")
+	}
+}
+
 // requireSetAside opens a directory with one damaged block: the others are there, what
 // is missing is told at Open and by every query that touches it, and nothing is thrown
 // away.

@@ -12,6 +12,8 @@
 //     read-only, promtool list, analyze and dump, and a Prometheus server over HTTP.
 //   - relay_test.go: both work in turns on one directory with blocks.
 //   - duel_blocks_test.go: the same operations on blocks in both give the same answers.
+//   - duel_kinds_test.go, duel_kinds_commit_test.go, duel_kinds_beside_test.go: the same with samples
+//     of every kind, in order and late, exemplars and metadata.
 //   - kill_blocks_test.go: processes of both are killed while they append, delete, flush
 //     and merge.
 //   - copies_test.go: snapshots and backfilled blocks of both, and readers beside a live
@@ -94,10 +96,17 @@
 //   - When one appender of the reference creates a series and another commits to it
 //     first, the reference logs samples before their series and loses them at its next
 //     start. They are kept here.
+//   - When a crash takes a chunk file of the reference, and the capacity of out-of-order chunks is
+//     raised, it loses late samples at its next start but one. They are read here.
+//   - When its head is longer than a block after a flush, and has late samples behind that, the
+//     reference loses samples in order at its next start. Here they are kept.
 //   - A stale marker that is a float, ends a series of histograms and comes before a histogram of
 //     the same commit is there. The reference has it after its next start only.
 //   - Exemplars of a time that their series has one of already are kept. The reference drops some of
 //     them, and when it starts those that are older than its blocks.
+//   - A stale histogram that says that it is a gauge, behind gauges, keeps the reference from making
+//     a block of its head. It is flushed here.
+//   - A query that begins and ends before a deleted range may make the reference panic.
 //   - Damaged files are copied to quarantine/ before they are changed.
 //
 // About blocks; each has its test in differences_test.go:

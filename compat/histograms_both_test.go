@@ -41,7 +41,7 @@ func (g *anyGenerator) commit() (rows []anyRow) {
 		for g.r.IntN(3) > 0 {
 			g.now += g.r.Int64N(4000) + 1
 			rows = append(rows, g.row(i))
-			if math.Float64bits(rows[len(rows)-1].V) == staleMarker {
+			if rows[len(rows)-1].isMarker() {
 				break // TestDifference_StaleMarkerBeforeAHistogramOfOneCommit
 			}
 		}
@@ -74,6 +74,9 @@ func (g *anyGenerator) row(i int) anyRow {
 	h := g.last[i]
 	if kind != 2 {
 		h = histtest.Follow(g.r.Int64N, h)
+		if h.Stale() { // TestDifference_StaleGaugeHistogram_IsFlushed
+			h.Hint = histogram.HintUnknown
+		}
 		g.last[i] = h
 	}
 	switch {
@@ -88,6 +91,15 @@ func (g *anyGenerator) row(i int) anyRow {
 	}
 	g.newest[i] = g.now
 	return anyRow{i, s}
+}
+
+// aside makes a row of another time, which is not the newest of its series then.
+func (g *anyGenerator) aside(i int, t int64) anyRow {
+	now, newest := g.now, g.newest[i]
+	g.now = t
+	row := g.row(i)
+	g.now, g.newest[i] = now, newest
+	return row
 }
 
 // anyEngine is a database of either side, open.
@@ -215,6 +227,32 @@ func TestHistograms_InTurns(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A stale histogram that says that it is a gauge, and ends a chunk of gauges, keeps the reference
+// from making a block of its head. Here it is flushed.
+func TestDifference_StaleGaugeHistogram_IsFlushed(t *testing.T) {
+	t.Parallel()
+	h := &histogram.Histogram{Hint: histogram.HintGauge, Schema: 1, Count: 1, PositiveSpans: []histogram.Span{{Length: 1}}, PositiveBuckets: []int64{1}}
+	stale := h.Copy()
+	stale.SetStale()
+	stale.Hint = histogram.HintGauge
+	g := newAnyGenerator(1, false)
+	rows := []anyRow{{0, tsdb.Sample{T: worldStart, H: h}}, {0, tsdb.Sample{T: worldStart + 1, H: stale}}}
+	want := anyData{}
+	want.add(g.set, rows)
+	for _, by := range anyWriters(false) {
+		e := by.open(t, t.TempDir())
+		e.commitAny(g.set, rows)
+		requireEqualAny(t, want.gauges(), e.dumpAny().gauges(), by.name)
+		if r, ok := e.(*theirs); ok {
+			err := r.db.CompactHead(reference.NewRangeHead(r.db.Head(), worldStart, worldStart+1))
+			require.Error(t, err, "the reference has learned it: this is no difference any more")
+			continue
+		}
+		e.flush()
+		requireEqualAny(t, want.gauges(), e.dumpAny().gauges(), by.name+", flushed")
 	}
 }
 

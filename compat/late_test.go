@@ -46,22 +46,14 @@ func (w written) add(set []series, row anyRow) {
 	if w[key] == nil {
 		w[key] = map[int64][]string{}
 	}
-	p, markers := anyPoint{T: row.T, ST: row.ST}, []string(nil)
-	switch {
-	case row.H != nil:
-		p.Value, p.Hint = textOfHistogram(row.H), row.H.Hint
-	case row.FH != nil:
-		p.Value, p.Hint = textOfFloatHistogram(row.FH), row.FH.Hint
-	default:
-		p.Value = textOfFloat(row.V)
-		if math.Float64bits(row.V) == staleMarker {
-			markers = append(markers,
-				textOfHistogram(&histogram.Histogram{Sum: row.V}), textOfFloatHistogram(&histogram.FloatHistogram{Sum: row.V}))
-		}
+	forms := []tsdb.Sample{row.Sample}
+	if row.isMarker() {
+		forms = append(forms,
+			tsdb.Sample{T: row.T, ST: row.ST, H: &histogram.Histogram{Sum: row.V}},
+			tsdb.Sample{T: row.T, ST: row.ST, FH: &histogram.FloatHistogram{Sum: row.V}})
 	}
-	w[key][row.T] = append(w[key][row.T], textOf(p))
-	for _, text := range markers {
-		w[key][row.T] = append(w[key][row.T], textOf(anyPoint{T: row.T, ST: row.ST, Value: text}))
+	for _, s := range forms {
+		w[key][row.T] = append(w[key][row.T], textOf(pointOf(s)))
 	}
 }
 
@@ -235,17 +227,13 @@ func (g *lateGenerator) play(e lateEngine, commits int, late bool) {
 
 // late makes some late rows for most series. Some have the time of another sample.
 func (g *lateGenerator) late() (rows []anyRow) {
-	now := g.now
-	defer func() { g.now = now }()
 	for i := range g.set {
 		for g.r.IntN(2) > 0 {
-			g.now = now - g.r.Int64N(9*hour)
-			if times := g.times(i, now-9*hour); len(times) > 0 && g.r.IntN(8) == 0 {
-				g.now = times[g.r.IntN(len(times))]
+			at := g.now - g.r.Int64N(9*hour)
+			if times := g.times(i, g.now-9*hour); len(times) > 0 && g.r.IntN(8) == 0 {
+				at = times[g.r.IntN(len(times))]
 			}
-			newest := g.newest[i]
-			rows = append(rows, g.row(i))
-			g.newest[i] = newest
+			rows = append(rows, g.aside(i, at))
 		}
 	}
 	return rows
@@ -478,6 +466,77 @@ func TestDifference_LateSamplesOfASeriesThatCameBack_AreKept(t *testing.T) {
 	o.close()
 	e = theirs.open(t, killed, lateWindow)
 	require.Less(t, e.dumpAny().samples(), g.want.samples(), "the reference has learned it: this is no difference any more")
+}
+
+// When a crash takes the newest chunk file of the reference, its out-of-order log still says that
+// late samples are in there. They are in memory after the next start, and gone after the one behind
+// that, if the capacity of chunks was raised meanwhile. Here they are there.
+func TestDifference_LateSamplesOfAChunkThatWasLost_AreKept(t *testing.T) {
+	t.Parallel()
+	ours, small := lateWriters(false, 4, excuses{overlap: true})
+	_, wide := lateWriters(false, 32, excuses{overlap: true})
+	g, dir := newLateGenerator(1, false), t.TempDir()
+	write := func(e lateEngine, series int, from int64, n int) {
+		for i := range int64(n) {
+			for _, row := range e.commitLate(g.set, []anyRow{{series, tsdb.Sample{T: from - i, V: float64(i)}}}) {
+				g.want.add(g.set, row)
+			}
+		}
+	}
+	const lost, other = 2, 6 // series of floats
+	e := small.open(t, dir, lateWindow)
+	write(e, lost, worldStart+hour, 1)
+	write(e, other, worldStart+hour, 1)
+	write(e, other, worldStart+30*minute, 5)
+	e.close()
+	e = small.open(t, dir, lateWindow)
+	write(e, lost, worldStart+30*minute, 5)
+	left := copyDir(t, dir)
+	e.close()
+	e = wide.open(t, left, lateWindow)
+	write(e, other, worldStart+20*minute, 40)
+	g.want.require(t, e.dumpAny(), "the reference, after a crash")
+	e.close()
+	o := ours.open(t, copyDir(t, left), 0)
+	g.want.require(t, o.dumpAny(), "ours")
+	o.close()
+	e = wide.open(t, left, lateWindow)
+	require.Less(t, e.dumpAny().samples(), g.want.samples(), "the reference has learned it: this is no difference any more")
+}
+
+// When the head of the reference is longer than a block after a flush, and has late samples behind
+// that block, it merges blocks of late samples with ordinary ones into one that reaches over the
+// begin of its head. At its next start it takes all before the end of that block for flushed, and
+// the samples in order are gone. Here blocks of late samples end where the head begins.
+func TestDifference_SamplesOfTheHeadUnderAMergedBlock_AreKept(t *testing.T) {
+	t.Parallel()
+	ours, theirs := lateWriters(false, 32, excuses{overlap: true})
+	const series = 6 // of floats
+	for _, by := range []lateWriter{ours, theirs} {
+		g, dir := newLateGenerator(1, false), t.TempDir()
+		e := by.open(t, dir, lateWindow)
+		write := func(times ...int64) {
+			for _, at := range times {
+				for _, row := range e.commitLate(g.set, []anyRow{{series, tsdb.Sample{T: at, V: float64(at)}}}) {
+					g.want.add(g.set, row)
+				}
+			}
+		}
+		for at := worldStart; at < worldStart+7*hour; at += 10 * minute {
+			write(at)
+		}
+		write(worldStart+4*hour+minute, worldStart+6*hour+minute)
+		e.compact()
+		g.want.require(t, e.dumpAny(), by.name+", compacted")
+		e.close()
+		e = by.open(t, dir, lateWindow)
+		if by.name == ours.name {
+			g.want.require(t, e.dumpAny(), "ours, opened again")
+		} else {
+			require.Less(t, e.dumpAny().samples(), g.want.samples(), "the reference has learned it: this is no difference any more")
+		}
+		e.close()
+	}
 }
 
 // An empty file in wbl/, which the reference leaves when it is only configured to take late samples, is

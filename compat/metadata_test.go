@@ -54,21 +54,31 @@ func (o *ours) describe(set []series, t int64, m metas) {
 // requireMetadata compares what the head has of these series.
 func (o *ours) requireMetadata(set []series, m metas) {
 	o.t.Helper()
+	got, want := map[string]tsdb.Metadata{}, map[string]tsdb.Metadata{}
+	for _, s := range set {
+		want[s.key] = m.of(s)
+	}
+	for key, one := range o.metadata() {
+		if want[key] != (tsdb.Metadata{}) {
+			got[key] = one
+		}
+	}
+	require.Equal(o.t, want, got)
+}
+
+// metadata is all that the head has, by the keys of the series.
+func (o *ours) metadata() map[string]tsdb.Metadata {
+	o.t.Helper()
 	q, err := o.db.Querier(math.MinInt64, math.MaxInt64)
 	require.NoError(o.t, err)
 	defer func() { require.NoError(o.t, q.Close()) }()
 	list, err := q.Metadata(context.Background())
 	require.NoError(o.t, err)
-	got, want := map[string]tsdb.Metadata{}, map[string]tsdb.Metadata{}
-	for _, s := range set {
-		want[s.key] = m.of(s)
-	}
+	all := map[string]tsdb.Metadata{}
 	for _, one := range list {
-		if key := keyOfOurs(one.Labels); want[key] != (tsdb.Metadata{}) {
-			got[key] = one.Metadata
-		}
+		all[keyOfOurs(one.Labels)] = one.Metadata
 	}
-	require.Equal(o.t, want, got)
+	return all
 }
 
 // loggedMetadata counts the entries of metadata in a log.
@@ -90,13 +100,14 @@ func loggedMetadata(t *testing.T, dir string) (n int) {
 	return n
 }
 
+var metricTypes = []model.MetricType{
+	model.MetricTypeCounter, model.MetricTypeGauge, model.MetricTypeHistogram, model.MetricTypeGaugeHistogram,
+	model.MetricTypeSummary, model.MetricTypeInfo, model.MetricTypeStateset, model.MetricTypeUnknown,
+}
+
 func describedSeries(n int) ([]series, metas) {
 	var set []series
-	all := metas{}
-	types := []model.MetricType{
-		model.MetricTypeCounter, model.MetricTypeGauge, model.MetricTypeHistogram, model.MetricTypeGaugeHistogram,
-		model.MetricTypeSummary, model.MetricTypeInfo, model.MetricTypeStateset, model.MetricTypeUnknown,
-	}
+	all, types := metas{}, metricTypes
 	for i := range n {
 		s := newSeries("__name__", fmt.Sprint("metric_", i%len(types)), "i", fmt.Sprint(i))
 		set = append(set, s)

@@ -125,16 +125,19 @@ func (r *theirs) close() {
 		return
 	}
 	require.NoError(r.t, r.db.Close())
-	r.db = nil
+	r.db, r.reg = nil, nil // metrics know the database, and a test is kept until all others end
 }
 
 // rechunkedMetric counts head-chunk files that are made anew, see excuses.
 const rechunkedMetric = "prometheus_tsdb_mmap_chunk_corruptions_total"
 
+// unknownMetric counts what a log has of series that it does not have, by kind of record.
+const unknownMetric = "prometheus_tsdb_wal_replay_unknown_refs_total"
+
 // failureMetrics count what must not happen to a directory that is in order.
 var failureMetrics = []string{
 	"prometheus_tsdb_wal_corruptions_total",
-	"prometheus_tsdb_wal_replay_unknown_refs_total",
+	unknownMetric,
 	"prometheus_tsdb_wal_writes_failed_total",
 	rechunkedMetric,
 	"prometheus_tsdb_snapshot_replay_error_total",
@@ -153,13 +156,15 @@ func (r *theirs) requireUndamaged() {
 	for _, f := range families {
 		count[f.GetName()] = 0
 		for _, m := range f.GetMetric() {
-			count[f.GetName()] += m.GetCounter().GetValue()
+			if f.GetName() != unknownMetric || !r.log.coversUnknown(m.GetLabel()[0].GetValue()) {
+				count[f.GetName()] += m.GetCounter().GetValue()
+			}
 		}
 	}
 	for _, name := range failureMetrics {
 		n, ok := count[name]
 		// A vector without a child is not gathered; only this one is a vector.
-		require.True(r.t, ok || name == "prometheus_tsdb_wal_replay_unknown_refs_total", "the reference has no metric %s", name)
+		require.True(r.t, ok || name == unknownMetric, "the reference has no metric %s", name)
 		if name != rechunkedMetric || !r.log.rechunked {
 			require.Zero(r.t, n, "%s; log: %s", name, r.log)
 		}
@@ -214,12 +219,22 @@ func (d *damageLog) requireQuiet(t testing.TB) {
 type excuses struct {
 	overlap   bool // blocks overlap, as they were made to
 	rechunked bool // head chunks of one series overlap; it writes such itself, after deletes and restarts, and makes all of them anew from the log
+	described bool // a log has metadata of series that a checkpoint left out; it writes such itself
+	twice     bool // exemplars in a checkpoint of ours are in its own segments, too; it takes them once
+}
+
+// coversUnknown tells whether a count of unknownMetric is excused. That of series is of those that
+// any kind of record has, and each of these has a count of its own.
+func (e excuses) coversUnknown(kind string) bool {
+	return e.described && (kind == "metadata" || kind == "series")
 }
 
 // covers tells whether a line of its log is excused.
 func (e excuses) covers(line string) bool {
 	return e.overlap && (strings.Contains(line, "Overlapping blocks found") || strings.HasPrefix(line, "[mint: ")) ||
-		e.rechunked && strings.Contains(line, "out of sequence m-mapped chunk")
+		e.rechunked && strings.Contains(line, "out of sequence m-mapped chunk") ||
+		e.described && strings.Contains(line, "Unknown series references") ||
+		e.twice && strings.Contains(line, "exemplar record err=out of order exemplar")
 }
 
 // dumpReadOnly reads a directory through the path that promtool takes.
