@@ -14,6 +14,7 @@ import (
 var (
 	errNilContext = errors.WithMessage(ErrInvalidArgument, "the context is nil: pass context.Background() if there is none")
 	errNilMatcher = errors.WithMessage(ErrInvalidArgument, "a matcher is nil: leave it out, or look at the error of who made it")
+	errBothKinds  = errors.WithMessage(ErrInvalidArgument, "sample with two histograms: want H or FH")
 )
 
 // checkContext refuses a nil context, which would end in a panic far from who passed it.

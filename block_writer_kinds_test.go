@@ -117,6 +117,7 @@ func TestBlockWriter_RefusesWhatIsNoHistogram(t *testing.T) {
 		require.ErrorIs(t, err, c.want)
 	}
 	_, err = w.AppendSample(ref, ls, tsdb.Sample{T: 2, H: bucketed(1), FH: bucketed(1).ToFloat(nil)})
+	require.ErrorIs(t, err, tsdb.ErrInvalidArgument)
 	require.ErrorContains(t, err, "two histograms")
 	_, err = w.AppendSample(ref, ls, tsdb.Sample{T: 1, H: bucketed(1, 2)})
 	require.NoError(t, err, "an exact repeat")

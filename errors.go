@@ -66,7 +66,7 @@ var (
 	// ErrClosed: the DB, Querier or Appender was closed or committed before.
 	ErrClosed = wal.ErrClosed
 	// ErrInvalidArgument: nobody can mean what a call was given: a context or a matcher that is
-	// nil. The error says which. Nothing was done.
+	// nil, a sample with two histograms. The error says which. Nothing was done.
 	ErrInvalidArgument = errors.New("invalid argument")
 	// ErrUnsupported: the directory holds something that this version does not read.
 	// The error names it.

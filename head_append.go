@@ -122,7 +122,8 @@ func IsStale(v float64) bool { return math.Float64bits(v) == histogram.StaleNaN 
 //
 // Of a histogram what its schema does not have is left out, and the rest must be valid: the errors
 // of package histogram say what is not. A stale marker of a series of histograms may be a float; it
-// becomes a histogram. ErrHistogramsOff: Limits.NoHistograms is set.
+// becomes a histogram. ErrHistogramsOff: Limits.NoHistograms is set. ErrInvalidArgument: there are
+// two.
 func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (SeriesRef, error) {
 	if s.ST == 0 && s.H == nil && s.FH == nil || a.staged == nil {
 		return a.Append(ref, ls, s.T, s.V)

@@ -3,8 +3,6 @@ package tsdb
 import (
 	"math"
 
-	"github.com/pkg/errors"
-
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/wal"
@@ -42,7 +40,7 @@ func (sg *staging) add(st *memseries.Sample) {
 func (s *Sample) addTo(wide *memseries.WideSamples) (enc chunkenc.Encoding, sum uint64, number uint32, err error) {
 	switch {
 	case s.H != nil && s.FH != nil:
-		return 0, 0, 0, errors.New("sample with two histograms: want H or FH")
+		return 0, 0, 0, errBothKinds
 	case s.H != nil:
 		h := s.H
 		if h.Custom() || len(h.CustomValues) > 0 {

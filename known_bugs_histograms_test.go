@@ -368,3 +368,30 @@ func TestHistograms_SeekAmongOverlappingBlocks_NoHintOfAnotherBlock(t *testing.T
 		}
 	}
 }
+
+// The samples with which a chunk begins are deleted, and with them the reset that it began with.
+// What the chunk says of the sample behind them is not said of the one before the chunk.
+func TestHistograms_AResetBehindDeletedSamplesIsSeen(t *testing.T) {
+	f := newFixture(t, manual)
+	for i, n := range []int64{90, 100, 5, 6, 7, 8} {
+		put(t, f.db, `{a="b"}`, tsdb.Sample{T: int64(i) * minute, H: bucketed(n)})
+	}
+	left := 6
+	check := func(when string) {
+		samples, resets := resetsOf(t, f.db, `{a="b"}`)
+		require.Equal(t, [2]int{left, 1}, [2]int{samples, resets}, when)
+	}
+	remove := func(from, to int64) {
+		require.NoError(t, f.db.Delete(ctx, from*minute, to*minute))
+		left -= int(to - from + 1)
+	}
+	check("before")
+	remove(2, 2)
+	check("deleted in the head")
+	require.NoError(t, f.db.Flush(ctx))
+	check("flushed")
+	remove(3, 4)
+	check("deleted in a block")
+	require.NoError(t, f.db.CleanTombstones(ctx))
+	everywhere(f, check)
+}

@@ -44,8 +44,7 @@ func (r *Restorer) of(ref uint64) *series {
 	sh := r.shards.of(ref)
 	s := sh.of(ref)
 	if s == nil {
-		s = &series{}
-		sh.mu.series.Add(ref, s)
+		s = sh.add(ref)
 	}
 	return s
 }
@@ -57,6 +56,9 @@ func (r *Restorer) Finish(last uint64) (void int, err error) {
 	st := (*Store)(r)
 	for i := range st.shards {
 		sh := &st.shards[i]
+		if sh.mu.tools == nil {
+			continue
+		}
 		sh.mu.weaver.encoder.cutting = st.cutting
 		sh.mu.series.Keep(func(_ uint64, s *series) bool {
 			had := s.recent.n

@@ -30,7 +30,7 @@ type shard struct {
 		sync.Mutex
 		series  reftable.Table[*series]
 		samples int64 // that are kept, those of one time and those deleted counted
-		tools
+		*tools        // made for the first series: a database at rest should be small
 	}
 }
 
@@ -73,6 +73,16 @@ func (st *Store) Len() (series, samples int64) {
 //
 //go:noinline
 func (sh *shard) of(ref uint64) *series { return sh.mu.series.Find(ref) }
+
+// add makes room for a series that has nothing.
+func (sh *shard) add(ref uint64) *series {
+	if sh.mu.tools == nil {
+		sh.mu.tools = new(tools)
+	}
+	s := &series{}
+	sh.mu.series.Add(ref, s)
+	return s
+}
 
 // shards are all series.
 type shards [memseries.NumShards]shard
@@ -159,8 +169,7 @@ func (st *Store) Add(ref uint64, smp *Sample, seq, floor uint64, wins bool) (boo
 	defer sh.mu.Unlock()
 	s := sh.of(ref)
 	if s == nil {
-		s = &series{}
-		sh.mu.series.Add(ref, s)
+		s = sh.add(ref)
 		st.series.Add(1)
 		st.bytes.Add(s.bytes())
 	} else if sum, found, err := s.find(smp.T, &sh.mu.finder); found || err != nil {

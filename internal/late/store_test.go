@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -289,4 +290,10 @@ func TestBlockRange_IsAlignedAndHasTheTime(t *testing.T) {
 		mint, end := alignedRange(c.t, 100)
 		require.Equal(t, []int64{c.mint, c.end}, []int64{mint, end}, "%d", c.t)
 	}
+}
+
+// A process may have a thousand databases, most of which have no late samples.
+func TestStore_WithoutSamples_IsSmall(t *testing.T) {
+	const least = 64 // bytes: a lock, a table, a number
+	require.LessOrEqual(t, unsafe.Sizeof(Store{}), uintptr(len(shards{})*least+128))
 }

@@ -33,7 +33,8 @@ type iterator struct {
 	dec   chunkenc.Decoder
 	run
 	ahead  bool  // dec stands on the sample behind the run, which is of another kind
-	sought int64 // time of a histogram that a Seek over several places went to; noSample: none
+	lead   lead  // of the chunk, if it has histograms
+	unsure int64 // time of a histogram that may be a reset, whatever its chunk says; noSample: none
 	err    error
 	done   bool
 	pauses foreground.Pauses
@@ -54,7 +55,7 @@ func (it *iterator) reset(src chunkSource, gate *Gate) {
 	if cap(own.T) < clippedRun {
 		own = chunkenc.Batch{}
 	}
-	*it = iterator{src: src, mint: math.MinInt64, sought: noSample, gate: gate, run: run{batch: own, at: -1}, pauses: it.pauses}
+	*it = iterator{src: src, mint: math.MinInt64, unsure: noSample, gate: gate, run: run{batch: own, at: -1}, pauses: it.pauses}
 }
 
 // begin puts the iterator before the first sample of a series.
@@ -279,6 +280,7 @@ func (it *iterator) nextChunk() {
 		it.given = 0
 		return
 	}
+	it.lead = nothingGiven
 	if err := it.dec.Reset(c.Encoding, c.Data); err != nil {
 		it.fail(it.src.Place(err))
 	}

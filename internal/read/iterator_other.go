@@ -26,8 +26,33 @@ func (it *iterator) lookAhead() bool {
 			return false
 		}
 		it.ahead = it.chunk.Shows(t)
+		it.noteLead(t)
 	}
 	return true
+}
+
+// lead is what became of the first samples of a chunk.
+type lead uint8
+
+const (
+	nothingGiven lead = iota
+	deletedOnly
+	someGiven
+)
+
+// noteLead notes whether the decoder's sample counts. A histogram says that it is no reset by the
+// one before it in its chunk. If all of those are deleted, that says nothing of the one before the
+// chunk: the deleted ones may have begun with a reset.
+func (it *iterator) noteLead(t int64) {
+	switch {
+	case it.ahead && it.lead == deletedOnly:
+		it.unsure = t
+		it.lead = someGiven
+	case it.ahead:
+		it.lead = someGiven
+	case t >= it.chunk.From && it.lead == nothingGiven:
+		it.lead = deletedOnly
+	}
 }
 
 // other makes the sample that is ahead the run.
@@ -55,13 +80,13 @@ func (it *iterator) announce() chunkenc.ValueType {
 // is of no use where several places are read as one.
 func (it *iterator) noteSought() {
 	if _, several := it.src.(*mergedChunks); several {
-		it.sought = it.batch.T[0]
+		it.unsure = it.batch.T[0]
 	}
 }
 
 // hint returns what is said of the histogram that the iterator stands on.
 func (it *iterator) hint(stored histogram.ResetHint) histogram.ResetHint {
-	if stored != histogram.HintGauge && it.sought == it.AtT() {
+	if stored != histogram.HintGauge && it.unsure == it.AtT() {
 		return histogram.HintUnknown
 	}
 	return stored
