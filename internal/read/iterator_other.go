@@ -26,7 +26,9 @@ func (it *iterator) lookAhead() bool {
 			return false
 		}
 		it.ahead = it.chunk.Shows(t)
-		it.noteLead(t)
+		if t >= it.chunk.From && it.lead.note(it.ahead) {
+			it.unsure = t
+		}
 	}
 	return true
 }
@@ -40,19 +42,18 @@ const (
 	someGiven
 )
 
-// noteLead notes whether the decoder's sample counts. A histogram says that it is no reset by the
-// one before it in its chunk. If all of those are deleted, that says nothing of the one before the
+// note notes whether a sample counts that is behind the begin of the bounds, and reports whether
+// what it says of the one before it is of no use. A histogram says that it is no reset by the one
+// before it in its chunk. If all of those are deleted, that says nothing of the one before the
 // chunk: the deleted ones may have begun with a reset.
-func (it *iterator) noteLead(t int64) {
-	switch {
-	case it.ahead && it.lead == deletedOnly:
-		it.unsure = t
-		it.lead = someGiven
-	case it.ahead:
-		it.lead = someGiven
-	case t >= it.chunk.From && it.lead == nothingGiven:
-		it.lead = deletedOnly
+func (l *lead) note(counts bool) (unsure bool) {
+	was := *l
+	if counts {
+		*l = someGiven
+	} else if was == nothingGiven {
+		*l = deletedOnly
 	}
+	return counts && was == deletedOnly
 }
 
 // other makes the sample that is ahead the run.
