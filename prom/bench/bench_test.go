@@ -183,6 +183,22 @@ func TestReport_WriteDocs_ReplacesItsPart(t *testing.T) {
 	require.Less(t, strings.Index(string(text), "| more work |"), strings.LastIndex(string(text), "| work |"))
 }
 
+// Every row that there is has figures in the published results.
+func TestResults_HaveEveryRow(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "bench", "results.json"))
+	require.NoError(t, err)
+	var published Report
+	require.NoError(t, json.Unmarshal(text, &published))
+	var names []string
+	for _, row := range published.Rows {
+		require.NotEmpty(t, row.Ours, row.Name)
+		names = append(names, row.Name)
+	}
+	for _, f := range (&comparison{Config: DefaultConfig()}).figures() {
+		require.Contains(t, names, f.name, "measure it with compare --only %s --docs ../../docs", groupName(f.name))
+	}
+}
+
 // Who stops a comparison gets what was measured, be it among the rows or the curves.
 func TestCompare_Interrupted_TellsWhatItHas(t *testing.T) {
 	for _, at := range []string{"memory", "grow"} {
