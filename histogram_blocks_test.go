@@ -14,6 +14,7 @@ import (
 	"github.com/seed347100a3/tsdb/histogram"
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/histtest"
+	"github.com/seed347100a3/tsdb/internal/itertest"
 	"github.com/seed347100a3/tsdb/internal/sweep"
 	"github.com/seed347100a3/tsdb/internal/tombstones"
 	"github.com/seed347100a3/tsdb/labels"
@@ -62,14 +63,7 @@ func requireSame(t testing.TB, want, got []anySample, what string) {
 // anyAt returns the sample on which an iterator stands.
 func anyAt(it chunkenc.Iterator, kind chunkenc.ValueType) anySample {
 	s := anySample{T: it.AtT(), ST: it.AtST()}
-	switch kind {
-	case chunkenc.ValHistogram:
-		s.H = &histogram.Histogram{}
-		it.AtHistogram(s.H)
-	case chunkenc.ValFloatHistogram:
-		s.FH = &histogram.FloatHistogram{}
-		it.AtFloatHistogram(s.FH)
-	default:
+	if s.H, s.FH = itertest.HistogramAt(it, kind); kind == chunkenc.ValFloat {
 		_, v := it.At()
 		s.V = math.Float64bits(v)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/itertest"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -332,12 +333,9 @@ func dumpOursAny(t testing.TB, q *tsdb.Querier, ms ...matcher) anyData {
 	set := q.Select(context.Background(), nil, ourMatchers(t, ms)...)
 	var it chunkenc.Iterator
 	var before labels.Labels
-	for n := 0; set.Next(); n++ {
+	for set.Next() {
 		ls := set.At().Labels()
-		if n > 0 {
-			require.Negative(t, labels.Compare(before, ls), "Select is not sorted")
-		}
-		before = ls
+		requireSorted(t, &before, ls)
 		it = set.At().Iterator(it)
 		ps := ourPoints(it)
 		require.NoError(t, it.Err())
@@ -361,14 +359,7 @@ func ourPoints(it chunkenc.Iterator) (ps []anyPoint) {
 // ourSample is the sample of a kind that an iterator of ours stands on.
 func ourSample(it chunkenc.Iterator, kind chunkenc.ValueType) tsdb.Sample {
 	s := tsdb.Sample{T: it.AtT(), ST: it.AtST()}
-	switch kind {
-	case chunkenc.ValHistogram:
-		s.H = &histogram.Histogram{}
-		it.AtHistogram(s.H)
-	case chunkenc.ValFloatHistogram:
-		s.FH = &histogram.FloatHistogram{}
-		it.AtFloatHistogram(s.FH)
-	default:
+	if s.H, s.FH = itertest.HistogramAt(it, kind); kind == chunkenc.ValFloat {
 		_, s.V = it.At()
 	}
 	return s

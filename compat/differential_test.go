@@ -149,6 +149,11 @@ func (d *duel) stage(us *tsdb.Appender, them storage.Appender, s series, at int6
 	default:
 		require.ErrorIs(d.t, ourErr, ourError(d.t, theirErr), "%s at %d", s.key, at)
 	}
+	d.keepRefs(s, ourRef, theirRef)
+}
+
+// keepRefs notes the refs that both gave for a series. At times ours is forgotten.
+func (d *duel) keepRefs(s series, ourRef tsdb.SeriesRef, theirRef storage.SeriesRef) {
 	if ourRef != 0 {
 		d.ours.refs[s.key] = ourRef
 	}

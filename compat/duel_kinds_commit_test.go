@@ -254,15 +254,7 @@ func (c *kindCommit) stage(row anyRow, with beside) error {
 	default:
 		require.ErrorIs(c.t, ourErr, ourError(c.t, theirErr), "%s: %+v, the newest was at %d: %v", s.key, pointOf(row.Sample), c.newest[i], theirErr)
 	}
-	if ourRef != 0 {
-		c.ours.refs[s.key] = ourRef
-	}
-	if theirRef != 0 {
-		c.theirs.refs[s.key] = theirRef
-	}
-	if c.rng.IntN(10) == 0 {
-		delete(c.ours.refs, s.key)
-	}
+	c.keepRefs(s, ourRef, theirRef)
 	return ourErr
 }
 

@@ -461,10 +461,16 @@ func TestDifference_LateSamplesOfASeriesThatCameBack_AreKept(t *testing.T) {
 	write(e, comesBack, falling(worldStart+2*minute)...)
 	g.want.require(t, e.dumpAny(), "the reference, opened again")
 	e.close()
-	o := ours.open(t, copyDir(t, killed), 0)
-	g.want.require(t, o.dumpAny(), "ours")
-	o.close()
-	e = theirs.open(t, killed, lateWindow)
+	g.requireOnlyOurs(t, ours, theirs, killed)
+}
+
+// requireOnlyOurs requires that ours reads all samples of a directory, and the reference does not.
+func (g *lateGenerator) requireOnlyOurs(t *testing.T, ours, theirs lateWriter, dir string) {
+	t.Helper()
+	e := ours.open(t, copyDir(t, dir), 0)
+	g.want.require(t, e.dumpAny(), "ours")
+	e.close()
+	e = theirs.open(t, dir, lateWindow)
 	require.Less(t, e.dumpAny().samples(), g.want.samples(), "the reference has learned it: this is no difference any more")
 }
 
@@ -497,11 +503,7 @@ func TestDifference_LateSamplesOfAChunkThatWasLost_AreKept(t *testing.T) {
 	write(e, other, worldStart+20*minute, 40)
 	g.want.require(t, e.dumpAny(), "the reference, after a crash")
 	e.close()
-	o := ours.open(t, copyDir(t, left), 0)
-	g.want.require(t, o.dumpAny(), "ours")
-	o.close()
-	e = wide.open(t, left, lateWindow)
-	require.Less(t, e.dumpAny().samples(), g.want.samples(), "the reference has learned it: this is no difference any more")
+	g.requireOnlyOurs(t, ours, wide, left)
 }
 
 // When the head of the reference is longer than a block after a flush, and has late samples behind

@@ -91,6 +91,14 @@ func (o *ours) query(mint, maxt int64, ms ...matcher) data {
 	return dumpOurs(o.t, q, ms...)
 }
 
+// requireSorted requires that a series comes behind the one before, which it becomes. Before the
+// first one are no labels.
+func requireSorted(t testing.TB, before *labels.Labels, ls labels.Labels) {
+	t.Helper()
+	require.Negative(t, labels.Compare(*before, ls), "Select is not sorted")
+	*before = ls
+}
+
 // dumpOurs reads what matches and closes the querier.
 func dumpOurs(t testing.TB, q *tsdb.Querier, ms ...matcher) data {
 	t.Helper()
@@ -100,12 +108,9 @@ func dumpOurs(t testing.TB, q *tsdb.Querier, ms ...matcher) data {
 	require.Empty(t, set.Warnings())
 	var it chunkenc.Iterator
 	var before labels.Labels
-	for n := 0; set.Next(); n++ {
+	for set.Next() {
 		ls := set.At().Labels()
-		if n > 0 {
-			require.Negative(t, labels.Compare(before, ls), "Select is not sorted")
-		}
-		before = ls
+		requireSorted(t, &before, ls)
 		var ps []point
 		for it = set.At().Iterator(it); it.Next() != chunkenc.ValNone; {
 			ts, v := it.At()

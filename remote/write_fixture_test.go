@@ -16,6 +16,7 @@ import (
 	"github.com/seed347100a3/tsdb"
 	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/histogram"
+	"github.com/seed347100a3/tsdb/internal/itertest"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -241,14 +242,7 @@ func storedSamples(t testing.TB, db *tsdb.DB, metric string) map[string][]tsdb.S
 		it := s.Iterator(nil)
 		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
 			one := tsdb.Sample{T: it.AtT(), ST: it.AtST()}
-			switch kind {
-			case chunkenc.ValHistogram:
-				one.H = &histogram.Histogram{}
-				it.AtHistogram(one.H)
-			case chunkenc.ValFloatHistogram:
-				one.FH = &histogram.FloatHistogram{}
-				it.AtFloatHistogram(one.FH)
-			default:
+			if one.H, one.FH = itertest.HistogramAt(it, kind); kind == chunkenc.ValFloat {
 				_, one.V = it.At()
 			}
 			list = append(list, one)

@@ -12,6 +12,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunkenc"
+	"github.com/seed347100a3/tsdb/histogram"
 )
 
 // Sample is one sample of the slice. Values are compared by their bits.
@@ -189,4 +190,18 @@ func (c *cursor) stands(got chunkenc.ValueType) error {
 // same compares two samples.
 func same(a, b Sample) bool {
 	return a.T == b.T && a.ST == b.ST && math.Float64bits(a.V) == math.Float64bits(b.V)
+}
+
+// HistogramAt copies the histogram on which an iterator stands: one of both, or none if it stands
+// on a sample of another kind.
+func HistogramAt(it chunkenc.Iterator, kind chunkenc.ValueType) (h *histogram.Histogram, fh *histogram.FloatHistogram) {
+	switch kind {
+	case chunkenc.ValHistogram:
+		h = &histogram.Histogram{}
+		it.AtHistogram(h)
+	case chunkenc.ValFloatHistogram:
+		fh = &histogram.FloatHistogram{}
+		it.AtFloatHistogram(fh)
+	}
+	return h, fh
 }

@@ -294,6 +294,6 @@ func TestBlockRange_IsAlignedAndHasTheTime(t *testing.T) {
 
 // A process may have a thousand databases, most of which have no late samples.
 func TestStore_WithoutSamples_IsSmall(t *testing.T) {
-	const least = 64 // bytes: a lock, a table, a number
-	require.LessOrEqual(t, unsafe.Sizeof(Store{}), uintptr(len(shards{})*least+128))
+	const each = 64 // bytes of a shard: a lock, a table, a number
+	require.LessOrEqual(t, unsafe.Sizeof(Store{}), uintptr(len(shards{})*each+128))
 }
