@@ -114,6 +114,14 @@ var exemplarDifferences = map[string][]string{
 	"another value where the head has that time is refused, in order or late": {
 		"exemplar-with-a-late-sample, step 2, sample 0: duplicate_sample instead of taken",
 	},
+	"who appends an exemplar that is not kept is told": {
+		"exemplar-validation-v2, step 3, sample 0: partial:[\"exemplar_no_labels\"] instead of taken",
+		"exemplar-validation-v1, step 3, call 1: exemplar_no_labels instead of taken",
+		"exemplar-resize, step 18, sample 0: partial:[\"exemplars_off\"] instead of taken",
+		"exemplar-resize, step 19, call 1: exemplars_off instead of taken",
+		"exemplar-storage-off, step 2, sample 0: partial:[\"exemplars_off\"] instead of taken",
+		"exemplar-storage-off, step 3, call 1: exemplars_off instead of taken",
+	},
 	"a checkpoint has exemplars of any time, and a restart loses none that were returned before": {
 		"exemplar-replay, step 12: another answer",
 	},
@@ -142,10 +150,16 @@ func (p *exemplarPlayer) differs(where, got, want string) {
 }
 
 func (p *exemplarPlayer) name(err error) string {
-	if errors.Is(err, exemplar.ErrLabelLength) {
+	switch {
+	case errors.Is(err, exemplar.ErrLabelLength):
 		return "exemplar_label_length"
+	case errors.Is(err, exemplar.ErrNoLabels):
+		return "exemplar_no_labels"
+	case errors.Is(err, tsdb.ErrExemplarsOff):
+		return "exemplars_off"
+	default:
+		return p.values.name(err)
 	}
-	return p.values.name(err)
 }
 
 // exemplarTx is a transaction that is under way.

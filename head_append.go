@@ -193,8 +193,8 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 // already, labels, value and time, is left out without an error. HasT is not looked at.
 //
 // The error is the exemplar's own: it is not staged, and nothing else of this Appender is touched.
-// exemplar.ErrLabelLength, ErrInvalidLabels, ErrNotFound, ErrLimit, ErrClosed. Where none are kept
-// all are accepted and forgotten, and the ref is the one that was given.
+// exemplar.ErrNoLabels, exemplar.ErrLabelLength, ErrExemplarsOff, ErrInvalidLabels, ErrNotFound,
+// ErrLimit, ErrClosed.
 //
 // Commit logs exemplars and makes them visible together with samples; they are there also if the
 // samples turn out to be late.
@@ -204,7 +204,7 @@ func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Ex
 	}
 	ring := a.h.commits.exemplars
 	if ring.Most() == 0 {
-		return ref, nil
+		return 0, ErrExemplarsOff
 	}
 	if err := e.Validate(); err != nil {
 		a.h.commits.exemplarsRejected.Add(1)

@@ -135,8 +135,8 @@ type HeadOptions struct {
 	// is ErrDuplicateSample where the head has another value, and what blocks have counts.
 	LastWriteWins bool
 	// MaxExemplars is how many exemplars are kept, of all series together; one takes about 250
-	// bytes, and none that is not there. Default 100,000. Negative: none are kept, and those that
-	// the log has go with the next flush.
+	// bytes, and none that is not there. Default 100,000. Negative: none are kept, to append
+	// one is ErrExemplarsOff, and those that the log has go with the next flush.
 	MaxExemplars int
 }
 

@@ -38,7 +38,7 @@ func TestValidate_RefusesLabelsThatAreNotWellFormed(t *testing.T) {
 	} {
 		require.ErrorIs(t, exemplar.Exemplar{Labels: ls}.Validate(), labels.ErrInvalid, "%q", ls)
 	}
-	require.NoError(t, exemplar.Exemplar{}.Validate())
+	require.ErrorIs(t, exemplar.Exemplar{Value: 1, T: 1, HasT: true}.Validate(), exemplar.ErrNoLabels)
 }
 
 func TestEqual_ComparesEverything(t *testing.T) {

@@ -205,6 +205,26 @@ func TestAppenders_RefuseHistogramsThatAreTurnedOff(t *testing.T) {
 	require.NoError(t, v2.Rollback())
 }
 
+// Nobody is told that exemplars are off, as by a storage of Prometheus.
+func TestAppenders_ExemplarsMayBeOff(t *testing.T) {
+	s := openStorage(t)
+	s.DB().SetMaxExemplars(-1)
+	ls := labels.FromStrings("__name__", "m")
+	e := exemplar.Exemplar{Labels: labels.FromStrings("trace_id", "a"), Value: 1, Ts: 1000, HasTs: true}
+	v2 := s.AppenderV2(context.Background())
+	ref, err := v2.Append(0, ls, 0, 1000, 1, nil, nil, storage.AppendV2Options{Exemplars: []exemplar.Exemplar{e}})
+	require.NoError(t, err)
+	require.NoError(t, v2.Commit())
+	v1 := s.Appender(context.Background())
+	for _, with := range []storage.SeriesRef{ref, 0} {
+		got, err := v1.AppendExemplar(with, ls, e)
+		require.NoError(t, err)
+		require.Equal(t, with, got)
+	}
+	require.NoError(t, v1.Commit())
+	require.Zero(t, s.DB().Stats().Exemplars)
+}
+
 func TestAppenders_KeepExemplars(t *testing.T) {
 	s := openStorage(t)
 	ls := labels.FromStrings("__name__", "m")
@@ -219,7 +239,7 @@ func TestAppenders_KeepExemplars(t *testing.T) {
 	require.NotZero(t, ref)
 	require.Len(t, partial.ExemplarErrors, 1, "a repeat is no error")
 	require.ErrorIs(t, partial.ExemplarErrors[0], storage.ErrExemplarLabelLength)
-	_, err = v2.Append(ref, ls, 0, math.MaxInt64/2, 1, nil, nil, storage.AppendV2Options{Exemplars: []exemplar.Exemplar{{Ts: 7}}})
+	_, err = v2.Append(ref, ls, 0, math.MaxInt64/2, 1, nil, nil, storage.AppendV2Options{Exemplars: []exemplar.Exemplar{late}})
 	require.ErrorIs(t, err, storage.ErrOutOfBounds, "with a sample that is refused its exemplars go")
 	var bounds *tsdb.BoundsError
 	require.ErrorAs(t, err, &bounds)
@@ -231,6 +251,8 @@ func TestAppenders_KeepExemplars(t *testing.T) {
 	require.NoError(t, err)
 	_, err = v1.AppendExemplar(ref, labels.EmptyLabels(), long)
 	require.ErrorIs(t, err, storage.ErrExemplarLabelLength)
+	_, err = v1.AppendExemplar(ref, labels.EmptyLabels(), exemplar.Exemplar{Value: 1, Ts: 1})
+	require.ErrorIs(t, err, prom.ErrInvalidSample)
 	_, err = v1.AppendExemplar(0, labels.EmptyLabels(), good)
 	require.ErrorIs(t, err, prom.ErrInvalidSample)
 	require.NoError(t, v1.Commit())

@@ -84,15 +84,21 @@ func theirExemplars(all []tsdbexemplar.Series) []exemplar.QueryResult {
 	return results
 }
 
-// exemplar appends one exemplar.
+// exemplar appends one exemplar. As with a storage of Prometheus it is no error if none are kept.
 func (a *transaction) exemplar(ref storage.SeriesRef, ls promlabels.Labels, e *exemplar.Exemplar) (storage.SeriesRef, error) {
 	ours := tsdbexemplar.Exemplar{Labels: toOurs(e.Labels), Value: e.Value, T: e.Ts, HasT: true}
 	if ref != 0 {
-		if r, err := a.app.AppendExemplar(tsdb.SeriesRef(ref), noLabels, ours); err != tsdb.ErrNotFound {
+		if r, err := a.app.AppendExemplar(tsdb.SeriesRef(ref), noLabels, ours); err == tsdb.ErrExemplarsOff {
+			return ref, nil
+		} else if err != tsdb.ErrNotFound {
 			return accepted(r, err)
 		}
 	}
-	return accepted(a.app.AppendExemplar(0, toOurs(ls), ours))
+	r, err := a.app.AppendExemplar(0, toOurs(ls), ours)
+	if err == tsdb.ErrExemplarsOff {
+		return ref, nil
+	}
+	return accepted(r, err)
 }
 
 // AppendExemplar implements storage.Appender. The series need not have a sample. Late exemplars are

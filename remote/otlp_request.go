@@ -501,11 +501,9 @@ func (q *otlpRequest) besideSamples(ref tsdb.SeriesRef, exemplars []exemplar.Exe
 		}
 	}
 	for i := range exemplars {
-		switch ref, err := q.app.AppendExemplar(ref, labels.Labels{}, exemplars[i]); {
-		case err == nil && ref != 0:
-			q.stored.exemplars++
+		switch _, err := q.app.AppendExemplar(ref, labels.Labels{}, exemplars[i]); {
 		case err == nil:
-			q.refused.count(itemExemplar, reasonOff)
+			q.stored.exemplars++
 		default:
 			q.refused.count(itemExemplar, reasonOf(err))
 			q.h.opts.Logger.Debug("exemplar of an OTLP request left out", "metric", string(m.name), "error", logged(err))

@@ -438,18 +438,16 @@ func (q *writeRequest) exemplar(message []byte, tell bool) error {
 		q.refuseSeries(itemExemplar, err)
 		return nil
 	}
-	// By labels: that the database keeps no exemplars is seen by the ref that it does not return.
 	ref, err := q.app.AppendExemplar(0, ls, e)
 	q.found(ref)
 	switch {
-	case err == nil && ref != 0:
-		q.written[itemExemplar]++
 	case err == nil:
-		q.refused.count(itemExemplar, reasonOff)
+		q.written[itemExemplar]++
 	case errors.Is(err, tsdb.ErrClosed):
 		return err
-	case errors.Is(err, exemplar.ErrLabelLength): // left out by other receivers, too
-		q.refused.count(itemExemplar, reasonLimit)
+	case isAny(err, tsdb.ErrExemplarsOff, exemplar.ErrLabelLength, exemplar.ErrNoLabels):
+		// With 400 a sender would count all of the request as lost.
+		q.refused.count(itemExemplar, reasonOf(err))
 	default:
 		q.refuse(itemExemplar, err)
 	}

@@ -73,11 +73,11 @@ func reasonOf(err error) refusalReason {
 		return reasonFuture
 	case errors.Is(err, tsdb.ErrOutOfBounds):
 		return reasonBounds
-	case isAny(err, errNoHistograms, tsdb.ErrHistogramsOff, errDelta):
+	case isAny(err, errNoHistograms, tsdb.ErrHistogramsOff, tsdb.ErrExemplarsOff, errDelta):
 		return reasonOff
 	case isAny(err, tsdb.ErrLimit, errSeriesLimit, exemplar.ErrLabelLength, histogram.ErrTooManyBuckets, errDeltaSeries, errPointSize, errValueDepth):
 		return reasonLimit
-	case isAny(err, tsdb.ErrInvalidLabels, labels.ErrEncoding, errNoMetricName, errReference, errOddLabels, errMalformed):
+	case isAny(err, tsdb.ErrInvalidLabels, labels.ErrEncoding, errNoMetricName, errReference, errOddLabels, errMalformed, exemplar.ErrNoLabels):
 		return reasonLabels
 	case errors.Is(err, errNoSamples):
 		return reasonEmpty
@@ -115,7 +115,7 @@ var (
 		written: []itemKind{itemPoint, itemExemplar},
 		expects: [countedKinds][]refusalReason{
 			itemPoint:    append([]refusalReason{reasonLabels, reasonLimit, reasonInvalid, reasonOff}, timeReasons...),
-			itemExemplar: {reasonLimit, reasonFuture, reasonOff},
+			itemExemplar: {reasonLabels, reasonLimit, reasonFuture, reasonOff},
 			itemMetadata: {reasonLimit, reasonInvalid, reasonOff},
 			itemSeries:   {reasonLabels, reasonLimit},
 		},

@@ -48,9 +48,8 @@ func extrasDatabase(t *testing.T, seed uint64) string {
 				}
 			}
 			for range r.IntN(9) {
-				e := exemplar.Exemplar{Value: r.NormFloat64(), T: start + r.Int64N(80_000) - 10_000, HasT: true}
-				if r.IntN(5) > 0 {
-					e.Labels = labels.FromStrings(odd(), odd())
+				e := exemplar.Exemplar{
+					Labels: labels.FromStrings(odd(), odd()), Value: r.NormFloat64(), T: start + r.Int64N(80_000) - 10_000, HasT: true,
 				}
 				_, err := a.AppendExemplar(0, ls, e)
 				require.NoError(t, err)
