@@ -36,8 +36,7 @@ var (
 	ErrInvalidLabels = labels.ErrInvalid
 	// ErrHistogramsOff: Options.Limits.NoHistograms refuses native histograms.
 	ErrHistogramsOff = errors.New("native histograms are turned off (Limits.NoHistograms)")
-	// ErrExemplarsOff: a negative Options.Head.MaxExemplars, or one of DB.SetMaxExemplars, keeps
-	// none.
+	// ErrExemplarsOff: none are kept, by Options.Head.MaxExemplars or DB.SetMaxExemplars.
 	ErrExemplarsOff = errors.New("exemplars are turned off (HeadOptions.MaxExemplars)")
 	// ErrInvalidMetadata: a unit or a help text is not UTF-8. The error says which.
 	ErrInvalidMetadata = errors.New("metadata is not valid UTF-8")

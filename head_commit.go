@@ -88,14 +88,13 @@ func (h *head) ready(ctx context.Context) (*wal.Log, error) {
 	if ctx == nil {
 		return nil, notCommitted(errNilContext)
 	}
-	err := ctx.Err()
-	if err == nil && h.commits.closed.Load() {
+	if err := ctx.Err(); err != nil {
+		return nil, notCommitted(err)
+	}
+	if h.commits.closed.Load() {
 		return nil, ErrClosed
 	}
-	var log *wal.Log
-	if err == nil {
-		log, err = h.writable()
-	}
+	log, err := h.writable()
 	if err != nil {
 		return nil, notCommitted(err)
 	}
@@ -116,7 +115,9 @@ func (sg *staging) run(ctx context.Context, log *wal.Log, res *CommitResult) err
 		sg.undo(log)
 		return err
 	}
-	_ = h.late.poison(h, sg.late.Write(&h.late.log)) // what is not there the log has
+	if len(sg.late.Kept) > 0 {
+		_ = h.late.poison(h, sg.late.Write(&h.late.log)) // what is not there the log has
+	}
 	h.iso.WaitPublished(sg.commit.Seq())
 	sg.exemplars.published(h)
 	h.commits.done.Add(1)
@@ -129,9 +130,9 @@ func (sg *staging) run(ctx context.Context, log *wal.Log, res *CommitResult) err
 func (sg *staging) count(res *CommitResult) {
 	c := &sg.h.commits
 	c.rejected.Add(uint64(len(res.Rejected)))
-	kinds, all := sg.kinds(sg.samples), len(sg.samples)
+	kinds, all := sg.wide.Kinds(sg.samples), len(sg.samples)
 	if n := len(sg.late.Kept); n > 0 {
-		late := sg.kinds(sg.late.Kept)
+		late := sg.wide.Kinds(sg.late.Kept)
 		sg.h.late.appended.Add(uint64(n))
 		sg.h.late.histograms.Add(uint64(n - late[chunkenc.ValFloat]))
 		for kind := range late {
@@ -148,16 +149,6 @@ func (sg *staging) count(res *CommitResult) {
 	res.Histograms, res.FloatHistograms = kinds[chunkenc.ValHistogram], kinds[chunkenc.ValFloatHistogram]
 }
 
-// kinds counts samples by kind.
-func (sg *staging) kinds(list []memseries.Sample) (n [chunkenc.ValFloatHistogram + 1]int) {
-	n[chunkenc.ValFloat] = len(list)
-	for i := 0; sg.wide.Len() > 0 && i < len(list); i++ {
-		n[chunkenc.ValFloat]--
-		n[list[i].Encoding.Kind()]++
-	}
-	return n
-}
-
 // reserve takes the next place in the log and raises the newest time of each series
 // to what this commit will bring, so that later commits are judged by it. What is
 // late is taken out.
@@ -167,13 +158,12 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 		return err
 	}
 	h.series.Shards.TakeTurnsLocked(sg.shards, &sg.turns)
-	sg.late.beside = headlate.Beside{Seq: sg.commit.Seq(), Wide: &sg.wide}
 	kept, late, minValid := 0, 0, h.bounds.minValid.Load() // the turns are drawn: a flush that raises it now waits for them (Shards.Barrier)
 	samples := sg.samples
 	for i := range samples {
 		st := &samples[i]
 		if st.Late != memseries.InOrder || st.Series.PendingT() >= st.T || st.T < minValid || st.Series.Dead() {
-			sg.late.beside.Own = sg.samples[:kept]
+			sg.late.beside = headlate.Beside{Seq: sg.commit.Seq(), Wide: &sg.wide, Own: sg.samples[:kept]}
 			if err := sg.reserveOtherLocked(st, minValid, &late); err != nil {
 				res.Rejected = append(res.Rejected, Reject{i, SeriesRef(st.Series.Ref()), sg.refused.note(st, err)})
 			}
@@ -192,8 +182,10 @@ func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult)
 	}
 	clear(samples[kept:])
 	sg.samples = samples[:kept]
-	sg.metadata.reserveLocked(sg)
-	sg.exemplars.reserveLocked(sg)
+	if sg.hasNotes() {
+		sg.metadata.reserveLocked(sg)
+		sg.exemplars.reserveLocked(sg)
+	}
 	h.series.Shards.Unlock(sg.shards)
 	return nil
 }
@@ -248,9 +240,13 @@ func (sg *staging) apply() {
 	seq, floor := sg.commit.Seq(), h.iso.Floor()
 	h.series.Shards.LockInTurn(sg.shards, &sg.turns)
 	mint, maxt := h.series.Shards.ApplyLocked(sg.samples, &sg.wide, seq, floor, h.iso)
-	sg.metadata.applyLocked(sg)
-	sg.exemplars.applyLocked(sg)
-	sg.late.ApplyLocked(&h.series.Shards, &h.late.log, seq)
+	if sg.hasNotes() {
+		sg.metadata.applyLocked(sg)
+		sg.exemplars.applyLocked(sg)
+	}
+	if len(sg.late.Kept) > 0 {
+		sg.late.ApplyLocked(&h.series.Shards, &h.late.log, seq)
+	}
 	h.series.Shards.EndTurn(sg.shards)
 	h.bounds.widen(mint, maxt)
 	if invariants.Enabled {

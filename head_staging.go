@@ -84,16 +84,24 @@ func (sg *staging) release() {
 			sg.h.commits.seriesRemoved.Add(1)
 		}
 	}
-	sg.pinned, sg.fresh, sg.samples = memseries.Emptied(sg.pinned), memseries.Emptied(sg.fresh), memseries.Emptied(sg.samples)
+	if len(sg.pinned)+len(sg.fresh) > 0 {
+		sg.pinned, sg.fresh = memseries.Emptied(sg.pinned), memseries.Emptied(sg.fresh)
+	}
+	sg.samples = memseries.Emptied(sg.samples)
 	sg.wide.Reset()
 	sg.shards = 0
-	sg.metadata.clear()
+	if sg.hasNotes() {
+		sg.metadata.clear()
+		sg.exemplars.clear()
+	}
 	sg.refused.moveTo(&sg.h.commits)
-	sg.exemplars.clear()
 	sg.late.clear()
 	sg.commit.Reset()
 	sg.h.commits.stagings.Put(sg)
 }
+
+// hasNotes says that there is metadata, or are exemplars. Most commits have neither.
+func (sg *staging) hasNotes() bool { return len(sg.metadata.entries)+len(sg.exemplars.of) > 0 }
 
 // logLocked has this commit log a series, unless one has before.
 func (sg *staging) logLocked(s *memseries.Series) {

@@ -38,6 +38,7 @@ type lateModel struct {
 	floor  int64                      // the highest that the head ever began at
 	newest int64                      // of all samples that were ever committed, deleted ones, too
 	left   bool                       // series may have left the head before the rest of it
+	ticked bool                       // what time has made due may be done at any time
 	open   map[*tsdb.Querier][]string // Queriers, and what they showed when they were opened
 }
 
@@ -128,6 +129,9 @@ func (m *lateModel) Commit(t *rapid.T) {
 
 // commit commits some samples of an Appender, and sometimes some of another Appender in between.
 func (m *lateModel) commit(t *rapid.T, draw func() (series int, s anySample)) {
+	if m.ticked {
+		m.flushed()
+	}
 	app := m.db.Appender()
 	type stagedSample struct {
 		series int
@@ -153,6 +157,9 @@ func (m *lateModel) commit(t *rapid.T, draw func() (series int, s anySample)) {
 	}
 	if rapid.IntRange(0, 5).Draw(t, "between") == 0 {
 		m.Commit(t)
+		if m.ticked {
+			m.flushed()
+		}
 	}
 	res, err := app.Commit(ctx)
 	require.NoError(t, err)
@@ -215,7 +222,7 @@ func (m *lateModel) drawBudget() {
 func (m *lateModel) Tick(t *rapid.T) {
 	d := time.Duration(rapid.SampledFrom([]int64{1, 5, 70, 200}).Draw(t, "seconds")) * time.Second
 	t.Logf("tick %v", d)
-	m.left = true
+	m.left, m.ticked = true, !m.manual
 	m.clock.Advance(d)
 	m.flushed()
 	m.compare(t)

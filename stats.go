@@ -185,9 +185,12 @@ func (c *commits) addTo(s *Stats) {
 	s.HeadSizeBytes += ring.SizeBytes
 }
 
-// refusals counts samples that are not taken by the reason, floats and histograms apart: here
-// first, as a stream of late ones must not cost more than one that is taken.
-type refusals [2 * reasons]uint64
+// refusals counts samples that are not taken by the reason, floats and histograms apart: first
+// here, as a stream of late ones must not cost more than one that is taken.
+type refusals struct {
+	any bool
+	by  [2 * reasons]uint64
+}
 
 // Reasons by which refusals are counted; those of histograms come behind those of floats.
 const (
@@ -214,13 +217,17 @@ func (r *refusals) note(st *memseries.Sample, err error) error {
 	if st.Encoding.Kind() != chunkenc.ValFloat {
 		reason += reasons
 	}
-	r[reason]++
+	r.any = true
+	r.by[reason]++
 	return err
 }
 
 // moveTo adds the numbers to those of the head.
 func (r *refusals) moveTo(c *commits) {
-	for i, n := range r {
+	if !r.any {
+		return
+	}
+	for i, n := range r.by {
 		if n > 0 {
 			c.refused[i].Add(n)
 		}

@@ -67,7 +67,9 @@ const (
 
 // Reset makes the commit empty. It must not be in a queue, and settled if it failed.
 func (c *Commit) Reset() {
-	c.mustNotBeQueued("reset")
+	if c.isQueued() {
+		panic("BUG: reset of a commit that is in the log's queue")
+	}
 	if c.state == stateDone && c.err != nil {
 		panic("BUG: reset of a failed commit that is not settled")
 	}
@@ -80,6 +82,17 @@ func (c *Commit) Reset() {
 
 // trim lets go of buffers that are too large for what they were used for.
 func (c *Commit) trim() {
+	large := false
+	for i := range c.stored {
+		c.stored[i].data = nil
+		large = large || cap(c.stored[i].buf) > maxKeptBuffer
+	}
+	for i := range c.bodies {
+		large = large || cap(c.bodies[i]) > maxKeptBuffer
+	}
+	if !large {
+		return
+	}
 	used := func(i int) int {
 		if i >= c.n {
 			return 0
@@ -87,7 +100,7 @@ func (c *Commit) trim() {
 		return len(c.bodies[i]) // to compress it takes as much, whatever comes out
 	}
 	for i := range c.stored {
-		c.stored[i].data, c.stored[i].buf = nil, kept(c.stored[i].buf, used(i))
+		c.stored[i].buf = kept(c.stored[i].buf, used(i))
 	}
 	for i := range c.bodies {
 		c.bodies[i] = kept(c.bodies[i], used(i))
@@ -142,6 +155,16 @@ func (c *Commit) encode(comp *compressor) {
 	}
 }
 
+// room is about what the commit takes in a segment, and not less: headers of fragments are less
+// than a thousandth of long records.
+func (c *Commit) room() int {
+	size := 0
+	for i := range c.stored[:c.n] {
+		size += len(c.stored[i].data)
+	}
+	return size + size>>10 + 3*fragmentHeaderSize*(c.n+1) + maxFrameSize
+}
+
 // end returns where the commit ends in a segment when its records begin at off and
 // its frame has frameSize bytes.
 func (c *Commit) end(off int64, frameSize int) int64 {
@@ -151,9 +174,4 @@ func (c *Commit) end(off int64, frameSize int) int64 {
 	return recordEnd(off, frameSize)
 }
 
-//go:noinline
-func (c *Commit) mustNotBeQueued(what string) {
-	if c.state == stateQueued || c.state == stateReady {
-		panic("BUG: " + what + " of a commit that is in the log's queue")
-	}
-}
+func (c *Commit) isQueued() bool { return c.state == stateQueued || c.state == stateReady }

@@ -51,8 +51,8 @@ func appendRecord(dst []byte, off int64, c Compression, data []byte) []byte {
 	for first := true; ; first = false {
 		n := min(len(data), left-fragmentHeaderSize)
 		last := n == len(data)
-		dst = append(dst, byte(typeOf(first, last))|c.bits(), byte(n>>8), byte(n))
-		dst = encbuf.AppendBE32(dst, encbuf.Checksum(data[:n]))
+		typ, crc := byte(typeOf(first, last))|c.bits(), encbuf.Checksum(data[:n])
+		dst = append(dst, typ, byte(n>>8), byte(n), byte(crc>>24), byte(crc>>16), byte(crc>>8), byte(crc))
 		dst = append(dst, data[:n]...)
 		if last {
 			return dst
@@ -92,8 +92,6 @@ func recordEnd(off int64, n int) int64 {
 }
 
 // pageLeft returns how many bytes of its page are left at off, 1 to PageSize.
-//
-//go:noinline
 func pageLeft(off int64) int { return PageSize - int(off%PageSize) }
 
 // fragmentHeader is a parsed fragment header.

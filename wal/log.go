@@ -158,7 +158,9 @@ func (o *Options) fill() error {
 // Errors: ErrRetry while an earlier failure is not settled, ErrPoisoned, ErrClosed.
 // After an error c is not enqueued.
 func (l *Log) Enqueue(c *Commit) error {
-	c.mustNotBeQueued("enqueue")
+	if c.isQueued() {
+		panic("BUG: enqueue of a commit that is in the log's queue")
+	}
 	if c.wake == nil {
 		c.wake = make(chan struct{}, 1)
 	}

@@ -54,8 +54,7 @@ func (w *logWriter) append(c *Commit) {
 		w.ends = append(w.ends, w.end())
 		return
 	}
-	off := w.end()
-	w.buf = slices.Grow(w.buf, int(c.end(off, maxFrameSize)-off)) // a huge one is not copied as it grows
+	w.buf = slices.Grow(w.buf, c.room()) // a huge one is not copied as it grows
 	for i := range c.stored[:c.n] {
 		s := &c.stored[i]
 		w.buf = appendRecord(w.buf, w.end(), s.kind, s.data)

@@ -29,6 +29,16 @@ type wideRow struct {
 // Len returns how many samples there are.
 func (p *WideSamples) Len() int { return len(p.rows) }
 
+// Kinds counts samples by their kind.
+func (p *WideSamples) Kinds(samples []Sample) (n [chunkenc.ValFloatHistogram + 1]int) {
+	n[chunkenc.ValFloat] = len(samples)
+	for i := 0; p.Len() > 0 && i < len(samples); i++ {
+		n[chunkenc.ValFloat]--
+		n[samples[i].Encoding.Kind()]++
+	}
+	return n
+}
+
 // Bytes returns about how many bytes of memory they take.
 func (p *WideSamples) Bytes() int { return p.bytes }
 
