@@ -8,6 +8,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/seed347100a3/tsdb/chunkenc"
 	"github.com/seed347100a3/tsdb/chunks"
 	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/histogram"
@@ -295,7 +296,7 @@ func (a *Appender) isKnown(s *memseries.Series, value []byte) bool {
 func (a *Appender) stageFloat(s *memseries.Series, t int64, v float64) error {
 	sg, n := a.staged, len(a.staged.samples)
 	if t <= s.PendingT() || t > a.maxT || t < a.minT || n == cap(sg.samples) || n > 0 && sg.samples[n-1].Series == s {
-		return a.stage(floatOf(s, t, v))
+		return a.stage(memseries.Sample{Series: s, T: t, Sum: math.Float64bits(v), Encoding: chunkenc.EncXOR})
 	}
 	sg.samples = sg.samples[:n+1]
 	sg.samples[n].SetFloat(s, t, v) // as by add

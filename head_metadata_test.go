@@ -364,3 +364,41 @@ func TestMetadata_OfACommitThatIsBeingAppliedIsInTheCheckpoint(t *testing.T) {
 	f.kill()
 	require.Len(t, metadataOf(t, f.db), 1)
 }
+
+// A series without a sample is there until blocks are made, behind a restart, too.
+func TestMetadata_WithoutASampleStaysUntilBlocksAreMade(t *testing.T) {
+	f := newFixture(t, manual)
+	f.describe(`{a="only"}`, requests)
+	want := map[string]tsdb.Metadata{`{a="only"}`: requests}
+	for range 2 {
+		look := tsdb.Flusher(f.db)
+		look()
+		look()
+		require.Equal(t, want, metadataOf(t, f.db))
+		f.kill()
+	}
+	f.commit(sample{`{a="b"}`, 1, 1}, sample{`{a="b"}`, 10 * hour, 1})
+	require.NoError(t, f.db.Flush(ctx))
+	require.Empty(t, metadataOf(t, f.db))
+	require.Equal(t, 1, f.db.Stats().Series)
+
+	// Also where there are blocks before.
+	f.describe(`{a="only"}`, sizes)
+	f.reopen()
+	tsdb.Flusher(f.db)()
+	want[`{a="only"}`] = sizes
+	require.Equal(t, want, metadataOf(t, f.db))
+}
+
+// Where there is no room it goes.
+func TestMetadata_WithoutASampleMakesRoomForSeries(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		manual(o)
+		o.Head.MaxSeries = 2
+	})
+	f.describe(`{a="1"}`, requests)
+	f.describe(`{a="2"}`, requests)
+	tsdb.Flusher(f.db)()
+	require.Empty(t, metadataOf(t, f.db))
+	f.commit(sample{`{a="3"}`, 1, 1}, sample{`{a="4"}`, 1, 1})
+}

@@ -68,11 +68,6 @@ func (s *Sample) addTo(wide *memseries.WideSamples) (enc chunkenc.Encoding, sum 
 	}
 }
 
-// floatOf returns a float without a start timestamp.
-func floatOf(s *memseries.Series, t int64, v float64) memseries.Sample {
-	return memseries.Sample{Series: s, T: t, Sum: math.Float64bits(v), Encoding: chunkenc.EncXOR}
-}
-
 // abandon is Rollback for an Appender that the garbage collector found.
 func (sg *staging) abandon() { sg.release() }
 
@@ -100,7 +95,7 @@ func (sg *staging) release() {
 	sg.h.commits.stagings.Put(sg)
 }
 
-// hasNotes says that there is metadata, or are exemplars. Most commits have neither.
+// hasNotes says that there are metadata or exemplars.
 func (sg *staging) hasNotes() bool { return len(sg.metadata.entries)+len(sg.exemplars.of) > 0 }
 
 // logLocked has this commit log a series, unless one has before.

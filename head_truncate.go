@@ -16,6 +16,7 @@ import (
 // database's flushing lock.
 type truncation struct {
 	h           *head
+	opened      int64       // where the head began at Open
 	done        int64       // what is before is gone from memory
 	shortened   int64       // what is before is gone from all of the log
 	idle        atomic.Bool // nothing was committed for long: no series is in use
@@ -54,7 +55,11 @@ func (db *DB) collect() error {
 		return nil
 	}
 	lowest := h.trunc.dropBefore(t)
-	removed := h.series.RemoveIdle(h.trunc.idleBefore(t), nil)
+	var mayGo func(ref uint64) bool
+	if t == h.trunc.opened && !h.series.Budget.Near() { // no block was made since
+		mayGo = func(ref uint64) bool { return h.commits.metadata.Of(ref) == "" }
+	}
+	removed := h.series.RemoveIdle(h.trunc.idleBefore(t), mayGo)
 	if h.trunc.checkpoints.Gone.Remember(log.Segment(), removed...); t > h.recovery.maxt {
 		h.trunc.checkpoints.Gone.ForgetDuplicates(log.Segment())
 	}

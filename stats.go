@@ -224,13 +224,8 @@ func (r *refusals) note(st *memseries.Sample, err error) error {
 
 // moveTo adds the numbers to those of the head.
 func (r *refusals) moveTo(c *commits) {
-	if !r.any {
-		return
-	}
-	for i, n := range r.by {
-		if n > 0 {
-			c.refused[i].Add(n)
-		}
+	for i := 0; r.any && i < len(r.by); i++ {
+		c.refused[i].Add(r.by[i])
 	}
 	*r = refusals{}
 }
