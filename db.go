@@ -101,7 +101,7 @@ func open(dir string, o *Options, c *common) (_ *DB, err error) {
 	db.start()
 	if r := &db.report; !r.Clean() {
 		o.Logger.Warn("recovery lost data to damaged files", "damages", len(r.Damages), "dropped_commits", r.DroppedCommits,
-			"unknown_samples", r.SamplesUnknown, "quarantined", len(r.Quarantined))
+			"unknown_samples", r.SamplesUnknown, "invalid_samples", r.SamplesInvalid, "quarantined", len(r.Quarantined))
 	}
 	if unread := db.head.flushable(); unread != nil {
 		o.Logger.Warn("the head cannot be made into blocks", "error", fileutil.Logged(unread))

@@ -41,7 +41,7 @@ type Appender struct {
 // Reject says why one sample is not in the database although others of its Appender are.
 type Reject struct {
 	// Index of the sample: in the slices given to AppendBatch, or, in a CommitResult,
-	// among the samples that Append and AppendBatch accepted, counted from 0.
+	// among the samples that were accepted, of any kind, counted from 0.
 	Index int
 	Ref   SeriesRef // of its series: as given to AppendBatch, or as Append returned it
 	Err   error
@@ -123,8 +123,8 @@ func IsStale(v float64) bool { return math.Float64bits(v) == histogram.StaleNaN 
 //
 // Of a histogram what its schema does not have is left out, and the rest must be valid: the errors
 // of package histogram say what is not. A stale marker of a series of histograms may be a float; it
-// becomes a histogram. ErrHistogramsOff: Limits.NoHistograms is set. ErrInvalidArgument: there are
-// two.
+// becomes a histogram, while the head knows that the series is one. ErrHistogramsOff:
+// Limits.NoHistograms is set. ErrInvalidArgument: there are two.
 func (a *Appender) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (SeriesRef, error) {
 	if s.ST == 0 && s.H == nil && s.FH == nil || a.staged == nil {
 		return a.Append(ref, ls, s.T, s.V)

@@ -2,6 +2,7 @@ package tsdb_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -301,6 +302,40 @@ func TestHistograms_WhatMakesNoSenseInALogCostsItsSampleOnly(t *testing.T) {
 		requireAny(t, f.db, map[string][]anySample{`{i="2"}`: {{T: 20, H: bucketed(2)}}}, math.MinInt64, math.MaxInt64)
 		require.False(t, verify(t, f.fs).Clean(), name)
 	}
+}
+
+// Each record that makes no sense is reported, also if several come with one commit, and what is
+// left out of it is counted by the entry.
+func TestHistograms_EachRecordThatMakesNoSenseIsReported(t *testing.T) {
+	odd := bucketed(1, 2)
+	odd.Schema = 99
+	rec := func(times ...int64) []byte {
+		var enc record.HistogramEncoder
+		rec := enc.Begin(nil, record.HistogramType(false, false, false))
+		for _, at := range times {
+			rec = enc.Append(rec, 2, at, 0, record.AppendHistogram(nil, odd))
+		}
+		return enc.Append(rec, 2, times[len(times)-1]+1, 0, record.AppendHistogram(nil, bucketed(2)))
+	}
+	torn := rec(50)
+	f := withLog(t, [][]byte{seriesRecord(2, "i", "2"), rec(10, 11, 12), rec(20), torn[:len(torn)-3], rec(30, 31)})
+	rep := f.db.OpenReport()
+	require.EqualValues(t, 7, rep.SamplesInvalid)
+	require.Len(t, rep.Damages, 4)
+	all := f.all()[`{i="2"}`]
+	require.Len(t, all, 3, "what stands behind them is read")
+
+	var what []string
+	for _, found := range verify(t, f.fs).Findings {
+		if found.Severity == tsdb.SeverityDamage {
+			what = append(what, found.What)
+			if strings.Contains(found.What, "make no sense") {
+				require.Equal(t, "these are lost, and the rest of the record is read", found.Meaning)
+			}
+		}
+	}
+	require.Len(t, what, 5, "%q: four records, one of which is torn, too", what)
+	require.Contains(t, what[0], "3 of 4 histograms make no sense, the first: ")
 }
 
 // A sample that was stored with the buckets of those before it is another one than the same sample

@@ -136,10 +136,13 @@ func (r *repairCommand) print(c *console, report *tsdb.RepairReport) error {
 	if err := c.printRecovery(&report.Log); err != nil {
 		return err
 	}
-	if report.Clean() {
+	switch {
+	case report.Clean():
 		c.printf("\n%s\n", c.paint(sgrGreen, "nothing is lost"))
-	} else {
+	case len(report.Blocks)+len(report.Log.Quarantined) > 0:
 		c.printf("\n%s; originals are in quarantine/\n", c.paint(sgrRed, "something is lost"))
+	default:
+		c.printf("\n%s; nothing was moved to quarantine/\n", c.paint(sgrRed, "something is lost"))
 	}
 	return nil
 }

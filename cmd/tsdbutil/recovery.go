@@ -29,6 +29,7 @@ type recoveryJSON struct {
 	SamplesInChunks uint64         `json:"samples_in_chunks"`
 	SamplesLate     uint64         `json:"samples_late"`
 	SamplesUnknown  uint64         `json:"samples_unknown"`
+	SamplesInvalid  uint64         `json:"samples_invalid"`
 	Tombstones      uint64         `json:"tombstones"`
 	OutOfOrder      lateJSON       `json:"out_of_order"`
 	HeadChunkFiles  int            `json:"head_chunk_files"`
@@ -77,7 +78,7 @@ func newRecoveryJSON(r *tsdb.OpenReport) recoveryJSON {
 		Segments: r.Segments, ForeignSegments: r.ForeignSegments, Bytes: r.Bytes,
 		Records: r.Records, Commits: r.Commits, LastSeq: r.LastSeq, SyncedSeq: r.SyncedSeq,
 		Series: r.Series, Samples: r.Samples, SamplesInChunks: r.SamplesInChunks,
-		SamplesLate: r.SamplesLate, SamplesUnknown: r.SamplesUnknown, Tombstones: r.Tombstones,
+		SamplesLate: r.SamplesLate, SamplesUnknown: r.SamplesUnknown, SamplesInvalid: r.SamplesInvalid, Tombstones: r.Tombstones,
 		HeadChunkFiles: r.HeadChunkFiles, HeadChunks: r.HeadChunks, SeriesRebuilt: r.SeriesRebuilt,
 		ChunksBeyondLog: r.ChunksBeyondLog, ChunksUnknown: r.ChunksUnknown,
 		UnreadRecords: r.UnreadRecords, UnreadSamples: r.UnreadSampleRecords, TornTail: r.TornTail,
@@ -104,6 +105,9 @@ func summary(r *tsdb.OpenReport) string {
 	}
 	if r.SamplesUnknown > 0 {
 		parts = append(parts, things(r.SamplesUnknown, "sample")+" without a series")
+	}
+	if n := r.SamplesInvalid + r.LateInvalid; n > 0 {
+		parts = append(parts, things(n, "histogram")+" without sense")
 	}
 	if r.LateUnknown > 0 {
 		parts = append(parts, things(r.LateUnknown, "late sample")+" without a series")
@@ -153,6 +157,9 @@ func (c *console) printRecovery(r *tsdb.OpenReport) error {
 	}
 	if r.LateSegments > 0 || r.LateSamples > 0 {
 		facts = append(facts, table.Row{"out-of-order log read", c.bytes(r.LateBytes) + " in " + things(r.LateSegments, "segment"), "late samples", count(r.LateSamples)})
+	}
+	if n := r.SamplesInvalid + r.LateInvalid; n > 0 {
+		facts = append(facts, table.Row{"left out, as they make no sense", things(n, "histogram")})
 	}
 	if len(r.UnreadRecords) > 0 {
 		facts = append(facts, table.Row{"not read by this version", unread(r.UnreadRecords)})

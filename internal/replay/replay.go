@@ -115,7 +115,7 @@ type decoded struct {
 	unread    []record.Type // of records without a decoder
 	held      []record.Type // and of those with samples that no block has
 	invalid   int           // histograms that make no sense
-	err       *recordError
+	errs      []recordError
 }
 
 // stretch is records of a batch up to a tombstone record, or to the end.
@@ -213,7 +213,7 @@ func (r *replay) decode(b *wal.Batch) {
 		d = &decoded{}
 		b.Scratch = d
 	}
-	d.stretches, d.unread, d.held, d.invalid, d.err = d.stretches[:0], d.unread[:0], d.held[:0], 0, nil
+	d.stretches, d.unread, d.held, d.invalid, d.errs = d.stretches[:0], d.unread[:0], d.held[:0], 0, d.errs[:0]
 	cur := stretch{stones: -1}
 	for i, rec := range b.Records {
 		switch typ := record.TypeOf(rec.Data); typ {
@@ -222,8 +222,8 @@ func (r *replay) decode(b *wal.Batch) {
 		case record.TypeSamples, record.TypeSamplesV2:
 			cur.makeRoom(r, b.Records[i:])
 			cur.samples = append(cur.samples, i)
-			if err := cur.parts.split(rec.Data, nil); err != nil && d.err == nil {
-				d.err = &recordError{rec, err}
+			if err := cur.parts.split(rec.Data, nil); err != nil {
+				d.errs = append(d.errs, recordError{rec, err})
 			}
 		case record.TypeTombstones, record.TypeLateTombstones:
 			cur.stones = i
@@ -265,16 +265,16 @@ func (s *stretch) addHistograms(r *replay, d *decoded, batch []wal.Record, i int
 	s.samples = append(s.samples, i)
 	invalid, err := s.parts.splitHistograms(batch[i].Data, nil)
 	d.invalid += invalid
-	if err != nil && d.err == nil {
-		d.err = &recordError{batch[i], err}
+	if err != nil {
+		d.errs = append(d.errs, recordError{batch[i], err})
 	}
 }
 
 // apply is the ordered stage.
 func (r *replay) apply(b *wal.Batch) error {
 	d := b.Scratch.(*decoded)
-	if d.err != nil {
-		r.damage(d.err)
+	for i := range d.errs {
+		r.damage(&d.errs[i])
 	}
 	r.out.SamplesInvalid += uint64(d.invalid)
 	for _, typ := range d.unread {

@@ -156,8 +156,12 @@ func (c *logCheck) apply(b *wal.Batch) error {
 
 // damage is a record that passed its checksum and makes no sense.
 func (c *logCheck) damage(rec wal.Record, what string) {
+	c.damageOf(rec, what, "what this record said is lost from there on")
+}
+
+func (c *logCheck) damageOf(rec wal.Record, what, meaning string) {
 	c.v.find(Finding{Severity: Damage, File: filepath.Join(c.v.dir, fmt.Sprintf("%s/%08d", c.name, rec.Segment)), Offset: rec.Offset, What: what,
-		Meaning: "what this record said is lost from there on", Advice: "a backup may have it"})
+		Meaning: meaning, Advice: "a backup may have it"})
 }
 
 func (c *logCheck) seriesRecord(rec wal.Record) error {
@@ -216,16 +220,20 @@ func (c *logCheck) samplesRecord(rec wal.Record) error {
 func (c *logCheck) histogramsRecord(rec wal.Record) error {
 	var dec record.HistogramDecoder
 	var first error
-	for dec.Reset(rec.Data); dec.Next(); {
+	all, invalid := 0, 0
+	for dec.Reset(rec.Data); dec.Next(); all++ {
 		c.sample(dec.Ref(), dec.T())
-		if first == nil {
-			first = dec.Check()
+		if err := dec.Check(); err != nil {
+			if invalid++; first == nil {
+				first = err
+			}
 		}
 	}
-	if dec.Err() != nil {
-		return dec.Err()
+	if invalid > 0 {
+		c.damageOf(rec, fmt.Sprintf("%d of %d histograms make no sense, the first: %v", invalid, all, first),
+			"these are lost, and the rest of the record is read")
 	}
-	return first
+	return dec.Err()
 }
 
 // sample counts one of a record.

@@ -104,6 +104,7 @@ type openFacts struct {
 	LateSamples     uint64         `json:"lateSamples"` // read, of the out-of-order log and the log
 	LateUnknown     uint64         `json:"lateUnknown"` // without a series
 	SamplesUnknown  uint64         `json:"samplesUnknown"`
+	SamplesInvalid  uint64         `json:"samplesInvalid"`
 	Blocks          int            `json:"blocks"`
 	BlocksSetAside  int            `json:"blocksSetAside"`
 	BlocksVanished  int            `json:"blocksVanished"`
@@ -127,7 +128,7 @@ type damageFacts struct {
 func openFactsOf(r *tsdb.OpenReport) openFacts {
 	f := openFacts{
 		Clean: r.Clean(), Seconds: r.Duration.Seconds(), Segments: r.Segments, Bytes: r.Bytes, Commits: r.Commits, Snapshot: r.Snapshot,
-		Series: r.Series, Samples: r.Samples, SamplesInChunks: r.SamplesInChunks, SamplesLate: r.SamplesLate, LateSamples: r.LateSamples, LateUnknown: r.LateUnknown, SamplesUnknown: r.SamplesUnknown,
+		Series: r.Series, Samples: r.Samples, SamplesInChunks: r.SamplesInChunks, SamplesLate: r.SamplesLate, LateSamples: r.LateSamples, LateUnknown: r.LateUnknown, SamplesUnknown: r.SamplesUnknown, SamplesInvalid: r.SamplesInvalid,
 		Blocks: r.Blocks, BlocksSetAside: r.BlocksSetAside, BlocksVanished: r.BlocksVanished,
 		TornTail: r.TornTail, DroppedCommits: r.DroppedCommits, DroppedRecords: r.DroppedRecords, DroppedBytes: r.DroppedBytes,
 		UnreadRecords: map[string]int{}, Damages: []damageFacts{}, Quarantined: append([]string{}, r.Quarantined...),
