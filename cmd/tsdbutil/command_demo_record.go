@@ -159,6 +159,22 @@ func labelsOf(pairs []string) []labels.Label {
 	return ls
 }
 
+// describe says what a new series is. What was said before costs nothing.
+func describe(a *tsdb.Appender, ls labels.Labels) error {
+	name := ls.Get(labels.MetricName)
+	kind, help := hostmetrics.About(name)
+	for _, d := range demoDocs {
+		if d.Name == name {
+			help = d.Help
+		}
+	}
+	if name == commitSeconds {
+		kind = "histogram"
+	}
+	_, err := a.SetMetadata(0, ls, tsdb.Metadata{Type: tsdb.MetricTypeOf(kind), Help: help})
+	return err
+}
+
 // scrape reads the machine and commits what it read.
 func (r *recorder) scrape(ctx context.Context) (scrapeAck, error) {
 	r.number++
@@ -173,6 +189,9 @@ func (r *recorder) scrape(ctx context.Context) (scrapeAck, error) {
 		return scrapeAck{}, err
 	}
 	for _, s := range r.fresh {
+		if err := describe(a, s.labels); err != nil {
+			return scrapeAck{}, err
+		}
 		ref, err := a.Append(0, s.labels, t, s.v)
 		if err != nil {
 			return scrapeAck{}, errors.WithMessagef(err, "append to %s", s.labels)

@@ -59,8 +59,13 @@ func (d *durations) histogram() *histogram.Histogram {
 
 // appendCommits appends how long the commits before took.
 func (r *recorder) appendCommits(a *tsdb.Appender, t int64) (sum uint64, err error) {
-	h := r.commits.histogram()
-	r.commitsRef, err = a.AppendSample(r.commitsRef, labels.FromStrings(labels.MetricName, commitSeconds), tsdb.Sample{T: t, H: h})
+	h, ls := r.commits.histogram(), labels.FromStrings(labels.MetricName, commitSeconds)
+	if r.commitsRef == 0 {
+		if err := describe(a, ls); err != nil {
+			return 0, err
+		}
+	}
+	r.commitsRef, err = a.AppendSample(r.commitsRef, ls, tsdb.Sample{T: t, H: h})
 	return digestSum(h.Digest()), err
 }
 

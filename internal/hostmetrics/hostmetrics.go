@@ -41,6 +41,20 @@ var Docs = []Doc{
 	{"go_*", "", "the Go runtime's own, of this program"},
 }
 
+// About returns the kind of a metric, counter or gauge, and its help text, empty if there is none.
+func About(metric string) (kind, help string) {
+	kind = "gauge"
+	if strings.HasSuffix(metric, "_total") {
+		kind = "counter"
+	}
+	for _, d := range Docs {
+		if d.Name == metric {
+			return kind, d.Help
+		}
+	}
+	return kind, ""
+}
+
 // Add takes one value: the name of the metric, labels as names and values.
 type Add func(metric string, v float64, nameValuePairs ...string)
 

@@ -37,6 +37,8 @@ func TestHostMetrics_AreDocumentedAndValid(t *testing.T) {
 		require.True(t, ok, "%s is not documented", metric)
 		require.Equal(t, want, strings.Join(names, ","), metric)
 	})
+	kind, help := hostmetrics.About("host_cpu_seconds_total")
+	require.Equal(t, []string{"counter", "time that a CPU spent in a mode"}, []string{kind, help})
 	require.Greater(t, len(seen), 50)
 	for _, name := range []string{`{__name__="go_gc_heap_live_bytes"}`, `{__name__="go_gc_heap_allocs_bytes_total"}`, `{__name__="host_memory_bytes", state="used"}`} {
 		require.True(t, seen[name], "the demo shows %s", name)

@@ -79,7 +79,10 @@ func (r *recorder) append(app *tsdb.Appender, t int64, v float64, metric string,
 	ref := r.refs[string(r.key)]
 	got, err := app.Append(ref, labels.Labels{}, t, v)
 	if errors.Is(err, tsdb.ErrNotFound) {
-		got, err = app.Append(0, labelsOf(metric, pairs), t, v)
+		if got, err = app.Append(0, labelsOf(metric, pairs), t, v); err == nil {
+			kind, help := hostmetrics.About(metric)
+			_, err = app.SetMetadata(got, labels.Labels{}, tsdb.Metadata{Type: tsdb.MetricTypeOf(kind), Help: help})
+		}
 	}
 	if err != nil && !errors.Is(err, tsdb.ErrDuplicateSample) && !errors.Is(err, tsdb.ErrOutOfOrder) {
 		return err

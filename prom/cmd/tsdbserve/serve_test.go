@@ -113,6 +113,10 @@ func TestServe_TheDemoAnswersAtOnce(t *testing.T) {
 		s.get(t, "/api/v1/query?query=host_memory_bytes", &answer)
 		return len(answer.Data.Result) > 0
 	}, 2*time.Minute, 10*time.Millisecond)
+	var about struct{ Data map[string][]struct{ Type, Help string } }
+	s.get(t, "/api/v1/metadata?metric=host_memory_bytes", &about)
+	require.Len(t, about.Data["host_memory_bytes"], 1)
+	require.Equal(t, "gauge", about.Data["host_memory_bytes"][0].Type)
 	profiles := []string{"", "allocs", "block", "goroutine", "heap", "mutex", "threadcreate", "cmdline", "symbol", "trace?seconds=0.1", "profile?seconds=1"}
 	for i := range profiles { // what promtool debug asks for
 		profiles[i] = "/debug/pprof/" + profiles[i]
