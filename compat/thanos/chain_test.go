@@ -70,6 +70,24 @@ func TestChain(t *testing.T) {
 	require.Zero(t, n)
 }
 
+// The server uploads its blocks by itself, and the store gateway gives what it gives.
+func TestServer_UploadsByItself(t *testing.T) {
+	asked(t)
+	path := buildThanos(t)
+	bucketDir := t.TempDir()
+	bucket, err := filesystem.NewBucket(bucketDir)
+	require.NoError(t, err)
+	description := fmt.Sprintf("{type: FILESYSTEM, config: {directory: '%s'}}", bucketDir)
+	name := filepath.Join(t.TempDir(), "bucket.yml")
+	require.NoError(t, os.WriteFile(name, []byte(description), 0o600))
+	d := write(t, func(_ string, o *tsdb.Options) *tsdb.Options { return o })
+	ours, _ := serve(t, d.dir, "--objstore.config-file="+name)
+	require.Eventually(t, func() bool { return len(metas(t, bucket)) >= d.blocks }, runTime, 100*time.Millisecond)
+	verify(t, path, "--objstore.config="+description)
+	store, _, _ := thanos(t, path, "store", "--data-dir="+t.TempDir(), "--objstore.config="+description)
+	same(t, ours, query(t, path, store), d.first, d.flushed-1)
+}
+
 // shipped writes a directory, and uploads its blocks.
 func shipped(t testing.TB, bucket objstore.Bucket) data {
 	t.Helper()
@@ -89,15 +107,15 @@ func shipped(t testing.TB, bucket objstore.Bucket) data {
 }
 
 // serve serves a directory with the server of prom. The sidecar has the external labels from it.
-func serve(t testing.TB, dir string) (url string, _ *program) {
+func serve(t testing.TB, dir string, more ...string) (url string, _ *program) {
 	t.Helper()
 	path, at := build(t, filepath.Join("..", "..", "prom"), "./cmd/tsdbserve"), address(t)
 	config, err := json.Marshal(map[string]any{"global": map[string]any{"external_labels": external.Map()}}) // YAML, too
 	require.NoError(t, err)
 	name := filepath.Join(t.TempDir(), "prometheus.yml")
 	require.NoError(t, os.WriteFile(name, config, 0o600))
-	p := start(t, "tsdbserve", path, "--storage.tsdb.path="+dir, "--config.file="+name, "--web.listen-address="+at,
-		"--storage.tsdb.max-block-duration=2h") // or the sidecar uploads nothing
+	p := start(t, "tsdbserve", path, append(more, "--storage.tsdb.path="+dir, "--config.file="+name, "--web.listen-address="+at,
+		"--storage.tsdb.max-block-duration=2h")...) // or the sidecar uploads nothing
 	p.ready("http://" + at + "/-/ready")
 	return "http://" + at, p
 }
