@@ -101,7 +101,7 @@ func open(dir string, o *Options, c *common) (_ *DB, err error) {
 	db.start()
 	if r := &db.report; !r.Clean() {
 		o.Logger.Warn("recovery lost data to damaged files", "damages", len(r.Damages), "dropped_commits", r.DroppedCommits,
-			"unknown_samples", r.SamplesUnknown, "invalid_samples", r.SamplesInvalid, "quarantined", len(r.Quarantined))
+			"unknown_samples", r.SamplesUnknown, "invalid_samples", r.SamplesInvalid+r.LateInvalid, "quarantined", len(r.Quarantined))
 	}
 	if unread := db.head.flushable(); unread != nil {
 		o.Logger.Warn("the head cannot be made into blocks", "error", fileutil.Logged(unread))
@@ -148,8 +148,7 @@ func (db *DB) open() error {
 		NewestFirst: db.opts.Head.LastWriteWins, Rules: db.opts.Blocks.RetentionRules})
 	db.head = newHead(db.opts, db.dir)
 	db.head.trunc.checkpoints.Background = db.maintenance.background
-	db.head.trunc.opened = db.blocks.Current().Start
-	db.head.bounds.minValid.Store(db.head.trunc.opened)
+	db.head.bounds.minValid.Store(db.blocks.Current().Start)
 	if err := db.head.recovery.run(context.Background(), db.held.Lock(), &db.report); err != nil {
 		db.blocks.Close()
 		return fileutil.JoinErrors(err, db.head.late.log.Close(), db.head.closeFiles())

@@ -129,7 +129,7 @@ func TestEvents_OfDamage(t *testing.T) {
 	require.EqualValues(t, len(r.Damages), e.attrs["damages"].Int64())
 	require.EqualValues(t, r.DroppedCommits, e.attrs["dropped_commits"].Int64())
 	require.EqualValues(t, r.SamplesUnknown, e.attrs["unknown_samples"].Uint64())
-	require.EqualValues(t, r.SamplesInvalid, e.attrs["invalid_samples"].Uint64())
+	require.EqualValues(t, r.SamplesInvalid+r.LateInvalid, e.attrs["invalid_samples"].Uint64())
 	require.EqualValues(t, len(r.Quarantined), e.attrs["quarantined"].Int64())
 }
 

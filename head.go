@@ -60,7 +60,7 @@ func newHead(opts *Options, path string) *head {
 	h.recovery.h = h
 	h.initSnapshots()
 	h.queries.mender.Config = mend.Config{FS: opts.FS, Dir: path, Logger: opts.Logger}
-	h.trunc.h, h.trunc.done, h.trunc.shortened = h, math.MinInt64, math.MinInt64
+	h.trunc.h, h.trunc.opened, h.trunc.done, h.trunc.shortened = h, math.MinInt64, math.MinInt64, math.MinInt64
 	h.trunc.checkpoints.Config = checkpoint.Config{FS: opts.FS, Dir: path, WALDir: h.walDir(), Quarantine: filepath.Join(path, datadir.QuarantineDir),
 		Logger: opts.Logger}
 	return h

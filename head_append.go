@@ -240,7 +240,7 @@ func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Ex
 // by Commit.
 //
 // Metadata is kept in memory and in the log for as long as the head has the series: a series
-// without samples goes when the head is made into blocks. Blocks have none.
+// without samples goes when the head is made into blocks, or needs room. Blocks have none.
 //
 // Errors: ErrInvalidMetadata, ErrLimit (Limits.MetadataBytes), ErrNotFound, ErrInvalidLabels,
 // ErrClosed.

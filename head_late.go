@@ -126,7 +126,9 @@ type stagedLate struct {
 
 func (sl *stagedLate) clear() {
 	sl.Clear()
-	sl.refuse = false
+	if sl.refuse = false; sl.beside.Own != nil {
+		sl.beside = headlate.Beside{} // it holds the samples
+	}
 }
 
 // RefuseLate says whether samples that are appended from now on are refused if they are late,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -382,11 +383,13 @@ func TestMetadata_WithoutASampleStaysUntilBlocksAreMade(t *testing.T) {
 	require.Empty(t, metadataOf(t, f.db))
 	require.Equal(t, 1, f.db.Stats().Series)
 
-	// Also where there are blocks before.
-	f.describe(`{a="only"}`, sizes)
+	// Also where there are blocks, none of which is of the head.
+	f = newFixture(t, manual)
+	backfill(t, f, `{a="b"}`, tsdb.Sample{T: 1, V: 1})
+	f.describe(`{a="only"}`, requests)
 	f.reopen()
+	require.Len(t, f.db.Blocks(), 1)
 	tsdb.Flusher(f.db)()
-	want[`{a="only"}`] = sizes
 	require.Equal(t, want, metadataOf(t, f.db))
 }
 
@@ -401,4 +404,55 @@ func TestMetadata_WithoutASampleMakesRoomForSeries(t *testing.T) {
 	tsdb.Flusher(f.db)()
 	require.Empty(t, metadataOf(t, f.db))
 	f.commit(sample{`{a="3"}`, 1, 1}, sample{`{a="4"}`, 1, 1})
+}
+
+// Series whose samples are in blocks of late samples leave the head, whatever is known of them.
+func TestMetadata_OfLateSeriesKeepsNoneInTheHead(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		manual(o)
+		o.Head.OutOfOrderWindow = 24 * time.Hour
+	})
+	f.commit(sample{`{a="b"}`, 1, 1}, sample{`{a="b"}`, 10 * hour, 1})
+	require.NoError(t, f.db.Flush(ctx))
+	for round := range 3 {
+		app := f.db.Appender()
+		for i := range 10 {
+			ls := labels.FromStrings("late", fmt.Sprint(round, " ", i))
+			_, err := app.Append(0, ls, 5*hour, 1)
+			require.NoError(t, err)
+			_, err = app.SetMetadata(0, ls, requests)
+			require.NoError(t, err)
+		}
+		_, err := app.Commit(ctx)
+		require.NoError(t, err)
+		require.NoError(t, f.db.Flush(ctx))
+		tsdb.Flusher(f.db)()
+		require.LessOrEqual(t, f.db.Stats().Series, 1, "round %d", round)
+	}
+}
+
+// Nor do series stay that the log still has behind a restart, and whose samples are in blocks.
+func TestMetadata_OfSeriesInBlocksKeepsNoneInTheHead(t *testing.T) {
+	f := newFixture(t, func(o *tsdb.Options) {
+		manual(o)
+		o.WAL.SegmentSize = 32 << 10
+	})
+	for i := range int64(40) {
+		app := f.db.Appender()
+		for k := range 50 {
+			ls := labels.FromStrings("gone", fmt.Sprint(i, " ", k))
+			_, err := app.Append(0, ls, i*hour/4, 1)
+			require.NoError(t, err)
+			_, err = app.SetMetadata(0, ls, requests)
+			require.NoError(t, err)
+		}
+		_, err := app.Commit(ctx)
+		require.NoError(t, err)
+		tsdb.Flusher(f.db)()
+	}
+	before := f.db.Stats().Series
+	f.kill()
+	require.Greater(t, f.db.Stats().Series, before, "the log has them")
+	tsdb.Flusher(f.db)()
+	require.LessOrEqual(t, f.db.Stats().Series, before)
 }

@@ -89,6 +89,9 @@ func (rc *recovery) restore(ctx context.Context, report *OpenReport, readOnly bo
 	report.Series = h.series.Len()
 	report.addReplay(rep)
 	report.Snapshot, report.SnapshotBytes = h.snapshots.Newest()
+	if rep.Log.Checkpoint < 0 && rep.SamplesInBlocks == 0 && report.Snapshot == "" {
+		h.trunc.opened = h.bounds.minValid.Load() // else series whose samples are in blocks would stay
+	}
 	return rep.Log, nil
 }
 

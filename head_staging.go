@@ -79,7 +79,7 @@ func (sg *staging) release() {
 			sg.h.commits.seriesRemoved.Add(1)
 		}
 	}
-	if len(sg.pinned)+len(sg.fresh) > 0 {
+	if cap(sg.pinned)+cap(sg.fresh) > 0 {
 		sg.pinned, sg.fresh = memseries.Emptied(sg.pinned), memseries.Emptied(sg.fresh)
 	}
 	sg.samples = memseries.Emptied(sg.samples)

@@ -16,7 +16,7 @@ import (
 // database's flushing lock.
 type truncation struct {
 	h           *head
-	opened      int64       // where the head began at Open
+	opened      int64       // where the head began at Open, if nothing of the log is in blocks
 	done        int64       // what is before is gone from memory
 	shortened   int64       // what is before is gone from all of the log
 	idle        atomic.Bool // nothing was committed for long: no series is in use
@@ -56,7 +56,7 @@ func (db *DB) collect() error {
 	}
 	lowest := h.trunc.dropBefore(t)
 	var mayGo func(ref uint64) bool
-	if t == h.trunc.opened && !h.series.Budget.Near() { // no block was made since
+	if t == h.trunc.opened && t > h.trunc.done && !h.series.Budget.Near() { // no block was made since
 		mayGo = func(ref uint64) bool { return h.commits.metadata.Of(ref) == "" }
 	}
 	removed := h.series.RemoveIdle(h.trunc.idleBefore(t), mayGo)

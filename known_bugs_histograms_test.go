@@ -338,6 +338,22 @@ func TestHistograms_EachRecordThatMakesNoSenseIsReported(t *testing.T) {
 	require.Contains(t, what[0], "3 of 4 histograms make no sense, the first: ")
 }
 
+// However many they are, a report is no list without an end.
+func TestHistograms_AReportHasABoundedNumberOfRecords(t *testing.T) {
+	odd := bucketed(1, 2)
+	odd.Schema = 99
+	recs := [][]byte{seriesRecord(2, "i", "2")}
+	for i := range int64(1500) {
+		var enc record.HistogramEncoder
+		rec := enc.Begin(nil, record.HistogramType(false, false, false))
+		recs = append(recs, enc.Append(rec, 2, i, 0, record.AppendHistogram(nil, odd)))
+	}
+	rep := withLog(t, recs).db.OpenReport()
+	require.EqualValues(t, 1500, rep.SamplesInvalid)
+	require.Len(t, rep.Damages, 1000)
+	require.Equal(t, "this record and 500 more make no sense", rep.Damages[999].Reason)
+}
+
 // A sample that was stored with the buckets of those before it is another one than the same sample
 // sent again without them, so an honest retry is refused.
 func TestHistograms_ARetryOfANarrowerFormIsARepeat(t *testing.T) {

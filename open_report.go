@@ -55,7 +55,7 @@ type OpenReport struct {
 	LateBytes        int64  // of it, read
 	LateSamples      uint64 // that were taken from either log, those that both have once
 	LateUnknown      uint64 // without a series record: nobody can read them
-	LateInvalid      uint64 // histograms that make no sense, and are left out
+	LateInvalid      uint64 // that make no sense, and are left out: histograms, impossible times
 	LateVoid         uint64 // of commits that the log does not have, which so never were
 	OutOfOrderChunks int    // of head-chunk files, taken into the out-of-order log
 	// LateLogRewritten: the out-of-order log said something else than what was read, so Open wrote
@@ -123,7 +123,7 @@ func (r *OpenReport) Clean() bool {
 			return false
 		}
 	}
-	return r.SamplesUnknown == 0 && r.LateUnknown == 0 && r.ChunksUnknown == 0
+	return r.SamplesUnknown == 0 && r.LateUnknown == 0 && r.LateInvalid == 0 && r.ChunksUnknown == 0
 }
 
 // UnreadError says that the log has samples of kinds that this version does not read, which

@@ -58,7 +58,7 @@ type Stats struct {
 	HistogramsOutOfOrder, HistogramsDuplicate, HistogramsOutOfBounds, HistogramsTooOld uint64
 
 	ExemplarsAppended uint64 // by commits that succeeded; repeats are not counted
-	ExemplarsRejected uint64 // by AppendExemplar
+	ExemplarsRejected uint64 // by AppendExemplar; not for want of labels of a series, nor where none are kept
 	Exemplars         int    // that are kept
 	ExemplarSeries    int    // that have some
 	MaxExemplars      int    // that may be kept; 0: none are

@@ -506,6 +506,9 @@ func (q *otlpRequest) besideSamples(ref tsdb.SeriesRef, exemplars []exemplar.Exe
 			q.stored.exemplars++
 		default:
 			q.refused.count(itemExemplar, reasonOf(err))
+			if errors.Is(err, tsdb.ErrExemplarsOff) {
+				return
+			}
 			q.h.opts.Logger.Debug("exemplar of an OTLP request left out", "metric", string(m.name), "error", logged(err))
 		}
 	}

@@ -107,7 +107,7 @@ func summary(r *tsdb.OpenReport) string {
 		parts = append(parts, things(r.SamplesUnknown, "sample")+" without a series")
 	}
 	if n := r.SamplesInvalid + r.LateInvalid; n > 0 {
-		parts = append(parts, things(n, "histogram")+" without sense")
+		parts = append(parts, things(n, "sample")+" without sense")
 	}
 	if r.LateUnknown > 0 {
 		parts = append(parts, things(r.LateUnknown, "late sample")+" without a series")
@@ -159,7 +159,7 @@ func (c *console) printRecovery(r *tsdb.OpenReport) error {
 		facts = append(facts, table.Row{"out-of-order log read", c.bytes(r.LateBytes) + " in " + things(r.LateSegments, "segment"), "late samples", count(r.LateSamples)})
 	}
 	if n := r.SamplesInvalid + r.LateInvalid; n > 0 {
-		facts = append(facts, table.Row{"left out, as they make no sense", things(n, "histogram")})
+		facts = append(facts, table.Row{"left out, as they make no sense", things(n, "sample")})
 	}
 	if len(r.UnreadRecords) > 0 {
 		facts = append(facts, table.Row{"not read by this version", unread(r.UnreadRecords)})

@@ -46,6 +46,8 @@ const (
 	// more than the series of a small head, so under a limit of memory there are fewer.
 	bytesPerWorker = 4 << 20
 
+	maxDamages = 1000 // that a report has, each for itself
+
 	maxWaiting = 512 << 10 // bytes of full chunks that a worker may have while others are written
 )
 
@@ -312,6 +314,11 @@ func (r *replay) apply(b *wal.Batch) error {
 }
 
 func (r *replay) damage(e *recordError) {
+	if n := len(r.out.Damages); n >= maxDamages {
+		r.out.omitted++
+		r.out.Damages[n-1].Reason = fmt.Sprintf("this record and %d more make no sense", r.out.omitted)
+		return
+	}
 	r.out.Damages = append(r.out.Damages, Damage{
 		File: r.logFile(e.rec), Offset: e.rec.Offset, Reason: e.err.Error(),
 	})

@@ -43,7 +43,8 @@ type Report struct {
 	// samples of it.
 	Gone []headsnap.Gone
 
-	Damages []Damage // beside those that Log has
+	Damages []Damage // beside those that Log has; the last one speaks of those that are omitted
+	omitted int
 	// LogLost: the log has lost something that was promised. Truncated is the time up to which it
 	// was truncated, logreach.NeverTruncated if that is not known.
 	LogLost   bool

@@ -113,7 +113,9 @@ func TestServe_TheDemoAnswersAtOnce(t *testing.T) {
 		s.get(t, "/api/v1/query?query=host_memory_bytes", &answer)
 		return len(answer.Data.Result) > 0
 	}, 2*time.Minute, 10*time.Millisecond)
-	var about struct{ Data map[string][]struct{ Type, Help string } }
+	var about struct {
+		Data map[string][]struct{ Type, Help string }
+	}
 	s.get(t, "/api/v1/metadata?metric=host_memory_bytes", &about)
 	require.Len(t, about.Data["host_memory_bytes"], 1)
 	require.Equal(t, "gauge", about.Data["host_memory_bytes"][0].Type)

@@ -128,7 +128,7 @@ type damageFacts struct {
 func openFactsOf(r *tsdb.OpenReport) openFacts {
 	f := openFacts{
 		Clean: r.Clean(), Seconds: r.Duration.Seconds(), Segments: r.Segments, Bytes: r.Bytes, Commits: r.Commits, Snapshot: r.Snapshot,
-		Series: r.Series, Samples: r.Samples, SamplesInChunks: r.SamplesInChunks, SamplesLate: r.SamplesLate, LateSamples: r.LateSamples, LateUnknown: r.LateUnknown, SamplesUnknown: r.SamplesUnknown, SamplesInvalid: r.SamplesInvalid,
+		Series: r.Series, Samples: r.Samples, SamplesInChunks: r.SamplesInChunks, SamplesLate: r.SamplesLate, LateSamples: r.LateSamples, LateUnknown: r.LateUnknown, SamplesUnknown: r.SamplesUnknown, SamplesInvalid: r.SamplesInvalid + r.LateInvalid,
 		Blocks: r.Blocks, BlocksSetAside: r.BlocksSetAside, BlocksVanished: r.BlocksVanished,
 		TornTail: r.TornTail, DroppedCommits: r.DroppedCommits, DroppedRecords: r.DroppedRecords, DroppedBytes: r.DroppedBytes,
 		UnreadRecords: map[string]int{}, Damages: []damageFacts{}, Quarantined: append([]string{}, r.Quarantined...),
