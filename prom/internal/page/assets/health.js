@@ -59,7 +59,6 @@ function opening(o) {
     ['Samples of head chunks', count(o.samplesInChunks)],
     ['Late samples', count(o.lateSamples)],
     ['Samples without a series', count(o.samplesUnknown), bad(o.samplesUnknown)],
-    ['Samples without sense', count(o.samplesInvalid), bad(o.samplesInvalid)],
     ['Blocks', count(o.blocks)],
     ['Blocks set aside', count(o.blocksSetAside), bad(o.blocksSetAside)],
     ['Blocks vanished', count(o.blocksVanished), bad(o.blocksVanished)],
