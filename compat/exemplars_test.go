@@ -217,31 +217,3 @@ func TestDifference_ExemplarsOfOneTime_AreAllKept(t *testing.T) {
 	require.Len(t, w.ours.exemplars(), 3)
 	require.Len(t, w.theirs.exemplars(), 2)
 }
-
-// The reference takes exemplars without labels. Here nobody can append one, and what its log has of
-// them is kept, in our log, too.
-func TestDifference_ExemplarsWithoutLabels_AreOnlyRead(t *testing.T) {
-	t.Parallel()
-	w := newExemplarWorld(t, 7300)
-	e := exemplar.Exemplar{T: worldStart, HasT: true, Value: 2}
-	_, err := w.ours.db.Appender().AppendExemplar(0, w.set[0].ours, e)
-	require.ErrorIs(t, err, exemplar.ErrNoLabels)
-	theirs := w.theirs.db.Appender(context.Background())
-	ref, err := theirs.Append(0, w.set[0].theirs, worldStart, 1)
-	require.NoError(t, err)
-	_, err = theirs.AppendExemplar(ref, w.set[0].theirs, theirExemplar(e))
-	require.NoError(t, err)
-	require.NoError(t, theirs.Commit())
-	want := w.theirs.exemplars()
-	require.Len(t, want, 1)
-
-	dir := copyDir(t, w.theirs.db.Dir())
-	for range 2 {
-		ours := openOurs(t, dir, withOurExemplars)
-		require.Equal(t, want, ours.exemplars())
-		ours.requireClean()
-		require.NoError(t, ours.db.Flush(context.Background()))
-		require.Equal(t, want, ours.exemplars())
-		ours.close()
-	}
-}

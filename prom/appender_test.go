@@ -251,8 +251,6 @@ func TestAppenders_KeepExemplars(t *testing.T) {
 	require.NoError(t, err)
 	_, err = v1.AppendExemplar(ref, labels.EmptyLabels(), long)
 	require.ErrorIs(t, err, storage.ErrExemplarLabelLength)
-	_, err = v1.AppendExemplar(ref, labels.EmptyLabels(), exemplar.Exemplar{Value: 1, Ts: 1})
-	require.ErrorIs(t, err, prom.ErrInvalidSample)
 	_, err = v1.AppendExemplar(0, labels.EmptyLabels(), good)
 	require.ErrorIs(t, err, prom.ErrInvalidSample)
 	require.NoError(t, v1.Commit())

@@ -52,8 +52,7 @@ func translate(err error) error {
 		return &refusal{err, storage.ErrNativeHistogramsDisabled}
 	case errors.Is(err, exemplar.ErrLabelLength):
 		return &refusal{err, storage.ErrExemplarLabelLength}
-	case errors.Is(err, tsdb.ErrInvalidLabels), errors.Is(err, tsdb.ErrLimit), errors.Is(err, tsdb.ErrNotFound),
-		errors.Is(err, exemplar.ErrNoLabels):
+	case errors.Is(err, tsdb.ErrInvalidLabels), errors.Is(err, tsdb.ErrLimit), errors.Is(err, tsdb.ErrNotFound):
 		return fmt.Errorf("%w: %w", ErrInvalidSample, err)
 	default:
 		return translateHistogram(err)

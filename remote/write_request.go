@@ -445,7 +445,7 @@ func (q *writeRequest) exemplar(message []byte, tell bool) error {
 		q.written[itemExemplar]++
 	case errors.Is(err, tsdb.ErrClosed):
 		return err
-	case isAny(err, tsdb.ErrExemplarsOff, exemplar.ErrLabelLength, exemplar.ErrNoLabels):
+	case isAny(err, tsdb.ErrExemplarsOff, exemplar.ErrLabelLength):
 		// With 400 a sender would count all of the request as lost.
 		q.refused.count(itemExemplar, reasonOf(err))
 	default:

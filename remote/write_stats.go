@@ -77,7 +77,7 @@ func reasonOf(err error) refusalReason {
 		return reasonOff
 	case isAny(err, tsdb.ErrLimit, errSeriesLimit, exemplar.ErrLabelLength, histogram.ErrTooManyBuckets, errDeltaSeries, errPointSize, errValueDepth):
 		return reasonLimit
-	case isAny(err, tsdb.ErrInvalidLabels, labels.ErrEncoding, errNoMetricName, errReference, errOddLabels, errMalformed, exemplar.ErrNoLabels):
+	case isAny(err, tsdb.ErrInvalidLabels, labels.ErrEncoding, errNoMetricName, errReference, errOddLabels, errMalformed):
 		return reasonLabels
 	case errors.Is(err, errNoSamples):
 		return reasonEmpty
@@ -115,7 +115,7 @@ var (
 		written: []itemKind{itemPoint, itemExemplar},
 		expects: [countedKinds][]refusalReason{
 			itemPoint:    append([]refusalReason{reasonLabels, reasonLimit, reasonInvalid, reasonOff}, timeReasons...),
-			itemExemplar: {reasonLabels, reasonLimit, reasonFuture, reasonOff},
+			itemExemplar: {reasonLimit, reasonFuture, reasonOff},
 			itemMetadata: {reasonLimit, reasonInvalid, reasonOff},
 			itemSeries:   {reasonLabels, reasonLimit},
 		},

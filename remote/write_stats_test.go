@@ -138,25 +138,6 @@ func TestReceiverStats_CountWhatIsTurnedOff(t *testing.T) {
 	}
 }
 
-// An exemplar without labels is left out, and no sender is told that its samples failed.
-func TestReceiverStats_CountExemplarsWithoutLabels(t *testing.T) {
-	want := map[Refusal]uint64{{"exemplar", "invalid_labels"}: 1}
-	series := one("m", at(writeNewest, 1))
-	series.exemplars = []sentExemplar{{nil, writeNewest, 1}, {[]string{"trace_id", "a"}, writeNewest, 1}}
-	eachVersion(t, tsdb.Options{}, func(t *testing.T, db *tsdb.DB, h http.Handler, i int) {
-		v := writeEncoders[i]
-		requireWritten(t, send(h, v.contentType, v.encode(series)), v.version, http.StatusNoContent, "/1/0/1")
-		requireRefused(t, h.(*WriteHandler).Stats(), want)
-		require.Equal(t, 1, db.Stats().Exemplars)
-	})
-	db, h := openForOTLP(t, OTLPOptions{})
-	point := otlpPointText(1, `"asInt":"3","exemplars":[{"asInt":"1"},{"asInt":"1","traceId":"0aff"}]`)
-	status, _ := sendOTLPText(h, otlpSumText("s", otlpCumulative, point))
-	require.Equal(t, http.StatusOK, status)
-	requireRefused(t, h.(*OTLPHandler).Stats(), want)
-	require.Equal(t, 1, db.Stats().Exemplars)
-}
-
 // Late samples have the reasons of the database.
 func TestReceiverStats_CountLateSamples(t *testing.T) {
 	eachVersion(t, tsdb.Options{Head: tsdb.HeadOptions{OutOfOrderWindow: time.Minute}}, func(t *testing.T, _ *tsdb.DB, h http.Handler, i int) {

@@ -187,6 +187,7 @@ hits_total{x="y"} 1 1700000001 st@1699999999 # {a="b"} 1 5
 		`{__name__="lat_seconds"} {trace_id="a"} 0.5 1700000000500 true`,
 		`{__name__="lat_seconds"} {span="b c", trace_id="#"} 0.25 1700000001000 false`,
 		`{__name__="lat_seconds_gsum"} gaugehistogram seconds "How \\ long it\ntakes"`,
+		`{__name__="other"} {} 7 1700000001000 false`,
 		`{__name__="odd name", x="y"} counter  ""`,
 		`{__name__="hits_total", x="y"} counter  "Hits."`,
 		`{__name__="hits_total", x="y"} {a="b"} 1 5000 true`,

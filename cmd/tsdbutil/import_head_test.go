@@ -53,18 +53,6 @@ func TestImport_Extras_OfThePrometheusTextFormat(t *testing.T) {
 	require.Equal(t, tsdb.Metadata{Type: tsdb.MetricGauge, Help: "Says it."}, all[0].Metadata)
 }
 
-// OpenMetrics allows exemplars without labels. A head takes none, and the rest of the file goes on.
-func TestImport_Extras_ExemplarsWithoutLabelsAreLeftOut(t *testing.T) {
-	temp := t.TempDir()
-	file, dir := filepath.Join(temp, "a"), filepath.Join(temp, "db")
-	text := "m 1 1700000001 # {} 1\nm 2 1700000002 # {a=\"b\"} 1\n# EOF\n"
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	c := newTestConsole()
-	require.Equal(t, exitOK, execute(t.Context(), []string{"import", file, dir, "--extras"}, &c.console), c.stderr.String())
-	require.Contains(t, c.stderr.String(), "gave the head 1 exemplar,")
-	require.Contains(t, c.stderr.String(), "left out 1 exemplar without labels, which refer to nothing\n")
-}
-
 // One that no head takes is a bad line: nothing of the file is imported, exemplars neither.
 func TestImport_Extras_ABadExemplarIsABadLine(t *testing.T) {
 	temp := t.TempDir()

@@ -92,9 +92,7 @@ func (i *importCommand) print(c *console, r *importResult) error {
 	if r.OldSamples > 0 {
 		c.message("warning: %s more than a year before the clock", things(r.OldSamples, "sample"))
 	}
-	if i.extras && r.SkippedExemplars > 0 {
-		c.message("left out %s without labels, which refer to nothing", things(r.SkippedExemplars, "exemplar"))
-	} else if left := r.extras(); left != "" {
+	if left := r.extras(); left != "" {
 		c.message("left out %s: blocks have no place for that, --extras puts it into the head", left)
 	}
 	return nil

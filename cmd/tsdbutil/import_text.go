@@ -136,8 +136,7 @@ func (i *importText) sample(one *importSeries, l *textLine) error {
 	return i.sink.appendSample(one, s.sample())
 }
 
-// exemplars hands over those of a line, or counts them, as it does those that OpenMetrics allows to
-// be without labels. One without a time has that of its sample.
+// exemplars hands over those of a line, or counts them. One without a time has that of its sample.
 func (i *importText) exemplars(one *importSeries, l *textLine) error {
 	if len(l.exemplars) == 0 {
 		return nil
@@ -147,10 +146,6 @@ func (i *importText) exemplars(one *importSeries, l *textLine) error {
 		return nil
 	}
 	return parseExemplars(l.exemplars, func(e exemplar.Exemplar) error {
-		if e.Labels.IsEmpty() {
-			i.sink.Exemplars++
-			return nil
-		}
 		if !e.HasT {
 			e.T = l.t
 		}
