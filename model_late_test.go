@@ -61,7 +61,7 @@ func (m *lateModel) openDB() {
 	m.db = db
 	rep := db.OpenReport()
 	require.True(m, rep.Clean() && rep.SamplesUnknown == 0, "%+v", rep)
-	m.open, m.ticked = map[*tsdb.Querier][]string{}, false
+	m.open = map[*tsdb.Querier][]string{}
 }
 
 func (m *lateModel) drawWindow() {
