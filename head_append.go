@@ -195,8 +195,8 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 //
 // The error is the exemplar's own: it is not staged, and nothing else of this Appender is touched.
 // exemplar.ErrLabelLength, ErrExemplarsOff, ErrInvalidLabels, ErrNotFound, ErrLimit, ErrClosed.
-// Commit logs exemplars and makes them visible together with samples; they are
-// there also if the samples turn out to be late.
+// Commit logs exemplars and makes them visible together with samples; they are there also if the
+// samples turn out to be late.
 func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Exemplar) (SeriesRef, error) {
 	if a.staged == nil {
 		return 0, ErrClosed

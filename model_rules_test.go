@@ -27,8 +27,6 @@ type rulesModel struct {
 	// written has what was appended to each series, or imported, and was not deleted; true: it was
 	// too old at some moment, by the rules that there were then.
 	written [6]map[int64]bool
-	old     [6]map[int64]bool // that rules took, and nobody deleted
-	killed  bool              // once at least
 }
 
 func (m *rulesModel) open(t require.TestingT) {
@@ -145,11 +143,6 @@ func (m *rulesModel) Delete(t *rapid.T) {
 				delete(m.written[i], at)
 			}
 		}
-		for at := range m.old[i] {
-			if ls.Get("job") == job && at >= mint && at <= maxt {
-				delete(m.old[i], at)
-			}
-		}
 	}
 }
 
@@ -168,7 +161,6 @@ func (m *rulesModel) Reopen(t *rapid.T) {
 
 func (m *rulesModel) Kill(t *rapid.T) {
 	old := m.db
-	m.killed = true
 	m.fs = m.fs.KillClone()
 	m.opts.FS = m.fs
 	m.open(t)
@@ -223,9 +215,6 @@ func (m *rulesModel) Check(t *rapid.T) {
 	for i, ls := range ruledSeries() {
 		there := map[int64]bool{}
 		for _, p := range got[ls.String()] {
-			if m.killed && m.old[i][p.T] {
-				m.written[i][p.T] = true // where no block of the head is left, the log may still have it
-			}
 			require.Contains(t, m.written[i], p.T, "%s has a sample that was deleted, or never written", ls)
 			require.Equal(t, sampleAt(i, p.T).point(), p)
 			there[p.T] = true
@@ -234,7 +223,6 @@ func (m *rulesModel) Check(t *rapid.T) {
 			require.True(t, old && !m.kept || there[at], "%s lost %s, of %s ago", ls, time.UnixMilli(at).UTC(), time.Duration(m.newest()-at)*time.Millisecond)
 			if !there[at] {
 				delete(m.written[i], at) // it may be written again
-				m.old[i][at] = true
 			}
 		}
 	}
@@ -254,7 +242,7 @@ func TestModel_WithRetentionRules_IsAFilterOverAllSamples(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &rulesModel{fs: tsdbtest.NewMemFS(), clock: tsdbtest.NewClock(testNow)}
 		for i := range m.written {
-			m.written[i], m.old[i] = map[int64]bool{}, map[int64]bool{}
+			m.written[i] = map[int64]bool{}
 		}
 		m.opts = ruledOptions(m.fs, m.clock)
 		m.opts.Head.OutOfOrderWindow = rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(rt, "window")

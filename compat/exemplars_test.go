@@ -205,7 +205,7 @@ func TestDifference_ExemplarsOfOneTime_AreAllKept(t *testing.T) {
 	ref, err := theirs.Append(0, w.set[0].theirs, worldStart, 1)
 	require.NoError(t, err)
 	for _, v := range []float64{2, 1, 3} {
-		e := exemplar.Exemplar{Labels: labels.FromStrings("trace_id", "a"), T: worldStart, HasT: true, Value: v}
+		e := exemplar.Exemplar{T: worldStart, HasT: true, Value: v}
 		_, err := ours.AppendExemplar(0, w.set[0].ours, e)
 		require.NoError(t, err)
 		_, err = theirs.AppendExemplar(ref, w.set[0].theirs, theirExemplar(e))

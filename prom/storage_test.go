@@ -188,9 +188,7 @@ func TestAppenders_RefuseWithTheSentinelsOfPackageStorage(t *testing.T) {
 	s := openStorage(t)
 	ls := labels.FromStrings("__name__", "m")
 	app := s.AppenderV2(context.Background())
-	ref, err := app.Append(0, ls, 0, 1000, 1, nil, nil, storage.AppendV2Options{
-		Exemplars: []exemplar.Exemplar{{Labels: labels.FromStrings("trace_id", "a"), Value: 1}},
-	})
+	ref, err := app.Append(0, ls, 0, 1000, 1, nil, nil, storage.AppendV2Options{Exemplars: []exemplar.Exemplar{{Value: 1}}})
 	require.NoError(t, err)
 	require.NotZero(t, ref)
 	require.NoError(t, app.Commit())

@@ -116,7 +116,7 @@ func TestOTLP_JSONOfOthers(t *testing.T) {
 // An exemplar of the far future is left out, as a sample is.
 func TestOTLP_ExemplarsOfTheFuture(t *testing.T) {
 	db, h := openForOTLP(t, OTLPOptions{})
-	status, _ := sendOTLPText(h, otlpSumText("s", otlpCumulative, otlpPointText(1, fmt.Sprintf(`"asInt":"3","exemplars":[{"timeUnixNano":"%d000000","asInt":"1","traceId":"0aff"}]`, otlpNow+3600_000))))
+	status, _ := sendOTLPText(h, otlpSumText("s", otlpCumulative, otlpPointText(1, fmt.Sprintf(`"asInt":"3","exemplars":[{"timeUnixNano":"%d000000","asInt":"1"}]`, otlpNow+3600_000))))
 	require.Equal(t, http.StatusOK, status)
 	require.Zero(t, db.Stats().Exemplars)
 }

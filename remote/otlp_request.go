@@ -504,11 +504,10 @@ func (q *otlpRequest) besideSamples(ref tsdb.SeriesRef, exemplars []exemplar.Exe
 		switch _, err := q.app.AppendExemplar(ref, labels.Labels{}, exemplars[i]); {
 		case err == nil:
 			q.stored.exemplars++
+		case errors.Is(err, tsdb.ErrExemplarsOff):
+			q.refused.count(itemExemplar, reasonOff)
 		default:
 			q.refused.count(itemExemplar, reasonOf(err))
-			if errors.Is(err, tsdb.ErrExemplarsOff) {
-				return
-			}
 			q.h.opts.Logger.Debug("exemplar of an OTLP request left out", "metric", string(m.name), "error", logged(err))
 		}
 	}

@@ -220,7 +220,7 @@ func TestReceiverStats_OfOTLP(t *testing.T) {
 	exemplars := func(times ...int64) string {
 		var list []string
 		for _, t := range times {
-			list = append(list, fmt.Sprintf(`{"timeUnixNano":"%d000000","asInt":"1","traceId":"0aff"}`, t))
+			list = append(list, fmt.Sprintf(`{"timeUnixNano":"%d000000","asInt":"1"}`, t))
 		}
 		return otlpPointText(5, `"asInt":"1","exemplars":[`+strings.Join(list, ",")+`]`)
 	}

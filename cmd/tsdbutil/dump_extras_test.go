@@ -48,8 +48,9 @@ func extrasDatabase(t *testing.T, seed uint64) string {
 				}
 			}
 			for range r.IntN(9) {
-				e := exemplar.Exemplar{
-					Labels: labels.FromStrings(odd(), odd()), Value: r.NormFloat64(), T: start + r.Int64N(80_000) - 10_000, HasT: true,
+				e := exemplar.Exemplar{Value: r.NormFloat64(), T: start + r.Int64N(80_000) - 10_000, HasT: true}
+				if r.IntN(5) > 0 {
+					e.Labels = labels.FromStrings(odd(), odd())
 				}
 				_, err := a.AppendExemplar(0, ls, e)
 				require.NoError(t, err)

@@ -25,11 +25,9 @@ import (
 func TestChain(t *testing.T) {
 	asked(t)
 	path := buildThanos(t)
-	bucketDir := t.TempDir()
-	bucket, err := filesystem.NewBucket(bucketDir)
-	require.NoError(t, err)
+	bucket, description := newBucket(t)
 	d := shipped(t, bucket)
-	objstoreConfig := "--objstore.config={type: FILESYSTEM, config: {directory: '" + bucketDir + "'}}"
+	objstoreConfig := "--objstore.config=" + description
 
 	ours, server := serve(t, d.dir)
 	sidecar, _, _ := thanos(t, path, "sidecar", "--tsdb.path="+d.dir, "--prometheus.url="+ours)
@@ -74,10 +72,7 @@ func TestChain(t *testing.T) {
 func TestServer_UploadsByItself(t *testing.T) {
 	asked(t)
 	path := buildThanos(t)
-	bucketDir := t.TempDir()
-	bucket, err := filesystem.NewBucket(bucketDir)
-	require.NoError(t, err)
-	description := fmt.Sprintf("{type: FILESYSTEM, config: {directory: '%s'}}", bucketDir)
+	bucket, description := newBucket(t)
 	name := filepath.Join(t.TempDir(), "bucket.yml")
 	require.NoError(t, os.WriteFile(name, []byte(description), 0o600))
 	d := write(t, func(_ string, o *tsdb.Options) *tsdb.Options { return o })
@@ -86,6 +81,15 @@ func TestServer_UploadsByItself(t *testing.T) {
 	verify(t, path, "--objstore.config="+description)
 	store, _, _ := thanos(t, path, "store", "--data-dir="+t.TempDir(), "--objstore.config="+description)
 	same(t, ours, query(t, path, store), d.first, d.flushed-1)
+}
+
+// newBucket makes a bucket in a directory, and describes it as programs want it.
+func newBucket(t testing.TB) (_ objstore.Bucket, description string) {
+	t.Helper()
+	dir := t.TempDir()
+	bucket, err := filesystem.NewBucket(dir)
+	require.NoError(t, err)
+	return bucket, fmt.Sprintf("{type: FILESYSTEM, config: {directory: '%s'}}", dir)
 }
 
 // shipped writes a directory, and uploads its blocks.
