@@ -138,6 +138,16 @@ func TestReceiverStats_CountWhatIsTurnedOff(t *testing.T) {
 	}
 }
 
+// Each exemplar of a point counts by itself where none are kept.
+func TestReceiverStats_OfOTLPWithoutExemplars(t *testing.T) {
+	db, clock := openForWrites(t, tsdb.Options{Head: tsdb.HeadOptions{MaxExemplars: -1}})
+	clock.Set(time.UnixMilli(otlpNow))
+	h := NewOTLPHandler(db, &OTLPOptions{Write: WriteOptions{Clock: clock}})
+	status, body := sendOTLPText(h, otlpSumText("s", otlpCumulative, otlpPointText(1, `"asInt":"3","exemplars":[{"asInt":"1"},{"asInt":"2"}]`)))
+	require.Equal(t, http.StatusOK, status, body)
+	requireRefused(t, h.Stats(), map[Refusal]uint64{{"exemplar", "off"}: 2})
+}
+
 // Late samples have the reasons of the database.
 func TestReceiverStats_CountLateSamples(t *testing.T) {
 	eachVersion(t, tsdb.Options{Head: tsdb.HeadOptions{OutOfOrderWindow: time.Minute}}, func(t *testing.T, _ *tsdb.DB, h http.Handler, i int) {
