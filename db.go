@@ -153,6 +153,7 @@ func (db *DB) open() error {
 		db.blocks.Close()
 		return fileutil.JoinErrors(err, db.head.late.log.Close(), db.head.closeFiles())
 	}
+	db.blocks.SkipTo(db.head.bounds.minValid.Load())
 	db.head.series.Budget.Join(db.maintenance.common.budget)
 	db.head.late.within.InBlocks = func(t int64) bool { return db.blocks.Current().HasLate(t) }
 	db.held.Tell(db.head.poison)

@@ -83,9 +83,8 @@ func (db *DB) leaveFuture(ctx context.Context, present int64) error {
 	return db.beginAgain(border)
 }
 
-// beginAgain makes the head begin where the blocks of the past end, if nothing is left in it; else
-// it begins at border, as before. No sample is taken meanwhile: one that an Appender staged when
-// the clock was ahead might be.
+// beginAgain makes the head begin where the blocks of the past end, if it is empty, else at border.
+// No sample is taken meanwhile: one that was staged when the clock was ahead might be.
 func (db *DB) beginAgain(border int64) error {
 	h, start := db.head, border
 	h.bounds.minValid.Store(math.MaxInt64)
@@ -97,6 +96,9 @@ func (db *DB) beginAgain(border int64) error {
 	present, ok, err := db.markAhead(db.opts.Clock.Now().UnixMilli() + 1)
 	if err != nil || !ok {
 		return err
+	}
+	if err := h.log.Load().SetMark(present); err != nil {
+		return err // else the next Open would begin where the head was
 	}
 	start = present
 	h.series.Truncation.ForgetNewest()
@@ -110,8 +112,7 @@ func (db *DB) beginAgain(border int64) error {
 	return nil
 }
 
-// newestUpTo returns the time of the newest sample of a head up to a time, math.MinInt64 if there
-// is none.
+// newestUpTo returns the time of the newest sample up to t, math.MinInt64 if there is none.
 func newestUpTo(ctx context.Context, h *head, t int64) (int64, error) {
 	q, err := newQuerier(h, &blockset.View{Start: memseries.NoTime + 1}, math.MinInt64, t)
 	if err != nil {

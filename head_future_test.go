@@ -146,6 +146,21 @@ func TestHead_AClockThatWasAhead_TheFlushedHeadTakesThePresentAgain(t *testing.T
 	}
 }
 
+// What the log knows of where the head began must not bring the future back.
+func TestHead_AClockThatWasAhead_AnEmptyHeadTakesThePresentBehindARestart(t *testing.T) {
+	f := newFixture(t, nil)
+	want := f.ahead(10*time.Hour, false)
+	require.NoError(t, f.db.Flush(ctx))
+	accepts := f.db.Stats().AcceptsFrom
+	for range 2 {
+		f.reopen()
+		require.Equal(t, accepts, f.db.Stats().AcceptsFrom)
+		require.NoError(t, f.db.Health())
+		require.Len(t, want, f.count())
+	}
+	f.commit(sample{`{i="0"}`, f.clock.Now().UnixMilli(), 7})
+}
+
 // A machine that was just started may show 1970 for a while: that moves no data.
 func TestHead_AClockThatIsBehindForAMoment_ChangesNothing(t *testing.T) {
 	f := newFixture(t, nil)

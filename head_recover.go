@@ -77,6 +77,7 @@ func (rc *recovery) restore(ctx context.Context, report *OpenReport, readOnly bo
 		return nil, err
 	}
 	h.series.RaiseNextRef(rep.Log.NextRef)
+	h.bounds.minValid.Store(rep.Start)
 	rc.restored = h.series.NextRef()
 	h.iso = isolation.New(rep.Log.LastSeq)
 	for s := range h.series.All() {

@@ -34,8 +34,7 @@ func (db *DB) truncate(ctx context.Context, end int64, whole bool) error {
 	if err := db.maintenance.background.Run(ctx, func(context.Context) error { return db.collect() }); err != nil {
 		return err
 	}
-	// Where no block says how far the head was flushed, as everything was deleted, the log
-	// must not have it any more either.
+	// Where no block says how far the head was flushed, the log says it: it must begin there.
 	v := db.blocks.Current()
 	dear, err := logIsDear(db)
 	if err != nil {
@@ -148,8 +147,7 @@ func (tr *truncation) checkpoint(ctx context.Context, mint int64, whole bool) er
 	return err
 }
 
-// shortenLog takes what blocks have out of the log, and reports whether some of it may have been
-// there: behind a start it is, if the last process ended before it came to that.
+// shortenLog takes what blocks have out of the log, and reports whether it may have had some of it.
 func shortenLog(ctx context.Context, db *DB) (wasLonger bool, err error) {
 	db.flushing.Lock()
 	defer db.flushing.Unlock()

@@ -158,6 +158,7 @@ func (r *Reader) load(ctx context.Context) (*readState, error) {
 	if _, err := s.head.recovery.restore(ctx, &s.report, true); err != nil {
 		return nil, stderrors.Join(err, s.close())
 	}
+	s.blocks.SkipTo(s.head.bounds.minValid.Load())
 	s.report.Duration = r.opts.Clock.Now().Sub(start)
 	return s, nil
 }

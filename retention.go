@@ -125,8 +125,7 @@ func retentionState(db *DB) blockplan.RetentionState {
 	return state
 }
 
-// watchClock looks at the clock now and then: one that was set, and set right again since, leaves
-// no doubt.
+// watchClock looks at the clock now and then: one that was set right again leaves no doubt.
 func (db *DB) watchClock() {
 	if db.opts.Blocks.longest(db.Retention().Duration) == 0 {
 		return
@@ -151,9 +150,8 @@ func (db *DB) age(ctx context.Context, s blockplan.RetentionState, limits Retent
 // drop removes blocks that nothing replaces, the oldest first, and returns how many went. What
 // needs no writing goes before the rest, so that a full disk does not keep it.
 //
-// When the head begins behind one of them, the log is shortened to there before. The next start
-// knows from blocks only where the head begins. It would find their samples in the log again, and
-// not what was deleted of them.
+// When the head begins behind one of them, the log is shortened to there before: the next Open
+// learns from it then where the head begins.
 func (db *DB) drop(ctx context.Context, ids []ulid.ULID) (n int, err error) {
 	v := db.blocks.Current()
 	free, last := v.SplitByStart(ids)

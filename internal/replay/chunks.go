@@ -107,9 +107,12 @@ func (r *replay) holdAgainstLog() {
 			r.out.ChunksUnknown += len(ms)
 		}
 	}
-	r.out.Truncated = logreach.NeverTruncated
+	r.out.Start, r.out.Truncated = r.to.MinValid, logreach.NeverTruncated
 	if s.Noted {
-		r.out.Truncated = r.opts.Reach.Mark
+		r.out.Truncated = min(r.opts.Reach.Mark, max(r.to.MinValid, oldest(r.workers)))
+	}
+	if s.Noted && !s.Lost && !s.Foreign && r.out.Truncated == r.opts.Reach.Mark {
+		r.out.Start = max(r.out.Start, r.out.Truncated)
 	}
 	if t := s.Stale(r.out.Truncated); t > logreach.NeverTruncated {
 		if dropped, newest := r.restoration.DropStale(t); dropped > 0 {
@@ -117,4 +120,13 @@ func (r *replay) holdAgainstLog() {
 		}
 	}
 	r.out.LogLost = s.Lost
+}
+
+// oldest returns the time of the oldest sample that the workers had from the log.
+func oldest(workers []*worker) int64 {
+	t := int64(math.MaxInt64)
+	for _, w := range workers {
+		t = min(t, w.oldest)
+	}
+	return t
 }

@@ -203,6 +203,7 @@ func newReplay(to Target, opts Options) *replay {
 			restorer: restorer,
 			queue:    make(chan work, workerQueue),
 			written:  make(chan writtenChunks, 1),
+			oldest:   math.MaxInt64,
 		})
 	}
 	return r
@@ -402,6 +403,10 @@ func (r *replay) read(ctx context.Context, load *snapshotLoad) (*wal.ReplayRepor
 	behind := list.BytesFrom(load.Meta.Start.Segment)
 	if err := load.run(ctx, r, func(done, total int64) { r.opts.Progress(done, total+behind) }); err != nil {
 		return nil, err
+	}
+	r.barrier()
+	for _, w := range r.workers {
+		w.oldest = math.MaxInt64 // what the snapshot has is not from the log
 	}
 	before := load.Meta.Sum.Bytes
 	opts.Progress = func(done, total int64) { r.opts.Progress(before+done, before+total) }

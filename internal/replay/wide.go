@@ -202,6 +202,7 @@ func (w *worker) appendSpan(sp sampleSpan, seq uint64) {
 	for i, s := range sp.samples {
 		run := memseries.Run{Ref: sp.refOf(s), Samples: w.one[:]}
 		w.one[0] = sp.sampleOf(s)
+		w.oldest = min(w.oldest, w.one[0].T)
 		if sample, ok := wide.next(i, &sp); ok {
 			w.wide[0] = memseries.WideAt{Sample: sample}
 			run.Wide = w.wide[:]

@@ -20,6 +20,7 @@ type worker struct {
 	sent     bool               // the writer has chunks of this worker
 	failed   bool               // it could not write some: the others stay in memory, too
 	busy     time.Duration
+	oldest   int64              // time of the oldest sample of the log, of whatever series
 	one      [1]xorchunk.Sample // that is being appended alone
 	wide     [1]memseries.WideAt
 }
@@ -69,7 +70,13 @@ func (w *worker) append(r *replay) {
 	for _, item := range w.parts {
 		seq = max(seq, item.seq)
 	}
-	if !w.sorter.sort(w.parts, func(runs []memseries.Run) { w.restorer.Append(runs, seq) }) {
+	appended := w.sorter.sort(w.parts, func(runs []memseries.Run) {
+		for i := range runs {
+			w.oldest = min(w.oldest, runs[i].Samples[0].T) // what is older behind it was refused
+		}
+		w.restorer.Append(runs, seq)
+	})
+	if !appended {
 		w.appendOneByOne(seq)
 	}
 	w.handOver(r, w.parts[len(w.parts)-1].synced)
