@@ -62,16 +62,14 @@ type lifetime struct {
 // log has. Nil options are the defaults. OpenReport says what recovery did. A relative path is
 // looked up once: a later change of the working directory is of no matter.
 //
-// Errors: ErrLocked (another process has it open; the error names it),
-// ErrUnsupported (it holds files of another version; the error names them),
-// ErrNotDataDir (there are files of something else in it, and none of a database),
-// ErrCorrupt (damage that would not leave a log to go on with), and those of the file
-// system. Damage that can be contained is not an error: what is left is there, the
-// damaged files are copied into quarantine/, and OpenReport lists them.
+// Errors: ErrLocked (another process has it open; the error names it), ErrUnsupported (it holds
+// files of another version; the error names them), ErrNotDataDir (there are files of something else
+// in it, and none of a database), ErrCorrupt (damage that would not leave a log to go on with), and
+// those of the file system. Damage that can be contained is not an error: what is left is there,
+// the damaged files are copied into quarantine/, and OpenReport lists them.
 //
-// When the disk is too full to finish recovery the database opens all the same, with
-// everything readable; Health says so, and writing begins by itself when there is
-// room.
+// When the disk is too full to finish recovery the database opens all the same, with everything
+// readable; Health says so, and writing begins by itself when there is room.
 func Open(dir string, opts *Options) (*DB, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -272,15 +270,13 @@ func (db *DB) SetMaxExemplars(n int) {
 	db.head.commits.exemplars.SetMost(n)
 }
 
-// Dir returns the data directory; its path is absolute on the file system of the operating
-// system.
+// Dir returns the data directory; its path is absolute on the file system of the operating system.
 func (db *DB) Dir() string { return db.dir }
 
-// Close ends the database: new work is refused, full chunks are written, the log is
-// synced and the lock released. It waits for BlockOptions.OnBlock to return. It does not wait for
-// queriers: they keep working on their snapshot. A second Close returns what the first one did.
-// ErrPoisoned: a sync failed, now or before; what was committed since may be lost in a power
-// failure.
+// Close ends the database: new work is refused, full chunks are written, the log is synced and the
+// lock released. It waits for BlockOptions.OnBlock to return. It does not wait for queriers: they
+// keep working on their snapshot. A second Close returns what the first one did. ErrPoisoned: a
+// sync failed, now or before; what was committed since may be lost in a power failure.
 func (db *DB) Close() error {
 	db.close.Do(func() {
 		db.closing.Store(true)

@@ -21,10 +21,9 @@ import (
 // series that the matchers choose; without matchers, of all series. Samples that are
 // appended later are not touched, nor are series that get the same labels later.
 //
-// When it returns nil no Querier that is opened from then on sees them; those that are
-// open keep what they see. In blocks the delete is on stable storage, in the head as
-// Options.WAL.Sync says. The space comes back when the blocks are merged, or by
-// CleanTombstones.
+// When it returns nil no Querier that is opened from then on sees them; those that are open keep
+// what they see. In blocks the delete is on stable storage, in the head as Options.WAL.Sync says.
+// The space comes back when the blocks are merged, or by CleanTombstones.
 //
 // When samples of the future are deleted, as of a clock that was ahead, the present is taken again:
 // at once, or by the next maintenance if a Querier reads what the head would let go of.

@@ -30,9 +30,10 @@ func TestAppendExemplar_ARefusedOneFailsNothingElse(t *testing.T) {
 		{ls, long, exemplar.ErrLabelLength},
 		{ls, twice, tsdb.ErrInvalidLabels},
 		{ls, exemplar.Exemplar{Labels: labels.FromStrings("a", "\xff")}, tsdb.ErrInvalidLabels},
-		{labels.Labels{}, exemplar.Exemplar{}, tsdb.ErrNotFound},
-		{labels.FromStrings("a", "\xff"), exemplar.Exemplar{}, tsdb.ErrInvalidLabels},
-		{labels.FromStrings("a", strings.Repeat("x", 5000)), exemplar.Exemplar{}, tsdb.ErrLimit},
+		{ls, exemplar.Exemplar{Value: 1, T: 50, HasT: true}, exemplar.ErrNoLabels},
+		{labels.Labels{}, exemplarOf("x", 5, 1), tsdb.ErrNotFound},
+		{labels.FromStrings("a", "\xff"), exemplarOf("x", 5, 1), tsdb.ErrInvalidLabels},
+		{labels.FromStrings("a", strings.Repeat("x", 5000)), exemplarOf("x", 5, 1), tsdb.ErrLimit},
 	} {
 		_, err := app.AppendExemplar(0, c.ls, c.e)
 		require.ErrorIs(t, err, c.want)
@@ -53,8 +54,40 @@ func TestAppendExemplar_ARefusedOneFailsNothingElse(t *testing.T) {
 	require.Equal(t, []string{`{a="b"} {trace_id="by ref"} -7 1`, `{a="b"} {trace_id="good"} 50 1`}, f.exemplars(math.MinInt64, math.MaxInt64))
 	require.Equal(t, points(100, 1, 200, 1), f.all()[`{a="b"}`])
 	s := f.db.Stats()
-	require.Equal(t, []uint64{2, 5}, []uint64{s.ExemplarsAppended, s.ExemplarsRejected}, "who is asked for labels may have them")
+	require.Equal(t, []uint64{2, 6}, []uint64{s.ExemplarsAppended, s.ExemplarsRejected}, "who is asked for labels may have them")
 	require.Equal(t, []int{2, 1, 100_000}, []int{s.Exemplars, s.ExemplarSeries, s.MaxExemplars})
+}
+
+// Whoever passes on what others sent allows them, for one Appender.
+func TestAllowBareExemplars_TakesThoseWithoutLabels(t *testing.T) {
+	f := newFixture(t, manual)
+	ls, bare := series(t, `{a="b"}`), exemplar.Exemplar{Value: 1, T: 50, HasT: true}
+	app := f.db.Appender()
+	app.AllowBareExemplars(true)
+	_, err := app.AppendExemplar(0, ls, bare)
+	require.NoError(t, err)
+	_, err = app.AppendExemplar(0, ls, exemplar.Exemplar{Labels: labels.FromStrings("", "x")})
+	require.ErrorIs(t, err, tsdb.ErrInvalidLabels)
+	app.AllowBareExemplars(false)
+	_, err = app.AppendExemplar(0, ls, bare)
+	require.ErrorIs(t, err, exemplar.ErrNoLabels)
+	app.AllowBareExemplars(true)
+	_, err = app.Commit(ctx)
+	require.NoError(t, err)
+	app.AllowBareExemplars(true) // it has ended: nothing happens
+	for range 20 {
+		next := f.db.Appender()
+		_, err = next.AppendExemplar(0, ls, bare)
+		require.ErrorIs(t, err, exemplar.ErrNoLabels, "an Appender has it from no other one")
+		require.NoError(t, next.Rollback())
+	}
+	want := []string{`{a="b"} {} 50 1`}
+	require.Equal(t, want, f.exemplars(math.MinInt64, math.MaxInt64))
+	for range 2 {
+		f.kill()
+		require.Equal(t, want, f.exemplars(math.MinInt64, math.MaxInt64))
+		require.NoError(t, f.db.Flush(ctx))
+	}
 }
 
 // Exemplars stay when the samples that came with them turn out to be late.
@@ -306,6 +339,7 @@ func TestExemplars_OfNewSeriesInTurn(t *testing.T) {
 	f := newFixture(t, manual)
 	long := labels.FromStrings("a", strings.Repeat("x", 4000), "b", strings.Repeat("y", 4000))
 	app := f.db.Appender()
+	app.AllowBareExemplars(true)
 	appendTo := func(ls labels.Labels, t0 int64) {
 		_, err := app.AppendExemplar(0, ls, exemplar.Exemplar{T: t0})
 		require.NoError(t, err)

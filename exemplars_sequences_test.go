@@ -114,7 +114,9 @@ var exemplarDifferences = map[string][]string{
 	"another value where the head has that time is refused, in order or late": {
 		"exemplar-with-a-late-sample, step 2, sample 0: duplicate_sample instead of taken",
 	},
-	"who appends an exemplar where none are kept is told": {
+	"who appends an exemplar without labels, or where none are kept, is told": {
+		"exemplar-validation-v2, step 3, sample 0: partial:[\"exemplar_no_labels\"] instead of taken",
+		"exemplar-validation-v1, step 3, call 1: exemplar_no_labels instead of taken",
 		"exemplar-resize, step 18, sample 0: partial:[\"exemplars_off\"] instead of taken",
 		"exemplar-resize, step 19, call 1: exemplars_off instead of taken",
 		"exemplar-storage-off, step 2, sample 0: partial:[\"exemplars_off\"] instead of taken",
@@ -151,6 +153,8 @@ func (p *exemplarPlayer) name(err error) string {
 	switch {
 	case errors.Is(err, exemplar.ErrLabelLength):
 		return "exemplar_label_length"
+	case errors.Is(err, exemplar.ErrNoLabels):
+		return "exemplar_no_labels"
 	case errors.Is(err, tsdb.ErrExemplarsOff):
 		return "exemplars_off"
 	default:

@@ -18,10 +18,9 @@ import (
 	"github.com/seed347100a3/tsdb/labels"
 )
 
-// SeriesRef is the number of a series while the database is open: what Append returns
-// and takes to find the series without its labels. 0 is no series. A ref stays valid
-// for as long as the series exists, and it is never given to another one. It is not
-// to be kept beyond Close.
+// SeriesRef is the number of a series while the database is open: what Append returns and takes to
+// find the series without its labels. 0 is no series. A ref stays valid for as long as the series
+// exists, and it is never given to another one. It is not to be kept beyond Close.
 type SeriesRef = chunks.SeriesRef
 
 // Appender collects samples and commits them together. It is used by one goroutine;
@@ -75,12 +74,11 @@ func (c *commits) appender(h *head) *Appender {
 // time. With a ref of 0, or one that is not known any more, the series is found or
 // created by its labels, which are copied.
 //
-// The error is the sample's own: it is not staged, and the others of this Appender
-// are not touched. ErrOutOfOrder, ErrDuplicateSample, ErrOutOfBounds, ErrNotFound (a
-// ref that is not known, and no labels), ErrInvalidLabels, ErrLimit, ErrClosed.
-// Samples are checked again by Commit: other commits may have come in between. So is
-// the order of samples of one series in this Appender, unless they were appended one
-// right after the other; then it is checked here.
+// The error is the sample's own: it is not staged, and the others of this Appender are not touched.
+// ErrOutOfOrder, ErrDuplicateSample, ErrOutOfBounds, ErrNotFound (a ref that is not known, and no
+// labels), ErrInvalidLabels, ErrLimit, ErrClosed. Samples are checked again by Commit: other
+// commits may have come in between. So is the order of samples of one series in this Appender,
+// unless they were appended one right after the other; then it is checked here.
 func (a *Appender) Append(ref SeriesRef, ls labels.Labels, t int64, v float64) (SeriesRef, error) {
 	if a.staged == nil {
 		return 0, ErrClosed
@@ -194,9 +192,9 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 // already, labels, value and time, is left out without an error. HasT is not looked at.
 //
 // The error is the exemplar's own: it is not staged, and nothing else of this Appender is touched.
-// exemplar.ErrLabelLength, ErrExemplarsOff, ErrInvalidLabels, ErrNotFound, ErrLimit, ErrClosed.
-// Commit logs exemplars and makes them visible together with samples; they are there also if the
-// samples turn out to be late.
+// exemplar.ErrNoLabels (unless AllowBareExemplars), exemplar.ErrLabelLength, ErrExemplarsOff,
+// ErrInvalidLabels, ErrNotFound, ErrLimit, ErrClosed. Commit logs exemplars and makes them visible
+// together with samples; they are there also if the samples turn out to be late.
 func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Exemplar) (SeriesRef, error) {
 	if a.staged == nil {
 		return 0, ErrClosed
@@ -205,7 +203,7 @@ func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Ex
 	if ring.Most() == 0 {
 		return 0, ErrExemplarsOff
 	}
-	if err := e.Validate(); err != nil {
+	if err := e.Validate(); err != nil && !(err == exemplar.ErrNoLabels && a.staged.exemplars.bare) {
 		a.h.commits.exemplarsRejected.Add(1)
 		return 0, err
 	}
@@ -231,6 +229,14 @@ func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Ex
 	sx.of, sx.list = append(sx.of, s), append(sx.list, exemplars.Entry{Series: own, Ref: s.Ref(), Exemplar: e})
 	a.staged.shards |= memseries.Bit(s)
 	return SeriesRef(s.Ref()), nil
+}
+
+// AllowBareExemplars says whether exemplars without labels are taken from now on. It is for who
+// passes on what others sent: OpenMetrics allows them, though they refer to nothing.
+func (a *Appender) AllowBareExemplars(allow bool) {
+	if a.staged != nil {
+		a.staged.exemplars.bare = allow
+	}
 }
 
 // SetMetadata stages metadata of a series, and returns the ref of the series, as Append does. The

@@ -149,9 +149,8 @@ func (sg *staging) count(res *CommitResult) {
 	res.Histograms, res.FloatHistograms = kinds[chunkenc.ValHistogram], kinds[chunkenc.ValFloatHistogram]
 }
 
-// reserve takes the next place in the log and raises the newest time of each series
-// to what this commit will bring, so that later commits are judged by it. What is
-// late is taken out.
+// reserve takes the next place in the log and raises the newest time of each series to what this
+// commit will bring, so that later commits are judged by it. What is late is taken out.
 func (sg *staging) reserve(ctx context.Context, log *wal.Log, res *CommitResult) error {
 	h := sg.h
 	if err := h.enqueue(ctx, log, &sg.commit, sg.shards); err != nil {

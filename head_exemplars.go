@@ -12,6 +12,7 @@ import (
 type stagedExemplars struct {
 	of   []*memseries.Series
 	list []exemplars.Entry
+	bare bool // they may be without labels
 }
 
 // reserveLocked takes the places of exemplars in the ring, and leaves those that are logged.
@@ -54,7 +55,7 @@ func (sx *stagedExemplars) undo(sg *staging) {
 }
 
 func (sx *stagedExemplars) clear() {
-	if len(sx.of) > 0 {
+	if sx.bare = false; len(sx.of) > 0 {
 		clear(sx.of)
 		clear(sx.list[:cap(sx.list)])
 		sx.of, sx.list = sx.of[:0], sx.list[:0]

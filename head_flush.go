@@ -87,9 +87,8 @@ func (e *early) due(h *head, ended bool) (end int64, ok bool) {
 	return e.end, true
 }
 
-// flushTo makes blocks of all that the head has before end, one for each block range,
-// and truncates head and log. whole says that nothing is left in the head then. The caller
-// holds flushing.
+// flushTo makes blocks of all that the head has before end, one for each block range, and truncates
+// head and log. whole says that nothing is left in the head then. The caller holds flushing.
 func (db *DB) flushTo(ctx context.Context, end int64, whole bool) error {
 	if err := db.maintenance.common.flushes.Take(ctx); err != nil {
 		return err

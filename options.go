@@ -31,8 +31,7 @@ type SyncPolicy = wal.SyncPolicy
 // SyncCommit syncs before Commit returns; concurrent commits share one sync.
 func SyncCommit() SyncPolicy { return wal.SyncCommit() }
 
-// SyncInterval syncs every d, which must be more than 0, while there is something to
-// sync.
+// SyncInterval syncs every d, which must be more than 0, while there is something to sync.
 func SyncInterval(d time.Duration) SyncPolicy { return wal.SyncInterval(d) }
 
 // SyncRotate syncs a log segment when it is full, as the Prometheus TSDB does.

@@ -232,12 +232,11 @@ func (q *Querier) Metadata(ctx context.Context, ms ...*labels.Matcher) ([]Series
 	return all, err
 }
 
-// Exemplars returns the exemplars in the range of the series that all matchers match, sorted by
-// the labels of the series; those of one series are in the order of time, and of insertion where
-// times are equal. No matcher selects all. A label that a series does not have counts as empty.
-// Series count that have no sample any more. Those that were committed later than the Querier was
-// opened are left out, but what took the place of others since is missing. ErrClosed, the
-// context's.
+// Exemplars returns the exemplars in the range of the series that all matchers match, sorted by the
+// labels of the series; those of one series are in the order of time, and of insertion where times
+// are equal. No matcher selects all. A label that a series does not have counts as empty. Series
+// count that have no sample any more. Those that were committed later than the Querier was opened
+// are left out, but what took the place of others since is missing. ErrClosed, the context's.
 func (q *Querier) Exemplars(ctx context.Context, ms ...*labels.Matcher) ([]exemplar.Series, error) {
 	if err := checkQuery(ctx, ms); err != nil {
 		return nil, err

@@ -89,13 +89,12 @@ func (r *RepairReport) Clean() bool {
 // Nothing that is damaged is deleted: to free the room remove quarantine/. What Delete was asked
 // for while a block was set aside does not reach it: delete again what must not come back.
 //
-// What goes wrong with one block keeps Repair from no other one, and not from the log: it is in
-// the block's Err, and in the error. Errors: ErrLocked (the database must be closed),
-// ErrUnsupported, ErrDiskFull, those of the file system, the context's. The report says what was
-// done also beside an error; it is nil if nothing could be begun. After an error, and after a
-// crash, everything is there as it was, or repaired, and Repair can be called again. A block
-// that does not fit on the disk a second time is left as it is, with ErrDiskFull in its Err,
-// which is no error of Repair.
+// What goes wrong with one block keeps Repair from no other one, and not from the log: it is in the
+// block's Err, and in the error. Errors: ErrLocked (the database must be closed), ErrUnsupported,
+// ErrDiskFull, those of the file system, the context's. The report says what was done also beside
+// an error; it is nil if nothing could be begun. After an error, and after a crash, everything is
+// there as it was, or repaired, and Repair can be called again. A block that does not fit on the
+// disk a second time is left as it is, with ErrDiskFull in its Err, which is no error of Repair.
 func Repair(ctx context.Context, dir string, opts *RepairOptions) (*RepairReport, error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err

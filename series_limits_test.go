@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed347100a3/tsdb"
-	"github.com/seed347100a3/tsdb/exemplar"
 	"github.com/seed347100a3/tsdb/labels"
 )
 
@@ -40,7 +39,7 @@ func TestNewSeries_RefusesSeriesThatAreNew(t *testing.T) {
 	require.NoError(t, err)
 	for name, appendB := range map[string]func() error{
 		"a sample":    func() error { _, err := app.Append(0, b, 1, 1); return err },
-		"an exemplar": func() error { _, err := app.AppendExemplar(0, b, exemplar.Exemplar{Value: 1}); return err },
+		"an exemplar": func() error { _, err := app.AppendExemplar(0, b, exemplarOf("x", 1, 1)); return err },
 		"metadata":    func() error { _, err := app.SetMetadata(0, b, tsdb.Metadata{Help: "x"}); return err },
 	} {
 		err := appendB()

@@ -90,9 +90,8 @@ func (s *Series) AppendLabels(dst []labels.Label) []labels.Label {
 	return s.series.AppendLabels(dst)
 }
 
-// Iterator returns an iterator before the first sample. A reuse that an earlier call
-// returned is used again, with its memory; anything else is ignored. The iterator is
-// for one goroutine.
+// Iterator returns an iterator before the first sample. A reuse that an earlier call returned is
+// used again, with its memory; anything else is ignored. The iterator is for one goroutine.
 func (s *Series) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
 	return s.series.Iterator(reuse)
 }

@@ -31,12 +31,12 @@ func (e Exemplar) Equal(o Exemplar) bool {
 		math.Float64bits(e.Value) == math.Float64bits(o.Value)
 }
 
-// Validate says whether an exemplar may be stored: it is ErrLabelLength if its labels are too
-// long, and labels.ErrInvalid if a name comes twice, has no text, or one of the strings is not
-// UTF-8. Everything else is taken, also no labels at all.
+// Validate says what is wrong with an exemplar: it is ErrNoLabels if it has none, ErrLabelLength if
+// they are too long, and labels.ErrInvalid if a name comes twice, has no text, or one of the
+// strings is not UTF-8. Everything else is taken.
 func (e Exemplar) Validate() error {
 	if e.Labels.IsEmpty() {
-		return nil
+		return ErrNoLabels
 	}
 	if err := e.Labels.Validate(); err != nil {
 		return errors.WithMessage(err, "exemplar")

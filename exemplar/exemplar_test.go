@@ -13,7 +13,7 @@ import (
 
 func TestValidate_CountsCharacters(t *testing.T) {
 	for value, taken := range map[string]bool{
-		"":                           true,
+		"x":                          true,
 		strings.Repeat("x", 120):     true,
 		strings.Repeat("x", 121):     false,
 		strings.Repeat("é", 120):     true,
@@ -38,7 +38,8 @@ func TestValidate_RefusesLabelsThatAreNotWellFormed(t *testing.T) {
 	} {
 		require.ErrorIs(t, exemplar.Exemplar{Labels: ls}.Validate(), labels.ErrInvalid, "%q", ls)
 	}
-	require.NoError(t, exemplar.Exemplar{}.Validate())
+	require.ErrorIs(t, exemplar.Exemplar{Labels: labels.FromStrings("a", "")}.Validate(), exemplar.ErrNoLabels)
+	require.ErrorIs(t, exemplar.Exemplar{Value: 1, T: 1, HasT: true}.Validate(), exemplar.ErrNoLabels)
 }
 
 func TestEqual_ComparesEverything(t *testing.T) {

@@ -49,12 +49,19 @@ func (s *Storage) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 
 // Appender implements storage.Appendable. The context is that of Commit.
 func (s *Storage) Appender(ctx context.Context) storage.Appender {
-	return &appender{transaction: transaction{ctx: ctx, app: s.db.Appender()}}
+	return &appender{transaction: s.begin(ctx)}
 }
 
 // AppenderV2 implements storage.AppendableV2. The context is that of Commit.
 func (s *Storage) AppenderV2(ctx context.Context) storage.AppenderV2 {
-	return &appenderV2{transaction{ctx: ctx, app: s.db.Appender()}}
+	return &appenderV2{s.begin(ctx)}
+}
+
+// begin begins a transaction, which takes exemplars without labels as Prometheus does.
+func (s *Storage) begin(ctx context.Context) transaction {
+	app := s.db.Appender()
+	app.AllowBareExemplars(true)
+	return transaction{ctx: ctx, app: app}
 }
 
 // StartTime returns a time, in milliseconds, before which there are no samples: the begin of the

@@ -38,7 +38,7 @@ func openHeadExtras(dir string, limits tsdb.Limits) (*headExtras, error) {
 
 // exemplar implements importExtras.
 func (h *headExtras) exemplar(ls labels.Labels, e exemplar.Exemplar) error {
-	if err := e.Validate(); err != nil {
+	if err := e.Validate(); err != nil && !errors.Is(err, exemplar.ErrNoLabels) { // OpenMetrics allows those
 		return err
 	}
 	h.exemplars++
@@ -64,6 +64,7 @@ const withoutExtras = "the samples are imported, exemplars and metadata are not"
 // write commits what was staged.
 func (h *headExtras) write(ctx context.Context) error {
 	a := h.db.Appender()
+	a.AllowBareExemplars(true)
 	for _, stage := range h.stage {
 		if err := stage(a); err != nil {
 			_ = a.Rollback() // the error that ended it counts
