@@ -113,6 +113,30 @@ func TestOpen_ABlockThatVanishedIsToldUntilItIsBack(t *testing.T) {
 }
 
 // Repair says what is lost for the last time.
+// With a block of which all was deleted nothing is lost, whoever removes it.
+func TestOpen_AnEmptyBlockThatIsGoneIsNotMissed(t *testing.T) {
+	f, want := blocksFixture(t)
+	f.open()
+	block, n := f.db.Blocks()[0], 0
+	for name := range want {
+		require.NoError(t, f.db.Delete(ctx, block.MinTime, block.MaxTime-1, labels.Equal("i", series(t, name).Get("i"))))
+		n++
+		missing := 1
+		if n == len(want) {
+			missing = 0
+		}
+		require.Contains(t, listedBlocks(t, f.fs), block.ULID.String(), "it is there yet")
+		for range 2 {
+			disk := f.fs.KillClone()
+			require.NoError(t, moved(block.ULID.String(), "../attic/"+block.ULID.String())(disk))
+			db := openOn(t, f, disk, nil)
+			require.Equal(t, missing, db.OpenReport().BlocksVanished, "%d of %d series deleted", n, len(want))
+			require.NoError(t, db.Close())
+			f.reopen()
+		}
+	}
+}
+
 func TestRepair_ForgetsWhatVanished(t *testing.T) {
 	f, _ := blocksFixture(t)
 	names := blockNames(f.fs)

@@ -83,7 +83,7 @@ func (b *bounds) acceptsTo() int64 {
 	if b.opts.Limits.MaxFuture < 0 {
 		return math.MaxInt64 - 1 // the last instant is the end of no block
 	}
-	return b.opts.Clock.Now().Add(b.opts.Limits.MaxFuture).UnixMilli()
+	return clock.UnixMilli(b.opts.Clock) + b.opts.Limits.MaxFuture.Milliseconds()
 }
 
 // isAhead reports whether the head is closed beyond a time, or has samples beyond.
@@ -110,7 +110,7 @@ func (b *bounds) err() error {
 	if !b.isAhead(to) {
 		return nil
 	}
-	e := &BoundsError{T: b.opts.Clock.Now().UnixMilli(), From: b.minValid.Load(), To: to}
+	e := &BoundsError{T: clock.UnixMilli(b.opts.Clock), From: b.minValid.Load(), To: to}
 	if e.From <= to {
 		return errors.WithMessagef(ErrOutOfBounds, "the head has samples up to %s, and their series take nothing older; "+
 			"DB.Flush makes blocks of them, as the database does by itself when the clock has said so for %s", clock.Text(b.maxT.Load()), futureWait)

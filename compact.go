@@ -29,7 +29,7 @@ func (db *DB) Compact(ctx context.Context) (err error) {
 	db.merges.Forget()
 	// What is too old goes first, as that needs no room: on a full disk there is some behind it.
 	old := db.retain(ctx)
-	err = fileutil.JoinErrors(old, db.flushDue(ctx), db.reload(), db.blocks.RemoveLeft(), db.mergeAll(ctx, true))
+	err = fileutil.JoinErrors(old, db.flushDue(ctx), db.reload(true), db.blocks.RemoveLeft(), db.mergeAll(ctx, true))
 	if old == nil {
 		err = fileutil.JoinErrors(err, db.retain(ctx))
 	}
@@ -159,7 +159,7 @@ func (db *DB) merge(ctx context.Context, ids []ulid.ULID) error {
 	for i, b := range inputs {
 		dirs[i] = b.Dir()
 	}
-	if len(inputs) == 1 && inputs[0].AllDeleted(ctx) { // it needs no room to go
+	if len(inputs) == 1 && inputs[0].IsEmpty() { // it needs no room to go
 		_, err := db.drop(ctx, ids)
 		db.merges.Note(ctx, dirs, err) // or the next plan would be the same
 		return err

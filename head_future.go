@@ -33,7 +33,7 @@ func (o *Options) present() int64 {
 	if future < 0 || future > usualFuture {
 		future = usualFuture
 	}
-	return o.Clock.Now().Add(future).UnixMilli()
+	return clock.UnixMilli(o.Clock) + future.Milliseconds()
 }
 
 // ahead decides when the head leaves the future by itself.
@@ -93,7 +93,7 @@ func (db *DB) beginAgain(border int64) error {
 	if _, some := h.series.Truncation.OldestFrom(math.MinInt64); some {
 		return nil // it came behind the flush, or a Querier has it from nowhere else
 	}
-	present, ok, err := db.markAhead(db.opts.Clock.Now().UnixMilli() + 1)
+	present, ok, err := db.markAhead(clock.UnixMilli(db.opts.Clock) + 1)
 	if err != nil || !ok {
 		return err
 	}

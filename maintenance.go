@@ -259,10 +259,10 @@ func (f *flusher) note(err error) {
 	f.db.opts.Logger.Warn("flush head", "error", logged(err))
 }
 
-// reload takes up new blocks.
-func (db *DB) reload() error {
+// reload takes up new blocks; see blockset.Set.Reload.
+func (db *DB) reload(now bool) error {
 	db.maintenance.reloads.Add(1)
-	err := db.blocks.Reload()
+	err := db.blocks.Reload(now)
 	if err != nil {
 		db.maintenance.reloadErrors.Add(1)
 	}
@@ -271,7 +271,7 @@ func (db *DB) reload() error {
 
 // compactDue takes up new blocks, removes old ones and merges until nothing is due.
 func (db *DB) compactDue() {
-	if err := db.reload(); err != nil {
+	if err := db.reload(false); err != nil {
 		db.opts.Logger.Warn("load new blocks", "error", logged(err))
 	}
 	old := db.retain(db.ctx) // nothing is merged that goes anyway

@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/internal/blockplan"
+	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/diskspace"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
@@ -118,7 +119,7 @@ func ageBesideShortLog(ctx context.Context, db *DB, s blockplan.RetentionState, 
 
 // retentionState is what retention is applied to now.
 func retentionState(db *DB) blockplan.RetentionState {
-	state := blockplan.RetentionState{NewestT: db.head.bounds.maxT.Load(), NowT: db.opts.Clock.Now().UnixMilli()}
+	state := blockplan.RetentionState{NewestT: db.head.bounds.maxT.Load(), NowT: clock.UnixMilli(db.opts.Clock)}
 	for _, b := range db.blocks.Current().Blocks {
 		state.Blocks = append(state.Blocks, blockplan.SizedBlock{Meta: *b.Meta, Bytes: b.Size})
 	}
@@ -131,7 +132,7 @@ func (db *DB) watchClock() {
 		return
 	}
 	blockplan.Look(db.time, &blockplan.RetentionState{
-		NewestT: max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()), NowT: db.opts.Clock.Now().UnixMilli()})
+		NewestT: max(db.head.bounds.maxT.Load(), db.blocks.Current().Newest()), NowT: clock.UnixMilli(db.opts.Clock)})
 }
 
 // age says which blocks may go, and of which a part, by no more time than has passed. An error is

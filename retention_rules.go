@@ -12,6 +12,7 @@ import (
 	"github.com/seed347100a3/tsdb/internal/blockmerge"
 	"github.com/seed347100a3/tsdb/internal/blockplan"
 	"github.com/seed347100a3/tsdb/internal/blockset"
+	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/compact"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
 	"github.com/seed347100a3/tsdb/internal/rules"
@@ -148,7 +149,7 @@ func (r *Reader) RetentionPlan(ctx context.Context, list []RetentionRule, rest t
 	if err != nil {
 		return RetentionPlan{}, err
 	}
-	state := blockplan.RetentionState{NewestT: s.head.bounds.maxT.Load(), NowT: r.opts.Clock.Now().UnixMilli()}
+	state := blockplan.RetentionState{NewestT: s.head.bounds.maxT.Load(), NowT: clock.UnixMilli(r.opts.Clock)}
 	var ids []ulid.ULID
 	for _, m := range s.blocks.Current().Metas() {
 		ids = append(ids, m.ULID)

@@ -61,7 +61,7 @@ func Flush(ctx context.Context, s *Store, t Target) ([]blockdir.Meta, error) {
 		wide:   s.opts.Range,
 		narrow: widest(t.Ranges, mint, maxt),
 		least:  t.Ranges[0],
-		edges:  edges{head: border, now: t.Clock.Now().UnixMilli()},
+		edges:  edges{head: border, now: clock.UnixMilli(t.Clock)},
 	}
 	metas, err := f.writeBlocks(ctx, m, c.plan(m.Windows(), mint, maxt))
 	if err := stderrors.Join(err, m.Close()); err != nil {

@@ -96,8 +96,7 @@ func FromFuture(m *Meta, c clock.Clock, maxFuture time.Duration) bool {
 	if maxFuture < 0 || BesideHead(m) {
 		return false
 	}
-	made := m.ULID.Timestamp()
-	return m.MinTime > max(c.Now().Add(maxFuture).UnixMilli(), made.Add(maxFuture).UnixMilli())
+	return m.MinTime > max(clock.UnixMilli(c), int64(m.ULID.Time()))+maxFuture.Milliseconds()
 }
 
 // SortByAge puts blocks, in the order of CompareStart, into that in which their samples count where

@@ -30,7 +30,7 @@ const (
 // The file:
 //
 //	+-------------------+-----------+---------------+-----------------------+-----------+
-//	| 0x74624C73 (be32) | version 1 | count uvarint | blocks                | crc be32  |
+//	| 0x74624C73 (be32) | version   | count uvarint | blocks                | crc be32  |
 //	+-------------------+-----------+---------------+-----------------------+-----------+
 //
 // and a block in it:
@@ -39,13 +39,15 @@ const (
 //	| id 16 B | mint varint  | length of time uvarint | count uvarint | sources, 16 B each |
 //	+---------+--------------+------------------------+---------------+--------------------+
 //
-// The checksum covers all bytes before it.
+// The checksum covers all bytes before it. The version is 1, or 2 if some block is empty: then the
+// count of sources is twice what it is, plus 1 if the block is.
 const (
-	magic       = 0x74624C73 // "tbLs"
-	version     = 1
-	headerBytes = 4 + 1
-	crcBytes    = 4
-	idBytes     = 16
+	magic        = 0x74624C73 // "tbLs"
+	version      = 1
+	versionEmpty = 2
+	headerBytes  = 4 + 1
+	crcBytes     = 4
+	idBytes      = 16
 	// minBlockBytes is what a block takes at least.
 	minBlockBytes = idBytes + 3
 	// maxBytes bounds what is read: room for more than 300 years of blocks of two hours.
@@ -58,18 +60,33 @@ type Block struct {
 	MinTime, MaxTime int64 // half-open bounds in milliseconds
 	// Sources are the first blocks of all that it was made of. None: it is one of them.
 	Sources []ulid.ULID
+	Empty   bool // all of it is deleted: nothing is lost with it
 }
 
 // Encode returns the bytes of a list.
 func Encode(blocks []Block) []byte {
-	b := append(encbuf.AppendBE32(nil, magic), version)
+	some := false
+	for i := range blocks {
+		some = some || blocks[i].Empty
+	}
+	b := encbuf.AppendBE32(nil, magic)
+	if b = append(b, version); some {
+		b[len(b)-1] = versionEmpty
+	}
 	b = encbuf.AppendUvarint(b, uint64(len(blocks)))
 	for i := range blocks {
 		m := &blocks[i]
 		b = append(b, m.ULID[:]...)
 		b = encbuf.AppendVarint(b, m.MinTime)
 		b = encbuf.AppendUvarint(b, uint64(m.MaxTime)-uint64(m.MinTime))
-		b = encbuf.AppendUvarint(b, uint64(len(m.Sources)))
+		n := uint64(len(m.Sources))
+		if some {
+			n <<= 1
+		}
+		if m.Empty {
+			n++
+		}
+		b = encbuf.AppendUvarint(b, n)
 		for _, id := range m.Sources {
 			b = append(b, id[:]...)
 		}
@@ -85,10 +102,11 @@ func Decode(b []byte) ([]Block, error) {
 	end := len(b) - crcBytes
 	crc := encbuf.NewDec(b[end:])
 	d := encbuf.NewDec(b[:end])
+	of := b[headerBytes-1]
 	switch {
 	case d.BE32() != magic:
 		return nil, encbuf.Corrupt(0, "no magic number of a list of blocks")
-	case d.Byte() != version:
+	case d.Byte() != version && of != versionEmpty:
 		return nil, encbuf.Corrupt(4, "unknown version of a list of blocks")
 	case crc.BE32() != encbuf.Checksum(b[:end]):
 		return nil, encbuf.Corrupt(end, "checksum of the list of blocks does not match")
@@ -103,7 +121,15 @@ func Decode(b []byte) ([]Block, error) {
 			d.Fail("block ends behind all times")
 		}
 		m.MaxTime = int64(uint64(m.MinTime) + length)
-		if n := d.Count(idBytes); n > 0 {
+		n := d.Uvarint()
+		if of == versionEmpty {
+			n, m.Empty = n>>1, n&1 == 1
+		}
+		if n > uint64(d.Len()/idBytes) {
+			d.Fail("more sources than bytes")
+			break
+		}
+		if n > 0 {
 			m.Sources = make([]ulid.ULID, n)
 			for k := range m.Sources {
 				copy(m.Sources[k][:], d.Bytes(idBytes))

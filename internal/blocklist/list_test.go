@@ -40,6 +40,25 @@ func TestEncode_IsThatOfTheDocument(t *testing.T) {
 	require.Equal(t, example, got)
 }
 
+// With an empty block it is version 2, as the document says.
+func TestEncode_OfAnEmptyBlock(t *testing.T) {
+	for i := range example {
+		list := slices.Clone(example)
+		list[i].Empty = true
+		b := Encode(list)
+		require.Equal(t, byte(versionEmpty), b[4])
+		got, err := Decode(b)
+		require.NoError(t, err)
+		require.Equal(t, list, got)
+	}
+	list := slices.Clone(example)
+	list[1].Empty = true
+	want := "74624c73 02 02" +
+		"018bcfe5680000000000000000000001 80a0abfef962 80bab703 00" +
+		"018bcfe5680000000000000000000003 09 19 05 018bcfe5680000000000000000000001 018bcfe5680000000000000000000002"
+	require.Equal(t, strings.ReplaceAll(want, " ", ""), hex.EncodeToString(Encode(list)[:len(Encode(list))-4]))
+}
+
 func TestDecode_TakesEveryTimeThereIs(t *testing.T) {
 	list := []Block{
 		{ULID: first, MinTime: math.MinInt64, MaxTime: math.MaxInt64},
@@ -87,7 +106,7 @@ func TestDecode_BelievesNoCountAndNoLength(t *testing.T) {
 		_, err := Decode(resum(append(append(slices.Clone(header), body...), 0, 0, 0, 0)))
 		require.ErrorIs(t, err, encbuf.ErrCorrupt, name)
 	}
-	_, err := Decode(resum(append(append(encbuf.AppendBE32(nil, magic), version+1), 0, 0, 0, 0, 0)))
+	_, err := Decode(resum(append(append(encbuf.AppendBE32(nil, magic), versionEmpty+1), 0, 0, 0, 0, 0)))
 	require.ErrorContains(t, err, "unknown version")
 }
 

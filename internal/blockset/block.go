@@ -23,6 +23,7 @@ type opened struct {
 	pins    atomic.Int64
 	copied  atomic.Int64 // copies of its files that are being made
 	retired atomic.Bool  // other blocks have its samples, or nobody wants them, and its directory may be there
+	empty   atomic.Bool  // all of it is deleted
 	leavers *leavers
 }
 
@@ -95,27 +96,30 @@ func (b *Block) Ambiguity() (ws []error) {
 	return ws
 }
 
-// AllDeleted reports whether nothing is left of a block, without a look at its samples; false if
-// that cannot be told.
-func (b Block) AllDeleted(ctx context.Context) bool {
+// IsEmpty reports whether nothing is left of a block, as far as can be told without a look at its
+// samples.
+func (b *Block) IsEmpty() bool { return b.empty.Load() }
+
+// noteDeleted looks at what is deleted of a block: IsEmpty is true if that is all.
+func (b *Block) noteDeleted(ctx context.Context) {
 	if b.Meta.Stats.NumTombstones < b.Meta.Stats.NumSeries {
-		return false
+		return
 	}
 	ids, err := b.dir.Index().Select(ctx)
 	if err != nil {
-		return false
+		return // it cannot be told
 	}
 	var metas []index.ChunkMeta
 	for _, id := range ids {
 		if _, metas, err = b.dir.Index().Series(id, nil, metas[:0]); err != nil {
-			return false
+			return
 		}
 		deleted := b.Deleted.Of(id)
 		for _, m := range metas {
 			if !deleted.CoversRange(m.MinT, m.MaxT) {
-				return false
+				return
 			}
 		}
 	}
-	return true
+	b.empty.Store(true)
 }

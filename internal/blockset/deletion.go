@@ -44,6 +44,7 @@ func (d Deletion) ofBlocks(ctx context.Context, cur *View) (_ *View, damaged, er
 		}
 		meta := b.dir.Meta()
 		b.Deleted, b.Meta = set, &meta
+		b.noteDeleted(ctx)
 	}
 	return &next, damaged, nil
 }

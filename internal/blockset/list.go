@@ -36,7 +36,7 @@ func (v *View) wantedBlocks(without []ulid.ULID) (list []blocklist.Block) {
 			lastGone = max(lastGone, m.MaxTime)
 			continue
 		}
-		w := blocklist.Block{ULID: m.ULID, MinTime: m.MinTime, MaxTime: m.MaxTime}
+		w := blocklist.Block{ULID: m.ULID, MinTime: m.MinTime, MaxTime: m.MaxTime, Empty: v.Blocks[i].IsEmpty()}
 		if !slices.Equal(m.Compaction.Sources, []ulid.ULID{m.ULID}) {
 			w.Sources = m.Compaction.Sources
 		}

@@ -131,16 +131,22 @@ func (s *Set) openNewLocked(refused func(id ulid.ULID, why error) error) (added 
 }
 
 // Reload takes up blocks that somebody has put into the directory since, and says which
-// could not be.
-func (s *Set) Reload() error {
+// could not be. Unless now is true it may find them some looks later, where the file system does
+// not tell that the directory has changed.
+func (s *Set) Reload(now bool) error {
 	s.change.Lock()
 	defer s.change.Unlock()
 	if s.leavers.closed {
 		return nil
 	}
+	changed := changedAt(&s.cfg)
+	if s.change.look.isSame(changed) && !now && !s.change.list.stale {
+		return nil
+	}
 	added, err := s.openNewLocked(func(id ulid.ULID, why error) error {
 		return errors.WithMessagef(why, "open block %s", id)
 	})
+	s.change.look.listed(&s.cfg, changed, err != nil || len(added) > 0)
 	cur := s.Current()
 	errs := []error{err}
 	kept := added[:0]

@@ -1,6 +1,7 @@
 package blockset
 
 import (
+	"context"
 	"runtime"
 	"sync"
 
@@ -92,7 +93,9 @@ func (o *opener) renewSidecar(dir *blockdir.Dir) {
 // block wraps a directory that was opened.
 func (o *opener) block(dir *blockdir.Dir) Block {
 	meta := dir.Meta()
-	return Block{opened: newOpened(dir, o.leavers), Meta: &meta, Size: dir.SizeBytes(), Deleted: dir.Tombstones()}
+	b := Block{opened: newOpened(dir, o.leavers), Meta: &meta, Size: dir.SizeBytes(), Deleted: dir.Tombstones()}
+	b.noteDeleted(context.Background())
+	return b
 }
 
 // refuse asks what becomes of a directory that cannot be opened as a block.

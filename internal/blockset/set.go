@@ -29,6 +29,7 @@ type Set struct {
 		sync.Mutex
 		builds []*Build // blocks that are being written
 		list   blockList
+		look   dirLook
 	}
 	view struct {
 		sync.RWMutex
@@ -222,9 +223,10 @@ func (s *Set) DeleteLocked(ctx context.Context, d Deletion) (next *View, damaged
 // must be quick.
 func (s *Set) ShowLocked(next *View, beside func()) {
 	s.view.Lock()
-	defer s.view.Unlock()
 	s.view.cur = next
 	beside()
+	s.view.Unlock()
+	s.noteListLocked() // a block may be empty now
 }
 
 // MarkBeside marks blocks as lying beside the head, and makes the head begin at the end of the

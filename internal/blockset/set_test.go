@@ -97,7 +97,7 @@ func TestDrop_WaitsForCopies(t *testing.T) {
 	_, err := s.Drop(ids(1))
 	require.NoError(t, err)
 	require.Equal(t, ids(1, 2), inDirectory(t, cfg))
-	require.NoError(t, s.Reload())
+	require.NoError(t, s.Reload(true))
 	require.Equal(t, ids(2), names(s.Current()), "it does not come back")
 	b.ReleaseCopy()
 	require.Equal(t, ids(2), inDirectory(t, cfg))

@@ -13,6 +13,11 @@ type Clock interface {
 	NewTicker(d time.Duration) Ticker
 }
 
+// UnixMilli returns the time in milliseconds since 1970.
+//
+//go:noinline
+func UnixMilli(c Clock) int64 { return c.Now().UnixMilli() }
+
 // Ticker delivers ticks. Its channel is never closed; one tick that was under way
 // may still arrive after Stop. A receiver that is late may miss ticks.
 type Ticker interface {

@@ -43,7 +43,8 @@ func MissingAt(fsys fileutil.FS, dataDir, name string, id ulid.ULID) Missing {
 }
 
 // Vanished returns the blocks of the list that are not in the directory and went into no
-// other one. Some directories that are called after blocks are none.
+// other one, but for those with which nothing is lost. Some directories that are called after
+// blocks are none.
 func Vanished(fsys fileutil.FS, dataDir string, list []blocklist.Block, have *Lineage, none []ulid.ULID) ([]Missing, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -99,7 +100,7 @@ func absent(list []blocklist.Block, there map[ulid.ULID]bool, have *Lineage) (go
 	}
 	for _, b := range list {
 		m := Missing{ID: b.ULID, Name: b.ULID.String(), Mint: b.MinTime, Maxt: b.MaxTime - 1, Sources: b.Sources, Vanished: true}
-		if !there[b.ULID] && !have.Has(m) && !have.hasAnew(m, listed) {
+		if !b.Empty && !there[b.ULID] && !have.Has(m) && !have.hasAnew(m, listed) {
 			gone = append(gone, m)
 		}
 	}

@@ -51,7 +51,7 @@ func TestMissing_SaysOfWhichTimes(t *testing.T) {
 // lineage of the others.
 func TestVanished_IsWhatNobodyKnows(t *testing.T) {
 	disk := diskWith(t, id(1).String()+"/index", "quarantine/"+id(2).String()+".1/index")
-	list := []blocklist.Block{{ULID: id(1)}, {ULID: id(2)}, {ULID: id(3)}, {ULID: id(4), MinTime: 10, MaxTime: 20}}
+	list := []blocklist.Block{{ULID: id(1)}, {ULID: id(2)}, {ULID: id(3)}, {ULID: id(4), MinTime: 10, MaxTime: 20}, {ULID: id(5), Empty: true}}
 	require.NoError(t, blocklist.Write(disk, "data", list))
 	have := datadir.NewLineage()
 	have.Add(&blockdir.Meta{ULID: id(7), Compaction: blockdir.Compaction{Sources: []ulid.ULID{id(3)}}})

@@ -182,7 +182,7 @@ func (w *Watch) passLocked() (now int64) {
 		w.mu.horizon.Pass(d)
 	}
 	w.mu.last = passed
-	now = w.cfg.Clock.Now().UnixMilli()
+	now = clock.UnixMilli(w.cfg.Clock)
 	if w.mu.horizon.LookBack(now) {
 		w.mu.saved = passed.Time - saveHorizonEvery
 	}
