@@ -32,8 +32,7 @@ const (
 	DuplicatesLast                         // the last is kept
 )
 
-// BlockWriterOptions configure NewBlockWriter. The zero value of each field means its
-// default.
+// BlockWriterOptions configure NewBlockWriter. The zero value of each field means its default.
 type BlockWriterOptions struct {
 	// Range is the block range of the database that the blocks are for
 	// (BlockOptions.Range). Default 2 h.
@@ -193,11 +192,10 @@ func (w *BlockWriter) AppendSample(ref SeriesRef, ls labels.Labels, s Sample) (S
 // stable storage then. Without samples there is nothing to do. Samples may be appended
 // afterwards; they become blocks of their own, which may overlap those before them.
 //
-// First all blocks are written aside, then all of them are moved; so after an error, a
-// cancelled context among them, there are none, unless moving them failed, when those
-// that had been moved are returned. ErrDuplicateSample names a series and a time with
-// different values, unless OnDuplicate chooses between them. ErrClosed, ErrDiskFull. After
-// any error the writer can only be closed.
+// First all blocks are written aside, then all of them are moved; so after an error, a cancelled
+// context among them, there are none, unless moving them failed, when those that had been moved are
+// returned. ErrDuplicateSample names a series and a time with different values, unless OnDuplicate
+// chooses between them. ErrClosed, ErrDiskFull. After any error the writer can only be closed.
 func (w *BlockWriter) Flush(ctx context.Context) ([]BlockMeta, error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err

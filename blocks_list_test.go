@@ -112,7 +112,6 @@ func TestOpen_ABlockThatVanishedIsToldUntilItIsBack(t *testing.T) {
 	}
 }
 
-// Repair says what is lost for the last time.
 // With a block of which all was deleted nothing is lost, whoever removes it.
 func TestOpen_AnEmptyBlockThatIsGoneIsNotMissed(t *testing.T) {
 	f, want := blocksFixture(t)
@@ -137,6 +136,7 @@ func TestOpen_AnEmptyBlockThatIsGoneIsNotMissed(t *testing.T) {
 	}
 }
 
+// Repair says what is lost for the last time.
 func TestRepair_ForgetsWhatVanished(t *testing.T) {
 	f, _ := blocksFixture(t)
 	names := blockNames(f.fs)

@@ -146,7 +146,7 @@ func (db *DB) open() error {
 		NewestFirst: db.opts.Head.LastWriteWins, Rules: db.opts.Blocks.RetentionRules})
 	db.head = newHead(db.opts, db.dir)
 	db.head.trunc.checkpoints.Background = db.maintenance.background
-	db.head.bounds.minValid.Store(db.blocks.Current().Start)
+	beginBehind(db.head, db.blocks.Current())
 	if err := db.head.recovery.run(context.Background(), db.held.Lock(), &db.report); err != nil {
 		db.blocks.Close()
 		return fileutil.JoinErrors(err, db.head.late.log.Close(), db.head.closeFiles())

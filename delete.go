@@ -174,6 +174,7 @@ func (db *DB) delete(ctx context.Context, d blockset.Deletion) error {
 		db.head.iso.Publish(seq)
 		db.head.iso.WaitPublished(seq)
 	}
+	db.blocks.NoteListLocked() // a block may be empty now
 	if err == nil {
 		db.head.deleted.deletes.Add(1)
 	}

@@ -93,8 +93,7 @@ var (
 // errRetentionChanged ends a merge that left out what is too old by limits that are none any more.
 var errRetentionChanged = errors.New("retention was changed meanwhile")
 
-// refusal is why a directory is not opened, together with the sentinel that callers
-// know.
+// refusal is why a directory is not opened, together with the sentinel that callers know.
 type refusal struct{ sentinel, why error }
 
 func (r *refusal) Error() string   { return r.why.Error() }

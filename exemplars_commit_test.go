@@ -75,7 +75,13 @@ func TestAllowBareExemplars_TakesThoseWithoutLabels(t *testing.T) {
 	_, err = app.Commit(ctx)
 	require.NoError(t, err)
 	app.AllowBareExemplars(true) // it has ended: nothing happens
-	for range 20 {
+	for i := range int64(20) {
+		allowing := f.db.Appender()
+		allowing.AllowBareExemplars(true)
+		_, err = allowing.Append(0, ls, i, 1)
+		require.NoError(t, err)
+		_, err = allowing.Commit(ctx)
+		require.NoError(t, err)
 		next := f.db.Appender()
 		_, err = next.AppendExemplar(0, ls, bare)
 		require.ErrorIs(t, err, exemplar.ErrNoLabels, "an Appender has it from no other one")

@@ -35,6 +35,7 @@ type Appender struct {
 	minT, maxT int64 // what is accepted, as of the last look at the clock
 	cleanup    runtime.Cleanup
 	tracked    bool // cleanup is set
+	bare       bool // exemplars may be without labels
 }
 
 // Reject says why one sample is not in the database although others of its Appender are.
@@ -203,7 +204,7 @@ func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Ex
 	if ring.Most() == 0 {
 		return 0, ErrExemplarsOff
 	}
-	if err := e.Validate(); err != nil && !(err == exemplar.ErrNoLabels && a.staged.exemplars.bare) {
+	if err := e.Validate(); err != nil && !(err == exemplar.ErrNoLabels && a.bare) {
 		a.h.commits.exemplarsRejected.Add(1)
 		return 0, err
 	}
@@ -233,11 +234,7 @@ func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Ex
 
 // AllowBareExemplars says whether exemplars without labels are taken from now on. It is for who
 // passes on what others sent: OpenMetrics allows them, though they refer to nothing.
-func (a *Appender) AllowBareExemplars(allow bool) {
-	if a.staged != nil {
-		a.staged.exemplars.bare = allow
-	}
-}
+func (a *Appender) AllowBareExemplars(allow bool) { a.bare = allow }
 
 // SetMetadata stages metadata of a series, and returns the ref of the series, as Append does. The
 // commit logs it behind the record of its series, and a restart brings it back. Of several for one

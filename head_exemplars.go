@@ -12,7 +12,6 @@ import (
 type stagedExemplars struct {
 	of   []*memseries.Series
 	list []exemplars.Entry
-	bare bool // they may be without labels
 }
 
 // reserveLocked takes the places of exemplars in the ring, and leaves those that are logged.
@@ -55,7 +54,7 @@ func (sx *stagedExemplars) undo(sg *staging) {
 }
 
 func (sx *stagedExemplars) clear() {
-	if sx.bare = false; len(sx.of) > 0 {
+	if len(sx.of) > 0 {
 		clear(sx.of)
 		clear(sx.list[:cap(sx.list)])
 		sx.of, sx.list = sx.of[:0], sx.list[:0]

@@ -97,9 +97,6 @@ func (db *DB) beginAgain(border int64) error {
 	if err != nil || !ok {
 		return err
 	}
-	if err := h.log.Load().SetMark(present); err != nil {
-		return err // else the next Open would begin where the head was
-	}
 	start = present
 	h.series.Truncation.ForgetNewest()
 	h.late.store.ForgetSteady()

@@ -146,19 +146,38 @@ func TestHead_AClockThatWasAhead_TheFlushedHeadTakesThePresentAgain(t *testing.T
 	}
 }
 
-// What the log knows of where the head began must not bring the future back.
+// What the log knows of where the head began must not bring the future back: neither behind a
+// restart nor where the process was killed while it left that.
 func TestHead_AClockThatWasAhead_AnEmptyHeadTakesThePresentBehindARestart(t *testing.T) {
-	f := newFixture(t, nil)
-	want := f.ahead(10*time.Hour, false)
-	require.NoError(t, f.db.Flush(ctx))
-	accepts := f.db.Stats().AcceptsFrom
-	for range 2 {
-		f.reopen()
-		require.Equal(t, accepts, f.db.Stats().AcceptsFrom)
-		require.NoError(t, f.db.Health())
-		require.Len(t, want, f.count())
+	for _, future := range []time.Duration{-1, time.Hour} {
+		for _, at := range []time.Duration{10 * time.Hour, 1000 * time.Hour} {
+			f := newFixture(t, func(o *tsdb.Options) {
+				manual(o)
+				o.Limits.MaxFuture, o.WAL.Sync = future, tsdb.SyncCommit()
+			})
+			f.ahead(at, false)
+			var disks []*tsdbtest.MemFS
+			f.fs.SetHook(func(tsdbtest.Op) error {
+				disks = append(disks, f.fs.KillClone())
+				return nil
+			})
+			require.NoError(t, f.db.Delete(ctx, testNow.UnixMilli()+1, math.MaxInt64))
+			f.fs.SetHook(nil)
+			disks = append(disks, f.fs.KillClone())
+			for i, disk := range disks {
+				o := *f.opts
+				o.FS = disk
+				for range 2 {
+					db, err := tsdb.Open(fixtureDir, &o)
+					require.NoError(t, err)
+					if read := dump(t, db, math.MinInt64, math.MaxInt64); len(read[`{i="0"}`]) == 1 { // the future is deleted
+						require.LessOrEqual(t, db.Stats().AcceptsFrom, testNow.UnixMilli()+1, "before operation %d of %d", i, len(disks))
+					}
+					require.NoError(t, db.Close())
+				}
+			}
+		}
 	}
-	f.commit(sample{`{i="0"}`, f.clock.Now().UnixMilli(), 7})
 }
 
 // A machine that was just started may show 1970 for a while: that moves no data.

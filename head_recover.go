@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/seed347100a3/tsdb/chunks"
+	"github.com/seed347100a3/tsdb/internal/blockset"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/exemplars"
 	"github.com/seed347100a3/tsdb/internal/fileutil"
@@ -25,7 +26,8 @@ import (
 // recovery brings a head back from its files. What Open has still to write then before the first
 // commit, repaired files and the new log segment, outlives it only when the disk is full.
 type recovery struct {
-	h *head
+	h      *head
+	latest int64 // the head begins no later by the log alone
 
 	// What it found out, not changed any more when it has read all.
 	restored  uint64        // refs below it were there
@@ -40,6 +42,12 @@ type recovery struct {
 	log     *wal.ReplayReport
 	why     error // why it is not finished
 	chunked bool  // the head-chunk files are repaired
+}
+
+// beginBehind makes a head begin behind blocks. By the log it may begin later.
+func beginBehind(h *head, v *blockset.View) {
+	h.bounds.minValid.Store(v.Start)
+	h.recovery.latest = v.LatestStart(h.opts.Clock)
 }
 
 // run brings the head to where its log ends, and makes the directory ready
@@ -66,8 +74,7 @@ func (rc *recovery) run(ctx context.Context, lock fileutil.DirLock, report *Open
 	return err
 }
 
-// restore reads chunk files and log. With readOnly nothing is written: full chunks stay in
-// memory.
+// restore reads chunk files and log. With readOnly nothing is written: full chunks stay in memory.
 func (rc *recovery) restore(ctx context.Context, report *OpenReport, readOnly bool) (*wal.ReplayReport, error) {
 	h := rc.h
 	// The process that wrote all this may have been killed for its memory.
@@ -77,7 +84,9 @@ func (rc *recovery) restore(ctx context.Context, report *OpenReport, readOnly bo
 		return nil, err
 	}
 	h.series.RaiseNextRef(rep.Log.NextRef)
-	h.bounds.minValid.Store(rep.Start)
+	if rep.Start <= rc.latest {
+		h.bounds.minValid.Store(rep.Start)
+	}
 	rc.restored = h.series.NextRef()
 	h.iso = isolation.New(rep.Log.LastSeq)
 	for s := range h.series.All() {
@@ -156,9 +165,8 @@ func (rc *recovery) take(rep *replay.Report) {
 	rc.chunks, _ = h.series.Shards.Chunks()
 }
 
-// finish repairs what replay found, so that the reference engine opens the
-// directory with nothing to repair, and starts the log behind it. It may be called
-// again after a full disk.
+// finish repairs what replay found, so that the reference engine opens the directory with nothing
+// to repair, and starts the log behind it. It may be called again after a full disk.
 func (rc *recovery) finish() error {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()

@@ -18,6 +18,15 @@ import (
 // startFixture has a block of 24 samples and a head of 26. A file of the head has chunks of both,
 // and one that has some of both.
 func startFixture(t *testing.T) (f *fixture, start int64) {
+	f, base := unflushedFixture(t)
+	require.NoError(t, f.db.Compact(ctx))
+	require.Len(t, f.db.Blocks(), 1)
+	require.Equal(t, base+2*hour, f.db.Stats().AcceptsFrom)
+	return f, base + 2*hour
+}
+
+// unflushedFixture has that, and nothing of it is in a block yet.
+func unflushedFixture(t *testing.T) (f *fixture, base int64) {
 	f = newFixture(t, func(o *tsdb.Options) {
 		manual(o)
 		o.Blocks.Range = 6 * time.Hour
@@ -25,17 +34,17 @@ func startFixture(t *testing.T) (f *fixture, start int64) {
 		o.Head.OutOfOrderWindow = time.Hour
 		o.WAL.Sync = tsdb.SyncCommit()
 	})
-	base := testNow.UnixMilli()/(6*hour)*(6*hour) - 6*hour
+	base = testNow.UnixMilli()/(6*hour)*(6*hour) - 6*hour
 	for i := range int64(50) {
 		f.commit(sample{`{i="0"}`, base + i*5*minute, 1})
+		if i%10 == 9 {
+			f.kill() // the next Open begins a segment
+		}
 	}
 	require.NoError(t, tsdb.WriteHeadChunks(f.db))
 	f.opts.Blocks.Range = 2 * time.Hour
 	f.kill()
-	require.NoError(t, f.db.Compact(ctx))
-	require.Len(t, f.db.Blocks(), 1)
-	require.Equal(t, base+2*hour, f.db.Stats().AcceptsFrom)
-	return f, base + 2*hour
+	return f, base
 }
 
 // requireFrom requires the samples from a time on, however the directory is opened.
@@ -88,32 +97,60 @@ func TestOpen_BlocksThatRetentionTook_DoNotComeBackInChunksOfTheHead(t *testing.
 	}
 }
 
-// A block that is lost is another matter: what the log still has of it is read.
-func TestOpen_ABlockThatIsLost_IsReadFromWhatTheLogStillHas(t *testing.T) {
-	f, _ := startFixture(t)
-	f.commit(sample{`{i="0"}`, f.db.Stats().MaxT + 1000, 1})
-	var unshortened *tsdbtest.MemFS
-	f.fs.SetHook(func(op tsdbtest.Op) error {
-		if unshortened == nil && strings.HasPrefix(path.Base(op.Name), "tmp-checkpoint") {
-			unshortened = f.fs.KillClone()
-		}
-		return nil
-	})
-	require.NoError(t, f.db.Flush(ctx))
-	f.fs.SetHook(nil)
-	require.NotNil(t, unshortened)
-	require.NoError(t, f.db.Close())
-	f.fs, f.opts.FS = unshortened, unshortened
-	for _, name := range f.fs.Files() {
-		if strings.HasSuffix(name, "/meta.json") {
-			require.NoError(t, f.fs.WriteFile(name, nil))
-		}
+// A block that is lost is another matter: what is left of it in the log, in chunks of the head, and
+// in a snapshot of it, is read at every Open.
+func TestOpen_ABlockThatIsLost_IsReadFromWhatIsLeftOfIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		snapshot bool // of the head
+		crash    bool // before the log is shortened
+		unlisted bool // nobody knows that there was a block
+		want     int
+	}{
+		"chunks":              {false, false, false, 36},
+		"log":                 {false, true, false, 51},
+		"log, without a list": {false, true, true, 51},
+		"snapshot":            {true, false, false, 51},
+		"snapshot and log":    {true, true, false, 51},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, base := unflushedFixture(t)
+			f.commit(sample{`{i="0"}`, f.db.Stats().MaxT + 1000, 1})
+			if c.snapshot {
+				require.NoError(t, tsdb.TakeHeadSnapshot(f.db))
+			}
+			disk := f.fs
+			f.fs.SetHook(func(op tsdbtest.Op) error {
+				if c.crash && disk == f.fs && strings.HasPrefix(path.Base(op.Name), "tmp-checkpoint") {
+					disk = f.fs.KillClone()
+				}
+				return nil
+			})
+			require.NoError(t, f.db.Compact(ctx))
+			f.fs.SetHook(nil)
+			require.Equal(t, c.crash, disk != f.fs, "the log is shortened")
+			require.Equal(t, base+2*hour, f.db.Stats().AcceptsFrom)
+			if disk == f.fs {
+				disk = f.fs.KillClone()
+			}
+			require.NoError(t, f.db.Close())
+			f.fs, f.opts.FS = disk, disk
+			for _, name := range f.fs.Files() {
+				if strings.HasSuffix(name, "/meta.json") {
+					require.NoError(t, f.fs.WriteFile(name, nil))
+					if c.unlisted {
+						require.NoError(t, moved(path.Base(path.Dir(name)), "../attic/lost")(f.fs))
+						require.NoError(t, f.fs.Remove("data/blocks.tsdb"))
+					}
+				}
+			}
+			for range 3 {
+				f.open()
+				require.Empty(t, f.db.Blocks())
+				require.Len(t, times(f.all()[`{i="0"}`]), c.want)
+				require.Equal(t, int64(math.MinInt64+1), f.db.Stats().AcceptsInOrderFrom)
+				require.NoError(t, f.db.Close())
+			}
+			f.db = nil
+		})
 	}
-	for range 3 {
-		f.open()
-		require.Empty(t, f.db.Blocks())
-		require.Len(t, times(f.all()[`{i="0"}`]), 51)
-		require.NoError(t, f.db.Close())
-	}
-	f.db = nil
 }

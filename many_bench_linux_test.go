@@ -120,7 +120,7 @@ func (m *many) idle() time.Duration {
 		defer t.Stop()
 		<-t.C()
 	}
-	pass(6) // what was begun ends
+	pass(seconds + 6) // what was begun ends, and each directory is listed; later looks only ask whether it has changed
 	before := cpuTime(m.B)
 	pass(seconds)
 	return (cpuTime(m.B) - before) / seconds

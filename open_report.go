@@ -113,10 +113,9 @@ type Damage struct {
 	Harmless bool
 }
 
-// Clean reports whether nothing that was promised is lost: no damage but an
-// unfinished tail, what the log made good, or what had nothing to lose, and a series for
-// each sample. What is there and not read by this version is not lost: see
-// UnreadSampleRecords.
+// Clean reports whether nothing that was promised is lost: no damage but an unfinished tail, what
+// the log made good, or what had nothing to lose, and a series for each sample. What is there and
+// not read by this version is not lost: see UnreadSampleRecords.
 func (r *OpenReport) Clean() bool {
 	for _, d := range r.Damages {
 		if !d.Tail && !d.Rebuilt && !d.Harmless {

@@ -154,7 +154,7 @@ func (r *Reader) load(ctx context.Context) (*readState, error) {
 	}
 	s.report.addBlocks(&loaded)
 	s.head = newHead(r.opts, r.dir)
-	s.head.bounds.minValid.Store(s.blocks.Current().Start)
+	beginBehind(s.head, s.blocks.Current())
 	if _, err := s.head.recovery.restore(ctx, &s.report, true); err != nil {
 		return nil, stderrors.Join(err, s.close())
 	}

@@ -140,13 +140,13 @@ func (s *Set) Reload(now bool) error {
 		return nil
 	}
 	changed := changedAt(&s.cfg)
-	if s.change.look.isSame(changed) && !now && !s.change.list.stale {
+	if s.change.look.maySkip(changed) && !now && !s.change.list.stale {
 		return nil
 	}
 	added, err := s.openNewLocked(func(id ulid.ULID, why error) error {
 		return errors.WithMessagef(why, "open block %s", id)
 	})
-	s.change.look.listed(&s.cfg, changed, err != nil || len(added) > 0)
+	s.change.look.listed(changed, err != nil || len(added) > 0)
 	cur := s.Current()
 	errs := []error{err}
 	kept := added[:0]
@@ -164,7 +164,7 @@ func (s *Set) Reload(now bool) error {
 		s.Announcer.add(*kept[i].Meta)
 	}
 	if len(kept) > 0 || s.change.list.stale {
-		s.noteListLocked()
+		s.NoteListLocked()
 	}
 	return fileutil.JoinErrors(errs...)
 }

@@ -24,26 +24,32 @@ type dirLook struct {
 	looks   int   // since then
 }
 
-// changedAt returns when a directory was changed last, in nanoseconds since 1970; 0: nobody knows.
+// changedAt returns when a directory was changed last, in nanoseconds since 1970; 0 if that was
+// just now, or nobody knows.
 func changedAt(cfg *Config) int64 {
 	info, err := cfg.FS.Stat(cfg.Dir)
 	if err != nil {
 		return 0 // to list it says what is wrong
 	}
-	return info.ModTime().UnixNano()
+	changed := info.ModTime().UnixNano()
+	if clock.UnixMilli(cfg.Clock)-changed/1e6 < settledAfter.Milliseconds() {
+		return 0
+	}
+	return changed
 }
 
-// isSame reports whether nothing has come into the directory that was changed last at a time.
-func (l *dirLook) isSame(changed int64) bool {
+// maySkip counts a look, and reports whether the directory need not be listed for it: it is as it
+// was. changed: see changedAt.
+func (l *dirLook) maySkip(changed int64) bool {
 	l.looks++
 	return changed != 0 && changed == l.changed && l.looks < listEvery
 }
 
-// listed notes that the directory was listed after it was asked when it was changed; again: it has
-// what is to be looked at once more.
-func (l *dirLook) listed(cfg *Config, changed int64, again bool) {
+// listed notes that the directory was listed, after changedAt; again: it has what is to be looked
+// at once more.
+func (l *dirLook) listed(changed int64, again bool) {
 	*l = dirLook{}
-	if !again && clock.UnixMilli(cfg.Clock)-changed/1e6 >= settledAfter.Milliseconds() {
+	if !again {
 		l.changed = changed
 	}
 }

@@ -151,7 +151,7 @@ func (s *Set) publishLocked(bd *Build, w *blockdir.Writer, replaced []ulid.ULID,
 		return nil, errors.WithMessagef(err, "open new block %s", w.ULID())
 	}
 	old := s.replaceLocked([]Block{s.dirs.block(dir)}, replaced, start)
-	s.noteListLocked()
+	s.NoteListLocked()
 	s.Announcer.add(dir.Meta())
 	return old, nil
 }
@@ -223,10 +223,9 @@ func (s *Set) DeleteLocked(ctx context.Context, d Deletion) (next *View, damaged
 // must be quick.
 func (s *Set) ShowLocked(next *View, beside func()) {
 	s.view.Lock()
+	defer s.view.Unlock()
 	s.view.cur = next
 	beside()
-	s.view.Unlock()
-	s.noteListLocked() // a block may be empty now
 }
 
 // MarkBeside marks blocks as lying beside the head, and makes the head begin at the end of the
@@ -281,10 +280,11 @@ func (s *Set) Pinned(ids []ulid.ULID) []Block {
 func (s *Set) SaveList() {
 	s.change.Lock()
 	defer s.change.Unlock()
-	s.noteListLocked()
+	s.NoteListLocked()
 }
 
-func (s *Set) noteListLocked() {
+// NoteListLocked is SaveList for who has locked the set.
+func (s *Set) NoteListLocked() {
 	if s.cfg.ReadOnly || s.leavers.closed {
 		return
 	}

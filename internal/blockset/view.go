@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed347100a3/tsdb/internal/blockdir"
 	"github.com/seed347100a3/tsdb/internal/blockplan"
+	"github.com/seed347100a3/tsdb/internal/clock"
 	"github.com/seed347100a3/tsdb/internal/datadir"
 	"github.com/seed347100a3/tsdb/internal/memseries"
 	"github.com/seed347100a3/tsdb/internal/read"
@@ -75,6 +76,18 @@ func (v *View) Warnings(mint, maxt int64) (ws []error) {
 		}
 	}
 	return ws
+}
+
+// LatestStart returns where the head begins at the latest, whatever the log says, which may know of
+// a block that is gone: not behind a block that is missing, as something may be left of that, and
+// not in the future.
+func (v *View) LatestStart(c clock.Clock) int64 {
+	for _, m := range v.Missing {
+		if m.Maxt >= v.Start {
+			return v.Start
+		}
+	}
+	return clock.UnixMilli(c) + 1
 }
 
 // StartWithout returns where the head begins by the blocks, if some were not there.

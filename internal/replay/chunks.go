@@ -109,9 +109,9 @@ func (r *replay) holdAgainstLog() {
 	}
 	r.out.Start, r.out.Truncated = r.to.MinValid, logreach.NeverTruncated
 	if s.Noted {
-		r.out.Truncated = min(r.opts.Reach.Mark, max(r.to.MinValid, oldest(r.workers)))
+		r.out.Truncated = r.opts.Reach.Mark
 	}
-	if s.Noted && !s.Lost && !s.Foreign && r.out.Truncated == r.opts.Reach.Mark {
+	if s.Noted && !s.Lost && !s.Foreign && oldest(r.workers) >= r.out.Truncated {
 		r.out.Start = max(r.out.Start, r.out.Truncated)
 	}
 	if t := s.Stale(r.out.Truncated); t > logreach.NeverTruncated {
@@ -122,7 +122,7 @@ func (r *replay) holdAgainstLog() {
 	r.out.LogLost = s.Lost
 }
 
-// oldest returns the time of the oldest sample that the workers had from the log.
+// oldest returns the time of the oldest sample that the workers had from snapshot and log.
 func oldest(workers []*worker) int64 {
 	t := int64(math.MaxInt64)
 	for _, w := range workers {

@@ -404,10 +404,6 @@ func (r *replay) read(ctx context.Context, load *snapshotLoad) (*wal.ReplayRepor
 	if err := load.run(ctx, r, func(done, total int64) { r.opts.Progress(done, total+behind) }); err != nil {
 		return nil, err
 	}
-	r.barrier()
-	for _, w := range r.workers {
-		w.oldest = math.MaxInt64 // what the snapshot has is not from the log
-	}
 	before := load.Meta.Sum.Bytes
 	opts.Progress = func(done, total int64) { r.opts.Progress(before+done, before+total) }
 	opts.From = &load.Meta.Start

@@ -45,8 +45,8 @@ type Report struct {
 
 	Damages []Damage // beside those that Log has; the last one speaks of those that are omitted
 	omitted int
-	// Start is where the head begins: MinValid, or later, if the log was truncated up to there and
-	// has nothing older. Chunks may have older samples: those of a block that is gone.
+	// Start is where the head begins by the log: MinValid, or later, if it was truncated up to
+	// there and has nothing older. Chunks may have older samples: those of a block that is gone.
 	Start int64
 	// LogLost: the log has lost something that was promised. Truncated is the time up to which it
 	// was truncated, logreach.NeverTruncated if that is not known.

@@ -20,7 +20,7 @@ type worker struct {
 	sent     bool               // the writer has chunks of this worker
 	failed   bool               // it could not write some: the others stay in memory, too
 	busy     time.Duration
-	oldest   int64              // time of the oldest sample of the log, of whatever series
+	oldest   int64              // time of the oldest sample of snapshot and log, of whatever series
 	one      [1]xorchunk.Sample // that is being appended alone
 	wide     [1]memseries.WideAt
 }
@@ -72,7 +72,7 @@ func (w *worker) append(r *replay) {
 	}
 	appended := w.sorter.sort(w.parts, func(runs []memseries.Run) {
 		for i := range runs {
-			w.oldest = min(w.oldest, runs[i].Samples[0].T) // what is older behind it was refused
+			w.oldest = min(w.oldest, runs[i].Samples[0].T) // later ones of a series are newer
 		}
 		w.restorer.Append(runs, seq)
 	})
