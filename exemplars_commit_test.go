@@ -59,25 +59,25 @@ func TestAppendExemplar_ARefusedOneFailsNothingElse(t *testing.T) {
 }
 
 // Whoever passes on what others sent allows them, for one Appender.
-func TestAllowBareExemplars_TakesThoseWithoutLabels(t *testing.T) {
+func TestAllowExemplarsWithoutLabels_TakesThoseWithoutLabels(t *testing.T) {
 	f := newFixture(t, manual)
 	ls, bare := series(t, `{a="b"}`), exemplar.Exemplar{Value: 1, T: 50, HasT: true}
 	app := f.db.Appender()
-	app.AllowBareExemplars(true)
+	app.AllowExemplarsWithoutLabels(true)
 	_, err := app.AppendExemplar(0, ls, bare)
 	require.NoError(t, err)
 	_, err = app.AppendExemplar(0, ls, exemplar.Exemplar{Labels: labels.FromStrings("", "x")})
 	require.ErrorIs(t, err, tsdb.ErrInvalidLabels)
-	app.AllowBareExemplars(false)
+	app.AllowExemplarsWithoutLabels(false)
 	_, err = app.AppendExemplar(0, ls, bare)
 	require.ErrorIs(t, err, exemplar.ErrNoLabels)
-	app.AllowBareExemplars(true)
+	app.AllowExemplarsWithoutLabels(true)
 	_, err = app.Commit(ctx)
 	require.NoError(t, err)
-	app.AllowBareExemplars(true) // it has ended: nothing happens
+	app.AllowExemplarsWithoutLabels(true) // it has ended: nothing happens
 	for i := range int64(20) {
 		allowing := f.db.Appender()
-		allowing.AllowBareExemplars(true)
+		allowing.AllowExemplarsWithoutLabels(true)
 		_, err = allowing.Append(0, ls, i, 1)
 		require.NoError(t, err)
 		_, err = allowing.Commit(ctx)
@@ -345,7 +345,7 @@ func TestExemplars_OfNewSeriesInTurn(t *testing.T) {
 	f := newFixture(t, manual)
 	long := labels.FromStrings("a", strings.Repeat("x", 4000), "b", strings.Repeat("y", 4000))
 	app := f.db.Appender()
-	app.AllowBareExemplars(true)
+	app.AllowExemplarsWithoutLabels(true)
 	appendTo := func(ls labels.Labels, t0 int64) {
 		_, err := app.AppendExemplar(0, ls, exemplar.Exemplar{T: t0})
 		require.NoError(t, err)

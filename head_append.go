@@ -35,7 +35,7 @@ type Appender struct {
 	minT, maxT int64 // what is accepted, as of the last look at the clock
 	cleanup    runtime.Cleanup
 	tracked    bool // cleanup is set
-	bare       bool // exemplars may be without labels
+	unlabeled  bool // exemplars may be without labels
 }
 
 // Reject says why one sample is not in the database although others of its Appender are.
@@ -193,9 +193,9 @@ func (a *Appender) AppendBatch(t int64, refs []SeriesRef, vs []float64, rejected
 // already, labels, value and time, is left out without an error. HasT is not looked at.
 //
 // The error is the exemplar's own: it is not staged, and nothing else of this Appender is touched.
-// exemplar.ErrNoLabels (unless AllowBareExemplars), exemplar.ErrLabelLength, ErrExemplarsOff,
-// ErrInvalidLabels, ErrNotFound, ErrLimit, ErrClosed. Commit logs exemplars and makes them visible
-// together with samples; they are there also if the samples turn out to be late.
+// exemplar.ErrNoLabels (see AllowExemplarsWithoutLabels), exemplar.ErrLabelLength,
+// ErrExemplarsOff, ErrInvalidLabels, ErrNotFound, ErrLimit, ErrClosed. Commit logs exemplars and
+// makes them visible together with samples; they are there also if the samples turn out to be late.
 func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Exemplar) (SeriesRef, error) {
 	if a.staged == nil {
 		return 0, ErrClosed
@@ -204,7 +204,7 @@ func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Ex
 	if ring.Most() == 0 {
 		return 0, ErrExemplarsOff
 	}
-	if err := e.Validate(); err != nil && !(err == exemplar.ErrNoLabels && a.bare) {
+	if err := e.Validate(); err != nil && !(err == exemplar.ErrNoLabels && a.unlabeled) {
 		a.h.commits.exemplarsRejected.Add(1)
 		return 0, err
 	}
@@ -232,9 +232,9 @@ func (a *Appender) AppendExemplar(ref SeriesRef, ls labels.Labels, e exemplar.Ex
 	return SeriesRef(s.Ref()), nil
 }
 
-// AllowBareExemplars says whether exemplars without labels are taken from now on. It is for who
-// passes on what others sent: OpenMetrics allows them, though they refer to nothing.
-func (a *Appender) AllowBareExemplars(allow bool) { a.bare = allow }
+// AllowExemplarsWithoutLabels says whether AppendExemplar takes such from now on; a new Appender
+// does not. Who passes on what others sent calls it: OpenMetrics allows them.
+func (a *Appender) AllowExemplarsWithoutLabels(allow bool) { a.unlabeled = allow }
 
 // SetMetadata stages metadata of a series, and returns the ref of the series, as Append does. The
 // commit logs it behind the record of its series, and a restart brings it back. Of several for one

@@ -134,8 +134,8 @@ func requireServerReads(t testing.TB, l left) {
 			}
 		}
 	}
-	// At a time far behind all samples, deleted ones, too: the reference panics where it cuts a chunk off
-	// that has several deleted intervals, of which the last one reaches beyond the cut.
+	// At a time far behind all samples, deleted ones, too: the reference panics where it cuts a
+	// chunk off that has several deleted intervals, of which the last one reaches beyond the cut.
 	require.Equal(t, values, s.instant(`sum(count_over_time({n=~".+"}[10y]))`, newest+30*24*hour))
 	s.requireUndamaged()
 	s.stop()

@@ -202,7 +202,7 @@ func TestDifference_ExemplarsOfOneTime_AreAllKept(t *testing.T) {
 	t.Parallel()
 	w := newExemplarWorld(t, 7200)
 	ours, theirs := w.ours.db.Appender(), w.theirs.db.Appender(context.Background())
-	ours.AllowBareExemplars(true)
+	ours.AllowExemplarsWithoutLabels(true)
 	ref, err := theirs.Append(0, w.set[0].theirs, worldStart, 1)
 	require.NoError(t, err)
 	for _, v := range []float64{2, 1, 3} {

@@ -60,7 +60,7 @@ func (s *Storage) AppenderV2(ctx context.Context) storage.AppenderV2 {
 // begin begins a transaction, which takes exemplars without labels as Prometheus does.
 func (s *Storage) begin(ctx context.Context) transaction {
 	app := s.db.Appender()
-	app.AllowBareExemplars(true)
+	app.AllowExemplarsWithoutLabels(true)
 	return transaction{ctx: ctx, app: app}
 }
 

@@ -124,7 +124,7 @@ func (q *otlpRequest) attempt(ctx context.Context, content []byte) (_ []tsdb.Rej
 	q.refused.reset()
 	q.deltas.begin(ctx, &q.h.deltas)
 	q.app = q.h.db.Appender()
-	q.app.AllowBareExemplars(true)
+	q.app.AllowExemplarsWithoutLabels(true)
 	defer func() {
 		_ = q.app.Rollback() // nothing was asked for that could fail
 		q.app = nil

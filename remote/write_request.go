@@ -151,7 +151,7 @@ func (q *writeRequest) attempt(ctx context.Context) ([]tsdb.Reject, error) {
 	q.metadata.reset()
 	q.series.number = -1
 	q.app = q.h.db.Appender()
-	q.app.AllowBareExemplars(true)
+	q.app.AllowExemplarsWithoutLabels(true)
 	q.app.Grow(q.samples)
 	defer rollback(q)
 	if err := q.message.decode(q); err != nil {

@@ -22,7 +22,7 @@ func extrasDatabase(t *testing.T, seed uint64) string {
 	db, err := tsdb.Open(dir, nil)
 	require.NoError(t, err)
 	a := db.Appender()
-	a.AllowBareExemplars(true)
+	a.AllowExemplarsWithoutLabels(true)
 	const start = 1_700_000_000_000
 	r := rand.New(rand.NewPCG(seed, 9))
 	odd := func() string { return oddTexts[r.IntN(len(oddTexts))] }

@@ -64,7 +64,7 @@ const withoutExtras = "the samples are imported, exemplars and metadata are not"
 // write commits what was staged.
 func (h *headExtras) write(ctx context.Context) error {
 	a := h.db.Appender()
-	a.AllowBareExemplars(true)
+	a.AllowExemplarsWithoutLabels(true)
 	for _, stage := range h.stage {
 		if err := stage(a); err != nil {
 			_ = a.Rollback() // the error that ended it counts

@@ -143,7 +143,7 @@ func makeDatabase(dir, text string) error {
 	}
 	for _, commit := range strings.Split(text, "\n\n") {
 		a := db.Appender()
-		a.AllowBareExemplars(true)
+		a.AllowExemplarsWithoutLabels(true)
 		for line := range strings.Lines(commit) {
 			if err := appendLine(a, strings.TrimSpace(line)); err != nil {
 				return err

@@ -65,14 +65,13 @@ type Block struct {
 
 // Encode returns the bytes of a list.
 func Encode(blocks []Block) []byte {
-	some := false
+	v := byte(version)
 	for i := range blocks {
-		some = some || blocks[i].Empty
+		if blocks[i].Empty {
+			v = versionEmpty
+		}
 	}
-	b := encbuf.AppendBE32(nil, magic)
-	if b = append(b, version); some {
-		b[len(b)-1] = versionEmpty
-	}
+	b := append(encbuf.AppendBE32(nil, magic), v)
 	b = encbuf.AppendUvarint(b, uint64(len(blocks)))
 	for i := range blocks {
 		m := &blocks[i]
@@ -80,7 +79,7 @@ func Encode(blocks []Block) []byte {
 		b = encbuf.AppendVarint(b, m.MinTime)
 		b = encbuf.AppendUvarint(b, uint64(m.MaxTime)-uint64(m.MinTime))
 		n := uint64(len(m.Sources))
-		if some {
+		if v == versionEmpty {
 			n <<= 1
 		}
 		if m.Empty {
@@ -102,11 +101,11 @@ func Decode(b []byte) ([]Block, error) {
 	end := len(b) - crcBytes
 	crc := encbuf.NewDec(b[end:])
 	d := encbuf.NewDec(b[:end])
-	of := b[headerBytes-1]
+	v := b[headerBytes-1]
 	switch {
 	case d.BE32() != magic:
 		return nil, encbuf.Corrupt(0, "no magic number of a list of blocks")
-	case d.Byte() != version && of != versionEmpty:
+	case d.Byte() != version && v != versionEmpty:
 		return nil, encbuf.Corrupt(4, "unknown version of a list of blocks")
 	case crc.BE32() != encbuf.Checksum(b[:end]):
 		return nil, encbuf.Corrupt(end, "checksum of the list of blocks does not match")
@@ -122,7 +121,7 @@ func Decode(b []byte) ([]Block, error) {
 		}
 		m.MaxTime = int64(uint64(m.MinTime) + length)
 		n := d.Uvarint()
-		if of == versionEmpty {
+		if v == versionEmpty {
 			n, m.Empty = n>>1, n&1 == 1
 		}
 		if n > uint64(d.Len()/idBytes) {

@@ -102,7 +102,7 @@ func (b *Block) IsEmpty() bool { return b.empty.Load() }
 
 // noteDeleted looks at what is deleted of a block: IsEmpty is true if that is all.
 func (b *Block) noteDeleted(ctx context.Context) {
-	if b.Meta.Stats.NumTombstones < b.Meta.Stats.NumSeries {
+	if b.Deleted.Len() == 0 || b.Meta.Stats.NumTombstones < b.Meta.Stats.NumSeries {
 		return
 	}
 	ids, err := b.dir.Index().Select(ctx)

@@ -78,9 +78,9 @@ func (v *View) Warnings(mint, maxt int64) (ws []error) {
 	return ws
 }
 
-// LatestStart returns where the head begins at the latest, whatever the log says, which may know of
-// a block that is gone: not behind a block that is missing, as something may be left of that, and
-// not in the future.
+// LatestStart bounds where a head begins that its log says to begin behind the blocks, as one is
+// gone. If a block is missing something may be left of it, so the head begins behind the blocks. It
+// does not begin in the future.
 func (v *View) LatestStart(c clock.Clock) int64 {
 	for _, m := range v.Missing {
 		if m.Maxt >= v.Start {
